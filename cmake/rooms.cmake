@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# One library a folder, from cmake/rooms.txt.
+#
+# Each library sees only the folders it may include: its include path is a directory of links to
+# exactly those (and what they include in turn), so a forbidden #include does not compile.
+# tests/rules/include_rule_test.py checks the direct includes against the same table.
+
+add_library(sluice_options INTERFACE)
+target_compile_options(sluice_options INTERFACE -Wall -Wextra -Wconversion -Wshadow)
+if(SLUICE_WERROR)
+  target_compile_options(sluice_options INTERFACE -Werror)
+endif()
+if(SLUICE_SANITIZE)
+  target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  if(SLUICE_SANITIZE MATCHES "undefined")
+    target_compile_options(sluice_options INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+# Third-party libraries, by the folder that uses them. Everything else stays out of everything else.
+set(SLUICE_PRIVATE_ilp hwy::hwy)
+set(SLUICE_PRIVATE_stack_head tomlplusplus::tomlplusplus fmt::fmt)
+set(SLUICE_PRIVATE_stack_modules fmt::fmt)
+set(SLUICE_PRIVATE_dlpi PkgConfig::pcap sluice_libnet fmt::fmt)
+set(SLUICE_PRIVATE_tpi fmt::fmt)
+set(SLUICE_PRIVATE_edge Boost::headers Threads::Threads)
+set(SLUICE_PRIVATE_tli fmt::fmt)
+set(SLUICE_PRIVATE_libdlpi fmt::fmt)
+set(SLUICE_PRIVATE_apps_ftx PkgConfig::xxhash CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+set(SLUICE_PRIVATE_apps_sluice CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+
+set(SLUICE_ROOMS "")
+
+function(sluice_room folder)
+  set(allowed ${ARGN})
+  string(REPLACE "/" "_" name ${folder})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+  set(target sluice_${name})
+
+  # What may be seen: this folder, the allowed ones, and what those may see.
+  set(visible ${folder} ${allowed})
+  foreach(room ${allowed})
+    string(REPLACE "/" "_" room_name ${room})
+    list(APPEND visible ${SLUICE_VISIBLE_${room_name}})
+  endforeach()
+  list(REMOVE_DUPLICATES visible)
+  set(SLUICE_VISIBLE_${name} "${visible}" PARENT_SCOPE)
+  set(links ${PROJECT_BINARY_DIR}/rooms/${name})
+  foreach(room ${visible})
+    get_filename_component(parent ${room} DIRECTORY)
+    file(MAKE_DIRECTORY ${links}/${parent})
+    if(NOT EXISTS ${links}/${room})
+      file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${links}/${room} SYMBOLIC)
+    endif()
+  endforeach()
+
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+    target_include_directories(${target} PRIVATE ${links})
+    target_link_libraries(${target} PRIVATE sluice_options ${SLUICE_PRIVATE_${name}})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  foreach(room ${allowed})
+    string(REPLACE "/" "_" room_name ${room})
+    target_link_libraries(${target} ${scope} sluice_${room_name})
+  endforeach()
+  add_library(sluice::${name} ALIAS ${target})
+  set_property(GLOBAL APPEND PROPERTY SLUICE_ROOM_TARGETS ${target})
+  set_property(GLOBAL APPEND PROPERTY SLUICE_ROOM_FOLDERS ${folder})
+endfunction()
+
+file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/rooms.txt rows REGEX "^[a-z]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/rooms.txt)
+foreach(row ${rows})
+  string(REGEX MATCH "^([a-z/]+):(.*)$" _ ${row})
+  set(folder ${CMAKE_MATCH_1})
+  string(STRIP "${CMAKE_MATCH_2}" allowed)
+  string(REGEX REPLACE "[ \t]+" ";" allowed "${allowed}")
+  sluice_room(${folder} ${allowed})
+endforeach()
+
+# Programs, tests and benchmarks may include anything.
+add_library(sluice_everything INTERFACE)
+target_include_directories(sluice_everything INTERFACE ${PROJECT_SOURCE_DIR})
+get_property(room_targets GLOBAL PROPERTY SLUICE_ROOM_TARGETS)
+target_link_libraries(sluice_everything INTERFACE sluice_options ${room_targets} fmt::fmt)

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/prng.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+// The reference output for seed 1234567 as published with the algorithm's reference implementation.
+TEST(Prng, GivesTheReferenceSequence) {
+  Prng prng(1234567);
+  EXPECT_EQ(prng(), 6457827717110365317U);
+  EXPECT_EQ(prng(), 3203168211198807973U);
+  EXPECT_EQ(prng(), 9817491932198370423U);
+}
+
+TEST(Prng, BelowStaysBelowAndChanceObeysItsProbability) {
+  Prng prng(1);
+  int hits = 0;
+  for (int i = 0; i < 10000; ++i) {
+    EXPECT_LT(prng.below(7), 7U);
+    hits += prng.chance(0.25) ? 1 : 0;
+  }
+  EXPECT_NEAR(hits, 2500, 200);
+  EXPECT_FALSE(prng.chance(0));
+  EXPECT_TRUE(prng.chance(1));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every #include of a project header obeys cmake/rooms.txt, and each module stays a stranger to the others."""
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+def read_table():
+    table = {}
+    for line in (root / "cmake/rooms.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            folder, _, allowed = line.partition(":")
+            table[folder] = set(allowed.split())
+    return table
+
+
+def check_file(path, folder, table):
+    problems = []
+    name = path.relative_to(root)
+    for header in INCLUDE.findall(path.read_text()):
+        target = next((room for room in sorted(table, key=len, reverse=True) if header.startswith(room + "/")), None)
+        if ".." in header or target is None:
+            problems.append(f'{name}: "{header}" is not a path from the project root')
+        elif target != folder and target not in table[folder]:
+            problems.append(f'{name}: "{header}": {folder} may not include {target} (cmake/rooms.txt)')
+        elif folder == target == "stack/modules" and pathlib.Path(header).stem != path.stem and path.stem != "register":
+            problems.append(f'{name}: "{header}": modules never include each other')
+    return problems
+
+
+def main():
+    table = read_table()
+    problems, files = [], 0
+    for folder in table:
+        for path in sorted((root / folder).glob("*")):
+            # Headers whose name ends in -inl.h are included by Highway once a target, under a macro.
+            if path.suffix in (".h", ".cc") and path.name != "main.cc":
+                files += 1
+                problems += check_file(path, folder, table)
+    print("\n".join(problems) or f"{files} files obey cmake/rooms.txt")
+    return 1 if problems or files == 0 else 0
+
+
+sys.exit(main())
