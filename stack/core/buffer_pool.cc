@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/core/buffer_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "base/contract.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t alignment = 64;                          // one cache line: slots do not share lines
+constexpr std::size_t chunk_bytes_min = std::size_t{64} << 10;  // several small slots are taken at once
+constexpr std::size_t smallest_bits = 6;                       // the smallest class holds 64 bytes
+
+constexpr std::size_t rounded_up(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+constexpr std::size_t header_bytes = rounded_up(sizeof(Buffer));
+
+/// Classes alternate between powers of two and three quarters of the next: 64, 96, 128, 192, 256, ...
+constexpr std::size_t capacity_of(std::size_t size_class) {
+  if (size_class == 0) {
+    return 0;
+  }
+  const std::size_t bits = smallest_bits + size_class / 2;
+  return size_class % 2 == 1 ? std::size_t{1} << bits : std::size_t{3} << (bits - 2);
+}
+
+}  // namespace
+
+void BufferPool::ChunkDeleter::operator()(std::byte* chunk) const {
+  ::operator delete[](chunk, std::align_val_t{alignment});
+}
+
+BufferPool::BufferPool(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+
+BufferPool::~BufferPool() {
+  // Every block must have come home: a block that outlives its pool would point into freed memory.
+  SLUICE_REQUIRE(buffers_in_use_ == 0);
+}
+
+std::size_t BufferPool::class_of(std::size_t capacity) {
+  if (capacity <= (std::size_t{1} << smallest_bits)) {
+    return 1;
+  }
+  const auto bits = static_cast<std::size_t>(std::bit_width(capacity - 1));
+  const std::size_t power_class = 1 + 2 * (bits - smallest_bits);
+  return capacity <= (std::size_t{3} << (bits - 2)) ? power_class - 1 : power_class;
+}
+
+std::size_t BufferPool::class_capacity(std::size_t capacity) {
+  return capacity > capacity_max ? 0 : capacity_of(class_of(capacity));
+}
+
+std::byte* BufferPool::take_chunk(std::size_t bytes) {
+  if (bytes > bytes_max_ - bytes_reserved_) {
+    return nullptr;
+  }
+  auto* chunk = static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{alignment}, std::nothrow));
+  if (chunk != nullptr) {
+    chunks_.emplace_back(chunk);
+    bytes_reserved_ += bytes;
+  }
+  return chunk;
+}
+
+bool BufferPool::grow(std::size_t size_class) {
+  const std::size_t slot_bytes = header_bytes + rounded_up(capacity_of(size_class));
+  const std::size_t room = bytes_max_ - bytes_reserved_;
+  const std::size_t slots = std::min(std::max<std::size_t>(1, chunk_bytes_min / slot_bytes), room / slot_bytes);
+  std::byte* chunk = slots == 0 ? nullptr : take_chunk(slots * slot_bytes);
+  if (chunk == nullptr) {
+    return false;
+  }
+  for (std::size_t i = 0; i < slots; ++i) {
+    auto* buffer = new (chunk + i * slot_bytes) Buffer;
+    buffer->size_class_ = static_cast<std::uint8_t>(size_class);
+    buffer->pool_ = this;
+    buffer->next_free_ = free_[size_class];
+    free_[size_class] = buffer;
+  }
+  return true;
+}
+
+bool BufferPool::grow_blocks() {
+  const std::size_t slots = chunk_bytes_min / sizeof(Block);
+  std::byte* chunk = take_chunk(slots * sizeof(Block));
+  if (chunk == nullptr) {
+    return false;
+  }
+  for (std::size_t i = 0; i < slots; ++i) {
+    auto* block = new (chunk + i * sizeof(Block)) Block;
+    block->next = free_blocks_;
+    free_blocks_ = block;
+  }
+  return true;
+}
+
+Buffer* BufferPool::take(std::size_t size_class) {
+  if (free_[size_class] == nullptr && !grow(size_class)) [[unlikely]] {
+    ++allocations_failed_;
+    return nullptr;
+  }
+  Buffer* buffer = free_[size_class];
+  free_[size_class] = buffer->next_free_;
+  buffer->references_ = 1;
+  ++buffers_in_use_;
+  return buffer;
+}
+
+Block* BufferPool::allocate(std::size_t capacity) {
+  if (capacity > capacity_max) [[unlikely]] {
+    ++allocations_failed_;
+    return nullptr;
+  }
+  const std::size_t size_class = class_of(capacity);
+  Buffer* buffer = take(size_class);
+  if (buffer == nullptr) {
+    return nullptr;
+  }
+  buffer->base_ = reinterpret_cast<std::byte*>(buffer) + header_bytes;
+  buffer->limit_ = buffer->base_ + capacity_of(size_class);
+  Block& block = buffer->first_block_;
+  block = Block{.rptr = buffer->base_, .wptr = buffer->base_, .buffer = buffer};
+  return &block;
+}
+
+Block* BufferPool::allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument) {
+  Buffer* buffer = take(0);
+  if (buffer == nullptr) {
+    return nullptr;
+  }
+  buffer->base_ = memory.data();
+  buffer->limit_ = memory.data() + memory.size();
+  buffer->read_only_ = read_only;
+  buffer->release_ = on_release;
+  buffer->release_argument_ = argument;
+  Block& block = buffer->first_block_;
+  block = Block{.rptr = buffer->base_, .wptr = buffer->limit_, .buffer = buffer};
+  return &block;
+}
+
+Block* BufferPool::duplicate(const Block& block) {
+  if (free_blocks_ == nullptr && !grow_blocks()) [[unlikely]] {
+    ++allocations_failed_;
+    return nullptr;
+  }
+  Block* copy = free_blocks_;
+  free_blocks_ = copy->next;
+  *copy = block;
+  copy->next = nullptr;
+  copy->cont = nullptr;
+  ++copy->buffer->references_;
+  return copy;
+}
+
+void BufferPool::release(Block* block) {
+  Buffer* buffer = block->buffer;
+  if (block != &buffer->first_block_) {
+    block->next = free_blocks_;
+    free_blocks_ = block;
+  }
+  if (--buffer->references_ == 0) {
+    release_buffer(buffer);
+  }
+}
+
+void BufferPool::release_buffer(Buffer* buffer) {
+  if (buffer->release_ != nullptr) {
+    buffer->release_(buffer->release_argument_, {buffer->base_, buffer->capacity()});
+    buffer->release_ = nullptr;
+    buffer->read_only_ = false;
+  }
+  buffer->next_free_ = free_[buffer->size_class_];
+  free_[buffer->size_class_] = buffer;
+  --buffers_in_use_;
+}
+
+BufferPool::Statistics BufferPool::statistics() const {
+  return {bytes_reserved_, bytes_max_, allocations_failed_, buffers_in_use_};
+}
+
+}  // namespace sluice

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Buffers and the pool they come from.
+//
+// A buffer (STREAMS: data block, dblk) is a reference-counted run of bytes; a block (message block, mblk) is a window
+// `rptr..wptr` on one. Several blocks may share a buffer. The pool hands out slots of best-fit size classes; one slot
+// holds the buffer's bookkeeping, a first block for it, and its bytes, so that an allocation is one pop from a free
+// list and a release one push:
+//
+//       slot ──► ┌──────────┬────────────┬───────────────────────────────────┐
+//                │ Buffer   │ Block      │ base                        limit │
+//                │ refs     │ rptr, wptr │ ◄── headroom ──►│ data │◄─ tail ─►│
+//                └──────────┴─────┬──────┴───────────────────────────────────┘
+//                                 └──────── rptr ─────────►      ▲
+//                                           wptr ────────────────┘
+//
+// External buffers describe memory that somebody else owns (a mapped file, a ring slot): the slot then has no bytes of
+// its own, and a release callback runs when the last block that shows the memory is freed.
+//
+// The pool takes memory from the system in chunks, on demand, up to `bytes_max`, and returns it when it is destroyed:
+// in steady state there is no malloc. When the bound is reached an allocation fails, which is an operating error that the
+// caller must handle.
+//
+// Ownership: the pool must outlive every block from it. Threads: one pool belongs to one stream set and one thread;
+// reference counts are plain integers. Data that crosses threads is copied.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace sluice {
+
+class BufferPool;
+
+/// Message types (STREAMS Programmer's Guide, "Message Types"). High priority is a property of the type.
+enum class MessageType : std::uint8_t {
+  data,     // M_DATA    user data
+  proto,    // M_PROTO   a service primitive
+  ioctl,    // M_IOCTL   a request to modules and driver, id-matched
+  ctl,      // M_CTL     between neighbours that know each other
+  setopts,  // M_SETOPTS options for the stream head
+  // High priority from here on.
+  pcproto,  // M_PCPROTO a service primitive that overtakes
+  iocack,   // M_IOCACK
+  iocnak,   // M_IOCNAK
+  flush,    // M_FLUSH
+  error,    // M_ERROR   two bytes: read side and write side errno
+  hangup,   // M_HANGUP
+};
+
+[[nodiscard]] constexpr bool is_high_priority(MessageType type) { return type >= MessageType::pcproto; }
+[[nodiscard]] constexpr bool is_protocol(MessageType type) {
+  return type == MessageType::proto || type == MessageType::pcproto;
+}
+
+class Buffer;
+
+/// A window on a buffer, and a link of a message (mblk_t). Plain data; owned through Message.
+/// Invariants: buffer->base() <= rptr <= wptr <= buffer->limit().
+struct Block {
+  Block* next = nullptr;  // next message in a batch or queue; meaningful in a message's first block only
+  Block* cont = nullptr;  // next block of this message
+  std::byte* rptr = nullptr;
+  std::byte* wptr = nullptr;
+  Buffer* buffer = nullptr;
+  MessageType type = MessageType::data;
+  std::uint8_t band = 0;     // 0..bands_max-1; 0 for high-priority types
+  std::uint16_t flags = 0;
+
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(wptr - rptr); }
+  [[nodiscard]] Bytes bytes() const { return {rptr, size()}; }
+};
+
+/// Runs when the last reference to external memory goes. `argument` is what was given with it.
+using ReleaseCallback = void (*)(void* argument, ConstBytes memory);
+
+/// Bookkeeping for one run of bytes (dblk_t).
+class Buffer {
+ public:
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] std::byte* limit() const { return limit_; }
+  [[nodiscard]] std::size_t capacity() const { return static_cast<std::size_t>(limit_ - base_); }
+  [[nodiscard]] std::uint32_t references() const { return references_; }
+  /// Whether a holder may write: it is the only one and the memory is not read-only.
+  [[nodiscard]] bool writable() const { return references_ == 1 && !read_only_; }
+  [[nodiscard]] BufferPool& pool() const { return *pool_; }
+
+ private:
+  friend class BufferPool;
+  std::byte* base_ = nullptr;
+  std::byte* limit_ = nullptr;
+  std::uint32_t references_ = 0;
+  std::uint8_t size_class_ = 0;
+  bool read_only_ = false;
+  BufferPool* pool_ = nullptr;
+  ReleaseCallback release_ = nullptr;
+  void* release_argument_ = nullptr;
+  Buffer* next_free_ = nullptr;
+  Block first_block_;
+};
+
+class BufferPool {
+ public:
+  static constexpr std::size_t bytes_max_default = std::size_t{256} << 20;
+  static constexpr std::size_t capacity_max = std::size_t{4} << 20;  // one buffer
+
+  explicit BufferPool(std::size_t bytes_max = bytes_max_default);
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  /// A block whose buffer holds at least `capacity` bytes, rptr == wptr == base; nullptr when the bound is reached or
+  /// `capacity` exceeds capacity_max. (allocb)
+  [[nodiscard]] Block* allocate(std::size_t capacity);
+
+  /// A block that shows `memory`, which stays the caller's until `on_release(argument, memory)` is called. With
+  /// `read_only` nothing writes to it: whoever must, copies first. (esballoc)
+  [[nodiscard]] Block* allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument);
+
+  /// Another block that shows the same bytes of the same buffer. (dupb)
+  [[nodiscard]] Block* duplicate(const Block& block);
+
+  /// Frees one block (not its cont) and the buffer when this was its last reference. (freeb)
+  void release(Block* block);
+
+  struct Statistics {
+    std::size_t bytes_reserved = 0;      // taken from the system
+    std::size_t bytes_max = 0;           // the bound
+    std::uint64_t allocations_failed = 0;
+    std::uint64_t buffers_in_use = 0;
+  };
+  [[nodiscard]] Statistics statistics() const;
+
+  /// The capacity that allocate(capacity) would really give; 0 when it exceeds capacity_max.
+  [[nodiscard]] static std::size_t class_capacity(std::size_t capacity);
+
+ private:
+  static constexpr std::size_t class_count = 34;  // 0: external; then 64, 96, 128, 192, ... 4 MiB
+  static std::size_t class_of(std::size_t capacity);
+
+  struct ChunkDeleter {
+    void operator()(std::byte* chunk) const;
+  };
+
+  Buffer* take(std::size_t size_class);
+  std::byte* take_chunk(std::size_t bytes);
+  bool grow(std::size_t size_class);
+  bool grow_blocks();
+  void release_buffer(Buffer* buffer);
+
+  std::size_t bytes_max_;
+  std::size_t bytes_reserved_ = 0;
+  std::uint64_t allocations_failed_ = 0;
+  std::uint64_t buffers_in_use_ = 0;
+  std::array<Buffer*, class_count> free_{};
+  Block* free_blocks_ = nullptr;  // for duplicates
+  std::vector<std::unique_ptr<std::byte, ChunkDeleter>> chunks_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/core/chain.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "base/contract.h"
+
+namespace sluice {
+
+Chain::Chain(StreamSet& set, Module& head) : set_(set), head_(head) { attach(head_); }
+
+Chain::~Chain() {
+  while (!modules_.empty()) {
+    modules_.front()->close();
+    remove_top();
+  }
+  detach(head_);
+}
+
+Status Chain::open_driver(std::unique_ptr<Module> driver) {
+  SLUICE_REQUIRE(modules_.empty());
+  return insert_at_top(std::move(driver));
+}
+
+Status Chain::push(std::unique_ptr<Module> module) {
+  SLUICE_REQUIRE(!modules_.empty());
+  if (modules_.size() >= modules_max) {
+    return fail(EINVAL, "cannot push '" + std::string(module->name()) + "': the stream has " +
+                            std::to_string(modules_max) + " modules, which is the most it can have");
+  }
+  return insert_at_top(std::move(module));
+}
+
+Status Chain::insert_at_top(std::unique_ptr<Module> module) {
+  attach(*module);
+  modules_.insert(modules_.begin(), std::move(module));
+  wire();
+  Status opened = modules_.front()->open();
+  if (!opened) {
+    remove_top();
+  }
+  return opened;
+}
+
+Status Chain::pop() {
+  if (modules_.size() < 2) {
+    return fail(EINVAL, "there is no module to pop");
+  }
+  modules_.front()->close();
+  remove_top();
+  return {};
+}
+
+std::unique_ptr<Module> Chain::remove_top() {
+  std::unique_ptr<Module> module = std::move(modules_.front());
+  detach(*module);
+  modules_.erase(modules_.begin());
+  wire();
+  return module;
+}
+
+void Chain::attach(Module& module) {
+  module.set_ = &set_;
+  module.read_.scheduler_ = module.write_.scheduler_ = &set_.scheduler();
+}
+
+void Chain::detach(Module& module) {
+  for (const Side side : {Side::read, Side::write}) {
+    Queue& queue = module.queue(side);
+    queue.flush(FlushKind::all);
+    set_.scheduler().unschedule(queue);
+    queue.scheduler_ = nullptr;
+    queue.next_ = queue.next_with_service_ = queue.back_with_service_ = nullptr;
+  }
+}
+
+/// Links all queues anew. Whoever waits is enabled: the queue it waited for may be gone.
+void Chain::wire() {
+  std::vector<Module*> order{&head_};
+  for (const auto& module : modules_) {
+    order.push_back(module.get());
+  }
+  const auto wire_side = [](Side side, auto begin, auto end) {
+    Queue* behind = nullptr;
+    for (auto at = begin; at != end; ++at) {
+      Queue& queue = (*at)->queue(side);
+      queue.next_ = std::next(at) == end ? nullptr : &(*std::next(at))->queue(side);
+      queue.back_with_service_ = behind;
+      queue.next_with_service_ = nullptr;
+      if ((*at)->has_service(side)) {
+        behind = &queue;
+        if (!queue.empty()) {
+          queue.enable();
+        }
+      }
+    }
+    Queue* ahead = nullptr;
+    for (auto at = std::make_reverse_iterator(end); at != std::make_reverse_iterator(begin); ++at) {
+      Queue& queue = (*at)->queue(side);
+      ahead = ahead == nullptr || (*at)->has_service(side) ? &queue : ahead;
+      queue.next_with_service_ = ahead;
+    }
+  };
+  wire_side(Side::write, order.begin(), order.end());
+  wire_side(Side::read, order.rbegin(), order.rend());
+}
+
+}  // namespace sluice

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Messages: what modules pass to each other. A message is a chain of blocks; its first block carries type and band.
+//
+//     Message ──► [proto: T_UNITDATA_REQ] ──cont──► [data ......] ──cont──► [data ...]
+//
+// A module never loops over payload bytes. It says what must happen to them,
+//
+//     message.transform(Swap{4});
+//     message.transform(Sum{.initial = pseudo_header, .field = checksum});
+//
+// and the message's path decides when. On a layered path that is now: one pass a call. On a fused path the manipulation
+// joins the message's plan and is carried out when the bytes must move anyway. Modules are written for both: they look at
+// the Verdict, they do what needs verified bytes in when_verified(), and they call settle() if they must read payload
+// themselves.
+//
+// Manipulations apply to the data blocks of a message, from each rptr on; protocol blocks in front are left alone.
+//
+// Ownership: a Message owns its chain; it is moved, never copied by accident (see duplicate() and copy()). A message that
+// goes out of scope is freed. Threads: as the pool's.
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/bytes.h"
+#include "ilp/manipulation.h"
+#include "stack/core/buffer_pool.h"
+
+namespace sluice {
+
+using ilp::Check;
+using ilp::Sum;
+using ilp::Swap;
+
+/// What became of a manipulation.
+enum class Verdict : std::uint8_t {
+  done,      // carried out; a check held
+  deferred,  // joined the plan; whoever carries out the plan drops the message if a check fails
+  failed,    // the check did not hold, or there was no memory for a private copy: the caller drops and counts the message
+};
+
+class Message {
+ public:
+  Message() = default;
+  explicit Message(Block* chain) : first_(chain) {}
+  Message(Message&& other) noexcept : first_(std::exchange(other.first_, nullptr)) {}
+  Message& operator=(Message&& other) noexcept {
+    if (this != &other) {
+      reset();
+      first_ = std::exchange(other.first_, nullptr);
+    }
+    return *this;
+  }
+  ~Message() { reset(); }
+
+  /// An empty message of one block with room for `capacity` bytes after `headroom` spare ones; empty (false) when the
+  /// pool is exhausted.
+  [[nodiscard]] static Message allocate(BufferPool& pool, std::size_t capacity, std::size_t headroom = 0,
+                                        MessageType type = MessageType::data);
+  /// A message that holds a copy of `bytes`: one block, or, beyond `block_bytes_max`, a chain. Only the first block
+  /// has the headroom.
+  [[nodiscard]] static Message copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroom = 0,
+                                       MessageType type = MessageType::data,
+                                       std::size_t block_bytes_max = BufferPool::capacity_max);
+
+  [[nodiscard]] explicit operator bool() const { return first_ != nullptr; }
+  void reset();
+  /// Gives the chain up to the caller.
+  [[nodiscard]] Block* release() { return std::exchange(first_, nullptr); }
+
+  // REQUIRES for everything below: the message is not empty.
+
+  [[nodiscard]] Block& first() { return *first_; }
+  [[nodiscard]] const Block& first() const { return *first_; }
+  [[nodiscard]] MessageType type() const { return first_->type; }
+  [[nodiscard]] std::uint8_t band() const { return first_->band; }
+  [[nodiscard]] BufferPool& pool() const { return first_->buffer->pool(); }
+  /// The first block's bytes.
+  [[nodiscard]] Bytes bytes() { return first_->bytes(); }
+  [[nodiscard]] ConstBytes bytes() const { return first_->bytes(); }
+
+  /// Bytes in all blocks.
+  [[nodiscard]] std::size_t size() const;
+  /// Bytes in data blocks only. (msgdsize)
+  [[nodiscard]] std::size_t data_size() const;
+  [[nodiscard]] std::size_t block_count() const;
+  /// The first data block, or nullptr.
+  [[nodiscard]] Block* data_block();
+
+  /// `size` new bytes in front of the first block: in its headroom when nobody else shows that buffer, else in a new
+  /// block. Empty when the pool is exhausted. The bytes are not initialised.
+  [[nodiscard]] Bytes prepend(std::size_t size);
+  /// `size` new bytes after the last block's: in its tail room, else in a new block. Not initialised; empty when
+  /// the pool is exhausted.
+  [[nodiscard]] Bytes append(std::size_t size);
+  /// Chains `tail` behind the last block. (linkb)
+  void link(Message tail);
+  /// Takes off everything behind the first block. (unlinkb)
+  [[nodiscard]] Message unlink();
+  /// Frees the first block; the message continues with the rest, or is empty.
+  void pop_block();
+
+  /// A message that shows the same bytes. Empty when the pool is exhausted. (dupmsg)
+  [[nodiscard]] Message duplicate() const;
+  /// A message with its own copy of the bytes, block for block, with the headroom of the first. (copymsg)
+  [[nodiscard]] Message copy() const;
+  /// Makes the first `size` bytes contiguous in the first block. False when the message holds fewer bytes of the first
+  /// block's type, or the pool is exhausted; the message is then unchanged. (pullupmsg)
+  [[nodiscard]] bool pull_up(std::size_t size);
+  /// Removes `size` bytes at the front; emptied blocks are freed, all but the last. REQUIRES: size <= size(). (adjmsg)
+  void trim_front(std::size_t size);
+  /// Removes `size` bytes at the end. REQUIRES: size <= size().
+  void trim_back(std::size_t size);
+  /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared). Empty when the pool
+  /// is exhausted; the message is then unchanged. REQUIRES: size <= size().
+  [[nodiscard]] Message split(std::size_t size);
+  /// Copies data bytes [offset, offset + out.size()) to `out`. False when there are fewer.
+  [[nodiscard]] bool copy_data_to(std::size_t offset, Bytes out) const;
+  /// Gives every data block that is shared or read-only a private copy of its bytes. False when the pool is exhausted.
+  [[nodiscard]] bool make_writable();
+
+  /// Reverses each unit of the data. `failed` when the data is not a whole number of units.
+  Verdict transform(const Swap& swap);
+  /// Stores the complement of the sum over the data at `sum.field`, which lies in the data.
+  Verdict transform(const Sum& sum);
+  /// `failed` when the sum over the data is not all ones.
+  Verdict transform(const Check& check);
+  /// Carries out what is still owed, in place: the bytes are real afterwards.
+  Verdict settle() { return Verdict::done; }
+
+  /// Runs `change`, a change of protocol state, once the bytes are known to be good: on a layered path at once.
+  template <class Change>
+  void when_verified(Change&& change) {
+    std::forward<Change>(change)();
+  }
+
+  /// The internet checksum's partial sum over the data (ilp::sum across blocks).
+  [[nodiscard]] std::uint16_t data_sum() const;
+
+ private:
+  friend class Batch;
+  [[nodiscard]] Block* last() const;
+
+  Block* first_ = nullptr;
+};
+
+/// Messages linked through `next`: what put procedures take, so that one virtual call serves many. Owns them; FIFO.
+class Batch {
+ public:
+  Batch() = default;
+  explicit Batch(Message message) { push(std::move(message)); }
+  Batch(Batch&& other) noexcept
+      : first_(std::exchange(other.first_, nullptr)),
+        last_(std::exchange(other.last_, nullptr)),
+        count_(std::exchange(other.count_, 0)) {}
+  Batch& operator=(Batch&& other) noexcept {
+    if (this != &other) {
+      clear();
+      first_ = std::exchange(other.first_, nullptr);
+      last_ = std::exchange(other.last_, nullptr);
+      count_ = std::exchange(other.count_, 0);
+    }
+    return *this;
+  }
+  ~Batch() { clear(); }
+
+  [[nodiscard]] bool empty() const { return first_ == nullptr; }
+  [[nodiscard]] std::size_t size() const { return count_; }
+
+  /// Appends. REQUIRES: message is not empty.
+  void push(Message message) {
+    Block* block = message.release();
+    block->next = nullptr;
+    (first_ == nullptr ? first_ : last_->next) = block;
+    last_ = block;
+    ++count_;
+  }
+  /// Puts `message` in front.
+  void push_front(Message message) {
+    Block* block = message.release();
+    block->next = first_;
+    first_ = block;
+    last_ = last_ == nullptr ? block : last_;
+    ++count_;
+  }
+  /// Takes the first message; empty when there is none.
+  [[nodiscard]] Message pop() {
+    Block* block = first_;
+    if (block != nullptr) {
+      first_ = std::exchange(block->next, nullptr);
+      last_ = first_ == nullptr ? nullptr : last_;
+      --count_;
+    }
+    return Message(block);
+  }
+  /// Appends all of `other`.
+  void splice(Batch other) {
+    if (other.empty()) {
+      return;
+    }
+    (first_ == nullptr ? first_ : last_->next) = other.first_;
+    last_ = other.last_;
+    count_ += other.count_;
+    other.first_ = other.last_ = nullptr;
+    other.count_ = 0;
+  }
+  [[nodiscard]] Block* front() const { return first_; }
+  void clear() {
+    while (pop()) {
+    }
+  }
+
+ private:
+  Block* first_ = nullptr;
+  Block* last_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/core/module.h"
+
+#include <cstdint>
+
+namespace sluice {
+
+Counter::Counter(Module& owner, std::string_view name, std::string_view meaning) : name_(name), meaning_(meaning) {
+  owner.counters_.push_back(this);
+}
+
+Module::Module(std::string_view name, Services services) : name_(name), services_(services) {}
+
+Module::~Module() = default;
+
+void Module::flush_queues(const Message& message) {
+  const ConstBytes bytes = message.bytes();
+  if (bytes.empty()) {
+    return;
+  }
+  const auto flags = std::to_integer<unsigned>(bytes[0]);
+  const bool banded = (flags & flush_band) != 0 && bytes.size() >= 2 && std::to_integer<std::size_t>(bytes[1]) < bands_max;
+  for (const Side side : {Side::read, Side::write}) {
+    if ((flags & (side == Side::read ? flush_read : flush_write)) == 0) {
+      continue;
+    }
+    if (banded) {
+      queue(side).flush_band(std::to_integer<std::uint8_t>(bytes[1]), FlushKind::data);
+    } else {
+      queue(side).flush(FlushKind::data);
+    }
+  }
+}
+
+void Module::turn_flush(Message message) {
+  flush_queues(message);
+  if (message.bytes().empty()) {
+    return;
+  }
+  const auto flags = std::to_integer<unsigned>(message.bytes()[0]);
+  if ((flags & flush_read) != 0) {
+    message.bytes()[0] = static_cast<std::byte>(flags & ~unsigned{flush_write});
+    read_.put_next(std::move(message));
+  }
+}
+
+void Module::forward_waiting(Queue& queue) {
+  while (Message message = queue.dequeue()) {
+    if (!is_high_priority(message.type()) && !queue.can_put_next(message.band())) {
+      queue.put_back(std::move(message));
+      return;
+    }
+    queue.put_next(std::move(message));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Modules: what is pushed onto a stream between its head and its driver. A module is a queue pair with put and, where
+// it needs them, service procedures. Derived classes override what they do; what they leave alone passes on.
+//
+//     class Null : public Module {
+//      public:
+//       Null() : Module("null") {}
+//     };
+//
+// The rules of a put procedure: forward what you do not know; answer or forward each ioctl; act on flush and pass it on;
+// never hold a batch, only enqueue it; before passing an ordinary message on from a service procedure, ask can_put_next().
+//
+// A driver is a module at the lower end: nothing is below it, its wput() sends to the outside, and what comes from there
+// it puts up its read side.
+//
+// Ownership: a stream owns its modules. Threads: one stream set, one thread.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "stack/core/counter.h"
+#include "stack/core/queue.h"
+#include "stack/core/scheduler.h"
+
+namespace sluice {
+
+class StreamSet;
+
+class Module {
+ public:
+  /// Which sides have a service procedure.
+  enum class Services : std::uint8_t { none = 0, write = 1, read = 2, both = 3 };
+
+  explicit Module(std::string_view name, Services services = Services::none);
+  virtual ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  [[nodiscard]] std::string_view name() const { return name_; }
+  [[nodiscard]] Queue& read_queue() { return read_; }
+  [[nodiscard]] Queue& write_queue() { return write_; }
+  [[nodiscard]] Queue& queue(Side side) { return side == Side::read ? read_ : write_; }
+  [[nodiscard]] bool has_service(Side side) const {
+    return (static_cast<unsigned>(services_) & (side == Side::write ? 1U : 2U)) != 0;
+  }
+  [[nodiscard]] const std::vector<Counter*>& counters() const { return counters_; }
+
+  /// Called when the module has its place in the stream (qi_qopen). An error refuses the push.
+  virtual Status open() { return {}; }
+  /// Called before it loses that place (qi_qclose): the queues still work.
+  virtual void close() {}
+
+  /// Put procedures.
+  virtual void wput(Batch batch) { write_.put_next(std::move(batch)); }
+  virtual void rput(Batch batch) { read_.put_next(std::move(batch)); }
+  /// Service procedures; called only where `services` says so.
+  virtual void wsrv() {}
+  virtual void rsrv() {}
+
+  /// The stream set this module runs in. REQUIRES: it is part of a stream.
+  [[nodiscard]] StreamSet& set() const { return *set_; }
+
+ protected:
+  /// What every module does with M_FLUSH on the way down (`side` write) or up: flush the queues it names, here.
+  void flush_queues(const Message& message);
+  /// What every driver does with M_FLUSH: flushes its queues and, where the read side is named, sends the message up with
+  /// the write side's flag cleared.
+  void turn_flush(Message message);
+  /// A service procedure's usual body: passes on what waits on `queue` until the way is full.
+  void forward_waiting(Queue& queue);
+
+ private:
+  friend class Chain;
+  friend class Counter;
+  std::string_view name_;
+  Services services_;
+  StreamSet* set_ = nullptr;
+  std::vector<Counter*> counters_;
+  Queue read_{*this, Side::read};
+  Queue write_{*this, Side::write};
+};
+
+/// M_FLUSH's first byte (FLUSHR, FLUSHW, FLUSHRW; with FLUSHBAND the second byte is the band).
+inline constexpr std::uint8_t flush_read = 1;
+inline constexpr std::uint8_t flush_write = 2;
+inline constexpr std::uint8_t flush_band = 4;
+
+}  // namespace sluice

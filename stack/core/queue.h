@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Queues: each module has a pair, one for each direction. Messages move from queue to queue through put procedures;
+// where one cannot go on it waits on a queue until the service procedure takes it up again.
+//
+//        stream head      write │ ▲ read        "next" follows the arrow of its side:
+//                         ┌─────▼─┴─────┐       write queues lead to the driver,
+//           module        │ wput   rput │       read queues to the stream head
+//                         │ wsrv   rsrv │
+//                         └─────┬─▲─────┘
+//        driver           write ▼ │ read
+//
+// Flow control (SVR4 STREAMS Programmer's Guide, "Flow Control"): a queue is full when the bytes or the messages on it
+// reach the high-water mark. A sender asks can_put_next() first; it looks at the nearest forward queue that has a service
+// procedure, or ends the stream, and leaves its want there when refused. When the wanted queue has drained below the
+// low-water mark, the nearest queue behind it that has a service procedure is enabled ("back-enabled").
+//
+// Order on a queue: high-priority messages first, then higher bands before lower, first in first out within each.
+// Every band has its own marks and its own fullness. Bands are 0 (ordinary) .. bands_max - 1: a small fixed bound, where
+// STREAMS allows 256 and creates them on demand; an unused band is never full, as an absent one there.
+//
+// Ownership: a queue belongs to its module and owns the messages on it. Threads: one stream set, one thread.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "stack/core/message.h"
+
+namespace sluice {
+
+class Module;
+class Scheduler;
+
+inline constexpr std::size_t bands_max = 8;
+
+enum class Side : std::uint8_t { write, read };
+
+/// FLUSHDATA discards data only; FLUSHALL discards control messages, too.
+enum class FlushKind : std::uint8_t { data, all };
+
+struct WaterMarks {
+  std::size_t high_bytes = 64 * 1024;
+  std::size_t low_bytes = 16 * 1024;
+};
+
+class Queue {
+ public:
+  Queue(Module& module, Side side) : module_(module), side_(side) {}
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  [[nodiscard]] Module& module() const { return module_; }
+  [[nodiscard]] Side side() const { return side_; }
+  /// The next queue in the direction of flow; nullptr at the end of the stream.
+  [[nodiscard]] Queue* next() const { return next_; }
+  /// The other queue of the pair.
+  [[nodiscard]] Queue& other() const;
+
+  /// Calls this queue's put procedure.
+  void put(Batch batch);
+  /// Calls the put procedure of the next queue. REQUIRES: there is one. (putnext)
+  void put_next(Batch batch) { next_->put(std::move(batch)); }
+  void put_next(Message message) { put_next(Batch(std::move(message))); }
+  /// Sends a message back the way it came from. (qreply)
+  void reply(Message message);
+
+  /// Whether the nearest forward queue with a service procedure accepts an ordinary message (or one of `band`); leaves
+  /// the want there if not. (canputnext, bcanputnext)
+  [[nodiscard]] bool can_put_next(std::uint8_t band = 0) { return next_->can_put(band); }
+  /// As can_put_next, starting with this queue. (canput)
+  [[nodiscard]] bool can_put(std::uint8_t band = 0);
+
+  /// Puts `message` on this queue and schedules the service procedure where the rules ask for it. (putq)
+  void enqueue(Message message);
+  /// Returns `message` to the front of its class. REQUIRES: not a high-priority message: its service procedure would
+  /// be scheduled for ever. (putbq)
+  void put_back(Message message);
+  /// Takes the first message; empty when there is none. Back-enables when the queue was wanted and is low now. (getq)
+  [[nodiscard]] Message dequeue();
+  /// The first message without taking it; nullptr when there is none.
+  [[nodiscard]] const Block* peek() const;
+
+  /// Discards messages: of all classes, or of one band only. (flushq, flushband)
+  void flush(FlushKind kind);
+  void flush_band(std::uint8_t band, FlushKind kind);
+
+  /// Schedules the service procedure. (qenable)
+  void enable();
+  /// Ordinary messages no longer schedule the service procedure; high-priority ones always do. (noenable, enableok)
+  void set_enabled(bool enabled) { may_schedule_ = enabled; }
+
+  void set_marks(WaterMarks marks, std::uint8_t band = 0);
+  [[nodiscard]] const WaterMarks& marks(std::uint8_t band = 0) const { return bands_[band].marks; }
+  [[nodiscard]] bool full(std::uint8_t band = 0) const { return bands_[band].full; }
+  [[nodiscard]] bool empty() const { return messages() == 0; }
+  /// Totals over all classes.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t messages() const { return messages_; }
+
+  struct Statistics {
+    std::uint64_t batches = 0;        // put procedure calls
+    std::uint64_t messages = 0;       // messages put
+    std::uint64_t enqueued = 0;       // had to wait here
+    std::uint64_t refused = 0;        // can_put answered no
+    std::size_t bytes_max = 0;        // the most that waited here at once
+  };
+  [[nodiscard]] const Statistics& statistics() const { return statistics_; }
+
+ private:
+  friend class Chain;
+  friend class Scheduler;
+
+  struct Band {
+    Batch waiting;
+    std::size_t bytes = 0;     // with band 0: of the high-priority messages, too
+    std::size_t messages = 0;  // likewise
+    WaterMarks marks;
+    bool full = false;
+    bool wanted = false;
+  };
+
+  void added(Band& band, std::size_t size);
+  void removed(Band& band, std::size_t size);
+  void update_fullness(Band& band);
+  void insert(Message message, bool at_front);
+  Message take(Band& band, Batch& from);
+  void flush_class(Band& band, Batch& waiting, FlushKind kind);
+
+  Module& module_;
+  Side side_;
+  bool may_schedule_ = true;
+  bool wants_service_ = true;  // the last dequeue found nothing: the next message must schedule (QWANTR)
+  bool scheduled_ = false;
+  Queue* next_ = nullptr;
+  Queue* next_with_service_ = nullptr;  // nearest at or after this queue; the last queue of a side counts (q_nfsrv)
+  Queue* back_with_service_ = nullptr;  // nearest before this queue that has a service procedure, or nullptr
+  Queue* next_scheduled_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t messages_ = 0;
+  Scheduler* scheduler_ = nullptr;      // set while the module is part of a stream
+  Batch urgent_;                        // high-priority messages; counted with band 0
+  std::array<Band, bands_max> bands_;
+  Statistics statistics_;
+};
+
+}  // namespace sluice

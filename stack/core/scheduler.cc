@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/core/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/contract.h"
+#include "stack/core/module.h"
+#include "stack/core/queue.h"
+
+namespace sluice {
+
+Timer::Timer(Scheduler& scheduler, std::function<void()> callback)
+    : scheduler_(scheduler), callback_(std::move(callback)) {}
+
+void Timer::arm(TimePoint at) {
+  cancel();
+  at_ = at;
+  scheduler_.insert(*this);
+}
+
+void Timer::arm_after(Duration delay) { arm(scheduler_.now() + delay); }
+
+void Timer::cancel() {
+  if (armed()) {
+    scheduler_.remove(*this);
+  }
+}
+
+void Scheduler::place(Timer* timer, std::size_t position) {
+  heap_[position] = timer;
+  timer->position_ = position;
+}
+
+void Scheduler::sift_up(std::size_t position) {
+  Timer* timer = heap_[position];
+  while (position > 0) {
+    const std::size_t parent = (position - 1) / 2;
+    if (heap_[parent]->at_ <= timer->at_) {
+      break;
+    }
+    place(heap_[parent], position);
+    position = parent;
+  }
+  place(timer, position);
+}
+
+void Scheduler::sift_down(std::size_t position) {
+  Timer* timer = heap_[position];
+  for (;;) {
+    std::size_t child = 2 * position + 1;
+    if (child >= heap_.size()) {
+      break;
+    }
+    if (child + 1 < heap_.size() && heap_[child + 1]->at_ < heap_[child]->at_) {
+      ++child;
+    }
+    if (timer->at_ <= heap_[child]->at_) {
+      break;
+    }
+    place(heap_[child], position);
+    position = child;
+  }
+  place(timer, position);
+}
+
+void Scheduler::insert(Timer& timer) {
+  heap_.push_back(&timer);
+  timer.position_ = heap_.size() - 1;
+  sift_up(timer.position_);
+}
+
+void Scheduler::remove(Timer& timer) {
+  const std::size_t position = std::exchange(timer.position_, Timer::unarmed);
+  Timer* last = heap_.back();
+  heap_.pop_back();
+  if (last != &timer) {
+    place(last, position);
+    sift_up(position);
+    sift_down(last->position_);
+  }
+}
+
+bool Scheduler::run_timers() {
+  std::size_t fired = 0;
+  while (!heap_.empty() && heap_.front()->at_ <= now_ && fired < timers_per_poll_max) {
+    Timer& timer = *heap_.front();
+    remove(timer);
+    timer.callback_();
+    ++fired;
+  }
+  return fired > 0;
+}
+
+bool Scheduler::run_services() {
+  std::size_t served = 0;
+  while (first_ != nullptr && served < services_per_poll_max) {
+    Queue& queue = *first_;
+    unschedule(queue);
+    if (queue.side() == Side::write) {
+      queue.module().wsrv();
+    } else {
+      queue.module().rsrv();
+    }
+    ++served;
+  }
+  return served > 0;
+}
+
+bool Scheduler::poll(TimePoint now) {
+  now_ = std::max(now_, now);
+  const bool fired = run_timers();
+  const bool served = run_services();
+  return fired || served;
+}
+
+TimePoint Scheduler::next_deadline() const {
+  if (first_ != nullptr) {
+    return now_;
+  }
+  return heap_.empty() ? never : std::max(now_, heap_.front()->at_);
+}
+
+void Scheduler::schedule(Queue& queue) {
+  SLUICE_REQUIRE(!queue.scheduled_);
+  queue.scheduled_ = true;
+  queue.next_scheduled_ = nullptr;
+  (first_ == nullptr ? first_ : last_->next_scheduled_) = &queue;
+  last_ = &queue;
+}
+
+void Scheduler::unschedule(Queue& queue) {
+  if (!queue.scheduled_) {
+    return;
+  }
+  Queue* before = nullptr;
+  for (Queue* at = first_; at != &queue; at = at->next_scheduled_) {
+    before = at;
+  }
+  (before == nullptr ? first_ : before->next_scheduled_) = queue.next_scheduled_;
+  last_ = last_ == &queue ? before : last_;
+  queue.scheduled_ = false;
+}
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The run loop of a stream set, without the waiting: the outside tells it the time with poll(now) and asks with
+// next_deadline() how long it may wait. Nothing here reads a clock, so everything can be simulated and replayed.
+//
+// Threads: one scheduler, one thread. Ownership: timers and queues belong to modules and leave before they die.
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "base/time.h"
+
+namespace sluice {
+
+class Queue;
+class Scheduler;
+
+/// Calls back once at a time. Owned by whoever wants to be called; cancelled when destroyed.
+class Timer {
+ public:
+  Timer(Scheduler& scheduler, std::function<void()> callback);
+  ~Timer() { cancel(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  /// Fires in the first poll(now) with now >= at. An armed timer is moved.
+  void arm(TimePoint at);
+  void arm_after(Duration delay);
+  void cancel();
+  [[nodiscard]] bool armed() const { return position_ != unarmed; }
+  [[nodiscard]] TimePoint at() const { return at_; }
+
+ private:
+  friend class Scheduler;
+  static constexpr std::size_t unarmed = static_cast<std::size_t>(-1);
+
+  Scheduler& scheduler_;
+  std::function<void()> callback_;
+  TimePoint at_ = never;
+  std::size_t position_ = unarmed;  // in the scheduler's heap
+};
+
+class Scheduler {
+ public:
+  /// What poll() does at most before it returns; what is left over makes next_deadline() answer now().
+  static constexpr std::size_t services_per_poll_max = 4096;
+  static constexpr std::size_t timers_per_poll_max = 4096;
+
+  Scheduler() = default;
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// The time last told. Modules read this and nothing else.
+  [[nodiscard]] TimePoint now() const { return now_; }
+
+  /// Fires due timers, then runs service procedures until no queue is scheduled (or the bound is reached). Returns
+  /// whether anything ran. Time never goes back: an earlier `now` counts as the last one.
+  bool poll(TimePoint now);
+
+  /// When poll() must be called next if nothing arrives before: now() when work is left, `never` when nothing is armed.
+  [[nodiscard]] TimePoint next_deadline() const;
+
+  /// Adds a queue to the run list. REQUIRES: it is not there. Called by Queue.
+  void schedule(Queue& queue);
+  /// Takes a queue off the run list if it is there.
+  void unschedule(Queue& queue);
+
+ private:
+  friend class Timer;
+  void insert(Timer& timer);
+  void remove(Timer& timer);
+  void sift_up(std::size_t position);
+  void sift_down(std::size_t position);
+  void place(Timer* timer, std::size_t position);
+  bool run_timers();
+  bool run_services();
+
+  TimePoint now_{};
+  Queue* first_ = nullptr;
+  Queue* last_ = nullptr;
+  std::vector<Timer*> heap_;  // a binary heap, earliest first
+};
+
+}  // namespace sluice

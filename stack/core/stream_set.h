@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A stream set: streams that share one run loop, one buffer pool and one thread, and the sources of outside events that
+// feed them. Threads have a set each and share nothing.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/prng.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "stack/core/buffer_pool.h"
+#include "stack/core/scheduler.h"
+
+namespace sluice {
+
+/// Something outside that the edge watches: a driver's descriptor. The edge calls the hooks; the core only keeps the list.
+class EventSource {
+ public:
+  virtual ~EventSource() = default;
+  /// The descriptor to wait on; never changes while the source is watched.
+  [[nodiscard]] virtual int descriptor() const = 0;
+  /// Called when the descriptor is readable. Takes a bounded burst and returns whether more may be waiting.
+  virtual bool on_readable() = 0;
+  /// Whether to wait for writability as well.
+  [[nodiscard]] virtual bool wants_writable() const { return false; }
+  virtual void on_writable() {}
+  /// Called when a stream waits and nothing has arrived, so that a source can stop or go on reading (flow control).
+  [[nodiscard]] virtual bool wants_readable() const { return true; }
+};
+
+class StreamSet {
+ public:
+  struct Options {
+    std::size_t pool_bytes_max = BufferPool::bytes_max_default;
+    std::uint64_t seed = 0;  // of everything in the set that needs chance (identifiers, jitter); real programs pass entropy
+  };
+
+  StreamSet() : StreamSet(Options{}) {}
+  explicit StreamSet(const Options& options) : pool_(options.pool_bytes_max), prng_(options.seed) {}
+  StreamSet(const StreamSet&) = delete;
+  StreamSet& operator=(const StreamSet&) = delete;
+
+  [[nodiscard]] BufferPool& pool() { return pool_; }
+  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
+  [[nodiscard]] Prng& prng() { return prng_; }
+  [[nodiscard]] TimePoint now() const { return scheduler_.now(); }
+
+  /// Sources are watched from add to remove. `version` grows with each change, so the edge need not compare lists.
+  void add_source(EventSource& source);
+  void remove_source(EventSource& source);
+  [[nodiscard]] const std::vector<EventSource*>& sources() const { return sources_; }
+  [[nodiscard]] std::uint64_t sources_version() const { return sources_version_; }
+
+ private:
+  BufferPool pool_;
+  Scheduler scheduler_;
+  Prng prng_;
+  std::vector<EventSource*> sources_;
+  std::uint64_t sources_version_ = 0;
+};
+
+/// How a blocking call waits: the edge sleeps on descriptors, a simulation advances its clock.
+class Waiter {
+ public:
+  virtual ~Waiter() = default;
+  /// Lets the set run until something has happened or `deadline` is reached; false when the deadline was reached.
+  [[nodiscard]] virtual bool wait(TimePoint deadline) = 0;
+  /// The time as of now.
+  [[nodiscard]] virtual TimePoint now() = 0;
+};
+
+}  // namespace sluice
