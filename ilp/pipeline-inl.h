@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The vector form of each stage, and the pipeline that runs stages over a message: loads, loop, tail and stores are
+// here once; a stage is a callable on one vector. Compiled once for each instruction set (Google Highway), so the guard
+// is Highway's toggle and everything lives in HWY_NAMESPACE.
+//
+//            from                                                              to
+//   | 4 vectors a turn | ... | vectors | words |  -> stage -> stage ->  | the same pieces |
+//
+// A stage has `vector(v)`, which returns what the next stage sees, and the `word(w)` of ilp/words.h for the tail.
+// Stages see each piece once, in the order of memory, at an even offset.
+
+#if defined(SLUICE_ILP_PIPELINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SLUICE_ILP_PIPELINE_INL_H_
+#undef SLUICE_ILP_PIPELINE_INL_H_
+#else
+#define SLUICE_ILP_PIPELINE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ilp/words.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::ilp::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR  // no vectors: the words are all there is
+
+template <std::size_t unit>
+using Swap = SwapWords<unit>;
+using Sum = SumWords;
+
+template <Store store, class... Stages>
+void pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
+  word_pass<store>(from, to, size, stages...);
+}
+
+#else
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using ByteTag = hn::ScalableTag<std::uint8_t>;
+using LongTag = hn::ScalableTag<std::uint64_t>;
+using ByteVector = hn::VFromD<ByteTag>;
+using LongVector = hn::VFromD<LongTag>;
+
+/// Reverses the bytes of each `unit` bytes.
+template <std::size_t unit>
+class Swap : public SwapWords<unit> {
+ public:
+  HWY_INLINE Swap() : order_(hn::LoadDup128(ByteTag(), order)) {}
+
+  HWY_INLINE ByteVector vector(ByteVector v) const { return hn::TableLookupBytes(v, order_); }
+
+ private:
+  static constexpr std::uint8_t u = unit - 1;
+  HWY_ALIGN static constexpr std::uint8_t order[16] = {0 ^ u, 1 ^ u, 2 ^ u,  3 ^ u,  4 ^ u,  5 ^ u,  6 ^ u,  7 ^ u,
+                                                       8 ^ u, 9 ^ u, 10 ^ u, 11 ^ u, 12 ^ u, 13 ^ u, 14 ^ u, 15 ^ u};
+  ByteVector order_;
+};
+
+/// Sums what passes, unchanged, at three operations a vector.
+///
+/// Each 64-bit lane word is h * 2^32 + l. `all_` is the sum of the words modulo 2^64 and `high_` the exact sum of
+/// their upper halves, so the sum of the lower halves is all_ - high_ * 2^32 modulo 2^64: also exact while it is below
+/// 2^64, that is for fewer than 2^32 words a lane (64 GiB with the shortest vectors).
+class Sum : public SumWords {
+ public:
+  HWY_INLINE Sum() : all_(hn::Zero(LongTag())), high_(hn::Zero(LongTag())) {}
+
+  HWY_INLINE ByteVector vector(ByteVector v) {
+    const LongVector words = hn::BitCast(LongTag(), v);
+    all_ = hn::Add(all_, words);
+    high_ = hn::Add(high_, hn::ShiftRight<32>(words));
+    return v;
+  }
+
+  /// The sum of all that passed, vectors and words.
+  [[nodiscard]] HWY_INLINE std::uint16_t result() const {
+    const LongVector low = hn::Sub(all_, hn::ShiftLeft<32>(high_));
+    SumWords whole = *this;
+    whole.add(hn::GetLane(hn::SumOfLanes(LongTag(), hn::Add(halved(high_), halved(low)))));
+    return whole.result();
+  }
+
+ private:
+  /// Congruent modulo 65535 and below 2^33, so that lanes can be added.
+  static HWY_INLINE LongVector halved(LongVector v) {
+    const LongVector lower = hn::And(v, hn::Set(LongTag(), 0xffffffffU));
+    return hn::Add(lower, hn::ShiftRight<32>(v));
+  }
+
+  LongVector all_;
+  LongVector high_;
+};
+
+/// One vector from `from` through `stages`, in order, to `to`.
+template <Store store, class... Stages>
+HWY_INLINE void vector_step(const std::byte* from, std::byte* to, Stages&... stages) {
+  ByteVector v = hn::LoadU(ByteTag(), reinterpret_cast<const std::uint8_t*>(from));
+  ((v = stages.vector(v)), ...);
+  if constexpr (store == Store::normal) {
+    hn::StoreU(v, ByteTag(), reinterpret_cast<std::uint8_t*>(to));
+  }
+}
+
+/// `size` bytes from `from` through `stages`, in order, to `to`, which may be `from`; unused when nothing is stored.
+template <Store store, class... Stages>
+HWY_INLINE void pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
+  constexpr std::size_t n = hn::MaxLanes(ByteTag());
+  const std::byte* const end = from + size;
+  const auto advance = [&](std::size_t step) HWY_ATTR {
+    from += step;
+    to += store == Store::none ? 0 : step;
+  };
+  for (; static_cast<std::size_t>(end - from) >= 4 * n; advance(4 * n)) {
+    vector_step<store>(from, to, stages...);
+    vector_step<store>(from + n, to + n, stages...);
+    vector_step<store>(from + 2 * n, to + 2 * n, stages...);
+    vector_step<store>(from + 3 * n, to + 3 * n, stages...);
+  }
+  for (; static_cast<std::size_t>(end - from) >= n; advance(n)) {
+    vector_step<store>(from, to, stages...);
+  }
+  word_pass<store>(from, to, static_cast<std::size_t>(end - from), stages...);
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+}  // namespace sluice::ilp::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // SLUICE_ILP_PIPELINE_INL_H_
