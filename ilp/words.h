@@ -11,7 +11,10 @@
 //
 // Ownership: a stage is the caller's, for one pass. Thread safety: none.
 
+#include <hwy/base.h>
+
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -70,36 +73,34 @@ class SumWords {
   std::uint64_t carries_ = 0;  ///< what left total_ at the top
 };
 
-/// One word from `from` through `stages`, in order, to `to`.
+/// One word from `from` through `stages`, in order, to `to`; both move on. Inlined by force, as all on the way to a
+/// stage is, since a stage whose address is taken for a call lives in memory instead of registers.
 template <std::unsigned_integral Word, Store store, class... Stages>
-void word_step(const std::byte* from, std::byte* to, Stages&... stages) {
+HWY_INLINE void word_step(const std::byte*& from, std::byte*& to, Stages&... stages) {
   Word value;
   std::memcpy(&value, from, sizeof value);
+  from += sizeof value;
   ((value = stages.word(value)), ...);
   if constexpr (store == Store::normal) {
     std::memcpy(to, &value, sizeof value);
+    to += sizeof value;
   }
 }
 
 /// `size` bytes from `from` through `stages`, in order, to `to`, which may be `from`; unused when nothing is stored.
 template <Store store, class... Stages>
-void word_pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
-  std::size_t at = 0;
-  const auto step = [&]<class Word>(Word) {
-    word_step<Word, store>(from + at, store == Store::none ? nullptr : to + at, stages...);
-    at += sizeof(Word);
-  };
-  while (size - at >= 8) {
-    step(std::uint64_t{});
+HWY_INLINE void word_pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
+  for (std::size_t words = size / 8; words > 0; --words) {
+    word_step<std::uint64_t, store>(from, to, stages...);
   }
   if ((size & 4) != 0) {
-    step(std::uint32_t{});
+    word_step<std::uint32_t, store>(from, to, stages...);
   }
   if ((size & 2) != 0) {
-    step(std::uint16_t{});
+    word_step<std::uint16_t, store>(from, to, stages...);
   }
   if ((size & 1) != 0) {
-    step(std::uint8_t{});
+    word_step<std::uint8_t, store>(from, to, stages...);
   }
 }
 
