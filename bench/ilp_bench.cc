@@ -2,12 +2,12 @@
 
 // The kernels of ilp/ against a read-only pass and memcpy of the same size.
 //
-// Method: for each size, all arms take turns in one process on the same two buffers, in rounds of about 50 us an arm
-// (so that frequency changes and neighbours hit all arms alike). Each round gives one ratio an arm: time of the
-// reference over time of the kernel, 1 = as fast as the reference. Printed are the median GB/s and the median ratio
-// with the spread of the middle half, so that a difference below that spread means nothing. Sums and in-place swaps
-// refer to the read-only pass and to memcpy onto a second buffer respectively; kernels that copy refer to memcpy.
-// Buffers start 64-byte aligned, or 14 bytes after that (`misaligned`), as a payload behind an Ethernet header does.
+// Method: one measurement is `rounds` rounds of reference, kernel, reference, on the same two buffers, each repeated to
+// about 1 MiB of bytes (so that frequency changes and neighbours hit both alike). Each round gives one ratio: time of
+// the reference, mean of before and after, over time of the kernel; 1 = as fast as the reference. Printed are the
+// median ns a call and GB/s of the kernel, and the median ratio with its quartiles: a difference within them means
+// nothing. `sum` refers to a pass that only reads, everything else to memcpy onto the second buffer. Buffers start
+// 64-byte aligned, or 14 bytes after that (`misaligned`), as a payload behind an Ethernet header does.
 
 #include <benchmark/benchmark.h>
 

@@ -19,6 +19,7 @@
 
 #include <hwy/highway.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -105,12 +106,17 @@ class Sum : public SumWords {
   LongVector high_;
 };
 
-/// One vector from `from` through `stages`, in order, to `to`; both move on.
-template <Store store, class... Stages>
-HWY_INLINE void vector_step(const std::byte*& from, std::byte*& to, Stages&... stages) {
+/// The next vector of the message, through `stages` in order.
+template <class... Stages>
+HWY_INLINE ByteVector take(const std::byte*& from, Stages&... stages) {
   ByteVector v = hn::LoadU(ByteTag(), reinterpret_cast<const std::uint8_t*>(from));
   from += hn::Lanes(ByteTag());
   ((v = stages.vector(v)), ...);
+  return v;
+}
+
+template <Store store>
+HWY_INLINE void put(std::byte*& to, ByteVector v) {
   if constexpr (store == Store::normal) {
     hn::StoreU(v, ByteTag(), reinterpret_cast<std::uint8_t*>(to));
     to += hn::Lanes(ByteTag());
@@ -118,17 +124,26 @@ HWY_INLINE void vector_step(const std::byte*& from, std::byte*& to, Stages&... s
 }
 
 /// `size` bytes from `from` through `stages`, in order, to `to`, which may be `from`; unused when nothing is stored.
+///
+/// A turn loads everything before it stores anything: in the L2 cache that is 1.6 times as fast as taking turns. The
+/// fence between the two costs no instruction. Without it g++ 12 holds the last vector to be the same as the place it
+/// is stored to, reads it back from there for the stages, and stalls when that place crosses a cache line.
 template <Store store, class... Stages>
 HWY_INLINE void pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
   const std::size_t n = hn::Lanes(ByteTag());
   for (std::size_t turns = size / (4 * n); turns > 0; --turns) {
-    vector_step<store>(from, to, stages...);
-    vector_step<store>(from, to, stages...);
-    vector_step<store>(from, to, stages...);
-    vector_step<store>(from, to, stages...);
+    const ByteVector v0 = take(from, stages...);
+    const ByteVector v1 = take(from, stages...);
+    const ByteVector v2 = take(from, stages...);
+    const ByteVector v3 = take(from, stages...);
+    std::atomic_signal_fence(std::memory_order_acq_rel);
+    put<store>(to, v0);
+    put<store>(to, v1);
+    put<store>(to, v2);
+    put<store>(to, v3);
   }
   for (std::size_t vectors = size / n % 4; vectors > 0; --vectors) {
-    vector_step<store>(from, to, stages...);
+    put<store>(to, take(from, stages...));
   }
   word_pass<store>(from, to, size % n, stages...);
 }
