@@ -170,8 +170,8 @@ struct InfoAck {
   std::uint32_t current_state = DL_UNBOUND;
   std::uint32_t service_mode = DL_CLDLS;
   std::uint32_t provider_style = DL_STYLE2;
-  std::optional<LinkAddress> address;  ///< the bound DLSAP address; nothing before DL_BIND_REQ
-  std::optional<MacAddress> broadcast;
+  std::optional<LinkAddress> address{};  ///< the bound DLSAP address; nothing before DL_BIND_REQ
+  std::optional<MacAddress> broadcast{};
 
   /// Quality-of-service structures in the block are accepted and passed over.
   [[nodiscard]] static Decoded<InfoAck> decode(ConstBytes block);
