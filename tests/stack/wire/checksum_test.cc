@@ -57,7 +57,7 @@ TEST(Checksum, HoldsOnlyForAllOnes) {
   EXPECT_FALSE(sum_holds(0xfffe));
 }
 
-// RFC 1624 section 4: checksum 0xdd2f, a word changes from 0x5555 to 0x3285; "HC' = ~(0x22D0 + ~0x5555 + 0x3285)",
+// RFC 1624 section 4: a checksum of 0xDD2F, a word that changes from 0x5555 to 0x3285; by equation 3 the new one is
 // 0x0000.
 TEST(Checksum, TheIncrementalExampleOfRfc1624) {
   EXPECT_EQ(updated_checksum(to_big_endian<std::uint16_t>(0xdd2f), to_big_endian<std::uint16_t>(0x5555),

@@ -125,7 +125,8 @@ TEST(Ndp, AdvertisementRoundTrips) {
 }
 
 TEST(Ndp, OtherOptionsArePassedOver) {
-  // A nonce option (14) before the link-layer address; RFC 4861 section 4.6: unknown options are "silently ignore[d]".
+  // A nonce option (14) before the link-layer address; RFC 4861 section 4.3: "Receivers MUST
+  // silently ignore any options they do not recognize and continue processing the message."
   const Buffer message =
       first(solicitation, 24) + hex("0e 02 000102030405060708090a0b0c0d") + hex("01 01 021122334455");
   EXPECT_EQ(NeighborSolicitation::parse(message), (NeighborSolicitation{target, mac}));

@@ -115,6 +115,11 @@ TEST(Ipv6Extensions, ProblemsAreNamedWithTheirPlace) {
                "not whole units", protocol_ipv6_fragment, hex("11 00 0001 00000007") + Buffer(9), {bad_fragment, 4}},
            Problem{"nothing, more to come", protocol_ipv6_fragment, hex("11 00 0001 00000007"), {bad_fragment, 4}},
            Problem{"beyond 65,535", protocol_ipv6_fragment, hex("11 00 fff8 00000007") + Buffer(8), {bad_fragment, 42}},
+           // "the Payload Length of the packet reassembled from that fragment" counts the options in front too.
+           Problem{"beyond 65,535 with what is in front",
+                   protocol_ipv6_destination,
+                   hex("2c 00 01 04 00000000") + hex("11 00 fff0 00000007") + Buffer(8),
+                   {bad_fragment, 50}},
            Problem{"too many", protocol_ipv6_destination, many, {too_many, 40 + 64}},
        }) {
     const auto found = walk(next_header, payload);
@@ -131,7 +136,7 @@ TEST(Ipv6Extensions, AsManyAsAllowedAreFollowed) {
   EXPECT_EQ(walk(protocol_ipv6_destination, payload).value().protocol, protocol_udp);
 }
 
-// RFC 8200 section 4.1: hop-by-hop options "must immediately follow the IPv6 header", so never follow reassembly.
+// RFC 8200 section 4: hop-by-hop options "must immediately follow the IPv6 header", so never follow reassembly.
 TEST(Ipv6Extensions, HopByHopCannotFollowReassembly) {
   const Buffer payload = hex("11 00 01 04 00000000");
   EXPECT_TRUE(walk_extensions(protocol_hop_by_hop, payload, payload.size(), false));
