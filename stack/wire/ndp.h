@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Neighbour discovery (RFC 4861): neighbour solicitation and advertisement with the link-layer address option of
+// Ethernet. The messages are whole ICMPv6 messages; the checksum is handled as in icmp6.h.
+//
+// Before it calls parse, the module must check what the IPv6 header says. RFC 4861 sections 7.1.1 and 7.1.2: "The IP
+// Hop Limit field has a value of 255, i.e., the packet could not possibly have been forwarded by a router"; and with
+// valid_solicitation or valid_advertisement, once parsed, what the message and the addresses say together.
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+
+#include "base/bytes.h"
+#include "stack/wire/address.h"
+#include "stack/wire/icmp6.h"
+
+namespace sluice::wire {
+
+inline constexpr std::uint8_t ndp_hop_limit = 255;
+
+enum class NdpMalformed : std::uint8_t {
+  short_message,     ///< "ICMP length (derived from the IP length) is 24 or more octets"
+  wrong_type,        ///< another ICMPv6 type
+  bad_code,          ///< "ICMP Code is 0"
+  multicast_target,  ///< "Target Address is not a multicast address"
+  bad_option         ///< "All included options have a length that is greater than zero", and none reaches beyond the
+                     ///< message; or a link-layer address option that does not hold an Ethernet address
+};
+
+/// "Who has `target`?"
+struct NeighborSolicitation {
+  static constexpr std::size_t size_min = 24;
+  static constexpr std::size_t size_max = size_min + 8;
+
+  Ipv6Address target;
+  std::optional<MacAddress> source_link_layer;  ///< absent when the sender has no address yet
+
+  /// `message` is the whole ICMPv6 message. Options other than the link-layer address are passed over.
+  [[nodiscard]] static std::expected<NeighborSolicitation, NdpMalformed> parse(ConstBytes message);
+  /// Writes the message, checksum zero, and returns its size. REQUIRES: out holds size_max.
+  std::size_t emit(Bytes out) const;
+
+  friend constexpr auto operator<=>(const NeighborSolicitation&, const NeighborSolicitation&) = default;
+};
+
+/// "`target` is at `target_link_layer`."
+struct NeighborAdvertisement {
+  static constexpr std::size_t size_min = 24;
+  static constexpr std::size_t size_max = size_min + 8;
+
+  bool router = false;
+  bool solicited = false;
+  bool override_entry = false;  ///< the O flag: replace what is cached
+  Ipv6Address target;
+  std::optional<MacAddress> target_link_layer;
+
+  [[nodiscard]] static std::expected<NeighborAdvertisement, NdpMalformed> parse(ConstBytes message);
+  std::size_t emit(Bytes out) const;
+
+  friend constexpr auto operator<=>(const NeighborAdvertisement&, const NeighborAdvertisement&) = default;
+};
+
+/// RFC 4291 section 2.7.1: the group ff02::1:ffXX:XXXX that a holder of `address` joins, and solicitations go to.
+[[nodiscard]] constexpr Ipv6Address solicited_node(const Ipv6Address& address) {
+  return {{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, address.octets[13], address.octets[14], address.octets[15]}};
+}
+
+/// RFC 4861 section 7.1.1: "If the IP source address is the unspecified address, the IP destination address is a
+/// solicited-node multicast address", and "there is no source link-layer address option in the message."
+[[nodiscard]] bool valid_solicitation(const NeighborSolicitation& message, const Ipv6Address& source,
+                                      const Ipv6Address& destination);
+
+/// RFC 4861 section 7.1.2: "If the IP Destination Address is a multicast address the Solicited flag is zero."
+[[nodiscard]] bool valid_advertisement(const NeighborAdvertisement& message, const Ipv6Address& destination);
+
+/// The link-local address with the modified EUI-64 interface identifier of `mac` (RFC 4291 appendix A, RFC 2464
+/// section 4).
+[[nodiscard]] Ipv6Address link_local_address(const MacAddress& mac);
+
+}  // namespace sluice::wire
