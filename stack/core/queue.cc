@@ -97,7 +97,7 @@ void Queue::insert(Message message, bool at_front) {
 void Queue::enqueue(Message message) { insert(std::move(message), false); }
 
 void Queue::put_back(Message message) {
-  SLUICE_REQUIRE(!is_high_priority(message.type()));
+  SLUICE_REQUIRE(!is_high_priority(message.type()) || !module_.has_service(side_));
   insert(std::move(message), true);
 }
 

@@ -74,8 +74,8 @@ class Queue {
 
   /// Puts `message` on this queue and schedules the service procedure where the rules ask for it. (putq)
   void enqueue(Message message);
-  /// Returns `message` to the front of its class. REQUIRES: not a high-priority message: its service procedure would
-  /// be scheduled for ever. (putbq)
+  /// Returns `message` to the front of its class. REQUIRES: not a high-priority message where there is a service
+  /// procedure, which would be scheduled for ever. (putbq)
   void put_back(Message message);
   /// Takes the first message; empty when there is none. Back-enables when the queue was wanted and is low now. (getq)
   [[nodiscard]] Message dequeue();
