@@ -80,7 +80,7 @@ Message Message::copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroo
   return message;
 }
 
-void Message::reset() {
+void Message::free_chain() {
   Block* block = std::exchange(first_, nullptr);
   while (block != nullptr) {
     Block* rest = block->cont;

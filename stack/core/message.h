@@ -66,7 +66,11 @@ class Message {
                                        std::size_t block_bytes_max = BufferPool::capacity_max);
 
   [[nodiscard]] explicit operator bool() const { return first_ != nullptr; }
-  void reset();
+  void reset() {
+    if (first_ != nullptr) {  // inline, since most messages have been moved from when they go out of scope
+      free_chain();
+    }
+  }
   /// Gives the chain up to the caller.
   [[nodiscard]] Block* release() { return std::exchange(first_, nullptr); }
 
@@ -143,6 +147,7 @@ class Message {
  private:
   friend class Batch;
   [[nodiscard]] Block* last() const;
+  void free_chain();
 
   Block* first_ = nullptr;
 };
