@@ -75,8 +75,8 @@ void Chain::detach(Module& module) {
   }
 }
 
-/// Links all queues anew. A queue with another one behind it than before would back-enable that one; so whoever was behind
-/// it, and may be waiting for it, is enabled now and asks again. (A queue that goes away is flushed, which back-enables.)
+/// Links all queues anew. A wanted queue with another one behind it than before would back-enable that one; so whoever was
+/// behind it is enabled now and asks again. (A queue that goes away is flushed, which back-enables.)
 void Chain::wire() {
   std::vector<Module*> order{&head_};
   for (const auto& module : modules_) {
@@ -88,7 +88,7 @@ void Chain::wire() {
       Queue& queue = (*at)->queue(side);
       queue.next_ = std::next(at) == end ? nullptr : &(*std::next(at))->queue(side);
       Queue* const was_behind = std::exchange(queue.back_with_service_, behind);
-      if (was_behind != nullptr && was_behind != behind) {
+      if (was_behind != nullptr && was_behind != behind && queue.wanted()) {
         was_behind->enable();
       }
       behind = (*at)->has_service(side) ? &queue : behind;

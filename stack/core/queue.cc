@@ -43,6 +43,10 @@ bool Queue::can_put(std::uint8_t band) {
   return false;
 }
 
+bool Queue::wanted() const {
+  return std::any_of(bands_.begin(), bands_.end(), [](const Band& band) { return band.wanted; });
+}
+
 void Queue::added(Band& band, std::size_t size) {
   band.bytes += size;
   ++band.messages;

@@ -122,6 +122,8 @@ class Queue {
     bool wanted = false;
   };
 
+  /// Whether a sender was refused and has not been back-enabled yet, in any band.
+  [[nodiscard]] bool wanted() const;
   void added(Band& band, std::size_t size);
   void removed(Band& band, std::size_t size);
   void update_fullness(Band& band);
