@@ -10,6 +10,7 @@
 #include "apps/common/registry.h"
 #include "apps/ftx/console.h"
 #include "apps/ftx/directory.h"
+#include "apps/ftx/name.h"
 #include "apps/ftx/sender.h"
 #include "apps/ftx/server.h"
 #include "apps/ftx/source.h"
