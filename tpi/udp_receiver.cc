@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ilp/kernels.h"
 #include "stack/wire/tpi.h"
 
 namespace sluice::tpi {
@@ -23,25 +24,33 @@ T control_value(const cmsghdr* part) {
 
 }  // namespace
 
+bool UdpReceiver::fill_slot(Slot& slot, BufferPool& pool) {
+  if (!slot.small) {
+    slot.small = Message::allocate(pool, small_bytes);
+  }
+  if (!slot.large) {
+    slot.large = Message::allocate(pool, slot_bytes);
+  }
+  return slot.small && slot.large;
+}
+
+void UdpReceiver::prepare_header(std::size_t slot) {
+  iovecs_[slot][0] = {slots_[slot].small.first().buffer->base(), small_bytes};
+  iovecs_[slot][1] = {slots_[slot].large.first().buffer->base() + small_bytes, slot_bytes - small_bytes};
+  msghdr& header = headers_[slot].msg_hdr;
+  header.msg_name = &sources_[slot].generic;
+  header.msg_namelen = sizeof sources_[slot].v6;
+  header.msg_iov = iovecs_[slot].data();
+  header.msg_iovlen = iovecs_[slot].size();
+  header.msg_control = &controls_[slot];
+  header.msg_controllen = sizeof controls_[slot];
+}
+
 /// How many slots there are for this burst: fewer than all only where the pool is exhausted.
 std::size_t UdpReceiver::prepare_slots(BufferPool& pool) {
   std::size_t ready = 0;
-  for (; ready < slots_max; ++ready) {
-    Message& slot = slots_[ready];
-    if (!slot) {
-      slot = Message::allocate(pool, slot_bytes);
-      if (!slot) {
-        break;
-      }
-    }
-    iovecs_[ready] = {slot.first().buffer->base(), slot_bytes};
-    msghdr& header = headers_[ready].msg_hdr;
-    header.msg_name = &sources_[ready].generic;
-    header.msg_namelen = sizeof sources_[ready].v6;
-    header.msg_iov = &iovecs_[ready];
-    header.msg_iovlen = 1;
-    header.msg_control = &controls_[ready];
-    header.msg_controllen = sizeof controls_[ready];
+  while (ready < slots_max && fill_slot(slots_[ready], pool)) {
+    prepare_header(ready++);
   }
   return ready;
 }
@@ -76,12 +85,32 @@ void UdpReceiver::deliver(std::size_t slot, BufferPool& pool, Batch& batch) {
     ++statistics_.no_buffer;
     return;
   }
-  Block& block = slots_[slot].first();
+  if (bytes <= small_bytes) {
+    deliver_small(slots_[slot].small, bytes, segment, pool, batch);
+  } else {
+    deliver_large(slots_[slot], bytes, segment, pool, batch);
+  }
+}
+
+void UdpReceiver::deliver_small(Message& small, std::size_t bytes, std::size_t segment, BufferPool& pool,
+                                Batch& batch) {
+  Block& block = small.first();
   block.wptr = block.rptr + bytes;
-  if (bytes < copy_below_bytes) {
+  if (bytes > segment || bytes < small_bytes / sharing_divisor) {
     deliver_copied(block.bytes(), segment, pool, batch);
   } else {
-    deliver_shared(std::move(slots_[slot]), segment, batch);
+    push(std::move(small), batch);
+  }
+}
+
+void UdpReceiver::deliver_large(Slot& slot, std::size_t bytes, std::size_t segment, BufferPool& pool, Batch& batch) {
+  Block& block = slot.large.first();
+  block.wptr = block.rptr + bytes;
+  ilp::copy({slot.small.first().buffer->base(), small_bytes}, {block.rptr, small_bytes});
+  if (bytes < slot_bytes / sharing_divisor) {
+    deliver_copied(block.bytes(), segment, pool, batch);
+  } else {
+    deliver_shared(std::move(slot.large), segment, batch);
   }
 }
 
@@ -158,9 +187,7 @@ void UdpReceiver::push(Message data, Batch& batch) {
 }
 
 void UdpReceiver::clear() {
-  for (Message& slot : slots_) {
-    slot.reset();
-  }
+  slots_ = {};
   indication_.reset();
   kernel_drops_seen_ = 0;
 }

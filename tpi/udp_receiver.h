@@ -3,14 +3,20 @@
 
 // Takes bursts of datagrams from the kernel and makes T_UNITDATA_IND messages of them.
 //
-// Each slot of a burst is a pooled buffer for the largest datagram, or for what the kernel has coalesced (GRO, UDP_GRO):
+// Each slot of a burst is two pooled buffers, so that both a single datagram and all that the kernel has coalesced (GRO,
+// UDP_GRO) can stay where the kernel put them:
 //
-//     slot     ┌ 1400 ┬ 1400 ┬ 1400 ┬ ... ┬ 600 ┐      one source, segment size 1400 in a control message
+//     iovecs    [ small: 2048 ] [ large: 2048 spare | 63488 ........................ ]
+//
+//     one datagram of 512 to 2048 bytes: the message shows the small buffer
+//     more than 16 KiB: the first 2048 bytes move into the spare room of the large buffer, and each message shows its part:
+//
+//     large     ┌ 1400 ┬ 1400 ┬ 1400 ┬ ... ┬ 600 ┐      one source, segment size 1400 in a control message
 //                 │      │                   │
-//     messages  [ind]─ [ind]─             [ind]─       each shows its part of the buffer: nothing is copied
+//     messages  [ind]─ [ind]─             [ind]─
 //
-// A slot that is filled to less than `copy_below_bytes` is copied into buffers of the right size instead, so that a waiting
-// datagram holds at most four times its size of the pool; the slot is used again.
+// Anything else fills less than a quarter of its buffer and is copied into one of the right size, so that a waiting datagram
+// holds at most about four times its size of the pool.
 //
 // The T_UNITDATA_IND block is encoded once for each run of datagrams with one source and shared by them. Whoever wants
 // to write into one makes a copy first, as with every shared block (Buffer::writable()).
@@ -31,8 +37,10 @@ namespace sluice::tpi {
 class UdpReceiver {
  public:
   static constexpr std::size_t slots_max = 16;
+  static constexpr std::size_t small_bytes = 2048;
   static constexpr std::size_t slot_bytes = 65536;
-  static constexpr std::size_t copy_below_bytes = slot_bytes / 4;
+  /// A buffer that is filled to less than a quarter is not given away.
+  static constexpr std::size_t sharing_divisor = 4;
 
   struct Outcome {
     bool more = false;  // the burst was full: more may be waiting
@@ -63,8 +71,17 @@ class UdpReceiver {
     std::array<std::byte, CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint32_t))> bytes;
   };
 
+  struct Slot {
+    Message small;
+    Message large;
+  };
+
   std::size_t prepare_slots(BufferPool& pool);
+  [[nodiscard]] static bool fill_slot(Slot& slot, BufferPool& pool);
+  void prepare_header(std::size_t slot);
   void deliver(std::size_t slot, BufferPool& pool, Batch& batch);
+  void deliver_small(Message& small, std::size_t bytes, std::size_t segment, BufferPool& pool, Batch& batch);
+  void deliver_large(Slot& slot, std::size_t bytes, std::size_t segment, BufferPool& pool, Batch& batch);
   std::size_t segment_size(msghdr& header, std::size_t bytes);
   void note_kernel_drops(std::uint32_t total);
   [[nodiscard]] bool encode_indication(const SocketAddress& source, BufferPool& pool);
@@ -72,10 +89,10 @@ class UdpReceiver {
   void deliver_shared(Message data, std::size_t segment, Batch& batch);
   void push(Message data, Batch& batch);
 
-  std::array<Message, slots_max> slots_;
+  std::array<Slot, slots_max> slots_;
   std::array<SocketAddress, slots_max> sources_;
   std::array<Control, slots_max> controls_;
-  std::array<iovec, slots_max> iovecs_;
+  std::array<std::array<iovec, 2>, slots_max> iovecs_;
   std::array<mmsghdr, slots_max> headers_{};
   Message indication_;  // the T_UNITDATA_IND block for `indicated_`
   SocketAddress indicated_;

@@ -172,6 +172,8 @@ class KernelUdpTest : public testing::Test {
     for (int rounds = 0; rounds < 10000 && loop->wait(loop->now() + std::chrono::milliseconds(20)); ++rounds) {
     }
   }
+  /// One round: service procedures run, so that what was put is sent.
+  void run_one_round() const { static_cast<void>(loop->wait(loop->now())); }
 
   StreamSet set;
   std::unique_ptr<RunLoop> loop = std::move(RunLoop::open(set)).value();
