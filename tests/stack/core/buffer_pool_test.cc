@@ -34,8 +34,12 @@ void* operator new(std::size_t size) {
   return memory;
 }
 void* operator new[](std::size_t size) { return operator new(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted(size, alignof(std::max_align_t)); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return counted(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size, alignof(std::max_align_t));
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size, alignof(std::max_align_t));
+}
 void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return counted(size, static_cast<std::size_t>(alignment));
 }
@@ -252,8 +256,8 @@ struct Released {
   }
 };
 
-// esballoc(9F): "the data buffer to associate with the message is specified by the caller"; "When freeb(9F) is called to
-// free the message, the driver's message-freeing routine ... is called with appropriate arguments to free the data
+// esballoc(9F): "the data buffer to associate with the message is specified by the caller"; "When freeb(9F) is called
+// to free the message, the driver's message-freeing routine ... is called with appropriate arguments to free the data
 // buffer." desballoc: "synchronously by the thread releasing the final reference".
 TEST(BufferPoolTest, AnExternalBufferIsReleasedExactlyOnceWithTheLastReference) {
   BufferPool pool;

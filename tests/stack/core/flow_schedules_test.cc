@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flow control, proven over every short schedule. A small stream has a producer at one end, a consumer at the other, and
-// modules between them. What can happen next is a set of actions; all sequences of them up to a depth are run, each from
-// the start, and after each action the rules are checked:
+// Flow control, proven over every short schedule. A small stream has a producer at one end, a consumer at the other,
+// and modules between them. What can happen next is a set of actions; all sequences of them up to a depth are run, each
+// from the start, and after each action the rules are checked:
 //
-//   - no wake-up is lost: when nothing is scheduled, whoever was refused waits for a queue that is not below its low-water
+//   - no wake-up is lost: when nothing is scheduled, whoever was refused waits for a queue that is not below its
+//   low-water
 //     mark; and once the consumer has taken everything, everything has arrived and nobody waits;
-//   - queues are bounded: a band holds less than its high-water mark plus one message, whatever was put back or overtaken
+//   - queues are bounded: a band holds less than its high-water mark plus one message, whatever was put back or
+//   overtaken
 //     (high-priority messages, which no flow control holds, come on top);
 //   - nothing is lost or reordered within a class, and nothing is freed but by a flush or with a popped module.
 //
@@ -138,7 +140,9 @@ class Queueing : public Module {
 class World {
  public:
   World(StreamSet& set, const Setup& setup)
-      : set_(set), setup_(setup), producer_(std::make_unique<Producer>(setup.side)),
+      : set_(set),
+        setup_(setup),
+        producer_(std::make_unique<Producer>(setup.side)),
         consumer_(std::make_unique<Consumer>(setup.side)) {
     producer_->serve = [this] { on_back_enabled(); };
     for (std::uint8_t band = 0; band < bands_max; ++band) {
@@ -216,8 +220,8 @@ class World {
     check();
   }
 
-  /// Lets everything run out: the consumer takes what comes, the producer sends the rest. Bounded, so that a schedule that
-  /// runs for ever is a fault as well.
+  /// Lets everything run out: the consumer takes what comes, the producer sends the rest. Bounded, so that a schedule
+  /// that runs for ever is a fault as well.
   void finish() {
     constexpr int rounds_max = 100;
     for (int round = 0; round < rounds_max && fault_.empty(); ++round) {
@@ -259,7 +263,8 @@ class World {
       chain_ = std::make_unique<Chain>(set_, *head_);
       expect(chain_->open_driver(std::move(producer_)).has_value(), "no driver");
     }
-    const std::string from_the_bottom = down ? std::string(setup_.modules.rbegin(), setup_.modules.rend()) : setup_.modules;
+    const std::string from_the_bottom =
+        down ? std::string(setup_.modules.rbegin(), setup_.modules.rend()) : setup_.modules;
     for (const char kind : from_the_bottom) {
       expect(chain_->push(make(kind)).has_value(), "no module");
     }

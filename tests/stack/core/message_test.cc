@@ -75,7 +75,8 @@ TEST(MessageTest, CopyOfBecomesAChainBeyondItsBlockSize) {
   EXPECT_EQ(message.block_count(), 3U);
   EXPECT_EQ(flat(message), bytes);
   EXPECT_EQ(message.first().rptr - message.first().buffer->base(), 5);
-  EXPECT_EQ(message.first().cont->rptr, message.first().cont->buffer->base()) << "only the first block has the headroom";
+  EXPECT_EQ(message.first().cont->rptr, message.first().cont->buffer->base())
+      << "only the first block has the headroom";
   EXPECT_EQ(Message::copy_of(pool, {}).block_count(), 1U);
 
   const Model large(BufferPool::capacity_max + 3, std::byte{7});
@@ -220,8 +221,8 @@ TEST(MessageTest, CopyKeepsTypeBandAndHeadroom) {
 
 // --- at every offset of every chain --------------------------------------------------------------------------------
 
-// pullupmsg(9F): "concatenates and aligns the first len data bytes of the message"; "If len bytes of the same message type
-// cannot be found, pullupmsg() fails".
+// pullupmsg(9F): "concatenates and aligns the first len data bytes of the message"; "If len bytes of the same message
+// type cannot be found, pullupmsg() fails".
 TEST(MessageTest, PullUpAtEveryOffset) {
   for_every_chain([](BufferPool& pool, const std::vector<std::size_t>& lengths) {
     const std::size_t total = Sample(pool, lengths).model.size();

@@ -49,8 +49,8 @@ class ServedQueueTest : public ::testing::Test {
 // --- order -------------------------------------------------------------------------------------------------------
 
 // putq(9F): "The message is placed after any other messages of the same priority".
-// Guide, "Message Queues and Message Priority": "putq(9F) places high-priority messages at the head of the message queue,
-// followed by priority band messages (expedited data) and ordinary messages."
+// Guide, "Message Queues and Message Priority": "putq(9F) places high-priority messages at the head of the message
+// queue, followed by priority band messages (expedited data) and ordinary messages."
 TEST_F(QueueTest, HighPriorityThenBandsThenOrdinaryEachFirstInFirstOut) {
   add("a");
   add("x", 1);
@@ -72,9 +72,9 @@ TEST_F(QueueTest, TheBandOfAHighPriorityMessageBecomesZero) {
   EXPECT_EQ(queue().dequeue().band(), 0);
 }
 
-// putbq(9F): "places a message at the beginning of the appropriate section of the message queue. There are always sections
-// for high priority and ordinary messages. If other priority bands are used, each will have its own section of the queue,
-// in priority band order, after high priority messages and before ordinary messages."
+// putbq(9F): "places a message at the beginning of the appropriate section of the message queue. There are always
+// sections for high priority and ordinary messages. If other priority bands are used, each will have its own section of
+// the queue, in priority band order, after high priority messages and before ordinary messages."
 TEST_F(QueueTest, PutBackGoesToTheBeginningOfItsSection) {
   add("b");
   add("y", 1);
@@ -84,10 +84,18 @@ TEST_F(QueueTest, PutBackGoesToTheBeginningOfItsSection) {
   EXPECT_THAT(drain(queue()), ElementsAre("P", "x", "y", "a", "b"));
 }
 
-// putbq(9F): "using putbq() with a high priority message is likely to lead to an infinite loop of putting the message back
-// on the queue, being rescheduled, pulling it off, and putting it back on." Here it is a breach of contract.
-TEST_F(QueueTest, PutBackOfHighPriorityBreaksTheContract) {
+// putbq(9F): "using putbq() with a high priority message is likely to lead to an infinite loop of putting the message
+// back on the queue, being rescheduled, pulling it off, and putting it back on." Here it is a breach of contract where
+// there is a service procedure; a stream head, which has none on its read side, may put back what a reader has left.
+TEST_F(ServedQueueTest, PutBackOfHighPriorityBreaksTheContractOfAServiceProcedure) {
   EXPECT_DEATH(queue().put_back(stream.message("P", MessageType::pcproto)), "contract broken");
+}
+
+TEST_F(QueueTest, PutBackOfHighPriorityGoesBeforeAllWhereNoServiceProcedureIs) {
+  add("Q", 0, MessageType::pcproto);
+  queue().put_back(stream.message("P", MessageType::pcproto));
+  EXPECT_TRUE(stream.idle());
+  EXPECT_THAT(drain(queue()), ElementsAre("P", "Q"));
 }
 
 TEST_F(QueueTest, BandsAreBounded) {
@@ -96,8 +104,8 @@ TEST_F(QueueTest, BandsAreBounded) {
   EXPECT_DEATH(queue().flush_band(bands_max, FlushKind::all), "contract broken");
 }
 
-// getq(9F): "obtains the next available message from the top of the queue" and "If no message is queued, getq() returns a
-// NULL pointer."
+// getq(9F): "obtains the next available message from the top of the queue" and "If no message is queued, getq() returns
+// a NULL pointer."
 TEST_F(QueueTest, DequeueTakesWhatPeekShows) {
   EXPECT_EQ(queue().peek(), nullptr);
   EXPECT_FALSE(queue().dequeue());
@@ -153,8 +161,8 @@ TEST_F(QueueTest, HighPriorityMessagesCountButAreNotRefused) {
   EXPECT_FALSE(queue().full(0));
 }
 
-// bcanput(9F): 1 "if a message of priority pri can be placed on the queue", 0 "if the priority band is full". SEMANTICS:
-// "bands: ... own water marks, bcanput of an absent band is true".
+// bcanput(9F): 1 "if a message of priority pri can be placed on the queue", 0 "if the priority band is full".
+// SEMANTICS: "bands: ... own water marks, bcanput of an absent band is true".
 TEST_F(QueueTest, EachBandHasItsOwnMarksAndFullness) {
   queue().set_marks({.high_bytes = 2, .low_bytes = 1}, 1);
   add("ab", 1);
@@ -180,8 +188,8 @@ TEST_F(QueueTest, NewMarksTakeEffectAtOnce) {
   EXPECT_DEATH(queue().set_marks({.high_bytes = 0, .low_bytes = 0}), "contract broken");
 }
 
-// canput(9F): "searches through the stream (starting at q) until it finds a queue containing a service routine where the
-// message can be enqueued, or until it reaches the end of the stream."
+// canput(9F): "searches through the stream (starting at q) until it finds a queue containing a service routine where
+// the message can be enqueued, or until it reaches the end of the stream."
 TEST_F(QueueTest, CanPutLooksAtTheNearestForwardQueueWithAServiceProcedure) {
   stream.push(Services::none);
   add("abcd");
@@ -279,8 +287,8 @@ TEST_F(QueueTest, PutBackRestoresFullness) {
 
 // --- scheduling ----------------------------------------------------------------------------------------------------
 
-// Guide, "Queue service Procedure": it "is scheduled to run if: The queue is not disabled (noenable(9F)) and the message
-// being queued is either the first message on the queue, or a priority band message".
+// Guide, "Queue service Procedure": it "is scheduled to run if: The queue is not disabled (noenable(9F)) and the
+// message being queued is either the first message on the queue, or a priority band message".
 TEST_F(ServedQueueTest, TheFirstMessageSchedulesAndLaterOnesDoNot) {
   add("a");
   EXPECT_EQ(services(), 1);
@@ -296,8 +304,9 @@ TEST_F(ServedQueueTest, TheFirstMessageSchedulesAndLaterOnesDoNot) {
   EXPECT_EQ(services(), 1);
 }
 
-// Guide, same list: "The message being queued (putq(9F) or putbq(9F)) is a high-priority message". noenable(9F): "prevents
-// the q from being scheduled for service by insq(9F), putq(9F) or putbq(9F) when enqueuing an ordinary priority message."
+// Guide, same list: "The message being queued (putq(9F) or putbq(9F)) is a high-priority message". noenable(9F):
+// "prevents the q from being scheduled for service by insq(9F), putq(9F) or putbq(9F) when enqueuing an ordinary
+// priority message."
 TEST_F(ServedQueueTest, ADisabledQueueIsScheduledByHighPriorityOnly) {
   queue().set_enabled(false);
   add("a");
@@ -309,8 +318,8 @@ TEST_F(ServedQueueTest, ADisabledQueueIsScheduledByHighPriorityOnly) {
 }
 
 // enableok(9F): "The enableok() function turns off the QNOENB flag, allowing the qenable(9F) to schedule the queue": by
-// itself it schedules nothing. qenable(9F): "adds the queue pointed to by q to the list of queues whose service routines
-// are ready to be called by the STREAMS scheduler."
+// itself it schedules nothing. qenable(9F): "adds the queue pointed to by q to the list of queues whose service
+// routines are ready to be called by the STREAMS scheduler."
 TEST_F(ServedQueueTest, EnablingAgainSchedulesFromTheNextMessageOnOrByEnable) {
   queue().set_enabled(false);
   add("a");
@@ -414,8 +423,8 @@ TEST_F(FlushTest, FlushOfAnotherBandTakesThatBandOnly) {
   EXPECT_THAT(drain(queue()), ElementsAre("pcproto", "iocack", "data", "proto", "ctl"));
 }
 
-// flushq(9F): "If the queue's count falls below the low water mark and the queue was blocking an upstream service procedure,
-// the nearest upstream service procedure is enabled."
+// flushq(9F): "If the queue's count falls below the low water mark and the queue was blocking an upstream service
+// procedure, the nearest upstream service procedure is enabled."
 TEST_F(FlushTest, FlushingBackEnables) {
   queue().set_marks({.high_bytes = 8, .low_bytes = 4});
   ASSERT_FALSE(head().can_put_next());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the tests of stack/core share: messages made of texts and of block lengths, and modules that do what a test says.
+// What the tests of stack/core share: messages made of texts and of block lengths, and modules that do what a test
+// says.
 
 #include <cstddef>
 #include <functional>
