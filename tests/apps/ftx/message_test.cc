@@ -182,5 +182,46 @@ TEST(Message, AnAduFillsWhatTheTransportCarries) {
   EXPECT_EQ(adu_bytes_for(1U << 30), adu_bytes_max);
 }
 
+std::vector<std::byte> from_hex(std::string_view hex) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<std::byte>(std::stoul(std::string(hex.substr(i, 2)), nullptr, 16)));
+  }
+  return bytes;
+}
+
+// docs/ftx-protocol.md, "Example".
+TEST(Message, TheExampleOfTheProtocolPage) {
+  const Envelope example{Kind::data, 0, 1, 0xdeadbeef};
+  std::vector<std::byte> out(control_bytes_max);
+  const std::size_t header = emit_data_header(example, {{9, 1'000'000'000, 1000, 5}, {0, 2, 1408}, true}, out);
+  const auto data = from_hex(
+      "01040001000000010000000"
+      "0deadbeef0000000000000009000000003b9aca00000003e80000000500000000000005800000000000000002");
+  EXPECT_EQ(std::vector(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(header)), data);
+
+  Report report;
+  report.phase = Phase::data;
+  report.window_adus = 131072;
+  report.highest = report.to = 9;
+  report.from = 4;
+  report.received_bytes = 1440;
+  report.echo_ns = 1'000'000'000;
+  report.held_ns = 2'000'000;
+  report.clock_ns = 10'000'000;
+  report.range_count = 1;
+  report.lacking[0] = {6, 2};
+  const std::size_t size = emit_report(example, report, out);
+  const auto bytes = from_hex(
+      "010600000000000100000000deadbeef"
+      "0100000100020000"
+      "000000000000000900000000000000040000000000000009"
+      "00000000000005a00000000000000000"
+      "000000003b9aca0000000000001e84800000000000989680"
+      "000000000000000600000002");
+  EXPECT_EQ(std::vector(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(size)), bytes);
+  EXPECT_TRUE(parse_report(bytes));
+}
+
 }  // namespace
 }  // namespace sluice::ftx
