@@ -90,7 +90,7 @@ struct Offer {
   std::uint32_t files = 0;
   std::uint32_t manifest_bytes = 0;
   Digest manifest_digest{};
-  std::string_view path;  // borrows the datagram
+  std::string_view path{};  // borrows the datagram
 };
 
 /// What DATA and PROBE share: one sequence number each, never used twice.

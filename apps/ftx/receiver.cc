@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/ftx/cookie.h"
 #include "apps/ftx/name.h"
 #include "base/contract.h"
 
@@ -17,7 +18,8 @@ using std::chrono::seconds;
 constexpr Duration report_interval_min = microseconds(200);
 constexpr Duration report_interval_max = milliseconds(20);
 constexpr Duration report_backoff_max = seconds(1);
-constexpr Duration close_linger = seconds(2);
+// As long as the cookie of the OFFER is good: a replayed OFFER finds the session it opened, and that is over.
+constexpr Duration close_linger = CookieJar::lifetime;
 constexpr std::uint32_t window_adus = Arrivals::window_sequences / 2;
 
 std::uint64_t nanoseconds(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }

@@ -24,7 +24,7 @@ struct ServerOptions {
   std::size_t tsdu_bytes = 1472;
   std::size_t sessions_max = 64;
   std::uint64_t memory_bytes_max = 256U << 20;  // lists of files and slots, all sessions together
-  ReceiverOptions receiver;
+  ReceiverOptions receiver{};
 };
 
 class Server {
