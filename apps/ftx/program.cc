@@ -281,7 +281,7 @@ ExitCode push(const PushOptions& options) {
 
 ExitCode serve(const ServeOptions& options) {
   Console console(options.json, Console::Side::receiver);
-  auto destination = DirectoryDestination::open(options.directory, entropy());
+  auto destination = DirectoryDestination::serve(options.directory, entropy());
   if (!destination) {
     return report(console, {ExitCode::write_failed, destination.error().text});
   }
