@@ -37,7 +37,8 @@
 //                   messages are dropped as if the queue were full
 //   seed            of all chance; drawn from the stream set's if absent
 //
-// Counters (each for both directions: down_in, up_in, ...)
+// Counters
+//   for each direction, with down_ or up_ in front:
 //   in              messages with data that arrived
 //   lost            vanished
 //   duplicated      second copies made
