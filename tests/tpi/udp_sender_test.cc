@@ -63,7 +63,8 @@ Seen seen(const msghdr& header) {
 
 int scripted(int /*descriptor*/, mmsghdr* entries, unsigned count, int /*flags*/) {
   std::vector<Seen> offered;
-  std::transform(entries, entries + count, std::back_inserter(offered), [](const mmsghdr& e) { return seen(e.msg_hdr); });
+  std::transform(entries, entries + count, std::back_inserter(offered),
+                 [](const mmsghdr& e) { return seen(e.msg_hdr); });
   const int answer = script.answer ? script.answer(offered) : static_cast<int>(count);
   if (answer < 0) {
     errno = -answer;
