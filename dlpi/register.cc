@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "dlpi/link_table.h"
+#include "dlpi/packet.h"
 #include "dlpi/wire.h"
 
 namespace sluice::dlpi {
@@ -11,6 +12,7 @@ namespace sluice::dlpi {
 void add_drivers(Registry& registry) {
   const auto table = std::make_shared<LinkTable>();
   registry.add(wire_entry(table));
+  registry.add(packet_entry(table));
 }
 
 }  // namespace sluice::dlpi
