@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlpi/packet.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "dlpi/device_entry.h"
-#include "ilp/kernels.h"
+#include "dlpi/packet_membership.h"
 
 namespace sluice::dlpi {
 
@@ -34,7 +33,7 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
 }
 
 PacketLink::PacketLink(StreamSet& set, const Interface& interface, std::unique_ptr<PacketRing> ring)
-    : Link(set, interface.name, interface.address, interface.mtu), ring_(std::move(ring)) {
+    : Link(set, interface.name, interface.address, interface.mtu), interface_(interface), ring_(std::move(ring)) {
   set_up(interface.up);
   set.add_source(*this);
 }
@@ -62,36 +61,11 @@ Status PacketLink::set_interests(const Interests& wanted, const Interests& befor
   if (Status told = ring_->accept_only(wanted.saps, wanted.any_sap); !told) {
     return told;
   }
-  Status told = change_memberships(before, wanted);
+  Status told = change_memberships(ring_->descriptor(), interface_, before, wanted);
   if (!told) {
     static_cast<void>(ring_->accept_only(before.saps, before.any_sap));
   }
   return told;
-}
-
-Status PacketLink::change_memberships(const Interests& before, const Interests& wanted) {
-  std::vector<wire::MacAddress> joined;
-  std::vector<wire::MacAddress> left;
-  std::ranges::set_difference(wanted.groups, before.groups, std::back_inserter(joined));
-  std::ranges::set_difference(before.groups, wanted.groups, std::back_inserter(left));
-  Status status;
-  const auto change = [&](bool add, unsigned short type, const wire::MacAddress& group) {
-    Status changed = ring_->change_membership(add, type, group);
-    status = status ? std::move(changed) : std::move(status);
-  };
-  for (const wire::MacAddress& group : joined) {
-    change(true, PACKET_MR_MULTICAST, group);
-  }
-  if (wanted.all_groups != before.all_groups) {
-    change(wanted.all_groups, PACKET_MR_ALLMULTI, {});
-  }
-  if (wanted.promiscuous != before.promiscuous) {
-    change(wanted.promiscuous, PACKET_MR_PROMISC, {});
-  }
-  for (const wire::MacAddress& group : left) {
-    change(false, PACKET_MR_MULTICAST, group);
-  }
-  return status;
 }
 
 bool PacketLink::wants_readable() const { return may_receive(); }

@@ -34,7 +34,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "dlpi/interface.h"
 #include "dlpi/link.h"
@@ -69,11 +68,11 @@ class PacketLink final : public Link, public EventSource {
   PacketLink(StreamSet& set, const Interface& interface, std::unique_ptr<PacketRing> ring);
 
   Status set_interests(const Interests& wanted, const Interests& before) override;
-  Status change_memberships(const Interests& before, const Interests& wanted);
   void accept(const PacketRing::Frame& frame, Batch& burst);
   void accept_plain(const PacketRing::Frame& frame, Batch& burst);
   void changed(const Interface& interface);
 
+  Interface interface_;  // as it was opened
   std::unique_ptr<PacketRing> ring_;
   std::unique_ptr<PacketSender> sender_;
   std::unique_ptr<InterfaceMonitor> monitor_;

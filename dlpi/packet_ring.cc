@@ -129,18 +129,6 @@ std::uint64_t PacketRing::take_drops() {
   return got == 0 ? statistics.tp_drops : 0;
 }
 
-Status PacketRing::change_membership(bool add, unsigned short type, const wire::MacAddress& group) {
-  packet_mreq request{};
-  request.mr_ifindex = interface_.index;
-  request.mr_type = type;
-  request.mr_alen = wire::MacAddress::size;
-  std::memcpy(request.mr_address, group.octets.data(), group.octets.size());
-  if (!set_option(socket_, add ? PACKET_ADD_MEMBERSHIP : PACKET_DROP_MEMBERSHIP, request)) {
-    return device_failure(errno, "changing what is received on", interface_.name);
-  }
-  return {};
-}
-
 /// A BPF program: load the type field, compare with each, keep all or nothing of the frame.
 Status PacketRing::accept_only(const std::vector<std::uint16_t>& types, bool all) {
   constexpr std::uint32_t everything = 0x40000;

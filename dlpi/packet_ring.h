@@ -57,8 +57,6 @@ class PacketRing {
   /// Frames that the kernel has dropped since this was last asked; known once a block after them has been read.
   [[nodiscard]] std::uint64_t take_drops();
 
-  /// PACKET_MR_MULTICAST, PACKET_MR_ALLMULTI or PACKET_MR_PROMISC; the address matters to the first only.
-  Status change_membership(bool add, unsigned short type, const wire::MacAddress& group);
   /// From now on only frames of these EtherTypes come, or all.
   Status accept_only(const std::vector<std::uint16_t>& types, bool all);
 

@@ -2,16 +2,14 @@
 // The packet driver on a veth pair in a namespace of the test's own.
 #include "dlpi/packet.h"
 
-#include <arpa/inet.h>
 #include <linux/capability.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "ilp/kernels.h"
+#include "tests/dlpi/datagram.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
 
@@ -34,31 +32,6 @@ class Packet : public VethTest {
     ASSERT_TRUE(opened) << opened.error().text;
     stream.bind(bound);
   }
-  /// A kernel UDP socket at the far end, to the near one's port 7000.
-  static int kernel_socket() {
-    const int socket = ::socket(AF_INET, SOCK_DGRAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(7000);
-    inet_pton(AF_INET, "10.77.0.1", &address.sin_addr);
-    EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    return socket;
-  }
-  /// The payload of a UDP datagram that came up, its checksums verified; empty when they do not hold.
-  static std::string verified_payload(Message& message) {
-    Message data = message.unlink();
-    const ConstBytes packet = data.bytes();
-    const auto ip = wire::Ipv4View::check(packet);
-    if (!ip) {
-      ADD_FAILURE() << "IPv4 header malformed: " << static_cast<int>(ip.error());
-      return {};
-    }
-    const ConstBytes datagram = packet.subspan(ip->header_length(), ip->payload_length());
-    const auto pseudo = wire::pseudo_header_sum(ip->source(), ip->destination(), 17, ip->payload_length());
-    EXPECT_TRUE(wire::sum_holds(wire::add_sums(pseudo, ilp::sum(datagram))));
-    return std::string(as_text(datagram.subspan(8)));
-  }
-
   StreamSet set_;
   Registry registry_;
 };
@@ -123,6 +96,9 @@ TEST_F(Packet, APartialChecksumIsCompleted) {
   Message up = near.next();
   EXPECT_EQ(verified_payload(up), odd);
   EXPECT_EQ(near.counted("checksum_completed"), 1U) << "the kernel left nothing to do: is checksum offload off?";
+  // And the other way: the kernel accepts what we send.
+  near.send({far_mac, wire::ethertype_ipv4}, datagram_to_kernel("hello"));
+  EXPECT_TRUE(run_until(set_, [&] { return received_by(socket) == "hello"; }));
   ::close(socket);
 }
 
