@@ -49,6 +49,9 @@ class Module {
   }
   [[nodiscard]] const std::vector<Counter*>& counters() const { return counters_; }
 
+  /// Bytes of header this module puts in front of a message on its way down: the head leaves that much room.
+  [[nodiscard]] virtual std::size_t headroom() const { return 0; }
+
   /// Called when the module has its place in the stream (qi_qopen). An error refuses the push.
   virtual Status open() { return {}; }
   /// Called before it loses that place (qi_qclose): the queues still work.

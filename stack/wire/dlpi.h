@@ -12,7 +12,7 @@
 // message block" to addresses behind them. encode puts addresses in the order of their offset words, with no gaps.
 //
 // A DLSAP address is 8 bytes: the MAC address, then the SAP (an EtherType) in network byte order, as in a frame
-// (dl_sap_length is therefore -2: "the SAP portion follows the PHYSICAL portion").
+// (dl_sap_length is therefore -2: "A negative value indicates PHYSICAL followed by the SAP").
 //
 // Plain values; a decoded struct keeps nothing of the block unless it says so.
 
@@ -170,8 +170,8 @@ struct InfoAck {
   std::uint32_t current_state = DL_UNBOUND;
   std::uint32_t service_mode = DL_CLDLS;
   std::uint32_t provider_style = DL_STYLE2;
-  std::optional<LinkAddress> address;  ///< the bound DLSAP address; nothing before DL_BIND_REQ
-  std::optional<MacAddress> broadcast;
+  std::optional<LinkAddress> address{};  ///< the bound DLSAP address; nothing before DL_BIND_REQ
+  std::optional<MacAddress> broadcast{};
 
   /// Quality-of-service structures in the block are accepted and passed over.
   [[nodiscard]] static Decoded<InfoAck> decode(ConstBytes block);
@@ -294,7 +294,7 @@ struct NotifyInd {
   friend constexpr auto operator<=>(const NotifyInd&, const NotifyInd&) = default;
 };
 
-/// "DL_GET_STATISTICS_ACK": the specification leaves the structure to the provider. `statistics` views the block.
+/// The specification leaves the structure of the statistics to the provider. `statistics` views the block.
 struct GetStatisticsAck {
   static constexpr std::uint32_t primitive = DL_GET_STATISTICS_ACK;
   static constexpr std::size_t fixed_size = 3 * word_size;

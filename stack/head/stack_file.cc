@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/head/stack_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <system_error>
+#include <toml++/toml.h>
+
+#include "stack/head/chain_check.h"
+
+namespace sluice {
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+std::string quoted_list(const Names& names) {
+  std::string list;
+  for (const std::string_view name : names) {
+    list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", name);
+  }
+  return list;
+}
+
+std::string_view type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "a text";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a real number";
+    case toml::node_type::boolean:
+      return "true or false";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+/// Gathers what is wrong with one file.
+class Faults {
+ public:
+  explicit Faults(std::string_view file_name) : file_name_(file_name) {}
+
+  void add(int line, std::string_view key, std::string_view what) {
+    text_ += fmt::format("{}{}:{}: {}: {}", text_.empty() ? "" : "\n", file_name_, line, key, what);
+  }
+  /// "unknown key; did you mean "x"? Known: ..."
+  void add_unknown(int line, std::string_view key, std::string_view kind, std::string_view word, const Names& known) {
+    const std::string_view near = nearest_spelling(word, known);
+    std::string what = fmt::format("there is no {} \"{}\"", kind, word);
+    what += near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near);
+    what += known.empty() ? "" : fmt::format(" (expected one of {})", quoted_list(known));
+    add(line, key, what);
+  }
+  [[nodiscard]] bool empty() const { return text_.empty(); }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string_view file_name_;
+  std::string text_;
+};
+
+int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+/// The TOML value as a parameter of the specification's type; nothing when it has another type.
+std::optional<ParameterValue> typed_value(const toml::node& node, ParameterSpec::Type type) {
+  switch (type) {
+    case ParameterSpec::Type::boolean:
+      return node.is_boolean() ? std::optional<ParameterValue>(node.as_boolean()->get()) : std::nullopt;
+    case ParameterSpec::Type::integer:
+      return node.is_integer() ? std::optional<ParameterValue>(node.as_integer()->get()) : std::nullopt;
+    case ParameterSpec::Type::real:
+      return node.is_number() ? std::optional<ParameterValue>(*node.value<double>()) : std::nullopt;
+    case ParameterSpec::Type::text:
+      return node.is_string() ? std::optional<ParameterValue>(node.as_string()->get()) : std::nullopt;
+    case ParameterSpec::Type::texts:
+      break;
+  }
+  if (node.is_string()) {
+    return std::vector<std::string>{node.as_string()->get()};
+  }
+  if (!node.is_array() || !std::ranges::all_of(*node.as_array(), [](const toml::node& item) { return item.is_string(); })) {
+    return std::nullopt;
+  }
+  std::vector<std::string> texts;
+  for (const toml::node& item : *node.as_array()) {
+    texts.push_back(item.as_string()->get());
+  }
+  return texts;
+}
+
+std::string_view expectation(ParameterSpec::Type type) {
+  switch (type) {
+    case ParameterSpec::Type::boolean:
+      return "true or false";
+    case ParameterSpec::Type::integer:
+      return "an integer";
+    case ParameterSpec::Type::real:
+      return "a number";
+    case ParameterSpec::Type::text:
+      return "a text";
+    case ParameterSpec::Type::texts:
+      return "a text or a list of texts";
+  }
+  return "";
+}
+
+/// What is wrong with a value of the right type; empty when nothing is.
+std::string value_fault(const ParameterSpec& spec, const ParameterValue& value) {
+  const double number = std::holds_alternative<std::int64_t>(value) ? static_cast<double>(std::get<std::int64_t>(value))
+                        : std::holds_alternative<double>(value)     ? std::get<double>(value)
+                                                                    : spec.minimum;
+  // Written so that "not a number", which TOML can say, is out of range.
+  if (!(number >= spec.minimum && number <= spec.maximum)) {
+    return fmt::format("expected {} .. {}, found {}", spec.minimum, spec.maximum, number);
+  }
+  const std::string* text = std::get_if<std::string>(&value);
+  if (text == nullptr || spec.choices.empty() || std::ranges::find(spec.choices, *text) != spec.choices.end()) {
+    return {};
+  }
+  const std::string_view near = nearest_spelling(*text, spec.choices);
+  return fmt::format("expected one of {}, found \"{}\"{}", quoted_list(spec.choices), *text,
+                     near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near));
+}
+
+/// Turns one parsed document into declarations.
+class Reader {
+ public:
+  Reader(std::string_view file_name, const Registry& registry) : registry_(registry), faults_(file_name) {}
+
+  std::vector<StackDeclaration> read(const toml::table& root) {
+    for (const auto& [key, node] : root) {
+      if (key != "stack" && key != "autopush") {
+        faults_.add_unknown(line_of(node), key.str(), "key", key.str(), {"stack", "autopush"});
+      }
+    }
+    read_autopush(root);
+    std::vector<StackDeclaration> stacks;
+    const toml::table* declared = root["stack"].as_table();
+    if (declared == nullptr || declared->empty()) {
+      faults_.add(1, "stack", "expected at least one table [stack.NAME]");
+      return stacks;
+    }
+    for (const auto& [name, node] : *declared) {
+      if (const toml::table* table = node.as_table()) {
+        stacks.push_back(read_stack(name.str(), *table));
+      } else {
+        faults_.add(line_of(node), fmt::format("stack.{}", name.str()),
+                    fmt::format("expected a table, found {}", type_name(node)));
+      }
+    }
+    std::ranges::stable_sort(stacks, {}, &StackDeclaration::line);
+    return stacks;
+  }
+
+  [[nodiscard]] const Faults& faults() const { return faults_; }
+
+ private:
+  void read_autopush(const toml::table& root) {
+    autopush_ = root["autopush"].as_table();
+    if (root.contains("autopush") && autopush_ == nullptr) {
+      faults_.add(line_of(*root.get("autopush")), "autopush", "expected a table of lists, a driver kind each");
+      return;
+    }
+    for (const auto& [kind, node] : autopush_ == nullptr ? toml::table{} : *autopush_) {
+      entry_of(kind.str(), Entry::Kind::driver, line_of(node), fmt::format("autopush.{}", kind.str()));
+    }
+  }
+
+  StackDeclaration read_stack(std::string_view name, const toml::table& table) {
+    StackDeclaration stack;
+    stack.name = name;
+    stack.line = line_of(table);
+    const std::string prefix = fmt::format("stack.{}", name);
+    read_path(prefix, table, stack);
+    read_driver(prefix, table, stack);
+    const toml::node* automatic =
+        stack.driver.entry != nullptr && autopush_ != nullptr ? autopush_->get(stack.driver.entry->name) : nullptr;
+    if (automatic != nullptr) {
+      read_push(fmt::format("autopush.{}", stack.driver.entry->name), *automatic, stack);
+    }
+    if (const toml::node* push = table.get("push")) {
+      read_push(prefix + ".push", *push, stack);
+    }
+    read_parameters(prefix, table, stack);
+    check_chain(prefix, stack);
+    return stack;
+  }
+
+  void read_path(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
+    const toml::node* path = table.get("path");
+    if (path == nullptr) {
+      return;
+    }
+    stack.path = path->value_or(std::string());
+    if (stack.path == "fused") {
+      faults_.add(line_of(*path), prefix + ".path", "\"fused\" is not available in this version; expected \"layered\"");
+    } else if (stack.path != "layered") {
+      const std::string_view near = nearest_spelling(stack.path, Names{"layered"});
+      faults_.add(line_of(*path), prefix + ".path",
+                  fmt::format("expected \"layered\"{}", near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
+    }
+  }
+
+  const Entry* entry_of(std::string_view name, Entry::Kind kind, int line, std::string_view key) {
+    const std::string_view word = kind == Entry::Kind::driver ? "driver" : "module";
+    const Entry* entry = registry_.find(name);
+    if (entry != nullptr && entry->kind == kind) {
+      return entry;
+    }
+    if (entry != nullptr) {
+      faults_.add(line, key, fmt::format("\"{}\" is a {}, and a {} is expected here", name,
+                                         kind == Entry::Kind::driver ? "module" : "driver", word));
+      return nullptr;
+    }
+    Names known;
+    for (const auto& [candidate, other] : registry_.entries()) {
+      if (other.kind == kind) {
+        known.push_back(candidate);
+      }
+    }
+    faults_.add_unknown(line, key, word, name, known);
+    return nullptr;
+  }
+
+  void read_driver(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
+    const toml::node* node = table.get("driver");
+    const toml::table* driver = node == nullptr ? nullptr : node->as_table();
+    const toml::node* kind = driver == nullptr ? nullptr : driver->get("kind");
+    if (kind == nullptr || !kind->is_string()) {
+      faults_.add(node == nullptr ? stack.line : line_of(*node), prefix + ".driver",
+                  "expected a table that names a driver, such as { kind = \"packet\", device = \"veth0\" }");
+      return;
+    }
+    stack.driver.instance = kind->as_string()->get();
+    stack.driver.line = line_of(*node);
+    stack.driver.entry =
+        entry_of(stack.driver.instance, Entry::Kind::driver, line_of(*kind), prefix + ".driver.kind");
+    if (stack.driver.entry != nullptr) {
+      read_values(prefix + ".driver", *driver, stack.driver, "kind");
+    }
+  }
+
+  void read_push(const std::string& key, const toml::node& node, StackDeclaration& stack) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) {
+      faults_.add(line_of(node), key, fmt::format("expected a list of modules, found {}", type_name(node)));
+      return;
+    }
+    for (const toml::node& item : *list) {
+      if (!item.is_string()) {
+        faults_.add(line_of(item), key, fmt::format("expected the name of a module, found {}", type_name(item)));
+        continue;
+      }
+      add_module(key, item.as_string()->get(), line_of(item), stack);
+    }
+  }
+
+  void add_module(const std::string& key, const std::string& instance, int line, StackDeclaration& stack) {
+    if (std::ranges::find(stack.push, instance, &ModuleDeclaration::instance) != stack.push.end()) {
+      faults_.add(line, key, fmt::format("\"{0}\" is pushed twice; give each a name of its own, such as \"{0}:low\"", instance));
+      return;
+    }
+    // Bounded like the stream itself, which says the same to whoever pushes by hand.
+    if (stack.push.size() + 1 >= Chain::modules_max) {
+      faults_.add(line, key, fmt::format("a stream has at most {} modules", Chain::modules_max));
+      return;
+    }
+    const Entry* entry = entry_of(instance.substr(0, instance.find(':')), Entry::Kind::module, line, key);
+    if (entry != nullptr) {
+      stack.push.push_back({instance, entry, {}, line});
+    }
+  }
+
+  void read_parameters(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
+    Names known{"path", "driver", "push"};
+    for (ModuleDeclaration& module : stack.push) {
+      known.push_back(module.instance);
+      const toml::node* node = table.get(module.instance);
+      const toml::table* parameters = node == nullptr ? nullptr : node->as_table();
+      const std::string key = fmt::format("{}.{}", prefix, module.instance);
+      if (node != nullptr && parameters == nullptr) {
+        faults_.add(line_of(*node), key, fmt::format("expected a table of parameters, found {}", type_name(*node)));
+      } else {
+        read_values(key, parameters == nullptr ? toml::table{} : *parameters, module, "");
+      }
+    }
+    for (const auto& [key, node] : table) {
+      if (std::ranges::find(known, key.str()) != known.end()) {
+        continue;
+      }
+      if (registry_.find(key.str().substr(0, key.str().find(':'))) != nullptr) {
+        faults_.add(line_of(node), fmt::format("{}.{}", prefix, key.str()),
+                    fmt::format("parameters for \"{}\", which `push` does not name", key.str()));
+      } else {
+        faults_.add_unknown(line_of(node), fmt::format("{}.{}", prefix, key.str()), "key", key.str(), known);
+      }
+    }
+  }
+
+  void read_values(const std::string& prefix, const toml::table& table, ModuleDeclaration& module,
+                   std::string_view besides) {
+    const std::vector<ParameterSpec>& specs = module.entry->parameters;
+    Names known;
+    for (const ParameterSpec& spec : specs) {
+      known.push_back(spec.name);
+      if (spec.required && !table.contains(spec.name)) {
+        faults_.add(module.line, fmt::format("{}.{}", prefix, spec.name),
+                    fmt::format("\"{}\" needs this parameter: {}", module.instance, spec.meaning));
+      }
+    }
+    for (const auto& [key, node] : table) {
+      const std::string name = fmt::format("{}.{}", prefix, key.str());
+      const auto spec = std::ranges::find(specs, key.str(), &ParameterSpec::name);
+      if (spec != specs.end()) {
+        read_value(name, *spec, node, module.parameters);
+      } else if (key.str() != besides) {
+        faults_.add_unknown(line_of(node), name, "parameter", key.str(), known);
+      }
+    }
+  }
+
+  void read_value(const std::string& key, const ParameterSpec& spec, const toml::node& node, Parameters& parameters) {
+    std::optional<ParameterValue> value = typed_value(node, spec.type);
+    if (!value) {
+      faults_.add(line_of(node), key, fmt::format("expected {}, found {}", expectation(spec.type), type_name(node)));
+      return;
+    }
+    if (const std::string fault = value_fault(spec, *value); !fault.empty()) {
+      faults_.add(line_of(node), key, fault);
+      return;
+    }
+    parameters.set(std::string(spec.name), std::move(*value));
+  }
+
+  void check_chain(const std::string& prefix, const StackDeclaration& stack) {
+    if (stack.driver.entry == nullptr) {
+      return;
+    }
+    std::vector<const Entry*> chain{stack.driver.entry};
+    for (const ModuleDeclaration& module : stack.push) {
+      chain.push_back(module.entry);
+    }
+    if (const std::string fault = chain_fault(chain, registry_); !fault.empty()) {
+      faults_.add(stack.line, prefix + ".push", fault);
+    }
+  }
+
+  const Registry& registry_;
+  Faults faults_;
+  const toml::table* autopush_ = nullptr;
+};
+
+Result<toml::table> parse_toml(std::string_view text, std::string_view file_name) {
+  try {
+    return toml::parse(text, file_name);
+  } catch (const toml::parse_error& error) {
+    return fail(EINVAL, fmt::format("{}:{}: syntax: {}", file_name, error.source().begin.line, error.description()));
+  }
+}
+
+Error in_stack(const StackDeclaration& declaration, const ModuleDeclaration& module, const Error& error) {
+  const std::string what = error.text.empty() ? std::generic_category().message(error.code) : error.text;
+  return {error.code, fmt::format("stack '{}': {}: {}", declaration.name, module.instance, what)};
+}
+
+}  // namespace
+
+Result<StackFile> StackFile::load(const std::filesystem::path& path, const Registry& registry) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  char chunk[4096];
+  while (file && text.size() <= file_bytes_max) {
+    file.read(chunk, sizeof chunk);
+    text.append(chunk, static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file.eof() && text.size() <= file_bytes_max) {
+    const int code = errno != 0 ? errno : EIO;
+    return fail(code, fmt::format("cannot read the stack file {}: {}", path.string(), std::generic_category().message(code)));
+  }
+  return parse(text, path.string(), registry);
+}
+
+Result<StackFile> StackFile::parse(std::string_view text, std::string_view file_name, const Registry& registry) {
+  if (text.size() > file_bytes_max) {
+    return fail(EINVAL, fmt::format("{}:1: the file is larger than {} bytes", file_name, file_bytes_max));
+  }
+  Result<toml::table> root = parse_toml(text, file_name);
+  if (!root) {
+    return std::unexpected(root.error());
+  }
+  Reader reader(file_name, registry);
+  StackFile file;
+  file.file_name_ = file_name;
+  file.stacks_ = reader.read(*root);
+  if (!reader.faults().empty()) {
+    return fail(EINVAL, reader.faults().text());
+  }
+  return file;
+}
+
+Result<const StackDeclaration*> StackFile::find(std::string_view name) const {
+  if (name.empty() && stacks_.size() == 1) {
+    return &stacks_.front();
+  }
+  Names known;
+  for (const StackDeclaration& stack : stacks_) {
+    if (stack.name == name) {
+      return &stack;
+    }
+    known.push_back(stack.name);
+  }
+  if (name.empty()) {
+    return fail(EINVAL, fmt::format("{} declares several stacks; name one of {}", file_name_, quoted_list(known)));
+  }
+  const std::string_view near = nearest_spelling(name, known);
+  return fail(ENOENT, fmt::format("{}: there is no stack \"{}\"{} (it declares {})", file_name_, name,
+                                  near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near), quoted_list(known)));
+}
+
+Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaration& declaration,
+                                           const HeadOptions& options) {
+  auto driver = declaration.driver.entry->make(set, declaration.driver.parameters);
+  if (!driver) {
+    return std::unexpected(in_stack(declaration, declaration.driver, driver.error()));
+  }
+  auto stream = Stream::open(set, std::move(*driver), options);
+  if (!stream) {
+    return std::unexpected(in_stack(declaration, declaration.driver, stream.error()));
+  }
+  for (const ModuleDeclaration& module : declaration.push) {
+    auto made = module.entry->make(set, module.parameters);
+    Status pushed = made ? (*stream)->push(std::move(*made)) : std::unexpected(made.error());
+    if (!pushed) {
+      return std::unexpected(in_stack(declaration, module, pushed.error()));
+    }
+  }
+  return stream;
+}
+
+}  // namespace sluice

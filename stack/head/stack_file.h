@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The stack file: which modules stand on which driver, declared in TOML.
+//
+//     [stack.bulk]
+//     path   = "layered"
+//     driver = { kind = "packet", device = "veth0" }
+//     push   = ["ip", "udp", "timod"]              # the first stands on the driver
+//     ip     = { address = "10.77.0.1/24" }        # parameters of a pushed module
+//
+// A module that is pushed twice needs names of its own: push = ["capture:low", "ip", "capture:high"], with tables
+// "capture:low" = { ... }. A list pushed on every stack of a driver kind, below what the stack itself pushes:
+//
+//     [autopush]
+//     tap = ["fault"]
+//
+// Every fault of a file is reported, a line each: file, line, key, what was expected, the nearest valid spelling.
+//
+// The file is text that somebody wrote: it is bounded in size, and nothing in it is trusted before it is checked against
+// the registry. Threads: none of its own; a loaded file is read-only.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "stack/core/registry.h"
+#include "stack/head/stream.h"
+
+namespace sluice {
+
+/// A driver or module as declared. `entry` belongs to the registry.
+struct ModuleDeclaration {
+  std::string instance;  // "capture:low"; the module's name where there is no suffix
+  const Entry* entry = nullptr;
+  Parameters parameters;
+  int line = 0;
+};
+
+struct StackDeclaration {
+  std::string name;
+  std::string path = "layered";
+  ModuleDeclaration driver;
+  std::vector<ModuleDeclaration> push;  // lowest first
+  int line = 0;
+};
+
+class StackFile {
+ public:
+  static constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
+
+  /// ENOENT, EACCES, ... when the file cannot be read; EINVAL with one line a fault when it is wrong.
+  [[nodiscard]] static Result<StackFile> load(const std::filesystem::path& path, const Registry& registry);
+  /// As load, of `text`; `file_name` is what the errors call it.
+  [[nodiscard]] static Result<StackFile> parse(std::string_view text, std::string_view file_name,
+                                               const Registry& registry);
+
+  /// The stack of that name; an Error with the nearest spelling when there is none. An empty name finds the only stack.
+  [[nodiscard]] Result<const StackDeclaration*> find(std::string_view name) const;
+  /// In the order of the file.
+  [[nodiscard]] const std::vector<StackDeclaration>& stacks() const { return stacks_; }
+
+ private:
+  std::string file_name_;
+  std::vector<StackDeclaration> stacks_;
+};
+
+/// Opens the declared driver and pushes the declared modules on it. Errors name the stack and the module.
+[[nodiscard]] Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaration& declaration,
+                                                         const HeadOptions& options = {});
+
+}  // namespace sluice

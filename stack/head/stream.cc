@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/head/stream.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/contract.h"
+#include "stack/core/ioctl.h"
+
+namespace sluice {
+namespace {
+
+/// Copies the front of `part`'s bytes to `out`; the rest stays in `part`, which is empty when nothing is left.
+std::size_t consume(Message& part, Bytes out) {
+  std::size_t copied = 0;
+  while (part) {
+    const std::size_t take = std::min(part.bytes().size(), out.size() - copied);
+    std::copy_n(part.bytes().begin(), take, out.begin() + static_cast<std::ptrdiff_t>(copied));
+    copied += take;
+    part.first().rptr += take;
+    if (part.first().size() > 0) {
+      break;
+    }
+    part.pop_block();
+  }
+  return copied;
+}
+
+/// Copies without consuming.
+std::size_t copy_front(const Block* block, bool protocol, Bytes out) {
+  std::size_t copied = 0;
+  for (; block != nullptr && copied < out.size(); block = block->cont) {
+    if (is_protocol(block->type) == protocol) {
+      const std::size_t take = std::min(block->size(), out.size() - copied);
+      std::copy_n(block->rptr, take, out.begin() + static_cast<std::ptrdiff_t>(copied));
+      copied += take;
+    }
+  }
+  return copied;
+}
+
+/// Takes the data part off: what stays in `message` is the control part, or nothing.
+Message take_data_part(Message& message) {
+  if (!is_protocol(message.type())) {
+    return std::move(message);
+  }
+  Block* last_control = &message.first();
+  while (last_control->cont != nullptr && is_protocol(last_control->cont->type)) {
+    last_control = last_control->cont;
+  }
+  return Message(std::exchange(last_control->cont, nullptr));
+}
+
+std::size_t protocol_size(const Block* block) {
+  std::size_t size = 0;
+  for (; block != nullptr && is_protocol(block->type); block = block->cont) {
+    size += block->size();
+  }
+  return size;
+}
+
+bool has_data_part(const Block* block) {
+  while (block != nullptr && is_protocol(block->type)) {
+    block = block->cont;
+  }
+  return block != nullptr;
+}
+
+}  // namespace
+
+Stream::Stream(StreamSet& set, const HeadOptions& options) : chain_(set, head_), options_(options) {
+  head_.read_queue().set_marks(options.read_marks);
+}
+
+Result<std::unique_ptr<Stream>> Stream::open(StreamSet& set, std::unique_ptr<Module> driver,
+                                             const HeadOptions& options) {
+  std::unique_ptr<Stream> stream(new Stream(set, options));
+  if (Status opened = stream->chain_.open_driver(std::move(driver)); !opened) {
+    return std::unexpected(opened.error());
+  }
+  stream->update_headroom();
+  return stream;
+}
+
+Stream::~Stream() = default;
+
+void Stream::update_headroom() {
+  headroom_ = options_.write_offset;
+  for (const auto& module : chain_.modules()) {
+    headroom_ += module->headroom();
+  }
+}
+
+Status Stream::drain(Duration close_time) {
+  const auto drained = [this] {
+    return std::ranges::all_of(chain_.modules(), [](const auto& module) { return module->write_queue().empty(); });
+  };
+  if (!may_block()) {
+    return drained() ? Status{} : fail(ETIME);
+  }
+  const TimePoint deadline = waiter_->now() + close_time;
+  while (!drained()) {
+    if (!waiter_->wait(deadline)) {
+      return fail(ETIME, "data was still waiting to be sent when the close time ended");
+    }
+  }
+  return {};
+}
+
+Status Stream::push(std::unique_ptr<Module> module) {
+  Status pushed = chain_.push(std::move(module));
+  update_headroom();
+  return pushed;
+}
+
+Status Stream::pop() {
+  Status popped = chain_.pop();
+  update_headroom();
+  return popped;
+}
+
+Result<std::string_view> Stream::look() const {
+  if (chain_.modules().size() < 2) {
+    return fail(EINVAL, "no module is on the stream");
+  }
+  return chain_.modules().front()->name();
+}
+
+bool Stream::find(std::string_view name) const {
+  const auto& modules = chain_.modules();
+  return std::any_of(modules.begin(), modules.end() - 1, [&](const auto& module) { return module->name() == name; });
+}
+
+std::vector<std::string_view> Stream::list() const {
+  std::vector<std::string_view> names;
+  for (const auto& module : chain_.modules()) {
+    names.push_back(module->name());
+  }
+  return names;
+}
+
+Status Stream::writable() const {
+  if (head_.write_error() != 0) {
+    return fail(head_.write_error());
+  }
+  return head_.hung_up() ? fail(ENXIO, "the stream has hung up") : Status{};
+}
+
+Status Stream::wait_until_writable(std::uint8_t band) {
+  for (;;) {
+    if (Status open = writable(); !open) {
+      return open;
+    }
+    if (can_put(band)) {
+      return {};
+    }
+    if (!may_block() || !waiter_->wait(never)) {
+      return fail(EAGAIN);
+    }
+  }
+}
+
+Message Stream::allocate(std::size_t capacity, MessageType type) {
+  return Message::allocate(set().pool(), capacity + options_.write_tail, headroom_, type);
+}
+
+Message Stream::build(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
+                      std::uint8_t band) {
+  BufferPool& pool = set().pool();
+  Message message;
+  if (control) {
+    message = Message::copy_of(pool, *control, 0, high_priority ? MessageType::pcproto : MessageType::proto);
+    if (!message) {
+      return {};
+    }
+  }
+  if (data) {
+    Message part = Message::copy_of(pool, *data, headroom_, MessageType::data, options_.block_bytes_max);
+    if (!part) {
+      return {};
+    }
+    if (message) {
+      message.link(std::move(part));
+    } else {
+      message = std::move(part);
+    }
+  }
+  message.first().band = band;
+  return message;
+}
+
+Result<std::size_t> Stream::write(ConstBytes data) {
+  std::size_t written = 0;
+  do {
+    Status ready = wait_until_writable(0);
+    const ConstBytes part = data.subspan(written).first(std::min(data.size() - written, options_.packet_bytes_max));
+    Message message = ready ? build(std::nullopt, part, false, 0) : Message();
+    if (!message) {
+      // What was accepted before counts; the reason will meet the next call.
+      return written > 0 ? Result<std::size_t>(written) : std::unexpected(ready ? Error{ENOSR, {}} : ready.error());
+    }
+    head_.write_queue().put_next(std::move(message));
+    written += part.size();
+  } while (written < data.size());
+  return written;
+}
+
+Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
+                       std::uint8_t band) {
+  // "If RS_HIPRI is set and a control part is not specified, putmsg() fails" (putmsg(2)).
+  if ((high_priority && (!control || band != 0)) || band >= bands_max) {
+    return fail(EINVAL);
+  }
+  if ((control && control->size() > control_bytes_max) || (data && data->size() > options_.packet_bytes_max)) {
+    return fail(ERANGE);
+  }
+  if (!control && !data) {
+    return {};
+  }
+  // "putmsg() normally blocks on flow control. For high-priority messages it does not" (putmsg(2)).
+  if (Status ready = high_priority ? writable() : wait_until_writable(band); !ready) {
+    return ready;
+  }
+  Message message = build(control, data, high_priority, band);
+  if (!message) {
+    return fail(ENOSR);
+  }
+  head_.write_queue().put_next(std::move(message));
+  return {};
+}
+
+Result<Message> Stream::wait_for_message(bool high_priority_only) {
+  for (;;) {
+    if (!high_priority_only || head_.high_priority_waits()) {
+      if (Message message = head_.take()) {
+        return message;
+      }
+    }
+    if (head_.read_error() != 0) {
+      return fail(head_.read_error());
+    }
+    if (head_.hung_up()) {
+      return Message();
+    }
+    if (!may_block() || !waiter_->wait(never)) {
+      return fail(EAGAIN);
+    }
+  }
+}
+
+Result<bool> Stream::read_message(Bytes& out, bool first) {
+  Result<Message> taken = first ? wait_for_message(false) : Result<Message>(head_.take());
+  if (!taken) {
+    return std::unexpected(taken.error());
+  }
+  Message message = std::move(*taken);
+  if (!message) {
+    return false;
+  }
+  if (is_protocol(message.type()) && read_options_.protocol == ProtocolMode::refuse) {
+    head_.put_back(std::move(message));
+    return first ? Result<bool>(fail(EBADMSG)) : Result<bool>(false);
+  }
+  if (is_protocol(message.type()) && read_options_.protocol == ProtocolMode::discard) {
+    message = take_data_part(message);
+    if (!message) {
+      return true;
+    }
+  }
+  // "The read returns when [...] a zero-byte message is found"; what was read before it is returned first (read(2)).
+  if (message.size() == 0) {
+    if (!first) {
+      head_.put_back(std::move(message));
+    }
+    return false;
+  }
+  out = out.subspan(consume(message, out));
+  if (message && read_options_.mode != ReadMode::message_discard) {
+    head_.put_back(std::move(message));
+  }
+  return read_options_.mode == ReadMode::byte_stream;
+}
+
+Result<std::size_t> Stream::read(Bytes out) {
+  Bytes rest = out;
+  bool first = true;
+  bool more = !out.empty();
+  while (more && (first || !rest.empty())) {
+    Result<bool> next = read_message(rest, first);
+    if (!next) {
+      return std::unexpected(next.error());
+    }
+    more = *next;
+    first = rest.size() == out.size() && more;
+  }
+  return out.size() - rest.size();
+}
+
+Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only) {
+  Result<Message> taken = wait_for_message(high_priority_only);
+  if (!taken) {
+    return std::unexpected(taken.error());
+  }
+  Received received;
+  Message message = std::move(*taken);
+  if (!message) {
+    received.control = control ? std::optional<std::size_t>(0) : std::nullopt;
+    received.data = data ? std::optional<std::size_t>(0) : std::nullopt;
+    return received;
+  }
+  received.high_priority = is_high_priority(message.type());
+  received.band = message.band();
+  Message data_part = take_data_part(message);
+  if (message && control) {
+    received.control = consume(message, *control);
+  }
+  if (data_part && data) {
+    received.data = consume(data_part, *data);
+  }
+  received.more_control = static_cast<bool>(message);
+  received.more_data = static_cast<bool>(data_part);
+  if (message && data_part) {
+    message.link(std::move(data_part));
+  } else if (data_part) {
+    message = std::move(data_part);
+    message.first().band = received.band;
+  }
+  if (message) {
+    head_.put_back(std::move(message));
+  }
+  return received;
+}
+
+std::optional<Received> Stream::peek(std::optional<Bytes> control, std::optional<Bytes> data) {
+  const Block* first = head_.read_queue().peek();
+  if (first == nullptr) {
+    return std::nullopt;
+  }
+  Received received;
+  received.high_priority = is_high_priority(first->type);
+  received.band = first->band;
+  if (control && is_protocol(first->type)) {
+    received.control = copy_front(first, true, *control);
+    received.more_control = *received.control < protocol_size(first);
+  }
+  if (data && has_data_part(first)) {
+    received.data = copy_front(first, false, *data);
+    received.more_data = *received.data < nread().first_data_bytes;
+  }
+  return received;
+}
+
+Events Stream::poll() {
+  const Block* first = head_.read_queue().peek();
+  Events events;
+  events.urgent = head_.high_priority_waits();
+  events.readable = first != nullptr && !is_high_priority(first->type);
+  events.hangup = head_.hung_up();
+  events.error = head_.read_error() != 0 || head_.write_error() != 0;
+  events.writable = !events.hangup && !events.error && can_put();
+  return events;
+}
+
+Stream::Waiting Stream::nread() {
+  Waiting waiting{.messages = head_.read_queue().messages()};
+  for (const Block* block = head_.read_queue().peek(); block != nullptr; block = block->cont) {
+    waiting.first_data_bytes += is_protocol(block->type) ? 0 : block->size();
+  }
+  return waiting;
+}
+
+Status Stream::flush(std::uint8_t flags, std::optional<std::uint8_t> band) {
+  if (flags == 0 || (flags & ~(flush_read | flush_write)) != 0 || (band && *band >= bands_max)) {
+    return fail(EINVAL);
+  }
+  const std::array content{static_cast<std::byte>(flags | (band ? flush_band : 0)), static_cast<std::byte>(band.value_or(0))};
+  Message message = Message::copy_of(set().pool(), content, 0, MessageType::flush);
+  if (!message) {
+    return fail(ENOSR);
+  }
+  // The head's own queues come first; what comes back up from the driver finds them empty.
+  head_.flush_own(message);
+  head_.write_queue().put_next(std::move(message));
+  return {};
+}
+
+Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argument, Duration timeout) {
+  if (head_.ioctl_pending()) {
+    return fail(EBUSY);
+  }
+  if (Status open = writable(); !open) {
+    return std::unexpected(open.error());
+  }
+  const IoctlBlock block{.command = command, .id = next_ioctl_id_++};
+  Message request = Message::copy_of(set().pool(), std::as_bytes(std::span(&block, 1)), 0, MessageType::ioctl);
+  Message data = Message::copy_of(set().pool(), argument);
+  if (!request || !data) {
+    return fail(ENOSR);
+  }
+  request.link(std::move(data));
+  head_.expect_ioctl(block.id);
+  head_.write_queue().put_next(std::move(request));
+
+  Message answer = head_.take_ioctl_answer();
+  const TimePoint deadline = waiter_ != nullptr ? waiter_->now() + timeout : never;
+  while (!answer && waiter_ != nullptr && !head_.hung_up() && waiter_->wait(deadline)) {
+    answer = head_.take_ioctl_answer();
+  }
+  if (!answer) {
+    head_.abandon_ioctl();
+    return fail(head_.hung_up() ? ENXIO : ETIME);
+  }
+  const IoctlBlock result = ioctl_block(answer);
+  if (answer.type() == MessageType::iocnak) {
+    return fail(result.error != 0 ? result.error : EINVAL);
+  }
+  IoctlAnswer answered{.return_value = result.return_value, .data = {}};
+  answer.pop_block();
+  answered.data.resize(answer ? answer.size() : 0);
+  if (answer) {
+    consume(answer, answered.data);
+  }
+  return answered;
+}
+
+Status Stream::send(Batch batch) {
+  Status open = writable();
+  if (open) {
+    head_.write_queue().put_next(std::move(batch));
+  }
+  return open;
+}
+
+}  // namespace sluice

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A stream as its user sees it: open, close, read, write, putmsg, getmsg, poll and the ioctls of streamio(7I), as calls.
+//
+//     auto stream = Stream::open(set, std::make_unique<MyDriver>());
+//     (*stream)->push(std::make_unique<MyModule>());
+//     (*stream)->write(as_bytes("hello"));
+//
+// Errors carry the errno value that the STREAMS call of that name gives. Calls on a non-blocking stream, or on one without a
+// Waiter, answer EAGAIN where they would wait; others wait through the Waiter.
+//
+// Ownership: a stream owns its modules; the set, the waiter and the registry outlive it. Threads: the set's thread only.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "stack/core/chain.h"
+#include "stack/head/stream_head.h"
+
+namespace sluice {
+
+/// How read() treats message boundaries (I_SRDOPT).
+enum class ReadMode : std::uint8_t {
+  byte_stream,         // RNORM: boundaries do not matter
+  message_discard,     // RMSGD: one message a call, what does not fit is lost
+  message_nondiscard,  // RMSGN: one message a call, what does not fit stays
+};
+
+/// What read() does with a message that has a control part (I_SRDOPT).
+enum class ProtocolMode : std::uint8_t {
+  refuse,   // RPROTNORM: EBADMSG
+  as_data,  // RPROTDAT: the control part is data, too
+  discard,  // RPROTDIS: the control part is dropped, its data read
+};
+
+struct ReadOptions {
+  ReadMode mode = ReadMode::byte_stream;
+  ProtocolMode protocol = ProtocolMode::refuse;
+};
+
+/// What poll() found. (poll(2): POLLIN, POLLPRI, POLLOUT, POLLERR, POLLHUP)
+struct Events {
+  bool readable = false;  // a message other than high priority
+  bool urgent = false;    // a high-priority message
+  bool writable = false;  // an ordinary message would be accepted
+  bool error = false;
+  bool hangup = false;
+};
+
+/// What getmsg() brought.
+struct Received {
+  /// Bytes stored, or nothing where the message has no such part.
+  std::optional<std::size_t> control;
+  std::optional<std::size_t> data;
+  bool more_control = false;  // MORECTL: the rest is still there
+  bool more_data = false;     // MOREDATA
+  bool high_priority = false;
+  std::uint8_t band = 0;
+};
+
+/// The head's parameters (M_SETOPTS). Sizes in bytes.
+struct HeadOptions {
+  /// Headroom beyond what the modules ask for. (SO_WROFF)
+  std::size_t write_offset = 0;
+  /// Spare bytes behind the data. (SO_TAIL)
+  std::size_t write_tail = 0;
+  /// A larger user message becomes a chain of blocks of at most this size. (SO_MAXBLK)
+  std::size_t block_bytes_max = 65536;
+  /// The largest data part that write() and putmsg() send in one message. (SO_MAXPSZ)
+  std::size_t packet_bytes_max = BufferPool::capacity_max;
+  WaterMarks read_marks{.high_bytes = std::size_t{4} << 20, .low_bytes = std::size_t{1} << 20};
+};
+
+class Stream {
+ public:
+  static constexpr std::size_t control_bytes_max = 64 * 1024;
+  static constexpr Duration ioctl_timeout_default = std::chrono::seconds(15);
+  static constexpr Duration close_time_default = std::chrono::seconds(15);
+
+  /// Opens a stream on `driver`.
+  [[nodiscard]] static Result<std::unique_ptr<Stream>> open(StreamSet& set, std::unique_ptr<Module> driver,
+                                                            const HeadOptions& options = {});
+  /// Discards what waits and closes every module, top first.
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// Waits up to the close time for what still waits on write queues to leave (I_SETCLTIME), unless non-blocking. ETIME
+  /// when something is left, which the destructor then discards.
+  Status drain(Duration close_time = close_time_default);
+
+  /// I_PUSH, I_POP.
+  Status push(std::unique_ptr<Module> module);
+  Status pop();
+  /// I_LOOK: the name of the module just below the head. EINVAL when there is none but the driver.
+  [[nodiscard]] Result<std::string_view> look() const;
+  /// I_FIND: whether a module of that name is on the stream.
+  [[nodiscard]] bool find(std::string_view name) const;
+  /// I_LIST: all names, top first, the driver last.
+  [[nodiscard]] std::vector<std::string_view> list() const;
+
+  void set_nonblocking(bool nonblocking) { nonblocking_ = nonblocking; }
+  [[nodiscard]] bool nonblocking() const { return nonblocking_; }
+  /// Whoever waits on this stream's behalf; nullptr: nobody.
+  void set_waiter(Waiter* waiter) { waiter_ = waiter; }
+  [[nodiscard]] Waiter* waiter() const { return waiter_; }
+  void set_read_options(ReadOptions options) { read_options_ = options; }
+  [[nodiscard]] ReadOptions read_options() const { return read_options_; }
+
+  /// Sends `data` as one or more M_DATA messages; answers the bytes accepted. EAGAIN, ENXIO after hangup, the errno of
+  /// M_ERROR, ENOSR when the pool is exhausted.
+  Result<std::size_t> write(ConstBytes data);
+  /// Reads as the read options say. 0 at hangup. EAGAIN, EBADMSG.
+  Result<std::size_t> read(Bytes out);
+
+  /// Sends one message: M_PROTO (M_PCPROTO with `high_priority`) with the control part, M_DATA with the data part. Neither
+  /// part: nothing is sent. EINVAL: high priority without a control part. ERANGE: a part is too large. EAGAIN, ENXIO, ENOSR.
+  Status putmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority = false) {
+    return putpmsg(control, data, high_priority, 0);
+  }
+  Status putpmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
+                 std::uint8_t band);
+  /// Takes the first message apart into `control` and `data`; a part without a buffer stays for the next call. With
+  /// `high_priority_only`, an ordinary message first answers EAGAIN. EAGAIN, the errno of M_ERROR; at hangup both parts empty.
+  Result<Received> getmsg(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only = false);
+  /// As getmsg, but the message stays whole. Nothing when none waits. (I_PEEK)
+  [[nodiscard]] std::optional<Received> peek(std::optional<Bytes> control, std::optional<Bytes> data);
+
+  [[nodiscard]] Events poll();
+  /// I_CANPUT, I_CKBAND's counterpart for writing.
+  [[nodiscard]] bool can_put(std::uint8_t band = 0) { return head_.write_queue().can_put_next(band); }
+  /// I_NREAD: messages waiting, and the data bytes of the first.
+  struct Waiting {
+    std::size_t messages = 0;
+    std::size_t first_data_bytes = 0;
+  };
+  [[nodiscard]] Waiting nread();
+  /// I_FLUSH, I_FLUSHBAND: sends M_FLUSH down; `flags` of flush_read, flush_write. EINVAL for others.
+  Status flush(std::uint8_t flags, std::optional<std::uint8_t> band = std::nullopt);
+
+  /// I_STR. One at a time: EBUSY when another is in flight. ETIME when no answer comes in time, EINVAL when no module
+  /// knows the command, else the errno of the refusal.
+  struct IoctlAnswer {
+    std::int32_t return_value = 0;
+    std::vector<std::byte> data;
+  };
+  Result<IoctlAnswer> ioctl(std::int32_t command, ConstBytes argument = {}, Duration timeout = ioctl_timeout_default);
+
+  // Without copies, for programs that handle messages themselves.
+
+  /// A message with room for the headers that the modules below will prepend. Empty when the pool is exhausted.
+  [[nodiscard]] Message allocate(std::size_t capacity, MessageType type = MessageType::data);
+  /// Sends messages down. The caller has asked can_put(); errors and hangup discard them.
+  Status send(Batch batch);
+  /// The next message; empty when there is none.
+  [[nodiscard]] Message receive() { return head_.take(); }
+
+  [[nodiscard]] const Chain& chain() const { return chain_; }
+  [[nodiscard]] StreamHead& head() { return head_; }
+  [[nodiscard]] StreamSet& set() const { return chain_.set(); }
+
+ private:
+  Stream(StreamSet& set, const HeadOptions& options);
+  [[nodiscard]] bool may_block() const { return !nonblocking_ && waiter_ != nullptr; }
+  void update_headroom();
+  Status writable() const;
+  Status wait_until_writable(std::uint8_t band);
+  /// The first message, waiting for it where that is allowed; empty at hangup.
+  Result<Message> wait_for_message(bool high_priority_only);
+  [[nodiscard]] Message build(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
+                              std::uint8_t band);
+  Result<bool> read_message(Bytes& out, bool first);
+
+  StreamHead head_;
+  Chain chain_;
+  HeadOptions options_;
+  ReadOptions read_options_;
+  Waiter* waiter_ = nullptr;
+  bool nonblocking_ = false;
+  std::size_t headroom_ = 0;
+  std::uint32_t next_ioctl_id_ = 1;
+};
+
+}  // namespace sluice

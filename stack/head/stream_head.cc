@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/head/stream_head.h"
+
+#include "base/contract.h"
+#include "stack/core/ioctl.h"
+
+namespace sluice {
+
+void StreamHead::rput(Batch batch) {
+  while (Message message = batch.pop()) {
+    receive(std::move(message));
+  }
+}
+
+void StreamHead::receive(Message message) {
+  switch (message.type()) {
+    case MessageType::pcproto:
+      // "The Stream head will allow only one M_PCPROTO message to be placed in its read queue at a time [...] If an
+      // M_PCPROTO message is already in the queue, the second is discarded." (STREAMS Programmer's Guide, M_PCPROTO)
+      if (high_priority_waits_) {
+        ++second_high_priority_;
+        return;
+      }
+      high_priority_waits_ = true;
+      read_queue().enqueue(std::move(message));
+      return;
+    case MessageType::data:
+    case MessageType::proto:
+      read_queue().enqueue(std::move(message));
+      return;
+    case MessageType::iocack:
+    case MessageType::iocnak:
+      return receive_ioctl_answer(std::move(message));
+    case MessageType::error:
+      return receive_error(message);
+    case MessageType::hangup:
+      hung_up_ = true;
+      return;
+    case MessageType::flush:
+      return receive_flush(std::move(message));
+    case MessageType::ioctl:
+      // "If the Stream head receives an M_IOCTL message, it will respond with M_IOCNAK" (strrput).
+      if (message.bytes().size() >= sizeof(IoctlBlock)) {
+        write_queue().put_next(ioctl_refused(std::move(message), EINVAL));
+      }
+      return;
+    case MessageType::ctl:
+    case MessageType::setopts:
+      ++unexpected_;
+      return;
+  }
+}
+
+/// "M_ERROR [...] The first byte is the read error and the second is the write error"; a one-byte message sets both.
+void StreamHead::receive_error(const Message& message) {
+  const ConstBytes bytes = message.bytes();
+  if (bytes.empty()) {
+    return;
+  }
+  const auto read = std::to_integer<std::uint8_t>(bytes[0]);
+  const auto write = bytes.size() > 1 ? std::to_integer<std::uint8_t>(bytes[1]) : read;
+  read_error_ = read == no_error ? read_error_ : read;
+  write_error_ = write == no_error ? write_error_ : write;
+}
+
+void StreamHead::flush_own(const Message& message) {
+  flush_queues(message);
+  high_priority_waits_ = read_queue().peek() != nullptr && is_high_priority(read_queue().peek()->type);
+}
+
+/// The head's turn: flush what the message names, and send it down when it names the write side.
+void StreamHead::receive_flush(Message message) {
+  flush_own(message);
+  if (message.bytes().empty()) {
+    return;
+  }
+  const auto flags = std::to_integer<unsigned>(message.bytes()[0]);
+  if ((flags & flush_write) != 0) {
+    message.bytes()[0] = static_cast<std::byte>(flags & ~unsigned{flush_read});
+    write_queue().put_next(std::move(message));
+  }
+}
+
+void StreamHead::receive_ioctl_answer(Message message) {
+  const bool expected = message.bytes().size() >= sizeof(IoctlBlock) && expected_ioctl_ == ioctl_block(message).id;
+  if (!expected || ioctl_answer_) {
+    ++late_ioctl_answer_;
+    return;
+  }
+  ioctl_answer_ = std::move(message);
+}
+
+void StreamHead::expect_ioctl(std::uint32_t id) {
+  SLUICE_REQUIRE(!ioctl_pending());
+  expected_ioctl_ = id;
+}
+
+void StreamHead::abandon_ioctl() {
+  expected_ioctl_.reset();
+  ioctl_answer_.reset();
+}
+
+Message StreamHead::take_ioctl_answer() {
+  if (ioctl_answer_) {
+    expected_ioctl_.reset();
+  }
+  return std::move(ioctl_answer_);
+}
+
+Message StreamHead::take() {
+  Message message = read_queue().dequeue();
+  if (message && is_high_priority(message.type())) {
+    high_priority_waits_ = false;
+  }
+  return message;
+}
+
+void StreamHead::put_back(Message message) {
+  high_priority_waits_ = high_priority_waits_ || is_high_priority(message.type());
+  read_queue().put_back(std::move(message));
+}
+
+}  // namespace sluice

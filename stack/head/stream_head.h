@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The module at the top of every stream: it keeps what came up until the user reads it, matches ioctl answers, and
+// remembers errors and hangup. Stream (stream.h) is the user's view of it.
+//
+// Ownership: by Stream. Threads: one stream set, one thread.
+
+#include <cstdint>
+#include <optional>
+
+#include "stack/core/module.h"
+
+namespace sluice {
+
+class StreamHead : public Module {
+ public:
+  StreamHead() : Module("head", Services::write) {}
+
+  void rput(Batch batch) override;
+  /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake whoever waits.
+  void wsrv() override {}
+
+  /// errno values that M_ERROR left for each side; 0 when there is none.
+  [[nodiscard]] int read_error() const { return read_error_; }
+  [[nodiscard]] int write_error() const { return write_error_; }
+  [[nodiscard]] bool hung_up() const { return hung_up_; }
+
+  /// Opens the one place for an ioctl's answer. REQUIRES: ioctl_pending() is false.
+  void expect_ioctl(std::uint32_t id);
+  [[nodiscard]] bool ioctl_pending() const { return expected_ioctl_.has_value(); }
+  /// Gives the place up: a late answer is discarded.
+  void abandon_ioctl();
+  /// The answer, once it is here.
+  [[nodiscard]] Message take_ioctl_answer();
+
+  /// Flushes the head's own queues as an M_FLUSH message says.
+  void flush_own(const Message& message);
+
+  /// Whether a high-priority message is the first to read.
+  [[nodiscard]] bool high_priority_waits() const { return high_priority_waits_; }
+  /// Takes the first message to read; empty when there is none.
+  [[nodiscard]] Message take();
+  /// Returns the unread rest of a message that was taken.
+  void put_back(Message message);
+
+ private:
+  void receive(Message message);
+  void receive_error(const Message& message);
+  void receive_flush(Message message);
+  void receive_ioctl_answer(Message message);
+
+  int read_error_ = 0;
+  int write_error_ = 0;
+  bool hung_up_ = false;
+  bool high_priority_waits_ = false;
+  std::optional<std::uint32_t> expected_ioctl_;
+  Message ioctl_answer_;
+
+  Counter second_high_priority_{*this, "second_high_priority",
+                                "M_PCPROTO messages discarded because one was waiting to be read"};
+  Counter late_ioctl_answer_{*this, "late_ioctl_answer", "ioctl answers that nobody was waiting for"};
+  Counter unexpected_{*this, "unexpected", "messages of a type that has no meaning at a stream head"};
+};
+
+/// In M_ERROR: "no change" for that side. (NOERROR)
+inline constexpr std::uint8_t no_error = 0xff;
+
+}  // namespace sluice

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the ip module and its user (udp, or another transport) say to each other beyond plain TPI: requests in M_CTL
+// messages, and the options of T_UNITDATA_REQ, T_UNITDATA_IND and T_UDERROR_IND.
+//
+//     user of ip                                                  ip
+//     T_BIND_REQ NetworkAddress            ─────►  which addresses and protocol to receive
+//     M_CTL dlpi::FilterReq{local_port}    ─────►  completed, passed to the driver; its answer comes up in M_CTL
+//     M_CTL RouteReq                       ─────►
+//                                          ◄─────  M_CTL RouteAck, before put_next() of the request returns
+//     T_UNITDATA_REQ [Sending] + M_DATA    ─────►
+//                                          ◄─────  T_UNITDATA_IND [Received] + M_DATA
+//     M_CTL UnreachableReq + M_DATA        ─────►  answers a received datagram with ICMP "port unreachable"
+//                                          ◄─────  T_UDERROR_IND [Failure] + M_DATA
+//
+// M_DATA begins at the transport header. Behind a T_UDERROR_IND it is what is known of the datagram that failed: all of
+// it when this host could not send it, the first bytes (at least 8) when an ICMP error quoted it; so the user can tell
+// by the ports whose it was.
+//
+// Every struct X here has
+//   X::size                         bytes of its one, fixed encoding
+//   std::size_t encode(Bytes) const writes it, returns size. REQUIRES: room for it.
+//   static decode(ConstBytes)       -> X or what is malformed.
+// Requests start with a word that names them, in the machine's byte order; longer blocks are accepted. An address is
+// the family (4 or 6; 0: none) and 16 octets, of which IPv4 uses the first four and leaves the others zero.
+//
+// Plain values; thread-safe as such.
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+
+#include "base/bytes.h"
+#include "stack/wire/address.h"
+
+namespace sluice::wire::network {
+
+/// The numbers of the M_CTL requests: in the same private range as dlpi::DL_FILTER_REQ, with which they share M_CTL.
+enum Primitive : std::uint32_t {
+  route_req = 0x8000'0101,
+  route_ack = 0x8000'0102,
+  unreachable_req = 0x8000'0103,
+};
+
+enum class Malformed : std::uint8_t {
+  short_block,      ///< the block ends too early
+  wrong_primitive,  ///< the first word names another request
+  bad_address,      ///< the family is none there is, is missing where it is needed, or unused octets are not zero
+  bad_value         ///< a flag that means nothing here
+};
+
+template <class T>
+using Decoded = std::expected<T, Malformed>;
+
+/// Down: "How would a datagram to `destination` leave?" Answered with RouteAck, at once.
+struct RouteReq {
+  static constexpr std::uint32_t primitive = route_req;
+  static constexpr std::size_t size = 24;
+
+  IpAddress destination;
+
+  [[nodiscard]] static Decoded<RouteReq> decode(ConstBytes block);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const RouteReq&, const RouteReq&) = default;
+};
+
+/// Up: the answer, and sent again unasked when it changes. A destination that is unspecified says: every earlier answer
+/// is void, ask again.
+struct RouteAck {
+  static constexpr std::uint32_t primitive = route_ack;
+  static constexpr std::size_t size = 52;
+
+  IpAddress destination;
+  IpAddress source;         ///< of the same family; meaningless unless error is 0
+  std::uint32_t mtu = 0;    ///< largest IP packet that passes unfragmented, header included, in bytes
+  std::uint32_t error = 0;  ///< 0, or the errno why there is no route: ENETUNREACH, EADDRNOTAVAIL
+
+  [[nodiscard]] static Decoded<RouteAck> decode(ConstBytes block);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const RouteAck&, const RouteAck&) = default;
+};
+
+/// Down: "nobody here wants this datagram", with the datagram behind it as it was received, from the transport header
+/// on. RFC 1122 section 3.2.2: the header of the datagram that an ICMP error quotes "MUST be unchanged", so ip looks
+/// for it where it left it: `header_size` bytes before the first data byte (Received::header_size). Whether an answer
+/// is sent at all is ip's business; there is none to this request.
+struct UnreachableReq {
+  static constexpr std::uint32_t primitive = unreachable_req;
+  static constexpr std::size_t size = 48;
+
+  IpAddress source;  ///< of the datagram
+  IpAddress local;   ///< its destination
+  std::uint16_t header_size = 0;
+
+  [[nodiscard]] static Decoded<UnreachableReq> decode(ConstBytes block);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const UnreachableReq&, const UnreachableReq&) = default;
+};
+
+/// Options of T_UNITDATA_REQ. Absent options mean Sending{}.
+struct Sending {
+  static constexpr std::size_t size = 20;
+
+  std::optional<IpAddress> source;  ///< nothing: ip chooses
+  std::uint8_t hop_limit = 0;       ///< 0: the module's `ttl`
+  std::uint8_t traffic_class = 0;   ///< the whole octet, differentiated services and ECN
+  /// Neither this host nor a router may fragment: larger than the path's MTU is answered with EMSGSIZE. Otherwise this
+  /// host fragments to the path's MTU, and routers may (IPv4).
+  bool dont_fragment = false;
+
+  [[nodiscard]] static Decoded<Sending> decode(ConstBytes options);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const Sending&, const Sending&) = default;
+};
+
+/// Options of T_UNITDATA_IND; its address is the packet's source.
+struct Received {
+  static constexpr std::size_t size = 24;
+
+  IpAddress local;  ///< the packet's destination: an address of this host, or a group when `group` is set
+  std::uint8_t hop_limit = 0;
+  std::uint8_t traffic_class = 0;
+  bool group = false;  ///< came to a multicast or broadcast address: never answered with an error
+  /// The packet's network headers lie this many bytes before the first data byte, in the same buffer.
+  std::uint16_t header_size = 0;
+
+  [[nodiscard]] static Decoded<Received> decode(ConstBytes options);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const Received&, const Received&) = default;
+};
+
+/// Options of T_UDERROR_IND. Its destination is where the datagram went, with the protocol; its error type is an errno:
+///
+/// | errno          | from this host                    | from an ICMP or ICMPv6 error                             |
+/// |----------------|-----------------------------------|----------------------------------------------------------|
+/// | ENETUNREACH    | no route                          | network unreachable, no route                            |
+/// | EHOSTUNREACH   | no neighbour answered             | host, address unreachable; prohibited; time exceeded     |
+/// | ECONNREFUSED   |                                   | port unreachable                                         |
+/// | ENOPROTOOPT    |                                   | protocol unreachable, unrecognised next header           |
+/// | EMSGSIZE       | larger than `mtu` and not to be   | fragmentation needed, packet too big; `mtu` is the       |
+/// |                | fragmented; larger than IP allows | path's as known now                                      |
+/// | EPROTO         | malformed request                 | other parameter problems                                 |
+/// | EADDRNOTAVAIL  | source is not an address of ours  |                                                          |
+/// | EACCES         | a broadcast, which is not sent    |                                                          |
+/// | ENOBUFS        | no memory                         |                                                          |
+struct Failure {
+  static constexpr std::size_t size = 24;
+
+  std::optional<IpAddress> source;  ///< the local address it was sent from, if it got that far
+  std::uint32_t mtu = 0;            ///< with EMSGSIZE: the path's MTU in bytes; otherwise 0
+
+  [[nodiscard]] static Decoded<Failure> decode(ConstBytes options);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const Failure&, const Failure&) = default;
+};
+
+/// The number of the request an M_CTL block holds, which may be none of those above.
+[[nodiscard]] std::optional<std::uint32_t> primitive_of(ConstBytes block);
+
+}  // namespace sluice::wire::network
