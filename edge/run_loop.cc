@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge/run_loop.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -49,27 +46,24 @@ class ProgramDescriptor final : public EventSource {
 /// What the loop knows about one source. Shared with the handlers of its pending waits, which may run after its end.
 struct Watch {
   Watch(asio::io_context& context, EventSource& watched) : source(watched), descriptor(context) {
-    const int duplicate = ::fcntl(watched.descriptor(), F_DUPFD_CLOEXEC, 0);
     error_code failed;
-    if (duplicate >= 0 && descriptor.assign(duplicate, failed)) {
-      ::close(duplicate);
-    }
+    descriptor.assign(watched.descriptor(), failed);
   }
   ~Watch() { end(); }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// release() rather than close(): Asio leaves it to the kernel to forget a descriptor that is closed, which the kernel does
-  /// only when no duplicate of it is open.
+  /// The descriptor may be closed by now, or even be another's: Asio only tells the kernel to forget a number that the kernel
+  /// then has forgotten already.
   void end() {
     if (descriptor.is_open()) {
-      ::close(descriptor.release());
+      descriptor.release();
     }
   }
 
   EventSource& source;
   std::shared_ptr<ProgramDescriptor> program_descriptor;  // keeps alive what `source` refers to, if it is one
-  asio::posix::stream_descriptor descriptor;              // a duplicate; not open when there was none to be had
+  asio::posix::stream_descriptor descriptor;              // not open where the kernel refused to watch it
   bool readable = false;
   bool writable = false;
   bool read_pending = false;
@@ -81,12 +75,16 @@ struct Watch {
 
 struct RunLoop::Implementation {
   explicit Implementation(StreamSet& stream_set) : set(stream_set) {}
+  ~Implementation() { end_watches(); }
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
 
   void run_handlers_until(TimePoint deadline);
   bool round();
   void sleep(TimePoint deadline);
 
   bool lists_changed() const { return watched_set_version != set.sources_version() || program_list_changed; }
+  void end_watches();
   void follow_lists();
   void add_watch(EventSource& source, std::shared_ptr<ProgramDescriptor> program_descriptor);
   bool serve_sources();
@@ -117,13 +115,17 @@ void RunLoop::Implementation::add_watch(EventSource& source, std::shared_ptr<Pro
   watches.push_back(std::move(watch));
 }
 
-/// Starts anew with all sources: the same source may have left and come back with another descriptor, or another source with
-/// the same one.
-void RunLoop::Implementation::follow_lists() {
+void RunLoop::Implementation::end_watches() {
   for (const auto& watch : watches) {
     watch->end();
   }
   watches.clear();
+}
+
+/// Starts anew with all sources: the same source may have left and come back with another descriptor, or another source with
+/// the same one.
+void RunLoop::Implementation::follow_lists() {
+  end_watches();
   watched_set_version = set.sources_version();
   program_list_changed = false;
   for (EventSource* source : set.sources()) {
@@ -311,6 +313,12 @@ void RunLoop::watch(int descriptor, std::function<bool()> on_readable) {
 }
 
 void RunLoop::unwatch(int descriptor) {
+  // At once: the caller may go on to close a descriptor of which there are duplicates, such as standard input.
+  for (const auto& watch : implementation_->watches) {
+    if (watch->descriptor.is_open() && watch->descriptor.native_handle() == descriptor) {
+      watch->end();
+    }
+  }
   std::erase_if(implementation_->program_descriptors,
                 [descriptor](const auto& one) { return one->descriptor() == descriptor; });
   implementation_->program_list_changed = true;

@@ -12,8 +12,9 @@
 // starves anybody. A source that says that more is waiting is tried again in the next round without asking the kernel;
 // readiness is asked for again only before the loop sleeps, and once every `rounds_between_collections_max` busy rounds.
 //
-// Watching: the loop follows the set's list of sources by its version. It waits on a duplicate of each descriptor, so that a
-// source may leave the set and close its descriptor at any time, from inside its own hook, too.
+// Watching: the loop follows the set's list of sources by its version. A source may leave the set, and close its descriptor
+// then, at any time, from inside its own hook, too. The loop never closes a descriptor. REQUIRES: a descriptor that is closed
+// before the loop's next round has no duplicates (the kernel would go on watching through them).
 //
 // Threads: a loop belongs to the thread of its stream set; only stop() may be called from others. Two loops share
 // nothing but signals, which go to every loop that asked for them. REQUIRES: the set outlives the loop.
@@ -31,7 +32,7 @@ namespace sluice {
 class RunLoop final : public Waiter {
  public:
   static constexpr std::size_t rounds_between_collections_max = 16;
-  /// How long the loop sleeps at most while there is a source that it could not watch (no descriptors left).
+  /// How long the loop sleeps at most while there is a source that the kernel cannot watch.
   static constexpr Duration unwatched_poll_interval = std::chrono::milliseconds(10);
 
   /// Fails where the system has no descriptors left (EMFILE, ENFILE).

@@ -71,11 +71,7 @@ void Arrivals::note_lateness(TimePoint now, std::uint64_t sequence) {
   const std::uint64_t kept = std::min<std::uint64_t>(checkpoints_made_, checkpoint_count);
   for (std::uint64_t back = 1; back <= kept; ++back) {
     const Checkpoint& checkpoint = checkpoints_[(checkpoints_made_ - back) % checkpoint_count];
-    if (checkpoint.highest < sequence) {
-      // Overtaken between this checkpoint and the next: assume the earliest, so that the tolerance errs to patience.
-      overtaken = std::min(overtaken, checkpoint.at);
-      break;
-    }
+    if (checkpoint.highest < sequence) break;
     overtaken = checkpoint.at;
   }
   if (now >= period_end_) {

@@ -170,8 +170,8 @@ Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
 
 int Descriptor::release() { return std::exchange(value_, -1); }
 
-Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::open(const std::string& directory,
-                                                                         std::uint64_t seed) {
+Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::serve(const std::string& directory,
+                                                                          std::uint64_t seed) {
   Descriptor root(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.valid()) return system_error("cannot open the directory", directory);
   return std::unique_ptr<DirectoryDestination>(new DirectoryDestination(std::move(root), seed));

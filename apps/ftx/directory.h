@@ -34,8 +34,8 @@ class Descriptor {
 class DirectoryDestination final : public Destination {
  public:
   /// Opens `directory`, following links: the person who serves it chose it. `seed` makes temporary names.
-  [[nodiscard]] static Result<std::unique_ptr<DirectoryDestination>> open(const std::string& directory,
-                                                                          std::uint64_t seed);
+  [[nodiscard]] static Result<std::unique_ptr<DirectoryDestination>> serve(const std::string& directory,
+                                                                           std::uint64_t seed);
 
   /// `path` is a directory (it exists, or it is empty or ends in '/') or, for a single file, the file's new name.
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) override;

@@ -31,8 +31,8 @@ struct Event {
   std::uint64_t repaired = 0;      // sender: ADUs sent again; receiver: ADUs placed by a repair
   std::uint64_t out_of_order = 0;  // datagrams that a later-sent one overtook, as the receiver saw it
   ExitCode code = ExitCode::ok;
-  std::string path;
-  std::string text;
+  std::string path{};
+  std::string text{};
 };
 
 /// One line of JSON, without the newline. Text that is not UTF-8 is shown with replacement characters.

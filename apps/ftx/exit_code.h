@@ -27,6 +27,7 @@ enum class ExitCode : std::uint8_t {
   source_changed = 12,
   protocol_error = 13,
   connection_lost = 14,
+  stack_unusable = 15,
   interrupted = 130,
 };
 
@@ -36,7 +37,7 @@ struct ExitCodeRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<ExitCodeRow, 16> exit_codes{{
+inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
     {ExitCode::ok, "ok", "every file arrived, its digest equal, under its final name"},
     {ExitCode::internal, "internal", "a fault of ftx itself"},
     {ExitCode::usage, "usage", "the command line is wrong"},
@@ -53,6 +54,7 @@ inline constexpr std::array<ExitCodeRow, 16> exit_codes{{
     {ExitCode::source_changed, "source_changed", "a source changed while it was sent"},
     {ExitCode::protocol_error, "protocol_error", "the peer broke the protocol"},
     {ExitCode::connection_lost, "connection_lost", "the peer no longer knows the connection (it restarted)"},
+    {ExitCode::stack_unusable, "stack_unusable", "the stack cannot be opened: no such device, address in use, or the like"},
     {ExitCode::interrupted, "interrupted", "interrupted by a signal"},
 }};
 

@@ -39,7 +39,7 @@ inline constexpr std::uint32_t adu_bytes_unit = 16;
 inline constexpr std::uint32_t manifest_file = 0xffff'ffff;
 inline constexpr std::uint32_t digest_file = 0xffff'fffe;
 inline constexpr std::uint32_t no_file = 0xffff'fffd;
-inline constexpr std::uint32_t files_max = 1U << 24;
+inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's size fits 32 bits
 
 /// Sizes and offsets stay below 2^62, so that their sums cannot overflow.
 inline constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 62;
@@ -90,7 +90,7 @@ struct Offer {
   std::uint32_t files = 0;
   std::uint32_t manifest_bytes = 0;
   Digest manifest_digest{};
-  std::string_view path;  // borrows the datagram
+  std::string_view path{};  // borrows the datagram
 };
 
 /// What DATA and PROBE share: one sequence number each, never used twice.

@@ -10,6 +10,7 @@
 #include "apps/common/registry.h"
 #include "apps/ftx/console.h"
 #include "apps/ftx/directory.h"
+#include "apps/ftx/name.h"
 #include "apps/ftx/sender.h"
 #include "apps/ftx/server.h"
 #include "apps/ftx/source.h"
@@ -280,7 +281,7 @@ ExitCode push(const PushOptions& options) {
 
 ExitCode serve(const ServeOptions& options) {
   Console console(options.json, Console::Side::receiver);
-  auto destination = DirectoryDestination::open(options.directory, entropy());
+  auto destination = DirectoryDestination::serve(options.directory, entropy());
   if (!destination) {
     return report(console, {ExitCode::write_failed, destination.error().text});
   }

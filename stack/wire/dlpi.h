@@ -51,7 +51,11 @@ struct LinkAddress {
 
   /// REQUIRES: 8 readable bytes at `at`.
   [[nodiscard]] static LinkAddress load(const std::byte* at) {
-    return {MacAddress::load(at), load_big_endian<std::uint16_t>(at + MacAddress::size)};
+    // In one piece: copying on what was written in two pieces stalls the processor, twice the cost of a decode.
+    LinkAddress address;
+    std::memcpy(&address, at, size);
+    address.sap = to_big_endian(address.sap);
+    return address;
   }
   /// REQUIRES: 8 writable bytes at `at`.
   void store(std::byte* at) const {
@@ -61,6 +65,8 @@ struct LinkAddress {
 
   friend constexpr auto operator<=>(const LinkAddress&, const LinkAddress&) = default;
 };
+
+static_assert(sizeof(LinkAddress) == LinkAddress::size);
 
 /// dl_priority_t: the priority range wanted for a data unit, 0 the highest, 100 the lowest.
 struct Priority {
@@ -342,8 +348,9 @@ inline Decoded<UnitdataReq> UnitdataReq::decode(ConstBytes block) {
   const auto address = slice(block, fixed_size, load_word(at + 4), load_word(at + 8));
   if (!address) return std::unexpected(Malformed::bad_offset);
   if (address->size() != LinkAddress::size) return std::unexpected(Malformed::bad_address);
-  return UnitdataReq{LinkAddress::load(address->data()),
-                     {static_cast<std::int32_t>(load_word(at + 12)), static_cast<std::int32_t>(load_word(at + 16))}};
+  return Decoded<UnitdataReq>(
+      std::in_place, LinkAddress::load(address->data()),
+      Priority{static_cast<std::int32_t>(load_word(at + 12)), static_cast<std::int32_t>(load_word(at + 16))});
 }
 
 inline std::size_t UnitdataReq::encode(Bytes out) const {
@@ -364,7 +371,8 @@ inline Decoded<UnitdataInd> UnitdataInd::decode(ConstBytes block) {
   if (to->size() != LinkAddress::size || from->size() != LinkAddress::size) {
     return std::unexpected(Malformed::bad_address);
   }
-  return UnitdataInd{LinkAddress::load(to->data()), LinkAddress::load(from->data()), load_word(at + 20) != 0};
+  return Decoded<UnitdataInd>(std::in_place, LinkAddress::load(to->data()), LinkAddress::load(from->data()),
+                              load_word(at + 20) != 0);
 }
 
 inline std::size_t UnitdataInd::encode(Bytes out) const {

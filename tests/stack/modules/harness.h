@@ -25,6 +25,7 @@
 #include "stack/core/chain.h"
 #include "stack/core/ioctl.h"
 #include "stack/core/registry.h"
+#include "stack/modules/primitive.h"
 #include "stack/wire/address.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/tpi.h"
@@ -161,19 +162,10 @@ inline Message data_chain(Stack& stack, std::initializer_list<std::string_view> 
   return message;
 }
 
-template <class Primitive>
-std::size_t size_of(const Primitive& primitive) {
-  if constexpr (requires { primitive.encoded_size(); }) {
-    return primitive.encoded_size();
-  } else {
-    return Primitive::encoded_size_max;
-  }
-}
-
 /// A message of one M_PROTO (or M_PCPROTO) block.
 template <class Primitive>
 Message proto(Stack& stack, const Primitive& primitive, MessageType type = MessageType::proto) {
-  std::vector<std::byte> bytes(size_of(primitive));
+  std::vector<std::byte> bytes(encoded_size_of(primitive));
   bytes.resize(primitive.encode(bytes));
   return Message::copy_of(stack.pool(), bytes, 0, type);
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/modules/ip.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "stack/core/stream_set.h"
+#include "stack/wire/ethernet.h"
+
+namespace sluice {
+
+using wire::Family;
+
+Ip::Ip(StreamSet& set, ip::Config config)
+    : Module("ip"),
+      config_(std::move(config)),
+      routes_(config_),
+      neighbours_(config_.neighbours_max, set.prng(), *this),
+      reassembly_(config_.reassembly_bytes_max),
+      timer_(set.scheduler(), [this] { on_timer(); }),
+      // RFC 7739 on why it should not start where others can guess it.
+      identification_(static_cast<std::uint16_t>(set.prng()())) {}
+
+Status Ip::open() {
+  advance_link();
+  finish();
+  if (link_.error() != 0) {
+    return fail(link_.error(), "ip: the driver refuses what ip needs of a link (SAPs 0x0800, 0x0806, 0x86dd)");
+  }
+  if (link_.ready() && routes_.has(Family::ipv6) && link_mtu(Family::ipv6) < ip::mtu_min_v6) {
+    return fail(EINVAL, "ip: IPv6 requires an MTU of 1280 bytes, the link has " + std::to_string(link_.mtu()));
+  }
+  return {};
+}
+
+void Ip::close() {
+  timer_.cancel();
+  for (const wire::IpAddress& group : routes_.groups()) {
+    ask_link(ip::dlpi_request(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}));
+  }
+  // DLPI 2.0.0, DL_UNBIND_REQ: "the DL_UNBIND_REQ will unbind all the subsequent DLSAPs for that stream along with the
+  // DLSAP bound with the previous DL_BIND_REQ."
+  ask_link(ip::dlpi_request(set().pool(), wire::dlpi::UnbindReq{}));
+  finish();
+}
+
+void Ip::wput(Batch batch) {
+  while (Message message = batch.pop()) {
+    from_above(std::move(message));
+  }
+  finish();
+}
+
+void Ip::rput(Batch batch) {
+  while (Message message = batch.pop()) {
+    from_below(std::move(message));
+  }
+  finish();
+}
+
+void Ip::from_above(Message message) {
+  switch (message.type()) {
+    case MessageType::proto:
+      if (wire::tpi::primitive_of(message.bytes()) == wire::tpi::T_UNITDATA_REQ) {
+        return send_unitdata(std::move(message));
+      }
+      [[fallthrough]];
+    case MessageType::pcproto:
+      return primitive_from_above(std::move(message));
+    case MessageType::ctl:
+      return control_from_above(std::move(message));
+    case MessageType::flush:
+      flush_queues(message);
+      [[fallthrough]];
+    default:
+      down_.push(std::move(message));
+  }
+}
+
+void Ip::from_below(Message message) {
+  if (is_protocol(message.type())) {
+    if (wire::dlpi::primitive_of(message.bytes()) == wire::dlpi::DL_UNITDATA_IND) {
+      return receive(std::move(message));
+    }
+    return primitive_from_below(std::move(message));
+  }
+  if (message.type() == MessageType::flush) {
+    flush_queues(message);
+  }
+  up_.push(std::move(message));
+}
+
+void Ip::finish() {
+  while (!down_.empty() || !up_.empty()) {
+    Batch down = std::move(down_);
+    Batch up = std::move(up_);
+    if (!down.empty()) {
+      write_queue().put_next(std::move(down));
+    }
+    if (!up.empty()) {
+      read_queue().put_next(std::move(up));
+    }
+  }
+  const TimePoint deadline = std::min(neighbours_.next_deadline(), reassembly_.next_deadline());
+  if (deadline != never && (!timer_.armed() || timer_.at() > deadline)) {
+    timer_.arm(deadline);
+  }
+}
+
+void Ip::on_timer() {
+  neighbours_.expire(set().now());
+  reassembly_.expire(set().now(), [this](Message first, std::size_t header_size, const ip::FragmentKey& key) {
+    reassembly_expired(std::move(first), header_size, key);
+  });
+  finish();
+}
+
+Entry ip_entry() {
+  return {.name = "ip",
+          .summary = "IPv4 and IPv6, ARP, neighbour discovery, ICMP, fragmentation and reassembly",
+          .effect = "prepends and checks headers; ICMP is summed; fragments share buffers",
+          .kind = Entry::Kind::module,
+          .lower = accepts(Service::link),
+          .upper = Service::network,
+          .parameters = ip::parameter_specs(),
+          .make = [](StreamSet& set, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
+            Result<ip::Config> config = ip::Config::from(parameters);
+            if (!config) {
+              return std::unexpected(config.error());
+            }
+            return std::make_unique<Ip>(set, *std::move(config));
+          }};
+}
+
+}  // namespace sluice

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// ip - IPv4 and IPv6 for one stream on a link
+//
+// A host, not a router: it sends and receives datagrams of its own addresses, fragments and reassembles, speaks ARP and
+// neighbour discovery, answers ICMP and hands ICMP errors up. One user above it, bound to one protocol.
+//
+// Accepts and produces
+//   Below: a DLPI driver, connectionless mode, SAPs 0x0800, 0x0806 and 0x86dd (stack/wire/dlpi.h). Answers may come at
+//   once or later; until the link is ready datagrams are refused with ENETDOWN. Above: TPI primitives with
+//   NetworkAddress (stack/wire/address.h), and M_CTL requests (stack/wire/network.h):
+//     T_BIND_REQ          one of our addresses and a protocol; an unspecified address means all, of both families
+//     T_UNITDATA_REQ/IND  one datagram each, M_DATA from the transport header on
+//     T_UDERROR_IND       could not be sent, or an ICMP error came back; errno and what is known of the datagram
+//     T_INFO_REQ, T_CAPABILITY_REQ, T_ADDR_REQ, T_UNBIND_REQ; T_OPTMGMT_REQ without options; T_ERROR_ACK for the rest
+//     M_CTL RouteReq, UnreachableReq; dlpi::FilterReq, completed and passed down, a DL_OK_ACK or DL_ERROR_ACK comes up
+//     in M_CTL
+//   Everything else passes through.
+//   Received data is a window on the driver's buffers; reassembled data a chain of them. Sent data is never copied: the
+//   header goes into its headroom, fragments share its buffer.
+//
+// What is answered
+//   Any stream answers ARP and neighbour solicitations: when several streams share a link, each does, and the same
+//   answer twice does no harm. Echo requests, and errors (protocol or port unreachable, reassembly time exceeded,
+//   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
+//   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
+//   RFC 4443 section 2.4 (e)). There is no loopback: our own addresses are no destinations. IPv4 broadcasts are
+//   received, not sent. Groups: all systems, all nodes and the solicited-node groups; no IGMP or MLD. Addresses and
+//   router are configured: no DHCP, no router discovery, redirects are ignored; no duplicate address detection, but a
+//   claim to one of our addresses is counted (address_conflict).
+//
+// Parameters
+//   address               one or more, with prefix length: "10.77.0.1/24", "fd00:77::1/64". With an IPv6 address there
+//   is
+//                         a link-local one, too, made of the MAC address
+//   gateway               default router, one a family; none if absent
+//   mtu                   largest IP packet in bytes; the link's if absent
+//   ttl                   hop limit of what is sent; 64 if absent
+//   reassembly_bytes_max  bytes of buffers that unfinished datagrams may hold; 4194304 if absent
+//   neighbours_max        entries of the neighbour cache; 1024 if absent
+//   answer_echo           whether echo requests are answered; true if absent
+//
+// Counters
+//   See ip_counters.h; each has a sentence.
+//
+// Flow control
+//   No queues and no service procedures: can_put_next() looks through it at the driver. What waits for a neighbour to
+//   answer is bounded (ip_neighbours.h), the oldest goes first.
+//
+// Example
+//   driver = { kind = "tap", device = "tap0" }
+//   push   = ["ip", "udp", "timod"]
+//   ip     = { address = ["10.77.0.1/24", "fd00:77::1/64"], gateway = "10.77.0.254" }
+//
+// Threads: as its stream set's. All parts (ip_*.h) are free of clocks, sockets and random sources.
+
+#include <cstdint>
+#include <optional>
+
+#include "stack/core/registry.h"
+#include "stack/core/scheduler.h"
+#include "stack/modules/ip_config.h"
+#include "stack/modules/ip_counters.h"
+#include "stack/modules/ip_icmp.h"
+#include "stack/modules/ip_link.h"
+#include "stack/modules/ip_neighbours.h"
+#include "stack/modules/ip_path_mtu.h"
+#include "stack/modules/ip_reassembly.h"
+#include "stack/modules/ip_routes.h"
+#include "stack/wire/arp.h"
+#include "stack/wire/dlpi.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
+#include "stack/wire/ndp.h"
+#include "stack/wire/network.h"
+#include "stack/wire/tpi.h"
+
+namespace sluice {
+
+class Ip final : public Module, private ip::NeighbourUser {
+ public:
+  Ip(StreamSet& set, ip::Config config);
+
+  [[nodiscard]] std::size_t headroom() const override { return wire::Ipv6Header::size; }
+  /// ENXIO or the driver's errno when the driver refuses at once; later refusals become M_ERROR.
+  Status open() override;
+  void close() override;
+  void wput(Batch batch) override;
+  void rput(Batch batch) override;
+
+  [[nodiscard]] const ip::Neighbours& neighbours() const { return neighbours_; }
+  [[nodiscard]] const ip::Reassembly& reassembly() const { return reassembly_; }
+
+ private:
+  /// What a datagram of ours is to look like.
+  struct Outgoing {
+    wire::IpAddress destination;
+    std::optional<wire::IpAddress> source;  // nothing: chosen
+    std::uint8_t protocol = 0;
+    std::uint8_t hop_limit = 0;  // 0: ttl
+    std::uint8_t traffic_class = 0;
+    bool dont_fragment = false;
+  };
+
+  /// How datagrams to a destination leave; the last one is kept.
+  struct Route {
+    wire::IpAddress destination;
+    std::optional<wire::IpAddress> wanted_source;
+    TimePoint expires{};  // the default: never was valid
+    wire::IpAddress source;
+    wire::IpAddress next_hop;
+    std::uint32_t mtu = 0;
+    ip::Neighbours::Handle neighbour;
+    std::optional<wire::MacAddress> group_mac;
+  };
+
+  /// A packet on its way up.
+  struct Arrival {
+    Message primitive;  // the block it came behind, to be used again
+    Message data;       // from the transport header on
+    wire::IpAddress source{};
+    wire::IpAddress destination{};
+    std::uint8_t protocol = 0;
+    std::uint8_t hop_limit = 0;
+    std::uint8_t traffic_class = 0;
+    bool group = false;                // to a group or a broadcast, on the link or of IP
+    std::size_t header_size = 0;       // bytes of headers in front of `data`; 0 when they are gone
+    std::uint32_t protocol_field = 0;  // where `protocol` was read, from the start of the headers
+    wire::MacAddress link_source{};
+  };
+
+  // ip.cc
+  void from_above(Message message);
+  void from_below(Message message);
+  void primitive_from_below(Message message);
+  void finish();
+  void on_timer();
+
+  // ip_up.cc: the user above
+  void primitive_from_above(Message message);
+  void control_from_above(Message message);
+  void bind(const Message& request);
+  void unbind();
+  void manage_options(const Message& request);
+  void complete_filter(const Message& request);
+  void filter_answered(bool granted);
+  void answer_route(const wire::network::RouteReq& request);
+  void routes_changed(const wire::IpAddress& destination);
+  void refuse_primitive(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error = 0);
+  [[nodiscard]] wire::tpi::InfoAck info() const;
+  [[nodiscard]] bool is_bound_to(std::uint8_t protocol, const wire::IpAddress& local) const;
+  void report(const wire::IpAddress& destination, std::uint8_t protocol, const wire::network::Failure& failure,
+              int error, Message data);
+  template <class Primitive>
+  void answer(const Primitive& primitive, MessageType type = MessageType::pcproto);
+
+  // ip_down.cc: the link below
+  void advance_link();
+  bool link_answered(ConstBytes primitive);
+  void link_notified(const wire::dlpi::NotifyInd& notification);
+  void address_known();
+  void to_link(Message message, const wire::MacAddress& to, std::uint16_t sap);
+  void ask_link(Message message);
+  [[nodiscard]] std::uint32_t link_mtu(wire::Family family) const;
+
+  // ip_send.cc
+  void send_unitdata(Message request);
+  [[nodiscard]] int send_datagram(const Outgoing& outgoing, Message& carrier, Message& data);
+  [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
+  [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
+  [[nodiscard]] int find_route(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
+  [[nodiscard]] bool prepend_header(const Outgoing& outgoing, Message& data, std::size_t size);
+  [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
+                                             std::size_t offset, bool more, std::uint32_t identification);
+  void dispatch(Message carrier, Message packet);
+  [[nodiscard]] Message new_carrier();
+
+  // ip_receive.cc
+  void receive(Message message);
+  void receive_v4(Arrival arrival);
+  void receive_v6(Arrival arrival);
+  [[nodiscard]] bool check_v4(Arrival& arrival);
+  [[nodiscard]] bool check_v6(Arrival& arrival);
+  [[nodiscard]] bool check_addresses(Arrival& arrival);
+  void receive_fragment(Arrival arrival, ip::Fragment fragment);
+  void fragment_dropped(const ip::Reassembly::Added& added);
+  void reassembled_v6(Arrival arrival);
+  void extension_problem(Arrival arrival, const wire::Ipv6ExtensionError& error);
+  void deliver(Arrival arrival);
+  void to_user(Arrival arrival);
+  void reassembly_expired(Message first, std::size_t header_size, const ip::FragmentKey& key);
+
+  // ip_control.cc: ICMP
+  void receive_icmp4(Arrival arrival);
+  void receive_icmp6(Arrival arrival);
+  void ignore_or_deliver(Arrival arrival);
+  void answer_echo(Arrival arrival, const wire::IcmpEcho& request);
+  void receive_error4(Arrival arrival, const wire::Icmp4Message& message);
+  void receive_error6(Arrival arrival, const wire::Icmp6Message& message);
+  void report_error(Arrival arrival, const Outgoing& quoted, std::size_t quoted_header, int error);
+  void path_mtu_reported(const Outgoing& quoted, std::uint32_t mtu, std::uint32_t packet_size);
+  template <class IcmpMessage>
+  void answer_error(Arrival arrival, const IcmpMessage& message, bool even_to_group = false);
+  [[nodiscard]] bool may_answer_error(const Arrival& arrival, bool even_to_group);
+  [[nodiscard]] bool restore_header(Arrival& arrival);
+  void report_parameter_problem(Arrival arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group);
+  void report_unknown_protocol(Arrival arrival);
+  void report_reassembly_timeout(Arrival arrival);
+  bool send_icmp(const Outgoing& outgoing, Message carrier, Message data);
+  void answer_unreachable(Message request);
+
+  // ip_resolve.cc: ARP and neighbour discovery
+  void receive_arp(const Message& packet);
+  void receive_solicitation(const Arrival& arrival);
+  void receive_advertisement(const Arrival& arrival);
+  void send_arp(const wire::ArpPacket& packet, const wire::MacAddress& to);
+  template <class NdpMessage>
+  void send_ndp(const NdpMessage& message, const wire::Ipv6Address& source, const wire::Ipv6Address& destination,
+                const wire::MacAddress& to);
+  void solicit(const wire::IpAddress& target, const std::optional<wire::MacAddress>& to) override;
+  void transmit(Message packet, const wire::IpAddress& neighbour, const wire::MacAddress& to) override;
+  void undeliverable(Message packet, const wire::IpAddress& neighbour, bool asked) override;
+  void displaced(Message packet) override;
+
+  ip::Config config_;
+  ip::Counters count_{*this};
+  ip::Routes routes_;
+  ip::LinkSetup link_;
+  ip::Neighbours neighbours_;
+  ip::Reassembly reassembly_;
+  ip::PathMtu path_mtu_;
+  ip::ErrorBudget error_budget_;
+  Timer timer_;
+  Route route_;
+  std::uint16_t identification_;
+
+  std::optional<wire::NetworkAddress> bound_;
+  bool filtered_ = false;    // a filter is, or is about to be, in place
+  int filters_pending_ = 0;  // answers of the driver that are outstanding
+  bool filter_refused_ = false;
+
+  // What a put procedure or timer has produced so far; finish() sends it when all state is settled, since a put may
+  // come right back.
+  Batch down_;
+  Batch up_;
+};
+
+[[nodiscard]] Entry ip_entry();
+
+}  // namespace sluice

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the ip module counts, by name. Every packet that comes in ends under exactly one of the names from `delivered`
+// to `no_memory`, or is ARP, or is held for reassembly.
+
+#include "stack/core/counter.h"
+
+namespace sluice::ip {
+
+struct Counters {
+  explicit Counters(Module& module) : owner(module) {}
+
+  Module& owner;
+
+  // Received
+  Counter packets_in{owner, "packets_in", "packets and ARP messages that came from the link"};
+  Counter delivered{owner, "delivered", "datagrams passed to the user above"};
+  Counter echo_answered{owner, "echo_answered", "echo requests answered"};
+  Counter bad_primitive{owner, "bad_primitive", "messages from the driver that are no valid DLPI"};
+  Counter unknown_sap{owner, "unknown_sap", "packets of a SAP that was not bound"};
+  Counter short_packet{owner, "short_packet", "dropped: shorter than its header"};
+  Counter bad_version{owner, "bad_version", "dropped: IP version does not fit the SAP"};
+  Counter bad_header_length{owner, "bad_header_length", "dropped: IPv4 header length under 20"};
+  Counter bad_total_length{owner, "bad_total_length", "dropped: length field says more, or less, than there is"};
+  Counter bad_checksum{owner, "bad_checksum", "dropped: IPv4 header checksum"};
+  Counter bad_source{owner, "bad_source", "dropped: source address no host can have, or our own"};
+  Counter not_ours{owner, "not_ours", "dropped: destination is not this host; it does not forward"};
+  Counter link_broadcast{owner, "link_broadcast", "dropped: unicast packet in a broadcast frame"};
+  Counter options_skipped{owner, "options_skipped", "packets with IPv4 options, which are passed over"};
+  Counter bad_extension{owner, "bad_extension", "dropped: IPv6 extension headers"};
+  Counter unknown_protocol{owner, "unknown_protocol", "dropped: nobody is bound to its protocol and address"};
+
+  // Reassembly
+  Counter fragments_in{owner, "fragments_in", "fragments received"};
+  Counter reassembled{owner, "reassembled", "datagrams made whole"};
+  Counter bad_fragment{owner, "bad_fragment", "dropped: fragment beyond 65535 or not a multiple of 8 long"};
+  Counter fragment_tiny{owner, "fragment_tiny",
+                        "dropped: fragment smaller than any router makes, or without its headers"};
+  Counter fragment_duplicate{owner, "fragment_duplicate", "dropped: the same fragment again"};
+  Counter fragment_overlap{owner, "fragment_overlap", "fragments that overlap: their datagram was dropped"};
+  Counter fragment_refused{owner, "fragment_refused", "dropped: fragment of a datagram that was dropped before"};
+  Counter fragment_excess{owner, "fragment_excess", "datagrams dropped: too many fragments, or larger than the bound"};
+  Counter reassembly_evicted{owner, "reassembly_evicted", "unfinished datagrams dropped to make room"};
+  Counter reassembly_timeout{owner, "reassembly_timeout", "unfinished datagrams whose time was over"};
+
+  // Sent
+  Counter packets_out{owner, "packets_out", "packets sent, fragments and our own messages included"};
+  Counter fragmented{owner, "fragmented", "datagrams sent in fragments"};
+  Counter refused{owner, "refused", "datagrams refused with T_UDERROR_IND"};
+  Counter bad_request{owner, "bad_request", "requests from above that are malformed or come in the wrong state"};
+  Counter no_memory{owner, "no_memory", "dropped: the pool was exhausted"};
+
+  // Neighbours
+  Counter bad_arp{owner, "bad_arp", "ARP messages dropped: malformed, or from no host"};
+  Counter bad_ndp{owner, "bad_ndp", "neighbour discovery dropped: malformed, or hop limit not 255"};
+  Counter address_conflict{owner, "address_conflict", "another host claims our address"};
+  Counter neighbour_failed{owner, "neighbour_failed", "packets dropped: the neighbour does not answer"};
+  Counter neighbour_displaced{owner, "neighbour_displaced", "packets dropped: too many waited for an answer"};
+  Counter neighbours_full{owner, "neighbours_full", "packets dropped: every entry of the neighbour cache is in use"};
+
+  // ICMP
+  Counter icmp_bad_checksum{owner, "icmp_bad_checksum", "ICMP messages dropped: checksum"};
+  Counter icmp_malformed{owner, "icmp_malformed", "ICMP messages dropped: short or bad code"};
+  Counter icmp_ignored{owner, "icmp_ignored", "ICMP messages that ask nothing of this host, or are not to be answered"};
+  Counter icmp_errors_in{owner, "icmp_errors_in", "ICMP errors passed to the user above"};
+  Counter icmp_unmatched{owner, "icmp_unmatched", "ICMP errors dropped: they quote nothing that we sent"};
+  Counter icmp_errors_out{owner, "icmp_errors_out", "ICMP errors sent"};
+  Counter icmp_errors_limited{owner, "icmp_errors_limited", "ICMP errors not sent: over the rate"};
+  Counter icmp_errors_unquotable{owner, "icmp_errors_unquotable", "ICMP errors not sent: the packet's header is gone"};
+  Counter path_mtu_lowered{owner, "path_mtu_lowered", "times a path turned out to take less"};
+
+  // Link
+  Counter link_errors{owner, "link_errors", "requests and packets that the driver refused"};
+  Counter link_downs{owner, "link_downs", "times the link went down"};
+};
+
+}  // namespace sluice::ip

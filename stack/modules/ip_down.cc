@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ip module's link: the dialogue with the driver, and what it tells.
+
+#include <algorithm>
+#include <utility>
+
+#include "stack/core/stream_set.h"
+#include "stack/modules/ip.h"
+#include "stack/wire/ethernet.h"
+
+namespace sluice {
+
+namespace dlpi = wire::dlpi;
+
+namespace {
+
+constexpr std::uint32_t packet_max_v4 = 65535;
+constexpr std::uint32_t packet_max_v6 = 65535 + wire::Ipv6Header::size;
+
+}  // namespace
+
+void Ip::advance_link() {
+  if (Message request = link_.next_request(set().pool())) {
+    down_.push(std::move(request));
+  }
+}
+
+void Ip::ask_link(Message message) {
+  if (message) {
+    down_.push(std::move(message));
+  }
+}
+
+std::uint32_t Ip::link_mtu(wire::Family family) const {
+  return std::min({config_.mtu_max, link_.mtu(), family == wire::Family::ipv4 ? packet_max_v4 : packet_max_v6});
+}
+
+void Ip::primitive_from_below(Message message) {
+  const ConstBytes primitive = message.bytes();
+  if (link_answered(primitive)) {
+    return advance_link();
+  }
+  if (const auto notification = dlpi::NotifyInd::decode(primitive)) {
+    return link_notified(*notification);
+  }
+  const auto granted = dlpi::OkAck::decode(primitive);
+  const auto refused = dlpi::ErrorAck::decode(primitive);
+  if (filters_pending_ > 0 && ((granted && granted->value == dlpi::DL_FILTER_REQ) ||
+                               (refused && refused->error_primitive == dlpi::DL_FILTER_REQ))) {
+    return filter_answered(granted.has_value());
+  }
+  if (granted) {
+    return;  // of a request whose outcome changes nothing: leaving a group, unbinding
+  }
+  ++(refused || dlpi::UderrorInd::decode(primitive) ? count_.link_errors : count_.bad_primitive);
+}
+
+bool Ip::link_answered(ConstBytes primitive) {
+  using Answer = ip::LinkSetup::Answer;
+  const bool address_was_known = link_.ready();
+  const Answer answer = link_.answer(primitive);
+  if (answer == Answer::refused || answer == Answer::fatal) {
+    ++count_.link_errors;
+  }
+  if (answer == Answer::fatal && read_queue().next() != nullptr) {
+    if (Message error = Message::allocate(set().pool(), 1, 0, MessageType::error)) {
+      error.append(1)[0] = static_cast<std::byte>(link_.error());
+      up_.push(std::move(error));
+    }
+  }
+  if (link_.ready() && !address_was_known) {
+    address_known();
+  }
+  return answer != Answer::foreign;
+}
+
+/// With the MAC address come the link-local address and the groups.
+void Ip::address_known() {
+  if (config_.has(wire::Family::ipv6)) {
+    routes_.set_link_local(wire::link_local_address(*link_.mac()));
+  }
+  for (const wire::IpAddress& group : routes_.groups()) {
+    link_.join(wire::multicast_mac(group));
+  }
+}
+
+void Ip::link_notified(const dlpi::NotifyInd& notification) {
+  switch (notification.notification) {
+    case dlpi::DL_NOTE_LINK_DOWN:
+      ++count_.link_downs;
+      break;
+    case dlpi::DL_NOTE_LINK_UP:
+      neighbours_.doubt_all();
+      break;
+    case dlpi::DL_NOTE_SDU_SIZE:
+      // Too small for IPv6 is not believed: there is no way to work with it.
+      if (notification.data >= (config_.has(wire::Family::ipv6) ? ip::mtu_min_v6 : ip::mtu_min_v4)) {
+        link_.set_mtu(notification.data);
+        routes_changed({});
+      }
+      break;
+    case dlpi::DL_NOTE_PHYS_ADDR:
+      if (notification.address && link_.ready()) {
+        link_.set_mac(notification.address->mac);
+        address_known();
+        routes_changed({});
+        advance_link();
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+/// Turns the carrier in front of a packet into a DL_UNITDATA_REQ. It has the room: see new_carrier().
+void Ip::to_link(Message message, const wire::MacAddress& to, std::uint16_t sap) {
+  Block& block = message.first();
+  block.type = MessageType::proto;
+  block.wptr = block.rptr + dlpi::UnitdataReq::encoded_size_max;
+  dlpi::UnitdataReq{.destination = {to, sap}, .priority = {}}.encode(block.bytes());
+  ++count_.packets_out;
+  down_.push(std::move(message));
+}
+
+}  // namespace sluice

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/modules/ip_reassembly.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::ip {
+namespace {
+
+/// What a fragment really occupies: a few bytes can hold on to a whole frame's buffer.
+std::size_t cost_of(const Message& message) {
+  std::size_t cost = 0;
+  for (const Block* block = &message.first(); block != nullptr; block = block->cont) {
+    cost += std::max(block->buffer->capacity(), block->size());
+  }
+  return cost;
+}
+
+}  // namespace
+
+std::size_t FragmentKeyHash::operator()(const FragmentKey& key) const {
+  const std::hash<wire::IpAddress> hash;
+  return wire::detail::mixed(hash(key.source) + 3 * hash(key.destination) + key.identification + key.protocol);
+}
+
+Reassembly::Added Reassembly::add(Fragment fragment, TimePoint now) {
+  Added added;
+  if (fragment.offset + fragment.data.size() > payload_max) {
+    added.outcome = Outcome::out_of_range;
+    return added;
+  }
+  const auto datagram = datagram_of(fragment.key, now, added.evicted);
+  if (datagram->given_up) {
+    added.outcome = Outcome::refused;
+    return added;
+  }
+  const std::size_t cost = cost_of(fragment.data);
+  added.evicted += make_room(cost, datagram);
+  if (bytes_ + cost > bytes_max_) {
+    give_up(*datagram);
+    added.outcome = Outcome::no_room;
+    return added;
+  }
+  added.outcome = insert(*datagram, std::move(fragment));
+  if (added.outcome == Outcome::held) {
+    datagram->cost += cost;
+    bytes_ += cost;
+    if (datagram->end && datagram->received == *datagram->end) {
+      const std::size_t evicted = added.evicted;
+      added = finish(datagram);
+      added.evicted = evicted;
+    }
+  } else if (added.outcome != Outcome::duplicate) {
+    give_up(*datagram);
+  }
+  return added;
+}
+
+Reassembly::Datagrams::iterator Reassembly::datagram_of(const FragmentKey& key, TimePoint now, std::size_t& evicted) {
+  if (const auto found = index_.find(key); found != index_.end()) {
+    return found->second;
+  }
+  if (datagrams_.size() >= datagrams_max) {
+    remove(datagrams_.begin());
+    ++evicted;
+  }
+  Datagram& begun = datagrams_.emplace_back();
+  begun.key = key;
+  begun.deadline = now + (key.source.is_v4() ? timeout_v4 : timeout_v6);
+  const auto datagram = std::prev(datagrams_.end());
+  index_.emplace(key, datagram);
+  return datagram;
+}
+
+/// RFC 5722 section 4: "When reassembling an IPv6 datagram, if one or more its constituent fragments is determined to
+/// be an overlapping fragment, the entire datagram (and any constituent fragments, including those not yet received)
+/// MUST be silently discarded." We hold IPv4 to the same.
+Reassembly::Outcome Reassembly::insert(Datagram& datagram, Fragment&& fragment) {
+  const std::size_t begin = fragment.offset;
+  const std::size_t size = fragment.data.size();
+  const std::size_t end = begin + size;
+  const auto after = std::ranges::upper_bound(datagram.pieces, begin, {}, &Piece::offset);
+  const Piece* before = after == datagram.pieces.begin() ? nullptr : &*std::prev(after);
+  const bool ends_here = !fragment.more;
+  const bool same_end = !ends_here || !datagram.end || *datagram.end == end;
+  if (before != nullptr && before->offset == begin && before->size == size && same_end) {
+    return Outcome::duplicate;
+  }
+  const bool overlaps = (before != nullptr && before->offset + before->size > begin) ||
+                        (after != datagram.pieces.end() && end > after->offset);
+  const bool beyond = datagram.end && end > *datagram.end;
+  const bool cuts = ends_here && !datagram.pieces.empty() && datagram.pieces.back().offset > begin;
+  if (overlaps || beyond || cuts || !same_end) {
+    return Outcome::overlap;
+  }
+  if (datagram.pieces.size() >= fragments_max) {
+    return Outcome::too_many;
+  }
+  if (ends_here) {
+    datagram.end = end;
+  }
+  if (begin == 0) {
+    datagram.protocol = fragment.protocol;
+    datagram.header_size = fragment.header_size;
+  }
+  datagram.received += size;
+  datagram.pieces.insert(after, Piece{begin, size, std::move(fragment.data)});
+  return Outcome::held;
+}
+
+void Reassembly::give_up(Datagram& datagram) {
+  bytes_ -= std::exchange(datagram.cost, 0);
+  datagram.pieces.clear();
+  datagram.given_up = true;
+}
+
+void Reassembly::remove(Datagrams::iterator datagram) {
+  bytes_ -= datagram->cost;
+  index_.erase(datagram->key);
+  datagrams_.erase(datagram);
+}
+
+std::size_t Reassembly::make_room(std::size_t cost, Datagrams::iterator keep) {
+  std::size_t evicted = 0;
+  for (auto at = datagrams_.begin(); at != datagrams_.end() && bytes_ + cost > bytes_max_;) {
+    const auto victim = at++;
+    if (victim != keep && victim->cost > 0) {
+      remove(victim);
+      ++evicted;
+    }
+  }
+  return evicted;
+}
+
+Reassembly::Added Reassembly::finish(Datagrams::iterator datagram) {
+  Added added{.outcome = Outcome::complete,
+              .datagram = std::move(datagram->pieces.front().data),
+              .protocol = datagram->protocol,
+              .header_size = datagram->header_size};
+  Block* end = &added.datagram.first();
+  for (std::size_t at = 0;; ++at) {
+    while (end->cont != nullptr) {
+      end = end->cont;
+    }
+    if (at + 1 == datagram->pieces.size()) {
+      break;
+    }
+    end->cont = datagram->pieces[at + 1].data.release();
+  }
+  remove(datagram);
+  return added;
+}
+
+void Reassembly::expire(TimePoint now, const OnExpired& on_expired) {
+  for (auto at = datagrams_.begin(); at != datagrams_.end();) {
+    const auto datagram = at++;
+    if (datagram->deadline > now) {
+      continue;
+    }
+    const bool has_first = !datagram->pieces.empty() && datagram->pieces.front().offset == 0;
+    const FragmentKey key = datagram->key;
+    const std::size_t header_size = datagram->header_size;
+    const bool counts = !datagram->given_up;
+    Message first = has_first ? std::move(datagram->pieces.front().data) : Message();
+    remove(datagram);
+    if (counts) {
+      on_expired(std::move(first), header_size, key);
+    }
+  }
+}
+
+TimePoint Reassembly::next_deadline() const {
+  const auto first = std::ranges::min_element(datagrams_, {}, &Datagram::deadline);
+  return first == datagrams_.end() ? never : first->deadline;
+}
+
+}  // namespace sluice::ip

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reassembly of fragments, IPv4 (RFC 791 section 3.2) and IPv6 (RFC 8200 section 4.5). What comes out is the chain of
+// the fragments' own blocks: nothing is copied.
+//
+// Everything is bounded: bytes of buffers held, datagrams, fragments of each, and time. When a bound is met, the
+// datagram that was begun first is dropped. Overlapping fragments are refused with all that belongs to them (RFC 5722).
+//
+// Not thread-safe. Invariants of a datagram: its pieces are sorted by offset and do not overlap; `end` is known once
+// the last fragment has come, and no piece ends beyond it.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/time.h"
+#include "stack/core/message.h"
+#include "stack/wire/address.h"
+
+namespace sluice::ip {
+
+/// What tells the fragments of one datagram from those of others. RFC 791 section 3.2: "the buffer identifier is
+/// computed as the concatenation of the source, destination, protocol, and identification fields"; RFC 8200
+/// section 4.5: "packets that have the same Source Address, Destination Address, and Fragment Identification" (protocol
+/// is then 0).
+struct FragmentKey {
+  wire::IpAddress source;
+  wire::IpAddress destination;
+  std::uint32_t identification = 0;
+  std::uint8_t protocol = 0;
+
+  friend bool operator==(const FragmentKey&, const FragmentKey&) = default;
+};
+
+struct FragmentKeyHash {
+  std::size_t operator()(const FragmentKey& key) const;
+};
+
+/// One fragment, checked as far as it can be alone.
+struct Fragment {
+  FragmentKey key;
+  std::size_t offset = 0;       ///< bytes, a multiple of 8
+  bool more = false;            ///< more fragments follow
+  std::uint8_t protocol = 0;    ///< of the payload; that of the first fragment counts
+  std::size_t header_size = 0;  ///< bytes of headers that lie in front of `data`, in its first block's buffer
+  Message data;                 ///< not empty
+};
+
+class Reassembly {
+ public:
+  static constexpr std::size_t datagrams_max = 256;
+  static constexpr std::size_t fragments_max = 128;  // of one datagram
+  static constexpr std::size_t payload_max = 65535;  // bytes; an offset beyond is the "ping of death"
+  /// RFC 8200 section 4.5: "If insufficient fragments are received to complete reassembly of a packet within 60 seconds
+  /// [...] reassembly of that packet must be abandoned". RFC 1122 section 3.3.2 wants between 60 and 120 seconds of
+  /// IPv4, too; since identifications return sooner than that at today's speeds (RFC 4963), we wait less.
+  static constexpr Duration timeout_v4 = std::chrono::seconds(30);
+  static constexpr Duration timeout_v6 = std::chrono::seconds(60);
+
+  explicit Reassembly(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+
+  enum class Outcome : std::uint8_t {
+    held,          ///< waits for the others
+    complete,      ///< `datagram` is whole
+    duplicate,     ///< the same range again: dropped, the others stay (RFC 8200 section 4.5 allows that)
+    overlap,       ///< overlaps another, or contradicts the known end: all dropped, and what still comes
+    refused,       ///< belongs to a datagram that was given up before
+    too_many,      ///< more than fragments_max: all dropped
+    out_of_range,  ///< ends beyond payload_max: dropped
+    no_room,       ///< larger than the bound alone: dropped
+  };
+
+  struct Added {
+    Outcome outcome = Outcome::held;
+    std::size_t evicted = 0;  ///< unfinished datagrams that were dropped to make room
+    // With `complete`:
+    Message datagram;
+    std::uint8_t protocol = 0;
+    std::size_t header_size = 0;  ///< bytes of the first fragment's headers in front of `datagram`
+  };
+
+  Added add(Fragment fragment, TimePoint now);
+
+  /// Drops what took too long. `on_expired` is given each first fragment that had come, with its header_size, for an
+  /// ICMP error, or an empty message where it had not.
+  using OnExpired = std::function<void(Message first_fragment, std::size_t header_size, const FragmentKey& key)>;
+  void expire(TimePoint now, const OnExpired& on_expired);
+  [[nodiscard]] TimePoint next_deadline() const;
+
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t datagrams() const { return index_.size(); }
+
+ private:
+  struct Piece {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    Message data;
+  };
+  struct Datagram {
+    FragmentKey key;
+    TimePoint deadline;
+    std::vector<Piece> pieces;
+    std::size_t received = 0;        // payload bytes
+    std::size_t cost = 0;            // buffer bytes
+    std::optional<std::size_t> end;  // payload bytes of the whole, once known
+    std::uint8_t protocol = 0;
+    std::size_t header_size = 0;
+    bool given_up = false;  // kept, empty, so that late fragments are refused, too
+  };
+  using Datagrams = std::list<Datagram>;
+
+  Datagrams::iterator datagram_of(const FragmentKey& key, TimePoint now, std::size_t& evicted);
+  Outcome insert(Datagram& datagram, Fragment&& fragment);
+  void give_up(Datagram& datagram);
+  void remove(Datagrams::iterator datagram);
+  std::size_t make_room(std::size_t cost, Datagrams::iterator keep);
+  Added finish(Datagrams::iterator datagram);
+
+  std::size_t bytes_max_;
+  std::size_t bytes_ = 0;
+  Datagrams datagrams_;  // in the order they were begun
+  std::unordered_map<FragmentKey, Datagrams::iterator, FragmentKeyHash> index_;
+};
+
+}  // namespace sluice::ip

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ip module on the way up: from a frame's payload to the user above.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "stack/core/stream_set.h"
+#include "stack/modules/ip.h"
+
+namespace sluice {
+
+namespace network = wire::network;
+namespace tpi = wire::tpi;
+using ip::Fragment;
+using ip::Reassembly;
+using wire::Family;
+using wire::IpAddress;
+using wire::Ipv4Malformed;
+using wire::Ipv4View;
+using wire::Ipv6ExtensionProblem;
+using wire::Ipv6Header;
+using wire::Ipv6Malformed;
+using wire::Ipv6View;
+
+namespace {
+
+/// What follows the IP header and is looked at, too: the start of a transport header.
+constexpr std::size_t transport_peek = 8;
+/// IPv6 extension headers are read in the packet's first bytes only; further ones than this are nobody's.
+constexpr std::size_t extensions_peek = 1280;
+/// No router makes a smaller fragment, except the last: it has a link of at least 68 bytes to fill (RFC 791
+/// section 3.2), and IPv6 sources have more. RFC 1858 on what tiny fragments are for.
+constexpr std::size_t link_smallest = 68;
+
+constexpr std::size_t fragment_min(std::size_t header_length) { return (link_smallest - header_length) / 8 * 8; }
+
+/// Gathers the first `size` bytes, or all where there are fewer.
+bool gather(Message& message, std::size_t size) {
+  return message.bytes().size() >= size || message.pull_up(std::min(size, message.size()));
+}
+
+}  // namespace
+
+void Ip::receive(Message message) {
+  ++count_.packets_in;
+  const auto indication = wire::dlpi::UnitdataInd::decode(message.bytes());
+  if (!indication) {
+    ++count_.bad_primitive;
+    return;
+  }
+  Message data = message.unlink();
+  if (!data) {
+    ++count_.short_packet;
+    return;
+  }
+  Arrival arrival{.primitive = std::move(message),
+                  .data = std::move(data),
+                  .group = indication->group_address,
+                  .link_source = indication->source.mac};
+  switch (indication->destination.sap) {
+    case wire::ethertype_ipv4:
+      return receive_v4(std::move(arrival));
+    case wire::ethertype_ipv6:
+      return receive_v6(std::move(arrival));
+    case wire::ethertype_arp:
+      return receive_arp(arrival.data);
+    default:
+      ++count_.unknown_sap;
+  }
+}
+
+/// Checks the header, counts what is wrong with it, takes padding off. Leaves `data` at the header.
+bool Ip::check_v4(Arrival& arrival) {
+  Message& packet = arrival.data;
+  const std::size_t size = packet.size();
+  if (!gather(packet, Ipv4View::header_size_min)) {
+    ++count_.no_memory;
+    return false;
+  }
+  if (!packet.bytes().empty()) {
+    const std::size_t header_length = (std::to_integer<std::size_t>(packet.bytes()[0]) & 0xfU) * 4;
+    if (!gather(packet, header_length + transport_peek)) {
+      ++count_.no_memory;
+      return false;
+    }
+  }
+  const auto view = Ipv4View::check(packet.bytes(), size);
+  if (!view) {
+    switch (view.error()) {
+      case Ipv4Malformed::short_header:
+        ++count_.short_packet;
+        break;
+      case Ipv4Malformed::bad_version:
+        ++count_.bad_version;
+        break;
+      case Ipv4Malformed::bad_header_length:
+        ++count_.bad_header_length;
+        break;
+      case Ipv4Malformed::bad_total_length:
+        ++count_.bad_total_length;
+        break;
+      case Ipv4Malformed::bad_checksum:
+        ++count_.bad_checksum;
+        break;
+      case Ipv4Malformed::bad_fragment:
+        ++count_.bad_fragment;
+        break;
+    }
+    return false;
+  }
+  packet.trim_back(size - view->total_length());
+  arrival.source = view->source();
+  arrival.destination = view->destination();
+  arrival.protocol = view->protocol();
+  arrival.hop_limit = view->time_to_live();
+  arrival.traffic_class = view->type_of_service();
+  arrival.header_size = view->header_length();
+  return true;
+}
+
+/// RFC 1122 section 3.2.1.3: "A host MUST silently discard an incoming datagram containing an IP source address that is
+/// invalid by the rules of this section"; "A host MUST silently discard an incoming datagram that is not destined for
+/// the host." RFC 4291 section 2.7: multicast addresses "must not be used as source addresses in IPv6 packets".
+bool Ip::check_addresses(Arrival& arrival) {
+  const IpAddress& source = arrival.source;
+  // An unspecified IPv6 source asks whether its address is free (RFC 4862 section 5.4.2).
+  const bool asks_for_address = source.is_v6() && source.is_unspecified();
+  if (source.is_multicast() || source.is_loopback() || routes_.is_broadcast(source) || routes_.is_local(source) ||
+      (source.is_unspecified() && !asks_for_address)) {
+    ++count_.bad_source;
+    return false;
+  }
+  const bool group = routes_.is_member(arrival.destination) ||
+                     (arrival.destination.is_v4() && routes_.is_broadcast(arrival.destination));
+  if (!group && !routes_.is_local(arrival.destination)) {
+    ++count_.not_ours;
+    return false;
+  }
+  // RFC 1122 section 3.3.6: "A host SHOULD silently discard a datagram that is received via a link-layer broadcast
+  // [...] but does not specify an IP multicast or broadcast destination address."
+  if (arrival.group && !group) {
+    ++count_.link_broadcast;
+    return false;
+  }
+  arrival.group = group;
+  return true;
+}
+
+void Ip::receive_v4(Arrival arrival) {
+  if (!check_v4(arrival) || !check_addresses(arrival)) {
+    return;
+  }
+  const Ipv4View view = *Ipv4View::check_quoted(arrival.data.bytes());
+  if (!view.options().empty()) {
+    ++count_.options_skipped;
+  }
+  const bool tiny = view.more_fragments() && view.payload_length() < fragment_min(view.header_length());
+  Fragment fragment{.key = {arrival.source, arrival.destination, view.identification(), arrival.protocol},
+                    .offset = view.fragment_offset(),
+                    .more = view.more_fragments(),
+                    .protocol = arrival.protocol,
+                    .header_size = arrival.header_size,
+                    .data = {}};
+  const bool is_fragment = view.is_fragment();
+  arrival.protocol_field = 9;
+  arrival.data.trim_front(arrival.header_size);
+  if (!is_fragment) {
+    return deliver(std::move(arrival));
+  }
+  if (tiny || arrival.data.size() == 0) {
+    ++count_.fragment_tiny;
+    return;
+  }
+  receive_fragment(std::move(arrival), std::move(fragment));
+}
+
+bool Ip::check_v6(Arrival& arrival) {
+  Message& packet = arrival.data;
+  const std::size_t size = packet.size();
+  if (!gather(packet, Ipv6Header::size + transport_peek)) {
+    ++count_.no_memory;
+    return false;
+  }
+  const auto view = Ipv6View::check(packet.bytes(), size);
+  if (!view) {
+    const Ipv6Malformed wrong = view.error();
+    ++(wrong == Ipv6Malformed::short_header  ? count_.short_packet
+       : wrong == Ipv6Malformed::bad_version ? count_.bad_version
+                                             : count_.bad_total_length);
+    return false;
+  }
+  packet.trim_back(size - Ipv6Header::size - view->payload_length());
+  arrival.source = view->source();
+  arrival.destination = view->destination();
+  arrival.protocol = view->next_header();
+  arrival.hop_limit = view->hop_limit();
+  arrival.traffic_class = view->traffic_class();
+  return true;
+}
+
+void Ip::receive_v6(Arrival arrival) {
+  if (!check_v6(arrival) || !check_addresses(arrival)) {
+    return;
+  }
+  const bool plain = arrival.protocol == bound_.value_or(wire::NetworkAddress{}).protocol && bound_;
+  if (!plain && arrival.protocol != wire::protocol_icmp6 && !gather(arrival.data, extensions_peek)) {
+    ++count_.no_memory;
+    return;
+  }
+  const std::size_t size = arrival.data.size() - Ipv6Header::size;
+  arrival.header_size = Ipv6Header::size;
+  const auto walked = wire::walk_extensions(arrival.protocol, arrival.data.bytes().subspan(Ipv6Header::size), size);
+  if (!walked) {
+    return extension_problem(std::move(arrival), walked.error());
+  }
+  arrival.protocol = walked->protocol;
+  arrival.protocol_field = walked->protocol_field;
+  arrival.header_size += walked->offset;
+  arrival.data.trim_front(arrival.header_size);
+  // RFC 6946 section 4: such a packet, not a fragment of anything, "MUST [be processed] in isolation from any other
+  // packets/fragments".
+  const bool atomic = walked->fragment && walked->fragment->offset == 0 && !walked->fragment->more_fragments;
+  if (!walked->fragment) {
+    return deliver(std::move(arrival));
+  }
+  if (atomic) {
+    ++count_.fragments_in;
+    return reassembled_v6(std::move(arrival));
+  }
+  const wire::Ipv6FragmentHeader& header = *walked->fragment;
+  const std::size_t length = arrival.data.size();
+  // RFC 8200 section 4.5: "If the first fragment does not include all headers through an Upper-Layer header, then that
+  // fragment should be discarded".
+  const auto rest = header.offset != 0 ? std::expected<wire::Ipv6Extensions, wire::Ipv6ExtensionError>{}
+                                       : wire::walk_extensions(header.next_header, arrival.data.bytes(), length, true);
+  if (length == 0 || (header.more_fragments && length < fragment_min(Ipv6Header::size / 2)) || !rest ||
+      rest->offset + transport_peek > length + (header.offset != 0 ? transport_peek : 0)) {
+    ++count_.fragment_tiny;
+    return;
+  }
+  receive_fragment(std::move(arrival), {.key = {arrival.source, arrival.destination, header.identification, 0},
+                                        .offset = header.offset,
+                                        .more = header.more_fragments,
+                                        .protocol = header.next_header,
+                                        .header_size = arrival.header_size,
+                                        .data = {}});
+}
+
+/// RFC 8200 sections 4 and 4.2: which problems are reported, and how. Pointer and codes are those of RFC 4443
+/// section 3.4.
+void Ip::extension_problem(Arrival arrival, const wire::Ipv6ExtensionError& error) {
+  constexpr std::uint8_t erroneous_field = 0;
+  constexpr std::uint8_t unrecognised_next_header = 1;
+  constexpr std::uint8_t unrecognised_option = 2;
+  ++(error.problem == Ipv6ExtensionProblem::bad_fragment ? count_.bad_fragment : count_.bad_extension);
+  // Where the packet cannot be understood as far as its protocol, it may be an ICMP error: RFC 4443 section 2.4 (e) is
+  // then kept by the rate limit alone.
+  arrival.protocol = wire::protocol_ipv6_no_next;
+  arrival.data.trim_front(Ipv6Header::size);
+  wire::Icmp6ParameterProblem problem{.code = erroneous_field, .pointer = error.pointer};
+  bool even_to_group = false;
+  switch (error.problem) {
+    case Ipv6ExtensionProblem::misplaced_hop_by_hop:
+      problem.code = unrecognised_next_header;
+      break;
+    case Ipv6ExtensionProblem::option_report:
+      even_to_group = true;
+      problem.code = unrecognised_option;
+      break;
+    case Ipv6ExtensionProblem::option_report_unicast:
+      problem.code = unrecognised_option;
+      break;
+    case Ipv6ExtensionProblem::routing:
+    case Ipv6ExtensionProblem::bad_fragment:
+      break;
+    case Ipv6ExtensionProblem::short_header:
+    case Ipv6ExtensionProblem::too_many:
+    case Ipv6ExtensionProblem::option_discard:
+      return;
+  }
+  report_parameter_problem(std::move(arrival), problem, even_to_group);
+}
+
+void Ip::receive_fragment(Arrival arrival, Fragment fragment) {
+  ++count_.fragments_in;
+  fragment.data = std::move(arrival.data);
+  Reassembly::Added added = reassembly_.add(std::move(fragment), set().now());
+  count_.reassembly_evicted += added.evicted;
+  if (added.outcome != Reassembly::Outcome::complete) {
+    return fragment_dropped(added);
+  }
+  ++count_.reassembled;
+  arrival.data = std::move(added.datagram);
+  arrival.protocol = added.protocol;
+  arrival.header_size = added.header_size;
+  if (arrival.source.is_v6()) {
+    return reassembled_v6(std::move(arrival));
+  }
+  deliver(std::move(arrival));
+}
+
+void Ip::fragment_dropped(const Reassembly::Added& added) {
+  switch (added.outcome) {
+    case Reassembly::Outcome::duplicate:
+      ++count_.fragment_duplicate;
+      break;
+    case Reassembly::Outcome::overlap:
+      ++count_.fragment_overlap;
+      break;
+    case Reassembly::Outcome::refused:
+      ++count_.fragment_refused;
+      break;
+    case Reassembly::Outcome::out_of_range:
+      ++count_.bad_fragment;
+      break;
+    case Reassembly::Outcome::too_many:
+    case Reassembly::Outcome::no_room:
+      ++count_.fragment_excess;
+      break;
+    case Reassembly::Outcome::held:
+    case Reassembly::Outcome::complete:
+      break;
+  }
+}
+
+/// Extension headers may follow the fragment header (RFC 8200 section 4.1: destination options).
+void Ip::reassembled_v6(Arrival arrival) {
+  const Buffer* buffer = arrival.data.first().buffer;
+  if (!gather(arrival.data, extensions_peek)) {
+    ++count_.no_memory;
+    return;
+  }
+  if (arrival.data.first().buffer != buffer) {
+    arrival.header_size = 0;  // left behind
+  }
+  const auto walked =
+      wire::walk_extensions(arrival.protocol, arrival.data.bytes(), arrival.data.size(), /*reassembled=*/true);
+  if (!walked || walked->fragment) {
+    ++count_.bad_extension;
+    return;
+  }
+  arrival.protocol = walked->protocol;
+  arrival.data.trim_front(walked->offset);
+  arrival.header_size += arrival.header_size == 0 ? 0 : walked->offset;
+  deliver(std::move(arrival));
+}
+
+void Ip::deliver(Arrival arrival) {
+  if (arrival.source.is_unspecified() && arrival.protocol != wire::protocol_icmp6) {
+    ++count_.bad_source;
+    return;
+  }
+  if (arrival.source.is_v4() && arrival.protocol == wire::protocol_icmp4) {
+    return receive_icmp4(std::move(arrival));
+  }
+  if (arrival.source.is_v6() && arrival.protocol == wire::protocol_icmp6) {
+    return receive_icmp6(std::move(arrival));
+  }
+  if (is_bound_to(arrival.protocol, arrival.destination)) {
+    return to_user(std::move(arrival));
+  }
+  ++count_.unknown_protocol;
+  report_unknown_protocol(std::move(arrival));
+}
+
+/// The block of the DL_UNITDATA_IND becomes that of the T_UNITDATA_IND, where it has the room.
+void Ip::to_user(Arrival arrival) {
+  std::array<std::byte, wire::NetworkAddress::encoded_size_max> address;
+  std::array<std::byte, network::Received::size> options;
+  const std::size_t address_size = wire::NetworkAddress{arrival.source, arrival.protocol}.encode(address);
+  network::Received{.local = arrival.destination,
+                    .hop_limit = arrival.hop_limit,
+                    .traffic_class = arrival.traffic_class,
+                    .group = arrival.group,
+                    .header_size = static_cast<std::uint16_t>(arrival.header_size)}
+      .encode(options);
+  const tpi::UnitdataInd indication{ConstBytes(address).first(address_size), options};
+  const std::size_t size = indication.encoded_size();
+  Message message = std::move(arrival.primitive);
+  const Buffer& buffer = *message.first().buffer;
+  if (!buffer.writable() || static_cast<std::size_t>(buffer.limit() - message.first().rptr) < size) {
+    message = Message::allocate(set().pool(), size, 0, MessageType::proto);
+    if (!message) {
+      ++count_.no_memory;
+      return;
+    }
+  }
+  Block& block = message.first();
+  block.type = MessageType::proto;
+  block.wptr = block.rptr + size;
+  indication.encode(block.bytes());
+  message.link(std::move(arrival.data));
+  ++count_.delivered;
+  up_.push(std::move(message));
+}
+
+/// RFC 792: "If a host reassembling a fragmented datagram cannot complete the reassembly due to missing fragments
+/// within its time limit it discards the datagram, and it may send a time exceeded message. If fragment zero is not
+/// available then no time exceeded need be sent at all." RFC 8200 section 4.5: "should be sent".
+void Ip::reassembly_expired(Message first, std::size_t header_size, const ip::FragmentKey& key) {
+  ++count_.reassembly_timeout;
+  if (!first) {
+    return;
+  }
+  Arrival arrival{.primitive = {},
+                  .data = std::move(first),
+                  .source = key.source,
+                  .destination = key.destination,
+                  .protocol = key.protocol,
+                  .group = !routes_.is_local(key.destination),
+                  .header_size = header_size,
+                  .link_source = {}};
+  report_reassembly_timeout(std::move(arrival));
+}
+
+}  // namespace sluice

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ip module's ARP (RFC 826) and neighbour discovery (RFC 4861): messages to and from the neighbour cache.
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "stack/core/stream_set.h"
+#include "stack/modules/ip.h"
+#include "stack/wire/ethernet.h"
+
+namespace sluice {
+
+using wire::ArpOperation;
+using wire::ArpPacket;
+using wire::IpAddress;
+using wire::Ipv4View;
+using wire::Ipv6Address;
+using wire::Ipv6Header;
+using wire::Ipv6View;
+using wire::MacAddress;
+using wire::NeighborAdvertisement;
+using wire::NeighborSolicitation;
+
+namespace {
+
+constexpr Ipv6Address all_nodes{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+
+}  // namespace
+
+/// RFC 826, "Packet Reception". The pair of a sender we know is updated; a sender we do not know is added only if
+/// "the Target protocol address is mine". RFC 5227 section 2.1.1: a probe has an all-zero sender address, which is no
+/// pair.
+void Ip::receive_arp(const Message& packet) {
+  Message copy;
+  ConstBytes bytes = packet.bytes();
+  if (bytes.size() < ArpPacket::size && packet.size() > bytes.size()) {
+    copy = packet.copy();
+    bytes = copy && copy.pull_up(std::min(ArpPacket::size, copy.size())) ? ConstBytes(copy.bytes()) : bytes;
+  }
+  const auto arp = ArpPacket::parse(bytes);
+  if (!arp || !link_.ready() || arp->sender_mac.is_multicast() || arp->sender_mac.is_unspecified()) {
+    ++count_.bad_arp;
+    return;
+  }
+  const IpAddress sender = arp->sender_address;
+  if (routes_.is_local(sender)) {
+    ++(arp->sender_mac == *link_.mac() ? count_.bad_source : count_.address_conflict);
+    return;
+  }
+  const bool for_us = routes_.is_local(arp->target_address);
+  const bool names_sender = !sender.is_unspecified();
+  if (names_sender && (sender.is_multicast() || routes_.is_broadcast(sender))) {
+    ++count_.bad_arp;
+    return;
+  }
+  const bool is_request = arp->operation == ArpOperation::request;
+  if (names_sender && is_request && for_us) {
+    neighbours_.heard(sender, arp->sender_mac, set().now());
+  } else if (names_sender) {
+    const bool solicited = !is_request && for_us;
+    neighbours_.advertised(sender, arp->sender_mac, solicited, /*override_entry=*/true, set().now());
+  }
+  if (is_request && for_us) {
+    send_arp({ArpOperation::reply, *link_.mac(), arp->target_address, arp->sender_mac, arp->sender_address},
+             arp->sender_mac);
+  }
+}
+
+void Ip::send_arp(const ArpPacket& packet, const MacAddress& to) {
+  Message carrier = new_carrier();
+  Message data = Message::allocate(set().pool(), ArpPacket::size);
+  if (!carrier || !data) {
+    ++count_.no_memory;
+    return;
+  }
+  packet.emit(data.append(ArpPacket::size));
+  carrier.link(std::move(data));
+  to_link(std::move(carrier), to, wire::ethertype_arp);
+}
+
+/// RFC 4861 section 7.2.3, "Receipt of Neighbor Solicitations", and 7.2.4, "Sending Solicited Neighbor Advertisements".
+void Ip::receive_solicitation(const Arrival& arrival) {
+  const auto message = NeighborSolicitation::parse(arrival.data.bytes());
+  const Ipv6Address source = arrival.source.v6();
+  if (!message || !valid_solicitation(*message, source, arrival.destination.v6()) || !link_.ready()) {
+    ++count_.bad_ndp;
+    return;
+  }
+  if (!routes_.is_local(message->target)) {
+    ++count_.icmp_ignored;
+    return;
+  }
+  const MacAddress mac = message->source_link_layer.value_or(arrival.link_source);
+  const NeighborAdvertisement answer{.router = false,
+                                     .solicited = !source.is_unspecified(),
+                                     .override_entry = true,
+                                     .target = message->target,
+                                     .target_link_layer = link_.mac()};
+  if (source.is_unspecified()) {
+    return send_ndp(answer, message->target, all_nodes, wire::multicast_mac(all_nodes));
+  }
+  // "If the Source Address is not the unspecified address and, on link layers that have addresses, the solicitation
+  // includes a Source Link-Layer Address option, then the recipient SHOULD create or update the Neighbor Cache entry".
+  if (message->source_link_layer) {
+    neighbours_.heard(source, mac, set().now());
+  }
+  send_ndp(answer, message->target, source, mac);
+}
+
+/// RFC 4861 section 7.2.5, "Receipt of Neighbor Advertisements".
+void Ip::receive_advertisement(const Arrival& arrival) {
+  const auto message = NeighborAdvertisement::parse(arrival.data.bytes());
+  if (!message || !valid_advertisement(*message, arrival.destination.v6())) {
+    ++count_.bad_ndp;
+    return;
+  }
+  if (routes_.is_local(message->target)) {
+    ++count_.address_conflict;
+    return;
+  }
+  // "If the link layer has addresses and no Target Link-Layer Address option is included, the receiving node SHOULD
+  // silently discard the received advertisement" while the entry is incomplete. A unicast answer without the option
+  // confirms the address it came from.
+  neighbours_.advertised(message->target, message->target_link_layer.value_or(arrival.link_source), message->solicited,
+                         message->override_entry, set().now());
+}
+
+template <class NdpMessage>
+void Ip::send_ndp(const NdpMessage& message, const Ipv6Address& source, const Ipv6Address& destination,
+                  const MacAddress& to) {
+  Message carrier = new_carrier();
+  Message data = Message::allocate(set().pool(), Ipv6Header::size + NdpMessage::size_max);
+  if (!carrier || !data) {
+    ++count_.no_memory;
+    return;
+  }
+  const Bytes header = data.append(Ipv6Header::size);
+  const std::size_t size = message.emit(data.append(NdpMessage::size_max));
+  data.trim_back(NdpMessage::size_max - size);
+  data.first().rptr += Ipv6Header::size;
+  const std::uint16_t initial =
+      wire::pseudo_header_sum(source, destination, wire::protocol_icmp6, static_cast<std::uint32_t>(size));
+  data.transform(Sum{initial, data.bytes().data() + wire::icmp_checksum_offset, false});
+  data.first().rptr -= Ipv6Header::size;
+  Ipv6Header{.payload_length = static_cast<std::uint16_t>(size),
+             .next_header = wire::protocol_icmp6,
+             .hop_limit = wire::ndp_hop_limit,
+             .source = source,
+             .destination = destination}
+      .emit(header);
+  carrier.link(std::move(data));
+  to_link(std::move(carrier), to, wire::ethertype_ipv6);
+}
+
+/// RFC 4861 section 7.2.2: multicast solicitations go "to the solicited-node multicast address of the target", and the
+/// source should be the one "of the packet prompting the solicitation", for which we take the one we would choose.
+void Ip::solicit(const IpAddress& target, const std::optional<MacAddress>& to) {
+  const std::optional<IpAddress> source = routes_.source_for(target);
+  if (!source || !link_.ready()) {
+    return;
+  }
+  if (target.is_v4()) {
+    return send_arp({ArpOperation::request, *link_.mac(), source->v4(), {}, target.v4()},
+                    to.value_or(wire::mac_broadcast));
+  }
+  const Ipv6Address destination = to ? target.v6() : wire::solicited_node(target.v6());
+  send_ndp(NeighborSolicitation{target.v6(), link_.mac()}, source->v6(), destination,
+           to ? *to : wire::multicast_mac(destination));
+}
+
+void Ip::transmit(Message packet, const IpAddress& neighbour, const MacAddress& to) {
+  to_link(std::move(packet), to, neighbour.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6);
+}
+
+/// Gives the datagram back to the user, without the headers that were put in front of it; a later fragment would tell
+/// the user nothing.
+void Ip::undeliverable(Message packet, const IpAddress& neighbour, bool asked) {
+  ++(asked ? count_.neighbour_failed : count_.neighbours_full);
+  Message data = packet.unlink();
+  const ConstBytes header = data.bytes();
+  Outgoing outgoing;
+  std::size_t header_size = wire::Ipv4Header::size;
+  bool first = true;
+  if (neighbour.is_v4()) {
+    const Ipv4View view = *Ipv4View::check_quoted(header);
+    outgoing = {.destination = view.destination(), .source = view.source(), .protocol = view.protocol()};
+    first = view.fragment_offset() == 0;
+  } else {
+    const Ipv6View view = *Ipv6View::check_quoted(header);
+    outgoing = {.destination = view.destination(), .source = view.source(), .protocol = view.next_header()};
+    header_size = Ipv6Header::size;
+  }
+  data.trim_front(header_size);
+  if (outgoing.protocol == wire::protocol_ipv6_fragment && neighbour.is_v6() &&
+      data.pull_up(wire::Ipv6FragmentHeader::size)) {
+    const auto fragment = *wire::Ipv6FragmentHeader::parse(data.bytes());
+    outgoing.protocol = fragment.next_header;
+    first = fragment.offset == 0;
+    data.trim_front(wire::Ipv6FragmentHeader::size);
+  }
+  if (first && bound_ && bound_->protocol == outgoing.protocol) {
+    report(outgoing.destination, outgoing.protocol, {outgoing.source, 0}, asked ? EHOSTUNREACH : ENOBUFS,
+           std::move(data));
+  }
+}
+
+void Ip::displaced(Message /*packet*/) { ++count_.neighbour_displaced; }
+
+}  // namespace sluice

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/modules/ip_routes.h"
+
+#include <algorithm>
+
+#include "stack/wire/ndp.h"
+
+namespace sluice::ip {
+namespace {
+
+using wire::Family;
+using wire::IpAddress;
+using wire::IpPrefix;
+using wire::Ipv4Address;
+using wire::Ipv6Address;
+
+constexpr Ipv4Address all_systems{{224, 0, 0, 1}};                                     // RFC 1112
+constexpr Ipv6Address all_nodes{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};  // RFC 4291 section 2.7.1
+
+/// Whether `destination` means something on one link only.
+bool is_link_scoped(const IpAddress& destination) {
+  return destination.is_v6() &&
+         (destination.is_link_local() || (destination.is_multicast() && (destination.v6().octets[1] & 0xfU) == 2));
+}
+
+}  // namespace
+
+void Routes::set_link_local(const Ipv6Address& address) {
+  std::erase_if(prefixes_, [&](const IpPrefix& prefix) { return link_local_ && prefix.address == *link_local_; });
+  link_local_ = address;
+  if (!is_local(address)) {
+    prefixes_.push_back({address, 64});
+  }
+}
+
+bool Routes::is_local(const IpAddress& address) const {
+  return std::ranges::find(prefixes_, address, &IpPrefix::address) != prefixes_.end();
+}
+
+bool Routes::is_broadcast(const IpAddress& address) const {
+  return address.is_broadcast() ||
+         std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) { return prefix.is_broadcast(address); });
+}
+
+bool Routes::has(Family family) const {
+  return std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) { return prefix.address.family() == family; });
+}
+
+std::vector<IpAddress> Routes::groups() const {
+  std::vector<IpAddress> groups;
+  if (has(Family::ipv4)) {
+    groups.emplace_back(all_systems);
+  }
+  if (has(Family::ipv6)) {
+    groups.emplace_back(all_nodes);
+  }
+  for (const IpPrefix& prefix : prefixes_) {
+    if (prefix.address.is_v6()) {
+      groups.emplace_back(wire::solicited_node(prefix.address.v6()));
+    }
+  }
+  return groups;
+}
+
+bool Routes::is_member(const IpAddress& group) const {
+  if (!group.is_multicast()) {
+    return false;
+  }
+  if (group == IpAddress(all_systems) || group == IpAddress(all_nodes)) {
+    return has(group.family());
+  }
+  return std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) {
+    return prefix.address.is_v6() && group == IpAddress(wire::solicited_node(prefix.address.v6()));
+  });
+}
+
+std::optional<IpAddress> Routes::next_hop(const IpAddress& destination) const {
+  if (!has(destination.family()) || is_local(destination) || destination.is_unspecified() ||
+      destination.is_loopback()) {
+    return std::nullopt;
+  }
+  const bool on_link = destination.is_multicast() || is_link_scoped(destination) ||
+                       std::ranges::any_of(prefixes_, [&](const IpPrefix& p) { return p.contains(destination); });
+  if (on_link) {
+    return destination;
+  }
+  if (destination.is_v4()) {
+    return gateway_v4_ ? std::optional<IpAddress>(*gateway_v4_) : std::nullopt;
+  }
+  return gateway_v6_ ? std::optional<IpAddress>(*gateway_v6_) : std::nullopt;
+}
+
+std::optional<IpAddress> Routes::source_for(const IpAddress& destination) const {
+  if (is_link_scoped(destination)) {
+    return link_local_ ? std::optional<IpAddress>(*link_local_) : std::nullopt;
+  }
+  const IpPrefix* first = nullptr;
+  for (const IpPrefix& prefix : prefixes_) {
+    if (prefix.contains(destination)) {
+      return prefix.address;
+    }
+    // RFC 6724 section 5, rule 2: "Prefer appropriate scope." A link-local source would never be answered.
+    const bool eligible =
+        prefix.address.family() == destination.family() && !(prefix.address.is_v6() && prefix.address.is_link_local());
+    first = first == nullptr && eligible ? &prefix : first;
+  }
+  return first == nullptr ? std::nullopt : std::optional(first->address);
+}
+
+}  // namespace sluice::ip

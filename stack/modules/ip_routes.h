@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Addresses of this host, and where a destination is: on the link, behind the gateway, or nowhere.
+//
+// Not thread-safe. A handful of addresses, searched in order; what is asked for each datagram is cached by the caller.
+
+#include <optional>
+#include <vector>
+
+#include "stack/modules/ip_config.h"
+#include "stack/wire/address.h"
+
+namespace sluice::ip {
+
+class Routes {
+ public:
+  explicit Routes(const Config& config)
+      : prefixes_(config.addresses), gateway_v4_(config.gateway_v4), gateway_v6_(config.gateway_v6) {}
+
+  /// Adds the link-local address of this interface (fe80::/64), or replaces it.
+  void set_link_local(const wire::Ipv6Address& address);
+
+  [[nodiscard]] bool is_local(const wire::IpAddress& address) const;
+  /// The limited broadcast, or the directed broadcast of a network we are on.
+  [[nodiscard]] bool is_broadcast(const wire::IpAddress& address) const;
+  /// A group this host is in: all systems (224.0.0.1), all nodes (ff02::1), solicited-node groups of its addresses.
+  [[nodiscard]] bool is_member(const wire::IpAddress& group) const;
+  [[nodiscard]] std::vector<wire::IpAddress> groups() const;
+  [[nodiscard]] bool has(wire::Family family) const;
+
+  /// Whom to hand a datagram for `destination` to: the destination itself on a link, a multicast group, or the
+  /// gateway. Nothing: there is no route, as for our own addresses, since there is no loopback.
+  [[nodiscard]] std::optional<wire::IpAddress> next_hop(const wire::IpAddress& destination) const;
+  /// The address to send from, in short RFC 6724: of the destination's own network, of its scope, else the first.
+  [[nodiscard]] std::optional<wire::IpAddress> source_for(const wire::IpAddress& destination) const;
+
+ private:
+  std::vector<wire::IpPrefix> prefixes_;
+  std::optional<wire::Ipv4Address> gateway_v4_;
+  std::optional<wire::Ipv6Address> gateway_v6_;
+  std::optional<wire::Ipv6Address> link_local_;  // also among prefixes_
+};
+
+}  // namespace sluice::ip

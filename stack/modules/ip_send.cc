@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ip module on the way down: from a T_UNITDATA_REQ to frames.
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "stack/core/stream_set.h"
+#include "stack/modules/ip.h"
+#include "stack/wire/ethernet.h"
+
+namespace sluice {
+
+namespace network = wire::network;
+namespace tpi = wire::tpi;
+using wire::IpAddress;
+using wire::Ipv4Header;
+using wire::Ipv6FragmentHeader;
+using wire::Ipv6Header;
+
+namespace {
+
+constexpr std::size_t carrier_size = wire::dlpi::UnitdataReq::encoded_size_max;
+
+/// IPv4: RFC 791's total length is 16 bits. IPv6: what is reassembled may not exceed 65,535 (RFC 8200 section 4.5).
+std::size_t payload_max(const IpAddress& destination) {
+  return destination.is_v4() ? Ipv4Header::payload_length_max : Ipv6Header::payload_length_max;
+}
+
+std::size_t header_size(const IpAddress& destination) {
+  return destination.is_v4() ? Ipv4Header::size : Ipv6Header::size;
+}
+
+bool can_carry(const Block& block) {
+  return block.buffer->writable() && static_cast<std::size_t>(block.buffer->limit() - block.rptr) >= carrier_size;
+}
+
+}  // namespace
+
+Message Ip::new_carrier() { return Message::allocate(set().pool(), carrier_size, 0, MessageType::proto); }
+
+/// TPI 2.0.0, T_UNITDATA_REQ: what is wrong with one is answered with T_UDERROR_IND.
+void Ip::send_unitdata(Message request) {
+  const auto unitdata = tpi::UnitdataReq::decode(request.bytes());
+  const auto to =
+      unitdata ? wire::NetworkAddress::decode(unitdata->address) : std::unexpected(wire::AddressMalformed::bad_length);
+  const auto sending = unitdata && !unitdata->options.empty() ? network::Sending::decode(unitdata->options)
+                                                              : network::Decoded<network::Sending>();
+  Message data = request.unlink();
+  if (!data) {
+    data = Message::allocate(set().pool(), 0, headroom());
+  }
+  if (!to || !sending || !bound_ || !data) {
+    ++(data ? count_.bad_request : count_.no_memory);
+    return report(to ? to->address : IpAddress(), to ? to->protocol : std::uint8_t{0}, {}, EPROTO, std::move(data));
+  }
+  const Outgoing outgoing{.destination = to->address,
+                          .source = sending->source,
+                          .protocol = to->protocol,
+                          .hop_limit = sending->hop_limit,
+                          .traffic_class = sending->traffic_class,
+                          .dont_fragment = sending->dont_fragment};
+  if (const int error = send_datagram(outgoing, request, data); error != 0) {
+    ++count_.refused;
+    report(to->address, to->protocol, {outgoing.source, error == EMSGSIZE ? route_.mtu : 0}, error, std::move(data));
+  }
+}
+
+/// Sends `data`; `carrier` is a block whose bytes are no longer needed. On an error (an errno) both are left alone.
+int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data) {
+  if (const int error = route_to(outgoing.destination, outgoing.source); error != 0) {
+    return error;
+  }
+  const std::size_t size = data.size();
+  if (size > payload_max(outgoing.destination)) {
+    return EMSGSIZE;
+  }
+  if (!can_carry(carrier.first())) {
+    const std::uint8_t band = carrier.band();
+    Message fresh = new_carrier();
+    if (!fresh) {
+      return ENOBUFS;
+    }
+    fresh.first().band = band;
+    carrier = std::move(fresh);
+  }
+  if (header_size(outgoing.destination) + size > route_.mtu) {
+    return outgoing.dont_fragment ? EMSGSIZE : send_fragments(outgoing, carrier, data);
+  }
+  if (!prepend_header(outgoing, data, size)) {
+    return ENOBUFS;
+  }
+  dispatch(std::move(carrier), std::move(data));
+  return 0;
+}
+
+bool Ip::prepend_header(const Outgoing& outgoing, Message& data, std::size_t size) {
+  const Bytes header = data.prepend(header_size(outgoing.destination));
+  if (header.empty()) {
+    return false;
+  }
+  const std::uint8_t hop_limit = outgoing.hop_limit != 0 ? outgoing.hop_limit : config_.ttl;
+  if (outgoing.destination.is_v4()) {
+    Ipv4Header{.type_of_service = outgoing.traffic_class,
+               .payload_length = static_cast<std::uint16_t>(size),
+               .identification = identification_++,
+               .dont_fragment = outgoing.dont_fragment,
+               .time_to_live = hop_limit,
+               .protocol = outgoing.protocol,
+               .source = route_.source.v4(),
+               .destination = outgoing.destination.v4()}
+        .emit(header);
+  } else {
+    Ipv6Header{.traffic_class = outgoing.traffic_class,
+               .payload_length = static_cast<std::uint16_t>(size),
+               .next_header = outgoing.protocol,
+               .hop_limit = hop_limit,
+               .source = route_.source.v6(),
+               .destination = outgoing.destination.v6()}
+        .emit(header);
+  }
+  return true;
+}
+
+/// Headers of one fragment: `size` bytes of payload at `offset`.
+bool Ip::prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size, std::size_t offset,
+                                 bool more, std::uint32_t identification) {
+  if (outgoing.destination.is_v6()) {
+    const Bytes extension = data.prepend(Ipv6FragmentHeader::size);
+    if (extension.empty()) {
+      return false;
+    }
+    Ipv6FragmentHeader{outgoing.protocol, static_cast<std::uint16_t>(offset), more, identification}.emit(extension);
+    Outgoing first = outgoing;
+    first.protocol = wire::protocol_ipv6_fragment;
+    return prepend_header(first, data, size + Ipv6FragmentHeader::size);
+  }
+  const Bytes header = data.prepend(Ipv4Header::size);
+  if (header.empty()) {
+    return false;
+  }
+  Ipv4Header{.type_of_service = outgoing.traffic_class,
+             .payload_length = static_cast<std::uint16_t>(size),
+             .identification = static_cast<std::uint16_t>(identification),
+             .more_fragments = more,
+             .fragment_offset = static_cast<std::uint16_t>(offset),
+             .time_to_live = outgoing.hop_limit != 0 ? outgoing.hop_limit : config_.ttl,
+             .protocol = outgoing.protocol,
+             .source = route_.source.v4(),
+             .destination = outgoing.destination.v4()}
+      .emit(header);
+  return true;
+}
+
+/// RFC 791 section 2.3: all fragments but the last carry a multiple of 8 bytes. Where memory ends on the way, the rest
+/// is dropped: the receiver will do the same with what it got.
+int Ip::send_fragments(const Outgoing& outgoing, Message& carrier, Message& data) {
+  const std::size_t extension = outgoing.destination.is_v6() ? Ipv6FragmentHeader::size : 0;
+  const std::size_t piece = (route_.mtu - header_size(outgoing.destination) - extension) / 8 * 8;
+  const std::uint32_t identification =
+      outgoing.destination.is_v4() ? identification_++ : static_cast<std::uint32_t>(set().prng()());
+  Message part = std::move(data);
+  std::size_t remaining = part.size();
+  ++count_.fragmented;
+  for (std::size_t offset = 0;; offset += piece) {
+    const bool more = remaining > piece;
+    Message rest = more ? part.split(piece) : Message();
+    Message next_carrier = more ? new_carrier() : Message();
+    if ((more && (!rest || !next_carrier)) ||
+        !prepend_fragment_header(outgoing, part, std::min(piece, remaining), offset, more, identification)) {
+      ++count_.no_memory;
+      return 0;
+    }
+    dispatch(std::move(carrier), std::move(part));
+    if (!more) {
+      return 0;
+    }
+    carrier = std::move(next_carrier);
+    part = std::move(rest);
+    remaining -= piece;
+  }
+}
+
+/// Makes route_ the route to `destination`. Returns 0 or an errno.
+int Ip::route_to(const IpAddress& destination, const std::optional<IpAddress>& source) {
+  if (route_.destination == destination && route_.wanted_source == source && set().now() < route_.expires) {
+    return 0;
+  }
+  return find_route(destination, source);
+}
+
+int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>& source) {
+  route_ = {};
+  if (!link_.ready()) {
+    return ENETDOWN;
+  }
+  if (routes_.is_broadcast(destination)) {
+    return EACCES;
+  }
+  const std::optional<IpAddress> next_hop = routes_.next_hop(destination);
+  if (!next_hop) {
+    return ENETUNREACH;
+  }
+  const bool bound_here =
+      bound_ && bound_->address.family() == destination.family() && !bound_->address.is_unspecified();
+  std::optional<IpAddress> from = source && !source->is_unspecified() ? source : std::nullopt;
+  from = !from && bound_here ? std::optional(bound_->address) : from;
+  from = from ? from : routes_.source_for(destination);
+  if (!from || from->family() != destination.family() || !routes_.is_local(*from)) {
+    return EADDRNOTAVAIL;
+  }
+  const auto estimate = path_mtu_.lookup(destination, link_mtu(destination.family()), set().now());
+  route_ = {.destination = destination,
+            .wanted_source = source,
+            .expires = estimate.expires,
+            .source = *from,
+            .next_hop = *next_hop,
+            .mtu = estimate.mtu,
+            .neighbour = {},
+            .group_mac = {}};
+  if (destination.is_multicast()) {
+    route_.group_mac = wire::multicast_mac(destination);
+  }
+  return 0;
+}
+
+/// Hands a packet with its header to the next hop of route_.
+void Ip::dispatch(Message carrier, Message packet) {
+  carrier.link(std::move(packet));
+  const wire::MacAddress* mac =
+      route_.group_mac ? &*route_.group_mac : neighbours_.known(route_.neighbour, set().now());
+  if (mac != nullptr) {
+    const std::uint16_t sap = route_.destination.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
+    return to_link(std::move(carrier), *mac, sap);
+  }
+  route_.neighbour = neighbours_.send(route_.next_hop, std::move(carrier), set().now());
+}
+
+}  // namespace sluice
