@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "stack/head/chain_check.h"
 #include "stack/head/escaped.h"
@@ -207,7 +208,7 @@ class Reader {
                     fmt::format("expected a table, found {}", type_name(node)));
       }
     }
-    std::ranges::stable_sort(stacks, {}, &StackDeclaration::line);
+    std::ranges::sort(stacks, {}, [](const StackDeclaration& stack) { return std::pair(stack.line, stack.name); });
     return stacks;
   }
 
