@@ -4,14 +4,17 @@
 //     build/release/bench/core_bench            # medians of 9 repetitions
 //
 // Method. Each benchmark is repeated 9 times and reported as median, standard deviation and coefficient of variation
-// (Google Benchmark's aggregates); what is compared with a target is the median. Memory comes from the pool's free
-// lists, warm in the first-level cache: these are costs of instructions, not of cache misses. Precision: on an
-// otherwise idle core the coefficient of variation is below 3 %; above that the run says little. `DepthRatio`
+// (Google Benchmark's aggregates); what is compared with a target is the median of CPU time. Memory comes from the
+// pool's free lists, warm in the first-level cache: these are costs of instructions, not of cache misses. `DepthRatio`
 // interleaves its two arms batch by batch in one run, so that a change of the clock rate hits both; its `ratio` is
-// (cost of a module at depth 64) / (at depth 1), each the cost of the whole way divided by the modules on it.
+// (cost of a module at depth 64) / (at depth 1), each the cost of the whole way, ends included, divided by the modules
+// on it: below 1 where the ends weigh more than the module, and never far above 1 if cost is linear in depth.
 //
-// Targets: Pool/allocate_release <= 10 ns; NullModule and LookingModule: `per_message_module` <= 10 ns, DepthRatio
-// about 1.
+// Precision. Neighbours on the machine cost wall time at once, and CPU time through shared caches and clock rates.
+// Where the coefficient of variation is above 5 %, or two runs differ by more, the machine was too busy to say
+// anything.
+//
+// Targets: Pool/allocate_release <= 10 ns; NullModule and LookingModule: `per_message_module` <= 10 ns up to depth 64.
 
 #include <benchmark/benchmark.h>
 

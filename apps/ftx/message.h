@@ -39,7 +39,7 @@ inline constexpr std::uint32_t adu_bytes_unit = 16;
 inline constexpr std::uint32_t manifest_file = 0xffff'ffff;
 inline constexpr std::uint32_t digest_file = 0xffff'fffe;
 inline constexpr std::uint32_t no_file = 0xffff'fffd;
-inline constexpr std::uint32_t files_max = 1U << 24;
+inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's size fits 32 bits
 
 /// Sizes and offsets stay below 2^62, so that their sums cannot overflow.
 inline constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 62;

@@ -60,7 +60,7 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
     ++drops_.unexpected;
     return;
   }
-  if (envelope.kind == Kind::data && state_ == State::open) return take_data(now, datagram);
+  if (envelope.kind == Kind::data && state_ == State::open) return take_data(now, envelope, datagram);
   heard_at_ = now;
   switch (envelope.kind) {
     case Kind::close:
@@ -83,8 +83,8 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
   }
 }
 
-void Receiver::take_data(TimePoint now, ConstBytes datagram) {
-  const auto landing = inspect(now, datagram, datagram.size());
+void Receiver::take_data(TimePoint now, const Envelope& envelope, ConstBytes datagram) {
+  const auto landing = inspect(now, envelope, datagram, datagram.size());
   if (!landing) return;
   const ConstBytes payload = datagram.subspan(data_header_bytes);
   if (landing->place.kind == Placement::Kind::memory) {
@@ -95,8 +95,12 @@ void Receiver::take_data(TimePoint now, ConstBytes datagram) {
   landed(now, *landing);
 }
 
-std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes) {
-  if (state_ != State::open) return std::nullopt;
+std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
+                                                   std::size_t datagram_bytes) {
+  if (state_ != State::open || envelope.transfer != envelope_.transfer) {
+    ++drops_.unexpected;
+    return std::nullopt;
+  }
   const auto data = parse_data(header, datagram_bytes);
   if (!data) {
     ++drops_.malformed;
@@ -210,6 +214,10 @@ void Receiver::fail(TimePoint now, const Failure& failure, bool tell_peer) {
   error.code = failure.code;
   error.text = failure.text;
   events_.push(std::move(error));
+}
+
+void Receiver::interrupt(TimePoint now) {
+  if (state_ == State::open) fail(now, {ExitCode::interrupted, "the receiver was interrupted"}, true);
 }
 
 void Receiver::note_phase(TimePoint now) {

@@ -56,12 +56,16 @@ class Receiver {
     Placement place;
   };
   /// Where the payload of a DATA datagram belongs; null: nowhere, and nothing more is to be done.
-  [[nodiscard]] std::optional<Landing> inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes);
+  [[nodiscard]] std::optional<Landing> inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
+                                               std::size_t datagram_bytes);
   void landed(TimePoint now, const Landing& landing);
   void landing_failed(TimePoint now, const Landing& landing, const Error& error);
 
   /// REQUIRES: `envelope` is that of `datagram` and names this session.
   void receive(TimePoint now, const Envelope& envelope, ConstBytes datagram);
+
+  /// The server is going away: the peer is told.
+  void interrupt(TimePoint now);
 
   /// The next datagram for the peer; 0: none now. REQUIRES: `out` holds control_bytes_max.
   std::size_t transmit(TimePoint now, Bytes out);
@@ -79,7 +83,7 @@ class Receiver {
   // swallowed so that a late OFFER does not open a second session. closed: may be forgotten.
   enum class State { open, lingering, closing, closed };
 
-  void take_data(TimePoint now, ConstBytes datagram);
+  void take_data(TimePoint now, const Envelope& envelope, ConstBytes datagram);
   void take_probe(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);
   void close(TimePoint now);

@@ -55,7 +55,8 @@ class Sender {
   [[nodiscard]] TimePoint next_deadline() const;
 
   std::optional<Event> next_event() { return events_.pop(); }
-  [[nodiscard]] bool finished() const { return state_ == State::over; }
+  /// True when the outcome is known and nothing is left to be sent.
+  [[nodiscard]] bool finished() const { return state_ == State::over && !close_due_; }
   /// REQUIRES: finished().
   [[nodiscard]] ExitCode exit_code() const { return outcome_; }
   /// Datagrams that were not a peer's answer to us.

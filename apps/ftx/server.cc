@@ -45,15 +45,18 @@ void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
   receive_stranger(now, *envelope, datagram, from);
 }
 
-std::optional<Server::Landing> Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes,
-                                               const Peer& from) {
+Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
   const auto envelope = parse_envelope(header);
-  if (!envelope || envelope->kind != Kind::data) return std::nullopt;
+  if (!envelope || envelope->kind != Kind::data) return {};
   const auto session = sessions_.find(Key{from, envelope->connection});
-  if (session == sessions_.end()) return std::nullopt;
-  auto landing = session->second->inspect(now, header, datagram_bytes);
-  if (!landing) return std::nullopt;
-  return Landing{session->second.get(), *landing};
+  if (session == sessions_.end() || session->second->over()) return {};
+  auto landing = session->second->inspect(now, *envelope, header, datagram_bytes);
+  if (!landing) return {.kind = Inspection::Kind::unwanted};
+  return {Inspection::Kind::land, session->second.get(), *landing};
+}
+
+void Server::interrupt(TimePoint now) {
+  for (const auto& [key, session] : sessions_) session->interrupt(now);
 }
 
 void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {

@@ -37,15 +37,24 @@ class Server {
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
 
-  /// receive() in three steps, for callers that land payloads themselves: inspect, put the payload at its place, then
-  /// landed or landing_failed. Null: the datagram carries no payload that is wanted, or is of another kind: receive()
-  /// it.
-  struct Landing {
+  /// receive() in three steps, for callers that land payloads themselves: inspect; when it says `land`, put the payload
+  /// at its place and tell the session landed() or landing_failed(). Session and place are valid until the server is
+  /// called again.
+  struct Inspection {
+    enum class Kind {
+      other,     // not for inspection: hand the whole datagram to receive()
+      unwanted,  // dealt with
+      land,
+    };
+    Kind kind = Kind::other;
     Receiver* session = nullptr;
-    Receiver::Landing adu;
+    Receiver::Landing landing{};
   };
-  [[nodiscard]] std::optional<Landing> inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes,
-                                               const Peer& from);
+  /// `header` is the datagram or at least its first data_header_bytes.
+  [[nodiscard]] Inspection inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from);
+
+  /// The server is going away: every open session ends, and its peer is told by the next transmit().
+  void interrupt(TimePoint now);
 
   /// The next datagram and whom it is for; 0: none now. REQUIRES: `out` holds control_bytes_max.
   std::size_t transmit(TimePoint now, Bytes out, Peer& to);

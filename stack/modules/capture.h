@@ -7,22 +7,20 @@
 // real (settles) where it stands.
 //
 // Accepts and produces
-//   Any message, unchanged, in both directions. A transparent module. Messages that carry data are written, with the
-//   time and the direction (down is outbound). How they look in the file depends on what flows:
-//     DLPI unitdata      an Ethernet frame: the header is made of the primitive's addresses and SAP. A DL_UNITDATA_REQ
-//     has
-//                        no source address; it is learnt from the DL_BIND_ACK or DL_PHYS_ADDR_ACK that passed, zeros
-//                        before
+//   Any message, unchanged, in both directions. A transparent module.
+//
+//   Messages that carry data are written, with the time and the direction (down is outbound). How they look in the file
+//   depends on what flows; each kind is an interface of its own there:
+//     DLPI unitdata      Ethernet frames: the header is made of the primitive's addresses and SAP. A DL_UNITDATA_REQ
+//                        names no source; it is learnt from the DL_BIND_ACK or DL_PHYS_ADDR_ACK that passed
 //     everything else    LINKTYPE_USER0: the data alone
-//   Each kind is an interface of its own in the file.
 //
 // Parameters
-//   file        path of the file, required. A file that is there is replaced; one that another capture writes to is an
-//               error. It belongs to one stream, and only its owner may read it
+//   file        path of the file, required. A file that is there is replaced; one that another capture writes to is
+//               an error. It belongs to one stream, and only its owner may read it
 //   snap_bytes  the most written of each message; 262144 if absent
-//   link        "ethernet": M_DATA is whole Ethernet frames; "ip": data is IP packets, and what DLPI says of the link
-//   is left
-//               out, as are SAPs that are not IP; "user": data alone, always. If absent, as said above
+//   link        as said above if absent. "ethernet": M_DATA is whole Ethernet frames. "ip": data is IP packets; what
+//               DLPI says of the link is left out, and so are SAPs that are not IP's. "user": the data alone, always
 //
 // Counters
 //   captured       messages written

@@ -9,12 +9,15 @@
 // Accepts and produces
 //   Messages that carry data, at any place of a stack: M_DATA, and M_PROTO with data behind it (unitdata). Each meets,
 //   in this order:
-//     loss        it vanishes: independently, or in bursts (Gilbert's two-state model: every message is lost in the bad
-//     state) duplicate   a second copy follows it at once bit errors  bits of its data are flipped, each with the same
-//     small probability rate        it waits until the link has sent what came before, or is dropped when too much
-//     waits already delay       it travels reorder     it travels longer, so that later ones overtake it
-//   Everything else (primitives without data, ioctls, errors) passes at once and untouched. A transparent module.
-//   M_FLUSH discards what is on its way in the directions it names.
+//     loss          it vanishes: independently of others, or in bursts (Gilbert's model of two states, good and bad)
+//     duplicate     a second copy follows it at once
+//     bit errors    bits of its data are flipped, each with the same small probability
+//     rate          it waits until the link has sent what came before, or is dropped when too much waits already
+//     delay         it travels
+//     reorder       it travels longer, so that later ones overtake it
+//
+//   Everything else (primitives without data, ioctls, errors) passes at once and untouched. M_FLUSH discards what is on
+//   its way in the directions it names. A transparent module.
 //
 // Parameters
 //   direction = "both" | "up" | "down"   which messages suffer; "both" if absent; up is towards the stream head
@@ -30,12 +33,12 @@
 //   rate_mbit       the link's rate in Mbit/s; unlimited if absent
 //   queue_bytes     how much may wait for the link (with rate_mbit); 262144 if absent. Further messages are dropped
 //   overhead_bytes  what the link adds to each message, in bytes: 38 for an IP packet on Ethernet; 0 if absent
-//   in_flight_bytes the memory that messages on their way may hold in each direction; 67108864 if absent. Further
-//   messages are
-//                   dropped as if the queue were full
+//   in_flight_bytes the memory that messages on their way may hold, in each direction; 67108864 if absent. Further
+//                   messages are dropped as if the queue were full
 //   seed            of all chance; drawn from the stream set's if absent
 //
-// Counters (each for both directions: down_in, up_in, ...)
+// Counters
+//   for each direction, with down_ or up_ in front:
 //   in              messages with data that arrived
 //   lost            vanished
 //   duplicated      second copies made
@@ -50,8 +53,10 @@
 // Flow control
 //   Service procedures on both sides. Messages that are due wait on its queue while the next one is full, so
 //   can_put_next() of whoever is behind answers no from the high-water mark on, and nothing is lost of what respects
-//   that. A rate limit does not push back: a link's queue drops. Pacing is by departure times computed from sizes. When
-//   poll() runs late, what has become due leaves in one batch, and the rate stays exact.
+//   that. A rate limit does not push back: a link's queue drops.
+//
+//   Pacing is by departure times computed from sizes. When poll() runs late, what has become due leaves in one batch,
+//   and the rate stays exact.
 //
 // Example
 //   push  = ["fault"]

@@ -17,15 +17,17 @@
 //     TI_CAPABILITY   T_CAPABILITY_REQ                     T_CAPABILITY_ACK
 //     TI_GETADDRS     T_ADDR_REQ                           T_ADDR_ACK
 //     TI_GETMYNAME    (asks with T_ADDR_REQ)               the bytes of the local address; none when unbound
-//     TI_SYNC         (asks with T_INFO_REQ)               T_INFO_ACK; Solaris adds a queue length, which is always 0
-//     here
+//     TI_SYNC         (asks with T_INFO_REQ)               T_INFO_ACK; Solaris adds a queue length, here always 0
+//
 //   An error of the provider is a return value: "If the ioctl returns with a value greater than 0, the lower 8 bits of
 //   the return value will be one of the TI error codes as defined in <sys/tiuser.h>. If the TI error is of type
-//   TSYSERR, then the next 8 bits of the return value will contain an error as defined in <sys/errno.h>". Refused with
-//   M_IOCNAK: an argument that is not the primitive (EINVAL), a second request while one waits (EBUSY), a stream that
-//   hangs up (ENXIO) or fails (its errno, or EIO) in the middle of one. "All STREAMS messages, with the exception of
-//   the message types generated from the ioctl commands described below, will be transparently passed to the
-//   neighboring module or driver."
+//   TSYSERR, then the next 8 bits of the return value will contain an error as defined in <sys/errno.h>".
+//
+//   Refused with M_IOCNAK: an argument that is not the primitive (EINVAL), a second request while one waits (EBUSY), a
+//   stream that hangs up (ENXIO) or fails (its errno, or EIO) in the middle of one.
+//
+//   "All STREAMS messages, with the exception of the message types generated from the ioctl commands described below,
+//   will be transparently passed to the neighboring module or driver."
 //
 // Parameters
 //   none

@@ -8,17 +8,23 @@
 //
 // Accepts and produces
 //   From above: TPI requests; addresses are TransportAddress (stack/wire/address.h). A bind address that is empty, or
-//   port 0, asks for a free port of 49152..65535. Options of T_UNITDATA_REQ, if any, are network::Sending: source
-//   address, hop limit, traffic class, don't fragment. To above: T_UNITDATA_IND with the sender's address and, as
-//   options, network::Received (the local address it came to, hop limit, traffic class); T_UDERROR_IND with the
-//   destination, an errno, and network::Failure (the path's MTU with EMSGSIZE) for datagrams of this port that could
-//   not be sent or that an ICMP error quotes. Below: ip, as stack/wire/network.h says: a T_UNITDATA_REQ becomes a
-//   header in front of its data and a T_UNITDATA_REQ to the destination's host, in the same blocks. A request that
-//   cannot be sent is answered with T_UDERROR_IND: EINVAL (malformed address or options), EMSGSIZE (too large),
-//   EAFNOSUPPORT (not the family of the bound address), ENOBUFS, or the errno of ip's route. TPI would have a datagram
-//   above the TSDU size end the stream; here it is an error of that datagram. T_UNITDATA_REQ on an unbound stream, and
-//   M_DATA, do end it, as TPI says: M_ERROR with EPROTO. An unbound stream, and one whose driver cannot filter, answers
-//   datagrams to other ports with ICMP "port unreachable".
+//   has port 0, asks for a free port of 49152..65535. Options of T_UNITDATA_REQ, if any, are network::Sending: source
+//   address, hop limit, traffic class, don't fragment.
+//
+//   To above: T_UNITDATA_IND with the sender's address and, as options, network::Received (the local address it came
+//   to, hop limit, traffic class). T_UDERROR_IND with the destination, an errno and, as options, network::Failure (the
+//   path's MTU with EMSGSIZE), for datagrams of this port that could not be sent or that an ICMP error quotes.
+//
+//   Below: ip, as stack/wire/network.h says. A T_UNITDATA_REQ becomes a header in front of its data and a
+//   T_UNITDATA_REQ to the destination's host, in the same blocks.
+//
+//   A request that cannot be sent is answered with T_UDERROR_IND: EINVAL (malformed address or options), EMSGSIZE (too
+//   large), EAFNOSUPPORT (not the family of the bound address), ENOBUFS, or the errno of ip's route. (Its options are
+//   then those of the request.) TPI would have a datagram above the TSDU size end the stream; here it is an error of
+//   that datagram. T_UNITDATA_REQ on an unbound stream, and M_DATA, do end it, as TPI says: M_ERROR with EPROTO.
+//
+//   An unbound stream, and one whose driver cannot filter, answers datagrams to other ports with ICMP "port
+//   unreachable".
 //
 // Parameters
 //   checksum = true | false    whether datagrams over IPv4 carry a checksum; true if absent. Over IPv6 they always do

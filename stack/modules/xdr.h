@@ -11,8 +11,9 @@
 // Accepts and produces
 //   Down and up: the data of M_DATA and of M_PROTO messages (T_UNITDATA_REQ, T_UNITDATA_IND), each unit reversed.
 //   Primitives without data and everything else pass unchanged. A transparent module.
+//
 //   Data that is no whole number of units cannot be converted. On the way down it is refused: a T_UNITDATA_REQ is
-//   answered with T_UDERROR_IND (EINVAL), and since M_DATA has no answer of its own, its stream gets M_ERROR that fails
+//   answered with T_UDERROR_IND (EINVAL); since M_DATA has no answer of its own, its stream gets M_ERROR that fails
 //   further writes with EINVAL, rather than losing bytes in silence. On the way up it is dropped and counted: the peer
 //   is at fault.
 //
@@ -22,8 +23,7 @@
 // Counters
 //   not_whole_units     messages refused or dropped, since their data was no multiple of the unit
 //   no_memory           messages dropped, since shared bytes must be copied before they change and the pool was
-//   exhausted
-//                       (a T_UNITDATA_REQ is answered with T_UDERROR_IND, ENOMEM)
+//                       exhausted (a T_UNITDATA_REQ is answered with T_UDERROR_IND, ENOMEM)
 //
 // Flow control
 //   No queues and no service procedures: whoever asks can_put_next() looks through it.

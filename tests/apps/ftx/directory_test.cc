@@ -12,6 +12,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/ftx/congestion.h"
+#include "apps/ftx/sender.h"
+#include "apps/ftx/server.h"
 #include "apps/ftx/source.h"
 
 namespace sluice::ftx {
@@ -170,6 +173,60 @@ TEST_F(Directory, WhatDoesNotFitIsAnErrorOfItsOwn) {
   const auto status = file->write(3000, bytes);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, EFBIG);
+}
+
+/// Moves `paths` to `path` below the served directory, without a link in between.
+Event move(DirectoryDestination& destination, const std::vector<std::string>& paths, const std::string& path) {
+  auto source = FileSource::open(paths).value();
+  Server server({.seed = 1}, destination);
+  FixedRate rate(100'000'000);
+  TimePoint now{std::chrono::hours(1)};
+  SenderOptions options;
+  options.path = path;
+  Sender sender(now, options, *source, rate);
+  std::vector<std::byte> buffer(options.tsdu_bytes);
+  const Peer peer(as_bytes("peer"));
+  Peer to;
+  for (int i = 0; i < 100'000 && !sender.finished(); ++i, now += std::chrono::microseconds(100)) {
+    while (const std::size_t size = sender.transmit(now, buffer))
+      server.receive(now, ConstBytes(buffer).first(size), peer);
+    while (const std::size_t size = server.transmit(now, buffer, to))
+      sender.receive(now, ConstBytes(buffer).first(size));
+  }
+  Event last;
+  while (auto event = server.next_event()) last = *event;
+  EXPECT_EQ(last.kind == Event::Kind::done, sender.finished() && sender.exit_code() == ExitCode::ok);
+  return last;
+}
+
+TEST_F(Directory, RealFilesMoveWithModeAndTime) {
+  write(base_ / "a", std::string(3'000'000, 'a') + "end");
+  write(base_ / "b", "");
+  fs::permissions(base_ / "a", fs::perms(0600));
+  fs::last_write_time(base_ / "a", fs::file_time_type(std::chrono::seconds(1000)));
+  const Event done = move(*destination_, {(base_ / "a").string(), (base_ / "b").string()}, "sub/");
+  EXPECT_EQ(done.kind, Event::Kind::done);
+  EXPECT_EQ(done.bytes, 3'000'003U);
+  EXPECT_EQ(text(root_ / "sub/a"), text(base_ / "a"));
+  EXPECT_EQ(text(root_ / "sub/b"), "");
+  EXPECT_EQ(entries(root_ / "sub"), 2U);
+  EXPECT_EQ(fs::status(root_ / "sub/a").permissions(), fs::perms(0600));
+  EXPECT_EQ(fs::last_write_time(root_ / "sub/a"), fs::last_write_time(base_ / "a"));
+  EXPECT_EQ(move(*destination_, {(base_ / "a").string()}, "renamed").path, "renamed");
+  EXPECT_EQ(text(root_ / "renamed"), text(base_ / "a"));
+}
+
+TEST_F(Directory, AFullDiskKeepsThePartialFileAndTheOldOne) {
+  write(base_ / "a", std::string(1'000'000, 'a'));
+  write(root_ / "a", "old");
+  Event error;
+  {
+    const FileSizeLimit limit(500'000);
+    error = move(*destination_, {(base_ / "a").string()}, "");
+  }
+  EXPECT_EQ(error.code, ExitCode::disk_full);
+  EXPECT_EQ(text(root_ / "a"), "old");
+  EXPECT_EQ(entries(root_), 3U);  // sub, the old file, the partial one
 }
 
 TEST_F(Directory, SourcesMustBeReadableRegularFilesWithDistinctNames) {

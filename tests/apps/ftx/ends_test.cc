@@ -158,6 +158,23 @@ TEST(Ends, AnInterruptIsSaidOnBothSidesEvenWhenTheErrorIsLostTwice) {
   expect_failed(*world, ExitCode::interrupted, ExitCode::interrupted);
 }
 
+TEST(Ends, AnInterruptedServerTellsItsPeers) {
+  const auto world = world_with_file();
+  halfway(*world, [&] { world->server->interrupt(world->now); });
+  world->run();
+  expect_failed(*world, ExitCode::interrupted, ExitCode::interrupted);
+  EXPECT_TRUE(world->destination.temporaries.empty());
+}
+
+TEST(Ends, AFullDiskUnderACallerThatLandsPayloads) {
+  WorldOptions options;
+  options.land_by_hand = true;
+  const auto world = world_with_file(options);
+  world->destination.capacity_bytes = 500'000;
+  world->run();
+  expect_failed(*world, ExitCode::disk_full, ExitCode::disk_full);
+}
+
 TEST(Ends, ARefusedPath) {
   WorldOptions options;
   options.sender.path = "forbidden";

@@ -76,9 +76,27 @@ void World::start() {
   if (!sender) sender = std::make_unique<Sender>(now, options.sender, source, *congestion);
 }
 
+void World::deliver(ConstBytes datagram) {
+  if (!options.land_by_hand) return server->receive(now, datagram, peer);
+  const ConstBytes header = datagram.first(std::min(datagram.size(), data_header_bytes));
+  const Server::Inspection inspection = server->inspect(now, header, datagram.size(), peer);
+  if (inspection.kind == Server::Inspection::Kind::other) return server->receive(now, datagram, peer);
+  if (inspection.kind == Server::Inspection::Kind::unwanted) return;
+  const Placement& place = inspection.landing.place;
+  const ConstBytes payload = datagram.subspan(data_header_bytes);
+  Status status;
+  if (place.kind == Placement::Kind::file) {
+    status = place.file->write(place.offset, payload);
+  } else {
+    std::copy(payload.begin(), payload.end(), place.memory.begin());
+  }
+  if (status) return inspection.session->landed(now, inspection.landing);
+  inspection.session->landing_failed(now, inspection.landing, status.error());
+}
+
 void World::step() {
   while (auto datagram = forward.arrive(now)) {
-    if (server_alive) server->receive(now, *datagram, peer);
+    if (server_alive) deliver(*datagram);
   }
   while (auto datagram = back.arrive(now)) {
     if (sender_alive) sender->receive(now, *datagram);

@@ -193,6 +193,7 @@ struct WorldOptions {
   ServerOptions server;
   std::uint64_t fixed_rate = 0;  // 0: DeliveryRate
   Duration run_max = 600s;
+  bool land_by_hand = false;  // the caller puts payloads in their places, not the server
 };
 
 class World {
@@ -233,6 +234,7 @@ class World {
     return nullptr;
   }
   void step();
+  void deliver(ConstBytes datagram);
   void start();
   [[nodiscard]] TimePoint next_event_at() const;
 

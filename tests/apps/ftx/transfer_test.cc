@@ -114,6 +114,34 @@ TEST(Transfer, DuplicatesAreNeitherWrittenNorRepaired) {
   EXPECT_GT(world.server->drops().duplicate, 100U);
 }
 
+TEST(Transfer, PayloadsMayBeLandedByTheCaller) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    WorldOptions options;
+    options.seed = seed;
+    options.land_by_hand = true;
+    options.forward = {.loss = 0.1, .reorder = 0.3, .duplicate = 0.1};
+    World world(options);
+    world.source.add("a", random_content(200'000, seed));
+    world.source.add("b", random_content(seed * 100, seed));
+    expect_arrived(world);
+  }
+}
+
+TEST(Transfer, MoreHalfFilesThanMayBeOpenAtOnce) {
+  World world({});
+  const std::uint64_t adu = adu_bytes_for(1472);
+  for (int i = 0; i < 1000; ++i) world.source.add("f" + std::to_string(i), random_content(2 * adu, 1));
+  // The second half of each file is lost when it is sent first.
+  world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+    const auto data = parse_data(datagram, datagram.size());
+    const bool is_data = parse_envelope(datagram)->kind == Kind::data && data;
+    return !is_data || data->repair || data->adu.file >= 1000 || data->adu.offset == 0;
+  });
+  expect_arrived(world);
+  EXPECT_GT(world.server->drops().no_room, 0U);
+}
+
 TEST(Transfer, ALostTailEndsNothing) {
   WorldOptions options;
   World world(options);

@@ -6,48 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "base/prng.h"
+#include "tests/stack/core/heap_counter.h"
 #include "tests/stack/core/support.h"
-
-namespace {
-
-std::size_t heap_allocations = 0;
-
-void* counted(std::size_t size, std::size_t alignment) {
-  ++heap_allocations;
-  const std::size_t whole = (size + alignment - 1) / alignment * alignment;
-  return std::aligned_alloc(alignment, whole == 0 ? alignment : whole);
-}
-
-}  // namespace
-
-// Every form that the standard library's own ones do not already pass on to these.
-void* operator new(std::size_t size) {
-  void* memory = counted(size, alignof(std::max_align_t));
-  if (memory == nullptr) {
-    std::abort();
-  }
-  return memory;
-}
-void* operator new[](std::size_t size) { return operator new(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return counted(size, alignof(std::max_align_t));
-}
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-  return counted(size, alignof(std::max_align_t));
-}
-void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return counted(size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 
 namespace sluice::testing {
 namespace {
@@ -185,9 +148,9 @@ TEST(BufferPoolTest, SteadyStateAllocatesNothing) {
   };
   round();
   const std::size_t reserved = pool.statistics().bytes_reserved;
-  const std::size_t before = heap_allocations;
+  const std::size_t before = heap_allocations();
   round();
-  EXPECT_EQ(heap_allocations, before);
+  EXPECT_EQ(heap_allocations(), before);
   EXPECT_EQ(pool.statistics().bytes_reserved, reserved);
   EXPECT_GT(before, 0U) << "the counter is not connected";
 }

@@ -176,8 +176,8 @@ TEST(ChainTest, NobodyIsEnabledWithoutCause) {
 TEST(ChainTest, DestructionClosesFromTheTopAndFreesAll) {
   std::vector<std::string> closed;
   StreamSet set;
+  Scripted head(Services::both);
   {
-    Scripted head;
     Chain chain(set, head);
     for (const char* name : {"driver", "low", "high"}) {
       auto module = std::make_unique<Scripted>(Services::both, name);
@@ -188,6 +188,7 @@ TEST(ChainTest, DestructionClosesFromTheTopAndFreesAll) {
     head.write_queue().enqueue(text_message(set.pool(), "left behind"));
   }
   EXPECT_THAT(closed, ElementsAre("high", "low", "driver"));
+  head.write_queue().enable();  // the head has outlived its stream: nothing is left to schedule it
   EXPECT_EQ(set.pool().statistics().buffers_in_use, 0U);
   EXPECT_EQ(set.scheduler().next_deadline(), never);
 }

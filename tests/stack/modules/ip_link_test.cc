@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ip module and its DLPI driver.
+#include "stack/modules/ip_link.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/stack/modules/ip_bed.h"
+
+namespace sluice::ip_test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+const MacAddress all_nodes_mac{{0x33, 0x33, 0, 0, 0, 1}};
+
+TEST(IpLink, BindsItsSapsAndJoinsItsGroups) {
+  Bed bed;
+  ASSERT_TRUE(bed.opened) << bed.opened.error().text;
+  EXPECT_THAT(bed.link.saps, ElementsAre(0x0800, 0x0806, 0x86dd));
+  EXPECT_THAT(bed.link.requests, Contains(dlpi::DL_NOTIFY_REQ));
+  // All systems, all nodes, and the solicited-node groups of fd00:77::1 and of the link-local address.
+  EXPECT_THAT(bed.link.groups,
+              UnorderedElementsAre(MacAddress{{1, 0, 0x5e, 0, 0, 1}}, all_nodes_mac,
+                                   MacAddress{{0x33, 0x33, 0xff, 0, 0, 1}}, MacAddress{{0x33, 0x33, 0xff, 0, 0, 1}}));
+}
+
+TEST(IpLink, LeavesWhatItTookWhenItCloses) {
+  Bed bed;
+  ASSERT_TRUE(bed.chain.pop());
+  EXPECT_THAT(bed.link.groups, IsEmpty());
+  EXPECT_EQ(bed.link.requests.back(), dlpi::DL_UNBIND_REQ);
+}
+
+TEST(IpLink, WorksWhenAnswersComeLater) {
+  auto driver = std::make_unique<Link>();
+  driver->answers_late = true;
+  Bed bed(both_families(), std::move(driver));
+  ASSERT_TRUE(bed.opened);
+  bed.bind();
+  bed.send("10.77.0.2", pattern(10));
+  EXPECT_EQ(uderror_of(bed.next_up()).error, ENETDOWN);
+  for (int round = 0; round < 32 && !bed.link.held.empty(); ++round) {
+    bed.link.answer_all();
+  }
+  EXPECT_TRUE(bed.link.held.empty());
+  bed.send("10.77.0.2", pattern(10));
+  EXPECT_EQ(bed.next_frame().sap, wire::ethertype_arp);
+}
+
+TEST(IpLink, RefusalsOfWhatItNeedsRefuseThePush) {
+  for (const std::uint32_t primitive : {dlpi::DL_INFO_REQ, dlpi::DL_BIND_REQ, dlpi::DL_SUBS_BIND_REQ,
+                                        dlpi::DL_PHYS_ADDR_REQ}) {
+    auto driver = std::make_unique<Link>();
+    driver->refuses = primitive;
+    Bed bed(both_families(), std::move(driver));
+    EXPECT_FALSE(bed.opened) << primitive;
+    EXPECT_EQ(bed.opened.error().code, ENXIO);
+  }
+}
+
+TEST(IpLink, RefusalsOfWhatItCanDoWithoutAreCounted) {
+  for (const std::uint32_t primitive : {dlpi::DL_NOTIFY_REQ, dlpi::DL_ENABMULTI_REQ}) {
+    auto driver = std::make_unique<Link>();
+    driver->refuses = primitive;
+    Bed bed(both_families(), std::move(driver));
+    EXPECT_TRUE(bed.opened);
+    EXPECT_EQ(bed.count("link_errors"), primitive == dlpi::DL_NOTIFY_REQ ? 1 : 4);
+  }
+}
+
+TEST(IpLink, ALateRefusalIsAnError) {
+  auto driver = std::make_unique<Link>();
+  driver->answers_late = true;
+  driver->refuses = dlpi::DL_BIND_REQ;
+  Bed bed(both_families(), std::move(driver));
+  bed.link.answer_all();
+  const Message message = bed.next_up();
+  EXPECT_EQ(message.type(), MessageType::error);
+  EXPECT_EQ(message.bytes()[0], static_cast<std::byte>(ENXIO));
+}
+
+TEST(IpLink, RefusesALinkTooNarrowForIpv6) {
+  auto driver = std::make_unique<Link>();
+  driver->mtu = 1279;
+  Bed bed(both_families(), std::move(driver));
+  ASSERT_FALSE(bed.opened);
+  EXPECT_EQ(bed.opened.error().code, EINVAL);
+  EXPECT_THAT(bed.opened.error().text, testing::HasSubstr("1280"));
+}
+
+TEST(IpLink, HeedsANewMtuAndTellsTheUserThatRoutesAreVoid) {
+  Bed bed;
+  bed.bind();
+  bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_SDU_SIZE, .data = 1400, .address = {}}, MessageType::proto);
+  const auto told = network::RouteAck::decode(bed.next_up().bytes());
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(told->destination.is_unspecified());
+  bed.ask(network::RouteReq{address("10.77.0.2")}, network::RouteReq::size, MessageType::ctl);
+  EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 1400);
+}
+
+TEST(IpLink, ProbesNeighboursAnewWhenTheLinkComesBack) {
+  Bed bed;
+  bed.bind();
+  bed.send("10.77.0.2", pattern(8));
+  bed.arp(wire::ArpOperation::reply, "10.77.0.2", "10.77.0.1");
+  EXPECT_EQ(bed.ip->neighbours().state(address("10.77.0.2"), bed.now), ip::NeighbourState::reachable);
+  bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_LINK_DOWN, .address = {}}, MessageType::proto);
+  bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_LINK_UP, .address = {}}, MessageType::proto);
+  EXPECT_EQ(bed.ip->neighbours().state(address("10.77.0.2"), bed.now), ip::NeighbourState::stale);
+  EXPECT_EQ(bed.count("link_downs"), 1);
+}
+
+TEST(IpLink, TakesANewMacAddress) {
+  Bed bed;
+  bed.bind();
+  const MacAddress fresh{{2, 0, 0, 0, 9, 9}};
+  bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_PHYS_ADDR, .address = dlpi::LinkAddress{fresh, 0x0800}},
+                MessageType::proto);
+  EXPECT_THAT(bed.link.groups, Contains(MacAddress{{0x33, 0x33, 0xff, 0, 9, 9}}));
+  bed.send("10.77.0.2", pattern(8));
+  EXPECT_EQ(wire::ArpPacket::parse(bed.next_frame().octets)->sender_mac, fresh);
+}
+
+TEST(IpLink, FiltersAreCompletedPerFamilyAndAnsweredOnce) {
+  Bed bed;
+  bed.bind();
+  bed.ask(dlpi::FilterReq{.local = {}, .protocol = {}, .local_port = 7000}, dlpi::FilterReq::encoded_size_max,
+          MessageType::ctl);
+  ASSERT_EQ(bed.link.filters.size(), 2);
+  EXPECT_EQ(bed.link.filters[0], (dlpi::FilterReq{.sap = 0x0800, .local = {}, .protocol = udp, .local_port = 7000}));
+  EXPECT_EQ(bed.link.filters[1], (dlpi::FilterReq{.sap = 0x86dd, .local = {}, .protocol = udp, .local_port = 7000}));
+  const Message answer = bed.next_up();
+  EXPECT_EQ(answer.type(), MessageType::ctl);
+  EXPECT_EQ(dlpi::OkAck::decode(answer.bytes())->value, dlpi::DL_FILTER_REQ);
+  EXPECT_TRUE(bed.user.received.empty());
+}
+
+TEST(IpLink, AFilterForOneAddressIsForItsFamilyOnly) {
+  Bed bed;
+  bed.bind(udp, address("fd00:77::1"));
+  bed.ask(dlpi::FilterReq{.local = {}, .protocol = {}, .local_port = 7000}, dlpi::FilterReq::encoded_size_max,
+          MessageType::ctl);
+  ASSERT_EQ(bed.link.filters.size(), 1);
+  EXPECT_EQ(bed.link.filters[0].local, address("fd00:77::1"));
+  EXPECT_EQ(bed.link.filters[0].sap, 0x86dd);
+}
+
+TEST(IpLink, ARefusedFilterIsReported) {
+  for (const bool bound : {false, true}) {
+    auto driver = std::make_unique<Link>();
+    driver->refuses = dlpi::DL_FILTER_REQ;
+    Bed bed(both_families(), std::move(driver));
+    if (bound) {
+      bed.bind();
+    }
+    bed.ask(dlpi::FilterReq{.local = {}, .protocol = {}, .local_port = 7000}, dlpi::FilterReq::encoded_size_max,
+            MessageType::ctl);
+    EXPECT_EQ(dlpi::ErrorAck::decode(bed.next_up().bytes())->error_primitive, dlpi::DL_FILTER_REQ);
+    EXPECT_TRUE(bed.user.received.empty());
+  }
+}
+
+TEST(IpLink, CountsWhatIsNoDlpi) {
+  Bed bed;
+  bed.link.read_queue().put_next(Message::copy_of(bed.set.pool(), pattern(3), 0, MessageType::proto));
+  bed.link.read_queue().put_next(Message::copy_of(bed.set.pool(), pattern(64), 0, MessageType::proto));
+  EXPECT_EQ(bed.count("bad_primitive"), 2);
+  bed.link.tell(dlpi::UderrorInd{.destination = {}, .error = dlpi::DL_BADDATA}, MessageType::proto);
+  EXPECT_EQ(bed.count("link_errors"), 1);
+}
+
+}  // namespace
+}  // namespace sluice::ip_test
