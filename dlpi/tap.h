@@ -18,7 +18,8 @@
 //   data        one system call a frame, gathered from its blocks on the way out, into a pool buffer on the way in. The
 //   kernel
 //               completes checksums and segments before it hands a frame over
-//   link state  up while the interface is up; changes, and of the MTU, come by rtnetlink
+//   link state  up while the interface is up; changes, and of the MTU, come by rtnetlink. An interface that is moved into
+//               another network namespace goes on working and counts as up
 //   flow        down: what the device does not take waits. Up: frames wait in the device's queue (txqueuelen) while the
 //               only stream is full; then the kernel drops, counted at the interface (ip -s link)
 //   counters    dlpi/event.h
@@ -66,6 +67,7 @@ class TapLink final : public Link, public EventSource {
 
  private:
   TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap);
+  void interface_changed(const Interface& now);
   /// Reads frames until there are none or the burst is whole; whether there may be more.
   bool read_burst(Batch& burst);
   /// False when the device has no room now.

@@ -169,6 +169,8 @@ bool RunLoop::Implementation::serve_sources() {
 }
 
 bool RunLoop::Implementation::round() {
+  // What arrives is dealt with at the time it arrives, not at the time the loop went to sleep.
+  set.scheduler().advance(steady_now());
   bool worked = serve_sources();
   worked |= set.scheduler().poll(steady_now());
   worked |= std::exchange(happened, false);

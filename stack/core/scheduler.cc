@@ -112,8 +112,10 @@ bool Scheduler::run_services(std::size_t services_max) {
   return served > 0;
 }
 
+void Scheduler::advance(TimePoint now) { now_ = std::max(now_, now); }
+
 bool Scheduler::poll(TimePoint now, std::size_t services_max) {
-  now_ = std::max(now_, now);
+  advance(now);
   const bool fired = run_timers();
   const bool served = run_services(services_max);
   return fired || served;

@@ -58,6 +58,9 @@ class Scheduler {
   /// The time last told. Modules read this and nothing else.
   [[nodiscard]] TimePoint now() const { return now_; }
 
+  /// Tells the time without running anything. Time never goes back: an earlier `now` counts as the last one.
+  void advance(TimePoint now);
+
   /// Fires due timers, then runs service procedures until no queue is scheduled (or the bound is reached). Returns
   /// whether anything ran. Time never goes back: an earlier `now` counts as the last one.
   bool poll(TimePoint now, std::size_t services_max = services_per_poll_max);

@@ -21,11 +21,12 @@ TOML
     sender=(--stack a.toml) receiver=(--stack b.toml) target4=10.77.0.12 target6=fd00:77::12
   fi
   for target in "$target4" "[$target6]"; do
+    rm -f serve.out
     mkdir in
     listen=${target#[}
     ip netns exec "$NS_B" "$SLUICE_BIN/ftx" serve in "${receiver[@]}" --listen "${listen%]}" --once --insecure --json > serve.out &
     server=$!
-    for _ in $(seq 200); do grep -q listening serve.out && break; sleep 0.05; done
+    for _ in $(seq 200); do grep -qs listening serve.out && break; sleep 0.05; done
     ip netns exec "$NS_A" "$SLUICE_BIN/ftx" "$source_file" "ftx://$target/" "${sender[@]}" --insecure --json > send.out
     wait $server
     cmp "$source_file" "in/$(basename "$source_file")"

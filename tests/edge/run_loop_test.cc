@@ -154,6 +154,22 @@ TEST_F(RunLoopTest, ServesASourceUntilItIsEmptyAndThenSleeps) {
   set.remove_source(source);
 }
 
+// What a module delays, it delays from the time of arrival: a clock that still showed when the loop went to sleep would make
+// the delay shorter by the sleep.
+TEST_F(RunLoopTest, ASourceSeesTheTimeOfArrival) {
+  SocketPair pair;
+  ByteSource source(pair.end(0));
+  TimePoint seen{};
+  source.then = [&] { seen = set.now(); };
+  set.add_source(source);
+  run_for(20ms);
+  const TimePoint arrived = loop->now();
+  pair.send(1, "x");
+  run_for(1ms);
+  EXPECT_GE(seen, arrived);
+  set.remove_source(source);
+}
+
 TEST_F(RunLoopTest, ASourceThatWantsNothingIsLeftAloneAndResumesWithWhatWaited) {
   SocketPair pair;
   ByteSource source(pair.end(0));
