@@ -3,6 +3,7 @@
 
 #include "stack/modules/capture.h"
 #include "stack/modules/fault.h"
+#include "stack/modules/ip.h"
 #include "stack/modules/null.h"
 #include "stack/modules/timod.h"
 #include "stack/modules/udp.h"
@@ -13,6 +14,7 @@ namespace sluice {
 void add_modules(Registry& registry) {
   registry.add(capture_entry());
   registry.add(fault_entry());
+  registry.add(ip_entry());
   registry.add(null_entry());
   registry.add(timod_entry());
   registry.add(udp_entry());
