@@ -183,8 +183,11 @@ Message Udp::from_user(Message message) {
     case Action::fatal:
       fatal();
       break;
-    case Action::send:  // comes as M_PROTO only; see wput
+    case Action::send:  // a T_UNITDATA_REQ in M_PCPROTO: TPI has it in M_PROTO only, which does not come here
+      ++malformed_;
+      break;
     case Action::drop:
+      ++unexpected_;
       break;
   }
   return {};
@@ -258,6 +261,8 @@ Message Udp::send(Message message) {
   if (const Action action = udp::action_for(T_UNITDATA_REQ, binding_->state()); action != Action::send) {
     if (action == Action::fatal) {
       fatal();
+    } else {
+      ++unexpected_;
     }
     return {};
   }
