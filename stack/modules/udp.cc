@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
-#include "stack/modules/primitive.h"
 
 namespace sluice {
 namespace {
@@ -253,7 +253,9 @@ void Udp::fatal() {
 /// via the T_UDERROR_IND indication."
 Message Udp::refuse(const UnitdataReq& request, int error) {
   ++refused_;
-  up(unitdata_error(set().pool(), request, error));
+  up(primitive_message(set().pool(),
+                       UderrorInd{.destination = request.address, .options = request.options, .error_type = error},
+                       MessageType::proto));
   return {};
 }
 
