@@ -47,7 +47,7 @@
 #include <vector>
 
 #include "stack/core/registry.h"
-#include "stack/modules/pcapng.h"
+#include "stack/modules/capture_pcapng.h"
 #include "stack/wire/address.h"
 
 namespace sluice {

@@ -12,11 +12,12 @@ namespace {
 constexpr std::size_t ring_size_min = 64;
 constexpr std::uint64_t never_an_error = std::numeric_limits<std::uint64_t>::max();
 
-/// What a message holds in the pool while it waits, which may be far more than its bytes.
+/// What a message holds in the pool while it waits, which may be far more than its bytes. Of a buffer that others hold,
+/// too, its share: the fragments of a datagram may all show one.
 std::size_t memory_of(const Message& message) {
   std::size_t total = 0;
   for (const Block* block = &message.first(); block != nullptr; block = block->cont) {
-    total += sizeof(Buffer) + block->buffer->capacity();
+    total += sizeof(Buffer) + block->buffer->capacity() / block->buffer->references();
   }
   return total;
 }
@@ -177,9 +178,9 @@ void FaultLane::travel(Message message, TimePoint now, std::size_t memory_bytes)
   in_flight_bytes_ += memory_bytes;
   const std::uint64_t sequence = ++arrived_;
   if (settings_.reorder > 0 && prng_.chance(settings_.reorder)) {
-    late_.push({std::move(message), departure + settings_.reorder_delay, sequence});
+    late_.push({std::move(message), departure + settings_.reorder_delay, sequence, memory_bytes});
   } else {
-    on_time_.push({std::move(message), departure, sequence});
+    on_time_.push({std::move(message), departure, sequence, memory_bytes});
   }
 }
 
@@ -197,7 +198,7 @@ DepartureLine& FaultLane::next_line() {
 
 Message FaultLane::take_next() {
   DepartureLine::Entry entry = next_line().pop();
-  in_flight_bytes_ -= memory_of(entry.message);
+  in_flight_bytes_ -= entry.memory_bytes;
   if (entry.sequence < latest_departed_) {
     ++reordered_;
   }
@@ -221,7 +222,7 @@ void FaultLane::flush_line(DepartureLine& line, std::optional<std::uint8_t> band
       line.push(std::move(entry));
       continue;
     }
-    in_flight_bytes_ -= memory_of(entry.message);
+    in_flight_bytes_ -= entry.memory_bytes;
     ++flushed_;
   }
 }

@@ -53,6 +53,7 @@ class DepartureLine {
     Message message;
     TimePoint departure{};
     std::uint64_t sequence = 0;
+    std::size_t memory_bytes = 0;
   };
 
   [[nodiscard]] bool empty() const { return count_ == 0; }

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "stack/core/ioctl.h"
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
-#include "stack/modules/primitive.h"
 #include "stack/wire/timod.h"
 #include "stack/wire/tpi.h"
 

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
-#include "stack/modules/primitive.h"
 
 namespace sluice {
 namespace {
@@ -183,8 +183,11 @@ Message Udp::from_user(Message message) {
     case Action::fatal:
       fatal();
       break;
-    case Action::send:  // comes as M_PROTO only; see wput
+    case Action::send:  // a T_UNITDATA_REQ in M_PCPROTO: TPI has it in M_PROTO only, which does not come here
+      ++malformed_;
+      break;
     case Action::drop:
+      ++unexpected_;
       break;
   }
   return {};
@@ -250,7 +253,9 @@ void Udp::fatal() {
 /// via the T_UDERROR_IND indication."
 Message Udp::refuse(const UnitdataReq& request, int error) {
   ++refused_;
-  up(unitdata_error(set().pool(), request, error));
+  up(primitive_message(set().pool(),
+                       UderrorInd{.destination = request.address, .options = request.options, .error_type = error},
+                       MessageType::proto));
   return {};
 }
 
@@ -258,6 +263,8 @@ Message Udp::send(Message message) {
   if (const Action action = udp::action_for(T_UNITDATA_REQ, binding_->state()); action != Action::send) {
     if (action == Action::fatal) {
       fatal();
+    } else {
+      ++unexpected_;
     }
     return {};
   }

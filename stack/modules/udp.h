@@ -41,7 +41,7 @@
 //   not_my_port       datagrams to another port, dropped
 //   port_unreachable  datagrams to another port, given to ip to be answered
 //   foreign_error     errors about datagrams that this port did not send, dropped
-//   unexpected        acknowledgements and M_CTL that nothing waits for, dropped
+//   unexpected        acknowledgements and M_CTL that nothing waits for, requests after a fatal error, dropped
 //   no_memory         messages dropped or not answered, since the pool was exhausted
 //
 // Flow control
@@ -135,7 +135,8 @@ class Udp : public Module {
   Counter not_my_port_{*this, "not_my_port", "datagrams to another port, dropped"};
   Counter port_unreachable_{*this, "port_unreachable", "datagrams to another port, given to ip to be answered"};
   Counter foreign_error_{*this, "foreign_error", "errors about datagrams that this port did not send"};
-  Counter unexpected_{*this, "unexpected", "acknowledgements and M_CTL that nothing waits for"};
+  Counter unexpected_{*this, "unexpected",
+                      "acknowledgements and M_CTL that nothing waits for, requests after a fatal error"};
   Counter no_memory_{*this, "no_memory", "messages dropped or not answered, since the pool was exhausted"};
 };
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "stack/modules/primitive.h"
+#include "stack/core/primitive.h"
 #include "stack/wire/protocol.h"
 
 namespace sluice::udp {

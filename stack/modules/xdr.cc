@@ -8,11 +8,15 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
-#include "stack/modules/primitive.h"
+#include "stack/wire/tpi.h"
 
 namespace sluice {
 namespace {
+
+using wire::tpi::UderrorInd;
+using wire::tpi::UnitdataReq;
 
 constexpr bool swaps = std::endian::native == std::endian::little;
 
@@ -51,8 +55,11 @@ void Xdr::refuse(Message message, Outcome why) {
   drop(why);
   const int error = why == Outcome::not_whole_units ? EINVAL : ENOMEM;
   Message answer;
-  if (const auto request = wire::tpi::UnitdataReq::decode(message.bytes()); is_protocol(message.type()) && request) {
-    answer = unitdata_error(set().pool(), *request, error);
+  if (const auto request = UnitdataReq::decode(message.bytes()); is_protocol(message.type()) && request) {
+    // TPI 2.0.0, T_UDERROR_IND: "This primitive indicates to the transport user that a datagram with the specified
+    // destination address and options produced an error."
+    const UderrorInd indication{.destination = request->address, .options = request->options, .error_type = error};
+    answer = primitive_message(set().pool(), indication, MessageType::proto);
   } else if (message.type() == MessageType::data) {
     answer = write_error(set().pool(), error);
   }

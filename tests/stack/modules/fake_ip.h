@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "stack/core/stream_set.h"
-#include "stack/modules/primitive.h"
+#include "stack/core/primitive.h"
 #include "stack/wire/network.h"
 #include "tests/stack/modules/harness.h"
 

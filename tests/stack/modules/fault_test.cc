@@ -268,6 +268,18 @@ TEST(Fault, MemoryOfMessagesOnTheirWayIsBounded) {
   expect_every_message_accounted_for(fault);
 }
 
+TEST(Fault, ABufferThatManyMessagesShowIsCountedOnce) {
+  Stack stack;
+  Fault& fault = stack.push<Fault>(only_down({.delay = seconds(1), .in_flight_bytes_max = 200'000}));
+  const Message whole = data(stack, std::string(64'000, 'x'));
+  Batch fragments;
+  for (int i = 0; i < 40; ++i) {
+    fragments.push(whole.duplicate());
+  }
+  stack.down(std::move(fragments));
+  EXPECT_EQ(down(fault, "queue_dropped"), 0U);
+}
+
 TEST(Fault, TheSameSeedGivesTheSameOutcome) {
   const FaultSettings settings{.loss = 0.1,
                                .burst_messages = 2.0,

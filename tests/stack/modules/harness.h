@@ -24,8 +24,8 @@
 #include "base/contract.h"
 #include "stack/core/chain.h"
 #include "stack/core/ioctl.h"
+#include "stack/core/primitive.h"
 #include "stack/core/registry.h"
-#include "stack/modules/primitive.h"
 #include "stack/wire/address.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/tpi.h"
@@ -142,7 +142,7 @@ inline std::uint64_t count(const Module& module, std::string_view name) {
       return counter->value();
     }
   }
-  SLUICE_REQUIRE(!"a counter of this name");
+  SLUICE_REQUIRE(false && "there is a counter of this name");
   return 0;
 }
 

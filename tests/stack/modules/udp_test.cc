@@ -278,6 +278,19 @@ TEST(UdpStates, EveryPrimitiveInEveryState) {
   }
 }
 
+TEST(UdpStates, ADatagramIsNoHighPriorityMessageAndAfterAFatalErrorEverythingIsDroppedAndCounted) {
+  UdpStack stack;
+  stack.bind();
+  const std::vector<std::byte> address = encoded(TransportAddress{peer_v4, peer_port});
+  stack.down(proto(stack, UnitdataReq{.address = address, .options = {}}, MessageType::pcproto));
+  EXPECT_EQ(stack.counted("malformed"), 1U);
+  stack.down(data(stack, "M_DATA is fatal"));
+  stack.send({peer_v4, peer_port}, "x");
+  stack.down(proto(stack, InfoReq{}, MessageType::pcproto));
+  EXPECT_EQ(stack.counted("unexpected"), 2U);
+  EXPECT_EQ(stack.driver().count(), 0U);
+}
+
 TEST(UdpStates, InfoTellsTheService) {
   UdpStack stack;
   stack.down(proto(stack, InfoReq{}, MessageType::pcproto));

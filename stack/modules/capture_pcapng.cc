@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stack/modules/pcapng.h"
+#include "stack/modules/capture_pcapng.h"
 
 #include <algorithm>
 #include <cstring>

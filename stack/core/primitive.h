@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Primitives as messages: what modules need to ask and answer. Header only, no state.
+// Primitives as messages: what modules need to ask and answer. A primitive is any type with encode(Bytes) and a size
+// (encoded_size(), encoded_size_max or size): which ones there are, stack/wire/ knows. Header only, no state.
 
 #include <cstddef>
 #include <utility>
 
 #include "stack/core/message.h"
-#include "stack/wire/tpi.h"
 
 namespace sluice {
 
@@ -56,15 +56,6 @@ template <class Primitive>
   }
   message = std::move(replacement);
   return true;
-}
-
-/// The T_UDERROR_IND that answers a T_UNITDATA_REQ. TPI 2.0.0, T_UDERROR_IND: "This primitive indicates to the
-/// transport user that a datagram with the specified destination address and options produced an error." Empty when
-/// the pool is exhausted.
-[[nodiscard]] inline Message unitdata_error(BufferPool& pool, const wire::tpi::UnitdataReq& request, int error) {
-  return primitive_message(
-      pool, wire::tpi::UderrorInd{.destination = request.address, .options = request.options, .error_type = error},
-      MessageType::proto);
 }
 
 }  // namespace sluice
