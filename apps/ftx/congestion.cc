@@ -62,13 +62,13 @@ DeliveryRate::DeliveryRate(std::size_t datagram_bytes) : datagram_bytes_(datagra
 std::uint64_t DeliveryRate::bandwidth() const { return *std::ranges::max_element(rates_); }
 
 std::uint64_t DeliveryRate::bandwidth_delay_bytes() const {
-  return round_trip_min_ == Duration::max() ? 0 : bytes_in(bandwidth(), round_trip_min_);
+  return round_trip_min_ == Duration::max() ? 0 : bytes_in(bandwidth(), std::max(round_trip_min_, feedback_delay));
 }
 
 std::uint64_t DeliveryRate::window_bytes() const {
   const double window_gain = state_ == State::startup ? startup_gain : 2;
-  const std::uint64_t product = bandwidth_delay_bytes() + bytes_in(bandwidth(), feedback_delay);
-  return static_cast<std::uint64_t>(window_gain * static_cast<double>(product)) + window_adus_min * datagram_bytes_;
+  return static_cast<std::uint64_t>(window_gain * static_cast<double>(bandwidth_delay_bytes())) +
+         window_adus_min * datagram_bytes_;
 }
 
 void DeliveryRate::on_report(TimePoint now, const Delivery& delivery) {
@@ -106,8 +106,7 @@ void DeliveryRate::check_full_pipe() {
 }
 
 void DeliveryRate::advance_state(TimePoint now, const Delivery& delivery) {
-  if (state_ == State::drain &&
-      delivery.in_flight_bytes <= bandwidth_delay_bytes() + bytes_in(bandwidth(), feedback_delay)) {
+  if (state_ == State::drain && delivery.in_flight_bytes <= bandwidth_delay_bytes()) {
     state_ = State::cruise;
     cycle_ = 2;
     cycle_since_ = now;

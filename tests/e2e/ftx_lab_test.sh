@@ -53,5 +53,5 @@ trap 'rm -rf "$dir"' EXIT
 head -c "${FTX_TEST_MIB:-16}M" /dev/urandom > "$dir/big.bin"
 for driver in kernel_udp packet pcap; do
   echo "-- $driver"
-  "$top/scripts/lab" 'rate=500 rtt=10 loss=5 reorder=5 duplicate=1 bit_errors=1e-8 seed=7' -- "$0" --inside-lab "$dir/big.bin" $driver
+  "$top/scripts/lab" 'rate=500 rtt=10 queue=4000000 loss=5 reorder=5 duplicate=1 bit_errors=1e-8 seed=7' -- "$0" --inside-lab "$dir/big.bin" $driver
 done
