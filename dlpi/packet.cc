@@ -13,7 +13,7 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
   if (!interface) {
     return std::unexpected(interface.error());
   }
-  Result<std::unique_ptr<PacketRing>> ring = PacketRing::open(*interface, options.ring_bytes);
+  Result<std::unique_ptr<PacketRing>> ring = PacketRing::open(*interface, options.ring, options.ring_bytes);
   if (!ring) {
     return std::unexpected(ring.error());
   }
@@ -91,11 +91,12 @@ bool PacketLink::on_readable() {
 void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
   if (frame.tagged) {
     count(Event::vlan_frame);
-  } else if (frame.truncated) {
+  } else if (!frame.offload.is_super_frame() && frame.truncated) {
     count(Event::oversize_frame);
   } else if (!frame.offload.is_super_frame()) {
     accept_plain(frame, burst);
-  } else if ((frame.offload.segment_type & ~OffloadHeader::segment_ecn_flag) == OffloadHeader::segment_udp &&
+  } else if (!frame.truncated &&
+             (frame.offload.segment_type & ~OffloadHeader::segment_ecn_flag) == OffloadHeader::segment_udp &&
              split_udp(frame.bytes, frame.offload.segment_size, set().pool(), burst)) {
     count(Event::super_frame_split);
   } else {
@@ -126,6 +127,9 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
       .effect = "copies frames once on the way up, none on the way down",
       .parameters =
           {
+              {.name = "ring",
+               .meaning = "the receive ring hands over frames by the block or each at once; absent: block",
+               .choices = {"block", "frame"}},
               {.name = "ring_bytes",
                .type = ParameterSpec::Type::integer,
                .meaning = "size of the receive ring in bytes; absent: 8388608",
@@ -138,9 +142,13 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
       .table = std::move(table),
       .open =
           [](StreamSet& set, const std::string& device, const Parameters& parameters) {
-            const auto ring_bytes = parameters.integer("ring_bytes", PacketLink::ring_bytes_default);
-            return PacketLink::open(set, device,
-                                    {static_cast<std::size_t>(ring_bytes), parameters.boolean("qdisc_bypass", false)});
+            PacketLink::Options options;
+            const bool by_frame = parameters.text("ring", "block") == "frame";
+            options.ring = by_frame ? PacketRing::Kind::by_frame : PacketRing::Kind::by_block;
+            options.ring_bytes =
+                static_cast<std::size_t>(parameters.integer("ring_bytes", PacketLink::ring_bytes_default));
+            options.bypass_qdisc = parameters.boolean("qdisc_bypass", false);
+            return PacketLink::open(set, device, options);
           },
   });
 }

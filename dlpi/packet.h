@@ -8,13 +8,17 @@
 //               driver = { kind = "packet" }                        # style 2: DL_ATTACH_REQ, PPA = interface index
 //   service     DLPI (dlpi/link_stream.h). Any number of streams may share a device.
 //   parameters  device        interface; absent: style 2
+//               ring          "block" (absent) or "frame", the kind of receive ring, dlpi/packet_ring.h: "block" takes
+//               least
+//                             CPU time but adds up to about a millisecond to the delay of sparse frames, "frame" adds
+//                             none and drops super-frames
 //               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB
 //               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
 //   address     the interface's; DL_SET_PHYS_ADDR_REQ is not supported. The kernel's own stack stays on the interface
 //               and answers, too: give the interface no IP address (ip addr flush dev DEVICE), or use tap
-//   receives    from a TPACKET_V3 ring (dlpi/packet_ring.h), only the EtherTypes that are bound, so that frames of
+//   receives    from a TPACKET_V3 or _V2 ring, copied once; only the EtherTypes that are bound, so that frames of
 //   others cost
-//               nothing and are not counted. Sparse frames wait up to about a millisecond for their block
+//               nothing and are not counted.
 //   sends       sendmmsg (dlpi/packet_sender.h)
 //   offload     a sender on this host (veth, bridge) may leave checksums and segmentation to hardware that is not
 //   there. A
@@ -50,6 +54,7 @@ class PacketLink final : public Link, public EventSource {
   static constexpr std::size_t bursts_per_call_max = 4;
 
   struct Options {
+    PacketRing::Kind ring = PacketRing::Kind::by_block;
     std::size_t ring_bytes = ring_bytes_default;
     bool bypass_qdisc = false;
   };

@@ -4,10 +4,13 @@
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -20,17 +23,132 @@ bool set_option(const Descriptor& socket, int option, const Value& value) {
   return ::setsockopt(socket.get(), SOL_PACKET, option, &value, sizeof value) == 0;
 }
 
-/// Order matters: version and header format before the ring, and no frame before the filters stand (protocol 0).
-bool configure(const Descriptor& socket, std::size_t blocks) {
+/// Frames of the ring by frame: a power of two, so that no slot crosses a block.
+std::size_t slot_bytes(const Interface& interface) {
+  constexpr std::size_t overhead = 128;  // the kernel's header, alignment, virtio and Ethernet headers, a VLAN tag
+  return std::min(PacketRing::block_bytes, std::bit_ceil(interface.mtu + overhead));
+}
+
+/// Order matters: version and header format before the ring.
+bool configure(const Descriptor& socket, int version, std::size_t blocks, std::size_t frame_bytes) {
   tpacket_req3 ring{};
   ring.tp_block_size = PacketRing::block_bytes;
   ring.tp_block_nr = static_cast<unsigned>(blocks);
-  ring.tp_frame_size = 2048;  // V3 packs frames; the kernel only checks that this divides the block
-  ring.tp_frame_nr = static_cast<unsigned>(PacketRing::block_bytes / ring.tp_frame_size * blocks);
+  ring.tp_frame_size = static_cast<unsigned>(frame_bytes);
+  ring.tp_frame_nr = static_cast<unsigned>(PacketRing::block_bytes / frame_bytes * blocks);
   ring.tp_retire_blk_tov = PacketRing::block_timeout_ms;
-  return set_option(socket, PACKET_VERSION, int{TPACKET_V3}) && set_option(socket, PACKET_VNET_HDR, 1) &&
-         set_option(socket, PACKET_IGNORE_OUTGOING, 1) && set_option(socket, PACKET_RX_RING, ring);
+  const bool prepared = set_option(socket, PACKET_VERSION, version) && set_option(socket, PACKET_VNET_HDR, 1) &&
+                        set_option(socket, PACKET_IGNORE_OUTGOING, 1);
+  if (version == TPACKET_V3) {
+    return prepared && set_option(socket, PACKET_RX_RING, ring);
+  }
+  const tpacket_req by_frame{ring.tp_block_size, ring.tp_block_nr, ring.tp_frame_size, ring.tp_frame_nr};
+  return prepared && set_option(socket, PACKET_RX_RING, by_frame);
 }
+
+/// `header` is the kernel's header of either kind.
+template <class Header>
+PacketRing::Frame frame_behind(const std::byte* at, const Header& header) {
+  PacketRing::Frame frame;
+  const std::byte* const start = at + header.tp_mac;
+  frame.bytes = {start, header.tp_snaplen};
+  // The kernel puts the virtio header right in front of the frame.
+  std::memcpy(&frame.offload, start - sizeof frame.offload, sizeof frame.offload);
+  frame.tagged = (header.tp_status & TP_STATUS_VLAN_VALID) != 0;
+  frame.truncated = header.tp_snaplen < header.tp_len;
+  return frame;
+}
+
+class BlockRing final : public PacketRing {
+ public:
+  BlockRing(Descriptor socket, const Interface& interface, Bytes memory)
+      : PacketRing(std::move(socket), interface, memory) {}
+
+  bool readable() override {
+    finish_block();
+    return frames_left_ > 0 || ours();
+  }
+  std::optional<Frame> next() override;
+
+ private:
+  [[nodiscard]] tpacket_hdr_v1& header() const {
+    return reinterpret_cast<tpacket_block_desc*>(at(block_ * block_bytes))->hdr.bh1;
+  }
+  [[nodiscard]] bool ours() const {
+    return (std::atomic_ref(header().block_status).load(std::memory_order_acquire) & TP_STATUS_USER) != 0;
+  }
+  void finish_block();
+
+  std::size_t block_ = 0;          // being read, or next to be
+  std::byte* frame_ = nullptr;     // next to be read; nullptr: block_ has not been begun
+  std::uint32_t frames_left_ = 0;  // in block_
+};
+
+/// Gives a block back to the kernel once all of it has been read.
+void BlockRing::finish_block() {
+  if (frame_ != nullptr && frames_left_ == 0) {
+    std::atomic_ref(header().block_status).store(TP_STATUS_KERNEL, std::memory_order_release);
+    block_ = (block_ + 1) % blocks();
+    frame_ = nullptr;
+  }
+}
+
+std::optional<PacketRing::Frame> BlockRing::next() {
+  finish_block();
+  while (frame_ == nullptr) {
+    if (!ours()) {
+      return std::nullopt;
+    }
+    set_losing((header().block_status & TP_STATUS_LOSING) != 0);
+    frames_left_ = header().num_pkts;
+    frame_ = at(block_ * block_bytes) + header().offset_to_first_pkt;
+    finish_block();  // a block may be empty
+  }
+  const auto& described = *reinterpret_cast<const tpacket3_hdr*>(frame_);
+  const Frame frame = frame_behind(frame_, described);
+  frame_ += described.tp_next_offset;
+  --frames_left_;
+  return frame;
+}
+
+class SlotRing final : public PacketRing {
+ public:
+  SlotRing(Descriptor socket, const Interface& interface, Bytes memory)
+      : PacketRing(std::move(socket), interface, memory),
+        slot_bytes_(slot_bytes(interface)),
+        slots_(memory.size() / slot_bytes_) {}
+
+  bool readable() override {
+    finish_slot();
+    return ours();
+  }
+  std::optional<Frame> next() override {
+    finish_slot();
+    if (!ours()) {
+      return std::nullopt;
+    }
+    reading_ = true;
+    set_losing((header().tp_status & TP_STATUS_LOSING) != 0);
+    return frame_behind(at(slot_ * slot_bytes_), header());
+  }
+
+ private:
+  [[nodiscard]] tpacket2_hdr& header() const { return *reinterpret_cast<tpacket2_hdr*>(at(slot_ * slot_bytes_)); }
+  [[nodiscard]] bool ours() const {
+    return (std::atomic_ref(header().tp_status).load(std::memory_order_acquire) & TP_STATUS_USER) != 0;
+  }
+  void finish_slot() {
+    if (std::exchange(reading_, false)) {
+      std::atomic_ref(header().tp_status).store(TP_STATUS_KERNEL, std::memory_order_release);
+      slot_ = (slot_ + 1) % slots_;
+    }
+  }
+
+  std::size_t slot_bytes_;
+  std::size_t slots_;
+  std::size_t slot_ = 0;
+  bool reading_ = false;  // next() has given the frame in slot_
+};
 
 bool bind_to(const Descriptor& socket, int index) {
   sockaddr_ll address{};
@@ -42,22 +160,30 @@ bool bind_to(const Descriptor& socket, int index) {
 
 }  // namespace
 
-Result<std::unique_ptr<PacketRing>> PacketRing::open(const Interface& interface, std::size_t ring_bytes) {
+Result<std::unique_ptr<PacketRing>> PacketRing::open(const Interface& interface, Kind kind, std::size_t ring_bytes) {
+  const bool by_block = kind == Kind::by_block;
   const std::size_t blocks = std::max<std::size_t>(2, ring_bytes / block_bytes);
   Descriptor socket(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) {
     return device_failure(errno, "opening a packet socket on", interface.name);
   }
-  if (!configure(socket, blocks)) {
+  // By the block, the kernel packs frames, and only checks that the frame size divides the block's.
+  if (!configure(socket, by_block ? TPACKET_V3 : TPACKET_V2, blocks, by_block ? 2048 : slot_bytes(interface))) {
     return device_failure(errno, "setting up a receive ring on", interface.name);
   }
-  void* const memory =
-      ::mmap(nullptr, blocks * block_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket.get(), 0);
-  if (memory == MAP_FAILED) {
+  const std::size_t size = blocks * block_bytes;
+  void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket.get(), 0);
+  if (mapped == MAP_FAILED) {
     return device_failure(errno, "mapping the receive ring of", interface.name);
   }
-  std::unique_ptr<PacketRing> ring(
-      new PacketRing(std::move(socket), interface, static_cast<std::byte*>(memory), blocks));
+  const Bytes memory(static_cast<std::byte*>(mapped), size);
+  std::unique_ptr<PacketRing> ring;
+  if (by_block) {
+    ring = std::make_unique<BlockRing>(std::move(socket), interface, memory);
+  } else {
+    ring = std::make_unique<SlotRing>(std::move(socket), interface, memory);
+  }
+  // No frame comes before the socket is bound, so none before the filter stands.
   if (const Status filtered = ring->accept_only({}, false); !filtered) {
     return std::unexpected(filtered.error());
   }
@@ -67,57 +193,10 @@ Result<std::unique_ptr<PacketRing>> PacketRing::open(const Interface& interface,
   return ring;
 }
 
-PacketRing::PacketRing(Descriptor socket, const Interface& interface, std::byte* memory, std::size_t blocks)
-    : socket_(std::move(socket)), interface_(interface), memory_(memory), blocks_(blocks) {}
+PacketRing::PacketRing(Descriptor socket, const Interface& interface, Bytes memory)
+    : socket_(std::move(socket)), interface_(interface), memory_(memory) {}
 
-PacketRing::~PacketRing() { ::munmap(memory_, blocks_ * block_bytes); }
-
-tpacket_hdr_v1& PacketRing::header(std::size_t block) const {
-  return reinterpret_cast<tpacket_block_desc*>(memory_ + block * block_bytes)->hdr.bh1;
-}
-
-bool PacketRing::ours(std::size_t block) const {
-  const std::uint32_t status = std::atomic_ref(header(block).block_status).load(std::memory_order_acquire);
-  return (status & TP_STATUS_USER) != 0;
-}
-
-bool PacketRing::readable() {
-  finish_block();
-  return frames_left_ > 0 || ours(block_);
-}
-
-/// Gives a block back to the kernel once all of it has been read.
-void PacketRing::finish_block() {
-  if (frame_ != nullptr && frames_left_ == 0) {
-    std::atomic_ref(header(block_).block_status).store(TP_STATUS_KERNEL, std::memory_order_release);
-    block_ = (block_ + 1) % blocks_;
-    frame_ = nullptr;
-  }
-}
-
-std::optional<PacketRing::Frame> PacketRing::next() {
-  finish_block();
-  while (frame_ == nullptr) {
-    if (!ours(block_)) {
-      return std::nullopt;
-    }
-    losing_ = losing_ || (header(block_).block_status & TP_STATUS_LOSING) != 0;
-    frames_left_ = header(block_).num_pkts;
-    frame_ = memory_ + block_ * block_bytes + header(block_).offset_to_first_pkt;
-    finish_block();  // a block may be empty
-  }
-  const auto& described = *reinterpret_cast<const tpacket3_hdr*>(frame_);
-  Frame frame;
-  const std::byte* const start = frame_ + described.tp_mac;
-  frame.bytes = {start, described.tp_snaplen};
-  // The kernel puts the virtio header right in front of the frame.
-  std::memcpy(&frame.offload, start - sizeof frame.offload, sizeof frame.offload);
-  frame.tagged = (described.tp_status & TP_STATUS_VLAN_VALID) != 0;
-  frame.truncated = described.tp_snaplen < described.tp_len;
-  frame_ += described.tp_next_offset;
-  --frames_left_;
-  return frame;
-}
+PacketRing::~PacketRing() { ::munmap(memory_.data(), memory_.size()); }
 
 std::uint64_t PacketRing::take_drops() {
   if (!std::exchange(losing_, false)) {

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <string_view>
+
 #include "tests/dlpi/datagram.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
@@ -20,13 +22,15 @@ constexpr std::uint16_t sap = 0x9000;
 constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
 constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
 
-class Packet : public VethTest {
+/// With either kind of ring.
+class Packet : public VethTest, public testing::WithParamInterface<const char*> {
  protected:
   Packet() { add_drivers(registry_); }
 
   void open(Stream& stream, const char* device, std::uint16_t bound, std::int64_t ring_bytes = 8 << 20) {
     Parameters parameters;
     parameters.set("device", device);
+    parameters.set("ring", GetParam());
     parameters.set("ring_bytes", ring_bytes);
     const Status opened = stream.open(registry_, "packet", parameters);
     ASSERT_TRUE(opened) << opened.error().text;
@@ -36,7 +40,7 @@ class Packet : public VethTest {
   Registry registry_;
 };
 
-TEST_F(Packet, CarriesFramesBothWays) {
+TEST_P(Packet, CarriesFramesBothWays) {
   Stream near(set_);
   Stream far(set_);
   open(near, "near", sap);
@@ -68,7 +72,7 @@ TEST_F(Packet, CarriesFramesBothWays) {
   EXPECT_EQ(near.counted("unclaimed") + near.counted("transmit_error") + far.counted("kernel_dropped"), 0U);
 }
 
-TEST_F(Packet, FramesOfManyBlocks) {
+TEST_P(Packet, FramesOfManyBlocks) {
   Stream near(set_);
   Stream far(set_);
   open(near, "near", sap);
@@ -85,7 +89,7 @@ TEST_F(Packet, FramesOfManyBlocks) {
   EXPECT_EQ(as_text(up.unlink().bytes()), expected);
 }
 
-TEST_F(Packet, APartialChecksumIsCompleted) {
+TEST_P(Packet, APartialChecksumIsCompleted) {
   give_kernel_the_far_end();
   Stream near(set_);
   open(near, "near", wire::ethertype_ipv4);
@@ -102,7 +106,7 @@ TEST_F(Packet, APartialChecksumIsCompleted) {
   ::close(socket);
 }
 
-TEST_F(Packet, AUdpSuperFrameIsSplit) {
+TEST_P(Packet, AUdpSuperFrameIsSplitOrDropped) {
   give_kernel_the_far_end();
   Stream near(set_);
   open(near, "near", wire::ethertype_ipv4);
@@ -114,6 +118,12 @@ TEST_F(Packet, AUdpSuperFrameIsSplit) {
     data += static_cast<char>('a' + at % 23);
   }
   ASSERT_EQ(::send(socket, data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
+  if (GetParam() == std::string_view("frame")) {
+    EXPECT_TRUE(run_until(set_, [&] { return near.counted("super_frame_dropped") == 1; })) << near.counts();
+    EXPECT_EQ(near.waiting(), 0U);
+    ::close(socket);
+    return;
+  }
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 10; })) << near.waiting();
   std::string received;
   while (Message up = near.next()) {
@@ -124,7 +134,7 @@ TEST_F(Packet, AUdpSuperFrameIsSplit) {
   ::close(socket);
 }
 
-TEST_F(Packet, LinkStateAndMtuAreNotified) {
+TEST_P(Packet, LinkStateAndMtuAreNotified) {
   Stream near(set_);
   open(near, "near", sap);
   near.request(NotifyReq{.notifications = DL_NOTE_LINK_UP | DL_NOTE_LINK_DOWN | DL_NOTE_SDU_SIZE});
@@ -143,7 +153,7 @@ TEST_F(Packet, LinkStateAndMtuAreNotified) {
   EXPECT_EQ(near.expect<NotifyInd>().data, 1280U);
 }
 
-TEST_F(Packet, GroupsAreJoinedAtTheDevice) {
+TEST_P(Packet, GroupsAreJoinedAtTheDevice) {
   Stream near(set_);
   open(near, "near", sap);
   const auto listed = [] {
@@ -160,7 +170,7 @@ TEST_F(Packet, GroupsAreJoinedAtTheDevice) {
   EXPECT_FALSE(listed());
 }
 
-TEST_F(Packet, OnlyBoundTypesComeUp) {
+TEST_P(Packet, OnlyBoundTypesComeUp) {
   Stream near(set_);
   Stream far(set_);
   open(near, "near", sap);
@@ -177,7 +187,7 @@ TEST_F(Packet, OnlyBoundTypesComeUp) {
 }
 
 // The kernel takes the tag off before a packet socket sees the frame.
-TEST_F(Packet, VlanTagsAreNotMistakenForUntaggedFrames) {
+TEST_P(Packet, VlanTagsAreNotMistakenForUntaggedFrames) {
   Stream near(set_);
   Stream far(set_);
   open(near, "near", sap);
@@ -190,7 +200,7 @@ TEST_F(Packet, VlanTagsAreNotMistakenForUntaggedFrames) {
   EXPECT_EQ(near.waiting(), 0U);
 }
 
-TEST_F(Packet, AFullStreamLeavesFramesInTheRing) {
+TEST_P(Packet, AFullStreamLeavesFramesInTheRing) {
   Stream near(set_);
   Stream far(set_);
   open(near, "near", sap);
@@ -210,7 +220,7 @@ TEST_F(Packet, AFullStreamLeavesFramesInTheRing) {
   })) << got;
 }
 
-TEST_F(Packet, WhatTheRingCannotHoldIsCounted) {
+TEST_P(Packet, WhatTheRingCannotHoldIsCounted) {
   Stream near(set_);
   Stream far(set_);
   open(near, "near", sap, 256 << 10);
@@ -230,7 +240,7 @@ TEST_F(Packet, WhatTheRingCannotHoldIsCounted) {
   EXPECT_LT(got, 1000U);
 }
 
-TEST_F(Packet, StyleTwoAttachesByInterfaceIndex) {
+TEST_P(Packet, StyleTwoAttachesByInterfaceIndex) {
   Stream near(set_);
   ASSERT_TRUE(near.open(registry_, "packet", Parameters{}));
   EXPECT_EQ(near.driver().state(), DL_UNATTACHED);
@@ -244,7 +254,7 @@ TEST_F(Packet, StyleTwoAttachesByInterfaceIndex) {
   EXPECT_EQ(near.error(), DL_BADPPA);
 }
 
-TEST_F(Packet, AMissingDeviceIsNamedAndOthersAreListed) {
+TEST_P(Packet, AMissingDeviceIsNamedAndOthersAreListed) {
   Stream stream(set_);
   Parameters parameters;
   parameters.set("device", "nowhere");
@@ -256,7 +266,7 @@ TEST_F(Packet, AMissingDeviceIsNamedAndOthersAreListed) {
   }
 }
 
-TEST_F(Packet, AMissingPrivilegeSaysWhatToDo) {
+TEST_P(Packet, AMissingPrivilegeSaysWhatToDo) {
   const pid_t child = fork();
   if (child == 0) {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -272,6 +282,9 @@ TEST_F(Packet, AMissingPrivilegeSaysWhatToDo) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Rings, Packet, testing::Values("block", "frame"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
 
 }  // namespace
 }  // namespace sluice::dlpi::test

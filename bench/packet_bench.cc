@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the packet driver costs against the kernel's UDP on the same veth pair: CPU time (user and system, of this
+// thread, with the softirq work done in it) per 1400-byte datagram, sent and received by one thread. No GSO, no GRO.
+//
+// Method. The program makes a user namespace with two network namespaces and a veth pair between them. Three arms, one
+// after the other in each iteration, so that what disturbs the machine disturbs all:
+//   kernel    UDP sockets: sendmmsg of 64, recvmmsg of 64
+//   block     two DLPI streams on packet with ring = "block": DL_UNITDATA_REQ of 1428 bytes (room for the IP and UDP
+//             headers) in batches of 64, each made and freed; DL_UNITDATA_IND received and freed
+//   frame     likewise, with ring = "frame"
+// Payload bytes are neither made nor looked at in any arm, but for the copies that kernel and driver make. A
+// datagram that got lost counts as not done. Reported: each arm's median in ns per datagram, and the median of the
+// ratios `messages per CPU second, driver over kernel` (block_over_kernel, frame_over_kernel). Precision: some per
+// cent; run with --benchmark_min_time=10 for quotable numbers.
+
+#include <arpa/inet.h>
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/contract.h"
+#include "dlpi/interface.h"
+#include "dlpi/link_stream.h"
+#include "dlpi/packet.h"
+#include "stack/core/chain.h"
+#include "stack/wire/dlpi.h"
+#include "stack/wire/ethernet.h"
+
+namespace sluice::dlpi {
+namespace {
+
+constexpr std::size_t datagram_bytes = 1400;
+constexpr std::size_t packet_bytes = datagram_bytes + 28;
+constexpr std::size_t batch = 64;
+constexpr std::size_t window = 16 * batch;  // datagrams under way at once, at most: the ring holds them
+constexpr std::size_t windows_per_round = 8;
+constexpr std::uint16_t sap = 0x9000;  // not IP, so that the kernel's stack leaves the frames alone
+constexpr std::uint16_t port = 7000;
+
+double thread_cpu_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
+void must(bool held, const char* what) {
+  if (!held) {
+    std::perror(what);
+    std::exit(1);
+  }
+}
+
+void run_command(const std::string& command) { must(std::system(command.c_str()) == 0, command.c_str()); }
+
+/// Two network namespaces with a veth pair between them; enters either.
+class Lab {
+ public:
+  Lab() {
+    const auto uid = std::to_string(getuid());
+    const auto gid = std::to_string(getgid());
+    must(unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0, "unshare");
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << "0 " + uid + " 1";
+    std::ofstream("/proc/self/gid_map") << "0 " + gid + " 1";
+    near_ = Descriptor(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+    must(unshare(CLONE_NEWNET) == 0, "unshare");
+    far_ = Descriptor(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+    const pid_t holder = fork();  // stays in the far namespace, so that `ip` can name it
+    if (holder == 0) {
+      pause();
+      _exit(0);
+    }
+    enter_near();
+    run_command("ip link add near type veth peer name far netns " + std::to_string(holder));
+    run_command("ip addr add 10.77.0.1/24 dev near && ip link set near up");
+    enter_far();
+    run_command("ip addr add 10.77.0.2/24 dev far && ip link set far up");
+    wait_for("far");
+    enter_near();
+    wait_for("near");
+    ::kill(holder, SIGKILL);
+    ::waitpid(holder, nullptr, 0);
+  }
+
+  void enter_near() const { must(setns(near_.get(), CLONE_NEWNET) == 0, "setns"); }
+  void enter_far() const { must(setns(far_.get(), CLONE_NEWNET) == 0, "setns"); }
+
+ private:
+  static void wait_for(const char* device) {
+    for (int tries = 0; tries < 500 && !find_interface(device)->up; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    must(find_interface(device)->up, "the link came up");
+  }
+
+  Descriptor near_;
+  Descriptor far_;
+};
+
+/// Sockets of the kernel, one in each namespace.
+class KernelArm {
+ public:
+  explicit KernelArm(const Lab& lab) {
+    lab.enter_far();
+    receiver_ = Descriptor(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0));
+    const sockaddr_in to = address("10.77.0.2");
+    must(::bind(receiver_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0, "bind");
+    lab.enter_near();
+    sender_ = Descriptor(::socket(AF_INET, SOCK_DGRAM, 0));
+    must(::connect(sender_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0, "connect");
+    for (std::size_t at = 0; at < batch; ++at) {
+      pieces_[at] = {memory_.data() + at * datagram_bytes, datagram_bytes};
+      headers_[at].msg_hdr.msg_iov = &pieces_[at];
+      headers_[at].msg_hdr.msg_iovlen = 1;
+    }
+  }
+
+  void send() { must(::sendmmsg(sender_.get(), headers_.data(), batch, 0) == static_cast<int>(batch), "sendmmsg"); }
+  std::size_t receive() {
+    const int got = ::recvmmsg(receiver_.get(), headers_.data(), batch, 0, nullptr);
+    return got < 0 ? 0 : static_cast<std::size_t>(got);
+  }
+  [[nodiscard]] int descriptor() const { return receiver_.get(); }
+
+ private:
+  static sockaddr_in address(const char* text) {
+    sockaddr_in result{};
+    result.sin_family = AF_INET;
+    result.sin_port = htons(port);
+    inet_pton(AF_INET, text, &result.sin_addr);
+    return result;
+  }
+
+  Descriptor sender_;
+  Descriptor receiver_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(batch * datagram_bytes);
+  std::array<iovec, batch> pieces_{};
+  std::array<mmsghdr, batch> headers_{};
+};
+
+/// Counts what comes up, and frees it.
+class CountingHead final : public Module {
+ public:
+  CountingHead() : Module("head") {}
+  void rput(Batch messages) override { received += messages.size(); }
+
+  std::size_t received = 0;
+};
+
+/// A stream on packet.
+class DriverEnd {
+ public:
+  DriverEnd(StreamSet& set, const char* device, PacketRing::Kind ring) : chain_(set, head_) {
+    const LinkOpener opener = [&](StreamSet& own, std::uint32_t) {
+      PacketLink::Options options;
+      options.ring = ring;
+      return PacketLink::open(own, device, options);
+    };
+    const Status opened = chain_.open_driver(std::make_unique<LinkStream>("packet", LinkStream::Style::one, opener));
+    SLUICE_REQUIRE(opened.has_value());
+    Message request = Message::allocate(set.pool(), wire::dlpi::BindReq::encoded_size_max, 0, MessageType::proto);
+    const wire::dlpi::BindReq bind{.sap = sap};
+    static_cast<void>(bind.encode(request.append(wire::dlpi::BindReq::encoded_size_max)));
+    head_.write_queue().put_next(std::move(request));
+    head_.received = 0;
+  }
+
+  void put(Batch requests) { head_.write_queue().put_next(std::move(requests)); }
+  /// What has come since this was last asked.
+  std::size_t take_received() { return std::exchange(head_.received, 0); }
+  PacketLink& link() { return static_cast<PacketLink&>(*static_cast<LinkStream&>(chain_.driver()).link()); }
+
+ private:
+  CountingHead head_;
+  Chain chain_;
+};
+
+/// The driver at both ends.
+class DriverArm {
+ public:
+  DriverArm(const Lab& lab, PacketRing::Kind ring) {
+    lab.enter_far();
+    receiver_ = std::make_unique<DriverEnd>(set_, "far", ring);
+    lab.enter_near();
+    sender_ = std::make_unique<DriverEnd>(set_, "near", ring);
+    to_ = {receiver_->link().address(), sap};
+  }
+
+  void send() {
+    Batch requests;
+    for (std::size_t at = 0; at < batch; ++at) {
+      requests.push(request());
+    }
+    sender_->put(std::move(requests));
+  }
+  std::size_t receive() {
+    receiver_->link().on_readable();
+    return receiver_->take_received();
+  }
+  [[nodiscard]] int descriptor() const { return receiver_->link().descriptor(); }
+
+ private:
+  Message request() {
+    using wire::dlpi::UnitdataReq;
+    Message message = Message::allocate(set_.pool(), UnitdataReq::encoded_size_max, 0, MessageType::proto);
+    static_cast<void>(UnitdataReq{to_, {}}.encode(message.append(UnitdataReq::encoded_size_max)));
+    Message data = Message::allocate(set_.pool(), packet_bytes, wire::EthernetHeader::size);
+    static_cast<void>(data.append(packet_bytes));
+    message.link(std::move(data));
+    return message;
+  }
+
+  StreamSet set_;
+  wire::dlpi::LinkAddress to_;
+  std::unique_ptr<DriverEnd> sender_;
+  std::unique_ptr<DriverEnd> receiver_;
+};
+
+/// CPU nanoseconds per datagram that arrived.
+template <class Arm>
+double round_of(Arm& arm) {
+  const double start = thread_cpu_ns();
+  std::size_t received = 0;
+  for (std::size_t turn = 0; turn < windows_per_round; ++turn) {
+    std::size_t missing = window;
+    const auto receive_all = [&] {
+      for (std::size_t got = arm.receive(); got > 0; got = arm.receive()) {
+        missing -= std::min(got, missing);
+      }
+    };
+    for (std::size_t sent = 0; sent < window; sent += batch) {
+      arm.send();
+      receive_all();  // a kernel socket's buffer holds no more than a batch
+    }
+    pollfd wait{arm.descriptor(), POLLIN, 0};
+    while (missing > 0 && ::poll(&wait, 1, 20) > 0) {  // what is not there after 20 ms is lost
+      receive_all();
+    }
+    received += window - missing;
+  }
+  return (thread_cpu_ns() - start) / static_cast<double>(std::max<std::size_t>(1, received));
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void packet_against_kernel(benchmark::State& state) {
+  static const Lab lab;
+  static KernelArm kernel(lab);
+  static DriverArm block(lab, PacketRing::Kind::by_block);
+  static DriverArm frame(lab, PacketRing::Kind::by_frame);
+  std::vector<double> kernel_ns;
+  std::vector<double> block_ns;
+  std::vector<double> frame_ns;
+  std::vector<double> block_ratios;
+  std::vector<double> frame_ratios;
+  for ([[maybe_unused]] auto step : state) {
+    kernel_ns.push_back(round_of(kernel));
+    block_ns.push_back(round_of(block));
+    frame_ns.push_back(round_of(frame));
+    block_ratios.push_back(kernel_ns.back() / block_ns.back());
+    frame_ratios.push_back(kernel_ns.back() / frame_ns.back());
+  }
+  state.counters["kernel_ns"] = median(kernel_ns);
+  state.counters["block_ns"] = median(block_ns);
+  state.counters["frame_ns"] = median(frame_ns);
+  state.counters["rounds"] = static_cast<double>(kernel_ns.size());
+  state.counters["block_over_kernel"] = median(block_ratios);
+  state.counters["frame_over_kernel"] = median(frame_ratios);
+}
+BENCHMARK(packet_against_kernel)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+
+}  // namespace
+}  // namespace sluice::dlpi
+
+BENCHMARK_MAIN();
