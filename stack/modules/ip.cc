@@ -111,9 +111,7 @@ void Ip::finish() {
 
 void Ip::on_timer() {
   neighbours_.expire(set().now());
-  reassembly_.expire(set().now(), [this](Message first, std::size_t header_size, const ip::FragmentKey& key) {
-    reassembly_expired(std::move(first), header_size, key);
-  });
+  reassembly_.expire(set().now(), [this](ip::Reassembly::Expired expired) { reassembly_expired(std::move(expired)); });
   finish();
 }
 

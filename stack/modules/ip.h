@@ -189,7 +189,7 @@ class Ip final : public Module, private ip::NeighbourUser {
   void extension_problem(Arrival arrival, const wire::Ipv6ExtensionError& error);
   void deliver(Arrival arrival);
   void to_user(Arrival arrival);
-  void reassembly_expired(Message first, std::size_t header_size, const ip::FragmentKey& key);
+  void reassembly_expired(ip::Reassembly::Expired expired);
 
   // ip_control.cc: ICMP
   void receive_icmp4(Arrival arrival);

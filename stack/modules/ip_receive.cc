@@ -398,20 +398,19 @@ void Ip::to_user(Arrival arrival) {
 /// RFC 792: "If a host reassembling a fragmented datagram cannot complete the reassembly due to missing fragments
 /// within its time limit it discards the datagram, and it may send a time exceeded message. If fragment zero is not
 /// available then no time exceeded need be sent at all." RFC 8200 section 4.5: "should be sent".
-void Ip::reassembly_expired(Message first, std::size_t header_size, const ip::FragmentKey& key) {
+void Ip::reassembly_expired(Reassembly::Expired expired) {
   ++count_.reassembly_timeout;
-  if (!first) {
+  if (!expired.first_fragment) {
     return;
   }
-  Arrival arrival{.primitive = {},
-                  .data = std::move(first),
-                  .source = key.source,
-                  .destination = key.destination,
-                  .protocol = key.protocol,
-                  .group = !routes_.is_local(key.destination),
-                  .header_size = header_size,
-                  .link_source = {}};
-  report_reassembly_timeout(std::move(arrival));
+  const ip::FragmentKey& key = expired.key;
+  report_reassembly_timeout({.primitive = {},
+                             .data = std::move(expired.first_fragment),
+                             .source = key.source,
+                             .destination = key.destination,
+                             .protocol = expired.protocol,
+                             .group = !routes_.is_local(key.destination),
+                             .header_size = expired.header_size});
 }
 
 }  // namespace sluice

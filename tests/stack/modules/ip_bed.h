@@ -362,8 +362,7 @@ class Bed {
     link.sent.clear();
   }
 
-  void arp(wire::ArpOperation operation, std::string_view sender, std::string_view target,
-           MacAddress mac = peer_mac) {
+  void arp(wire::ArpOperation operation, std::string_view sender, std::string_view target, MacAddress mac = peer_mac) {
     Octets octets(wire::ArpPacket::size);
     wire::ArpPacket{operation, mac, v4(sender), operation == wire::ArpOperation::reply ? our_mac : MacAddress{},
                     v4(target)}
@@ -388,7 +387,8 @@ struct Uderror {
 };
 
 inline Uderror uderror_of(const Message& message) {
-  const auto indication = message ? tpi::UderrorInd::decode(message.bytes()) : std::unexpected(tpi::Malformed::short_block);
+  const auto indication =
+      message ? tpi::UderrorInd::decode(message.bytes()) : std::unexpected(tpi::Malformed::short_block);
   if (!indication) {
     ADD_FAILURE() << "no T_UDERROR_IND";
     return {};
@@ -404,7 +404,8 @@ struct Unitdata {
 };
 
 inline Unitdata unitdata_of(const Message& message) {
-  const auto indication = message ? tpi::UnitdataInd::decode(message.bytes()) : std::unexpected(tpi::Malformed::short_block);
+  const auto indication =
+      message ? tpi::UnitdataInd::decode(message.bytes()) : std::unexpected(tpi::Malformed::short_block);
   if (!indication) {
     ADD_FAILURE() << "no T_UNITDATA_IND";
     return {};

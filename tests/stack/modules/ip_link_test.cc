@@ -51,8 +51,8 @@ TEST(IpLink, WorksWhenAnswersComeLater) {
 }
 
 TEST(IpLink, RefusalsOfWhatItNeedsRefuseThePush) {
-  for (const std::uint32_t primitive : {dlpi::DL_INFO_REQ, dlpi::DL_BIND_REQ, dlpi::DL_SUBS_BIND_REQ,
-                                        dlpi::DL_PHYS_ADDR_REQ}) {
+  for (const std::uint32_t primitive :
+       {dlpi::DL_INFO_REQ, dlpi::DL_BIND_REQ, dlpi::DL_SUBS_BIND_REQ, dlpi::DL_PHYS_ADDR_REQ}) {
     auto driver = std::make_unique<Link>();
     driver->refuses = primitive;
     Bed bed(both_families(), std::move(driver));
@@ -94,7 +94,8 @@ TEST(IpLink, RefusesALinkTooNarrowForIpv6) {
 TEST(IpLink, HeedsANewMtuAndTellsTheUserThatRoutesAreVoid) {
   Bed bed;
   bed.bind();
-  bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_SDU_SIZE, .data = 1400, .address = {}}, MessageType::proto);
+  bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_SDU_SIZE, .data = 1400, .address = {}},
+                MessageType::proto);
   const auto told = network::RouteAck::decode(bed.next_up().bytes());
   ASSERT_TRUE(told);
   EXPECT_TRUE(told->destination.is_unspecified());
