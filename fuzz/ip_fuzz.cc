@@ -128,7 +128,7 @@ struct Bed {
 
   void event(unsigned kind, ConstBytes bytes) {
     static constexpr std::uint16_t saps[] = {wire::ethertype_ipv4, wire::ethertype_arp, wire::ethertype_ipv6};
-    const std::uint16_t by_version = !bytes.empty() && bytes[0] >> 4 == std::byte{6} ? saps[2] : saps[0];
+    const std::uint16_t by_version = !bytes.empty() && (bytes[0] >> 4) == std::byte{6} ? saps[2] : saps[0];
     switch (kind % 8) {
       case 0:
       case 1:

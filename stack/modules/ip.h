@@ -178,35 +178,35 @@ class Ip final : public Module, private ip::NeighbourUser {
 
   // ip_receive.cc
   void receive(Message message);
-  void receive_v4(Arrival arrival);
-  void receive_v6(Arrival arrival);
+  void receive_v4(Arrival&& arrival);
+  void receive_v6(Arrival&& arrival);
   [[nodiscard]] bool check_v4(Arrival& arrival);
   [[nodiscard]] bool check_v6(Arrival& arrival);
   [[nodiscard]] bool check_addresses(Arrival& arrival);
-  void receive_fragment(Arrival arrival, ip::Fragment fragment);
+  void receive_fragment(Arrival&& arrival, ip::Fragment fragment);
   void fragment_dropped(const ip::Reassembly::Added& added);
-  void reassembled_v6(Arrival arrival);
-  void extension_problem(Arrival arrival, const wire::Ipv6ExtensionError& error);
-  void deliver(Arrival arrival);
-  void to_user(Arrival arrival);
+  void reassembled_v6(Arrival&& arrival);
+  void extension_problem(Arrival&& arrival, const wire::Ipv6ExtensionError& error);
+  void deliver(Arrival&& arrival);
+  void to_user(Arrival&& arrival);
   void reassembly_expired(ip::Reassembly::Expired expired);
 
   // ip_control.cc: ICMP
-  void receive_icmp4(Arrival arrival);
-  void receive_icmp6(Arrival arrival);
-  void ignore_or_deliver(Arrival arrival);
-  void answer_echo(Arrival arrival, const wire::IcmpEcho& request);
-  void receive_error4(Arrival arrival, const wire::Icmp4Message& message);
-  void receive_error6(Arrival arrival, const wire::Icmp6Message& message);
-  void report_error(Arrival arrival, const Outgoing& quoted, std::size_t quoted_header, int error);
+  void receive_icmp4(Arrival&& arrival);
+  void receive_icmp6(Arrival&& arrival);
+  void ignore_or_deliver(Arrival&& arrival);
+  void answer_echo(Arrival&& arrival, const wire::IcmpEcho& request);
+  void receive_error4(Arrival&& arrival, const wire::Icmp4Message& message);
+  void receive_error6(Arrival&& arrival, const wire::Icmp6Message& message);
+  void report_error(Arrival&& arrival, const Outgoing& quoted, std::size_t quoted_header, int error);
   void path_mtu_reported(const Outgoing& quoted, std::uint32_t mtu, std::uint32_t packet_size);
   template <class IcmpMessage>
-  void answer_error(Arrival arrival, const IcmpMessage& message, bool even_to_group = false);
+  void answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group = false);
   [[nodiscard]] bool may_answer_error(const Arrival& arrival, bool even_to_group);
   [[nodiscard]] bool restore_header(Arrival& arrival);
-  void report_parameter_problem(Arrival arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group);
-  void report_unknown_protocol(Arrival arrival);
-  void report_reassembly_timeout(Arrival arrival);
+  void report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group);
+  void report_unknown_protocol(Arrival&& arrival);
+  void report_reassembly_timeout(Arrival&& arrival);
   bool send_icmp(const Outgoing& outgoing, Message carrier, Message data);
   void answer_unreachable(Message request);
 
