@@ -27,6 +27,7 @@ set(SLUICE_PRIVATE_tpi fmt::fmt)
 set(SLUICE_PRIVATE_edge Boost::headers Threads::Threads)
 set(SLUICE_PRIVATE_tli fmt::fmt)
 set(SLUICE_PRIVATE_libdlpi fmt::fmt)
+set(SLUICE_PRIVATE_apps_common nlohmann_json::nlohmann_json fmt::fmt)
 set(SLUICE_PRIVATE_apps_ftx PkgConfig::xxhash CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 set(SLUICE_PRIVATE_apps_sluice CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 

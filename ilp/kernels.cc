@@ -1,42 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ilp/kernels.h"
 
+#include <cstring>
+
 #include "base/contract.h"
-#include "ilp/scalar.h"
+#include "ilp/words.h"
+
+// A scalable vector has no size at compile time and cannot be a stage's member; CPUs with SVE run the NEON kernels.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ilp/kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ilp/pipeline-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::ilp::HWY_NAMESPACE {
+namespace {
+
+std::uint16_t sum_pass(const std::byte* from, std::size_t size) {
+  Sum sum;
+  pass<Store::none>(from, nullptr, size, sum);
+  return sum.result();
+}
+
+std::uint16_t sum_copy_pass(const std::byte* from, std::byte* to, std::size_t size) {
+  Sum sum;
+  pass<Store::normal>(from, to, size, sum);
+  return sum.result();
+}
+
+template <std::size_t unit>
+void swap_units(const std::byte* from, std::byte* to, std::size_t size) {
+  Swap<unit> swap;
+  pass<Store::normal>(from, to, size, swap);
+}
+
+void swap_pass(std::size_t unit, const std::byte* from, std::byte* to, std::size_t size) {
+  switch (unit) {
+    case 2:
+      return swap_units<2>(from, to, size);
+    case 4:
+      return swap_units<4>(from, to, size);
+    default:
+      return swap_units<8>(from, to, size);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::ilp::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 
 namespace sluice::ilp {
 namespace {
 
-void require_units(std::size_t unit, std::size_t size) {
+HWY_EXPORT(sum_pass);
+HWY_EXPORT(sum_copy_pass);
+HWY_EXPORT(swap_pass);
+
+/// Below this, the way to the vectors costs more than they save: an IP header is done in a few words.
+constexpr std::size_t short_size = 64;
+
+template <Store store>
+std::uint16_t short_sum(const std::byte* from, std::byte* to, std::size_t size) {
+  SumWords sum;
+  word_pass<store>(from, to, size, sum);
+  return sum.result();
+}
+
+void swap_to(std::size_t unit, const std::byte* from, std::byte* to, std::size_t size) {
   SLUICE_REQUIRE(unit == 2 || unit == 4 || unit == 8);
   SLUICE_REQUIRE(size % unit == 0);
+  HWY_DYNAMIC_DISPATCH(swap_pass)(unit, from, to, size);
 }
 
 }  // namespace
 
-std::uint16_t sum(ConstBytes bytes) { return scalar::sum(bytes); }
+std::uint16_t sum(ConstBytes bytes) {
+  if (bytes.size() < short_size) {
+    return short_sum<Store::none>(bytes.data(), nullptr, bytes.size());
+  }
+  return HWY_DYNAMIC_DISPATCH(sum_pass)(bytes.data(), bytes.size());
+}
 
 std::uint16_t sum_at_odd_offset(ConstBytes bytes) { return byte_swapped(sum(bytes)); }
 
-void swap(std::size_t unit, Bytes bytes) {
-  require_units(unit, bytes.size());
-  scalar::swap(unit, bytes);
-}
+void swap(std::size_t unit, Bytes bytes) { swap_to(unit, bytes.data(), bytes.data(), bytes.size()); }
 
 void swap_copy(std::size_t unit, ConstBytes source, Bytes destination) {
-  require_units(unit, source.size());
   SLUICE_REQUIRE(destination.size() >= source.size());
-  scalar::swap_copy(unit, source, destination);
+  swap_to(unit, source.data(), destination.data(), source.size());
 }
 
 void copy(ConstBytes source, Bytes destination) {
   SLUICE_REQUIRE(destination.size() >= source.size());
-  scalar::copy(source, destination);
+  if (!source.empty()) {  // memcpy allows no null pointer, which an empty range may have
+    std::memcpy(destination.data(), source.data(), source.size());
+  }
 }
 
 std::uint16_t sum_copy(ConstBytes source, Bytes destination) {
   SLUICE_REQUIRE(destination.size() >= source.size());
-  return scalar::sum_copy(source, destination);
+  if (source.size() < short_size) {
+    return short_sum<Store::normal>(source.data(), destination.data(), source.size());
+  }
+  return HWY_DYNAMIC_DISPATCH(sum_copy_pass)(source.data(), destination.data(), source.size());
 }
 
 }  // namespace sluice::ilp
+
+#endif  // HWY_ONCE

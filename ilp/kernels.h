@@ -18,7 +18,7 @@
 
 namespace sluice::ilp {
 
-/// Ones' complement addition of two partial sums (RFC 1071 section 1: "end around carry").
+/// Ones' complement addition of two partial sums (RFC 1071 section 1: "by means of an 'end around carry'").
 [[nodiscard]] constexpr std::uint16_t sum_add(std::uint16_t a, std::uint16_t b) {
   const std::uint32_t total = std::uint32_t{a} + b;
   return static_cast<std::uint16_t>((total & 0xffffU) + (total >> 16));
@@ -32,8 +32,8 @@ namespace sluice::ilp {
 /// only when all bytes are 0; otherwise a multiple of 65535 reads 0xffff.
 [[nodiscard]] std::uint16_t sum(ConstBytes bytes);
 
-/// What `bytes` add to the sum of a whole in which they start at an odd offset. RFC 1071 section 2(B): "if the sum is
-/// computed of 16-bit words in byte-swapped order, the result is byte-swapped too".
+/// What `bytes` add to the sum of a whole in which they start at an odd offset. RFC 1071 section 2(B): "consistently
+/// swapping bytes simply rotates the bits within the sum, but does not affect their internal ordering."
 [[nodiscard]] std::uint16_t sum_at_odd_offset(ConstBytes bytes);
 
 /// Reverses the bytes of each unit in place. REQUIRES: `unit` is 2, 4 or 8; the size is a multiple of it.

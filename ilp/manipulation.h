@@ -11,9 +11,9 @@
 namespace sluice::ilp {
 
 /// Reverse the bytes of each `unit` (2, 4 or 8) bytes of the message from rptr on: the XDR conversion of 16-, 32- and
-/// 64-bit quantities on a little-endian host (RFC 4506 section 4: "the bytes are numbered from 0 to 3" with "byte 0
-/// being the most significant"). Whether this host needs one is the caller's business.
-/// REQUIRES: the message's size is a multiple of `unit`.
+/// 64-bit quantities on a little-endian host (RFC 4506 section 4.1, of an integer: "The most and least significant
+/// bytes are 0 and 3, respectively."). Whether this host needs one is the caller's business. REQUIRES: the message's
+/// size is a multiple of `unit`.
 struct Swap {
   std::size_t unit;
 };

@@ -84,8 +84,8 @@ bool BufferPool::grow(std::size_t size_class) {
 }
 
 bool BufferPool::grow_blocks() {
-  const std::size_t slots = chunk_bytes_min / sizeof(Block);
-  std::byte* chunk = take_chunk(slots * sizeof(Block));
+  const std::size_t slots = std::min(chunk_bytes_min, bytes_max_ - bytes_reserved_) / sizeof(Block);
+  std::byte* chunk = slots == 0 ? nullptr : take_chunk(slots * sizeof(Block));
   if (chunk == nullptr) {
     return false;
   }

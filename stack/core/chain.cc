@@ -75,7 +75,8 @@ void Chain::detach(Module& module) {
   }
 }
 
-/// Links all queues anew. Whoever waits is enabled: the queue it waited for may be gone.
+/// Links all queues anew. A wanted queue with another one behind it than before would back-enable that one; so whoever was
+/// behind it is enabled now and asks again. (A queue that goes away is flushed, which back-enables.)
 void Chain::wire() {
   std::vector<Module*> order{&head_};
   for (const auto& module : modules_) {
@@ -86,14 +87,11 @@ void Chain::wire() {
     for (auto at = begin; at != end; ++at) {
       Queue& queue = (*at)->queue(side);
       queue.next_ = std::next(at) == end ? nullptr : &(*std::next(at))->queue(side);
-      queue.back_with_service_ = behind;
-      queue.next_with_service_ = nullptr;
-      if ((*at)->has_service(side)) {
-        behind = &queue;
-        if (!queue.empty()) {
-          queue.enable();
-        }
+      Queue* const was_behind = std::exchange(queue.back_with_service_, behind);
+      if (was_behind != nullptr && was_behind != behind && queue.wanted()) {
+        was_behind->enable();
       }
+      behind = (*at)->has_service(side) ? &queue : behind;
     }
     Queue* ahead = nullptr;
     for (auto at = std::make_reverse_iterator(end); at != std::make_reverse_iterator(begin); ++at) {

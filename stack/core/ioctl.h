@@ -36,6 +36,7 @@ inline void set_ioctl_block(Message& message, const IoctlBlock& block) {
 /// Turns a request into its acknowledgement; its data blocks stay as the answer's data.
 [[nodiscard]] inline Message ioctl_acknowledged(Message request, std::int32_t return_value = 0) {
   IoctlBlock block = ioctl_block(request);
+  block.error = 0;
   block.return_value = return_value;
   set_ioctl_block(request, block);
   request.first().type = MessageType::iocack;

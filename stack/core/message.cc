@@ -59,6 +59,7 @@ Message Message::allocate(BufferPool& pool, std::size_t capacity, std::size_t he
 
 Message Message::copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroom, MessageType type,
                          std::size_t block_bytes_max) {
+  SLUICE_REQUIRE(block_bytes_max > 0);
   Message message;
   do {
     const std::size_t space = message ? 0 : headroom;
@@ -79,7 +80,7 @@ Message Message::copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroo
   return message;
 }
 
-void Message::reset() {
+void Message::free_chain() {
   Block* block = std::exchange(first_, nullptr);
   while (block != nullptr) {
     Block* rest = block->cont;
@@ -142,6 +143,7 @@ Bytes Message::prepend(std::size_t size) {
   }
   header.first_->wptr += size;
   header.first_->band = band();
+  header.first_->flags = first_->flags;
   header.first_->cont = first_;
   first_ = header.release();
   return {first_->rptr, size};
@@ -211,16 +213,17 @@ bool Message::pull_up(std::size_t size) {
 }
 
 void Message::trim_front(std::size_t size) {
-  for (;;) {
+  while (size > 0) {
     const std::size_t part = std::min(size, first_->size());
     first_->rptr += part;
     size -= part;
-    if (size == 0) {
-      return;
+    if (first_->size() == 0 && first_->cont != nullptr) {
+      first_->cont->band = first_->band;
+      first_->cont->flags = first_->flags;
+      pop_block();
+    } else {
+      SLUICE_REQUIRE(size == 0);
     }
-    SLUICE_REQUIRE(first_->cont != nullptr);
-    first_->cont->band = first_->band;
-    pop_block();
   }
 }
 
@@ -245,11 +248,13 @@ Message Message::split(std::size_t size) {
     SLUICE_REQUIRE(block->cont != nullptr);
     block = block->cont;
   }
-  if (size == block->size() && block->cont != nullptr) {
-    return Message(std::exchange(block->cont, nullptr));
+  const bool between_blocks = size == block->size() && block->cont != nullptr;
+  Message rest(between_blocks ? std::exchange(block->cont, nullptr) : duplicate_block(*block));
+  if (!rest) {
+    return rest;
   }
-  Message rest(duplicate_block(*block));
-  if (rest) {
+  rest.first_->band = band();
+  if (!between_blocks) {
     rest.first_->rptr += size;
     rest.first_->cont = std::exchange(block->cont, nullptr);
     block->wptr = block->rptr + size;

@@ -60,13 +60,17 @@ class Message {
   [[nodiscard]] static Message allocate(BufferPool& pool, std::size_t capacity, std::size_t headroom = 0,
                                         MessageType type = MessageType::data);
   /// A message that holds a copy of `bytes`: one block, or, beyond `block_bytes_max`, a chain. Only the first block
-  /// has the headroom.
+  /// has the headroom. REQUIRES: block_bytes_max > 0.
   [[nodiscard]] static Message copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroom = 0,
                                        MessageType type = MessageType::data,
                                        std::size_t block_bytes_max = BufferPool::capacity_max);
 
   [[nodiscard]] explicit operator bool() const { return first_ != nullptr; }
-  void reset();
+  void reset() {
+    if (first_ != nullptr) {  // inline, since most messages have been moved from when they go out of scope
+      free_chain();
+    }
+  }
   /// Gives the chain up to the caller.
   [[nodiscard]] Block* release() { return std::exchange(first_, nullptr); }
 
@@ -113,8 +117,8 @@ class Message {
   void trim_front(std::size_t size);
   /// Removes `size` bytes at the end. REQUIRES: size <= size().
   void trim_back(std::size_t size);
-  /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared). Empty when the pool
-  /// is exhausted; the message is then unchanged. REQUIRES: size <= size().
+  /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared), as a message of
+  /// the same band. Empty when the pool is exhausted; the message is then unchanged. REQUIRES: size <= size().
   [[nodiscard]] Message split(std::size_t size);
   /// Copies data bytes [offset, offset + out.size()) to `out`. False when there are fewer.
   [[nodiscard]] bool copy_data_to(std::size_t offset, Bytes out) const;
@@ -123,7 +127,8 @@ class Message {
 
   /// Reverses each unit of the data. `failed` when the data is not a whole number of units.
   Verdict transform(const Swap& swap);
-  /// Stores the complement of the sum over the data at `sum.field`, which lies in the data.
+  /// Stores the complement of the sum over the data at `sum.field`. REQUIRES: the field may be written: it lies in a header
+  /// that the caller has just prepended, or outside the message.
   Verdict transform(const Sum& sum);
   /// `failed` when the sum over the data is not all ones.
   Verdict transform(const Check& check);
@@ -142,6 +147,7 @@ class Message {
  private:
   friend class Batch;
   [[nodiscard]] Block* last() const;
+  void free_chain();
 
   Block* first_ = nullptr;
 };

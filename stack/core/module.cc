@@ -19,16 +19,15 @@ void Module::flush_queues(const Message& message) {
     return;
   }
   const auto flags = std::to_integer<unsigned>(bytes[0]);
-  const bool banded = (flags & flush_band) != 0 && bytes.size() >= 2 && std::to_integer<std::size_t>(bytes[1]) < bands_max;
   for (const Side side : {Side::read, Side::write}) {
     if ((flags & (side == Side::read ? flush_read : flush_write)) == 0) {
       continue;
     }
-    if (banded) {
-      queue(side).flush_band(std::to_integer<std::uint8_t>(bytes[1]), FlushKind::data);
-    } else {
+    if ((flags & flush_band) == 0) {
       queue(side).flush(FlushKind::data);
-    }
+    } else if (bytes.size() >= 2 && std::to_integer<std::size_t>(bytes[1]) < bands_max) {
+      queue(side).flush_band(std::to_integer<std::uint8_t>(bytes[1]), FlushKind::data);
+    }  // else: a band that no message here can have
   }
 }
 

@@ -10,8 +10,7 @@
 namespace sluice {
 namespace {
 
-/// FLUSHDATA keeps everything but data: "M_DATA, M_DELAY, M_PROTO, and M_PCPROTO" are what it discards
-/// (flushq(9F)).
+/// flushq(9F), FLUSHDATA: "Flush only data messages (types M_DATA M_DELAY M_PROTO and M_PCPROTO)."
 bool is_flushed(const Block& message, FlushKind kind) {
   return kind == FlushKind::all || message.type == MessageType::data || is_protocol(message.type);
 }
@@ -33,6 +32,7 @@ void Queue::put(Batch batch) {
 void Queue::reply(Message message) { other().put_next(std::move(message)); }
 
 bool Queue::can_put(std::uint8_t band) {
+  SLUICE_REQUIRE(band < bands_max);
   Queue& queue = *next_with_service_;
   Band& wanted = queue.bands_[band];
   if (!wanted.full) {
@@ -41,6 +41,10 @@ bool Queue::can_put(std::uint8_t band) {
   wanted.wanted = true;
   ++queue.statistics_.refused;
   return false;
+}
+
+bool Queue::wanted() const {
+  return std::any_of(bands_.begin(), bands_.end(), [](const Band& band) { return band.wanted; });
 }
 
 void Queue::added(Band& band, std::size_t size) {
@@ -73,32 +77,37 @@ void Queue::update_fullness(Band& band) {
   }
 }
 
-void Queue::insert(Message message, bool at_front) {
+Queue::Band& Queue::band_of(const Message& message) {
+  SLUICE_REQUIRE(message.band() < bands_max);
+  return bands_[message.band()];
+}
+
+void Queue::enqueue(Message message) {
   const bool urgent = is_high_priority(message.type());
-  Block& first = message.first();
-  first.band = urgent ? std::uint8_t{0} : first.band;
-  SLUICE_REQUIRE(first.band < bands_max);
-  Band& band = bands_[first.band];
+  message.first().band = urgent ? std::uint8_t{0} : message.band();
+  Band& band = band_of(message);
   const std::size_t size = message.size();
-  const bool schedules = urgent || (may_schedule_ && (wants_service_ || first.band > 0));
-  Batch& waiting = urgent ? urgent_ : band.waiting;
-  if (at_front) {
-    waiting.push_front(std::move(message));
-  } else {
-    waiting.push(std::move(message));
-    ++statistics_.enqueued;
-  }
+  const bool schedules = urgent || (may_schedule_ && (wants_service_ || message.band() > 0));
+  (urgent ? urgent_ : band.waiting).push(std::move(message));
+  ++statistics_.enqueued;
   added(band, size);
   if (schedules) {
     enable();
   }
 }
 
-void Queue::enqueue(Message message) { insert(std::move(message), false); }
-
+/// Unlike enqueue(), a band alone does not schedule: a service procedure that was refused for a band and put the message
+/// back would otherwise run again and again until there is room.
 void Queue::put_back(Message message) {
-  SLUICE_REQUIRE(!is_high_priority(message.type()) || !module_.has_service(side_));
-  insert(std::move(message), true);
+  const bool urgent = is_high_priority(message.type());
+  SLUICE_REQUIRE(!urgent || !module_.has_service(side_));
+  Band& band = band_of(message);
+  const std::size_t size = message.size();
+  (urgent ? urgent_ : band.waiting).push_front(std::move(message));
+  added(band, size);
+  if (!urgent && may_schedule_ && wants_service_) {
+    enable();
+  }
 }
 
 Message Queue::take(Band& band, Batch& from) {
@@ -145,7 +154,14 @@ void Queue::flush(FlushKind kind) {
   }
 }
 
-void Queue::flush_band(std::uint8_t band, FlushKind kind) { flush_class(bands_[band], bands_[band].waiting, kind); }
+/// flushband(9F): "If pri is 0, only normal and high priority messages are flushed."
+void Queue::flush_band(std::uint8_t band, FlushKind kind) {
+  SLUICE_REQUIRE(band < bands_max);
+  if (band == 0) {
+    flush_class(bands_[0], urgent_, kind);
+  }
+  flush_class(bands_[band], bands_[band].waiting, kind);
+}
 
 void Queue::enable() {
   if (!scheduled_ && scheduler_ != nullptr && module_.has_service(side_)) {
@@ -154,7 +170,7 @@ void Queue::enable() {
 }
 
 void Queue::set_marks(WaterMarks marks, std::uint8_t band) {
-  SLUICE_REQUIRE(marks.high_bytes > 0 && marks.low_bytes <= marks.high_bytes);
+  SLUICE_REQUIRE(band < bands_max && marks.high_bytes > 0 && marks.low_bytes <= marks.high_bytes);
   bands_[band].marks = marks;
   update_fullness(bands_[band]);
 }

@@ -79,10 +79,11 @@ class Queue {
   void put_back(Message message);
   /// Takes the first message; empty when there is none. Back-enables when the queue was wanted and is low now. (getq)
   [[nodiscard]] Message dequeue();
-  /// The first message without taking it; nullptr when there is none.
+  /// The first message without taking it; nullptr when there is none. A service procedure that looks before it takes
+  /// still ends with a dequeue() that finds nothing: that is what lets the next message schedule it.
   [[nodiscard]] const Block* peek() const;
 
-  /// Discards messages: of all classes, or of one band only. (flushq, flushband)
+  /// Discards messages: of all classes, or of one band only, where band 0 includes high priority. (flushq, flushband)
   void flush(FlushKind kind);
   void flush_band(std::uint8_t band, FlushKind kind);
 
@@ -121,10 +122,12 @@ class Queue {
     bool wanted = false;
   };
 
+  /// Whether a sender was refused and has not been back-enabled yet, in any band.
+  [[nodiscard]] bool wanted() const;
   void added(Band& band, std::size_t size);
   void removed(Band& band, std::size_t size);
   void update_fullness(Band& band);
-  void insert(Message message, bool at_front);
+  Band& band_of(const Message& message);
   Message take(Band& band, Batch& from);
   void flush_class(Band& band, Batch& waiting, FlushKind kind);
 

@@ -79,6 +79,10 @@ std::string Parameters::text(std::string_view name, std::string_view otherwise) 
 }
 
 std::vector<std::string> Parameters::texts(std::string_view name) const {
+  const auto found = values_.find(name);
+  if (found != values_.end() && std::holds_alternative<std::string>(found->second)) {
+    return {std::get<std::string>(found->second)};
+  }
   const auto* value = value_of<std::vector<std::string>>(values_, name);
   return value == nullptr ? std::vector<std::string>{} : *value;
 }

@@ -27,6 +27,10 @@ void Timer::cancel() {
   }
 }
 
+bool Scheduler::before(const Timer& a, const Timer& b) {
+  return a.at_ != b.at_ ? a.at_ < b.at_ : a.order_ < b.order_;
+}
+
 void Scheduler::place(Timer* timer, std::size_t position) {
   heap_[position] = timer;
   timer->position_ = position;
@@ -36,7 +40,7 @@ void Scheduler::sift_up(std::size_t position) {
   Timer* timer = heap_[position];
   while (position > 0) {
     const std::size_t parent = (position - 1) / 2;
-    if (heap_[parent]->at_ <= timer->at_) {
+    if (before(*heap_[parent], *timer)) {
       break;
     }
     place(heap_[parent], position);
@@ -52,10 +56,10 @@ void Scheduler::sift_down(std::size_t position) {
     if (child >= heap_.size()) {
       break;
     }
-    if (child + 1 < heap_.size() && heap_[child + 1]->at_ < heap_[child]->at_) {
+    if (child + 1 < heap_.size() && before(*heap_[child + 1], *heap_[child])) {
       ++child;
     }
-    if (timer->at_ <= heap_[child]->at_) {
+    if (before(*timer, *heap_[child])) {
       break;
     }
     place(heap_[child], position);
@@ -65,6 +69,7 @@ void Scheduler::sift_down(std::size_t position) {
 }
 
 void Scheduler::insert(Timer& timer) {
+  timer.order_ = armed_++;
   heap_.push_back(&timer);
   timer.position_ = heap_.size() - 1;
   sift_up(timer.position_);
@@ -92,9 +97,9 @@ bool Scheduler::run_timers() {
   return fired > 0;
 }
 
-bool Scheduler::run_services() {
+bool Scheduler::run_services(std::size_t services_max) {
   std::size_t served = 0;
-  while (first_ != nullptr && served < services_per_poll_max) {
+  while (first_ != nullptr && served < services_max) {
     Queue& queue = *first_;
     unschedule(queue);
     if (queue.side() == Side::write) {
@@ -107,10 +112,10 @@ bool Scheduler::run_services() {
   return served > 0;
 }
 
-bool Scheduler::poll(TimePoint now) {
+bool Scheduler::poll(TimePoint now, std::size_t services_max) {
   now_ = std::max(now_, now);
   const bool fired = run_timers();
-  const bool served = run_services();
+  const bool served = run_services(services_max);
   return fired || served;
 }
 

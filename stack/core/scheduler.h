@@ -7,6 +7,7 @@
 // Threads: one scheduler, one thread. Ownership: timers and queues belong to modules and leave before they die.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -25,7 +26,8 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  /// Fires in the first poll(now) with now >= at. An armed timer is moved.
+  /// Fires in the first poll(now) with now >= at; timers with equal times fire in the order in which they were armed. An
+  /// armed timer is moved. The callback may arm, cancel or destroy any timer but must not destroy its own.
   void arm(TimePoint at);
   void arm_after(Duration delay);
   void cancel();
@@ -39,6 +41,7 @@ class Timer {
   Scheduler& scheduler_;
   std::function<void()> callback_;
   TimePoint at_ = never;
+  std::uint64_t order_ = 0;         // among timers with the same time
   std::size_t position_ = unarmed;  // in the scheduler's heap
 };
 
@@ -57,7 +60,7 @@ class Scheduler {
 
   /// Fires due timers, then runs service procedures until no queue is scheduled (or the bound is reached). Returns
   /// whether anything ran. Time never goes back: an earlier `now` counts as the last one.
-  bool poll(TimePoint now);
+  bool poll(TimePoint now, std::size_t services_max = services_per_poll_max);
 
   /// When poll() must be called next if nothing arrives before: now() when work is left, `never` when nothing is armed.
   [[nodiscard]] TimePoint next_deadline() const;
@@ -69,15 +72,17 @@ class Scheduler {
 
  private:
   friend class Timer;
+  [[nodiscard]] static bool before(const Timer& a, const Timer& b);
   void insert(Timer& timer);
   void remove(Timer& timer);
   void sift_up(std::size_t position);
   void sift_down(std::size_t position);
   void place(Timer* timer, std::size_t position);
   bool run_timers();
-  bool run_services();
+  bool run_services(std::size_t services_max);
 
   TimePoint now_{};
+  std::uint64_t armed_ = 0;  // timers armed so far
   Queue* first_ = nullptr;
   Queue* last_ = nullptr;
   std::vector<Timer*> heap_;  // a binary heap, earliest first

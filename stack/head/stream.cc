@@ -52,10 +52,10 @@ Message take_data_part(Message& message) {
   return Message(std::exchange(last_control->cont, nullptr));
 }
 
-std::size_t protocol_size(const Block* block) {
+std::size_t part_size(const Block* block, bool protocol) {
   std::size_t size = 0;
-  for (; block != nullptr && is_protocol(block->type); block = block->cont) {
-    size += block->size();
+  for (; block != nullptr; block = block->cont) {
+    size += is_protocol(block->type) == protocol ? block->size() : 0;
   }
   return size;
 }
@@ -67,9 +67,18 @@ bool has_data_part(const Block* block) {
   return block != nullptr;
 }
 
+/// What is left of a message that began with a block of this type and band stays in its place among the others. A rest
+/// that is data only is data, whatever the control part was.
+void mark_rest(Message& rest, MessageType type, std::uint8_t band) {
+  rest.first().type = is_protocol(rest.type()) ? type : rest.type();
+  rest.first().band = is_high_priority(rest.type()) ? std::uint8_t{0} : band;
+}
+
 }  // namespace
 
 Stream::Stream(StreamSet& set, const HeadOptions& options) : chain_(set, head_), options_(options) {
+  SLUICE_REQUIRE(options.block_bytes_max > 0 && options.packet_bytes_max > 0);
+  SLUICE_REQUIRE(options.write_offset + options.write_tail < BufferPool::capacity_max / 2);
   head_.read_queue().set_marks(options.read_marks);
 }
 
@@ -96,26 +105,33 @@ Status Stream::drain(Duration close_time) {
   const auto drained = [this] {
     return std::ranges::all_of(chain_.modules(), [](const auto& module) { return module->write_queue().empty(); });
   };
-  if (!may_block()) {
-    return drained() ? Status{} : fail(ETIME);
+  const TimePoint deadline = may_block() ? waiter_->now() + close_time : TimePoint{};
+  bool in_time = may_block();
+  // Nothing leaves a stream that has hung up, so there is nothing to wait for.
+  while (!drained() && in_time && !head_.hung_up()) {
+    in_time = waiter_->wait(deadline);
   }
-  const TimePoint deadline = waiter_->now() + close_time;
-  while (!drained()) {
-    if (!waiter_->wait(deadline)) {
-      return fail(ETIME, "data was still waiting to be sent when the close time ended");
-    }
+  return drained() ? Status{} : fail(ETIME, "data was still waiting to be sent when the close time ended");
+}
+
+Status Stream::usable() const {
+  const int error = head_.read_error() != 0 ? head_.read_error() : head_.write_error();
+  if (error != 0) {
+    return fail(error);
   }
-  return {};
+  return head_.hung_up() ? fail(ENXIO, "the stream has hung up") : Status{};
 }
 
 Status Stream::push(std::unique_ptr<Module> module) {
-  Status pushed = chain_.push(std::move(module));
+  Status pushed = usable();
+  pushed = pushed ? chain_.push(std::move(module)) : pushed;
   update_headroom();
   return pushed;
 }
 
 Status Stream::pop() {
-  Status popped = chain_.pop();
+  Status popped = usable();
+  popped = popped ? chain_.pop() : popped;
   update_headroom();
   return popped;
 }
@@ -148,14 +164,14 @@ Status Stream::writable() const {
 }
 
 Status Stream::wait_until_writable(std::uint8_t band) {
-  for (;;) {
+  for (bool may_wait = may_block();; may_wait = waiter_->wait(never)) {
     if (Status open = writable(); !open) {
       return open;
     }
     if (can_put(band)) {
       return {};
     }
-    if (!may_block() || !waiter_->wait(never)) {
+    if (!may_wait) {
       return fail(EAGAIN);
     }
   }
@@ -165,18 +181,43 @@ Message Stream::allocate(std::size_t capacity, MessageType type) {
   return Message::allocate(set().pool(), capacity + options_.write_tail, headroom_, type);
 }
 
+/// A data part: room for headers in front of its first block, the tail room behind its last one.
+Message Stream::build_data(ConstBytes data) {
+  Message message;
+  do {
+    const std::size_t headroom = message ? 0 : headroom_;
+    const std::size_t block_max =
+        std::min(options_.block_bytes_max, BufferPool::capacity_max - headroom - options_.write_tail);
+    const ConstBytes part = data.first(std::min(data.size(), block_max));
+    data = data.subspan(part.size());
+    const std::size_t tail = data.empty() ? options_.write_tail : 0;
+    Message next = Message::allocate(set().pool(), part.size() + tail, headroom);
+    if (!next) {
+      return {};
+    }
+    std::ranges::copy(part, next.first().wptr);
+    next.first().wptr += part.size();
+    if (message) {
+      message.link(std::move(next));
+    } else {
+      message = std::move(next);
+    }
+  } while (!data.empty());
+  return message;
+}
+
 Message Stream::build(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
                       std::uint8_t band) {
-  BufferPool& pool = set().pool();
   Message message;
   if (control) {
-    message = Message::copy_of(pool, *control, 0, high_priority ? MessageType::pcproto : MessageType::proto);
+    const MessageType type = high_priority ? MessageType::pcproto : MessageType::proto;
+    message = Message::copy_of(set().pool(), *control, 0, type);
     if (!message) {
       return {};
     }
   }
   if (data) {
-    Message part = Message::copy_of(pool, *data, headroom_, MessageType::data, options_.block_bytes_max);
+    Message part = build_data(*data);
     if (!part) {
       return {};
     }
@@ -208,9 +249,15 @@ Result<std::size_t> Stream::write(ConstBytes data) {
 
 Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
                        std::uint8_t band) {
-  // "If RS_HIPRI is set and a control part is not specified, putmsg() fails" (putmsg(2)).
+  // "If flags is set to MSG_HIPRI and either no control part is specified or band is set to a non-zero value, putpmsg()
+  // fails and sets errno to EINVAL." (putmsg(2))
   if ((high_priority && (!control || band != 0)) || band >= bands_max) {
     return fail(EINVAL);
+  }
+  // "putmsg() and putpmsg() will fail if the stream head had processed an asynchronous error before the call. In this
+  // case, the value of errno does not reflect the result of putmsg() [...] but reflects the prior error."
+  if (Status open = writable(); !open) {
+    return open;
   }
   if ((control && control->size() > control_bytes_max) || (data && data->size() > options_.packet_bytes_max)) {
     return fail(ERANGE);
@@ -218,8 +265,9 @@ Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstByt
   if (!control && !data) {
     return {};
   }
-  // "putmsg() normally blocks on flow control. For high-priority messages it does not" (putmsg(2)).
-  if (Status ready = high_priority ? writable() : wait_until_writable(band); !ready) {
+  // "Normally, putmsg() will block if the stream write queue is full [...] For high-priority messages, putmsg() does
+  // not block on this condition."
+  if (Status ready = high_priority ? Status{} : wait_until_writable(band); !ready) {
     return ready;
   }
   Message message = build(control, data, high_priority, band);
@@ -231,19 +279,21 @@ Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstByt
 }
 
 Result<Message> Stream::wait_for_message(bool high_priority_only) {
-  for (;;) {
+  for (bool may_wait = may_block();; may_wait = waiter_->wait(never)) {
+    // "read() and readv() will fail if the stream head had processed an asynchronous error before the call" (read(2)).
+    if (head_.read_error() != 0) {
+      return fail(head_.read_error());
+    }
     if (!high_priority_only || head_.high_priority_waits()) {
       if (Message message = head_.take()) {
         return message;
       }
     }
-    if (head_.read_error() != 0) {
-      return fail(head_.read_error());
-    }
+    // "If a hangup occurs [...], read() continues to operate normally until the stream head read queue is empty."
     if (head_.hung_up()) {
       return Message();
     }
-    if (!may_block() || !waiter_->wait(never)) {
+    if (!may_wait) {
       return fail(EAGAIN);
     }
   }
@@ -262,22 +312,28 @@ Result<bool> Stream::read_message(Bytes& out, bool first) {
     head_.put_back(std::move(message));
     return first ? Result<bool>(fail(EBADMSG)) : Result<bool>(false);
   }
-  if (is_protocol(message.type()) && read_options_.protocol == ProtocolMode::discard) {
+  const MessageType type = message.type();
+  const std::uint8_t band = message.band();
+  if (is_protocol(type) && read_options_.protocol == ProtocolMode::discard) {
     message = take_data_part(message);
     if (!message) {
       return true;
     }
   }
-  // "The read returns when [...] a zero-byte message is found"; what was read before it is returned first (read(2)).
-  if (message.size() == 0) {
-    if (!first) {
-      head_.put_back(std::move(message));
-    }
-    return false;
+  const bool empty = message.size() == 0;
+  if (!empty) {
+    out = out.subspan(consume(message, out));
   }
-  out = out.subspan(consume(message, out));
-  if (message && read_options_.mode != ReadMode::message_discard) {
+  // "read() accepts data until [...] a zero-byte message block is encountered. The read() function then returns the
+  // number of bytes read, and places the zero-byte message back on the stream [...] When a zero-byte message is read as
+  // the first message on a stream, the message is removed from the stream and 0 is returned" (read(2)).
+  const bool stays = empty ? !first : read_options_.mode != ReadMode::message_discard;
+  if (message && stays) {
+    mark_rest(message, type, band);
     head_.put_back(std::move(message));
+  }
+  if (empty) {
+    return false;
   }
   return read_options_.mode == ReadMode::byte_stream;
 }
@@ -309,7 +365,8 @@ Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Byte
     received.data = data ? std::optional<std::size_t>(0) : std::nullopt;
     return received;
   }
-  received.high_priority = is_high_priority(message.type());
+  const MessageType type = message.type();
+  received.high_priority = is_high_priority(type);
   received.band = message.band();
   Message data_part = take_data_part(message);
   if (message && control) {
@@ -324,17 +381,17 @@ Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Byte
     message.link(std::move(data_part));
   } else if (data_part) {
     message = std::move(data_part);
-    message.first().band = received.band;
   }
   if (message) {
+    mark_rest(message, type, received.band);
     head_.put_back(std::move(message));
   }
   return received;
 }
 
-std::optional<Received> Stream::peek(std::optional<Bytes> control, std::optional<Bytes> data) {
+std::optional<Received> Stream::peek(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only) {
   const Block* first = head_.read_queue().peek();
-  if (first == nullptr) {
+  if (first == nullptr || (high_priority_only && !head_.high_priority_waits())) {
     return std::nullopt;
   }
   Received received;
@@ -342,12 +399,13 @@ std::optional<Received> Stream::peek(std::optional<Bytes> control, std::optional
   received.band = first->band;
   if (control && is_protocol(first->type)) {
     received.control = copy_front(first, true, *control);
-    received.more_control = *received.control < protocol_size(first);
   }
   if (data && has_data_part(first)) {
     received.data = copy_front(first, false, *data);
-    received.more_data = *received.data < nread().first_data_bytes;
   }
+  // What getmsg() with the same buffers would leave behind.
+  received.more_control = is_protocol(first->type) && (!control || *received.control < part_size(first, true));
+  received.more_data = has_data_part(first) && (!data || *received.data < part_size(first, false));
   return received;
 }
 
@@ -363,18 +421,18 @@ Events Stream::poll() {
 }
 
 Stream::Waiting Stream::nread() {
-  Waiting waiting{.messages = head_.read_queue().messages()};
-  for (const Block* block = head_.read_queue().peek(); block != nullptr; block = block->cont) {
-    waiting.first_data_bytes += is_protocol(block->type) ? 0 : block->size();
-  }
-  return waiting;
+  return {.messages = head_.read_queue().messages(), .first_data_bytes = part_size(head_.read_queue().peek(), false)};
 }
 
 Status Stream::flush(std::uint8_t flags, std::optional<std::uint8_t> band) {
   if (flags == 0 || (flags & ~(flush_read | flush_write)) != 0 || (band && *band >= bands_max)) {
     return fail(EINVAL);
   }
-  const std::array content{static_cast<std::byte>(flags | (band ? flush_band : 0)), static_cast<std::byte>(band.value_or(0))};
+  if (Status open = usable(); !open) {
+    return open;
+  }
+  const std::array content{static_cast<std::byte>(flags | (band ? flush_band : 0)),
+                           static_cast<std::byte>(band.value_or(0))};
   Message message = Message::copy_of(set().pool(), content, 0, MessageType::flush);
   if (!message) {
     return fail(ENOSR);
@@ -389,8 +447,11 @@ Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argum
   if (head_.ioctl_pending()) {
     return fail(EBUSY);
   }
-  if (Status open = writable(); !open) {
+  if (Status open = usable(); !open) {
     return std::unexpected(open.error());
+  }
+  if (argument.size() > options_.packet_bytes_max) {
+    return fail(EINVAL);
   }
   const IoctlBlock block{.command = command, .id = next_ioctl_id_++};
   Message request = Message::copy_of(set().pool(), std::as_bytes(std::span(&block, 1)), 0, MessageType::ioctl);
@@ -404,15 +465,20 @@ Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argum
 
   Message answer = head_.take_ioctl_answer();
   const TimePoint deadline = waiter_ != nullptr ? waiter_->now() + timeout : never;
-  while (!answer && waiter_ != nullptr && !head_.hung_up() && waiter_->wait(deadline)) {
+  // "O_NDELAY and O_NONBLOCK [...] have no effect on this call." "An I_STR can also fail while waiting for an
+  // acknowledgement if a message indicating an error or a hangup is received at the stream head." (streamio(7I))
+  for (bool in_time = waiter_ != nullptr; !answer && in_time && usable();) {
+    in_time = waiter_->wait(deadline);
     answer = head_.take_ioctl_answer();
   }
   if (!answer) {
     head_.abandon_ioctl();
-    return fail(head_.hung_up() ? ENXIO : ETIME);
+    Status open = usable();
+    return open ? fail(ETIME) : std::unexpected(open.error());
   }
+  // "In addition, an error code can be returned in the positive or negative acknowledgement message".
   const IoctlBlock result = ioctl_block(answer);
-  if (answer.type() == MessageType::iocnak) {
+  if (answer.type() == MessageType::iocnak || result.error != 0) {
     return fail(result.error != 0 ? result.error : EINVAL);
   }
   IoctlAnswer answered{.return_value = result.return_value, .data = {}};

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A stream as its user sees it: open, close, read, write, putmsg, getmsg, poll and the ioctls of streamio(7I), as calls.
+// A stream as its user sees it: open, close, read, write, putmsg, getmsg, poll and the ioctls of streamio(7I), as
+// calls.
 //
 //     auto stream = Stream::open(set, std::make_unique<MyDriver>());
 //     (*stream)->push(std::make_unique<MyModule>());
 //     (*stream)->write(as_bytes("hello"));
 //
-// Errors carry the errno value that the STREAMS call of that name gives. Calls on a non-blocking stream, or on one without a
-// Waiter, answer EAGAIN where they would wait; others wait through the Waiter.
+// Errors carry the errno value that the STREAMS call of that name gives. Calls on a non-blocking stream, or on one
+// without a Waiter, answer EAGAIN where they would wait; others wait through the Waiter.
 //
-// Ownership: a stream owns its modules; the set, the waiter and the registry outlive it. Threads: the set's thread only.
+// Ownership: a stream owns its modules; the set, the waiter and the registry outlive it. Threads: the set's thread
+// only.
 
 #include <cstdint>
 #include <memory>
@@ -64,7 +66,8 @@ struct Received {
   std::uint8_t band = 0;
 };
 
-/// The head's parameters (M_SETOPTS). Sizes in bytes.
+/// The head's parameters (M_SETOPTS). Sizes in bytes. REQUIRES: block_bytes_max and packet_bytes_max are not 0, and
+/// write_offset and write_tail together are less than half of the largest buffer.
 struct HeadOptions {
   /// Headroom beyond what the modules ask for. (SO_WROFF)
   std::size_t write_offset = 0;
@@ -95,7 +98,8 @@ class Stream {
   /// when something is left, which the destructor then discards.
   Status drain(Duration close_time = close_time_default);
 
-  /// I_PUSH, I_POP.
+  /// I_PUSH, I_POP. ENXIO after hangup, the errno of M_ERROR, what the module's open() answered; EINVAL when the stream
+  /// is full, or has no module to pop.
   Status push(std::unique_ptr<Module> module);
   Status pop();
   /// I_LOOK: the name of the module just below the head. EINVAL when there is none but the driver.
@@ -119,18 +123,22 @@ class Stream {
   /// Reads as the read options say. 0 at hangup. EAGAIN, EBADMSG.
   Result<std::size_t> read(Bytes out);
 
-  /// Sends one message: M_PROTO (M_PCPROTO with `high_priority`) with the control part, M_DATA with the data part. Neither
-  /// part: nothing is sent. EINVAL: high priority without a control part. ERANGE: a part is too large. EAGAIN, ENXIO, ENOSR.
+  /// Sends one message: M_PROTO (M_PCPROTO with `high_priority`) with the control part, M_DATA with the data part.
+  /// Neither part: nothing is sent. EINVAL: high priority without a control part. ERANGE: a part is too large. EAGAIN,
+  /// ENXIO, ENOSR.
   Status putmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority = false) {
     return putpmsg(control, data, high_priority, 0);
   }
   Status putpmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
                  std::uint8_t band);
   /// Takes the first message apart into `control` and `data`; a part without a buffer stays for the next call. With
-  /// `high_priority_only`, an ordinary message first answers EAGAIN. EAGAIN, the errno of M_ERROR; at hangup both parts empty.
+  /// `high_priority_only`, an ordinary message first answers EAGAIN. EAGAIN, the errno of M_ERROR; at hangup both parts
+  /// empty.
   Result<Received> getmsg(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only = false);
-  /// As getmsg, but the message stays whole. Nothing when none waits. (I_PEEK)
-  [[nodiscard]] std::optional<Received> peek(std::optional<Bytes> control, std::optional<Bytes> data);
+  /// As getmsg, but the message stays whole. Nothing when none waits, or, with `high_priority_only`, when the first is
+  /// an ordinary one. (I_PEEK)
+  [[nodiscard]] std::optional<Received> peek(std::optional<Bytes> control, std::optional<Bytes> data,
+                                             bool high_priority_only = false);
 
   [[nodiscard]] Events poll();
   /// I_CANPUT, I_CKBAND's counterpart for writing.
@@ -141,11 +149,13 @@ class Stream {
     std::size_t first_data_bytes = 0;
   };
   [[nodiscard]] Waiting nread();
-  /// I_FLUSH, I_FLUSHBAND: sends M_FLUSH down; `flags` of flush_read, flush_write. EINVAL for others.
+  /// I_FLUSH, I_FLUSHBAND: sends M_FLUSH down; `flags` of flush_read, flush_write. EINVAL for others,
+  /// ENXIO after hangup, the errno of M_ERROR, ENOSR.
   Status flush(std::uint8_t flags, std::optional<std::uint8_t> band = std::nullopt);
 
   /// I_STR. One at a time: EBUSY when another is in flight. ETIME when no answer comes in time, EINVAL when no module
-  /// knows the command, else the errno of the refusal.
+  /// knows the command or the argument is too large, ENXIO after hangup, ENOSR, the errno of M_ERROR, else the errno of
+  /// the refusal. Where streamio(7I) has a second caller wait, here there is one thread, which would wait for itself.
   struct IoctlAnswer {
     std::int32_t return_value = 0;
     std::vector<std::byte> data;
@@ -169,10 +179,14 @@ class Stream {
   Stream(StreamSet& set, const HeadOptions& options);
   [[nodiscard]] bool may_block() const { return !nonblocking_ && waiter_ != nullptr; }
   void update_headroom();
-  Status writable() const;
+  /// What refuses write-like calls: the write side's error, or a hangup (ENXIO).
+  [[nodiscard]] Status writable() const;
+  /// What refuses everything else that acts on the stream: either side's error, or a hangup.
+  [[nodiscard]] Status usable() const;
   Status wait_until_writable(std::uint8_t band);
   /// The first message, waiting for it where that is allowed; empty at hangup.
   Result<Message> wait_for_message(bool high_priority_only);
+  [[nodiscard]] Message build_data(ConstBytes data);
   [[nodiscard]] Message build(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
                               std::uint8_t band);
   Result<bool> read_message(Bytes& out, bool first);

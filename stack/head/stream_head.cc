@@ -32,16 +32,18 @@ void StreamHead::receive(Message message) {
     case MessageType::iocnak:
       return receive_ioctl_answer(std::move(message));
     case MessageType::error:
-      return receive_error(message);
+      return receive_error(std::move(message));
     case MessageType::hangup:
       hung_up_ = true;
       return;
     case MessageType::flush:
       return receive_flush(std::move(message));
     case MessageType::ioctl:
-      // "If the Stream head receives an M_IOCTL message, it will respond with M_IOCNAK" (strrput).
+      // Whoever sent it waits for an answer, and nobody above has one.
       if (message.bytes().size() >= sizeof(IoctlBlock)) {
         write_queue().put_next(ioctl_refused(std::move(message), EINVAL));
+      } else {
+        ++unexpected_;
       }
       return;
     case MessageType::ctl:
@@ -51,16 +53,33 @@ void StreamHead::receive(Message message) {
   }
 }
 
-/// "M_ERROR [...] The first byte is the read error and the second is the write error"; a one-byte message sets both.
-void StreamHead::receive_error(const Message& message) {
-  const ConstBytes bytes = message.bytes();
+/// One byte of M_ERROR: "If one of the bytes is set to NOERROR, then the field for the corresponding side of the stream
+/// is unchanged. [...] If a byte is set to 0, the error state is cleared for the corresponding side" (STREAMS
+/// Programming Guide, M_ERROR). Returns whether that side has an error now that it has been told about.
+bool StreamHead::take_error(std::uint8_t code, int& error) {
+  error = code == no_error ? error : code;
+  return code != no_error && code != 0;
+}
+
+/// "The one-byte format M_ERROR message sets both of these fields [...] The first byte is the read error and the second
+/// byte is the write error. [...] An M_FLUSH message with FLUSHRW is sent downstream." Here, as in SVR4's successors,
+/// it names only the sides that are in error, so that the other side goes on undisturbed.
+void StreamHead::receive_error(Message message) {
+  const Bytes bytes = message.bytes();
   if (bytes.empty()) {
+    ++unexpected_;
     return;
   }
   const auto read = std::to_integer<std::uint8_t>(bytes[0]);
   const auto write = bytes.size() > 1 ? std::to_integer<std::uint8_t>(bytes[1]) : read;
-  read_error_ = read == no_error ? read_error_ : read;
-  write_error_ = write == no_error ? write_error_ : write;
+  const unsigned flags =
+      (take_error(read, read_error_) ? flush_read : 0U) | (take_error(write, write_error_) ? flush_write : 0U);
+  if (flags != 0) {
+    message.first().type = MessageType::flush;
+    bytes[0] = static_cast<std::byte>(flags);
+    flush_own(message);
+    write_queue().put_next(std::move(message));
+  }
 }
 
 void StreamHead::flush_own(const Message& message) {

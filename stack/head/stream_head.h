@@ -46,7 +46,8 @@ class StreamHead : public Module {
 
  private:
   void receive(Message message);
-  void receive_error(const Message& message);
+  void receive_error(Message message);
+  static bool take_error(std::uint8_t code, int& error);
   void receive_flush(Message message);
   void receive_ioctl_answer(Message message);
 

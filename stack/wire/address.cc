@@ -85,13 +85,19 @@ std::size_t encode_tpi(const IpAddress& address, std::uint8_t protocol, std::uin
   return size;
 }
 
-std::expected<IpAddress, AddressMalformed> decode_tpi_address(ConstBytes bytes) {
-  if (bytes.empty()) return std::unexpected(AddressMalformed::bad_family);
+/// What is wrong with family and length, if anything.
+std::optional<AddressMalformed> malformation(ConstBytes bytes) {
+  if (bytes.empty()) return AddressMalformed::bad_family;
   const auto family = static_cast<Family>(bytes[0]);
-  if (family != Family::ipv4 && family != Family::ipv6) return std::unexpected(AddressMalformed::bad_family);
+  if (family != Family::ipv4 && family != Family::ipv6) return AddressMalformed::bad_family;
   const std::size_t address_size = family == Family::ipv4 ? Ipv4Address::size : Ipv6Address::size;
-  if (bytes.size() != tpi_header_size + address_size) return std::unexpected(AddressMalformed::bad_length);
-  return IpAddress::load(family, bytes.data() + tpi_header_size);
+  if (bytes.size() != tpi_header_size + address_size) return AddressMalformed::bad_length;
+  return std::nullopt;
+}
+
+/// REQUIRES: no malformation().
+IpAddress tpi_address(ConstBytes bytes) {
+  return IpAddress::load(static_cast<Family>(bytes[0]), bytes.data() + tpi_header_size);
 }
 
 }  // namespace
@@ -192,19 +198,19 @@ std::string TransportAddress::to_text() const {
 }
 
 std::expected<TransportAddress, AddressMalformed> TransportAddress::decode(ConstBytes bytes) {
-  const auto address = decode_tpi_address(bytes);
-  if (!address) return std::unexpected(address.error());
+  if (const auto wrong = malformation(bytes)) return std::unexpected(*wrong);
   if (bytes[1] != std::byte{0}) return std::unexpected(AddressMalformed::bad_reserved);
-  return TransportAddress{*address, load_big_endian<std::uint16_t>(bytes.data() + 2)};
+  return std::expected<TransportAddress, AddressMalformed>(std::in_place, tpi_address(bytes),
+                                                           load_big_endian<std::uint16_t>(bytes.data() + 2));
 }
 
 std::size_t TransportAddress::encode(Bytes out) const { return encode_tpi(address, 0, port, out); }
 
 std::expected<NetworkAddress, AddressMalformed> NetworkAddress::decode(ConstBytes bytes) {
-  const auto address = decode_tpi_address(bytes);
-  if (!address) return std::unexpected(address.error());
+  if (const auto wrong = malformation(bytes)) return std::unexpected(*wrong);
   if (load_big_endian<std::uint16_t>(bytes.data() + 2) != 0) return std::unexpected(AddressMalformed::bad_reserved);
-  return NetworkAddress{*address, static_cast<std::uint8_t>(bytes[1])};
+  return std::expected<NetworkAddress, AddressMalformed>(std::in_place, tpi_address(bytes),
+                                                         static_cast<std::uint8_t>(bytes[1]));
 }
 
 std::size_t NetworkAddress::encode(Bytes out) const { return encode_tpi(address, protocol, 0, out); }

@@ -152,7 +152,10 @@ class IpAddress {
 
   /// REQUIRES: 4 or 16 readable bytes at `at`, by family.
   [[nodiscard]] static IpAddress load(Family family, const std::byte* at) {
-    return family == Family::ipv4 ? IpAddress(Ipv4Address::load(at)) : IpAddress(Ipv6Address::load(at));
+    IpAddress address;
+    address.family_ = family;
+    std::memcpy(address.octets_.data(), at, address.size());
+    return address;
   }
   void store(std::byte* at) const { std::memcpy(at, octets_.data(), size()); }
 

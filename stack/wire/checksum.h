@@ -6,7 +6,7 @@
 //
 // A *sum* here is always the ones'-complement sum of the 16-bit words as they lie in memory, loaded in the machine's
 // own byte order and not complemented. RFC 1071 section 2 (B): "The sum of 16-bit integers can be computed in either
-// byte order. [...] the result will be the same" but for the order of its bytes, so nothing needs swapping as long as
+// byte order", the result is the same "except the bytes are swapped in the sum", so nothing needs swapping as long as
 // every part of a sum, and the field it is compared with or stored in, is treated the same way. A *checksum* is the
 // complement of a sum, again as it lies in memory: store_checksum and load_checksum copy its two bytes unchanged.
 

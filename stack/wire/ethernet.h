@@ -45,7 +45,8 @@ struct EthernetHeader {
 
 /// The MAC group address of an IP multicast group. RFC 1112 section 6.4: "placing the low-order 23-bits of the IP
 /// address into the low-order 23 bits of the Ethernet multicast address 01-00-5E-00-00-00 (hex)"; RFC 2464 section 7:
-/// "the first two octets are the value 3333 hexadecimal and [the] last four octets are the last four octets of DST".
+/// the address "whose first two octets are the value 3333 hexadecimal and whose last four octets are the last four
+/// octets of DST".
 /// REQUIRES: group.is_multicast().
 [[nodiscard]] constexpr MacAddress multicast_mac(const IpAddress& group) {
   SLUICE_REQUIRE(group.is_multicast());

@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::size_t total_length_max = 65535;
 
-/// Whether a fragment can be part of a datagram at all. RFC 791 section 2.3: "the fragment offset [...] is measured in
+/// Whether a fragment can be part of a datagram at all. RFC 791 section 3.1: "The fragment offset is measured in
 /// units of 8 octets", so all but the last must be a multiple of 8 long, and a datagram ends at 65,535.
 bool fragment_fits(const Ipv4View& view) {
   const bool whole_units = !view.more_fragments() || (view.payload_length() % 8 == 0 && view.payload_length() != 0);

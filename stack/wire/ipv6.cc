@@ -89,7 +89,7 @@ class Walk {
       if (payload_[start + 3] != std::byte{0}) return problem_at(Ipv6ExtensionProblem::routing, start + 2);
       return {};
     }
-    // RFC 8200 section 4.1: hop-by-hop options "must immediately follow the IPv6 header"; the offending byte is the
+    // RFC 8200 section 4: hop-by-hop options "must immediately follow the IPv6 header"; the offending byte is the
     // next-header field that named them.
     if (found_.protocol == protocol_hop_by_hop && !hop_by_hop_allowed_) {
       return std::unexpected(Ipv6ExtensionError{Ipv6ExtensionProblem::misplaced_hop_by_hop, found_.protocol_field});
@@ -109,7 +109,8 @@ class Walk {
     if (header->more_fragments && (length % 8 != 0 || length == 0)) {
       return std::unexpected(Ipv6ExtensionError{Ipv6ExtensionProblem::bad_fragment, 4});
     }
-    if (header->offset + length > payload_end_max) return problem_at(Ipv6ExtensionProblem::bad_fragment, start + 2);
+    if (start + header->offset + length > payload_end_max)
+      return problem_at(Ipv6ExtensionProblem::bad_fragment, start + 2);
     found_.fragment = header;
     advance(header->next_header, end);
     return {};

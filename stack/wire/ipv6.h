@@ -91,14 +91,15 @@ struct Ipv6FragmentHeader {
 
 /// Why a chain of extension headers is not followed to its end, and so which answer is due (RFC 8200 section 4).
 enum class Ipv6ExtensionProblem : std::uint8_t {
-  short_header,          ///< a header or option reaches beyond the payload: drop
-  too_many,              ///< more than extension_headers_max: drop
-  misplaced_hop_by_hop,  ///< not right after the IPv6 header: Parameter Problem code 1, unrecognised next header
-  routing,               ///< a routing header with segments left, which we never follow: Parameter Problem code 0
-  option_discard,        ///< an unknown option of kind 01: "discard the packet"
-  option_report,         ///< of kind 10: discard, and Parameter Problem code 2 "regardless of whether [the] Destination
-                         ///< Address was a multicast address"
-  option_report_unicast,  ///< of kind 11: discard, and the same "only if [...] not a multicast address"
+  short_header,           ///< a header or option reaches beyond the payload: drop
+  too_many,               ///< more than extension_headers_max: drop
+  misplaced_hop_by_hop,   ///< not right after the IPv6 header: Parameter Problem code 1, unrecognised next header
+  routing,                ///< a routing header with segments left, which we never follow: Parameter Problem code 0
+  option_discard,         ///< an unknown option of kind 01: "discard the packet"
+  option_report,          ///< of kind 10: discard, and Parameter Problem code 2 "regardless of whether or not the
+                          ///< packet's Destination Address was a multicast address"
+  option_report_unicast,  ///< of kind 11: discard, and the same "only if the packet's Destination Address
+                          ///< was not a multicast address"
   bad_fragment            ///< a fragment that is not the last and not a multiple of 8 bytes long, or that ends beyond
                           ///< 65,535: Parameter Problem code 0
 };

@@ -10,9 +10,11 @@
 //   std::size_t encode(Bytes) const writes the block, returns its size. REQUIRES: room for encoded_size().
 //   static decode(ConstBytes)       -> X or what is malformed. Longer blocks than needed are accepted.
 // in the C layout of the specification: 32-bit words in the machine's byte order, length/offset pairs to addresses and
-// options behind them. encode puts the address first, then the options at the next multiple of 4.
+// options behind them. encode puts the address first, then the options at the next multiple of 4; a reader must not
+// count on it, "the proper alignment of the destination address and options in the M_PROTO message block is not
+// guaranteed".
 //
-// Addresses and options are opaque here, "the format is defined by the transport provider": spans that view the block
+// Addresses and options are opaque here, their format is the transport provider's affair: spans that view the block
 // a struct was decoded from, or whatever the caller set them to. They must live as long as the struct is used.
 // stack/wire/address.h says what is in the addresses of the ip and udp modules.
 
@@ -81,7 +83,8 @@ struct Unitdata {
 using UnitdataReq = Unitdata<T_UNITDATA_REQ>;
 using UnitdataInd = Unitdata<T_UNITDATA_IND>;
 
-/// "A data unit with the specified destination address and options produced an error."
+/// "This primitive indicates to the transport user that a datagram with the specified destination address and options
+/// produced an error."
 struct UderrorInd {
   static constexpr std::int32_t primitive = T_UDERROR_IND;
   static constexpr std::size_t fixed_size = 6 * word_size;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
@@ -25,8 +26,8 @@ std::vector<std::byte> random_bytes(std::uint64_t seed, std::size_t size) {
   return bytes;
 }
 
-// RFC 1071 section 3, "Numerical Examples": "Byte 0/1: 00 01; Byte 2/3: f2 03; Byte 4/5: f4 f5; Byte 6/7: f6 f7;
-// Sum1: 2ddf0; Carrys: ddf0 + 2 = ddf2"; summed in swapped order: "f2dd", which swapped back is the same.
+// RFC 1071 section 3, "Numerical Examples": bytes 00 01 f2 03 f4 f5 f6 f7, in normal order "Sum1: 2ddf0" and with its
+// carries "Sum2: ddf2"; in swapped order f2dd, which swapped back is ddf2.
 constexpr std::array example = {std::byte{0x00}, std::byte{0x01}, std::byte{0xf2}, std::byte{0x03},
                                 std::byte{0xf4}, std::byte{0xf5}, std::byte{0xf6}, std::byte{0xf7}};
 
@@ -35,8 +36,8 @@ TEST(Rfc1071, NumericalExample) {
   EXPECT_EQ(in_network_order(scalar::sum(example)), 0xddf2);
 }
 
-// The same example, section 3: "Byte 0/1: 0001; Byte 2/ : f203" as two groups that break at an odd place:
-// 00 01 f2 | 03 f4 f5 f6 f7 gives "Sum2: f201" and "f0eb -> ebf0" swapped, "Sum3: ddf2".
+// RFC 1071 section 3, the same bytes in two groups "with the second group starting on a odd boundary": 00 01 f2 gives
+// f201; 03 f4 f5 f6 f7 gives f0eb, swapped ebf0; together ddf2.
 TEST(Rfc1071, NumericalExampleBrokenAtAnOddPlace) {
   const ConstBytes whole(example);
   const std::uint16_t first = sum(whole.first(3));
@@ -46,7 +47,8 @@ TEST(Rfc1071, NumericalExampleBrokenAtAnOddPlace) {
   EXPECT_EQ(in_network_order(sum_add(first, second)), 0xddf2);
 }
 
-// RFC 1071 section 2(A): the operation is "commutative and associative": "Thus, the sum can be done in any order".
+// RFC 1071 section 2(A): "As long as the even/odd assignment of bytes is respected, the sum can be done in any order,
+// and it can be arbitrarily split into groups."
 TEST(Rfc1071, AnySplitAddsUpToTheWhole) {
   const std::uint64_t seed = 1071;
   Prng prng(seed);
@@ -74,7 +76,7 @@ TEST(Rfc1071, ZeroOnlyForZeros) {
   }
 }
 
-// RFC 1071 section 2: "end around carry".
+// RFC 1071 section 1: "any overflows from the most significant bits are added into the least significant bits".
 TEST(Rfc1071, AdditionCarriesAround) {
   EXPECT_EQ(sum_add(0xffff, 0), 0xffff);
   EXPECT_EQ(sum_add(0xffff, 0xffff), 0xffff);

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The receiver's files, put together from ADUs in whatever order they land: names the place of each, keeps what has
+// landed, digests what was written as it becomes whole, and gives a file its name when the digest is the sender's.
+//
+//   place(adu)      where the payload belongs, or why not
+//   landed(adu)     it is there now
+//
+// Invariants: a file is renamed only when every ADU landed and its digest equals the sender's; memory for lists and
+// slots is taken from the Budget before it is used, and given back.
+// Borrows Destination and Budget. Not thread-safe. Amortised O(1) an ADU, besides reading back for the digest; no
+// allocation per ADU.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apps/ftx/digest.h"
+#include "apps/ftx/exit_code.h"
+#include "apps/ftx/message.h"
+#include "apps/ftx/sink.h"
+#include "apps/ftx/slots.h"
+
+namespace sluice::ftx {
+
+/// Memory that all sessions of a server share.
+class Budget {
+ public:
+  explicit Budget(std::uint64_t bytes) : left_(bytes) {}
+  [[nodiscard]] bool take(std::uint64_t bytes) {
+    if (bytes > left_) return false;
+    left_ -= bytes;
+    return true;
+  }
+  void give_back(std::uint64_t bytes) { left_ += bytes; }
+  [[nodiscard]] std::uint64_t left() const { return left_; }
+
+ private:
+  std::uint64_t left_;
+};
+
+/// Where an ADU's payload belongs.
+struct Placement {
+  enum class Kind {
+    memory,     // copy it to `memory`
+    file,       // write it to `file` at `offset`
+    duplicate,  // it is there already
+    misplaced,  // no such file, or not where an ADU may lie
+    no_room,    // as if it were lost: it will be asked for again
+  };
+  Kind kind = Kind::misplaced;
+  Bytes memory{};
+  SinkFile* file = nullptr;
+  std::uint64_t offset = 0;
+};
+
+class Assembly {
+ public:
+  /// Files that are open at once; an ADU of one more is treated as lost until one becomes whole.
+  static constexpr std::size_t open_files_max = 256;
+
+  struct Head {
+    std::string path;
+    std::uint64_t total_bytes = 0;
+    std::uint32_t adu_bytes = 0;
+    std::uint32_t files = 0;
+    std::uint32_t manifest_bytes = 0;
+    Digest manifest_digest{};
+  };
+
+  /// REQUIRES: `head` comes from parse_offer and its path is_relative_path.
+  [[nodiscard]] static std::expected<std::unique_ptr<Assembly>, Failure> start(Head head, Destination& destination,
+                                                                               Budget& budget);
+  ~Assembly();
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
+
+  [[nodiscard]] std::expected<Placement, Failure> place(const AduName& adu);
+  /// REQUIRES: place(adu) named a memory or file, and the payload is there.
+  [[nodiscard]] std::expected<void, Failure> landed(const AduName& adu);
+  /// What a failed write to the place of `adu` means. Keeps the partial file when the destination is full.
+  [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
+
+  [[nodiscard]] Phase phase() const { return phase_; }
+  [[nodiscard]] std::uint64_t landed_bytes() const { return landed_bytes_; }
+  [[nodiscard]] std::uint64_t total_bytes() const { return head_.total_bytes; }
+  [[nodiscard]] std::uint32_t files() const { return head_.files; }
+  /// Where it went, for people: the file's path, or the directory of several.
+  [[nodiscard]] std::string path() const;
+
+ private:
+  /// What a file needs between its first ADU and its last.
+  struct Arriving {
+    Slots slots;
+    Digester digester;
+    std::uint64_t digested_bytes = 0;
+  };
+  struct File {
+    FileEntry entry;
+    std::unique_ptr<SinkFile> sink;      // from its first ADU until it has its final name
+    std::unique_ptr<Arriving> arriving;  // from its first ADU to its last
+    Digest digest{};                     // of what was written; set when whole
+    bool whole = false;
+  };
+  /// What a file costs at most apart from its slots.
+  static constexpr std::uint64_t file_memory_bytes = 1024;
+  struct List {
+    std::vector<std::byte> bytes;
+    Slots slots;
+  };
+
+  Assembly(Head head, Destination& destination, Budget& budget);
+
+  [[nodiscard]] std::uint64_t slot_count(std::uint64_t bytes) const {
+    return (bytes + head_.adu_bytes - 1) / head_.adu_bytes;
+  }
+  [[nodiscard]] bool well_placed(const AduName& adu, std::uint64_t size) const;
+  [[nodiscard]] bool all_marked(const Slots& slots, const AduName& adu) const;
+  void mark(Slots& slots, const AduName& adu) const;
+  [[nodiscard]] Placement place_in_list(List& list, const AduName& adu) const;
+  [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> open_file(File& file);
+
+  [[nodiscard]] std::expected<void, Failure> manifest_whole();
+  [[nodiscard]] std::expected<void, Failure> file_landed(const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> digest_written(File& file, std::uint64_t whole_bytes);
+  [[nodiscard]] std::expected<void, Failure> file_whole(File& file);
+  [[nodiscard]] std::expected<void, Failure> digests_landed(const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> commit_if_equal(std::uint32_t index);
+  [[nodiscard]] std::expected<void, Failure> finish();
+  [[nodiscard]] Failure failure(File* file, const Error& error) const;
+  [[nodiscard]] bool take(std::uint64_t bytes);
+  void give_back(std::uint64_t bytes);
+
+  Head head_;
+  Destination& destination_;
+  Budget& budget_;
+  std::uint64_t taken_ = 0;
+  Phase phase_ = Phase::manifest;
+  List manifest_;
+  List digests_;
+  std::unique_ptr<Sink> sink_;  // before files_: they must not outlive it
+  std::vector<File> files_;
+  std::vector<std::byte> read_back_;
+  std::size_t open_files_ = 0;
+  std::size_t committed_ = 0;
+  std::uint64_t landed_bytes_ = 0;
+};
+
+}  // namespace sluice::ftx

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A directory tree as a destination. The served directory is opened once and held; every path a peer states is walked
+// from there component by component with O_NOFOLLOW, so that neither `..` nor a symbolic link, put there before or
+// during the walk, leads out. Temporaries are made with O_EXCL beside the final name and renamed over it.
+//
+// Not thread-safe. The only file of the session library that writes to a file system.
+
+#include <memory>
+#include <string>
+
+#include "apps/ftx/sink.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+
+/// A descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int value = -1) : value_(value) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : value_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+
+  [[nodiscard]] int get() const { return value_; }
+  [[nodiscard]] bool valid() const { return value_ >= 0; }
+  int release();
+
+ private:
+  int value_;
+};
+
+class DirectoryDestination final : public Destination {
+ public:
+  /// Opens `directory`, following links: the person who serves it chose it. `seed` makes temporary names.
+  [[nodiscard]] static Result<std::unique_ptr<DirectoryDestination>> serve(const std::string& directory,
+                                                                           std::uint64_t seed);
+
+  /// `path` is a directory (it exists, or it is empty or ends in '/') or, for a single file, the file's new name.
+  [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) override;
+
+ private:
+  DirectoryDestination(Descriptor root, std::uint64_t seed) : root_(std::move(root)), prng_(seed) {}
+
+  Descriptor root_;
+  Prng prng_;
+};
+
+}  // namespace sluice::ftx

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// All receiving sessions of one endpoint. Demultiplexes by (peer, connection), answers strangers without remembering
+// them, and bounds what peers can make it hold. Sans-I/O (apps/ftx/endpoint.h says how it is driven).
+//
+// A stranger gets at most one datagram for one datagram, and never a larger one: COOKIE (52 bytes) for a HELLO (1200),
+// ERROR for a connection that this server does not know.
+//
+// Borrows the Destination. Not thread-safe. receive() is O(1); next_deadline() is linear in the sessions.
+
+#include <memory>
+#include <unordered_map>
+
+#include "apps/ftx/cookie.h"
+#include "apps/ftx/endpoint.h"
+#include "apps/ftx/receiver.h"
+#include "apps/ftx/ring.h"
+
+namespace sluice::ftx {
+
+struct ServerOptions {
+  std::uint64_t seed = 0;  // of the cookie key: unpredictable outside of tests
+  std::size_t tsdu_bytes = 1472;
+  std::size_t sessions_max = 64;
+  std::uint64_t memory_bytes_max = 256U << 20;  // lists of files and slots, all sessions together
+  ReceiverOptions receiver{};
+};
+
+class Server {
+ public:
+  /// Answers to strangers that wait to be sent.
+  static constexpr std::size_t answers_max = 64;
+
+  /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0, sessions_max > 0.
+  Server(ServerOptions options, Destination& destination);
+
+  void receive(TimePoint now, ConstBytes datagram, const Peer& from);
+
+  /// receive() in three steps, for callers that land payloads themselves: inspect; when it says `land`, put the payload
+  /// at its place and tell the session landed() or landing_failed(). Session and place are valid until the server is
+  /// called again.
+  struct Inspection {
+    enum class Kind {
+      other,     // not for inspection: hand the whole datagram to receive()
+      unwanted,  // dealt with
+      land,
+    };
+    Kind kind = Kind::other;
+    Receiver* session = nullptr;
+    Receiver::Landing landing{};
+  };
+  /// `header` is the datagram or at least its first data_header_bytes.
+  [[nodiscard]] Inspection inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from);
+
+  /// The server is going away: every open session ends, and its peer is told by the next transmit().
+  void interrupt(TimePoint now);
+
+  /// The next datagram and whom it is for; 0: none now. REQUIRES: `out` holds control_bytes_max.
+  std::size_t transmit(TimePoint now, Bytes out, Peer& to);
+  [[nodiscard]] TimePoint next_deadline() const;
+
+  std::optional<Event> next_event() { return events_.pop(); }
+  [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }
+  /// Sessions that are neither finished nor failed.
+  [[nodiscard]] std::size_t open_sessions() const;
+  [[nodiscard]] const DropCounters& drops() const { return drops_; }
+  [[nodiscard]] std::uint64_t memory_left() const { return budget_.left(); }
+
+ private:
+  struct Key {
+    Peer peer;
+    std::uint64_t connection = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Answer {
+    Peer to;
+    Envelope envelope;
+    std::uint64_t nonce = 0;  // of the HELLO
+    std::uint32_t adu_bytes = 0;
+    ExitCode code = ExitCode::ok;  // ok: a COOKIE, else an ERROR
+  };
+
+  void receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  void greet(const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  void open(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  [[nodiscard]] bool make_room();
+  void answer(const Answer& answer);
+  std::size_t transmit_answer(TimePoint now, Bytes out, Peer& to);
+
+  ServerOptions options_;
+  Destination& destination_;
+  CookieJar jar_;
+  Budget budget_;
+  EventQueue events_;
+  DropCounters drops_;
+  Ring<Answer> answers_;
+  std::unordered_map<Key, std::unique_ptr<Receiver>, KeyHash> sessions_;
+  Key turn_;  // the session that transmitted last
+};
+
+}  // namespace sluice::ftx

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/supply.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/contract.h"
+
+namespace sluice::ftx {
+
+Supply::Supply(Source& source, std::uint32_t adu_bytes)
+    : source_(source), adu_bytes_(adu_bytes), manifest_(encode_manifest(source.files())) {
+  SLUICE_REQUIRE(!source.files().empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
+  for (const FileEntry& entry : source.files()) total_bytes_ += entry.size_bytes;
+  // A whole number of ADUs, so that none straddles two reads.
+  ahead_.resize(std::max<std::size_t>(read_ahead_bytes / adu_bytes, 1) * adu_bytes);
+  digests_.reserve(source.files().size() * digest_bytes);
+  repair_.resize(adu_bytes);
+}
+
+bool Supply::drained() const {
+  if (manifest_given_ < manifest_.size()) return false;
+  return !accepted_ || digests_given_ == source_.files().size() * digest_bytes;
+}
+
+std::expected<std::optional<Supply::Adu>, Failure> Supply::next() {
+  if (auto adu = next_of_list(manifest_file, manifest_, manifest_.size(), manifest_given_)) return adu;
+  if (!accepted_) return std::nullopt;
+  // Digests leave as full ADUs between the files, and the rest after the last file.
+  const bool all_read = file_ == source_.files().size();
+  const std::uint64_t ready = all_read ? digests_.size() : digests_.size() / adu_bytes_ * adu_bytes_;
+  if (auto adu = next_of_list(digest_file, digests_, ready, digests_given_)) return adu;
+  if (all_read) return std::nullopt;
+  auto adu = next_of_files();
+  if (!adu || *adu) return adu;
+  return next_of_list(digest_file, digests_, digests_.size(), digests_given_);
+}
+
+std::optional<Supply::Adu> Supply::next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
+                                                std::uint64_t& given) const {
+  if (given >= ready) return std::nullopt;
+  const std::uint64_t length = std::min<std::uint64_t>(adu_bytes_, ready - given);
+  const Adu adu{{file, static_cast<std::uint32_t>(length), given}, list.subspan(given, length)};
+  given += length;
+  return adu;
+}
+
+std::expected<std::optional<Supply::Adu>, Failure> Supply::next_of_files() {
+  const std::vector<FileEntry>& files = source_.files();
+  while (file_ < files.size() && offset_ == files[file_].size_bytes) {
+    if (auto finished = finish_file(); !finished) return std::unexpected(finished.error());
+  }
+  if (file_ == files.size()) return std::nullopt;
+  const std::uint64_t size = files[file_].size_bytes;
+  if (offset_ == ahead_from_ + ahead_size_) {
+    if (auto read = read_ahead(size); !read) return std::unexpected(read.error());
+  }
+  const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, size - offset_));
+  const Adu adu{{file_, length, offset_}, ConstBytes(ahead_).subspan(offset_ - ahead_from_, length)};
+  offset_ += length;
+  given_bytes_ += length;
+  ++given_adus_;
+  return adu;
+}
+
+std::expected<void, Failure> Supply::read_ahead(std::uint64_t size) {
+  ahead_from_ = offset_;
+  ahead_size_ = static_cast<std::size_t>(std::min<std::uint64_t>(ahead_.size(), size - offset_));
+  const Bytes part = Bytes(ahead_).first(ahead_size_);
+  if (auto status = source_.read(file_, offset_, part); !status) return std::unexpected(failure(file_, status.error()));
+  digester_.update(part);
+  return {};
+}
+
+/// The digest leaves only when the file is still what was offered: then it is a digest of one state of the file.
+std::expected<void, Failure> Supply::finish_file() {
+  if (auto status = source_.unchanged(file_); !status) return std::unexpected(failure(file_, status.error()));
+  const Digest digest = digester_.value();
+  digests_.insert(digests_.end(), digest.begin(), digest.end());
+  digester_.reset();
+  ++file_;
+  offset_ = ahead_from_ = 0;
+  ahead_size_ = 0;
+  return {};
+}
+
+std::expected<Supply::Adu, Failure> Supply::again(const AduName& name) {
+  if (name.file == manifest_file) return Adu{name, ConstBytes(manifest_).subspan(name.offset, name.length)};
+  if (name.file == digest_file) return Adu{name, ConstBytes(digests_).subspan(name.offset, name.length)};
+  const Bytes part = Bytes(repair_).first(name.length);
+  if (auto status = source_.read(name.file, name.offset, part); !status) {
+    return std::unexpected(failure(name.file, status.error()));
+  }
+  // A repair must be of the same state of the file as what was digested.
+  if (auto status = source_.unchanged(name.file); !status) return std::unexpected(failure(name.file, status.error()));
+  return Adu{name, part};
+}
+
+Failure Supply::failure(std::uint32_t file, const Error& error) const {
+  const ExitCode code = error.code == ESTALE ? ExitCode::source_changed : ExitCode::source_unreadable;
+  return {code, "source '" + source_.path(file) + "': " + error.text};
+}
+
+}  // namespace sluice::ftx

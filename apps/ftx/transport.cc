@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/transport.h"
+
+#include <cerrno>
+#include <system_error>
+
+namespace sluice::ftx {
+namespace {
+
+using enum wire::tpi::TliError;
+
+Failure open_failure(const Error& error) {
+  const bool privilege = error.code == EPERM || error.code == EACCES;
+  return {privilege ? ExitCode::missing_privilege : ExitCode::stack_unusable, error.text};
+}
+
+}  // namespace
+
+Transport::Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local)
+    : endpoint_(std::move(endpoint)), local_(local), buffer_(65536) {
+  endpoint_->stream().set_nonblocking(true);
+}
+
+std::expected<std::unique_ptr<Transport>, Failure> Transport::open(StreamSet& set, Waiter& waiter,
+                                                                   const StackDeclaration& stack,
+                                                                   const wire::TransportAddress& local) {
+  auto stream = open_stack(set, stack);
+  if (!stream) {
+    return std::unexpected(open_failure(stream.error()));
+  }
+  (*stream)->set_waiter(&waiter);
+  auto endpoint = tli::Endpoint::t_open(std::move(*stream), nullptr);
+  if (!endpoint) {
+    return std::unexpected(Failure{ExitCode::bad_stack_file,
+                                   tli::Endpoint::t_error("stack '" + stack.name + "' offers no transport service",
+                                                          endpoint.error())});
+  }
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
+  tli::t_bind request;
+  request.addr = {.maxlen = bytes.size(), .len = local.encode(bytes), .buf = bytes.data()};
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> answer{};
+  tli::t_bind bound;
+  bound.addr = {.maxlen = answer.size(), .len = 0, .buf = answer.data()};
+  if (const auto done = (*endpoint)->t_bind(&request, &bound); !done) {
+    const bool privilege = done.error().t_errno == TACCES;
+    return std::unexpected(Failure{privilege ? ExitCode::missing_privilege : ExitCode::stack_unusable,
+                                   tli::Endpoint::t_error("cannot bind to " + local.to_text(), done.error())});
+  }
+  const auto address = wire::TransportAddress::decode(ConstBytes(answer).first(bound.addr.len));
+  return std::unique_ptr<Transport>(new Transport(std::move(*endpoint), address.value_or(local)));
+}
+
+std::size_t Transport::tsdu_bytes() const {
+  const std::int32_t tsdu = endpoint_->info().tsdu;
+  return tsdu > 0 ? static_cast<std::size_t>(tsdu) : std::size_t{0};
+}
+
+Transport::Sent Transport::send(const Peer& to, ConstBytes header, ConstBytes payload) {
+  // XTI's buffers are not const; a call that sends does not write to them.
+  const auto writable = [](ConstBytes bytes) { return const_cast<std::byte*>(bytes.data()); };
+  tli::t_unitdata unit;
+  unit.addr = {.maxlen = to.address().size(), .len = to.address().size(), .buf = writable(to.address())};
+  const std::array parts{tli::t_iovec{writable(header), header.size()}, tli::t_iovec{writable(payload), payload.size()}};
+  const auto sent = endpoint_->t_sndvudata(unit, parts);
+  if (sent) {
+    return Sent::sent;
+  }
+  return sent.error().t_errno == TFLOW ? Sent::full : Sent::failed;
+}
+
+bool Transport::receive(const std::function<void(ConstBytes, const Peer&)>& take,
+                        const std::function<void(const Peer&)>& refused) {
+  for (int count = 0; count < burst_max; ++count) {
+    std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
+    tli::t_unitdata unit;
+    unit.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
+    unit.udata = {.maxlen = buffer_.size(), .len = 0, .buf = buffer_.data()};
+    int flags = 0;
+    if (const auto got = endpoint_->t_rcvudata(unit, flags); got) {
+      take(ConstBytes(buffer_).first(unit.udata.len), Peer(ConstBytes(address).first(unit.addr.len)));
+    } else if (got.error().t_errno == TLOOK) {
+      tli::t_uderr error;
+      error.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
+      if (endpoint_->t_rcvuderr(&error) && error.error == ECONNREFUSED) {
+        refused(Peer(ConstBytes(address).first(error.addr.len)));
+      }
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Transport::drain(Duration time) {
+  endpoint_->stream().set_nonblocking(false);
+  [[maybe_unused]] const Status drained = endpoint_->stream().drain(time);
+  endpoint_->stream().set_nonblocking(true);
+}
+
+Peer peer_of(const wire::TransportAddress& address) {
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
+  return Peer(ConstBytes(bytes).first(address.encode(bytes)));
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/sluice/host.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/common/statistics.h"
+#include "apps/sluice/exit_code.h"
+#include "apps/sluice/program.h"
+
+namespace sluice {
+namespace {
+
+void print_statistics(const StackDeclaration& stack, Stream& stream, bool json) {
+  fmt::print("{}{}", json ? statistics_json(stack.name, stream).dump() : statistics_text(stack.name, stream),
+             json ? "\n" : "");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int run_host(const StackDeclaration& stack, const HostOptions& options) {
+  const std::unique_ptr<Program> program = Program::start();
+  const std::unique_ptr<Stream> stream = program == nullptr ? nullptr : program->open(stack);
+  if (stream == nullptr) {
+    return exit_open;
+  }
+  const auto print = [&] { print_statistics(stack, *stream, options.json); };
+  if (Status status = program->loop().on_signal(SIGUSR1, print); !status) {
+    fmt::print(stderr, "sluice: {}\n", status.error().text);
+    return exit_failed;
+  }
+  fmt::print("{}\n", options.json ? nlohmann::ordered_json{{"event", "running"}, {"stack", stack.name}}.dump()
+                                  : fmt::format("running {}", stack.name));
+  std::fflush(stdout);
+  program->loop().run_until([&] {
+    // Nobody reads here: what reaches the head has been answered for by the modules below.
+    while (stream->receive()) {
+    }
+    return program->stopped();
+  });
+  print();
+  return exit_ok;
+}
+
+}  // namespace sluice

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/sluice/netcat.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <vector>
+
+#include "apps/sluice/exit_code.h"
+#include "apps/sluice/program.h"
+#include "stack/wire/address.h"
+#include "tli/endpoint.h"
+
+namespace sluice {
+namespace {
+
+using tli::Endpoint;
+using wire::TransportAddress;
+
+/// What one read of standard input may bring: the size of one datagram at most.
+constexpr std::size_t chunk_bytes = 16384;
+
+class Netcat {
+ public:
+  Netcat(Program& program, Endpoint& endpoint, const NetcatOptions& options)
+      : program_(program), endpoint_(endpoint), options_(options), received_(65536) {}
+
+  void set_peer(const TransportAddress& peer) {
+    peer_.resize(peer.encoded_size());
+    peer.encode(peer_);
+  }
+
+  int run() {
+    last_activity_ = program_.loop().now();
+    while (!program_.stopped() && exit_code_ == exit_ok && !expired()) {
+      update_input();
+      drain_endpoint();
+      if (pending_ > 0) {
+        send_pending();
+      }
+      [[maybe_unused]] const bool happened = program_.loop().wait(deadline());
+    }
+    program_.loop().unwatch(STDIN_FILENO);
+    [[maybe_unused]] const Status drained = endpoint_.stream().drain(std::chrono::seconds(1));
+    return exit_code_;
+  }
+
+ private:
+  [[nodiscard]] TimePoint deadline() const {
+    TimePoint at = never;
+    if (options_.idle_s) {
+      at = last_activity_ + seconds(*options_.idle_s);
+    }
+    if (options_.linger_s && input_ended_at_ != never) {
+      at = std::min(at, input_ended_at_ + seconds(*options_.linger_s));
+    }
+    return at;
+  }
+  [[nodiscard]] bool expired() { return program_.loop().now() >= deadline(); }
+  static Duration seconds(double value) { return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value)); }
+
+  /// Standard input is read only while what it brings can be sent: there is a peer, and the last datagram has left.
+  void update_input() {
+    const bool wanted = !peer_.empty() && pending_ == 0 && input_ended_at_ == never;
+    if (wanted && !watching_) {
+      program_.loop().watch(STDIN_FILENO, [this] { return read_input(); });
+    } else if (!wanted && watching_) {
+      program_.loop().unwatch(STDIN_FILENO);
+    }
+    watching_ = wanted;
+  }
+
+  bool read_input() {
+    if (pending_ > 0 || input_ended_at_ != never) {
+      return false;
+    }
+    const ssize_t size = ::read(STDIN_FILENO, chunk_.data(), chunk_.size());
+    if (size <= 0) {
+      input_ended_at_ = program_.loop().now();
+      return false;
+    }
+    pending_ = static_cast<std::size_t>(size);
+    return false;
+  }
+
+  void send_pending() {
+    tli::t_unitdata unit;
+    unit.addr = {.maxlen = peer_.size(), .len = peer_.size(), .buf = peer_.data()};
+    unit.udata = {.maxlen = pending_, .len = pending_, .buf = chunk_.data()};
+    const auto sent = endpoint_.t_sndudata(unit);
+    if (!sent && sent.error().t_errno == wire::tpi::TFLOW) {
+      return;
+    }
+    if (!sent && sent.error().t_errno != wire::tpi::TLOOK) {
+      fail("send", sent.error());
+    }
+    pending_ = 0;
+    last_activity_ = program_.loop().now();
+  }
+
+  void drain_endpoint() {
+    for (int burst = 0; burst < 64; ++burst) {
+      std::array<std::byte, TransportAddress::encoded_size_max> address{};
+      tli::t_unitdata unit;
+      unit.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
+      unit.udata = {.maxlen = received_.size(), .len = 0, .buf = received_.data()};
+      int flags = 0;
+      const auto got = endpoint_.t_rcvudata(unit, flags);
+      if (got) {
+        receive(unit);
+      } else if (got.error().t_errno == wire::tpi::TLOOK) {
+        report_error();
+      } else if (got.error().t_errno == wire::tpi::TNODATA) {
+        return;
+      } else {
+        return fail("receive", got.error());
+      }
+    }
+  }
+
+  void receive(const tli::t_unitdata& unit) {
+    last_activity_ = program_.loop().now();
+    if (options_.listen && peer_.empty()) {
+      peer_.assign(unit.addr.buf, unit.addr.buf + unit.addr.len);
+    }
+    if (std::fwrite(unit.udata.buf, 1, unit.udata.len, stdout) != unit.udata.len || std::fflush(stdout) != 0) {
+      fmt::print(stderr, "sluice: nc: cannot write to standard output\n");
+      exit_code_ = exit_failed;
+    }
+  }
+
+  /// The peer's host said that nobody listens there.
+  void report_error() {
+    tli::t_uderr error;
+    if (endpoint_.t_rcvuderr(&error)) {
+      fmt::print(stderr, "sluice: nc: {}\n", std::generic_category().message(error.error));
+      exit_code_ = options_.listen ? exit_ok : exit_failed;
+    }
+  }
+
+  void fail(std::string_view what, const tli::Failure& failure) {
+    fmt::print(stderr, "sluice: nc: {}\n", Endpoint::t_error(what, failure));
+    exit_code_ = exit_failed;
+  }
+
+  Program& program_;
+  Endpoint& endpoint_;
+  const NetcatOptions& options_;
+  std::vector<std::byte> peer_;
+  std::array<std::byte, chunk_bytes> chunk_{};
+  std::size_t pending_ = 0;
+  bool watching_ = false;
+  TimePoint input_ended_at_ = never;
+  TimePoint last_activity_{};
+  std::vector<std::byte> received_;
+  int exit_code_ = exit_ok;
+};
+
+/// Binds the endpoint: to the given port on every address of the stack, or where the provider likes.
+tli::Outcome<> bind_port(Endpoint& endpoint, std::uint16_t port, bool v6) {
+  const TransportAddress any{v6 ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{}), port};
+  std::array<std::byte, TransportAddress::encoded_size_max> bytes{};
+  tli::t_bind request;
+  request.addr = {.maxlen = bytes.size(), .len = any.encode(bytes), .buf = bytes.data()};
+  return endpoint.t_bind(&request, nullptr);
+}
+
+}  // namespace
+
+int run_netcat(const StackDeclaration& stack, const NetcatOptions& options) {
+  std::optional<TransportAddress> peer;
+  if (!options.listen) {
+    auto parsed = TransportAddress::from_text(options.peer);
+    if (!parsed) {
+      fmt::print(stderr, "sluice: nc: {}\n", parsed.error().text);
+      return exit_usage;
+    }
+    peer = *parsed;
+  }
+  const std::unique_ptr<Program> program = Program::start();
+  std::unique_ptr<Stream> stream = program == nullptr ? nullptr : program->open(stack);
+  if (stream == nullptr) {
+    return exit_open;
+  }
+  auto endpoint = Endpoint::t_open(std::move(stream), nullptr);
+  tli::Outcome<> ready = endpoint ? tli::Outcome<>() : std::unexpected(endpoint.error());
+  // An unspecified IPv6 address takes IPv4, too, wherever the provider can.
+  ready = ready ? bind_port(**endpoint, options.local_port, peer ? peer->address.is_v6() : true) : ready;
+  if (!ready && endpoint && !peer) {
+    ready = bind_port(**endpoint, options.local_port, false);
+  }
+  if (!ready) {
+    fmt::print(stderr, "sluice: nc: {}\n", Endpoint::t_error("stack '" + stack.name + "'", ready.error()));
+    return exit_open;
+  }
+  (*endpoint)->stream().set_nonblocking(true);
+  Netcat netcat(*program, **endpoint, options);
+  if (peer) {
+    netcat.set_peer(*peer);
+  }
+  return netcat.run();
+}
+
+}  // namespace sluice

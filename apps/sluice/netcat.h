@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// `sluice nc`: standard input and output as datagrams, over TLI on any stack.
+
+#include <optional>
+#include <string>
+
+#include "stack/head/stack_file.h"
+
+namespace sluice {
+
+struct NetcatOptions {
+  bool listen = false;            // -l: the peer is whoever sends first
+  std::uint16_t local_port = 0;   // -p: 0 lets the provider choose
+  std::string peer;               // HOST:PORT, without -l
+  std::optional<double> idle_s;   // -w: end after so long without a datagram either way
+  std::optional<double> linger_s; // -q: end so long after the end of standard input
+};
+
+/// Answers an exit code.
+int run_netcat(const StackDeclaration& stack, const NetcatOptions& options);
+
+}  // namespace sluice

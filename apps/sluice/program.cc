@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/sluice/program.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <random>
+
+namespace sluice {
+namespace {
+
+/// Identifiers and ports must not be guessed from outside.
+std::uint64_t entropy() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+Program::Program() : set_(StreamSet::Options{.seed = entropy()}) {}
+
+std::unique_ptr<Program> Program::start() {
+  std::unique_ptr<Program> program(new Program());
+  auto loop = RunLoop::open(program->set_);
+  if (!loop) {
+    fmt::print(stderr, "sluice: {}\n", loop.error().text);
+    return nullptr;
+  }
+  program->loop_ = std::move(*loop);
+  const auto stop = [raw = program.get()] {
+    raw->stopped_ = true;
+    raw->loop_->stop();
+  };
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (Status status = program->loop_->on_signal(signal, stop); !status) {
+      fmt::print(stderr, "sluice: {}\n", status.error().text);
+      return nullptr;
+    }
+  }
+  return program;
+}
+
+std::unique_ptr<Stream> Program::open(const StackDeclaration& stack) {
+  auto stream = open_stack(set_, stack);
+  if (!stream) {
+    fmt::print(stderr, "sluice: {}\n", stream.error().text);
+    return nullptr;
+  }
+  (*stream)->set_waiter(loop_.get());
+  return std::move(*stream);
+}
+
+}  // namespace sluice

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the commands that open streams share: a stream set with a run loop, ended by SIGINT and SIGTERM.
+
+#include <memory>
+
+#include "edge/run_loop.h"
+#include "stack/core/stream_set.h"
+#include "stack/head/stack_file.h"
+
+namespace sluice {
+
+class Program {
+ public:
+  /// Tells on standard error what went wrong, if it did; nullptr then.
+  [[nodiscard]] static std::unique_ptr<Program> start();
+
+  /// Opens a stream with this program's loop as its waiter; tells on standard error what went wrong; nullptr then.
+  [[nodiscard]] std::unique_ptr<Stream> open(const StackDeclaration& stack);
+
+  [[nodiscard]] StreamSet& set() { return set_; }
+  [[nodiscard]] RunLoop& loop() { return *loop_; }
+  [[nodiscard]] bool stopped() const { return stopped_; }
+
+ private:
+  Program();
+
+  StreamSet set_;
+  std::unique_ptr<RunLoop> loop_;
+  bool stopped_ = false;
+};
+
+}  // namespace sluice

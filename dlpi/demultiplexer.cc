@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dlpi/demultiplexer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/contract.h"
+#include "dlpi/link_stream.h"
+#include "stack/wire/ethernet.h"
+#include "stack/wire/protocol.h"
+
+namespace sluice::dlpi {
+namespace {
+
+constexpr std::size_t ethernet_size = wire::EthernetHeader::size;
+
+/// Most specific first: more members before fewer, then port before address before protocol.
+constexpr std::array<unsigned, 7> shapes_by_specificity{7, 6, 5, 3, 4, 2, 1};
+
+/// The destination port, which UDP, TCP, SCTP, DCCP and UDP-Lite all have at the same place.
+std::optional<std::uint16_t> port_at(ConstBytes packet, std::size_t offset, std::uint8_t protocol) {
+  constexpr std::array<std::uint8_t, 5> with_ports{6, 17, 33, 132, 136};
+  if (std::ranges::find(with_ports, protocol) == with_ports.end() || packet.size() < offset + 4) {
+    return std::nullopt;
+  }
+  return load_big_endian<std::uint16_t>(packet.data() + offset + 2);
+}
+
+void read_ipv4(ConstBytes packet, FrameKey& key) {
+  const std::size_t header_length = packet.size() < 20 ? 0 : (std::to_integer<std::size_t>(packet[0]) & 0xfU) * 4;
+  if (header_length < 20 || std::to_integer<unsigned>(packet[0]) >> 4 != 4) {
+    return;
+  }
+  const auto protocol = std::to_integer<std::uint8_t>(packet[9]);
+  const bool fragment = (load_big_endian<std::uint16_t>(packet.data() + 6) & 0x3fffU) != 0;
+  key.to_all = fragment || protocol == wire::protocol_icmp4;
+  key.flow = FilterKey::of(key.sap, wire::Ipv4Address::load(packet.data() + 16), protocol,
+                           port_at(packet, header_length, protocol));
+}
+
+/// Hop-by-hop, routing, fragment, ESP, AH, destination options, mobility, HIP, shim6 (IANA's list of extension
+/// headers).
+bool is_extension_header(std::uint8_t next_header) {
+  constexpr std::array<std::uint8_t, 9> extensions{0, 43, 44, 50, 51, 60, 135, 139, 140};
+  return std::ranges::find(extensions, next_header) != extensions.end();
+}
+
+void read_ipv6(ConstBytes packet, FrameKey& key) {
+  if (packet.size() < 40 || std::to_integer<unsigned>(packet[0]) >> 4 != 6) {
+    return;
+  }
+  const auto next_header = std::to_integer<std::uint8_t>(packet[6]);
+  key.to_all = is_extension_header(next_header) || next_header == wire::protocol_icmp6;
+  key.flow = FilterKey::of(key.sap, wire::Ipv6Address::load(packet.data() + 24), next_header,
+                           port_at(packet, 40, next_header));
+}
+
+}  // namespace
+
+bool Subscription::has_sap(std::uint16_t sap) const { return std::ranges::find(saps, sap) != saps.end(); }
+
+bool Subscription::has_filter(std::uint16_t sap) const {
+  return std::ranges::any_of(filters, [&](const auto& filter) { return filter.sap == sap; });
+}
+
+bool Subscription::accepts_group(const wire::MacAddress& group) const {
+  return group.is_broadcast() || std::ranges::find(groups, group) != groups.end();
+}
+
+FilterKey FilterKey::of(std::uint16_t sap, const std::optional<wire::IpAddress>& address,
+                        std::optional<std::uint8_t> protocol, std::optional<std::uint16_t> port) {
+  FilterKey key;
+  key.words[2] = sap;
+  if (port) {
+    key.words[2] |= has_port | std::uint64_t{*port} << 16;
+  }
+  if (protocol) {
+    key.words[2] |= has_protocol | std::uint64_t{*protocol} << 32;
+  }
+  if (address) {
+    key.words[2] |= has_address;
+    std::memcpy(key.words.data(), address->bytes().data(), address->size());
+  }
+  return key;
+}
+
+FilterKey FilterKey::reduced_to(unsigned shape) const {
+  FilterKey key = *this;
+  key.words[2] = (words[2] & ~(std::uint64_t{7} << 40)) | std::uint64_t{shape} << 40;
+  if ((shape & 4U) == 0) {
+    key.words[2] &= ~(std::uint64_t{0xffff} << 16);
+  }
+  if ((shape & 1U) == 0) {
+    key.words[2] &= ~(std::uint64_t{0xff} << 32);
+  }
+  if ((shape & 2U) == 0) {
+    key.words[0] = key.words[1] = 0;
+  }
+  return key;
+}
+
+std::size_t FilterKey::hash() const {
+  return wire::detail::mixed(words[0] ^ wire::detail::mixed(words[1] ^ wire::detail::mixed(words[2])));
+}
+
+FrameKey read_frame_key(ConstBytes head) {
+  SLUICE_REQUIRE(head.size() >= ethernet_size);
+  FrameKey key;
+  key.destination = wire::MacAddress::load(head.data());
+  key.source = wire::MacAddress::load(head.data() + wire::MacAddress::size);
+  key.sap = load_big_endian<std::uint16_t>(head.data() + 2 * wire::MacAddress::size);
+  const ConstBytes packet = head.subspan(ethernet_size);
+  if (key.sap == wire::ethertype_ipv4) {
+    read_ipv4(packet, key);
+  } else if (key.sap == wire::ethertype_ipv6) {
+    read_ipv6(packet, key);
+  } else {
+    key.to_all = true;
+  }
+  return key;
+}
+
+ConstBytes head_of(const Message& frame, std::array<std::byte, FrameKey::head_size_max>& scratch) {
+  const ConstBytes first = frame.bytes();
+  if (first.size() >= scratch.size() || frame.first().cont == nullptr) {
+    return first.first(std::min(first.size(), scratch.size()));
+  }
+  const std::size_t size = std::min(frame.size(), scratch.size());
+  return frame.copy_data_to(0, Bytes(scratch).first(size)) ? ConstBytes(scratch).first(size) : ConstBytes{};
+}
+
+Demultiplexer::SapGroup& Demultiplexer::group_for(std::uint16_t sap) {
+  const auto at = std::ranges::find(groups_, sap, &SapGroup::sap);
+  return at != groups_.end() ? *at : groups_.emplace_back(SapGroup{sap, {}, {}});
+}
+
+const Demultiplexer::SapGroup* Demultiplexer::find_group(std::uint16_t sap) const {
+  const auto at = std::ranges::find(groups_, sap, &SapGroup::sap);
+  return at == groups_.end() ? nullptr : &*at;
+}
+
+void Demultiplexer::rebuild(std::span<LinkStream* const> streams) {
+  groups_.clear();
+  watchers_.clear();
+  shapes_used_ = 0;
+  std::size_t filters = 0;
+  for (const LinkStream* stream : streams) {
+    filters += stream->subscription().filters.size();
+  }
+  slots_.assign(filters == 0 ? 0 : std::bit_ceil(2 * filters), Slot{});
+  for (LinkStream* stream : streams) {
+    const Subscription& wanted = stream->subscription();
+    for (const std::uint16_t sap : wanted.saps) {
+      SapGroup& group = group_for(sap);
+      group.all.push_back(stream);
+      if (!wanted.has_filter(sap)) {
+        group.unfiltered.push_back(stream);
+      }
+    }
+    for (const auto& filter : wanted.filters) {
+      insert(FilterKey::of(filter), stream);
+    }
+    if (wanted.promiscuous_phys || wanted.promiscuous_sap || wanted.promiscuous_multi) {
+      watchers_.push_back(stream);
+    }
+  }
+}
+
+void Demultiplexer::insert(const FilterKey& key, LinkStream* stream) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = key.hash() & mask;
+  while (slots_[at].stream != nullptr) {
+    at = (at + 1) & mask;
+  }
+  slots_[at] = {key, stream};
+  shapes_used_ |= 1U << key.shape();
+}
+
+LinkStream* Demultiplexer::find(const FilterKey& key) const {
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t at = key.hash() & mask; slots_[at].stream != nullptr; at = (at + 1) & mask) {
+    if (slots_[at].key == key) {
+      return slots_[at].stream;
+    }
+  }
+  return nullptr;
+}
+
+bool Demultiplexer::taken(const FilterKey& filter, const LinkStream* asker) const {
+  const LinkStream* holder = slots_.empty() ? nullptr : find(filter);
+  return holder != nullptr && holder != asker;
+}
+
+LinkStream* Demultiplexer::most_specific(const FilterKey& flow) const {
+  const unsigned known = flow.shape();
+  for (const unsigned shape : shapes_by_specificity) {
+    if ((shapes_used_ >> shape & 1U) == 0 || (shape & known) != shape) {
+      continue;
+    }
+    if (LinkStream* stream = find(flow.reduced_to(shape)); stream != nullptr) {
+      return stream;
+    }
+  }
+  return nullptr;
+}
+
+void Demultiplexer::choose_bound(const FrameKey& key, const SapGroup& group, std::vector<LinkStream*>& chosen) const {
+  const auto accepts = [&](const LinkStream* stream) {
+    return !key.destination.is_multicast() || stream->subscription().accepts_group(key.destination);
+  };
+  if (!key.to_all && shapes_used_ != 0) {
+    if (LinkStream* claimant = most_specific(key.flow); claimant != nullptr) {
+      if (accepts(claimant)) {
+        chosen.push_back(claimant);
+      }
+      return;
+    }
+  }
+  for (LinkStream* stream : key.to_all ? group.all : group.unfiltered) {
+    if (accepts(stream)) {
+      chosen.push_back(stream);
+    }
+  }
+}
+
+void Demultiplexer::choose_watchers(const FrameKey& key, bool to_us, std::vector<LinkStream*>& chosen) const {
+  for (LinkStream* stream : watchers_) {
+    const Subscription& wanted = stream->subscription();
+    const bool watches = wanted.promiscuous_phys || (wanted.promiscuous_sap && to_us) ||
+                         (wanted.promiscuous_multi && key.destination.is_multicast());
+    if (watches && std::ranges::find(chosen, stream) == chosen.end()) {
+      chosen.push_back(stream);
+    }
+  }
+}
+
+Demultiplexer::Fate Demultiplexer::choose(const FrameKey& key, const wire::MacAddress& own,
+                                          std::vector<LinkStream*>& chosen) const {
+  chosen.clear();
+  const bool group_address = key.destination.is_multicast();
+  const bool to_station = key.destination == own || key.destination.is_broadcast();
+  const SapGroup* group = to_station || group_address ? find_group(key.sap) : nullptr;
+  if (group != nullptr) {
+    choose_bound(key, *group, chosen);
+  }
+  if (!watchers_.empty()) {
+    choose_watchers(key, to_station || !chosen.empty(), chosen);
+  }
+  if (!chosen.empty()) {
+    return Fate::delivered;
+  }
+  return to_station ? Fate::unclaimed : Fate::not_ours;
+}
+
+}  // namespace sluice::dlpi

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Early demultiplexing: which streams get a frame, before any module runs.
+//
+//   1. destination: our MAC address, broadcast, or a group that the stream has enabled
+//   2. SAP: the EtherType
+//   3. filter (DL_FILTER_REQ): local IP address, IP protocol, local port; the most specific wins
+//
+// A datagram that a filter claims goes to that stream alone; what no filter claims goes to the streams of the SAP that
+// have no filter there. ICMP, ICMPv6 (so NDP), fragments, IPv6 packets with extension headers, and every SAP that is
+// not IP (so ARP) go to all streams bound to the SAP, since each needs them. Promiscuous streams get their copy in any
+// case.
+//
+// Headers are read as they came, unverified, and only to choose. A malformed one has no filter and goes where the
+// unclaimed go, so that one module counts it.
+//
+// Cost: one hash lookup in a flat table for each kind of filter in use (one, as a rule), no allocation. Tables are
+// built anew when a subscription changes. Ownership: streams are borrowed. Threads: one stream set, one thread.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "stack/core/message.h"
+#include "stack/wire/address.h"
+#include "stack/wire/dlpi.h"
+
+namespace sluice::dlpi {
+
+class LinkStream;
+
+/// What one stream wants to receive. Invariants: each list is free of duplicates and within its bound.
+struct Subscription {
+  static constexpr std::size_t saps_max = 16;
+  static constexpr std::size_t filters_max = 64;
+  static constexpr std::size_t groups_max = 64;
+
+  std::vector<std::uint16_t> saps;
+  std::vector<wire::dlpi::FilterReq> filters;
+  std::vector<wire::MacAddress> groups;
+  bool promiscuous_phys = false;
+  bool promiscuous_sap = false;
+  bool promiscuous_multi = false;
+
+  [[nodiscard]] bool has_sap(std::uint16_t sap) const;
+  [[nodiscard]] bool has_filter(std::uint16_t sap) const;
+  /// Whether a frame to this group or broadcast address is wanted.
+  [[nodiscard]] bool accepts_group(const wire::MacAddress& group) const;
+};
+
+/// A filter, or the flow of a datagram, as three words that compare and hash fast.
+struct FilterKey {
+  std::array<std::uint64_t, 3> words{};
+
+  static constexpr std::uint64_t has_protocol = std::uint64_t{1} << 40;
+  static constexpr std::uint64_t has_address = std::uint64_t{1} << 41;
+  static constexpr std::uint64_t has_port = std::uint64_t{1} << 42;
+
+  [[nodiscard]] static FilterKey of(std::uint16_t sap, const std::optional<wire::IpAddress>& address,
+                                    std::optional<std::uint8_t> protocol, std::optional<std::uint16_t> port);
+  [[nodiscard]] static FilterKey of(const wire::dlpi::FilterReq& filter) {
+    return of(filter.sap, filter.local, filter.protocol, filter.local_port);
+  }
+  /// The members present, as bits: port 4, address 2, protocol 1.
+  [[nodiscard]] unsigned shape() const { return static_cast<unsigned>(words[2] >> 40) & 7U; }
+  /// This key reduced to the members of `shape`.
+  [[nodiscard]] FilterKey reduced_to(unsigned shape) const;
+  [[nodiscard]] std::size_t hash() const;
+
+  friend bool operator==(const FilterKey&, const FilterKey&) = default;
+};
+
+/// What the demultiplexer has read of a frame.
+struct FrameKey {
+  wire::MacAddress destination;
+  wire::MacAddress source;
+  std::uint16_t sap = 0;
+  bool to_all = false;  // every stream of the SAP needs it
+  FilterKey flow;       // of an IP datagram: what is known of it; no member otherwise
+
+  /// How many bytes from the start of a frame are looked at, at most.
+  static constexpr std::size_t head_size_max = 14 + 60 + 4;
+};
+
+/// Reads the head of a frame. REQUIRES: head.size() >= 14.
+[[nodiscard]] FrameKey read_frame_key(ConstBytes head);
+
+/// The first bytes of a frame, contiguous: its first block if that suffices, else a copy in `scratch`.
+[[nodiscard]] ConstBytes head_of(const Message& frame, std::array<std::byte, FrameKey::head_size_max>& scratch);
+
+class Demultiplexer {
+ public:
+  /// What the demultiplexer decided about a frame.
+  enum class Fate : std::uint8_t { delivered, unclaimed, not_ours };
+
+  /// Takes the subscriptions of these streams.
+  void rebuild(std::span<LinkStream* const> streams);
+  /// Whether another stream than `asker` has this very filter.
+  [[nodiscard]] bool taken(const FilterKey& filter, const LinkStream* asker) const;
+  /// Puts the streams that get a frame into `chosen` (cleared first), each once.
+  Fate choose(const FrameKey& key, const wire::MacAddress& own, std::vector<LinkStream*>& chosen) const;
+
+ private:
+  struct SapGroup {
+    std::uint16_t sap = 0;
+    std::vector<LinkStream*> all;
+    std::vector<LinkStream*> unfiltered;
+  };
+  struct Slot {
+    FilterKey key;
+    LinkStream* stream = nullptr;
+  };
+
+  SapGroup& group_for(std::uint16_t sap);
+  [[nodiscard]] const SapGroup* find_group(std::uint16_t sap) const;
+  void insert(const FilterKey& key, LinkStream* stream);
+  [[nodiscard]] LinkStream* find(const FilterKey& key) const;
+  [[nodiscard]] LinkStream* most_specific(const FilterKey& flow) const;
+  void choose_bound(const FrameKey& key, const SapGroup& group, std::vector<LinkStream*>& chosen) const;
+  void choose_watchers(const FrameKey& key, bool to_us, std::vector<LinkStream*>& chosen) const;
+
+  std::vector<SapGroup> groups_;
+  std::vector<LinkStream*> watchers_;  // promiscuous in some way
+  std::vector<Slot> slots_;            // open addressing, size a power of two, at most half full
+  unsigned shapes_used_ = 0;           // bit n: some filter has shape n
+};
+
+}  // namespace sluice::dlpi

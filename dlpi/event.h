@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What can happen to frames and requests, each counted under its name. A stream has one counter for each. Events of the
+// device rather than of a stream (a frame that nobody claims) are counted at the stream that has been on the link
+// longest.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sluice::dlpi {
+
+enum class Event : std::uint8_t {
+  unclaimed,
+  not_ours,
+  short_frame,
+  llc_frame,
+  vlan_frame,
+  oversize_frame,
+  flow_dropped,
+  no_memory,
+  bad_unitdata,
+  malformed,
+  unexpected,
+  transmit_overrun,
+  transmit_error,
+  link_down,
+  kernel_dropped,
+  checksum_completed,
+  checksum_unknown,
+  super_frame_split,
+  super_frame_dropped,
+  count_
+};
+
+inline constexpr std::size_t event_count = static_cast<std::size_t>(Event::count_);
+
+struct EventText {
+  std::string_view name;
+  std::string_view meaning;
+};
+
+inline constexpr std::array<EventText, event_count> event_texts{{
+    {"unclaimed", "frames to us for which no stream has the SAP, or only streams whose filters do not match"},
+    {"not_ours", "frames to another station, or to a group that no stream has enabled"},
+    {"short_frame", "frames under 14 bytes, dropped"},
+    {"llc_frame", "IEEE 802.3 frames (length instead of EtherType), which only promiscuous streams get"},
+    {"vlan_frame", "frames with a VLAN tag, dropped: use a VLAN interface"},
+    {"oversize_frame", "frames above the MTU, dropped"},
+    {"flow_dropped", "frames dropped because this stream was full and the link serves others, too"},
+    {"no_memory", "messages dropped because the buffer pool was exhausted"},
+    {"bad_unitdata", "DL_UNITDATA_REQ answered with DL_UDERROR_IND"},
+    {"malformed", "messages too short to name a primitive, dropped"},
+    {"unexpected", "messages of a type or in a mode that this provider does not take, dropped"},
+    {"transmit_overrun", "frames dropped because the writer did not heed flow control"},
+    {"transmit_error", "frames that the device refused for good, dropped"},
+    {"link_down", "frames that waited when the link went down, dropped"},
+    {"kernel_dropped", "frames that the kernel dropped before we could read them"},
+    {"checksum_completed", "frames whose checksum a local sender had left to hardware, completed here"},
+    {"checksum_unknown", "frames with such a checksum whose place is not in the frame, dropped"},
+    {"super_frame_split", "segmentation-offload super-frames split here"},
+    {"super_frame_dropped", "super-frames that cannot be split, dropped: ethtool -K DEVICE tso off gso off"},
+}};
+
+}  // namespace sluice::dlpi

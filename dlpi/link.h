@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A link: one device, shared by the streams that are attached to it. What every driver has in common is here; a driver
+// derives from Link and adds how frames leave and enter.
+//
+//        LinkStream   LinkStream   LinkStream      one a stream: the DLPI state machine (dlpi/link_stream.h)
+//              └─────────┬┴────────────┘
+//                      Link                        device, demultiplexer, flow control, counts
+//                        │  send() ▼   ▲ receive()
+//                      device
+//
+// Frames are messages of M_DATA blocks that start at the Ethernet header, without the frame check sequence.
+//
+// Flow control
+//   down  send() takes what the device has room for. What it leaves waits on the stream's write queue, which stops the
+//         modules above at its high-water mark; transmit_ready() says that there is room again and enables those
+//         queues.
+//   up    before it reads the device a driver asks may_receive(). With one stream on the link the answer is no when
+//   that
+//         stream is full: frames wait in the device. The stream's read service procedure is back-enabled when there is
+//         room again and calls on_room(). With several streams one that is full must not stop the others: its frames
+//         are dropped and counted `flow_dropped`.
+//
+// Ownership: the streams on a link share it; it goes with the last. Threads: one stream set, one thread.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "dlpi/demultiplexer.h"
+#include "dlpi/event.h"
+#include "stack/core/message.h"
+#include "stack/core/stream_set.h"
+#include "stack/wire/address.h"
+
+namespace sluice::dlpi {
+
+/// What DL_GET_STATISTICS_ACK carries, as it lies in memory.
+struct LinkStatistics {
+  std::uint64_t frames_received = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t frames_sent = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t frames_unclaimed = 0;
+};
+
+class Link {
+ public:
+  /// One Ethernet header is not part of the MTU.
+  static constexpr std::size_t mtu_max = std::size_t{2} << 20;
+  /// A burst: what a driver takes from its device before the streams get it.
+  static constexpr std::size_t burst_frames_max = 64;
+
+  /// What the streams together want, for devices that filter.
+  struct Interests {
+    std::vector<std::uint16_t> saps;       // sorted, no duplicates
+    std::vector<wire::MacAddress> groups;  // likewise
+    bool any_sap = false;
+    bool all_groups = false;
+    bool promiscuous = false;
+
+    friend bool operator==(const Interests&, const Interests&) = default;
+  };
+
+  Link(StreamSet& set, std::string name, const wire::MacAddress& address, std::size_t mtu);
+  virtual ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  [[nodiscard]] StreamSet& set() const { return set_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const wire::MacAddress& address() const { return address_; }
+  [[nodiscard]] const wire::MacAddress& factory_address() const { return factory_address_; }
+  [[nodiscard]] std::size_t mtu() const { return mtu_; }
+  [[nodiscard]] bool up() const { return up_; }
+  [[nodiscard]] const LinkStatistics& statistics() const { return statistics_; }
+  [[nodiscard]] const std::vector<LinkStream*>& streams() const { return streams_; }
+
+  // For streams.
+
+  /// Puts a stream on the link or takes it off.
+  void attach(LinkStream& stream);
+  void detach(LinkStream& stream);
+  /// Must be called when a stream's subscription has changed.
+  Status subscription_changed();
+  [[nodiscard]] bool taken(const FilterKey& filter, const LinkStream* asker) const {
+    return demultiplexer_.taken(filter, asker);
+  }
+  /// Sends frames from the front, as many as the device has room for; the rest stays in `frames`, and transmit_ready()
+  /// follows, after this call. What the device refuses for good is freed and counted.
+  virtual void send(Batch& frames) = 0;
+  /// A stream that was full has room.
+  virtual void on_room() {}
+  /// Changes the station's address. ENOTSUP where the device does not let us.
+  virtual Status set_address(const wire::MacAddress& address);
+
+ protected:
+  /// Tells the device what is wanted from now on, and what was until now.
+  virtual Status set_interests(const Interests& wanted, const Interests& before) {
+    static_cast<void>(wanted);
+    static_cast<void>(before);
+    return {};
+  }
+
+  // For drivers.
+
+  /// Delivers a burst. Frames above the MTU, too short or with a VLAN tag are dropped and counted.
+  void receive(Batch frames);
+  [[nodiscard]] bool may_receive() const;
+  void transmit_ready();
+  /// The device's state changed; streams that asked for it are told.
+  void set_up(bool up);
+  void set_mtu(std::size_t mtu);
+  void change_address(const wire::MacAddress& address);
+  void count(Event event, std::uint64_t occurrences = 1);
+  /// So many frames with so many bytes in all have gone.
+  void sent(std::size_t frames, std::size_t bytes) {
+    statistics_.frames_sent += frames;
+    statistics_.bytes_sent += bytes;
+  }
+
+ private:
+  void receive_one(Message frame);
+  [[nodiscard]] bool acceptable(const Message& frame, ConstBytes head);
+  void give(Message frame, const FrameKey& key);
+  void notify(std::uint32_t notification);
+  [[nodiscard]] Interests interests() const;
+
+  StreamSet& set_;
+  std::string name_;
+  wire::MacAddress address_;
+  wire::MacAddress factory_address_;
+  std::size_t mtu_;
+  bool up_ = true;
+  LinkStatistics statistics_;
+  std::vector<LinkStream*> streams_;  // in the order of attachment
+  Demultiplexer demultiplexer_;
+  std::vector<LinkStream*> chosen_;  // by the frame at hand; a member so that its memory stays
+  Interests interests_;
+};
+
+/// Opens the link that a stream attaches to. Called at open (style 1, `ppa` is 0) or for DL_ATTACH_REQ (style 2).
+using LinkOpener = std::function<Result<std::shared_ptr<Link>>(StreamSet&, std::uint32_t ppa)>;
+
+}  // namespace sluice::dlpi

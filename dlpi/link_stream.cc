@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dlpi/link_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "stack/core/ioctl.h"
+#include "stack/core/stream_set.h"
+#include "stack/wire/ethernet.h"
+
+namespace sluice::dlpi {
+namespace {
+
+using namespace wire::dlpi;  // NOLINT: the specification's names
+
+constexpr std::uint16_t ethertype_min = 0x600;
+
+/// dl_priority_t: 0 is the highest, 100 the lowest; DL_QOS_DONT_CARE leaves it to us.
+bool is_priority(std::int32_t value) { return value == DL_QOS_DONT_CARE || (value >= 0 && value <= 100); }
+
+bool is_unitdata_request(const Message& message) {
+  return is_protocol(message.type()) && primitive_of(message.bytes()) == DL_UNITDATA_REQ;
+}
+
+}  // namespace
+
+LinkStream::LinkStream(std::string_view kind, Style style, LinkOpener opener)
+    : Module(kind, Services::both), style_(style), opener_(std::move(opener)) {
+  for (const EventText& text : event_texts) {
+    counters_.emplace_back(*this, text.name, text.meaning);
+  }
+}
+
+Status LinkStream::open() { return style_ == Style::one ? attach(0) : Status{}; }
+
+void LinkStream::close() { detach(); }
+
+Status LinkStream::attach(std::uint32_t ppa) {
+  Result<std::shared_ptr<Link>> opened = opener_(set(), ppa);
+  if (!opened) {
+    return std::unexpected(std::move(opened.error()));
+  }
+  link_ = std::move(*opened);
+  link_->attach(*this);
+  const std::size_t high = std::max(high_water_bytes_min, 4 * link_->mtu());
+  write_queue().set_marks({.high_bytes = high, .low_bytes = high / 4});
+  state_ = DL_UNBOUND;
+  return {};
+}
+
+void LinkStream::detach() {
+  subscription_ = {};
+  raw_ = false;
+  notifications_ = 0;
+  pending_.clear();
+  write_queue().flush(FlushKind::all);
+  if (link_ != nullptr) {
+    link_->detach(*this);
+    link_.reset();
+  }
+  state_ = DL_UNATTACHED;
+}
+
+// ---- Down ----
+
+void LinkStream::wput(Batch batch) {
+  Batch frames;
+  while (Message message = batch.pop()) {
+    const bool unitdata = is_unitdata_request(message);
+    if (unitdata || message.type() == MessageType::data) {
+      Message frame = unitdata ? frame_of(std::move(message)) : raw_frame_of(std::move(message));
+      if (frame) {
+        frames.push(std::move(frame));
+      }
+    } else {
+      send(std::exchange(frames, Batch{}));
+      control(std::move(message));
+    }
+  }
+  send(std::move(frames));
+}
+
+Message LinkStream::frame_of(Message request) {
+  if (state_ != DL_IDLE) {
+    unitdata_error(request, DL_OUTSTATE);
+    return {};
+  }
+  const Decoded<UnitdataReq> decoded = UnitdataReq::decode(request.bytes());
+  if (!decoded || decoded->destination.sap < ethertype_min) {
+    unitdata_error(request, DL_BADADDR);
+    return {};
+  }
+  const std::size_t size = request.data_size();
+  if (size == 0 || size > link_->mtu()) {
+    unitdata_error(request, DL_BADDATA);
+    return {};
+  }
+  if (!is_priority(decoded->priority.min) || !is_priority(decoded->priority.max)) {
+    unitdata_error(request, DL_UNSUPPORTED);
+    return {};
+  }
+  if (!link_->up()) {
+    unitdata_error(request, DL_UNDELIVERABLE);
+    return {};
+  }
+  Message frame = request.unlink();
+  const Bytes header = frame.prepend(wire::EthernetHeader::size);
+  if (header.empty()) {
+    count(Event::no_memory);
+    return {};
+  }
+  wire::EthernetHeader{decoded->destination.mac, link_->address(), decoded->destination.sap}.emit(header);
+  return frame;
+}
+
+/// DL_UNITDATA_REQ: "If the request is erroneous, message DL_UDERROR_IND is returned, and the resulting state is
+/// unchanged."
+void LinkStream::unitdata_error(const Message& request, std::uint32_t error) {
+  count(Event::bad_unitdata);
+  UderrorInd indication;
+  indication.error = error;
+  if (const Decoded<UnitdataReq> decoded = UnitdataReq::decode(request.bytes())) {
+    indication.destination = decoded->destination;
+  }
+  put_up(make(indication, MessageType::proto));
+}
+
+Message LinkStream::raw_frame_of(Message message) {
+  const std::size_t size = message.size();
+  const bool fits = link_ != nullptr && link_->up() && size > wire::EthernetHeader::size &&
+                    size <= link_->mtu() + wire::EthernetHeader::size;
+  if (!raw_ || !fits) {
+    count(Event::unexpected);
+    return {};
+  }
+  return message;
+}
+
+void LinkStream::send(Batch frames) {
+  if (frames.empty()) {
+    return;
+  }
+  if (write_queue().empty()) {
+    link_->send(frames);
+  }
+  hold(std::move(frames));
+}
+
+/// Lets frames wait for the device. Whoever heeds flow control never meets the bound.
+void LinkStream::hold(Batch frames) {
+  const std::size_t bound = overrun_factor * write_queue().marks().high_bytes;
+  while (Message frame = frames.pop()) {
+    if (write_queue().bytes() < bound) {
+      write_queue().enqueue(std::move(frame));
+    } else {
+      count(Event::transmit_overrun);
+    }
+  }
+}
+
+void LinkStream::wsrv() {
+  std::array<Message, Link::burst_frames_max> back;
+  bool room = true;
+  while (room && !write_queue().empty()) {
+    Batch frames;
+    // Never an empty dequeue: after one, put_back() would schedule us again while the device is full.
+    for (std::size_t count = std::min(back.size(), write_queue().messages()); count > 0; --count) {
+      frames.push(write_queue().dequeue());
+    }
+    link_->send(frames);
+    room = frames.empty();
+    std::size_t left = 0;
+    while (Message frame = frames.pop()) {
+      back[left++] = std::move(frame);
+    }
+    while (left > 0) {
+      write_queue().put_back(std::move(back[--left]));
+    }
+  }
+}
+
+void LinkStream::control(Message message) {
+  switch (message.type()) {
+    case MessageType::proto:
+    case MessageType::pcproto:
+    case MessageType::ctl:
+      request(message);
+      return;
+    case MessageType::ioctl:
+      ioctl(std::move(message));
+      return;
+    case MessageType::flush:
+      turn_flush(std::move(message));
+      return;
+    default:
+      count(Event::unexpected);
+  }
+}
+
+void LinkStream::ioctl(Message message) {
+  const bool raw = ioctl_block(message).command == DLIOCRAW && state_ != DL_UNATTACHED;
+  raw_ = raw_ || raw;
+  read_queue().put_next(raw ? ioctl_acknowledged(std::move(message)) : ioctl_refused(std::move(message), EINVAL));
+}
+
+// ---- Up ----
+
+void LinkStream::put_up(Answer message) {
+  if (message) {
+    read_queue().put_next(std::move(*message));
+  } else {
+    count(Event::no_memory);
+  }
+}
+
+void LinkStream::take(Message frame, const FrameKey& key) {
+  Message message = raw_ ? std::move(frame) : indication(std::move(frame), key);
+  if (message) {
+    pending_.push(std::move(message));
+  } else {
+    count(Event::no_memory);
+  }
+}
+
+Message LinkStream::indication(Message frame, const FrameKey& key) {
+  Message message = Message::allocate(set().pool(), UnitdataInd::encoded_size_max, 0, MessageType::proto);
+  if (!message) {
+    return {};
+  }
+  const UnitdataInd indication{.destination = {key.destination, key.sap},
+                               .source = {key.source, key.sap},
+                               .group_address = key.destination.is_multicast()};
+  indication.encode(message.append(UnitdataInd::encoded_size_max));
+  frame.trim_front(wire::EthernetHeader::size);
+  message.link(std::move(frame));
+  return message;
+}
+
+/// A stream that is alone on its link never drops here: its frames wait in the device (Link::may_receive).
+void LinkStream::deliver_pending() {
+  if (pending_.empty()) {
+    return;
+  }
+  Batch burst = std::exchange(pending_, Batch{});
+  if (link_->streams().size() > 1 && !read_queue().can_put_next()) {
+    count(Event::flow_dropped, burst.size());
+    return;
+  }
+  read_queue().put_next(std::move(burst));
+}
+
+void LinkStream::rsrv() {
+  if (link_ != nullptr) {
+    link_->on_room();
+  }
+}
+
+void LinkStream::notify(std::uint32_t notification) {
+  if ((notifications_ & notification) == 0) {
+    return;
+  }
+  NotifyInd indication;
+  indication.notification = notification;
+  if (notification == DL_NOTE_SDU_SIZE) {
+    indication.data = static_cast<std::uint32_t>(link_->mtu());
+  } else if (notification == DL_NOTE_PHYS_ADDR) {
+    const std::uint16_t sap = subscription_.saps.empty() ? std::uint16_t{0} : subscription_.saps.front();
+    indication.address = LinkAddress{link_->address(), sap};
+  }
+  put_up(make(indication, MessageType::proto));
+}
+
+}  // namespace sluice::dlpi

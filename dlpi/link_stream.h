@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The driver at the bottom of a stream: a DLPI 2.0.0 data link provider, connectionless mode, over one Link.
+//
+// Manual
+//   above     DLPI. M_PROTO and M_PCPROTO carry the primitives of stack/wire/dlpi.h; DL_UNITDATA_REQ and
+//   DL_UNITDATA_IND have
+//             their data, which starts at the network header, in M_DATA blocks behind. Acknowledgements are M_PCPROTO,
+//             everything else M_PROTO. DL_FILTER_REQ may come in M_CTL. A DLSAP address is MAC address and EtherType.
+//   requests  INFO ATTACH DETACH BIND UNBIND SUBS_BIND (peer) SUBS_UNBIND UNITDATA ENABMULTI DISABMULTI PROMISCON
+//   PROMISCOFF
+//             PHYS_ADDR SET_PHYS_ADDR GET_STATISTICS NOTIFY, and FILTER, our own. In which states: dlpi/state_table.h.
+//             Each is answered before put returns.
+//   style     1 where the stack file names a device: the stream opens attached, DL_UNBOUND. 2 where it does not: it
+//   opens
+//             DL_UNATTACHED, and DL_ATTACH_REQ names the device by PPA, which is the kernel's interface index.
+//   bind      DL_BIND_REQ's SAP is an EtherType (0x600..0xffff), or 0: no traffic but what promiscuous mode brings.
+//   More are
+//             added by DL_SUBS_BIND_REQ, at most Subscription::saps_max. Several streams may bind a SAP; each gets a
+//             copy.
+//   unitdata  a bad DL_UNITDATA_REQ is answered with DL_UDERROR_IND, never with DL_ERROR_ACK: DL_OUTSTATE, DL_BADADDR
+//             (format, or a SAP that is no EtherType), DL_BADDATA (no data, or more than the MTU), DL_UNSUPPORTED (a
+//             priority outside 0..100), DL_UNDELIVERABLE (the link is down).
+//   filter    DL_FILTER_REQ narrows a bound SAP (dlpi/demultiplexer.h). One without address, protocol and port
+//             removes the stream's filters on that SAP. A filter that another stream has is refused with DL_BOUND.
+//   promiscuous  DL_PROMISC_PHYS: every frame the device sees; _SAP: those to this station, of any SAP; _MULTI: all
+//   group
+//             addresses, any SAP. Frames that this station sends are not shown.
+//   raw       ioctl DLIOCRAW: from then on data is M_DATA with the Ethernet header, up and down.
+//   notify    DL_NOTE_LINK_UP, _LINK_DOWN, _SDU_SIZE, _PHYS_ADDR; what is asked for is told once at once, as on
+//   illumos. flow      see dlpi/link.h. Frames that wait for the device are bounded even if the writer ignores flow
+//   control:
+//             beyond `overrun_factor` times the high-water mark they are dropped, `transmit_overrun`.
+//   counters  dlpi/event.h
+//
+// Ownership: shares its Link. Threads: as its stream set.
+
+#include <cerrno>
+#include <deque>
+#include <expected>
+#include <functional>
+#include <memory>
+
+#include "dlpi/demultiplexer.h"
+#include "dlpi/event.h"
+#include "dlpi/link.h"
+#include "dlpi/state_table.h"
+#include "stack/core/module.h"
+#include "stack/core/stream_set.h"
+#include "stack/wire/ethernet.h"
+
+namespace sluice::dlpi {
+
+/// The ioctl that switches a stream to raw mode (its number on SVR4 systems); answered with M_IOCACK.
+inline constexpr std::int32_t DLIOCRAW = ('D' << 8) | 1;
+
+class LinkStream final : public Module {
+ public:
+  enum class Style : std::uint8_t { one, two };
+
+  static constexpr std::size_t high_water_bytes_min = 256 * 1024;
+  static constexpr std::size_t overrun_factor = 4;
+
+  /// `kind` is the driver's name in the stack file; a string literal.
+  LinkStream(std::string_view kind, Style style, LinkOpener opener);
+
+  [[nodiscard]] std::size_t headroom() const override { return wire::EthernetHeader::size; }
+  Status open() override;
+  void close() override;
+  void wput(Batch batch) override;
+  void wsrv() override;
+  void rsrv() override;
+
+  [[nodiscard]] const Subscription& subscription() const { return subscription_; }
+  [[nodiscard]] wire::dlpi::State state() const { return state_; }
+  [[nodiscard]] Link* link() const { return link_.get(); }
+
+  // For the link.
+
+  /// Adds a frame to those of the burst.
+  void take(Message frame, const FrameKey& key);
+  /// Puts the burst up the stream.
+  void deliver_pending();
+  /// Sends DL_NOTIFY_IND if the user asked for it.
+  void notify(std::uint32_t notification);
+  void count(Event event, std::uint64_t occurrences = 1) { counters_[static_cast<std::size_t>(event)] += occurrences; }
+
+ private:
+  /// Why a request is refused: DL_ERROR_ACK's two errors.
+  struct Refusal {
+    std::uint32_t error = 0;
+    std::uint32_t unix_errno = 0;
+  };
+  /// The acknowledgement.
+  using Answer = std::expected<Message, Refusal>;
+
+  Status attach(std::uint32_t ppa);
+  void detach();
+
+  void control(Message message);
+  void request(const Message& message);
+  Answer answer(std::uint32_t primitive, ConstBytes block);
+  void refuse(std::uint32_t primitive, const Refusal& refusal);
+  void ioctl(Message message);
+
+  Answer on_info();
+  Answer on_attach(ConstBytes block);
+  Answer on_detach();
+  Answer on_bind(ConstBytes block);
+  Answer on_unbind();
+  Answer on_subs_bind(ConstBytes block);
+  Answer on_subs_unbind(ConstBytes block);
+  Answer on_multicast(ConstBytes block, bool enable);
+  Answer on_promiscuous(ConstBytes block, bool enable);
+  Answer on_phys_addr(ConstBytes block);
+  Answer on_set_phys_addr(ConstBytes block);
+  Answer on_statistics();
+  Answer on_notify(ConstBytes block);
+  Answer on_filter(ConstBytes block);
+  Answer resubscribe(Subscription wanted, std::uint32_t acknowledged);
+
+  /// The frame that a DL_UNITDATA_REQ asks for; empty when it was answered with DL_UDERROR_IND.
+  Message frame_of(Message request);
+  void unitdata_error(const Message& request, std::uint32_t error);
+  Message raw_frame_of(Message message);
+  void send(Batch frames);
+  void hold(Batch frames);
+  Message indication(Message frame, const FrameKey& key);
+
+  template <class Primitive>
+  [[nodiscard]] Answer make(const Primitive& primitive, MessageType type);
+  [[nodiscard]] Answer ok(std::uint32_t primitive);
+  void put_up(Answer message);
+
+  Style style_;
+  LinkOpener opener_;
+  std::shared_ptr<Link> link_;
+  wire::dlpi::State state_ = wire::dlpi::DL_UNATTACHED;
+  Subscription subscription_;
+  bool raw_ = false;
+  std::uint32_t notifications_ = 0;
+  Batch pending_;  // received in this burst
+  std::deque<Counter> counters_;
+};
+
+template <class Primitive>
+LinkStream::Answer LinkStream::make(const Primitive& primitive, MessageType type) {
+  Message message = Message::allocate(set().pool(), Primitive::encoded_size_max, 0, type);
+  if (!message) {
+    return std::unexpected(Refusal{wire::dlpi::DL_SYSERR, ENOMEM});
+  }
+  const std::size_t size = primitive.encode(message.append(Primitive::encoded_size_max));
+  message.trim_back(Primitive::encoded_size_max - size);
+  return message;
+}
+
+}  // namespace sluice::dlpi

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dlpi/wire.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/contract.h"
+#include "dlpi/link_stream.h"
+
+namespace sluice::dlpi {
+namespace {
+
+/// FNV-1a: a name gives the same address in every run.
+wire::MacAddress address_of(std::string_view wire, WireLink::End end) {
+  std::uint32_t hash = 0x811c9dc5U;
+  for (const char character : wire) {
+    hash = (hash ^ static_cast<std::uint8_t>(character)) * 0x01000193U;
+  }
+  const auto octet = [&](unsigned shift) { return static_cast<std::uint8_t>(hash >> shift); };
+  constexpr std::uint8_t locally_administered = 0x02;
+  return {{locally_administered, octet(24), octet(16), octet(8), octet(0),
+           static_cast<std::uint8_t>(end == WireLink::End::a ? 0x0a : 0x0b)}};
+}
+
+std::string end_name(const std::string& wire, std::string_view end) { return "wire:" + wire + ":" + std::string(end); }
+
+}  // namespace
+
+WireLink::WireLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu)
+    : Link(set, end_name(wire, end == End::a ? "a" : "b"), address_of(wire, end), mtu) {
+  set_up(false);
+}
+
+WireLink::~WireLink() {
+  if (peer_ != nullptr) {
+    peer_->peer_ = nullptr;
+    peer_->set_up(false);
+  }
+}
+
+void WireLink::connect(WireLink& one, WireLink& other) {
+  SLUICE_REQUIRE(one.peer_ == nullptr && other.peer_ == nullptr && one.mtu() == other.mtu());
+  one.peer_ = &other;
+  other.peer_ = &one;
+  one.set_up(true);
+  other.set_up(true);
+}
+
+std::size_t WireLink::capacity_bytes() const { return std::max(std::size_t{256} * 1024, 4 * mtu()); }
+
+bool WireLink::full() const { return inbound_bytes_ >= capacity_bytes() || inbound_.size() >= frames_max; }
+
+void WireLink::send(Batch& frames) {
+  if (peer_ == nullptr) {
+    count(Event::link_down, frames.size());
+    frames.clear();
+    return;
+  }
+  while (!frames.empty() && !peer_->full()) {
+    Message frame = frames.pop();
+    const std::size_t size = frame.size();
+    peer_->inbound_bytes_ += size;
+    peer_->inbound_.push(std::move(frame));
+    sent(1, size);
+  }
+  peer_->peer_waits_ = peer_->peer_waits_ || !frames.empty();
+  peer_->schedule();
+}
+
+/// The service procedure of the first stream takes the frames for all.
+void WireLink::schedule() {
+  if (!streams().empty()) {
+    streams().front()->read_queue().enable();
+  }
+}
+
+Batch WireLink::next_burst() {
+  Batch burst;
+  std::size_t bytes = 0;
+  while (!inbound_.empty() && burst.size() < burst_frames_max && bytes < burst_bytes_max) {
+    Message frame = inbound_.pop();
+    bytes += frame.size();
+    burst.push(std::move(frame));
+  }
+  inbound_bytes_ -= bytes;
+  return burst;
+}
+
+void WireLink::on_room() {
+  while (!inbound_.empty() && may_receive()) {
+    receive(next_burst());
+  }
+  if (peer_waits_ && peer_ != nullptr && inbound_bytes_ < capacity_bytes() / 2 && inbound_.size() < frames_max / 2) {
+    peer_waits_ = false;
+    peer_->transmit_ready();
+  }
+}
+
+Status WireLink::set_address(const wire::MacAddress& address) {
+  change_address(address);
+  return {};
+}
+
+namespace {
+
+Result<std::shared_ptr<Link>> make_end(LinkTable& table, StreamSet& set, const Parameters& parameters) {
+  const std::string wire = parameters.text("name", "");
+  const bool is_a = parameters.text("end", "a") == "a";
+  const auto mtu = static_cast<std::size_t>(parameters.integer("mtu", WireLink::mtu_default));
+  const auto other = std::static_pointer_cast<WireLink>(table.find(set, end_name(wire, is_a ? "b" : "a")));
+  if (other != nullptr && other->mtu() != mtu) {
+    return fail(EINVAL, "wire '" + wire + "' has an MTU of " + std::to_string(other->mtu()) + " at its other end and " +
+                            std::to_string(mtu) + " here; both must be the same");
+  }
+  auto end = std::make_shared<WireLink>(set, wire, is_a ? WireLink::End::a : WireLink::End::b, mtu);
+  if (other != nullptr) {
+    WireLink::connect(*end, *other);
+  }
+  return end;
+}
+
+}  // namespace
+
+Entry wire_entry(std::shared_ptr<LinkTable> table) {
+  return Entry{
+      .name = "wire",
+      .summary = "a link in memory between two ends in one program",
+      .effect = "passes frames by reference",
+      .kind = Entry::Kind::driver,
+      .upper = Service::link,
+      .parameters =
+          {
+              {.name = "name", .meaning = "which wire: the streams that name one are joined", .required = true},
+              {.name = "end", .meaning = "which end of it", .required = true, .choices = {"a", "b"}},
+              {.name = "mtu",
+               .type = ParameterSpec::Type::integer,
+               .meaning = "largest data unit in bytes, the same at both ends; absent: 1500",
+               .minimum = WireLink::mtu_min,
+               .maximum = Link::mtu_max},
+          },
+      .make = [table](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
+        const LinkOpener opener = [table, parameters](StreamSet& set, std::uint32_t) {
+          const std::string name = end_name(parameters.text("name", ""), parameters.text("end", "a"));
+          return table->open(set, name, parameters, [&] { return make_end(*table, set, parameters); });
+        };
+        return std::make_unique<LinkStream>("wire", LinkStream::Style::one, opener);
+      },
+  };
+}
+
+}  // namespace sluice::dlpi

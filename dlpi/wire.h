@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// wire: a link in memory between two ends in one stream set. Deterministic, without privileges, at any MTU.
+//
+// Manual
+//   stack file  driver = { kind = "wire", name = "lab", end = "a" }
+//               driver = { kind = "wire", name = "lab", end = "b", mtu = 65536 }
+//   service     DLPI, style 1 (dlpi/link_stream.h). Any number of streams may share an end.
+//   parameters  name  which wire, within the stream set
+//               end   "a" or "b"
+//               mtu   bytes, 68..2097152, absent 1500; both ends must say the same
+//   addresses   02:HH:HH:HH:HH:0a and ..:0b, where HH is a hash of the name; DL_SET_PHYS_ADDR_REQ changes them
+//   data        a frame goes to the other end as it is: blocks by reference, no byte is touched, none lost
+//   link state  up while both ends are open. Before, DL_UNITDATA_REQ is answered DL_UNDELIVERABLE
+//   flow        an end holds capacity_bytes() or frames_max that its streams have not taken; beyond, the sender's write
+//               queue fills
+//   order       frames are taken by the receiving stream's read service procedure, never inside the sender's put
+//   counters    dlpi/event.h
+//   privileges  none
+//
+// Ownership: an end knows the other and forgets it when that is destroyed. Threads: one stream set, one thread.
+
+#include <string>
+
+#include "dlpi/link.h"
+#include "dlpi/link_table.h"
+#include "stack/core/registry.h"
+
+namespace sluice::dlpi {
+
+class WireLink final : public Link {
+ public:
+  enum class End : std::uint8_t { a, b };
+
+  static constexpr std::size_t mtu_default = 1500;
+  static constexpr std::size_t mtu_min =
+      68;  // RFC 791: "Every internet module must be able to forward [...] 68 octets"
+  static constexpr std::size_t frames_max = 4096;
+  static constexpr std::size_t burst_bytes_max = 64 * 1024;
+
+  WireLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu);
+  ~WireLink() override;
+
+  /// Joins two ends. REQUIRES: neither is joined; one MTU.
+  static void connect(WireLink& one, WireLink& other);
+
+  void send(Batch& frames) override;
+  void on_room() override;
+  Status set_address(const wire::MacAddress& address) override;
+
+  [[nodiscard]] std::size_t capacity_bytes() const;
+
+ private:
+  [[nodiscard]] bool full() const;
+  [[nodiscard]] Batch next_burst();
+  void schedule();
+
+  WireLink* peer_ = nullptr;
+  Batch inbound_;
+  std::size_t inbound_bytes_ = 0;
+  bool peer_waits_ = false;  // was refused room here
+};
+
+[[nodiscard]] Entry wire_entry(std::shared_ptr<LinkTable> table);
+
+}  // namespace sluice::dlpi

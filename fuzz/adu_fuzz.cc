@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoders of what comes from outside: a datagram of any kind, or, after a first byte of 0xff, a manifest. What
+// is accepted must hold what the headers promise, and must say the same when it is written again.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "apps/ftx/manifest.h"
+#include "apps/ftx/message.h"
+#include "apps/ftx/name.h"
+#include "base/contract.h"
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::ftx;
+
+void same(ConstBytes datagram, ConstBytes again) {
+  SLUICE_REQUIRE(std::equal(again.begin(), again.end(), datagram.begin(),
+                            datagram.begin() + static_cast<std::ptrdiff_t>(again.size())));
+}
+
+void decode_data(const Envelope& envelope, ConstBytes datagram) {
+  const auto data = parse_data(datagram, datagram.size());
+  if (!data) return;
+  SLUICE_REQUIRE(data->adu.offset + data->adu.length > data->adu.offset && data->stamp.behind < data->stamp.sequence);
+  std::array<std::byte, data_header_bytes> out{};
+  same(datagram, ConstBytes(out).first(emit_data_header(envelope, *data, out)));
+}
+
+void decode_report(const Envelope& envelope, ConstBytes datagram) {
+  const auto report = parse_report(datagram);
+  if (!report) return;
+  std::uint64_t next = report->from;
+  for (std::size_t i = 0; i < report->range_count; ++i) {
+    SLUICE_REQUIRE(report->lacking[i].first >= next && report->lacking[i].count > 0);
+    next = report->lacking[i].first + report->lacking[i].count;
+    SLUICE_REQUIRE(next <= report->to + 1);
+  }
+  std::array<std::byte, control_bytes_max> out{};
+  same(datagram, ConstBytes(out).first(emit_report(envelope, *report, out)));
+}
+
+void decode_control(const Envelope& envelope, ConstBytes datagram) {
+  std::array<std::byte, control_bytes_max> out{};
+  if (const auto hello = parse_hello(datagram); hello && envelope.kind == Kind::hello) {
+    same(datagram.first(28), ConstBytes(out).first(std::min<std::size_t>(emit_hello(envelope, *hello, out), 28)));
+  }
+  if (const auto reply = parse_cookie(datagram); reply && envelope.kind == Kind::cookie) {
+    same(datagram, ConstBytes(out).first(emit_cookie(envelope, *reply, out)));
+  }
+  if (const auto offer = parse_offer(datagram); offer && envelope.kind == Kind::offer) {
+    same(datagram, ConstBytes(out).first(emit_offer(envelope, *offer, out)));
+    if (is_relative_path(offer->path)) SLUICE_REQUIRE(components(offer->path).size() <= offer->path.size());
+  }
+  if (const auto stamp = parse_probe(datagram); stamp && envelope.kind == Kind::probe) {
+    same(datagram, ConstBytes(out).first(emit_probe(envelope, *stamp, out)));
+  }
+  if (const auto error = parse_error(datagram); error && envelope.kind == Kind::error) {
+    SLUICE_REQUIRE(is_printable(error->text));
+    same(datagram, ConstBytes(out).first(emit_error(envelope, *error, out)));
+  }
+}
+
+void decode_manifest_bytes(ConstBytes bytes) {
+  if (bytes.size() < 9) return;
+  const std::size_t count = std::to_integer<std::size_t>(bytes[0]);
+  const auto files = decode_manifest(bytes.subspan(9), count, load_big_endian<std::uint64_t>(bytes.data() + 1));
+  if (!files) {
+    SLUICE_REQUIRE(is_printable(files.error().text));
+    return;
+  }
+  for (const FileEntry& file : *files) SLUICE_REQUIRE(is_component(file.name));
+  const auto again = encode_manifest(*files);
+  SLUICE_REQUIRE(again.size() == bytes.size() - 9);
+  same(bytes.subspan(9), again);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const ConstBytes bytes = std::as_bytes(std::span(data, size));
+  if (!bytes.empty() && bytes[0] == std::byte{0xff}) {
+    decode_manifest_bytes(bytes.subspan(1));
+    return 0;
+  }
+  const auto envelope = parse_envelope(bytes);
+  if (!envelope) return 0;
+  decode_control(*envelope, bytes);
+  if (envelope->kind == Kind::data) decode_data(*envelope, bytes);
+  if (envelope->kind == Kind::report) decode_report(*envelope, bytes);
+  return 0;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The word form of each stage, and the pass that runs stages over what is too short for vectors: short messages, and
+// the end of a long one.
+//
+// A stage is what is done to data on its way through: it takes a piece of the message (here an unsigned integer as it
+// lies in memory; in ilp/pipeline-inl.h a vector) and returns what the next stage sees. Stages compose by order: in
+// word_pass(..., swap, sum) the sum is that of the swapped bytes. Pieces come in the order of memory, each at an even
+// offset from the start.
+//
+// Ownership: a stage is the caller's, for one pass. Thread safety: none.
+
+#include <hwy/base.h>
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace sluice::ilp {
+
+/// Whether a pass writes what comes out of the last stage.
+enum class Store { none, normal };
+
+/// Reverses the bytes of each unit. REQUIRES: the message is a multiple of `unit`, so pieces below it do not occur.
+template <std::size_t unit>
+struct SwapWords {
+  template <std::unsigned_integral Word>
+  [[nodiscard]] Word word(Word value) const {
+    if constexpr (sizeof(Word) <= unit) {
+      return byte_swapped(value);
+    } else if constexpr (unit == 4) {
+      return std::rotl(byte_swapped(value), 32);
+    } else {
+      static_assert(unit == 2);
+      constexpr auto second_bytes = static_cast<Word>(0x00ff00ff00ff00ffU);
+      return static_cast<Word>(((value & second_bytes) << 8) | ((value >> 8) & second_bytes));
+    }
+  }
+};
+
+/// Sums what passes, unchanged. RFC 1071 section 2(C): "On machines that have word-sizes that are multiples of 16
+/// bits, it is possible to develop even more efficient implementations": a 64-bit word is a 16-bit sum with its carries
+/// deferred, since 2^16 and therefore 2^32 and 2^64 are congruent to 1 modulo 65535.
+class SumWords {
+ public:
+  template <std::unsigned_integral Word>
+  Word word(Word value) {
+    constexpr bool first_of_pair_is_high = sizeof(Word) == 1 && std::endian::native == std::endian::big;
+    add(std::uint64_t{value} << (first_of_pair_is_high ? 8 : 0));
+    return value;
+  }
+
+  void add(std::uint64_t value) {
+    total_ += value;
+    carries_ += total_ < value ? 1U : 0U;
+  }
+
+  /// The sum of what passed, folded to 16 bits.
+  [[nodiscard]] std::uint16_t result() const {
+    const std::uint64_t carried = (total_ & 0xffffffffU) + (total_ >> 32) + carries_;
+    const std::uint64_t half = (carried & 0xffffU) + ((carried >> 16) & 0xffffU) + (carried >> 32);
+    const std::uint64_t near = (half & 0xffffU) + (half >> 16);
+    return static_cast<std::uint16_t>((near & 0xffffU) + (near >> 16));
+  }
+
+ private:
+  std::uint64_t total_ = 0;
+  std::uint64_t carries_ = 0;  ///< what left total_ at the top
+};
+
+/// One word from `from` through `stages`, in order, to `to`; both move on. Inlined by force, as all on the way to a
+/// stage is, since a stage whose address is taken for a call lives in memory instead of registers.
+template <std::unsigned_integral Word, Store store, class... Stages>
+HWY_INLINE void word_step(const std::byte*& from, std::byte*& to, Stages&... stages) {
+  Word value;
+  std::memcpy(&value, from, sizeof value);
+  from += sizeof value;
+  ((value = stages.word(value)), ...);
+  if constexpr (store == Store::normal) {
+    std::memcpy(to, &value, sizeof value);
+    to += sizeof value;
+  }
+}
+
+/// `size` bytes from `from` through `stages`, in order, to `to`, which may be `from`; unused when nothing is stored.
+template <Store store, class... Stages>
+HWY_INLINE void word_pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
+  for (std::size_t words = size / 8; words > 0; --words) {
+    word_step<std::uint64_t, store>(from, to, stages...);
+  }
+  if ((size & 4) != 0) {
+    word_step<std::uint32_t, store>(from, to, stages...);
+  }
+  if ((size & 2) != 0) {
+    word_step<std::uint16_t, store>(from, to, stages...);
+  }
+  if ((size & 1) != 0) {
+    word_step<std::uint8_t, store>(from, to, stages...);
+  }
+}
+
+}  // namespace sluice::ilp

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// capture - writes what passes to a pcapng file
+//
+// A tap at any place of a stack, for Wireshark and tshark. It changes nothing, and on a fused path it makes the bytes
+// real (settles) where it stands.
+//
+// Accepts and produces
+//   Any message, unchanged, in both directions. A transparent module.
+//
+//   Messages that carry data are written, with the time and the direction (down is outbound). How they look in the file
+//   depends on what flows; each kind is an interface of its own there:
+//     DLPI unitdata      Ethernet frames: the header is made of the primitive's addresses and SAP. A DL_UNITDATA_REQ
+//                        names no source; it is learnt from the DL_BIND_ACK or DL_PHYS_ADDR_ACK that passed
+//     everything else    LINKTYPE_USER0: the data alone
+//
+// Parameters
+//   file        path of the file, required. A file that is there is replaced; one that another capture writes to is
+//               an error. It belongs to one stream, and only its owner may read it
+//   snap_bytes  the most written of each message; 262144 if absent
+//   link        as said above if absent. "ethernet": M_DATA is whole Ethernet frames. "ip": data is IP packets; what
+//               DLPI says of the link is left out, and so are SAPs that are not IP's. "user": the data alone, always
+//
+// Counters
+//   captured       messages written
+//   not_ip         messages left out, since link = "ip" and their SAP is not IP's
+//   not_written    messages lost, since the file could not be written: the disk is full. Nothing more is written then
+//
+// Flow control
+//   No queues and no service procedures: whoever asks can_put_next() looks through it. Bytes are gathered and written
+//   64 KiB at a time, at the latest a second after they came, and when the stream closes.
+//
+// Example
+//   push    = ["capture", "ip", "udp", "timod"]
+//   capture = { file = "trace.pcapng" }
+//
+// This is the one module with a file. It does not write it itself: the factory of its registry entry opens the file and
+// injects a sink, and it injects the wall clock, which is read once, since a stream set's time is monotonic only.
+// Threads: as its stream set's.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "stack/core/registry.h"
+#include "stack/modules/pcapng.h"
+#include "stack/wire/address.h"
+
+namespace sluice {
+
+/// Takes bytes for the end of the file; false when they could not be written.
+using CaptureSink = std::function<bool(ConstBytes)>;
+
+class Capture : public Module {
+ public:
+  static constexpr std::size_t buffer_bytes_max = 64 * 1024;
+  static constexpr Duration write_delay_max = std::chrono::seconds(1);
+
+  enum class Link : std::uint8_t { automatic, ethernet, ip, user };
+
+  struct Options {
+    CaptureSink sink;
+    std::function<Duration()> wall_clock;  ///< since 1970-01-01 00:00 UTC
+    std::uint32_t snap_bytes = 262144;
+    Link link = Link::automatic;
+  };
+
+  explicit Capture(Options options);
+
+  Status open() override;
+  void close() override;
+  void wput(Batch batch) override;
+  void rput(Batch batch) override;
+
+ private:
+  static constexpr std::size_t ethernet_header_size = 14;
+  static constexpr std::size_t link_types_max = 3;
+
+  /// How a message is to look in the file.
+  struct Shape {
+    pcapng::LinkType link;
+    std::array<std::byte, ethernet_header_size> header{};
+    std::size_t header_size = 0;
+  };
+
+  void look_at(Batch& batch, pcapng::Direction direction);
+  void learn_address(const Message& message);
+  void write(Message& message, pcapng::Direction direction);
+  [[nodiscard]] std::optional<Shape> shape_of(const Message& message, pcapng::Direction direction);
+  [[nodiscard]] std::optional<Shape> link_shape(const wire::MacAddress& to, const wire::MacAddress& from,
+                                                std::uint16_t sap);
+  [[nodiscard]] Shape plain_shape() const;
+  [[nodiscard]] std::uint32_t interface_for(pcapng::LinkType link);
+  [[nodiscard]] std::uint64_t time_ns();
+  void flush();
+
+  Options options_;
+  std::unique_ptr<Timer> timer_;
+  std::vector<std::byte> buffer_;
+  std::vector<pcapng::LinkType> interfaces_;
+  std::optional<Duration> epoch_;  // wall clock minus the stream set's time
+  wire::MacAddress own_address_;
+  bool failed_ = false;
+
+  Counter captured_{*this, "captured", "messages written"};
+  Counter not_ip_{*this, "not_ip", "messages left out, since their SAP is not IP's"};
+  Counter not_written_{*this, "not_written", "messages lost, since the file could not be written"};
+};
+
+[[nodiscard]] Entry capture_entry();
+
+}  // namespace sluice

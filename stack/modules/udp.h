@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// udp - the User Datagram Protocol over ip
+//
+// UDP (RFC 768; RFC 8200 section 8.1 over IPv6) as a connectionless transport provider (TPI, T_CLTS). One stream is one
+// endpoint with one port.
+//
+// Accepts and produces
+//   From above: TPI requests; addresses are TransportAddress (stack/wire/address.h). A bind address that is empty, or
+//   has port 0, asks for a free port of 49152..65535. Options of T_UNITDATA_REQ, if any, are network::Sending: source
+//   address, hop limit, traffic class, don't fragment.
+//
+//   To above: T_UNITDATA_IND with the sender's address and, as options, network::Received (the local address it came
+//   to, hop limit, traffic class). T_UDERROR_IND with the destination, an errno and, as options, network::Failure (the
+//   path's MTU with EMSGSIZE), for datagrams of this port that could not be sent or that an ICMP error quotes.
+//
+//   Below: ip, as stack/wire/network.h says. A T_UNITDATA_REQ becomes a header in front of its data and a
+//   T_UNITDATA_REQ to the destination's host, in the same blocks.
+//
+//   A request that cannot be sent is answered with T_UDERROR_IND: EINVAL (malformed address or options), EMSGSIZE (too
+//   large), EAFNOSUPPORT (not the family of the bound address), ENOBUFS, or the errno of ip's route. (Its options are
+//   then those of the request.) TPI would have a datagram above the TSDU size end the stream; here it is an error of
+//   that datagram. T_UNITDATA_REQ on an unbound stream, and M_DATA, do end it, as TPI says: M_ERROR with EPROTO.
+//
+//   An unbound stream, and one whose driver cannot filter, answers datagrams to other ports with ICMP "port
+//   unreachable".
+//
+// Parameters
+//   checksum = true | false    whether datagrams over IPv4 carry a checksum; true if absent. Over IPv6 they always do
+//
+// Counters
+//   sent              datagrams passed to ip
+//   received          datagrams delivered
+//   refused           T_UNITDATA_REQ answered with T_UDERROR_IND
+//   malformed         messages dropped, since their primitive, addresses or options could not be read
+//   short_header      datagrams of under 8 bytes, dropped
+//   bad_length        datagrams whose length field is under 8 or more than there is, dropped
+//   bad_checksum      datagrams that do not sum up, dropped
+//   zero_checksum     datagrams over IPv6 without a checksum, dropped
+//   not_my_port       datagrams to another port, dropped
+//   port_unreachable  datagrams to another port, given to ip to be answered
+//   foreign_error     errors about datagrams that this port did not send, dropped
+//   unexpected        acknowledgements and M_CTL that nothing waits for, dropped
+//   no_memory         messages dropped or not answered, since the pool was exhausted
+//
+// Flow control
+//   No queues and no service procedures: whoever asks can_put_next() looks through it. A batch in is a batch out.
+//
+// Example
+//   push = ["ip", "udp", "timod"]
+//   udp  = { checksum = true }
+//
+// Threads: as its stream set's.
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "stack/core/registry.h"
+#include "stack/modules/udp_binding.h"
+#include "stack/modules/udp_states.h"
+#include "stack/wire/address.h"
+#include "stack/wire/network.h"
+#include "stack/wire/tpi.h"
+#include "stack/wire/udp.h"
+
+namespace sluice {
+
+class Udp : public Module {
+ public:
+  /// 65535 bytes of an IPv4 packet without its header and ours.
+  static constexpr std::size_t tsdu_bytes_max = 65507;
+  /// Routes remembered; when there are more, all are forgotten and asked for again.
+  static constexpr std::size_t routes_max = 1024;
+
+  explicit Udp(bool checksum);
+
+  [[nodiscard]] std::size_t headroom() const override { return wire::UdpHeader::size; }
+  Status open() override;
+  void wput(Batch batch) override;
+  void rput(Batch batch) override;
+
+ private:
+  struct Source {
+    wire::IpAddress address;
+    int error = 0;  // an errno: there is none
+  };
+
+  // Down.
+  [[nodiscard]] Message from_user(Message message);
+  [[nodiscard]] Message send(Message message);
+  [[nodiscard]] Message send_datagram(Message message, const wire::TransportAddress& destination,
+                                      const wire::network::Sending& sending, const wire::tpi::UnitdataReq& request);
+  [[nodiscard]] Source source_for(const wire::IpAddress& destination, const wire::network::Sending& sending);
+  [[nodiscard]] Source route(const wire::IpAddress& destination);
+  [[nodiscard]] bool put_header(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
+                                const wire::IpAddress& destination);
+  Message refuse(const wire::tpi::UnitdataReq& request, int error);
+  void fatal();
+  void answer_info();
+  void answer_capability(const Message& request);
+  void answer_addresses();
+  void answer_options(const Message& request, std::int32_t primitive);
+  void answer_error(std::int32_t primitive, std::int32_t tli_error);
+  [[nodiscard]] wire::tpi::InfoAck info() const;
+  void up(Message message);
+  void down(Message message);
+
+  // Up.
+  [[nodiscard]] Message from_network(Message message);
+  [[nodiscard]] Message receive(Message message);
+  [[nodiscard]] bool verified(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
+                              const wire::IpAddress& local);
+  [[nodiscard]] bool is_mine(const wire::UdpHeader& header) const;
+  [[nodiscard]] Message deliver(Message message, const wire::TransportAddress& source,
+                                const wire::network::Received& received);
+  void unclaimed(Message message, const wire::IpAddress& source, const wire::network::Received& received);
+  [[nodiscard]] Message failed(Message message);
+  void control(const Message& message);
+  void route_changed(const wire::network::RouteAck& ack);
+
+  bool checksum_;
+  std::unique_ptr<udp::Binding> binding_;
+  std::unordered_map<wire::IpAddress, Source> routes_;
+
+  Counter sent_{*this, "sent", "datagrams passed to ip"};
+  Counter received_{*this, "received", "datagrams delivered"};
+  Counter refused_{*this, "refused", "requests answered with T_UDERROR_IND"};
+  Counter malformed_{*this, "malformed", "messages whose primitive, addresses or options could not be read"};
+  Counter short_header_{*this, "short_header", "datagrams of under 8 bytes"};
+  Counter bad_length_{*this, "bad_length", "datagrams whose length field is under 8 or more than there is"};
+  Counter bad_checksum_{*this, "bad_checksum", "datagrams that do not sum up"};
+  Counter zero_checksum_{*this, "zero_checksum", "datagrams over IPv6 without a checksum"};
+  Counter not_my_port_{*this, "not_my_port", "datagrams to another port, dropped"};
+  Counter port_unreachable_{*this, "port_unreachable", "datagrams to another port, given to ip to be answered"};
+  Counter foreign_error_{*this, "foreign_error", "errors about datagrams that this port did not send"};
+  Counter unexpected_{*this, "unexpected", "acknowledgements and M_CTL that nothing waits for"};
+  Counter no_memory_{*this, "no_memory", "messages dropped or not answered, since the pool was exhausted"};
+};
+
+[[nodiscard]] Entry udp_entry();
+
+}  // namespace sluice

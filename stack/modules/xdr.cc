@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/modules/xdr.h"
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/contract.h"
+#include "stack/core/stream_set.h"
+#include "stack/modules/primitive.h"
+
+namespace sluice {
+namespace {
+
+constexpr bool swaps = std::endian::native == std::endian::little;
+
+bool carries_data(Message& message) {
+  return message.type() == MessageType::data || (is_protocol(message.type()) && message.data_block() != nullptr);
+}
+
+/// M_ERROR of two bytes: the read side stays as it is (NOERROR), writes fail.
+Message write_error(BufferPool& pool, int error) {
+  constexpr std::byte no_error{0xff};
+  return Message::copy_of(pool, std::array{no_error, static_cast<std::byte>(error)}, 0, MessageType::error);
+}
+
+}  // namespace
+
+Xdr::Xdr(std::size_t unit_bytes) : Module("xdr"), unit_bytes_(unit_bytes) {
+  SLUICE_REQUIRE(unit_bytes == 2 || unit_bytes == 4 || unit_bytes == 8);
+}
+
+Xdr::Outcome Xdr::convert(Message& message) const {
+  if (!carries_data(message)) {
+    return Outcome::converted;
+  }
+  if (message.data_size() % unit_bytes_ != 0) {
+    return Outcome::not_whole_units;
+  }
+  if (swaps && message.transform(Swap{unit_bytes_}) == Verdict::failed) {
+    return Outcome::no_memory;
+  }
+  return Outcome::converted;
+}
+
+void Xdr::drop(Outcome why) { ++(why == Outcome::not_whole_units ? not_whole_units_ : no_memory_); }
+
+void Xdr::refuse(Message message, Outcome why) {
+  drop(why);
+  const int error = why == Outcome::not_whole_units ? EINVAL : ENOMEM;
+  Message answer;
+  if (const auto request = wire::tpi::UnitdataReq::decode(message.bytes()); is_protocol(message.type()) && request) {
+    answer = unitdata_error(set().pool(), *request, error);
+  } else if (message.type() == MessageType::data) {
+    answer = write_error(set().pool(), error);
+  }
+  if (answer) {
+    read_queue().put_next(std::move(answer));
+  }
+}
+
+void Xdr::wput(Batch batch) {
+  Batch out;
+  while (Message message = batch.pop()) {
+    if (const Outcome outcome = convert(message); outcome == Outcome::converted) {
+      out.push(std::move(message));
+    } else {
+      refuse(std::move(message), outcome);
+    }
+  }
+  if (!out.empty()) {
+    write_queue().put_next(std::move(out));
+  }
+}
+
+void Xdr::rput(Batch batch) {
+  Batch out;
+  while (Message message = batch.pop()) {
+    if (const Outcome outcome = convert(message); outcome == Outcome::converted) {
+      out.push(std::move(message));
+    } else {
+      drop(outcome);
+    }
+  }
+  if (!out.empty()) {
+    read_queue().put_next(std::move(out));
+  }
+}
+
+Entry xdr_entry() {
+  return {
+      .name = "xdr",
+      .summary = "converts the numbers in the data between the host's byte order and big-endian",
+      .effect = "reverses the bytes of each unit, in one pass",
+      .lower = static_cast<ServiceSet>(accepts(Service::transport) | accepts(Service::user)),
+      .transparent = true,
+      .parameters = {{.name = "unit",
+                      .type = ParameterSpec::Type::integer,
+                      .meaning = "Bytes in a number: 2, 4 or 8; 4 if absent.",
+                      .minimum = 2,
+                      .maximum = 8}},
+      .make = [](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
+        const std::int64_t unit = parameters.integer("unit", 4);
+        if (unit != 2 && unit != 4 && unit != 8) {
+          return fail(EINVAL, "xdr: unit is " + std::to_string(unit) + ", but must be 2, 4 or 8 bytes");
+        }
+        return std::make_unique<Xdr>(static_cast<std::size_t>(unit));
+      },
+  };
+}
+
+}  // namespace sluice

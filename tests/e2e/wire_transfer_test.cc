@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file through two whole stacks in one program, joined in memory, in simulated time: ftx, TLI, timod, udp, ip, wire and
+// back. No system call moves a byte, so the same seed gives the same run.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "apps/common/registry.h"
+#include "apps/ftx/directory.h"
+#include "apps/ftx/sender.h"
+#include "apps/ftx/server.h"
+#include "apps/ftx/source.h"
+#include "apps/ftx/transport.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Waits by moving the clock to the next deadline.
+class SimulatedWaiter final : public Waiter {
+ public:
+  explicit SimulatedWaiter(StreamSet& set) : set_(set) {}
+  bool wait(TimePoint deadline) override {
+    now_ = std::max(now_, std::min(deadline, set_.scheduler().next_deadline()));
+    return set_.scheduler().poll(now_);
+  }
+  TimePoint now() override { return now_; }
+
+ private:
+  StreamSet& set_;
+  TimePoint now_{std::chrono::seconds(1)};
+};
+
+std::string contents_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class WireTransfer : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::path(testing::TempDir()) / fmt::format("wire_transfer_{}", ::getpid());
+    fs::create_directories(directory_ / "in");
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  void write_source(std::size_t size) {
+    Prng prng(7);
+    std::string content(size, '\0');
+    std::ranges::generate(content, [&] { return static_cast<char>(prng()); });
+    std::ofstream(directory_ / "big.bin", std::ios::binary) << content;
+  }
+
+  /// Moves big.bin from stack a to stack b and gives the receiver's last event.
+  Event transfer(const std::string& stacks, const wire::IpAddress& target, std::size_t datagram_bytes);
+
+  fs::path directory_;
+};
+
+Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& target, std::size_t datagram_bytes) {
+  StreamSet set(StreamSet::Options{.seed = 3});
+  SimulatedWaiter waiter(set);
+  const Registry registry = standard_registry();
+  const auto file = StackFile::parse(stacks, "test", registry);
+  EXPECT_TRUE(file) << file.error().text;
+  const wire::IpAddress any = target.is_v6() ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{});
+  auto client = Transport::open(set, waiter, **file->find("a"), {any, 0});
+  auto host = Transport::open(set, waiter, **file->find("b"), {target, 7070});
+  EXPECT_TRUE(client) << client.error().text;
+  EXPECT_TRUE(host) << host.error().text;
+
+  const std::vector<std::string> paths{(directory_ / "big.bin").string()};
+  auto source = FileSource::open(paths);
+  auto destination = DirectoryDestination::serve((directory_ / "in").string(), 1);
+  DeliveryRate congestion(datagram_bytes);
+  SenderOptions sender_options;
+  sender_options.tsdu_bytes = datagram_bytes;
+  Sender sender(waiter.now(), sender_options, **source, congestion);
+  ServerOptions server_options;
+  server_options.tsdu_bytes = (*host)->tsdu_bytes();
+  Server server(server_options, **destination);
+  const Peer peer = peer_of({target, 7070});
+
+  Event last;
+  const TimePoint give_up = waiter.now() + std::chrono::seconds(600);
+  while (!sender.finished() && waiter.now() < give_up) {
+    const TimePoint now = waiter.now();
+    (*client)->receive([&](ConstBytes datagram, const Peer&) { sender.receive(now, datagram); }, [](const Peer&) {});
+    (*host)->receive([&](ConstBytes datagram, const Peer& from) { server.receive(now, datagram, from); }, [](const Peer&) {});
+    std::array<std::byte, control_bytes_max> buffer;
+    for (int burst = 0; burst < 64 && (*client)->can_send(); ++burst) {
+      const auto next = sender.next(now, buffer);
+      if (!next) {
+        break;
+      }
+      EXPECT_EQ((*client)->send(peer, ConstBytes(buffer).first(next->header_bytes), next->payload), Transport::Sent::sent);
+    }
+    Peer to;
+    while (const std::size_t size = server.transmit(now, buffer, to)) {
+      EXPECT_EQ((*host)->send(to, ConstBytes(buffer).first(size), {}), Transport::Sent::sent);
+    }
+    while (const auto event = server.next_event()) {
+      last = *event;
+    }
+    [[maybe_unused]] const bool happened =
+        waiter.wait(std::max(now + std::chrono::microseconds(1), std::min(sender.next_deadline(), server.next_deadline())));
+  }
+  EXPECT_TRUE(sender.finished());
+  EXPECT_EQ(sender.exit_code(), ExitCode::ok);
+  return last;
+}
+
+/// Two hosts on one wire, with `pushed` just above the driver of a.
+std::string two_hosts(std::size_t mtu, const std::string& pushed, const std::string& parameters) {
+  return fmt::format(R"(
+[stack.a]
+driver = {{ kind = "wire", name = "lab", end = "a", mtu = {0} }}
+push   = [{1}"ip", "udp", "timod"]
+ip     = {{ address = ["10.79.0.1/24", "fd00:79::1/64"] }}
+{2}
+[stack.b]
+driver = {{ kind = "wire", name = "lab", end = "b", mtu = {0} }}
+push   = ["ip", "udp", "timod"]
+ip     = {{ address = ["10.79.0.2/24", "fd00:79::2/64"] }}
+)",
+                     mtu, pushed, parameters);
+}
+
+TEST_F(WireTransfer, OverIpv4) {
+  write_source(3'000'001);
+  const Event done = transfer(two_hosts(1500, "", ""), *wire::IpAddress::from_text("10.79.0.2"), 1472);
+  EXPECT_EQ(done.kind, Event::Kind::done);
+  EXPECT_EQ(done.out_of_order, 0U);
+  EXPECT_EQ(contents_of(directory_ / "big.bin"), contents_of(directory_ / "in" / "big.bin"));
+}
+
+TEST_F(WireTransfer, OverIpv6) {
+  write_source(1'000'000);
+  transfer(two_hosts(1500, "", ""), *wire::IpAddress::from_text("fd00:79::2"), 1452);
+  EXPECT_EQ(contents_of(directory_ / "big.bin"), contents_of(directory_ / "in" / "big.bin"));
+}
+
+TEST_F(WireTransfer, InFragments) {
+  write_source(1'000'000);
+  transfer(two_hosts(1500, "", ""), *wire::IpAddress::from_text("10.79.0.2"), 8192);
+  EXPECT_EQ(contents_of(directory_ / "big.bin"), contents_of(directory_ / "in" / "big.bin"));
+}
+
+TEST_F(WireTransfer, OverABadLink) {
+  write_source(2'000'000);
+  const std::string fault =
+      "fault = { loss = 5, reorder = 5, duplicate = 1, bit_errors = 1e-7, delay_ms = 2, reorder_ms = 3, seed = 11 }";
+  const Event done = transfer(two_hosts(1500, "\"fault\", ", fault), *wire::IpAddress::from_text("10.79.0.2"), 1472);
+  EXPECT_EQ(done.kind, Event::Kind::done);
+  EXPECT_GT(done.out_of_order, 0U);
+  EXPECT_GT(done.repaired, 0U);
+  EXPECT_EQ(contents_of(directory_ / "big.bin"), contents_of(directory_ / "in" / "big.bin"));
+}
+
+}  // namespace
+}  // namespace sluice::ftx

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Every kernel against its scalar meaning: each instruction set this CPU offers x each length from 0 to past four of
+// the longest vectors x each misalignment of source and destination within a vector, with sentinels around what is
+// written.
+
+#include "ilp/kernels.h"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "ilp/scalar.h"
+
+namespace sluice::ilp {
+namespace {
+
+constexpr std::size_t vector_bytes_max = 64;
+constexpr std::size_t turn_bytes = 4 * vector_bytes_max;
+/// Past one turn of the longest vectors, with a tail of every length behind it.
+constexpr std::size_t length_max = turn_bytes + vector_bytes_max + 8;
+constexpr std::size_t arena_bytes = 2 * vector_bytes_max + length_max + vector_bytes_max;
+
+/// Memory with a known start, so that two arenas of the same seed agree at every misalignment.
+struct Arena {
+  explicit Arena(std::uint64_t seed) {
+    Prng prng(seed);
+    std::ranges::generate(bytes, [&] { return static_cast<std::byte>(prng()); });
+  }
+
+  /// The range that starts `misalignment` bytes behind a vector boundary, with a vector's room on both sides.
+  Bytes place(std::size_t misalignment, std::size_t size) {
+    return Bytes(bytes).subspan(vector_bytes_max + misalignment, size);
+  }
+
+  alignas(vector_bytes_max) std::array<std::byte, arena_bytes> bytes;
+};
+
+std::vector<std::int64_t> targets_of_this_cpu() {
+  std::vector<std::int64_t> targets;
+  for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
+    targets.push_back(left & -left);
+  }
+  return targets;
+}
+
+class Kernels : public testing::TestWithParam<std::int64_t> {
+ protected:
+  Kernels() { choose(GetParam()); }
+  ~Kernels() override { choose(0); }
+
+  /// Calls `check(size, source, destination misalignment)` for every length and misalignment of the file comment.
+  static void for_all_placements(std::size_t unit, const std::function<void(Bytes, std::size_t)>& check) {
+    Arena arena(1071);
+    for (std::size_t size = 0; size <= length_max; size += unit) {
+      for (std::size_t misalignment = 0; misalignment < vector_bytes_max; ++misalignment) {
+        check(arena.place(misalignment, size), (misalignment * 11 + size) % vector_bytes_max);
+      }
+    }
+    for (std::size_t to = 0; to < vector_bytes_max * vector_bytes_max; ++to) {
+      check(arena.place(to % vector_bytes_max, turn_bytes + vector_bytes_max - unit), to / vector_bytes_max);
+    }
+  }
+
+ private:
+  static void choose(std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+/// Runs both into arenas of the same random bytes: whatever the kernel writes outside its range shows as a difference.
+void expect_same_writes(Bytes source, std::size_t misalignment, const std::function<void(ConstBytes, Bytes)>& kernel,
+                        const std::function<void(ConstBytes, Bytes)>& reference) {
+  static const Arena before(7);
+  Arena written = before;
+  Arena expected = before;
+  // A destination larger than the source stays as it was behind the source's size.
+  kernel(source, written.place(misalignment, source.size() + 8));
+  reference(source, expected.place(misalignment, source.size() + 8));
+  ASSERT_EQ(written.bytes, expected.bytes) << "size " << source.size() << " destination misaligned by " << misalignment;
+}
+
+TEST_P(Kernels, Sum) {
+  for_all_placements(1, [](Bytes source, std::size_t) {
+    ASSERT_EQ(sum(source), scalar::sum(source)) << source.size();
+    ASSERT_EQ(sum_at_odd_offset(source), scalar::sum_at_odd_offset(source)) << source.size();
+  });
+}
+
+TEST_P(Kernels, SumOfAllOnesKeepsEveryCarry) {
+  const std::vector<std::byte> ones(std::size_t{1} << 20, std::byte{0xff});
+  EXPECT_EQ(sum(ones), 0xffff);
+  EXPECT_EQ(sum(ConstBytes(ones).first(65537)), scalar::sum(ConstBytes(ones).first(65537)));
+}
+
+TEST_P(Kernels, SumOfLargeRandomMessages) {
+  std::vector<std::byte> bytes(300'001);
+  std::ranges::generate(bytes, [prng = Prng(3)]() mutable { return static_cast<std::byte>(prng()); });
+  for (const std::size_t from : {0U, 1U, 14U, 63U}) {
+    EXPECT_EQ(sum(ConstBytes(bytes).subspan(from)), scalar::sum(ConstBytes(bytes).subspan(from))) << from;
+  }
+}
+
+TEST_P(Kernels, SumCopy) {
+  for_all_placements(1, [](Bytes source, std::size_t misalignment) {
+    expect_same_writes(
+        source, misalignment,
+        [](ConstBytes from, Bytes to) { ASSERT_EQ(sum_copy(from, to), scalar::sum(from)) << from.size(); },
+        scalar::copy);
+  });
+}
+
+TEST_P(Kernels, Copy) {
+  for_all_placements(
+      1, [](Bytes source, std::size_t misalignment) { expect_same_writes(source, misalignment, copy, scalar::copy); });
+}
+
+TEST_P(Kernels, SwapCopy) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment, [unit](ConstBytes from, Bytes to) { swap_copy(unit, from, to); },
+          [unit](ConstBytes from, Bytes to) { scalar::swap_copy(unit, from, to); });
+    });
+  }
+}
+
+TEST_P(Kernels, SwapInPlace) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment, [unit](ConstBytes from, Bytes to) { swap(unit, to.first(from.size())); },
+          [unit](ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); });
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Kernels, testing::ValuesIn(targets_of_this_cpu()),
+                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
+
+TEST(KernelContracts, UnitIsTwoFourOrEight) {
+  std::vector<std::byte> bytes(12);
+  EXPECT_DEATH(swap(3, bytes), "contract broken: unit == 2");
+  EXPECT_DEATH(swap(8, bytes), "contract broken: size % unit == 0");
+}
+
+TEST(KernelContracts, DestinationHoldsTheSource) {
+  const std::vector<std::byte> source(12);
+  std::vector<std::byte> destination(11);
+  EXPECT_DEATH(copy(source, destination), "contract broken");
+  EXPECT_DEATH(sum_copy(source, destination), "contract broken");
+  EXPECT_DEATH(swap_copy(4, source, destination), "contract broken");
+}
+
+}  // namespace
+}  // namespace sluice::ilp

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernel_udp's data transfer over loopback.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/tpi/endpoint.h"
+
+namespace sluice::tpi {
+namespace {
+
+using namespace wire::tpi;
+using namespace std::chrono_literals;
+
+/// `size` bytes that depend on `number`, which they begin with as far as they can.
+std::string payload(std::size_t number, std::size_t size) {
+  std::string text(size, 0);
+  for (std::size_t i = 0; i < size; ++i) {
+    text[i] = static_cast<char>(i < 4 ? number >> (8 * i) : number * 31 + i);
+  }
+  return text;
+}
+
+std::size_t number_of(const std::string& payload) {
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    number |= static_cast<std::size_t>(static_cast<unsigned char>(payload.at(i))) << (8 * i);
+  }
+  return number;
+}
+
+UdpSocket::Options offloads(bool gso, bool gro) {
+  UdpSocket::Options options;
+  options.gso = gso;
+  options.gro = gro;
+  return options;
+}
+
+using Offloads = std::tuple<bool, bool, const char*>;
+
+class KernelUdpData : public KernelUdpTest, public testing::WithParamInterface<Offloads> {
+ protected:
+  [[nodiscard]] UdpSocket::Options options() const {
+    return offloads(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  }
+  Endpoint a{set, options()};
+  Endpoint b{set, options()};
+  wire::TransportAddress a_address = a.bind(std::get<2>(GetParam()));
+  wire::TransportAddress b_address = b.bind(std::get<2>(GetParam()));
+};
+
+TEST_P(KernelUdpData, EchoBothWays) {
+  a.send(b_address, "ping");
+  ASSERT_TRUE(run_until_received(b, 1));
+  const Received at_b = b.receive();
+  EXPECT_EQ(at_b.primitive, T_UNITDATA_IND);
+  EXPECT_EQ(at_b.address, a_address);
+  EXPECT_EQ(at_b.data, "ping");
+  b.send(at_b.address, "pong");
+  ASSERT_TRUE(run_until_received(a, 1));
+  const Received at_a = a.receive();
+  EXPECT_EQ(at_a.address, b_address);
+  EXPECT_EQ(at_a.data, "pong");
+}
+
+/// Whatever the kernel puts together on the way, the boundaries are those of the sender.
+TEST_P(KernelUdpData, BoundariesAndOrderAreKept) {
+  std::vector<std::size_t> sizes{0, 1,    4,    1400, 1400,  1400, 600,   1400, 0,
+                                 0, 9000, 9000, 100,  65507, 1400, 30000, 30000};
+  sizes.insert(sizes.end(), 200, 1400);
+  sizes.insert(sizes.end(), 100, 4);
+  sizes.insert(sizes.end(), 30, 8000);
+  b.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1});  // nobody reads until all is there
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    a.send(b_address, payload(i, sizes[i]));
+  }
+  ASSERT_TRUE(run_until_received(b, sizes.size()));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Received received = b.receive();
+    ASSERT_EQ(received.primitive, T_UNITDATA_IND);
+    ASSERT_EQ(received.address, a_address);
+    ASSERT_EQ(received.data, payload(i, sizes[i])) << "datagram " << i << " of " << sizes[i] << " bytes";
+  }
+  EXPECT_EQ(a.counter("sent"), sizes.size());
+  EXPECT_EQ(b.counter("received"), sizes.size());
+  EXPECT_EQ(b.counter("truncated"), 0U);
+}
+
+TEST_P(KernelUdpData, APayloadInManyBlocksArrivesWhole) {
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
+  const UnitdataReq request{.address = ConstBytes(bytes).first(b_address.encode(bytes)), .options = {}};
+  const std::string text = payload(7, 5000);
+  for (const std::size_t part : {1UL, 3UL, 999UL}) {
+    Message message = Message::allocate(set.pool(), request.encoded_size(), 0, MessageType::proto);
+    request.encode(message.append(request.encoded_size()));
+    message.link(Message::copy_of(set.pool(), as_bytes(text), 0, MessageType::data, part));
+    a.down().put_next(std::move(message));
+  }
+  ASSERT_TRUE(run_until_received(b, 3));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(b.receive().data, text);
+  }
+}
+
+TEST_P(KernelUdpData, AHundredThousandDatagramsInOrder) {
+  constexpr std::size_t total = 100'000;
+  constexpr std::size_t window = 128;  // less than any receive buffer holds, since UDP has no flow control of its own
+  std::size_t sent = 0;
+  std::size_t received = 0;
+  const TimePoint deadline = loop->now() + 60s;
+  while (received < total && loop->now() < deadline) {
+    while (sent < total && sent - received < window && a.down().can_put_next()) {
+      a.send(b_address, payload(sent, 100));
+      ++sent;
+    }
+    static_cast<void>(loop->wait(loop->now() + 100ms));
+    for (Message message = b.take(); message; message = b.take()) {
+      ASSERT_EQ(number_of(Endpoint::decode(message).data), received);
+      ++received;
+    }
+  }
+  EXPECT_EQ(received, total);
+  EXPECT_EQ(b.counter("kernel_drops"), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loopback, KernelUdpData,
+                         testing::Combine(testing::Bool(), testing::Bool(), testing::Values("127.0.0.1:0", "[::1]:0")),
+                         [](const auto& instance) {
+                           return std::string(std::get<0>(instance.param) ? "Gso" : "Plain") +
+                                  (std::get<1>(instance.param) ? "Gro" : "Single") +
+                                  (std::get<2>(instance.param)[0] == '[' ? "V6" : "V4");
+                         });
+
+TEST_F(KernelUdpTest, RunsAreSegmentedAndCoalescedWhereTheKernelCan) {
+  Endpoint a(set);
+  Endpoint b(set);
+  a.bind("127.0.0.1:0");
+  const wire::TransportAddress destination = b.bind("127.0.0.1:0");
+  const auto probe = UdpSocket::bind({wire::Ipv4Address{{127, 0, 0, 1}}, 0}, {});
+  ASSERT_TRUE(probe);
+  for (std::size_t i = 0; i < 100; ++i) {
+    a.send(destination, payload(i, 1400));
+  }
+  ASSERT_TRUE(run_until_received(b, 100));
+  // 46 datagrams of 1400 bytes fit a packet of 64 KiB.
+  EXPECT_EQ(a.counter("segmented_runs"), probe->segments() ? 3U : 0U);
+  EXPECT_EQ(b.counter("coalesced"), probe->segments() && probe->coalesces() ? 100U : 0U);
+  EXPECT_EQ(a.counter("send_calls"), 1U);
+}
+
+TEST_F(KernelUdpTest, CoalescedDatagramsShareTheBufferTheyArrivedIn) {
+  const auto probe = UdpSocket::bind({wire::Ipv4Address{{127, 0, 0, 1}}, 0}, {});
+  if (!probe || !probe->segments() || !probe->coalesces()) {
+    GTEST_SKIP() << "this kernel does not coalesce";
+  }
+  Endpoint a(set);
+  Endpoint b(set);
+  a.bind("127.0.0.1:0");
+  const wire::TransportAddress destination = b.bind("127.0.0.1:0");
+  for (std::size_t i = 0; i < 40; ++i) {
+    a.send(destination, payload(i, 1400));
+  }
+  ASSERT_TRUE(run_until_received(b, 40));
+  Message first = b.take();
+  Message second = b.take();
+  EXPECT_EQ(first.data_block()->buffer, second.data_block()->buffer);
+  EXPECT_EQ(first.data_block()->wptr, second.data_block()->rptr);
+}
+
+TEST_F(KernelUdpTest, ADualStackEndpointServesBothFamilies) {
+  Endpoint server(set);
+  const std::uint16_t port = server.bind("[::]:0").port;
+  Endpoint v4(set);
+  Endpoint v6(set);
+  const wire::TransportAddress v4_address = v4.bind("127.0.0.1:0");
+  const wire::TransportAddress v6_address = v6.bind("[::1]:0");
+  v4.send({wire::Ipv4Address{{127, 0, 0, 1}}, port}, "four");
+  ASSERT_TRUE(run_until_received(server, 1));
+  const Received from_v4 = server.receive();
+  EXPECT_EQ(from_v4.address, v4_address);
+  v6.send({*wire::Ipv6Address::from_text("::1"), port}, "six");
+  ASSERT_TRUE(run_until_received(server, 1));
+  const Received from_v6 = server.receive();
+  EXPECT_EQ(from_v6.address, v6_address);
+  server.send(from_v4.address, "to four");
+  server.send(from_v6.address, "to six");
+  ASSERT_TRUE(run_until_received(v4, 1));
+  ASSERT_TRUE(run_until_received(v6, 1));
+  EXPECT_EQ(v4.receive().data, "to four");
+  EXPECT_EQ(v6.receive().data, "to six");
+}
+
+/// T_UDERROR_IND: "This primitive indicates to the transport user that a datagram with the specified destination
+/// address and options produced an error."
+class KernelUdpRefused : public KernelUdpTest,
+                         public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+
+TEST_P(KernelUdpRefused, PortUnreachableComesBackWithTheDestination) {
+  const auto [local, remote] = GetParam();
+  Endpoint endpoint(set);
+  endpoint.bind(local);
+  Endpoint closed(set);
+  const wire::TransportAddress nobody = closed.bind(remote);
+  closed.put(UnbindReq{});
+  endpoint.send(nobody, "anybody there?");
+  ASSERT_TRUE(run_until_received(endpoint, 1));
+  const Received error = endpoint.receive();
+  EXPECT_EQ(error.primitive, T_UDERROR_IND);
+  EXPECT_EQ(error.error, ECONNREFUSED);
+  EXPECT_EQ(error.address, nobody);
+  EXPECT_EQ(endpoint.counter("refused"), 1U);
+  run_until_quiet();
+  EXPECT_FALSE(endpoint.take()) << "reported once";
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, KernelUdpRefused,
+                         testing::Values(std::tuple("127.0.0.1:0", "127.0.0.1:0"), std::tuple("[::1]:0", "[::1]:0"),
+                                         std::tuple("[::]:0", "127.0.0.1:0"), std::tuple("[::]:0", "[::1]:0")));
+
+/// The kernel tells an ICMP error in whatever call comes next: that datagram must go all the same.
+TEST_F(KernelUdpTest, AnErrorOfOneDestinationLosesNothingToAnother) {
+  Endpoint endpoint(set);
+  Endpoint good(set);
+  Endpoint closed(set);
+  endpoint.bind("127.0.0.1:0");
+  const wire::TransportAddress destination = good.bind("127.0.0.1:0");
+  const wire::TransportAddress nobody = closed.bind("127.0.0.1:0");
+  closed.put(UnbindReq{});
+  constexpr std::size_t rounds = 50;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    endpoint.send(nobody, "x");
+    endpoint.send(destination, payload(i, 8));
+  }
+  ASSERT_TRUE(run_until_received(good, rounds));
+  for (std::size_t i = 0; i < rounds; ++i) {
+    EXPECT_EQ(good.receive().data, payload(i, 8));
+  }
+  run_until_quiet();
+  std::size_t errors = 0;
+  for (Message message = endpoint.take(); message; message = endpoint.take()) {
+    const Received error = Endpoint::decode(message);
+    EXPECT_EQ(error.primitive, T_UDERROR_IND);
+    EXPECT_EQ(error.address, nobody);
+    ++errors;
+  }
+  EXPECT_GT(errors, 0U);  // the kernel limits how many ICMP messages it sends
+  EXPECT_LE(errors, rounds);
+}
+
+/// Fatal, says TPI: "The amount of transport user data associated with the primitive defines an transport service data
+/// unit larger than that allowed by the transport provider."
+TEST_F(KernelUdpTest, MoreThanATsduIsAFatalError) {
+  Endpoint endpoint(set);
+  const wire::TransportAddress bound = endpoint.bind("127.0.0.1:0");
+  endpoint.send(bound, std::string(65508, 'x'));
+  set.scheduler().poll(loop->now());
+  EXPECT_EQ(endpoint.take().type(), MessageType::error);
+  EXPECT_EQ(endpoint.counter("protocol_errors"), 1U);
+}
+
+TEST_F(KernelUdpTest, TheLargestTsduGoesThrough) {
+  Endpoint v4(set);
+  const wire::TransportAddress v4_address = v4.bind("127.0.0.1:0");
+  v4.send(v4_address, payload(1, 65507));
+  ASSERT_TRUE(run_until_received(v4, 1));
+  EXPECT_EQ(v4.receive().data, payload(1, 65507));
+  Endpoint v6(set);
+  const wire::TransportAddress v6_address = v6.bind("[::1]:0");
+  v6.send(v6_address, payload(2, 65527));
+  ASSERT_TRUE(run_until_received(v6, 1));
+  EXPECT_EQ(v6.receive().data, payload(2, 65527));
+}
+
+struct BadRequest {
+  const char* name;
+  const char* local;
+  std::vector<std::byte> destination;
+  std::vector<std::byte> options;
+  int error;
+};
+
+class KernelUdpBadRequest : public KernelUdpTest, public testing::WithParamInterface<BadRequest> {};
+
+/// "If a non-fatal error occurs, it is the responsibility of the transport provider to report it via the T_UDERROR_IND
+/// indication." With the address and options as they were given.
+TEST_P(KernelUdpBadRequest, IsReportedAndHarmsNothing) {
+  Endpoint endpoint(set);
+  const wire::TransportAddress bound = endpoint.bind(GetParam().local);
+  endpoint.put(UnitdataReq{.address = GetParam().destination, .options = GetParam().options}, "data");
+  set.scheduler().poll(loop->now());
+  Message message = endpoint.take();
+  ASSERT_TRUE(message);
+  const auto error = UderrorInd::decode(message.bytes());
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->error_type, GetParam().error);
+  EXPECT_TRUE(std::ranges::equal(error->destination, GetParam().destination));
+  EXPECT_TRUE(std::ranges::equal(error->options, GetParam().options));
+  EXPECT_EQ(endpoint.counter("bad_requests"), 1U);
+  endpoint.send(bound, "good");
+  ASSERT_TRUE(run_until_received(endpoint, 1));
+  EXPECT_EQ(endpoint.receive().data, "good");
+}
+
+std::vector<std::byte> encoded(std::string_view text) {
+  const auto address = wire::TransportAddress::from_text(text);
+  std::vector<std::byte> bytes(address->encoded_size());
+  address->encode(bytes);
+  return bytes;
+}
+
+INSTANTIATE_TEST_SUITE_P(KernelUdp, KernelUdpBadRequest,
+                         testing::Values(BadRequest{"NoAddress", "127.0.0.1:0", {}, {}, EINVAL},
+                                         BadRequest{
+                                             "ShortAddress", "127.0.0.1:0", {std::byte{4}, std::byte{0}}, {}, EINVAL},
+                                         BadRequest{"PortZero", "127.0.0.1:0", encoded("127.0.0.1:0"), {}, EINVAL},
+                                         BadRequest{"V6FromV4", "127.0.0.1:0", encoded("[::1]:9"), {}, EAFNOSUPPORT},
+                                         BadRequest{"V4FromV6", "[::1]:0", encoded("127.0.0.1:9"), {}, EAFNOSUPPORT},
+                                         BadRequest{"Options", "127.0.0.1:0", encoded("127.0.0.1:9"),
+                                                    std::vector<std::byte>(8), ENOPROTOOPT}),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST_F(KernelUdpTest, WithoutFragmentationTooLargeIsReported) {
+  UdpSocket::Options options;
+  options.fragment = false;
+  Endpoint endpoint(set, options);
+  // IPv6 over the loopback device, whose MTU is 65536: the largest datagram does not fit with its headers.
+  const wire::TransportAddress bound = endpoint.bind("[::1]:0");
+  endpoint.send(bound, std::string(65527, 'x'));
+  endpoint.send(bound, "fits");
+  ASSERT_TRUE(run_until_received(endpoint, 2));
+  const Received error = endpoint.receive();
+  EXPECT_EQ(error.primitive, T_UDERROR_IND);
+  EXPECT_EQ(error.error, EMSGSIZE);
+  EXPECT_EQ(error.address, bound);
+  EXPECT_EQ(endpoint.receive().data, "fits");
+  EXPECT_EQ(endpoint.counter("too_big"), 1U);
+}
+
+TEST_F(KernelUdpTest, AFullHeadStopsReadingAndAReadOneResumesIt) {
+  Endpoint a(set);
+  Endpoint b(set);
+  a.bind("127.0.0.1:0");
+  const wire::TransportAddress destination = b.bind("127.0.0.1:0");
+  b.head().read_queue().set_marks({.high_bytes = 20'000, .low_bytes = 5'000});
+  constexpr std::size_t total = 150;
+  constexpr std::size_t burst_max = UdpReceiver::slots_max * UdpReceiver::slot_bytes;
+  for (std::size_t i = 0; i < total; ++i) {
+    a.send(destination, payload(i, 1000));
+    run_one_round();
+  }
+  run_until_quiet();
+  EXPECT_EQ(a.counter("sent"), total);
+  EXPECT_LT(b.head().read_queue().messages(), total);
+  EXPECT_LE(b.head().read_queue().bytes(), 20'000 + burst_max);
+  EXPECT_GT(b.counter("read_stops"), 0U);
+  // What the head did not take is in the socket: reading on brings all of it, in order.
+  std::size_t received = 0;
+  const TimePoint deadline = loop->now() + 10s;
+  while (received < total && loop->now() < deadline) {
+    for (Message message = b.take(); message; message = b.take()) {
+      EXPECT_EQ(number_of(Endpoint::decode(message).data), received);
+      ++received;
+    }
+    static_cast<void>(loop->wait(loop->now() + 50ms));
+  }
+  EXPECT_EQ(received, total);
+}
+
+TEST_F(KernelUdpTest, WhatTheKernelDropsIsCounted) {
+  UdpSocket::Options small;
+  small.receive_buffer_bytes = 4096;
+  Endpoint a(set);
+  Endpoint b(set, small);
+  a.bind("127.0.0.1:0");
+  const wire::TransportAddress destination = b.bind("127.0.0.1:0");
+  for (std::size_t i = 0; i < 200; ++i) {
+    a.send(destination, payload(i, 1000 + i));
+  }
+  set.scheduler().poll(loop->now());  // all of them, before anybody reads
+  run_until_quiet();
+  a.send(destination, "after");  // carries the count
+  run_until_quiet();
+  EXPECT_GT(b.counter("kernel_drops"), 0U);
+  EXPECT_EQ(b.counter("kernel_drops") + b.counter("received"), 201U);
+}
+
+TEST_F(KernelUdpTest, AnExhaustedPoolDropsCountsAndRecovers) {
+  StreamSet::Options small;
+  small.pool_bytes_max = 2 << 20;
+  StreamSet small_set(small);
+  const auto small_loop = std::move(RunLoop::open(small_set)).value();
+  Endpoint sender(set, offloads(false, true));
+  sender.bind("127.0.0.1:0");
+  Endpoint receiver(small_set, offloads(true, false));
+  const wire::TransportAddress destination = receiver.bind("127.0.0.1:0");
+  receiver.head().read_queue().set_marks({.high_bytes = 64 << 20, .low_bytes = 1});
+  for (std::size_t i = 0; i < 40; ++i) {
+    sender.send(destination, payload(i, 60'000));
+    run_one_round();
+  }
+  run_until_quiet();
+  for (int i = 0; i < 200; ++i) {
+    static_cast<void>(small_loop->wait(small_loop->now() + 1ms));
+  }
+  const std::size_t held = receiver.head().read_queue().messages();
+  EXPECT_GT(held, 0U);
+  EXPECT_LT(held, 40U);
+  while (receiver.take()) {
+  }
+  sender.send(destination, "later");
+  run_until_quiet();
+  std::string last;
+  small_loop->run_until(
+      [&] {
+        for (Message message = receiver.take(); message; message = receiver.take()) {
+          last = Endpoint::decode(message).data;
+        }
+        return last == "later";
+      },
+      small_loop->now() + 10s);
+  EXPECT_EQ(last, "later");
+}
+
+}  // namespace
+}  // namespace sluice::tpi

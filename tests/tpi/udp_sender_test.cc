@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the sender does when the kernel takes a part, nothing, or refuses: a scripted sendmmsg plays the kernel.
+#include "tpi/udp_sender.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/tpi/endpoint.h"
+
+namespace sluice::tpi {
+namespace {
+
+using Sizes = std::vector<std::size_t>;
+
+/// One entry that the scripted kernel saw.
+struct Seen {
+  std::vector<std::size_t> blocks;  // sizes of its iovecs
+  std::size_t segment = 0;          // 0: a plain datagram
+  std::uint16_t port = 0;
+};
+
+/// The scripted kernel: `answer` says of each call how many entries it takes, or the errno it gives, negative.
+struct Script {
+  std::function<int(const std::vector<Seen>&)> answer;
+  std::vector<std::vector<Seen>> taken;  // entries of each call, those that were taken
+
+  [[nodiscard]] std::vector<std::size_t> taken_sizes() const {
+    std::vector<std::size_t> sizes;
+    for (const auto& call : taken) {
+      for (const Seen& seen : call) {
+        sizes.insert(sizes.end(), seen.blocks.begin(), seen.blocks.end());
+      }
+    }
+    return sizes;
+  }
+};
+
+Script script;
+
+Seen seen(const msghdr& header) {
+  Seen entry;
+  for (std::size_t i = 0; i < header.msg_iovlen; ++i) {
+    entry.blocks.push_back(header.msg_iov[i].iov_len);
+  }
+  if (header.msg_controllen > 0) {
+    const cmsghdr* part = CMSG_FIRSTHDR(&header);
+    EXPECT_EQ(part->cmsg_level, IPPROTO_UDP);
+    EXPECT_EQ(part->cmsg_type, UDP_SEGMENT);
+    std::uint16_t segment = 0;
+    std::memcpy(&segment, CMSG_DATA(part), sizeof segment);
+    entry.segment = segment;
+  }
+  entry.port = to_big_endian(static_cast<const sockaddr_in*>(header.msg_name)->sin_port);
+  return entry;
+}
+
+int scripted(int /*descriptor*/, mmsghdr* entries, unsigned count, int /*flags*/) {
+  std::vector<Seen> offered;
+  std::transform(entries, entries + count, std::back_inserter(offered),
+                 [](const mmsghdr& e) { return seen(e.msg_hdr); });
+  const int answer = script.answer ? script.answer(offered) : static_cast<int>(count);
+  if (answer < 0) {
+    errno = -answer;
+    return -1;
+  }
+  offered.resize(std::min(offered.size(), static_cast<std::size_t>(answer)));
+  script.taken.push_back(offered);
+  return static_cast<int>(offered.size());
+}
+
+class UdpSenderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    script = {};
+    sender.enable_segmentation(true);
+  }
+
+  void add(std::size_t size, std::uint16_t port = 1) {
+    SocketAddress destination;
+    destination.v4.sin_family = AF_INET;
+    destination.v4.sin_port = to_big_endian(port);
+    destination.size = sizeof destination.v4;
+    sender.add(Message::copy_of(pool, as_bytes(std::string(size, 'x'))), destination);
+  }
+  void add_many(std::size_t count, std::size_t size) {
+    for (std::size_t i = 0; i < count; ++i) {
+      add(size);
+    }
+  }
+
+  BufferPool pool;
+  UdpSender sender{scripted};
+};
+
+TEST_F(UdpSenderTest, ARunIsOfOneSizeAndOneDestinationAndAShorterOneEndsIt) {
+  for (const std::size_t size : Sizes{1400, 1400, 600, 1400, 1400}) {
+    add(size);
+  }
+  add(1400, 2);
+  add(0, 2);
+  add(0, 2);
+  add(1401, 2);
+  EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+  ASSERT_EQ(script.taken.size(), 1U);
+  const auto& entries = script.taken[0];
+  ASSERT_EQ(entries.size(), 6U);
+  EXPECT_EQ(entries[0].blocks, (Sizes{1400, 1400, 600}));
+  EXPECT_EQ(entries[0].segment, 1400U);
+  EXPECT_EQ(entries[1].blocks, (Sizes{1400, 1400}));
+  EXPECT_EQ(entries[2].blocks, (Sizes{1400}));
+  EXPECT_EQ(entries[2].segment, 0U);
+  EXPECT_EQ(entries[2].port, 2);
+  EXPECT_TRUE(entries[3].blocks.empty());
+  EXPECT_TRUE(entries[4].blocks.empty());
+  EXPECT_EQ(entries[5].blocks, (Sizes{1401}));
+}
+
+TEST_F(UdpSenderTest, ARunFitsAPacketAndTheSegmentLimit) {
+  add_many(100, 1400);
+  EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+  const auto& large = script.taken.at(0);
+  ASSERT_EQ(large.size(), 3U);
+  EXPECT_EQ(large[0].blocks.size(), UdpSender::run_bytes_max / 1400);
+  script.taken.clear();
+  add_many(100, 10);
+  EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+  EXPECT_EQ(script.taken.at(0).at(0).blocks.size(), UdpSender::run_datagrams_max);
+}
+
+TEST_F(UdpSenderTest, WithoutSegmentationEachGoesAlone) {
+  sender.enable_segmentation(false);
+  add_many(3, 1400);
+  EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+  EXPECT_EQ(script.taken.at(0).size(), 3U);
+}
+
+TEST_F(UdpSenderTest, EveryPartialAnswerSendsEachOnceInOrder) {
+  for (int at_once = 1; at_once <= 8; ++at_once) {
+    script = {};
+    script.answer = [at_once](const auto&) { return at_once; };
+    Sizes sizes;
+    for (std::size_t i = 0; i < 8; ++i) {
+      sizes.push_back(1000 - 10 * i * (i % 3));
+      add(sizes.back());
+    }
+    EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+    EXPECT_EQ(script.taken_sizes(), sizes) << at_once;
+    EXPECT_TRUE(sender.empty());
+  }
+}
+
+TEST_F(UdpSenderTest, BlockedKeepsWhatIsLeft) {
+  sender.enable_segmentation(false);
+  int calls = 0;
+  script.answer = [&calls](const auto&) { return ++calls == 1 ? 2 : -EAGAIN; };
+  for (const std::size_t size : Sizes{1, 2, 3, 4}) {
+    add(size);
+  }
+  EXPECT_EQ(sender.send(0), UdpSender::Progress::blocked);
+  EXPECT_EQ(sender.take_back().size(), 4U);
+  EXPECT_EQ(sender.take_back().size(), 3U);
+  EXPECT_TRUE(sender.empty());
+}
+
+/// The run goes plainly, then more datagrams do, and then a run is tried again.
+TEST_F(UdpSenderTest, ARefusedRunGoesPlainlyAndRunsComeBack) {
+  for (const int error : {EMSGSIZE, EINVAL, EIO}) {
+    script = {};
+    UdpSender fresh(scripted);
+    std::swap(sender, fresh);
+    sender.enable_segmentation(true);
+    bool refuses = true;
+    script.answer = [&](const std::vector<Seen>& entries) {
+      return refuses && entries[0].segment > 0 ? -error : static_cast<int>(entries.size());
+    };
+    add_many(40, 1400);
+    EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+    EXPECT_EQ(script.taken.at(0).size(), 40U);
+    EXPECT_EQ(sender.statistics().refused_runs, 1U);
+    refuses = false;
+    // 64 - 40 more go plainly, and the next may be a run.
+    add_many(40, 1400);
+    EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+    EXPECT_EQ(script.taken.at(1).size(), 24U + 1);
+    EXPECT_EQ(sender.statistics().runs, 1U);
+  }
+}
+
+TEST_F(UdpSenderTest, RunsThatAreAlwaysRefusedAreTriedLessAndLess) {
+  script.answer = [](const std::vector<Seen>& entries) {
+    // sendmmsg tells an error only of the first entry.
+    const auto run = std::find_if(entries.begin(), entries.end(), [](const Seen& s) { return s.segment > 0; });
+    return run == entries.begin() ? -EMSGSIZE : static_cast<int>(run - entries.begin());
+  };
+  constexpr std::size_t total = 100'000;
+  for (std::size_t sent = 0; sent < total; sent += 100) {
+    add_many(100, 1400);
+    ASSERT_EQ(sender.send(0), UdpSender::Progress::done);
+  }
+  EXPECT_EQ(sender.statistics().datagrams, total);
+  EXPECT_LE(sender.statistics().refused_runs, 12U);
+}
+
+TEST_F(UdpSenderTest, AnInterruptedCallIsRepeated) {
+  int calls = 0;
+  script.answer = [&calls](const auto& entries) { return ++calls == 1 ? -EINTR : static_cast<int>(entries.size()); };
+  add(1);
+  EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+  EXPECT_EQ(calls, 2);
+}
+
+// ---- The driver above it ----
+
+class KernelUdpScripted : public KernelUdpTest {
+ protected:
+  void SetUp() override { script = {}; }
+  [[nodiscard]] static wire::TransportAddress destination() { return {wire::Ipv4Address{{127, 0, 0, 1}}, 9}; }
+  /// Bound, with one datagram of each size waiting.
+  void send_sizes(Endpoint& endpoint, const Sizes& sizes) {
+    for (const std::size_t size : sizes) {
+      endpoint.send(destination(), std::string(size, 'x'));
+    }
+    set.scheduler().poll(loop->now());
+  }
+};
+
+TEST_F(KernelUdpScripted, WhatTheKernelDoesNotTakeWaitsForWritabilityInOrder) {
+  bool blocked = true;
+  script.answer = [&](const auto& entries) { return blocked ? -EAGAIN : static_cast<int>(entries.size()); };
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  send_sizes(endpoint, {5, 4, 3});
+  EXPECT_TRUE(set.sources().at(0)->wants_writable());
+  EXPECT_EQ(endpoint.driver().write_queue().messages(), 3U);
+  send_sizes(endpoint, {2, 1});
+  EXPECT_TRUE(script.taken.empty());
+  EXPECT_EQ(endpoint.counter("write_waits"), 1U) << "more data must not make it try again";
+  blocked = false;
+  EXPECT_TRUE(loop->run_until([] { return !script.taken.empty(); }, loop->now() + std::chrono::seconds(10)));
+  EXPECT_EQ(script.taken_sizes(), (Sizes{5, 4, 3, 2, 1}));
+  EXPECT_FALSE(set.sources().at(0)->wants_writable());
+  send_sizes(endpoint, {7});
+  EXPECT_EQ(script.taken_sizes().back(), 7U);
+}
+
+TEST_F(KernelUdpScripted, AFullQueueStopsTheWriterAndADrainedOneEnablesIt) {
+  bool blocked = true;
+  script.answer = [&](const auto& entries) { return blocked ? -EAGAIN : static_cast<int>(entries.size()); };
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  std::size_t written = 0;
+  while (endpoint.down().can_put_next() && written < 10'000) {
+    send_sizes(endpoint, {1400});
+    ++written;
+  }
+  EXPECT_LE(written * 1400, KernelUdp::write_marks.high_bytes + 1400);
+  EXPECT_GT(written, 100U);
+  EXPECT_EQ(endpoint.head().enabled, 0);
+  blocked = false;
+  EXPECT_TRUE(loop->run_until([&] { return endpoint.head().enabled > 0; }, loop->now() + std::chrono::seconds(10)));
+  run_until_quiet();
+  EXPECT_EQ(script.taken_sizes().size(), written);
+  EXPECT_TRUE(endpoint.down().can_put_next());
+}
+
+/// A full device queue leaves the socket writable: only time helps.
+TEST_F(KernelUdpScripted, NoBufferSpaceIsTriedAgainLater) {
+  int calls = 0;
+  script.answer = [&](const auto& entries) { return ++calls <= 3 ? -ENOBUFS : static_cast<int>(entries.size()); };
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  send_sizes(endpoint, {3, 2, 1});
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(loop->run_until([] { return !script.taken.empty(); }, loop->now() + std::chrono::seconds(10)));
+  EXPECT_EQ(script.taken_sizes(), (Sizes{3, 2, 1}));
+  EXPECT_EQ(calls, 4);
+}
+
+TEST_F(KernelUdpScripted, AnErrorThatRepeatsIsTheDatagramsOwn) {
+  script.answer = [](const std::vector<Seen>& entries) {
+    return entries[0].blocks.at(0) == 2 ? -EACCES : 1;  // takes one at a time
+  };
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  send_sizes(endpoint, {1, 2, 3});
+  EXPECT_EQ(script.taken_sizes(), (Sizes{1, 3}));
+  const Received error = endpoint.receive();
+  EXPECT_EQ(error.primitive, wire::tpi::T_UDERROR_IND);
+  EXPECT_EQ(error.error, EACCES);
+  EXPECT_EQ(error.address, destination());
+  EXPECT_EQ(endpoint.counter("denied"), 1U);
+}
+
+TEST_F(KernelUdpScripted, AnErrorThatDoesNotRepeatIsNobodysHere) {
+  int calls = 0;
+  script.answer = [&](const auto& entries) { return ++calls == 1 ? -ECONNREFUSED : static_cast<int>(entries.size()); };
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  send_sizes(endpoint, {1, 2, 3});
+  EXPECT_EQ(script.taken_sizes(), (Sizes{1, 2, 3}));
+  EXPECT_FALSE(endpoint.take());
+}
+
+TEST_F(KernelUdpScripted, ABlockedEndpointCanBeUnboundAndBoundAgain) {
+  bool blocked = true;
+  script.answer = [&](const auto& entries) { return blocked ? -EAGAIN : static_cast<int>(entries.size()); };
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  send_sizes(endpoint, {3, 2, 1});
+  endpoint.put(wire::tpi::UnbindReq{});
+  endpoint.expect<wire::tpi::OkAck>();
+  EXPECT_TRUE(endpoint.driver().write_queue().empty());
+  blocked = false;
+  endpoint.bind("127.0.0.1:0");
+  send_sizes(endpoint, {9});
+  EXPECT_EQ(script.taken_sizes(), (Sizes{9}));
+}
+
+TEST_F(KernelUdpScripted, AManyBlockDatagramIsMadeContiguousRatherThanRefused) {
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
+  const wire::tpi::UnitdataReq request{.address = ConstBytes(bytes).first(destination().encode(bytes)), .options = {}};
+  Message message = Message::allocate(set.pool(), request.encoded_size(), 0, MessageType::proto);
+  request.encode(message.append(request.encoded_size()));
+  const std::string text(5000, 'x');
+  message.link(Message::copy_of(set.pool(), as_bytes(text), 0, MessageType::data, 2));
+  endpoint.down().put_next(std::move(message));
+  set.scheduler().poll(loop->now());
+  EXPECT_EQ(script.taken_sizes(), (Sizes{5000}));
+}
+
+}  // namespace
+}  // namespace sluice::tpi

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tpi/udp_receiver.h"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "ilp/kernels.h"
+#include "stack/wire/tpi.h"
+
+namespace sluice::tpi {
+namespace {
+
+template <class T>
+T control_value(const cmsghdr* part) {
+  T value;
+  std::memcpy(&value, CMSG_DATA(part), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+bool UdpReceiver::fill_slot(Slot& slot, BufferPool& pool) {
+  if (!slot.small) {
+    slot.small = Message::allocate(pool, small_bytes);
+  }
+  if (!slot.large) {
+    slot.large = Message::allocate(pool, slot_bytes);
+  }
+  return slot.small && slot.large;
+}
+
+void UdpReceiver::prepare_header(std::size_t slot) {
+  iovecs_[slot][0] = {slots_[slot].small.first().buffer->base(), small_bytes};
+  iovecs_[slot][1] = {slots_[slot].large.first().buffer->base() + small_bytes, slot_bytes - small_bytes};
+  msghdr& header = headers_[slot].msg_hdr;
+  header.msg_name = &sources_[slot].generic;
+  header.msg_namelen = sizeof sources_[slot].v6;
+  header.msg_iov = iovecs_[slot].data();
+  header.msg_iovlen = iovecs_[slot].size();
+  header.msg_control = &controls_[slot];
+  header.msg_controllen = sizeof controls_[slot];
+}
+
+/// How many slots there are for this burst: fewer than all only where the pool is exhausted.
+std::size_t UdpReceiver::prepare_slots(BufferPool& pool) {
+  std::size_t ready = 0;
+  while (ready < slots_max && fill_slot(slots_[ready], pool)) {
+    prepare_header(ready++);
+  }
+  return ready;
+}
+
+UdpReceiver::Outcome UdpReceiver::receive(int descriptor, BufferPool& pool, Batch& batch) {
+  const std::size_t ready = prepare_slots(pool);
+  if (ready == 0) {
+    return {.error = ENOBUFS};
+  }
+  ++statistics_.calls;
+  const int received = ::recvmmsg(descriptor, headers_.data(), static_cast<unsigned>(ready), MSG_DONTWAIT, nullptr);
+  if (received < 0) {
+    return {.error = errno};
+  }
+  const auto count = static_cast<std::size_t>(received);
+  for (std::size_t slot = 0; slot < count; ++slot) {
+    deliver(slot, pool, batch);
+  }
+  return {.more = count == ready};
+}
+
+void UdpReceiver::deliver(std::size_t slot, BufferPool& pool, Batch& batch) {
+  msghdr& header = headers_[slot].msg_hdr;
+  const std::size_t bytes = headers_[slot].msg_len;
+  const std::size_t segment = segment_size(header, bytes);
+  sources_[slot].size = header.msg_namelen;
+  if ((header.msg_flags & MSG_TRUNC) != 0) {
+    ++statistics_.truncated;
+    return;
+  }
+  if (!encode_indication(sources_[slot], pool)) {
+    ++statistics_.no_buffer;
+    return;
+  }
+  if (bytes <= small_bytes) {
+    deliver_small(slots_[slot].small, bytes, segment, pool, batch);
+  } else {
+    deliver_large(slots_[slot], bytes, segment, pool, batch);
+  }
+}
+
+void UdpReceiver::deliver_small(Message& small, std::size_t bytes, std::size_t segment, BufferPool& pool,
+                                Batch& batch) {
+  Block& block = small.first();
+  block.wptr = block.rptr + bytes;
+  if (bytes > segment || bytes < small_bytes / sharing_divisor) {
+    deliver_copied(block.bytes(), segment, pool, batch);
+  } else {
+    push(std::move(small), batch);
+  }
+}
+
+void UdpReceiver::deliver_large(Slot& slot, std::size_t bytes, std::size_t segment, BufferPool& pool, Batch& batch) {
+  Block& block = slot.large.first();
+  block.wptr = block.rptr + bytes;
+  ilp::copy({slot.small.first().buffer->base(), small_bytes}, {block.rptr, small_bytes});
+  if (bytes < slot_bytes / sharing_divisor) {
+    deliver_copied(block.bytes(), segment, pool, batch);
+  } else {
+    deliver_shared(std::move(slot.large), segment, batch);
+  }
+}
+
+/// The size of all datagrams but the last that lie in the `bytes` received. Never 0 when bytes are there.
+std::size_t UdpReceiver::segment_size(msghdr& header, std::size_t bytes) {
+  std::size_t segment = bytes;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SO_RXQ_OVFL) {
+      note_kernel_drops(control_value<std::uint32_t>(part));
+    } else if (part->cmsg_level == IPPROTO_UDP && part->cmsg_type == UDP_GRO) {
+      segment = static_cast<std::size_t>(std::max(control_value<int>(part), 1));
+    }
+  }
+  return segment;
+}
+
+/// The kernel counts since the socket was made, modulo 2^32.
+void UdpReceiver::note_kernel_drops(std::uint32_t total) {
+  statistics_.kernel_drops += total - std::exchange(kernel_drops_seen_, total);
+}
+
+bool UdpReceiver::encode_indication(const SocketAddress& source, BufferPool& pool) {
+  if (indication_ && source == indicated_) {
+    return true;
+  }
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> address;
+  const std::size_t size = transport_address(source).encode(address);
+  const wire::tpi::UnitdataInd indication{.address = ConstBytes(address).first(size), .options = {}};
+  indication_ = Message::allocate(pool, indication.encoded_size(), 0, MessageType::proto);
+  if (!indication_) {
+    return false;
+  }
+  Block& block = indication_.first();
+  block.wptr += indication.encode({block.wptr, indication.encoded_size()});
+  indicated_ = source;
+  return true;
+}
+
+void UdpReceiver::deliver_copied(ConstBytes bytes, std::size_t segment, BufferPool& pool, Batch& batch) {
+  statistics_.coalesced += bytes.size() > segment ? (bytes.size() + segment - 1) / segment : 0;
+  do {
+    const std::size_t part = std::min(segment, bytes.size());
+    push(Message::copy_of(pool, bytes.first(part)), batch);
+    bytes = bytes.subspan(part);
+  } while (!bytes.empty());
+}
+
+void UdpReceiver::deliver_shared(Message data, std::size_t segment, Batch& batch) {
+  const std::size_t bytes = data.size();
+  statistics_.coalesced += bytes > segment ? (bytes + segment - 1) / segment : 0;
+  while (data && data.size() > segment) {
+    Message rest = data.split(segment);
+    if (!rest) {
+      statistics_.no_buffer += (data.size() - 1) / segment;
+      data.trim_back(data.size() - segment);
+    }
+    push(std::exchange(data, std::move(rest)), batch);
+  }
+  if (data) {
+    push(std::move(data), batch);
+  }
+}
+
+/// An empty `data` is one that could not be had.
+void UdpReceiver::push(Message data, Batch& batch) {
+  Message message = data ? indication_.duplicate() : Message();
+  if (!message) {
+    ++statistics_.no_buffer;
+    return;
+  }
+  message.link(std::move(data));
+  batch.push(std::move(message));
+  ++statistics_.datagrams;
+}
+
+void UdpReceiver::clear() {
+  slots_ = {};
+  indication_.reset();
+  kernel_drops_seen_ = 0;
+}
+
+}  // namespace sluice::tpi

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tpi/udp_socket.h"
+
+#include <linux/errqueue.h>
+#include <netinet/udp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace sluice::tpi {
+namespace {
+
+constexpr std::array<std::uint8_t, 12> mapped_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+SocketAddress v4_socket_address(const wire::TransportAddress& from) {
+  SocketAddress address;
+  address.v4.sin_family = AF_INET;
+  address.v4.sin_port = to_big_endian(from.port);
+  std::memcpy(&address.v4.sin_addr, from.address.bytes().data(), from.address.size());
+  address.size = sizeof address.v4;
+  return address;
+}
+
+/// An IPv4 address takes its IPv4-mapped form.
+SocketAddress v6_socket_address(const wire::TransportAddress& from) {
+  SocketAddress address;
+  address.v6.sin6_family = AF_INET6;
+  address.v6.sin6_port = to_big_endian(from.port);
+  std::uint8_t* octets = address.v6.sin6_addr.s6_addr;
+  if (from.address.is_v4()) {
+    octets = std::copy(mapped_prefix.begin(), mapped_prefix.end(), octets);
+  }
+  std::memcpy(octets, from.address.bytes().data(), from.address.size());
+  address.size = sizeof address.v6;
+  return address;
+}
+
+/// The error of the datagram that `message` of the error queue is about, if an ICMP message caused it. Errors that this
+/// host found itself were already told to whoever sent.
+std::optional<int> icmp_error(msghdr& message) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    const bool v4 = part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR;
+    const bool v6 = part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR;
+    if (!v4 && !v6) {
+      continue;
+    }
+    sock_extended_err error;
+    std::memcpy(&error, CMSG_DATA(part), sizeof error);
+    if (error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6) {
+      return static_cast<int>(error.ee_errno);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool SocketAddress::operator==(const SocketAddress& other) const {
+  return size == other.size && std::memcmp(&v6, &other.v6, size) == 0;
+}
+
+wire::TransportAddress transport_address(const SocketAddress& address) {
+  if (address.size == 0) {
+    return {};
+  }
+  if (address.generic.sa_family == AF_INET) {
+    const auto* octets = reinterpret_cast<const std::byte*>(&address.v4.sin_addr);
+    return {wire::Ipv4Address::load(octets), to_big_endian(address.v4.sin_port)};
+  }
+  const auto* octets = reinterpret_cast<const std::byte*>(&address.v6.sin6_addr);
+  const std::uint16_t port = to_big_endian(address.v6.sin6_port);
+  const bool mapped = std::memcmp(octets, mapped_prefix.data(), mapped_prefix.size()) == 0;
+  return mapped ? wire::TransportAddress{wire::Ipv4Address::load(octets + mapped_prefix.size()), port}
+                : wire::TransportAddress{wire::Ipv6Address::load(octets), port};
+}
+
+UdpSocket::UdpSocket(UdpSocket&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      local_(other.local_),
+      segments_(other.segments_),
+      coalesces_(other.coalesces_) {}
+
+UdpSocket::~UdpSocket() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+bool UdpSocket::enable(int level, int option, int value) const {
+  return ::setsockopt(descriptor_, level, option, &value, sizeof value) == 0;
+}
+
+/// Best effort: without the privilege for the forced option, the kernel's limit (net.core.rmem_max, wmem_max) counts.
+void UdpSocket::set_buffer(int forced_option, int option, std::size_t bytes) const {
+  const int value = static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max() / 2));
+  if (!enable(SOL_SOCKET, forced_option, value)) {
+    static_cast<void>(enable(SOL_SOCKET, option, value));
+  }
+}
+
+void UdpSocket::configure(bool v6, const Options& options) {
+  set_buffer(SO_RCVBUFFORCE, SO_RCVBUF, options.receive_buffer_bytes);
+  set_buffer(SO_SNDBUFFORCE, SO_SNDBUF, options.send_buffer_bytes);
+  // Kernels since 2.6.33 know all of these; where one is missing, only the report that it brings is.
+  static_cast<void>(enable(SOL_SOCKET, SO_RXQ_OVFL));
+  static_cast<void>(enable(IPPROTO_IP, IP_RECVERR));
+  // WANT, not the system's default: datagrams carry "don't fragment" while the path MTU is being found, and larger ones
+  // are fragmented here. DO refuses those with EMSGSIZE.
+  static_cast<void>(
+      enable(IPPROTO_IP, IP_MTU_DISCOVER, options.fragment ? int{IP_PMTUDISC_WANT} : int{IP_PMTUDISC_DO}));
+  if (v6) {
+    static_cast<void>(enable(IPPROTO_IPV6, IPV6_RECVERR));
+    static_cast<void>(
+        enable(IPPROTO_IPV6, IPV6_MTU_DISCOVER, options.fragment ? int{IPV6_PMTUDISC_WANT} : int{IPV6_PMTUDISC_DO}));
+  }
+  // A segment size of zero is no segmentation: setting it only asks whether the kernel knows the option.
+  segments_ = options.gso && enable(IPPROTO_UDP, UDP_SEGMENT, 0);
+  coalesces_ = options.gro && enable(IPPROTO_UDP, UDP_GRO);
+}
+
+Result<UdpSocket> UdpSocket::bind(const wire::TransportAddress& local, const Options& options) {
+  const bool v6 = local.address.is_v6();
+  UdpSocket socket(::socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
+  if (socket.descriptor_ < 0) {
+    return fail(errno);
+  }
+  if (v6 && !socket.enable(IPPROTO_IPV6, IPV6_V6ONLY, local.address.is_unspecified() ? 0 : 1)) {
+    return fail(errno);
+  }
+  socket.configure(v6, options);
+  SocketAddress address = v6 ? v6_socket_address(local) : v4_socket_address(local);
+  if (::bind(socket.descriptor_, &address.generic, address.size) != 0 ||
+      ::getsockname(socket.descriptor_, &address.generic, &address.size) != 0) {
+    return fail(errno);
+  }
+  socket.local_ = transport_address(address);
+  return socket;
+}
+
+std::optional<SocketAddress> UdpSocket::socket_address(const wire::TransportAddress& address) const {
+  if (local_.address.is_v4()) {
+    return address.address.is_v4() ? std::optional(v4_socket_address(address)) : std::nullopt;
+  }
+  if (address.address.is_v4() && !dual_stack()) {
+    return std::nullopt;
+  }
+  return v6_socket_address(address);
+}
+
+std::optional<UdpSocket::QueuedError> UdpSocket::take_error() const {
+  constexpr int skipped_max = 64;
+  for (int skipped = 0; skipped < skipped_max; ++skipped) {
+    SocketAddress destination;
+    alignas(cmsghdr) std::array<std::byte, 256> control;
+    msghdr message{};
+    message.msg_name = &destination.generic;
+    message.msg_namelen = sizeof destination.v6;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    if (::recvmsg(descriptor_, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+      return std::nullopt;
+    }
+    destination.size = message.msg_namelen;
+    if (const std::optional<int> code = icmp_error(message)) {
+      return QueuedError{transport_address(destination), *code};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace sluice::tpi
