@@ -144,7 +144,10 @@ class Ip final : public Module, private ip::NeighbourUser {
   void unbind();
   void manage_options(const Message& request);
   void complete_filter(const Message& request);
-  void filter_answered(bool granted);
+  bool ask_filter(const wire::dlpi::FilterReq& filter);
+  void remove_filters();
+  void filter_answered(const std::optional<std::uint32_t>& error);
+  void answer_filter(const std::optional<std::uint32_t>& error);
   void answer_route(const wire::network::RouteReq& request);
   void routes_changed(const wire::IpAddress& destination);
   void refuse_primitive(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error = 0);
@@ -236,9 +239,9 @@ class Ip final : public Module, private ip::NeighbourUser {
   std::uint16_t identification_;
 
   std::optional<wire::NetworkAddress> bound_;
-  bool filtered_ = false;    // a filter is, or is about to be, in place
-  int filters_pending_ = 0;  // answers of the driver that are outstanding
-  bool filter_refused_ = false;
+  bool filtered_ = false;                      // a filter is, or is about to be, in place
+  int filters_pending_ = 0;                    // answers of the driver that are outstanding
+  std::optional<std::uint32_t> filter_error_;  // the first of them that was a refusal: a dlpi::Errno
 
   // What a put procedure or timer has produced so far; finish() sends it when all state is settled, since a put may
   // come right back.

@@ -215,6 +215,7 @@ class Link : public Module {
   std::uint32_t mtu = 1500;
   bool answers_late = false;
   std::optional<std::uint32_t> refuses;  // this primitive
+  std::uint32_t refuses_with = dlpi::DL_NOTSUPPORTED;
   std::deque<Frame> sent;
   std::deque<Message> held;
   std::vector<std::uint32_t> requests;
@@ -240,7 +241,7 @@ class Link : public Module {
     const ConstBytes block = message.bytes();
     const std::uint32_t primitive = dlpi::primitive_of(block).value_or(0);
     if (refuses == primitive) {
-      return tell(dlpi::ErrorAck{primitive, dlpi::DL_NOTSUPPORTED, 0});
+      return tell(dlpi::ErrorAck{primitive, refuses_with, 0});
     }
     switch (primitive) {
       case dlpi::DL_INFO_REQ:
