@@ -38,11 +38,11 @@ Status Ip::open() {
 void Ip::close() {
   timer_.cancel();
   for (const wire::IpAddress& group : routes_.groups()) {
-    ask_link(ip::dlpi_request(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}));
+    ask_link(ip::dlpi_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}));
   }
   // DLPI 2.0.0, DL_UNBIND_REQ: "the DL_UNBIND_REQ will unbind all the subsequent DLSAPs for that stream along with the
   // DLSAP bound with the previous DL_BIND_REQ."
-  ask_link(ip::dlpi_request(set().pool(), wire::dlpi::UnbindReq{}));
+  ask_link(ip::dlpi_message(set().pool(), wire::dlpi::UnbindReq{}));
   finish();
 }
 
@@ -111,9 +111,7 @@ void Ip::finish() {
 
 void Ip::on_timer() {
   neighbours_.expire(set().now());
-  reassembly_.expire(set().now(), [this](Message first, std::size_t header_size, const ip::FragmentKey& key) {
-    reassembly_expired(std::move(first), header_size, key);
-  });
+  reassembly_.expire(set().now(), [this](ip::Reassembly::Expired expired) { reassembly_expired(std::move(expired)); });
   finish();
 }
 

@@ -144,7 +144,10 @@ class Ip final : public Module, private ip::NeighbourUser {
   void unbind();
   void manage_options(const Message& request);
   void complete_filter(const Message& request);
-  void filter_answered(bool granted);
+  bool ask_filter(const wire::dlpi::FilterReq& filter);
+  void remove_filters();
+  void filter_answered(const std::optional<std::uint32_t>& error);
+  void answer_filter(const std::optional<std::uint32_t>& error);
   void answer_route(const wire::network::RouteReq& request);
   void routes_changed(const wire::IpAddress& destination);
   void refuse_primitive(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error = 0);
@@ -178,35 +181,35 @@ class Ip final : public Module, private ip::NeighbourUser {
 
   // ip_receive.cc
   void receive(Message message);
-  void receive_v4(Arrival arrival);
-  void receive_v6(Arrival arrival);
+  void receive_v4(Arrival&& arrival);
+  void receive_v6(Arrival&& arrival);
   [[nodiscard]] bool check_v4(Arrival& arrival);
   [[nodiscard]] bool check_v6(Arrival& arrival);
   [[nodiscard]] bool check_addresses(Arrival& arrival);
-  void receive_fragment(Arrival arrival, ip::Fragment fragment);
+  void receive_fragment(Arrival&& arrival, ip::Fragment fragment);
   void fragment_dropped(const ip::Reassembly::Added& added);
-  void reassembled_v6(Arrival arrival);
-  void extension_problem(Arrival arrival, const wire::Ipv6ExtensionError& error);
-  void deliver(Arrival arrival);
-  void to_user(Arrival arrival);
-  void reassembly_expired(Message first, std::size_t header_size, const ip::FragmentKey& key);
+  void reassembled_v6(Arrival&& arrival);
+  void extension_problem(Arrival&& arrival, const wire::Ipv6ExtensionError& error);
+  void deliver(Arrival&& arrival);
+  void to_user(Arrival&& arrival);
+  void reassembly_expired(ip::Reassembly::Expired expired);
 
   // ip_control.cc: ICMP
-  void receive_icmp4(Arrival arrival);
-  void receive_icmp6(Arrival arrival);
-  void ignore_or_deliver(Arrival arrival);
-  void answer_echo(Arrival arrival, const wire::IcmpEcho& request);
-  void receive_error4(Arrival arrival, const wire::Icmp4Message& message);
-  void receive_error6(Arrival arrival, const wire::Icmp6Message& message);
-  void report_error(Arrival arrival, const Outgoing& quoted, std::size_t quoted_header, int error);
+  void receive_icmp4(Arrival&& arrival);
+  void receive_icmp6(Arrival&& arrival);
+  void ignore_or_deliver(Arrival&& arrival);
+  void answer_echo(Arrival&& arrival, const wire::IcmpEcho& request);
+  void receive_error4(Arrival&& arrival, const wire::Icmp4Message& message);
+  void receive_error6(Arrival&& arrival, const wire::Icmp6Message& message);
+  void report_error(Arrival&& arrival, const Outgoing& quoted, std::size_t quoted_header, int error);
   void path_mtu_reported(const Outgoing& quoted, std::uint32_t mtu, std::uint32_t packet_size);
   template <class IcmpMessage>
-  void answer_error(Arrival arrival, const IcmpMessage& message, bool even_to_group = false);
+  void answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group = false);
   [[nodiscard]] bool may_answer_error(const Arrival& arrival, bool even_to_group);
   [[nodiscard]] bool restore_header(Arrival& arrival);
-  void report_parameter_problem(Arrival arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group);
-  void report_unknown_protocol(Arrival arrival);
-  void report_reassembly_timeout(Arrival arrival);
+  void report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group);
+  void report_unknown_protocol(Arrival&& arrival);
+  void report_reassembly_timeout(Arrival&& arrival);
   bool send_icmp(const Outgoing& outgoing, Message carrier, Message data);
   void answer_unreachable(Message request);
 
@@ -236,9 +239,9 @@ class Ip final : public Module, private ip::NeighbourUser {
   std::uint16_t identification_;
 
   std::optional<wire::NetworkAddress> bound_;
-  bool filtered_ = false;    // a filter is, or is about to be, in place
-  int filters_pending_ = 0;  // answers of the driver that are outstanding
-  bool filter_refused_ = false;
+  bool filtered_ = false;                      // a filter is, or is about to be, in place
+  int filters_pending_ = 0;                    // answers of the driver that are outstanding
+  std::optional<std::uint32_t> filter_error_;  // the first of them that was a refusal: a dlpi::Errno
 
   // What a put procedure or timer has produced so far; finish() sends it when all state is settled, since a put may
   // come right back.

@@ -49,7 +49,7 @@ bool gather(Message& message, std::size_t size) {
 
 }  // namespace
 
-void Ip::receive_icmp4(Arrival arrival) {
+void Ip::receive_icmp4(Arrival&& arrival) {
   if (arrival.data.transform(Check{0}) == Verdict::failed || arrival.data.settle() == Verdict::failed) {
     ++count_.icmp_bad_checksum;
     return;
@@ -76,7 +76,7 @@ void Ip::receive_icmp4(Arrival arrival) {
   answer_echo(std::move(arrival), echo);
 }
 
-void Ip::receive_icmp6(Arrival arrival) {
+void Ip::receive_icmp6(Arrival&& arrival) {
   const std::uint16_t initial = initial_sum(arrival.source, arrival.destination, arrival.data.size());
   if (arrival.data.transform(Check{initial}) == Verdict::failed || arrival.data.settle() == Verdict::failed) {
     ++count_.icmp_bad_checksum;
@@ -115,7 +115,7 @@ void Ip::receive_icmp6(Arrival arrival) {
 }
 
 /// A user that is bound to ICMP gets what ip itself has no use for.
-void Ip::ignore_or_deliver(Arrival arrival) {
+void Ip::ignore_or_deliver(Arrival&& arrival) {
   if (is_bound_to(protocol_of(arrival.source), arrival.destination)) {
     return to_user(std::move(arrival));
   }
@@ -126,7 +126,7 @@ void Ip::ignore_or_deliver(Arrival arrival) {
 /// Request MUST be entirely included in the resulting Echo Reply", "The IP source address in an ICMP Echo Reply MUST be
 /// the same as the specific-destination address". RFC 4443 section 4.2 likewise; to a group, it "MUST be a unicast
 /// address belonging to the interface on which the multicast Echo Request message was received".
-void Ip::answer_echo(Arrival arrival, const IcmpEcho& request) {
+void Ip::answer_echo(Arrival&& arrival, const IcmpEcho& request) {
   if (!config_.answer_echo || filtered_) {
     ++count_.icmp_ignored;
     return;
@@ -174,7 +174,7 @@ bool Ip::send_icmp(const Outgoing& outgoing, Message carrier, Message data) {
 
 /// RFC 1122 section 3.2.2: "the ICMP error message [...] the IP protocol number MUST be extracted from the original
 /// header and used to select the appropriate transport protocol entity to handle the error."
-void Ip::receive_error4(Arrival arrival, const Icmp4Message& message) {
+void Ip::receive_error4(Arrival&& arrival, const Icmp4Message& message) {
   arrival.data.trim_front(wire::icmp_header_size);
   const auto view = gather(arrival.data, quoted_peek) ? Ipv4View::check_quoted(arrival.data.bytes())
                                                       : std::unexpected(wire::Ipv4Malformed::short_header);
@@ -191,7 +191,7 @@ void Ip::receive_error4(Arrival arrival, const Icmp4Message& message) {
   report_error(std::move(arrival), quoted, view->header_length(), ip::errno_of(message));
 }
 
-void Ip::receive_error6(Arrival arrival, const Icmp6Message& message) {
+void Ip::receive_error6(Arrival&& arrival, const Icmp6Message& message) {
   arrival.data.trim_front(wire::icmp_header_size);
   const auto view = gather(arrival.data, quoted_peek) ? Ipv6View::check_quoted(arrival.data.bytes())
                                                       : std::unexpected(wire::Ipv6Malformed::short_header);
@@ -234,7 +234,7 @@ void Ip::path_mtu_reported(const Outgoing& quoted, std::uint32_t mtu, std::uint3
   }
 }
 
-void Ip::report_error(Arrival arrival, const Outgoing& quoted, std::size_t quoted_header, int error) {
+void Ip::report_error(Arrival&& arrival, const Outgoing& quoted, std::size_t quoted_header, int error) {
   if (!bound_ || bound_->protocol != quoted.protocol ||
       !(bound_->address.is_unspecified() || bound_->address == *quoted.source)) {
     ++count_.icmp_unmatched;
@@ -286,7 +286,7 @@ bool Ip::restore_header(Arrival& arrival) {
 }
 
 template <class IcmpMessage>
-void Ip::answer_error(Arrival arrival, const IcmpMessage& message, bool even_to_group) {
+void Ip::answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group) {
   if (!may_answer_error(arrival, even_to_group)) {
     return;
   }
@@ -311,7 +311,7 @@ void Ip::answer_error(Arrival arrival, const IcmpMessage& message, bool even_to_
   }
 }
 
-void Ip::report_parameter_problem(Arrival arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group) {
+void Ip::report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group) {
   answer_error(std::move(arrival), Icmp6Message(problem), even_to_group);
 }
 
@@ -319,7 +319,7 @@ void Ip::report_parameter_problem(Arrival arrival, const wire::Icmp6ParameterPro
 /// Unreachable), when the designated transport protocol is not supported". RFC 8200 section 4: "an ICMP Parameter
 /// Problem message to the source of the packet, with an ICMP Code value of 1 ("unrecognized Next Header type
 /// encountered")"; nothing follows a No Next Header, so that is no error (section 4.7).
-void Ip::report_unknown_protocol(Arrival arrival) {
+void Ip::report_unknown_protocol(Arrival&& arrival) {
   if (arrival.source.is_v4()) {
     return answer_error(std::move(arrival),
                         Icmp4Message(wire::Icmp4Unreachable{.code = wire::Icmp4UnreachableCode::protocol}));
@@ -331,7 +331,7 @@ void Ip::report_unknown_protocol(Arrival arrival) {
   }
 }
 
-void Ip::report_reassembly_timeout(Arrival arrival) {
+void Ip::report_reassembly_timeout(Arrival&& arrival) {
   constexpr std::uint8_t in_reassembly = 1;
   if (arrival.source.is_v4()) {
     return answer_error(std::move(arrival), Icmp4Message(wire::Icmp4TimeExceeded{in_reassembly}));

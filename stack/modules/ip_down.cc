@@ -47,7 +47,7 @@ void Ip::primitive_from_below(Message message) {
   const auto refused = dlpi::ErrorAck::decode(primitive);
   if (filters_pending_ > 0 && ((granted && granted->value == dlpi::DL_FILTER_REQ) ||
                                (refused && refused->error_primitive == dlpi::DL_FILTER_REQ))) {
-    return filter_answered(granted.has_value());
+    return filter_answered(granted ? std::nullopt : std::optional(refused->error));
   }
   if (granted) {
     return;  // of a request whose outcome changes nothing: leaving a group, unbinding

@@ -55,23 +55,23 @@ Message LinkSetup::next_request(BufferPool& pool) {
   Message message;
   switch (step.primitive) {
     case dlpi::DL_INFO_REQ:
-      message = dlpi_request(pool, dlpi::InfoReq{});
+      message = dlpi_message(pool, dlpi::InfoReq{});
       break;
     case dlpi::DL_BIND_REQ:
-      message = dlpi_request(pool, dlpi::BindReq{.sap = step.sap});
+      message = dlpi_message(pool, dlpi::BindReq{.sap = step.sap});
       break;
     case dlpi::DL_SUBS_BIND_REQ:
-      message = dlpi_request(pool, dlpi::SubsBindReq{.sap = step.sap, .bind_class = dlpi::DL_PEER_BIND});
+      message = dlpi_message(pool, dlpi::SubsBindReq{.sap = step.sap, .bind_class = dlpi::DL_PEER_BIND});
       break;
     case dlpi::DL_NOTIFY_REQ:
-      message = dlpi_request(pool, dlpi::NotifyReq{.notifications = dlpi::DL_NOTE_LINK_DOWN | dlpi::DL_NOTE_LINK_UP |
+      message = dlpi_message(pool, dlpi::NotifyReq{.notifications = dlpi::DL_NOTE_LINK_DOWN | dlpi::DL_NOTE_LINK_UP |
                                                                     dlpi::DL_NOTE_SDU_SIZE | dlpi::DL_NOTE_PHYS_ADDR});
       break;
     case dlpi::DL_PHYS_ADDR_REQ:
-      message = dlpi_request(pool, dlpi::PhysAddrReq{dlpi::DL_CURR_PHYS_ADDR});
+      message = dlpi_message(pool, dlpi::PhysAddrReq{dlpi::DL_CURR_PHYS_ADDR});
       break;
     default:
-      message = dlpi_request(pool, dlpi::EnabmultiReq{step.group});
+      message = dlpi_message(pool, dlpi::EnabmultiReq{step.group});
       break;
   }
   waiting_ = static_cast<bool>(message);

@@ -19,10 +19,11 @@
 
 namespace sluice::ip {
 
-/// A message that holds a DLPI request; empty when the pool is exhausted.
+/// A message that holds a DLPI primitive; empty when the pool is exhausted.
 template <class Primitive>
-[[nodiscard]] Message dlpi_request(BufferPool& pool, const Primitive& primitive) {
-  Message message = Message::allocate(pool, Primitive::encoded_size_max, 0, MessageType::proto);
+[[nodiscard]] Message dlpi_message(BufferPool& pool, const Primitive& primitive,
+                                   MessageType type = MessageType::proto) {
+  Message message = Message::allocate(pool, Primitive::encoded_size_max, 0, type);
   if (message) {
     Block& block = message.first();
     block.wptr += Primitive::encoded_size_max;

@@ -158,13 +158,14 @@ void Reassembly::expire(TimePoint now, const OnExpired& on_expired) {
       continue;
     }
     const bool has_first = !datagram->pieces.empty() && datagram->pieces.front().offset == 0;
-    const FragmentKey key = datagram->key;
-    const std::size_t header_size = datagram->header_size;
+    Expired expired{.key = datagram->key,
+                    .first_fragment = has_first ? std::move(datagram->pieces.front().data) : Message(),
+                    .protocol = datagram->protocol,
+                    .header_size = datagram->header_size};
     const bool counts = !datagram->given_up;
-    Message first = has_first ? std::move(datagram->pieces.front().data) : Message();
     remove(datagram);
     if (counts) {
-      on_expired(std::move(first), header_size, key);
+      on_expired(std::move(expired));
     }
   }
 }

@@ -86,9 +86,15 @@ class Reassembly {
 
   Added add(Fragment fragment, TimePoint now);
 
-  /// Drops what took too long. `on_expired` is given each first fragment that had come, with its header_size, for an
-  /// ICMP error, or an empty message where it had not.
-  using OnExpired = std::function<void(Message first_fragment, std::size_t header_size, const FragmentKey& key)>;
+  /// An unfinished datagram whose time is over.
+  struct Expired {
+    FragmentKey key;
+    Message first_fragment;  ///< for an ICMP error; empty where it had not come
+    std::uint8_t protocol = 0;
+    std::size_t header_size = 0;
+  };
+  /// Drops what took too long and tells.
+  using OnExpired = std::function<void(Expired expired)>;
   void expire(TimePoint now, const OnExpired& on_expired);
   [[nodiscard]] TimePoint next_deadline() const;
 

@@ -147,7 +147,7 @@ bool Ip::check_addresses(Arrival& arrival) {
   return true;
 }
 
-void Ip::receive_v4(Arrival arrival) {
+void Ip::receive_v4(Arrival&& arrival) {
   if (!check_v4(arrival) || !check_addresses(arrival)) {
     return;
   }
@@ -199,7 +199,7 @@ bool Ip::check_v6(Arrival& arrival) {
   return true;
 }
 
-void Ip::receive_v6(Arrival arrival) {
+void Ip::receive_v6(Arrival&& arrival) {
   if (!check_v6(arrival) || !check_addresses(arrival)) {
     return;
   }
@@ -249,7 +249,7 @@ void Ip::receive_v6(Arrival arrival) {
 
 /// RFC 8200 sections 4 and 4.2: which problems are reported, and how. Pointer and codes are those of RFC 4443
 /// section 3.4.
-void Ip::extension_problem(Arrival arrival, const wire::Ipv6ExtensionError& error) {
+void Ip::extension_problem(Arrival&& arrival, const wire::Ipv6ExtensionError& error) {
   constexpr std::uint8_t erroneous_field = 0;
   constexpr std::uint8_t unrecognised_next_header = 1;
   constexpr std::uint8_t unrecognised_option = 2;
@@ -282,7 +282,7 @@ void Ip::extension_problem(Arrival arrival, const wire::Ipv6ExtensionError& erro
   report_parameter_problem(std::move(arrival), problem, even_to_group);
 }
 
-void Ip::receive_fragment(Arrival arrival, Fragment fragment) {
+void Ip::receive_fragment(Arrival&& arrival, Fragment fragment) {
   ++count_.fragments_in;
   fragment.data = std::move(arrival.data);
   Reassembly::Added added = reassembly_.add(std::move(fragment), set().now());
@@ -325,7 +325,7 @@ void Ip::fragment_dropped(const Reassembly::Added& added) {
 }
 
 /// Extension headers may follow the fragment header (RFC 8200 section 4.1: destination options).
-void Ip::reassembled_v6(Arrival arrival) {
+void Ip::reassembled_v6(Arrival&& arrival) {
   const Buffer* buffer = arrival.data.first().buffer;
   if (!gather(arrival.data, extensions_peek)) {
     ++count_.no_memory;
@@ -346,7 +346,7 @@ void Ip::reassembled_v6(Arrival arrival) {
   deliver(std::move(arrival));
 }
 
-void Ip::deliver(Arrival arrival) {
+void Ip::deliver(Arrival&& arrival) {
   if (arrival.source.is_unspecified() && arrival.protocol != wire::protocol_icmp6) {
     ++count_.bad_source;
     return;
@@ -365,7 +365,7 @@ void Ip::deliver(Arrival arrival) {
 }
 
 /// The block of the DL_UNITDATA_IND becomes that of the T_UNITDATA_IND, where it has the room.
-void Ip::to_user(Arrival arrival) {
+void Ip::to_user(Arrival&& arrival) {
   std::array<std::byte, wire::NetworkAddress::encoded_size_max> address;
   std::array<std::byte, network::Received::size> options;
   const std::size_t address_size = wire::NetworkAddress{arrival.source, arrival.protocol}.encode(address);
@@ -398,20 +398,19 @@ void Ip::to_user(Arrival arrival) {
 /// RFC 792: "If a host reassembling a fragmented datagram cannot complete the reassembly due to missing fragments
 /// within its time limit it discards the datagram, and it may send a time exceeded message. If fragment zero is not
 /// available then no time exceeded need be sent at all." RFC 8200 section 4.5: "should be sent".
-void Ip::reassembly_expired(Message first, std::size_t header_size, const ip::FragmentKey& key) {
+void Ip::reassembly_expired(Reassembly::Expired expired) {
   ++count_.reassembly_timeout;
-  if (!first) {
+  if (!expired.first_fragment) {
     return;
   }
-  Arrival arrival{.primitive = {},
-                  .data = std::move(first),
-                  .source = key.source,
-                  .destination = key.destination,
-                  .protocol = key.protocol,
-                  .group = !routes_.is_local(key.destination),
-                  .header_size = header_size,
-                  .link_source = {}};
-  report_reassembly_timeout(std::move(arrival));
+  const ip::FragmentKey& key = expired.key;
+  report_reassembly_timeout({.primitive = {},
+                             .data = std::move(expired.first_fragment),
+                             .source = key.source,
+                             .destination = key.destination,
+                             .protocol = expired.protocol,
+                             .group = !routes_.is_local(key.destination),
+                             .header_size = expired.header_size});
 }
 
 }  // namespace sluice

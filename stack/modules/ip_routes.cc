@@ -55,8 +55,13 @@ std::vector<IpAddress> Routes::groups() const {
     groups.emplace_back(all_nodes);
   }
   for (const IpPrefix& prefix : prefixes_) {
-    if (prefix.address.is_v6()) {
-      groups.emplace_back(wire::solicited_node(prefix.address.v6()));
+    if (!prefix.address.is_v6()) {
+      continue;
+    }
+    // Addresses that end alike share a group.
+    const IpAddress group = wire::solicited_node(prefix.address.v6());
+    if (std::ranges::find(groups, group) == groups.end()) {
+      groups.push_back(group);
     }
   }
   return groups;

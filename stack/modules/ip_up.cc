@@ -129,6 +129,9 @@ void Ip::unbind() {
     return refuse_primitive(tpi::T_UNBIND_REQ, tpi::TOUTSTATE);
   }
   bound_.reset();
+  if (filtered_) {
+    remove_filters();
+  }
   answer(tpi::OkAck{tpi::T_UNBIND_REQ});
 }
 
@@ -205,53 +208,62 @@ void Ip::complete_filter(const Message& request) {
   const auto wanted = dlpi::FilterReq::decode(request.bytes());
   if (!wanted || !bound_) {
     ++count_.bad_request;
-    filters_pending_ = 1;
-    filter_refused_ = true;
-    return filter_answered(false);
+    return answer_filter(wanted ? dlpi::DL_OUTSTATE : dlpi::DL_BADPRIM);
   }
   dlpi::FilterReq filter = *wanted;
   filter.protocol = bound_->protocol;
   if (!bound_->address.is_unspecified()) {
     filter.local = bound_->address;
   }
+  filter_error_.reset();
   filters_pending_ = 0;
-  filter_refused_ = false;
   filtered_ = filter.local_port.has_value();
   for (const Family family : {Family::ipv4, Family::ipv6}) {
-    if (!routes_.has(family) || (filter.local && filter.local->family() != family)) {
-      continue;
+    if (routes_.has(family) && (!filter.local || filter.local->family() == family)) {
+      filter.sap = family == Family::ipv4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
+      filters_pending_ += ask_filter(filter) ? 1 : 0;
     }
-    filter.sap = family == Family::ipv4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
-    Message message = Message::allocate(set().pool(), dlpi::FilterReq::encoded_size_max, 0, MessageType::ctl);
-    if (!message) {
-      ++count_.no_memory;
-      continue;
-    }
-    Block& block = message.first();
-    block.wptr += dlpi::FilterReq::encoded_size_max;
-    block.wptr = block.rptr + filter.encode(block.bytes());
-    ++filters_pending_;
-    down_.push(std::move(message));
   }
 }
 
-/// Passes the outcome up, once all have answered.
-void Ip::filter_answered(bool granted) {
-  filter_refused_ = filter_refused_ || !granted;
+bool Ip::ask_filter(const dlpi::FilterReq& filter) {
+  Message message = ip::dlpi_message(set().pool(), filter, MessageType::ctl);
+  if (!message) {
+    ++count_.no_memory;
+    return false;
+  }
+  down_.push(std::move(message));
+  return true;
+}
+
+/// Asks for what no other stream claims, again. A filter without any condition removes those of its SAP.
+void Ip::remove_filters() {
+  filtered_ = false;
+  for (const std::uint16_t sap : {wire::ethertype_ipv4, wire::ethertype_ipv6}) {
+    ask_filter({.sap = sap, .local = {}, .protocol = {}, .local_port = {}});
+  }
+}
+
+/// Passes the outcome up, once all have answered. Half a filter is none.
+void Ip::filter_answered(const std::optional<std::uint32_t>& error) {
+  filter_error_ = filter_error_ ? filter_error_ : error;
   if (--filters_pending_ > 0) {
     return;
   }
-  filtered_ = filtered_ && !filter_refused_;
-  Message message = Message::allocate(set().pool(), dlpi::ErrorAck::encoded_size_max, 0, MessageType::ctl);
+  if (filter_error_) {
+    remove_filters();
+  }
+  answer_filter(filter_error_);
+}
+
+void Ip::answer_filter(const std::optional<std::uint32_t>& error) {
+  BufferPool& pool = set().pool();
+  Message message = error ? ip::dlpi_message(pool, dlpi::ErrorAck{dlpi::DL_FILTER_REQ, *error, 0}, MessageType::ctl)
+                          : ip::dlpi_message(pool, dlpi::OkAck{dlpi::DL_FILTER_REQ}, MessageType::ctl);
   if (!message) {
     ++count_.no_memory;
     return;
   }
-  Block& block = message.first();
-  block.wptr += dlpi::ErrorAck::encoded_size_max;
-  block.wptr =
-      block.rptr + (filter_refused_ ? dlpi::ErrorAck{dlpi::DL_FILTER_REQ, dlpi::DL_BOUND, 0}.encode(block.bytes())
-                                    : dlpi::OkAck{dlpi::DL_FILTER_REQ}.encode(block.bytes()));
   up_.push(std::move(message));
 }
 

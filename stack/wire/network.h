@@ -59,7 +59,7 @@ struct RouteReq {
   static constexpr std::uint32_t primitive = route_req;
   static constexpr std::size_t size = 24;
 
-  IpAddress destination;
+  IpAddress destination{};
 
   [[nodiscard]] static Decoded<RouteReq> decode(ConstBytes block);
   std::size_t encode(Bytes out) const;
@@ -72,8 +72,8 @@ struct RouteAck {
   static constexpr std::uint32_t primitive = route_ack;
   static constexpr std::size_t size = 52;
 
-  IpAddress destination;
-  IpAddress source;         ///< of the same family; meaningless unless error is 0
+  IpAddress destination{};
+  IpAddress source{};       ///< of the same family; meaningless unless error is 0
   std::uint32_t mtu = 0;    ///< largest IP packet that passes unfragmented, header included, in bytes
   std::uint32_t error = 0;  ///< 0, or the errno why there is no route: ENETUNREACH, EADDRNOTAVAIL
 
@@ -90,8 +90,8 @@ struct UnreachableReq {
   static constexpr std::uint32_t primitive = unreachable_req;
   static constexpr std::size_t size = 48;
 
-  IpAddress source;  ///< of the datagram
-  IpAddress local;   ///< its destination
+  IpAddress source;   ///< of the datagram
+  IpAddress local{};  ///< its destination
   std::uint16_t header_size = 0;
 
   [[nodiscard]] static Decoded<UnreachableReq> decode(ConstBytes block);
@@ -103,9 +103,9 @@ struct UnreachableReq {
 struct Sending {
   static constexpr std::size_t size = 20;
 
-  std::optional<IpAddress> source;  ///< nothing: ip chooses
-  std::uint8_t hop_limit = 0;       ///< 0: the module's `ttl`
-  std::uint8_t traffic_class = 0;   ///< the whole octet, differentiated services and ECN
+  std::optional<IpAddress> source{};  ///< nothing: ip chooses
+  std::uint8_t hop_limit = 0;         ///< 0: the module's `ttl`
+  std::uint8_t traffic_class = 0;     ///< the whole octet, differentiated services and ECN
   /// Neither this host nor a router may fragment: larger than the path's MTU is answered with EMSGSIZE. Otherwise this
   /// host fragments to the path's MTU, and routers may (IPv4).
   bool dont_fragment = false;
@@ -119,7 +119,7 @@ struct Sending {
 struct Received {
   static constexpr std::size_t size = 24;
 
-  IpAddress local;  ///< the packet's destination: an address of this host, or a group when `group` is set
+  IpAddress local{};  ///< the packet's destination: an address of this host, or a group when `group` is set
   std::uint8_t hop_limit = 0;
   std::uint8_t traffic_class = 0;
   bool group = false;  ///< came to a multicast or broadcast address: never answered with an error
@@ -148,8 +148,8 @@ struct Received {
 struct Failure {
   static constexpr std::size_t size = 24;
 
-  std::optional<IpAddress> source;  ///< the local address it was sent from, if it got that far
-  std::uint32_t mtu = 0;            ///< with EMSGSIZE: the path's MTU in bytes; otherwise 0
+  std::optional<IpAddress> source{};  ///< the local address it was sent from, if it got that far
+  std::uint32_t mtu = 0;              ///< with EMSGSIZE: the path's MTU in bytes; otherwise 0
 
   [[nodiscard]] static Decoded<Failure> decode(ConstBytes options);
   std::size_t encode(Bytes out) const;

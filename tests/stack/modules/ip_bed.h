@@ -215,6 +215,7 @@ class Link : public Module {
   std::uint32_t mtu = 1500;
   bool answers_late = false;
   std::optional<std::uint32_t> refuses;  // this primitive
+  std::uint32_t refuses_with = dlpi::DL_NOTSUPPORTED;
   std::deque<Frame> sent;
   std::deque<Message> held;
   std::vector<std::uint32_t> requests;
@@ -240,7 +241,7 @@ class Link : public Module {
     const ConstBytes block = message.bytes();
     const std::uint32_t primitive = dlpi::primitive_of(block).value_or(0);
     if (refuses == primitive) {
-      return tell(dlpi::ErrorAck{primitive, dlpi::DL_NOTSUPPORTED, 0});
+      return tell(dlpi::ErrorAck{primitive, refuses_with, 0});
     }
     switch (primitive) {
       case dlpi::DL_INFO_REQ:
@@ -362,8 +363,7 @@ class Bed {
     link.sent.clear();
   }
 
-  void arp(wire::ArpOperation operation, std::string_view sender, std::string_view target,
-           MacAddress mac = peer_mac) {
+  void arp(wire::ArpOperation operation, std::string_view sender, std::string_view target, MacAddress mac = peer_mac) {
     Octets octets(wire::ArpPacket::size);
     wire::ArpPacket{operation, mac, v4(sender), operation == wire::ArpOperation::reply ? our_mac : MacAddress{},
                     v4(target)}
@@ -388,7 +388,8 @@ struct Uderror {
 };
 
 inline Uderror uderror_of(const Message& message) {
-  const auto indication = message ? tpi::UderrorInd::decode(message.bytes()) : std::unexpected(tpi::Malformed::short_block);
+  const auto indication =
+      message ? tpi::UderrorInd::decode(message.bytes()) : std::unexpected(tpi::Malformed::short_block);
   if (!indication) {
     ADD_FAILURE() << "no T_UDERROR_IND";
     return {};
@@ -404,7 +405,8 @@ struct Unitdata {
 };
 
 inline Unitdata unitdata_of(const Message& message) {
-  const auto indication = message ? tpi::UnitdataInd::decode(message.bytes()) : std::unexpected(tpi::Malformed::short_block);
+  const auto indication =
+      message ? tpi::UnitdataInd::decode(message.bytes()) : std::unexpected(tpi::Malformed::short_block);
   if (!indication) {
     ADD_FAILURE() << "no T_UNITDATA_IND";
     return {};

@@ -85,8 +85,8 @@ TEST(IpConfig, TheEntryMakesAModule) {
 class IpRoutes : public testing::Test {
  protected:
   IpRoutes() { routes.set_link_local(v6("fe80::ff:fe00:1")); }
-  ip::Routes routes{config_of({"10.77.0.1/24", "192.168.5.1/30", "fd00:77::1/64", "2001:db8::1/48"},
-                              {"10.77.0.254", "fe80::1"})};
+  ip::Routes routes{
+      config_of({"10.77.0.1/24", "192.168.5.1/30", "fd00:77::1/64", "2001:db8::1/48"}, {"10.77.0.254", "fe80::1"})};
 };
 
 TEST_F(IpRoutes, NextHopAndSource) {

@@ -21,10 +21,9 @@ TEST(IpLink, BindsItsSapsAndJoinsItsGroups) {
   ASSERT_TRUE(bed.opened) << bed.opened.error().text;
   EXPECT_THAT(bed.link.saps, ElementsAre(0x0800, 0x0806, 0x86dd));
   EXPECT_THAT(bed.link.requests, Contains(dlpi::DL_NOTIFY_REQ));
-  // All systems, all nodes, and the solicited-node groups of fd00:77::1 and of the link-local address.
-  EXPECT_THAT(bed.link.groups,
-              UnorderedElementsAre(MacAddress{{1, 0, 0x5e, 0, 0, 1}}, all_nodes_mac,
-                                   MacAddress{{0x33, 0x33, 0xff, 0, 0, 1}}, MacAddress{{0x33, 0x33, 0xff, 0, 0, 1}}));
+  // All systems, all nodes, and the solicited-node group that fd00:77::1 and the link-local address share.
+  EXPECT_THAT(bed.link.groups, UnorderedElementsAre(MacAddress{{1, 0, 0x5e, 0, 0, 1}}, all_nodes_mac,
+                                                    MacAddress{{0x33, 0x33, 0xff, 0, 0, 1}}));
 }
 
 TEST(IpLink, LeavesWhatItTookWhenItCloses) {
@@ -51,8 +50,8 @@ TEST(IpLink, WorksWhenAnswersComeLater) {
 }
 
 TEST(IpLink, RefusalsOfWhatItNeedsRefuseThePush) {
-  for (const std::uint32_t primitive : {dlpi::DL_INFO_REQ, dlpi::DL_BIND_REQ, dlpi::DL_SUBS_BIND_REQ,
-                                        dlpi::DL_PHYS_ADDR_REQ}) {
+  for (const std::uint32_t primitive :
+       {dlpi::DL_INFO_REQ, dlpi::DL_BIND_REQ, dlpi::DL_SUBS_BIND_REQ, dlpi::DL_PHYS_ADDR_REQ}) {
     auto driver = std::make_unique<Link>();
     driver->refuses = primitive;
     Bed bed(both_families(), std::move(driver));
@@ -67,7 +66,7 @@ TEST(IpLink, RefusalsOfWhatItCanDoWithoutAreCounted) {
     driver->refuses = primitive;
     Bed bed(both_families(), std::move(driver));
     EXPECT_TRUE(bed.opened);
-    EXPECT_EQ(bed.count("link_errors"), primitive == dlpi::DL_NOTIFY_REQ ? 1 : 4);
+    EXPECT_EQ(bed.count("link_errors"), primitive == dlpi::DL_NOTIFY_REQ ? 1 : 3);
   }
 }
 
@@ -94,7 +93,8 @@ TEST(IpLink, RefusesALinkTooNarrowForIpv6) {
 TEST(IpLink, HeedsANewMtuAndTellsTheUserThatRoutesAreVoid) {
   Bed bed;
   bed.bind();
-  bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_SDU_SIZE, .data = 1400, .address = {}}, MessageType::proto);
+  bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_SDU_SIZE, .data = 1400, .address = {}},
+                MessageType::proto);
   const auto told = network::RouteAck::decode(bed.next_up().bytes());
   ASSERT_TRUE(told);
   EXPECT_TRUE(told->destination.is_unspecified());
@@ -149,19 +149,43 @@ TEST(IpLink, AFilterForOneAddressIsForItsFamilyOnly) {
   EXPECT_EQ(bed.link.filters[0].sap, 0x86dd);
 }
 
-TEST(IpLink, ARefusedFilterIsReported) {
-  for (const bool bound : {false, true}) {
+constexpr std::size_t filter_size = dlpi::FilterReq::encoded_size_max;
+const dlpi::FilterReq port_7000{.local = {}, .protocol = {}, .local_port = 7000};
+
+/// The user tells a port that is taken (DL_BOUND) from a driver that cannot filter by the driver's own error.
+TEST(IpLink, ARefusedFilterIsReportedWithTheDriversError) {
+  for (const std::uint32_t error : {dlpi::DL_BOUND, dlpi::DL_NOTSUPPORTED}) {
     auto driver = std::make_unique<Link>();
     driver->refuses = dlpi::DL_FILTER_REQ;
+    driver->refuses_with = error;
     Bed bed(both_families(), std::move(driver));
-    if (bound) {
-      bed.bind();
-    }
-    bed.ask(dlpi::FilterReq{.local = {}, .protocol = {}, .local_port = 7000}, dlpi::FilterReq::encoded_size_max,
-            MessageType::ctl);
-    EXPECT_EQ(dlpi::ErrorAck::decode(bed.next_up().bytes())->error_primitive, dlpi::DL_FILTER_REQ);
+    bed.bind();
+    bed.ask(port_7000, filter_size, MessageType::ctl);
+    EXPECT_EQ(dlpi::ErrorAck::decode(bed.next_up().bytes()), (dlpi::ErrorAck{dlpi::DL_FILTER_REQ, error, 0}));
     EXPECT_TRUE(bed.user.received.empty());
   }
+}
+
+TEST(IpLink, AFilterNeedsABinding) {
+  Bed bed;
+  bed.ask(port_7000, filter_size, MessageType::ctl);
+  EXPECT_EQ(dlpi::ErrorAck::decode(bed.next_up().bytes())->error, dlpi::DL_OUTSTATE);
+  EXPECT_TRUE(bed.link.filters.empty());
+}
+
+TEST(IpLink, FiltersGoWithTheBinding) {
+  Bed bed;
+  bed.bind();
+  bed.ask(port_7000, filter_size, MessageType::ctl);
+  bed.link.filters.clear();
+  bed.ask(tpi::UnbindReq{}, 4);
+  ASSERT_EQ(bed.link.filters.size(), 2) << "one without conditions for each SAP";
+  EXPECT_EQ(bed.link.filters[0], (dlpi::FilterReq{0x0800, {}, {}, {}}));
+  EXPECT_EQ(bed.link.filters[1], (dlpi::FilterReq{0x86dd, {}, {}, {}}));
+  bed.know_neighbours();
+  bed.link.inject(wire::ethertype_ipv4,
+                  packet(V4{.protocol = 1}, icmp(wire::Icmp4Message(wire::IcmpEcho{}), pattern(8))));
+  EXPECT_EQ(bed.count("echo_answered"), 1) << "it is the host again";
 }
 
 TEST(IpLink, CountsWhatIsNoDlpi) {

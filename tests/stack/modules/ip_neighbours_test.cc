@@ -163,7 +163,8 @@ TEST_F(IpNeighboursCache, GoesThroughItsWholeLife) {
   EXPECT_EQ(neighbours.known(handle, now), nullptr) << "the handle of a removed entry";
 }
 
-/// RFC 4861 section 7.2.5, for all states with an address: solicited or not, overriding or not, same address or another.
+/// RFC 4861 section 7.2.5, for all states with an address: solicited or not, overriding or not, same address or
+/// another.
 TEST_F(IpNeighboursCache, Advertisements) {
   struct Row {
     bool solicited;
@@ -398,12 +399,13 @@ TEST(IpNdp, ResolvesThenSendsWhatWaited) {
   EXPECT_EQ(header.destination, v6("ff02::1:ff00:2"));
   const Octets message = part(question.octets, 40);
   EXPECT_EQ(wire::NeighborSolicitation::parse(message), (wire::NeighborSolicitation{v6("fd00:77::2"), our_mac}));
-  EXPECT_TRUE(wire::sum_holds(wire::add_sums(wire::pseudo_header_sum(header.source, header.destination, 58, 32),
-                                             ilp::scalar::sum(message))));
-  bed.link.inject(wire::ethertype_ipv6,
-                  advertisement({.solicited = true, .override_entry = true, .target = v6("fd00:77::2"),
-                                 .target_link_layer = peer_mac},
-                                {.next_header = wire::protocol_icmp6, .hop_limit = 255}));
+  EXPECT_TRUE(wire::sum_holds(
+      wire::add_sums(wire::pseudo_header_sum(header.source, header.destination, 58, 32), ilp::scalar::sum(message))));
+  bed.link.inject(
+      wire::ethertype_ipv6,
+      advertisement(
+          {.solicited = true, .override_entry = true, .target = v6("fd00:77::2"), .target_link_layer = peer_mac},
+          {.next_header = wire::protocol_icmp6, .hop_limit = 255}));
   const Frame datagram = bed.next_frame();
   EXPECT_EQ(datagram.to, peer_mac);
   EXPECT_EQ(part(datagram.octets, 40), pattern(10));

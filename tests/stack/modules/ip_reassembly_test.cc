@@ -176,13 +176,11 @@ TEST_F(IpReassembly, CountsTheBuffersNotTheBytes) {
 
 /// RFC 8200 section 4.5: 60 seconds "of the reception of the first-arriving fragment of that packet".
 TEST_F(IpReassembly, GivesUpInTimeAndReturnsTheFirstFragment) {
-  struct Expired {
-    std::size_t first_size;
-    std::uint32_t identification;
-  };
-  std::vector<Expired> expired;
-  const auto record = [&](Message first, std::size_t, const FragmentKey& of) {
-    expired.push_back({first ? first.size() : 0, of.identification});
+  std::vector<std::size_t> expired;  // sizes of first fragments
+  const auto record = [&](Reassembly::Expired one) {
+    expired.push_back(one.first_fragment ? one.first_fragment.size() : 0);
+    EXPECT_EQ(one.protocol, expired.back() == 0 ? 0 : udp);
+    EXPECT_EQ(one.header_size, expired.back() == 0 ? 0 : 20);
   };
   ASSERT_EQ(add(0, 16, 64, 1).outcome, Outcome::held);
   ASSERT_EQ(add(16, 32, 64, 2).outcome, Outcome::held);
@@ -197,11 +195,11 @@ TEST_F(IpReassembly, GivesUpInTimeAndReturnsTheFirstFragment) {
   EXPECT_TRUE(expired.empty());
   reassembly.expire(TimePoint{} + 30s, record);
   ASSERT_EQ(expired.size(), 2);
-  EXPECT_EQ(expired[0].first_size, 16);
-  EXPECT_EQ(expired[1].first_size, 0);
+  EXPECT_EQ(expired[0], 16);
+  EXPECT_EQ(expired[1], 0);
   reassembly.expire(TimePoint{} + 60s, record);
   ASSERT_EQ(expired.size(), 3);
-  EXPECT_EQ(expired[2].first_size, 24);
+  EXPECT_EQ(expired[2], 24);
   EXPECT_EQ(reassembly.bytes(), 0);
   EXPECT_EQ(reassembly.next_deadline(), never);
 }

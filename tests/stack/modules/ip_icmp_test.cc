@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ip module's ICMP and ICMPv6: echo, errors out, errors in.
+#include "stack/modules/ip_icmp.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/stack/modules/ip_bed.h"
+
+namespace sluice::ip_test {
+namespace {
+
+using wire::Icmp4Message;
+using wire::Icmp4UnreachableCode;
+using wire::Icmp6Message;
+using wire::IcmpEcho;
+
+constexpr V4 icmp4{.protocol = wire::protocol_icmp4};
+constexpr V6 icmp6{.next_header = wire::protocol_icmp6};
+
+class IpIcmp : public testing::Test {
+ protected:
+  IpIcmp() { know(); }
+
+  void know() {
+    bed.know_neighbours();
+    const V6 header{.destination = "ff02::1:ff00:1", .next_header = 58, .hop_limit = 255};
+    Octets octets(wire::NeighborSolicitation::size_max);
+    wire::NeighborSolicitation{v6("fd00:77::1"), peer_mac}.emit(octets);
+    bed.link.inject(wire::ethertype_ipv6, packet(header, icmp_summed(octets, header)), true);
+    bed.link.sent.clear();
+  }
+  void inject(const V4& header, ConstBytes payload, bool group = false) {
+    bed.link.inject(wire::ethertype_ipv4, packet(header, payload), group);
+  }
+  void inject(const V6& header, ConstBytes payload, bool group = false) {
+    bed.link.inject(wire::ethertype_ipv6, packet(header, payload), group);
+  }
+  /// An ICMP error that came back for what we sent.
+  void inject_error(const Icmp4Message& message, ConstBytes quoted) {
+    inject(V4{.source = "10.77.0.254", .protocol = wire::protocol_icmp4}, icmp(message, quoted));
+  }
+  void inject_error(const Icmp6Message& message, ConstBytes quoted) { inject(icmp6, icmp(message, quoted, icmp6)); }
+
+  Octets next_icmp4() {
+    const Frame frame = bed.next_frame();
+    const auto header = wire::Ipv4Header::parse(frame.octets).value();
+    EXPECT_EQ(header.protocol, wire::protocol_icmp4);
+    EXPECT_EQ(header.destination, v4("10.77.0.2"));
+    EXPECT_TRUE(wire::sum_holds(ilp::scalar::sum(part(frame.octets, 20))));
+    return part(frame.octets, 20);
+  }
+  Octets next_icmp6() {
+    const Frame frame = bed.next_frame();
+    const auto header = wire::Ipv6Header::parse(frame.octets).value();
+    EXPECT_EQ(header.destination, v6("fd00:77::2"));
+    const auto pseudo = wire::pseudo_header_sum(header.source, header.destination, 58, header.payload_length);
+    EXPECT_TRUE(wire::sum_holds(wire::add_sums(pseudo, ilp::scalar::sum(part(frame.octets, 40)))));
+    return part(frame.octets, 40);
+  }
+
+  Bed bed;
+};
+
+/// RFC 1122 section 3.2.2.6: "Data received in an ICMP Echo Request MUST be entirely included in the resulting Echo
+/// Reply."
+TEST_F(IpIcmp, AnswersEcho) {
+  for (const std::size_t size : {0U, 1U, 56U, 57U, 1400U}) {
+    inject(icmp4, icmp(Icmp4Message(IcmpEcho{false, 0x1234, 7}), pattern(size)));
+    const Octets reply = next_icmp4();
+    EXPECT_EQ(wire::parse_icmp4(reply), Icmp4Message(IcmpEcho(true, 0x1234, 7)));
+    EXPECT_EQ(part(reply, 8), pattern(size));
+    inject(icmp6, icmp(Icmp6Message(IcmpEcho{false, 0x4321, 8}), pattern(size), icmp6));
+    const Octets reply6 = next_icmp6();
+    EXPECT_EQ(wire::parse_icmp6(reply6), Icmp6Message(IcmpEcho(true, 0x4321, 8)));
+    EXPECT_EQ(part(reply6, 8), pattern(size));
+  }
+  EXPECT_EQ(bed.count("echo_answered"), 10);
+}
+
+/// `ping -s 60000`: the request comes in fragments, the reply leaves in fragments.
+TEST_F(IpIcmp, AnswersFragmentedEcho) {
+  const Octets request4 = icmp(Icmp4Message(IcmpEcho{false, 1, 1}), pattern(60'000));
+  for (std::size_t offset = 0; offset < request4.size(); offset += 1480) {
+    inject(V4{.protocol = 1, .offset = offset, .more = offset + 1480 < request4.size()}, part(request4, offset, 1480));
+  }
+  Octets reply;
+  while (!bed.link.sent.empty()) {
+    const Frame frame = bed.next_frame();
+    ASSERT_EQ(wire::Ipv4Header::parse(frame.octets)->fragment_offset, reply.size());
+    reply = reply + part(frame.octets, 20);
+  }
+  EXPECT_TRUE(wire::sum_holds(ilp::scalar::sum(reply)));
+  EXPECT_EQ(part(reply, 8), pattern(60'000));
+
+  const Octets request6 = icmp(Icmp6Message(IcmpEcho{false, 1, 1}), pattern(60'000), icmp6);
+  for (std::size_t offset = 0; offset < request6.size(); offset += 1448) {
+    inject(V6{.next_header = 44},
+           fragment_header(58, offset, offset + 1448 < request6.size()) + part(request6, offset, 1448));
+  }
+  Octets reply6;
+  while (!bed.link.sent.empty()) {
+    reply6 = reply6 + part(bed.next_frame().octets, 48);
+  }
+  const auto pseudo = wire::pseudo_header_sum(v6("fd00:77::1"), v6("fd00:77::2"), 58, 60'008);
+  EXPECT_TRUE(wire::sum_holds(wire::add_sums(pseudo, ilp::scalar::sum(reply6))));
+  EXPECT_EQ(part(reply6, 8), pattern(60'000));
+}
+
+TEST_F(IpIcmp, AnswersEchoToAllNodesFromItsOwnAddress) {
+  const V6 header{.destination = "ff02::1", .next_header = 58};
+  inject(header, icmp(Icmp6Message(IcmpEcho{false, 1, 1}), pattern(8), header), true);
+  EXPECT_EQ(wire::Ipv6Header::parse(bed.next_frame().octets)->source, v6("fd00:77::1"));
+}
+
+TEST_F(IpIcmp, LeavesSomeEchoUnanswered) {
+  inject(V4{.destination = "10.77.0.255", .protocol = 1}, icmp(Icmp4Message(IcmpEcho{false, 1, 1}), pattern(8)), true);
+  EXPECT_EQ(bed.count("icmp_ignored"), 1) << "a broadcast";
+  inject(icmp4, icmp(Icmp4Message(IcmpEcho{true, 1, 1}), pattern(8)));
+  EXPECT_EQ(bed.count("icmp_ignored"), 2) << "a reply to nothing we asked";
+  bed.bind();
+  bed.ask(dlpi::FilterReq{.local = {}, .protocol = {}, .local_port = 7}, dlpi::FilterReq::encoded_size_max,
+          MessageType::ctl);
+  inject(icmp4, icmp(Icmp4Message(IcmpEcho{false, 1, 1}), pattern(8)));
+  inject(icmp6, icmp(Icmp6Message(IcmpEcho{false, 1, 1}), pattern(8), icmp6));
+  EXPECT_EQ(bed.count("icmp_ignored"), 4) << "a stream with a filter never answers";
+  EXPECT_TRUE(bed.link.sent.empty());
+}
+
+TEST(IpIcmpOff, AnswersNoEchoWhenToldSo) {
+  ip::Config config = both_families();
+  config.answer_echo = false;
+  Bed bed(config);
+  bed.link.inject(wire::ethertype_ipv4, packet(icmp4, icmp(Icmp4Message(IcmpEcho{}), pattern(8))));
+  EXPECT_EQ(bed.count("icmp_ignored"), 1);
+  EXPECT_TRUE(bed.link.sent.empty());
+}
+
+TEST_F(IpIcmp, DropsBadMessages) {
+  Octets request = icmp(Icmp4Message(IcmpEcho{}), pattern(8));
+  request[9] ^= std::byte{1};
+  inject(icmp4, request);
+  Octets request6 = icmp(Icmp6Message(IcmpEcho{}), pattern(8), icmp6);
+  request6[9] ^= std::byte{1};
+  inject(icmp6, request6);
+  EXPECT_EQ(bed.count("icmp_bad_checksum"), 2);
+  inject(icmp4, part(icmp(Icmp4Message(IcmpEcho{}), {}), 0, 4));
+  Octets coded = icmp(Icmp4Message(IcmpEcho{}), pattern(8));
+  coded[1] = std::byte{1};
+  wire::store_checksum(coded.data() + 2, 0);
+  wire::store_checksum(coded.data() + 2, wire::checksum_of(ilp::scalar::sum(coded)));
+  inject(icmp4, coded);
+  EXPECT_EQ(bed.count("icmp_malformed") + bed.count("icmp_bad_checksum"), 4);
+  EXPECT_TRUE(bed.link.sent.empty());
+}
+
+/// A program that pings binds to the ICMP protocol, and gets the replies.
+TEST_F(IpIcmp, DeliversRepliesToAUserOfIcmp) {
+  bed.bind(wire::protocol_icmp4);
+  const Octets reply = icmp(Icmp4Message(IcmpEcho{true, 1, 1}), pattern(8));
+  inject(icmp4, reply);
+  EXPECT_EQ(unitdata_of(bed.next_up()).data, reply);
+  inject(icmp4, icmp(Icmp4Message(IcmpEcho{false, 1, 1}), pattern(8)));
+  EXPECT_EQ(bed.count("echo_answered"), 1);
+  EXPECT_TRUE(bed.user.received.empty());
+}
+
+TEST_F(IpIcmp, ReportsUnknownProtocols) {
+  const Octets unknown = packet(V4{.protocol = 99}, pattern(40));
+  bed.link.inject(wire::ethertype_ipv4, unknown);
+  const Octets error = next_icmp4();
+  EXPECT_EQ(wire::parse_icmp4(error), Icmp4Message(wire::Icmp4Unreachable(Icmp4UnreachableCode::protocol)));
+  EXPECT_EQ(part(error, 8), unknown) << "the quoted datagram is unchanged";
+  const Octets unknown6 = packet(V6{.next_header = 99}, pattern(40));
+  bed.link.inject(wire::ethertype_ipv6, unknown6);
+  const Octets error6 = next_icmp6();
+  EXPECT_EQ(wire::parse_icmp6(error6), Icmp6Message(wire::Icmp6ParameterProblem(1, 6)));
+  EXPECT_EQ(part(error6, 8), unknown6);
+  EXPECT_EQ(bed.count("icmp_errors_out"), 2);
+}
+
+/// RFC 1812 section 4.3.2.3: 576 bytes; RFC 4443 section 2.4 (c): the minimum MTU.
+TEST_F(IpIcmp, QuotesNoMoreThanItMay) {
+  const Octets large = packet(V4{.protocol = 99}, pattern(1400));
+  bed.link.inject(wire::ethertype_ipv4, large);
+  EXPECT_EQ(next_icmp4().size() + 20, 576);
+  const Octets large6 = packet(V6{.next_header = 99}, pattern(1400));
+  bed.link.inject(wire::ethertype_ipv6, large6);
+  const Octets error6 = next_icmp6();
+  EXPECT_EQ(error6.size() + 40, 1280);
+  EXPECT_EQ(part(error6, 8), part(large6, 0, 1232));
+}
+
+/// RFC 8200 section 4.2: what the two highest bits of an option's type ask for.
+TEST_F(IpIcmp, ReportsExtensionProblems) {
+  struct Row {
+    std::uint8_t next_header;
+    Octets extension;
+    bool group;
+    std::optional<wire::Icmp6ParameterProblem> answer;
+  };
+  const auto octets = [](std::array<int, 8> values) {
+    Octets made;
+    for (const int value : values) {
+      made.push_back(static_cast<std::byte>(value));
+    }
+    return made;
+  };
+  const Row rows[] = {
+      {60, octets({udp, 0, 0x45, 4, 0, 0, 0, 0}), false, std::nullopt},
+      {60, octets({udp, 0, 0x85, 4, 0, 0, 0, 0}), false, wire::Icmp6ParameterProblem{2, 42}},
+      {60, octets({udp, 0, 0x85, 4, 0, 0, 0, 0}), true, wire::Icmp6ParameterProblem{2, 42}},
+      {60, octets({udp, 0, 0xc5, 4, 0, 0, 0, 0}), false, wire::Icmp6ParameterProblem{2, 42}},
+      {60, octets({udp, 0, 0xc5, 4, 0, 0, 0, 0}), true, std::nullopt},
+      {43, octets({udp, 0, 0, 1, 0, 0, 0, 0}), false, wire::Icmp6ParameterProblem{0, 42}},
+      {60, octets({0, 0, 1, 4, 0, 0, 0, 0}), false, wire::Icmp6ParameterProblem{1, 40}},
+  };
+  for (const Row& row : rows) {
+    const V6 header{.destination = row.group ? "ff02::1" : "fd00:77::1", .next_header = row.next_header};
+    SCOPED_TRACE(testing::Message() << int{row.next_header} << (row.group ? " to a group" : ""));
+    inject(header, row.extension + Octets(16), row.group);
+    if (row.answer) {
+      EXPECT_EQ(wire::parse_icmp6(next_icmp6()), Icmp6Message(*row.answer));
+    }
+    EXPECT_TRUE(bed.link.sent.empty());
+  }
+}
+
+/// RFC 1122 section 3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving" any of these.
+TEST_F(IpIcmp, NeverAnswersWithAnError) {
+  inject(V4{.destination = "10.77.0.255", .protocol = 99}, pattern(40), true);
+  inject(V4{.destination = "224.0.0.1", .protocol = 99}, pattern(40), true);
+  inject(V6{.destination = "ff02::1", .next_header = 99}, pattern(40), true);
+  inject(V4{.protocol = 99, .offset = 64}, pattern(40));
+  const Octets ours = packet(V4{.source = "10.77.0.1", .destination = "10.77.0.2"}, pattern(16));
+  inject(icmp4, icmp(Icmp4Message(wire::Icmp4Unreachable{}), ours));
+  inject(icmp6, icmp(Icmp6Message(wire::Icmp6Unreachable{}), pattern(48), icmp6));
+  bed.advance(61s);
+  EXPECT_TRUE(bed.link.sent.empty());
+  // An ICMP error in fragments that never becomes whole: no "reassembly time exceeded" either.
+  inject(V4{.protocol = 1, .more = true}, part(icmp(Icmp4Message(wire::Icmp4Unreachable{}), pattern(200)), 0, 64));
+  inject(V6{.next_header = 44},
+         fragment_header(58, 0, true) + part(icmp(Icmp6Message(wire::Icmp6Unreachable{}), pattern(200), icmp6), 0, 64));
+  bed.advance(61s);
+  EXPECT_EQ(bed.count("reassembly_timeout"), 3);
+  EXPECT_TRUE(bed.link.sent.empty());
+}
+
+TEST_F(IpIcmp, ReportsReassemblyTimeouts) {
+  inject(V4{.more = true}, pattern(64));
+  inject(V4{.offset = 64, .more = true, .identification = 8}, pattern(64));
+  bed.advance(31s);
+  EXPECT_EQ(wire::parse_icmp4(next_icmp4()), Icmp4Message(wire::Icmp4TimeExceeded(1)));
+  EXPECT_TRUE(bed.link.sent.empty()) << "no error about a datagram whose first fragment never came";
+  inject(V6{.next_header = 44}, fragment_header(udp, 0, true) + pattern(64));
+  bed.advance(61s);
+  std::erase_if(bed.link.sent, [](const Frame& frame) { return frame.sap == wire::ethertype_arp; });
+  EXPECT_EQ(wire::parse_icmp6(next_icmp6()), Icmp6Message(wire::Icmp6TimeExceeded(1)));
+}
+
+TEST_F(IpIcmp, LimitsTheRateOfErrors) {
+  for (int sent = 0; sent < 100; ++sent) {
+    inject(V4{.protocol = 99}, pattern(40));
+  }
+  EXPECT_EQ(bed.count("icmp_errors_out"), ip::ErrorBudget::burst);
+  EXPECT_EQ(bed.count("icmp_errors_limited"), 100 - ip::ErrorBudget::burst);
+  bed.advance(10ms);
+  inject(V4{.protocol = 99}, pattern(40));
+  inject(V4{.protocol = 99}, pattern(40));
+  EXPECT_EQ(bed.count("icmp_errors_out"), ip::ErrorBudget::burst + 1);
+}
+
+/// What udp asks for when nobody listens on a port.
+TEST_F(IpIcmp, AnswersPortUnreachable) {
+  bed.bind();
+  for (const bool is_v6 : {false, true}) {
+    const Octets datagram = is_v6 ? packet(V6{}, pattern(40)) : packet(V4{}, pattern(40));
+    bed.link.inject(is_v6 ? wire::ethertype_ipv6 : wire::ethertype_ipv4, datagram);
+    Message message = bed.next_up();
+    const Unitdata received = unitdata_of(message);
+    Message request = Message::allocate(bed.set.pool(), network::UnreachableReq::size, 0, MessageType::ctl);
+    network::UnreachableReq{received.source.address, received.received.local, received.received.header_size}.encode(
+        request.append(network::UnreachableReq::size));
+    request.link(message.unlink());
+    bed.user.write_queue().put_next(std::move(request));
+    const Octets error = is_v6 ? next_icmp6() : next_icmp4();
+    if (is_v6) {
+      EXPECT_EQ(wire::parse_icmp6(error), Icmp6Message(wire::Icmp6Unreachable()));
+    } else {
+      EXPECT_EQ(wire::parse_icmp4(error), Icmp4Message(wire::Icmp4Unreachable()));
+    }
+    EXPECT_EQ(part(error, 8), datagram) << "header and data unchanged";
+  }
+}
+
+TEST_F(IpIcmp, QuotesNothingThatIsNotThere) {
+  bed.bind();
+  bed.ask(network::UnreachableReq{address("10.77.0.2"), address("10.77.0.1"), 20}, network::UnreachableReq::size,
+          MessageType::ctl, pattern(40), 64);
+  bed.ask(network::UnreachableReq{address("10.77.0.2"), address("10.77.0.1"), 60}, network::UnreachableReq::size,
+          MessageType::ctl, pattern(40), 8);
+  EXPECT_EQ(bed.count("icmp_errors_unquotable"), 2);
+  bed.ask(network::UnreachableReq{address("10.77.0.2"), address("fd00:77::1"), 20}, network::UnreachableReq::size,
+          MessageType::ctl, pattern(40));
+  EXPECT_EQ(bed.count("bad_request"), 1);
+  EXPECT_TRUE(bed.link.sent.empty());
+}
+
+/// Each error becomes a T_UDERROR_IND with its errno, the datagram's destination and its first bytes.
+TEST_F(IpIcmp, PassesErrorsUp) {
+  bed.bind();
+  const Octets ours = packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(28));
+  const std::pair<Icmp4Message, int> errors4[] = {
+      {wire::Icmp4Unreachable{Icmp4UnreachableCode::network}, ENETUNREACH},
+      {wire::Icmp4Unreachable{Icmp4UnreachableCode::host}, EHOSTUNREACH},
+      {wire::Icmp4Unreachable{Icmp4UnreachableCode::protocol}, ENOPROTOOPT},
+      {wire::Icmp4Unreachable{Icmp4UnreachableCode::port}, ECONNREFUSED},
+      {wire::Icmp4Unreachable{Icmp4UnreachableCode::communication_prohibited}, EHOSTUNREACH},
+      {wire::Icmp4TimeExceeded{0}, EHOSTUNREACH},
+      {wire::Icmp4ParameterProblem{0, 1}, EPROTO},
+  };
+  for (const auto& [message, error] : errors4) {
+    inject_error(message, ours);
+    const Uderror up = uderror_of(bed.next_up());
+    EXPECT_EQ(up.error, error);
+    EXPECT_EQ(up.destination, (wire::NetworkAddress{address("8.8.8.8"), udp}));
+    EXPECT_EQ(up.failure.source, address("10.77.0.1"));
+    EXPECT_EQ(up.data, pattern(28));
+  }
+  const Octets ours6 = packet(V6{.source = "fd00:77::1", .destination = "2001:db8::1"}, pattern(28));
+  const std::pair<Icmp6Message, int> errors6[] = {
+      {wire::Icmp6Unreachable{wire::Icmp6UnreachableCode::no_route}, ENETUNREACH},
+      {wire::Icmp6Unreachable{wire::Icmp6UnreachableCode::address}, EHOSTUNREACH},
+      {wire::Icmp6Unreachable{wire::Icmp6UnreachableCode::port}, ECONNREFUSED},
+      {wire::Icmp6TimeExceeded{0}, EHOSTUNREACH},
+      {wire::Icmp6ParameterProblem{1, 6}, ENOPROTOOPT},
+      {wire::Icmp6ParameterProblem{0, 6}, EPROTO},
+  };
+  for (const auto& [message, error] : errors6) {
+    inject_error(message, ours6);
+    const Uderror up = uderror_of(bed.next_up());
+    EXPECT_EQ(up.error, error);
+    EXPECT_EQ(up.destination, (wire::NetworkAddress{address("2001:db8::1"), udp}));
+    EXPECT_EQ(up.data, pattern(28));
+  }
+  EXPECT_EQ(bed.count("icmp_errors_in"), 13);
+}
+
+TEST_F(IpIcmp, DropsErrorsAboutWhatWeDidNotSend) {
+  bed.bind();
+  const wire::Icmp4Unreachable port{};
+  inject_error(port, packet(V4{.source = "10.77.0.9", .destination = "8.8.8.8"}, pattern(28)));
+  inject_error(port, packet(V4{.source = "10.77.0.1", .destination = "10.77.0.1"}, pattern(28)));
+  inject_error(port, packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8", .protocol = 99}, pattern(28)));
+  inject_error(port, packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8", .offset = 64}, pattern(28)));
+  inject_error(port, packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(7)));
+  inject_error(port, pattern(10));
+  inject_error(wire::Icmp6Unreachable{}, packet(V6{.source = "fd00:77::9", .destination = "2001:db8::1"}, pattern(28)));
+  inject_error(wire::Icmp6Unreachable{}, packet(V6{.source = "fd00:77::1", .destination = "2001:db8::1"}, pattern(7)));
+  inject_error(wire::Icmp6Unreachable{}, pattern(10));
+  EXPECT_EQ(bed.count("icmp_unmatched"), 9);
+  EXPECT_TRUE(bed.user.received.empty());
+}
+
+TEST_F(IpIcmp, LearnsThePathMtu) {
+  bed.bind();
+  Octets ours = packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(1480));
+  inject_error(wire::Icmp4Unreachable{Icmp4UnreachableCode::fragmentation_needed, 1400}, part(ours, 0, 28));
+  const auto changed = network::RouteAck::decode(bed.next_up().bytes());
+  EXPECT_EQ(changed, (network::RouteAck{address("8.8.8.8"), address("10.77.0.1"), 1400, 0}));
+  const Uderror up = uderror_of(bed.next_up());
+  EXPECT_EQ(up.error, EMSGSIZE);
+  EXPECT_EQ(up.failure.mtu, 1400);
+  bed.send("8.8.8.8", pattern(1400), {.dont_fragment = true});
+  EXPECT_EQ(uderror_of(bed.next_up()).failure.mtu, 1400);
+  bed.send("8.8.8.8", pattern(1400));
+  EXPECT_EQ(bed.next_frame().octets.size(), 20 + 1376U) << "in fragments of the path's size";
+  bed.link.sent.clear();
+  bed.send("10.77.0.2", pattern(1480), {.dont_fragment = true});
+  EXPECT_EQ(bed.next_frame().octets.size(), 1500) << "another path";
+  bed.advance(ip::PathMtu::lifetime);
+  bed.ask(network::RouteReq{address("8.8.8.8")}, network::RouteReq::size, MessageType::ctl);
+  while (bed.user.received.size() > 1) {
+    bed.user.received.pop_front();
+  }
+  EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 1500) << "tried anew";
+}
+
+TEST_F(IpIcmp, LearnsThePathMtuOfIpv6FromAFragment) {
+  bed.bind();
+  const Octets ours = packet(V6{.source = "fd00:77::1", .destination = "2001:db8::1", .next_header = 44},
+                             fragment_header(udp, 0, true) + pattern(1448));
+  inject_error(wire::Icmp6PacketTooBig{1300}, part(ours, 0, 1232));
+  EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 1300);
+  const Uderror up = uderror_of(bed.next_up());
+  EXPECT_EQ(up.error, EMSGSIZE);
+  EXPECT_EQ(up.destination.protocol, udp);
+  EXPECT_EQ(up.data, part(pattern(1448), 0, 1184)) << "from the transport header on";
+}
+
+TEST_F(IpIcmp, BelievesNoImplausiblePathMtu) {
+  bed.bind();
+  const auto too_big = [](std::uint16_t mtu) {
+    return wire::Icmp4Unreachable{Icmp4UnreachableCode::fragmentation_needed, mtu};
+  };
+  inject_error(too_big(600), packet(V4{.source = "10.77.0.9", .destination = "8.8.8.8"}, pattern(1480)));
+  inject_error(too_big(600),
+               packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8", .protocol = 99}, pattern(1400)));
+  inject_error(too_big(600), packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(100)));
+  inject_error(too_big(1600), packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(1400)));
+  EXPECT_EQ(bed.count("path_mtu_lowered"), 0);
+}
+
+}  // namespace
+}  // namespace sluice::ip_test
