@@ -19,7 +19,9 @@ std::atomic<std::uint64_t> count{0};
 
 #ifdef SLUICE_SANITIZED_ALLOCATOR
 
-#include <sanitizer/allocator_interface.h>
+// As in <sanitizer/allocator_interface.h>, which GCC does not install.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, std::size_t),
+                                                         void (*on_free)(const volatile void*));
 
 namespace {
 void counted(const volatile void*, std::size_t) { ++count; }
