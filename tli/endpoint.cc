@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <numeric>
+#include <climits>
 #include <system_error>
 
 #include "stack/wire/timod.h"
@@ -24,10 +23,11 @@ constexpr std::size_t primitive_bytes_max = 1024;
 
 ConstBytes content(const netbuf& buffer) { return {buffer.buf, buffer.len}; }
 
-/// Stores `bytes` where there is a buffer for them. False when it is too small: the caller answers TBUFOVFLW.
+/// Stores `bytes` where there is a buffer for them. False when it is too small, and then nothing is stored: the caller
+/// answers TBUFOVFLW.
 bool store(ConstBytes bytes, netbuf& buffer) {
+  buffer.len = 0;
   if (buffer.maxlen == 0) {
-    buffer.len = 0;
     return true;
   }
   if (bytes.size() > buffer.maxlen) {
@@ -39,6 +39,28 @@ bool store(ConstBytes bytes, netbuf& buffer) {
 }
 
 Failure system_failure(const Error& error) { return {TSYSERR, error.code}; }
+
+/// Both or neither.
+bool store_both(ConstBytes address, netbuf& addr, ConstBytes options, netbuf& opt) {
+  const bool fit = store(address, addr) && store(options, opt);
+  addr.len = fit ? addr.len : 0;
+  opt.len = fit ? opt.len : 0;
+  return fit;
+}
+
+/// The bytes of all parts. TBADDATA where their number or sum is out of bounds: "If the limit on iovcount is exceeded,
+/// the function fails with TBADDATA"; "If no other constraint applies, it will be limited by INT_MAX."
+/// (t_sndvudata(3NSL))
+Outcome<std::size_t> size_of(std::span<const t_iovec> parts) {
+  std::size_t size = 0;
+  for (const t_iovec& part : parts) {
+    if (part.iov_len > INT_MAX - size) {
+      return failed(TBADDATA);
+    }
+    size += part.iov_len;
+  }
+  return parts.size() <= T_IOV_MAX ? Outcome<std::size_t>(size) : failed(TBADDATA);
+}
 
 t_info info_of(const tpi::InfoAck& ack) {
   return {ack.addr_size,  ack.opt_size,   ack.tsdu_size, ack.etsdu_size,
@@ -73,13 +95,11 @@ Outcome<> Endpoint::t_close() {
   return valid;
 }
 
-Outcome<> Endpoint::require(Call call) const {
-  return next_state(state_, call) ? Outcome<>() : failed(TOUTSTATE);
-}
+Outcome<> Endpoint::require(Call call) const { return next_state(state_, call) ? Outcome<>() : failed(TOUTSTATE); }
 
-/// One of timod's atomic requests. "If an error occurs, [...] the lower 8 bits of the return value will be one of the TLI
-/// error codes [...] If the TLI error is of type TSYSERR, then the next 8 bits of the return value will contain an error"
-/// (timod(4M)).
+/// One of timod's atomic requests. "If an error occurs, [...] the lower 8 bits of the return value will be one of the
+/// TLI error codes [...] If the TLI error is of type TSYSERR, then the next 8 bits of the return value will contain an
+/// error" (timod(4M)).
 Outcome<std::vector<std::byte>> Endpoint::request(std::int32_t command, ConstBytes primitive) {
   Result<Stream::IoctlAnswer> answer = stream_->ioctl(command, primitive);
   if (!answer) {
@@ -103,10 +123,12 @@ Outcome<> Endpoint::learn_info(State* state) {
     return failed(TPROTO);
   }
   info_ = info_of(*ack);
-  if (state != nullptr) {
+  const bool settled = ack->current_state == tpi::TS_UNBND || ack->current_state == tpi::TS_IDLE;
+  if (state != nullptr && settled) {
     *state = ack->current_state == tpi::TS_IDLE ? T_IDLE : T_UNBND;
   }
-  return {};
+  // "[TSTATECHNG] The transport endpoint is undergoing a state change." (t_sync(3NSL))
+  return state == nullptr || settled ? Outcome<>() : failed(TSTATECHNG);
 }
 
 Outcome<> Endpoint::t_bind(const tli::t_bind* req, tli::t_bind* ret) {
@@ -144,7 +166,7 @@ Outcome<> Endpoint::t_unbind() {
   if (Outcome<> valid = require(Call::unbind); !valid) {
     return valid;
   }
-  if (*t_look() == T_UDERR) {
+  if (error_waits()) {
     return failed(TLOOK);
   }
   std::array<std::byte, tpi::UnbindReq::fixed_size> block{};
@@ -170,29 +192,53 @@ Outcome<> Endpoint::t_sndvudata(const t_unitdata& unitdata, std::span<const t_io
   if (info_.servtype != tpi::T_CLTS) {
     return failed(TNOTSUPPORT);
   }
-  if (Outcome<> valid = require(Call::sndudata); !valid) {
-    return valid;
+  Outcome<> ready = require(Call::sndudata);
+  ready = ready ? check_size(parts) : ready;
+  ready = ready ? wait_until_sendable() : ready;
+  return ready ? send(unitdata, parts) : ready;
+}
+
+/// "[TBADDATA] Illegal amount of data. A single send was attempted specifying a TSDU greater than that specified in the
+/// info argument, or a send of a zero byte TSDU is not supported by the provider." (t_sndudata(3NSL))
+Outcome<> Endpoint::check_size(std::span<const t_iovec> parts) const {
+  const Outcome<std::size_t> size = size_of(parts);
+  if (!size) {
+    return std::unexpected(size.error());
   }
-  const std::size_t size = std::accumulate(parts.begin(), parts.end(), std::size_t{0},
-                                           [](std::size_t sum, const t_iovec& part) { return sum + part.iov_len; });
-  if ((size == 0 && (info_.flags & T_SENDZERO) == 0) || parts.size() > T_IOV_MAX ||
-      (info_.tsdu != tpi::T_INFINITE && size > static_cast<std::size_t>(std::max(0, info_.tsdu)))) {
-    return failed(TBADDATA);
-  }
-  const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
-  if (primitive.encoded_size() > primitive_bytes_max) {
-    return failed(TBADADDR);
-  }
-  while (!stream_->can_put()) {
-    if (stream_->nonblocking() || stream_->waiter() == nullptr || !stream_->waiter()->wait(never)) {
+  const bool too_small = *size == 0 && (info_.flags & T_SENDZERO) == 0;
+  const bool too_large = info_.tsdu != tpi::T_INFINITE && *size > static_cast<std::size_t>(std::max(0, info_.tsdu));
+  return too_small || too_large ? failed(TBADDATA) : Outcome<>();
+}
+
+/// "[TFLOW] O_NONBLOCK was set, but the flow control mechanism prevented the transport provider from accepting any data
+/// at this time." "[TLOOK] An asynchronous event has occurred on this transport endpoint": for t_sndudata() that is
+/// T_UDERR (XNS, "Events and TLOOK Error Indication").
+Outcome<> Endpoint::wait_until_sendable() {
+  for (bool may_wait = !stream_->nonblocking() && stream_->waiter() != nullptr;;
+       may_wait = stream_->waiter()->wait(never)) {
+    if (Status open = stream_->writable(); !open) {
+      return std::unexpected(system_failure(open.error()));
+    }
+    if (error_waits()) {
+      return failed(TLOOK);
+    }
+    flow_refused_ = !stream_->can_put();
+    if (!flow_refused_) {
+      return {};
+    }
+    if (!may_wait) {
       return failed(TFLOW);
     }
   }
-  Message request = Message::allocate(stream_->set().pool(), primitive_bytes_max / 8, 0, MessageType::proto);
-  if (primitive.encoded_size() > primitive_bytes_max / 8) {
-    request = Message::allocate(stream_->set().pool(), primitive_bytes_max, 0, MessageType::proto);
+}
+
+Outcome<> Endpoint::send(const t_unitdata& unitdata, std::span<const t_iovec> parts) {
+  const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
+  if (primitive.encoded_size() > primitive_bytes_max) {
+    return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
   }
-  Message data = stream_->allocate(size);
+  Message request = Message::allocate(stream_->set().pool(), primitive.encoded_size(), 0, MessageType::proto);
+  Message data = stream_->allocate(*size_of(parts));
   if (!request || !data) {
     return failed(TSYSERR, ENOSR);
   }
@@ -202,10 +248,8 @@ Outcome<> Endpoint::t_sndvudata(const t_unitdata& unitdata, std::span<const t_io
     data.first().wptr += part.iov_len;
   }
   request.link(std::move(data));
-  if (Status sent = stream_->send(Batch(std::move(request))); !sent) {
-    return std::unexpected(system_failure(sent.error()));
-  }
-  return {};
+  const Status sent = stream_->send(Batch(std::move(request)));
+  return sent ? Outcome<>() : std::unexpected(system_failure(sent.error()));
 }
 
 bool Endpoint::take_indication() {
@@ -216,46 +260,44 @@ bool Endpoint::take_indication() {
   return static_cast<bool>(next_);
 }
 
+bool Endpoint::error_waits() {
+  return take_indication() && !names_told_ && is_protocol(next_.type()) &&
+         tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
+}
+
 Outcome<> Endpoint::next_indication() {
-  while (!take_indication()) {
+  for (bool may_wait = !stream_->nonblocking() && stream_->waiter() != nullptr;;
+       may_wait = stream_->waiter()->wait(never)) {
     const StreamHead& head = stream_->head();
     if (head.read_error() != 0) {
       return failed(TSYSERR, head.read_error());
     }
+    if (take_indication()) {
+      return error_waits() ? failed(TLOOK) : Outcome<>();
+    }
     if (head.hung_up()) {
       return failed(TSYSERR, ENXIO);
     }
-    if (stream_->nonblocking() || stream_->waiter() == nullptr || !stream_->waiter()->wait(never)) {
+    if (!may_wait) {
       return failed(TNODATA);
     }
   }
-  if (names_told_) {
-    return {};
-  }
-  const auto primitive = tpi::primitive_of(next_.bytes());
-  if (primitive == tpi::T_UDERROR_IND) {
-    return failed(TLOOK);
-  }
-  if (primitive != tpi::T_UNITDATA_IND) {
-    next_.reset();
-    return failed(TPROTO);
-  }
-  return {};
 }
 
-/// "[TBUFOVFLW] The number of bytes allocated for the incoming protocol address or options [...] is greater than 0 but not
-/// sufficient to store the information. The unit data information to be returned in unitdata will be discarded." (t_rcvudata)
+/// "[TBUFOVFLW] The number of bytes allocated for the incoming protocol address or options [...] is greater than 0 but
+/// not sufficient to store the information. The unit data information to be returned in unitdata will be discarded."
+/// (t_rcvudata)
 Outcome<> Endpoint::deliver_names(t_unitdata& unitdata) {
   if (names_told_) {
     unitdata.addr.len = unitdata.opt.len = 0;
     return {};
   }
   const auto indication = tpi::UnitdataInd::decode(next_.bytes());
-  if (!indication) {
+  if (!indication || !is_protocol(next_.type())) {
     next_.reset();
     return failed(TPROTO);
   }
-  if (!store(indication->address, unitdata.addr) || !store(indication->options, unitdata.opt)) {
+  if (!store_both(indication->address, unitdata.addr, indication->options, unitdata.opt)) {
     next_.reset();
     return failed(TBUFOVFLW);
   }
@@ -300,12 +342,17 @@ Outcome<std::size_t> Endpoint::t_rcvvudata(t_unitdata& unitdata, std::span<const
     return failed(TNOTSUPPORT);
   }
   Outcome<> ready = require(Call::rcvudata);
+  // "[TBADDATA] iovcount is greater than T_IOV_MAX." (t_rcvvudata(3NSL))
+  ready = ready && parts.size() > T_IOV_MAX ? failed(TBADDATA) : ready;
   ready = ready ? next_indication() : ready;
   ready = ready ? deliver_names(unitdata) : ready;
   if (!ready) {
     return std::unexpected(ready.error());
   }
   const std::size_t received = deliver_data(parts);
+  while (next_ && next_.first().size() == 0) {
+    next_.pop_block();  // nothing that another call could bring
+  }
   flags = next_ ? T_MORE : 0;
   return received;
 }
@@ -317,7 +364,7 @@ Outcome<> Endpoint::t_rcvuderr(t_uderr* uderr) {
   if (Outcome<> valid = require(Call::rcvuderr); !valid) {
     return valid;
   }
-  if (*t_look() != T_UDERR) {
+  if (!error_waits()) {
     return failed(TNOUDERR);
   }
   const Message message = std::move(next_);
@@ -329,9 +376,12 @@ Outcome<> Endpoint::t_rcvuderr(t_uderr* uderr) {
   if (uderr == nullptr) {
     return {};
   }
+  // "The unit data error information to be returned in uderr will be discarded."
+  if (!store_both(indication->destination, uderr->addr, indication->options, uderr->opt)) {
+    return failed(TBUFOVFLW);
+  }
   uderr->error = indication->error_type;
-  const bool fits = store(indication->destination, uderr->addr) && store(indication->options, uderr->opt);
-  return fits ? Outcome<>() : failed(TBUFOVFLW);
+  return {};
 }
 
 Outcome<> Endpoint::t_optmgmt(const tli::t_optmgmt& req, tli::t_optmgmt& ret) {
@@ -374,11 +424,16 @@ Outcome<std::uint16_t> Endpoint::t_look() {
   if (Outcome<> valid = require(Call::look); !valid) {
     return std::unexpected(valid.error());
   }
-  if (!take_indication()) {
-    return std::uint16_t{0};
+  if (take_indication()) {
+    return static_cast<std::uint16_t>(error_waits() ? T_UDERR : T_DATA);
   }
-  const bool error = !names_told_ && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
-  return static_cast<std::uint16_t>(error ? T_UDERR : T_DATA);
+  // "Flow control restrictions on normal data flow that led to a TFLOW error have been lifted." Of the events that are
+  // possible here it is the only one that t_look() clears (XNS, "Events and TLOOK Error Indication").
+  if (flow_refused_ && stream_->can_put()) {
+    flow_refused_ = false;
+    return static_cast<std::uint16_t>(T_GODATA);
+  }
+  return std::uint16_t{0};
 }
 
 Outcome<> Endpoint::t_getprotaddr(tli::t_bind* boundaddr, tli::t_bind* peeraddr) {
@@ -414,13 +469,15 @@ std::string Endpoint::t_error(std::string_view message, const Failure& failure) 
 
 namespace {
 
-/// Lays `buffers` out in one storage of the sizes asked for. "[TSYSERR] [...] if the size [...] is -1 or -2 (see t_open())
-/// [...] t_alloc() will be unable to determine the size of the buffer to allocate and will fail" (t_alloc), with errno EINVAL.
 struct Wanted {
   netbuf* buffer;
   std::int32_t size;
 };
 
+/// Lays the buffers out in one storage. "If the size value associated with any specified field is T_INVALID, t_alloc()
+/// will be unable to determine the size of the buffer to allocate and will fail, setting t_errno to TSYSERR and errno
+/// to EINVAL. [...] If the size value associated with any specified field is T_INFINITE, then the behavior of t_alloc()
+/// is implementation-defined" (t_alloc(3NSL)): here it fails likewise.
 template <class T>
 Outcome<std::unique_ptr<Allocated<T>>> allocate(std::unique_ptr<Allocated<T>> made, std::span<const Wanted> wanted) {
   std::size_t total = 0;
@@ -433,7 +490,9 @@ Outcome<std::unique_ptr<Allocated<T>>> allocate(std::unique_ptr<Allocated<T>> ma
   made->storage.resize(total);
   std::byte* at = made->storage.data();
   for (const Wanted& want : wanted) {
-    want.buffer->buf = at;
+    // "For any field not specified in fields, buf will be set to the null pointer and len and maxlen will be set to
+    // zero."
+    want.buffer->buf = want.size == 0 ? nullptr : at;
     want.buffer->maxlen = static_cast<std::size_t>(want.size);
     at += want.size;
   }

@@ -12,16 +12,24 @@
 //
 // Where this library differs:
 //
-//   | call        | TLI (SVR4)                         | XTI (XNS 5.2)              | here                                   |
-//   |-------------|------------------------------------|----------------------------|----------------------------------------|
-//   | all         | int, global t_errno                | int, global t_errno        | Outcome with the t_errno in it         |
-//   | t_open      | device name, fd                    | device name, fd            | a stream with timod on top             |
-//   | t_bind      | busy address: another is bound     | busy address: TADDRBUSY    | as XTI                                 |
-//   | t_sndudata  | too long: TSYSERR (EPROTO)         | too long: TBADDATA         | as XTI                                 |
-//   | t_rcvudata  | wrong state: not checked           | wrong state: TOUTSTATE     | as XTI                                 |
-//   | t_unbind    | flushes what waits                 | TLOOK if an event waits    | as XTI; data may be left, it is flushed |
-//   | t_getprotaddr, t_getstate, t_strerror | none     | yes                        | as XTI                                 |
-//   | t_sndvudata, t_rcvvudata | none                  | yes                        | as XTI                                 |
+//   | call          | TLI (SVR4)             | XTI (XNS 5.2)           | here                                     |
+//   |---------------|------------------------|-------------------------|------------------------------------------|
+//   | all           | int, global t_errno    | int, global t_errno     | Outcome with the t_errno in it           |
+//   | t_open        | device name, fd        | device name, fd         | a stream with timod on top               |
+//   | t_bind        | busy address: another  | busy address: TADDRBUSY | as XTI                                   |
+//   | t_unbind      | flushes what waits     | TLOOK if data waits     | TLOOK if an error waits; data is flushed |
+//   | t_sndudata    | too long: TSYSERR      | too long: TBADDATA      | as XTI                                   |
+//   |               | no TLOOK               | TLOOK if an error waits | as XTI                                   |
+//   | t_rcvudata    | state not checked      | wrong state: TOUTSTATE  | as XTI                                   |
+//   |               | maxlen 0: TBUFOVFLW    | maxlen 0: not asked for | as XTI; so is t_rcvuderr                 |
+//   | t_look        | no T_GODATA            | T_GODATA                | as XTI                                   |
+//   | t_alloc       | T_INFINITE: 1024 bytes | T_INFINITE: undefined   | TSYSERR (EINVAL)                         |
+//   | t_getprotaddr | none                   | yes                     | as XTI                                   |
+//   | t_getstate    | yes                    | yes                     | as XTI                                   |
+//   | t_strerror    | none                   | yes                     | as XTI                                   |
+//   | t_sndvudata   | none                   | yes                     | as XTI; so is t_rcvvudata                |
+//
+// t_unbind() flushes data because nothing stops a datagram from arriving between the last t_rcvudata() and the call.
 //
 // Ownership: an endpoint owns its stream. Threads: the stream set's.
 
@@ -48,15 +56,16 @@ class Endpoint {
   Outcome<> t_bind(const tli::t_bind* req, tli::t_bind* ret);
   /// TLOOK when an event waits, TOUTSTATE.
   Outcome<> t_unbind();
-  /// TNOTSUPPORT unless connectionless; TBADDATA: empty without SENDZERO, or larger than the TSDU; TFLOW; TOUTSTATE; TLOOK
-  /// when a unit data error waits; TBADADDR.
+  /// In this order: TNOTSUPPORT unless connectionless; TOUTSTATE; TBADDATA: empty without SENDZERO, or larger than the
+  /// TSDU; TSYSERR after an error or hangup of the stream; TLOOK when a unit data error waits (t_rcvuderr() is due, and
+  /// nothing was sent); TFLOW; TBADADDR, TBADOPT: no room for that much; TSYSERR with ENOSR.
   Outcome<> t_sndudata(const t_unitdata& unitdata);
-  /// As t_sndudata, the data gathered from `parts` (at most T_IOV_MAX).
+  /// As t_sndudata, the data gathered from `parts`. TBADDATA: more than T_IOV_MAX.
   Outcome<> t_sndvudata(const t_unitdata& unitdata, std::span<const t_iovec> parts);
   /// Receives one data unit. What does not fit stays, `flags` has T_MORE, and the next calls bring the rest with empty
   /// address and options. TNODATA, TLOOK (t_rcvuderr() is due), TBUFOVFLW (the data unit is discarded), TOUTSTATE.
   Outcome<> t_rcvudata(t_unitdata& unitdata, int& flags);
-  /// As t_rcvudata, the data scattered to `parts`; answers how many bytes.
+  /// As t_rcvudata, the data scattered to `parts`; answers how many bytes. TBADDATA: more than T_IOV_MAX.
   Outcome<std::size_t> t_rcvvudata(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags);
   /// Tells about a data unit sent before that failed; nullptr only clears it. TNOUDERR, TBUFOVFLW, TOUTSTATE.
   Outcome<> t_rcvuderr(t_uderr* uderr);
@@ -64,9 +73,10 @@ class Endpoint {
   Outcome<> t_getinfo(t_info& info);
   /// T_UNBND or T_IDLE; T_UNINIT after t_close().
   [[nodiscard]] State t_getstate() const { return state_; }
-  /// Asks the provider and takes its state over. TOUTSTATE when closed, TSYSERR.
+  /// Asks the provider and takes its state over. TOUTSTATE when closed, TSTATECHNG, TSYSERR.
   Outcome<State> t_sync();
-  /// The event that waits, or 0. TOUTSTATE when closed.
+  /// The event that waits, or 0: T_DATA or T_UDERR, whichever came first; else T_GODATA, once after TFLOW. TOUTSTATE
+  /// when closed.
   Outcome<std::uint16_t> t_look();
   /// The bound address; `boundaddr->addr.len` is 0 when unbound. The peer's is always empty here. TBUFOVFLW.
   Outcome<> t_getprotaddr(tli::t_bind* boundaddr, tli::t_bind* peeraddr);
@@ -74,6 +84,7 @@ class Endpoint {
   /// "message: text" for a failure, with the system error where there is one. (t_error)
   [[nodiscard]] static std::string t_error(std::string_view message, const Failure& failure);
 
+  /// REQUIRES: not closed.
   [[nodiscard]] Stream& stream() { return *stream_; }
   [[nodiscard]] const t_info& info() const { return info_; }
 
@@ -83,17 +94,22 @@ class Endpoint {
   Outcome<> require(Call call) const;
   Outcome<std::vector<std::byte>> request(std::int32_t command, ConstBytes primitive);
   Outcome<> learn_info(State* state);
-  /// Fills next_ with the next indication, waiting where that is allowed.
+  [[nodiscard]] Outcome<> check_size(std::span<const t_iovec> parts) const;
+  Outcome<> wait_until_sendable();
+  Outcome<> send(const t_unitdata& unitdata, std::span<const t_iovec> parts);
+  /// Fills next_ with the next indication, waiting where that is allowed. TLOOK when it is an error.
   Outcome<> next_indication();
   bool take_indication();
+  bool error_waits();
   Outcome<> deliver_names(t_unitdata& unitdata);
   std::size_t deliver_data(std::span<const t_iovec> parts);
 
   std::unique_ptr<Stream> stream_;
   State state_ = T_UNBND;
   t_info info_;
-  Message next_;           // the first indication that was not delivered whole
-  bool names_told_ = false;  // its address and options have been delivered: the rest is T_MORE
+  Message next_;               // the first indication that was not delivered whole
+  bool names_told_ = false;    // its address and options have been delivered: the rest is T_MORE
+  bool flow_refused_ = false;  // the last send met TFLOW: T_GODATA is due when the way is free again
 };
 
 /// A structure for a call with buffers of the sizes that `info` asks for (t_alloc); freed with the owner (t_free).

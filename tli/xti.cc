@@ -42,7 +42,8 @@ std::string_view t_strerror(int t_errno) {
   if (t_errno >= 0 && static_cast<std::size_t>(t_errno) < texts.size()) {
     return texts[static_cast<std::size_t>(t_errno)];
   }
-  // "If the error code is unknown, and the language is English, t_strerror() returns the string: "<error>: error unknown"".
+  // "If the error code is unknown, and the language is English, t_strerror() returns the string: "<error>: error
+  // unknown"".
   static thread_local std::array<char, 48> unknown;
   const int length = std::snprintf(unknown.data(), unknown.size(), "%d: error unknown", t_errno);
   return {unknown.data(), static_cast<std::size_t>(length)};

@@ -2,8 +2,8 @@
 #include "stack/head/stack_file.h"
 
 #include <fmt/format.h>
-
 #include <toml++/toml.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -141,6 +141,8 @@ class Stream {
                                              bool high_priority_only = false);
 
   [[nodiscard]] Events poll();
+  /// What refuses write-like calls before flow control does: the write side's error, or a hangup (ENXIO).
+  [[nodiscard]] Status writable() const;
   /// I_CANPUT, I_CKBAND's counterpart for writing.
   [[nodiscard]] bool can_put(std::uint8_t band = 0) { return head_.write_queue().can_put_next(band); }
   /// I_NREAD: messages waiting, and the data bytes of the first.
@@ -179,8 +181,6 @@ class Stream {
   Stream(StreamSet& set, const HeadOptions& options);
   [[nodiscard]] bool may_block() const { return !nonblocking_ && waiter_ != nullptr; }
   void update_headroom();
-  /// What refuses write-like calls: the write side's error, or a hangup (ENXIO).
-  [[nodiscard]] Status writable() const;
   /// What refuses everything else that acts on the stream: either side's error, or a hangup.
   [[nodiscard]] Status usable() const;
   Status wait_until_writable(std::uint8_t band);

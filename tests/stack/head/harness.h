@@ -15,6 +15,7 @@
 
 #include "stack/core/ioctl.h"
 #include "stack/head/stream.h"
+#include "tests/stack/head/simulated_waiter.h"
 
 namespace sluice::test {
 
@@ -118,33 +119,6 @@ class Device : public Module {
         }
     }
   }
-};
-
-/// Waits in simulated time: it jumps to the next deadline and runs what is due. A wait that nothing can end gives up.
-class SimulatedWaiter : public Waiter {
- public:
-  explicit SimulatedWaiter(StreamSet& set) : set_(set) {}
-
-  void after(Duration delay, std::function<void()> event) {
-    events_.push_back(std::make_unique<Timer>(set_.scheduler(), std::move(event)));
-    events_.back()->arm(now_ + delay);
-  }
-  bool wait(TimePoint deadline) override {
-    ++waits;
-    const TimePoint next = set_.scheduler().next_deadline();
-    const bool in_time = next <= deadline && next != never;
-    now_ = in_time ? std::max(now_, next) : (deadline == never ? now_ : deadline);
-    set_.scheduler().poll(now_);
-    return in_time;
-  }
-  TimePoint now() override { return now_; }
-
-  int waits = 0;
-
- private:
-  StreamSet& set_;
-  TimePoint now_{};
-  std::vector<std::unique_ptr<Timer>> events_;
 };
 
 class StreamTest : public testing::Test {
