@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernel_udp costs over the bare system calls: CPU time (user and system, of this thread) per 1400-byte datagram over
-// loopback, sent and received by one thread.
+// What kernel_udp costs over the bare system calls: CPU time (user and system, of this thread) per 1400-byte datagram
+// over loopback, sent and received by one thread.
 //
 // Method. Four arms, one after the other in each iteration, so that what disturbs the machine disturbs all of them:
 //   bare          sendmmsg of 64, recvmmsg of 64, nothing else
 //   bare_gso      sendmmsg of runs of 46 (UDP_SEGMENT), recvmmsg with UDP_GRO
 //   module        two kernel_udp streams in one set under a run loop, gso and gro off
 //   module_gso    the same, on
-// The module's arms make a T_UNITDATA_REQ for each datagram and free each T_UNITDATA_IND; payload bytes are neither made nor
-// looked at in any arm. Reported: each arm's median in ns per datagram, its quartile distance, and the ratios of messages
-// per CPU second, module over bare. Precision: a few per cent; run with --benchmark_min_time=10 for quotable numbers.
+// The module's arms make a T_UNITDATA_REQ for each datagram and free each T_UNITDATA_IND; payload bytes are neither
+// made nor looked at in any arm. Reported: each arm's median in ns per datagram, its quartile distance, and the ratios
+// of messages per CPU second, module over bare. Precision: a few per cent; run with --benchmark_min_time=10 for
+// quotable numbers.
 
 #include <benchmark/benchmark.h>
 #include <netinet/in.h>

@@ -32,7 +32,6 @@ enum class Event : std::uint8_t {
   checksum_unknown,
   super_frame_split,
   super_frame_dropped,
-  ring_copied,
   count_
 };
 
@@ -60,10 +59,9 @@ inline constexpr std::array<EventText, event_count> event_texts{{
     {"link_down", "frames that waited when the link went down, dropped"},
     {"kernel_dropped", "frames that the kernel dropped before we could read them"},
     {"checksum_completed", "frames whose checksum a local sender had left to hardware, completed here"},
-    {"checksum_unknown", "frames with such a checksum that is neither UDP's nor TCP's, dropped"},
+    {"checksum_unknown", "frames with such a checksum whose place is not in the frame, dropped"},
     {"super_frame_split", "segmentation-offload super-frames split here"},
     {"super_frame_dropped", "super-frames that cannot be split, dropped: ethtool -K DEVICE tso off gso off"},
-    {"ring_copied", "frames copied because the layers above held too much of the receive ring"},
 }};
 
 }  // namespace sluice::dlpi

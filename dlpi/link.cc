@@ -16,6 +16,13 @@ constexpr std::uint16_t ethertype_vlan = 0x8100;          // IEEE 802.1Q
 constexpr std::uint16_t ethertype_service_vlan = 0x88a8;  // IEEE 802.1ad
 constexpr std::uint16_t ethertype_min = 0x600;
 
+template <class Value>
+void sort_and_unite(std::vector<Value>& values) {
+  std::ranges::sort(values);
+  const auto repeated = std::ranges::unique(values);
+  values.erase(repeated.begin(), repeated.end());
+}
+
 }  // namespace
 
 Link::Link(StreamSet& set, std::string name, const wire::MacAddress& address, std::size_t mtu)
@@ -40,7 +47,7 @@ Status Link::subscription_changed() {
   if (wanted == interests_) {
     return {};
   }
-  Status told = set_interests(wanted);
+  Status told = set_interests(wanted, interests_);
   if (told) {
     interests_ = std::move(wanted);
   }
@@ -51,13 +58,14 @@ Link::Interests Link::interests() const {
   Interests all;
   for (const LinkStream* stream : streams_) {
     const Subscription& wanted = stream->subscription();
+    all.saps.insert(all.saps.end(), wanted.saps.begin(), wanted.saps.end());
     all.groups.insert(all.groups.end(), wanted.groups.begin(), wanted.groups.end());
+    all.any_sap = all.any_sap || wanted.promiscuous_phys || wanted.promiscuous_sap || wanted.promiscuous_multi;
     all.all_groups = all.all_groups || wanted.promiscuous_multi;
     all.promiscuous = all.promiscuous || wanted.promiscuous_phys;
   }
-  std::ranges::sort(all.groups);
-  const auto repeated = std::ranges::unique(all.groups);
-  all.groups.erase(repeated.begin(), repeated.end());
+  sort_and_unite(all.saps);
+  sort_and_unite(all.groups);
   return all;
 }
 
@@ -65,7 +73,7 @@ Status Link::set_address(const wire::MacAddress&) {
   return fail(ENOTSUP, "the address of '" + name_ + "' cannot be changed from here");
 }
 
-bool Link::may_receive() { return streams_.size() != 1 || streams_.front()->read_queue().can_put_next(); }
+bool Link::may_receive() const { return streams_.size() != 1 || streams_.front()->read_queue().can_put_next(); }
 
 void Link::transmit_ready() {
   for (LinkStream* stream : streams_) {
@@ -163,7 +171,7 @@ void Link::notify(std::uint32_t notification) {
 }
 
 void Link::count(Event event, std::uint64_t occurrences) {
-  if (!streams_.empty()) {
+  if (occurrences > 0 && !streams_.empty()) {
     streams_.front()->count(event, occurrences);
   }
 }

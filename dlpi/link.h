@@ -58,7 +58,9 @@ class Link {
 
   /// What the streams together want, for devices that filter.
   struct Interests {
-    std::vector<wire::MacAddress> groups;  // sorted, no duplicates
+    std::vector<std::uint16_t> saps;       // sorted, no duplicates
+    std::vector<wire::MacAddress> groups;  // likewise
+    bool any_sap = false;
     bool all_groups = false;
     bool promiscuous = false;
 
@@ -98,23 +100,27 @@ class Link {
   virtual Status set_address(const wire::MacAddress& address);
 
  protected:
-  /// Tells the device what is wanted. Called when that changes.
-  virtual Status set_interests(const Interests&) { return {}; }
+  /// Tells the device what is wanted from now on, and what was until now.
+  virtual Status set_interests(const Interests& wanted, const Interests& before) {
+    static_cast<void>(wanted);
+    static_cast<void>(before);
+    return {};
+  }
 
   // For drivers.
 
   /// Delivers a burst. Frames above the MTU, too short or with a VLAN tag are dropped and counted.
   void receive(Batch frames);
-  [[nodiscard]] bool may_receive();
+  [[nodiscard]] bool may_receive() const;
   void transmit_ready();
   /// The device's state changed; streams that asked for it are told.
   void set_up(bool up);
   void set_mtu(std::size_t mtu);
   void change_address(const wire::MacAddress& address);
   void count(Event event, std::uint64_t occurrences = 1);
-  /// A frame of this size has gone.
-  void sent(std::size_t bytes) {
-    ++statistics_.frames_sent;
+  /// So many frames with so many bytes in all have gone.
+  void sent(std::size_t frames, std::size_t bytes) {
+    statistics_.frames_sent += frames;
     statistics_.bytes_sent += bytes;
   }
 

@@ -48,6 +48,7 @@
 #include "dlpi/state_table.h"
 #include "stack/core/module.h"
 #include "stack/core/stream_set.h"
+#include "stack/wire/ethernet.h"
 
 namespace sluice::dlpi {
 
@@ -64,6 +65,7 @@ class LinkStream final : public Module {
   /// `kind` is the driver's name in the stack file; a string literal.
   LinkStream(std::string_view kind, Style style, LinkOpener opener);
 
+  [[nodiscard]] std::size_t headroom() const override { return wire::EthernetHeader::size; }
   Status open() override;
   void close() override;
   void wput(Batch batch) override;

@@ -4,6 +4,9 @@
 #include <memory>
 
 #include "dlpi/link_table.h"
+#include "dlpi/packet.h"
+#include "dlpi/pcap.h"
+#include "dlpi/tap.h"
 #include "dlpi/wire.h"
 
 namespace sluice::dlpi {
@@ -11,6 +14,9 @@ namespace sluice::dlpi {
 void add_drivers(Registry& registry) {
   const auto table = std::make_shared<LinkTable>();
   registry.add(wire_entry(table));
+  registry.add(packet_entry(table));
+  registry.add(tap_entry(table));
+  registry.add(pcap_entry(table));
 }
 
 }  // namespace sluice::dlpi

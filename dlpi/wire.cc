@@ -62,7 +62,7 @@ void WireLink::send(Batch& frames) {
     const std::size_t size = frame.size();
     peer_->inbound_bytes_ += size;
     peer_->inbound_.push(std::move(frame));
-    sent(size);
+    sent(1, size);
   }
   peer_->peer_waits_ = peer_->peer_waits_ || !frames.empty();
   peer_->schedule();

@@ -8,13 +8,15 @@
 //     (*loop)->on_signal(SIGINT, [&] { (*loop)->stop(); });
 //     (*loop)->run_until([&] { return transfer.finished(); });
 //
-// One round serves every ready source once (a source takes a bounded burst), then calls Scheduler::poll() once; so nobody
-// starves anybody. A source that says that more is waiting is tried again in the next round without asking the kernel;
-// readiness is asked for again only before the loop sleeps, and once every `rounds_between_collections_max` busy rounds.
+// One round serves every ready source once (a source takes a bounded burst), then calls Scheduler::poll() once; so
+// nobody starves anybody. A source that says that more is waiting is tried again in the next round without asking the
+// kernel; readiness is asked for again only before the loop sleeps, and once every `rounds_between_collections_max`
+// busy rounds.
 //
-// Watching: the loop follows the set's list of sources by its version. A source may leave the set, and close its descriptor
-// then, at any time, from inside its own hook, too. The loop never closes a descriptor. REQUIRES: a descriptor that is closed
-// before the loop's next round has no duplicates (the kernel would go on watching through them).
+// Watching: the loop follows the set's list of sources by its version. A source may leave the set, and close its
+// descriptor then, at any time, from inside its own hook, too. The loop never closes a descriptor. REQUIRES: a
+// descriptor that is closed before the loop's next round has no duplicates (the kernel would go on watching through
+// them).
 //
 // Threads: a loop belongs to the thread of its stream set; only stop() may be called from others. Two loops share
 // nothing but signals, which go to every loop that asked for them. REQUIRES: the set outlives the loop.
@@ -57,9 +59,9 @@ class RunLoop final : public Waiter {
   /// Calls back, in this loop's thread, whenever `signal` arrives; its default action no longer happens.
   Status on_signal(int signal, std::function<void()> callback);
 
-  /// Calls back when `descriptor` is readable or at its end. The callback takes a bounded amount and returns whether more
-  /// may be waiting, as EventSource::on_readable does; it may call unwatch(). Descriptors that are always ready (plain
-  /// files) work, too. The descriptor stays the caller's. REQUIRES: it is not being watched.
+  /// Calls back when `descriptor` is readable or at its end. The callback takes a bounded amount and returns whether
+  /// more may be waiting, as EventSource::on_readable does; it may call unwatch(). Descriptors that are always ready
+  /// (plain files) work, too. The descriptor stays the caller's. REQUIRES: it is not being watched.
   void watch(int descriptor, std::function<bool()> on_readable);
   /// No effect when the descriptor is not being watched.
   void unwatch(int descriptor);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The state table of a connectionless-mode (T_CLTS) transport provider: what it does with each primitive that a transport
-// user may send, in each state.
+// The state table of a connectionless-mode (T_CLTS) transport provider: what it does with each primitive that a
+// transport user may send, in each state.
 //
-// TPI version 2, "TPI States": "The transitional states only exist during the processing of a request and will not normally
-// be visible outside the transport provider." A provider that answers at once has two states that last, TS_UNBND and
-// TS_IDLE; a third is the end of the interface after a fatal error: "If the transport provider sends a M_ERROR upstream,
-// it should also drop any further messages received on its write side of the stream."
+// TPI version 2, "TPI States": "The transitional states only exist during the processing of a request and will not
+// normally be visible outside the transport provider." A provider that answers at once has two states that last,
+// TS_UNBND and TS_IDLE; a third is the end of the interface after a fatal error: "If the transport provider sends a
+// M_ERROR upstream, it should also drop any further messages received on its write side of the stream."
 //
 // A constant table: no ownership, any thread.
 

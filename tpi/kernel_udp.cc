@@ -82,6 +82,7 @@ void KernelUdp::release_socket() {
   update_counters();
   sender_.clear();
   receiver_.clear();
+  resolved_size_ = 0;
   retry_.cancel();
   reading_stopped_ = writing_blocked_ = false;
 }
@@ -207,9 +208,9 @@ void KernelUdp::finish_bind(std::int32_t primitive, bool any_port, Result<UdpSoc
   put_up(BindAck{.address = ConstBytes(bound).first(size)}, MessageType::pcproto);
 }
 
-/// TPI version 2, "Rules for Flushing Queues": "The transport provider must send up a M_FLUSH message to flush both the read
-/// and write queues after receiving a successful T_UNBIND_REQ message and before issuing the T_OK_ACK primitive." What was
-/// sent before and the kernel takes at once still goes.
+/// TPI version 2, "Rules for Flushing Queues": "The transport provider must send up a M_FLUSH message to flush both the
+/// read and write queues after receiving a successful T_UNBIND_REQ message and before issuing the T_OK_ACK primitive."
+/// What was sent before and the kernel takes at once still goes.
 void KernelUdp::unbind() {
   send_waiting();
   release_socket();
@@ -227,10 +228,10 @@ void KernelUdp::unbind() {
   put_up(OkAck{.correct_primitive = T_UNBIND_REQ}, MessageType::pcproto);
 }
 
-/// There are no options: the defaults, and what is current, are none, and none can be negotiated. T_OPTMGMT_ACK: "MGMT_flags
-/// should be the same as those specified in the T_OPTMGMT_REQ primitive with any additional flags as specified below."
-/// Errors: "TBADOPT: the options as specified were in an incorrect format, or they contained invalid information",
-/// "TBADFLAG: the flags as specified were incorrect or invalid."
+/// There are no options: the defaults, and what is current, are none, and none can be negotiated. T_OPTMGMT_ACK:
+/// "MGMT_flags should be the same as those specified in the T_OPTMGMT_REQ primitive with any additional flags as
+/// specified below." Errors: "TBADOPT: the options as specified were in an incorrect format, or they contained invalid
+/// information", "TBADFLAG: the flags as specified were incorrect or invalid."
 void KernelUdp::manage_options(std::int32_t primitive, ConstBytes block) {
   const std::optional<OptmgmtReq> request = requested_options(primitive, block);
   if (!request || !request->options.empty()) {
@@ -325,8 +326,8 @@ void KernelUdp::count_error(int error) {
   }
 }
 
-/// T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it via the
-/// T_UDERROR_IND indication."
+/// T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it via
+/// the T_UDERROR_IND indication."
 void KernelUdp::report(ConstBytes destination, ConstBytes options, int error) {
   count_error(error);
   if (!read_queue().can_put_next()) {
@@ -389,6 +390,24 @@ void KernelUdp::fill_burst() {
   }
 }
 
+/// Makes `destination_` the kernel's form of `address`, or says why not. Most datagrams go where the last one went.
+int KernelUdp::resolve(ConstBytes address) {
+  if (!address.empty() && std::ranges::equal(address, ConstBytes(resolved_).first(resolved_size_))) {
+    return 0;
+  }
+  const auto destination = wire::TransportAddress::decode(address);
+  if (!destination) {
+    return EINVAL;
+  }
+  const std::optional<SocketAddress> known = socket_->socket_address(*destination);
+  if (!known) {
+    return EAFNOSUPPORT;
+  }
+  destination_ = *known;
+  resolved_size_ = destination->encode(resolved_);
+  return 0;
+}
+
 /// T_UNITDATA_REQ, fatal errors: "The amount of transport user data associated with the primitive defines an transport
 /// service data unit larger than that allowed by the transport provider."
 void KernelUdp::prepare(Message request) {
@@ -402,13 +421,8 @@ void KernelUdp::prepare(Message request) {
   if (!decoded->options.empty()) {
     return report(request, ENOPROTOOPT);
   }
-  const auto destination = wire::TransportAddress::decode(decoded->address);
-  if (!destination) {
-    return report(request, EINVAL);
-  }
-  const std::optional<SocketAddress> address = socket_->socket_address(*destination);
-  if (!address) {
-    return report(request, EAFNOSUPPORT);
+  if (const int error = resolve(decoded->address); error != 0) {
+    return report(request, error);
   }
   if (request.block_count() > UdpSender::iovecs_max) {
     Message data = request.unlink();
@@ -417,7 +431,7 @@ void KernelUdp::prepare(Message request) {
     }
     request.link(std::move(data));
   }
-  sender_.add(std::move(request), *address);
+  sender_.add(std::move(request), destination_);
 }
 
 /// False when sending has to wait.
@@ -443,8 +457,8 @@ bool KernelUdp::send_burst() {
   }
 }
 
-/// The kernel tells the error of an earlier datagram, which an ICMP message caused, in the next call and then forgets it:
-/// only an error that comes again, while nothing else was reported, is the datagram's own.
+/// The kernel tells the error of an earlier datagram, which an ICMP message caused, in the next call and then forgets
+/// it: only an error that comes again, while nothing else was reported, is the datagram's own.
 void KernelUdp::settle_failure(std::size_t& attempts) {
   const int error = sender_.error();
   const bool others = report_queued_errors() > 0;

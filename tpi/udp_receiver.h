@@ -3,20 +3,21 @@
 
 // Takes bursts of datagrams from the kernel and makes T_UNITDATA_IND messages of them.
 //
-// Each slot of a burst is two pooled buffers, so that both a single datagram and all that the kernel has coalesced (GRO,
-// UDP_GRO) can stay where the kernel put them:
+// Each slot of a burst is two pooled buffers, so that both a single datagram and all that the kernel has coalesced
+// (GRO, UDP_GRO) can stay where the kernel put them:
 //
 //     iovecs    [ small: 2048 ] [ large: 2048 spare | 63488 ........................ ]
 //
 //     one datagram of 512 to 2048 bytes: the message shows the small buffer
-//     more than 16 KiB: the first 2048 bytes move into the spare room of the large buffer, and each message shows its part:
+//     more than 16 KiB: the first 2048 bytes move into the spare room of the large buffer, and each message shows its
+//     part:
 //
 //     large     ┌ 1400 ┬ 1400 ┬ 1400 ┬ ... ┬ 600 ┐      one source, segment size 1400 in a control message
 //                 │      │                   │
 //     messages  [ind]─ [ind]─             [ind]─
 //
-// Anything else fills less than a quarter of its buffer and is copied into one of the right size, so that a waiting datagram
-// holds at most about four times its size of the pool.
+// Anything else fills less than a quarter of its buffer and is copied into one of the right size, so that a waiting
+// datagram holds at most about four times its size of the pool.
 //
 // The T_UNITDATA_IND block is encoded once for each run of datagrams with one source and shared by them. Whoever wants
 // to write into one makes a copy first, as with every shared block (Buffer::writable()).

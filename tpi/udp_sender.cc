@@ -106,8 +106,8 @@ void UdpSender::retire(std::size_t entries) {
   }
 }
 
-/// What the kernel answers where it cannot segment: EMSGSIZE or EINVAL when a segment does not fit the path MTU, EIO when
-/// the device cannot sum.
+/// What the kernel answers where it cannot segment: EMSGSIZE or EINVAL when a segment does not fit the path MTU, EIO
+/// when the device cannot sum.
 bool UdpSender::refused_run() const {
   return entries_[0].datagrams > 1 && (error_ == EMSGSIZE || error_ == EINVAL || error_ == EIO);
 }

@@ -3,14 +3,14 @@
 
 // Hands a burst of datagrams to the kernel with few system calls and no copy: the messages' data blocks are the iovecs.
 //
-// All datagrams of a burst go in one sendmmsg. Where the kernel segments (GSO, UDP_SEGMENT), consecutive datagrams of one
-// size to one destination become one entry of it, a run, which the kernel takes through its stack once:
+// All datagrams of a burst go in one sendmmsg. Where the kernel segments (GSO, UDP_SEGMENT), consecutive datagrams of
+// one size to one destination become one entry of it, a run, which the kernel takes through its stack once:
 //
 //     messages   1400 1400 1400 600 | 1400 1400 | 0 | 9000      (| other destination, or other size)
 //     entries    [ run, segment 1400 ] [ run ]  [0] [9000]       a shorter datagram may end a run
 //
-// The kernel refuses a run whose segments do not fit the path MTU, and some devices cannot do it. The run is then sent as
-// plain datagrams, and so are some more after it, twice as many each time that it happens again in a row.
+// The kernel refuses a run whose segments do not fit the path MTU, and some devices cannot do it. The run is then sent
+// as plain datagrams, and so are some more after it, twice as many each time that it happens again in a row.
 //
 // Ownership: owns the messages until the kernel has them. Threads: one.
 
@@ -28,9 +28,9 @@ namespace sluice::tpi {
 class UdpSender {
  public:
   static constexpr std::size_t burst_datagrams_max = 128;
-  static constexpr std::size_t iovecs_max = 1024;         // UIO_MAXIOV, of one entry; and here of one call
-  static constexpr std::size_t run_datagrams_max = 64;    // UDP_MAX_SEGMENTS of the kernels since 4.18
-  static constexpr std::size_t run_bytes_max = 65487;     // fits an IPv4 and an IPv6 packet
+  static constexpr std::size_t iovecs_max = 1024;       // UIO_MAXIOV, of one entry; and here of one call
+  static constexpr std::size_t run_datagrams_max = 64;  // UDP_MAX_SEGMENTS of the kernels since 4.18
+  static constexpr std::size_t run_bytes_max = 65487;   // fits an IPv4 and an IPv6 packet
   static constexpr std::size_t plain_after_refusal_max = 65536;
 
   /// sendmmsg, or what a test puts in its place.
@@ -66,7 +66,7 @@ class UdpSender {
   struct Statistics {
     std::uint64_t datagrams = 0;  // the kernel has taken
     std::uint64_t calls = 0;
-    std::uint64_t runs = 0;       // entries of two datagrams or more
+    std::uint64_t runs = 0;  // entries of two datagrams or more
     std::uint64_t refused_runs = 0;
   };
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
@@ -100,7 +100,7 @@ class UdpSender {
   int error_ = 0;
   std::size_t next_ = 0;
   std::size_t count_ = 0;
-  std::size_t plain_left_ = 0;                       // datagrams that go without segmentation, from next_ on
+  std::size_t plain_left_ = 0;  // datagrams that go without segmentation, from next_ on
   std::size_t plain_after_refusal_ = run_datagrams_max;
   std::size_t entry_count_ = 0;
   std::size_t iovec_count_ = 0;

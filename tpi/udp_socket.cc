@@ -40,8 +40,8 @@ SocketAddress v6_socket_address(const wire::TransportAddress& from) {
   return address;
 }
 
-/// The error of the datagram that `message` of the error queue is about, if an ICMP message caused it. Errors that this host
-/// found itself were already told to whoever sent.
+/// The error of the datagram that `message` of the error queue is about, if an ICMP message caused it. Errors that this
+/// host found itself were already told to whoever sent.
 std::optional<int> icmp_error(msghdr& message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     const bool v4 = part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR;

@@ -20,7 +20,7 @@ constexpr Duration lost_after = seconds(1);
 constexpr Duration error_repeat = milliseconds(200);
 // A report may be this much later than the round trip alone: the receiver's interval and a first tolerance.
 constexpr Duration report_delay_max = milliseconds(25);
-constexpr Duration probe_backoff_max = seconds(1);
+constexpr Duration probe_backoff_max = milliseconds(500);
 constexpr std::uint64_t round_trip_ns_max = 60'000'000'000;
 constexpr Duration rate_span_min = milliseconds(2);
 
@@ -282,7 +282,8 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   tick(now);
   if (const std::size_t size = next_control(now, header); size > 0) return Outgoing{size, {}};
   if (state_ != State::offering && state_ != State::sending) return std::nullopt;
-  if (auto adu = next_adu(now, header); adu || state_ == State::failing) return adu;
+  if (auto adu = next_adu(now, header)) return adu;
+  if (state_ == State::failing) return Outgoing{next_control(now, header), {}};  // the source failed: says so at once
   if (may_probe(now)) return Outgoing{probe(now, header), {}};
   return std::nullopt;
 }

@@ -38,7 +38,8 @@ std::optional<std::vector<std::string_view>> bridge(Service from, ServiceSet acc
       return step.pushed;
     }
     for (const auto& [name, entry] : registry.entries()) {
-      const bool fits = entry.kind == Entry::Kind::module && !entry.transparent && (entry.lower & accepts(step.service)) != 0;
+      const bool fits =
+          entry.kind == Entry::Kind::module && !entry.transparent && (entry.lower & accepts(step.service)) != 0;
       if (fits && (seen & accepts(entry.upper)) == 0) {
         seen |= accepts(entry.upper);
         Step next{entry.upper, step.pushed};
@@ -64,18 +65,20 @@ std::string advice(Service found, const Entry& needing, const Registry& registry
 
 }  // namespace
 
-std::string chain_fault(std::span<const Entry* const> chain, const Registry& registry) {
+std::optional<ChainFault> chain_fault(std::span<const Entry* const> chain, const Registry& registry) {
   Service offered = chain.front()->upper;
   std::string_view below = chain.front()->name;
-  for (const Entry* entry : chain.subspan(1)) {
-    if ((entry->lower & accepts(offered)) == 0) {
-      return fmt::format("'{}' needs {} below it, but '{}' offers the {}; {}", entry->name, names_of(entry->lower), below,
-                         service_name(offered), advice(offered, *entry, registry));
+  for (std::size_t position = 1; position < chain.size(); ++position) {
+    const Entry& entry = *chain[position];
+    if ((entry.lower & accepts(offered)) == 0) {
+      return ChainFault{
+          position, fmt::format("'{}' needs {} below it, but '{}' offers the {}; {}", entry.name, names_of(entry.lower),
+                                below, service_name(offered), advice(offered, entry, registry))};
     }
-    offered = entry->transparent ? offered : entry->upper;
-    below = entry->transparent ? below : entry->name;
+    offered = entry.transparent ? offered : entry.upper;
+    below = entry.transparent ? below : entry.name;
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace sluice

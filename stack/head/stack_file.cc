@@ -3,16 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <limits>
+#include <map>
 #include <optional>
 #include <system_error>
-#include <toml++/toml.h>
+#include <utility>
 
 #include "stack/head/chain_check.h"
+#include "stack/head/escaped.h"
 
 namespace sluice {
 namespace {
@@ -46,28 +49,41 @@ std::string_view type_name(const toml::node& node) {
   }
 }
 
-/// Gathers what is wrong with one file.
+/// Gathers what is wrong with one file: bounded, and fit for a terminal, whatever the file is.
 class Faults {
  public:
-  explicit Faults(std::string_view file_name) : file_name_(file_name) {}
+  explicit Faults(std::string_view file_name) : file_name_(escaped(file_name)) {}
 
   void add(int line, std::string_view key, std::string_view what) {
-    text_ += fmt::format("{}{}:{}: {}: {}", text_.empty() ? "" : "\n", file_name_, line, key, what);
+    ++count_;
+    if (count_ <= StackFile::faults_max) {
+      text_ += fmt::format("{}{}:{}: {}: {}", text_.empty() ? "" : "\n", file_name_, line, escaped(key), escaped(what));
+    }
   }
-  /// "unknown key; did you mean "x"? Known: ..."
+  /// There is no such thing; the nearest spelling, and what there is.
   void add_unknown(int line, std::string_view key, std::string_view kind, std::string_view word, const Names& known) {
-    const std::string_view near = nearest_spelling(word, known);
-    std::string what = fmt::format("there is no {} \"{}\"", kind, word);
+    if (count_ >= StackFile::faults_max) {
+      ++count_;  // Looking for spellings is the costly part, and nobody would see them.
+      return;
+    }
+    const bool absurd = word.size() > StackFile::name_bytes_max;
+    const std::string_view near = absurd ? std::string_view() : nearest_spelling(word, known);
+    std::string what = fmt::format("there is no {} \"{}\"", kind, escaped(word, StackFile::name_bytes_max));
     what += near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near);
     what += known.empty() ? "" : fmt::format(" (expected one of {})", quoted_list(known));
     add(line, key, what);
   }
-  [[nodiscard]] bool empty() const { return text_.empty(); }
-  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] std::string text() const {
+    return count_ <= StackFile::faults_max
+               ? text_
+               : fmt::format("{}\n{}: {} more faults are not shown", text_, file_name_, count_ - StackFile::faults_max);
+  }
 
  private:
-  std::string_view file_name_;
+  std::string file_name_;
   std::string text_;
+  std::size_t count_ = 0;
 };
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
@@ -89,7 +105,8 @@ std::optional<ParameterValue> typed_value(const toml::node& node, ParameterSpec:
   if (node.is_string()) {
     return std::vector<std::string>{node.as_string()->get()};
   }
-  if (!node.is_array() || !std::ranges::all_of(*node.as_array(), [](const toml::node& item) { return item.is_string(); })) {
+  if (!node.is_array() ||
+      !std::ranges::all_of(*node.as_array(), [](const toml::node& item) { return item.is_string(); })) {
     return std::nullopt;
   }
   std::vector<std::string> texts;
@@ -115,22 +132,51 @@ std::string_view expectation(ParameterSpec::Type type) {
   return "";
 }
 
-/// What is wrong with a value of the right type; empty when nothing is.
-std::string value_fault(const ParameterSpec& spec, const ParameterValue& value) {
-  const double number = std::holds_alternative<std::int64_t>(value) ? static_cast<double>(std::get<std::int64_t>(value))
-                        : std::holds_alternative<double>(value)     ? std::get<double>(value)
-                                                                    : spec.minimum;
-  // Written so that "not a number", which TOML can say, is out of range.
-  if (!(number >= spec.minimum && number <= spec.maximum)) {
-    return fmt::format("expected {} .. {}, found {}", spec.minimum, spec.maximum, number);
+std::string range_of(const ParameterSpec& spec) {
+  if (spec.maximum == std::numeric_limits<double>::max()) {
+    return fmt::format("at least {}", spec.minimum);
   }
-  const std::string* text = std::get_if<std::string>(&value);
-  if (text == nullptr || spec.choices.empty() || std::ranges::find(spec.choices, *text) != spec.choices.end()) {
+  return spec.minimum == std::numeric_limits<double>::lowest() ? fmt::format("at most {}", spec.maximum)
+                                                               : fmt::format("{} .. {}", spec.minimum, spec.maximum);
+}
+
+template <class Number>
+std::string number_fault(const ParameterSpec& spec, Number number) {
+  const auto value = static_cast<double>(number);
+  // Written so that "not a number", which TOML can say, is out of range.
+  const bool fits = value >= spec.minimum && value <= spec.maximum;
+  return fits ? std::string() : fmt::format("expected {}, found {}", range_of(spec), number);
+}
+
+std::string choice_fault(const ParameterSpec& spec, std::string_view text) {
+  if (spec.choices.empty() || std::ranges::find(spec.choices, text) != spec.choices.end()) {
     return {};
   }
-  const std::string_view near = nearest_spelling(*text, spec.choices);
-  return fmt::format("expected one of {}, found \"{}\"{}", quoted_list(spec.choices), *text,
+  const bool absurd = text.size() > StackFile::name_bytes_max;
+  const std::string_view near = absurd ? std::string_view() : nearest_spelling(text, spec.choices);
+  return fmt::format("expected one of {}, found \"{}\"{}", quoted_list(spec.choices),
+                     escaped(text, StackFile::name_bytes_max),
                      near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near));
+}
+
+/// What is wrong with a value of the right type; empty when nothing is.
+std::string value_fault(const ParameterSpec& spec, const ParameterValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+    return number_fault(spec, *integer);
+  }
+  if (const auto* real = std::get_if<double>(&value)) {
+    return number_fault(spec, *real);
+  }
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    return choice_fault(spec, *text);
+  }
+  std::string fault;
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    for (std::size_t i = 0; i < texts->size() && fault.empty(); ++i) {
+      fault = choice_fault(spec, (*texts)[i]);
+    }
+  }
+  return fault;
 }
 
 /// Turns one parsed document into declarations.
@@ -148,18 +194,21 @@ class Reader {
     std::vector<StackDeclaration> stacks;
     const toml::table* declared = root["stack"].as_table();
     if (declared == nullptr || declared->empty()) {
-      faults_.add(1, "stack", "expected at least one table [stack.NAME]");
+      faults_.add(root.contains("stack") ? line_of(*root.get("stack")) : 1, "stack",
+                  "expected at least one table [stack.NAME]");
       return stacks;
     }
     for (const auto& [name, node] : *declared) {
-      if (const toml::table* table = node.as_table()) {
+      if (name.str().size() > StackFile::name_bytes_max) {
+        faults_.add(line_of(node), "stack", fmt::format("a name has at most {} bytes", StackFile::name_bytes_max));
+      } else if (const toml::table* table = node.as_table()) {
         stacks.push_back(read_stack(name.str(), *table));
       } else {
         faults_.add(line_of(node), fmt::format("stack.{}", name.str()),
                     fmt::format("expected a table, found {}", type_name(node)));
       }
     }
-    std::ranges::stable_sort(stacks, {}, &StackDeclaration::line);
+    std::ranges::sort(stacks, {}, [](const StackDeclaration& stack) { return std::pair(stack.line, stack.name); });
     return stacks;
   }
 
@@ -167,13 +216,19 @@ class Reader {
 
  private:
   void read_autopush(const toml::table& root) {
-    autopush_ = root["autopush"].as_table();
-    if (root.contains("autopush") && autopush_ == nullptr) {
-      faults_.add(line_of(*root.get("autopush")), "autopush", "expected a table of lists, a driver kind each");
+    const toml::table* lists = root["autopush"].as_table();
+    if (lists == nullptr) {
+      if (root.contains("autopush")) {
+        faults_.add(line_of(*root.get("autopush")), "autopush",
+                    "expected a table of lists, one for each kind of driver");
+      }
       return;
     }
-    for (const auto& [kind, node] : autopush_ == nullptr ? toml::table{} : *autopush_) {
-      entry_of(kind.str(), Entry::Kind::driver, line_of(node), fmt::format("autopush.{}", kind.str()));
+    for (const auto& [kind, node] : *lists) {
+      const std::string key = fmt::format("autopush.{}", kind.str());
+      if (entry_of(kind.str(), Entry::Kind::driver, line_of(node), key) != nullptr) {
+        read_push(key, node, autopush_[std::string(kind.str())]);
+      }
     }
   }
 
@@ -182,18 +237,20 @@ class Reader {
     stack.name = name;
     stack.line = line_of(table);
     const std::string prefix = fmt::format("stack.{}", name);
+    const std::size_t faults_before = faults_.count();
     read_path(prefix, table, stack);
     read_driver(prefix, table, stack);
-    const toml::node* automatic =
-        stack.driver.entry != nullptr && autopush_ != nullptr ? autopush_->get(stack.driver.entry->name) : nullptr;
-    if (automatic != nullptr) {
-      read_push(fmt::format("autopush.{}", stack.driver.entry->name), *automatic, stack);
+    if (const auto automatic = autopush_.find(stack.driver.instance); automatic != autopush_.end()) {
+      stack.push = automatic->second;
     }
     if (const toml::node* push = table.get("push")) {
-      read_push(prefix + ".push", *push, stack);
+      read_push(prefix + ".push", *push, stack.push);
     }
     read_parameters(prefix, table, stack);
-    check_chain(prefix, stack);
+    // A chain of which a part is unknown would only be found wrong a second time.
+    if (faults_.count() == faults_before) {
+      check_chain(prefix, stack);
+    }
     return stack;
   }
 
@@ -207,8 +264,9 @@ class Reader {
       faults_.add(line_of(*path), prefix + ".path", "\"fused\" is not available in this version; expected \"layered\"");
     } else if (stack.path != "layered") {
       const std::string_view near = nearest_spelling(stack.path, Names{"layered"});
-      faults_.add(line_of(*path), prefix + ".path",
-                  fmt::format("expected \"layered\"{}", near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
+      faults_.add(
+          line_of(*path), prefix + ".path",
+          fmt::format("expected \"layered\"{}", near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
     }
   }
 
@@ -219,8 +277,9 @@ class Reader {
       return entry;
     }
     if (entry != nullptr) {
-      faults_.add(line, key, fmt::format("\"{}\" is a {}, and a {} is expected here", name,
-                                         kind == Entry::Kind::driver ? "module" : "driver", word));
+      faults_.add(line, key,
+                  fmt::format("\"{}\" is a {}, and a {} is expected here", name,
+                              kind == Entry::Kind::driver ? "module" : "driver", word));
       return nullptr;
     }
     Names known;
@@ -244,14 +303,13 @@ class Reader {
     }
     stack.driver.instance = kind->as_string()->get();
     stack.driver.line = line_of(*node);
-    stack.driver.entry =
-        entry_of(stack.driver.instance, Entry::Kind::driver, line_of(*kind), prefix + ".driver.kind");
+    stack.driver.entry = entry_of(stack.driver.instance, Entry::Kind::driver, line_of(*kind), prefix + ".driver.kind");
     if (stack.driver.entry != nullptr) {
       read_values(prefix + ".driver", *driver, stack.driver, "kind");
     }
   }
 
-  void read_push(const std::string& key, const toml::node& node, StackDeclaration& stack) {
+  void read_push(const std::string& key, const toml::node& node, std::vector<ModuleDeclaration>& push) {
     const toml::array* list = node.as_array();
     if (list == nullptr) {
       faults_.add(line_of(node), key, fmt::format("expected a list of modules, found {}", type_name(node)));
@@ -262,28 +320,34 @@ class Reader {
         faults_.add(line_of(item), key, fmt::format("expected the name of a module, found {}", type_name(item)));
         continue;
       }
-      add_module(key, item.as_string()->get(), line_of(item), stack);
+      add_module(key, item.as_string()->get(), line_of(item), push);
     }
   }
 
-  void add_module(const std::string& key, const std::string& instance, int line, StackDeclaration& stack) {
-    if (std::ranges::find(stack.push, instance, &ModuleDeclaration::instance) != stack.push.end()) {
-      faults_.add(line, key, fmt::format("\"{0}\" is pushed twice; give each a name of its own, such as \"{0}:low\"", instance));
+  void add_module(const std::string& key, const std::string& instance, int line, std::vector<ModuleDeclaration>& push) {
+    if (instance.size() > StackFile::name_bytes_max) {
+      faults_.add(line, key, fmt::format("a name has at most {} bytes", StackFile::name_bytes_max));
+      return;
+    }
+    if (std::ranges::find(push, instance, &ModuleDeclaration::instance) != push.end()) {
+      faults_.add(line, key,
+                  fmt::format("\"{0}\" is pushed twice; give each a name of its own, such as \"{0}:low\"", instance));
       return;
     }
     // Bounded like the stream itself, which says the same to whoever pushes by hand.
-    if (stack.push.size() + 1 >= Chain::modules_max) {
+    if (push.size() + 1 >= Chain::modules_max) {
       faults_.add(line, key, fmt::format("a stream has at most {} modules", Chain::modules_max));
       return;
     }
     const Entry* entry = entry_of(instance.substr(0, instance.find(':')), Entry::Kind::module, line, key);
     if (entry != nullptr) {
-      stack.push.push_back({instance, entry, {}, line});
+      push.push_back({instance, entry, {}, line});
     }
   }
 
   void read_parameters(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
     Names known{"path", "driver", "push"};
+    const toml::table no_parameters;  // a copy of a table would forget its lines
     for (ModuleDeclaration& module : stack.push) {
       known.push_back(module.instance);
       const toml::node* node = table.get(module.instance);
@@ -292,7 +356,7 @@ class Reader {
       if (node != nullptr && parameters == nullptr) {
         faults_.add(line_of(*node), key, fmt::format("expected a table of parameters, found {}", type_name(*node)));
       } else {
-        read_values(key, parameters == nullptr ? toml::table{} : *parameters, module, "");
+        read_values(key, parameters == nullptr ? no_parameters : *parameters, module, "");
       }
     }
     for (const auto& [key, node] : table) {
@@ -344,34 +408,33 @@ class Reader {
   }
 
   void check_chain(const std::string& prefix, const StackDeclaration& stack) {
-    if (stack.driver.entry == nullptr) {
-      return;
-    }
     std::vector<const Entry*> chain{stack.driver.entry};
     for (const ModuleDeclaration& module : stack.push) {
       chain.push_back(module.entry);
     }
-    if (const std::string fault = chain_fault(chain, registry_); !fault.empty()) {
-      faults_.add(stack.line, prefix + ".push", fault);
+    if (const auto fault = chain_fault(chain, registry_)) {
+      faults_.add(stack.push[fault->position - 1].line, prefix + ".push", fault->text);
     }
   }
 
   const Registry& registry_;
   Faults faults_;
-  const toml::table* autopush_ = nullptr;
+  std::map<std::string, std::vector<ModuleDeclaration>, std::less<>> autopush_;
 };
 
 Result<toml::table> parse_toml(std::string_view text, std::string_view file_name) {
   try {
     return toml::parse(text, file_name);
   } catch (const toml::parse_error& error) {
-    return fail(EINVAL, fmt::format("{}:{}: syntax: {}", file_name, error.source().begin.line, error.description()));
+    return fail(EINVAL, fmt::format("{}:{}: syntax: {}", escaped(file_name), error.source().begin.line,
+                                    escaped(error.description())));
   }
 }
 
 Error in_stack(const StackDeclaration& declaration, const ModuleDeclaration& module, const Error& error) {
   const std::string what = error.text.empty() ? std::generic_category().message(error.code) : error.text;
-  return {error.code, fmt::format("stack '{}': {}: {}", declaration.name, module.instance, what)};
+  return {error.code,
+          fmt::format("stack '{}': {}: {}", escaped(declaration.name), escaped(module.instance), escaped(what))};
 }
 
 }  // namespace
@@ -387,14 +450,15 @@ Result<StackFile> StackFile::load(const std::filesystem::path& path, const Regis
   }
   if (!file.eof() && text.size() <= file_bytes_max) {
     const int code = errno != 0 ? errno : EIO;
-    return fail(code, fmt::format("cannot read the stack file {}: {}", path.string(), std::generic_category().message(code)));
+    return fail(code, fmt::format("cannot read the stack file {}: {}", escaped(path.string()),
+                                  std::generic_category().message(code)));
   }
   return parse(text, path.string(), registry);
 }
 
 Result<StackFile> StackFile::parse(std::string_view text, std::string_view file_name, const Registry& registry) {
   if (text.size() > file_bytes_max) {
-    return fail(EINVAL, fmt::format("{}:1: the file is larger than {} bytes", file_name, file_bytes_max));
+    return fail(EINVAL, fmt::format("{}:1: the file is larger than {} bytes", escaped(file_name), file_bytes_max));
   }
   Result<toml::table> root = parse_toml(text, file_name);
   if (!root) {
@@ -404,7 +468,7 @@ Result<StackFile> StackFile::parse(std::string_view text, std::string_view file_
   StackFile file;
   file.file_name_ = file_name;
   file.stacks_ = reader.read(*root);
-  if (!reader.faults().empty()) {
+  if (reader.faults().count() > 0) {
     return fail(EINVAL, reader.faults().text());
   }
   return file;
@@ -422,11 +486,13 @@ Result<const StackDeclaration*> StackFile::find(std::string_view name) const {
     known.push_back(stack.name);
   }
   if (name.empty()) {
-    return fail(EINVAL, fmt::format("{} declares several stacks; name one of {}", file_name_, quoted_list(known)));
+    return fail(EINVAL, fmt::format("{} declares several stacks; name one of {}", escaped(file_name_),
+                                    escaped(quoted_list(known))));
   }
   const std::string_view near = nearest_spelling(name, known);
-  return fail(ENOENT, fmt::format("{}: there is no stack \"{}\"{} (it declares {})", file_name_, name,
-                                  near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near), quoted_list(known)));
+  return fail(ENOENT, fmt::format("{}: there is no stack \"{}\"{} (it declares {})", escaped(file_name_), escaped(name),
+                                  near.empty() ? "" : fmt::format("; did you mean \"{}\"?", escaped(near)),
+                                  escaped(quoted_list(known))));
 }
 
 Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaration& declaration,

@@ -15,10 +15,11 @@
 //     [autopush]
 //     tap = ["fault"]
 //
-// Every fault of a file is reported, a line each: file, line, key, what was expected, the nearest valid spelling.
+// Every fault of a file is reported (up to a bound), a line each: file, line, key, what was expected, the nearest valid
+// spelling. What the file says is escaped in it, so that no control character of a hostile file reaches a terminal.
 //
-// The file is text that somebody wrote: it is bounded in size, and nothing in it is trusted before it is checked against
-// the registry. Threads: none of its own; a loaded file is read-only.
+// The file is text that somebody wrote: it is bounded in size, and nothing in it is trusted before it is checked
+// against the registry. Threads: none of its own; a loaded file is read-only.
 
 #include <filesystem>
 #include <memory>
@@ -51,6 +52,10 @@ struct StackDeclaration {
 class StackFile {
  public:
   static constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
+  /// Of a stack, or of a module with its suffix.
+  static constexpr std::size_t name_bytes_max = 64;
+  /// That are reported one by one.
+  static constexpr std::size_t faults_max = 200;
 
   /// ENOENT, EACCES, ... when the file cannot be read; EINVAL with one line a fault when it is wrong.
   [[nodiscard]] static Result<StackFile> load(const std::filesystem::path& path, const Registry& registry);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/modules/register.h"
 
+#include "stack/modules/capture.h"
 #include "stack/modules/fault.h"
 #include "stack/modules/ip.h"
 #include "stack/modules/null.h"
@@ -11,6 +12,7 @@
 namespace sluice {
 
 void add_modules(Registry& registry) {
+  registry.add(capture_entry());
   registry.add(fault_entry());
   registry.add(ip_entry());
   registry.add(null_entry());

@@ -64,6 +64,17 @@ class Stream {
     return 0;
   }
 
+  /// All counters that are not zero, for a failure's text.
+  std::string counts() {
+    std::string text;
+    for (const Counter* counter : chain_.driver().counters()) {
+      if (counter->value() > 0) {
+        text += std::string(counter->name()) + "=" + std::to_string(counter->value()) + " ";
+      }
+    }
+    return text;
+  }
+
   template <class Primitive>
   Message encoded(const Primitive& primitive, MessageType type = MessageType::proto) {
     Message message = Message::allocate(set_.pool(), Primitive::encoded_size_max, 0, type);
@@ -134,12 +145,12 @@ class TestLink final : public Link {
   void send(Batch& frames) override {
     for (; room > 0 && !frames.empty(); --room) {
       Message frame = frames.pop();
-      dlpi::Link::sent(frame.size());
+      sent(1, frame.size());
       out.push(std::move(frame));
     }
   }
   void on_room() override { ++rooms; }
-  Status set_interests(const Interests& wanted) override {
+  Status set_interests(const Interests& wanted, const Interests&) override {
     interests = wanted;
     return refuse_interests ? fail(EPERM) : Status{};
   }

@@ -94,7 +94,9 @@ class RunLoopTest : public testing::Test {
  protected:
   [[nodiscard]] TimePoint in(Duration delay) const { return loop->now() + delay; }
   /// Lets the loop do what there is to do within `time`.
-  void run_for(Duration time) const { loop->run_until([] { return false; }, in(time)); }
+  void run_for(Duration time) const {
+    loop->run_until([] { return false; }, in(time));
+  }
 
   StreamSet set;
   std::unique_ptr<RunLoop> loop = std::move(RunLoop::open(set)).value();

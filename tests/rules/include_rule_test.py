@@ -19,10 +19,16 @@ def read_table():
 
 
 def module_of(stem):
-    """A module's parts are named after it: where ip.h exists, ip_reassembly.h is part of ip."""
-    words = stem.split("_")
-    prefixes = ("_".join(words[:count]) for count in range(1, len(words)))
-    return next((prefix for prefix in prefixes if (root / "stack/modules" / f"{prefix}.h").exists()), stem)
+    """The module that a file of stack/modules is part of: the one it is named after, or with whose name it starts."""
+    modules = [header.stem for header in (root / "stack/modules").glob("*.h")
+               if f"Entry {header.stem}_entry();" in header.read_text()]
+    return next((module for module in modules if stem == module or stem.startswith(module + "_")), None)
+
+
+def strangers(path, header):
+    """Modules never include each other; each includes its own parts and what belongs to none (primitive.h)."""
+    included = module_of(pathlib.Path(header).stem)
+    return path.stem != "register" and included is not None and included != module_of(path.stem)
 
 
 def check_file(path, folder, table):
@@ -34,8 +40,7 @@ def check_file(path, folder, table):
             problems.append(f'{name}: "{header}" is not a path from the project root')
         elif target != folder and target not in table[folder]:
             problems.append(f'{name}: "{header}": {folder} may not include {target} (cmake/rooms.txt)')
-        elif folder == target == "stack/modules" and path.stem != "register" and \
-                module_of(pathlib.Path(header).stem) != module_of(path.stem):
+        elif folder == target == "stack/modules" and strangers(path, header):
             problems.append(f'{name}: "{header}": modules never include each other')
     return problems
 

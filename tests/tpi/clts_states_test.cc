@@ -52,7 +52,8 @@ constexpr auto expectations = std::to_array<Expectation>({
     {T_UNBIND_REQ, T_ERROR_ACK, T_OK_ACK, TOUTSTATE, 0, State::unbound, State::unbound},
     {T_OPTMGMT_REQ, T_OPTMGMT_ACK, T_OPTMGMT_ACK},
     {T_SVR4_OPTMGMT_REQ, T_OPTMGMT_ACK, T_OPTMGMT_ACK},
-    // T_UNITDATA_REQ: "EPROTO: This indicates one of the following unrecoverable protocol conditions: The transport service
+    // T_UNITDATA_REQ: "EPROTO: This indicates one of the following unrecoverable protocol conditions: The transport
+    // service
     // interface was found to be in an incorrect state." In TS_IDLE a datagram without destination: "If a non-fatal
     // error occurs, it is the responsibility of the transport provider to report it via the T_UDERROR_IND indication."
     {T_UNITDATA_REQ, m_error, T_UDERROR_IND, 0, 0, State::failed},
@@ -84,7 +85,8 @@ class CltsStates : public KernelUdpTest, public testing::WithParamInterface<Expe
   }
 
   void check(Endpoint& endpoint, std::int32_t primitive, std::int32_t answer, std::int32_t error) {
-    const std::int32_t flags = primitive == T_OPTMGMT_REQ || primitive == T_SVR4_OPTMGMT_REQ ? std::int32_t{T_DEFAULT} : 0;
+    const std::int32_t flags =
+        primitive == T_OPTMGMT_REQ || primitive == T_SVR4_OPTMGMT_REQ ? std::int32_t{T_DEFAULT} : 0;
     endpoint.down().put_next(request(set.pool(), primitive, flags));
     set.scheduler().poll(loop->now());
     Message message = endpoint.take();
@@ -123,8 +125,8 @@ TEST_P(CltsStates, Idle) {
   EXPECT_EQ(state_of(endpoint), expected.after_idle);
 }
 
-/// "If the transport provider sends a M_ERROR upstream, it should also drop any further messages received on its write side
-/// of the stream."
+/// "If the transport provider sends a M_ERROR upstream, it should also drop any further messages received on its write
+/// side of the stream."
 TEST_P(CltsStates, AfterAFatalErrorNothingIsAnswered) {
   Endpoint endpoint(set);
   endpoint.down().put_next(request(set.pool(), T_DATA_REQ));
@@ -142,9 +144,9 @@ INSTANTIATE_TEST_SUITE_P(EveryPrimitive, CltsStates, testing::ValuesIn(expectati
 
 TEST(CltsTable, EveryRowIsTested) {
   for (const Row& row : clts_table) {
-    EXPECT_TRUE(std::any_of(expectations.begin(), expectations.end(),
-                            [&](const Expectation& one) { return one.primitive == row.primitive; }))
-        << row.primitive;
+    EXPECT_TRUE(std::any_of(expectations.begin(), expectations.end(), [&](const Expectation& one) {
+      return one.primitive == row.primitive;
+    })) << row.primitive;
   }
 }
 

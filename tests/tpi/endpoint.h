@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A transport endpoint for tests: a stream of `kernel_udp` under a head that keeps what comes up, so that tests speak TPI
-// by hand.
+// A transport endpoint for tests: a stream of `kernel_udp` under a head that keeps what comes up, so that tests speak
+// TPI by hand.
 
 #include <gtest/gtest.h>
 
@@ -63,8 +63,7 @@ struct Received {
 
 class Endpoint {
  public:
-  explicit Endpoint(StreamSet& set, const UdpSocket::Options& options = {},
-                    UdpSender::SendCall send_call = ::sendmmsg)
+  explicit Endpoint(StreamSet& set, const UdpSocket::Options& options = {}, UdpSender::SendCall send_call = ::sendmmsg)
       : set_(set), chain_(set, head_) {
     EXPECT_TRUE(chain_.open_driver(std::make_unique<KernelUdp>(set, options, send_call)));
   }

@@ -73,7 +73,8 @@ TEST_P(KernelUdpData, EchoBothWays) {
 
 /// Whatever the kernel puts together on the way, the boundaries are those of the sender.
 TEST_P(KernelUdpData, BoundariesAndOrderAreKept) {
-  std::vector<std::size_t> sizes{0, 1, 4, 1400, 1400, 1400, 600, 1400, 0, 0, 9000, 9000, 100, 65507, 1400, 30000, 30000};
+  std::vector<std::size_t> sizes{0, 1,    4,    1400, 1400,  1400, 600,   1400, 0,
+                                 0, 9000, 9000, 100,  65507, 1400, 30000, 30000};
   sizes.insert(sizes.end(), 200, 1400);
   sizes.insert(sizes.end(), 100, 4);
   sizes.insert(sizes.end(), 30, 8000);
@@ -197,10 +198,10 @@ TEST_F(KernelUdpTest, ADualStackEndpointServesBothFamilies) {
   EXPECT_EQ(v6.receive().data, "to six");
 }
 
-/// T_UDERROR_IND: "This primitive indicates to the transport user that a datagram with the specified destination address and
-/// options produced an error."
-class KernelUdpRefused : public KernelUdpTest, public testing::WithParamInterface<std::tuple<const char*, const char*>> {
-};
+/// T_UDERROR_IND: "This primitive indicates to the transport user that a datagram with the specified destination
+/// address and options produced an error."
+class KernelUdpRefused : public KernelUdpTest,
+                         public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
 TEST_P(KernelUdpRefused, PortUnreachableComesBackWithTheDestination) {
   const auto [local, remote] = GetParam();
@@ -254,8 +255,8 @@ TEST_F(KernelUdpTest, AnErrorOfOneDestinationLosesNothingToAnother) {
   EXPECT_LE(errors, rounds);
 }
 
-/// Fatal, says TPI: "The amount of transport user data associated with the primitive defines an transport service data unit
-/// larger than that allowed by the transport provider."
+/// Fatal, says TPI: "The amount of transport user data associated with the primitive defines an transport service data
+/// unit larger than that allowed by the transport provider."
 TEST_F(KernelUdpTest, MoreThanATsduIsAFatalError) {
   Endpoint endpoint(set);
   const wire::TransportAddress bound = endpoint.bind("127.0.0.1:0");
@@ -315,15 +316,16 @@ std::vector<std::byte> encoded(std::string_view text) {
   return bytes;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    KernelUdp, KernelUdpBadRequest,
-    testing::Values(BadRequest{"NoAddress", "127.0.0.1:0", {}, {}, EINVAL},
-                    BadRequest{"ShortAddress", "127.0.0.1:0", {std::byte{4}, std::byte{0}}, {}, EINVAL},
-                    BadRequest{"PortZero", "127.0.0.1:0", encoded("127.0.0.1:0"), {}, EINVAL},
-                    BadRequest{"V6FromV4", "127.0.0.1:0", encoded("[::1]:9"), {}, EAFNOSUPPORT},
-                    BadRequest{"V4FromV6", "[::1]:0", encoded("127.0.0.1:9"), {}, EAFNOSUPPORT},
-                    BadRequest{"Options", "127.0.0.1:0", encoded("127.0.0.1:9"), std::vector<std::byte>(8), ENOPROTOOPT}),
-    [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(KernelUdp, KernelUdpBadRequest,
+                         testing::Values(BadRequest{"NoAddress", "127.0.0.1:0", {}, {}, EINVAL},
+                                         BadRequest{
+                                             "ShortAddress", "127.0.0.1:0", {std::byte{4}, std::byte{0}}, {}, EINVAL},
+                                         BadRequest{"PortZero", "127.0.0.1:0", encoded("127.0.0.1:0"), {}, EINVAL},
+                                         BadRequest{"V6FromV4", "127.0.0.1:0", encoded("[::1]:9"), {}, EAFNOSUPPORT},
+                                         BadRequest{"V4FromV6", "[::1]:0", encoded("127.0.0.1:9"), {}, EAFNOSUPPORT},
+                                         BadRequest{"Options", "127.0.0.1:0", encoded("127.0.0.1:9"),
+                                                    std::vector<std::byte>(8), ENOPROTOOPT}),
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST_F(KernelUdpTest, WithoutFragmentationTooLargeIsReported) {
   UdpSocket::Options options;

@@ -19,6 +19,8 @@
 namespace sluice::tpi {
 namespace {
 
+using Sizes = std::vector<std::size_t>;
+
 /// One entry that the scripted kernel saw.
 struct Seen {
   std::vector<std::size_t> blocks;  // sizes of its iovecs
@@ -63,7 +65,8 @@ Seen seen(const msghdr& header) {
 
 int scripted(int /*descriptor*/, mmsghdr* entries, unsigned count, int /*flags*/) {
   std::vector<Seen> offered;
-  std::transform(entries, entries + count, std::back_inserter(offered), [](const mmsghdr& e) { return seen(e.msg_hdr); });
+  std::transform(entries, entries + count, std::back_inserter(offered),
+                 [](const mmsghdr& e) { return seen(e.msg_hdr); });
   const int answer = script.answer ? script.answer(offered) : static_cast<int>(count);
   if (answer < 0) {
     errno = -answer;
@@ -98,10 +101,8 @@ class UdpSenderTest : public testing::Test {
   UdpSender sender{scripted};
 };
 
-using Sizes = std::vector<std::size_t>;
-
 TEST_F(UdpSenderTest, ARunIsOfOneSizeAndOneDestinationAndAShorterOneEndsIt) {
-  for (const std::size_t size : {1400, 1400, 600, 1400, 1400}) {
+  for (const std::size_t size : Sizes{1400, 1400, 600, 1400, 1400}) {
     add(size);
   }
   add(1400, 2);
@@ -161,7 +162,7 @@ TEST_F(UdpSenderTest, BlockedKeepsWhatIsLeft) {
   sender.enable_segmentation(false);
   int calls = 0;
   script.answer = [&calls](const auto&) { return ++calls == 1 ? 2 : -EAGAIN; };
-  for (const std::size_t size : {1, 2, 3, 4}) {
+  for (const std::size_t size : Sizes{1, 2, 3, 4}) {
     add(size);
   }
   EXPECT_EQ(sender.send(0), UdpSender::Progress::blocked);

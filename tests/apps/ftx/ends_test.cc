@@ -27,6 +27,7 @@ void halfway(World& world, std::function<void()> fault) {
 }
 
 void expect_failed(World& world, ExitCode sender, ExitCode receiver) {
+  EXPECT_EQ(world.spins, 0U);
   ASSERT_TRUE(world.sender->finished());
   EXPECT_EQ(world.sender->exit_code(), sender);
   ASSERT_NE(world.sender_event(Event::Kind::error), nullptr);

@@ -112,6 +112,8 @@ void World::step() {
     if (size == 0) break;
     if (to == peer) back.send(now, ConstBytes(buffer_).first(size));
   }
+  spins += sender_alive && sender->next_deadline() <= now ? 1 : 0;
+  spins += server_alive && server->next_deadline() <= now ? 1 : 0;
   while (auto event = sender->next_event()) sender_events.push_back(*event);
   while (auto event = server->next_event()) server_events.push_back(*event);
 }

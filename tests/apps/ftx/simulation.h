@@ -223,6 +223,7 @@ class World {
   bool sender_alive = true;
   bool server_alive = true;
   std::function<void()> each_step;
+  std::uint64_t spins = 0;  // times a session had nothing to send and yet wanted to be asked again at once
   std::vector<Event> sender_events;
   std::vector<Event> server_events;
 

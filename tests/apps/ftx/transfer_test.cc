@@ -16,6 +16,7 @@ void expect_arrived(World& world) {
   ASSERT_NE(world.server_event(Event::Kind::done), nullptr);
   ASSERT_NE(world.sender_event(Event::Kind::done), nullptr);
   EXPECT_EQ(world.server->memory_left(), world.options.server.memory_bytes_max);
+  EXPECT_EQ(world.spins, 0U);
 }
 
 TEST(Transfer, FilesOfEverySizeArrive) {

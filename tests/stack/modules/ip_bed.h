@@ -142,6 +142,7 @@ inline Octets icmp(const wire::Icmp4Message& message, ConstBytes rest) {
 }
 
 inline Octets icmp_summed(Octets octets, const V6& header) {
+  wire::store_checksum(octets.data() + 2, 0);
   const std::uint16_t pseudo = wire::pseudo_header_sum(address(header.source), address(header.destination),
                                                        wire::protocol_icmp6, static_cast<std::uint32_t>(octets.size()));
   wire::store_checksum(octets.data() + 2, wire::checksum_of(wire::add_sums(pseudo, ilp::scalar::sum(octets))));

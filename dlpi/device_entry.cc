@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dlpi/device_entry.h"
+
+#include <utility>
+
+#include "dlpi/interface.h"
+#include "dlpi/link_stream.h"
+
+namespace sluice::dlpi {
+namespace {
+
+Result<std::shared_ptr<Link>> open_link(const DeviceDriver& driver, StreamSet& set, const std::string& device,
+                                        const Parameters& parameters) {
+  // Two kinds of driver may be on one device.
+  const std::string key = std::string(driver.name) + ":" + device;
+  return driver.table->open(set, key, parameters, [&] { return driver.open(set, device, parameters); });
+}
+
+Result<std::shared_ptr<Link>> open_ppa(const DeviceDriver& driver, StreamSet& set, std::uint32_t ppa,
+                                       const Parameters& parameters) {
+  const Result<std::string> device = interface_name(ppa);
+  return device ? open_link(driver, set, *device, parameters) : std::unexpected(device.error());
+}
+
+}  // namespace
+
+Entry device_entry(DeviceDriver driver) {
+  std::vector<ParameterSpec> parameters{
+      {.name = "device", .meaning = "name of the interface; absent: the stream opens unattached (style 2)"}};
+  parameters.insert(parameters.end(), driver.parameters.begin(), driver.parameters.end());
+  Entry entry{.name = driver.name,
+              .summary = driver.summary,
+              .effect = driver.effect,
+              .kind = Entry::Kind::driver,
+              .upper = Service::link,
+              .parameters = std::move(parameters),
+              .make = {}};
+  entry.make = [driver = std::move(driver)](StreamSet&, const Parameters& given) -> Result<std::unique_ptr<Module>> {
+    const bool named = given.has("device");
+    const LinkOpener opener = [driver, given, named](StreamSet& set, std::uint32_t ppa) {
+      return named ? open_link(driver, set, given.text("device", ""), given) : open_ppa(driver, set, ppa, given);
+    };
+    return std::make_unique<LinkStream>(driver.name, named ? LinkStream::Style::one : LinkStream::Style::two, opener);
+  };
+  return entry;
+}
+
+}  // namespace sluice::dlpi

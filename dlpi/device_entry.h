@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the drivers of kernel interfaces (packet, pcap, tap) have in common in the registry: parameter `device`, style 1
+// with it and style 2 without, and one link for all streams of a set on one device.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpi/link_table.h"
+#include "stack/core/registry.h"
+
+namespace sluice::dlpi {
+
+struct DeviceDriver {
+  /// String literals.
+  std::string_view name;
+  std::string_view summary;
+  std::string_view effect;
+  /// Besides `device`.
+  std::vector<ParameterSpec> parameters;
+  std::shared_ptr<LinkTable> table;
+  std::function<Result<std::shared_ptr<Link>>(StreamSet&, const std::string& device, const Parameters&)> open;
+};
+
+[[nodiscard]] Entry device_entry(DeviceDriver driver);
+
+}  // namespace sluice::dlpi

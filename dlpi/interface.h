@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The kernel's network interfaces: what they are, and when they change.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "dlpi/descriptor.h"
+#include "stack/core/stream_set.h"
+#include "stack/wire/address.h"
+
+namespace sluice::dlpi {
+
+struct Interface {
+  std::string name;
+  int index = 0;
+  wire::MacAddress address;
+  std::size_t mtu = 0;
+  bool up = false;  // administratively up, and with a carrier
+};
+
+/// ENODEV where there is none: the text names those that exist. EPROTONOSUPPORT where its frames are not Ethernet.
+[[nodiscard]] Result<Interface> find_interface(const std::string& name);
+/// The name of an interface index (a PPA); ENXIO where there is none.
+[[nodiscard]] Result<std::string> interface_name(std::uint32_t index);
+/// The interfaces of this network namespace, separated by commas.
+[[nodiscard]] std::string interface_names();
+
+/// "WHAT DEVICE: why", with what to do about it where the program lacks a privilege. `code` is an errno value.
+[[nodiscard]] std::unexpected<Error> device_failure(int code, const std::string& what, const std::string& device);
+
+/// Watches one interface through rtnetlink and tells each change.
+class InterfaceMonitor final : public EventSource {
+ public:
+  using Changed = std::function<void(const Interface&)>;
+
+  [[nodiscard]] static Result<std::unique_ptr<InterfaceMonitor>> open(StreamSet& set, const Interface& interface,
+                                                                      Changed changed);
+  ~InterfaceMonitor() override;
+
+  [[nodiscard]] int descriptor() const override { return socket_.get(); }
+  bool on_readable() override;
+
+ private:
+  InterfaceMonitor(StreamSet& set, Descriptor socket, const Interface& interface, Changed changed);
+  [[nodiscard]] bool concerns_us(ConstBytes messages) const;
+
+  StreamSet& set_;
+  Descriptor socket_;
+  Interface interface_;
+  Changed changed_;
+};
+
+}  // namespace sluice::dlpi

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// packet: a network interface through Linux packet sockets.
+//
+// Manual
+//   stack file  driver = { kind = "packet", device = "veth0" }
+//               driver = { kind = "packet" }                        # style 2: DL_ATTACH_REQ, PPA = interface index
+//   service     DLPI (dlpi/link_stream.h). Any number of streams may share a device.
+//   parameters  device        interface; absent: style 2
+//               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB
+//               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
+//   address     the interface's; DL_SET_PHYS_ADDR_REQ is not supported. The kernel's own stack stays on the interface
+//               and answers, too: give the interface no IP address (ip addr flush dev DEVICE), or use tap
+//   receives    from a TPACKET_V3 ring (dlpi/packet_ring.h), only the EtherTypes that are bound, so that frames of
+//   others cost
+//               nothing and are not counted. Sparse frames wait up to about a millisecond for their block
+//   sends       sendmmsg (dlpi/packet_sender.h)
+//   offload     a sender on this host (veth, bridge) may leave checksums and segmentation to hardware that is not
+//   there. A
+//               partial checksum is completed, `checksum_completed`; UDP super-frames are split, `super_frame_split`;
+//               TCP's are dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at the sender). Kernels
+//               before 6.2 drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE tx-udp-segmentation
+//               off, there)
+//   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink
+//   flow        down: what the socket does not take waits. A frame that the device refuses (ENOBUFS) is lost,
+//               `transmit_error`. Up: frames wait in the ring while the only stream is full; what then does not fit
+//               into the ring is `kernel_dropped`
+//   counters    dlpi/event.h
+//   privileges  CAP_NET_RAW in the interface's network namespace; else EPERM with what to do. No such interface:
+//               ENODEV with the names of those that exist
+//
+// Ownership: owns its sockets. Threads: as its stream set.
+
+#include <memory>
+#include <string>
+
+#include "dlpi/interface.h"
+#include "dlpi/link.h"
+#include "dlpi/link_table.h"
+#include "dlpi/packet_ring.h"
+#include "dlpi/packet_sender.h"
+#include "stack/core/registry.h"
+
+namespace sluice::dlpi {
+
+class PacketLink final : public Link, public EventSource {
+ public:
+  static constexpr std::size_t ring_bytes_default = std::size_t{8} << 20;
+  static constexpr std::size_t bursts_per_call_max = 4;
+
+  struct Options {
+    std::size_t ring_bytes = ring_bytes_default;
+    bool bypass_qdisc = false;
+  };
+  [[nodiscard]] static Result<std::shared_ptr<Link>> open(StreamSet& set, const std::string& device,
+                                                          const Options& options);
+  ~PacketLink() override;
+
+  void send(Batch& frames) override;
+  void on_room() override;
+
+  [[nodiscard]] int descriptor() const override { return ring_->descriptor(); }
+  bool on_readable() override;
+  [[nodiscard]] bool wants_readable() const override;
+
+ private:
+  PacketLink(StreamSet& set, const Interface& interface, std::unique_ptr<PacketRing> ring);
+
+  Status set_interests(const Interests& wanted, const Interests& before) override;
+  void accept(const PacketRing::Frame& frame, Batch& burst);
+  void accept_plain(const PacketRing::Frame& frame, Batch& burst);
+  void changed(const Interface& interface);
+
+  Interface interface_;  // as it was opened
+  std::unique_ptr<PacketRing> ring_;
+  std::unique_ptr<PacketSender> sender_;
+  std::unique_ptr<InterfaceMonitor> monitor_;
+};
+
+[[nodiscard]] Entry packet_entry(std::shared_ptr<LinkTable> table);
+
+}  // namespace sluice::dlpi

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flow control between a stream and its link.
+
+#include "tests/dlpi/test_stream.h"
+
+namespace sluice::dlpi::test {
+namespace {
+
+constexpr std::uint16_t sap = 0x9000;
+constexpr LinkAddress peer{{{0x02, 0, 0, 0, 0, 2}}, sap};
+
+class Flow : public testing::Test {
+ protected:
+  std::unique_ptr<Stream> stream() {
+    auto made = std::make_unique<Stream>(set_);
+    EXPECT_TRUE(made->open(driver_on(link_)));
+    made->bind(sap);
+    return made;
+  }
+  void bring(std::size_t count) {
+    Batch frames;
+    for (std::size_t at = 0; at < count; ++at) {
+      frames.push(Message::copy_of(set_.pool(), frame(TestLink::mac, sap, std::vector<std::byte>(1000))));
+    }
+    link_->bring(std::move(frames));
+  }
+  void poll() { set_.scheduler().poll(TimePoint{}); }
+
+  StreamSet set_;
+  std::shared_ptr<TestLink> link_ = std::make_shared<TestLink>(set_);
+};
+
+TEST_F(Flow, ABurstIsOnePut) {
+  const auto one = stream();
+  const int bursts = one->head().bursts;
+  bring(32);
+  EXPECT_EQ(one->head().bursts, bursts + 1);
+  EXPECT_EQ(one->waiting(), 32U);
+}
+
+TEST_F(Flow, ASoleStreamThatIsFullStopsTheDevice) {
+  const auto one = stream();
+  poll();
+  const int rooms = link_->rooms;
+  EXPECT_TRUE(link_->may_receive());
+  bring(70);  // above the head's high-water mark of 64 KiB
+  EXPECT_FALSE(link_->may_receive());
+  EXPECT_EQ(one->waiting(), 70U) << "what was read is delivered";
+  poll();
+  EXPECT_EQ(link_->rooms, rooms);
+  one->forget();
+  poll();
+  EXPECT_EQ(link_->rooms, rooms + 1) << "back-enabled";
+  EXPECT_TRUE(link_->may_receive());
+  EXPECT_EQ(one->counted("flow_dropped"), 0U);
+}
+
+TEST_F(Flow, WithSeveralStreamsTheFullOneLoses) {
+  const auto full = stream();
+  const auto eager = stream();
+  bring(70);
+  eager->forget();
+  EXPECT_TRUE(link_->may_receive());
+  bring(5);
+  EXPECT_EQ(full->counted("flow_dropped"), 5U);
+  EXPECT_EQ(eager->counted("flow_dropped"), 0U);
+  EXPECT_EQ(eager->waiting(), 5U);
+}
+
+TEST_F(Flow, FramesWaitForTheDeviceInOrder) {
+  const auto one = stream();
+  link_->room = 2;
+  for (char name = 'a'; name < 'g'; ++name) {
+    one->send(peer, bytes_of(std::string(1, name)));
+  }
+  poll();
+  EXPECT_EQ(link_->out.size(), 2U);
+  EXPECT_EQ(one->driver().write_queue().messages(), 4U);
+  link_->room = 3;
+  link_->transmit_ready();
+  poll();
+  EXPECT_EQ(link_->out.size(), 5U);
+  link_->room = 10;
+  one->send(peer, bytes_of("g"));
+  poll();
+  EXPECT_EQ(link_->out.size(), 5U) << "a later frame does not overtake";
+  link_->transmit_ready();
+  poll();
+  std::string order;
+  while (const Message sent = link_->out.pop()) {
+    order += as_text(sent.bytes().subspan(14, 1));
+  }
+  EXPECT_EQ(order, "abcdefg");
+}
+
+TEST_F(Flow, AFullDeviceDoesNotSpinTheScheduler) {
+  const auto one = stream();
+  link_->room = 0;
+  one->send(peer, bytes_of("a"));
+  one->send(peer, bytes_of("b"));
+  poll();
+  EXPECT_EQ(set_.scheduler().next_deadline(), never);
+}
+
+TEST_F(Flow, AWriterThatIgnoresFlowControlIsBounded) {
+  const auto one = stream();
+  link_->room = 0;
+  const std::vector<std::byte> data(1500);
+  for (int at = 0; at < 5000; ++at) {
+    one->send(peer, data);
+  }
+  EXPECT_FALSE(one->head().write_queue().can_put_next());
+  EXPECT_GT(one->counted("transmit_overrun"), 0U);
+  EXPECT_LE(one->driver().write_queue().bytes(), LinkStream::overrun_factor * LinkStream::high_water_bytes_min + 1514);
+}
+
+TEST_F(Flow, AWriterIsBackEnabled) {
+  const auto one = stream();
+  link_->room = 0;
+  while (one->head().write_queue().can_put_next()) {
+    one->send(peer, std::vector<std::byte>(1500));
+  }
+  poll();
+  const int services = one->head().write_services;
+  link_->room = 1'000'000;
+  link_->transmit_ready();
+  poll();
+  EXPECT_TRUE(one->driver().write_queue().empty());
+  EXPECT_EQ(one->head().write_services, services + 1);
+}
+
+TEST_F(Flow, AnExhaustedPoolLosesFramesButNothingElse) {
+  StreamSet small(StreamSet::Options{.pool_bytes_max = 2 << 20});
+  const auto link = std::make_shared<TestLink>(small);
+  Stream one(small);
+  ASSERT_TRUE(one.open(driver_on(link)));
+  one.bind(sap);
+  std::vector<Message> hoard;
+  for (int at = 0; at < 100'000; ++at) {
+    Message message = Message::allocate(small.pool(), 64);
+    if (!message) {
+      break;
+    }
+    hoard.push_back(std::move(message));
+  }
+  Batch frames(std::move(hoard.back()));
+  hoard.pop_back();
+  Block& block = *frames.front();
+  const auto small_frame = frame(TestLink::mac, sap, bytes_of("x"));
+  std::memcpy(block.rptr, small_frame.data(), small_frame.size());
+  block.wptr = block.rptr + small_frame.size();
+  link->bring(std::move(frames));
+  EXPECT_EQ(one.counted("no_memory"), 1U);
+  EXPECT_EQ(one.waiting(), 0U);
+  hoard.clear();
+  one.forget();
+  link->bring(small_frame);
+  EXPECT_EQ(one.waiting(), 1U);
+}
+
+}  // namespace
+}  // namespace sluice::dlpi::test

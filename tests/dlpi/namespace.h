@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A network namespace of the test's own, in which it may do as it likes, and a run loop over real descriptors. Where
+// the system does not allow such namespaces the tests fail: drivers that nobody could try are not known to work.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dlpi/interface.h"
+#include "stack/core/stream_set.h"
+
+namespace sluice::dlpi::test {
+
+inline void run_command(const std::string& command) {
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT: literals of this file's users
+}
+
+/// Moves this process into new user and network namespaces; once, for all tests of the program.
+inline bool enter_namespace() {
+  static const bool entered = [] {
+    const auto uid = std::to_string(getuid());
+    const auto gid = std::to_string(getgid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+      return false;
+    }
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << "0 " + uid + " 1";
+    std::ofstream("/proc/self/gid_map") << "0 " + gid + " 1";
+    return std::system("ip link set lo up") == 0;
+  }();
+  return entered;
+}
+
+/// Two veth ends, near and far. IPv6 is off, so that the kernel sends nothing of its own accord.
+class VethTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(enter_namespace()) << "user and network namespaces are needed: " << strerror(errno);
+    run_command("ip link add near address 02:00:00:00:00:01 type veth peer name far address 02:00:00:00:00:02");
+    run_command(
+        "echo 1 | tee /proc/sys/net/ipv6/conf/near/disable_ipv6 /proc/sys/net/ipv6/conf/far/disable_ipv6 >/dev/null");
+    run_command("ip link set near up && ip link set far up");
+    const auto up = [](const char* name) { return find_interface(name)->up; };
+    for (int tries = 0; tries < 500 && !(up("near") && up("far")); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the kernel finds the carrier in its own time
+    }
+    ASSERT_TRUE(up("near") && up("far"));
+  }
+  void TearDown() override { run_command("ip link del near"); }
+
+  /// The kernel's own stack speaks at the far end as 10.77.0.2, and knows 10.77.0.1 at the near one.
+  static void give_kernel_the_far_end() {
+    run_command("ip addr add 10.77.0.2/24 dev far");
+    run_command("ip neigh add 10.77.0.1 lladdr 02:00:00:00:00:01 dev far nud permanent");
+  }
+};
+
+/// Lets the set run on real time until `done`, for five seconds at most.
+inline bool run_until(StreamSet& set, const std::function<bool()>& done) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto deadline = start + std::chrono::seconds(5);
+  while (!done()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now > deadline) {
+      return false;
+    }
+    set.scheduler().poll(TimePoint{} + (now - start));
+    std::vector<pollfd> waits;
+    std::vector<EventSource*> sources = set.sources();
+    for (const EventSource* source : sources) {
+      const int events = (source->wants_readable() ? POLLIN : 0) | (source->wants_writable() ? POLLOUT : 0);
+      waits.push_back({events == 0 ? -1 : source->descriptor(), static_cast<short>(events), 0});
+    }
+    ::poll(waits.data(), waits.size(), 1);
+    for (std::size_t at = 0; at < waits.size(); ++at) {
+      if ((waits[at].revents & (POLLIN | POLLERR)) != 0) {
+        sources[at]->on_readable();
+      }
+      if ((waits[at].revents & POLLOUT) != 0) {
+        sources[at]->on_writable();
+      }
+    }
+  }
+  return true;
+}
+
+/// Lets the set run for a while, to see that nothing happens.
+inline void run_for(StreamSet& set, std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  run_until(set, [&] { return std::chrono::steady_clock::now() >= end; });
+}
+
+}  // namespace sluice::dlpi::test

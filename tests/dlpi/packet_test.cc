@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packet driver on a veth pair in a namespace of the test's own.
+#include "dlpi/packet.h"
+
+#include <linux/capability.h>
+#include <net/if.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "tests/dlpi/datagram.h"
+#include "tests/dlpi/namespace.h"
+#include "tests/dlpi/test_stream.h"
+
+namespace sluice::dlpi::test {
+namespace {
+
+constexpr std::uint16_t sap = 0x9000;
+constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
+constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
+
+class Packet : public VethTest {
+ protected:
+  Packet() { add_drivers(registry_); }
+
+  void open(Stream& stream, const char* device, std::uint16_t bound, std::int64_t ring_bytes = 8 << 20) {
+    Parameters parameters;
+    parameters.set("device", device);
+    parameters.set("ring_bytes", ring_bytes);
+    const Status opened = stream.open(registry_, "packet", parameters);
+    ASSERT_TRUE(opened) << opened.error().text;
+    stream.bind(bound);
+  }
+  StreamSet set_;
+  Registry registry_;
+};
+
+TEST_F(Packet, CarriesFramesBothWays) {
+  Stream near(set_);
+  Stream far(set_);
+  open(near, "near", sap);
+  open(far, "far", sap);
+  constexpr std::size_t count = 2000;
+  std::vector<std::byte> data(1400);
+  for (std::uint32_t at = 0; at < count; ++at) {
+    store_big_endian(data.data(), at);
+    near.send({far_mac, sap}, data);
+    far.send({near_mac, sap}, data);
+  }
+  std::uint32_t got_near = 0;
+  std::uint32_t got_far = 0;
+  const auto take = [](Stream& stream, std::uint32_t& got) {
+    while (Message up = stream.next()) {
+      Message payload = up.unlink();
+      EXPECT_EQ(load_big_endian<std::uint32_t>(payload.bytes().data()), got) << "in order";
+      EXPECT_EQ(payload.size(), 1400U);
+      ++got;
+    }
+  };
+  EXPECT_TRUE(run_until(set_,
+                        [&] {
+                          take(near, got_near);
+                          take(far, got_far);
+                          return got_near == count && got_far == count;
+                        }))
+      << got_near << " " << got_far << "; " << near.counts() << "; " << far.counts();
+  EXPECT_EQ(near.counted("unclaimed") + near.counted("transmit_error") + far.counted("kernel_dropped"), 0U);
+}
+
+TEST_F(Packet, FramesOfManyBlocks) {
+  Stream near(set_);
+  Stream far(set_);
+  open(near, "near", sap);
+  open(far, "far", sap);
+  Message request = near.encoded(UnitdataReq{{far_mac, sap}, {}});
+  std::string expected;
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    expected += letter;
+    request.link(Message::copy_of(set_.pool(), bytes_of(std::string(1, letter)), 32));
+  }
+  near.put(std::move(request));
+  ASSERT_TRUE(run_until(set_, [&] { return far.waiting() == 1; }));
+  Message up = far.next();
+  EXPECT_EQ(as_text(up.unlink().bytes()), expected);
+}
+
+TEST_F(Packet, APartialChecksumIsCompleted) {
+  give_kernel_the_far_end();
+  Stream near(set_);
+  open(near, "near", wire::ethertype_ipv4);
+  const int socket = kernel_socket();
+  const std::string odd(333, 'q');
+  ASSERT_EQ(::send(socket, odd.data(), odd.size(), 0), static_cast<ssize_t>(odd.size()));
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+  Message up = near.next();
+  EXPECT_EQ(verified_payload(up), odd);
+  EXPECT_EQ(near.counted("checksum_completed"), 1U) << "the kernel left nothing to do: is checksum offload off?";
+  // And the other way: the kernel accepts what we send.
+  near.send({far_mac, wire::ethertype_ipv4}, datagram_to_kernel("hello"));
+  EXPECT_TRUE(run_until(set_, [&] { return received_by(socket) == "hello"; }));
+  ::close(socket);
+}
+
+TEST_F(Packet, AUdpSuperFrameIsSplit) {
+  give_kernel_the_far_end();
+  Stream near(set_);
+  open(near, "near", wire::ethertype_ipv4);
+  const int socket = kernel_socket();
+  const int segment = 1000;
+  ASSERT_EQ(::setsockopt(socket, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof segment), 0);
+  std::string data;
+  for (int at = 0; at < 9500; ++at) {
+    data += static_cast<char>('a' + at % 23);
+  }
+  ASSERT_EQ(::send(socket, data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 10; })) << near.waiting();
+  std::string received;
+  while (Message up = near.next()) {
+    received += verified_payload(up);
+  }
+  EXPECT_EQ(received, data);
+  EXPECT_EQ(near.counted("super_frame_split"), 1U);
+  ::close(socket);
+}
+
+TEST_F(Packet, LinkStateAndMtuAreNotified) {
+  Stream near(set_);
+  open(near, "near", sap);
+  near.request(NotifyReq{.notifications = DL_NOTE_LINK_UP | DL_NOTE_LINK_DOWN | DL_NOTE_SDU_SIZE});
+  near.expect<NotifyAck>();
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() >= 2; }));
+  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_UP);
+  EXPECT_EQ(near.expect<NotifyInd>().data, 1500U);
+  run_command("ip link set far down");
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_DOWN);
+  run_command("ip link set far up");
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_UP);
+  run_command("ip link set near mtu 1280");
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+  EXPECT_EQ(near.expect<NotifyInd>().data, 1280U);
+}
+
+TEST_F(Packet, GroupsAreJoinedAtTheDevice) {
+  Stream near(set_);
+  open(near, "near", sap);
+  const auto listed = [] {
+    std::ifstream file("/proc/net/dev_mcast");
+    const std::string all{std::istreambuf_iterator<char>(file), {}};
+    return all.find("01005e0a0b0c") != std::string::npos;
+  };
+  const wire::MacAddress group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
+  near.request(EnabmultiReq{group});
+  EXPECT_EQ(near.acknowledged(), DL_ENABMULTI_REQ);
+  EXPECT_TRUE(listed());
+  near.request(DisabmultiReq{group});
+  EXPECT_EQ(near.acknowledged(), DL_DISABMULTI_REQ);
+  EXPECT_FALSE(listed());
+}
+
+TEST_F(Packet, OnlyBoundTypesComeUp) {
+  Stream near(set_);
+  Stream far(set_);
+  open(near, "near", sap);
+  open(far, "far", 0x9001);
+  far.send({near_mac, 0x9001}, bytes_of("another type"));
+  far.send({near_mac, sap}, bytes_of("ours"));
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+  EXPECT_EQ(near.counted("unclaimed"), 0U);
+  near.forget();
+  near.request(PromisconReq{DL_PROMISC_SAP});
+  EXPECT_EQ(near.acknowledged(), DL_PROMISCON_REQ);
+  far.send({near_mac, 0x9001}, bytes_of("another type"));
+  EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+}
+
+// The kernel takes the tag off before a packet socket sees the frame.
+TEST_F(Packet, VlanTagsAreNotMistakenForUntaggedFrames) {
+  Stream near(set_);
+  Stream far(set_);
+  open(near, "near", sap);
+  open(far, "far", sap);
+  std::vector<std::byte> tagged(64);
+  store_big_endian(tagged.data(), std::uint16_t{5});
+  store_big_endian(tagged.data() + 2, sap);
+  far.send({near_mac, 0x8100}, tagged);
+  EXPECT_TRUE(run_until(set_, [&] { return near.counted("vlan_frame") == 1; }));
+  EXPECT_EQ(near.waiting(), 0U);
+}
+
+TEST_F(Packet, AFullStreamLeavesFramesInTheRing) {
+  Stream near(set_);
+  Stream far(set_);
+  open(near, "near", sap);
+  open(far, "far", sap);
+  constexpr std::size_t count = 1000;
+  for (std::size_t at = 0; at < count; ++at) {
+    far.send({near_mac, sap}, std::vector<std::byte>(1400));
+  }
+  run_for(set_, std::chrono::milliseconds(50));
+  EXPECT_LT(near.waiting(), 200U);
+  std::size_t got = 0;
+  EXPECT_TRUE(run_until(set_, [&] {
+    while (near.next()) {
+      ++got;
+    }
+    return got == count;
+  })) << got;
+}
+
+TEST_F(Packet, WhatTheRingCannotHoldIsCounted) {
+  Stream near(set_);
+  Stream far(set_);
+  open(near, "near", sap, 256 << 10);
+  open(far, "far", sap);
+  for (std::size_t at = 0; at < 1000; ++at) {
+    far.send({near_mac, sap}, std::vector<std::byte>(1400));
+  }
+  run_for(set_, std::chrono::milliseconds(20));
+  std::size_t got = 0;
+  EXPECT_TRUE(run_until(set_, [&] {
+    while (near.next()) {
+      ++got;
+    }
+    far.send({near_mac, sap}, bytes_of("nudge"));
+    return near.counted("kernel_dropped") > 0;
+  }));
+  EXPECT_LT(got, 1000U);
+}
+
+TEST_F(Packet, StyleTwoAttachesByInterfaceIndex) {
+  Stream near(set_);
+  ASSERT_TRUE(near.open(registry_, "packet", Parameters{}));
+  EXPECT_EQ(near.driver().state(), DL_UNATTACHED);
+  near.request(AttachReq{if_nametoindex("near")});
+  EXPECT_EQ(near.acknowledged(), DL_ATTACH_REQ);
+  near.request(PhysAddrReq{DL_CURR_PHYS_ADDR});
+  EXPECT_EQ(near.expect<PhysAddrAck>().address, near_mac);
+  near.request(DetachReq{});
+  EXPECT_EQ(near.acknowledged(), DL_DETACH_REQ);
+  near.request(AttachReq{99999});
+  EXPECT_EQ(near.error(), DL_BADPPA);
+}
+
+TEST_F(Packet, AMissingDeviceIsNamedAndOthersAreListed) {
+  Stream stream(set_);
+  Parameters parameters;
+  parameters.set("device", "nowhere");
+  const Status refused = stream.open(registry_, "packet", parameters);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENODEV);
+  for (const char* name : {"nowhere", "near", "far"}) {
+    EXPECT_NE(refused.error().text.find(name), std::string::npos) << refused.error().text;
+  }
+}
+
+TEST_F(Packet, AMissingPrivilegeSaysWhatToDo) {
+  const pid_t child = fork();
+  if (child == 0) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[2]{};
+    syscall(SYS_capset, &header, none);
+    const auto refused = PacketLink::open(set_, "near", {});
+    const bool right = !refused && refused.error().code == EPERM &&
+                       refused.error().text.find("setcap") != std::string::npos &&
+                       refused.error().text.find("near") != std::string::npos;
+    _exit(right ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace sluice::dlpi::test
