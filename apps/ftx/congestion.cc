@@ -13,8 +13,9 @@ constexpr double rate_max = 1e12;      // above any link; a receiver may claim a
 constexpr double startup_gain = 2.77;  // 4 ln 2: doubles the delivery rate each round
 constexpr std::array<double, 8> cruise_gains{1.25, 0.75, 1, 1, 1, 1, 1, 1};
 constexpr std::uint64_t window_adus_min = 32;
-// Feedback comes at the pace of reports, not of round trips; the window must last until the next one.
-constexpr Duration feedback_delay = std::chrono::milliseconds(2);
+// Feedback comes when both programs get a processor, not at once; the window must last until then. Where the round trip
+// is shorter than this, rounds, too, are counted in these: ten of them must span more than one hiccup of a scheduler.
+constexpr Duration feedback_delay = std::chrono::milliseconds(10);
 constexpr Duration round_trip_unmeasured = std::chrono::milliseconds(10);
 
 std::uint64_t bytes_in(std::uint64_t rate, Duration span) {
@@ -73,7 +74,8 @@ std::uint64_t DeliveryRate::window_bytes() const {
 void DeliveryRate::on_report(TimePoint now, const Delivery& delivery) {
   if (delivery.round_trip > Duration{}) round_trip_min_ = std::min(round_trip_min_, delivery.round_trip);
   note_rate(delivery);
-  if (delivery.round_ended) {
+  if (delivery.round_ended && now - round_since_ >= feedback_delay) {
+    round_since_ = now;
     check_full_pipe();
     // A round without a rate keeps its place in the filter: silence says nothing about the path.
     if (round_has_rate_) rates_[++round_ % filter_rounds] = 0;

@@ -38,17 +38,21 @@ class Congestion {
   [[nodiscard]] virtual std::uint64_t window_bytes() const = 0;
   /// When the pace allows the next datagram.
   [[nodiscard]] virtual TimePoint next_send() const = 0;
+  /// Whether the pace would have allowed more than was sent: the program got no processor in time, or had nothing to send.
+  /// What then arrives says what the program did, not what the path can do.
+  [[nodiscard]] virtual bool behind(TimePoint now) const = 0;
 };
 
 /// Spaces datagrams at a rate, in bursts of up to `burst` of sending time so that a coarse timer does not slow it.
 class Pacer {
  public:
-  static constexpr Duration burst = std::chrono::milliseconds(1);
+  static constexpr Duration burst = std::chrono::milliseconds(2);
 
   void set_rate(std::uint64_t bytes_per_second) { rate_ = bytes_per_second; }
   [[nodiscard]] std::uint64_t rate() const { return rate_; }
   void on_sent(TimePoint now, std::size_t bytes);
   [[nodiscard]] TimePoint next_send() const { return due_ - burst; }
+  [[nodiscard]] bool behind(TimePoint now) const { return now > due_; }
 
  private:
   std::uint64_t rate_ = 1;
@@ -64,6 +68,7 @@ class FixedRate final : public Congestion {
   void on_report(TimePoint, const Delivery&) override {}
   [[nodiscard]] std::uint64_t window_bytes() const override { return UINT64_MAX; }
   [[nodiscard]] TimePoint next_send() const override { return pacer_.next_send(); }
+  [[nodiscard]] bool behind(TimePoint now) const override { return pacer_.behind(now); }
 
  private:
   Pacer pacer_;
@@ -78,6 +83,7 @@ class DeliveryRate final : public Congestion {
   void on_report(TimePoint now, const Delivery& delivery) override;
   [[nodiscard]] std::uint64_t window_bytes() const override;
   [[nodiscard]] TimePoint next_send() const override { return pacer_.next_send(); }
+  [[nodiscard]] bool behind(TimePoint now) const override { return pacer_.behind(now); }
 
   [[nodiscard]] std::uint64_t bandwidth() const;
   enum class State { startup, drain, cruise };
@@ -109,6 +115,7 @@ class DeliveryRate final : public Congestion {
 
   std::size_t cycle_ = 0;
   TimePoint cycle_since_{};
+  TimePoint round_since_{};
 };
 
 /// Turns cumulative reports into delivery rates, over spans long enough to mean something.

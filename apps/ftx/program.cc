@@ -44,6 +44,8 @@ Duration seconds(double value) { return std::chrono::duration_cast<Duration>(std
 class Host {
  public:
   static std::expected<std::unique_ptr<Host>, Failure> start(const CommonOptions& options) {
+    // A file that outgrows its limit is a write error like a full disk (EFBIG), not the end of the process.
+    std::signal(SIGXFSZ, SIG_IGN);
     std::unique_ptr<Host> host(new Host());
     auto loop = RunLoop::open(host->set_);
     if (!loop) {
@@ -174,8 +176,13 @@ class Serve {
       : host_(host), transport_(transport), server_(server), console_(console), once_(once) {}
 
   ExitCode run() {
-    while (!host_.interrupted() && !ended()) {
+    while (!ended()) {
       now_ = host_.loop().now();
+      if (host_.interrupted()) {
+        server_.interrupt(now_);
+        send_burst();  // tells the peers
+        break;
+      }
       const bool more = transport_.receive(
           [this](ConstBytes datagram, const Peer& from) { server_.receive(now_, datagram, from); }, [](const Peer&) {});
       const bool full = send_burst();

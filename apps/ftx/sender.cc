@@ -249,7 +249,7 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
 Duration Sender::probe_patience() const { return round_trip_.patience() + report_delay_max + probe_backoff_; }
 
 bool Sender::feedback_needed() const {
-  return flight_.span() >= window_adus_ || flight_.in_flight_bytes() >= congestion_.window_bytes() ||
+  return window_is_full() ||
          (!flight_.repair_waiting() && supply_->drained());
 }
 
@@ -318,9 +318,17 @@ std::size_t Sender::offer(Bytes out) const {
   return emit_offer(envelope_, offer, out);
 }
 
+bool Sender::window_is_full() const {
+  return flight_.span() >= window_adus_ || flight_.in_flight_bytes() >= congestion_.window_bytes();
+}
+
 std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
-  if (flight_.span() >= window_adus_ || flight_.in_flight_bytes() >= congestion_.window_bytes()) return std::nullopt;
+  if (window_is_full()) {
+    held_by_window_ = true;
+    return std::nullopt;
+  }
   if (now < congestion_.next_send()) return std::nullopt;
+  limited_ |= !std::exchange(held_by_window_, false) && congestion_.behind(now);
   if (flight_.repair_waiting()) {
     auto adu = supply_->again(flight_.take_repair());
     if (adu) return put(now, *adu, true, header);

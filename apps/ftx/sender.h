@@ -82,6 +82,7 @@ class Sender {
   [[nodiscard]] Outgoing put(TimePoint now, const Supply::Adu& adu, bool repair, Bytes header);
   [[nodiscard]] std::size_t probe(TimePoint now, Bytes out);
   [[nodiscard]] Stamp stamp(TimePoint now) const;
+  [[nodiscard]] bool window_is_full() const;
   [[nodiscard]] bool feedback_needed() const;
   [[nodiscard]] bool may_probe(TimePoint now) const;
   [[nodiscard]] Duration probe_patience() const;
@@ -117,7 +118,8 @@ class Sender {
   RoundTrip round_trip_;
   RateMeter meter_;
   std::uint64_t round_ends_at_ = 0;
-  bool limited_ = false;  // had nothing to send since the last report
+  bool limited_ = false;  // sent less than it might have since the last report
+  bool held_by_window_ = false;  // the window, not the pace, kept back the next ADU
   std::uint32_t window_adus_ = 64;
   std::uint64_t report_clock_ns_ = 0;
 
