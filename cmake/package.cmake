@@ -1,13 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: programs, libraries, headers, the CMake package config and the pkg-config file.
+# cmake --install: programs (apps/CMakeLists.txt), man pages, and of every folder but those of the programs the library and
+# the headers, with a CMake package (find_package(sluice), targets sluice::FOLDER) and a pkg-config file (sluice).
+#
+# Both are relocatable: they find the rest from where they lie, so `cmake --install DIR --prefix ANYWHERE` works.
 include(CMakePackageConfigHelpers)
 
-get_property(room_targets GLOBAL PROPERTY SLUICE_ROOM_TARGETS)
+set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
+set(pkgconfig_directory ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Libraries and headers. rooms.txt names lower folders first; a linker wants them last.
 get_property(room_folders GLOBAL PROPERTY SLUICE_ROOM_FOLDERS)
+set(SLUICE_PKGCONFIG_LIBS "")
 foreach(folder ${room_folders})
-  if(NOT folder MATCHES "^apps/")
-    install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice/${folder}
-            FILES_MATCHING PATTERN "*.h" PATTERN "core" EXCLUDE PATTERN "wire" EXCLUDE
-            PATTERN "modules" EXCLUDE PATTERN "head" EXCLUDE)
+  if(folder MATCHES "^apps/")
+    continue()
+  endif()
+  string(REPLACE "/" "_" name ${folder})
+  set_target_properties(sluice_${name} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS sluice_${name} EXPORT sluice ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.h)
+  # The loops of the SIMD kernels are theirs alone, and want Highway's headers.
+  list(FILTER headers EXCLUDE REGEX "-inl\\.h$")
+  install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice/${folder})
+  get_target_property(type sluice_${name} TYPE)
+  if(type STREQUAL "STATIC_LIBRARY")
+    string(PREPEND SLUICE_PKGCONFIG_LIBS "-lsluice_${name} ")
   endif()
 endforeach()
+
+# The CMake package.
+install(EXPORT sluice NAMESPACE sluice:: FILE sluiceTargets.cmake DESTINATION ${package_directory})
+configure_package_config_file(cmake/sluiceConfig.cmake.in ${PROJECT_BINARY_DIR}/sluiceConfig.cmake
+                              INSTALL_DESTINATION ${package_directory}
+                              NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/sluiceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/sluiceConfig.cmake ${PROJECT_BINARY_DIR}/sluiceConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindLibnet.cmake
+        DESTINATION ${package_directory})
+
+# The pkg-config file.
+file(RELATIVE_PATH SLUICE_PREFIX_FROM_PKGCONFIG /${pkgconfig_directory} /)
+string(REGEX REPLACE "/$" "" SLUICE_PREFIX_FROM_PKGCONFIG ${SLUICE_PREFIX_FROM_PKGCONFIG})
+configure_file(cmake/sluice.pc.in ${PROJECT_BINARY_DIR}/sluice.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/sluice.pc DESTINATION ${pkgconfig_directory})
+
+# The manual.
+file(GLOB man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
+install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

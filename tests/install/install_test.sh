@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs into a temporary prefix; then a program outside of the project builds against what lies there, once by
+# find_package(sluice), once by pkg-config alone, and runs.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(dirname "${SLUICE_BIN:?the build directory\'s bin}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+expected='hello, 1 message through the meter'
+
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+compiler=$(cached CMAKE_CXX_COMPILER)
+sanitize=$(cached SLUICE_SANITIZE)
+flags=()
+[ -z "$sanitize" ] || flags=("-fsanitize=$sanitize")
+
+must_be() {
+  [ "$2" = "$3" ] || { echo "install_test: $1: expected '$2', got '$3'" >&2; exit 1; }
+}
+
+cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log" >&2; exit 1; }
+for file in bin/ftx bin/sluice include/sluice/stack/head/stream.h include/sluice/stack/core/message.h \
+            share/man/man1/ftx.1 share/man/man1/sluice.1; do
+  [ -f "$prefix/$file" ] || { echo "install_test: $file is not installed" >&2; exit 1; }
+done
+if find "$prefix/include" -path '*apps*' | grep -q . || grep -rlF "$(cd "$here/../.." && pwd)" "$prefix/lib"/*/sluice; then
+  echo "install_test: what is installed leads back into the source tree" >&2
+  exit 1
+fi
+must_be "ftx --version" "$("$SLUICE_BIN/ftx" --version)" "$("$prefix/bin/ftx" --version)"
+
+# As a distribution would move it.
+mv "$prefix" "$work/moved"
+prefix=$work/moved
+
+cmake -S "$here/consumer" -B "$work/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+      -DCMAKE_CXX_FLAGS="${flags[*]}" >"$work/configure.log" || { cat "$work/configure.log" >&2; exit 1; }
+cmake --build "$work/by_cmake" >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
+must_be "built by find_package" "$expected" "$("$work/by_cmake/consumer")"
+
+export PKG_CONFIG_PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sluice.pc)")
+read -ra compile < <(pkg-config --cflags sluice)
+read -ra link < <(pkg-config --libs sluice)
+"$compiler" -std=c++23 "${flags[@]}" "${compile[@]}" "$here/consumer/main.cc" -o "$work/by_pkgconfig" "${link[@]}"
+must_be "built by pkg-config" "$expected" "$("$work/by_pkgconfig")"
+must_be "version" "$("$SLUICE_BIN/ftx" --version)" "$(pkg-config --modversion sluice)"
