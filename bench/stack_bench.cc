@@ -35,7 +35,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -212,7 +211,7 @@ class End {
     Message data = stream().allocate(payload.size());
     SLUICE_REQUIRE(message && data);
     message.first().wptr += primitive.encode({message.first().wptr, primitive_bytes});
-    std::ranges::copy(payload, data.append(payload.size()).begin());
+    std::memcpy(data.append(payload.size()).data(), payload.data(), payload.size());
     message.link(std::move(data));
     return message;
   }
