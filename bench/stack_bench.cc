@@ -16,10 +16,11 @@
 //   stack          packet, ip, udp, timod under a run loop; T_UNITDATA_REQ in batches of 32; ring = "block"
 //   stack_frame    likewise, with ring = "frame"
 //   stack_nosum    as stack, with udp = { checksum = false }
+//   stack_shared   as stack, without an Ethernet address of its own: the kernel's IP, which remains on the device, then
+//                  looks at each of our frames, too, before it drops it
 //   tli            as stack, t_sndudata and t_rcvudata of one
 // Where the arms are not alike, the kernel has it easier: its veth never computes the UDP checksum (it stays
-// CHECKSUM_PARTIAL), ours does at both ends; its sender is connected; and the kernel's own IP, which remains on the
-// device, looks at each of our frames and drops it.
+// CHECKSUM_PARTIAL), ours does at both ends; and its sender is connected.
 //
 // Reported: for each arm the medians of ns per datagram for sending and receiving; for each of ours `ratio`, the median
 // over the rounds of messages per CPU second relative to its kernel counterpart (tli: kernel_single; others: kernel),
@@ -280,13 +281,14 @@ class StackArm : public Arm {
   struct Options {
     const char* ring = "block";
     const char* checksum = "true";
+    bool own_address = true;
   };
 
   StackArm(const VethLab& lab, const Options& options) : Arm(window_of(options.ring)) {
     lab.enter_far();
-    far_ = std::make_unique<Host>(2, driver("far", options), options.checksum);
+    far_ = std::make_unique<Host>(2, driver("far", options, "02:00:00:00:00:02"), options.checksum);
     lab.enter_near();
-    near_ = std::make_unique<Host>(1, driver("near", options), options.checksum);
+    near_ = std::make_unique<Host>(1, driver("near", options, "02:00:00:00:00:01"), options.checksum);
     introduce();
   }
 
@@ -316,8 +318,9 @@ class StackArm : public Arm {
   /// With ring = "block" the last block of a window comes late, so the window is long.
   static std::size_t window_of(std::string_view ring) { return ring == "block" ? 32 * batch : 2 * batch; }
 
-  static std::string driver(const std::string& device, const Options& options) {
-    return "kind = 'packet', device = '" + device + "', ring = '" + options.ring + "'";
+  static std::string driver(const std::string& device, const Options& options, const std::string& mac) {
+    return "kind = 'packet', device = '" + device + "', ring = '" + options.ring + "'" +
+           (options.own_address ? ", mac = '" + mac + "'" : "");
   }
 
   /// The first datagram finds the neighbour. Both ends must run for that.
@@ -441,6 +444,7 @@ std::vector<Contestant> contestants() {
           {"stack", maker<StackArm>(Options{})},
           {"stack_frame", maker<StackArm>(Options{.ring = "frame"})},
           {"stack_nosum", maker<StackArm>(Options{.checksum = "false"})},
+          {"stack_shared", maker<StackArm>(Options{.own_address = false})},
           {"tli", maker<TliArm>(Options{}), 1}};
 }
 
