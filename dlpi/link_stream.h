@@ -52,9 +52,6 @@
 
 namespace sluice::dlpi {
 
-/// The ioctl that switches a stream to raw mode (its number on SVR4 systems); answered with M_IOCACK.
-inline constexpr std::int32_t DLIOCRAW = ('D' << 8) | 1;
-
 class LinkStream final : public Module {
  public:
   enum class Style : std::uint8_t { one, two };

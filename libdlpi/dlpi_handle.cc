@@ -15,9 +15,6 @@ namespace {
 
 using namespace wire::dlpi;  // NOLINT: the specification's names
 
-/// DLIOCRAW, under its number on SVR4 systems.
-constexpr std::int32_t raw_mode_ioctl = ('D' << 8) | 1;
-
 constexpr std::uint32_t notes_known = DL_NOTE_PHYS_ADDR | DL_NOTE_PROMISC_ON_PHYS | DL_NOTE_PROMISC_OFF_PHYS |
                                       DL_NOTE_LINK_DOWN | DL_NOTE_LINK_UP | DL_NOTE_SDU_SIZE | DL_NOTE_SPEED;
 
@@ -115,7 +112,7 @@ Outcome<> Handle::attach_if_needed() {
 }
 
 Outcome<> Handle::enter_raw_mode() {
-  const auto entered = stream_->ioctl(raw_mode_ioctl, {}, std::chrono::seconds(timeout_s_));
+  const auto entered = stream_->ioctl(DLIOCRAW, {}, std::chrono::seconds(timeout_s_));
   if (!entered) {
     return entered.error().code == ETIME ? failed(DLPI_ETIMEDOUT) : failed(DLPI_ERAWNOTSUP);
   }

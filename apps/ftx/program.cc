@@ -30,6 +30,8 @@ push   = ["timod"]
 
 /// How long to wait when the transport is full and nothing else is due: its room ends the wait.
 constexpr Duration full_wait_max = std::chrono::milliseconds(100);
+/// How long a server that serves once stays to answer a sender that did not hear that all is well.
+constexpr Duration once_linger = std::chrono::seconds(3);
 /// Datagrams sent before what arrived is looked at again.
 constexpr int burst_max = 64;
 
@@ -187,12 +189,7 @@ class Serve {
           [this](ConstBytes datagram, const Peer& from) { server_.receive(now_, datagram, from); }, [](const Peer&) {});
       const bool full = send_burst();
       show_events();
-      if (!more) {
-        const TimePoint deadline = full ? now_ + full_wait_max : server_.next_deadline();
-        [[maybe_unused]] const bool happened = host_.loop().wait(deadline);
-      } else {
-        [[maybe_unused]] const bool happened = host_.loop().wait(now_);
-      }
+      [[maybe_unused]] const bool happened = host_.loop().wait(wait_until(more, full));
     }
     show_events();
     transport_.drain(std::chrono::seconds(1));
@@ -200,7 +197,18 @@ class Serve {
   }
 
  private:
-  [[nodiscard]] bool ended() const { return once_ && outcome_known_ && server_.open_sessions() == 0; }
+  /// Serving once ends when the peers have closed, or do not answer any more.
+  [[nodiscard]] bool ended() const {
+    return once_ && ends_at_ != never && server_.open_sessions() == 0 && (server_.sessions() == 0 || now_ >= ends_at_);
+  }
+
+  [[nodiscard]] TimePoint wait_until(bool more, bool full) const {
+    if (more) {
+      return now_;
+    }
+    const TimePoint due = full ? now_ + full_wait_max : server_.next_deadline();
+    return once_ ? std::min(due, ends_at_) : due;
+  }
 
   bool send_burst() {
     for (int count = 0; count < burst_max; ++count) {
@@ -223,7 +231,7 @@ class Serve {
       console_.show(*event);
       if (event->kind == Event::Kind::done || event->kind == Event::Kind::error) {
         outcome_ = event->kind == Event::Kind::done ? ExitCode::ok : event->code;
-        outcome_known_ = true;
+        ends_at_ = now_ + once_linger;
       }
     }
   }
@@ -233,7 +241,7 @@ class Serve {
   Server& server_;
   Console& console_;
   bool once_;
-  bool outcome_known_ = false;
+  TimePoint ends_at_ = never;  // set by the first outcome
   ExitCode outcome_ = ExitCode::ok;
   TimePoint now_{};
 };

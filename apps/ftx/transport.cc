@@ -2,7 +2,7 @@
 #include "apps/ftx/transport.h"
 
 #include <cerrno>
-#include <system_error>
+#include <utility>
 
 namespace sluice::ftx {
 namespace {
@@ -61,15 +61,31 @@ Transport::Sent Transport::send(const Peer& to, ConstBytes header, ConstBytes pa
   tli::t_unitdata unit;
   unit.addr = {.maxlen = to.address().size(), .len = to.address().size(), .buf = writable(to.address())};
   const std::array parts{tli::t_iovec{writable(header), header.size()}, tli::t_iovec{writable(payload), payload.size()}};
-  const auto sent = endpoint_->t_sndvudata(unit, parts);
+  auto sent = endpoint_->t_sndvudata(unit, parts);
+  // An error about an earlier datagram, perhaps another peer's, must be heard before anything is sent.
+  for (int errors = 0; !sent && sent.error().t_errno == TLOOK && errors < burst_max; ++errors) {
+    take_error();
+    sent = endpoint_->t_sndvudata(unit, parts);
+  }
   if (sent) {
     return Sent::sent;
   }
   return sent.error().t_errno == TFLOW ? Sent::full : Sent::failed;
 }
 
+void Transport::take_error() {
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
+  tli::t_uderr error;
+  error.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
+  const bool heard = endpoint_->t_rcvuderr(&error).has_value();
+  if (heard && error.error == ECONNREFUSED && refused_.size() < burst_max) {
+    refused_.emplace_back(ConstBytes(address).first(error.addr.len));
+  }
+}
+
 bool Transport::receive(const std::function<void(ConstBytes, const Peer&)>& take,
                         const std::function<void(const Peer&)>& refused) {
+  bool more = true;
   for (int count = 0; count < burst_max; ++count) {
     std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
     tli::t_unitdata unit;
@@ -79,16 +95,16 @@ bool Transport::receive(const std::function<void(ConstBytes, const Peer&)>& take
     if (const auto got = endpoint_->t_rcvudata(unit, flags); got) {
       take(ConstBytes(buffer_).first(unit.udata.len), Peer(ConstBytes(address).first(unit.addr.len)));
     } else if (got.error().t_errno == TLOOK) {
-      tli::t_uderr error;
-      error.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
-      if (endpoint_->t_rcvuderr(&error) && error.error == ECONNREFUSED) {
-        refused(Peer(ConstBytes(address).first(error.addr.len)));
-      }
+      take_error();
     } else {
-      return false;
+      more = false;
+      break;
     }
   }
-  return true;
+  for (const Peer& peer : std::exchange(refused_, {})) {
+    refused(peer);
+  }
+  return more;
 }
 
 void Transport::drain(Duration time) {

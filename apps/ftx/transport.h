@@ -53,8 +53,12 @@ class Transport {
  private:
   Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local);
 
+  /// Takes the unit data error that waits, and notes whom it tells about.
+  void take_error();
+
   std::unique_ptr<tli::Endpoint> endpoint_;
   wire::TransportAddress local_;
+  std::vector<Peer> refused_;  // peers that nobody listens at; told by receive()
   std::vector<std::byte> buffer_;
 };
 

@@ -11,7 +11,6 @@
 #include "apps/common/statistics.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
-#include "dlpi/link_stream.h"
 #include "stack/wire/dlpi.h"
 
 namespace sluice {
@@ -38,7 +37,7 @@ bool take_everything(Stream& stream) {
   return request(stream, dlpi::BindReq{.sap = 0, .service_mode = dlpi::DL_CLDLS}, dlpi::DL_BIND_ACK) &&
          request(stream, dlpi::PromisconReq{dlpi::DL_PROMISC_PHYS}, dlpi::DL_OK_ACK) &&
          request(stream, dlpi::PromisconReq{dlpi::DL_PROMISC_SAP}, dlpi::DL_OK_ACK) &&
-         stream.ioctl(sluice::dlpi::DLIOCRAW).has_value();
+         stream.ioctl(dlpi::DLIOCRAW).has_value();
 }
 
 /// Moves what has come up `from` down `to`, as much as `to` accepts.

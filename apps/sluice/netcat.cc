@@ -91,10 +91,14 @@ class Netcat {
     unit.addr = {.maxlen = peer_.size(), .len = peer_.size(), .buf = peer_.data()};
     unit.udata = {.maxlen = pending_, .len = pending_, .buf = chunk_.data()};
     const auto sent = endpoint_.t_sndudata(unit);
+    if (!sent && sent.error().t_errno == wire::tpi::TLOOK) {
+      report_error();
+      return;
+    }
     if (!sent && sent.error().t_errno == wire::tpi::TFLOW) {
       return;
     }
-    if (!sent && sent.error().t_errno != wire::tpi::TLOOK) {
+    if (!sent) {
       fail("send", sent.error());
     }
     pending_ = 0;

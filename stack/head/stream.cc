@@ -76,10 +76,9 @@ void mark_rest(Message& rest, MessageType type, std::uint8_t band) {
 
 }  // namespace
 
-Stream::Stream(StreamSet& set, const HeadOptions& options) : chain_(set, head_), options_(options) {
+Stream::Stream(StreamSet& set, const HeadOptions& options) : head_(options), chain_(set, head_) {
   SLUICE_REQUIRE(options.block_bytes_max > 0 && options.packet_bytes_max > 0);
   SLUICE_REQUIRE(options.write_offset + options.write_tail < BufferPool::capacity_max / 2);
-  head_.read_queue().set_marks(options.read_marks);
 }
 
 Result<std::unique_ptr<Stream>> Stream::open(StreamSet& set, std::unique_ptr<Module> driver,
@@ -95,9 +94,9 @@ Result<std::unique_ptr<Stream>> Stream::open(StreamSet& set, std::unique_ptr<Mod
 Stream::~Stream() = default;
 
 void Stream::update_headroom() {
-  headroom_ = options_.write_offset;
+  module_headroom_ = 0;
   for (const auto& module : chain_.modules()) {
-    headroom_ += module->headroom();
+    module_headroom_ += module->headroom();
   }
 }
 
@@ -178,19 +177,19 @@ Status Stream::wait_until_writable(std::uint8_t band) {
 }
 
 Message Stream::allocate(std::size_t capacity, MessageType type) {
-  return Message::allocate(set().pool(), capacity + options_.write_tail, headroom_, type);
+  return Message::allocate(set().pool(), capacity + head_.options().write_tail, headroom(), type);
 }
 
 /// A data part: room for headers in front of its first block, the tail room behind its last one.
 Message Stream::build_data(ConstBytes data) {
   Message message;
   do {
-    const std::size_t headroom = message ? 0 : headroom_;
+    const std::size_t headroom = message ? 0 : this->headroom();
     const std::size_t block_max =
-        std::min(options_.block_bytes_max, BufferPool::capacity_max - headroom - options_.write_tail);
+        std::min(head_.options().block_bytes_max, BufferPool::capacity_max - headroom - head_.options().write_tail);
     const ConstBytes part = data.first(std::min(data.size(), block_max));
     data = data.subspan(part.size());
-    const std::size_t tail = data.empty() ? options_.write_tail : 0;
+    const std::size_t tail = data.empty() ? head_.options().write_tail : 0;
     Message next = Message::allocate(set().pool(), part.size() + tail, headroom);
     if (!next) {
       return {};
@@ -235,7 +234,7 @@ Result<std::size_t> Stream::write(ConstBytes data) {
   std::size_t written = 0;
   do {
     Status ready = wait_until_writable(0);
-    const ConstBytes part = data.subspan(written).first(std::min(data.size() - written, options_.packet_bytes_max));
+    const ConstBytes part = data.subspan(written).first(std::min(data.size() - written, head_.options().packet_bytes_max));
     Message message = ready ? build(std::nullopt, part, false, 0) : Message();
     if (!message) {
       // What was accepted before counts; the reason will meet the next call.
@@ -259,7 +258,7 @@ Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstByt
   if (Status open = writable(); !open) {
     return open;
   }
-  if ((control && control->size() > control_bytes_max) || (data && data->size() > options_.packet_bytes_max)) {
+  if ((control && control->size() > control_bytes_max) || (data && data->size() > head_.options().packet_bytes_max)) {
     return fail(ERANGE);
   }
   if (!control && !data) {
@@ -308,13 +307,13 @@ Result<bool> Stream::read_message(Bytes& out, bool first) {
   if (!message) {
     return false;
   }
-  if (is_protocol(message.type()) && read_options_.protocol == ProtocolMode::refuse) {
+  if (is_protocol(message.type()) && head_.options().read.protocol == ProtocolMode::refuse) {
     head_.put_back(std::move(message));
     return first ? Result<bool>(fail(EBADMSG)) : Result<bool>(false);
   }
   const MessageType type = message.type();
   const std::uint8_t band = message.band();
-  if (is_protocol(type) && read_options_.protocol == ProtocolMode::discard) {
+  if (is_protocol(type) && head_.options().read.protocol == ProtocolMode::discard) {
     message = take_data_part(message);
     if (!message) {
       return true;
@@ -327,7 +326,7 @@ Result<bool> Stream::read_message(Bytes& out, bool first) {
   // "read() accepts data until [...] a zero-byte message block is encountered. The read() function then returns the
   // number of bytes read, and places the zero-byte message back on the stream [...] When a zero-byte message is read as
   // the first message on a stream, the message is removed from the stream and 0 is returned" (read(2)).
-  const bool stays = empty ? !first : read_options_.mode != ReadMode::message_discard;
+  const bool stays = empty ? !first : head_.options().read.mode != ReadMode::message_discard;
   if (message && stays) {
     mark_rest(message, type, band);
     head_.put_back(std::move(message));
@@ -335,7 +334,7 @@ Result<bool> Stream::read_message(Bytes& out, bool first) {
   if (empty) {
     return false;
   }
-  return read_options_.mode == ReadMode::byte_stream;
+  return head_.options().read.mode == ReadMode::byte_stream;
 }
 
 Result<std::size_t> Stream::read(Bytes out) {
@@ -450,7 +449,7 @@ Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argum
   if (Status open = usable(); !open) {
     return std::unexpected(open.error());
   }
-  if (argument.size() > options_.packet_bytes_max) {
+  if (argument.size() > head_.options().packet_bytes_max) {
     return fail(EINVAL);
   }
   const IoctlBlock block{.command = command, .id = next_ioctl_id_++};

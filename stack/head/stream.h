@@ -27,25 +27,6 @@
 
 namespace sluice {
 
-/// How read() treats message boundaries (I_SRDOPT).
-enum class ReadMode : std::uint8_t {
-  byte_stream,         // RNORM: boundaries do not matter
-  message_discard,     // RMSGD: one message a call, what does not fit is lost
-  message_nondiscard,  // RMSGN: one message a call, what does not fit stays
-};
-
-/// What read() does with a message that has a control part (I_SRDOPT).
-enum class ProtocolMode : std::uint8_t {
-  refuse,   // RPROTNORM: EBADMSG
-  as_data,  // RPROTDAT: the control part is data, too
-  discard,  // RPROTDIS: the control part is dropped, its data read
-};
-
-struct ReadOptions {
-  ReadMode mode = ReadMode::byte_stream;
-  ProtocolMode protocol = ProtocolMode::refuse;
-};
-
 /// What poll() found. (poll(2): POLLIN, POLLPRI, POLLOUT, POLLERR, POLLHUP)
 struct Events {
   bool readable = false;  // a message other than high priority
@@ -64,20 +45,6 @@ struct Received {
   bool more_data = false;     // MOREDATA
   bool high_priority = false;
   std::uint8_t band = 0;
-};
-
-/// The head's parameters (M_SETOPTS). Sizes in bytes. REQUIRES: block_bytes_max and packet_bytes_max are not 0, and
-/// write_offset and write_tail together are less than half of the largest buffer.
-struct HeadOptions {
-  /// Headroom beyond what the modules ask for. (SO_WROFF)
-  std::size_t write_offset = 0;
-  /// Spare bytes behind the data. (SO_TAIL)
-  std::size_t write_tail = 0;
-  /// A larger user message becomes a chain of blocks of at most this size. (SO_MAXBLK)
-  std::size_t block_bytes_max = 65536;
-  /// The largest data part that write() and putmsg() send in one message. (SO_MAXPSZ)
-  std::size_t packet_bytes_max = BufferPool::capacity_max;
-  WaterMarks read_marks{.high_bytes = std::size_t{4} << 20, .low_bytes = std::size_t{1} << 20};
 };
 
 class Stream {
@@ -114,8 +81,8 @@ class Stream {
   /// Whoever waits on this stream's behalf; nullptr: nobody.
   void set_waiter(Waiter* waiter) { waiter_ = waiter; }
   [[nodiscard]] Waiter* waiter() const { return waiter_; }
-  void set_read_options(ReadOptions options) { read_options_ = options; }
-  [[nodiscard]] ReadOptions read_options() const { return read_options_; }
+  void set_read_options(ReadOptions options) { head_.options().read = options; }
+  [[nodiscard]] ReadOptions read_options() const { return head_.options().read; }
 
   /// Sends `data` as one or more M_DATA messages; answers the bytes accepted. EAGAIN, ENXIO after hangup, the errno of
   /// M_ERROR, ENOSR when the pool is exhausted.
@@ -181,6 +148,7 @@ class Stream {
   Stream(StreamSet& set, const HeadOptions& options);
   [[nodiscard]] bool may_block() const { return !nonblocking_ && waiter_ != nullptr; }
   void update_headroom();
+  [[nodiscard]] std::size_t headroom() const { return head_.options().write_offset + module_headroom_; }
   /// What refuses everything else that acts on the stream: either side's error, or a hangup.
   [[nodiscard]] Status usable() const;
   Status wait_until_writable(std::uint8_t band);
@@ -193,11 +161,9 @@ class Stream {
 
   StreamHead head_;
   Chain chain_;
-  HeadOptions options_;
-  ReadOptions read_options_;
   Waiter* waiter_ = nullptr;
   bool nonblocking_ = false;
-  std::size_t headroom_ = 0;
+  std::size_t module_headroom_ = 0;
   std::uint32_t next_ioctl_id_ = 1;
 };
 

@@ -10,12 +10,13 @@
 #include <optional>
 
 #include "stack/core/module.h"
+#include "stack/head/head_options.h"
 
 namespace sluice {
 
 class StreamHead : public Module {
  public:
-  StreamHead() : Module("head", Services::write) {}
+  explicit StreamHead(const HeadOptions& options);
 
   void rput(Batch batch) override;
   /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake whoever waits.
@@ -25,6 +26,9 @@ class StreamHead : public Module {
   [[nodiscard]] int read_error() const { return read_error_; }
   [[nodiscard]] int write_error() const { return write_error_; }
   [[nodiscard]] bool hung_up() const { return hung_up_; }
+
+  [[nodiscard]] HeadOptions& options() { return options_; }
+  [[nodiscard]] const HeadOptions& options() const { return options_; }
 
   /// Opens the one place for an ioctl's answer. REQUIRES: ioctl_pending() is false.
   void expect_ioctl(std::uint32_t id);
@@ -49,8 +53,10 @@ class StreamHead : public Module {
   void receive_error(Message message);
   static bool take_error(std::uint8_t code, int& error);
   void receive_flush(Message message);
+  void receive_options(const Message& message);
   void receive_ioctl_answer(Message message);
 
+  HeadOptions options_;
   int read_error_ = 0;
   int write_error_ = 0;
   bool hung_up_ = false;

@@ -140,4 +140,7 @@ enum Notification : std::uint32_t {
 inline constexpr std::int32_t DL_UNKNOWN = -1;
 inline constexpr std::int32_t DL_QOS_DONT_CARE = -2;
 
+/// The ioctl that switches a stream to raw mode, where data is whole frames (its number on SVR4 systems).
+inline constexpr std::int32_t DLIOCRAW = ('D' << 8) | 1;
+
 }  // namespace sluice::wire::dlpi

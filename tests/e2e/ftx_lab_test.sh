@@ -14,6 +14,7 @@ push   = ["ip", "udp", "timod"]
 ip     = { address = ["10.77.0.$2/24", "fd00:77::$2/64"] }
 TOML
   }
+  trap '[ $? -eq 0 ] || { echo "FAILED: $driver to $target"; tail -n 3 send.out serve.out; }' EXIT
   sender=() receiver=() target4=$ADDR_B target6=$ADDR6_B
   if [ "$driver" != kernel_udp ]; then
     stack a.toml 11
