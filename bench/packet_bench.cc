@@ -2,42 +2,34 @@
 // What the packet driver costs against the kernel's UDP on the same veth pair: CPU time (user and system, of this
 // thread, with the softirq work done in it) per 1400-byte datagram, sent and received by one thread. No GSO, no GRO.
 //
-// Method. The program makes a user namespace with two network namespaces and a veth pair between them. Three arms, one
+// Method. A veth pair between two network namespaces of the program's own (bench/veth_lab.h). Three arms, one
 // after the other in each iteration, so that what disturbs the machine disturbs all:
 //   kernel    UDP sockets: sendmmsg of 64, recvmmsg of 64
 //   block     two DLPI streams on packet with ring = "block": DL_UNITDATA_REQ of 1428 bytes (room for the IP and UDP
 //             headers) in batches of 64, each made and freed; DL_UNITDATA_IND received and freed
 //   frame     likewise, with ring = "frame"
-// Payload bytes are neither made nor looked at in any arm, but for the copies that kernel and driver make. A
-// datagram that got lost counts as not done. Reported: each arm's median in ns per datagram, and the median of the
+// Payload bytes are neither made nor looked at in any arm, but for the copies that kernel and driver make. The driver's
+// sockets stay open in the kernel's turn and filter its frames away, at some per cent of its cost (stack_bench, which
+// compares the whole, opens and closes them). A datagram that got lost counts as not done. Reported: each arm's median in ns per datagram, and the median of the
 // ratios `messages per CPU second, driver over kernel` (block_over_kernel, frame_over_kernel). Precision: some per
 // cent; run with --benchmark_min_time=10 for quotable numbers.
 
 #include <arpa/inet.h>
 #include <benchmark/benchmark.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <ctime>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/contract.h"
-#include "dlpi/interface.h"
+#include "bench/samples.h"
+#include "bench/veth_lab.h"
 #include "dlpi/link_stream.h"
 #include "dlpi/packet.h"
 #include "stack/core/chain.h"
@@ -47,6 +39,11 @@
 namespace sluice::dlpi {
 namespace {
 
+using bench::must;
+using bench::Samples;
+using bench::thread_cpu_ns;
+using bench::VethLab;
+
 constexpr std::size_t datagram_bytes = 1400;
 constexpr std::size_t packet_bytes = datagram_bytes + 28;
 constexpr std::size_t batch = 64;
@@ -55,70 +52,10 @@ constexpr std::size_t windows_per_round = 8;
 constexpr std::uint16_t sap = 0x9000;  // not IP, so that the kernel's stack leaves the frames alone
 constexpr std::uint16_t port = 7000;
 
-double thread_cpu_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-}
-
-void must(bool held, const char* what) {
-  if (!held) {
-    std::perror(what);
-    std::exit(1);
-  }
-}
-
-void run_command(const std::string& command) { must(std::system(command.c_str()) == 0, command.c_str()); }
-
-/// Two network namespaces with a veth pair between them; enters either.
-class Lab {
- public:
-  Lab() {
-    const auto uid = std::to_string(getuid());
-    const auto gid = std::to_string(getgid());
-    must(unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0, "unshare");
-    std::ofstream("/proc/self/setgroups") << "deny";
-    std::ofstream("/proc/self/uid_map") << "0 " + uid + " 1";
-    std::ofstream("/proc/self/gid_map") << "0 " + gid + " 1";
-    near_ = Descriptor(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-    must(unshare(CLONE_NEWNET) == 0, "unshare");
-    far_ = Descriptor(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-    const pid_t holder = fork();  // stays in the far namespace, so that `ip` can name it
-    if (holder == 0) {
-      pause();
-      _exit(0);
-    }
-    enter_near();
-    run_command("ip link add near type veth peer name far netns " + std::to_string(holder));
-    run_command("ip addr add 10.77.0.1/24 dev near && ip link set near up");
-    enter_far();
-    run_command("ip addr add 10.77.0.2/24 dev far && ip link set far up");
-    wait_for("far");
-    enter_near();
-    wait_for("near");
-    ::kill(holder, SIGKILL);
-    ::waitpid(holder, nullptr, 0);
-  }
-
-  void enter_near() const { must(setns(near_.get(), CLONE_NEWNET) == 0, "setns"); }
-  void enter_far() const { must(setns(far_.get(), CLONE_NEWNET) == 0, "setns"); }
-
- private:
-  static void wait_for(const char* device) {
-    for (int tries = 0; tries < 500 && !find_interface(device)->up; ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    must(find_interface(device)->up, "the link came up");
-  }
-
-  Descriptor near_;
-  Descriptor far_;
-};
-
 /// Sockets of the kernel, one in each namespace.
 class KernelArm {
  public:
-  explicit KernelArm(const Lab& lab) {
+  explicit KernelArm(const VethLab& lab) {
     lab.enter_far();
     receiver_ = Descriptor(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0));
     const sockaddr_in to = address("10.77.0.2");
@@ -196,7 +133,7 @@ class DriverEnd {
 /// The driver at both ends.
 class DriverArm {
  public:
-  DriverArm(const Lab& lab, PacketRing::Kind ring) {
+  DriverArm(const VethLab& lab, PacketRing::Kind ring) {
     lab.enter_far();
     receiver_ = std::make_unique<DriverEnd>(set_, "far", ring);
     lab.enter_near();
@@ -259,34 +196,32 @@ double round_of(Arm& arm) {
   return (thread_cpu_ns() - start) / static_cast<double>(std::max<std::size_t>(1, received));
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 void packet_against_kernel(benchmark::State& state) {
-  static const Lab lab;
+  static const VethLab lab;
   static KernelArm kernel(lab);
   static DriverArm block(lab, PacketRing::Kind::by_block);
   static DriverArm frame(lab, PacketRing::Kind::by_frame);
-  std::vector<double> kernel_ns;
-  std::vector<double> block_ns;
-  std::vector<double> frame_ns;
-  std::vector<double> block_ratios;
-  std::vector<double> frame_ratios;
+  Samples kernel_ns;
+  Samples block_ns;
+  Samples frame_ns;
+  Samples block_ratios;
+  Samples frame_ratios;
   for ([[maybe_unused]] auto step : state) {
-    kernel_ns.push_back(round_of(kernel));
-    block_ns.push_back(round_of(block));
-    frame_ns.push_back(round_of(frame));
-    block_ratios.push_back(kernel_ns.back() / block_ns.back());
-    frame_ratios.push_back(kernel_ns.back() / frame_ns.back());
+    const double kernel_cost = round_of(kernel);
+    const double block_cost = round_of(block);
+    const double frame_cost = round_of(frame);
+    kernel_ns.add(kernel_cost);
+    block_ns.add(block_cost);
+    frame_ns.add(frame_cost);
+    block_ratios.add(kernel_cost / block_cost);
+    frame_ratios.add(kernel_cost / frame_cost);
   }
-  state.counters["kernel_ns"] = median(kernel_ns);
-  state.counters["block_ns"] = median(block_ns);
-  state.counters["frame_ns"] = median(frame_ns);
+  state.counters["kernel_ns"] = kernel_ns.median();
+  state.counters["block_ns"] = block_ns.median();
+  state.counters["frame_ns"] = frame_ns.median();
   state.counters["rounds"] = static_cast<double>(kernel_ns.size());
-  state.counters["block_over_kernel"] = median(block_ratios);
-  state.counters["frame_over_kernel"] = median(frame_ratios);
+  state.counters["block_over_kernel"] = block_ratios.median();
+  state.counters["frame_over_kernel"] = frame_ratios.median();
 }
 BENCHMARK(packet_against_kernel)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
 

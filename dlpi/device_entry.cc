@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlpi/device_entry.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "dlpi/interface.h"
@@ -23,6 +24,17 @@ Result<std::shared_ptr<Link>> open_ppa(const DeviceDriver& driver, StreamSet& se
 }
 
 }  // namespace
+
+Result<wire::MacAddress> station_address(const Parameters& parameters) {
+  if (!parameters.has("mac")) {
+    return wire::MacAddress{};
+  }
+  Result<wire::MacAddress> address = wire::MacAddress::from_text(parameters.text("mac", ""));
+  if (address && (address->is_multicast() || address->is_unspecified())) {
+    return fail(EINVAL, "mac '" + address->to_text() + "' is not the address of one station");
+  }
+  return address;
+}
 
 Entry device_entry(DeviceDriver driver) {
   std::vector<ParameterSpec> parameters{

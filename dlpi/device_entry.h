@@ -12,6 +12,7 @@
 
 #include "dlpi/link_table.h"
 #include "stack/core/registry.h"
+#include "stack/wire/address.h"
 
 namespace sluice::dlpi {
 
@@ -27,5 +28,8 @@ struct DeviceDriver {
 };
 
 [[nodiscard]] Entry device_entry(DeviceDriver driver);
+
+/// The parameter `mac`: unspecified where it is absent, EINVAL where it is not the address of one station.
+[[nodiscard]] Result<wire::MacAddress> station_address(const Parameters& parameters);
 
 }  // namespace sluice::dlpi

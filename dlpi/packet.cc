@@ -29,6 +29,11 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
   }
   link->sender_ = std::move(*sender);
   link->monitor_ = std::move(*monitor);
+  if (!options.address.is_unspecified()) {
+    if (const Status set_own = link->set_address(options.address); !set_own) {
+      return std::unexpected(set_own.error());
+    }
+  }
   return link;
 }
 
@@ -42,8 +47,29 @@ PacketLink::~PacketLink() { set().remove_source(*this); }
 
 void PacketLink::changed(const Interface& interface) {
   set_mtu(interface.mtu);
-  change_address(interface.address);
+  interface_.address = interface.address;
+  if (!own_address_) {
+    change_address(interface.address);
+  }
   set_up(interface.up);
+}
+
+Status PacketLink::set_address(const wire::MacAddress& wanted) {
+  if (wanted == address()) {
+    return {};
+  }
+  const bool own = wanted != interface_.address;
+  if (own) {
+    if (Status added = change_station(ring_->descriptor(), interface_, wanted, true); !added) {
+      return added;
+    }
+  }
+  if (own_address_) {
+    static_cast<void>(change_station(ring_->descriptor(), interface_, address(), false));
+  }
+  own_address_ = own;
+  change_address(wanted);
+  return {};
 }
 
 // ---- Down ----
@@ -120,6 +146,24 @@ void PacketLink::accept_plain(const PacketRing::Frame& frame, Batch& burst) {
   burst.push(std::move(message));
 }
 
+namespace {
+
+Result<std::shared_ptr<Link>> open_packet(StreamSet& set, const std::string& device, const Parameters& parameters) {
+  const Result<wire::MacAddress> address = station_address(parameters);
+  if (!address) {
+    return std::unexpected(address.error());
+  }
+  PacketLink::Options options;
+  const bool by_frame = parameters.text("ring", "block") == "frame";
+  options.ring = by_frame ? PacketRing::Kind::by_frame : PacketRing::Kind::by_block;
+  options.ring_bytes = static_cast<std::size_t>(parameters.integer("ring_bytes", PacketLink::ring_bytes_default));
+  options.bypass_qdisc = parameters.boolean("qdisc_bypass", false);
+  options.address = *address;
+  return PacketLink::open(set, device, options);
+}
+
+}  // namespace
+
 Entry packet_entry(std::shared_ptr<LinkTable> table) {
   return device_entry({
       .name = "packet",
@@ -138,18 +182,10 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
               {.name = "qdisc_bypass",
                .type = ParameterSpec::Type::boolean,
                .meaning = "send past traffic control, unseen by captures on this host; absent: false"},
+              {.name = "mac", .meaning = "our Ethernet address; absent: the interface's"},
           },
       .table = std::move(table),
-      .open =
-          [](StreamSet& set, const std::string& device, const Parameters& parameters) {
-            PacketLink::Options options;
-            const bool by_frame = parameters.text("ring", "block") == "frame";
-            options.ring = by_frame ? PacketRing::Kind::by_frame : PacketRing::Kind::by_block;
-            options.ring_bytes =
-                static_cast<std::size_t>(parameters.integer("ring_bytes", PacketLink::ring_bytes_default));
-            options.bypass_qdisc = parameters.boolean("qdisc_bypass", false);
-            return PacketLink::open(set, device, options);
-          },
+      .open = open_packet,
   });
 }
 

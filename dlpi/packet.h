@@ -14,8 +14,12 @@
 //                             none and drops super-frames
 //               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB
 //               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
-//   address     the interface's; DL_SET_PHYS_ADDR_REQ is not supported. The kernel's own stack stays on the interface
-//               and answers, too: give the interface no IP address (ip addr flush dev DEVICE), or use tap
+//               mac           our address; absent: the interface's
+//   address     the kernel's own stack stays on the interface. With the interface's address it looks at what we
+//   receive,
+//               too, and answers: give the interface no IP address (ip addr flush dev DEVICE). With one of our own
+//               (`mac`, DL_SET_PHYS_ADDR_REQ) we are a station beside it, and it leaves our frames alone; not where
+//               the network allows one address a port (wireless, many virtual switches)
 //   receives    from a TPACKET_V3 or _V2 ring, copied once; only the EtherTypes that are bound, so that frames of
 //   others cost
 //               nothing and are not counted.
@@ -57,6 +61,7 @@ class PacketLink final : public Link, public EventSource {
     PacketRing::Kind ring = PacketRing::Kind::by_block;
     std::size_t ring_bytes = ring_bytes_default;
     bool bypass_qdisc = false;
+    wire::MacAddress address;  // unspecified: the interface's
   };
   [[nodiscard]] static Result<std::shared_ptr<Link>> open(StreamSet& set, const std::string& device,
                                                           const Options& options);
@@ -64,6 +69,7 @@ class PacketLink final : public Link, public EventSource {
 
   void send(Batch& frames) override;
   void on_room() override;
+  Status set_address(const wire::MacAddress& address) override;
 
   [[nodiscard]] int descriptor() const override { return ring_->descriptor(); }
   bool on_readable() override;
@@ -77,7 +83,8 @@ class PacketLink final : public Link, public EventSource {
   void accept_plain(const PacketRing::Frame& frame, Batch& burst);
   void changed(const Interface& interface);
 
-  Interface interface_;  // as it was opened
+  Interface interface_;     // as it was opened
+  bool own_address_ = false;  // not the interface's
   std::unique_ptr<PacketRing> ring_;
   std::unique_ptr<PacketSender> sender_;
   std::unique_ptr<InterfaceMonitor> monitor_;

@@ -15,12 +15,12 @@ namespace {
 
 using Addresses = std::vector<wire::MacAddress>;
 
-bool change(int socket, int index, bool add, unsigned short type, const wire::MacAddress& group = {}) {
+bool change(int socket, int index, bool add, unsigned short type, const wire::MacAddress& address = {}) {
   packet_mreq request{};
   request.mr_ifindex = index;
   request.mr_type = type;
   request.mr_alen = wire::MacAddress::size;
-  std::memcpy(request.mr_address, group.octets.data(), group.octets.size());
+  std::memcpy(request.mr_address, address.octets.data(), address.octets.size());
   const int option = add ? PACKET_ADD_MEMBERSHIP : PACKET_DROP_MEMBERSHIP;
   return ::setsockopt(socket, SOL_PACKET, option, &request, sizeof request) == 0;
 }
@@ -50,6 +50,13 @@ Status change_memberships(int socket, const Interface& interface, const Link::In
   }
   if (!changed) {
     return device_failure(errno, "changing what is received on", interface.name);
+  }
+  return {};
+}
+
+Status change_station(int socket, const Interface& interface, const wire::MacAddress& station, bool add) {
+  if (!change(socket, interface.index, add, PACKET_MR_UNICAST, station)) {
+    return device_failure(errno, "changing the address of", interface.name);
   }
   return {};
 }

@@ -185,16 +185,11 @@ namespace {
 Result<std::shared_ptr<Link>> open_tap(StreamSet& set, const std::string& device, const Parameters& parameters) {
   TapLink::Options options;
   options.mtu = static_cast<std::size_t>(parameters.integer("mtu", 0));
-  if (parameters.has("mac")) {
-    const auto address = wire::MacAddress::from_text(parameters.text("mac", ""));
-    if (!address) {
-      return std::unexpected(address.error());
-    }
-    if (address->is_multicast() || address->is_unspecified()) {
-      return fail(EINVAL, "mac '" + address->to_text() + "' is not the address of one station");
-    }
-    options.address = *address;
+  const Result<wire::MacAddress> address = station_address(parameters);
+  if (!address) {
+    return std::unexpected(address.error());
   }
+  options.address = *address;
   return TapLink::open(set, device, options);
 }
 

@@ -49,14 +49,21 @@ class ProgramDescriptor final : public EventSource {
 
 /// What the loop knows about one source. Shared with the handlers of its pending waits, which may run after its end.
 struct Watch {
-  Watch(asio::io_context& context, EventSource& watched) : source(watched), descriptor(context) {
-    error_code failed;
-    descriptor.assign(watched.descriptor(), failed);
-  }
+  Watch(asio::io_context& context, EventSource& watched) : source(watched), descriptor(context) {}
   ~Watch() { end(); }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
+  /// Whether the kernel watches the descriptor. It is asked when there is first something to wait for: it would
+  /// otherwise tell us of each frame that a socket has sent, which costs the sender some per cent.
+  bool watched() {
+    if (!descriptor.is_open() && !refused) {
+      error_code failed;
+      descriptor.assign(source.descriptor(), failed);
+      refused = static_cast<bool>(failed);
+    }
+    return !refused && !always_ready;
+  }
   /// The descriptor may be closed by now, or even be another's: Asio only tells the kernel to forget a number that the
   /// kernel then has forgotten already.
   void end() {
@@ -67,11 +74,12 @@ struct Watch {
 
   EventSource& source;
   std::shared_ptr<ProgramDescriptor> program_descriptor;  // keeps alive what `source` refers to, if it is one
-  asio::posix::stream_descriptor descriptor;              // not open where the kernel refused to watch it
+  asio::posix::stream_descriptor descriptor;
   bool readable = false;
   bool writable = false;
   bool read_pending = false;
   bool write_pending = false;
+  bool refused = false;       // the kernel does not watch it
   bool always_ready = false;  // the kernel cannot wait on it
 };
 
@@ -141,7 +149,7 @@ void RunLoop::Implementation::follow_lists() {
 }
 
 bool RunLoop::Implementation::serve(Watch& watch) {
-  const bool unwatched = watch.always_ready || !watch.descriptor.is_open();
+  const bool unwatched = watch.always_ready || watch.refused;
   const bool reads = (watch.readable || unwatched) && watch.source.wants_readable();
   const bool writes = (watch.writable || unwatched) && watch.source.wants_writable();
   watch.writable = false;
@@ -198,11 +206,14 @@ void RunLoop::Implementation::arm(const std::shared_ptr<Watch>& watch) {
   }
 }
 
-/// Whether all sources are watched; one that is not must be tried now and then.
+/// Whether all sources that want something are watched; one that is not must be tried now and then.
 bool RunLoop::Implementation::arm_all() {
   bool all = true;
   for (const auto& watch : watches) {
-    if (watch->descriptor.is_open() && !watch->always_ready) {
+    if (!watch->source.wants_readable() && !watch->source.wants_writable()) {
+      continue;
+    }
+    if (watch->watched()) {
       arm(watch);
     } else {
       all = false;

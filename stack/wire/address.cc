@@ -175,7 +175,7 @@ IpAddress IpPrefix::network() const {
 bool IpPrefix::is_broadcast(const IpAddress& candidate) const {
   if (!address.is_v4() || !candidate.is_v4() || length > 30) return false;
   const std::uint32_t host_bits = 0xffff'ffffU >> length;
-  return candidate.v4().value() == (network().v4().value() | host_bits);
+  return candidate.v4().value() == (address.v4().value() | host_bits);
 }
 
 Result<TransportAddress> TransportAddress::from_text(std::string_view text) {

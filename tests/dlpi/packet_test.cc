@@ -170,6 +170,49 @@ TEST_P(Packet, GroupsAreJoinedAtTheDevice) {
   EXPECT_FALSE(listed());
 }
 
+// packet_mreq, PACKET_MR_UNICAST: what is sent to the station reaches us, and what is sent to the interface is the
+// kernel's.
+TEST_P(Packet, AnAddressOfOurOwnMakesAStationBesideTheKernel) {
+  const wire::MacAddress own{{0x02, 0xaa, 0, 0, 0, 1}};
+  Parameters parameters;
+  parameters.set("device", "near");
+  parameters.set("ring", GetParam());
+  parameters.set("mac", own.to_text());
+  Stream near(set_);
+  ASSERT_TRUE(near.open(registry_, "packet", parameters));
+  near.bind(sap);
+  Stream far(set_);
+  open(far, "far", sap);
+  EXPECT_EQ(near.driver().link()->address(), own);
+  far.send({near_mac, sap}, bytes_of("the kernel's"));
+  far.send({own, sap}, bytes_of("ours"));
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+  Message up = near.next();
+  EXPECT_EQ(as_text(up.unlink().bytes()), "ours");
+  EXPECT_EQ(near.counted("not_ours"), 1U);
+  near.send({far_mac, sap}, bytes_of("from us"));
+  ASSERT_TRUE(run_until(set_, [&] { return far.waiting() == 1; }));
+  EXPECT_EQ(far.expect<UnitdataInd>().source, (LinkAddress{own, sap}));
+  near.request(SetPhysAddrReq{near_mac});
+  EXPECT_EQ(near.acknowledged(), DL_SET_PHYS_ADDR_REQ);
+  far.send({own, sap}, bytes_of("nobody's"));
+  far.send({near_mac, sap}, bytes_of("ours now"));
+  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+  Message after = near.next();
+  EXPECT_EQ(as_text(after.unlink().bytes()), "ours now");
+}
+
+TEST_P(Packet, AGroupIsNoAddressForAStation) {
+  Parameters parameters;
+  parameters.set("device", "near");
+  parameters.set("ring", GetParam());
+  parameters.set("mac", "01:00:5e:00:00:01");
+  Stream near(set_);
+  const Status opened = near.open(registry_, "packet", parameters);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, EINVAL);
+}
+
 TEST_P(Packet, OnlyBoundTypesComeUp) {
   Stream near(set_);
   Stream far(set_);

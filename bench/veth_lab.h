@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Where network benchmarks run: two network namespaces of the program's own with a veth pair between them, "near"
+// (10.77.0.1) and "far" (10.77.0.2). Sockets stay in the namespace that they were opened in, so one thread can serve
+// both ends. Nothing outside is touched, and the kernel removes all of it with the program.
+//
+// A benchmark that cannot have its namespaces has failed, not passed: it says why and exits with 1.
+//
+// REQUIRES: the program has one thread, and `ip` (iproute2) is installed. Threads: one.
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "dlpi/descriptor.h"
+#include "dlpi/interface.h"
+
+namespace sluice::bench {
+
+/// Ends the program with `what` and the system's error unless `held`.
+inline void must(bool held, const char* what) {
+  if (!held) {
+    std::perror(what);
+    std::exit(1);
+  }
+}
+
+class VethLab {
+ public:
+  VethLab() {
+    make_user_namespace();
+    near_ = own_network_namespace();
+    must(::unshare(CLONE_NEWNET) == 0, "making a second network namespace");
+    far_ = own_network_namespace();
+    const pid_t holder = ::fork();  // stays in the far namespace, so that `ip` can name it
+    must(holder >= 0, "fork");
+    if (holder == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    enter_near();
+    run("ip link add near type veth peer name far netns " + std::to_string(holder));
+    run("ip addr add 10.77.0.1/24 dev near && ip link set near up");
+    enter_far();
+    run("ip addr add 10.77.0.2/24 dev far && ip link set far up");
+    wait_for("far");
+    enter_near();
+    wait_for("near");
+    ::kill(holder, SIGKILL);
+    ::waitpid(holder, nullptr, 0);
+  }
+
+  void enter_near() const { must(::setns(near_.get(), CLONE_NEWNET) == 0, "setns"); }
+  void enter_far() const { must(::setns(far_.get(), CLONE_NEWNET) == 0, "setns"); }
+
+ private:
+  static void make_user_namespace() {
+    const auto uid = std::to_string(::getuid());
+    const auto gid = std::to_string(::getgid());
+    must(::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0,
+         "this benchmark needs user and network namespaces of its own (kernel.unprivileged_userns_clone=1); unshare");
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << "0 " + uid + " 1";
+    std::ofstream("/proc/self/gid_map") << "0 " + gid + " 1";
+  }
+
+  static dlpi::Descriptor own_network_namespace() {
+    dlpi::Descriptor own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+    must(static_cast<bool>(own), "/proc/self/ns/net");
+    return own;
+  }
+
+  static void run(const std::string& command) { must(std::system(command.c_str()) == 0, command.c_str()); }
+
+  static void wait_for(const char* device) {
+    for (int tries = 0; tries < 500 && !dlpi::find_interface(device)->up; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    must(dlpi::find_interface(device)->up, "the link came up");
+  }
+
+  dlpi::Descriptor near_;
+  dlpi::Descriptor far_;
+};
+
+}  // namespace sluice::bench
