@@ -7,6 +7,7 @@
 #                             in ${PID[NAME]}
 #   finish NAME          waits for it and answers its exit code; stop NAME: interrupts it first, as Ctrl-C would
 #   wait_for FILE TEXT   until TEXT stands in FILE
+#   kernel_listens PORT  until a kernel socket in namespace A is bound to that UDP port
 #   stack_file FILE DRIVER HOST-PART [PUSH [MORE]]   writes a stack file for veth0
 #   expect WHAT COMMAND  fails the test, saying WHAT, when COMMAND does
 #   expect_exit CODE WHAT COMMAND   the same for a command whose exit code must be CODE; output in last.out and last.err
@@ -97,6 +98,16 @@ push   = [${4:-"\"ip\", \"udp\", \"timod\""}]
 ip     = { address = ["10.77.0.$3/24", "fd00:77::$3/64"] }
 ${5:-}
 TOML
+}
+
+kernel_listens() {
+  local i
+  for i in $(seq 200); do
+    in_a ss -Hlun "sport = :$1" | grep -q . && return 0
+    sleep 0.05
+  done
+  echo "nobody listens on UDP port $1 in namespace A" >&2
+  return 1
 }
 
 expect() {

@@ -28,15 +28,6 @@ netcat() {  # NAME COMMAND...
   INPUT=$1.in background "$@"
 }
 
-kernel_listens() {  # PORT
-  local i
-  for i in $(seq 200); do
-    in_a ss -Hlun "sport = :$1" | grep -q . && return 0
-    sleep 0.05
-  done
-  return 1
-}
-
 # The caller has to speak first; then the other knows whom to answer.
 converse() {  # CALLER LISTENER
   local caller=$1 listener=$2 size
