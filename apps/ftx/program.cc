@@ -183,6 +183,8 @@ class Serve {
       if (host_.interrupted()) {
         server_.interrupt(now_);
         send_burst();  // tells the peers
+        show_events();
+        outcome_ = ExitCode::interrupted;
         break;
       }
       const bool more = transport_.receive(

@@ -124,6 +124,7 @@ int main(int argc, char** argv) {
   netcat_command->add_option("--stack", file, "stack file")->required();
   netcat_command->add_option("--name", stack, "the stack's name; not needed when the file declares one");
   netcat_command->add_flag("-l", netcat.listen, "wait for a peer; the first to send is the one that is answered");
+  netcat_command->add_flag("-v", netcat.verbose, "say on standard error where it listens or sends from");
   netcat_command->add_option("-p", netcat.local_port, "local port");
   netcat_command->add_option("-w", netcat.idle_s, "end after so many seconds without a datagram");
   netcat_command->add_option("-q", netcat.linger_s, "end so many seconds after the end of standard input");

@@ -36,11 +36,11 @@ class Netcat {
   int run() {
     last_activity_ = program_.loop().now();
     while (!program_.stopped() && exit_code_ == exit_ok && !expired()) {
-      update_input();
       drain_endpoint();
       if (pending_ > 0) {
         send_pending();
       }
+      update_input();  // last, since a peer may have come and the datagram may have left
       [[maybe_unused]] const bool happened = program_.loop().wait(deadline());
     }
     program_.loop().unwatch(STDIN_FILENO);
@@ -163,13 +163,19 @@ class Netcat {
   int exit_code_ = exit_ok;
 };
 
-/// Binds the endpoint: to the given port on every address of the stack, or where the provider likes.
-tli::Outcome<> bind_port(Endpoint& endpoint, std::uint16_t port, bool v6) {
+/// Binds the endpoint: to the given port on every address of the stack, or where the provider likes. Answers where.
+tli::Outcome<TransportAddress> bind_port(Endpoint& endpoint, std::uint16_t port, bool v6) {
   const TransportAddress any{v6 ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{}), port};
   std::array<std::byte, TransportAddress::encoded_size_max> bytes{};
   tli::t_bind request;
   request.addr = {.maxlen = bytes.size(), .len = any.encode(bytes), .buf = bytes.data()};
-  return endpoint.t_bind(&request, nullptr);
+  std::array<std::byte, TransportAddress::encoded_size_max> answer{};
+  tli::t_bind bound;
+  bound.addr = {.maxlen = answer.size(), .len = 0, .buf = answer.data()};
+  if (const auto done = endpoint.t_bind(&request, &bound); !done) {
+    return std::unexpected(done.error());
+  }
+  return TransportAddress::decode(ConstBytes(answer).first(bound.addr.len)).value_or(any);
 }
 
 }  // namespace
@@ -190,15 +196,19 @@ int run_netcat(const StackDeclaration& stack, const NetcatOptions& options) {
     return exit_open;
   }
   auto endpoint = Endpoint::t_open(std::move(stream), nullptr);
-  tli::Outcome<> ready = endpoint ? tli::Outcome<>() : std::unexpected(endpoint.error());
   // An unspecified IPv6 address takes IPv4, too, wherever the provider can.
-  ready = ready ? bind_port(**endpoint, options.local_port, peer ? peer->address.is_v6() : true) : ready;
-  if (!ready && endpoint && !peer) {
-    ready = bind_port(**endpoint, options.local_port, false);
+  tli::Outcome<TransportAddress> bound = endpoint
+                                             ? bind_port(**endpoint, options.local_port, !peer || peer->address.is_v6())
+                                             : std::unexpected(endpoint.error());
+  if (!bound && endpoint && !peer) {
+    bound = bind_port(**endpoint, options.local_port, false);
   }
-  if (!ready) {
-    fmt::print(stderr, "sluice: nc: {}\n", Endpoint::t_error("stack '" + stack.name + "'", ready.error()));
+  if (!bound) {
+    fmt::print(stderr, "sluice: nc: {}\n", Endpoint::t_error("stack '" + stack.name + "'", bound.error()));
     return exit_open;
+  }
+  if (options.verbose) {
+    fmt::print(stderr, "sluice: nc: {} {}\n", options.listen ? "listening on" : "sending from", bound->to_text());
   }
   (*endpoint)->stream().set_nonblocking(true);
   Netcat netcat(*program, **endpoint, options);

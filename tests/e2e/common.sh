@@ -3,9 +3,17 @@
 #
 #   two_hosts            two namespaces, $NS_A and $NS_B, joined by a veth pair
 #   in_a / in_b COMMAND  runs COMMAND there
-#   background NAME COMMAND   starts it, its output in $DIR/NAME.out and .err, its process in $PID_NAME
+#   background NAME COMMAND   starts it: its input from $INPUT, if set, its output in $DIR/NAME.out and .err, its process
+#                             in ${PID[NAME]}
+#   finish NAME          waits for it and answers its exit code; stop NAME: interrupts it first, as Ctrl-C would
 #   wait_for FILE TEXT   until TEXT stands in FILE
+#   kernel_listens PORT  until a kernel socket in namespace A is bound to that UDP port
+#   stack_file FILE DRIVER HOST-PART [PUSH [MORE]]   writes a stack file for veth0
 #   expect WHAT COMMAND  fails the test, saying WHAT, when COMMAND does
+#   expect_exit CODE WHAT COMMAND   the same for a command whose exit code must be CODE; output in last.out and last.err
+#   counter FILE MODULE NAME        from the last counters that a program with --json printed into FILE
+#
+# Every wait is bounded: by itself, or by the test's own time limit (E2E_SECONDS_MAX), which ends all its processes.
 set -euo pipefail
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -20,7 +28,7 @@ if [ "${SLUICE_E2E_INSIDE:-}" != yes ]; then
   done
   unshare -Urnm true || { echo "this test needs namespaces: unshare -Urnm failed" >&2; exit 1; }
   export SLUICE_E2E_INSIDE=yes
-  exec unshare -Urnm --pid --fork --kill-child --mount-proc "$0" "$@"
+  exec timeout --kill-after=5 "${E2E_SECONDS_MAX:-280}" unshare -Urnm --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
 
 mount -t tmpfs e2e /run
@@ -51,11 +59,24 @@ two_hosts() {
 in_a() { ip netns exec $NS_A "$@"; }
 in_b() { ip netns exec $NS_B "$@"; }
 
+declare -A PID
 background() {
   local name=$1
   shift
-  "$@" >"$DIR/$name.out" 2>"$DIR/$name.err" &
-  eval "PID_$name=$!"
+  # ip netns exec becomes the program, a shell function would be its parent and take the signals.
+  case $1 in
+    in_a) set -- ip netns exec $NS_A "${@:2}" ;;
+    in_b) set -- ip netns exec $NS_B "${@:2}" ;;
+  esac
+  "$@" < "${INPUT:-/dev/null}" > "$DIR/$name.out" 2> "$DIR/$name.err" &
+  PID[$name]=$!
+}
+
+finish() { wait "${PID[$1]}"; }
+
+stop() {
+  kill -INT "${PID[$1]}"
+  finish "$1"
 }
 
 wait_for() {
@@ -65,14 +86,28 @@ wait_for() {
     sleep 0.05
   done
   echo "'$2' did not appear in $1 within 10 s; it holds:" >&2
-  cat "$1" "${1%.out}.err" >&2 || true
+  cat "${1%.*}.out" "${1%.*}.err" >&2 || true
   return 1
 }
 
-stop() {  # NAME: ends a background program as Ctrl-C would, and answers its exit code
-  local pid=PID_$1
-  kill -INT "${!pid}"
-  wait "${!pid}"
+stack_file() {
+  cat > "$1" <<TOML
+[stack.main]
+driver = { kind = "$2", device = "veth0" }
+push   = [${4:-"\"ip\", \"udp\", \"timod\""}]
+ip     = { address = ["10.77.0.$3/24", "fd00:77::$3/64"] }
+${5:-}
+TOML
+}
+
+kernel_listens() {
+  local i
+  for i in $(seq 200); do
+    in_a ss -Hlun "sport = :$1" | grep -q . && return 0
+    sleep 0.05
+  done
+  echo "nobody listens on UDP port $1 in namespace A" >&2
+  return 1
 }
 
 expect() {
@@ -80,6 +115,28 @@ expect() {
   shift
   "$@" || { echo "FAILED: $what: $*" >&2; exit 1; }
   echo "ok: $what"
+}
+
+expect_exit() {
+  local code=$1 what=$2 status=0
+  shift 2
+  "$@" > "$DIR/last.out" 2> "$DIR/last.err" || status=$?
+  if [ $status -ne "$code" ]; then
+    echo "FAILED: $what: exit code $status, expected $code: $*" >&2
+    cat "$DIR/last.out" "$DIR/last.err" >&2
+    exit 1
+  fi
+  echo "ok: $what (exit code $code)"
+}
+
+counter() {
+  python3 - "$@" <<'PYTHON'
+import json, sys
+path, module, name = sys.argv[1:]
+printed = [record for record in map(json.loads, open(path)) if "modules" in record]
+assert printed, f"{path} holds no counters"
+print(next(m["counters"][name] for m in printed[-1]["modules"] if m["name"] == module))
+PYTHON
 }
 
 json_field() {  # FILE EVENT FIELD: of the last event of that name

@@ -8,15 +8,6 @@ two_hosts
 size_mib=${FTX_TEST_MIB:-64}
 head -c "${size_mib}M" /dev/urandom > big.bin
 
-stack() {  # FILE DRIVER HOST-PART
-  cat > "$1" <<TOML
-[stack.main]
-driver = { kind = "$2", device = "veth0" }
-push   = ["ip", "udp", "timod"]
-ip     = { address = ["10.77.0.$3/24", "fd00:77::$3/64"] }
-TOML
-}
-
 transfer() {  # NAME SENDER-OPTIONS RECEIVER-OPTIONS ADDRESS
   local name=$1 sender=$2 receiver=$3 address=$4
   mkdir "in-$name"
@@ -25,7 +16,7 @@ transfer() {  # NAME SENDER-OPTIONS RECEIVER-OPTIONS ADDRESS
   wait_for "serve-$name.out" listening
   # shellcheck disable=SC2086
   in_a "$FTX" big.bin "ftx://$address:7070/" $sender --insecure --json > "send-$name.out"
-  wait || true
+  expect "$name: the server ends well" finish "serve-$name"
   expect "$name: the files are equal" cmp big.bin "in-$name/big.bin"
   rm "in-$name/big.bin"
   echo "   sender:   $(tail -1 "send-$name.out")"
@@ -33,15 +24,9 @@ transfer() {  # NAME SENDER-OPTIONS RECEIVER-OPTIONS ADDRESS
   [ "$(json_field "serve-$name.out" done bytes)" = $((size_mib << 20)) ]
 }
 
-background() {
-  local name=$1
-  shift
-  "$@" > "$DIR/$name.out" 2> "$DIR/$name.err" &
-}
-
 for driver in packet pcap; do
-  stack $driver-a.toml $driver 11
-  stack $driver-b.toml $driver 12
+  stack_file $driver-a.toml $driver 11
+  stack_file $driver-b.toml $driver 12
   transfer $driver-v4 "--stack $driver-a.toml" "--stack $driver-b.toml --listen 10.77.0.12" 10.77.0.12
   transfer $driver-v6 "--stack $driver-a.toml" "--stack $driver-b.toml --listen fd00:77::12" '[fd00:77::12]'
 done
