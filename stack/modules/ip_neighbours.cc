@@ -212,7 +212,8 @@ Neighbours::Entry* Neighbours::find_or_create(const IpAddress& address) {
 }
 
 /// A free slot, a new one, or that of a stale entry: the first one the hand finds that was not used since it last
-/// passed.
+/// passed. Where nothing is stale, one whose neighbour has yet to confirm itself: hosts that never were there, asking
+/// for us, must not keep out one that is.
 Neighbours::Entry* Neighbours::take_slot() {
   if (!free_.empty()) {
     Entry& entry = slots_[free_.back()];
@@ -222,12 +223,23 @@ Neighbours::Entry* Neighbours::take_slot() {
   if (slots_.size() < entries_max_) {
     return &slots_.emplace_back();
   }
+  Entry* entry = next_entry([](Entry& at) { return at.state == stale && !std::exchange(at.used, false); });
+  if (entry == nullptr) {
+    entry = next_entry([](Entry& at) { return at.state == delay || at.state == probe; });
+  }
+  if (entry != nullptr) {
+    remove(*entry);
+    free_.pop_back();
+  }
+  return entry;
+}
+
+/// Moves the hand, twice around at most, to the next entry that `may_go`.
+Neighbours::Entry* Neighbours::next_entry(bool (*may_go)(Entry&)) {
   for (std::size_t steps = 0; steps < 2 * slots_.size(); ++steps) {
     Entry& entry = slots_[hand_];
     hand_ = (hand_ + 1) % slots_.size();
-    if (entry.state == stale && !std::exchange(entry.used, false)) {
-      remove(entry);
-      free_.pop_back();
+    if (may_go(entry)) {
       return &entry;
     }
   }

@@ -11,8 +11,9 @@
 //                      none                                                                         ▼ none
 //
 // A flood of ARP or neighbour discovery can neither grow the cache nor push out what is in use: entries are created
-// only when we have something to send, or when a neighbour asks for us; only stale ones make room, those unused longest
-// first (second chance); when there are none, no entry is created.
+// only when we have something to send, or when a neighbour asks for us; stale ones make room, those unused longest
+// first (second chance), then ones in delay or probe, whose neighbours are in doubt; when there are none, no entry is
+// created.
 //
 // It keeps messages for neighbours that it still looks for. RFC 1122 section 2.3.2.2: "The link layer SHOULD save
 // (rather than discard) at least one (the latest) packet of each set of packets destined to the same unresolved IP
@@ -145,6 +146,7 @@ class Neighbours {
   Entry* find(const wire::IpAddress& address);
   Entry* find_or_create(const wire::IpAddress& address);
   Entry* take_slot();
+  Entry* next_entry(bool (*may_go)(Entry&));
   void remove(Entry& entry);
   void on(Entry& entry, NeighbourEvent event, TimePoint now, const wire::MacAddress& mac = {});
   void enter(Entry& entry, NeighbourState state, TimePoint now);

@@ -9,12 +9,13 @@ seed=${GARBAGE_SEED:-20260101}
 
 resident_kib() { sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/${PID[$1]}/status"; }
 
-# What a host may come to hold: pages of its receive ring, 4 MiB of fragments, 1024 neighbours, lists of a transfer.
-grows_little() {  # NAME KIB-BEFORE
-  local now
+# Far below what is thrown. Sanitizers keep memory that was freed, and shadows of it.
+grows_little() {  # NAME KIB-BEFORE KIB-MORE
+  local now more=$3
+  ! grep -q -e __asan_init -e __tsan_init "$SLUICE" || more=$((more * 8))
   now=$(resident_kib "$1")
   echo "   at most $2 KiB before, $now KiB after"
-  [ "$now" -lt $(($2 + 32768)) ]
+  [ "$now" -lt $(($2 + more)) ]
 }
 
 answers() { in_a ping -q -n -c 3 -i 0.1 -W 5 "$1" | grep -q '3 received'; }
@@ -32,6 +33,7 @@ counted() {  # FILE MODULE NAME...
 mac=$(in_b cat /sys/class/net/veth0/address)
 for driver in packet pcap; do
   stack_file host.toml $driver 12 '"ip", "udp"'
+  sed -i 's/^ip .*{/& reassembly_bytes_max = 262144,/' host.toml
   background $driver in_b "$SLUICE" run --json host.toml
   wait_for $driver.out running
   expect "$driver: answers before" answers 10.77.0.12
@@ -39,7 +41,7 @@ for driver in packet pcap; do
   in_a python3 "$garbage" frames veth0 "$mac" "$seed"
   expect "$driver: answers after, IPv4" answers 10.77.0.12
   expect "$driver: answers after, IPv6" answers fd00:77::12
-  expect "$driver: did not grow" grows_little $driver "$before"
+  expect "$driver: did not grow" grows_little $driver "$before" 8192
   expect "$driver: SIGINT ends it well" stop $driver
   [ "$(counter $driver.out ip packets_in)" -ge 15000 ] || { echo "FAILED: most frames were lost on the way" >&2; exit 1; }
   expect "$driver: everything has a name" counted $driver.out ip short_packet bad_version bad_header_length bad_total_length \
@@ -50,9 +52,9 @@ done
 
 # While the garbage comes, a file does, too.
 head -c 16M /dev/urandom > big.bin
-serve_test() {  # NAME ADDRESS SERVER-OPTIONS...
-  local name=$1 address=$2
-  shift 2
+serve_test() {  # NAME ADDRESS KIB-MORE SERVER-OPTIONS...
+  local name=$1 address=$2 more=$3
+  shift 3
   mkdir "in-$name"
   background "$name" in_b "$FTX" serve "in-$name" --insecure --json "$@"
   wait_for "$name.out" listening
@@ -64,10 +66,11 @@ serve_test() {  # NAME ADDRESS SERVER-OPTIONS...
   expect_exit 0 "$name: another transfer" in_a "$FTX" big.bin "ftx://$address/again" --insecure
   expect "$name: the files are equal" cmp big.bin "in-$name/big.bin"
   expect "$name: the files are equal" cmp big.bin "in-$name/again"
-  expect "$name: did not grow" grows_little "$name" "$before"
+  expect "$name: did not grow" grows_little "$name" "$before" "$more"
   ! grep '"event":"error"' "$name.out" || { echo "FAILED: garbage became a transfer" >&2; exit 1; }
   expect_exit 130 "$name: SIGINT ends it" stop "$name"
 }
-serve_test kernel_udp $ADDR_B
+serve_test kernel_udp $ADDR_B 8192
 stack_file server.toml packet 12
-serve_test packet 10.77.0.12 --stack server.toml
+# The pages of the receive ring count from their first use.
+serve_test packet 10.77.0.12 32768 --stack server.toml

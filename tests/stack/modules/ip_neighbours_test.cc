@@ -245,6 +245,22 @@ TEST_F(IpNeighboursCache, AFloodPushesOutNothingInUse) {
   EXPECT_EQ(neighbours.state(host(50), now), reachable) << "stale entries make room";
 }
 
+/// Whoever asks for us is answered, so its entry is in use though nobody may be there.
+TEST_F(IpNeighboursCache, AFloodThatIsAnsweredKeepsNobodyOut) {
+  Neighbours& neighbours = make(16);
+  make_reachable(1);
+  for (std::uint32_t number = 100; number < 1000; ++number) {
+    neighbours.heard(host(number), mac_b, now);
+    neighbours.send(host(number), message(), now);
+    ASSERT_LE(neighbours.size(), 16);
+  }
+  neighbours.heard(host(2), mac_a, now);
+  neighbours.send(host(2), message(), now);
+  EXPECT_EQ(user.transmitted.back(), mac_a);
+  EXPECT_EQ(user.refused, 0);
+  EXPECT_EQ(neighbours.state(host(1), now), reachable);
+}
+
 TEST_F(IpNeighboursCache, RefusesWhatWouldNeedAnEntryInUse) {
   Neighbours& neighbours = make(2);
   make_reachable(1);
