@@ -4,12 +4,22 @@
 # Files equal; what was lost was repaired; what was overtaken was placed out of order.
 set -euo pipefail
 if [ "${1:-}" = --inside-lab ]; then
-  source_file=$2 driver=$3
+  source_file=$2 driver=$3 device=wan0
+  # `tap` is a host at the far end of a TAP device of its own, which a bridge joins to the link on either side.
+  if [ "$driver" = tap ]; then
+    device=tap0
+    for ns in "$NS_A" "$NS_B"; do
+      ip netns exec "$ns" ip tuntap add dev tap0 mode tap
+      ip -n "$ns" link add br0 type bridge mcast_snooping 0
+      for port in wan0 tap0; do ip -n "$ns" link set $port master br0 up; done
+      ip -n "$ns" link set br0 up
+    done
+  fi
   cd "$LAB_DIR"
   stack() {  # FILE HOST-PART
     cat > "$1" <<TOML
 [stack.main]
-driver = { kind = "$driver", device = "wan0" }
+driver = { kind = "$driver", device = "$device" }
 push   = ["ip", "udp", "timod"]
 ip     = { address = ["10.77.0.$2/24", "fd00:77::$2/64"] }
 TOML
@@ -52,7 +62,7 @@ export SLUICE_BIN=${SLUICE_BIN:-$top/build/release/bin}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 head -c "${FTX_TEST_MIB:-16}M" /dev/urandom > "$dir/big.bin"
-for driver in kernel_udp packet pcap; do
+for driver in kernel_udp packet pcap tap; do
   echo "-- $driver"
   "$top/scripts/lab" 'rate=500 rtt=10 queue=4000000 loss=5 reorder=5 duplicate=1 bit_errors=1e-8 seed=7' -- "$0" --inside-lab "$dir/big.bin" $driver
 done
