@@ -104,8 +104,13 @@ wire::IpAddress any_address(bool v6) {
 
 class Push {
  public:
-  Push(Host& host, Transport& transport, Sender& sender, const Peer& peer, Console& console)
-      : host_(host), transport_(transport), sender_(sender), peer_(peer), console_(console) {}
+  Push(Host& host, Transport& transport, Sender& sender, const Peer& peer, std::string destination, Console& console)
+      : host_(host),
+        transport_(transport),
+        sender_(sender),
+        peer_(peer),
+        destination_(std::move(destination)),
+        console_(console) {}
 
   ExitCode run() {
     bool told = false;
@@ -156,7 +161,8 @@ class Push {
   }
 
   void show_events() {
-    while (const auto event = sender_.next_event()) {
+    while (auto event = sender_.next_event()) {
+      event->path = destination_;
       console_.show(*event);
     }
   }
@@ -165,6 +171,7 @@ class Push {
   Transport& transport_;
   Sender& sender_;
   const Peer& peer_;
+  std::string destination_;
   Console& console_;
   TimePoint now_{};
   bool burst_ended_ = false;
@@ -293,7 +300,7 @@ ExitCode push(const PushOptions& options) {
   }
   Sender sender((*host)->loop().now(), sender_options, **source, *congestion);
   const Peer peer = peer_of({*address, url->port});
-  return Push(**host, **transport, sender, peer, console).run();
+  return Push(**host, **transport, sender, peer, options.destination, console).run();
 }
 
 ExitCode serve(const ServeOptions& options) {
