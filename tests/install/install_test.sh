@@ -35,7 +35,7 @@ must_be "ftx --version" "$("$SLUICE_BIN/ftx" --version)" "$("$prefix/bin/ftx" --
 mv "$prefix" "$work/moved"
 prefix=$work/moved
 
-cmake -S "$here/consumer" -B "$work/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+cmake -G Ninja -S "$here/consumer" -B "$work/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
       -DCMAKE_CXX_FLAGS="${flags[*]}" >"$work/configure.log" || { cat "$work/configure.log" >&2; exit 1; }
 cmake --build "$work/by_cmake" >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
 must_be "built by find_package" "$expected" "$("$work/by_cmake/consumer")"
