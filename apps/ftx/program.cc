@@ -5,8 +5,8 @@
 
 #include <array>
 #include <csignal>
-#include <random>
 
+#include "apps/common/entropy.h"
 #include "apps/common/registry.h"
 #include "apps/ftx/console.h"
 #include "apps/ftx/directory.h"
@@ -34,11 +34,6 @@ constexpr Duration full_wait_max = std::chrono::milliseconds(100);
 constexpr Duration once_linger = std::chrono::seconds(3);
 /// Datagrams sent before what arrived is looked at again.
 constexpr int burst_max = 64;
-
-std::uint64_t entropy() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
 
 Duration seconds(double value) { return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value)); }
 

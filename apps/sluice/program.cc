@@ -5,19 +5,10 @@
 
 #include <csignal>
 #include <cstdio>
-#include <random>
+
+#include "apps/common/entropy.h"
 
 namespace sluice {
-namespace {
-
-/// Identifiers and ports must not be guessed from outside.
-std::uint64_t entropy() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
-
-}  // namespace
-
 Program::Program() : set_(StreamSet::Options{.seed = entropy()}) {}
 
 std::unique_ptr<Program> Program::start() {
