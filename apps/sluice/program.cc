@@ -9,6 +9,7 @@
 #include "apps/common/entropy.h"
 
 namespace sluice {
+
 Program::Program() : set_(StreamSet::Options{.seed = entropy()}) {}
 
 std::unique_ptr<Program> Program::start() {
