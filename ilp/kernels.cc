@@ -37,6 +37,25 @@ void swap_units(const std::byte* from, std::byte* to, std::size_t size) {
   pass<Store::normal>(from, to, size, swap);
 }
 
+template <std::size_t unit>
+std::uint16_t sum_swap_units(const std::byte* from, std::byte* to, std::size_t size) {
+  Sum sum;
+  Swap<unit> swap;
+  pass<Store::normal>(from, to, size, sum, swap);
+  return sum.result();
+}
+
+std::uint16_t sum_swap_pass(std::size_t unit, const std::byte* from, std::byte* to, std::size_t size) {
+  switch (unit) {
+    case 2:
+      return sum_swap_units<2>(from, to, size);
+    case 4:
+      return sum_swap_units<4>(from, to, size);
+    default:
+      return sum_swap_units<8>(from, to, size);
+  }
+}
+
 void swap_pass(std::size_t unit, const std::byte* from, std::byte* to, std::size_t size) {
   switch (unit) {
     case 2:
@@ -60,6 +79,7 @@ namespace {
 HWY_EXPORT(sum_pass);
 HWY_EXPORT(sum_copy_pass);
 HWY_EXPORT(swap_pass);
+HWY_EXPORT(sum_swap_pass);
 
 /// Below this, the way to the vectors costs more than they save: an IP header is done in a few words.
 constexpr std::size_t short_size = 64;
@@ -108,6 +128,18 @@ std::uint16_t sum_copy(ConstBytes source, Bytes destination) {
     return short_sum<Store::normal>(source.data(), destination.data(), source.size());
   }
   return HWY_DYNAMIC_DISPATCH(sum_copy_pass)(source.data(), destination.data(), source.size());
+}
+
+std::uint16_t sum_swap_copy(std::size_t unit, ConstBytes source, Bytes destination) {
+  SLUICE_REQUIRE(unit == 2 || unit == 4 || unit == 8);
+  SLUICE_REQUIRE(source.size() % unit == 0 && destination.size() >= source.size());
+  return HWY_DYNAMIC_DISPATCH(sum_swap_pass)(unit, source.data(), destination.data(), source.size());
+}
+
+/// Reversing the bytes of 2, 4 or 8 exchanges the bytes of each 16-bit word, and words as wholes: to the sum only the
+/// first matters, and RFC 1071 section 2(B) says how.
+std::uint16_t swap_sum_copy(std::size_t unit, ConstBytes source, Bytes destination) {
+  return byte_swapped(sum_swap_copy(unit, source, destination));
 }
 
 }  // namespace sluice::ilp

@@ -48,4 +48,12 @@ void copy(ConstBytes source, Bytes destination);
 /// Writes `source` to `destination` and returns `sum(source)`, in one pass.
 std::uint16_t sum_copy(ConstBytes source, Bytes destination);
 
+/// As swap_copy, and returns `sum(source)`: what a receiver does whose sum covers the bytes as they came. One pass.
+/// `destination` may be `source`. REQUIRES: as `swap`.
+std::uint16_t sum_swap_copy(std::size_t unit, ConstBytes source, Bytes destination);
+
+/// As swap_copy, and returns the sum of what was written: what a sender does. One pass. `destination` may be `source`.
+/// REQUIRES: as `swap`.
+std::uint16_t swap_sum_copy(std::size_t unit, ConstBytes source, Bytes destination);
+
 }  // namespace sluice::ilp

@@ -56,4 +56,15 @@ inline std::uint16_t sum_copy(ConstBytes source, Bytes destination) {
   return sum(source);
 }
 
+inline std::uint16_t sum_swap_copy(std::size_t unit, ConstBytes source, Bytes destination) {
+  const std::uint16_t before = sum(source);
+  swap_copy(unit, source, destination);
+  return before;
+}
+
+inline std::uint16_t swap_sum_copy(std::size_t unit, ConstBytes source, Bytes destination) {
+  swap_copy(unit, source, destination);
+  return sum(destination.first(source.size()));
+}
+
 }  // namespace sluice::ilp::scalar
