@@ -62,7 +62,7 @@ void message_allocate_free_batch(benchmark::State& state) {
 
 void message_duplicate_free(benchmark::State& state) {
   BufferPool pool;
-  const Message message = filled(pool, datagram_bytes);
+  Message message = filled(pool, datagram_bytes);
   for (auto _ : state) {
     Message copy = message.duplicate();
     benchmark::DoNotOptimize(copy);

@@ -113,6 +113,15 @@ Message LinkStream::frame_of(Message request) {
     return {};
   }
   wire::EthernetHeader{decoded->destination.mac, link_->address(), decoded->destination.sap}.emit(header);
+  return completed(std::move(frame));
+}
+
+/// The pass of a fused path: what the link gets is a frame of real bytes that nobody wants back.
+Message LinkStream::completed(Message frame) {
+  if (frame.fused() && frame.gather() == Verdict::failed) {
+    count(Event::no_memory);
+    return {};
+  }
   return frame;
 }
 
@@ -136,7 +145,7 @@ Message LinkStream::raw_frame_of(Message message) {
     count(Event::unexpected);
     return {};
   }
-  return message;
+  return completed(std::move(message));
 }
 
 void LinkStream::send(Batch frames) {
@@ -217,6 +226,9 @@ void LinkStream::put_up(Answer message) {
 }
 
 void LinkStream::take(Message frame, const FrameKey& key) {
+  if (path() == Path::fused) {
+    frame.defer();
+  }
   Message message = raw_ ? std::move(frame) : indication(std::move(frame), key);
   if (message) {
     pending_.push(std::move(message));

@@ -62,6 +62,7 @@ class LinkStream final : public Module {
   /// `kind` is the driver's name in the stack file; a string literal.
   LinkStream(std::string_view kind, Style style, LinkOpener opener);
 
+  [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return wire::EthernetHeader::size; }
   Status open() override;
   void close() override;
@@ -121,6 +122,7 @@ class LinkStream final : public Module {
   Message frame_of(Message request);
   void unitdata_error(const Message& request, std::uint32_t error);
   Message raw_frame_of(Message message);
+  Message completed(Message frame);
   void send(Batch frames);
   void hold(Batch frames);
   Message indication(Message frame, const FrameKey& key);

@@ -237,16 +237,16 @@ Outcome<> Endpoint::send(const t_unitdata& unitdata, std::span<const t_iovec> pa
   if (primitive.encoded_size() > primitive_bytes_max) {
     return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
   }
+  std::array<ConstBytes, T_IOV_MAX> bytes;
+  std::ranges::transform(parts, bytes.begin(),
+                         [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
+  Loan loan(stream_->set().pool(), stream_->path());
   Message request = Message::allocate(stream_->set().pool(), primitive.encoded_size(), 0, MessageType::proto);
-  Message data = stream_->allocate(*size_of(parts));
+  Message data = stream_->message_of(std::span(bytes).first(parts.size()), loan);
   if (!request || !data) {
     return failed(TSYSERR, ENOSR);
   }
   request.first().wptr += primitive.encode({request.first().wptr, primitive.encoded_size()});
-  for (const t_iovec& part : parts) {
-    std::copy_n(part.iov_base, part.iov_len, data.first().wptr);
-    data.first().wptr += part.iov_len;
-  }
   request.link(std::move(data));
   const Status sent = stream_->send(Batch(std::move(request)));
   return sent ? Outcome<>() : std::unexpected(system_failure(sent.error()));
@@ -255,7 +255,7 @@ Outcome<> Endpoint::send(const t_unitdata& unitdata, std::span<const t_iovec> pa
 bool Endpoint::take_indication() {
   if (!next_) {
     next_ = stream_->receive();
-    names_told_ = false;
+    names_told_ = shown_ = false;
   }
   return static_cast<bool>(next_);
 }
@@ -287,11 +287,7 @@ Outcome<> Endpoint::next_indication() {
 /// "[TBUFOVFLW] The number of bytes allocated for the incoming protocol address or options [...] is greater than 0 but
 /// not sufficient to store the information. The unit data information to be returned in unitdata will be discarded."
 /// (t_rcvudata)
-Outcome<> Endpoint::deliver_names(t_unitdata& unitdata) {
-  if (names_told_) {
-    unitdata.addr.len = unitdata.opt.len = 0;
-    return {};
-  }
+Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
   const auto indication = tpi::UnitdataInd::decode(next_.bytes());
   if (!indication || !is_protocol(next_.type())) {
     next_.reset();
@@ -301,9 +297,39 @@ Outcome<> Endpoint::deliver_names(t_unitdata& unitdata) {
     next_.reset();
     return failed(TBUFOVFLW);
   }
+  return {};
+}
+
+Outcome<> Endpoint::deliver_names(t_unitdata& unitdata) {
+  if (names_told_) {
+    unitdata.addr.len = unitdata.opt.len = 0;
+    return {};
+  }
+  if (Outcome<> told = tell_names(unitdata); !told) {
+    return told;
+  }
   next_.pop_block();
   names_told_ = true;
   return {};
+}
+
+/// Makes the data good: in the pass to `parts` where all of it has room there, else where it lies.
+Endpoint::Landed Endpoint::land(std::span<const t_iovec> parts) {
+  const std::size_t size = next_.data_size();
+  std::size_t room = 0;
+  std::array<Bytes, T_IOV_MAX> places;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t part = std::min(parts[i].iov_len, size - room);
+    places[i] = Bytes(parts[i].iov_base, part);
+    room += part;
+  }
+  const bool whole = room == size;
+  const Verdict verdict = whole ? next_.land(std::span(places).first(parts.size())) : next_.settle();
+  if (verdict == Verdict::failed) {
+    next_.reset();  // as if it had never come: whose check it was has counted it
+    return Landed::refuted;
+  }
+  return whole ? Landed::whole : Landed::settled;
 }
 
 std::size_t Endpoint::deliver_data(std::span<const t_iovec> parts) {
@@ -314,6 +340,8 @@ std::size_t Endpoint::deliver_data(std::span<const t_iovec> parts) {
       Block& block = next_.first();
       const std::size_t size = std::min(block.size(), part.iov_len - filled);
       std::copy_n(block.rptr, size, part.iov_base + filled);
+      stream_->set().pool().touches().loaded_bytes += size;
+      stream_->set().pool().touches().stored_bytes += size;
       block.rptr += size;
       filled += size;
       if (block.size() > 0) {
@@ -344,10 +372,21 @@ Outcome<std::size_t> Endpoint::t_rcvvudata(t_unitdata& unitdata, std::span<const
   Outcome<> ready = require(Call::rcvudata);
   // "[TBADDATA] iovcount is greater than T_IOV_MAX." (t_rcvvudata(3NSL))
   ready = ready && parts.size() > T_IOV_MAX ? failed(TBADDATA) : ready;
-  ready = ready ? next_indication() : ready;
+  Landed landed = Landed::refuted;
+  while (ready && landed == Landed::refuted) {
+    ready = next_indication();
+    if (ready) {
+      landed = next_.fused() ? land(parts) : Landed::settled;
+    }
+  }
   ready = ready ? deliver_names(unitdata) : ready;
   if (!ready) {
     return std::unexpected(ready.error());
+  }
+  if (landed == Landed::whole) {
+    const std::size_t size = next_ ? next_.data_size() : 0;
+    next_.reset();
+    return size;
   }
   const std::size_t received = deliver_data(parts);
   while (next_ && next_.first().size() == 0) {
@@ -355,6 +394,46 @@ Outcome<std::size_t> Endpoint::t_rcvvudata(t_unitdata& unitdata, std::span<const
   }
   flags = next_ ? T_MORE : 0;
   return received;
+}
+
+Outcome<std::size_t> Endpoint::t_lookudata(t_unitdata& unitdata) {
+  if (info_.servtype != tpi::T_CLTS) {
+    return failed(TNOTSUPPORT);
+  }
+  Outcome<> ready = require(Call::rcvudata);
+  ready = ready ? next_indication() : ready;
+  if (ready && names_told_) {
+    ready = failed(TOUTSTATE);  // t_rcvudata() has begun to take it
+  }
+  ready = ready ? tell_names(unitdata) : ready;
+  if (!ready) {
+    return std::unexpected(ready.error());
+  }
+  const std::size_t size = next_.data_size();
+  unitdata.udata.len = std::min(unitdata.udata.maxlen, size);
+  static_cast<void>(next_.copy_data_to(0, Bytes(unitdata.udata.buf, unitdata.udata.len)));
+  shown_ = true;
+  return size;
+}
+
+Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts) {
+  if (!next_ || !shown_) {
+    return failed(TOUTSTATE);
+  }
+  const std::size_t size = next_.data_size();
+  if (const Outcome<std::size_t> room = size_of(parts); !room || *room < size) {
+    return failed(TBADDATA);
+  }
+  const Landed landed = land(parts);
+  next_.reset();
+  return landed == Landed::whole ? Outcome<std::size_t>(size) : failed(TNODATA);
+}
+
+void Endpoint::t_skipudata() {
+  if (next_ && shown_) {
+    static_cast<void>(next_.settle());
+    next_.reset();
+  }
 }
 
 Outcome<> Endpoint::t_rcvuderr(t_uderr* uderr) {

@@ -67,6 +67,22 @@ class Endpoint {
   Outcome<> t_rcvudata(t_unitdata& unitdata, int& flags);
   /// As t_rcvudata, the data scattered to `parts`; answers how many bytes. TBADDATA: more than T_IOV_MAX.
   Outcome<std::size_t> t_rcvvudata(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags);
+
+  // Beyond XTI: the application names the place. The data unit that waits is looked at, and then taken, in one pass from
+  // where it arrived to where the application says it belongs (application level framing: Clark and Tennenhouse,
+  // "Architectural Considerations for a New Generation of Protocols", 1990, section 6).
+
+  /// Shows the data unit that waits: addr and opt as t_rcvudata(), and the first udata.maxlen bytes of its data, if it has so
+  /// many. Answers the bytes in all. On a fused path nothing is verified yet: what is shown is good for naming a place, and
+  /// for nothing else. TNODATA, TLOOK, TBUFOVFLW (the data unit is discarded), TOUTSTATE.
+  Outcome<std::size_t> t_lookudata(t_unitdata& unitdata);
+  /// Takes the data unit that t_lookudata() showed into `parts`, whole, and answers its bytes. TNODATA: its checksum does not
+  /// hold; it is gone and counted, and the places hold bytes that mean nothing. TBADDATA: more than T_IOV_MAX parts, or
+  /// less room than bytes; it still waits. TOUTSTATE: none has been shown.
+  Outcome<std::size_t> t_landudata(std::span<const t_iovec> parts);
+  /// Discards the data unit that t_lookudata() showed; one whose checksum does not hold is counted all the same.
+  void t_skipudata();
+
   /// Tells about a data unit sent before that failed; nullptr only clears it. TNOUDERR, TBUFOVFLW, TOUTSTATE.
   Outcome<> t_rcvuderr(t_uderr* uderr);
   Outcome<> t_optmgmt(const tli::t_optmgmt& req, tli::t_optmgmt& ret);
@@ -101,13 +117,21 @@ class Endpoint {
   Outcome<> next_indication();
   bool take_indication();
   bool error_waits();
+  Outcome<> tell_names(t_unitdata& unitdata);
   Outcome<> deliver_names(t_unitdata& unitdata);
+  enum class Landed {
+    whole,    // all of it is in its place
+    settled,  // it is good, and still in next_: the places are too small
+    refuted,  // a check did not hold: it is gone
+  };
+  [[nodiscard]] Landed land(std::span<const t_iovec> parts);
   std::size_t deliver_data(std::span<const t_iovec> parts);
 
   std::unique_ptr<Stream> stream_;
   State state_ = T_UNBND;
   t_info info_;
   Message next_;               // the first indication that was not delivered whole
+  bool shown_ = false;         // by t_lookudata()
   bool names_told_ = false;    // its address and options have been delivered: the rest is T_MORE
   bool flow_refused_ = false;  // the last send met TFLOW: T_GODATA is due when the way is free again
 };

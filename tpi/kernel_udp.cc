@@ -424,6 +424,9 @@ void KernelUdp::prepare(Message request) {
   if (const int error = resolve(decoded->address); error != 0) {
     return report(request, error);
   }
+  if (request.settle() == Verdict::failed) {
+    return report(request, ENOBUFS);
+  }
   if (request.block_count() > UdpSender::iovecs_max) {
     Message data = request.unlink();
     if (!data.pull_up(data.size())) {
@@ -491,6 +494,19 @@ void KernelUdp::resume_writing() {
 
 // ---- Receiving ----
 
+namespace {
+
+Batch deferred(Batch batch) {
+  Batch out;
+  while (Message message = batch.pop()) {
+    message.defer();
+    out.push(std::move(message));
+  }
+  return out;
+}
+
+}  // namespace
+
 bool KernelUdp::on_readable() {
   if (!read_queue().can_put_next()) {
     ++read_stops_;
@@ -505,7 +521,7 @@ bool KernelUdp::on_readable() {
     return false;
   }
   if (!batch.empty()) {
-    read_queue().put_next(std::move(batch));
+    read_queue().put_next(path() == Path::fused ? deferred(std::move(batch)) : std::move(batch));
   }
   return outcome.more && socket_.has_value();
 }

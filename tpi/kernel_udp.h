@@ -71,6 +71,7 @@ class KernelUdp final : public Module, private EventSource {
   KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSender::SendCall send_call = ::sendmmsg);
 
   void close() override;
+  [[nodiscard]] bool keeps_plans() const override { return true; }
   void wput(Batch batch) override;
   void wsrv() override;
   void rsrv() override;

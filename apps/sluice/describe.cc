@@ -72,7 +72,7 @@ std::string_view type_name(ParameterSpec::Type type) {
 }  // namespace
 
 std::string explain_text(const StackDeclaration& stack) {
-  std::string text = fmt::format("stack {}, path {}: each manipulation is a pass of its own over the payload\n\n", stack.name, stack.path);
+  std::string text = fmt::format("stack {}, path {}: each manipulation is a pass of its own over the payload\n\n", stack.name, name_of(stack.path));
   text += fmt::format("  {:<14} the user's calls: read write putmsg getmsg poll, or a library on top\n", "stream head");
   const std::vector<Layer> layers = layers_of(stack);
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
@@ -102,7 +102,7 @@ std::string explain_json(const StackDeclaration& stack) {
                        {"service", service_name(layer->offers)},
                        {"parameters", std::move(parameters)}});
   }
-  return Json{{"stack", stack.name}, {"path", stack.path}, {"modules", std::move(modules)}}.dump();
+  return Json{{"stack", stack.name}, {"path", name_of(stack.path)}, {"modules", std::move(modules)}}.dump();
 }
 
 std::string modules_text(const Registry& registry) {

@@ -97,6 +97,27 @@ bool BufferPool::grow_blocks() {
   return true;
 }
 
+bool BufferPool::grow_plans() {
+  const std::size_t slots = std::min(chunk_bytes_min, bytes_max_ - bytes_reserved_) / sizeof(Plan);
+  std::byte* chunk = slots == 0 ? nullptr : take_chunk(slots * sizeof(Plan));
+  for (std::size_t i = 0; chunk != nullptr && i < slots; ++i) {
+    release(new (chunk + i * sizeof(Plan)) Plan);
+  }
+  return chunk != nullptr;
+}
+
+Plan* BufferPool::allocate_plan() {
+  if (free_plans_ == nullptr && !grow_plans()) [[unlikely]] {
+    ++allocations_failed_;
+    return nullptr;
+  }
+  Plan* plan = free_plans_;
+  free_plans_ = plan->next_free;
+  plan->failed = false;
+  plan->clear();
+  return plan;
+}
+
 Buffer* BufferPool::take(std::size_t size_class) {
   if (free_[size_class] == nullptr && !grow(size_class)) [[unlikely]] {
     ++allocations_failed_;
@@ -141,7 +162,55 @@ Block* BufferPool::allocate_external(Bytes memory, bool read_only, ReleaseCallba
   return &block;
 }
 
+Block* BufferPool::borrow(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument) {
+  Block* block = allocate_external(memory, read_only, on_release, argument);
+  if (block != nullptr) {
+    block->buffer->borrowed_ = true;
+  }
+  return block;
+}
+
+namespace {
+
+/// The owner of memory that a borrowing block was moved to.
+void free_home(void*, ConstBytes memory) { ::operator delete[](const_cast<std::byte*>(memory.data())); }
+
+}  // namespace
+
+/// From the system and not from the pool: its owner takes the memory back whether or not we have room. The bytes count
+/// as the message's, which whoever keeps messages bounds.
+void BufferPool::bring_home(Block& block) {
+  Buffer& buffer = *block.buffer;
+  SLUICE_REQUIRE(buffer.borrowed_ && buffer.references_ == 1);
+  const auto headroom = static_cast<std::size_t>(block.rptr - buffer.base_);  // headers may be gone back to
+  const std::size_t size = headroom + block.size();
+  auto* home = static_cast<std::byte*>(::operator new[](std::max<std::size_t>(size, 1)));
+  std::copy(buffer.base_, block.wptr, home);
+  touches_.loaded_bytes += size;
+  touches_.stored_bytes += size;
+  if (buffer.release_ != nullptr) {
+    buffer.release_(buffer.release_argument_, {buffer.base_, buffer.capacity()});
+  }
+  buffer.base_ = home;
+  block.rptr = home + headroom;
+  buffer.limit_ = block.wptr = home + size;
+  buffer.release_ = free_home;
+  buffer.borrowed_ = buffer.read_only_ = false;
+}
+
 Block* BufferPool::duplicate(const Block& block) {
+  if (block.buffer->borrowed_) {
+    Block* copy = allocate(block.size());
+    if (copy != nullptr) {
+      copy->wptr = std::copy(block.rptr, block.wptr, copy->rptr);
+      copy->type = block.type;
+      copy->band = block.band;
+      copy->flags = block.flags;
+      touches_.loaded_bytes += block.size();
+      touches_.stored_bytes += block.size();
+    }
+    return copy;
+  }
   if (free_blocks_ == nullptr && !grow_blocks()) [[unlikely]] {
     ++allocations_failed_;
     return nullptr;
@@ -151,12 +220,17 @@ Block* BufferPool::duplicate(const Block& block) {
   *copy = block;
   copy->next = nullptr;
   copy->cont = nullptr;
+  copy->plan = nullptr;
   ++copy->buffer->references_;
   return copy;
 }
 
 void BufferPool::release(Block* block) {
   Buffer* buffer = block->buffer;
+  if (block->plan != nullptr) {
+    release(block->plan);
+    block->plan = nullptr;
+  }
   if (block != &buffer->first_block_) {
     block->next = free_blocks_;
     free_blocks_ = block;
@@ -170,8 +244,8 @@ void BufferPool::release_buffer(Buffer* buffer) {
   if (buffer->release_ != nullptr) {
     buffer->release_(buffer->release_argument_, {buffer->base_, buffer->capacity()});
     buffer->release_ = nullptr;
-    buffer->read_only_ = false;
   }
+  buffer->read_only_ = buffer->borrowed_ = false;
   buffer->next_free_ = free_[buffer->size_class_];
   free_[buffer->size_class_] = buffer;
   --buffers_in_use_;

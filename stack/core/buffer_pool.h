@@ -16,7 +16,9 @@
 //                                           wptr ────────────────┘
 //
 // External buffers describe memory that somebody else owns (a mapped file, a ring slot): the slot then has no bytes of
-// its own, and a release callback runs when the last block that shows the memory is freed.
+// its own, and a release callback runs when the last block that shows the memory is freed. Borrowed ones describe memory
+// that its owner wants back at a time of its own choosing: one block shows it, duplicates are copies, and bring_home()
+// moves what is still shown to memory of ours.
 //
 // The pool takes memory from the system in chunks, on demand, up to `bytes_max`, and returns it when it is destroyed:
 // in steady state there is no malloc. When the bound is reached an allocation fails, which is an operating error that the
@@ -32,6 +34,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "stack/core/plan.h"
 
 namespace sluice {
 
@@ -68,6 +71,7 @@ struct Block {
   std::byte* rptr = nullptr;
   std::byte* wptr = nullptr;
   Buffer* buffer = nullptr;
+  Plan* plan = nullptr;    // what is owed to the message's data; in its first data block only
   MessageType type = MessageType::data;
   std::uint8_t band = 0;     // 0..bands_max-1; 0 for high-priority types
   std::uint16_t flags = 0;
@@ -79,6 +83,12 @@ struct Block {
 /// Runs when the last reference to external memory goes. `argument` is what was given with it.
 using ReleaseCallback = void (*)(void* argument, ConstBytes memory);
 
+/// Passes over payload bytes, as the memory sees them: what layered and fused paths differ in.
+struct Touches {
+  std::uint64_t loaded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+};
+
 /// Bookkeeping for one run of bytes (dblk_t).
 class Buffer {
  public:
@@ -88,6 +98,8 @@ class Buffer {
   [[nodiscard]] std::uint32_t references() const { return references_; }
   /// Whether a holder may write: it is the only one and the memory is not read-only.
   [[nodiscard]] bool writable() const { return references_ == 1 && !read_only_; }
+  /// Whether the memory's owner wants it back.
+  [[nodiscard]] bool borrowed() const { return borrowed_; }
   [[nodiscard]] BufferPool& pool() const { return *pool_; }
 
  private:
@@ -97,6 +109,7 @@ class Buffer {
   std::uint32_t references_ = 0;
   std::uint8_t size_class_ = 0;
   bool read_only_ = false;
+  bool borrowed_ = false;
   BufferPool* pool_ = nullptr;
   ReleaseCallback release_ = nullptr;
   void* release_argument_ = nullptr;
@@ -122,11 +135,28 @@ class BufferPool {
   /// `read_only` nothing writes to it: whoever must, copies first. (esballoc)
   [[nodiscard]] Block* allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument);
 
-  /// Another block that shows the same bytes of the same buffer. (dupb)
+  /// As allocate_external, for memory that its owner wants back: bring_home() may be called on the block until
+  /// `on_release` has been.
+  [[nodiscard]] Block* borrow(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument);
+  /// Copies what `block` shows to other memory, which it shows from then on, and gives the borrowed memory back.
+  /// REQUIRES: it comes from borrow(), and is in use.
+  void bring_home(Block& block);
+
+  /// Another block that shows the same bytes of the same buffer; of a borrowed one, a copy. (dupb)
   [[nodiscard]] Block* duplicate(const Block& block);
 
   /// Frees one block (not its cont) and the buffer when this was its last reference. (freeb)
   void release(Block* block);
+
+  /// An empty plan; nullptr when the pool is exhausted.
+  [[nodiscard]] Plan* allocate_plan();
+  void release(Plan* plan) {
+    plan->next_free = free_plans_;
+    free_plans_ = plan;
+  }
+
+  /// Payload passes made with this pool's messages.
+  [[nodiscard]] Touches& touches() { return touches_; }
 
   struct Statistics {
     std::size_t bytes_reserved = 0;      // taken from the system
@@ -151,6 +181,7 @@ class BufferPool {
   std::byte* take_chunk(std::size_t bytes);
   bool grow(std::size_t size_class);
   bool grow_blocks();
+  bool grow_plans();
   void release_buffer(Buffer* buffer);
 
   std::size_t bytes_max_;
@@ -159,6 +190,8 @@ class BufferPool {
   std::uint64_t buffers_in_use_ = 0;
   std::array<Buffer*, class_count> free_{};
   Block* free_blocks_ = nullptr;  // for duplicates
+  Plan* free_plans_ = nullptr;
+  Touches touches_;
   std::vector<std::unique_ptr<std::byte, ChunkDeleter>> chunks_;
 };
 

@@ -60,12 +60,23 @@ std::unique_ptr<Module> Chain::remove_top() {
   return module;
 }
 
+void Chain::set_path(Path path) {
+  head_.path_ = path;
+  for (const auto& module : modules_) {
+    module->path_ = path;
+  }
+}
+
 void Chain::attach(Module& module) {
   module.set_ = &set_;
+  module.owner_ = set_.owners().add();
+  module.path_ = head_.path_;
   module.read_.scheduler_ = module.write_.scheduler_ = &set_.scheduler();
 }
 
 void Chain::detach(Module& module) {
+  set_.owners().remove(module.owner_);
+  module.owner_ = {};
   for (const Side side : {Side::read, Side::write}) {
     Queue& queue = module.queue(side);
     queue.flush(FlushKind::all);
@@ -86,6 +97,7 @@ void Chain::wire() {
     Queue* behind = nullptr;
     for (auto at = begin; at != end; ++at) {
       Queue& queue = (*at)->queue(side);
+      queue.settles_ = !(*at)->keeps_plans();
       queue.next_ = std::next(at) == end ? nullptr : &(*std::next(at))->queue(side);
       Queue* const was_behind = std::exchange(queue.back_with_service_, behind);
       if (was_behind != nullptr && was_behind != behind && queue.wanted()) {

@@ -29,6 +29,10 @@ class Chain {
   /// Closes and removes the module just below the head. EINVAL when there is none but the driver.
   Status pop();
 
+  /// From the next message on, whoever makes it. Messages under way stay what they are.
+  void set_path(Path path);
+  [[nodiscard]] Path path() const { return head_.path(); }
+
   /// From just below the head to the driver.
   [[nodiscard]] const std::vector<std::unique_ptr<Module>>& modules() const { return modules_; }
   [[nodiscard]] Module& head() const { return head_; }

@@ -10,18 +10,32 @@
 //     message.transform(Swap{4});
 //     message.transform(Sum{.initial = pseudo_header, .field = checksum});
 //
-// and the message's path decides when. On a layered path that is now: one pass a call. On a fused path the manipulation
-// joins the message's plan and is carried out when the bytes must move anyway. Modules are written for both: they look at
-// the Verdict, they do what needs verified bytes in when_verified(), and they call settle() if they must read payload
-// themselves.
+// and the message's path decides when. On a layered path that is now: one pass a call. On a fused path, where whoever made
+// the message called defer(), the manipulation joins the message's plan and is carried out when the bytes must move
+// anyway: on the way down by the driver (gather()), on the way up by the stream head (land()). Modules are written for
+// both: they look at the Verdict, they do what needs verified bytes in when_verified(), they settle() before they read
+// payload, drop or count a message or act on its being there, and on the way down, if they keep it, they keep() it.
 //
 // Manipulations apply to the data blocks of a message, from each rptr on; protocol blocks in front are left alone.
+//
+// What the calls below do to a message with a plan:
+//
+//   prepend, trim_front   the plan moves along; a sum over bytes that are trimmed off takes them in first
+//   pull_up, link, unlink, pop_block of protocol blocks    the plan stays with the data
+//   duplicate, copy, split, trim_back, append, link of data to data, unlink and pop_block of data    settle first
+//   freeing               what was owed is forgotten: nobody hears of the message
+//
+// "Settle first" can fail, as settle() can: the message is then marked, every later verdict about it is `failed`, and
+// calls that return messages return none.
 //
 // Ownership: a Message owns its chain; it is moved, never copied by accident (see duplicate() and copy()). A message that
 // goes out of scope is freed. Threads: as the pool's.
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 #include "base/bytes.h"
@@ -36,10 +50,12 @@ using ilp::Swap;
 
 /// What became of a manipulation.
 enum class Verdict : std::uint8_t {
-  done,      // carried out; a check held
+  done,      // carried out; every check held
   deferred,  // joined the plan; whoever carries out the plan drops the message if a check fails
   failed,    // the check did not hold, or there was no memory for a private copy: the caller drops and counts the message
 };
+
+class Counter;
 
 class Message {
  public:
@@ -106,10 +122,10 @@ class Message {
   /// Frees the first block; the message continues with the rest, or is empty.
   void pop_block();
 
-  /// A message that shows the same bytes. Empty when the pool is exhausted. (dupmsg)
-  [[nodiscard]] Message duplicate() const;
+  /// A message that shows the same bytes (of borrowed memory: copies). Empty when the pool is exhausted. (dupmsg)
+  [[nodiscard]] Message duplicate();
   /// A message with its own copy of the bytes, block for block, with the headroom of the first. (copymsg)
-  [[nodiscard]] Message copy() const;
+  [[nodiscard]] Message copy();
   /// Makes the first `size` bytes contiguous in the first block. False when the message holds fewer bytes of the first
   /// block's type, or the pool is exhausted; the message is then unchanged. (pullupmsg)
   [[nodiscard]] bool pull_up(std::size_t size);
@@ -120,25 +136,59 @@ class Message {
   /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared), as a message of
   /// the same band. Empty when the pool is exhausted; the message is then unchanged. REQUIRES: size <= size().
   [[nodiscard]] Message split(std::size_t size);
-  /// Copies data bytes [offset, offset + out.size()) to `out`. False when there are fewer.
+  /// Copies data bytes [offset, offset + out.size()) to `out`, converted as far as that is owed, but not verified. False
+  /// when there are fewer.
   [[nodiscard]] bool copy_data_to(std::size_t offset, Bytes out) const;
   /// Gives every data block that is shared or read-only a private copy of its bytes. False when the pool is exhausted.
   [[nodiscard]] bool make_writable();
+
+  /// Puts the message on a fused path: from here on manipulations join its plan. Without memory for a plan, or without
+  /// data, the message stays on the layered path.
+  void defer();
 
   /// Reverses each unit of the data. `failed` when the data is not a whole number of units.
   Verdict transform(const Swap& swap);
   /// Stores the complement of the sum over the data at `sum.field`. REQUIRES: the field may be written: it lies in a header
   /// that the caller has just prepended, or outside the message.
   Verdict transform(const Sum& sum);
-  /// `failed` when the sum over the data is not all ones.
-  Verdict transform(const Check& check);
-  /// Carries out what is still owed, in place: the bytes are real afterwards.
-  Verdict settle() { return Verdict::done; }
+  /// `failed` when the sum over the data is not all ones. When that comes out later, the message is dropped and `refused`,
+  /// a counter of `owner`'s, counts it; when it comes out now, that is the caller's business.
+  Verdict transform(const Check& check, const Owner& owner, Counter& refused);
 
-  /// Runs `change`, a change of protocol state, once the bytes are known to be good: on a layered path at once.
+  /// Whether manipulations are deferred.
+  [[nodiscard]] bool fused() const { return plan() != nullptr; }
+  /// Whether a check has been deferred: nothing may be done yet on the strength of this message.
+  [[nodiscard]] bool unverified() const;
+  /// Whether the bytes are what they should be: nothing is owed.
+  [[nodiscard]] bool real() const;
+  /// Whether a deferred check has failed: the message is good for nothing.
+  [[nodiscard]] bool failed() const;
+  /// Carries out what is still owed: in place where the bytes may be written, else into memory of our own.
+  Verdict settle() { return carry_out(false); }
+  /// As settle(), and whatever was borrowed is memory of our own then: for who keeps a message beyond the call it came in.
+  Verdict keep() { return carry_out(true); }
+  /// Makes a frame of the data: carries out what is owed and, where memory is borrowed or read-only bytes must be
+  /// converted, puts everything into one new block in that same pass. `failed`: a check, or no memory.
+  Verdict gather();
+  /// Carries out what is owed on the way to `places`, filled one after the other; the message's own bytes are not to be
+  /// used afterwards. REQUIRES: the places have room for the data.
+  Verdict land(std::span<const Bytes> places);
+
+  /// Runs `change`, a change of `owner`'s protocol state, once the bytes are known to be good: at once unless a check has
+  /// been deferred; never if `owner` is gone by then. REQUIRES: what it captures is trivially copyable and small.
   template <class Change>
-  void when_verified(Change&& change) {
-    std::forward<Change>(change)();
+  void when_verified(const Owner& owner, Change change) {
+    static_assert(std::is_trivially_copyable_v<Change> && sizeof(Change) <= PlannedChange::captured_bytes_max);
+    if (!unverified()) {
+      if (!failed()) {
+        change();
+      }
+    } else if (PlannedChange* const planned = plan_change(owner)) {
+      new (planned->captured.data()) Change(change);
+      planned->run = [](std::byte* captured) { (*std::launder(reinterpret_cast<Change*>(captured)))(); };
+    } else if (settle() == Verdict::done) {
+      change();
+    }
   }
 
   /// The internet checksum's partial sum over the data (ilp::sum across blocks).
@@ -148,6 +198,21 @@ class Message {
   friend class Batch;
   [[nodiscard]] Block* last() const;
   void free_chain();
+  [[nodiscard]] Plan* plan() const;
+  /// The plan, if it owes anything or has failed.
+  [[nodiscard]] Plan* owing() const;
+  /// Takes the plan off its block, for another first data block.
+  [[nodiscard]] Plan* take_plan();
+  /// Where a new step goes; nullptr when it is to be carried out now.
+  [[nodiscard]] PlannedStep* plan_step(PlannedStep::Kind kind);
+  [[nodiscard]] PlannedChange* plan_change(const Owner& owner);
+  void settle_before_cut();
+  void count_pass(std::size_t loaded_bytes, std::size_t stored_bytes);
+  void plan_prepended(std::size_t size);
+  void plan_trimmed(std::size_t size);
+  Verdict carry_out(bool keep);
+  Verdict carry_out_copying(Plan* plan, bool converted, bool keep);
+  bool own_blocks(bool borrowed);
 
   Block* first_ = nullptr;
 };

@@ -13,6 +13,14 @@ Module::Module(std::string_view name, Services services) : name_(name), services
 
 Module::~Module() = default;
 
+PayloadWork Module::payload_work(Side) const {
+  return {.items = {}, .settles = keeps_plans() ? std::string_view() : "does not know plans"};
+}
+
+Verdict Module::settle(Message& message, Side side) { return queue(side).settle(message); }
+
+Verdict Module::keep(Message& message, Side side) { return queue(side).keep(message); }
+
 void Module::flush_queues(const Message& message) {
   const ConstBytes bytes = message.bytes();
   if (bytes.empty()) {

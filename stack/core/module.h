@@ -18,17 +18,50 @@
 // Ownership: a stream owns its modules. Threads: one stream set, one thread.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "stack/core/counter.h"
+#include "stack/core/owner.h"
 #include "stack/core/queue.h"
 #include "stack/core/scheduler.h"
 
 namespace sluice {
 
 class StreamSet;
+
+/// When manipulations are carried out: at once, one pass a call, or together, when the bytes must move anyway.
+enum class Path : std::uint8_t { layered, fused };
+
+[[nodiscard]] constexpr std::string_view name_of(Path path) { return path == Path::fused ? "fused" : "layered"; }
+[[nodiscard]] constexpr std::optional<Path> path_named(std::string_view name) {
+  if (name != name_of(Path::layered) && name != name_of(Path::fused)) {
+    return std::nullopt;
+  }
+  return name == name_of(Path::fused) ? Path::fused : Path::layered;
+}
+
+/// What a module does to the payload that passes on one side, for those who explain a stack (`sluice explain`).
+struct PayloadWork {
+  enum class Kind : std::uint8_t {
+    swap,   // transform(Swap)
+    sum,    // transform(Sum)
+    check,  // transform(Check)
+    copy,   // moves the bytes on any path: from user memory, to the user's place, from a device's slot
+    land,   // as copy, and what is owed is carried out on the way: the pass of a fused path ends here
+  };
+  struct Item {
+    Kind kind;
+    std::size_t unit = 1;          // swap
+    std::string_view where = {};   // copy, land: from what to what
+    bool layered = true;           // whether a layered path has this item
+    bool fused = true;             // whether a fused one has
+  };
+  std::vector<Item> items;         // in order
+  std::string_view settles = {};   // why this module makes the bytes real before anything else; empty: it does not
+};
 
 class Module {
  public:
@@ -52,6 +85,12 @@ class Module {
   /// Bytes of header this module puts in front of a message on its way down: the head leaves that much room.
   [[nodiscard]] virtual std::size_t headroom() const { return 0; }
 
+  /// Whether its procedures are written for messages with a plan (stack/core/message.h). Before others, every message is
+  /// settled: a module that knows nothing of plans sees real bytes and breaks nothing.
+  [[nodiscard]] virtual bool keeps_plans() const { return false; }
+  /// What it does to payload on `side`. A module that loops over payload in secret makes `explain` wrong, nothing else.
+  [[nodiscard]] virtual PayloadWork payload_work(Side side) const;
+
   /// Called when the module has its place in the stream (qi_qopen). An error refuses the push.
   virtual Status open() { return {}; }
   /// Called before it loses that place (qi_qclose): the queues still work.
@@ -66,8 +105,16 @@ class Module {
 
   /// The stream set this module runs in. REQUIRES: it is part of a stream.
   [[nodiscard]] StreamSet& set() const { return *set_; }
+  /// The path of the stream it is part of. Whoever makes a message of a fused path defers it.
+  [[nodiscard]] Path path() const { return path_; }
 
  protected:
+  /// This module, as deferred checks and changes remember it. REQUIRES: it is part of a stream.
+  [[nodiscard]] const Owner& owner() const { return owner_; }
+  /// message.settle() and message.keep(), counted as this module's doing on `side`; so is a message lost because the pool
+  /// was exhausted.
+  Verdict settle(Message& message, Side side);
+  Verdict keep(Message& message, Side side);
   /// What every module does with M_FLUSH on the way down (`side` write) or up: flush the queues it names, here.
   void flush_queues(const Message& message);
   /// What every driver does with M_FLUSH: flushes its queues and, where the read side is named, sends the message up with
@@ -82,6 +129,8 @@ class Module {
   std::string_view name_;
   Services services_;
   StreamSet* set_ = nullptr;
+  Path path_ = Path::layered;
+  Owner owner_;
   std::vector<Counter*> counters_;
   Queue read_{*this, Side::read};
   Queue write_{*this, Side::write};

@@ -22,11 +22,40 @@ Queue& Queue::other() const { return module_.queue(side_ == Side::write ? Side::
 void Queue::put(Batch batch) {
   ++statistics_.batches;
   statistics_.messages += batch.size();
+  if (settles_) {
+    batch = settled(std::move(batch));
+  }
   if (side_ == Side::write) {
     module_.wput(std::move(batch));
   } else {
     module_.rput(std::move(batch));
   }
+}
+
+/// The batch without what failed a check: that is dropped, and counted by the check's owner.
+Batch Queue::settled(Batch batch) {
+  Batch real;
+  while (Message message = batch.pop()) {
+    if (settle(message) == Verdict::done) {
+      real.push(std::move(message));
+    }
+  }
+  return real;
+}
+
+Verdict Queue::settle(Message& message) {
+  statistics_.settled += message.real() ? 0U : 1U;
+  return outcome(message, message.settle());
+}
+
+Verdict Queue::keep(Message& message) {
+  statistics_.settled += message.real() ? 0U : 1U;
+  return outcome(message, message.keep());
+}
+
+Verdict Queue::outcome(const Message& message, Verdict verdict) {
+  statistics_.no_memory += verdict == Verdict::failed && !message.failed() ? 1U : 0U;
+  return verdict;
 }
 
 void Queue::reply(Message message) { other().put_next(std::move(message)); }
@@ -83,6 +112,9 @@ Queue::Band& Queue::band_of(const Message& message) {
 }
 
 void Queue::enqueue(Message message) {
+  if (side_ == Side::write && message.fused() && outcome(message, message.keep()) == Verdict::failed) {
+    return;
+  }
   const bool urgent = is_high_priority(message.type());
   message.first().band = urgent ? std::uint8_t{0} : message.band();
   Band& band = band_of(message);

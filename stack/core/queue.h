@@ -72,7 +72,9 @@ class Queue {
   /// As can_put_next, starting with this queue. (canput)
   [[nodiscard]] bool can_put(std::uint8_t band = 0);
 
-  /// Puts `message` on this queue and schedules the service procedure where the rules ask for it. (putq)
+  /// Puts `message` on this queue and schedules the service procedure where the rules ask for it. On a write queue a
+  /// message that borrows the user's memory is copied now, through its plan, so that the caller may use the memory
+  /// again. (putq)
   void enqueue(Message message);
   /// Returns `message` to the front of its class. REQUIRES: not a high-priority message where there is a service
   /// procedure, which would be scheduled for ever. (putbq)
@@ -105,12 +107,15 @@ class Queue {
     std::uint64_t messages = 0;       // messages put
     std::uint64_t enqueued = 0;       // had to wait here
     std::uint64_t refused = 0;        // can_put answered no
+    std::uint64_t settled = 0;        // messages of a fused path whose bytes were made real here
+    std::uint64_t no_memory = 0;      // of those, and of messages that had to be copied to wait: lost, the pool was exhausted
     std::size_t bytes_max = 0;        // the most that waited here at once
   };
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
 
  private:
   friend class Chain;
+  friend class Module;
   friend class Scheduler;
 
   struct Band {
@@ -124,6 +129,11 @@ class Queue {
 
   /// Whether a sender was refused and has not been back-enabled yet, in any band.
   [[nodiscard]] bool wanted() const;
+  [[nodiscard]] Batch settled(Batch batch);
+  /// Counted, where something was owed; and where the pool was exhausted.
+  Verdict settle(Message& message);
+  Verdict keep(Message& message);
+  Verdict outcome(const Message& message, Verdict verdict);
   void added(Band& band, std::size_t size);
   void removed(Band& band, std::size_t size);
   void update_fullness(Band& band);
@@ -133,6 +143,7 @@ class Queue {
 
   Module& module_;
   Side side_;
+  bool settles_ = false;  // the module does not know plans
   bool may_schedule_ = true;
   bool wants_service_ = true;  // the last dequeue found nothing: the next message must schedule (QWANTR)
   bool scheduled_ = false;

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "stack/core/buffer_pool.h"
+#include "stack/core/owner.h"
 #include "stack/core/scheduler.h"
 
 namespace sluice {
@@ -45,6 +46,7 @@ class StreamSet {
   [[nodiscard]] BufferPool& pool() { return pool_; }
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] Prng& prng() { return prng_; }
+  [[nodiscard]] OwnerTable& owners() { return owners_; }
   [[nodiscard]] TimePoint now() const { return scheduler_.now(); }
 
   /// Sources are watched from add to remove. `version` grows with each change, so the edge need not compare lists.
@@ -54,6 +56,7 @@ class StreamSet {
   [[nodiscard]] std::uint64_t sources_version() const { return sources_version_; }
 
  private:
+  OwnerTable owners_;
   BufferPool pool_;
   Scheduler scheduler_;
   Prng prng_;

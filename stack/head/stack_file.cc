@@ -259,15 +259,15 @@ class Reader {
     if (path == nullptr) {
       return;
     }
-    stack.path = path->value_or(std::string());
-    if (stack.path == "fused") {
-      faults_.add(line_of(*path), prefix + ".path", "\"fused\" is not available in this version; expected \"layered\"");
-    } else if (stack.path != "layered") {
-      const std::string_view near = nearest_spelling(stack.path, Names{"layered"});
-      faults_.add(
-          line_of(*path), prefix + ".path",
-          fmt::format("expected \"layered\"{}", near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
+    const std::string name = path->value_or(std::string());
+    if (const std::optional<Path> known = path_named(name)) {
+      stack.path = *known;
+      return;
     }
+    const std::string_view near = nearest_spelling(name, Names{"layered", "fused"});
+    faults_.add(line_of(*path), prefix + ".path",
+                fmt::format("expected \"layered\" or \"fused\"{}",
+                            near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
   }
 
   const Entry* entry_of(std::string_view name, Entry::Kind kind, int line, std::string_view key) {
@@ -505,6 +505,7 @@ Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaratio
   if (!stream) {
     return std::unexpected(in_stack(declaration, declaration.driver, stream.error()));
   }
+  (*stream)->set_path(declaration.path);
   for (const ModuleDeclaration& module : declaration.push) {
     auto made = module.entry->make(set, module.parameters);
     Status pushed = made ? (*stream)->push(std::move(*made)) : std::unexpected(made.error());

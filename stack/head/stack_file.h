@@ -43,7 +43,7 @@ struct ModuleDeclaration {
 
 struct StackDeclaration {
   std::string name;
-  std::string path = "layered";
+  Path path = Path::layered;
   ModuleDeclaration driver;
   std::vector<ModuleDeclaration> push;  // lowest first
   int line = 0;

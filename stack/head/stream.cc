@@ -12,8 +12,15 @@ namespace sluice {
 namespace {
 
 /// Copies the front of `part`'s bytes to `out`; the rest stays in `part`, which is empty when nothing is left.
+/// REQUIRES: the bytes are real.
 std::size_t consume(Message& part, Bytes out) {
   std::size_t copied = 0;
+  if (part && part.type() == MessageType::data) {
+    Touches& touches = part.pool().touches();
+    const std::size_t size = std::min(out.size(), part.size());
+    touches.loaded_bytes += size;
+    touches.stored_bytes += size;
+  }
   while (part) {
     const std::size_t take = std::min(part.bytes().size(), out.size() - copied);
     std::copy_n(part.bytes().begin(), take, out.begin() + static_cast<std::ptrdiff_t>(copied));
@@ -25,6 +32,20 @@ std::size_t consume(Message& part, Bytes out) {
     part.pop_block();
   }
   return copied;
+}
+
+/// As consume(), where bytes may be owed something: what goes to `out` whole gets there in the pass that carries it out,
+/// anything else is settled first. Nothing when a check fails: the message is lost, and has been counted.
+std::optional<std::size_t> deliver(Message& part, Bytes out) {
+  const std::size_t size = part.size();
+  const bool whole = size > 0 && size <= out.size() && size == part.data_size();
+  if (!whole || !part.fused()) {
+    return part.settle() == Verdict::done ? std::optional(consume(part, out)) : std::nullopt;
+  }
+  const Bytes place = out.first(size);
+  const Verdict landed = part.land(std::span(&place, 1));
+  part.reset();
+  return landed == Verdict::done ? std::optional(size) : std::nullopt;
 }
 
 /// Copies without consuming.
@@ -180,8 +201,15 @@ Message Stream::allocate(std::size_t capacity, MessageType type) {
   return Message::allocate(set().pool(), capacity + head_.options().write_tail, headroom(), type);
 }
 
+Message Stream::message_of(std::span<const ConstBytes> parts, Loan& loan) {
+  return loan.message(parts, headroom(), head_.options().write_tail);
+}
+
 /// A data part: room for headers in front of its first block, the tail room behind its last one.
-Message Stream::build_data(ConstBytes data) {
+Message Stream::build_data(ConstBytes data, Loan& loan) {
+  if (path() == Path::fused) {
+    return message_of(std::span(&data, 1), loan);
+  }
   Message message;
   do {
     const std::size_t headroom = message ? 0 : this->headroom();
@@ -196,6 +224,8 @@ Message Stream::build_data(ConstBytes data) {
     }
     std::ranges::copy(part, next.first().wptr);
     next.first().wptr += part.size();
+    set().pool().touches().loaded_bytes += part.size();
+    set().pool().touches().stored_bytes += part.size();
     if (message) {
       message.link(std::move(next));
     } else {
@@ -206,7 +236,7 @@ Message Stream::build_data(ConstBytes data) {
 }
 
 Message Stream::build(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
-                      std::uint8_t band) {
+                      std::uint8_t band, Loan& loan) {
   Message message;
   if (control) {
     const MessageType type = high_priority ? MessageType::pcproto : MessageType::proto;
@@ -216,7 +246,7 @@ Message Stream::build(std::optional<ConstBytes> control, std::optional<ConstByte
     }
   }
   if (data) {
-    Message part = build_data(*data);
+    Message part = build_data(*data, loan);
     if (!part) {
       return {};
     }
@@ -235,7 +265,8 @@ Result<std::size_t> Stream::write(ConstBytes data) {
   do {
     Status ready = wait_until_writable(0);
     const ConstBytes part = data.subspan(written).first(std::min(data.size() - written, head_.options().packet_bytes_max));
-    Message message = ready ? build(std::nullopt, part, false, 0) : Message();
+    Loan loan(set().pool(), path());
+    Message message = ready ? build(std::nullopt, part, false, 0, loan) : Message();
     if (!message) {
       // What was accepted before counts; the reason will meet the next call.
       return written > 0 ? Result<std::size_t>(written) : std::unexpected(ready ? Error{ENOSR, {}} : ready.error());
@@ -269,7 +300,8 @@ Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstByt
   if (Status ready = high_priority ? Status{} : wait_until_writable(band); !ready) {
     return ready;
   }
-  Message message = build(control, data, high_priority, band);
+  Loan loan(set().pool(), path());
+  Message message = build(control, data, high_priority, band, loan);
   if (!message) {
     return fail(ENOSR);
   }
@@ -321,7 +353,11 @@ Result<bool> Stream::read_message(Bytes& out, bool first) {
   }
   const bool empty = message.size() == 0;
   if (!empty) {
-    out = out.subspan(consume(message, out));
+    const std::optional<std::size_t> delivered = deliver(message, out);
+    if (!delivered) {
+      return read_message(out, first);  // as if it had never come; each call takes one message
+    }
+    out = out.subspan(*delivered);
   }
   // "read() accepts data until [...] a zero-byte message block is encountered. The read() function then returns the
   // number of bytes read, and places the zero-byte message back on the stream [...] When a zero-byte message is read as
@@ -353,26 +389,35 @@ Result<std::size_t> Stream::read(Bytes out) {
 }
 
 Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only) {
-  Result<Message> taken = wait_for_message(high_priority_only);
-  if (!taken) {
-    return std::unexpected(taken.error());
-  }
+  Message message;
+  Message data_part;
   Received received;
-  Message message = std::move(*taken);
-  if (!message) {
-    received.control = control ? std::optional<std::size_t>(0) : std::nullopt;
-    received.data = data ? std::optional<std::size_t>(0) : std::nullopt;
-    return received;
+  MessageType type = MessageType::data;
+  for (bool verified = false; !verified;) {
+    Result<Message> taken = wait_for_message(high_priority_only);
+    if (!taken) {
+      return std::unexpected(taken.error());
+    }
+    message = std::move(*taken);
+    if (!message) {
+      received.control = control ? std::optional<std::size_t>(0) : std::nullopt;
+      received.data = data ? std::optional<std::size_t>(0) : std::nullopt;
+      return received;
+    }
+    type = message.type();
+    received.high_priority = is_high_priority(type);
+    received.band = message.band();
+    data_part = take_data_part(message);
+    verified = true;
+    if (data_part && data) {
+      received.data = deliver(data_part, *data);
+      verified = received.data.has_value();
+    } else if (data_part) {
+      verified = data_part.settle() == Verdict::done;
+    }
   }
-  const MessageType type = message.type();
-  received.high_priority = is_high_priority(type);
-  received.band = message.band();
-  Message data_part = take_data_part(message);
   if (message && control) {
     received.control = consume(message, *control);
-  }
-  if (data_part && data) {
-    received.data = consume(data_part, *data);
   }
   received.more_control = static_cast<bool>(message);
   received.more_data = static_cast<bool>(data_part);
@@ -389,6 +434,7 @@ Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Byte
 }
 
 std::optional<Received> Stream::peek(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only) {
+  head_.settle_first();
   const Block* first = head_.read_queue().peek();
   if (first == nullptr || (high_priority_only && !head_.high_priority_waits())) {
     return std::nullopt;
@@ -420,6 +466,7 @@ Events Stream::poll() {
 }
 
 Stream::Waiting Stream::nread() {
+  head_.settle_first();
   return {.messages = head_.read_queue().messages(), .first_data_bytes = part_size(head_.read_queue().peek(), false)};
 }
 

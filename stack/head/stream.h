@@ -17,12 +17,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "stack/core/chain.h"
+#include "stack/head/loan.h"
 #include "stack/head/stream_head.h"
 
 namespace sluice {
@@ -75,6 +77,10 @@ class Stream {
   [[nodiscard]] bool find(std::string_view name) const;
   /// I_LIST: all names, top first, the driver last.
   [[nodiscard]] std::vector<std::string_view> list() const;
+
+  /// From the next message on; those under way stay what they are.
+  void set_path(Path path) { chain_.set_path(path); }
+  [[nodiscard]] Path path() const { return chain_.path(); }
 
   void set_nonblocking(bool nonblocking) { nonblocking_ = nonblocking; }
   [[nodiscard]] bool nonblocking() const { return nonblocking_; }
@@ -135,6 +141,9 @@ class Stream {
 
   /// A message with room for the headers that the modules below will prepend. Empty when the pool is exhausted.
   [[nodiscard]] Message allocate(std::size_t capacity, MessageType type = MessageType::data);
+  /// A data message of `parts` with that room, which on a fused path shows them where they lie while `loan` lasts. Empty
+  /// when the pool is exhausted. REQUIRES: `loan` is of this stream's pool and path.
+  [[nodiscard]] Message message_of(std::span<const ConstBytes> parts, Loan& loan);
   /// Sends messages down. The caller has asked can_put(); errors and hangup discard them.
   Status send(Batch batch);
   /// The next message; empty when there is none.
@@ -154,9 +163,9 @@ class Stream {
   Status wait_until_writable(std::uint8_t band);
   /// The first message, waiting for it where that is allowed; empty at hangup.
   Result<Message> wait_for_message(bool high_priority_only);
-  [[nodiscard]] Message build_data(ConstBytes data);
+  [[nodiscard]] Message build_data(ConstBytes data, Loan& loan);
   [[nodiscard]] Message build(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
-                              std::uint8_t band);
+                              std::uint8_t band, Loan& loan);
   Result<bool> read_message(Bytes& out, bool first);
 
   StreamHead head_;

@@ -23,6 +23,14 @@ void StreamHead::receive_options(const Message& message) {
   read_queue().set_marks(options_.read_marks);
 }
 
+/// Down, a fused path shows the user's bytes where they lie; up, it carries out what is owed on their way to the user.
+PayloadWork StreamHead::payload_work(Side side) const {
+  if (side == Side::write) {
+    return {.items = {{.kind = PayloadWork::Kind::copy, .where = "user memory to a message", .fused = false}}};
+  }
+  return {.items = {{.kind = PayloadWork::Kind::land, .where = "message to the user's place"}}};
+}
+
 void StreamHead::rput(Batch batch) {
   while (Message message = batch.pop()) {
     receive(std::move(message));
@@ -150,6 +158,16 @@ Message StreamHead::take() {
     high_priority_waits_ = false;
   }
   return message;
+}
+
+void StreamHead::settle_first() {
+  for (bool good = false; !good && read_queue().peek() != nullptr;) {
+    Message message = take();
+    good = settle(message, Side::read) == Verdict::done;
+    if (good) {
+      put_back(std::move(message));
+    }
+  }
 }
 
 void StreamHead::put_back(Message message) {

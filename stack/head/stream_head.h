@@ -18,6 +18,8 @@ class StreamHead : public Module {
  public:
   explicit StreamHead(const HeadOptions& options);
 
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void rput(Batch batch) override;
   /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake whoever waits.
   void wsrv() override {}
@@ -45,6 +47,8 @@ class StreamHead : public Module {
   [[nodiscard]] bool high_priority_waits() const { return high_priority_waits_; }
   /// Takes the first message to read; empty when there is none.
   [[nodiscard]] Message take();
+  /// Makes the first message's bytes real, so that it can be looked at where it waits; one whose check fails goes.
+  void settle_first();
   /// Returns the unread rest of a message that was taken.
   void put_back(Message message);
 

@@ -63,6 +63,9 @@ void Capture::look_at(Batch& batch, Direction direction) {
   Batch seen;
   while (Message message = batch.pop()) {
     if (carries_data(message)) {
+      if (settle(message, direction == Direction::outbound ? Side::write : Side::read) == Verdict::failed) {
+        continue;  // counted where the check belongs: nobody above has seen it either
+      }
       write(message, direction);
     } else if (direction == Direction::inbound && is_protocol(message.type())) {
       learn_address(message);
@@ -85,7 +88,7 @@ void Capture::write(Message& message, Direction direction) {
   if (!shape) {
     return;
   }
-  if (failed_ || message.settle() == Verdict::failed) {
+  if (failed_) {
     ++not_written_;
     return;
   }

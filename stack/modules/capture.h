@@ -73,6 +73,10 @@ class Capture : public Module {
 
   Status open() override;
   void close() override;
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] PayloadWork payload_work(Side) const override {
+    return {.items = {}, .settles = "every byte goes to its file"};
+  }
   void wput(Batch batch) override;
   void rput(Batch batch) override;
 

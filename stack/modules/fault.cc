@@ -51,6 +51,11 @@ Fault::Fault(const Options& options)
       down_(*this, options.down, options.settings, options.seed, down_names),
       up_(*this, options.up, options.settings, ~options.seed, up_names) {}
 
+PayloadWork Fault::payload_work(Side side) const {
+  const bool active = side == Side::write ? down_.is_active : up_.is_active;
+  return {.items = {}, .settles = active ? "holds messages, and may flip their bits" : ""};
+}
+
 Status Fault::open() {
   Scheduler& scheduler = set().scheduler();
   down_.timer = std::make_unique<Timer>(scheduler, [this] { release_due(down_, write_queue()); });
@@ -61,6 +66,9 @@ Status Fault::open() {
 void Fault::put(Direction& direction, Queue& queue, Batch batch) {
   while (Message message = batch.pop()) {
     if (direction.is_active && carries_data(message)) {
+      if (keep(message, queue.side()) == Verdict::failed) {
+        continue;
+      }
       direction.lane.arrive(std::move(message), set().now());
       continue;
     }
@@ -225,7 +233,7 @@ Result<std::unique_ptr<Module>> make_fault(StreamSet& set, const Parameters& par
 Entry fault_entry() {
   return {.name = "fault",
           .summary = "a bad link: loss, bursts, reordering, duplicates, bit errors, delay, rate",
-          .effect = "holds, drops and corrupts messages at random; settles before it flips bits",
+          .effect = "settles, then holds, drops and corrupts messages at random",
           .transparent = true,
           .parameters = parameter_specs(),
           .make = make_fault};

@@ -83,6 +83,8 @@ class Fault : public Module {
 
   explicit Fault(const Options& options);
 
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] PayloadWork payload_work(Side side) const override;
   Status open() override;
   void wput(Batch batch) override { put(down_, write_queue(), std::move(batch)); }
   void rput(Batch batch) override { put(up_, read_queue(), std::move(batch)); }

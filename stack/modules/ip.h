@@ -82,6 +82,7 @@ class Ip final : public Module, private ip::NeighbourUser {
  public:
   Ip(StreamSet& set, ip::Config config);
 
+  [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return wire::Ipv6Header::size; }
   /// ENXIO or the driver's errno when the driver refuses at once; later refusals become M_ERROR.
   Status open() override;
@@ -195,6 +196,7 @@ class Ip final : public Module, private ip::NeighbourUser {
   void reassembly_expired(ip::Reassembly::Expired expired);
 
   // ip_control.cc: ICMP
+  [[nodiscard]] bool icmp_verified(Message& message, std::uint16_t initial);
   void receive_icmp4(Arrival&& arrival);
   void receive_icmp6(Arrival&& arrival);
   void ignore_or_deliver(Arrival&& arrival);

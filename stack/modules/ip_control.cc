@@ -49,9 +49,18 @@ bool gather(Message& message, std::size_t size) {
 
 }  // namespace
 
+/// ICMP is acted on here, so its sum is checked now, on any path. Counts what fails.
+bool Ip::icmp_verified(Message& message, std::uint16_t initial) {
+  const Verdict verdict = message.transform(Check{initial}, owner(), count_.icmp_bad_checksum);
+  if (verdict == Verdict::deferred) {
+    return settle(message, Side::read) == Verdict::done;
+  }
+  count_.icmp_bad_checksum += verdict == Verdict::failed ? 1U : 0U;
+  return verdict == Verdict::done;
+}
+
 void Ip::receive_icmp4(Arrival&& arrival) {
-  if (arrival.data.transform(Check{0}) == Verdict::failed || arrival.data.settle() == Verdict::failed) {
-    ++count_.icmp_bad_checksum;
+  if (!icmp_verified(arrival.data, 0)) {
     return;
   }
   const auto message = gather(arrival.data, wire::icmp_header_size)
@@ -78,8 +87,7 @@ void Ip::receive_icmp4(Arrival&& arrival) {
 
 void Ip::receive_icmp6(Arrival&& arrival) {
   const std::uint16_t initial = initial_sum(arrival.source, arrival.destination, arrival.data.size());
-  if (arrival.data.transform(Check{initial}) == Verdict::failed || arrival.data.settle() == Verdict::failed) {
-    ++count_.icmp_bad_checksum;
+  if (!icmp_verified(arrival.data, initial)) {
     return;
   }
   if (!gather(arrival.data, wire::icmp_header_size)) {

@@ -43,6 +43,9 @@ bool gather(Message& message, std::size_t size) {
 }  // namespace
 
 void Ip::receive(Message message) {
+  if (settle(message, Side::read) == Verdict::failed) {
+    return;  // whatever is owed by modules below: headers are read here
+  }
   ++count_.packets_in;
   const auto indication = wire::dlpi::UnitdataInd::decode(message.bytes());
   if (!indication) {

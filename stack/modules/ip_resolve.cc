@@ -32,13 +32,10 @@ constexpr Ipv6Address all_nodes{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 /// "the Target protocol address is mine". RFC 5227 section 2.1.1: a probe has an all-zero sender address, which is no
 /// pair.
 void Ip::receive_arp(const Message& packet) {
-  Message copy;
-  ConstBytes bytes = packet.bytes();
-  if (bytes.size() < ArpPacket::size && packet.size() > bytes.size()) {
-    copy = packet.copy();
-    bytes = copy && copy.pull_up(std::min(ArpPacket::size, copy.size())) ? ConstBytes(copy.bytes()) : bytes;
-  }
-  const auto arp = ArpPacket::parse(bytes);
+  std::array<std::byte, ArpPacket::size> bytes{};
+  const Bytes present = Bytes(bytes).first(std::min(bytes.size(), packet.data_size()));
+  static_cast<void>(packet.copy_data_to(0, present));
+  const auto arp = ArpPacket::parse(present);
   if (!arp || !link_.ready() || arp->sender_mac.is_multicast() || arp->sender_mac.is_unspecified()) {
     ++count_.bad_arp;
     return;

@@ -29,6 +29,8 @@ namespace sluice {
 class Null : public Module {
  public:
   Null() : Module("null") {}
+
+  [[nodiscard]] bool keeps_plans() const override { return true; }
 };
 
 [[nodiscard]] Entry null_entry();

@@ -54,6 +54,7 @@ class Timod : public Module {
  public:
   Timod() : Module("timod") {}
 
+  [[nodiscard]] bool keeps_plans() const override { return true; }
   void wput(Batch batch) override;
   void rput(Batch batch) override;
   void close() override { waiting_.reset(); }

@@ -98,6 +98,16 @@ bool is_unitdata_req(const Message& message) {
 
 Udp::Udp(bool checksum) : Module("udp"), checksum_(checksum) {}
 
+PayloadWork Udp::payload_work(Side side) const {
+  PayloadWork work;
+  if (side == Side::read) {
+    work.items = {{.kind = PayloadWork::Kind::check}};
+  } else if (checksum_) {
+    work.items = {{.kind = PayloadWork::Kind::sum}};
+  }
+  return work;
+}
+
 Status Udp::open() {
   binding_ =
       std::make_unique<udp::Binding>(set().pool(), set().scheduler(), set().prng(),
@@ -323,9 +333,12 @@ bool Udp::put_header(Message& message, const UdpHeader& header, const wire::IpAd
   // the UDP checksum is not optional."
   if (checksum_ || destination.is_v6()) {
     const auto length = static_cast<std::uint32_t>(header.payload_length + UdpHeader::size);
-    datagram.transform(Sum{.initial = wire::pseudo_header_sum(source, destination, wire::protocol_udp, length),
-                           .field = space.data() + UdpHeader::checksum_offset,
-                           .zero_is_sent_as_ones = true});
+    const Sum sum{.initial = wire::pseudo_header_sum(source, destination, wire::protocol_udp, length),
+                  .field = space.data() + UdpHeader::checksum_offset,
+                  .zero_is_sent_as_ones = true};
+    if (datagram.transform(sum) == Verdict::failed) {
+      return false;
+    }
   }
   message.link(std::move(datagram));
   return true;
@@ -401,6 +414,9 @@ Message Udp::from_network(Message message) {
 }
 
 Message Udp::receive(Message message) {
+  if (settle(message, Side::read) == Verdict::failed) {
+    return {};  // whatever is owed by modules below: the header is read here
+  }
   const std::optional<Arrival> arrival = arrival_of(message);
   if (!arrival) {
     ++malformed_;
@@ -441,8 +457,8 @@ bool Udp::verified(Message& message, const UdpHeader& header, const wire::IpAddr
   }
   const auto length = static_cast<std::uint32_t>(header.payload_length + UdpHeader::size);
   const Check check{.initial = wire::pseudo_header_sum(source, local, wire::protocol_udp, length)};
-  if (message.transform(check) == Verdict::failed) {
-    ++bad_checksum_;
+  if (message.transform(check, owner(), bad_checksum_) == Verdict::failed) {
+    bad_checksum_ += message.failed() ? 0U : 1U;  // else it has been counted
     return false;
   }
   return true;
@@ -456,25 +472,24 @@ Message Udp::deliver(Message message, const wire::TransportAddress& source, cons
   const Encoded address(source);
   const Encoded options(received);
   if (!replace_primitive(message, UnitdataInd{.address = address.bytes(), .options = options.bytes()})) {
-    ++no_memory_;
+    no_memory_ += settle(message, Side::read) == Verdict::done ? 1U : 0U;
     return {};
   }
   Message datagram = message.unlink();
   datagram.trim_front(UdpHeader::size);
   message.link(std::move(datagram));
-  message.when_verified([this] { ++received_; });
+  message.when_verified(owner(), [this] { ++received_; });
   return message;
 }
 
 /// RFC 1122 section 4.1.3.1: "If a datagram arrives addressed to a UDP port for which there is no pending LISTEN call,
 /// UDP SHOULD send an ICMP Port Unreachable message." Only a stream that sees what nobody else claims can know that.
 void Udp::unclaimed(Message message, const wire::IpAddress& source, const Received& received) {
+  if (settle(message, Side::read) == Verdict::failed) {
+    return;  // counted as bad_checksum
+  }
   if (binding_->filtered() || received.group || binding_->state() == udp::State::failed) {
     ++not_my_port_;
-    return;
-  }
-  if (message.settle() == Verdict::failed) {
-    ++bad_checksum_;
     return;
   }
   Message request = primitive_message(

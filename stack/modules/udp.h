@@ -76,6 +76,8 @@ class Udp : public Module {
 
   explicit Udp(bool checksum);
 
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::UdpHeader::size; }
   Status open() override;
   void wput(Batch batch) override;

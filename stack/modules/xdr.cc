@@ -36,20 +36,35 @@ Xdr::Xdr(std::size_t unit_bytes) : Module("xdr"), unit_bytes_(unit_bytes) {
   SLUICE_REQUIRE(unit_bytes == 2 || unit_bytes == 4 || unit_bytes == 8);
 }
 
-Xdr::Outcome Xdr::convert(Message& message) const {
+PayloadWork Xdr::payload_work(Side) const {
+  PayloadWork work;
+  if (swaps) {
+    work.items = {{.kind = PayloadWork::Kind::swap, .unit = unit_bytes_}};
+  }
+  return work;
+}
+
+Xdr::Outcome Xdr::convert(Message& message, Side side) {
   if (!carries_data(message)) {
     return Outcome::converted;
   }
   if (message.data_size() % unit_bytes_ != 0) {
-    return Outcome::not_whole_units;
+    // What is dropped is counted, and only what has been verified may be.
+    return settle(message, side) == Verdict::done ? Outcome::not_whole_units : lost(message);
   }
   if (swaps && message.transform(Swap{unit_bytes_}) == Verdict::failed) {
-    return Outcome::no_memory;
+    return lost(message);
   }
   return Outcome::converted;
 }
 
-void Xdr::drop(Outcome why) { ++(why == Outcome::not_whole_units ? not_whole_units_ : no_memory_); }
+Xdr::Outcome Xdr::lost(const Message& message) { return message.failed() ? Outcome::refuted : Outcome::no_memory; }
+
+void Xdr::drop(Outcome why) {
+  if (why != Outcome::refuted) {  // counted by whoever's check it was
+    ++(why == Outcome::not_whole_units ? not_whole_units_ : no_memory_);
+  }
+}
 
 void Xdr::refuse(Message message, Outcome why) {
   drop(why);
@@ -71,7 +86,7 @@ void Xdr::refuse(Message message, Outcome why) {
 void Xdr::wput(Batch batch) {
   Batch out;
   while (Message message = batch.pop()) {
-    if (const Outcome outcome = convert(message); outcome == Outcome::converted) {
+    if (const Outcome outcome = convert(message, Side::write); outcome == Outcome::converted) {
       out.push(std::move(message));
     } else {
       refuse(std::move(message), outcome);
@@ -85,7 +100,7 @@ void Xdr::wput(Batch batch) {
 void Xdr::rput(Batch batch) {
   Batch out;
   while (Message message = batch.pop()) {
-    if (const Outcome outcome = convert(message); outcome == Outcome::converted) {
+    if (const Outcome outcome = convert(message, Side::read); outcome == Outcome::converted) {
       out.push(std::move(message));
     } else {
       drop(outcome);

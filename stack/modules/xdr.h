@@ -45,13 +45,16 @@ class Xdr : public Module {
   /// REQUIRES: unit_bytes is 2, 4 or 8.
   explicit Xdr(std::size_t unit_bytes);
 
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void wput(Batch batch) override;
   void rput(Batch batch) override;
 
  private:
-  enum class Outcome { converted, not_whole_units, no_memory };
+  enum class Outcome { converted, not_whole_units, no_memory, refuted };
 
-  Outcome convert(Message& message) const;
+  Outcome convert(Message& message, Side side);
+  static Outcome lost(const Message& message);
   void refuse(Message message, Outcome why);
   void drop(Outcome why);
 

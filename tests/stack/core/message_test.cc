@@ -191,7 +191,7 @@ TEST(MessageTest, MovingLeavesNothingBehind) {
 // copymsg(9F): own bytes, the same blocks; dupmsg(9F): the same bytes, other blocks.
 TEST(MessageTest, CopyAndDuplicateKeepTheShape) {
   for_every_chain([](BufferPool& pool, const std::vector<std::size_t>& lengths) {
-    const Sample sample(pool, lengths);
+    Sample sample(pool, lengths);
     Message copy = sample.message.copy();
     Message shown = sample.message.duplicate();
     ASSERT_EQ(flat(copy), sample.model);

@@ -11,12 +11,25 @@
 #include "ilp/kernels.h"
 #include "ilp/scalar.h"
 #include "stack/core/message.h"
+#include "stack/core/module.h"
 #include "tests/stack/core/support.h"
 
 namespace sluice::testing {
 namespace {
 
 using Model = std::vector<std::byte>;
+
+struct Watcher : Module {
+  Watcher() : Module("watcher") {}
+  Counter refused{*this, "refused", "checks that did not hold"};
+};
+
+Verdict check(Message& message, std::uint16_t initial) {
+  Watcher watcher;
+  const Verdict verdict = message.transform(Check{initial}, Owner(), watcher.refused);
+  EXPECT_EQ(watcher.refused.value(), 0U) << "at once, the caller counts";
+  return verdict;
+}
 
 Model swapped(Model bytes, std::size_t unit) {
   ilp::scalar::swap(unit, bytes);
@@ -98,12 +111,12 @@ TEST(Transform, CheckAcceptsWhatSumStored) {
     std::memset(header.data(), 0, 2);
     ASSERT_EQ(message.transform(Sum{.initial = initial, .field = header.data(), .zero_is_sent_as_ones = true}),
               Verdict::done);
-    ASSERT_EQ(message.transform(Check{initial}), Verdict::done);
-    ASSERT_EQ(message.transform(Check{initial + 1}), Verdict::failed);
+    ASSERT_EQ(check(message, initial), Verdict::done);
+    ASSERT_EQ(check(message, initial + 1), Verdict::failed);
     for (Block* block = &message.first(); block != nullptr; block = block->cont) {
       for (std::byte& byte : block->bytes()) {
         byte ^= std::byte{0x10};
-        ASSERT_EQ(message.transform(Check{initial}), Verdict::failed);
+        ASSERT_EQ(check(message, initial), Verdict::failed);
         byte ^= std::byte{0x10};
       }
     }
@@ -148,7 +161,7 @@ TEST(Transform, FailsWithoutMemoryForAPrivateCopy) {
   std::array<std::byte, 2000> memory{};
   Message message(pool.allocate_external(memory, true, nullptr, nullptr));
   EXPECT_EQ(message.transform(Swap{2}), Verdict::failed);
-  EXPECT_EQ(message.transform(Check{0xffff}), Verdict::done) << "reading needs no copy";
+  EXPECT_EQ(check(message, 0xffff), Verdict::done) << "reading needs no copy";
 }
 
 TEST(Transform, OnALayeredPathNothingIsOwed) {
@@ -156,7 +169,7 @@ TEST(Transform, OnALayeredPathNothingIsOwed) {
   Message message = text_message(pool, "ab");
   EXPECT_EQ(message.settle(), Verdict::done);
   bool ran = false;
-  message.when_verified([&ran] { ran = true; });
+  message.when_verified(Owner(), [&ran] { ran = true; });
   EXPECT_TRUE(ran);
 }
 

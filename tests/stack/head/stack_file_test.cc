@@ -100,13 +100,13 @@ std::vector<BadFile> bad_files() {
       {"pushed twice",
        {"[stack.a]\n" + veth + "push = [\"tap\", \"ip\", \"tap\"]\n",
         "f.toml:3: stack.a.push: \"tap\" is pushed twice; give each a name of its own, such as \"tap:low\""}},
-      {"path that is not there yet",
-       {"[stack.a]\npath = \"fused\"\n" + veth,
-        "f.toml:2: stack.a.path: \"fused\" is not available in this version; expected \"layered\""}},
+      {"misspelled path",
+       {"[stack.a]\npath = \"fuse\"\n" + veth,
+        "f.toml:2: stack.a.path: expected \"layered\" or \"fused\"; did you mean \"fused\"?"}},
       {"unknown path",
        {"[stack.a]\npath = \"layerd\"\n" + veth,
-        "f.toml:2: stack.a.path: expected \"layered\"; did you mean \"layered\"?"}},
-      {"path is no text", {"[stack.a]\npath = 1\n" + veth, "f.toml:2: stack.a.path: expected \"layered\""}},
+        "f.toml:2: stack.a.path: expected \"layered\" or \"fused\"; did you mean \"layered\"?"}},
+      {"path is no text", {"[stack.a]\npath = 1\n" + veth, "f.toml:2: stack.a.path: expected \"layered\" or \"fused\""}},
       {"missing parameter",
        {"[stack.a]\ndriver = {kind = \"packet\"}\n",
         "f.toml:2: stack.a.driver.device: \"packet\" needs this parameter: the name of a network device"}},
@@ -220,7 +220,7 @@ TEST(StackFile, AllFaultsAreReportedInOnePass) {
 [autopush]
 kernel = ["nothing"]
 [stack.one]
-path = "fused"
+path = "fuzed"
 driver = { kind = "packet", ring = 0, rings = 1 }
 push = ["ip", "upd"]
 ip = { mtu = 1 }
@@ -230,7 +230,7 @@ driver = { kind = "kernl" }
   EXPECT_EQ(faults,
             R"(f.toml:1: colour: there is no key "colour" (expected one of "stack", "autopush")
 f.toml:3: autopush.kernel: there is no module "nothing" (expected one of "ip", "tap", "timod", "udp")
-f.toml:5: stack.one.path: "fused" is not available in this version; expected "layered"
+f.toml:5: stack.one.path: expected "layered" or "fused"; did you mean "fused"?
 f.toml:6: stack.one.driver.device: "packet" needs this parameter: the name of a network device
 f.toml:6: stack.one.driver.ring: expected 1 .. 4096, found 0
 f.toml:6: stack.one.driver.rings: there is no parameter "rings"; did you mean "ring"? (expected one of "device", "ring", "blocking", "fails", "opens")
@@ -375,7 +375,7 @@ push   = ["timod"]
   ASSERT_EQ(file->stacks().size(), 2U);
   const StackDeclaration& bulk = file->stacks()[0];
   EXPECT_EQ(bulk.name, "bulk");
-  EXPECT_EQ(bulk.path, "layered");
+  EXPECT_EQ(bulk.path, Path::layered);
   EXPECT_EQ(bulk.line, 2);
   EXPECT_EQ(bulk.driver.entry, registry().find("packet"));
   EXPECT_EQ(bulk.driver.parameters.text("device", ""), "veth0");

@@ -170,7 +170,7 @@ TEST(Fault, EveryBitIsFlippedAtRateOneAndPositionsAreInOrder) {
 TEST(Fault, BitErrorsLeaveSharedBytesAndProtocolBlocksAlone) {
   Stack stack;
   stack.push<Fault>(only_down({.bit_errors = 1}));
-  const Message original = unitdata_req(stack, encoded(wire::TransportAddress{}), {}, "kept");
+  Message original = unitdata_req(stack, encoded(wire::TransportAddress{}), {}, "kept");
   stack.down(original.duplicate());
   EXPECT_EQ(data_text(original), "kept");
   const Message corrupted = stack.driver().take();
@@ -271,7 +271,7 @@ TEST(Fault, MemoryOfMessagesOnTheirWayIsBounded) {
 TEST(Fault, ABufferThatManyMessagesShowIsCountedOnce) {
   Stack stack;
   Fault& fault = stack.push<Fault>(only_down({.delay = seconds(1), .in_flight_bytes_max = 200'000}));
-  const Message whole = data(stack, std::string(64'000, 'x'));
+  Message whole = data(stack, std::string(64'000, 'x'));
   Batch fragments;
   for (int i = 0; i < 40; ++i) {
     fragments.push(whole.duplicate());
@@ -418,7 +418,7 @@ TEST(Fault, PoppingItDiscardsWhatIsOnItsWay) {
 TEST(Fault, WithoutMemoryForACopyACorruptedMessageIsDropped) {
   Stack stack(1, 128 * 1024);
   Fault& fault = stack.push<Fault>(only_down({.bit_errors = 1}));
-  const Message shared = Message::copy_of(stack.pool(), std::vector<std::byte>(48 * 1024));
+  Message shared = Message::copy_of(stack.pool(), std::vector<std::byte>(48 * 1024));
   stack.down(shared.duplicate());
   EXPECT_EQ(stack.driver().count(), 0U);
   EXPECT_EQ(down(fault, "no_memory"), 1U);

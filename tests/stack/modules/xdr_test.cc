@@ -104,7 +104,7 @@ TEST(Xdr, UpwardsSuchDataIsDroppedAndCountedAndTheRestOfTheBatchGoesOn) {
 TEST(Xdr, SharedBytesAreCopiedBeforeTheyChange) {
   Stack stack;
   stack.push<Xdr>(2);
-  const Message original = data(stack, "abcd");
+  Message original = data(stack, "abcd");
   stack.down(original.duplicate());
   EXPECT_EQ(data_text(stack.driver().take()), "badc");
   EXPECT_EQ(data_text(original), "abcd");
@@ -113,7 +113,7 @@ TEST(Xdr, SharedBytesAreCopiedBeforeTheyChange) {
 TEST(Xdr, WhenThereIsNoMemoryForThatCopyTheSenderIsTold) {
   Stack stack(1, 128 * 1024);
   Xdr& xdr = stack.push<Xdr>(2);
-  const Message shared = Message::copy_of(stack.pool(), std::vector<std::byte>(48 * 1024));
+  Message shared = Message::copy_of(stack.pool(), std::vector<std::byte>(48 * 1024));
   Message request =
       with_data(proto(stack, wire::tpi::UnitdataReq{.address = destination, .options = {}}), shared.duplicate());
   stack.down(std::move(request));

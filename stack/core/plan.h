@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The plan of a message: what is still owed to its bytes. A message of a fused path has one, on its first data block;
+// Message keeps it right, and nobody else looks at it.
+//
+//     data of the message     | eth | ip | udp |  payload .........................  |
+//     Swap{4}                                   from ────────────────────────────►
+//     Sum                                 from ──────────────────────────────────►
+//                                            ▲ field
+//
+// Each step covers the data from its `from` on to the end; headers that are prepended later are in front of it. Steps
+// are carried out in order, together, in one pass (stack/core/pass.h).
+//
+// Plain data from the pool's free list: planning allocates nothing. Ownership: the message's. Threads: the set's.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ilp/manipulation.h"
+#include "stack/core/owner.h"
+
+namespace sluice {
+
+class Counter;
+
+/// One manipulation that is owed.
+struct PlannedStep {
+  enum class Kind : std::uint8_t { swap, sum, check };
+
+  Kind kind = Kind::swap;
+  std::uint8_t unit = 1;              // swap: 2, 4 or 8
+  bool zero_is_sent_as_ones = false;  // sum
+  bool odd = false;                   // sum, check: an odd number of the bytes it covered has been trimmed off and summed
+  std::uint16_t initial = 0;          // sum, check: with what has been summed already
+  std::size_t from = 0;               // data bytes in front that it does not cover
+  std::size_t field = 0;              // sum: offset in the data of the two bytes, unless
+  std::byte* outside = nullptr;       // sum: they lie here
+  Owner owner;                        // check: whose counter `refused` is
+  Counter* refused = nullptr;         // check
+};
+
+/// A change of protocol state that waits until the bytes are verified.
+struct PlannedChange {
+  static constexpr std::size_t captured_bytes_max = 24;
+
+  Owner owner;
+  void (*run)(std::byte* captured) = nullptr;
+  std::size_t checks_before = 0;  // it waits for so many checks of the plan
+  alignas(8) std::array<std::byte, captured_bytes_max> captured;
+};
+
+struct Plan {
+  static constexpr std::size_t steps_max = 4;
+  static constexpr std::size_t changes_max = 2;
+
+  Plan* next_free = nullptr;
+  bool failed = false;  // a check did not hold: the message is good for nothing
+  std::uint8_t step_count = 0;
+  std::uint8_t change_count = 0;
+  std::uint8_t check_count = 0;  // of the steps
+  std::array<PlannedStep, steps_max> steps;
+  std::array<PlannedChange, changes_max> changes;
+
+  [[nodiscard]] std::span<PlannedStep> owed() { return {steps.data(), step_count}; }
+  [[nodiscard]] std::span<const PlannedStep> owed() const { return {steps.data(), step_count}; }
+  void clear() { step_count = change_count = check_count = 0; }
+};
+
+}  // namespace sluice

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// User memory that a message shows while a call that sends it lasts: how a fused path reads the user's bytes once, where
+// they lie. What still shows them when the loan ends, because it waits somewhere below, is copied then ("copy on queue"):
+// the caller may use the memory again when the call returns. Queues copy through the message's plan (Queue::enqueue);
+// the copy here is for modules that keep messages to themselves.
+//
+//     Loan loan(set.pool());
+//     Message data = loan.message(parts, headroom);
+//     write_queue.put_next(std::move(data));
+//
+// On a layered path, and where parts are small, the message is a copy from the start.
+//
+// Ownership: a loan is a local variable of the call. Threads: the set's.
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "base/bytes.h"
+#include "stack/core/message.h"
+#include "stack/core/module.h"
+
+namespace sluice {
+
+class Loan {
+ public:
+  static constexpr std::size_t parts_max = 16;
+  /// Smaller parts are copied: showing one costs more.
+  static constexpr std::size_t shown_bytes_min = 256;
+
+  Loan(BufferPool& pool, Path path) : pool_(pool), path_(path) {}
+  ~Loan();
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+
+  /// A data message of `parts`, one after the other, with `headroom` spare bytes in front and `tail` at the end where they
+  /// are copied. Empty when the pool is exhausted. Once for each loan.
+  [[nodiscard]] Message message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail = 0);
+
+ private:
+  struct Shown {
+    Block* block = nullptr;  // nullptr: given back
+  };
+
+  [[nodiscard]] Message copy_of(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail);
+  [[nodiscard]] Message show(ConstBytes part);
+
+  BufferPool& pool_;
+  Path path_;
+  std::array<Shown, parts_max> shown_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace sluice
