@@ -22,8 +22,8 @@ namespace {
 
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int temporary_attempts_max = 100;
-// LandBy::size. Measured on ext4 and tmpfs: a page that is mapped for the first time costs about what a write call for 4 KiB
-// does, and a large write is cheaper by the byte than any fault. A small file does not pay for its map.
+// LandBy::faster. Measured on ext4 and tmpfs: a page that is mapped for the first time costs about what a write call
+// for 4 KiB does, and a large write is cheaper by the byte than any fault. A small file does not pay for its map.
 constexpr std::size_t map_adu_bytes_max = 2048;
 constexpr std::uint64_t map_file_bytes_min = 1U << 20;
 // What arrives now, and what arrives late from before it.
@@ -50,7 +50,9 @@ class DirectoryFile final : public SinkFile {
         temporary_(std::move(temporary)),
         name_(std::move(name)),
         entry_(std::move(entry)),
-        land_by_(land_by) {}
+        land_by_(land_by),
+        windows_(windows, MappedWindow::Access::write,
+                 land_by == LandBy::map ? WindowSet::Far::map : WindowSet::Far::refuse) {}
 
   ~DirectoryFile() override {
     if (!temporary_.empty()) ::unlinkat(directory_, temporary_.c_str(), 0);
@@ -76,9 +78,9 @@ class DirectoryFile final : public SinkFile {
   std::string name_;
   FileEntry entry_;
   LandBy land_by_;
-  bool extended_ = false;          // to its size, for the map
+  bool extended_ = false;         // to its size, for the map
   std::uint64_t landed_end_ = 0;  // of what landed furthest back
-  WindowSet windows_{windows, MappedWindow::Access::write};
+  WindowSet windows_;
 };
 
 Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) {
@@ -95,7 +97,7 @@ Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) {
 }
 
 bool DirectoryFile::worth_a_map(std::size_t size) const {
-  if (land_by_ == LandBy::size) return size <= map_adu_bytes_max && entry_.size_bytes >= map_file_bytes_min;
+  if (land_by_ == LandBy::faster) return size <= map_adu_bytes_max && entry_.size_bytes >= map_file_bytes_min;
   return land_by_ == LandBy::map && size <= WindowSet::range_bytes_max;
 }
 
@@ -107,6 +109,7 @@ Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
     if (windows_.failed(0)) windows_.forget();
     auto range = windows_.range({0, file_.get(), entry_.size_bytes}, offset, size);
     if (range) return range;
+    if (range.error().code == EAGAIN) return fail(ENOTSUP);
   }
   // What stopped the map may stop a write as well, but a write says why.
   land_by_ = LandBy::write;

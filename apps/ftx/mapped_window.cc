@@ -139,8 +139,6 @@ MappedWindow& MappedWindow::operator=(MappedWindow&& other) noexcept {
   return *this;
 }
 
-bool MappedWindow::failed() const {
-  return !bytes_.empty() && entries[entry_].failed.load(std::memory_order_acquire);
-}
+bool MappedWindow::failed() const { return !bytes_.empty() && entries[entry_].failed.load(std::memory_order_acquire); }
 
 }  // namespace sluice::ftx

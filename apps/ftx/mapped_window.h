@@ -5,8 +5,8 @@
 //
 // Threat: whoever may truncate the file while it is mapped, a disk that fills up under a sparse file, and a disk that
 // cannot read a page all end the next access in SIGBUS, and a process that does not expect it. So every window
-// is entered into a table of fixed size, and one process-wide handler, installed with the first window, looks the address of a
-// fault up there:
+// is entered into a table of fixed size, and one process-wide handler, installed with the first window, looks the
+// address of a fault up there:
 //   - in a window: a page of zeros is mapped over the page that cannot be had, the window is marked, and the pass goes
 //     on, over zeros or into memory that belongs to nobody. Who uses the window asks failed() after each
 //     pass, before anything is said about what passed.
@@ -39,9 +39,9 @@ class MappedWindow {
 
   /// Maps nothing.
   MappedWindow() = default;
-  /// Maps `size` bytes from `offset`, shared. The descriptor may be closed afterwards. ENFILE: windows_max exist; else what
-  /// mmap says (ENODEV: a file system that does not map).
-  /// REQUIRES: size > 0; offset is a multiple of page_bytes(); the range lies within the file at this moment.
+  /// Maps `size` bytes from `offset`, shared. The descriptor may be closed afterwards. ENFILE: windows_max exist; else
+  /// what mmap says (ENODEV: a file system that does not map). REQUIRES: size > 0; offset is a multiple of
+  /// page_bytes(); the range lies within the file at this moment.
   [[nodiscard]] static Result<MappedWindow> map(int descriptor, std::uint64_t offset, std::size_t size, Access access);
   ~MappedWindow();
   MappedWindow(MappedWindow&& other) noexcept

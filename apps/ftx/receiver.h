@@ -59,8 +59,8 @@ class Receiver {
   /// Where the payload of a DATA datagram belongs; null: nowhere, and nothing more is to be done.
   [[nodiscard]] std::optional<Landing> inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
                                                std::size_t datagram_bytes);
-  /// The payload is in its place, and is what was sent. The session may find that the place did not take it, and fails then
-  /// as landing_failed() does.
+  /// The payload is in its place, and is what was sent. The session may find that the place did not take it, and fails
+  /// then as landing_failed() does.
   void landed(TimePoint now, const Landing& landing);
   void landing_failed(TimePoint now, const Landing& landing, const Error& error);
 

@@ -30,7 +30,8 @@ std::string last_component(const std::string& path) { return path.substr(path.fi
 
 }  // namespace
 
-std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths, ReadBy read_by) {
+std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths,
+                                                                     ReadBy read_by) {
   std::unique_ptr<FileSource> source(new FileSource(read_by));
   if (paths.size() > files_max) return std::unexpected(Failure{ExitCode::usage, "too many files for one transfer"});
   std::unordered_set<std::string> names;

@@ -2,8 +2,8 @@
 #pragma once
 
 // Where a sender's bytes come from. FileSource gives large regular files out where they lie, in guarded windows of the
-// page cache (apps/ftx/mapped_window.h says what happens to a file that is truncated meanwhile), and reads small ones and
-// what cannot be mapped with pread. Either way a file that became shorter is an error and never a crash.
+// page cache (apps/ftx/mapped_window.h says what happens to a file that is truncated meanwhile), and reads small ones
+// and what cannot be mapped with pread. Either way a file that became shorter is an error and never a crash.
 //
 // Not thread-safe.
 
@@ -29,7 +29,8 @@ class Source {
   /// The same bytes where they lie, without a copy; valid until the next call of view(). ENOTSUP: not in memory, read()
   /// them. They may be found missing only when they are touched, and are zeros then: ask intact() after that.
   /// REQUIRES: 0 < size <= adu_bytes_max; the range lies within the file as offered.
-  [[nodiscard]] virtual Result<ConstBytes> view(std::uint32_t /*index*/, std::uint64_t /*offset*/, std::size_t /*size*/) {
+  [[nodiscard]] virtual Result<ConstBytes> view(std::uint32_t /*index*/, std::uint64_t /*offset*/,
+                                                std::size_t /*size*/) {
     return fail(ENOTSUP);
   }
   /// What read() would have said, had it been asked for all that was touched of what view() gave of file `index`.
@@ -86,7 +87,7 @@ class FileSource final : public Source {
   [[nodiscard]] Status same(std::uint32_t index, int descriptor) const;
 
   ReadBy read_by_;
-  WindowSet windows_{windows, MappedWindow::Access::read};
+  WindowSet windows_{windows, MappedWindow::Access::read, WindowSet::Far::map};
   std::vector<std::string> paths_;
   std::vector<FileEntry> entries_;
   std::vector<Identity> identities_;

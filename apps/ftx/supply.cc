@@ -90,8 +90,8 @@ std::expected<void, Failure> Supply::was_intact() {
 
 std::expected<void, Failure> Supply::read_ahead() {
   ahead_from_ = offset_;
-  ahead_size_ = static_cast<std::size_t>(
-      std::min<std::uint64_t>(ahead_.size(), source_.files()[file_].size_bytes - offset_));
+  ahead_size_ =
+      static_cast<std::size_t>(std::min<std::uint64_t>(ahead_.size(), source_.files()[file_].size_bytes - offset_));
   const Bytes part = Bytes(ahead_).first(ahead_size_);
   if (auto status = source_.read(file_, offset_, part); !status) return std::unexpected(failure(file_, status.error()));
   digester_.update(part);
