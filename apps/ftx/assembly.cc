@@ -73,8 +73,11 @@ void Assembly::mark(Slots& slots, const AduName& adu) const {
 
 Placement Assembly::place_in_list(List& list, const AduName& adu) const {
   if (!well_placed(adu, list.bytes.size())) return {};
-  if (marked(list.slots, adu) == slots_of(adu)) return {.kind = Placement::Kind::duplicate};
-  return {.kind = Placement::Kind::memory, .memory = Bytes(list.bytes).subspan(adu.offset, adu.length)};
+  const std::uint64_t filled = marked(list.slots, adu);
+  if (filled == slots_of(adu)) return {.kind = Placement::Kind::duplicate};
+  return {.kind = Placement::Kind::memory,
+          .memory = Bytes(list.bytes).subspan(adu.offset, adu.length),
+          .verified_only = filled > 0};
 }
 
 std::expected<Placement, Failure> Assembly::place(const AduName& adu) {
@@ -95,8 +98,9 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
   }
   const std::uint64_t filled = marked(file.arriving->slots, adu);
   if (filled == slots_of(adu)) return Placement{.kind = Placement::Kind::duplicate};
-  Placement place{.kind = Placement::Kind::file, .file = file.sink.get(), .offset = adu.offset};
-  if (filled > 0) return place;
+  Placement place{
+      .kind = Placement::Kind::file, .verified_only = filled > 0, .file = file.sink.get(), .offset = adu.offset};
+  if (place.verified_only) return place;
   if (const auto memory = file.sink->place(adu.offset, adu.length); memory) {
     place.kind = Placement::Kind::memory;
     place.memory = *memory;

@@ -52,6 +52,7 @@ struct Placement {
   };
   Kind kind = Kind::misplaced;
   Bytes memory{};
+  bool verified_only = false;  // part of it landed before: nothing may go there that is not known to be right
   SinkFile* file = nullptr;
   std::uint64_t offset = 0;
 };

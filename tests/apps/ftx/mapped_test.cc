@@ -280,10 +280,11 @@ TEST_F(Mapped, APeerThatNamesPlacesFarApartDoesNotFillTheDisk) {
 
 TEST_F(Mapped, AViewOfASourceIsWhatAReadGives) {
   Content content;
-  const fs::path path = file("f", 2 * mebibyte + 5, &content);
+  const std::size_t size_bytes = FileSource::map_file_bytes_min + 5;
+  const fs::path path = file("f", size_bytes, &content);
   const auto source = source_of(path);
   for (const auto& [offset, size] :
-       {std::pair<std::size_t, std::size_t>{0, 1400}, {mebibyte - 1, 65'000}, {2 * mebibyte, 5}}) {
+       {std::pair<std::size_t, std::size_t>{0, 1400}, {mebibyte - 1, 65'000}, {size_bytes - 5, 5}}) {
     Content read(size);
     ASSERT_TRUE(source->read(0, offset, read));
     const auto view = source->view(0, offset, size);
@@ -298,7 +299,7 @@ TEST_F(Mapped, AViewOfASourceIsWhatAReadGives) {
 
 TEST_F(Mapped, AViewOfASourceThatWasCutIsNoticedWhenItIsTouched) {
   Content content;
-  const fs::path path = file("f", 2 * mebibyte, &content);
+  const fs::path path = file("f", FileSource::map_file_bytes_min, &content);
   const auto source = source_of(path);
   const ConstBytes view = *source->view(0, mebibyte - 2 * page, 4 * page);
   fs::resize_file(path, mebibyte);
@@ -312,7 +313,7 @@ TEST_F(Mapped, AViewOfASourceThatWasCutIsNoticedWhenItIsTouched) {
 
 TEST_F(Mapped, ASupplyGivesPayloadsWhereTheyLie) {
   Content content;
-  const fs::path path = file("f", mebibyte, &content);
+  const fs::path path = file("f", FileSource::map_file_bytes_min, &content);
   const auto source = source_of(path);
   Supply supply(*source, 65'536);
   (void)supply.next();
@@ -327,7 +328,7 @@ TEST_F(Mapped, ASupplyGivesPayloadsWhereTheyLie) {
 }
 
 TEST_F(Mapped, APayloadThatIsCutAfterItWasGivenFailsTheNextCall) {
-  const fs::path path = file("f", mebibyte);
+  const fs::path path = file("f", FileSource::map_file_bytes_min);
   const auto source = source_of(path);
   Supply supply(*source, 65'536);
   (void)supply.next();
@@ -345,12 +346,12 @@ TEST_F(Mapped, APayloadThatIsCutAfterItWasGivenFailsTheNextCall) {
 }
 
 TEST_F(Mapped, ARepairThatIsCutWhileItIsSentFailsTheNextCall) {
-  const fs::path path = file("f", mebibyte);
+  const fs::path path = file("f", FileSource::map_file_bytes_min);
   const auto source = source_of(path);
   Supply supply(*source, 65'536);
   (void)supply.next();
   supply.accept();
-  for (int i = 0; i < 16; ++i) ASSERT_TRUE(supply.next());
+  for (int i = 0; i < 64; ++i) ASSERT_TRUE(supply.next());
   const auto repair = supply.again({0, 65'536, 65'536});
   ASSERT_TRUE(repair);
   fs::resize_file(path, 100);
@@ -504,6 +505,8 @@ TEST_F(Mapped, WhatLandedNeverGetsAPlaceInMemoryAgain) {
   EXPECT_EQ(file.place(file.adu(0, 1408)).kind, Placement::Kind::duplicate);
   // Two at once, of which one is there: only what is known to be right may be written over it.
   EXPECT_EQ(file.place(file.adu(0, 2 * 1408)).kind, Placement::Kind::file);
+  EXPECT_TRUE(file.place(file.adu(0, 2 * 1408)).verified_only);
+  EXPECT_FALSE(file.place(file.adu(1408, 2 * 1408)).verified_only);
   EXPECT_EQ(file.place(file.adu(1408, 2 * 1408)).kind, Placement::Kind::memory);
   file.land(file.adu(0, 2 * 1408));
   EXPECT_EQ(file.place(file.adu(0, 2 * 1408)).kind, Placement::Kind::duplicate);
@@ -511,6 +514,23 @@ TEST_F(Mapped, WhatLandedNeverGetsAPlaceInMemoryAgain) {
   EXPECT_EQ(file.place(file.adu(0, 1408)).kind, Placement::Kind::duplicate);  // whole
   file.finish();
   EXPECT_EQ(content_of(root_ / "name"), content);
+}
+
+TEST_F(Mapped, WhatLandedOfAListIsNotForUnverifiedBytes) {
+  const auto destination = this->destination();
+  const std::vector<std::byte> manifest = encode_manifest(std::vector<FileEntry>{{std::string(255, 'n'), 1}});
+  const auto size = static_cast<std::uint32_t>(manifest.size());
+  ASSERT_GT(size, 256U);
+  Budget budget(1U << 30);
+  const auto assembly =
+      std::move(Assembly::start({"", 1, 256, 1, size, digest_of(manifest)}, *destination, budget).value());
+  const Placement whole = assembly->place({manifest_file, size, 0}).value();
+  EXPECT_EQ(whole.kind, Placement::Kind::memory);
+  EXPECT_FALSE(whole.verified_only);
+  put(whole.memory, ConstBytes(manifest).first(256));
+  ASSERT_TRUE(assembly->landed({manifest_file, 256, 0}));
+  EXPECT_TRUE(assembly->place({manifest_file, size, 0})->verified_only);
+  EXPECT_EQ(assembly->place({manifest_file, 256, 0})->kind, Placement::Kind::duplicate);
 }
 
 // --- Whole transfers -----------------------------------------------------------------------------------------------
@@ -578,7 +598,7 @@ struct Transfer {
 
 TEST_F(Mapped, EveryWayMovesTheSameFile) {
   Content content;
-  const fs::path path = file("name", 3 * mebibyte + 17, &content);
+  const fs::path path = file("name", 5 * mebibyte + 17, &content);
   for (const ReadBy read_by : {ReadBy::map, ReadBy::read}) {
     for (const LandBy land_by : {LandBy::map, LandBy::write, LandBy::faster}) {
       for (const std::size_t tsdu : {1472UL, 65'000UL}) {
@@ -597,7 +617,7 @@ TEST_F(Mapped, EveryWayMovesTheSameFile) {
 
 TEST_F(Mapped, PayloadsDamagedInTheirPlaceAreRepaired) {
   Content content;
-  const fs::path path = file("name", 3 * mebibyte + 17, &content);
+  const fs::path path = file("name", 5 * mebibyte + 17, &content);
   const auto destination = this->destination();
   const Transfer transfer(path, *destination, {}, 0.2);
   EXPECT_EQ(transfer.server_end.kind, Event::Kind::done);
