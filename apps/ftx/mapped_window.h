@@ -39,9 +39,9 @@ class MappedWindow {
 
   /// Maps nothing.
   MappedWindow() = default;
-  /// Maps `size` bytes from `offset`, shared. The descriptor may be closed afterwards. ENFILE: windows_max exist; else
-  /// what mmap says (ENODEV: a file system that does not map). REQUIRES: size > 0; offset is a multiple of
-  /// page_bytes(); the range lies within the file at this moment.
+  /// Maps `size` bytes from `offset`, shared; what lies beyond the end of the file fails when it is touched. The
+  /// descriptor may be closed afterwards. ENFILE: windows_max exist; else what mmap says (ENODEV: a file system that
+  /// does not map). REQUIRES: size > 0; offset is a multiple of page_bytes().
   [[nodiscard]] static Result<MappedWindow> map(int descriptor, std::uint64_t offset, std::size_t size, Access access);
   ~MappedWindow();
   MappedWindow(MappedWindow&& other) noexcept
