@@ -142,6 +142,61 @@ TEST_P(Kernels, SwapInPlace) {
   }
 }
 
+TEST_P(Kernels, SumSwapCopy) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment,
+          [unit](ConstBytes from, Bytes to) { ASSERT_EQ(sum_swap_copy(unit, from, to), scalar::sum(from)); },
+          [unit](ConstBytes from, Bytes to) { scalar::swap_copy(unit, from, to); });
+    });
+  }
+}
+
+TEST_P(Kernels, SumSwapInPlace) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment,
+          [unit](ConstBytes from, Bytes to) {
+            const Bytes bytes = to.first(from.size());
+            const std::uint16_t expected = scalar::sum(bytes);
+            ASSERT_EQ(sum_swap_copy(unit, bytes, bytes), expected);
+          },
+          [unit](ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); });
+    });
+  }
+}
+
+TEST_P(Kernels, SwapSumCopy) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment,
+          [unit](ConstBytes from, Bytes to) {
+            const std::uint16_t result = swap_sum_copy(unit, from, to);
+            ASSERT_EQ(result, scalar::sum(to.first(from.size())));
+          },
+          [unit](ConstBytes from, Bytes to) { scalar::swap_copy(unit, from, to); });
+    });
+  }
+}
+
+TEST_P(Kernels, SwapSumInPlace) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment,
+          [unit](ConstBytes from, Bytes to) {
+            const Bytes bytes = to.first(from.size());
+            const std::uint16_t result = swap_sum_copy(unit, bytes, bytes);
+            ASSERT_EQ(result, scalar::sum(bytes));
+          },
+          [unit](ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); });
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Kernels, testing::ValuesIn(targets_of_this_cpu()),
                          [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
 
@@ -149,6 +204,8 @@ TEST(KernelContracts, UnitIsTwoFourOrEight) {
   std::vector<std::byte> bytes(12);
   EXPECT_DEATH(swap(3, bytes), "contract broken: unit == 2");
   EXPECT_DEATH(swap(8, bytes), "contract broken: size % unit == 0");
+  EXPECT_DEATH(sum_swap_copy(3, bytes, bytes), "contract broken: unit == 2");
+  EXPECT_DEATH(swap_sum_copy(8, bytes, bytes), "contract broken: size % unit == 0");
 }
 
 TEST(KernelContracts, DestinationHoldsTheSource) {
@@ -157,6 +214,8 @@ TEST(KernelContracts, DestinationHoldsTheSource) {
   EXPECT_DEATH(copy(source, destination), "contract broken");
   EXPECT_DEATH(sum_copy(source, destination), "contract broken");
   EXPECT_DEATH(swap_copy(4, source, destination), "contract broken");
+  EXPECT_DEATH(sum_swap_copy(4, source, destination), "contract broken");
+  EXPECT_DEATH(swap_sum_copy(4, source, destination), "contract broken");
 }
 
 }  // namespace
