@@ -84,7 +84,7 @@ HWY_EXPORT(sum_swap_pass);
 /// Below this, the way to the vectors costs more than they save: an IP header is done in a few words.
 constexpr std::size_t short_size = 64;
 
-/// Calls `call` with `unit` as a constant.
+/// Calls `call` with the stage that swaps `unit` bytes.
 template <class Call>
 void for_unit(std::size_t unit, const Call& call) {
   switch (unit) {
