@@ -122,7 +122,7 @@ HWY_INLINE std::size_t bytes_to_boundary(const std::byte* at) {
   return (n - reinterpret_cast<std::uintptr_t>(at) % n) % n;
 }
 
-/// Fetches the lines from `at` on that a turn will store to.
+/// Fetches as many bytes from `at` on as a turn takes.
 template <std::size_t line>
 HWY_INLINE void fetch(const std::byte* at) {
   if constexpr (line < 4 * hn::MaxLanes(ByteTag())) {
@@ -150,7 +150,8 @@ HWY_INLINE void put(std::byte*& to, ByteVector v) {
 /// is stored to, reads it back from there for the stages, and stalls when that place crosses a cache line.
 ///
 /// Fetching the lines of the next turn's stores gains up to a fifth at 256 KiB, depending on how source and destination
-/// lie in their pages, and costs nothing elsewhere.
+/// lie in their pages, and costs nothing elsewhere. Fetching the next page's loads gains up to a tenth at 16 MiB. Both
+/// reach behind the end of a message, where a fetch has no effect that can be observed but by its time.
 template <Store store, class... Stages>
 HWY_INLINE void vector_pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
   const std::size_t n = hn::Lanes(ByteTag());
@@ -161,7 +162,9 @@ HWY_INLINE void vector_pass(const std::byte* from, std::byte* to, std::size_t si
     const ByteVector v3 = take(from, stages...);
     std::atomic_signal_fence(std::memory_order_acq_rel);
     if constexpr (store == Store::fetched) {
-      fetch<0>(to + fetch_lead_bytes);
+      fetch<0>(to + store_lead_bytes);
+    } else if constexpr (store == Store::streaming) {
+      fetch<0>(from + load_lead_bytes);
     }
     put<store>(to, v0);
     put<store>(to, v1);

@@ -28,7 +28,7 @@ enum class Store {
   none,     ///< not at all
   normal,   ///< into the caches; what callers ask for, since long messages change to one of the next two by themselves
   fetched,  ///< as normal, and fetches the lines that the next turn will store to
-  streaming,  ///< around the caches
+  streaming,  ///< around the caches; fetches what will be loaded
 };
 
 /// From this size on a pass takes its time to look at alignment. Below it, that costs more than it saves.
@@ -40,10 +40,12 @@ constexpr std::size_t long_size = 4096;
 /// streaming has 0.6 of the speed of normal stores, at 16 MiB 1.2 times, at 128 MiB 1.5 times.
 constexpr std::size_t streaming_size = std::size_t{12} << 20;
 
-/// The granularity of caches, and how far ahead of its stores a pass fetches their lines: a turn of the longest
-/// vectors. Measured (Zen 4), 512 is no better, and from 1024 on it is worse than not fetching.
+/// The granularity of caches, how far ahead of its stores a pass fetches their lines (a turn of the longest vectors;
+/// measured on Zen 4, 512 is no better, and from 1024 on it is worse than not fetching), and how far ahead of its loads
+/// one does that goes around the caches (the next page, where the hardware's own fetching stops).
 constexpr std::size_t cache_line_bytes = 64;
-constexpr std::size_t fetch_lead_bytes = 256;
+constexpr std::size_t store_lead_bytes = 256;
+constexpr std::size_t load_lead_bytes = 4096;
 
 /// Reverses the bytes of each unit. REQUIRES: the message is a multiple of `unit`, so pieces below it do not occur.
 template <std::size_t unit>
