@@ -5,7 +5,8 @@
 // while every byte is loaded and stored once. The same is then done layer by layer, and must come out the same: the
 // program says what it found and exits 0, or 1 if the two differ. ilp/pipeline-inl.h is the manual.
 
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#include "ilp/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "examples/own_stage.cc"
 #include <fmt/core.h>

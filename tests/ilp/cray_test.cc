@@ -5,6 +5,8 @@
 
 #include "ilp/cray.h"
 
+#include "ilp/targets.h"
+
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
