@@ -408,7 +408,7 @@ std::vector<std::size_t> doubling(std::size_t smallest, std::size_t largest) {
   return sizes;
 }
 
-const std::vector<NamedWay> three_ways = {
+const std::vector<NamedWay> usual_ways = {
     {"memcpy", moved}, {"layered", layered}, {"blocked", blocked<tile_usual>}, {"fused", fused}};
 
 // ---- the figures ----
@@ -531,8 +531,8 @@ void working_set(const char* figure, std::size_t message, std::size_t largest) {
     const Buffers buffers(messages * stride);
     const auto next = std::make_shared<std::size_t>(0);  // of all arms, so that none finds what another has just used
     std::vector<Arm> arms;
-    for (const auto& [name, way] : three_ways) {
-      arms.push_back(timed(name, [=, way = opaque(way), from = buffers.from(), to = buffers.to()] {
+    for (const NamedWay& named : usual_ways) {
+      arms.push_back(timed(named.name, [=, way = opaque(named.way), from = buffers.from(), to = buffers.to()] {
         const std::size_t at = *next * stride;
         *next = *next + 1 == messages ? 0 : *next + 1;
         keep(way(from.subspan(at, message), to.subspan(at, message)));
