@@ -94,6 +94,15 @@ void memory_copy(const Buffers& b) {
   benchmark::ClobberMemory();
 }
 
+/// The layered form of convert, sum and copy: three passes, each at the speed of the machine's vectors.
+void three_passes(const Buffers& b) {
+  ilp::copy(b.from(), b.to());
+  ilp::swap(4, b.to());
+  benchmark::DoNotOptimize(ilp::sum(b.to()));
+}
+
+void fused(const Buffers& b) { benchmark::DoNotOptimize(ilp::swap_sum_copy(4, b.from(), b.to())); }
+
 using Arm = void (*)(const Buffers&);
 
 struct Case {
@@ -107,6 +116,8 @@ constexpr Case cases[] = {
     {"scalar_sum/read", [](const Buffers& b) { benchmark::DoNotOptimize(ilp::scalar::sum(b.from())); }, read_only},
     {"sum_copy/memcpy", [](const Buffers& b) { benchmark::DoNotOptimize(ilp::sum_copy(b.from(), b.to())); },
      memory_copy},
+    {"swap4_sum_copy/memcpy", fused, memory_copy},
+    {"swap4_sum_copy/three_passes", fused, three_passes},
     {"swap4_copy/memcpy", [](const Buffers& b) { ilp::swap_copy(4, b.from(), b.to()); }, memory_copy},
     {"swap8_copy/memcpy", [](const Buffers& b) { ilp::swap_copy(8, b.from(), b.to()); }, memory_copy},
     {"swap4/memcpy", [](const Buffers& b) { ilp::swap(4, {b.source, b.size}); }, memory_copy},
@@ -153,7 +164,8 @@ void against_reference(benchmark::State& state, Case test) {
 }
 
 constexpr int rounds = 31;
-constexpr std::int64_t sizes[] = {20, 64, 128, 512, 1500, 9000, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20};
+constexpr std::int64_t sizes[] = {20,       64,       128,       512,     1500,     9000,
+                                  16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20, 128 << 20};
 
 void register_cases() {
   for (const Case& test : cases) {

@@ -17,6 +17,7 @@
 #define SLUICE_ILP_PIPELINE_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <atomic>
@@ -115,21 +116,44 @@ HWY_INLINE ByteVector take(const std::byte*& from, Stages&... stages) {
   return v;
 }
 
+/// How far `at` is from the next boundary of a vector.
+HWY_INLINE std::size_t bytes_to_boundary(const std::byte* at) {
+  const std::size_t n = hn::Lanes(ByteTag());
+  return (n - reinterpret_cast<std::uintptr_t>(at) % n) % n;
+}
+
+/// Fetches as many bytes from `at` on as a turn takes.
+template <std::size_t line>
+HWY_INLINE void fetch(const std::byte* at) {
+  if constexpr (line < 4 * hn::MaxLanes(ByteTag())) {
+    hwy::Prefetch(at + line);
+    fetch<line + cache_line_bytes>(at);
+  }
+}
+
 template <Store store>
 HWY_INLINE void put(std::byte*& to, ByteVector v) {
-  if constexpr (store == Store::normal) {
+  if constexpr (store == Store::normal || store == Store::fetched) {
     hn::StoreU(v, ByteTag(), reinterpret_cast<std::uint8_t*>(to));
+  } else if constexpr (store == Store::streaming) {
+    hn::Stream(v, ByteTag(), reinterpret_cast<std::uint8_t*>(to));
+  }
+  if constexpr (store != Store::none) {
     to += hn::Lanes(ByteTag());
   }
 }
 
-/// `size` bytes from `from` through `stages`, in order, to `to`, which may be `from`; unused when nothing is stored.
+/// `size` bytes by vectors, and by words what is left. REQUIRES: `to` is a vector's multiple when streaming.
 ///
 /// A turn loads everything before it stores anything: in the L2 cache that is 1.6 times as fast as taking turns. The
 /// fence between the two costs no instruction. Without it g++ 12 holds the last vector to be the same as the place it
 /// is stored to, reads it back from there for the stages, and stalls when that place crosses a cache line.
+///
+/// Fetching the lines of the next turn's stores gains up to a fifth at 256 KiB, depending on how source and destination
+/// lie in their pages, and costs nothing elsewhere. Fetching the next page's loads gains up to a tenth at 16 MiB. Both
+/// reach behind the end of a message, where a fetch has no effect that can be observed but by its time.
 template <Store store, class... Stages>
-HWY_INLINE void pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
+HWY_INLINE void vector_pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
   const std::size_t n = hn::Lanes(ByteTag());
   for (std::size_t turns = size / (4 * n); turns > 0; --turns) {
     const ByteVector v0 = take(from, stages...);
@@ -137,6 +161,11 @@ HWY_INLINE void pass(const std::byte* from, std::byte* to, std::size_t size, Sta
     const ByteVector v2 = take(from, stages...);
     const ByteVector v3 = take(from, stages...);
     std::atomic_signal_fence(std::memory_order_acq_rel);
+    if constexpr (store == Store::fetched) {
+      fetch<0>(to + store_lead_bytes);
+    } else if constexpr (store == Store::streaming) {
+      fetch<0>(from + load_lead_bytes);
+    }
     put<store>(to, v0);
     put<store>(to, v1);
     put<store>(to, v2);
@@ -146,6 +175,35 @@ HWY_INLINE void pass(const std::byte* from, std::byte* to, std::size_t size, Sta
     put<store>(to, take(from, stages...));
   }
   word_pass<store>(from, to, size % n, stages...);
+}
+
+/// `size` bytes from `from` through `stages`, in order, to `to`, which may be `from`; unused when nothing is stored.
+///
+/// In a long message words lead to the first boundary of a vector in what is stored (or, if nothing is, read) where
+/// whole 8-byte words can, so that units stay whole and offsets even; from there on no vector crosses a cache line.
+///
+/// After streaming stores comes the fence that puts them before every later store, as normal ones would be.
+template <Store store, class... Stages>
+HWY_INLINE void pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
+  if (HWY_LIKELY(store != Store::streaming && size < long_size)) {
+    return vector_pass<store>(from, to, size, stages...);
+  }
+  const std::size_t lead = bytes_to_boundary(store == Store::none ? from : to);
+  const bool aligned = lead % 8 == 0 && lead <= size;
+  if (aligned) {
+    word_pass<store>(from, to, lead, stages...);
+    from += lead;
+    to += store == Store::none ? 0 : lead;
+    size -= lead;
+  }
+  if constexpr (store == Store::none) {
+    vector_pass<store>(from, to, size, stages...);
+  } else if (aligned && from != to && (store == Store::streaming || size >= streaming_size)) {
+    vector_pass<Store::streaming>(from, to, size, stages...);
+    hwy::FlushStream();
+  } else {
+    vector_pass<Store::fetched>(from, to, size, stages...);
+  }
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR
