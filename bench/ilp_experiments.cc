@@ -48,6 +48,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "bench/read_pass-inl.h"
 #include "ilp/pipeline-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -167,33 +168,32 @@ std::vector<bench::Chains> chains() {
           chains_of<6>(), chains_of<8>(), chains_of<12>(), chains_of<16>(), chains_of<24>()};
 }
 
-/// Loads every vector and does the least that keeps the loads. Eight vectors are joined before they meet what is
-/// carried from turn to turn, so that no chain of operations is longer than the loads take.
-std::uint64_t read_pass(const std::byte* from, std::size_t size) {
-  std::uint64_t all = 0;
-  std::size_t at = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const LongTag d;
-  const std::size_t n = hn::Lanes(d) * sizeof(std::uint64_t);
-  const auto load = [&](std::size_t offset)
-                        HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(from + offset)); };
-  LongVector joined = hn::Zero(d);
-  for (; at + 8 * n <= size; at += 8 * n) {
-    const auto first = hn::Or(hn::Or(load(at), load(at + n)), hn::Or(load(at + 2 * n), load(at + 3 * n)));
-    const auto second = hn::Or(hn::Or(load(at + 4 * n), load(at + 5 * n)), hn::Or(load(at + 6 * n), load(at + 7 * n)));
-    joined = hn::Or(joined, hn::Or(first, second));
+/// Convert, sum and copy with one kind of stores from end to end, whatever the kernel would choose.
+template <Store store>
+std::uint16_t stored(const std::byte* from, std::byte* to, std::size_t size) {
+  Sum sum;
+  Swap<4> swap;
+#if HWY_TARGET == HWY_SCALAR
+  word_pass<store>(from, to, size, sum, swap);
+#else
+  vector_pass<store>(from, to, size, sum, swap);
+  if constexpr (store == Store::streaming) {
+    hwy::FlushStream();
   }
-  for (; at + n <= size; at += n) {
-    joined = hn::Or(joined, load(at));
-  }
-  all = hn::GetLane(hn::SumOfLanes(d, joined));
 #endif
-  for (; at + sizeof all <= size; at += sizeof all) {
-    std::uint64_t word;
-    std::memcpy(&word, from + at, sizeof word);
-    all |= word;
-  }
-  return all;
+  return sum.result();
+}
+
+std::uint16_t store_normal(const std::byte* from, std::byte* to, std::size_t size) {
+  return stored<Store::normal>(from, to, size);
+}
+
+std::uint16_t store_fetched(const std::byte* from, std::byte* to, std::size_t size) {
+  return stored<Store::fetched>(from, to, size);
+}
+
+std::uint16_t store_streaming(const std::byte* from, std::byte* to, std::size_t size) {
+  return stored<Store::streaming>(from, to, size);
 }
 
 }  // namespace
@@ -207,6 +207,9 @@ namespace {
 
 HWY_EXPORT(chains);
 HWY_EXPORT(read_pass);
+HWY_EXPORT(store_normal);
+HWY_EXPORT(store_fetched);
+HWY_EXPORT(store_streaming);
 
 }  // namespace
 }  // namespace sluice::ilp
@@ -515,6 +518,41 @@ TEST(ilp, aliasing) {
       const std::vector<NamedWay> ways = {{"memcpy", moved}, {"layered", layered}, {"fused", fused}};
       expect_same_work(ways, buffers);
       add_throughput(speed, Rounds(arms_of(ways, buffers, " distance=" + std::to_string(distance))), size);
+    }
+  }
+}
+
+/// Into the caches or around them. `fused` is the kernel, which chooses by the size.
+TEST(ilp, stores) {
+  using Pass = std::uint16_t (*)(const std::byte*, std::byte*, std::size_t);
+  const std::array<std::pair<const char*, Pass>, 3> passes = {{
+      {"normal", HWY_DYNAMIC_DISPATCH(ilp::store_normal)},
+      {"fetched", HWY_DYNAMIC_DISPATCH(ilp::store_fetched)},
+      {"streaming", HWY_DYNAMIC_DISPATCH(ilp::store_streaming)},
+  }};
+  const Figure speed("stores", "GB/s");
+  const Figure ratio("stores_ratio", "ratio");
+  std::vector<std::size_t> sizes = doubling(4 * KiB, 128 * MiB);
+  sizes.insert(sizes.end(), {6 * MiB, 12 * MiB, 24 * MiB});
+  std::ranges::sort(sizes);
+  for (const std::size_t size : full_or_tiny<std::size_t>(sizes, {4 * KiB, 64 * KiB})) {
+    const Buffers buffers(size);
+    const ConstBytes from = buffers.from();
+    const Bytes to = buffers.to();
+    std::vector<std::byte> expected(size);
+    const std::uint16_t sum =
+        byte_swapped(scalar(from, expected));  // of what was written; the passes sum what was read
+    std::vector<Arm> arms = arms_of({{"memcpy", moved}, {"fused", fused}}, buffers);
+    for (const auto& [name, pass] : passes) {
+      std::ranges::fill(to, std::byte{0});
+      EXPECT_EQ(pass(from.data(), to.data(), size), sum) << name;
+      EXPECT_TRUE(std::ranges::equal(to, expected)) << name;
+      arms.push_back(timed(name, [from, to, run = pass] { keep(run(from.data(), to.data(), from.size())); }));
+    }
+    const Rounds rounds(std::move(arms));
+    add_throughput(speed, rounds, size);
+    for (const char* name : {"fetched", "streaming", "fused"}) {
+      ratio.add(std::string(name) + "/normal", size, rounds.ratio(name, "normal"));
     }
   }
 }
