@@ -52,7 +52,7 @@ class TinyRun(unittest.TestCase):
 
     def test_every_figure_is_claimed_something_of_and_the_other_way_round(self):
         claims = tomllib.loads((ROOT / "tools/claims.toml").read_text())
-        self.assertEqual({line["figure"] for line in self.lines}, set(claims[SUITE]))
+        self.assertEqual({line["figure"] for line in self.lines}, set(claims.get(SUITE, {})))
 
     def test_report_has_a_plot_for_every_figure(self):
         page = ElementTree.fromstring((self.out / "report.html").read_text(encoding="utf-8").partition("\n")[2])
