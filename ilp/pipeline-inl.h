@@ -1,14 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The vector form of each stage, and the pipeline that runs stages over a message: loads, loop, tail and stores are
-// here once; a stage is a callable on one vector. Compiled once for each instruction set (Google Highway), so the guard
-// is Highway's toggle and everything lives in HWY_NAMESPACE.
+// The vector form of each stage, and the pipeline that runs stages over a message: loads, loop, tail, alignment and
+// stores are here once; a stage is a callable on one vector.
 //
 //            from                                                              to
 //   | 4 vectors a turn | ... | vectors | words |  -> stage -> stage ->  | the same pieces |
 //
-// A stage has `vector(v)`, which returns what the next stage sees, and the `word(w)` of ilp/words.h for the tail.
-// Stages see each piece once, in the order of memory, at an even offset.
+// A stage is any class, here or in a program of yours, with two members, which do the same to pieces of two kinds:
+//
+//   ByteVector vector(ByteVector v);   returns what the next stage sees, made with the operations of hn (Highway)
+//   Word word(Word w);                 the same for the tail: a template for unsigned integers of 8, 4, 2 and 1 bytes,
+//                                      as they lie in memory (ilp/words.h)
+//
+// Stages see each piece once, in the order of memory: vectors and 8-byte words at a multiple of 8 from the start of the
+// message, shorter words at a multiple of their size. A stage may require messages of whole units, as Swap does. It may
+// keep what it finds out; ask it after the pass. Composing stages is one line, in the order in which pieces meet them:
+//
+//   pass<Store::normal>(from, to, size, mask, swap, sum);     // Store::none: to may be nullptr
+//
+// How to use it: examples/own_stage.cc is a whole program. This header is compiled once for each instruction set, so
+// the file that includes it is, too, by Highway's means: it names itself in HWY_TARGET_INCLUDE before it includes
+// <hwy/foreach_target.h>, puts stages and passes between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE() into a
+// namespace HWY_NAMESPACE, and calls the one for the CPU it runs on by HWY_EXPORT and HWY_DYNAMIC_DISPATCH under
+// #if HWY_ONCE. Scalable vectors (SVE) have no size at compile time and cannot be a stage's member: where they exist
+// HWY_DISABLED_TARGETS must name them before anything of Highway is included; such CPUs run the NEON form. Link with
+// Highway (hwy::hwy). Everything on the way to a stage is inlined by force, and so should `vector` be (HWY_INLINE); not
+// `word`, a template, which g++ 12 refuses to inline by force across instruction sets.
+//
+// Ownership: stages and ranges are the caller's, for one pass. Thread safety: none; passes of different threads share
+// nothing. REQUIRES: `to` and `from` are the same or do not overlap.
 
 #if defined(SLUICE_ILP_PIPELINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_ILP_PIPELINE_INL_H_
@@ -26,10 +46,21 @@
 
 #include "ilp/words.h"
 
+#if HWY_TARGET & (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#error "#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128) before anything of Highway"
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace sluice::ilp::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_SCALAR  // no vectors: the words are all there is
+namespace hn = hwy::HWY_NAMESPACE;
+
+using ByteTag = hn::ScalableTag<std::uint8_t>;
+using LongTag = hn::ScalableTag<std::uint64_t>;
+using ByteVector = hn::VFromD<ByteTag>;
+using LongVector = hn::VFromD<LongTag>;
+
+#if HWY_TARGET == HWY_SCALAR  // no vectors: the words are all there is, and `vector` is not called
 
 template <std::size_t unit>
 using Swap = SwapWords<unit>;
@@ -41,13 +72,6 @@ void pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... sta
 }
 
 #else
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using ByteTag = hn::ScalableTag<std::uint8_t>;
-using LongTag = hn::ScalableTag<std::uint64_t>;
-using ByteVector = hn::VFromD<ByteTag>;
-using LongVector = hn::VFromD<LongTag>;
 
 /// Reverses the bytes of each `unit` bytes.
 template <std::size_t unit>

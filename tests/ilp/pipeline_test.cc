@@ -32,9 +32,7 @@ namespace {
 /// Adds 1 to each byte: unlike a swap, it changes sums, so the order of stages shows.
 class Increment {
  public:
-#if HWY_TARGET != HWY_SCALAR
   HWY_INLINE ByteVector vector(ByteVector v) const { return hn::Add(v, hn::Set(ByteTag(), 1)); }
-#endif
 
   template <class Word>
   Word word(Word value) const {
