@@ -512,7 +512,7 @@ TEST(ilp, misaligned_destination) { misaligned("misaligned_destination", false);
 /// with those of the stores before it, and waits where they agree: at 0, and where the destination runs just ahead.
 TEST(ilp, aliasing) {
   const Figure speed("aliasing", "GB/s");
-  for (const std::size_t size : full_or_tiny<std::size_t>({segment, 16 * KiB, 64 * KiB}, {segment})) {
+  for (const std::size_t size : full_or_tiny<std::size_t>({segment, 8 * KiB, 64 * KiB}, {segment})) {
     for (const std::size_t distance : full_or_tiny<std::size_t>(
              {0, 64, 128, 192, 256, 320, 512, 1024, 2048, 3072, 3584, 3840, 3968, 4032}, {0, 2048})) {
       const Buffers buffers(size, 0, distance);

@@ -120,6 +120,12 @@ class Report(unittest.TestCase):
         self.assertEqual(absent.returncode, 1)
         self.assertIn("fused at 64 B at least 1.5: not measured", absent.stdout)
 
+    def test_the_worst_is_told_first(self):
+        claims = '[s.f]\nlimits = [{ arm = "fused", at_least = 2.5 }]'
+        lines = [line(size_bytes=size, median=median) for size, median in ((1, 2), (2, 1), (3, 3), (4, 1.5))]
+        result = self.report(lines, "--check", claims=claims)
+        self.assertEqual([text.split()[4] for text in result.stdout.splitlines()], ["2", "4", "1"])
+
     def test_what_was_claimed_and_not_measured_is_on_the_page(self):
         self.assertIn("Not measured.", "".join(self.sections([line()])["s.g"].itertext()))
 
