@@ -20,6 +20,8 @@
 // Precision: bench/experiment.h says what is written. Ratios in cache are good to some per cent on a calm machine, past
 // the last cache to ten; a neighbour who uses memory bandwidth shows in min and max.
 
+#include "ilp/targets.h"
+
 #include <gtest/gtest.h>
 #include <rpc/xdr.h>
 #include <sys/mman.h>
@@ -41,8 +43,6 @@
 #include "ilp/kernels.h"
 #include "ilp/words.h"
 
-// As in ilp/kernels.cc: a stage has vectors as members, which scalable ones cannot be.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/ilp_experiments.cc"
 #include <hwy/foreach_target.h>

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-
-// A scalable vector has no size at compile time and cannot be a stage's member; CPUs with SVE run the NEON kernels.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
-
 #include "ilp/cray.h"
+
+#include "ilp/targets.h"
 
 #include <cstring>
 

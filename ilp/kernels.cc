@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ilp/kernels.h"
 
+#include "ilp/targets.h"
+
 #include <cstring>
 
 #include "base/contract.h"
 #include "ilp/words.h"
 
-// A scalable vector has no size at compile time and cannot be a stage's member; CPUs with SVE run the NEON kernels.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ilp/kernels.cc"
 #include <hwy/foreach_target.h>

@@ -19,13 +19,12 @@
 //   pass<Store::normal>(from, to, size, mask, swap, sum);     // Store::none: to may be nullptr
 //
 // How to use it: examples/own_stage.cc is a whole program. This header is compiled once for each instruction set, so
-// the file that includes it is, too, by Highway's means: it names itself in HWY_TARGET_INCLUDE before it includes
-// <hwy/foreach_target.h>, puts stages and passes between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE() into a
-// namespace HWY_NAMESPACE, and calls the one for the CPU it runs on by HWY_EXPORT and HWY_DYNAMIC_DISPATCH under
-// #if HWY_ONCE. Scalable vectors (SVE) have no size at compile time and cannot be a stage's member: where they exist
-// HWY_DISABLED_TARGETS must name them before anything of Highway is included; such CPUs run the NEON form. Link with
-// Highway (hwy::hwy). Everything on the way to a stage is inlined by force, and so should `vector` be (HWY_INLINE); not
-// `word`, a template, which g++ 12 refuses to inline by force across instruction sets.
+// the file that includes it is, too, by Highway's means: it includes ilp/targets.h before anything of Highway, names
+// itself in HWY_TARGET_INCLUDE before it includes <hwy/foreach_target.h>, puts stages and passes between
+// HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE() into a namespace HWY_NAMESPACE, and calls the one for the CPU it
+// runs on by HWY_EXPORT and HWY_DYNAMIC_DISPATCH under #if HWY_ONCE. Link with Highway (hwy::hwy). Everything on the
+// way to a stage is inlined by force, and so should `vector` be (HWY_INLINE); not `word`, a template, which g++ 12
+// refuses to inline by force across instruction sets.
 //
 // Ownership: stages and ranges are the caller's, for one pass. Thread safety: none; passes of different threads share
 // nothing. REQUIRES: `to` and `from` are the same or do not overlap.
@@ -47,7 +46,7 @@
 #include "ilp/words.h"
 
 #if HWY_TARGET & (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
-#error "#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128) before anything of Highway"
+#error "ilp/targets.h must be included before anything of Highway"
 #endif
 
 HWY_BEFORE_NAMESPACE();

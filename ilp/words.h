@@ -37,7 +37,7 @@ constexpr std::size_t long_size = 4096;
 /// From this size on a pass that copies goes around the caches, where alignment lets it: source and destination would
 /// fill three quarters of a last level cache of 32 MiB, and hardly anything of either would still be there for whoever
 /// comes next. Measured on such a cache (Zen 4): streaming and normal stores are equal at 12 MiB (28 GB/s); at 4 MiB
-/// streaming has 0.6 of the speed of normal stores, at 16 MiB 1.2 times, at 128 MiB 1.5 times.
+/// streaming has 0.6 of the speed of normal stores, at 16 MiB 1.1 to 1.6 times, at 128 MiB 1.5 times.
 constexpr std::size_t streaming_size = std::size_t{12} << 20;
 
 /// The granularity of caches, how far ahead of its stores a pass fetches their lines (a turn of the longest vectors;

@@ -5,6 +5,8 @@
 
 #include "ilp/cray.h"
 
+#include "ilp/targets.h"
+
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -72,7 +74,7 @@ std::vector<Bits> bits_of_all_kinds(const std::vector<int>& exponents, std::size
   std::vector<Bits> all;
   for (const int exponent : exponents) {
     for (const Bits mantissa : mantissas) {
-      for (const Bits signs : {0, 1}) {
+      for (const Bits signs : {Bits{0}, Bits{1}}) {
         all.push_back(signs << (mantissa_bits + exponent_bits) | static_cast<Bits>(exponent) << mantissa_bits |
                       mantissa);
       }

@@ -6,6 +6,8 @@
 
 #include "ilp/kernels.h"
 
+#include "ilp/targets.h"
+
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 

@@ -3,7 +3,7 @@
 // The pipeline as others use it: a stage of their own, in any order with those of ilp/, each way to store, for each
 // instruction set this CPU offers. Expectations are computed a byte at a time.
 
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#include "ilp/targets.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
