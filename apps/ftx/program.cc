@@ -14,6 +14,7 @@
 #include "apps/ftx/sender.h"
 #include "apps/ftx/server.h"
 #include "apps/ftx/source.h"
+#include "apps/ftx/takers.h"
 #include "apps/ftx/transport.h"
 #include "apps/ftx/url.h"
 #include "edge/run_loop.h"
@@ -101,12 +102,13 @@ wire::IpAddress any_address(bool v6) {
 
 // ---- sending ----
 
-class Push : private Transport::Taker {
+class Push {
  public:
   Push(Host& host, Transport& transport, Sender& sender, const Peer& peer, std::string destination, Console& console)
       : host_(host),
         transport_(transport),
         sender_(sender),
+        taker_(sender),
         peer_(peer),
         destination_(std::move(destination)),
         console_(console) {}
@@ -119,7 +121,8 @@ class Push : private Transport::Taker {
         sender_.interrupt(now_);
         told = true;
       }
-      const bool more = transport_.receive(*this);
+      taker_.now = now_;
+      const bool more = transport_.receive(taker_);
       const bool full = send_burst();
       show_events();
       if (!sender_.finished()) {
@@ -132,9 +135,6 @@ class Push : private Transport::Taker {
   }
 
  private:
-  void take(ConstBytes datagram, const Peer&) override { sender_.receive(now_, datagram); }
-  void refused(const Peer&) override { sender_.unreachable(now_); }
-
   TimePoint wait_until(bool more, bool full) const {
     if (more || burst_ended_) {
       return now_;
@@ -173,6 +173,7 @@ class Push : private Transport::Taker {
   Host& host_;
   Transport& transport_;
   Sender& sender_;
+  ToSender taker_;
   const Peer& peer_;
   std::string destination_;
   Console& console_;
@@ -182,10 +183,10 @@ class Push : private Transport::Taker {
 
 // ---- receiving ----
 
-class Serve : private Transport::Taker {
+class Serve {
  public:
   Serve(Host& host, Transport& transport, Server& server, Console& console, bool once)
-      : host_(host), transport_(transport), server_(server), console_(console), once_(once) {}
+      : host_(host), transport_(transport), server_(server), taker_(server), console_(console), once_(once) {}
 
   ExitCode run() {
     while (!ended()) {
@@ -197,7 +198,8 @@ class Serve : private Transport::Taker {
         outcome_ = ExitCode::interrupted;
         break;
       }
-      const bool more = transport_.receive(*this);
+      taker_.now = now_;
+      const bool more = transport_.receive(taker_);
       const bool full = send_burst();
       show_events();
       [[maybe_unused]] const bool happened = host_.loop().wait(wait_until(more, full));
@@ -208,18 +210,6 @@ class Serve : private Transport::Taker {
   }
 
  private:
-  Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
-    return server_.memory_for(header, datagram_bytes, from);
-  }
-  void placed(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
-    const Server::Inspection inspection = server_.inspect(now_, header, datagram_bytes, from);
-    if (inspection.kind == Server::Inspection::Kind::land) {
-      inspection.session->landed(now_, inspection.landing);
-    }
-  }
-  void take(ConstBytes datagram, const Peer& from) override { server_.receive(now_, datagram, from); }
-  void refused(const Peer&) override {}
-
   /// Serving once ends when the peers have closed, or do not answer any more.
   [[nodiscard]] bool ended() const {
     return once_ && ends_at_ != never && server_.open_sessions() == 0 && (server_.sessions() == 0 || now_ >= ends_at_);
@@ -264,6 +254,7 @@ class Serve : private Transport::Taker {
   Host& host_;
   Transport& transport_;
   Server& server_;
+  ToServer taker_;
   Console& console_;
   bool once_;
   TimePoint ends_at_ = never;  // set by the first outcome

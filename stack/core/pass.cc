@@ -171,7 +171,7 @@ class Pass {
     } else {
       kernel(from, to, in_place);
     }
-    const bool writes = !in_place || widest_ > 1;
+    const bool writes = !in_place || unit_ > 1 || tiled_;
     touches_.loaded_bytes += writes || sums_wanted_ ? from.size() : 0;
     touches_.stored_bytes += writes ? from.size() : 0;
     done_ += from.size();
