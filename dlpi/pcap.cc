@@ -177,6 +177,8 @@ void PcapLink::accept(ConstBytes bytes, std::size_t whole_size) {
   if (bytes.size() < whole_size) {
     count(Event::oversize_frame);
   } else if (Message frame = Message::copy_of(set().pool(), bytes)) {
+    set().pool().touches().loaded_bytes += bytes.size();
+    set().pool().touches().stored_bytes += bytes.size();
     burst_.push(std::move(frame));
   } else {
     count(Event::no_memory);
@@ -221,6 +223,9 @@ Entry pcap_entry(std::shared_ptr<LinkTable> table) {
                .maximum = 1 << 30},
           },
       .table = std::move(table),
+      .work = {.up = {{.kind = PayloadWork::Kind::copy, .where = "libpcap's buffer to message"}},
+               .uncounted_down = "libnet's sendto copies from the frame",
+               .uncounted_up = "the kernel copies into libpcap's ring"},
       .open =
           [](StreamSet& set, const std::string& device, const Parameters& parameters) {
             const auto bytes = parameters.integer("buffer_bytes", PcapLink::buffer_bytes_default);
