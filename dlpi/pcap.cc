@@ -177,8 +177,6 @@ void PcapLink::accept(ConstBytes bytes, std::size_t whole_size) {
   if (bytes.size() < whole_size) {
     count(Event::oversize_frame);
   } else if (Message frame = Message::copy_of(set().pool(), bytes)) {
-    set().pool().touches().loaded_bytes += bytes.size();
-    set().pool().touches().stored_bytes += bytes.size();
     burst_.push(std::move(frame));
   } else {
     count(Event::no_memory);

@@ -93,13 +93,14 @@ std::string pass_text(const ExplainedItem& item) {
 
 /// One line, or two where it would be too long.
 std::vector<std::string> item_lines(const ExplainedItem& item, std::size_t room) {
-  std::string what = fmt::format("{:<8} {}{}", item.asks, item.why, item.why.empty() ? "" : ": ");
+  const std::string why = fmt::format("{:<8} {}{}", item.asks, item.why, item.why.empty() ? "" : ":");
   const std::string pass = pass_text(item);
-  std::vector<std::string> lines;
-  if (what.size() + pass.size() > room) {
-    lines.push_back(std::exchange(what, std::string(9, ' ')));
+  std::vector<std::string> lines{why};
+  if (why.size() + 1 + pass.size() > room) {
+    lines.push_back(fmt::format("{:9}{}", "", pass));
+  } else {
+    lines.back() += (item.why.empty() ? "" : " ") + pass;
   }
-  lines.push_back(what + pass);
   if (item.pass) {
     lines.back() = fmt::format("{:<{}}{:>7}{:>8}", lines.back(), room, item.pass->cost.loads, item.pass->cost.stores);
   }

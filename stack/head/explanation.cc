@@ -43,9 +43,9 @@ class Journey {
     ExplainedModule explained{.name = name, .items = {}, .uncounted = work.uncounted};
     items_ = &explained.items;
     const bool was_lent = lent_;
-    if (path_ == Path::fused && !work.settles.empty()) {
+    if (!work.settles.empty()) {
       settle(work.settles, work.keeps);
-    } else if (path_ == Path::fused && !module.keeps_plans()) {
+    } else if (!module.keeps_plans()) {
       settle("does not know plans", false);
     }
     for (const Item& item : work.items) {
