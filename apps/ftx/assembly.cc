@@ -59,23 +59,25 @@ bool Assembly::well_placed(const AduName& adu, std::uint64_t size) const {
   return adu.length % head_.adu_bytes == 0 || adu.offset + adu.length == size;
 }
 
-bool Assembly::all_marked(const Slots& slots, const AduName& adu) const {
-  const std::uint64_t last = (adu.offset + adu.length - 1) / head_.adu_bytes;
-  for (std::uint64_t slot = adu.offset / head_.adu_bytes; slot <= last; ++slot) {
-    if (!slots.marked(slot)) return false;
-  }
-  return true;
+std::uint64_t Assembly::marked(const Slots& slots, const AduName& adu) const {
+  const std::uint64_t first = adu.offset / head_.adu_bytes;
+  std::uint64_t count = 0;
+  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) count += slots.marked(slot) ? 1 : 0;
+  return count;
 }
 
 void Assembly::mark(Slots& slots, const AduName& adu) const {
-  const std::uint64_t last = (adu.offset + adu.length - 1) / head_.adu_bytes;
-  for (std::uint64_t slot = adu.offset / head_.adu_bytes; slot <= last; ++slot) slots.mark(slot);
+  const std::uint64_t first = adu.offset / head_.adu_bytes;
+  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) slots.mark(slot);
 }
 
 Placement Assembly::place_in_list(List& list, const AduName& adu) const {
   if (!well_placed(adu, list.bytes.size())) return {};
-  if (all_marked(list.slots, adu)) return {.kind = Placement::Kind::duplicate};
-  return {.kind = Placement::Kind::memory, .memory = Bytes(list.bytes).subspan(adu.offset, adu.length)};
+  const std::uint64_t filled = marked(list.slots, adu);
+  if (filled == slots_of(adu)) return {.kind = Placement::Kind::duplicate};
+  return {.kind = Placement::Kind::memory,
+          .memory = Bytes(list.bytes).subspan(adu.offset, adu.length),
+          .verified_only = filled > 0};
 }
 
 std::expected<Placement, Failure> Assembly::place(const AduName& adu) {
@@ -94,8 +96,18 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
     if (open_files_ == open_files_max) return Placement{.kind = Placement::Kind::no_room};
     if (auto opened = open_file(file); !opened) return std::unexpected(opened.error());
   }
-  if (all_marked(file.arriving->slots, adu)) return Placement{.kind = Placement::Kind::duplicate};
-  return Placement{.kind = Placement::Kind::file, .file = file.sink.get(), .offset = adu.offset};
+  const std::uint64_t filled = marked(file.arriving->slots, adu);
+  if (filled == slots_of(adu)) return Placement{.kind = Placement::Kind::duplicate};
+  Placement place{
+      .kind = Placement::Kind::file, .verified_only = filled > 0, .file = file.sink.get(), .offset = adu.offset};
+  if (place.verified_only) return place;
+  if (const auto memory = file.sink->place(adu.offset, adu.length); memory) {
+    place.kind = Placement::Kind::memory;
+    place.memory = *memory;
+  } else if (memory.error().code != ENOTSUP) {
+    return std::unexpected(failure(&file, memory.error()));
+  }
+  return place;
 }
 
 std::expected<void, Failure> Assembly::open_file(File& file) {

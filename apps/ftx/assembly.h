@@ -44,7 +44,7 @@ class Budget {
 /// Where an ADU's payload belongs.
 struct Placement {
   enum class Kind {
-    memory,     // copy it to `memory`
+    memory,     // put it into `memory`; of a file where `file` is set
     file,       // write it to `file` at `offset`
     duplicate,  // it is there already
     misplaced,  // no such file, or not where an ADU may lie
@@ -52,10 +52,13 @@ struct Placement {
   };
   Kind kind = Kind::misplaced;
   Bytes memory{};
+  bool verified_only = false;  // part of it landed before: nothing may go there that is not known to be right
   SinkFile* file = nullptr;
   std::uint64_t offset = 0;
 };
 
+/// Memory of a file is named only for an ADU of which nothing landed yet: whoever puts the payload there may find only
+/// then that it is damaged, and leaves garbage where something is still to come, but never where something good was.
 class Assembly {
  public:
   /// Files that are open at once; an ADU of one more is treated as lost until one becomes whole.
@@ -78,7 +81,8 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   [[nodiscard]] std::expected<Placement, Failure> place(const AduName& adu);
-  /// REQUIRES: place(adu) named a memory or file, and the payload is there.
+  /// REQUIRES: place(adu) named a memory or file, and the payload is there; SinkFile::placed() has said so for a file's
+  /// memory.
   [[nodiscard]] std::expected<void, Failure> landed(const AduName& adu);
   /// What a failed write to the place of `adu` means. Keeps the partial file when the destination is full.
   [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
@@ -117,7 +121,9 @@ class Assembly {
     return (bytes + head_.adu_bytes - 1) / head_.adu_bytes;
   }
   [[nodiscard]] bool well_placed(const AduName& adu, std::uint64_t size) const;
-  [[nodiscard]] bool all_marked(const Slots& slots, const AduName& adu) const;
+  /// How many of the slots that `adu` fills are filled already.
+  [[nodiscard]] std::uint64_t marked(const Slots& slots, const AduName& adu) const;
+  [[nodiscard]] std::uint64_t slots_of(const AduName& adu) const { return slot_count(adu.length); }
   void mark(Slots& slots, const AduName& adu) const;
   [[nodiscard]] Placement place_in_list(List& list, const AduName& adu) const;
   [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu);

@@ -145,10 +145,17 @@ std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope
 
 void Receiver::landed(TimePoint now, const Landing& landing) {
   const Data& data = landing.data;
+  const Placement& place = landing.place;
+  const bool mapped = place.kind == Placement::Kind::memory && place.file != nullptr;
+  if (mapped) {
+    if (auto status = place.file->placed(place.offset, place.memory); !status) {
+      return landing_failed(now, landing, status.error());
+    }
+  }
   if (data.stamp.round_trip_us != 0) round_trip_ = microseconds(data.stamp.round_trip_us);
   arrivals_.record(now, data.stamp);
   received_bytes_ += data.adu.length;
-  if (landing.place.kind == Placement::Kind::file) ++adus_;
+  if (place.file != nullptr) ++adus_;
   if (data.repair) ++repaired_;
   schedule_report(now);
   if (auto status = assembly_->landed(data.adu); !status) return fail(now, status.error(), true);

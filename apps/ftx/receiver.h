@@ -6,7 +6,8 @@
 //
 // An ADU passes in three steps, so that a caller may land the payload itself:
 //   inspect(header)   before: the place is named, nothing has changed yet
-//   (the pass)        the payload is put there
+//   (the pass)        the payload is put there; it may prove to be damaged only when it is: then nothing is said, and
+//                     the place is named again when the ADU comes again
 //   landed(landing)   after: sequence and slot count as received
 // receive() does all three.
 //
@@ -58,6 +59,8 @@ class Receiver {
   /// Where the payload of a DATA datagram belongs; null: nowhere, and nothing more is to be done.
   [[nodiscard]] std::optional<Landing> inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
                                                std::size_t datagram_bytes);
+  /// The payload is in its place, and is what was sent. The session may find that the place did not take it, and fails
+  /// then as landing_failed() does.
   void landed(TimePoint now, const Landing& landing);
   void landing_failed(TimePoint now, const Landing& landing, const Error& error);
 

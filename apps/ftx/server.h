@@ -38,8 +38,9 @@ class Server {
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
 
   /// receive() in three steps, for callers that land payloads themselves: inspect; when it says `land`, put the payload
-  /// at its place and tell the session landed() or landing_failed(). Session and place are valid until the server is
-  /// called again.
+  /// at its place and tell the session landed() or landing_failed(). A place is memory, perhaps of the file itself, or
+  /// a file to write to. Who finds the payload damaged while it puts it into memory tells nothing: the place is not
+  /// marked, and will be filled when the ADU comes again. Session and place are valid until the server is called again.
   struct Inspection {
     enum class Kind {
       other,     // not for inspection: hand the whole datagram to receive()

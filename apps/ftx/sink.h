@@ -3,6 +3,7 @@
 
 // Where a receiver's bytes go. apps/ftx/directory.h is the one for disks; tests have others that fail on purpose.
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +19,13 @@ class SinkFile {
   virtual ~SinkFile() = default;
   /// Writes at `offset`, in any order.
   [[nodiscard]] virtual Status write(std::uint64_t offset, ConstBytes bytes) = 0;
+  /// Where the bytes [offset, offset + size) of the file lie, so that they can be put there without a copy in between;
+  /// valid until the next call for this file but placed(). What lies there before is not said. ENOTSUP: nowhere,
+  /// write() them. REQUIRES: size > 0; the range lies within the file as created.
+  [[nodiscard]] virtual Result<Bytes> place(std::uint64_t /*offset*/, std::size_t /*size*/) { return fail(ENOTSUP); }
+  /// `bytes` are what place(offset, ...) gave, and hold now what belongs there. Says what write() would have said;
+  /// until then nothing is known to be in the file.
+  [[nodiscard]] virtual Status placed(std::uint64_t /*offset*/, ConstBytes /*bytes*/) { return {}; }
   /// Fills `out` with what was written. REQUIRES: the range was written.
   [[nodiscard]] virtual Status read(std::uint64_t offset, Bytes out) = 0;
   /// Sets mode and times, makes the content durable and gives back the descriptor. No write or read follows.

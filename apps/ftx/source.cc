@@ -24,12 +24,15 @@ std::unexpected<Failure> unreadable(const std::string& path, std::string_view wh
       Failure{ExitCode::source_unreadable, "cannot read '" + printable(path) + "': " + std::string(why)});
 }
 
+constexpr const char* shorter_text = "it became shorter while it was sent";
+
 std::string last_component(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 }  // namespace
 
-std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths) {
-  std::unique_ptr<FileSource> source(new FileSource);
+std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths,
+                                                                     ReadBy read_by) {
+  std::unique_ptr<FileSource> source(new FileSource(read_by));
   if (paths.size() > files_max) return std::unexpected(Failure{ExitCode::usage, "too many files for one transfer"});
   std::unordered_set<std::string> names;
   for (const std::string& path : paths) {
@@ -89,6 +92,7 @@ Status FileSource::same(std::uint32_t index, int descriptor) const {
   const Identity now{status.st_dev,         status.st_ino,          static_cast<std::uint64_t>(status.st_size),
                      status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,
                      status.st_ctim.tv_nsec};
+  if (now.size_bytes < identities_[index].size_bytes) return fail(ESTALE, shorter_text);
   if (now != identities_[index]) return fail(ESTALE, "it changed while it was sent");
   return {};
 }
@@ -101,11 +105,33 @@ Status FileSource::read(std::uint32_t index, std::uint64_t offset, Bytes out) {
     const ssize_t got = ::pread(*open, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail(errno, std::strerror(errno));
-    if (got == 0) return fail(ESTALE, "it became shorter while it was sent");
+    if (got == 0) return fail(ESTALE, shorter_text);
     out = out.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
   return {};
+}
+
+Result<ConstBytes> FileSource::view(std::uint32_t index, std::uint64_t offset, std::size_t size) {
+  SLUICE_REQUIRE(index < entries_.size());
+  const std::uint64_t file_bytes = entries_[index].size_bytes;
+  if (read_by_ != ReadBy::map || file_bytes < map_file_bytes_min) return fail(ENOTSUP);
+  int opened = -1;
+  if (!windows_.holds(index, offset)) {
+    const auto open = descriptor(index);
+    if (!open) return std::unexpected(open.error());
+    opened = *open;
+  }
+  const auto range = windows_.range({index, opened, file_bytes}, offset, size);
+  // No windows left, no memory, a file system that does not map: then it is read.
+  if (!range) return fail(ENOTSUP);
+  return *range;
+}
+
+Status FileSource::intact(std::uint32_t index) {
+  if (!windows_.failed(index)) return {};
+  if (auto status = unchanged(index); !status) return status;
+  return fail(EIO, std::strerror(EIO));
 }
 
 Status FileSource::unchanged(std::uint32_t index) {

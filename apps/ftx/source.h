@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where a sender's bytes come from. FileSource reads regular files with pread, never through a map: a file truncated
-// by someone else is then a short read, not a SIGBUS.
+// Where a sender's bytes come from. FileSource gives large regular files out where they lie, in guarded windows of the
+// page cache (apps/ftx/mapped_window.h says what happens to a file that is truncated meanwhile), and reads small ones
+// and what cannot be mapped with pread. Either way a file that became shorter is an error and never a crash.
 //
 // Not thread-safe.
 
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "apps/ftx/manifest.h"
+#include "apps/ftx/window_set.h"
 
 namespace sluice::ftx {
 
@@ -23,22 +26,43 @@ class Source {
   /// Fills `out` from `offset` of file `index`. ESTALE: the file changed since it was offered; other codes: unreadable.
   /// REQUIRES: the range lies within the file as offered.
   [[nodiscard]] virtual Status read(std::uint32_t index, std::uint64_t offset, Bytes out) = 0;
+  /// The same bytes where they lie, without a copy; valid until the next call of view(). ENOTSUP: not in memory, read()
+  /// them. They may be found missing only when they are touched, and are zeros then: ask intact() after that.
+  /// REQUIRES: 0 < size <= adu_bytes_max; the range lies within the file as offered.
+  [[nodiscard]] virtual Result<ConstBytes> view(std::uint32_t /*index*/, std::uint64_t /*offset*/,
+                                                std::size_t /*size*/) {
+    return fail(ENOTSUP);
+  }
+  /// What read() would have said, had it been asked for all that was touched of what view() gave of file `index`.
+  [[nodiscard]] virtual Status intact(std::uint32_t /*index*/) { return {}; }
   /// ESTALE when file `index` is not what was offered (size, modification or change time, or another file).
   [[nodiscard]] virtual Status unchanged(std::uint32_t index) = 0;
   /// The file's name as the user knows it, fit for a terminal.
   [[nodiscard]] virtual std::string path(std::uint32_t index) const = 0;
 };
 
+/// How a FileSource gets at its bytes.
+enum class ReadBy : std::uint8_t {
+  map,   // view() where it can
+  read,  // never view()
+};
+
 class FileSource final : public Source {
  public:
+  /// A smaller file is not worth a map: measured, a read and a copy out of the cache cost less than mapping it.
+  static constexpr std::uint64_t map_file_bytes_min = 4U << 20;
+
   /// Opens each path once to see that it can be read.
-  [[nodiscard]] static std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths);
+  [[nodiscard]] static std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths,
+                                                                                ReadBy read_by = ReadBy::map);
   ~FileSource() override;
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
 
   [[nodiscard]] const std::vector<FileEntry>& files() const override { return entries_; }
   [[nodiscard]] Status read(std::uint32_t index, std::uint64_t offset, Bytes out) override;
+  [[nodiscard]] Result<ConstBytes> view(std::uint32_t index, std::uint64_t offset, std::size_t size) override;
+  [[nodiscard]] Status intact(std::uint32_t index) override;
   [[nodiscard]] Status unchanged(std::uint32_t index) override;
   [[nodiscard]] std::string path(std::uint32_t index) const override;
 
@@ -54,12 +78,16 @@ class FileSource final : public Source {
     int descriptor = -1;
   };
   static constexpr std::size_t open_max = 32;
+  // What is sent first, and what is sent again from somewhere before it.
+  static constexpr std::size_t windows = 4;
 
-  FileSource() = default;
+  explicit FileSource(ReadBy read_by) : read_by_(read_by) {}
   [[nodiscard]] std::expected<void, Failure> add(const std::string& path);
   [[nodiscard]] Result<int> descriptor(std::uint32_t index);
   [[nodiscard]] Status same(std::uint32_t index, int descriptor) const;
 
+  ReadBy read_by_;
+  WindowSet windows_{windows, MappedWindow::Access::read, WindowSet::Far::map};
   std::vector<std::string> paths_;
   std::vector<FileEntry> entries_;
   std::vector<Identity> identities_;

@@ -24,6 +24,7 @@ bool Supply::drained() const {
 }
 
 std::expected<std::optional<Supply::Adu>, Failure> Supply::next() {
+  if (auto intact = was_intact(); !intact) return std::unexpected(intact.error());
   if (auto adu = next_of_list(manifest_file, manifest_, manifest_.size(), manifest_given_)) return adu;
   if (!accepted_) return std::nullopt;
   // Digests leave as full ADUs between the files, and the rest after the last file.
@@ -51,21 +52,46 @@ std::expected<std::optional<Supply::Adu>, Failure> Supply::next_of_files() {
     if (auto finished = finish_file(); !finished) return std::unexpected(finished.error());
   }
   if (file_ == files.size()) return std::nullopt;
-  const std::uint64_t size = files[file_].size_bytes;
-  if (offset_ == ahead_from_ + ahead_size_) {
-    if (auto read = read_ahead(size); !read) return std::unexpected(read.error());
-  }
-  const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, size - offset_));
-  const Adu adu{{file_, length, offset_}, ConstBytes(ahead_).subspan(offset_ - ahead_from_, length)};
+  const auto length =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, files[file_].size_bytes - offset_));
+  const auto payload = next_payload(length);
+  if (!payload) return std::unexpected(payload.error());
+  const Adu adu{{file_, length, offset_}, *payload};
   offset_ += length;
   given_bytes_ += length;
   ++given_adus_;
   return adu;
 }
 
-std::expected<void, Failure> Supply::read_ahead(std::uint64_t size) {
+/// The `length` bytes at offset_, digested.
+std::expected<ConstBytes, Failure> Supply::next_payload(std::uint32_t length) {
+  if (offset_ >= ahead_from_ + ahead_size_) {
+    const auto view = source_.view(file_, offset_, length);
+    if (view) {
+      viewed_ = file_;
+      // The digest fetches them into the cache for the pass that follows, and finds out whether they are there.
+      digester_.update(*view);
+      if (auto intact = was_intact(); !intact) return std::unexpected(intact.error());
+      return *view;
+    }
+    if (view.error().code != ENOTSUP) return std::unexpected(failure(file_, view.error()));
+    if (auto read = read_ahead(); !read) return std::unexpected(read.error());
+  }
+  return ConstBytes(ahead_).subspan(offset_ - ahead_from_, length);
+}
+
+std::expected<void, Failure> Supply::was_intact() {
+  if (!viewed_) return {};
+  const std::uint32_t file = *viewed_;
+  auto status = source_.intact(file);
+  if (!status) return std::unexpected(failure(file, status.error()));
+  return {};
+}
+
+std::expected<void, Failure> Supply::read_ahead() {
   ahead_from_ = offset_;
-  ahead_size_ = static_cast<std::size_t>(std::min<std::uint64_t>(ahead_.size(), size - offset_));
+  ahead_size_ =
+      static_cast<std::size_t>(std::min<std::uint64_t>(ahead_.size(), source_.files()[file_].size_bytes - offset_));
   const Bytes part = Bytes(ahead_).first(ahead_size_);
   if (auto status = source_.read(file_, offset_, part); !status) return std::unexpected(failure(file_, status.error()));
   digester_.update(part);
@@ -85,15 +111,25 @@ std::expected<void, Failure> Supply::finish_file() {
 }
 
 std::expected<Supply::Adu, Failure> Supply::again(const AduName& name) {
+  if (auto intact = was_intact(); !intact) return std::unexpected(intact.error());
   if (name.file == manifest_file) return Adu{name, ConstBytes(manifest_).subspan(name.offset, name.length)};
   if (name.file == digest_file) return Adu{name, ConstBytes(digests_).subspan(name.offset, name.length)};
-  const Bytes part = Bytes(repair_).first(name.length);
-  if (auto status = source_.read(name.file, name.offset, part); !status) {
-    return std::unexpected(failure(name.file, status.error()));
+  ConstBytes payload;
+  if (const auto view = source_.view(name.file, name.offset, name.length); view) {
+    viewed_ = name.file;
+    payload = *view;
+  } else if (view.error().code == ENOTSUP) {
+    const Bytes part = Bytes(repair_).first(name.length);
+    if (auto status = source_.read(name.file, name.offset, part); !status) {
+      return std::unexpected(failure(name.file, status.error()));
+    }
+    payload = part;
+  } else {
+    return std::unexpected(failure(name.file, view.error()));
   }
   // A repair must be of the same state of the file as what was digested.
   if (auto status = source_.unchanged(name.file); !status) return std::unexpected(failure(name.file, status.error()));
-  return Adu{name, part};
+  return Adu{name, payload};
 }
 
 Failure Supply::failure(std::uint32_t file, const Error& error) const {

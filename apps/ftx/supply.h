@@ -2,11 +2,15 @@
 #pragma once
 
 // What a sender sends, ADU by ADU: first the manifest; once it is accepted the files in order, and between them the
-// digests of files that have been read through. Reads ahead, digests while it reads, and reads single ADUs again for
-// repair.
+// digests of files that have been read through. Digests what it gives, just before it gives it, and gives single ADUs
+// again for repair. A payload lies where the source has it, or in memory of the Supply where the source can only be
+// read: then it is read ahead.
+//
+// When bytes of a payload were found missing after it was given (Source::intact), the next call of next() or again()
+// fails, whatever it was asked for.
 //
 // Borrows the Source. Not thread-safe. next() is O(1) but for a read of up to read_ahead_bytes once every
-// read_ahead_bytes; no allocation after the constructor.
+// read_ahead_bytes; no allocation after the constructor but the source's.
 
 #include <optional>
 #include <vector>
@@ -51,7 +55,9 @@ class Supply {
   [[nodiscard]] std::optional<Adu> next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
                                                 std::uint64_t& given) const;
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_files();
-  [[nodiscard]] std::expected<void, Failure> read_ahead(std::uint64_t size);
+  [[nodiscard]] std::expected<ConstBytes, Failure> next_payload(std::uint32_t length);
+  [[nodiscard]] std::expected<void, Failure> read_ahead();
+  [[nodiscard]] std::expected<void, Failure> was_intact();
   [[nodiscard]] std::expected<void, Failure> finish_file();
   [[nodiscard]] Failure failure(std::uint32_t file, const Error& error) const;
 
@@ -68,6 +74,7 @@ class Supply {
   std::uint64_t ahead_from_ = 0;
   std::size_t ahead_size_ = 0;
   Digester digester_;
+  std::optional<std::uint32_t> viewed_;  // the file whose bytes were given last where they lie
 
   std::vector<std::byte> digests_;
   std::uint64_t digests_given_ = 0;

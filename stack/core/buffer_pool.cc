@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t alignment = 64;                          // one cache line: slots do not share lines
+constexpr std::size_t alignment = cache_line_bytes;            // slots do not share lines
 constexpr std::size_t chunk_bytes_min = std::size_t{64} << 10;  // several small slots are taken at once
 constexpr std::size_t smallest_bits = 6;                       // the smallest class holds 64 bytes
 

@@ -117,6 +117,9 @@ class Buffer {
   Block first_block_;
 };
 
+/// Buffers start on a cache line.
+inline constexpr std::size_t cache_line_bytes = 64;
+
 class BufferPool {
  public:
   static constexpr std::size_t bytes_max_default = std::size_t{256} << 20;

@@ -57,7 +57,7 @@ Message Loan::copy_of(std::span<const ConstBytes> parts, std::size_t headroom, s
   if (message) {
     Block& block = message.first();
     for (const ConstBytes part : parts) {
-      block.wptr = std::ranges::copy(part, block.wptr).out;
+      block.wptr = std::copy_n(part.data(), part.size(), block.wptr);
     }
     pool_.touches().loaded_bytes += size;
     pool_.touches().stored_bytes += size;

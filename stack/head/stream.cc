@@ -222,7 +222,7 @@ Message Stream::build_data(ConstBytes data, Loan& loan) {
     if (!next) {
       return {};
     }
-    std::ranges::copy(part, next.first().wptr);
+    std::copy_n(part.data(), part.size(), next.first().wptr);
     next.first().wptr += part.size();
     set().pool().touches().loaded_bytes += part.size();
     set().pool().touches().stored_bytes += part.size();

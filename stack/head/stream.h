@@ -157,7 +157,11 @@ class Stream {
   Stream(StreamSet& set, const HeadOptions& options);
   [[nodiscard]] bool may_block() const { return !nonblocking_ && waiter_ != nullptr; }
   void update_headroom();
-  [[nodiscard]] std::size_t headroom() const { return head_.options().write_offset + module_headroom_; }
+  /// Whole cache lines, so that the data starts on one.
+  [[nodiscard]] std::size_t headroom() const {
+    const std::size_t wanted = head_.options().write_offset + module_headroom_;
+    return (wanted + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
+  }
   /// What refuses everything else that acts on the stream: either side's error, or a hangup.
   [[nodiscard]] Status usable() const;
   Status wait_until_writable(std::uint8_t band);
