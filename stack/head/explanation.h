@@ -97,8 +97,6 @@ struct Explanation {
   ExplainedSide up;
   bool live = false;                      // `settled` means something
   std::optional<Measured> measured = {};  // of all the set's streams, both ways
-
-  [[nodiscard]] const ExplainedSide& side(Side side) const { return side == Side::write ? down : up; }
 };
 
 /// A module and what to call it.

@@ -84,6 +84,19 @@ TEST_F(Explain, TheTextOfEveryExampleFitsOnEitherPath) {
   }
 }
 
+TEST_F(Explain, TheReadmeShowsWhatIsPrinted) {
+  const auto file = StackFile::load(source_directory / "examples/stacks/fused.toml", registry_);
+  ASSERT_TRUE(file.has_value()) << file.error().text;
+  const StackDeclaration& stack = file->stacks().front();
+  std::istringstream lines(payload_text(explained(stack, stack.path)));
+  std::string shown;
+  for (std::string line; std::getline(lines, line) && !line.empty();) {
+    shown += "    " + line + "\n";
+  }
+  EXPECT_THAT(shown, HasSubstr("one pass"));
+  EXPECT_THAT(contents(source_directory / "README.md"), HasSubstr(shown));
+}
+
 constexpr std::string_view fused_numbers = R"([stack.numbers]
 path   = "fused"
 driver = { kind = "wire", name = "lab", end = "a" }
