@@ -6,8 +6,9 @@
 // about 1 MiB of bytes (so that frequency changes and neighbours hit both alike). Each round gives one ratio: time of
 // the reference, mean of before and after, over time of the kernel; 1 = as fast as the reference. Printed are the
 // median ns a call and GB/s of the kernel, and the median ratio with its quartiles: a difference within them means
-// nothing. `sum` refers to a pass that only reads, everything else to memcpy onto the second buffer. Buffers start
-// 64-byte aligned, or 14 bytes after that (`misaligned`), as a payload behind an Ethernet header does.
+// nothing. `sum` refers to a pass that only reads; swap4_sum_copy, which converts, sums and copies in one pass, also to
+// the same in three passes, each by vectors; everything else to memcpy onto the second buffer. Buffers start 64-byte
+// aligned, or 14 bytes after that (`misaligned`), as a payload behind an Ethernet header does.
 
 #include <benchmark/benchmark.h>
 
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "ilp/cray.h"
 #include "ilp/kernels.h"
 #include "ilp/scalar.h"
 
@@ -94,6 +96,15 @@ void memory_copy(const Buffers& b) {
   benchmark::ClobberMemory();
 }
 
+/// The layered form of convert, sum and copy: three passes, each at the speed of the machine's vectors.
+void three_passes(const Buffers& b) {
+  ilp::copy(b.from(), b.to());
+  ilp::swap(4, b.to());
+  benchmark::DoNotOptimize(ilp::sum(b.to()));
+}
+
+void fused(const Buffers& b) { benchmark::DoNotOptimize(ilp::swap_sum_copy(4, b.from(), b.to())); }
+
 using Arm = void (*)(const Buffers&);
 
 struct Case {
@@ -107,6 +118,10 @@ constexpr Case cases[] = {
     {"scalar_sum/read", [](const Buffers& b) { benchmark::DoNotOptimize(ilp::scalar::sum(b.from())); }, read_only},
     {"sum_copy/memcpy", [](const Buffers& b) { benchmark::DoNotOptimize(ilp::sum_copy(b.from(), b.to())); },
      memory_copy},
+    {"swap4_sum_copy/memcpy", fused, memory_copy},
+    {"swap4_sum_copy/three_passes", fused, three_passes},
+    {"cray_from_binary64/memcpy", [](const Buffers& b) { ilp::cray_from_binary64(b.from(), b.to()); }, memory_copy},
+    {"binary64_from_cray/memcpy", [](const Buffers& b) { ilp::binary64_from_cray(b.from(), b.to()); }, memory_copy},
     {"swap4_copy/memcpy", [](const Buffers& b) { ilp::swap_copy(4, b.from(), b.to()); }, memory_copy},
     {"swap8_copy/memcpy", [](const Buffers& b) { ilp::swap_copy(8, b.from(), b.to()); }, memory_copy},
     {"swap4/memcpy", [](const Buffers& b) { ilp::swap(4, {b.source, b.size}); }, memory_copy},
@@ -154,15 +169,22 @@ void against_reference(benchmark::State& state, Case test) {
 
 constexpr int rounds = 31;
 constexpr std::int64_t sizes[] = {20, 64, 128, 512, 1500, 9000, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20};
+/// Beyond every cache; for the comparison of one pass with three.
+constexpr std::int64_t size_beyond_caches = 128 << 20;
 
 void register_cases() {
   for (const Case& test : cases) {
+    const std::string_view kernel(test.name);
+    const bool in_units = kernel.find("swap") != kernel.npos || kernel.find("cray") != kernel.npos;
     for (const std::int64_t misalignment : {0, 14}) {
       const std::string name = std::string(test.name) + (misalignment == 0 ? "" : "/misaligned");
       auto* const registered = benchmark::RegisterBenchmark(name.c_str(), against_reference, test);
       for (const std::int64_t size : sizes) {
         const std::int64_t whole_units = size < 64 ? 24 : size - size % 8;
-        registered->Args({std::string_view(test.name).starts_with("swap") ? whole_units : size, misalignment});
+        registered->Args({in_units ? whole_units : size, misalignment});
+      }
+      if (kernel.starts_with("swap4_sum_copy") && misalignment == 0) {
+        registered->Args({size_beyond_caches, misalignment});
       }
       registered->UseManualTime()->Iterations(rounds);
     }

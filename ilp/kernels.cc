@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ilp/kernels.h"
 
+#include "ilp/targets.h"
+
 #include <cstring>
 
 #include "base/contract.h"
 #include "ilp/words.h"
 
-// A scalable vector has no size at compile time and cannot be a stage's member; CPUs with SVE run the NEON kernels.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ilp/kernels.cc"
 #include <hwy/foreach_target.h>
@@ -84,35 +84,50 @@ HWY_EXPORT(sum_swap_pass);
 /// Below this, the way to the vectors costs more than they save: an IP header is done in a few words.
 constexpr std::size_t short_size = 64;
 
-template <Store store>
-std::uint16_t short_sum(const std::byte* from, std::byte* to, std::size_t size) {
-  SumWords sum;
-  word_pass<store>(from, to, size, sum);
-  return sum.result();
+/// Calls `call` with the stage that swaps `unit` bytes.
+template <class Call>
+void for_unit(std::size_t unit, const Call& call) {
+  switch (unit) {
+    case 2:
+      return call(SwapWords<2>());
+    case 4:
+      return call(SwapWords<4>());
+    default:
+      return call(SwapWords<8>());
+  }
 }
 
-void swap_to(std::size_t unit, const std::byte* from, std::byte* to, std::size_t size) {
+void require_units(std::size_t unit, std::size_t size) {
   SLUICE_REQUIRE(unit == 2 || unit == 4 || unit == 8);
   SLUICE_REQUIRE(size % unit == 0);
-  HWY_DYNAMIC_DISPATCH(swap_pass)(unit, from, to, size);
+}
+
+void swap_to(std::size_t unit, ConstBytes source, std::byte* to) {
+  require_units(unit, source.size());
+  if (source.size() < short_size) {
+    return for_unit(unit, [&](auto swap) { word_pass<Store::normal>(source.data(), to, source.size(), swap); });
+  }
+  HWY_DYNAMIC_DISPATCH(swap_pass)(unit, source.data(), to, source.size());
 }
 
 }  // namespace
 
 std::uint16_t sum(ConstBytes bytes) {
   if (bytes.size() < short_size) {
-    return short_sum<Store::none>(bytes.data(), nullptr, bytes.size());
+    SumWords sum;
+    word_pass<Store::none>(bytes.data(), nullptr, bytes.size(), sum);
+    return sum.result();
   }
   return HWY_DYNAMIC_DISPATCH(sum_pass)(bytes.data(), bytes.size());
 }
 
 std::uint16_t sum_at_odd_offset(ConstBytes bytes) { return byte_swapped(sum(bytes)); }
 
-void swap(std::size_t unit, Bytes bytes) { swap_to(unit, bytes.data(), bytes.data(), bytes.size()); }
+void swap(std::size_t unit, Bytes bytes) { swap_to(unit, bytes, bytes.data()); }
 
 void swap_copy(std::size_t unit, ConstBytes source, Bytes destination) {
   SLUICE_REQUIRE(destination.size() >= source.size());
-  swap_to(unit, source.data(), destination.data(), source.size());
+  swap_to(unit, source, destination.data());
 }
 
 void copy(ConstBytes source, Bytes destination) {
@@ -125,19 +140,27 @@ void copy(ConstBytes source, Bytes destination) {
 std::uint16_t sum_copy(ConstBytes source, Bytes destination) {
   SLUICE_REQUIRE(destination.size() >= source.size());
   if (source.size() < short_size) {
-    return short_sum<Store::normal>(source.data(), destination.data(), source.size());
+    SumWords sum;
+    word_pass<Store::normal>(source.data(), destination.data(), source.size(), sum);
+    return sum.result();
   }
   return HWY_DYNAMIC_DISPATCH(sum_copy_pass)(source.data(), destination.data(), source.size());
 }
 
 std::uint16_t sum_swap_copy(std::size_t unit, ConstBytes source, Bytes destination) {
-  SLUICE_REQUIRE(unit == 2 || unit == 4 || unit == 8);
-  SLUICE_REQUIRE(source.size() % unit == 0 && destination.size() >= source.size());
+  SLUICE_REQUIRE(destination.size() >= source.size());
+  require_units(unit, source.size());
+  if (source.size() < short_size) {
+    SumWords sum;
+    for_unit(unit,
+             [&](auto swap) { word_pass<Store::normal>(source.data(), destination.data(), source.size(), sum, swap); });
+    return sum.result();
+  }
   return HWY_DYNAMIC_DISPATCH(sum_swap_pass)(unit, source.data(), destination.data(), source.size());
 }
 
-/// Reversing the bytes of 2, 4 or 8 exchanges the bytes of each 16-bit word, and words as wholes: to the sum only the
-/// first matters, and RFC 1071 section 2(B) says how.
+/// Both orders are one loop: reversing the bytes of 2, 4 or 8 exchanges the bytes of each 16-bit word, and words as
+/// wholes. To the sum only the first matters, and RFC 1071 section 2(B) says how.
 std::uint16_t swap_sum_copy(std::size_t unit, ConstBytes source, Bytes destination) {
   return byte_swapped(sum_swap_copy(unit, source, destination));
 }

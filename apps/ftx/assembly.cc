@@ -87,6 +87,14 @@ std::expected<Placement, Failure> Assembly::place(const AduName& adu) {
   return place_in_file(adu);
 }
 
+Bytes Assembly::memory_for(const AduName& adu) const {
+  if (phase_ != Phase::data || adu.file >= files_.size()) return {};
+  const File& file = files_[adu.file];
+  if (!well_placed(adu, file.entry.size_bytes) || file.whole || !file.arriving) return {};
+  if (marked(file.arriving->slots, adu) > 0) return {};
+  return file.sink->place(adu.offset, adu.length).value_or(Bytes());
+}
+
 std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
   if (adu.file >= files_.size()) return Placement{};
   File& file = files_[adu.file];

@@ -81,6 +81,8 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   [[nodiscard]] std::expected<Placement, Failure> place(const AduName& adu);
+  /// The memory that place(adu) would name; empty where it would name none, or would have to change something first.
+  [[nodiscard]] Bytes memory_for(const AduName& adu) const;
   /// REQUIRES: place(adu) named a memory or file, and the payload is there; SinkFile::placed() has said so for a file's
   /// memory.
   [[nodiscard]] std::expected<void, Failure> landed(const AduName& adu);

@@ -33,7 +33,7 @@ nlohmann::ordered_json fields(const Event& event) {
     case Event::Kind::done:
       return {{"event", "done"},    {"bytes", event.bytes},       {"seconds", event.seconds},
               {"adus", event.adus}, {"repaired", event.repaired}, {"out_of_order", event.out_of_order},
-              {"path", event.path}};
+              {"path", event.path}, {"loaded_bytes", event.loaded_bytes}, {"stored_bytes", event.stored_bytes}};
   }
   return {};
 }

@@ -19,7 +19,7 @@ struct Event {
     progress,   // bytes so far, total_bytes, adus, repaired
     repair,     // adus: asked for again since the last event of this kind
     error,      // code, text
-    done,       // bytes, seconds, adus, repaired, out_of_order, path
+    done,       // bytes, seconds, adus, repaired, out_of_order, path, loaded_bytes, stored_bytes
   };
   Kind kind{};
   std::uint64_t connection = 0;
@@ -30,6 +30,10 @@ struct Event {
   std::uint64_t adus = 0;          // distinct file ADUs
   std::uint64_t repaired = 0;      // sender: ADUs sent again; receiver: ADUs placed by a repair
   std::uint64_t out_of_order = 0;  // datagrams that a later-sent one overtook, as the receiver saw it
+  // What this side's stack has loaded and stored in passes over its messages' data since the program started; digests,
+  // files and the kernel's own copies not counted.
+  std::uint64_t loaded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
   ExitCode code = ExitCode::ok;
   std::string path{};
   std::string text{};

@@ -24,6 +24,7 @@ namespace {
 /// Without --stack: nothing needs a privilege.
 constexpr std::string_view default_stack = R"(
 [stack.kernel]
+path   = "fused"
 driver = { kind = "kernel_udp" }
 push   = ["timod"]
 )";
@@ -65,6 +66,7 @@ class Host {
       return std::unexpected(Failure{ExitCode::bad_stack_file, stack.error().text});
     }
     host->stack_ = **stack;
+    host->stack_.path = options.path.value_or(host->stack_.path);
     return host;
   }
 
@@ -73,6 +75,8 @@ class Host {
   }
 
   [[nodiscard]] RunLoop& loop() { return *loop_; }
+  /// The passes that were made over payload so far.
+  [[nodiscard]] const Touches& touches() { return set_.pool().touches(); }
   [[nodiscard]] bool interrupted() const { return interrupted_; }
 
  private:
@@ -97,7 +101,7 @@ wire::IpAddress any_address(bool v6) {
 
 // ---- sending ----
 
-class Push {
+class Push : private Transport::Taker {
  public:
   Push(Host& host, Transport& transport, Sender& sender, const Peer& peer, std::string destination, Console& console)
       : host_(host),
@@ -115,8 +119,7 @@ class Push {
         sender_.interrupt(now_);
         told = true;
       }
-      const bool more = transport_.receive([this](ConstBytes datagram, const Peer&) { sender_.receive(now_, datagram); },
-                                           [this](const Peer&) { sender_.unreachable(now_); });
+      const bool more = transport_.receive(*this);
       const bool full = send_burst();
       show_events();
       if (!sender_.finished()) {
@@ -129,6 +132,9 @@ class Push {
   }
 
  private:
+  void take(ConstBytes datagram, const Peer&) override { sender_.receive(now_, datagram); }
+  void refused(const Peer&) override { sender_.unreachable(now_); }
+
   TimePoint wait_until(bool more, bool full) const {
     if (more || burst_ended_) {
       return now_;
@@ -158,6 +164,8 @@ class Push {
   void show_events() {
     while (auto event = sender_.next_event()) {
       event->path = destination_;
+      event->loaded_bytes = host_.touches().loaded_bytes;
+      event->stored_bytes = host_.touches().stored_bytes;
       console_.show(*event);
     }
   }
@@ -174,7 +182,7 @@ class Push {
 
 // ---- receiving ----
 
-class Serve {
+class Serve : private Transport::Taker {
  public:
   Serve(Host& host, Transport& transport, Server& server, Console& console, bool once)
       : host_(host), transport_(transport), server_(server), console_(console), once_(once) {}
@@ -189,8 +197,7 @@ class Serve {
         outcome_ = ExitCode::interrupted;
         break;
       }
-      const bool more = transport_.receive(
-          [this](ConstBytes datagram, const Peer& from) { server_.receive(now_, datagram, from); }, [](const Peer&) {});
+      const bool more = transport_.receive(*this);
       const bool full = send_burst();
       show_events();
       [[maybe_unused]] const bool happened = host_.loop().wait(wait_until(more, full));
@@ -201,6 +208,18 @@ class Serve {
   }
 
  private:
+  Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
+    return server_.memory_for(header, datagram_bytes, from);
+  }
+  void placed(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
+    const Server::Inspection inspection = server_.inspect(now_, header, datagram_bytes, from);
+    if (inspection.kind == Server::Inspection::Kind::land) {
+      inspection.session->landed(now_, inspection.landing);
+    }
+  }
+  void take(ConstBytes datagram, const Peer& from) override { server_.receive(now_, datagram, from); }
+  void refused(const Peer&) override {}
+
   /// Serving once ends when the peers have closed, or do not answer any more.
   [[nodiscard]] bool ended() const {
     return once_ && ends_at_ != never && server_.open_sessions() == 0 && (server_.sessions() == 0 || now_ >= ends_at_);
@@ -231,7 +250,9 @@ class Serve {
   }
 
   void show_events() {
-    while (const auto event = server_.next_event()) {
+    while (auto event = server_.next_event()) {
+      event->loaded_bytes = host_.touches().loaded_bytes;
+      event->stored_bytes = host_.touches().stored_bytes;
       console_.show(*event);
       if (event->kind == Event::Kind::done || event->kind == Event::Kind::error) {
         outcome_ = event->kind == Event::Kind::done ? ExitCode::ok : event->code;

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "apps/ftx/exit_code.h"
+#include "stack/core/module.h"
 
 namespace sluice::ftx {
 
 struct CommonOptions {
   std::string stack_file;  // empty: kernel UDP
   std::string stack_name;
+  std::optional<Path> path;  // --path; without it: what the stack file says, and fused over kernel UDP
   bool json = false;
   double idle_timeout_s = 30;
 };

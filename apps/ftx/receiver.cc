@@ -95,6 +95,13 @@ void Receiver::take_data(TimePoint now, const Envelope& envelope, ConstBytes dat
   landed(now, *landing);
 }
 
+Bytes Receiver::memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const {
+  if (state_ != State::open || envelope.transfer != envelope_.transfer) return {};
+  const auto data = parse_data(header, datagram_bytes);
+  if (!data || arrivals_.look(data->stamp.sequence) != Arrivals::Verdict::fresh) return {};
+  return assembly_->memory_for(data->adu);
+}
+
 std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
                                                    std::size_t datagram_bytes) {
   if (state_ != State::open || envelope.transfer != envelope_.transfer) {

@@ -45,6 +45,13 @@ void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
   receive_stranger(now, *envelope, datagram, from);
 }
 
+Bytes Server::memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const {
+  const auto envelope = parse_envelope(header);
+  if (!envelope || envelope->kind != Kind::data) return {};
+  const auto session = sessions_.find(Key{from, envelope->connection});
+  return session == sessions_.end() ? Bytes() : session->second->memory_for(*envelope, header, datagram_bytes);
+}
+
 Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
   const auto envelope = parse_envelope(header);
   if (!envelope || envelope->kind != Kind::data) return {};

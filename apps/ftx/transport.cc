@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "apps/ftx/message.h"
+
 namespace sluice::ftx {
 namespace {
 
@@ -83,18 +85,17 @@ void Transport::take_error() {
   }
 }
 
-bool Transport::receive(const std::function<void(ConstBytes, const Peer&)>& take,
-                        const std::function<void(const Peer&)>& refused) {
+bool Transport::receive(Taker& taker) {
   bool more = true;
   for (int count = 0; count < burst_max; ++count) {
     std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
+    std::array<std::byte, data_header_bytes> header{};
     tli::t_unitdata unit;
     unit.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
-    unit.udata = {.maxlen = buffer_.size(), .len = 0, .buf = buffer_.data()};
-    int flags = 0;
-    if (const auto got = endpoint_->t_rcvudata(unit, flags); got) {
-      take(ConstBytes(buffer_).first(unit.udata.len), Peer(ConstBytes(address).first(unit.addr.len)));
-    } else if (got.error().t_errno == TLOOK) {
+    unit.udata = {.maxlen = header.size(), .len = 0, .buf = header.data()};
+    if (const auto shown = endpoint_->t_lookudata(unit); shown) {
+      take_shown(taker, unit, *shown);
+    } else if (shown.error().t_errno == TLOOK) {
       take_error();
     } else {
       more = false;
@@ -102,9 +103,29 @@ bool Transport::receive(const std::function<void(ConstBytes, const Peer&)>& take
     }
   }
   for (const Peer& peer : std::exchange(refused_, {})) {
-    refused(peer);
+    taker.refused(peer);
   }
   return more;
+}
+
+void Transport::take_shown(Taker& taker, const tli::t_unitdata& unit, std::size_t datagram_bytes) {
+  const Peer from(ConstBytes(unit.addr.buf, unit.addr.len));
+  const Bytes header(unit.udata.buf, unit.udata.len);
+  const Bytes place =
+      datagram_bytes > data_header_bytes ? taker.place(header, datagram_bytes, from) : Bytes();
+  if (!place.empty() && place.size() == datagram_bytes - header.size()) {
+    const std::array parts{tli::t_iovec{header.data(), header.size()}, tli::t_iovec{place.data(), place.size()}};
+    if (endpoint_->t_landudata(parts)) {
+      taker.placed(header, datagram_bytes, from);
+    }
+    return;
+  }
+  const tli::t_iovec whole{buffer_.data(), buffer_.size()};
+  if (endpoint_->t_landudata(std::span(&whole, 1))) {
+    taker.take(ConstBytes(buffer_).first(datagram_bytes), from);
+  } else {
+    endpoint_->t_skipudata();  // larger than any datagram of ours, if it is still there
+  }
 }
 
 void Transport::drain(Duration time) {

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <expected>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -41,9 +40,28 @@ class Transport {
   /// Whether send() would answer other than `full`; where it would not, the next chance ends a wait.
   [[nodiscard]] bool can_send() { return endpoint_->stream().can_put(); }
 
-  /// Hands every datagram that waits, up to a burst, to `take`; `refused` hears that a peer's host said that nobody
-  /// listens. Answers whether there may be more.
-  bool receive(const std::function<void(ConstBytes, const Peer&)>& take, const std::function<void(const Peer&)>& refused);
+  /// Whoever datagrams are for.
+  class Taker {
+   public:
+    virtual ~Taker() = default;
+    /// The memory where the payload behind `header` belongs, exactly as long as it is; empty: none. The datagram has
+    /// `datagram_bytes` and is not verified yet: nothing may be acted on.
+    [[nodiscard]] virtual Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
+      static_cast<void>(header), static_cast<void>(datagram_bytes), static_cast<void>(from);
+      return {};
+    }
+    /// The datagram was right, and its payload is in the place named last.
+    virtual void placed(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
+      static_cast<void>(header), static_cast<void>(datagram_bytes), static_cast<void>(from);
+    }
+    /// A datagram, right and whole.
+    virtual void take(ConstBytes datagram, const Peer& from) = 0;
+    /// A peer's host said that nobody listens.
+    virtual void refused(const Peer& peer) = 0;
+  };
+  /// Hands on every datagram that waits, up to a burst. Answers whether there may be more. A payload that has a place gets
+  /// there in one pass, on the way of which it is verified.
+  bool receive(Taker& taker);
 
   /// Lets what was sent leave, for a while.
   void drain(Duration time);
@@ -53,6 +71,8 @@ class Transport {
  private:
   Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local);
 
+  /// Takes the datagram that `unit` shows the header of.
+  void take_shown(Taker& taker, const tli::t_unitdata& unit, std::size_t datagram_bytes);
   /// Takes the unit data error that waits, and notes whom it tells about.
   void take_error();
 

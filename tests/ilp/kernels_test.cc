@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Every kernel against its scalar meaning: each instruction set this CPU offers x each length from 0 to past four of
-// the longest vectors x each misalignment of source and destination within a vector, with sentinels around what is
-// written.
+// the longest vectors, and some where the pass starts to align its stores x each misalignment of source and destination
+// within a vector, with sentinels around what is written. Beyond that one message that goes around the caches.
 
 #include "ilp/kernels.h"
+
+#include "ilp/targets.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -17,6 +19,7 @@
 
 #include "base/prng.h"
 #include "ilp/scalar.h"
+#include "ilp/words.h"
 
 namespace sluice::ilp {
 namespace {
@@ -24,7 +27,8 @@ namespace {
 constexpr std::size_t vector_bytes_max = 64;
 constexpr std::size_t turn_bytes = 4 * vector_bytes_max;
 /// Past one turn of the longest vectors, with a tail of every length behind it.
-constexpr std::size_t length_max = turn_bytes + vector_bytes_max + 8;
+constexpr std::size_t every_length_max = turn_bytes + vector_bytes_max + 8;
+constexpr std::size_t length_max = long_size + every_length_max;
 constexpr std::size_t arena_bytes = 2 * vector_bytes_max + length_max + vector_bytes_max;
 
 /// Memory with a known start, so that two arenas of the same seed agree at every misalignment.
@@ -58,13 +62,20 @@ class Kernels : public testing::TestWithParam<std::int64_t> {
   /// Calls `check(size, source, destination misalignment)` for every length and misalignment of the file comment.
   static void for_all_placements(std::size_t unit, const std::function<void(Bytes, std::size_t)>& check) {
     Arena arena(1071);
-    for (std::size_t size = 0; size <= length_max; size += unit) {
+    for (std::size_t size = 0; size <= every_length_max; size += unit) {
       for (std::size_t misalignment = 0; misalignment < vector_bytes_max; ++misalignment) {
         check(arena.place(misalignment, size), (misalignment * 11 + size) % vector_bytes_max);
       }
     }
     for (std::size_t to = 0; to < vector_bytes_max * vector_bytes_max; ++to) {
       check(arena.place(to % vector_bytes_max, turn_bytes + vector_bytes_max - unit), to / vector_bytes_max);
+    }
+    for (std::size_t size = long_size - unit; size <= length_max; size += 5 * unit) {
+      check(arena.place(size % vector_bytes_max, size), size / unit % vector_bytes_max);
+    }
+    for (std::size_t to = 0; to < vector_bytes_max; ++to) {
+      check(arena.place(0, long_size + 2 * vector_bytes_max - unit), to);
+      check(arena.place(to, long_size + 2 * vector_bytes_max - unit), 0);
     }
   }
 
@@ -142,6 +153,85 @@ TEST_P(Kernels, SwapInPlace) {
   }
 }
 
+TEST_P(Kernels, SumSwapCopy) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment,
+          [unit](ConstBytes from, Bytes to) { ASSERT_EQ(sum_swap_copy(unit, from, to), scalar::sum(from)); },
+          [unit](ConstBytes from, Bytes to) { scalar::swap_copy(unit, from, to); });
+    });
+  }
+}
+
+TEST_P(Kernels, SumSwapInPlace) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment,
+          [unit](ConstBytes from, Bytes to) {
+            const Bytes bytes = to.first(from.size());
+            const std::uint16_t expected = scalar::sum(bytes);
+            ASSERT_EQ(sum_swap_copy(unit, bytes, bytes), expected);
+          },
+          [unit](ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); });
+    });
+  }
+}
+
+TEST_P(Kernels, SwapSumCopy) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment,
+          [unit](ConstBytes from, Bytes to) {
+            const std::uint16_t result = swap_sum_copy(unit, from, to);
+            ASSERT_EQ(result, scalar::sum(to.first(from.size())));
+          },
+          [unit](ConstBytes from, Bytes to) { scalar::swap_copy(unit, from, to); });
+    });
+  }
+}
+
+TEST_P(Kernels, SwapSumInPlace) {
+  for (const std::size_t unit : {2U, 4U, 8U}) {
+    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
+      expect_same_writes(
+          source, misalignment,
+          [unit](ConstBytes from, Bytes to) {
+            const Bytes bytes = to.first(from.size());
+            const std::uint16_t result = swap_sum_copy(unit, bytes, bytes);
+            ASSERT_EQ(result, scalar::sum(bytes));
+          },
+          [unit](ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); });
+    });
+  }
+}
+
+TEST_P(Kernels, MessagesThatGoAroundTheCaches) {
+  constexpr std::size_t size = streaming_size + turn_bytes + 2 * vector_bytes_max + 24;
+  std::vector<std::byte> source(size + 1);
+  std::ranges::generate(source, [prng = Prng(4)]() mutable { return static_cast<std::byte>(prng()); });
+  for (const std::size_t misalignment : {0U, 8U, 1U}) {
+    constexpr std::byte sentinel{0x77};
+    std::vector<std::byte> written(size + 2 * vector_bytes_max, sentinel);
+    std::vector<std::byte> expected = written;
+    const Bytes to = Bytes(written).subspan(misalignment, size + 1);
+    const Bytes expected_to = Bytes(expected).subspan(misalignment, size + 1);
+
+    EXPECT_EQ(sum_copy(source, to), scalar::sum_copy(source, expected_to));
+    ASSERT_TRUE(written == expected) << misalignment;
+    const ConstBytes units = ConstBytes(source).first(size);
+    EXPECT_EQ(swap_sum_copy(4, units, to), scalar::swap_sum_copy(4, units, expected_to));
+    ASSERT_TRUE(written == expected) << misalignment;
+    EXPECT_EQ(swap_sum_copy(8, to.first(size), to.first(size)), [&] {
+      scalar::swap(8, expected_to.first(size));
+      return scalar::sum(expected_to.first(size));
+    }());
+    ASSERT_TRUE(written == expected) << misalignment;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Kernels, testing::ValuesIn(targets_of_this_cpu()),
                          [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
 
@@ -149,6 +239,8 @@ TEST(KernelContracts, UnitIsTwoFourOrEight) {
   std::vector<std::byte> bytes(12);
   EXPECT_DEATH(swap(3, bytes), "contract broken: unit == 2");
   EXPECT_DEATH(swap(8, bytes), "contract broken: size % unit == 0");
+  EXPECT_DEATH(sum_swap_copy(3, bytes, bytes), "contract broken: unit == 2");
+  EXPECT_DEATH(swap_sum_copy(8, bytes, bytes), "contract broken: size % unit == 0");
 }
 
 TEST(KernelContracts, DestinationHoldsTheSource) {
@@ -157,6 +249,8 @@ TEST(KernelContracts, DestinationHoldsTheSource) {
   EXPECT_DEATH(copy(source, destination), "contract broken");
   EXPECT_DEATH(sum_copy(source, destination), "contract broken");
   EXPECT_DEATH(swap_copy(4, source, destination), "contract broken");
+  EXPECT_DEATH(sum_swap_copy(4, source, destination), "contract broken");
+  EXPECT_DEATH(swap_sum_copy(4, source, destination), "contract broken");
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tiny_run.py SUITE PROGRAMS: a tiny run of one experiment suite, from programs that are built, gives what it promises.
+
+CTest runs it for each suite (bench/CMakeLists.txt), where the benchmarks are built; speed is not asked.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import tomllib
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SUITE, PROGRAMS = sys.argv[1], pathlib.Path(sys.argv[2])
+KEYS = ["suite", "figure", "arm", "size_bytes", "unit", "median", "min", "max", "repetitions", "machine", "commit"]
+SVG = "{http://www.w3.org/2000/svg}svg"
+ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused", "xdr_library"},
+        ("ilp", "throughput_ratio"): {"fused/memcpy", "fused/layered", "fused/blocked", "memcpy/layered"}}
+
+
+class TinyRun(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.out = pathlib.Path(folder.name)
+        command = [ROOT / "scripts/experiments", "--tiny", "--only", SUITE, "--programs", PROGRAMS, "--out", cls.out]
+        cls.result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
+        if cls.result.returncode != 0:
+            raise AssertionError(cls.result.stdout)
+        cls.lines = [json.loads(line) for line in (cls.out / f"{SUITE}.jsonl").read_text().splitlines()]
+
+    def test_lines_have_exactly_the_keys_in_order(self):
+        self.assertTrue(self.lines)
+        for line in self.lines:
+            self.assertEqual(list(line), KEYS)
+            self.assertEqual(line["suite"], SUITE)
+            self.assertLessEqual(line["min"], line["median"])
+            self.assertLessEqual(line["median"], line["max"])
+            self.assertGreater(line["repetitions"], 0)
+
+    def test_figures_have_their_arms(self):
+        arms = {}
+        for line in self.lines:
+            arms.setdefault((SUITE, line["figure"]), set()).add(line["arm"])
+        for figure, expected in ARMS.items():
+            if figure[0] == SUITE:
+                self.assertEqual(arms[figure], expected)
+
+    def test_every_figure_is_claimed_something_of_and_the_other_way_round(self):
+        claims = tomllib.loads((ROOT / "tools/claims.toml").read_text())
+        self.assertEqual({line["figure"] for line in self.lines}, set(claims.get(SUITE, {})))
+
+    def test_report_has_a_plot_for_every_figure(self):
+        page = ElementTree.fromstring((self.out / "report.html").read_text(encoding="utf-8").partition("\n")[2])
+        drawn = {section.get("id") for section in page.iter("section") if any(section.iter(SVG))}
+        self.assertEqual(drawn, {f"{SUITE}.{line['figure']}" for line in self.lines})
+
+    def test_program_refuses_what_it_cannot_use(self):
+        program = PROGRAMS / f"{SUITE}_experiments"
+        for arguments, complaint in ((["--tiny"], "--out FILE is missing"), (["--out"], "cannot use '--out'"),
+                                     (["--out", self.out / "x", "--fast"], "cannot use '--fast'"),
+                                     (["--out", self.out / "no/such/folder"], "cannot write")):
+            result = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(complaint, result.stderr)
+
+
+unittest.main(argv=sys.argv[:1])
