@@ -52,7 +52,8 @@ Entry device_entry(DeviceDriver driver) {
     const LinkOpener opener = [driver, given, named](StreamSet& set, std::uint32_t ppa) {
       return named ? open_link(driver, set, given.text("device", ""), given) : open_ppa(driver, set, ppa, given);
     };
-    return std::make_unique<LinkStream>(driver.name, named ? LinkStream::Style::one : LinkStream::Style::two, opener);
+    return std::make_unique<LinkStream>(driver.name, named ? LinkStream::Style::one : LinkStream::Style::two, opener,
+                                        driver.work);
   };
   return entry;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dlpi/link_stream.h"
 #include "dlpi/link_table.h"
 #include "stack/core/registry.h"
 #include "stack/wire/address.h"
@@ -24,6 +25,10 @@ struct DeviceDriver {
   /// Besides `device`.
   std::vector<ParameterSpec> parameters;
   std::shared_ptr<LinkTable> table;
+  /// Absent: frames come in a ring that the kernel shares with us, where a fused path shows them.
+  LinkWork work = {.up = {{.kind = PayloadWork::Kind::copy, .where = "ring slot to message", .fused = false}},
+                   .uncounted_down = "sendmmsg copies from the frame",
+                   .uncounted_up = "the kernel copies into the ring"};
   std::function<Result<std::shared_ptr<Link>>(StreamSet&, const std::string& device, const Parameters&)> open;
 };
 

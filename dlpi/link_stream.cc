@@ -27,11 +27,20 @@ bool is_unitdata_request(const Message& message) {
 
 }  // namespace
 
-LinkStream::LinkStream(std::string_view kind, Style style, LinkOpener opener)
-    : Module(kind, Services::both), style_(style), opener_(std::move(opener)) {
+LinkStream::LinkStream(std::string_view kind, Style style, LinkOpener opener, LinkWork work)
+    : Module(kind, Services::both), style_(style), opener_(std::move(opener)), work_(std::move(work)) {
   for (const EventText& text : event_texts) {
     counters_.emplace_back(*this, text.name, text.meaning);
   }
+}
+
+/// Down, a fused path makes a frame of what the message shows (completed()); a layered one has a frame already.
+PayloadWork LinkStream::payload_work(Side side) const {
+  if (side == Side::read) {
+    return {.items = work_.up, .uncounted = work_.uncounted_up};
+  }
+  return {.items = {{.kind = PayloadWork::Kind::gather, .where = "message to frame", .layered = false}},
+          .uncounted = work_.uncounted_down};
 }
 
 Status LinkStream::open() { return style_ == Style::one ? attach(0) : Status{}; }

@@ -41,6 +41,8 @@
 #include <expected>
 #include <functional>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "dlpi/demultiplexer.h"
 #include "dlpi/event.h"
@@ -52,6 +54,13 @@
 
 namespace sluice::dlpi {
 
+/// What a link does to the bytes of frames, for `sluice explain`.
+struct LinkWork {
+  std::vector<PayloadWork::Item> up;     // on their way out of the device
+  std::string_view uncounted_down = {};  // what the operating system does to them
+  std::string_view uncounted_up = {};
+};
+
 class LinkStream final : public Module {
  public:
   enum class Style : std::uint8_t { one, two };
@@ -60,9 +69,10 @@ class LinkStream final : public Module {
   static constexpr std::size_t overrun_factor = 4;
 
   /// `kind` is the driver's name in the stack file; a string literal.
-  LinkStream(std::string_view kind, Style style, LinkOpener opener);
+  LinkStream(std::string_view kind, Style style, LinkOpener opener, LinkWork work = {});
 
   [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::EthernetHeader::size; }
   Status open() override;
   void close() override;
@@ -134,6 +144,7 @@ class LinkStream final : public Module {
 
   Style style_;
   LinkOpener opener_;
+  LinkWork work_;
   std::shared_ptr<Link> link_;
   wire::dlpi::State state_ = wire::dlpi::DL_UNATTACHED;
   Subscription subscription_;

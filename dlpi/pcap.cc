@@ -221,6 +221,9 @@ Entry pcap_entry(std::shared_ptr<LinkTable> table) {
                .maximum = 1 << 30},
           },
       .table = std::move(table),
+      .work = {.up = {{.kind = PayloadWork::Kind::copy, .where = "libpcap's buffer to message"}},
+               .uncounted_down = "libnet's sendto copies from the frame",
+               .uncounted_up = "the kernel copies into libpcap's ring"},
       .open =
           [](StreamSet& set, const std::string& device, const Parameters& parameters) {
             const auto bytes = parameters.integer("buffer_bytes", PcapLink::buffer_bytes_default);

@@ -210,6 +210,9 @@ Entry tap_entry(std::shared_ptr<LinkTable> table) {
                .maximum = TapLink::mtu_max},
           },
       .table = std::move(table),
+      .work = {.up = {},
+               .uncounted_down = "writev copies from the frame",
+               .uncounted_up = "read copies into the message"},
       .open = open_tap,
   });
 }

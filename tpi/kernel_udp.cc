@@ -69,6 +69,15 @@ KernelUdp::KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSende
   write_queue().set_marks(write_marks);
 }
 
+/// Down, datagrams wait on the write queue (Queue::enqueue); up, they are shown where the kernel put them.
+PayloadWork KernelUdp::payload_work(Side side) const {
+  if (side == Side::read) {
+    return {.items = {}, .uncounted = "recvmmsg copies into the message"};
+  }
+  return {.items = {{.kind = PayloadWork::Kind::gather, .where = "message to the write queue", .layered = false}},
+          .uncounted = "sendmmsg copies from the message"};
+}
+
 void KernelUdp::close() {
   send_waiting();
   release_socket();

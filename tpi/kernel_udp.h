@@ -72,6 +72,7 @@ class KernelUdp final : public Module, private EventSource {
 
   void close() override;
   [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void wput(Batch batch) override;
   void wsrv() override;
   void rsrv() override;

@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-/// {"stack": name, "pool": {...}, "modules": [{"name", "counters": {name: count}, "write": queue, "read": queue}, ...]},
-/// top first, the head included. A queue: {"batches", "messages", "enqueued", "refused", "waiting_messages",
-/// "waiting_bytes", "waiting_bytes_max"}.
+/// {"stack": name, "pool": {...}, "touches": {"loaded_bytes", "stored_bytes"}, "modules": [{"name", "counters": {name:
+/// count}, "write": queue, "read": queue}, ...]}, top first, the head included. A queue: {"batches", "messages",
+/// "enqueued", "refused", "settled", "waiting_messages", "waiting_bytes", "waiting_bytes_max"}.
 [[nodiscard]] nlohmann::ordered_json statistics_json(std::string_view stack, Stream& stream);
 
 /// The same as lines of text; counters that are zero are left out.

@@ -5,41 +5,11 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <type_traits>
-#include <vector>
 
 namespace sluice {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct Layer {
-  const ModuleDeclaration* declaration;
-  Service offers;
-};
-
-/// From the driver up, with the service that each offers where it stands.
-std::vector<Layer> layers_of(const StackDeclaration& stack) {
-  std::vector<Layer> layers{{&stack.driver, stack.driver.entry->upper}};
-  for (const ModuleDeclaration& module : stack.push) {
-    layers.push_back({&module, module.entry->transparent ? layers.back().offers : module.entry->upper});
-  }
-  return layers;
-}
-
-std::string_view kind_name(const Entry& entry) { return entry.kind == Entry::Kind::driver ? "driver" : "module"; }
-
-Json value_json(const ParameterValue& value) {
-  return std::visit([](const auto& held) { return Json(held); }, value);
-}
-
-std::string parameters_text(const Parameters& parameters) {
-  std::string text;
-  for (const auto& [name, value] : parameters.values()) {
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, value_json(value).dump());
-  }
-  return text;
-}
 
 std::string range_text(const ParameterSpec& spec) {
   if (!spec.choices.empty()) {
@@ -71,39 +41,7 @@ std::string_view type_name(ParameterSpec::Type type) {
 
 }  // namespace
 
-std::string explain_text(const StackDeclaration& stack) {
-  std::string text = fmt::format("stack {}, path {}: each manipulation is a pass of its own over the payload\n\n", stack.name, name_of(stack.path));
-  text += fmt::format("  {:<14} the user's calls: read write putmsg getmsg poll, or a library on top\n", "stream head");
-  const std::vector<Layer> layers = layers_of(stack);
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    const ModuleDeclaration& declaration = *layer->declaration;
-    text += fmt::format("  {:-<14} offers the {}\n", "", service_name(layer->offers));
-    text += fmt::format("  {:<14} {}\n", declaration.instance, declaration.entry->effect);
-    if (!declaration.parameters.values().empty()) {
-      text += fmt::format("  {:<14} {}\n", "", parameters_text(declaration.parameters));
-    }
-  }
-  return text;
-}
-
-std::string explain_json(const StackDeclaration& stack) {
-  Json modules = Json::array();
-  const std::vector<Layer> layers = layers_of(stack);
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    const ModuleDeclaration& declaration = *layer->declaration;
-    Json parameters = Json::object();
-    for (const auto& [name, value] : declaration.parameters.values()) {
-      parameters[name] = value_json(value);
-    }
-    modules.push_back({{"name", declaration.entry->name},
-                       {"instance", declaration.instance},
-                       {"kind", kind_name(*declaration.entry)},
-                       {"effect", declaration.entry->effect},
-                       {"service", service_name(layer->offers)},
-                       {"parameters", std::move(parameters)}});
-  }
-  return Json{{"stack", stack.name}, {"path", name_of(stack.path)}, {"modules", std::move(modules)}}.dump();
-}
+std::string_view kind_name(const Entry& entry) { return entry.kind == Entry::Kind::driver ? "driver" : "module"; }
 
 std::string modules_text(const Registry& registry) {
   std::string text;

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a stack is, in words: `sluice check`, `sluice explain`, `sluice modules`.
+// What a stack can be made of, in words: `sluice modules`.
 
 #include <string>
 #include <string_view>
 
 #include "stack/core/registry.h"
-#include "stack/head/stack_file.h"
 
 namespace sluice {
 
-/// The chain from top to bottom: what each module does to data, the service it offers, its parameters.
-[[nodiscard]] std::string explain_text(const StackDeclaration& stack);
-/// {"stack", "path", "modules": [{"name", "instance", "kind", "effect", "service", "parameters"}, ...]}, top first.
-[[nodiscard]] std::string explain_json(const StackDeclaration& stack);
+/// "driver" or "module".
+[[nodiscard]] std::string_view kind_name(const Entry& entry);
 
 /// One line for each driver and module.
 [[nodiscard]] std::string modules_text(const Registry& registry);

@@ -11,6 +11,7 @@
 #include "apps/sluice/bridge.h"
 #include "apps/sluice/describe.h"
 #include "apps/sluice/exit_code.h"
+#include "apps/sluice/explain.h"
 #include "apps/sluice/host.h"
 #include "apps/sluice/manual.h"
 #include "apps/sluice/netcat.h"
@@ -47,9 +48,17 @@ int check(const Registry& registry, const std::string& file) {
   return exit_ok;
 }
 
-int explain(const Registry& registry, const std::string& file, const std::string& name, bool json) {
+/// On the path of that name, or the declared one where it is empty.
+int explain_stack(const Registry& registry, const std::string& file, const std::string& name, const std::string& path,
+                  bool json) {
   return with_stack(registry, file, name, [&](const StackDeclaration& stack) {
-    fmt::print("{}{}", json ? explain_json(stack) : explain_text(stack), json ? "\n" : "");
+    StreamSet set;
+    const auto explanation = explain(set, stack, path_named(path).value_or(stack.path));
+    if (!explanation) {
+      fmt::print(stderr, "sluice: {}\n", explanation.error().text);
+      return int{exit_stack_file};
+    }
+    fmt::print("{}{}", json ? explain_json(stack, *explanation) : explain_text(stack, *explanation), json ? "\n" : "");
     return int{exit_ok};
   });
 }
@@ -95,9 +104,12 @@ int main(int argc, char** argv) {
     command->add_option("--name", stack, "the stack's name; not needed when the file declares one");
     command->add_flag("--json", json, "print JSON");
   };
-  auto* explain_command = app.add_subcommand("explain", "print a stack's chain, and what each module does to data");
+  std::string path;
+  auto* explain_command = app.add_subcommand("explain", "print a stack's chain, and what each module does to each payload byte");
   add_stack_options(explain_command);
-  explain_command->callback([&] { result = explain(registry, file, stack, json); });
+  explain_command->add_option("--path", path, "explain it on this path, not the declared one")
+      ->check(CLI::IsMember({name_of(Path::layered), name_of(Path::fused)}));
+  explain_command->callback([&] { result = explain_stack(registry, file, stack, path, json); });
 
   auto* run_command = app.add_subcommand("run", "be a host on a stack: answer ARP, NDP, ping; counters at SIGUSR1 and at the end");
   add_stack_options(run_command);

@@ -46,21 +46,24 @@ enum class Path : std::uint8_t { layered, fused };
 /// What a module does to the payload that passes on one side, for those who explain a stack (`sluice explain`).
 struct PayloadWork {
   enum class Kind : std::uint8_t {
-    swap,   // transform(Swap)
-    sum,    // transform(Sum)
-    check,  // transform(Check)
-    copy,   // moves the bytes on any path: from user memory, to the user's place, from a device's slot
-    land,   // as copy, and what is owed is carried out on the way: the pass of a fused path ends here
+    swap,    // transform(Swap)
+    sum,     // transform(Sum)
+    check,   // transform(Check)
+    copy,    // moves the bytes: from user memory, from a device's slot. A path without it shows them where they lie
+    gather,  // gather(), keep(): carries out what is owed, and in the same pass makes ours what somebody wants back
+    land,    // land(), or a copy where nothing is owed: the bytes go to the user's place
   };
   struct Item {
     Kind kind;
-    std::size_t unit = 1;          // swap
-    std::string_view where = {};   // copy, land: from what to what
-    bool layered = true;           // whether a layered path has this item
-    bool fused = true;             // whether a fused one has
+    std::size_t unit = 1;         // swap
+    std::string_view where = {};  // copy, gather, land: from what to what
+    bool layered = true;          // whether a layered path has this item
+    bool fused = true;            // whether a fused one has
   };
-  std::vector<Item> items;         // in order
-  std::string_view settles = {};   // why this module makes the bytes real before anything else; empty: it does not
+  std::vector<Item> items;          // in order
+  std::string_view settles = {};    // why this module makes the bytes real before anything else; empty: it does not
+  bool keeps = false;               // settling, it makes ours what somebody wants back, too: keep()
+  std::string_view uncounted = {};  // what else reads or writes them here: the operating system, a file's buffer
 };
 
 class Module {

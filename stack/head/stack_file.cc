@@ -431,13 +431,13 @@ Result<toml::table> parse_toml(std::string_view text, std::string_view file_name
   }
 }
 
+}  // namespace
+
 Error in_stack(const StackDeclaration& declaration, const ModuleDeclaration& module, const Error& error) {
   const std::string what = error.text.empty() ? std::generic_category().message(error.code) : error.text;
   return {error.code,
           fmt::format("stack '{}': {}: {}", escaped(declaration.name), escaped(module.instance), escaped(what))};
 }
-
-}  // namespace
 
 Result<StackFile> StackFile::load(const std::filesystem::path& path, const Registry& registry) {
   errno = 0;

@@ -73,6 +73,9 @@ class StackFile {
   std::vector<StackDeclaration> stacks_;
 };
 
+/// What a module of a declared stack refused, told with the names of both.
+[[nodiscard]] Error in_stack(const StackDeclaration& declaration, const ModuleDeclaration& module, const Error& error);
+
 /// Opens the declared driver and pushes the declared modules on it. Errors name the stack and the module.
 [[nodiscard]] Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaration& declaration,
                                                          const HeadOptions& options = {});

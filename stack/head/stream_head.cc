@@ -26,7 +26,7 @@ void StreamHead::receive_options(const Message& message) {
 /// Down, a fused path shows the user's bytes where they lie; up, it carries out what is owed on their way to the user.
 PayloadWork StreamHead::payload_work(Side side) const {
   if (side == Side::write) {
-    return {.items = {{.kind = PayloadWork::Kind::copy, .where = "user memory to a message", .fused = false}}};
+    return {.items = {{.kind = PayloadWork::Kind::copy, .where = "user memory to message", .fused = false}}};
   }
   return {.items = {{.kind = PayloadWork::Kind::land, .where = "message to the user's place"}}};
 }

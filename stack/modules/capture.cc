@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/contract.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/capture_file.h"
 #include "stack/wire/dlpi.h"
@@ -36,9 +37,18 @@ constexpr std::string_view interface_name(LinkType link) {
 
 }  // namespace
 
-Capture::Capture(Options options) : Module("capture"), options_(std::move(options)) {}
+Capture::Capture(Options options) : Module("capture"), options_(std::move(options)) {
+  SLUICE_REQUIRE(options_.sink || options_.open_sink);
+}
 
 Status Capture::open() {
+  if (!options_.sink) {
+    Result<CaptureSink> opened = options_.open_sink();
+    if (!opened) {
+      return std::unexpected(std::move(opened.error()));
+    }
+    options_.sink = std::move(*opened);
+  }
   timer_ = std::make_unique<Timer>(set().scheduler(), [this] { flush(); });
   buffer_.reserve(2 * buffer_bytes_max);
   interfaces_.reserve(link_types_max);
@@ -190,11 +200,8 @@ Capture::Link link_of(const std::string& text) {
 }
 
 Result<std::unique_ptr<Module>> make_capture(StreamSet&, const Parameters& parameters) {
-  Result<CaptureSink> sink = open_capture_file(parameters.text("file", ""));
-  if (!sink) {
-    return std::unexpected(sink.error());
-  }
-  Capture::Options options{.sink = std::move(*sink),
+  Capture::Options options{.sink = {},
+                           .open_sink = [file = parameters.text("file", "")] { return open_capture_file(file); },
                            .wall_clock = [] { return Duration(std::chrono::system_clock::now().time_since_epoch()); }};
   options.snap_bytes = static_cast<std::uint32_t>(parameters.integer("snap_bytes", options.snap_bytes));
   options.link = link_of(parameters.text("link", ""));

@@ -35,9 +35,9 @@
 //   push    = ["capture", "ip", "udp", "timod"]
 //   capture = { file = "trace.pcapng" }
 //
-// This is the one module with a file. It does not write it itself: the factory of its registry entry opens the file and
-// injects a sink, and it injects the wall clock, which is read once, since a stream set's time is monotonic only.
-// Threads: as its stream set's.
+// This is the one module with a file. It does not write it itself: its registry entry gives it what opens the file when
+// the module gets its place in a stream, not before, and answers a sink. It injects the wall clock as well, which is
+// read once, since a stream set's time is monotonic only. Threads: as its stream set's.
 
 #include <array>
 #include <cstdint>
@@ -54,6 +54,7 @@ namespace sluice {
 
 /// Takes bytes for the end of the file; false when they could not be written.
 using CaptureSink = std::function<bool(ConstBytes)>;
+using CaptureOpener = std::function<Result<CaptureSink>()>;
 
 class Capture : public Module {
  public:
@@ -64,6 +65,7 @@ class Capture : public Module {
 
   struct Options {
     CaptureSink sink;
+    CaptureOpener open_sink = {};          ///< asked for the sink when the module opens, where there is none
     std::function<Duration()> wall_clock;  ///< since 1970-01-01 00:00 UTC
     std::uint32_t snap_bytes = 262144;
     Link link = Link::automatic;
@@ -75,7 +77,7 @@ class Capture : public Module {
   void close() override;
   [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side) const override {
-    return {.items = {}, .settles = "every byte goes to its file"};
+    return {.items = {}, .settles = "every byte goes to its file", .uncounted = "copies into the file's buffer"};
   }
   void wput(Batch batch) override;
   void rput(Batch batch) override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The file of a capture. The only file that a module's factory opens.
+// The file of a capture. The only file that a module opens.
 
 #include <string>
 

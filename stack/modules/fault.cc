@@ -53,7 +53,7 @@ Fault::Fault(const Options& options)
 
 PayloadWork Fault::payload_work(Side side) const {
   const bool active = side == Side::write ? down_.is_active : up_.is_active;
-  return {.items = {}, .settles = active ? "holds messages, and may flip their bits" : ""};
+  return {.items = {}, .settles = active ? "holds messages, and may flip their bits" : "", .keeps = active};
 }
 
 Status Fault::open() {

@@ -306,6 +306,29 @@ TEST(CaptureFile, AFileInUseOrOutOfReachIsRefused) {
   EXPECT_NE(nowhere.error().text.find("/nonexistent/directory/file"), std::string::npos);
 }
 
+// Whoever makes a module to ask it something, as `sluice explain` does, writes nothing.
+TEST(CaptureFile, IsOpenedWithTheModuleNotWhenItIsMade) {
+  const std::filesystem::path path = temporary_file("precious.pcapng");
+  std::ofstream(path) << "precious";
+  Stack stack;
+  std::unique_ptr<Module> capture = make(capture_entry(), stack, {{"file", path.string()}}).value();
+  EXPECT_EQ(contents(path), "precious");
+  stack.push(std::move(capture));
+  EXPECT_EQ(contents(path).find("precious"), std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST(CaptureFile, AFileOutOfReachRefusesThePush) {
+  Stack stack;
+  StreamSet set;
+  Recorder head("head", Side::read);
+  Chain chain(set, head);
+  ASSERT_TRUE(chain.open_driver(std::make_unique<Recorder>("driver", Side::write)).has_value());
+  const Status pushed = chain.push(make(capture_entry(), stack, {{"file", std::string("/nonexistent/file")}}).value());
+  ASSERT_FALSE(pushed.has_value());
+  EXPECT_EQ(pushed.error().code, ENOENT);
+}
+
 TEST(CaptureFile, AFullDiskIsToldToTheWriter) {
   const auto sink = open_capture_file("/dev/full");
   ASSERT_TRUE(sink.has_value());

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/head/explanation.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "stack/core/plan.h"
+#include "stack/head/stream_head.h"
+
+namespace sluice {
+namespace {
+
+using Kind = PayloadWork::Kind;
+using Item = PayloadWork::Item;
+
+std::string asked_by(const Item& item) {
+  switch (item.kind) {
+    case Kind::swap:
+      return "swap " + std::to_string(item.unit);
+    case Kind::sum:
+      return "sum";
+    case Kind::check:
+      return "check";
+    case Kind::copy:
+      return "copy";
+    case Kind::gather:
+      return "gather";
+    case Kind::land:
+      return "land";
+  }
+  return {};
+}
+
+/// Follows a message through the modules of one side, as class Message treats it: what its bytes are owed, and whether
+/// they lie in memory that somebody wants back.
+class Journey {
+ public:
+  explicit Journey(Path path) : path_(path) {}
+
+  ExplainedModule through(const std::string& name, const Module& module, Side side) {
+    const PayloadWork work = module.payload_work(side);
+    ExplainedModule explained{.name = name, .items = {}, .uncounted = work.uncounted};
+    items_ = &explained.items;
+    const bool was_lent = lent_;
+    if (!work.settles.empty()) {
+      settle(work.settles, work.keeps);
+    } else if (!module.keeps_plans()) {
+      settle("does not know plans", false);
+    }
+    for (const Item& item : work.items) {
+      if (path_ == Path::fused ? item.fused : item.layered) {
+        take(item);
+      } else if (item.kind == Kind::copy) {
+        lent_ = true;
+      }
+    }
+    explained.lent_here = lent_ && !was_lent;
+    return explained;
+  }
+
+  [[nodiscard]] const ByteCost& cost() const { return cost_; }
+
+ private:
+  struct Owed {
+    Kind kind;
+    std::size_t unit;
+  };
+
+  void take(const Item& item) {
+    switch (item.kind) {
+      case Kind::swap:
+      case Kind::sum:
+      case Kind::check:
+        return manipulate(item);
+      case Kind::copy:
+        settle("bytes are copied as they should be", false, /*only_if_owed=*/true);
+        return add(item, pass_to_elsewhere());
+      case Kind::gather:
+        return add(item, carry_out(/*keeps=*/true));
+      case Kind::land:
+        return add(item, pass_to_elsewhere());
+    }
+  }
+
+  /// Message::transform: a field that a sum has to fill is not converted before, and a plan holds so many steps.
+  void manipulate(const Item& item) {
+    if (item.kind == Kind::swap && owes(Kind::sum)) {
+      settle("the sum comes before the conversion of its field", false, /*only_if_owed=*/true);
+    }
+    if (owed_.size() == Plan::steps_max) {
+      settle("the plan is full", false, /*only_if_owed=*/true);
+    }
+    owed_.push_back({item.kind, item.unit});
+    if (path_ == Path::fused) {
+      items_->push_back({.asks = asked_by(item), .why = {}, .deferred = true, .pass = {}});
+    } else {
+      add(item, carry_out(/*keeps=*/false));
+    }
+  }
+
+  void settle(std::string_view why, bool keeps, bool only_if_owed = false) {
+    if (!only_if_owed || !owed_.empty()) {
+      items_->push_back({.asks = "settle", .why = std::string(why), .pass = carry_out(keeps)});
+    }
+  }
+
+  /// Message::settle, keep and gather: in place where the bytes may be written and, with `keeps`, kept.
+  std::optional<ExplainedPass> carry_out(bool keeps) {
+    return lent_ && (keeps || owes(Kind::swap)) ? pass_to_elsewhere() : pass_in_place();
+  }
+
+  std::optional<ExplainedPass> pass_to_elsewhere() {
+    std::string_view kernel = tiled() ? "tiles" : "copy";
+    if (!tiled() && unit() != 1) {
+      kernel = owes_sums() ? "sum_swap_copy" : "swap_copy";
+    } else if (!tiled() && owes_sums()) {
+      kernel = "sum_copy";
+    }
+    lent_ = false;
+    return made({.kernel = kernel, .in_place = false, .cost = {1, 1}});
+  }
+
+  std::optional<ExplainedPass> pass_in_place() {
+    if (tiled()) {
+      return made({.kernel = "tiles", .in_place = true, .cost = {1, 1}});
+    }
+    if (unit() != 1) {
+      return made({.kernel = owes_sums() ? "sum_swap_copy" : "swap", .in_place = true, .cost = {1, 1}});
+    }
+    if (owes_sums()) {
+      return made({.kernel = "sum", .in_place = true, .cost = {1, 0}});
+    }
+    owed_.clear();
+    return std::nullopt;
+  }
+
+  ExplainedPass made(const ExplainedPass& pass) {
+    owed_.clear();
+    cost_ += pass.cost;
+    return pass;
+  }
+
+  void add(const Item& item, const std::optional<ExplainedPass>& pass) {
+    items_->push_back({.asks = asked_by(item), .why = std::string(item.where), .pass = pass});
+  }
+
+  [[nodiscard]] bool owes(Kind kind) const { return std::ranges::find(owed_, kind, &Owed::kind) != owed_.end(); }
+  [[nodiscard]] bool owes_sums() const { return owes(Kind::sum) || owes(Kind::check); }
+
+  /// The conversions together: one unit's, 1 where they cancel; meaningless where they are tiled.
+  [[nodiscard]] std::size_t unit() const { return conversion().first; }
+  [[nodiscard]] bool tiled() const { return conversion().second; }
+  [[nodiscard]] std::pair<std::size_t, bool> conversion() const {
+    std::size_t unit = 1;
+    bool tiled = false;
+    for (const Owed& step : owed_) {
+      if (step.kind == Kind::swap) {
+        tiled = tiled || (unit != 1 && unit != step.unit);
+        unit = unit == step.unit ? 1 : step.unit;
+      }
+    }
+    return {unit, tiled};
+  }
+
+  Path path_;
+  bool lent_ = false;
+  std::vector<Owed> owed_;
+  ByteCost cost_;
+  std::vector<ExplainedItem>* items_ = nullptr;
+};
+
+ExplainedSide explain_side(std::span<const NamedModule> modules, Path path, Side side) {
+  std::vector<NamedModule> order(modules.begin(), modules.end());
+  if (side == Side::read) {
+    std::ranges::reverse(order);
+  }
+  ExplainedSide explained;
+  for (const Path arm : {Path::layered, Path::fused}) {
+    Journey journey(arm);
+    std::vector<ExplainedModule> stations;
+    for (const NamedModule& at : order) {
+      stations.push_back(journey.through(at.name, *at.module, side));
+    }
+    (arm == Path::fused ? explained.fused : explained.layered) = journey.cost();
+    if (arm == path) {
+      explained.modules = std::move(stations);
+    }
+  }
+  return explained;
+}
+
+}  // namespace
+
+std::size_t ExplainedSide::passes() const {
+  std::size_t count = 0;
+  for (const ExplainedModule& module : modules) {
+    count += static_cast<std::size_t>(
+        std::ranges::count_if(module.items, [](const ExplainedItem& item) { return item.pass.has_value(); }));
+  }
+  return count;
+}
+
+Explanation explain(std::span<const NamedModule> modules, Path path) {
+  return {
+      .path = path, .down = explain_side(modules, path, Side::write), .up = explain_side(modules, path, Side::read)};
+}
+
+Explanation explain(Stream& stream, std::optional<std::uint64_t> payload_bytes) {
+  std::vector<Module*> chain{&stream.head()};
+  for (const auto& module : stream.chain().modules()) {
+    chain.push_back(module.get());
+  }
+  std::vector<NamedModule> modules;
+  for (const Module* module : chain) {
+    modules.push_back({std::string(module->name()), module});
+  }
+  Explanation explanation = explain(modules, stream.path());
+  explanation.live = true;
+  for (std::size_t at = 0; at < chain.size(); ++at) {
+    explanation.down.modules[at].settled = chain[at]->write_queue().statistics().settled;
+    explanation.up.modules[chain.size() - 1 - at].settled = chain[at]->read_queue().statistics().settled;
+  }
+  if (payload_bytes && *payload_bytes > 0) {
+    const Touches& touches = stream.set().pool().touches();
+    const auto bytes = static_cast<double>(*payload_bytes);
+    explanation.measured = {.loads = static_cast<double>(touches.loaded_bytes) / bytes,
+                            .stores = static_cast<double>(touches.stored_bytes) / bytes};
+  }
+  return explanation;
+}
+
+Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, Path path) {
+  std::vector<const ModuleDeclaration*> declared;
+  for (const ModuleDeclaration& module : stack.push) {
+    declared.insert(declared.begin(), &module);
+  }
+  declared.push_back(&stack.driver);
+
+  const StreamHead head({});
+  std::vector<std::unique_ptr<Module>> made;
+  std::vector<NamedModule> modules{{std::string(head.name()), &head}};
+  for (const ModuleDeclaration* declaration : declared) {
+    Result<std::unique_ptr<Module>> module = declaration->entry->make(set, declaration->parameters);
+    if (!module) {
+      return std::unexpected(in_stack(stack, *declaration, module.error()));
+    }
+    modules.push_back({declaration->instance, module->get()});
+    made.push_back(std::move(*module));
+  }
+  return explain(modules, path);
+}
+
+}  // namespace sluice
