@@ -20,6 +20,7 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
     return std::unexpected(ring.error());
   }
   std::shared_ptr<PacketLink> link(new PacketLink(set, *interface, std::move(*ring)));
+  link->lent_bytes_min_ = options.lent_bytes_min;
   PacketLink* const self = link.get();
   auto sender = PacketSender::open(set, *interface, options.bypass_qdisc, [self] { self->transmit_ready(); });
   if (!sender) {
@@ -147,7 +148,7 @@ void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
 }
 
 Message PacketLink::message_of(const PacketRing::Frame& frame) {
-  if (lends_ && frame.bytes.size() >= lent_bytes_min) {
+  if (lends_ && frame.bytes.size() >= lent_bytes_min_) {
     if (Message lent = ring_->lend(set().pool(), frame)) {
       return lent;
     }
@@ -193,7 +194,7 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
   return device_entry({
       .name = "packet",
       .summary = "a network interface through Linux packet sockets",
-      .effect = "copies frames once on the way up, none on the way down",
+      .effect = "copies frames once on the way up, where a path is fused only small ones; none on the way down",
       .parameters =
           {
               {.name = "ring",

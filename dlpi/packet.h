@@ -60,14 +60,14 @@ class PacketLink final : public Link, public EventSource {
   static constexpr std::size_t ring_bytes_default = std::size_t{8} << 20;
   static constexpr std::size_t bursts_per_call_max = 4;
 
-  /// Smaller frames are copied on a fused path, too.
-  static constexpr std::size_t lent_bytes_min = 256;
+  static constexpr std::size_t lent_bytes_min_default = 256;
 
   struct Options {
     PacketRing::Kind ring = PacketRing::Kind::by_block;
     std::size_t ring_bytes = ring_bytes_default;
     bool bypass_qdisc = false;
-    wire::MacAddress address;  // unspecified: the interface's
+    wire::MacAddress address;                             // unspecified: the interface's
+    std::size_t lent_bytes_min = lent_bytes_min_default;  // smaller frames are copied on a fused path, too
   };
   [[nodiscard]] static Result<std::shared_ptr<Link>> open(StreamSet& set, const std::string& device,
                                                           const Options& options);
@@ -93,7 +93,8 @@ class PacketLink final : public Link, public EventSource {
 
   Interface interface_;       // as it was opened
   bool own_address_ = false;  // not the interface's
-  bool lends_ = false;        // in this call of on_readable()
+  std::size_t lent_bytes_min_ = 0;
+  bool lends_ = false;  // in this call of on_readable()
   std::unique_ptr<PacketRing> ring_;
   std::unique_ptr<PacketSender> sender_;
   std::unique_ptr<InterfaceMonitor> monitor_;

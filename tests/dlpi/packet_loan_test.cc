@@ -164,7 +164,7 @@ TEST_P(PacketLoan, SmallFramesAreCopied) {
   Stream near(set_);
   open(near, "near", Path::fused);
   open_far();
-  const std::size_t smallest = PacketLink::lent_bytes_min - wire::EthernetHeader::size;
+  const std::size_t smallest = PacketLink::lent_bytes_min_default - wire::EthernetHeader::size;
   send(1, smallest - 1);
   send(2, smallest);
   ASSERT_TRUE(run_until_waiting(near, 2));
