@@ -60,7 +60,9 @@ class PacketLink final : public Link, public EventSource {
   static constexpr std::size_t ring_bytes_default = std::size_t{8} << 20;
   static constexpr std::size_t bursts_per_call_max = 4;
 
-  static constexpr std::size_t lent_bytes_min_default = 256;
+  /// Where copying a frame out costs what lending it does. Measured with packet_bench (receive_path), CPU time of the
+  /// copy over that of the loan: 0.99 at 64 and 200 bytes, 0.99 to 1.01 at 400, 1.02 at 700, 1.11 at 1472.
+  static constexpr std::size_t lent_bytes_min_default = 512;
 
   struct Options {
     PacketRing::Kind ring = PacketRing::Kind::by_block;
