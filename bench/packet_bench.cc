@@ -10,9 +10,19 @@
 //   frame     likewise, with ring = "frame"
 // Payload bytes are neither made nor looked at in any arm, but for the copies that kernel and driver make. The driver's
 // sockets stay open in the kernel's turn and filter its frames away, at some per cent of its cost (stack_bench, which
-// compares the whole, opens and closes them). A datagram that got lost counts as not done. Reported: each arm's median in ns per datagram, and the median of the
-// ratios `messages per CPU second, driver over kernel` (block_over_kernel, frame_over_kernel). Precision: some per
-// cent; run with --benchmark_min_time=10 for quotable numbers.
+// compares the whole, opens and closes them). A datagram that got lost counts as not done. Reported: each arm's median
+// in ns per datagram, and the median of the ratios `messages per CPU second, driver over kernel` (block_over_kernel,
+// frame_over_kernel). Precision: some per cent; run with --benchmark_min_time=10 for quotable numbers.
+//
+// receive_path/SIZE: what receiving costs on a layered and on a fused path, from the ring to the program's buffer:
+// packet (ring = "block"), ip, udp, timod, t_rcvudata of SIZE bytes. UDP/IP datagrams made beforehand are sent in
+// windows of 1024, then received; only receiving counts. Arms, one after the other in each iteration, each with sockets
+// that live for its turn only, its first windows not counted:
+//   layered   each frame copied from the ring, checked, copied to the buffer
+//   copied    fused, each frame copied from the ring, then checked and copied in one pass
+//   lent      fused, frames of all sizes shown in the ring
+// Reported: medians of ns of CPU time per datagram, and the medians of the ratios layered over lent (datagrams per CPU
+// second, fused relative to layered) and copied over lent (lending pays where it is above 1).
 
 #include <arpa/inet.h>
 #include <benchmark/benchmark.h>
@@ -22,11 +32,13 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "apps/common/registry.h"
 #include "base/contract.h"
 #include "bench/samples.h"
 #include "bench/veth_lab.h"
@@ -35,6 +47,10 @@
 #include "stack/core/chain.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/tpi.h"
+#include "stack/wire/udp.h"
+#include "tli/endpoint.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -224,6 +240,154 @@ void packet_against_kernel(benchmark::State& state) {
   state.counters["frame_over_kernel"] = frame_ratios.median();
 }
 BENCHMARK(packet_against_kernel)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+
+// ---- Layered against fused ----
+
+/// A stack at the far end, which receives what the near end's driver sends.
+class PathArm {
+ public:
+  PathArm(const VethLab& lab, Path path, std::size_t lent_bytes_min, std::size_t size) : buffer_(size) {
+    lab.enter_far();
+    const LinkOpener opener = [&](StreamSet& own, std::uint32_t) {
+      PacketLink::Options options;
+      options.address = mac;
+      options.lent_bytes_min = lent_bytes_min;
+      return PacketLink::open(own, "far", options);
+    };
+    auto driver = std::make_unique<LinkStream>("packet", LinkStream::Style::one, opener);
+    link_stream_ = driver.get();
+    std::unique_ptr<Stream> stream = std::move(Stream::open(set_, std::move(driver)).value());
+    stream->set_path(path);
+    stream->set_nonblocking(true);
+    Parameters ip;
+    ip.set("address", std::vector<std::string>{"10.78.0.2/24"});
+    push(*stream, "ip", ip);
+    push(*stream, "udp", {});
+    push(*stream, "timod", {});
+    endpoint_ = std::move(tli::Endpoint::t_open(std::move(stream), nullptr).value());
+    std::array<std::byte, 8> name{};
+    wire::TransportAddress{local, port}.encode(name);
+    const tli::t_bind bind{.addr = {name.size(), name.size(), name.data()}};
+    SLUICE_REQUIRE(endpoint_->t_bind(&bind, nullptr).has_value());
+    lab.enter_near();
+    sender_ = std::make_unique<DriverEnd>(sending_set_, "near", PacketRing::Kind::by_block);
+    packet_.resize(size + wire::Ipv4Header::size + wire::UdpHeader::size);
+    wire::Ipv4Header header;
+    header.payload_length = static_cast<std::uint16_t>(wire::UdpHeader::size + size);
+    header.protocol = wire::protocol_udp;
+    header.source = remote;
+    header.destination = local;
+    header.emit(packet_);
+    wire::UdpHeader udp{
+        .source_port = port, .destination_port = port, .payload_length = static_cast<std::uint16_t>(size)};
+    udp.checksum = wire::udp_checksum_of(wire::udp_sum(remote, local, udp));  // the payload is zeros
+    udp.emit(Bytes(packet_).subspan(wire::Ipv4Header::size));
+  }
+
+  /// ns per datagram of receiving.
+  double round() {
+    static_cast<void>(window_cost());
+    static_cast<void>(window_cost());
+    double total = 0;
+    for (std::size_t turn = 0; turn < windows_per_round; ++turn) {
+      total += window_cost();
+    }
+    return total / (windows_per_round * window);
+  }
+
+ private:
+  static constexpr wire::MacAddress mac{{0x02, 0, 0, 0, 0, 0x22}};
+  static constexpr wire::Ipv4Address local{{10, 78, 0, 2}};
+  static constexpr wire::Ipv4Address remote{{10, 78, 0, 1}};
+
+  void push(Stream& stream, const char* name, const Parameters& parameters) {
+    static const Registry registry = standard_registry();
+    SLUICE_REQUIRE(stream.push(std::move(registry.find(name)->make(set_, parameters).value())).has_value());
+  }
+
+  double window_cost() {
+    using wire::dlpi::UnitdataReq;
+    for (std::size_t sent = 0; sent < window; sent += batch) {
+      Batch requests;
+      for (std::size_t at = 0; at < batch; ++at) {
+        Message message = Message::allocate(sending_set_.pool(), UnitdataReq::encoded_size_max, 0, MessageType::proto);
+        static_cast<void>(
+            UnitdataReq{{mac, wire::ethertype_ipv4}, {}}.encode(message.append(UnitdataReq::encoded_size_max)));
+        message.link(Message::copy_of(sending_set_.pool(), packet_, wire::EthernetHeader::size));
+        requests.push(std::move(message));
+      }
+      sender_->put(std::move(requests));
+    }
+    const double start = thread_cpu_ns();
+    auto& link = static_cast<PacketLink&>(*link_stream_->link());
+    pollfd wait{link.descriptor(), POLLIN, 0};
+    std::size_t received = 0;
+    while (received < window) {
+      must(::poll(&wait, 1, 500) > 0, "datagrams were lost; poll");
+      link.on_readable();
+      received += take_units();
+    }
+    return thread_cpu_ns() - start;
+  }
+
+  std::size_t take_units() {
+    std::array<std::byte, 8> name{};
+    for (std::size_t count = 0;; ++count) {
+      tli::t_unitdata unit{
+          .addr = {name.size(), 0, name.data()}, .opt = {}, .udata = {buffer_.size(), 0, buffer_.data()}};
+      int flags = 0;
+      if (!endpoint_->t_rcvudata(unit, flags)) {
+        return count;
+      }
+      SLUICE_REQUIRE(unit.udata.len == buffer_.size());
+    }
+  }
+
+  StreamSet set_;
+  StreamSet sending_set_;
+  std::vector<std::byte> buffer_;
+  std::vector<std::byte> packet_;
+  LinkStream* link_stream_ = nullptr;
+  std::unique_ptr<tli::Endpoint> endpoint_;
+  std::unique_ptr<DriverEnd> sender_;
+};
+
+void receive_path(benchmark::State& state) {
+  static const VethLab lab;
+  constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+  const auto size = static_cast<std::size_t>(state.range(0));
+  Samples layered_ns;
+  Samples copied_ns;
+  Samples lent_ns;
+  Samples layered_over_lent;
+  Samples copied_over_lent;
+  for ([[maybe_unused]] auto step : state) {
+    const double layered = PathArm(lab, Path::layered, never, size).round();
+    const double copied = PathArm(lab, Path::fused, never, size).round();
+    const double lent = PathArm(lab, Path::fused, 0, size).round();
+    layered_ns.add(layered);
+    copied_ns.add(copied);
+    lent_ns.add(lent);
+    layered_over_lent.add(layered / lent);
+    copied_over_lent.add(copied / lent);
+  }
+  state.counters["layered_ns"] = layered_ns.median();
+  state.counters["copied_ns"] = copied_ns.median();
+  state.counters["lent_ns"] = lent_ns.median();
+  state.counters["rounds"] = static_cast<double>(lent_ns.size());
+  state.counters["layered_over_lent"] = layered_over_lent.median();
+  state.counters["layered_over_lent_25"] = layered_over_lent.quantile(0.25);
+  state.counters["layered_over_lent_75"] = layered_over_lent.quantile(0.75);
+  state.counters["copied_over_lent"] = copied_over_lent.median();
+}
+BENCHMARK(receive_path)
+    ->Arg(64)
+    ->Arg(200)
+    ->Arg(400)
+    ->Arg(700)
+    ->Arg(1472)
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime();
 
 }  // namespace
 }  // namespace sluice::dlpi

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlpi/packet.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dlpi/device_entry.h"
+#include "dlpi/link_stream.h"
 #include "dlpi/packet_membership.h"
 
 namespace sluice::dlpi {
@@ -18,6 +20,7 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
     return std::unexpected(ring.error());
   }
   std::shared_ptr<PacketLink> link(new PacketLink(set, *interface, std::move(*ring)));
+  link->lent_bytes_min_ = options.lent_bytes_min;
   PacketLink* const self = link.get();
   auto sender = PacketSender::open(set, *interface, options.bypass_qdisc, [self] { self->transmit_ready(); });
   if (!sender) {
@@ -98,7 +101,18 @@ bool PacketLink::wants_readable() const { return may_receive(); }
 
 void PacketLink::on_room() { on_readable(); }
 
+/// Whether whoever gets a frame puts its passes off.
+bool PacketLink::fused() const {
+  return !streams().empty() &&
+         std::ranges::all_of(streams(), [](const LinkStream* stream) { return stream->path() == Path::fused; });
+}
+
+/// Frames that are held make the socket readable, too: where that is all there is, they are recalled, and it is not.
 bool PacketLink::on_readable() {
+  if (!ring_->readable()) {
+    ring_->recall();
+  }
+  lends_ = fused();
   for (std::size_t round = 0; round < bursts_per_call_max && ring_->readable() && may_receive(); ++round) {
     Batch burst;
     for (std::size_t taken = 0; taken < burst_frames_max; ++taken) {
@@ -109,6 +123,9 @@ bool PacketLink::on_readable() {
       accept(*frame, burst);
     }
     receive(std::move(burst));
+  }
+  if (!may_receive()) {
+    ring_->recall();  // the whole ring is to take what comes until there is room
   }
   count(Event::kernel_dropped, ring_->take_drops());
   return ring_->readable() && may_receive();
@@ -130,8 +147,17 @@ void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
   }
 }
 
+Message PacketLink::message_of(const PacketRing::Frame& frame) {
+  if (lends_ && frame.bytes.size() >= lent_bytes_min_) {
+    if (Message lent = ring_->lend(set().pool(), frame)) {
+      return lent;
+    }
+  }
+  return Message::copy_of(set().pool(), frame.bytes);
+}
+
 void PacketLink::accept_plain(const PacketRing::Frame& frame, Batch& burst) {
-  Message message = Message::copy_of(set().pool(), frame.bytes);
+  Message message = message_of(frame);
   if (!message) {
     count(Event::no_memory);
     return;
@@ -168,7 +194,7 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
   return device_entry({
       .name = "packet",
       .summary = "a network interface through Linux packet sockets",
-      .effect = "copies frames once on the way up, none on the way down",
+      .effect = "copies frames once on the way up, where a path is fused only small ones; none on the way down",
       .parameters =
           {
               {.name = "ring",

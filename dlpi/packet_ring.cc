@@ -12,6 +12,7 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -48,9 +49,9 @@ bool configure(const Descriptor& socket, int version, std::size_t blocks, std::s
 
 /// `header` is the kernel's header of either kind.
 template <class Header>
-PacketRing::Frame frame_behind(const std::byte* at, const Header& header) {
+PacketRing::Frame frame_behind(std::byte* at, const Header& header) {
   PacketRing::Frame frame;
-  const std::byte* const start = at + header.tp_mac;
+  std::byte* const start = at + header.tp_mac;
   frame.bytes = {start, header.tp_snaplen};
   // The kernel puts the virtio header right in front of the frame.
   std::memcpy(&frame.offload, start - sizeof frame.offload, sizeof frame.offload);
@@ -62,33 +63,25 @@ PacketRing::Frame frame_behind(const std::byte* at, const Header& header) {
 class BlockRing final : public PacketRing {
  public:
   BlockRing(Descriptor socket, const Interface& interface, Bytes memory)
-      : PacketRing(std::move(socket), interface, memory) {}
+      : PacketRing(std::move(socket), interface, memory,
+                   {block_bytes, offsetof(tpacket_block_desc, hdr.bh1.block_status)}) {}
 
   bool readable() override {
     finish_block();
-    return frames_left_ > 0 || ours();
+    return frames_left_ > 0 || handed_over();
   }
   std::optional<Frame> next() override;
 
  private:
-  [[nodiscard]] tpacket_hdr_v1& header() const {
-    return reinterpret_cast<tpacket_block_desc*>(at(block_ * block_bytes))->hdr.bh1;
-  }
-  [[nodiscard]] bool ours() const {
-    return (std::atomic_ref(header().block_status).load(std::memory_order_acquire) & TP_STATUS_USER) != 0;
-  }
   void finish_block();
 
-  std::size_t block_ = 0;          // being read, or next to be
-  std::byte* frame_ = nullptr;     // next to be read; nullptr: block_ has not been begun
-  std::uint32_t frames_left_ = 0;  // in block_
+  std::byte* frame_ = nullptr;     // next to be read; nullptr: the block has not been begun
+  std::uint32_t frames_left_ = 0;  // in the block
 };
 
-/// Gives a block back to the kernel once all of it has been read.
 void BlockRing::finish_block() {
   if (frame_ != nullptr && frames_left_ == 0) {
-    std::atomic_ref(header().block_status).store(TP_STATUS_KERNEL, std::memory_order_release);
-    block_ = (block_ + 1) % blocks();
+    finish_unit();
     frame_ = nullptr;
   }
 }
@@ -96,12 +89,13 @@ void BlockRing::finish_block() {
 std::optional<PacketRing::Frame> BlockRing::next() {
   finish_block();
   while (frame_ == nullptr) {
-    if (!ours()) {
+    if (!handed_over()) {
       return std::nullopt;
     }
-    set_losing((header().block_status & TP_STATUS_LOSING) != 0);
-    frames_left_ = header().num_pkts;
-    frame_ = at(block_ * block_bytes) + header().offset_to_first_pkt;
+    const tpacket_hdr_v1& header = reinterpret_cast<tpacket_block_desc*>(unit())->hdr.bh1;
+    set_losing((header.block_status & TP_STATUS_LOSING) != 0);
+    frames_left_ = header.num_pkts;
+    frame_ = unit() + header.offset_to_first_pkt;
     finish_block();  // a block may be empty
   }
   const auto& described = *reinterpret_cast<const tpacket3_hdr*>(frame_);
@@ -114,40 +108,31 @@ std::optional<PacketRing::Frame> BlockRing::next() {
 class SlotRing final : public PacketRing {
  public:
   SlotRing(Descriptor socket, const Interface& interface, Bytes memory)
-      : PacketRing(std::move(socket), interface, memory),
-        slot_bytes_(slot_bytes(interface)),
-        slots_(memory.size() / slot_bytes_) {}
+      : PacketRing(std::move(socket), interface, memory, {slot_bytes(interface), offsetof(tpacket2_hdr, tp_status)}) {}
 
   bool readable() override {
     finish_slot();
-    return ours();
+    return handed_over();
   }
   std::optional<Frame> next() override {
     finish_slot();
-    if (!ours()) {
+    if (!handed_over()) {
       return std::nullopt;
     }
-    reading_ = true;
-    set_losing((header().tp_status & TP_STATUS_LOSING) != 0);
-    return frame_behind(at(slot_ * slot_bytes_), header());
+    begun_ = true;
+    const auto& header = *reinterpret_cast<const tpacket2_hdr*>(unit());
+    set_losing((header.tp_status & TP_STATUS_LOSING) != 0);
+    return frame_behind(unit(), header);
   }
 
  private:
-  [[nodiscard]] tpacket2_hdr& header() const { return *reinterpret_cast<tpacket2_hdr*>(at(slot_ * slot_bytes_)); }
-  [[nodiscard]] bool ours() const {
-    return (std::atomic_ref(header().tp_status).load(std::memory_order_acquire) & TP_STATUS_USER) != 0;
-  }
   void finish_slot() {
-    if (std::exchange(reading_, false)) {
-      std::atomic_ref(header().tp_status).store(TP_STATUS_KERNEL, std::memory_order_release);
-      slot_ = (slot_ + 1) % slots_;
+    if (std::exchange(begun_, false)) {
+      finish_unit();
     }
   }
 
-  std::size_t slot_bytes_;
-  std::size_t slots_;
-  std::size_t slot_ = 0;
-  bool reading_ = false;  // next() has given the frame in slot_
+  bool begun_ = false;  // next() has given the slot's frame
 };
 
 bool bind_to(const Descriptor& socket, int index) {
@@ -193,10 +178,84 @@ Result<std::unique_ptr<PacketRing>> PacketRing::open(const Interface& interface,
   return ring;
 }
 
-PacketRing::PacketRing(Descriptor socket, const Interface& interface, Bytes memory)
-    : socket_(std::move(socket)), interface_(interface), memory_(memory) {}
+PacketRing::PacketRing(Descriptor socket, const Interface& interface, Bytes memory, const Layout& layout)
+    : socket_(std::move(socket)),
+      interface_(interface),
+      memory_(memory),
+      layout_(layout),
+      lent_from_(memory.size() / layout.unit_bytes) {
+  for (Loan& loan : loans_) {
+    loan.ring = this;
+    loan.next_free = std::exchange(free_loans_, &loan);
+  }
+}
 
-PacketRing::~PacketRing() { ::munmap(memory_.data(), memory_.size()); }
+PacketRing::~PacketRing() {
+  recall();
+  ::munmap(memory_.data(), memory_.size());
+}
+
+// ---- Units ----
+
+std::uint32_t& PacketRing::status(std::uint64_t unit) const {
+  return *reinterpret_cast<std::uint32_t*>(memory_.data() + unit % units() * layout_.unit_bytes +
+                                           layout_.status_offset);
+}
+
+/// finish_unit() sees to it that the unit at reading_ is not one that has been read and is still ours.
+bool PacketRing::handed_over() const {
+  return (std::atomic_ref(status(reading_)).load(std::memory_order_acquire) & TP_STATUS_USER) != 0;
+}
+
+/// Where frames are held for long while others come and go, half of the ring is read before they are recalled, and then
+/// those of half a turn's older half: looking through the loans is paid for by many frames.
+void PacketRing::finish_unit() {
+  ++reading_;
+  give_back();
+  if (reading_ - oldest_ > units() / 2) {
+    recall_before(reading_ - units() / 4);
+  }
+}
+
+void PacketRing::give_back() {
+  for (; oldest_ != reading_ && lent_from_[oldest_ % units()] == 0; ++oldest_) {
+    std::atomic_ref(status(oldest_)).store(TP_STATUS_KERNEL, std::memory_order_release);
+  }
+}
+
+// ---- Loans ----
+
+Message PacketRing::lend(BufferPool& pool, const Frame& frame) {
+  Block* const block =
+      free_loans_ == nullptr ? nullptr : pool.borrow(frame.bytes, /*read_only=*/false, loan_ended, free_loans_);
+  if (block != nullptr) {
+    Loan& loan = *std::exchange(free_loans_, free_loans_->next_free);
+    loan.block = block;
+    loan.unit = reading_;
+    ++lent_from_[reading_ % units()];
+    ++lent_;
+  }
+  return Message(block);
+}
+
+/// The message has gone, or its bytes have been brought home.
+void PacketRing::loan_ended(void* ended, ConstBytes) {
+  Loan& loan = *static_cast<Loan*>(ended);
+  PacketRing& ring = *loan.ring;
+  loan.block = nullptr;
+  loan.next_free = std::exchange(ring.free_loans_, &loan);
+  --ring.lent_from_[loan.unit % ring.units()];
+  --ring.lent_;
+  ring.give_back();
+}
+
+void PacketRing::recall_before(std::uint64_t unit) {
+  for (std::size_t at = 0; at < loans_.size() && lent_ > 0; ++at) {
+    if (Loan& loan = loans_[at]; loan.block != nullptr && loan.unit < unit) {
+      loan.block->buffer->pool().bring_home(*loan.block);
+    }
+  }
+}
 
 std::uint64_t PacketRing::take_drops() {
   if (!std::exchange(losing_, false)) {

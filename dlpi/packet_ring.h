@@ -16,11 +16,26 @@
 // By the frame (TPACKET_V2): one slot a frame, handed over at once, 0.02 ms at the median by the same measure. A slot
 // holds one frame of the interface's MTU, so a super-frame comes truncated.
 //
-// Frames are copied out. Showing ring slots as external buffers instead was considered and left: a block that the
-// layers above still hold keeps the socket readable, so the run loop would spin, and stalls the ring where it wraps.
+// A block, or a slot: a unit of the ring. Units are read in order and given back in order:
 //
-// Ownership: owns socket and mapping. Threads: as its stream set.
+//     ... kernel's │ read, lent from ... │ being read │ handed over ... │ kernel's ...
+//                  ▲ oldest_             ▲ reading_
+//
+// Lending. A frame is valid until the next one is asked for; lend() makes a message that shows it where it lies, for as
+// long as that message lives. Its unit stays ours for so long, and with it those after it. That has a price: the socket
+// stays readable while the unit filled last is ours, so that a run loop would spin, and the ring stalls where it wraps.
+// Hence what is lent can be recalled at any time: recall() moves what the message shows to memory of its own
+// (BufferPool::bring_home). Whoever finds the socket readable and nothing to read recalls everything. The ring itself
+// recalls what has fallen too far behind, so that at least half of it is the kernel's or unread; and all when it ends.
+//
+// Threat: a lent frame is bytes from outside, in memory shared with the kernel. The kernel does not write to a unit
+// that is ours, so that what was checked stays checked; what it says of places in a unit (tp_mac, tp_next_offset) is
+// trusted.
+//
+// Ownership: owns socket and mapping. Lent messages may outlive it; the pool must not end before. Threads: as its
+// stream set.
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -30,6 +45,7 @@
 #include "dlpi/descriptor.h"
 #include "dlpi/interface.h"
 #include "dlpi/offload.h"
+#include "stack/core/message.h"
 
 namespace sluice::dlpi {
 
@@ -40,8 +56,11 @@ class PacketRing {
   static constexpr std::size_t block_bytes = std::size_t{128} << 10;  // holds the largest super-frame
   static constexpr unsigned block_timeout_ms = 1;
 
+  /// Frames that may be lent at once. Those beyond are the caller's to copy.
+  static constexpr std::size_t loans_max = 256;
+
   struct Frame {
-    ConstBytes bytes;  // valid until next() or readable() is called
+    Bytes bytes;  // in the ring, ours to write; valid until next() or readable() is called
     OffloadHeader offload;
     bool tagged = false;     // the kernel took off a VLAN tag
     bool truncated = false;  // bytes are not all of it
@@ -54,9 +73,15 @@ class PacketRing {
   PacketRing& operator=(const PacketRing&) = delete;
 
   [[nodiscard]] int descriptor() const { return socket_.get(); }
-  /// Whether the kernel has handed over more. The frame that next() gave ends here.
+  /// Whether the kernel has handed over more. The frame that next() gave ends here, unless it is lent.
   [[nodiscard]] virtual bool readable() = 0;
   [[nodiscard]] virtual std::optional<Frame> next() = 0;
+  /// A message that shows `frame` where it lies. Empty when as many are lent as may be, or the pool is exhausted.
+  /// REQUIRES: next() gave `frame` last.
+  [[nodiscard]] Message lend(BufferPool& pool, const Frame& frame);
+  /// Ends all loans: the messages that are left have their bytes to themselves.
+  void recall() { recall_before(reading_ + 1); }
+  [[nodiscard]] std::size_t lent() const { return lent_; }
   /// Frames that the kernel has dropped since this was last asked; known once a frame after them has been read.
   [[nodiscard]] std::uint64_t take_drops();
 
@@ -64,17 +89,47 @@ class PacketRing {
   Status accept_only(const std::vector<std::uint16_t>& types, bool all);
 
  protected:
-  PacketRing(Descriptor socket, const Interface& interface, Bytes memory);
+  /// How the ring is divided, and where in a unit the word is through which it is handed over.
+  struct Layout {
+    std::size_t unit_bytes;
+    std::size_t status_offset;
+  };
 
-  [[nodiscard]] std::byte* at(std::size_t offset) const { return memory_.data() + offset; }
-  [[nodiscard]] std::size_t blocks() const { return memory_.size() / block_bytes; }
+  PacketRing(Descriptor socket, const Interface& interface, Bytes memory, const Layout& layout);
+
+  /// The unit that is being read, or next to be.
+  [[nodiscard]] std::byte* unit() const { return memory_.data() + reading_ % units() * layout_.unit_bytes; }
+  [[nodiscard]] bool handed_over() const;
+  /// That unit has been read.
+  void finish_unit();
   void set_losing(bool losing) { losing_ = losing_ || losing; }
 
  private:
+  struct Loan {
+    PacketRing* ring = nullptr;
+    Block* block = nullptr;  // nullptr: free
+    std::uint64_t unit = 0;
+    Loan* next_free = nullptr;
+  };
+
+  [[nodiscard]] std::size_t units() const { return lent_from_.size(); }
+  [[nodiscard]] std::uint32_t& status(std::uint64_t unit) const;
+  void give_back();
+  void recall_before(std::uint64_t unit);
+  static void loan_ended(void* loan, ConstBytes memory);
+
   Descriptor socket_;
   Interface interface_;
   Bytes memory_;
+  Layout layout_;
   bool losing_ = false;  // the kernel said so (TP_STATUS_LOSING)
+  // Units are counted on and on: unit n lies at n % units().
+  std::uint64_t oldest_ = 0;  // not given back
+  std::uint64_t reading_ = 0;
+  std::vector<std::uint16_t> lent_from_;  // frames, by unit
+  std::array<Loan, loans_max> loans_;
+  Loan* free_loans_ = nullptr;
+  std::size_t lent_ = 0;
 };
 
 }  // namespace sluice::dlpi

@@ -38,8 +38,8 @@ class Congestion {
   [[nodiscard]] virtual std::uint64_t window_bytes() const = 0;
   /// When the pace allows the next datagram.
   [[nodiscard]] virtual TimePoint next_send() const = 0;
-  /// Whether the pace would have allowed more than was sent: the program got no processor in time, or had nothing to send.
-  /// What then arrives says what the program did, not what the path can do.
+  /// Whether the pace would have allowed more than was sent: the program got no processor in time, or had nothing to
+  /// send. What then arrives says what the program did, not what the path can do.
   [[nodiscard]] virtual bool behind(TimePoint now) const = 0;
 };
 

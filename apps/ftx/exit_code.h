@@ -54,7 +54,8 @@ inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
     {ExitCode::source_changed, "source_changed", "a source changed while it was sent"},
     {ExitCode::protocol_error, "protocol_error", "the peer broke the protocol"},
     {ExitCode::connection_lost, "connection_lost", "the peer no longer knows the connection (it restarted)"},
-    {ExitCode::stack_unusable, "stack_unusable", "the stack cannot be opened: no such device, address in use, or the like"},
+    {ExitCode::stack_unusable, "stack_unusable",
+     "the stack cannot be opened: no such device, address in use, or the like"},
     {ExitCode::interrupted, "interrupted", "interrupted by a signal"},
 }};
 

@@ -25,13 +25,13 @@ struct ServeOptions : CommonOptions {
   std::string directory;
   std::string listen;  // an IP address; empty: any
   std::uint16_t port = 0;
-  bool once = false;   // end after the first transfer
+  bool once = false;  // end after the first transfer
 };
 
 struct PushOptions : CommonOptions {
   std::vector<std::string> sources;
-  std::string destination;              // ftx://HOST:PORT/PATH
-  std::optional<double> rate_mbit;      // --rate
+  std::string destination;          // ftx://HOST:PORT/PATH
+  std::optional<double> rate_mbit;  // --rate
   std::optional<std::size_t> datagram_bytes;
 };
 

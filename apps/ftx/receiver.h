@@ -56,8 +56,8 @@ class Receiver {
     Data data;
     Placement place;
   };
-  /// The memory that inspect() would name, without acting on a header that may be damaged: a place to put the payload while
-  /// it is verified. Empty: none.
+  /// The memory that inspect() would name, without acting on a header that may be damaged: a place to put the payload
+  /// while it is verified. Empty: none.
   [[nodiscard]] Bytes memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const;
   /// Where the payload of a DATA datagram belongs; null: nowhere, and nothing more is to be done.
   [[nodiscard]] std::optional<Landing> inspect(TimePoint now, const Envelope& envelope, ConstBytes header,

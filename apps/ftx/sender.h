@@ -118,7 +118,7 @@ class Sender {
   RoundTrip round_trip_;
   RateMeter meter_;
   std::uint64_t round_ends_at_ = 0;
-  bool limited_ = false;  // sent less than it might have since the last report
+  bool limited_ = false;         // sent less than it might have since the last report
   bool held_by_window_ = false;  // the window, not the pace, kept back the next ADU
   std::uint32_t window_adus_ = 64;
   std::uint64_t report_clock_ns_ = 0;

@@ -51,9 +51,9 @@ class Server {
     Receiver* session = nullptr;
     Receiver::Landing landing{};
   };
-  /// Before inspect(), where the transport verifies a datagram while it copies it: the memory to put the payload into, named
-  /// by a header that is not verified yet, so that nothing is acted on. Empty: no such place. When the datagram has proved
-  /// right, inspect() names the same memory, if the server was not called in between.
+  /// Before inspect(), where the transport verifies a datagram while it copies it: the memory to put the payload into,
+  /// named by a header that is not verified yet, so that nothing is acted on. Empty: no such place. When the datagram
+  /// has proved right, inspect() names the same memory, if the server was not called in between.
   [[nodiscard]] Bytes memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const;
   /// `header` is the datagram or at least its first data_header_bytes, verified.
   [[nodiscard]] Inspection inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from);

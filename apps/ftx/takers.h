@@ -24,8 +24,8 @@ class ToSender final : public Transport::Taker {
   Sender& sender_;
 };
 
-/// Payloads that have a place in memory get there in the transport's pass; the server hears of them when they have proved
-/// right.
+/// Payloads that have a place in memory get there in the transport's pass; the server hears of them when they have
+/// proved right.
 class ToServer final : public Transport::Taker {
  public:
   explicit ToServer(Server& server) : server_(server) {}

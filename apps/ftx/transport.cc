@@ -33,9 +33,9 @@ std::expected<std::unique_ptr<Transport>, Failure> Transport::open(StreamSet& se
   (*stream)->set_waiter(&waiter);
   auto endpoint = tli::Endpoint::t_open(std::move(*stream), nullptr);
   if (!endpoint) {
-    return std::unexpected(Failure{ExitCode::bad_stack_file,
-                                   tli::Endpoint::t_error("stack '" + stack.name + "' offers no transport service",
-                                                          endpoint.error())});
+    return std::unexpected(
+        Failure{ExitCode::bad_stack_file,
+                tli::Endpoint::t_error("stack '" + stack.name + "' offers no transport service", endpoint.error())});
   }
   std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
   tli::t_bind request;
@@ -62,7 +62,8 @@ Transport::Sent Transport::send(const Peer& to, ConstBytes header, ConstBytes pa
   const auto writable = [](ConstBytes bytes) { return const_cast<std::byte*>(bytes.data()); };
   tli::t_unitdata unit;
   unit.addr = {.maxlen = to.address().size(), .len = to.address().size(), .buf = writable(to.address())};
-  const std::array parts{tli::t_iovec{writable(header), header.size()}, tli::t_iovec{writable(payload), payload.size()}};
+  const std::array parts{tli::t_iovec{writable(header), header.size()},
+                         tli::t_iovec{writable(payload), payload.size()}};
   auto sent = endpoint_->t_sndvudata(unit, parts);
   // An error about an earlier datagram, perhaps another peer's, must be heard before anything is sent.
   for (int errors = 0; !sent && sent.error().t_errno == TLOOK && errors < burst_max; ++errors) {
@@ -111,8 +112,7 @@ bool Transport::receive(Taker& taker) {
 void Transport::take_shown(Taker& taker, const tli::t_unitdata& unit, std::size_t datagram_bytes) {
   const Peer from(ConstBytes(unit.addr.buf, unit.addr.len));
   const Bytes header(unit.udata.buf, unit.udata.len);
-  const Bytes place =
-      datagram_bytes > data_header_bytes ? taker.place(header, datagram_bytes, from) : Bytes();
+  const Bytes place = datagram_bytes > data_header_bytes ? taker.place(header, datagram_bytes, from) : Bytes();
   if (!place.empty() && place.size() == datagram_bytes - header.size()) {
     const std::array parts{tli::t_iovec{header.data(), header.size()}, tli::t_iovec{place.data(), place.size()}};
     if (endpoint_->t_landudata(parts)) {

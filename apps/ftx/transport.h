@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The connectionless endpoint under a session: TLI on the declared stack. Non-blocking; the program waits in its run loop.
+// The connectionless endpoint under a session: TLI on the declared stack. Non-blocking; the program waits in its run
+// loop.
 //
 // Ownership: owns its stream; the stream set outlives it. Threads: the set's.
 
@@ -34,8 +35,8 @@ class Transport {
   [[nodiscard]] std::size_t tsdu_bytes() const;
 
   enum class Sent : std::uint8_t { sent, full, failed };
-  /// Sends `header` and `payload` as one datagram. `full`: not sent, try again after the next event. `failed`: the datagram
-  /// is lost, as it might be on the way.
+  /// Sends `header` and `payload` as one datagram. `full`: not sent, try again after the next event. `failed`: the
+  /// datagram is lost, as it might be on the way.
   [[nodiscard]] Sent send(const Peer& to, ConstBytes header, ConstBytes payload);
   /// Whether send() would answer other than `full`; where it would not, the next chance ends a wait.
   [[nodiscard]] bool can_send() { return endpoint_->stream().can_put(); }
@@ -59,8 +60,8 @@ class Transport {
     /// A peer's host said that nobody listens.
     virtual void refused(const Peer& peer) = 0;
   };
-  /// Hands on every datagram that waits, up to a burst. Answers whether there may be more. A payload that has a place gets
-  /// there in one pass, on the way of which it is verified.
+  /// Hands on every datagram that waits, up to a burst. Answers whether there may be more. A payload that has a place
+  /// gets there in one pass, on the way of which it is verified.
   bool receive(Taker& taker);
 
   /// Lets what was sent leave, for a while.

@@ -41,23 +41,28 @@ inline int kernel_socket() {
   return socket;
 }
 
-/// The IPv4 packet of a datagram from us to the kernel.
-inline std::vector<std::byte> datagram_to_kernel(std::string_view payload) {
+/// The IPv4 packet of a datagram.
+inline std::vector<std::byte> datagram(const wire::Ipv4Address& from, const wire::Ipv4Address& to,
+                                       std::string_view payload) {
   std::vector<std::byte> packet(28 + payload.size());
   wire::Ipv4Header ip;
   ip.payload_length = static_cast<std::uint16_t>(8 + payload.size());
   ip.protocol = wire::protocol_udp;
-  ip.source = our_ip;
-  ip.destination = kernel_ip;
+  ip.source = from;
+  ip.destination = to;
   ip.emit(packet);
   wire::UdpHeader udp{.source_port = test_port,
                       .destination_port = test_port,
                       .payload_length = static_cast<std::uint16_t>(payload.size())};
-  const std::uint16_t sum = wire::add_sums(wire::udp_sum(our_ip, kernel_ip, udp), ilp::sum(as_bytes(payload)));
+  const std::uint16_t sum = wire::add_sums(wire::udp_sum(from, to, udp), ilp::sum(as_bytes(payload)));
   udp.checksum = wire::udp_checksum_of(sum);
   udp.emit(Bytes(packet).subspan(20));
   std::ranges::copy(as_bytes(payload), packet.begin() + 28);
   return packet;
+}
+
+inline std::vector<std::byte> datagram_to_kernel(std::string_view payload) {
+  return datagram(our_ip, kernel_ip, payload);
 }
 
 /// The payload of the datagram in a DL_UNITDATA_IND, its checksums verified; empty when they do not hold.

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include <string_view>
+#include <tuple>
 
 #include "tests/dlpi/datagram.h"
 #include "tests/dlpi/namespace.h"
@@ -22,20 +23,23 @@ constexpr std::uint16_t sap = 0x9000;
 constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
 constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
 
-/// With either kind of ring.
-class Packet : public VethTest, public testing::WithParamInterface<const char*> {
+/// With either kind of ring, on either path.
+class Packet : public VethTest, public testing::WithParamInterface<std::tuple<const char*, Path>> {
  protected:
   Packet() { add_drivers(registry_); }
 
   void open(Stream& stream, const char* device, std::uint16_t bound, std::int64_t ring_bytes = 8 << 20) {
     Parameters parameters;
+    stream.set_path(std::get<1>(GetParam()));
     parameters.set("device", device);
-    parameters.set("ring", GetParam());
+    parameters.set("ring", ring());
     parameters.set("ring_bytes", ring_bytes);
     const Status opened = stream.open(registry_, "packet", parameters);
     ASSERT_TRUE(opened) << opened.error().text;
     stream.bind(bound);
   }
+  static const char* ring() { return std::get<0>(GetParam()); }
+
   StreamSet set_;
   Registry registry_;
 };
@@ -118,7 +122,7 @@ TEST_P(Packet, AUdpSuperFrameIsSplitOrDropped) {
     data += static_cast<char>('a' + at % 23);
   }
   ASSERT_EQ(::send(socket, data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
-  if (GetParam() == std::string_view("frame")) {
+  if (ring() == std::string_view("frame")) {
     EXPECT_TRUE(run_until(set_, [&] { return near.counted("super_frame_dropped") == 1; })) << near.counts();
     EXPECT_EQ(near.waiting(), 0U);
     ::close(socket);
@@ -176,7 +180,7 @@ TEST_P(Packet, AnAddressOfOurOwnMakesAStationBesideTheKernel) {
   const wire::MacAddress own{{0x02, 0xaa, 0, 0, 0, 1}};
   Parameters parameters;
   parameters.set("device", "near");
-  parameters.set("ring", GetParam());
+  parameters.set("ring", ring());
   parameters.set("mac", own.to_text());
   Stream near(set_);
   ASSERT_TRUE(near.open(registry_, "packet", parameters));
@@ -205,7 +209,7 @@ TEST_P(Packet, AnAddressOfOurOwnMakesAStationBesideTheKernel) {
 TEST_P(Packet, AGroupIsNoAddressForAStation) {
   Parameters parameters;
   parameters.set("device", "near");
-  parameters.set("ring", GetParam());
+  parameters.set("ring", ring());
   parameters.set("mac", "01:00:5e:00:00:01");
   Stream near(set_);
   const Status opened = near.open(registry_, "packet", parameters);
@@ -326,8 +330,11 @@ TEST_P(Packet, AMissingPrivilegeSaysWhatToDo) {
   EXPECT_EQ(status, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rings, Packet, testing::Values("block", "frame"),
-                         [](const auto& parameter) { return std::string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Rings, Packet, testing::Combine(testing::Values("block", "frame"), testing::Values(Path::layered, Path::fused)),
+    [](const auto& parameter) {
+      return std::string(std::get<0>(parameter.param)) + "_" + std::string(name_of(std::get<1>(parameter.param)));
+    });
 
 }  // namespace
 }  // namespace sluice::dlpi::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file through two whole stacks in one program, joined in memory, in simulated time: ftx, TLI, timod, udp, ip, wire and
-// back. No system call moves a byte, so the same seed gives the same run.
+// A file through two whole stacks in one program, joined in memory, in simulated time: ftx, TLI, timod, udp, ip, wire
+// and back. No system call moves a byte, so the same seed gives the same run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,8 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
   const Registry registry = standard_registry();
   const auto file = StackFile::parse(stacks, "test", registry);
   EXPECT_TRUE(file) << file.error().text;
-  const wire::IpAddress any = target.is_v6() ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{});
+  const wire::IpAddress any =
+      target.is_v6() ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{});
   auto client = Transport::open(set, waiter, **file->find("a"), {any, 0});
   auto host = Transport::open(set, waiter, **file->find("b"), {target, 7070});
   EXPECT_TRUE(client) << client.error().text;
@@ -112,7 +113,8 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
       if (!next) {
         break;
       }
-      EXPECT_EQ((*client)->send(peer, ConstBytes(buffer).first(next->header_bytes), next->payload), Transport::Sent::sent);
+      EXPECT_EQ((*client)->send(peer, ConstBytes(buffer).first(next->header_bytes), next->payload),
+                Transport::Sent::sent);
     }
     if (disturb) {
       disturb((*client)->stream(), (*host)->stream());
@@ -124,8 +126,8 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
     while (const auto event = server.next_event()) {
       last = *event;
     }
-    [[maybe_unused]] const bool happened =
-        waiter.wait(std::max(now + std::chrono::microseconds(1), std::min(sender.next_deadline(), server.next_deadline())));
+    [[maybe_unused]] const bool happened = waiter.wait(
+        std::max(now + std::chrono::microseconds(1), std::min(sender.next_deadline(), server.next_deadline())));
   }
   EXPECT_TRUE(sender.finished());
   EXPECT_EQ(sender.exit_code(), ExitCode::ok);
@@ -200,8 +202,8 @@ TEST_F(WireTransfer, OnTheFusedPathTheRunIsTheSame) {
   EXPECT_EQ(done[0].seconds, done[1].seconds);
 }
 
-// A capture de-fuses both streams and lets go of them again, a thousand times, between two turns of a transfer that never
-// pauses: nothing is lost, nothing comes out of order, no byte is wrong, and what the capture saw was real.
+// A capture de-fuses both streams and lets go of them again, a thousand times, between two turns of a transfer that
+// never pauses: nothing is lost, nothing comes out of order, no byte is wrong, and what the capture saw was real.
 TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
   write_source(40'000'000);
   int pushed = 0;
@@ -209,7 +211,8 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
   std::uint64_t settled = 0;
   std::uint64_t written_bytes = 0;
   const auto capture = [&] {
-    return std::make_unique<Capture>(Capture::Options{.open_sink = [&]() -> Result<CaptureSink> {
+    return std::make_unique<Capture>(Capture::Options{.sink = {},
+                                                      .open_sink = [&]() -> Result<CaptureSink> {
                                                         return CaptureSink([&](ConstBytes bytes) {
                                                           written_bytes += bytes.size();
                                                           return true;
@@ -217,20 +220,19 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
                                                       },
                                                       .wall_clock = [] { return Duration(); }});
   };
-  const Event done = transfer(
-      two_hosts(1500, "", "", "fused"), *wire::IpAddress::from_text("10.79.0.2"), 1472,
-      [&](Stream& sender, Stream& receiver) {
-        for (Stream* stream : {&sender, &receiver}) {
-          if (stream->find("capture")) {
-            settled += stream->chain().modules().front()->read_queue().statistics().settled;
-            ASSERT_TRUE(stream->pop());
-            ++popped;
-          } else if (pushed < 2000) {
-            ASSERT_TRUE(stream->push(capture()));
-            ++pushed;
-          }
-        }
-      });
+  const Event done = transfer(two_hosts(1500, "", "", "fused"), *wire::IpAddress::from_text("10.79.0.2"), 1472,
+                              [&](Stream& sender, Stream& receiver) {
+                                for (Stream* stream : {&sender, &receiver}) {
+                                  if (stream->find("capture")) {
+                                    settled += stream->chain().modules().front()->read_queue().statistics().settled;
+                                    ASSERT_TRUE(stream->pop());
+                                    ++popped;
+                                  } else if (pushed < 2000) {
+                                    ASSERT_TRUE(stream->push(capture()));
+                                    ++pushed;
+                                  }
+                                }
+                              });
   EXPECT_EQ(pushed, 2000) << "a thousand times on each side";
   EXPECT_GE(popped, 1998);
   EXPECT_GT(settled, 1000U) << "checks were still owed when messages reached the capture";

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames that the packet driver shows where they lie in its ring, to fused streams: what they cost, and what happens
+// when they are held.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "dlpi/packet.h"
+#include "stack/head/stream.h"
+#include "stack/modules/register.h"
+#include "stack/wire/address.h"
+#include "stack/wire/timod.h"
+#include "stack/wire/tpi.h"
+#include "tests/dlpi/datagram.h"
+#include "tests/dlpi/namespace.h"
+#include "tests/dlpi/test_stream.h"
+
+namespace sluice::dlpi::test {
+namespace {
+
+constexpr std::uint16_t sap = 0x9000;
+constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
+constexpr std::int64_t ring_bytes_min = 256 << 10;
+constexpr std::uint64_t seed = 77;
+
+/// The bytes of frame number `at`.
+std::vector<std::byte> payload_of(std::uint32_t at, std::size_t size = 1400) {
+  std::vector<std::byte> bytes(size);
+  Prng prng(seed + at);
+  for (std::byte& byte : bytes) {
+    byte = static_cast<std::byte>(prng());
+  }
+  store_big_endian(bytes.data(), at);
+  return bytes;
+}
+
+/// The data of what came up, without the primitive.
+std::vector<std::byte> data_of(Message& indication) {
+  std::vector<std::byte> bytes(indication.data_size());
+  EXPECT_TRUE(indication.copy_data_to(0, bytes));
+  return bytes;
+}
+
+/// Sends at the far end, receives at the near one; each end has a set of its own, so that its pool's touches are its
+/// own.
+class PacketLoan : public VethTest, public testing::WithParamInterface<const char*> {
+ protected:
+  PacketLoan() {
+    add_drivers(registry_);
+    add_modules(registry_);
+  }
+
+  Parameters parameters(const char* device, std::int64_t ring_bytes) {
+    Parameters result;
+    result.set("device", device);
+    result.set("ring", GetParam());
+    result.set("ring_bytes", ring_bytes);
+    return result;
+  }
+  void open(Stream& stream, const char* device, Path path, std::int64_t ring_bytes = 8 << 20) {
+    stream.set_path(path);
+    const Status opened = stream.open(registry_, "packet", parameters(device, ring_bytes));
+    ASSERT_TRUE(opened) << opened.error().text;
+    stream.bind(sap);
+    settle_down();
+  }
+  /// A link that has just been attached to looks for frames unasked; in a test that would be a turn too many.
+  void settle_down() { set_.scheduler().poll(set_.now()); }
+  void open_far() { open(far_, "far", Path::layered); }
+  void send(std::uint32_t at, std::size_t size = 1400) { far_.send({near_mac, sap}, payload_of(at, size)); }
+  bool run_until_waiting(Stream& stream, std::size_t messages) {
+    return run_until(set_, [&] { return stream.waiting() == messages; });
+  }
+  /// Lets the set run until its descriptors have nothing to say, and answers in how many turns they had.
+  int turns_until_idle() {
+    constexpr int turns_max = 100;
+    constexpr int patience_ms = 20;  // a block comes a millisecond after its first frame
+    int turns = 0;
+    for (bool idle = false; !idle && turns < turns_max;) {
+      set_.scheduler().poll(set_.now());
+      std::vector<pollfd> waits;
+      const std::vector<EventSource*> sources = set_.sources();
+      for (const EventSource* source : sources) {
+        waits.push_back({source->wants_readable() ? source->descriptor() : -1, POLLIN, 0});
+      }
+      idle = ::poll(waits.data(), waits.size(), patience_ms) == 0;
+      turns += idle ? 0 : 1;
+      for (std::size_t at = 0; at < waits.size(); ++at) {
+        if ((waits[at].revents & POLLIN) != 0) {
+          sources[at]->on_readable();
+        }
+      }
+    }
+    return turns;
+  }
+  Touches& touches() { return set_.pool().touches(); }
+
+  StreamSet far_set_;
+  StreamSet set_;
+  Registry registry_;
+  Stream far_{far_set_};
+};
+
+TEST_P(PacketLoan, BytesOfAllSizesComeAsTheyWereSent) {
+  Stream near(set_);
+  open(near, "near", Path::fused);
+  open_far();
+  Prng prng(seed);
+  std::vector<Message> held;  // every seventh, for a while
+  std::uint32_t got = 0;
+  for (std::uint32_t sent = 0; sent < 3000;) {
+    std::vector<std::size_t> sizes;
+    for (int at = 0; at < 100; ++at) {
+      sizes.push_back(46 + prng.below(1455));
+      send(sent++, sizes.back());
+    }
+    std::size_t taken = 0;
+    const bool all = run_until(set_, [&] {
+      while (Message up = near.next()) {
+        EXPECT_EQ(data_of(up), payload_of(got, sizes[taken])) << "frame " << got << ", seed " << seed;
+        if (got++ % 7 == 0) {
+          held.push_back(std::move(up));
+        }
+        ++taken;
+      }
+      return taken == sizes.size();
+    });
+    ASSERT_TRUE(all) << taken << " " << near.counts();
+    for (Message& up : held) {
+      const auto at = load_big_endian<std::uint32_t>(data_of(up).data());
+      EXPECT_EQ(data_of(up), payload_of(at, up.data_size())) << "held; frame " << at << ", seed " << seed;
+    }
+    held.erase(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(held.size() / 2));
+  }
+}
+
+TEST_P(PacketLoan, AFrameIsShownWhereItLies) {
+  Stream near(set_);
+  open(near, "near", Path::fused);
+  open_far();
+  send(1);
+  ASSERT_TRUE(run_until_waiting(near, 1));
+  Message up = near.next();
+  EXPECT_TRUE(up.data_block()->buffer->borrowed());
+  EXPECT_TRUE(up.fused());
+  EXPECT_EQ(touches().stored_bytes, 0U);
+  // Where the ring wants its memory back, the message keeps its bytes, and headers that were passed can be gone back
+  // to.
+  run_for(set_, std::chrono::milliseconds(10));
+  EXPECT_FALSE(up.data_block()->buffer->borrowed());
+  EXPECT_EQ(data_of(up), payload_of(1));
+  EXPECT_EQ(touches().stored_bytes, wire::EthernetHeader::size + 1400);
+  up.pop_block();
+  const auto header = wire::EthernetHeader::parse(up.prepend(wire::EthernetHeader::size));
+  ASSERT_TRUE(header.has_value());
+  EXPECT_EQ(header->destination, near_mac);
+}
+
+TEST_P(PacketLoan, SmallFramesAreCopied) {
+  Stream near(set_);
+  open(near, "near", Path::fused);
+  open_far();
+  const std::size_t smallest = PacketLink::lent_bytes_min_default - wire::EthernetHeader::size;
+  send(1, smallest - 1);
+  send(2, smallest);
+  ASSERT_TRUE(run_until_waiting(near, 2));
+  EXPECT_FALSE(near.next().data_block()->buffer->borrowed());
+  EXPECT_TRUE(near.next().data_block()->buffer->borrowed());
+}
+
+TEST_P(PacketLoan, WhereOneStreamIsLayeredFramesAreCopied) {
+  Stream fused(set_);
+  open(fused, "near", Path::fused);
+  {
+    Stream layered(set_);
+    open(layered, "near", Path::layered);
+    open_far();
+    send(1);
+    ASSERT_TRUE(run_until(set_, [&] { return fused.waiting() == 1 && layered.waiting() == 1; }));
+    for (Stream* stream : {&fused, &layered}) {
+      Message up = stream->next();
+      EXPECT_FALSE(up.data_block()->buffer->borrowed());
+      EXPECT_EQ(data_of(up), payload_of(1));
+    }
+  }
+  Stream other(set_);
+  open(other, "near", Path::fused);
+  send(2);
+  ASSERT_TRUE(run_until(set_, [&] { return fused.waiting() == 1 && other.waiting() == 1; }));
+  for (Stream* stream : {&fused, &other}) {
+    Message up = stream->next();
+    EXPECT_EQ(data_of(up), payload_of(2));
+  }
+}
+
+TEST_P(PacketLoan, AReaderThatNeverReadsDoesNotMakeTheLoopSpin) {
+  Stream near(set_);
+  open(near, "near", Path::fused);
+  near.head().read_queue().set_marks({.high_bytes = 1 << 20, .low_bytes = 1 << 18});
+  open_far();
+  static_cast<void>(turns_until_idle());  // what the interface's monitor has to say
+  for (std::uint32_t at = 0; at < 100; ++at) {
+    send(at);
+  }
+  EXPECT_LE(turns_until_idle(), 12);
+  ASSERT_EQ(near.waiting(), 100U);
+  EXPECT_EQ(turns_until_idle(), 0);
+  for (std::uint32_t at = 0; Message up = near.next(); ++at) {
+    EXPECT_EQ(data_of(up), payload_of(at));
+  }
+}
+
+// A full stream's frames do not take room in the ring: what a layered path keeps is kept.
+TEST_P(PacketLoan, AFullStreamLeavesTheWholeRingToTheKernel) {
+  Stream near(set_);
+  // Slots of 2 KiB take a frame each. The kernel may end a block before it is full: of eight, five are to spare.
+  const bool by_frame = GetParam() == std::string_view("frame");
+  open(near, "near", Path::fused, by_frame ? ring_bytes_min : 1 << 20);
+  constexpr std::uint32_t to_head = 60;
+  near.head().read_queue().set_marks({.high_bytes = to_head * 1400, .low_bytes = 1400});
+  open_far();
+  for (std::uint32_t at = 0; at < to_head; ++at) {
+    send(at);
+  }
+  ASSERT_TRUE(run_until_waiting(near, to_head));
+  const std::uint32_t count = to_head + (by_frame ? ring_bytes_min / 2048 : 200);
+  for (std::uint32_t at = to_head; at < count; ++at) {
+    send(at);
+  }
+  std::uint32_t got = 0;
+  EXPECT_TRUE(run_until(set_, [&] {
+    while (Message up = near.next()) {
+      EXPECT_EQ(data_of(up), payload_of(got));
+      ++got;
+    }
+    return got == count;
+  })) << got;
+}
+
+TEST_P(PacketLoan, HeldFramesDoNotStallTheRing) {
+  Stream near(set_);
+  open(near, "near", Path::fused, 1 << 20);
+  open_far();
+  std::vector<Message> held;             // some of the first turns, others on the way
+  constexpr std::uint32_t count = 4000;  // five rings full
+  std::uint32_t got = 0;
+  for (std::uint32_t sent = 0; sent < count;) {
+    for (int at = 0; at < 50; ++at) {
+      send(sent++);
+    }
+    ASSERT_TRUE(run_until(set_,
+                          [&] {
+                            while (Message up = near.next()) {
+                              EXPECT_EQ(load_big_endian<std::uint32_t>(up.data_block()->rptr), got);
+                              if (got < 100 || got % 500 == 0) {
+                                held.push_back(std::move(up));
+                              }
+                              ++got;
+                            }
+                            return got == sent;
+                          }))
+        << got << " " << near.counts();
+  }
+  EXPECT_EQ(near.counted("kernel_dropped"), 0U);
+  for (Message& up : held) {
+    EXPECT_EQ(data_of(up), payload_of(load_big_endian<std::uint32_t>(data_of(up).data())));
+  }
+}
+
+// More than may be lent, in one turn, and nothing read: the rest is copied, and all is there.
+TEST_P(PacketLoan, NoMoreIsLentThanMayBe) {
+  Stream near(set_);
+  open(near, "near", Path::fused);
+  near.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
+  open_far();
+  constexpr std::uint32_t count = 2 * PacketRing::loans_max;
+  for (std::uint32_t at = 0; at < count; ++at) {
+    send(at);
+  }
+  ASSERT_TRUE(run_until_waiting(near, count)) << near.waiting();
+  std::size_t borrowed = 0;
+  for (std::uint32_t at = 0; Message up = near.next(); ++at) {
+    borrowed += up.data_block()->buffer->borrowed() ? 1 : 0;
+    EXPECT_EQ(data_of(up), payload_of(at));
+  }
+  EXPECT_LE(borrowed, PacketRing::loans_max);
+}
+
+TEST_P(PacketLoan, HeldFramesOutliveTheLink) {
+  std::vector<Message> held;
+  {
+    Stream near(set_);
+    open(near, "near", Path::fused);
+    open_far();
+    for (std::uint32_t at = 0; at < 40; ++at) {
+      send(at);
+    }
+    ASSERT_TRUE(run_until_waiting(near, 40));
+    for (std::uint32_t at = 0; at < 20; ++at) {
+      held.push_back(near.next());  // the others go with the head, after the link
+    }
+  }
+  for (std::uint32_t at = 0; at < held.size(); ++at) {
+    EXPECT_FALSE(held[at].data_block()->buffer->borrowed());
+    EXPECT_EQ(data_of(held[at]), payload_of(at));
+  }
+  held.clear();
+  EXPECT_EQ(set_.pool().statistics().buffers_in_use, 0U);
+}
+
+TEST_P(PacketLoan, APartialChecksumIsCompletedInTheRing) {
+  give_kernel_the_far_end();
+  Stream near(set_);
+  near.set_path(Path::fused);
+  ASSERT_TRUE(near.open(registry_, "packet", parameters("near", 8 << 20)));
+  near.bind(wire::ethertype_ipv4);
+  settle_down();
+  const int socket = kernel_socket();
+  const std::string odd(1333, 'q');
+  ASSERT_EQ(::send(socket, odd.data(), odd.size(), 0), static_cast<ssize_t>(odd.size()));
+  ASSERT_TRUE(run_until_waiting(near, 1));
+  Message up = near.next();
+  EXPECT_TRUE(up.data_block()->buffer->borrowed());
+  EXPECT_EQ(verified_payload(up), odd);
+  EXPECT_EQ(near.counted("checksum_completed"), 1U);
+  ::close(socket);
+}
+
+/// A whole stack at the near end; the far end sends it packets that the test made.
+class PacketLoanStack : public PacketLoan {
+ protected:
+  std::unique_ptr<Module> make(std::string_view name, const Parameters& parameters) {
+    return registry_.find(name)->make(set_, parameters).value();
+  }
+  void open_stack(Path path, std::int64_t ring_bytes = 8 << 20) {
+    stack_ = sluice::Stream::open(set_, make("packet", parameters("near", ring_bytes))).value();
+    stack_->set_path(path);
+    stack_->set_nonblocking(true);
+    Parameters ip;
+    ip.set("address", std::vector<std::string>{"10.77.0.1/24"});
+    ASSERT_TRUE(stack_->push(make("ip", ip)).has_value());
+    ASSERT_TRUE(stack_->push(make("udp", {})).has_value());
+    ASSERT_TRUE(stack_->push(make("timod", {})).has_value());
+    std::array<std::byte, wire::TransportAddress::encoded_size_max> address;
+    const std::size_t size = wire::TransportAddress{{}, test_port}.encode(address);
+    std::vector<std::byte> block(64);
+    block.resize(wire::tpi::BindReq{.address = ConstBytes(address).first(size)}.encode(block));
+    const auto bound = stack_->ioctl(wire::timod::TI_BIND, block);
+    ASSERT_TRUE(bound.has_value()) << bound.error().text;
+    far_.set_path(Path::layered);
+    ASSERT_TRUE(far_.open(registry_, "packet", parameters("far", 8 << 20)));
+    far_.bind(wire::ethertype_ipv4);
+    settle_down();
+  }
+  void send_packet(ConstBytes packet) { far_.send({near_mac, wire::ethertype_ipv4}, packet); }
+  void send_datagram(std::string_view payload) { send_packet(datagram(kernel_ip, our_ip, payload)); }
+
+  /// The next datagram's payload, once it is here.
+  std::string received() {
+    std::string text(65536, '\0');
+    std::array<std::byte, 256> control;
+    std::optional<std::size_t> size;
+    EXPECT_TRUE(run_until(set_, [&] {
+      const auto got = stack_->getmsg(Bytes(control), Bytes(reinterpret_cast<std::byte*>(text.data()), text.size()));
+      size = got ? got->data : std::nullopt;
+      return size.has_value();
+    })) << "nothing came";
+    text.resize(size.value_or(0));
+    return text;
+  }
+
+  static std::string text_of(std::uint32_t at, std::size_t size) { return std::string(as_text(payload_of(at, size))); }
+
+  /// Receives datagrams, each of whose bytes is to be touched so many times; headers may be, but no more often.
+  void expect_touches(Path path, const Touches& times) {
+    constexpr std::size_t size = 1472;
+    constexpr std::size_t headers = 14 + 20 + 8;
+    constexpr std::uint32_t count = 20;
+    open_stack(path);
+    const Touches before = touches();
+    for (std::uint32_t at = 0; at < count; ++at) {
+      send_datagram(text_of(at, size));
+      ASSERT_EQ(received(), text_of(at, size));
+    }
+    const std::uint64_t loaded = touches().loaded_bytes - before.loaded_bytes;
+    const std::uint64_t stored = touches().stored_bytes - before.stored_bytes;
+    EXPECT_GE(loaded, count * times.loaded_bytes * size);
+    EXPECT_LE(loaded, count * times.loaded_bytes * (size + headers));
+    EXPECT_GE(stored, count * times.stored_bytes * size);
+    EXPECT_LE(stored, count * times.stored_bytes * (size + headers));
+  }
+
+  std::unique_ptr<sluice::Stream> stack_;
+};
+
+// The argument of integrated layer processing: from the slot to user memory each byte is loaded and stored once; the
+// layered path copies from the slot, checks, and copies to the user.
+TEST_P(PacketLoanStack, AFusedPathTouchesEachByteOnce) { expect_touches(Path::fused, {1, 1}); }
+TEST_P(PacketLoanStack, ALayeredPathLoadsEachByteThreeTimesAndStoresItTwice) { expect_touches(Path::layered, {3, 2}); }
+
+TEST_P(PacketLoanStack, ADamagedDatagramIsDroppedWhereItLies) {
+  open_stack(Path::fused);
+  std::vector<std::byte> damaged = datagram(kernel_ip, our_ip, text_of(1, 1000));
+  damaged[500] ^= std::byte{1};
+  send_packet(damaged);
+  send_datagram(text_of(2, 1000));
+  EXPECT_EQ(received(), text_of(2, 1000));
+}
+
+// A datagram whose last fragment is late: what is there waits in the module while the ring turns many times.
+TEST_P(PacketLoanStack, FragmentsWaitWhileOtherFramesPass) {
+  open_stack(Path::fused, 1 << 20);
+  constexpr std::size_t size = 4000;
+  constexpr std::size_t step = 1480;
+  const std::string payload = text_of(1, size);
+  const std::vector<std::byte> whole = datagram(kernel_ip, our_ip, payload);
+  const ConstBytes data = ConstBytes(whole).subspan(wire::Ipv4Header::size);
+  const auto send_fragment = [&](std::size_t offset) {
+    const ConstBytes part = data.subspan(offset, std::min(step, data.size() - offset));
+    std::vector<std::byte> packet(wire::Ipv4Header::size + part.size());
+    wire::Ipv4Header ip;
+    ip.payload_length = static_cast<std::uint16_t>(part.size());
+    ip.identification = 7;
+    ip.more_fragments = offset + part.size() < data.size();
+    ip.fragment_offset = static_cast<std::uint16_t>(offset);
+    ip.protocol = wire::protocol_udp;
+    ip.source = kernel_ip;
+    ip.destination = our_ip;
+    ip.emit(packet);
+    std::ranges::copy(part, packet.begin() + wire::Ipv4Header::size);
+    send_packet(packet);
+  };
+  send_fragment(2 * step);
+  send_fragment(0);
+  constexpr std::uint32_t count = 5000;
+  constexpr std::uint32_t at_once = 20;
+  for (std::uint32_t at = 0; at < count; at += at_once) {
+    for (std::uint32_t next = at; next < at + at_once; ++next) {
+      send_datagram(text_of(next, 1000));
+    }
+    for (std::uint32_t next = at; next < at + at_once; ++next) {
+      ASSERT_EQ(received(), text_of(next, 1000));
+    }
+  }
+  send_fragment(step);
+  EXPECT_EQ(received(), payload);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rings, PacketLoan, testing::Values("block", "frame"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(Rings, PacketLoanStack, testing::Values("block", "frame"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+}  // namespace
+}  // namespace sluice::dlpi::test
