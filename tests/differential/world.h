@@ -7,6 +7,7 @@
 // What is not compared, since it differs for good reasons:
 //   - what a module has counted of data that nobody has read: it is verified when it is read. Counters are compared once
 //     everything has been read
+//   - the order in which messages are verified: those that somebody settles early are before those that wait to be read
 //   - what waits: until it is read, a message whose checksum does not hold is among those that wait (poll() calls the
 //     stream readable, marks count it). Marks are far away here, and poll() is asked after nread(), which looks first
 //   - memory: what fault's in_flight_bytes and ip's reassembly_bytes_max bound is larger here than what there is
@@ -191,7 +192,7 @@ class World {
 
   void require(bool good, const char* what) {
     if (!good) {
-      log.add(fmt::format("could not {} in the {} world", what, tested_ ? "tested" : "layered"));
+      log.add(fmt::format("could not {}", what));
     }
   }
 
