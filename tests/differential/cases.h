@@ -59,19 +59,19 @@ inline Operation draw_operation(Choices& choices, const Setup& setup) {
   Operation operation;
   const std::uint64_t lot = choices.below(100);
   operation.act = lot < 35   ? Act::send
-                   : lot < 55 ? Act::receive
-                   : lot < 62 ? Act::look
-                   : lot < 67 ? Act::pass_time
-                   : lot < 78 ? Act::run
-                   : lot < 82 ? Act::damage
-                   : lot < 84 ? Act::repeat
-                   : lot < 87 ? Act::push
-                   : lot < 90 ? Act::pop
-                   : lot < 93 ? Act::set_path
-                   : lot < 96 ? Act::set_room
-                   : lot < 97 ? Act::flush
-                   : lot < 98 ? Act::options
-                               : Act::compare_counters;
+                  : lot < 55 ? Act::receive
+                  : lot < 62 ? Act::look
+                  : lot < 67 ? Act::pass_time
+                  : lot < 78 ? Act::run
+                  : lot < 82 ? Act::damage
+                  : lot < 84 ? Act::repeat
+                  : lot < 87 ? Act::push
+                  : lot < 90 ? Act::pop
+                  : lot < 93 ? Act::set_path
+                  : lot < 96 ? Act::set_room
+                  : lot < 97 ? Act::flush
+                  : lot < 98 ? Act::options
+                             : Act::compare_counters;
   operation.side = choices.below(2);
   operation.how = choices.below(256);
   operation.seed = choices.seed();
@@ -136,9 +136,9 @@ inline std::string run_case(Choices& choices, std::size_t operations_max) {
   const std::size_t operations = 1 + choices.below(operations_max);
   for (std::size_t at = 0; at < operations && differs.empty() && !choices.exhausted(); ++at) {
     const Operation operation = draw_operation(choices, setup);
-    done += fmt::format("  {}: act {} side {} size {} how {} seed {} module {}({})\n", at, static_cast<int>(operation.act),
-                        operation.side, operation.size, operation.how, operation.seed, name_of(operation.module.kind),
-                        operation.module.seed);
+    done += fmt::format("  {}: act {} side {} size {} how {} seed {} module {}({})\n", at,
+                        static_cast<int>(operation.act), operation.side, operation.size, operation.how, operation.seed,
+                        name_of(operation.module.kind), operation.module.seed);
     layered.apply(operation);
     tested.apply(operation);
     differs = difference(layered.log, tested.log);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What is at the bottom of a world's stacks: two ends of a wire that records every frame, copies or hands over its memory,
-// damages some on their way, and can be full.
+// What is at the bottom of a world's stacks: two ends of a wire that records every frame, copies or hands over its
+// memory, damages some on their way, and can be full.
 
 #include <algorithm>
 #include <deque>
@@ -56,7 +56,8 @@ class Wire {
   /// Sends `frame` on, whose bytes the log has seen. `control_size` bytes in front are left alone.
   void enter(Message frame, std::size_t spared) {
     std::vector<std::byte> bytes = flat(frame);
-    const bool damaged = damage_next_ || (settings_.damaged_percent > 0 && prng_.below(100) < settings_.damaged_percent);
+    const bool damaged =
+        damage_next_ || (settings_.damaged_percent > 0 && prng_.below(100) < settings_.damaged_percent);
     damage_next_ = false;
     if (damaged) {
       damage(bytes, spared);
@@ -106,8 +107,8 @@ class Wire {
     if (settings_.memory == WireSettings::Memory::read_only) {
       auto* slot = new std::vector<std::byte>(bytes);
       return Message(pool_.allocate_external(
-          *slot, /*read_only=*/true, [](void* argument, ConstBytes) { delete static_cast<std::vector<std::byte>*>(argument); },
-          slot));
+          *slot, /*read_only=*/true,
+          [](void* argument, ConstBytes) { delete static_cast<std::vector<std::byte>*>(argument); }, slot));
     }
     const bool in_blocks = settings_.memory == WireSettings::Memory::in_blocks;
     return Message::copy_of(pool_, bytes, 0, MessageType::data, in_blocks ? 40 + prng_.below(300) : bytes.size() + 1);
@@ -265,7 +266,7 @@ class RecordingDriver final : public Module, public End {
     }
   }
 
-  Heads heads_;                   // of what is on the wire
+  Heads heads_;  // of what is on the wire
   Heads* peer_heads_ = nullptr;
 };
 

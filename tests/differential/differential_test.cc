@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layered and fused stacks, drawn at random, must be the same to everybody outside: SLUICE_DIFFERENTIAL_CASES says how many
-// cases (10,000 if absent; 2,000 under sanitizers), SLUICE_DIFFERENTIAL_SEED the first seed. A case that differs prints its
-// seed. A million under AddressSanitizer:
+// Layered and fused stacks, drawn at random, must be the same to everybody outside: SLUICE_DIFFERENTIAL_CASES says how
+// many cases (10,000 if absent; 2,000 under sanitizers), SLUICE_DIFFERENTIAL_SEED the first seed. A case that differs
+// prints its seed. A million under AddressSanitizer:
 //
 //     SLUICE_DIFFERENTIAL_CASES=1000000 build/asan/tests/differential_test
 
@@ -36,7 +36,8 @@ TEST_P(Differential, ALayeredAndAFusedStackAreTheSame) {
   for (std::uint64_t at = GetParam(); at < cases; at += shards) {
     Choices choices(first + at);
     const std::string differs = run_case(choices, operations_max);
-    ASSERT_TRUE(differs.empty()) << differs << "SLUICE_DIFFERENTIAL_SEED=" << first + at << " SLUICE_DIFFERENTIAL_CASES=1";
+    ASSERT_TRUE(differs.empty()) << differs << "SLUICE_DIFFERENTIAL_SEED=" << first + at
+                                 << " SLUICE_DIFFERENTIAL_CASES=1";
   }
 }
 

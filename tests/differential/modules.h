@@ -216,8 +216,8 @@ class Framed : public Module {
 class Queueing : public Module {
  public:
   Queueing() : Module("queueing", Services::both) {
-    for (const Side side : {Side::read, Side::write}) {
-      queue(side).set_marks({.high_bytes = std::size_t{1} << 24, .low_bytes = std::size_t{1} << 22});
+    for (std::uint8_t band = 0; band < bands_max; ++band) {
+      read_queue().set_marks({.high_bytes = std::size_t{1} << 27, .low_bytes = std::size_t{1} << 25}, band);
     }
   }
   [[nodiscard]] bool keeps_plans() const override { return true; }
@@ -247,7 +247,8 @@ class Holding : public Module {
   Holding() : Module("holding") {}
   [[nodiscard]] bool keeps_plans() const override { return true; }
   Status open() override {
-    timer_ = std::make_unique<Timer>(set().scheduler(), [this] { write_queue().put_next(std::exchange(held_, Batch())); });
+    timer_ =
+        std::make_unique<Timer>(set().scheduler(), [this] { write_queue().put_next(std::exchange(held_, Batch())); });
     return {};
   }
   void close() override {
@@ -313,7 +314,8 @@ struct Drawn {
   settings.queue_bytes = std::size_t{1} << 20;
   settings.in_flight_bytes_max = std::size_t{1} << 30;  // bounds memory, which is what paths differ in
   const std::uint64_t sides = prng.below(3);
-  return std::make_unique<Fault>(Fault::Options{.settings = settings, .up = sides != 0, .down = sides != 1, .seed = prng()});
+  return std::make_unique<Fault>(
+      Fault::Options{.settings = settings, .up = sides != 0, .down = sides != 1, .seed = prng()});
 }
 
 /// `captured` gets what a capture writes.
@@ -336,7 +338,8 @@ struct Drawn {
     case Kind::capture:
       return std::make_unique<Capture>(Capture::Options{.sink =
                                                             [&captured](ConstBytes bytes) {
-                                                              captured.insert(captured.end(), bytes.begin(), bytes.end());
+                                                              captured.insert(captured.end(), bytes.begin(),
+                                                                              bytes.end());
                                                               return true;
                                                             },
                                                         .wall_clock = [] { return Duration::zero(); }});

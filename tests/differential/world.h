@@ -5,7 +5,8 @@
 // only must see the same.
 //
 // What is not compared, since it differs for good reasons:
-//   - what a module has counted of data that nobody has read: it is verified when it is read. Counters are compared once
+//   - what a module has counted of data that nobody has read: it is verified when it is read. Counters are compared
+//   once
 //     everything has been read
 //   - the order in which messages are verified: those that somebody settles early are before those that wait to be read
 //   - what waits: until it is read, a message whose checksum does not hold is among those that wait (poll() calls the
@@ -140,7 +141,8 @@ class World {
         log.add(fmt::format("flush {}", host.stream->flush(flush_write).has_value()));
         break;
       case options:
-        host.stream->set_read_options({static_cast<ReadMode>(operation.how % 3), static_cast<ProtocolMode>(operation.seed % 3)});
+        host.stream->set_read_options(
+            {static_cast<ReadMode>(operation.how % 3), static_cast<ProtocolMode>(operation.seed % 3)});
         break;
       case compare_counters:
         compare();
@@ -217,6 +219,9 @@ class World {
     host.owned = std::move(*Stream::open(set_, std::move(bottom), setup_.head));
     host.stream = host.owned.get();
     host.stream->set_nonblocking(true);
+    for (std::uint8_t band = 0; band < bands_max; ++band) {
+      host.stream->head().read_queue().set_marks(setup_.head.read_marks, band);
+    }
     host.stream->set_path(tested_ ? setup_.sides[side].path : Path::layered);
     for (const Drawn& drawn : setup_.sides[side].low) {
       push(host, make_module(drawn, host.captured));
@@ -377,11 +382,13 @@ class World {
     }
     if (received) {
       log.add(fmt::format("{} gets {} flags {} from {} {}", host.name, *received, flags,
-                          as_text(ConstBytes(address).first(unit.addr.len)), as_text(ConstBytes(options).first(unit.opt.len))),
+                          as_text(ConstBytes(address).first(unit.addr.len)),
+                          as_text(ConstBytes(options).first(unit.opt.len))),
               gathered(parts, *received));
       return Took::one;
     }
-    log.add(fmt::format("{} gets error {} {}", host.name, static_cast<int>(received.error().t_errno), received.error().system_errno));
+    log.add(fmt::format("{} gets error {} {}", host.name, static_cast<int>(received.error().t_errno),
+                        received.error().system_errno));
     if (received.error().t_errno == wire::tpi::TLOOK) {
       take_error(host);
       return Took::one;
@@ -471,8 +478,9 @@ class World {
       log.add(fmt::format("{} {} nothing", host.name, what));
       return;
     }
-    log.add(fmt::format("{} {} {} {} {} {} {} {}", host.name, what, seen->control.value_or(9999), seen->data.value_or(9999),
-                        seen->more_control, seen->more_data, seen->high_priority, seen->band));
+    log.add(fmt::format("{} {} {} {} {} {} {} {}", host.name, what, seen->control.value_or(9999),
+                        seen->data.value_or(9999), seen->more_control, seen->more_data, seen->high_priority,
+                        seen->band));
     log.add("control", control.first(seen->control.value_or(0)));
     log.add("data", data.first(seen->data.value_or(0)));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data units whose checksums are still owed: one that does not hold is as if it had never come, also to the calls that only
-// ask what waits.
+// Data units whose checksums are still owed: one that does not hold is as if it had never come, also to the calls that
+// only ask what waits.
 
 #include "stack/core/owner.h"
 #include "tests/tli/harness.h"

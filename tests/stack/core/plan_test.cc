@@ -264,7 +264,8 @@ class Life {
     message_.when_verified(owner_, [change = &changes_.back()] { ++change->ran; });
   }
   void trim_front() {
-    const std::size_t size = prng_.below(2) == 0 ? std::min<std::size_t>(model_.size(), prng_.below(20)) : prng_.below(model_.size() + 1);
+    const std::size_t size =
+        prng_.below(2) == 0 ? std::min<std::size_t>(model_.size(), prng_.below(20)) : prng_.below(model_.size() + 1);
     message_.trim_front(size);
     model_.erase(model_.begin(), model_.begin() + static_cast<std::ptrdiff_t>(size));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages whose checks are still owed wait in the stream head: one whose check does not hold is as if it had never come,
-// whatever is asked of it.
+// Messages whose checks are still owed wait in the stream head: one whose check does not hold is as if it had never
+// come, whatever is asked of it.
 
 #include "stack/core/owner.h"
 #include "tests/stack/head/harness.h"
