@@ -348,7 +348,7 @@ struct Drawn {
     case Kind::framed:
       break;
   }
-  const std::size_t size = 2 + drawn.seed % 9;
+  const std::size_t size = drawn.seed % 2 == 0 ? 8 : 2 + drawn.seed / 2 % 9;  // whole units for xdr below, often
   return std::make_unique<Framed>(size, drawn.seed / 16 % (size - 1));
 }
 
