@@ -350,6 +350,9 @@ void Message::trim_back(std::size_t size) {
   if (size > 0) {
     settle_before_cut();
   }
+  if (failed()) {
+    return;  // the cut might take away the only block that knows
+  }
   const std::size_t total = this->size();
   SLUICE_REQUIRE(size <= total);
   std::size_t keep = total - size;

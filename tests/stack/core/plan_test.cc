@@ -272,6 +272,9 @@ class Life {
   void trim_back() {
     const std::size_t size = prng_.below(std::min<std::size_t>(model_.size(), 20) + 1);
     message_.trim_back(size);
+    if (message_.failed()) {
+      return lose();
+    }
     model_.resize(model_.size() - size);
   }
   /// The same message, again: duplicated, copied, settled, kept, made writable.
@@ -369,7 +372,7 @@ class Life {
 
   void end() {
     const std::size_t size = message_.data_size();
-    EXPECT_EQ(size, model_.size());
+    EXPECT_TRUE(size == model_.size() || message_.failed());
     std::vector<Model> memory;
     Model out;
     Verdict verdict = Verdict::failed;
@@ -486,6 +489,10 @@ TEST(Plan, AFailureIsNotForgottenWhenDataIsLinkedOrUnlinked) {
     EXPECT_TRUE(front.failed());
     EXPECT_EQ(front.settle(), Verdict::failed);
   }
+  Message whole = text_message(pool, "control", MessageType::proto);
+  whole.link(bad());
+  whole.trim_back(16);
+  EXPECT_TRUE(whole.failed());
   Message message = bad();
   EXPECT_FALSE(message.unlink()) << "what is behind would pass for good";
   Message popped = bad();
