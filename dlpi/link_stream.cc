@@ -235,9 +235,7 @@ void LinkStream::put_up(Answer message) {
 }
 
 void LinkStream::take(Message frame, const FrameKey& key) {
-  if (path() == Path::fused) {
-    frame.defer();
-  }
+  defer_if_fused(frame);
   Message message = raw_ ? std::move(frame) : indication(std::move(frame), key);
   if (message) {
     pending_.push(std::move(message));

@@ -240,7 +240,7 @@ Outcome<> Endpoint::send(const t_unitdata& unitdata, std::span<const t_iovec> pa
   std::array<ConstBytes, T_IOV_MAX> bytes;
   std::ranges::transform(parts, bytes.begin(),
                          [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
-  Loan loan(stream_->set().pool(), stream_->path());
+  Loan loan = stream_->loan();
   Message request = Message::allocate(stream_->set().pool(), primitive.encoded_size(), 0, MessageType::proto);
   Message data = stream_->message_of(std::span(bytes).first(parts.size()), loan);
   if (!request || !data) {

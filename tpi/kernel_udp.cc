@@ -503,19 +503,6 @@ void KernelUdp::resume_writing() {
 
 // ---- Receiving ----
 
-namespace {
-
-Batch deferred(Batch batch) {
-  Batch out;
-  while (Message message = batch.pop()) {
-    message.defer();
-    out.push(std::move(message));
-  }
-  return out;
-}
-
-}  // namespace
-
 bool KernelUdp::on_readable() {
   if (!read_queue().can_put_next()) {
     ++read_stops_;
@@ -530,7 +517,15 @@ bool KernelUdp::on_readable() {
     return false;
   }
   if (!batch.empty()) {
-    read_queue().put_next(path() == Path::fused ? deferred(std::move(batch)) : std::move(batch));
+    if (path() == Path::fused) {
+      Batch deferred;
+      while (Message message = batch.pop()) {
+        defer_if_fused(message);
+        deferred.push(std::move(message));
+      }
+      batch = std::move(deferred);
+    }
+    read_queue().put_next(std::move(batch));
   }
   return outcome.more && socket_.has_value();
 }

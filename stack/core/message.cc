@@ -683,10 +683,18 @@ Verdict Message::carry_out_copying(Plan* plan, bool converted, bool keep) {
 }
 
 Verdict Message::gather() {
-  Plan* const planned = plan();
-  if (all_stay(first_, planned != nullptr && converts(*planned), /*keep=*/true)) {
-    return settle();
+  const bool converted = plan() != nullptr && converts(*plan());
+  const Verdict verdict = all_stay(first_, converted, /*keep=*/true) ? settle() : gather_into_frame();
+  if (verdict == Verdict::done) {
+    if (Plan* const ended = take_plan()) {
+      pool().release(ended);
+    }
   }
+  return verdict;
+}
+
+Verdict Message::gather_into_frame() {
+  Plan* const planned = plan();
   const std::size_t size = data_size();
   const std::size_t spare = spare_in_front(first_);
   Block* const frame = planned != nullptr && planned->failed ? nullptr : pool().allocate(spare + size);

@@ -168,7 +168,8 @@ class Message {
   /// As settle(), and whatever was borrowed is memory of our own then: for who keeps a message beyond the call it came in.
   Verdict keep() { return carry_out(true); }
   /// Makes a frame of the data: carries out what is owed and, where memory is borrowed or read-only bytes must be
-  /// converted, puts everything into one new block in that same pass. `failed`: a check, or no memory.
+  /// converted, puts everything into one new block in that same pass. A frame owes nothing any more: it is on the layered path.
+  /// `failed`: a check, or no memory.
   Verdict gather();
   /// Carries out what is owed on the way to `places`, filled one after the other; the message's own bytes are not to be
   /// used afterwards. REQUIRES: the places have room for the data.
@@ -212,6 +213,7 @@ class Message {
   void plan_prepended(std::size_t size);
   void plan_trimmed(std::size_t size);
   Verdict carry_out(bool keep);
+  Verdict gather_into_frame();
   Verdict carry_out_copying(Plan* plan, bool converted, bool keep);
   bool own_blocks(bool borrowed);
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "stack/core/stream_set.h"
+
 namespace sluice {
 
 Counter::Counter(Module& owner, std::string_view name, std::string_view meaning) : name_(name), meaning_(meaning) {
@@ -15,6 +17,12 @@ Module::~Module() = default;
 
 PayloadWork Module::payload_work(Side) const {
   return {.items = {}, .settles = keeps_plans() ? std::string_view() : "does not know plans"};
+}
+
+void Module::defer_if_fused(Message& message) const {
+  if (path_ == Path::fused && message.data_size() >= set_->defer_bytes_min()) {
+    message.defer();
+  }
 }
 
 Verdict Module::settle(Message& message, Side side) { return queue(side).settle(message); }

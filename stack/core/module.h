@@ -108,12 +108,14 @@ class Module {
 
   /// The stream set this module runs in. REQUIRES: it is part of a stream.
   [[nodiscard]] StreamSet& set() const { return *set_; }
-  /// The path of the stream it is part of. Whoever makes a message of a fused path defers it.
+  /// The path of the stream it is part of.
   [[nodiscard]] Path path() const { return path_; }
 
  protected:
   /// This module, as deferred checks and changes remember it. REQUIRES: it is part of a stream.
   [[nodiscard]] const Owner& owner() const { return owner_; }
+  /// What a driver does with each message on its way up: on a fused path it is deferred, if it is large enough.
+  void defer_if_fused(Message& message) const;
   /// message.settle() and message.keep(), counted as this module's doing on `side`; so is a message lost because the pool
   /// was exhausted.
   Verdict settle(Message& message, Side side);

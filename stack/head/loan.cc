@@ -7,6 +7,17 @@
 #include "base/contract.h"
 
 namespace sluice {
+namespace {
+
+std::size_t size_of(std::span<const ConstBytes> parts) {
+  std::size_t size = 0;
+  for (const ConstBytes part : parts) {
+    size += part.size();
+  }
+  return size;
+}
+
+}  // namespace
 
 Loan::~Loan() {
   for (const Shown& shown : std::span(shown_).first(count_)) {
@@ -20,9 +31,10 @@ Message Loan::message(std::span<const ConstBytes> parts, std::size_t headroom, s
   SLUICE_REQUIRE(count_ == 0);
   const auto is_large = [](ConstBytes part) { return part.size() >= shown_bytes_min; };
   const auto first_large = std::ranges::find_if(parts, is_large);
-  if (path_ == Path::layered || first_large == parts.end() || parts.size() > parts_max) {
+  const bool fused = path_ == Path::fused && size_of(parts) >= defer_bytes_min_;
+  if (!fused || first_large == parts.end() || parts.size() > parts_max) {
     Message copy = copy_of(parts, headroom, tail);
-    if (copy && path_ == Path::fused) {
+    if (copy && fused) {
       copy.defer();
     }
     return copy;
@@ -49,10 +61,7 @@ Message Loan::message(std::span<const ConstBytes> parts, std::size_t headroom, s
 }
 
 Message Loan::copy_of(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail) {
-  std::size_t size = 0;
-  for (const ConstBytes part : parts) {
-    size += part.size();
-  }
+  const std::size_t size = size_of(parts);
   Message message = Message::allocate(pool_, size + tail, headroom);
   if (message) {
     Block& block = message.first();

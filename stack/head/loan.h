@@ -6,7 +6,7 @@
 // the caller may use the memory again when the call returns. Queues copy through the message's plan (Queue::enqueue);
 // the copy here is for modules that keep messages to themselves.
 //
-//     Loan loan(set.pool());
+//     Loan loan = stream.loan();
 //     Message data = loan.message(parts, headroom);
 //     write_queue.put_next(std::move(data));
 //
@@ -30,7 +30,9 @@ class Loan {
   /// Smaller parts are copied: showing one costs more.
   static constexpr std::size_t shown_bytes_min = 256;
 
-  Loan(BufferPool& pool, Path path) : pool_(pool), path_(path) {}
+  /// Messages of less than `defer_bytes_min` are copies on any path.
+  Loan(BufferPool& pool, Path path, std::size_t defer_bytes_min)
+      : pool_(pool), path_(path), defer_bytes_min_(defer_bytes_min) {}
   ~Loan();
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
@@ -49,6 +51,7 @@ class Loan {
 
   BufferPool& pool_;
   Path path_;
+  std::size_t defer_bytes_min_;
   std::array<Shown, parts_max> shown_;
   std::size_t count_ = 0;
 };

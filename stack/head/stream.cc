@@ -265,7 +265,7 @@ Result<std::size_t> Stream::write(ConstBytes data) {
   do {
     Status ready = wait_until_writable(0);
     const ConstBytes part = data.subspan(written).first(std::min(data.size() - written, head_.options().packet_bytes_max));
-    Loan loan(set().pool(), path());
+    Loan loan = this->loan();
     Message message = ready ? build(std::nullopt, part, false, 0, loan) : Message();
     if (!message) {
       // What was accepted before counts; the reason will meet the next call.
@@ -300,7 +300,7 @@ Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstByt
   if (Status ready = high_priority ? Status{} : wait_until_writable(band); !ready) {
     return ready;
   }
-  Loan loan(set().pool(), path());
+  Loan loan = this->loan();
   Message message = build(control, data, high_priority, band, loan);
   if (!message) {
     return fail(ENOSR);

@@ -100,7 +100,7 @@ class PacketLoan : public VethTest, public testing::WithParamInterface<const cha
   Touches& touches() { return set_.pool().touches(); }
 
   StreamSet far_set_;
-  StreamSet set_;
+  StreamSet set_{{.defer_bytes_min = 0}};
   Registry registry_;
   Stream far_{far_set_};
 };

@@ -274,7 +274,7 @@ class EndpointTest : public testing::Test {
   }
   static std::string error(tpi::TliError number) { return "error " + std::to_string(number); }
 
-  StreamSet set;
+  StreamSet set{{.defer_bytes_min = 0}};
   Provider* provider = nullptr;
   tli::t_info info;
   std::unique_ptr<tli::Endpoint> endpoint;

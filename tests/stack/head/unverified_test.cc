@@ -43,7 +43,7 @@ class Unverified : public testing::Test {
     return got ? text.substr(0, *got) : "error " + std::to_string(got.error().code);
   }
 
-  StreamSet set;
+  StreamSet set{{.defer_bytes_min = 0}};
   Checking* device = nullptr;
   std::unique_ptr<Stream> stream;
 };
