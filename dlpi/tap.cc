@@ -77,9 +77,8 @@ Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& d
   }
   const wire::MacAddress address = options.address.is_unspecified() ? random_address(set.prng()) : options.address;
   std::shared_ptr<TapLink> link(new TapLink(set, *interface, address, std::move(*tap)));
-  auto monitor = InterfaceMonitor::open(set, *interface, [self = link.get()](const Interface& now) {
-    self->interface_changed(now);
-  });
+  auto monitor = InterfaceMonitor::open(set, *interface,
+                                        [self = link.get()](const Interface& now) { self->interface_changed(now); });
   if (!monitor) {
     return std::unexpected(monitor.error());
   }
@@ -93,8 +92,8 @@ TapLink::TapLink(StreamSet& set, const Interface& interface, const wire::MacAddr
   set.add_source(*this);
 }
 
-/// An interface that has gone from this namespace while we still hold its queue was moved into another. Its state cannot be
-/// seen from here: it is taken to be up, and one that is not refuses our frames, which is counted.
+/// An interface that has gone from this namespace while we still hold its queue was moved into another. Its state
+/// cannot be seen from here: it is taken to be up, and one that is not refuses our frames, which is counted.
 void TapLink::interface_changed(const Interface& now) {
   ifreq request{};
   const bool moved = !find_interface(now.name) && ::ioctl(tap_.get(), TUNGETIFF, &request) == 0;

@@ -260,8 +260,8 @@ bool Endpoint::take_indication() {
   return static_cast<bool>(next_);
 }
 
-/// As take_indication(), for whoever acts on what kind of indication waits: one whose check does not hold is as if it had
-/// never come. What t_lookudata() has shown is being taken by the caller, who will hear of that.
+/// As take_indication(), for whoever acts on what kind of indication waits: one whose check does not hold is as if it
+/// had never come. What t_lookudata() has shown is being taken by the caller, who will hear of that.
 bool Endpoint::good_indication() {
   while (take_indication() && next_.unverified() && !shown_ && next_.settle() == Verdict::failed) {
     next_.reset();

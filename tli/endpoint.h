@@ -68,17 +68,17 @@ class Endpoint {
   /// As t_rcvudata, the data scattered to `parts`; answers how many bytes. TBADDATA: more than T_IOV_MAX.
   Outcome<std::size_t> t_rcvvudata(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags);
 
-  // Beyond XTI: the application names the place. The data unit that waits is looked at, and then taken, in one pass from
-  // where it arrived to where the application says it belongs (application level framing: Clark and Tennenhouse,
+  // Beyond XTI: the application names the place. The data unit that waits is looked at, and then taken, in one pass
+  // from where it arrived to where the application says it belongs (application level framing: Clark and Tennenhouse,
   // "Architectural Considerations for a New Generation of Protocols", 1990, section 6).
 
-  /// Shows the data unit that waits: addr and opt as t_rcvudata(), and the first udata.maxlen bytes of its data, if it has so
-  /// many. Answers the bytes in all. On a fused path nothing is verified yet: what is shown is good for naming a place, and
-  /// for nothing else. TNODATA, TLOOK, TBUFOVFLW (the data unit is discarded), TOUTSTATE.
+  /// Shows the data unit that waits: addr and opt as t_rcvudata(), and the first udata.maxlen bytes of its data, if it
+  /// has so many. Answers the bytes in all. On a fused path nothing is verified yet: what is shown is good for naming a
+  /// place, and for nothing else. TNODATA, TLOOK, TBUFOVFLW (the data unit is discarded), TOUTSTATE.
   Outcome<std::size_t> t_lookudata(t_unitdata& unitdata);
-  /// Takes the data unit that t_lookudata() showed into `parts`, whole, and answers its bytes. TNODATA: its checksum does not
-  /// hold; it is gone and counted, and the places hold bytes that mean nothing. TBADDATA: more than T_IOV_MAX parts, or
-  /// less room than bytes; it still waits. TOUTSTATE: none has been shown.
+  /// Takes the data unit that t_lookudata() showed into `parts`, whole, and answers its bytes. TNODATA: its checksum
+  /// does not hold; it is gone and counted, and the places hold bytes that mean nothing. TBADDATA: more than T_IOV_MAX
+  /// parts, or less room than bytes; it still waits. TOUTSTATE: none has been shown.
   Outcome<std::size_t> t_landudata(std::span<const t_iovec> parts);
   /// Discards the data unit that t_lookudata() showed; one whose checksum does not hold is counted all the same.
   void t_skipudata();

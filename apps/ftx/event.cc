@@ -31,9 +31,15 @@ nlohmann::ordered_json fields(const Event& event) {
       return {{"event", "error"}, {"code", code}, {"name", exit_code_row(event.code).name}, {"text", event.text}};
     }
     case Event::Kind::done:
-      return {{"event", "done"},    {"bytes", event.bytes},       {"seconds", event.seconds},
-              {"adus", event.adus}, {"repaired", event.repaired}, {"out_of_order", event.out_of_order},
-              {"path", event.path}, {"loaded_bytes", event.loaded_bytes}, {"stored_bytes", event.stored_bytes}};
+      return {{"event", "done"},
+              {"bytes", event.bytes},
+              {"seconds", event.seconds},
+              {"adus", event.adus},
+              {"repaired", event.repaired},
+              {"out_of_order", event.out_of_order},
+              {"path", event.path},
+              {"loaded_bytes", event.loaded_bytes},
+              {"stored_bytes", event.stored_bytes}};
   }
   return {};
 }

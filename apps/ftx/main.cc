@@ -72,11 +72,14 @@ int push_main(int argc, char** argv) {
   bool insecure = false;
   std::vector<std::string> operands;
   app.set_version_flag("--version", SLUICE_VERSION);
-  app.add_option("SRC... ftx://HOST:PORT/PATH", operands, "files, then where they go: PATH is a directory when it ends in '/' or exists")
+  app.add_option("SRC... ftx://HOST:PORT/PATH", operands,
+                 "files, then where they go: PATH is a directory when it ends in '/' or exists")
       ->required()
       ->expected(2, -1);
-  app.add_option("--rate", options.rate_mbit, "send at so many Mbit/s, whatever the network does")->check(CLI::PositiveNumber);
-  app.add_option("--datagram-bytes", options.datagram_bytes, "bytes of a UDP payload; default: what fits a frame of 1500");
+  app.add_option("--rate", options.rate_mbit, "send at so many Mbit/s, whatever the network does")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--datagram-bytes", options.datagram_bytes,
+                 "bytes of a UDP payload; default: what fits a frame of 1500");
   add_common_options(app, options, insecure);
   app.footer(exit_code_table());
   return run(app, argc, argv, insecure, [&] {

@@ -155,7 +155,8 @@ class Push {
         return false;
       }
       // A datagram that the transport could not send is lost like any other: it is reported and repaired.
-      [[maybe_unused]] const auto sent = transport_.send(peer_, ConstBytes(header).first(next->header_bytes), next->payload);
+      [[maybe_unused]] const auto sent =
+          transport_.send(peer_, ConstBytes(header).first(next->header_bytes), next->payload);
     }
     burst_ended_ = true;
     return false;
@@ -302,8 +303,10 @@ ExitCode push(const PushOptions& options) {
                                      .seed = entropy(),
                                      .idle_timeout = seconds(options.idle_timeout_s)};
   if (!is_relative_path(url->path)) {
-    return report(console, {ExitCode::usage, fmt::format("'{}': the path must stay inside what the server serves: no '..', no "
-                                                         "empty component, no control characters", options.destination)});
+    return report(console,
+                  {ExitCode::usage, fmt::format("'{}': the path must stay inside what the server serves: no '..', no "
+                                                "empty component, no control characters",
+                                                options.destination)});
   }
   Sender sender((*host)->loop().now(), sender_options, **source, *congestion);
   const Peer peer = peer_of({*address, url->port});
@@ -320,7 +323,8 @@ ExitCode serve(const ServeOptions& options) {
   if (!host) {
     return report(console, host.error());
   }
-  Result<wire::IpAddress> local = options.listen.empty() ? Result<wire::IpAddress>(any_address(true)) : resolve(options.listen);
+  Result<wire::IpAddress> local =
+      options.listen.empty() ? Result<wire::IpAddress>(any_address(true)) : resolve(options.listen);
   if (!local) {
     return report(console, {ExitCode::usage, local.error().text});
   }

@@ -61,9 +61,15 @@ std::string modules_json(const Registry& registry) {
   for (const auto& [name, entry] : registry.entries()) {
     Json parameters = Json::array();
     for (const ParameterSpec& spec : entry.parameters) {
-      parameters.push_back({{"name", spec.name}, {"type", type_name(spec.type)}, {"meaning", spec.meaning}, {"required", spec.required}});
+      parameters.push_back({{"name", spec.name},
+                            {"type", type_name(spec.type)},
+                            {"meaning", spec.meaning},
+                            {"required", spec.required}});
     }
-    list.push_back({{"name", name}, {"kind", kind_name(entry)}, {"summary", entry.summary}, {"parameters", std::move(parameters)}});
+    list.push_back({{"name", name},
+                    {"kind", kind_name(entry)},
+                    {"summary", entry.summary},
+                    {"parameters", std::move(parameters)}});
   }
   return list.dump();
 }

@@ -105,13 +105,15 @@ int main(int argc, char** argv) {
     command->add_flag("--json", json, "print JSON");
   };
   std::string path;
-  auto* explain_command = app.add_subcommand("explain", "print a stack's chain, and what each module does to each payload byte");
+  auto* explain_command =
+      app.add_subcommand("explain", "print a stack's chain, and what each module does to each payload byte");
   add_stack_options(explain_command);
   explain_command->add_option("--path", path, "explain it on this path, not the declared one")
       ->check(CLI::IsMember({name_of(Path::layered), name_of(Path::fused)}));
   explain_command->callback([&] { result = explain_stack(registry, file, stack, path, json); });
 
-  auto* run_command = app.add_subcommand("run", "be a host on a stack: answer ARP, NDP, ping; counters at SIGUSR1 and at the end");
+  auto* run_command =
+      app.add_subcommand("run", "be a host on a stack: answer ARP, NDP, ping; counters at SIGUSR1 and at the end");
   add_stack_options(run_command);
   run_command->callback([&] {
     result = with_stack(registry, file, stack,
@@ -125,9 +127,8 @@ int main(int argc, char** argv) {
   bridge_command->add_flag("--json", json, "print JSON");
   bridge_command->callback([&] {
     result = with_stack(registry, file, stack, [&](const StackDeclaration& first) {
-      return with_stack(registry, file, second, [&](const StackDeclaration& other) {
-        return run_bridge(first, other, {.json = json});
-      });
+      return with_stack(registry, file, second,
+                        [&](const StackDeclaration& other) { return run_bridge(first, other, {.json = json}); });
     });
   });
 
@@ -148,9 +149,10 @@ int main(int argc, char** argv) {
       result = exit_usage;
       return;
     }
-    netcat.peer = host.find(':') != std::string::npos ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
-    result = with_stack(registry, file, stack,
-                        [&](const StackDeclaration& found) { return run_netcat(found, netcat); });
+    netcat.peer =
+        host.find(':') != std::string::npos ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+    result =
+        with_stack(registry, file, stack, [&](const StackDeclaration& found) { return run_netcat(found, netcat); });
   });
 
   std::string name;

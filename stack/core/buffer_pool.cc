@@ -10,9 +10,9 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t alignment = cache_line_bytes;            // slots do not share lines
+constexpr std::size_t alignment = cache_line_bytes;             // slots do not share lines
 constexpr std::size_t chunk_bytes_min = std::size_t{64} << 10;  // several small slots are taken at once
-constexpr std::size_t smallest_bits = 6;                       // the smallest class holds 64 bytes
+constexpr std::size_t smallest_bits = 6;                        // the smallest class holds 64 bytes
 
 constexpr std::size_t rounded_up(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 

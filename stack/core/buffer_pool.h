@@ -16,13 +16,13 @@
 //                                           wptr ────────────────┘
 //
 // External buffers describe memory that somebody else owns (a mapped file, a ring slot): the slot then has no bytes of
-// its own, and a release callback runs when the last block that shows the memory is freed. Borrowed ones describe memory
-// that its owner wants back at a time of its own choosing: one block shows it, duplicates are copies, and bring_home()
-// moves what is still shown to memory of ours.
+// its own, and a release callback runs when the last block that shows the memory is freed. Borrowed ones describe
+// memory that its owner wants back at a time of its own choosing: one block shows it, duplicates are copies, and
+// bring_home() moves what is still shown to memory of ours.
 //
 // The pool takes memory from the system in chunks, on demand, up to `bytes_max`, and returns it when it is destroyed:
-// in steady state there is no malloc. When the bound is reached an allocation fails, which is an operating error that the
-// caller must handle.
+// in steady state there is no malloc. When the bound is reached an allocation fails, which is an operating error that
+// the caller must handle.
 //
 // Ownership: the pool must outlive every block from it. Threads: one pool belongs to one stream set and one thread;
 // reference counts are plain integers. Data that crosses threads is copied.
@@ -71,9 +71,9 @@ struct Block {
   std::byte* rptr = nullptr;
   std::byte* wptr = nullptr;
   Buffer* buffer = nullptr;
-  Plan* plan = nullptr;    // what is owed to the message's data; in its first data block only
+  Plan* plan = nullptr;  // what is owed to the message's data; in its first data block only
   MessageType type = MessageType::data;
-  std::uint8_t band = 0;     // 0..bands_max-1; 0 for high-priority types
+  std::uint8_t band = 0;  // 0..bands_max-1; 0 for high-priority types
   std::uint16_t flags = 0;
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(wptr - rptr); }
@@ -162,8 +162,8 @@ class BufferPool {
   [[nodiscard]] Touches& touches() { return touches_; }
 
   struct Statistics {
-    std::size_t bytes_reserved = 0;      // taken from the system
-    std::size_t bytes_max = 0;           // the bound
+    std::size_t bytes_reserved = 0;  // taken from the system
+    std::size_t bytes_max = 0;       // the bound
     std::uint64_t allocations_failed = 0;
     std::uint64_t buffers_in_use = 0;
   };

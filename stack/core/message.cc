@@ -24,8 +24,8 @@ void count(const Block& block, const Touches& touches) {
   }
 }
 
-/// A private copy of one block, with its headroom and what is there: headers may be gone back to. nullptr when the pool is
-/// exhausted.
+/// A private copy of one block, with its headroom and what is there: headers may be gone back to. nullptr when the pool
+/// is exhausted.
 Block* copy_block(const Block& block) {
   const auto headroom = static_cast<std::size_t>(block.rptr - block.buffer->base());
   Block* copy = block.buffer->pool().allocate(headroom + block.size());
@@ -502,8 +502,8 @@ PlannedChange* Message::plan_change(const Owner& owner) {
   return &change;
 }
 
-/// Before the data loses bytes at the end, or gets some: steps cover what it has now. A failure is remembered by the plan,
-/// one for want of memory, too: what it owes cannot be done to other bytes later.
+/// Before the data loses bytes at the end, or gets some: steps cover what it has now. A failure is remembered by the
+/// plan, one for want of memory, too: what it owes cannot be done to other bytes later.
 void Message::settle_before_cut() {
   if (owing() != nullptr && settle() == Verdict::failed) {
     plan()->failed = true;
@@ -534,8 +534,8 @@ void Message::plan_prepended(std::size_t size) {
   }
 }
 
-/// What a sum loses at the front it takes in now: these bytes are a header, and have been looked at. REQUIRES: something
-/// is owed.
+/// What a sum loses at the front it takes in now: these bytes are a header, and have been looked at. REQUIRES:
+/// something is owed.
 void Message::plan_trimmed(std::size_t size) {
   std::size_t trimmed = 0;  // of the data
   for (const Block* block = first_; block != nullptr && size > 0; block = block->cont) {
@@ -631,8 +631,8 @@ bool all_stay(const Block* block, bool converted, bool keep) {
   return block == nullptr;
 }
 
-/// Bytes to leave free in front of a frame so that the payload, what is borrowed, starts on a cache line: stores that cross
-/// lines cost twice.
+/// Bytes to leave free in front of a frame so that the payload, what is borrowed, starts on a cache line: stores that
+/// cross lines cost twice.
 std::size_t spare_in_front(const Block* block) {
   std::size_t headers = 0;
   for (; block != nullptr && !block->buffer->borrowed(); block = block->cont) {
@@ -724,8 +724,8 @@ Verdict Message::land(std::span<const Bytes> places) {
 
 // ---- Manipulations ----
 
-/// Joins the plan where units and what is owed already fit: every earlier step must begin at a unit of ours, and a field
-/// that a sum still has to fill must not be converted before it is.
+/// Joins the plan where units and what is owed already fit: every earlier step must begin at a unit of ours, and a
+/// field that a sum still has to fill must not be converted before it is.
 Verdict Message::transform(const Swap& swap) {
   SLUICE_REQUIRE(swap.unit == 2 || swap.unit == 4 || swap.unit == 8);
   if (data_size() % swap.unit != 0) {

@@ -10,11 +10,12 @@
 //     message.transform(Swap{4});
 //     message.transform(Sum{.initial = pseudo_header, .field = checksum});
 //
-// and the message's path decides when. On a layered path that is now: one pass a call. On a fused path, where whoever made
-// the message called defer(), the manipulation joins the message's plan and is carried out when the bytes must move
-// anyway: on the way down by the driver (gather()), on the way up by the stream head (land()). Modules are written for
-// both: they look at the Verdict, they do what needs verified bytes in when_verified(), they settle() before they read
-// payload, drop or count a message or act on its being there, and on the way down, if they keep it, they keep() it.
+// and the message's path decides when. On a layered path that is now: one pass a call. On a fused path, where whoever
+// made the message called defer(), the manipulation joins the message's plan and is carried out when the bytes must
+// move anyway: on the way down by the driver (gather()), on the way up by the stream head (land()). Modules are written
+// for both: they look at the Verdict, they do what needs verified bytes in when_verified(), they settle() before they
+// read payload, drop or count a message or act on its being there, and on the way down, if they keep it, they keep()
+// it.
 //
 // Manipulations apply to the data blocks of a message, from each rptr on; protocol blocks in front are left alone.
 //
@@ -28,8 +29,8 @@
 // "Settle first" can fail, as settle() can: the message is then marked, every later verdict about it is `failed`, and
 // calls that return messages return none.
 //
-// Ownership: a Message owns its chain; it is moved, never copied by accident (see duplicate() and copy()). A message that
-// goes out of scope is freed. Threads: as the pool's.
+// Ownership: a Message owns its chain; it is moved, never copied by accident (see duplicate() and copy()). A message
+// that goes out of scope is freed. Threads: as the pool's.
 
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +53,7 @@ using ilp::Swap;
 enum class Verdict : std::uint8_t {
   done,      // carried out; every check held
   deferred,  // joined the plan; whoever carries out the plan drops the message if a check fails
-  failed,    // the check did not hold, or there was no memory for a private copy: the caller drops and counts the message
+  failed,  // the check did not hold, or there was no memory for a private copy: the caller drops and counts the message
 };
 
 class Counter;
@@ -133,11 +134,11 @@ class Message {
   void trim_front(std::size_t size);
   /// Removes `size` bytes at the end. REQUIRES: size <= size().
   void trim_back(std::size_t size);
-  /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared), as a message of
-  /// the same band. Empty when the pool is exhausted; the message is then unchanged. REQUIRES: size <= size().
+  /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared), as a message
+  /// of the same band. Empty when the pool is exhausted; the message is then unchanged. REQUIRES: size <= size().
   [[nodiscard]] Message split(std::size_t size);
-  /// Copies data bytes [offset, offset + out.size()) to `out`, converted as far as that is owed, but not verified. False
-  /// when there are fewer.
+  /// Copies data bytes [offset, offset + out.size()) to `out`, converted as far as that is owed, but not verified.
+  /// False when there are fewer.
   [[nodiscard]] bool copy_data_to(std::size_t offset, Bytes out) const;
   /// Gives every data block that is shared or read-only a private copy of its bytes. False when the pool is exhausted.
   [[nodiscard]] bool make_writable();
@@ -148,11 +149,11 @@ class Message {
 
   /// Reverses each unit of the data. `failed` when the data is not a whole number of units.
   Verdict transform(const Swap& swap);
-  /// Stores the complement of the sum over the data at `sum.field`. REQUIRES: the field may be written: it lies in a header
-  /// that the caller has just prepended, or outside the message.
+  /// Stores the complement of the sum over the data at `sum.field`. REQUIRES: the field may be written: it lies in a
+  /// header that the caller has just prepended, or outside the message.
   Verdict transform(const Sum& sum);
-  /// `failed` when the sum over the data is not all ones. When that comes out later, the message is dropped and `refused`,
-  /// a counter of `owner`'s, counts it; when it comes out now, that is the caller's business.
+  /// `failed` when the sum over the data is not all ones. When that comes out later, the message is dropped and
+  /// `refused`, a counter of `owner`'s, counts it; when it comes out now, that is the caller's business.
   Verdict transform(const Check& check, const Owner& owner, Counter& refused);
 
   /// Whether manipulations are deferred.
@@ -165,18 +166,19 @@ class Message {
   [[nodiscard]] bool failed() const;
   /// Carries out what is still owed: in place where the bytes may be written, else into memory of our own.
   Verdict settle() { return carry_out(false); }
-  /// As settle(), and whatever was borrowed is memory of our own then: for who keeps a message beyond the call it came in.
+  /// As settle(), and whatever was borrowed is memory of our own then: for who keeps a message beyond the call it came
+  /// in.
   Verdict keep() { return carry_out(true); }
   /// Makes a frame of the data: carries out what is owed and, where memory is borrowed or read-only bytes must be
-  /// converted, puts everything into one new block in that same pass. A frame owes nothing any more: it is on the layered path.
-  /// `failed`: a check, or no memory.
+  /// converted, puts everything into one new block in that same pass. A frame owes nothing any more: it is on the
+  /// layered path. `failed`: a check, or no memory.
   Verdict gather();
   /// Carries out what is owed on the way to `places`, filled one after the other; the message's own bytes are not to be
   /// used afterwards. REQUIRES: the places have room for the data.
   Verdict land(std::span<const Bytes> places);
 
-  /// Runs `change`, a change of `owner`'s protocol state, once the bytes are known to be good: at once unless a check has
-  /// been deferred; never if `owner` is gone by then. REQUIRES: what it captures is trivially copyable and small.
+  /// Runs `change`, a change of `owner`'s protocol state, once the bytes are known to be good: at once unless a check
+  /// has been deferred; never if `owner` is gone by then. REQUIRES: what it captures is trivially copyable and small.
   template <class Change>
   void when_verified(const Owner& owner, Change change) {
     static_assert(std::is_trivially_copyable_v<Change> && sizeof(Change) <= PlannedChange::captured_bytes_max);

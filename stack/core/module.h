@@ -9,11 +9,12 @@
 //       Null() : Module("null") {}
 //     };
 //
-// The rules of a put procedure: forward what you do not know; answer or forward each ioctl; act on flush and pass it on;
-// never hold a batch, only enqueue it; before passing an ordinary message on from a service procedure, ask can_put_next().
+// The rules of a put procedure: forward what you do not know; answer or forward each ioctl; act on flush and pass it
+// on; never hold a batch, only enqueue it; before passing an ordinary message on from a service procedure, ask
+// can_put_next().
 //
-// A driver is a module at the lower end: nothing is below it, its wput() sends to the outside, and what comes from there
-// it puts up its read side.
+// A driver is a module at the lower end: nothing is below it, its wput() sends to the outside, and what comes from
+// there it puts up its read side.
 //
 // Ownership: a stream owns its modules. Threads: one stream set, one thread.
 
@@ -88,8 +89,8 @@ class Module {
   /// Bytes of header this module puts in front of a message on its way down: the head leaves that much room.
   [[nodiscard]] virtual std::size_t headroom() const { return 0; }
 
-  /// Whether its procedures are written for messages with a plan (stack/core/message.h). Before others, every message is
-  /// settled: a module that knows nothing of plans sees real bytes and breaks nothing.
+  /// Whether its procedures are written for messages with a plan (stack/core/message.h). Before others, every message
+  /// is settled: a module that knows nothing of plans sees real bytes and breaks nothing.
   [[nodiscard]] virtual bool keeps_plans() const { return false; }
   /// What it does to payload on `side`. A module that loops over payload in secret makes `explain` wrong, nothing else.
   [[nodiscard]] virtual PayloadWork payload_work(Side side) const;
@@ -116,14 +117,14 @@ class Module {
   [[nodiscard]] const Owner& owner() const { return owner_; }
   /// What a driver does with each message on its way up: on a fused path it is deferred, if it is large enough.
   void defer_if_fused(Message& message) const;
-  /// message.settle() and message.keep(), counted as this module's doing on `side`; so is a message lost because the pool
-  /// was exhausted.
+  /// message.settle() and message.keep(), counted as this module's doing on `side`; so is a message lost because the
+  /// pool was exhausted.
   Verdict settle(Message& message, Side side);
   Verdict keep(Message& message, Side side);
   /// What every module does with M_FLUSH on the way down (`side` write) or up: flush the queues it names, here.
   void flush_queues(const Message& message);
-  /// What every driver does with M_FLUSH: flushes its queues and, where the read side is named, sends the message up with
-  /// the write side's flag cleared.
+  /// What every driver does with M_FLUSH: flushes its queues and, where the read side is named, sends the message up
+  /// with the write side's flag cleared.
   void turn_flush(Message message);
   /// A service procedure's usual body: passes on what waits on `queue` until the way is full.
   void forward_waiting(Queue& queue);

@@ -13,7 +13,8 @@
 // All sums of a stretch come from one sum of its bytes as they were, since reversing units only exchanges the bytes of
 // each 16-bit word (RFC 1071 section 2(B): "consistently swapping bytes simply rotates the bits within the sum"). Two
 // conversions of the same unit cancel. Conversions of different units are outside the table: they run one after the
-// other over tiles that stay in the first-level cache. A unit that straddles two blocks or places is put together aside.
+// other over tiles that stay in the first-level cache. A unit that straddles two blocks or places is put together
+// aside.
 //
 // Ownership: borrows everything for the call. Threads: the set's.
 
@@ -28,9 +29,9 @@ namespace sluice {
 /// What a pass outside the table works on at a time: a share of a first-level cache of 32 KiB or more.
 inline constexpr std::size_t pass_tile_bytes = 2048;
 
-/// Carries out `plan` on the data blocks of `chain` in place: bytes are written only where a conversion is owed. Answers
-/// whether every check held; `plan` then owes nothing more, its changes have run, or the failed check is counted.
-/// REQUIRES: blocks with bytes to convert are writable.
+/// Carries out `plan` on the data blocks of `chain` in place: bytes are written only where a conversion is owed.
+/// Answers whether every check held; `plan` then owes nothing more, its changes have run, or the failed check is
+/// counted. REQUIRES: blocks with bytes to convert are writable.
 bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& touches);
 
 /// As pass_in_place, but what comes out is written to `places`, one after the other; the blocks stay as they are.

@@ -33,13 +33,13 @@ struct PlannedStep {
   Kind kind = Kind::swap;
   std::uint8_t unit = 1;              // swap: 2, 4 or 8
   bool zero_is_sent_as_ones = false;  // sum
-  bool odd = false;                   // sum, check: an odd number of the bytes it covered has been trimmed off and summed
-  std::uint16_t initial = 0;          // sum, check: with what has been summed already
-  std::size_t from = 0;               // data bytes in front that it does not cover
-  std::size_t field = 0;              // sum: offset in the data of the two bytes, unless
-  std::byte* outside = nullptr;       // sum: they lie here
-  Owner owner;                        // check: whose counter `refused` is
-  Counter* refused = nullptr;         // check
+  bool odd = false;              // sum, check: an odd number of the bytes it covered has been trimmed off and summed
+  std::uint16_t initial = 0;     // sum, check: with what has been summed already
+  std::size_t from = 0;          // data bytes in front that it does not cover
+  std::size_t field = 0;         // sum: offset in the data of the two bytes, unless
+  std::byte* outside = nullptr;  // sum: they lie here
+  Owner owner;                   // check: whose counter `refused` is
+  Counter* refused = nullptr;    // check
 };
 
 /// A change of protocol state that waits until the bytes are verified.

@@ -128,8 +128,8 @@ void Queue::enqueue(Message message) {
   }
 }
 
-/// Unlike enqueue(), a band alone does not schedule: a service procedure that was refused for a band and put the message
-/// back would otherwise run again and again until there is room.
+/// Unlike enqueue(), a band alone does not schedule: a service procedure that was refused for a band and put the
+/// message back would otherwise run again and again until there is room.
 void Queue::put_back(Message message) {
   const bool urgent = is_high_priority(message.type());
   SLUICE_REQUIRE(!urgent || !module_.has_service(side_));

@@ -12,13 +12,13 @@
 //        driver           write ▼ │ read
 //
 // Flow control (SVR4 STREAMS Programmer's Guide, "Flow Control"): a queue is full when the bytes or the messages on it
-// reach the high-water mark. A sender asks can_put_next() first; it looks at the nearest forward queue that has a service
-// procedure, or ends the stream, and leaves its want there when refused. When the wanted queue has drained below the
-// low-water mark, the nearest queue behind it that has a service procedure is enabled ("back-enabled").
+// reach the high-water mark. A sender asks can_put_next() first; it looks at the nearest forward queue that has a
+// service procedure, or ends the stream, and leaves its want there when refused. When the wanted queue has drained
+// below the low-water mark, the nearest queue behind it that has a service procedure is enabled ("back-enabled").
 //
 // Order on a queue: high-priority messages first, then higher bands before lower, first in first out within each.
-// Every band has its own marks and its own fullness. Bands are 0 (ordinary) .. bands_max - 1: a small fixed bound, where
-// STREAMS allows 256 and creates them on demand; an unused band is never full, as an absent one there.
+// Every band has its own marks and its own fullness. Bands are 0 (ordinary) .. bands_max - 1: a small fixed bound,
+// where STREAMS allows 256 and creates them on demand; an unused band is never full, as an absent one there.
 //
 // Ownership: a queue belongs to its module and owns the messages on it. Threads: one stream set, one thread.
 
@@ -103,13 +103,14 @@ class Queue {
   [[nodiscard]] std::size_t messages() const { return messages_; }
 
   struct Statistics {
-    std::uint64_t batches = 0;        // put procedure calls
-    std::uint64_t messages = 0;       // messages put
-    std::uint64_t enqueued = 0;       // had to wait here
-    std::uint64_t refused = 0;        // can_put answered no
-    std::uint64_t settled = 0;        // messages of a fused path whose bytes were made real here
-    std::uint64_t no_memory = 0;      // of those, and of messages that had to be copied to wait: lost, the pool was exhausted
-    std::size_t bytes_max = 0;        // the most that waited here at once
+    std::uint64_t batches = 0;   // put procedure calls
+    std::uint64_t messages = 0;  // messages put
+    std::uint64_t enqueued = 0;  // had to wait here
+    std::uint64_t refused = 0;   // can_put answered no
+    std::uint64_t settled = 0;   // messages of a fused path whose bytes were made real here
+    std::uint64_t no_memory =
+        0;                      // of those, and of messages that had to be copied to wait: lost, the pool was exhausted
+    std::size_t bytes_max = 0;  // the most that waited here at once
   };
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
 
@@ -153,8 +154,8 @@ class Queue {
   Queue* next_scheduled_ = nullptr;
   std::size_t bytes_ = 0;
   std::size_t messages_ = 0;
-  Scheduler* scheduler_ = nullptr;      // set while the module is part of a stream
-  Batch urgent_;                        // high-priority messages; counted with band 0
+  Scheduler* scheduler_ = nullptr;  // set while the module is part of a stream
+  Batch urgent_;                    // high-priority messages; counted with band 0
   std::array<Band, bands_max> bands_;
   Statistics statistics_;
 };

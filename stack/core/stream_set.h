@@ -16,7 +16,8 @@
 
 namespace sluice {
 
-/// Something outside that the edge watches: a driver's descriptor. The edge calls the hooks; the core only keeps the list.
+/// Something outside that the edge watches: a driver's descriptor. The edge calls the hooks; the core only keeps the
+/// list.
 class EventSource {
  public:
   virtual ~EventSource() = default;
@@ -35,10 +36,11 @@ class StreamSet {
  public:
   struct Options {
     std::size_t pool_bytes_max = BufferPool::bytes_max_default;
-    // On a fused path, smaller messages are not worth a plan: measured, below some 700 bytes from memory, and 8 KiB within
-    // the first cache, separate passes cost less than what a plan adds to each message.
+    // On a fused path, smaller messages are not worth a plan: measured, below some 700 bytes from memory, and 8 KiB
+    // within the first cache, separate passes cost less than what a plan adds to each message.
     std::size_t defer_bytes_min = 1024;
-    std::uint64_t seed = 0;  // of everything in the set that needs chance (identifiers, jitter); real programs pass entropy
+    std::uint64_t seed =
+        0;  // of everything in the set that needs chance (identifiers, jitter); real programs pass entropy
   };
 
   StreamSet() : StreamSet(Options{}) {}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// User memory that a message shows while a call that sends it lasts: how a fused path reads the user's bytes once, where
-// they lie. What still shows them when the loan ends, because it waits somewhere below, is copied then ("copy on queue"):
-// the caller may use the memory again when the call returns. Queues copy through the message's plan (Queue::enqueue);
-// the copy here is for modules that keep messages to themselves.
+// User memory that a message shows while a call that sends it lasts: how a fused path reads the user's bytes once,
+// where they lie. What still shows them when the loan ends, because it waits somewhere below, is copied then ("copy on
+// queue"): the caller may use the memory again when the call returns. Queues copy through the message's plan
+// (Queue::enqueue); the copy here is for modules that keep messages to themselves.
 //
 //     Loan loan = stream.loan();
 //     Message data = loan.message(parts, headroom);
@@ -37,8 +37,8 @@ class Loan {
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
 
-  /// A data message of `parts`, one after the other, with `headroom` spare bytes in front and `tail` at the end where they
-  /// are copied. Empty when the pool is exhausted. Once for each loan.
+  /// A data message of `parts`, one after the other, with `headroom` spare bytes in front and `tail` at the end where
+  /// they are copied. Empty when the pool is exhausted. Once for each loan.
   [[nodiscard]] Message message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail = 0);
 
  private:

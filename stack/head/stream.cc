@@ -34,8 +34,8 @@ std::size_t consume(Message& part, Bytes out) {
   return copied;
 }
 
-/// As consume(), where bytes may be owed something: what goes to `out` whole gets there in the pass that carries it out,
-/// anything else is settled first. Nothing when a check fails: the message is lost, and has been counted.
+/// As consume(), where bytes may be owed something: what goes to `out` whole gets there in the pass that carries it
+/// out, anything else is settled first. Nothing when a check fails: the message is lost, and has been counted.
 std::optional<std::size_t> deliver(Message& part, Bytes out) {
   const std::size_t size = part.size();
   const bool whole = size > 0 && size <= out.size() && size == part.data_size();
@@ -264,7 +264,8 @@ Result<std::size_t> Stream::write(ConstBytes data) {
   std::size_t written = 0;
   do {
     Status ready = wait_until_writable(0);
-    const ConstBytes part = data.subspan(written).first(std::min(data.size() - written, head_.options().packet_bytes_max));
+    const ConstBytes part =
+        data.subspan(written).first(std::min(data.size() - written, head_.options().packet_bytes_max));
     Loan loan = this->loan();
     Message message = ready ? build(std::nullopt, part, false, 0, loan) : Message();
     if (!message) {
@@ -366,8 +367,8 @@ Result<bool> Stream::read_message(Bytes& out, bool first) {
       out = out.subspan(*delivered);
     }
     // "read() accepts data until [...] a zero-byte message block is encountered. The read() function then returns the
-    // number of bytes read, and places the zero-byte message back on the stream [...] When a zero-byte message is read as
-    // the first message on a stream, the message is removed from the stream and 0 is returned" (read(2)).
+    // number of bytes read, and places the zero-byte message back on the stream [...] When a zero-byte message is read
+    // as the first message on a stream, the message is removed from the stream and 0 is returned" (read(2)).
     const bool stays = empty ? !first : head_.options().read.mode != ReadMode::message_discard;
     if (message && stays) {
       mark_rest(message, type, band);

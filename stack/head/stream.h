@@ -143,8 +143,8 @@ class Stream {
   [[nodiscard]] Message allocate(std::size_t capacity, MessageType type = MessageType::data);
   /// For message_of(), in a call that sends.
   [[nodiscard]] Loan loan() { return {set().pool(), path(), set().defer_bytes_min()}; }
-  /// A data message of `parts` with that room, which on a fused path shows them where they lie while `loan` lasts. Empty
-  /// when the pool is exhausted. REQUIRES: `loan` is of this stream's pool and path.
+  /// A data message of `parts` with that room, which on a fused path shows them where they lie while `loan` lasts.
+  /// Empty when the pool is exhausted. REQUIRES: `loan` is of this stream's pool and path.
   [[nodiscard]] Message message_of(std::span<const ConstBytes> parts, Loan& loan);
   /// Sends messages down. The caller has asked can_put(); errors and hangup discard them.
   Status send(Batch batch);

@@ -82,7 +82,10 @@ class World {
  public:
   static constexpr int rounds_max = 2000;
 
-  World(const Setup& setup, bool tested) : setup_(setup), tested_(tested), set_({.defer_bytes_min = setup.seed % 4 == 0 ? std::size_t{1024} : 0, .seed = setup.seed}) {
+  World(const Setup& setup, bool tested)
+      : setup_(setup),
+        tested_(tested),
+        set_({.defer_bytes_min = setup.seed % 4 == 0 ? std::size_t{1024} : 0, .seed = setup.seed}) {
     for (std::size_t side = 0; side < 2; ++side) {
       open(side);
     }

@@ -11,8 +11,7 @@ namespace {
 class Options : public StreamTest {
  protected:
   void send_options(const StreamOptions& options) {
-    Message message =
-        Message::copy_of(set.pool(), std::as_bytes(std::span(&options, 1)), 0, MessageType::setopts);
+    Message message = Message::copy_of(set.pool(), std::as_bytes(std::span(&options, 1)), 0, MessageType::setopts);
     device->read_queue().put_next(std::move(message));
   }
   static std::size_t headroom_of(Message& message) {
