@@ -19,8 +19,6 @@ foreach(folder ${room_folders})
   set_target_properties(sluice_${name} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS sluice_${name} EXPORT sluice ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.h)
-  # The loops of the SIMD kernels are theirs alone, and want Highway's headers.
-  list(FILTER headers EXCLUDE REGEX "-inl\\.h$")
   install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice/${folder})
   get_target_property(type sluice_${name} TYPE)
   if(type STREQUAL "STATIC_LIBRARY")

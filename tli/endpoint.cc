@@ -260,10 +260,20 @@ bool Endpoint::take_indication() {
   return static_cast<bool>(next_);
 }
 
-bool Endpoint::error_waits() {
-  return take_indication() && !names_told_ && is_protocol(next_.type()) &&
-         tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
+/// As take_indication(), for whoever acts on what kind of indication waits: one whose check does not hold is as if it had
+/// never come. What t_lookudata() has shown is being taken by the caller, who will hear of that.
+bool Endpoint::good_indication() {
+  while (take_indication() && next_.unverified() && !shown_ && next_.settle() == Verdict::failed) {
+    next_.reset();
+  }
+  return static_cast<bool>(next_);
 }
+
+bool Endpoint::is_error() const {
+  return !names_told_ && is_protocol(next_.type()) && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
+}
+
+bool Endpoint::error_waits() { return good_indication() && is_error(); }
 
 Outcome<> Endpoint::next_indication() {
   for (bool may_wait = !stream_->nonblocking() && stream_->waiter() != nullptr;;
@@ -273,7 +283,7 @@ Outcome<> Endpoint::next_indication() {
       return failed(TSYSERR, head.read_error());
     }
     if (take_indication()) {
-      return error_waits() ? failed(TLOOK) : Outcome<>();
+      return is_error() ? failed(TLOOK) : Outcome<>();
     }
     if (head.hung_up()) {
       return failed(TSYSERR, ENXIO);
@@ -298,6 +308,16 @@ Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
     return failed(TBUFOVFLW);
   }
   return {};
+}
+
+/// Whether tell_names() would succeed.
+bool Endpoint::names_fit(const t_unitdata& unitdata) const {
+  const auto fits = [](ConstBytes bytes, const netbuf& buffer) {
+    return buffer.maxlen == 0 || bytes.size() <= buffer.maxlen;
+  };
+  const auto indication = tpi::UnitdataInd::decode(next_.bytes());
+  return indication && is_protocol(next_.type()) && fits(indication->address, unitdata.addr) &&
+         fits(indication->options, unitdata.opt);
 }
 
 Outcome<> Endpoint::deliver_names(t_unitdata& unitdata) {
@@ -405,6 +425,10 @@ Outcome<std::size_t> Endpoint::t_lookudata(t_unitdata& unitdata) {
   if (ready && names_told_) {
     ready = failed(TOUTSTATE);  // t_rcvudata() has begun to take it
   }
+  while (ready && !names_fit(unitdata) && next_.settle() == Verdict::failed) {
+    next_.reset();  // what never came cannot be too large either
+    ready = next_indication();
+  }
   ready = ready ? tell_names(unitdata) : ready;
   if (!ready) {
     return std::unexpected(ready.error());
@@ -503,8 +527,8 @@ Outcome<std::uint16_t> Endpoint::t_look() {
   if (Outcome<> valid = require(Call::look); !valid) {
     return std::unexpected(valid.error());
   }
-  if (take_indication()) {
-    return static_cast<std::uint16_t>(error_waits() ? T_UDERR : T_DATA);
+  if (good_indication()) {
+    return static_cast<std::uint16_t>(is_error() ? T_UDERR : T_DATA);
   }
   // "Flow control restrictions on normal data flow that led to a TFLOW error have been lifted." Of the events that are
   // possible here it is the only one that t_look() clears (XNS, "Events and TLOOK Error Indication").

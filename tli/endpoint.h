@@ -116,8 +116,11 @@ class Endpoint {
   /// Fills next_ with the next indication, waiting where that is allowed. TLOOK when it is an error.
   Outcome<> next_indication();
   bool take_indication();
+  bool good_indication();
+  [[nodiscard]] bool is_error() const;
   bool error_waits();
   Outcome<> tell_names(t_unitdata& unitdata);
+  [[nodiscard]] bool names_fit(const t_unitdata& unitdata) const;
   Outcome<> deliver_names(t_unitdata& unitdata);
   enum class Landed {
     whole,    // all of it is in its place

@@ -23,7 +23,7 @@ namespace sluice::ftx {
 class Transport {
  public:
   /// Datagrams taken in one receive() at most, so that sending and timers get their turn.
-  static constexpr int burst_max = 64;
+  static constexpr int burst_max = 256;
 
   /// Opens the stack and binds to `local`. The waiter is for the few requests that are made before data flows.
   [[nodiscard]] static std::expected<std::unique_ptr<Transport>, Failure> open(StreamSet& set, Waiter& waiter,

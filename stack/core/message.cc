@@ -24,7 +24,8 @@ void count(const Block& block, const Touches& touches) {
   }
 }
 
-/// A private copy of one block, with its headroom; nullptr when the pool is exhausted.
+/// A private copy of one block, with its headroom and what is there: headers may be gone back to. nullptr when the pool is
+/// exhausted.
 Block* copy_block(const Block& block) {
   const auto headroom = static_cast<std::size_t>(block.rptr - block.buffer->base());
   Block* copy = block.buffer->pool().allocate(headroom + block.size());
@@ -34,7 +35,7 @@ Block* copy_block(const Block& block) {
     copy->type = block.type;
     copy->band = block.band;
     copy->flags = block.flags;
-    ilp::copy(block.bytes(), copy->bytes());
+    ilp::copy(ConstBytes(block.buffer->base(), block.wptr), Bytes(copy->buffer->base(), copy->wptr));
     count(block, Touches{block.size(), block.size()});
   }
   return copy;
@@ -202,10 +203,8 @@ Block* Message::last() const {
 
 Bytes Message::prepend(std::size_t size) {
   const auto headroom = static_cast<std::size_t>(first_->rptr - first_->buffer->base());
-  if (type() == MessageType::data) {
-    plan_prepended(size);
-  }
   if (headroom >= size && first_->buffer->writable()) {
+    plan_prepended(size);
     first_->rptr -= size;
     return {first_->rptr, size};
   }
@@ -218,9 +217,8 @@ Bytes Message::prepend(std::size_t size) {
   header.first_->wptr += size;
   header.first_->band = band();
   header.first_->flags = first_->flags;
-  if (type() == MessageType::data) {
-    header.first_->plan = std::exchange(first_->plan, nullptr);
-  }
+  plan_prepended(size);
+  header.first_->plan = std::exchange(first_->plan, nullptr);  // of a protocol block: none
   header.first_->cont = first_;
   first_ = header.release();
   return {first_->rptr, size};
@@ -246,8 +244,8 @@ void Message::link(Message tail) {
   if (data_block() != nullptr && tail.data_block() != nullptr) {
     settle_before_cut();
     tail.settle_before_cut();
-    if (Plan* ended = tail.take_plan()) {
-      tail.pool().release(ended);
+    if (Plan* const ended = tail.take_plan()) {
+      take_over(*ended);
     }
   }
   last()->cont = tail.release();
@@ -256,6 +254,9 @@ void Message::link(Message tail) {
 Message Message::unlink() {
   if (type() == MessageType::data) {
     settle_before_cut();
+    if (failed()) {
+      return {};  // what is behind would not know
+    }
   }
   return Message(std::exchange(first_->cont, nullptr));
 }
@@ -297,6 +298,7 @@ bool Message::pull_up(std::size_t size) {
   if (!gathered) {
     return false;
   }
+  ilp::copy(ConstBytes(first_->buffer->base(), headroom), Bytes(gathered.first_->buffer->base(), headroom));
   gathered.first_->band = band();
   gathered.first_->flags = first_->flags;
   if (type() == MessageType::data) {
@@ -332,7 +334,12 @@ void Message::trim_front(std::size_t size) {
       first_->cont->flags = first_->flags;
       Plan* const kept = std::exchange(first_->plan, nullptr);
       *this = Message(std::exchange(first_->cont, nullptr));
-      first_->plan = kept != nullptr ? kept : first_->plan;
+      if (kept != nullptr) {
+        // Data that was linked behind by hand may have brought a plan of its own, which owes nothing.
+        if (Plan* const idle = std::exchange(first_->plan, kept)) {
+          pool().release(idle);
+        }
+      }
     } else {
       SLUICE_REQUIRE(size == 0);
     }
@@ -342,6 +349,9 @@ void Message::trim_front(std::size_t size) {
 void Message::trim_back(std::size_t size) {
   if (size > 0) {
     settle_before_cut();
+  }
+  if (failed()) {
+    return;  // the cut might take away the only block that knows
   }
   const std::size_t total = this->size();
   SLUICE_REQUIRE(size <= total);
@@ -492,11 +502,27 @@ PlannedChange* Message::plan_change(const Owner& owner) {
   return &change;
 }
 
-/// Before the data loses bytes at the end, or gets some: steps cover what it has now. A failure is remembered by the plan.
+/// Before the data loses bytes at the end, or gets some: steps cover what it has now. A failure is remembered by the plan,
+/// one for want of memory, too: what it owes cannot be done to other bytes later.
 void Message::settle_before_cut() {
-  if (owing() != nullptr) {
-    static_cast<void>(settle());
+  if (owing() != nullptr && settle() == Verdict::failed) {
+    plan()->failed = true;
+    plan()->clear();
   }
+}
+
+/// The plan of data that becomes part of this message: what it still has to say is whether that data is good.
+void Message::take_over(Plan& ended) {
+  Plan* const planned = plan();
+  if (planned == nullptr && ended.failed) {
+    data_block()->plan = &ended;
+    return;
+  }
+  if (ended.failed) {
+    planned->failed = true;
+    planned->clear();
+  }
+  pool().release(&ended);
 }
 
 void Message::plan_prepended(std::size_t size) {
@@ -523,7 +549,7 @@ void Message::plan_trimmed(std::size_t size) {
   };
   Plan& planned = *plan();
   if (!std::ranges::all_of(planned.owed(), survives)) {
-    static_cast<void>(settle());
+    settle_before_cut();
     return;
   }
   for (PlannedStep& step : planned.owed()) {

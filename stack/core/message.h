@@ -207,6 +207,7 @@ class Message {
   [[nodiscard]] PlannedStep* plan_step(PlannedStep::Kind kind);
   [[nodiscard]] PlannedChange* plan_change(const Owner& owner);
   void settle_before_cut();
+  void take_over(Plan& ended);
   void count_pass(std::size_t loaded_bytes, std::size_t stored_bytes);
   void plan_prepended(std::size_t size);
   void plan_trimmed(std::size_t size);

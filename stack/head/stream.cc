@@ -331,46 +331,50 @@ Result<Message> Stream::wait_for_message(bool high_priority_only) {
 }
 
 Result<bool> Stream::read_message(Bytes& out, bool first) {
-  Result<Message> taken = first ? wait_for_message(false) : Result<Message>(head_.take());
-  if (!taken) {
-    return std::unexpected(taken.error());
-  }
-  Message message = std::move(*taken);
-  if (!message) {
-    return false;
-  }
-  if (is_protocol(message.type()) && head_.options().read.protocol == ProtocolMode::refuse) {
-    head_.put_back(std::move(message));
-    return first ? Result<bool>(fail(EBADMSG)) : Result<bool>(false);
-  }
-  const MessageType type = message.type();
-  const std::uint8_t band = message.band();
-  if (is_protocol(type) && head_.options().read.protocol == ProtocolMode::discard) {
-    message = take_data_part(message);
+  for (;;) {
+    Result<Message> taken = first ? wait_for_message(false) : Result<Message>(head_.take());
+    if (!taken) {
+      return std::unexpected(taken.error());
+    }
+    Message message = std::move(*taken);
     if (!message) {
-      return true;
+      return false;
     }
-  }
-  const bool empty = message.size() == 0;
-  if (!empty) {
-    const std::optional<std::size_t> delivered = deliver(message, out);
-    if (!delivered) {
-      return read_message(out, first);  // as if it had never come; each call takes one message
+    const MessageType type = message.type();
+    const std::uint8_t band = message.band();
+    const bool refused = is_protocol(type) && head_.options().read.protocol == ProtocolMode::refuse;
+    // What is refused or ends the reading must be good; what is read is verified on its way.
+    if ((refused || message.data_size() == 0) && message.settle() == Verdict::failed) {
+      continue;
     }
-    out = out.subspan(*delivered);
+    if (refused) {
+      head_.put_back(std::move(message));
+      return first ? Result<bool>(fail(EBADMSG)) : Result<bool>(false);
+    }
+    if (is_protocol(type) && head_.options().read.protocol == ProtocolMode::discard) {
+      message = take_data_part(message);
+      if (!message) {
+        return true;
+      }
+    }
+    const bool empty = message.size() == 0;
+    if (!empty) {
+      const std::optional<std::size_t> delivered = deliver(message, out);
+      if (!delivered) {
+        continue;  // as if it had never come; each turn takes one message
+      }
+      out = out.subspan(*delivered);
+    }
+    // "read() accepts data until [...] a zero-byte message block is encountered. The read() function then returns the
+    // number of bytes read, and places the zero-byte message back on the stream [...] When a zero-byte message is read as
+    // the first message on a stream, the message is removed from the stream and 0 is returned" (read(2)).
+    const bool stays = empty ? !first : head_.options().read.mode != ReadMode::message_discard;
+    if (message && stays) {
+      mark_rest(message, type, band);
+      head_.put_back(std::move(message));
+    }
+    return !empty && head_.options().read.mode == ReadMode::byte_stream;
   }
-  // "read() accepts data until [...] a zero-byte message block is encountered. The read() function then returns the
-  // number of bytes read, and places the zero-byte message back on the stream [...] When a zero-byte message is read as
-  // the first message on a stream, the message is removed from the stream and 0 is returned" (read(2)).
-  const bool stays = empty ? !first : head_.options().read.mode != ReadMode::message_discard;
-  if (message && stays) {
-    mark_rest(message, type, band);
-    head_.put_back(std::move(message));
-  }
-  if (empty) {
-    return false;
-  }
-  return head_.options().read.mode == ReadMode::byte_stream;
 }
 
 Result<std::size_t> Stream::read(Bytes out) {

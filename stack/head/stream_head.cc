@@ -43,7 +43,10 @@ void StreamHead::receive(Message message) {
       // "The Stream head will allow only one M_PCPROTO message to be placed in its read queue at a time [...] If an
       // M_PCPROTO message is already in the queue, the second is discarded." (STREAMS Programmer's Guide, M_PCPROTO)
       if (high_priority_waits_) {
-        ++second_high_priority_;
+        settle_first();  // one whose check does not hold never was there
+      }
+      if (high_priority_waits_) {
+        second_high_priority_ += settle(message, Side::read) == Verdict::done ? 1U : 0U;
         return;
       }
       high_priority_waits_ = true;

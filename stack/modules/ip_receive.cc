@@ -329,13 +329,9 @@ void Ip::fragment_dropped(const Reassembly::Added& added) {
 
 /// Extension headers may follow the fragment header (RFC 8200 section 4.1: destination options).
 void Ip::reassembled_v6(Arrival&& arrival) {
-  const Buffer* buffer = arrival.data.first().buffer;
   if (!gather(arrival.data, extensions_peek)) {
     ++count_.no_memory;
     return;
-  }
-  if (arrival.data.first().buffer != buffer) {
-    arrival.header_size = 0;  // left behind
   }
   const auto walked =
       wire::walk_extensions(arrival.protocol, arrival.data.bytes(), arrival.data.size(), /*reassembled=*/true);
@@ -345,7 +341,7 @@ void Ip::reassembled_v6(Arrival&& arrival) {
   }
   arrival.protocol = walked->protocol;
   arrival.data.trim_front(walked->offset);
-  arrival.header_size += arrival.header_size == 0 ? 0 : walked->offset;
+  arrival.header_size += walked->offset;
   deliver(std::move(arrival));
 }
 

@@ -158,6 +158,7 @@ class Provider : public Module {
 /// timod: each ioctl one request, its acknowledgement the answer.
 class Timod : public Module {
  public:
+  [[nodiscard]] bool keeps_plans() const override { return true; }
   Timod() : Module("timod") {}
 
   void wput(Batch batch) override {

@@ -213,6 +213,7 @@ TEST(IpReceive, ReassemblesIpv6WithOptionsBehindTheFragmentHeader) {
   const Unitdata datagram = unitdata_of(bed.next_up());
   EXPECT_EQ(datagram.data, pattern(2000));
   EXPECT_EQ(datagram.source.protocol, udp);
+  EXPECT_EQ(datagram.received.header_size, 40 + 8 + 8) << "whether or not the first fragment lies in one piece";
 }
 
 /// RFC 6946 section 4: "A host that receives an IPv6 packet that includes a Fragment Header with the "Fragment Offset"

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A case: two worlds, one layered, one with fused paths, the same things done to both; what they show is compared after
+// each.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "tests/differential/world.h"
+
+namespace sluice::differential {
+
+inline std::vector<Drawn> draw_modules(Choices& choices, std::size_t count_max, std::uint64_t kinds_of) {
+  std::vector<Drawn> drawn(choices.below(count_max + 1));
+  for (Drawn& module : drawn) {
+    module = {static_cast<Kind>(choices.below(kinds_of)), choices.seed()};
+  }
+  return drawn;
+}
+
+inline Setup draw_setup(Choices& choices) {
+  Setup setup;
+  setup.raw = choices.percent(30);
+  setup.seed = choices.seed();
+  setup.v6 = choices.percent(70);
+  setup.mtu = setup.v6 ? choices.one_of<std::size_t>({1280, 1500, 1501, 4000, 9001, 65535})
+                       : choices.one_of<std::size_t>({576, 577, 1500, 4000, 9000, 65535});
+  setup.wire.memory = static_cast<WireSettings::Memory>(choices.below(4));
+  setup.wire.damaged_percent = static_cast<unsigned>(choices.one_of<std::size_t>({0, 0, 5, 30}));
+  setup.wire.seed = choices.seed();
+  setup.head.read_marks = {.high_bytes = std::size_t{1} << 27, .low_bytes = std::size_t{1} << 25};
+  setup.head.write_offset = choices.one_of<std::size_t>({0, 0, 7, 64});
+  setup.head.write_tail = choices.one_of<std::size_t>({0, 0, 13});
+  setup.head.block_bytes_max = choices.one_of<std::size_t>({65536, 1000, 333});
+  const bool symmetric = choices.percent(80);
+  for (std::size_t side = 0; side < 2; ++side) {
+    Setup::Side& drawn = setup.sides[side];
+    drawn.checksum = choices.percent(85);
+    drawn.bound = choices.percent(90);
+    drawn.path = choices.percent(80) ? Path::fused : Path::layered;
+    drawn.low = draw_modules(choices, setup.raw ? 5 : 2, setup.raw ? kinds : kinds_anywhere);
+    drawn.middle = draw_modules(choices, 1, kinds_anywhere);
+    drawn.high = draw_modules(choices, 4, kinds);
+  }
+  if (symmetric) {
+    setup.sides[1].high = setup.sides[0].high;
+    setup.sides[1].low = setup.sides[0].low;
+  }
+  return setup;
+}
+
+inline Operation draw_operation(Choices& choices, const Setup& setup) {
+  using Act = Operation::Act;
+  constexpr std::size_t tsdu_max = 65507;
+  Operation operation;
+  const std::uint64_t lot = choices.below(100);
+  operation.act = lot < 35   ? Act::send
+                  : lot < 55 ? Act::receive
+                  : lot < 62 ? Act::look
+                  : lot < 67 ? Act::pass_time
+                  : lot < 78 ? Act::run
+                  : lot < 82 ? Act::damage
+                  : lot < 84 ? Act::repeat
+                  : lot < 87 ? Act::push
+                  : lot < 90 ? Act::pop
+                  : lot < 93 ? Act::set_path
+                  : lot < 96 ? Act::set_room
+                  : lot < 97 ? Act::flush
+                  : lot < 98 ? Act::options
+                             : Act::compare_counters;
+  operation.side = choices.below(2);
+  operation.how = choices.below(256);
+  operation.seed = choices.seed();
+  if (operation.act == Act::send) {
+    operation.size = choices.size(setup.mtu, tsdu_max);
+    operation.size -= choices.percent(80) ? operation.size % 8 : 0;  // whole units, mostly
+  } else if (operation.act == Act::receive) {
+    operation.size = choices.percent(60) ? 70'000 : choices.size(setup.mtu, 2000);
+  } else if (operation.act == Act::pass_time) {
+    operation.size = choices.below(choices.percent(20) ? 5000 : 10);
+  } else if (operation.act == Act::push) {
+    operation.module = {static_cast<Kind>(choices.below(kinds)), choices.seed()};
+  }
+  return operation;
+}
+
+inline std::string readable(std::string_view entry) {
+  constexpr std::size_t shown_max = 400;
+  std::string text;
+  for (const char character : entry.substr(0, shown_max)) {
+    text += std::isprint(static_cast<unsigned char>(character)) != 0
+                ? std::string(1, character)
+                : fmt::format("\\{:02x}", static_cast<unsigned char>(character));
+  }
+  return text + fmt::format(" ({} bytes)", entry.size());
+}
+
+/// The first difference of two logs; empty when they are the same, and then both are cleared.
+inline std::string difference(Log& layered, Log& tested) {
+  if (layered.entries == tested.entries) {
+    layered.entries.clear();
+    tested.entries.clear();
+    return {};
+  }
+  const auto [one, other] = std::ranges::mismatch(layered.entries, tested.entries);
+  return fmt::format("layered: {}\n tested: {}\n", one == layered.entries.end() ? "nothing more" : readable(*one),
+                     other == tested.entries.end() ? "nothing more" : readable(*other));
+}
+
+inline std::string described(const Setup& setup) {
+  std::string text = fmt::format("{} mtu {} memory {} damaged {} % ", setup.raw ? "raw" : "TLI", setup.mtu,
+                                 static_cast<int>(setup.wire.memory), setup.wire.damaged_percent);
+  for (const Setup::Side& side : setup.sides) {
+    text += fmt::format("\n  side: {}, checksum {}", sluice::name_of(side.path), side.checksum);
+    for (const auto& [where, modules] : {std::pair{"low", &side.low}, {"middle", &side.middle}, {"high", &side.high}}) {
+      text += fmt::format(", {}:", where);
+      for (const Drawn& module : *modules) {
+        text += fmt::format(" {}({})", name_of(module.kind), module.seed);
+      }
+    }
+  }
+  return text + "\n";
+}
+
+/// Runs a case; answers what differs, or nothing.
+inline std::string run_case(Choices& choices, std::size_t operations_max) {
+  const Setup setup = draw_setup(choices);
+  World layered(setup, false);
+  World tested(setup, true);
+  std::string done;
+  std::string differs = difference(layered.log, tested.log);
+  const std::size_t operations = 1 + choices.below(operations_max);
+  for (std::size_t at = 0; at < operations && differs.empty() && !choices.exhausted(); ++at) {
+    const Operation operation = draw_operation(choices, setup);
+    done += fmt::format("  {}: act {} side {} size {} how {} seed {} module {}({})\n", at,
+                        static_cast<int>(operation.act), operation.side, operation.size, operation.how, operation.seed,
+                        name_of(operation.module.kind), operation.module.seed);
+    layered.apply(operation);
+    tested.apply(operation);
+    differs = difference(layered.log, tested.log);
+  }
+  if (differs.empty()) {
+    done += "  finish\n";
+    layered.finish();
+    tested.finish();
+    differs = difference(layered.log, tested.log);
+  }
+  if (differs.empty()) {
+    done += "  close\n";
+    layered.close();
+    tested.close();
+    differs = difference(layered.log, tested.log);
+  }
+  return differs.empty() ? std::string() : described(setup) + done + differs;
+}
+
+}  // namespace sluice::differential

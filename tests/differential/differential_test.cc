@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layered and fused stacks, drawn at random, must be the same to everybody outside: SLUICE_DIFFERENTIAL_CASES says how
+// many cases (10,000 if absent; 2,000 under sanitizers), SLUICE_DIFFERENTIAL_SEED the first seed. A case that differs
+// prints its seed. A million under AddressSanitizer:
+//
+//     SLUICE_DIFFERENTIAL_CASES=1000000 build/asan/tests/differential_test
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/differential/cases.h"
+
+namespace sluice::differential {
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::uint64_t cases_default = 2'000;
+#else
+constexpr std::uint64_t cases_default = 10'000;
+#endif
+constexpr std::uint64_t shards = 4;
+constexpr std::size_t operations_max = 40;
+
+std::uint64_t environment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+class Differential : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Differential, ALayeredAndAFusedStackAreTheSame) {
+  const std::uint64_t first = environment("SLUICE_DIFFERENTIAL_SEED", 1);
+  const std::uint64_t cases = environment("SLUICE_DIFFERENTIAL_CASES", cases_default);
+  for (std::uint64_t at = GetParam(); at < cases; at += shards) {
+    Choices choices(first + at);
+    const std::string differs = run_case(choices, operations_max);
+    ASSERT_TRUE(differs.empty()) << differs << "SLUICE_DIFFERENTIAL_SEED=" << first + at
+                                 << " SLUICE_DIFFERENTIAL_CASES=1";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shard, Differential, testing::Range(std::uint64_t{0}, shards));
+
+}  // namespace
+}  // namespace sluice::differential

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Modules that a differential case draws, beside those of the project: they do with messages what modules may do.
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/prng.h"
+#include "stack/core/module.h"
+#include "stack/core/stream_set.h"
+#include "stack/modules/capture.h"
+#include "stack/modules/fault.h"
+#include "stack/modules/null.h"
+#include "stack/modules/xdr.h"
+
+namespace sluice::differential {
+
+inline bool carries_data(Message& message) {
+  return message.type() == MessageType::data || (is_protocol(message.type()) && message.data_block() != nullptr);
+}
+
+/// A message taken apart: what is in front of the data (or nothing), and the data.
+class Parts {
+ public:
+  explicit Parts(Message message) {
+    data = is_protocol(message.type()) ? message.unlink() : std::move(message);
+    control = std::move(message);
+  }
+  Message joined() {
+    if (!control) {
+      return std::move(data);
+    }
+    if (data) {
+      control.link(std::move(data));
+    }
+    return std::move(control);
+  }
+
+  Message control;
+  Message data;
+};
+
+/// Knows nothing of plans.
+class Plain : public Module {
+ public:
+  Plain() : Module("plain") {}
+};
+
+/// Makes the bytes real for no reason, or has them copied, shared, cut and put together again. What it draws may differ
+/// between two worlds: it changes nothing that anybody can see.
+class Settler : public Module {
+ public:
+  explicit Settler(std::uint64_t seed) : Module("settler"), prng_(seed) {}
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  void wput(Batch batch) override { write_queue().put_next(handled(std::move(batch), Side::write)); }
+  void rput(Batch batch) override { read_queue().put_next(handled(std::move(batch), Side::read)); }
+
+ private:
+  Batch handled(Batch batch, Side side) {
+    Batch out;
+    shared_.clear();
+    while (Message message = batch.pop()) {
+      if (carries_data(message)) {
+        message = handled(std::move(message), side);
+      }
+      if (message) {
+        out.push(std::move(message));
+      }
+    }
+    return out;
+  }
+  Message handled(Message message, Side side) {
+    switch (prng_.below(9)) {
+      case 0:
+        return settle(message, side) == Verdict::done ? std::move(message) : Message();
+      case 1:
+        return keep(message, side) == Verdict::done ? std::move(message) : Message();
+      case 2:
+        return message.copy();
+      case 3:
+        shared_.push_back(message.duplicate());
+        return shared_.back() ? std::move(message) : Message();
+      case 4:
+        return cut(std::move(message));
+      case 5:
+        return pulled_up(std::move(message));
+      case 6:
+        return message.make_writable() ? std::move(message) : Message();
+      default:
+        return message;
+    }
+  }
+  Message cut(Message message) {
+    Parts parts(std::move(message));
+    const std::size_t size = prng_.below(parts.data.size() + 1);
+    Message rest = parts.data.split(size);
+    if (!rest) {
+      return {};
+    }
+    parts.data.link(std::move(rest));
+    return parts.joined();
+  }
+  Message pulled_up(Message message) {
+    Parts parts(std::move(message));
+    const std::size_t size = parts.data.size();
+    if (!parts.data.pull_up(std::min<std::size_t>(size, prng_.below(size + 1)))) {
+      return {};
+    }
+    return parts.joined();
+  }
+
+  Prng prng_;
+  std::vector<Message> shared_;  // until the next batch, so that buffers have a second holder
+};
+
+/// Acts on what it may believe: counts what is verified.
+class Counting : public Module {
+ public:
+  Counting() : Module("counting") {}
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  void wput(Batch batch) override { write_queue().put_next(counted(std::move(batch))); }
+  void rput(Batch batch) override { read_queue().put_next(counted(std::move(batch))); }
+
+ private:
+  Batch counted(Batch batch) {
+    Batch out;
+    while (Message message = batch.pop()) {
+      if (carries_data(message)) {
+        const std::size_t size = message.data_size();
+        message.when_verified(owner(), [this, size] {
+          ++messages_;
+          bytes_ += size;
+        });
+        if (message.failed()) {
+          continue;
+        }
+      }
+      out.push(std::move(message));
+    }
+    return out;
+  }
+
+  Counter messages_{*this, "messages", "messages with data"};
+  Counter bytes_{*this, "bytes", "their bytes"};
+};
+
+/// A protocol of its own: a header of odd or even size with a checksum over all that follows it and the header.
+class Framed : public Module {
+ public:
+  Framed(std::size_t header_size, std::size_t field) : Module("framed"), size_(header_size), field_(field) {}
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] std::size_t headroom() const override { return size_; }
+
+  void wput(Batch batch) override {
+    Batch out;
+    while (Message message = batch.pop()) {
+      if (carries_data(message)) {
+        message = framed(std::move(message));
+      }
+      if (message) {
+        out.push(std::move(message));
+      }
+    }
+    write_queue().put_next(std::move(out));
+  }
+  void rput(Batch batch) override {
+    Batch out;
+    while (Message message = batch.pop()) {
+      if (carries_data(message)) {
+        message = opened(std::move(message));
+      }
+      if (message) {
+        out.push(std::move(message));
+      }
+    }
+    read_queue().put_next(std::move(out));
+  }
+
+ private:
+  Message framed(Message message) {
+    Parts parts(std::move(message));
+    const Bytes header = parts.data.prepend(size_);
+    std::ranges::fill(header, std::byte{0x5a});
+    header[field_] = header[field_ + 1] = std::byte{0};
+    const Sum sum{.initial = 0x1234, .field = header.data() + field_, .zero_is_sent_as_ones = field_ % 2 == 0};
+    return parts.data.transform(sum) == Verdict::failed ? Message() : parts.joined();
+  }
+  Message opened(Message message) {
+    if (message.data_size() < size_) {
+      if (settle(message, Side::read) == Verdict::done) {
+        ++short_;
+      }
+      return {};
+    }
+    Parts parts(std::move(message));
+    if (parts.data.transform(Check{.initial = 0x1234}, owner(), refused_) == Verdict::failed) {
+      refused_ += parts.data.failed() ? 0U : 1U;
+      return {};
+    }
+    parts.data.trim_front(size_);
+    parts.data.when_verified(owner(), [this] { ++good_; });
+    return parts.data.failed() ? Message() : parts.joined();
+  }
+
+  std::size_t size_;
+  std::size_t field_;
+  Counter good_{*this, "good", "messages whose checksum holds"};
+  Counter refused_{*this, "refused", "messages whose checksum does not hold"};
+  Counter short_{*this, "short", "messages without room for a header"};
+};
+
+/// Everything waits on its queues.
+class Queueing : public Module {
+ public:
+  Queueing() : Module("queueing", Services::both) {
+    for (std::uint8_t band = 0; band < bands_max; ++band) {
+      read_queue().set_marks({.high_bytes = std::size_t{1} << 27, .low_bytes = std::size_t{1} << 25}, band);
+    }
+  }
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  void wput(Batch batch) override { wait(write_queue(), std::move(batch)); }
+  void rput(Batch batch) override { wait(read_queue(), std::move(batch)); }
+  void wsrv() override { forward_waiting(write_queue()); }
+  void rsrv() override { forward_waiting(read_queue()); }
+
+ private:
+  void wait(Queue& queue, Batch batch) {
+    while (Message message = batch.pop()) {
+      if (message.type() == MessageType::flush) {
+        flush_queues(message);
+      }
+      if (carries_data(message) && !is_high_priority(message.type())) {
+        queue.enqueue(std::move(message));
+      } else {
+        queue.put_next(std::move(message));
+      }
+    }
+  }
+};
+
+/// Keeps what goes down to itself for a millisecond, on no queue and without a word to anybody.
+class Holding : public Module {
+ public:
+  Holding() : Module("holding") {}
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  Status open() override {
+    timer_ =
+        std::make_unique<Timer>(set().scheduler(), [this] { write_queue().put_next(std::exchange(held_, Batch())); });
+    return {};
+  }
+  void close() override {
+    timer_.reset();
+    held_.clear();
+  }
+  void wput(Batch batch) override {
+    while (Message message = batch.pop()) {
+      if (!carries_data(message)) {
+        write_queue().put_next(std::move(message));
+        continue;
+      }
+      held_.push(std::move(message));
+      if (!timer_->armed()) {
+        timer_->arm_after(std::chrono::milliseconds(1));
+      }
+    }
+  }
+
+ private:
+  std::unique_ptr<Timer> timer_;
+  Batch held_;
+};
+
+enum class Kind : std::uint8_t {
+  null,
+  plain,
+  settler,
+  counting,
+  queueing,
+  holding,
+  fault,
+  capture,
+  // What follows changes data: above udp only.
+  xdr,
+  framed,
+};
+inline constexpr std::uint64_t kinds_anywhere = 8;
+inline constexpr std::uint64_t kinds = 10;
+
+/// A module as drawn.
+struct Drawn {
+  Kind kind = Kind::null;
+  std::uint64_t seed = 0;
+};
+
+[[nodiscard]] inline std::string_view name_of(Kind kind) {
+  constexpr std::array<std::string_view, kinds> names{"null",    "plain", "settler", "counting", "queueing",
+                                                      "holding", "fault", "capture", "xdr",      "framed"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+[[nodiscard]] inline std::unique_ptr<Module> make_fault(std::uint64_t seed) {
+  Prng prng(seed);
+  FaultSettings settings;
+  settings.loss = prng.chance(0.3) ? 0.2 : 0;
+  settings.duplicate = prng.chance(0.3) ? 0.2 : 0;
+  settings.bit_errors = prng.chance(0.5) ? 1e-4 : 0;
+  settings.reorder = prng.chance(0.3) ? 0.3 : 0;
+  settings.delay = prng.chance(0.5) ? Duration(std::chrono::milliseconds(2)) : Duration::zero();
+  settings.jitter = prng.chance(0.3) ? Duration(std::chrono::milliseconds(3)) : Duration::zero();
+  settings.rate_bits_per_second = prng.chance(0.2) ? 10'000'000 : 0;
+  settings.queue_bytes = std::size_t{1} << 20;
+  settings.in_flight_bytes_max = std::size_t{1} << 30;  // bounds memory, which is what paths differ in
+  const std::uint64_t sides = prng.below(3);
+  return std::make_unique<Fault>(
+      Fault::Options{.settings = settings, .up = sides != 0, .down = sides != 1, .seed = prng()});
+}
+
+/// `captured` gets what a capture writes.
+[[nodiscard]] inline std::unique_ptr<Module> make_module(const Drawn& drawn, std::vector<std::byte>& captured) {
+  switch (drawn.kind) {
+    case Kind::null:
+      return std::make_unique<Null>();
+    case Kind::plain:
+      return std::make_unique<Plain>();
+    case Kind::settler:
+      return std::make_unique<Settler>(drawn.seed);
+    case Kind::counting:
+      return std::make_unique<Counting>();
+    case Kind::queueing:
+      return std::make_unique<Queueing>();
+    case Kind::holding:
+      return std::make_unique<Holding>();
+    case Kind::fault:
+      return make_fault(drawn.seed);
+    case Kind::capture:
+      return std::make_unique<Capture>(Capture::Options{.sink =
+                                                            [&captured](ConstBytes bytes) {
+                                                              captured.insert(captured.end(), bytes.begin(),
+                                                                              bytes.end());
+                                                              return true;
+                                                            },
+                                                        .wall_clock = [] { return Duration::zero(); }});
+    case Kind::xdr:
+      return std::make_unique<Xdr>(std::size_t{2} << drawn.seed % 3);
+    case Kind::framed:
+      break;
+  }
+  const std::size_t size = drawn.seed % 2 == 0 ? 8 : 2 + drawn.seed / 2 % 9;  // whole units for xdr below, often
+  return std::make_unique<Framed>(size, drawn.seed / 16 % (size - 1));
+}
+
+}  // namespace sluice::differential
