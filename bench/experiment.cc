@@ -138,6 +138,16 @@ Samples Rounds::ratio(std::string_view arm, std::string_view reference) const {
   return samples;
 }
 
+Samples Rounds::share_beyond(std::string_view arm, std::string_view part) const {
+  const std::vector<double>& own = seconds(arm);
+  const std::vector<double>& less = seconds(part);
+  Samples samples;
+  for (std::size_t round = 0; round < own.size(); ++round) {
+    samples.add(std::max(0.0, 1 - less[round] / own[round]));
+  }
+  return samples;
+}
+
 Figure::Figure(std::string name, std::string unit) : name_(std::move(name)), unit_(std::move(unit)) {}
 
 void Figure::add(std::string_view arm, std::size_t size_bytes, const Samples& samples) const {

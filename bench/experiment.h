@@ -106,6 +106,8 @@ class Rounds {
   [[nodiscard]] Samples gigabytes_per_second(std::string_view arm, std::size_t size_bytes) const;
   /// How many times as fast as `reference`, taken in each round.
   [[nodiscard]] Samples ratio(std::string_view arm, std::string_view reference) const;
+  /// What share of its time `arm` needs beyond that of `part`, taken in each round; 0 where it needs no more.
+  [[nodiscard]] Samples share_beyond(std::string_view arm, std::string_view part) const;
 
  private:
   [[nodiscard]] const std::vector<double>& seconds(std::string_view arm) const;

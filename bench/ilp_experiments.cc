@@ -24,7 +24,6 @@
 
 #include <gtest/gtest.h>
 #include <rpc/xdr.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -37,7 +36,7 @@
 
 #include "base/bytes.h"
 #include "base/contract.h"
-#include "base/prng.h"
+#include "bench/arena.h"
 #include "bench/chain.h"
 #include "bench/experiment.h"
 #include "ilp/kernels.h"
@@ -218,41 +217,11 @@ namespace sluice::bench {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t KiB = std::size_t{1} << 10;
 constexpr std::size_t MiB = std::size_t{1} << 20;
 /// The payload of a TCP segment or a datagram over Ethernet, as the limits count it.
 constexpr std::size_t segment = 1448;
 constexpr std::size_t tile_usual = 2 * KiB;
-
-/// Memory of random bytes, from a huge page's boundary on.
-class Arena {
- public:
-  explicit Arena(std::size_t size) : size_((size + huge_page - 1) / huge_page * huge_page), mapped_(size_ + huge_page) {
-    void* const at = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    SLUICE_REQUIRE(at != MAP_FAILED);
-    base_ = static_cast<std::byte*>(at);
-    const std::size_t past = reinterpret_cast<std::uintptr_t>(base_) % huge_page;
-    start_ = base_ + (past == 0 ? 0 : huge_page - past);
-    ::madvise(start_, size_, MADV_HUGEPAGE);  // advice: a system without them gives small pages
-    Prng prng(1990);
-    for (std::size_t i = 0; i < size_; i += sizeof(std::uint64_t)) {
-      const std::uint64_t word = prng();
-      std::memcpy(start_ + i, &word, sizeof word);
-    }
-  }
-  ~Arena() { ::munmap(base_, mapped_); }
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-
-  [[nodiscard]] std::byte* start() const { return start_; }
-
- private:
-  std::size_t size_;
-  std::size_t mapped_;
-  std::byte* base_;
-  std::byte* start_;
-};
 
 /// A source and a destination of `size` bytes. The source starts `source_offset` behind a page's boundary, the
 /// destination `destination_offset`.

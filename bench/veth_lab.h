@@ -2,15 +2,17 @@
 #pragma once
 
 // Where network benchmarks run: two network namespaces of the program's own with a veth pair between them, "near"
-// (10.77.0.1) and "far" (10.77.0.2). Sockets stay in the namespace that they were opened in, so one thread can serve
-// both ends. Nothing outside is touched, and the kernel removes all of it with the program.
+// (10.77.0.1, with a loopback device) and "far" (10.77.0.2). Sockets stay in the namespace that they were opened in, so
+// one thread can serve both ends. Nothing outside is touched, and the kernel removes all of it with the program.
 //
-// A benchmark that cannot have its namespaces has failed, not passed: it says why and exits with 1.
+// A benchmark that cannot have its namespaces has failed, not passed: it says why and exits with 1. Who can do without
+// asks missing() first.
 //
 // REQUIRES: the program has one thread, and `ip` (iproute2) is installed. Threads: one.
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,8 +39,36 @@ inline void must(bool held, const char* what) {
 
 class VethLab {
  public:
+  /// What this system lacks for a lab with packet sockets; empty: nothing. Tried in a child, which leaves no trace.
+  [[nodiscard]] static std::string missing() {
+    const pid_t child = ::fork();
+    must(child >= 0, "fork");
+    if (child == 0) {
+      if (!own_user_namespace()) {
+        ::_exit(1);
+      }
+      if (std::system("ip link add near type veth peer name far 2>/dev/null") != 0) {
+        ::_exit(2);
+      }
+      ::_exit(::socket(AF_PACKET, SOCK_RAW, 0) >= 0 ? 0 : 3);
+    }
+    int status = 0;
+    must(::waitpid(child, &status, 0) == child, "waitpid");
+    switch (WIFEXITED(status) ? WEXITSTATUS(status) : -1) {
+      case 0:
+        return "";
+      case 1:
+        return "user and network namespaces of its own (kernel.unprivileged_userns_clone=1)";
+      case 2:
+        return "`ip` (iproute2), or veth devices of the kernel";
+      default:
+        return "packet sockets";
+    }
+  }
+
   VethLab() {
-    make_user_namespace();
+    must(own_user_namespace(),
+         "this benchmark needs user and network namespaces of its own (kernel.unprivileged_userns_clone=1); unshare");
     near_ = own_network_namespace();
     must(::unshare(CLONE_NEWNET) == 0, "making a second network namespace");
     far_ = own_network_namespace();
@@ -50,7 +80,7 @@ class VethLab {
     }
     enter_near();
     run("ip link add near type veth peer name far netns " + std::to_string(holder));
-    run("ip addr add 10.77.0.1/24 dev near && ip link set near up");
+    run("ip addr add 10.77.0.1/24 dev near && ip link set near up && ip link set lo up");
     enter_far();
     run("ip addr add 10.77.0.2/24 dev far && ip link set far up");
     wait_for("far");
@@ -64,14 +94,16 @@ class VethLab {
   void enter_far() const { must(::setns(far_.get(), CLONE_NEWNET) == 0, "setns"); }
 
  private:
-  static void make_user_namespace() {
+  [[nodiscard]] static bool own_user_namespace() {
     const auto uid = std::to_string(::getuid());
     const auto gid = std::to_string(::getgid());
-    must(::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0,
-         "this benchmark needs user and network namespaces of its own (kernel.unprivileged_userns_clone=1); unshare");
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+      return false;
+    }
     std::ofstream("/proc/self/setgroups") << "deny";
     std::ofstream("/proc/self/uid_map") << "0 " + uid + " 1";
     std::ofstream("/proc/self/gid_map") << "0 " + gid + " 1";
+    return true;
   }
 
   static dlpi::Descriptor own_network_namespace() {

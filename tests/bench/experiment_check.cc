@@ -48,6 +48,14 @@ TEST(Rounds, RatioIsTakenWithinARound) {
   EXPECT_DOUBLE_EQ(ratio.quantile(1), 3);
 }
 
+TEST(Rounds, ShareBeyondIsTakenWithinARoundAndNeverNegative) {
+  const auto turns = std::make_shared<std::string>();
+  const Rounds rounds({slower_each_time("whole", 4, turns), slower_each_time("part", 1, turns)});
+  EXPECT_DOUBLE_EQ(rounds.share_beyond("whole", "part").quantile(0), 0.75);
+  EXPECT_DOUBLE_EQ(rounds.share_beyond("whole", "part").quantile(1), 0.75);
+  EXPECT_DOUBLE_EQ(rounds.share_beyond("part", "whole").median(), 0);
+}
+
 TEST(Rounds, UnitsAreNanosecondsAndDecimalGigabytes) {
   const Rounds rounds({{"a", [] { return 1e-6; }}});
   EXPECT_DOUBLE_EQ(rounds.nanoseconds("a").median(), 1000);

@@ -6,6 +6,7 @@ CTest runs it for each suite (bench/CMakeLists.txt), where the benchmarks are bu
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,10 @@ SUITE, PROGRAMS = sys.argv[1], pathlib.Path(sys.argv[2])
 KEYS = ["suite", "figure", "arm", "size_bytes", "unit", "median", "min", "max", "repetitions", "machine", "commit"]
 SVG = "{http://www.w3.org/2000/svg}svg"
 ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused", "xdr_library"},
-        ("ilp", "throughput_ratio"): {"fused/memcpy", "fused/layered", "fused/blocked", "memcpy/layered"}}
+        ("ilp", "throughput_ratio"): {"fused/memcpy", "fused/layered", "fused/blocked", "memcpy/layered"},
+        ("stack", "wire"): {"layered", "fused", "kernel"},
+        ("stack", "wire_ratio"): {"fused/layered", "fused/kernel"},
+        ("stack", "wire_share"): {"layered", "fused"}}
 
 
 class TinyRun(unittest.TestCase):
@@ -52,7 +56,9 @@ class TinyRun(unittest.TestCase):
 
     def test_every_figure_is_claimed_something_of_and_the_other_way_round(self):
         claims = tomllib.loads((ROOT / "tools/claims.toml").read_text())
-        self.assertEqual({line["figure"] for line in self.lines}, set(claims.get(SUITE, {})))
+        # A test that skips itself, for what this system lacks, has one figure, of its own name.
+        skipped = set(re.findall(rf"\[  SKIPPED \] {SUITE}\.(\w+)", self.result.stdout))
+        self.assertEqual({line["figure"] for line in self.lines} | skipped, set(claims.get(SUITE, {})))
 
     def test_report_has_a_plot_for_every_figure(self):
         page = ElementTree.fromstring((self.out / "report.html").read_text(encoding="utf-8").partition("\n")[2])
