@@ -38,9 +38,9 @@
 
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -365,9 +365,8 @@ class TliArm final : public StackArm {
  private:
   std::size_t take_units() {
     for (std::size_t count = 0;; ++count) {
-      tli::t_unitdata unit{.addr = {sender_.size(), 0, sender_.data()},
-                           .opt = {},
-                           .udata = {datagram_bytes, 0, room(0).data()}};
+      tli::t_unitdata unit{
+          .addr = {sender_.size(), 0, sender_.data()}, .opt = {}, .udata = {datagram_bytes, 0, room(0).data()}};
       int flags = 0;
       if (const auto received = far_->end().endpoint().t_rcvudata(unit, flags); !received) {
         SLUICE_REQUIRE(received.error().t_errno == wire::tpi::TNODATA);
