@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/contract.h"
+
 namespace sluice::ftx {
 namespace {
 
@@ -93,6 +95,11 @@ Bytes Assembly::memory_for(const AduName& adu) const {
   if (!well_placed(adu, file.entry.size_bytes) || file.whole || !file.arriving) return {};
   if (marked(file.arriving->slots, adu) > 0) return {};
   return file.sink->place(adu.offset, adu.length).value_or(Bytes());
+}
+
+Placement Assembly::placement_in(const AduName& adu, Bytes memory) const {
+  SLUICE_REQUIRE(adu.file < files_.size() && files_[adu.file].sink != nullptr);
+  return {.kind = Placement::Kind::memory, .memory = memory, .file = files_[adu.file].sink.get(), .offset = adu.offset};
 }
 
 std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {

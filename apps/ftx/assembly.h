@@ -83,6 +83,8 @@ class Assembly {
   [[nodiscard]] std::expected<Placement, Failure> place(const AduName& adu);
   /// The memory that place(adu) would name; empty where it would name none, or would have to change something first.
   [[nodiscard]] Bytes memory_for(const AduName& adu) const;
+  /// The placement whose memory memory_for(adu) has named. REQUIRES: nothing was called in between.
+  [[nodiscard]] Placement placement_in(const AduName& adu, Bytes memory) const;
   /// REQUIRES: place(adu) named a memory or file, and the payload is there; SinkFile::placed() has said so for a file's
   /// memory.
   [[nodiscard]] std::expected<void, Failure> landed(const AduName& adu);

@@ -102,6 +102,15 @@ Bytes Receiver::memory_for(const Envelope& envelope, ConstBytes header, std::siz
   return assembly_->memory_for(data->adu);
 }
 
+/// The place is not asked for again: the answer might be another one, where what went wrong with the first is not
+/// known.
+void Receiver::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, Bytes memory) {
+  const auto data = parse_data(header, datagram_bytes);
+  SLUICE_REQUIRE(data.has_value());
+  heard_at_ = now;
+  landed(now, {*data, assembly_->placement_in(data->adu, memory)});
+}
+
 std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
                                                    std::size_t datagram_bytes) {
   if (state_ != State::open || envelope.transfer != envelope_.transfer) {

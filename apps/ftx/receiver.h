@@ -59,6 +59,9 @@ class Receiver {
   /// The memory that inspect() would name, without acting on a header that may be damaged: a place to put the payload
   /// while it is verified. Empty: none.
   [[nodiscard]] Bytes memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const;
+  /// The datagram has proved right, and its payload is in `memory`. REQUIRES: memory_for() has named that for the same
+  /// header, and nothing was called in between.
+  void placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, Bytes memory);
   /// Where the payload of a DATA datagram belongs; null: nowhere, and nothing more is to be done.
   [[nodiscard]] std::optional<Landing> inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
                                                std::size_t datagram_bytes);

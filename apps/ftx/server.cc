@@ -52,6 +52,14 @@ Bytes Server::memory_for(ConstBytes header, std::size_t datagram_bytes, const Pe
   return session == sessions_.end() ? Bytes() : session->second->memory_for(*envelope, header, datagram_bytes);
 }
 
+void Server::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from, Bytes memory) {
+  const auto envelope = parse_envelope(header);
+  SLUICE_REQUIRE(envelope.has_value());
+  const auto session = sessions_.find(Key{from, envelope->connection});
+  SLUICE_REQUIRE(session != sessions_.end());
+  session->second->placed(now, header, datagram_bytes, memory);
+}
+
 Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
   const auto envelope = parse_envelope(header);
   if (!envelope || envelope->kind != Kind::data) return {};

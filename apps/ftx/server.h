@@ -51,10 +51,12 @@ class Server {
     Receiver* session = nullptr;
     Receiver::Landing landing{};
   };
-  /// Before inspect(), where the transport verifies a datagram while it copies it: the memory to put the payload into,
-  /// named by a header that is not verified yet, so that nothing is acted on. Empty: no such place. When the datagram
-  /// has proved right, inspect() names the same memory, if the server was not called in between.
+  /// receive() in two steps, where the transport verifies a datagram while it copies it. First: the memory to put the
+  /// payload into, named by a header that is not verified yet, so that nothing is acted on. Empty: no such place.
   [[nodiscard]] Bytes memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const;
+  /// Second, if the datagram has proved right: its payload is in `memory`. REQUIRES: memory_for() has named that for
+  /// the same header, and the server was not called in between.
+  void placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from, Bytes memory);
   /// `header` is the datagram or at least its first data_header_bytes, verified.
   [[nodiscard]] Inspection inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from);
 

@@ -31,13 +31,11 @@ class ToServer final : public Transport::Taker {
   explicit ToServer(Server& server) : server_(server) {}
 
   [[nodiscard]] Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
-    return server_.memory_for(header, datagram_bytes, from);
+    memory_ = server_.memory_for(header, datagram_bytes, from);
+    return memory_;
   }
   void placed(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
-    const Server::Inspection inspection = server_.inspect(now, header, datagram_bytes, from);
-    if (inspection.kind == Server::Inspection::Kind::land) {
-      inspection.session->landed(now, inspection.landing);
-    }
+    server_.placed(now, header, datagram_bytes, from, memory_);
   }
   void take(ConstBytes datagram, const Peer& from) override { server_.receive(now, datagram, from); }
   void refused(const Peer&) override {}
@@ -46,6 +44,7 @@ class ToServer final : public Transport::Taker {
 
  private:
   Server& server_;
+  Bytes memory_;  // named last
 };
 
 }  // namespace sluice::ftx
