@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/wire/network.h"
 
-#include <algorithm>
+#include <array>
 #include <cstring>
 #include <span>
 
@@ -24,13 +24,15 @@ void store_octets(const std::optional<IpAddress>& address, std::byte* at) {
   }
 }
 
+constexpr std::array<std::byte, octets_size> zeros{};
+
 /// The address of a family byte and 16 octets; an inner nothing when the family is 0.
 Decoded<std::optional<IpAddress>> load_optional(std::byte family, const std::byte* octets) {
   const std::span unused(octets + (family == std::byte{0} ? 0 : Ipv4Address::size), octets + octets_size);
   const bool is_v6 = family == static_cast<std::byte>(Family::ipv6);
   const bool is_v4 = family == static_cast<std::byte>(Family::ipv4);
   if (!is_v6 && ((!is_v4 && family != std::byte{0}) ||
-                 !std::all_of(unused.begin(), unused.end(), [](std::byte b) { return b == std::byte{0}; }))) {
+                 std::memcmp(unused.data(), zeros.data(), unused.size()) != 0)) {
     return std::unexpected(Malformed::bad_address);
   }
   return is_v4 || is_v6 ? std::optional(IpAddress::load(static_cast<Family>(family), octets)) : std::nullopt;
