@@ -41,11 +41,22 @@ converse() {  # CALLER LISTENER
   done
 }
 
+# A TAP device comes up when a program attaches to it, and until the kernel has noticed it drops what it is given to send.
+tap_is_up() {
+  local i
+  for i in $(seq 200); do
+    in_a ip -o link show dev tap0 | grep -q 'state UP' && return 0
+    sleep 0.05
+  done
+  return 1
+}
+
 # Ours beside the kernel of namespace A, which is 10.77.0.1 and fd00:77::1.
 nc_test() {  # NAME STACK-FILE RUN-IN OUR-ADDRESS ITS-ADDRESS FAMILY
   local name=$1-v$6 file=$2 where=$3 ours=$4 its=$5 family=$6
   netcat "$name-server" "$where" "$SLUICE" nc --stack "$file" -l -v -p 4000
   wait_for "$name-server.err" listening
+  case $name in tap-*) expect "$name: the device is up" tap_is_up ;; esac
   netcat "$name-client" in_a nc "-$family" -u "$ours" 4000
   expect "$name: the kernel calls us" converse "$name-client" "$name-server"
   expect "$name: SIGINT ends ours well" stop "$name-server"
@@ -54,6 +65,7 @@ nc_test() {  # NAME STACK-FILE RUN-IN OUR-ADDRESS ITS-ADDRESS FAMILY
   netcat "$name-kernel" in_a nc "-$family" -u -l -p 5000
   kernel_listens 5000
   netcat "$name-caller" "$where" "$SLUICE" nc --stack "$file" "$its" 5000
+  case $name in tap-*) expect "$name: the device is up again" tap_is_up ;; esac
   expect "$name: we call the kernel" converse "$name-caller" "$name-kernel"
   expect "$name: SIGINT ends ours well" stop "$name-caller"
   kill "${PID[$name-kernel]}"
