@@ -180,7 +180,7 @@ class Pair {
     }
   }
 
-  StreamSet set_;
+  StreamSet set_{{.defer_bytes_min = 0}};  // small messages, too: why they are not worth a plan is to be seen
   std::unique_ptr<RunLoop> loop_;
   std::unique_ptr<tli::Endpoint> near_;
   std::unique_ptr<tli::Endpoint> far_;
