@@ -47,7 +47,7 @@ bool converts(const Plan& plan) {
 
 /// The first bytes of a message whose conversion is owed: each comes from where the conversions, undone last to first,
 /// say. For headers. REQUIRES: the data has that many bytes.
-bool copy_converted(const Plan& plan, const Block* chain, std::size_t offset, Bytes out) {
+void copy_converted(const Plan& plan, const Block* chain, std::size_t offset, Bytes out) {
   for (std::byte& byte : out) {
     std::size_t from = offset++;
     for (const PlannedStep& step : std::views::reverse(plan.owed())) {
@@ -62,7 +62,6 @@ bool copy_converted(const Plan& plan, const Block* chain, std::size_t offset, By
     }
     byte = block->rptr[from];
   }
-  return true;
 }
 
 /// The sum of data bytes [offset, offset + size). REQUIRES: there are so many.
@@ -114,6 +113,16 @@ Message clone_chain(const Block* block, Clone clone) {
     }
   }
   return result;
+}
+
+/// The same of a message, on the path that it is on. Settles it.
+template <class Clone>
+Message clone_of(Message& message, Clone clone) {
+  Message cloned = message.settle() == Verdict::failed ? Message() : clone_chain(&message.first(), clone);
+  if (cloned && message.fused()) {
+    cloned.defer();
+  }
+  return cloned;
 }
 
 }  // namespace
@@ -266,21 +275,9 @@ void Message::pop_block() {
   *this = std::move(rest);
 }
 
-Message Message::duplicate() {
-  Message same = settle() == Verdict::failed ? Message() : clone_chain(first_, duplicate_block);
-  if (same && plan() != nullptr) {
-    same.defer();
-  }
-  return same;
-}
+Message Message::duplicate() { return clone_of(*this, duplicate_block); }
 
-Message Message::copy() {
-  Message own = settle() == Verdict::failed ? Message() : clone_chain(first_, copy_block);
-  if (own && plan() != nullptr) {
-    own.defer();
-  }
-  return own;
-}
+Message Message::copy() { return clone_of(*this, copy_block); }
 
 bool Message::pull_up(std::size_t size) {
   if (first_->size() >= size) {
@@ -395,7 +392,11 @@ Message Message::split(std::size_t size) {
 
 bool Message::copy_data_to(std::size_t offset, Bytes out) const {
   if (const Plan* const plan = owing(); plan != nullptr && converts(*plan)) {
-    return offset + out.size() <= data_size() && copy_converted(*plan, first_, offset, out);
+    const bool present = offset + out.size() <= data_size();
+    if (present) {
+      copy_converted(*plan, first_, offset, out);
+    }
+    return present;
   }
   for (const Block* block = first_; block != nullptr && !out.empty(); block = block->cont) {
     if (block->type != MessageType::data) {
@@ -773,17 +774,7 @@ Verdict Message::transform(const Swap& swap) {
   return Verdict::done;
 }
 
-std::uint16_t Message::data_sum() const {
-  std::uint16_t total = 0;
-  bool odd = false;
-  for (const Block* block = first_; block != nullptr; block = block->cont) {
-    if (block->type == MessageType::data) {
-      total = ilp::sum_add(total, odd ? ilp::sum_at_odd_offset(block->bytes()) : ilp::sum(block->bytes()));
-      odd ^= block->size() % 2 != 0;
-    }
-  }
-  return total;
-}
+std::uint16_t Message::data_sum() const { return sum_of(first_, 0, data_size()); }
 
 Verdict Message::transform(const Sum& sum) {
   if (PlannedStep* const step = plan_step(PlannedStep::Kind::sum)) {

@@ -17,8 +17,6 @@ using Kind = PlannedStep::Kind;
 
 constexpr std::size_t unit_max = 8;
 
-constexpr std::uint16_t exchanged(std::uint16_t sum) { return static_cast<std::uint16_t>((sum << 8) | (sum >> 8)); }
-
 /// Walks the data blocks of a chain.
 class ChainCursor {
  public:
@@ -203,7 +201,7 @@ class Pass {
       if (step.kind == Kind::swap) {
         swapped = !swapped;
       } else {
-        add(i, swapped ? exchanged(sum) : sum, done_);
+        add(i, swapped ? byte_swapped(sum) : sum, done_);
       }
     }
   }
@@ -211,7 +209,7 @@ class Pass {
   /// Adds `sum`, of bytes that start at `offset` of the data.
   void add(std::size_t i, std::uint16_t sum, std::size_t offset) {
     const bool odd = ((offset - steps_[i].from) % 2 != 0) != steps_[i].odd;
-    sums_[i] = ilp::sum_add(sums_[i], odd ? exchanged(sum) : sum);
+    sums_[i] = ilp::sum_add(sums_[i], odd ? byte_swapped(sum) : sum);
   }
 
   /// Step after step over one tile.
