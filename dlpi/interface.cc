@@ -76,7 +76,8 @@ Result<Interface> find_interface(const std::string& name) {
   if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) {
     return no_such_device(name);
   }
-  found.up = (request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+  found.enabled = (request.ifr_flags & IFF_UP) != 0;
+  found.up = found.enabled && (request.ifr_flags & IFF_RUNNING) != 0;
   return found;
 }
 
@@ -107,7 +108,19 @@ Result<std::unique_ptr<InterfaceMonitor>> InterfaceMonitor::open(StreamSet& set,
   if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return device_failure(errno, "watching", interface.name);
   }
-  return std::unique_ptr<InterfaceMonitor>(new InterfaceMonitor(set, std::move(socket), interface, std::move(changed)));
+  std::unique_ptr<InterfaceMonitor> monitor(
+      new InterfaceMonitor(set, std::move(socket), interface, std::move(changed)));
+  monitor->tell();
+  return monitor;
+}
+
+void InterfaceMonitor::tell() const {
+  Interface now = interface_;
+  now.enabled = now.up = false;  // an interface that is gone is down
+  if (const Result<Interface> found = find_interface(interface_.name); found && found->index == interface_.index) {
+    now = *found;
+  }
+  changed_(now);
 }
 
 bool InterfaceMonitor::concerns_us(ConstBytes messages) const {
@@ -134,12 +147,7 @@ bool InterfaceMonitor::on_readable() {
     return false;
   }
   if (overrun || concerns_us(ConstBytes(buffer).first(static_cast<std::size_t>(size)))) {
-    Interface now = interface_;
-    now.up = false;  // an interface that is gone is down
-    if (const Result<Interface> found = find_interface(interface_.name); found && found->index == interface_.index) {
-      now = *found;
-    }
-    changed_(now);
+    tell();
   }
   return true;
 }

@@ -20,7 +20,8 @@ struct Interface {
   int index = 0;
   wire::MacAddress address;
   std::size_t mtu = 0;
-  bool up = false;  // administratively up, and with a carrier
+  bool enabled = false;  // administratively up
+  bool up = false;       // that, and with a carrier
 };
 
 /// ENODEV where there is none: the text names those that exist. EPROTONOSUPPORT where its frames are not Ethernet.
@@ -33,7 +34,8 @@ struct Interface {
 /// "WHAT DEVICE: why", with what to do about it where the program lacks a privilege. `code` is an errno value.
 [[nodiscard]] std::unexpected<Error> device_failure(int code, const std::string& what, const std::string& device);
 
-/// Watches one interface through rtnetlink and tells each change.
+/// Watches one interface through rtnetlink and tells each change. open() itself tells once how the interface is, after
+/// it began to watch: what changed since the caller looked for himself is not missed.
 class InterfaceMonitor final : public EventSource {
  public:
   using Changed = std::function<void(const Interface&)>;
@@ -48,6 +50,7 @@ class InterfaceMonitor final : public EventSource {
  private:
   InterfaceMonitor(StreamSet& set, Descriptor socket, const Interface& interface, Changed changed);
   [[nodiscard]] bool concerns_us(ConstBytes messages) const;
+  void tell() const;
 
   StreamSet& set_;
   Descriptor socket_;

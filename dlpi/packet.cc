@@ -26,11 +26,11 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
   if (!sender) {
     return std::unexpected(sender.error());
   }
+  link->sender_ = std::move(*sender);
   auto monitor = InterfaceMonitor::open(set, *interface, [self](const Interface& now) { self->changed(now); });
   if (!monitor) {
     return std::unexpected(monitor.error());
   }
-  link->sender_ = std::move(*sender);
   link->monitor_ = std::move(*monitor);
   if (!options.address.is_unspecified()) {
     if (const Status set_own = link->set_address(options.address); !set_own) {

@@ -88,17 +88,18 @@ Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& d
 
 TapLink::TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap)
     : Link(set, interface.name, address, interface.mtu), tap_(std::move(tap)) {
-  set_up(interface.up);
+  set_up(interface.enabled);
   set.add_source(*this);
 }
 
+/// The carrier of a TAP interface is our having attached, which the kernel notices in its own time: it does not count.
 /// An interface that has gone from this namespace while we still hold its queue was moved into another. Its state
 /// cannot be seen from here: it is taken to be up, and one that is not refuses our frames, which is counted.
 void TapLink::interface_changed(const Interface& now) {
   ifreq request{};
   const bool moved = !find_interface(now.name) && ::ioctl(tap_.get(), TUNGETIFF, &request) == 0;
   set_mtu(now.mtu);
-  set_up(now.up || moved);
+  set_up(now.enabled || moved);
 }
 
 TapLink::~TapLink() { set().remove_source(*this); }

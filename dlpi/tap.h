@@ -16,16 +16,14 @@
 //                 ip addr add 10.77.0.2/24 dev tap0; ip link set tap0 up
 //               before that the link is down and DL_UNITDATA_REQ is answered DL_UNDELIVERABLE
 //   data        one system call a frame, gathered from its blocks on the way out, into a pool buffer on the way in. The
-//   kernel
-//               completes checksums and segments before it hands a frame over
-//   link state  up while the interface is up; changes, and of the MTU, come by rtnetlink. An interface that is moved into
+//               kernel completes checksums and segments before it hands a frame over
+//   link state  up while the interface is (IFF_UP); changes, and of the MTU, come by rtnetlink. One that is moved into
 //               another network namespace goes on working and counts as up
 //   flow        down: what the device does not take waits. Up: frames wait in the device's queue (txqueuelen) while the
 //               only stream is full; then the kernel drops, counted at the interface (ip -s link)
 //   counters    dlpi/event.h
-//   privileges  CAP_NET_ADMIN in the network namespace (or an existing interface owned by the user: ip tuntap add user
-//   USER);
-//               else EPERM with what to do. EBUSY: another program has it. Needs /dev/net/tun
+//   privileges  CAP_NET_ADMIN in the network namespace (or an existing interface of the user's own: ip tuntap add user
+//               USER); else EPERM with what to do. EBUSY: another program has it. Needs /dev/net/tun
 //
 // Ownership: owns the descriptor. Threads: as its stream set.
 

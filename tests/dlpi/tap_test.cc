@@ -73,6 +73,19 @@ TEST_F(Tap, TheLinkIsDownUntilTheInterfaceIsUp) {
   EXPECT_EQ(stream.driver().link()->statistics().frames_sent, 1U);
 }
 
+/// The kernel notices the carrier, which is our having attached, some time later; frames need not wait for that.
+TEST_F(Tap, AnInterfaceThatIsUpTakesFramesAsSoonAsWeAreAttached) {
+  run_command("ip tuntap add dev tap0 mode tap && ip link set tap0 up");
+  {
+    Stream stream(set_);
+    open(stream, tap0());
+    stream.send({wire::mac_broadcast, wire::ethertype_ipv4}, bytes_of("at once"));
+    EXPECT_EQ(stream.waiting(), 0U) << "no DL_UDERROR_IND";
+    EXPECT_EQ(stream.driver().link()->statistics().frames_sent, 1U);
+  }
+  run_command("ip tuntap del dev tap0 mode tap");
+}
+
 TEST_F(Tap, TheAddressIsOursAndNotTheKernels) {
   Stream stream(set_);
   open(stream, tap0());
