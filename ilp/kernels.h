@@ -24,6 +24,13 @@ namespace sluice::ilp {
   return static_cast<std::uint16_t>((total & 0xffffU) + (total >> 16));
 }
 
+/// What a checksum field holds for a whole that sums to `sum`: the complement, of which zero is sent as all ones where
+/// the protocol says so (ilp::Sum).
+[[nodiscard]] constexpr std::uint16_t checksum_of(std::uint16_t sum, bool zero_is_sent_as_ones) {
+  const auto checksum = static_cast<std::uint16_t>(~sum);
+  return checksum == 0 && zero_is_sent_as_ones ? std::uint16_t{0xffff} : checksum;
+}
+
 /// The RFC 1071 sum of `bytes` before the final complement: the ones' complement sum of their 16-bit words as they lie
 /// in memory, folded to 16 bits. An odd last byte is paired with a zero byte behind it.
 ///

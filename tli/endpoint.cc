@@ -360,8 +360,7 @@ std::size_t Endpoint::deliver_data(std::span<const t_iovec> parts) {
       Block& block = next_.first();
       const std::size_t size = std::min(block.size(), part.iov_len - filled);
       std::copy_n(block.rptr, size, part.iov_base + filled);
-      stream_->set().pool().touches().loaded_bytes += size;
-      stream_->set().pool().touches().stored_bytes += size;
+      stream_->set().pool().touches().add(size, size);
       block.rptr += size;
       filled += size;
       if (block.size() > 0) {

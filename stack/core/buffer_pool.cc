@@ -186,8 +186,7 @@ void BufferPool::bring_home(Block& block) {
   const std::size_t size = headroom + block.size();
   auto* home = static_cast<std::byte*>(::operator new[](std::max<std::size_t>(size, 1)));
   std::copy(buffer.base_, block.wptr, home);
-  touches_.loaded_bytes += size;
-  touches_.stored_bytes += size;
+  touches_.add(size, size);
   if (buffer.release_ != nullptr) {
     buffer.release_(buffer.release_argument_, {buffer.base_, buffer.capacity()});
   }
@@ -199,18 +198,7 @@ void BufferPool::bring_home(Block& block) {
 }
 
 Block* BufferPool::duplicate(const Block& block) {
-  if (block.buffer->borrowed_) {
-    Block* copy = allocate(block.size());
-    if (copy != nullptr) {
-      copy->wptr = std::copy(block.rptr, block.wptr, copy->rptr);
-      copy->type = block.type;
-      copy->band = block.band;
-      copy->flags = block.flags;
-      touches_.loaded_bytes += block.size();
-      touches_.stored_bytes += block.size();
-    }
-    return copy;
-  }
+  SLUICE_REQUIRE(!block.buffer->borrowed_);
   if (free_blocks_ == nullptr && !grow_blocks()) [[unlikely]] {
     ++allocations_failed_;
     return nullptr;

@@ -87,6 +87,11 @@ using ReleaseCallback = void (*)(void* argument, ConstBytes memory);
 struct Touches {
   std::uint64_t loaded_bytes = 0;
   std::uint64_t stored_bytes = 0;
+
+  void add(std::size_t loaded, std::size_t stored) {
+    loaded_bytes += loaded;
+    stored_bytes += stored;
+  }
 };
 
 /// Bookkeeping for one run of bytes (dblk_t).
@@ -145,7 +150,7 @@ class BufferPool {
   /// REQUIRES: it comes from borrow(), and is in use.
   void bring_home(Block& block);
 
-  /// Another block that shows the same bytes of the same buffer; of a borrowed one, a copy. (dupb)
+  /// Another block that shows the same bytes of the same buffer. REQUIRES: it is not borrowed. (dupb)
   [[nodiscard]] Block* duplicate(const Block& block);
 
   /// Frees one block (not its cont) and the buffer when this was its last reference. (freeb)

@@ -103,12 +103,31 @@ class Message {
   [[nodiscard]] ConstBytes bytes() const { return first_->bytes(); }
 
   /// Bytes in all blocks.
-  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t size() const {
+    std::size_t total = 0;
+    for (const Block* block = first_; block != nullptr; block = block->cont) {
+      total += block->size();
+    }
+    return total;
+  }
   /// Bytes in data blocks only. (msgdsize)
-  [[nodiscard]] std::size_t data_size() const;
+  [[nodiscard]] std::size_t data_size() const {
+    std::size_t total = 0;
+    for (const Block* block = first_; block != nullptr; block = block->cont) {
+      total += block->type == MessageType::data ? block->size() : 0;
+    }
+    return total;
+  }
   [[nodiscard]] std::size_t block_count() const;
   /// The first data block, or nullptr.
-  [[nodiscard]] Block* data_block();
+  [[nodiscard]] Block* data_block() { return const_cast<Block*>(std::as_const(*this).data_block()); }
+  [[nodiscard]] const Block* data_block() const {
+    const Block* block = first_;
+    while (block != nullptr && block->type != MessageType::data) {
+      block = block->cont;
+    }
+    return block;
+  }
 
   /// `size` new bytes in front of the first block: in its headroom when nobody else shows that buffer, else in a new
   /// block. Empty when the pool is exhausted. The bytes are not initialised.
@@ -159,11 +178,17 @@ class Message {
   /// Whether manipulations are deferred.
   [[nodiscard]] bool fused() const { return plan() != nullptr; }
   /// Whether a check has been deferred: nothing may be done yet on the strength of this message.
-  [[nodiscard]] bool unverified() const;
+  [[nodiscard]] bool unverified() const {
+    const Plan* const planned = plan();
+    return planned != nullptr && planned->check_count > 0;
+  }
   /// Whether the bytes are what they should be: nothing is owed.
-  [[nodiscard]] bool real() const;
+  [[nodiscard]] bool real() const { return owing() == nullptr; }
   /// Whether a deferred check has failed: the message is good for nothing.
-  [[nodiscard]] bool failed() const;
+  [[nodiscard]] bool failed() const {
+    const Plan* const planned = plan();
+    return planned != nullptr && planned->failed;
+  }
   /// Carries out what is still owed: in place where the bytes may be written, else into memory of our own.
   Verdict settle() { return carry_out(false); }
   /// As settle(), and whatever was borrowed is memory of our own then: for who keeps a message beyond the call it came
@@ -199,11 +224,16 @@ class Message {
 
  private:
   friend class Batch;
-  [[nodiscard]] Block* last() const;
   void free_chain();
-  [[nodiscard]] Plan* plan() const;
+  [[nodiscard]] Plan* plan() const {
+    const Block* const block = data_block();
+    return block == nullptr ? nullptr : block->plan;
+  }
   /// The plan, if it owes anything or has failed.
-  [[nodiscard]] Plan* owing() const;
+  [[nodiscard]] Plan* owing() const {
+    Plan* const planned = plan();
+    return planned != nullptr && (planned->step_count > 0 || planned->failed) ? planned : nullptr;
+  }
   /// Takes the plan off its block, for another first data block.
   [[nodiscard]] Plan* take_plan();
   /// Where a new step goes; nullptr when it is to be carried out now.
@@ -211,7 +241,6 @@ class Message {
   [[nodiscard]] PlannedChange* plan_change(const Owner& owner);
   void settle_before_cut();
   void take_over(Plan& ended);
-  void count_pass(std::size_t loaded_bytes, std::size_t stored_bytes);
   void plan_prepended(std::size_t size);
   void plan_trimmed(std::size_t size);
   Verdict carry_out(bool keep);

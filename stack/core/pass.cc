@@ -31,14 +31,7 @@ class ChainCursor {
     skip_done();
   }
   /// The byte at `offset` of all the data.
-  [[nodiscard]] std::byte& at(std::size_t offset) const {
-    Block* block = first_;
-    while (block->type != MessageType::data || offset >= block->size()) {
-      offset -= block->type == MessageType::data ? block->size() : 0;
-      block = block->cont;
-    }
-    return block->rptr[offset];
-  }
+  [[nodiscard]] std::byte& at(std::size_t offset) const { return data_at(first_, offset); }
 
  private:
   void skip_done() {
@@ -170,8 +163,7 @@ class Pass {
       kernel(from, to, in_place);
     }
     const bool writes = !in_place || unit_ > 1 || tiled_;
-    touches_.loaded_bytes += writes || sums_wanted_ ? from.size() : 0;
-    touches_.stored_bytes += writes ? from.size() : 0;
+    touches_.add(writes || sums_wanted_ ? from.size() : 0, writes ? from.size() : 0);
     done_ += from.size();
   }
 
@@ -237,10 +229,7 @@ class Pass {
       if (step.kind != Kind::sum) {
         continue;
       }
-      auto checksum = static_cast<std::uint16_t>(~sums_[i]);
-      if (checksum == 0 && step.zero_is_sent_as_ones) {
-        checksum = 0xffff;
-      }
+      const std::uint16_t checksum = ilp::checksum_of(sums_[i], step.zero_is_sent_as_ones);
       if (step.outside != nullptr) {
         std::memcpy(step.outside, &checksum, sizeof checksum);
         continue;
@@ -302,6 +291,14 @@ bool conclude(Plan& plan, const Pass& pass) {
 }
 
 }  // namespace
+
+std::byte& data_at(Block* chain, std::size_t offset) {
+  while (chain->type != MessageType::data || offset >= chain->size()) {
+    offset -= chain->type == MessageType::data ? chain->size() : 0;
+    chain = chain->cont;
+  }
+  return chain->rptr[offset];
+}
 
 bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& touches) {
   Pass pass(plan.owed(), chain, ChainCursor(chain), touches);

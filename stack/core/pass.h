@@ -29,6 +29,9 @@ namespace sluice {
 /// What a pass outside the table works on at a time: a share of a first-level cache of 32 KiB or more.
 inline constexpr std::size_t pass_tile_bytes = 2048;
 
+/// The byte at `offset` of the data of a chain. REQUIRES: the data has that many.
+[[nodiscard]] std::byte& data_at(Block* chain, std::size_t offset);
+
 /// Carries out `plan` on the data blocks of `chain` in place: bytes are written only where a conversion is owed.
 /// Answers whether every check held; `plan` then owes nothing more, its changes have run, or the failed check is
 /// counted. REQUIRES: blocks with bytes to convert are writable.

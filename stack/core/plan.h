@@ -14,6 +14,7 @@
 //
 // Plain data from the pool's free list: planning allocates nothing. Ownership: the message's. Threads: the set's.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -66,6 +67,10 @@ struct Plan {
 
   [[nodiscard]] std::span<PlannedStep> owed() { return {steps.data(), step_count}; }
   [[nodiscard]] std::span<const PlannedStep> owed() const { return {steps.data(), step_count}; }
+  /// Whether the bytes will not be what they are.
+  [[nodiscard]] bool converts() const {
+    return std::ranges::any_of(owed(), [](const PlannedStep& step) { return step.kind == PlannedStep::Kind::swap; });
+  }
   void clear() { step_count = change_count = check_count = 0; }
 };
 

@@ -68,8 +68,7 @@ Message Loan::copy_of(std::span<const ConstBytes> parts, std::size_t headroom, s
     for (const ConstBytes part : parts) {
       block.wptr = std::copy_n(part.data(), part.size(), block.wptr);
     }
-    pool_.touches().loaded_bytes += size;
-    pool_.touches().stored_bytes += size;
+    pool_.touches().add(size, size);
   }
   return message;
 }

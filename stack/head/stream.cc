@@ -16,10 +16,8 @@ namespace {
 std::size_t consume(Message& part, Bytes out) {
   std::size_t copied = 0;
   if (part && part.type() == MessageType::data) {
-    Touches& touches = part.pool().touches();
     const std::size_t size = std::min(out.size(), part.size());
-    touches.loaded_bytes += size;
-    touches.stored_bytes += size;
+    part.pool().touches().add(size, size);
   }
   while (part) {
     const std::size_t take = std::min(part.bytes().size(), out.size() - copied);
@@ -224,8 +222,7 @@ Message Stream::build_data(ConstBytes data, Loan& loan) {
     }
     std::copy_n(part.data(), part.size(), next.first().wptr);
     next.first().wptr += part.size();
-    set().pool().touches().loaded_bytes += part.size();
-    set().pool().touches().stored_bytes += part.size();
+    set().pool().touches().add(part.size(), part.size());
     if (message) {
       message.link(std::move(next));
     } else {

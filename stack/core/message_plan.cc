@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a message owes: its plan, the passes that carry it out, and what is asked of the bytes (stack/core/message.h).
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/contract.h"
+#include "ilp/kernels.h"
+#include "stack/core/message.h"
+#include "stack/core/pass.h"
+
+namespace sluice {
+namespace {
+
+/// The sum of data bytes [offset, offset + size). REQUIRES: there are so many.
+std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
+  std::uint16_t total = 0;
+  bool odd = false;
+  for (; size > 0; block = block->cont) {
+    const std::size_t here = block->type == MessageType::data ? block->size() : 0;
+    const std::size_t part = std::min(size, here - std::min(here, offset));
+    const ConstBytes bytes(block->rptr + std::min(here, offset), part);
+    total = ilp::sum_add(total, odd ? ilp::sum_at_odd_offset(bytes) : ilp::sum(bytes));
+    odd = odd != (part % 2 != 0);
+    offset -= std::min(here, offset);
+    size -= part;
+  }
+  return total;
+}
+
+/// Where in the data of `block`'s chain a field lies, if it does.
+std::optional<std::size_t> offset_in_data(const Block* block, const std::byte* field) {
+  std::size_t before = 0;
+  for (; block != nullptr; block = block->cont) {
+    if (block->type == MessageType::data) {
+      // std::less: a field outside is in another array.
+      if (!std::less<>{}(field, block->rptr) && std::less<>{}(field, block->wptr)) {
+        return before + static_cast<std::size_t>(field - block->rptr);
+      }
+      before += block->size();
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// ---- What is owed ----
+
+Plan* Message::take_plan() {
+  Block* const block = data_block();
+  return block == nullptr ? nullptr : std::exchange(block->plan, nullptr);
+}
+
+void Message::defer() {
+  Block* const block = data_block();
+  if (block != nullptr && block->plan == nullptr) {
+    block->plan = pool().allocate_plan();
+  }
+}
+
+/// A plan that is full is carried out, and is empty then.
+PlannedStep* Message::plan_step(PlannedStep::Kind kind) {
+  Plan* const planned = plan();
+  if (planned == nullptr || planned->failed ||
+      (planned->step_count == Plan::steps_max && settle() == Verdict::failed)) {
+    return nullptr;
+  }
+  PlannedStep& step = planned->steps[planned->step_count++];
+  step = PlannedStep();
+  step.kind = kind;
+  if (kind == PlannedStep::Kind::check) {
+    ++planned->check_count;
+  }
+  return &step;
+}
+
+PlannedChange* Message::plan_change(const Owner& owner) {
+  Plan& planned = *plan();
+  if (planned.change_count == Plan::changes_max) {
+    return nullptr;
+  }
+  PlannedChange& change = planned.changes[planned.change_count++];
+  change.owner = owner;
+  change.checks_before = planned.check_count;
+  return &change;
+}
+
+/// Before the data loses bytes at the end, or gets some: steps cover what it has now. A failure is remembered by the
+/// plan, one for want of memory, too: what it owes cannot be done to other bytes later.
+void Message::settle_before_cut() {
+  if (owing() != nullptr && settle() == Verdict::failed) {
+    plan()->failed = true;
+    plan()->clear();
+  }
+}
+
+/// The plan of data that becomes part of this message: what it still has to say is whether that data is good.
+void Message::take_over(Plan& ended) {
+  Plan* const planned = plan();
+  if (planned == nullptr && ended.failed) {
+    data_block()->plan = &ended;
+    return;
+  }
+  if (ended.failed) {
+    planned->failed = true;
+    planned->clear();
+  }
+  pool().release(&ended);
+}
+
+void Message::plan_prepended(std::size_t size) {
+  if (first_->plan != nullptr) {
+    for (PlannedStep& step : first_->plan->owed()) {
+      step.from += size;
+      step.field += size;
+    }
+  }
+}
+
+/// What a sum loses at the front it takes in now: these bytes are a header, and have been looked at. REQUIRES:
+/// something is owed.
+void Message::plan_trimmed(std::size_t size) {
+  std::size_t trimmed = 0;  // of the data
+  for (const Block* block = first_; block != nullptr && size > 0; block = block->cont) {
+    const std::size_t part = std::min(size, block->size());
+    trimmed += block->type == MessageType::data ? part : 0;
+    size -= part;
+  }
+  const auto survives = [trimmed](const PlannedStep& step) {
+    const bool in_message = step.kind == PlannedStep::Kind::sum && step.outside == nullptr;
+    return (!in_message || step.field >= trimmed) && (step.kind != PlannedStep::Kind::swap || step.from >= trimmed);
+  };
+  Plan& planned = *plan();
+  if (!std::ranges::all_of(planned.owed(), survives)) {
+    settle_before_cut();
+    return;
+  }
+  for (PlannedStep& step : planned.owed()) {
+    if (step.from < trimmed) {
+      const std::size_t covered = trimmed - step.from;
+      const std::uint16_t sum = sum_of(first_, step.from, covered);
+      step.initial = ilp::sum_add(step.initial, step.odd ? byte_swapped(sum) : sum);
+      step.odd = step.odd != (covered % 2 != 0);
+    }
+    step.from -= std::min(step.from, trimmed);
+    step.field -= std::min(step.field, trimmed);
+  }
+}
+
+namespace {
+
+/// A pass that cannot be made in place takes up to so many blocks apart; of longer chains every block is copied first.
+constexpr std::size_t places_max = 16;
+
+/// Where the bytes of a message's data blocks come to lie: where they are, or in fresh blocks.
+class Places {
+ public:
+  explicit Places(BufferPool& pool) : pool_(pool) {}
+  ~Places() {
+    for (Block* const block : fresh_) {
+      if (block != nullptr) {
+        pool_.release(block);
+      }
+    }
+  }
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
+
+  [[nodiscard]] bool full() const { return count_ == places_max; }
+  /// False when the pool is exhausted. REQUIRES: !full().
+  [[nodiscard]] bool add(const Block& block, bool stays) {
+    Block* const fresh = stays ? nullptr : pool_.allocate(block.size());
+    fresh_[count_] = fresh;
+    bytes_[count_++] = fresh == nullptr ? block.bytes() : Bytes(fresh->rptr, block.size());
+    return stays || fresh != nullptr;
+  }
+  [[nodiscard]] std::span<const Bytes> bytes() const { return std::span(bytes_).first(count_); }
+  /// Puts the next fresh block in the place of the block at `at`, if it has one.
+  void replace(Block*& at) {
+    Block* const fresh = std::exchange(fresh_[next_++], nullptr);
+    if (fresh != nullptr) {
+      fresh->wptr = fresh->rptr + at->size();
+      succeed(*fresh, *at);
+      fresh->cont = at->cont;
+      pool_.release(std::exchange(at, fresh));
+    }
+  }
+  /// `fresh` takes over what `old` is in its message.
+  static void succeed(Block& fresh, Block& old) {
+    fresh.next = old.next;
+    fresh.plan = std::exchange(old.plan, nullptr);
+    fresh.band = old.band;
+    fresh.flags = old.flags;
+  }
+
+ private:
+  BufferPool& pool_;
+  std::array<Bytes, places_max> bytes_;
+  std::array<Block*, places_max> fresh_{};
+  std::size_t count_ = 0;
+  std::size_t next_ = 0;
+};
+
+/// Whether a pass can leave the data where it lies.
+bool stays(const Block& block, bool converted, bool keep) {
+  return block.type != MessageType::data ||
+         ((!keep || !block.buffer->borrowed()) && (!converted || block.buffer->writable()));
+}
+
+bool all_stay(const Block* block, bool converted, bool keep) {
+  while (block != nullptr && stays(*block, converted, keep)) {
+    block = block->cont;
+  }
+  return block == nullptr;
+}
+
+/// Bytes to leave free in front of a frame so that the payload, what is borrowed, starts on a cache line: stores that
+/// cross lines cost twice.
+std::size_t spare_in_front(const Block* block) {
+  std::size_t headers = 0;
+  for (; block != nullptr && !block->buffer->borrowed(); block = block->cont) {
+    headers += block->type == MessageType::data ? block->size() : 0;
+  }
+  return (cache_line_bytes - headers % cache_line_bytes) % cache_line_bytes;
+}
+
+}  // namespace
+
+Verdict Message::carry_out(bool keep) {
+  Plan* const planned = plan();
+  if (planned != nullptr && planned->failed) {
+    return Verdict::failed;
+  }
+  const bool owes = planned != nullptr && planned->step_count > 0;
+  if (!owes && !keep) {
+    return Verdict::done;
+  }
+  const bool converted = owes && planned->converts();
+  if (!all_stay(first_, converted, keep)) {
+    return carry_out_copying(planned, converted, keep);
+  }
+  return !owes || pass_in_place(*planned, first_, data_size(), pool().touches()) ? Verdict::done : Verdict::failed;
+}
+
+/// The pass where some blocks cannot be written, or not be kept: it ends in fresh ones, which take their places.
+Verdict Message::carry_out_copying(Plan* plan, bool converted, bool keep) {
+  Places places(pool());
+  for (Block* block = first_; block != nullptr; block = block->cont) {
+    if (block->type != MessageType::data) {
+      continue;
+    }
+    if (places.full()) {
+      return own_blocks(keep) ? carry_out(keep) : Verdict::failed;
+    }
+    if (!places.add(*block, stays(*block, converted, keep))) {
+      return Verdict::failed;
+    }
+  }
+  const bool held = pass_to(plan, first_, data_size(), places.bytes(), pool().touches());
+  for (Block** at = &first_; *at != nullptr; at = &(*at)->cont) {
+    if ((*at)->type == MessageType::data) {
+      places.replace(*at);
+    }
+  }
+  return held ? Verdict::done : Verdict::failed;
+}
+
+Verdict Message::gather() {
+  const bool converted = plan() != nullptr && plan()->converts();
+  const Verdict verdict = all_stay(first_, converted, /*keep=*/true) ? settle() : gather_into_frame();
+  if (verdict == Verdict::done) {
+    if (Plan* const ended = take_plan()) {
+      pool().release(ended);
+    }
+  }
+  return verdict;
+}
+
+Verdict Message::gather_into_frame() {
+  Plan* const planned = plan();
+  const std::size_t size = data_size();
+  const std::size_t spare = spare_in_front(first_);
+  Block* const frame = planned != nullptr && planned->failed ? nullptr : pool().allocate(spare + size);
+  if (frame == nullptr) {
+    return Verdict::failed;
+  }
+  frame->rptr += spare;
+  const Bytes place(frame->rptr, size);
+  const bool held = pass_to(planned, first_, size, std::span(&place, 1), pool().touches());
+  Block** at = &first_;
+  while ((*at)->type != MessageType::data) {
+    at = &(*at)->cont;
+  }
+  frame->wptr = frame->rptr + size;
+  Places::succeed(*frame, **at);
+  Message old(std::exchange(*at, frame));
+  return held ? Verdict::done : Verdict::failed;
+}
+
+Verdict Message::land(std::span<const Bytes> places) {
+  Plan* const planned = plan();
+  if (planned != nullptr && planned->failed) {
+    return Verdict::failed;
+  }
+  return pass_to(planned, first_, data_size(), places, pool().touches()) ? Verdict::done : Verdict::failed;
+}
+
+// ---- Manipulations ----
+
+/// Joins the plan where units and what is owed already fit: every earlier step must begin at a unit of ours, and a
+/// field that a sum still has to fill must not be converted before it is.
+Verdict Message::transform(const Swap& swap) {
+  SLUICE_REQUIRE(swap.unit == 2 || swap.unit == 4 || swap.unit == 8);
+  if (data_size() % swap.unit != 0) {
+    return Verdict::failed;
+  }
+  if (const Plan* const planned = owing()) {
+    const bool fits = std::ranges::all_of(planned->owed(), [&](const PlannedStep& step) {
+      return step.from % swap.unit == 0 && (step.kind != PlannedStep::Kind::sum || step.outside != nullptr);
+    });
+    if ((planned->failed || !fits) && settle() == Verdict::failed) {
+      return Verdict::failed;
+    }
+  }
+  if (PlannedStep* const step = plan_step(PlannedStep::Kind::swap)) {
+    step->unit = static_cast<std::uint8_t>(swap.unit);
+    return Verdict::deferred;
+  }
+  if (!real() || !make_writable()) {
+    return Verdict::failed;
+  }
+  pool().touches().add(data_size(), data_size());
+  // A unit may straddle blocks. `straddling` gathers where its bytes lie until it is whole.
+  std::array<std::byte*, 8> straddling{};
+  std::size_t gathered = 0;
+  for (Block* block = first_; block != nullptr; block = block->cont) {
+    if (block->type != MessageType::data) {
+      continue;
+    }
+    std::byte* at = block->rptr;
+    while (gathered != 0 && at != block->wptr) {
+      straddling[gathered++] = at++;
+      if (gathered == swap.unit) {
+        for (std::size_t i = 0; i < swap.unit / 2; ++i) {
+          std::swap(*straddling[i], *straddling[swap.unit - 1 - i]);
+        }
+        gathered = 0;
+      }
+    }
+    const auto whole = static_cast<std::size_t>(block->wptr - at) / swap.unit * swap.unit;
+    ilp::swap(swap.unit, {at, whole});
+    for (at += whole; gathered < swap.unit && at != block->wptr; ++at) {
+      straddling[gathered++] = at;
+    }
+  }
+  return Verdict::done;
+}
+
+std::uint16_t Message::data_sum() const { return sum_of(first_, 0, data_size()); }
+
+Verdict Message::transform(const Sum& sum) {
+  if (PlannedStep* const step = plan_step(PlannedStep::Kind::sum)) {
+    step->initial = sum.initial;
+    step->zero_is_sent_as_ones = sum.zero_is_sent_as_ones;
+    const std::optional<std::size_t> field = offset_in_data(first_, sum.field);
+    step->field = field.value_or(0);
+    step->outside = field ? nullptr : sum.field;
+    return Verdict::deferred;
+  }
+  if (!real()) {
+    return Verdict::failed;
+  }
+  const std::uint16_t checksum = ilp::checksum_of(ilp::sum_add(sum.initial, data_sum()), sum.zero_is_sent_as_ones);
+  std::memcpy(sum.field, &checksum, sizeof checksum);
+  pool().touches().add(data_size(), 0);
+  return Verdict::done;
+}
+
+Verdict Message::transform(const Check& check, const Owner& owner, Counter& refused) {
+  if (PlannedStep* const step = plan_step(PlannedStep::Kind::check)) {
+    step->initial = check.initial;
+    step->owner = owner;
+    step->refused = &refused;
+    return Verdict::deferred;
+  }
+  if (!real()) {
+    return Verdict::failed;
+  }
+  pool().touches().add(data_size(), 0);
+  return ilp::sum_add(check.initial, data_sum()) == 0xffff ? Verdict::done : Verdict::failed;
+}
+
+}  // namespace sluice
