@@ -2,7 +2,6 @@
 #include "stack/wire/icmp4.h"
 
 #include "base/contract.h"
-#include "stack/wire/checksum.h"
 
 namespace sluice::wire {
 namespace {
@@ -15,27 +14,18 @@ enum Type : std::uint8_t {
   parameter_problem = 12,
 };
 
-/// Type, code, zero checksum; `rest` is the second word of the header.
-void emit_header(Type type, std::uint8_t code, std::uint32_t rest, Bytes out) {
-  out[0] = static_cast<std::byte>(type);
-  out[1] = static_cast<std::byte>(code);
-  store_checksum(out.data() + icmp_checksum_offset, 0);
-  store_big_endian(out.data() + 4, rest);
-}
-
 struct Emitter {
   Bytes out;
 
   void operator()(const IcmpEcho& echo) const {
-    const auto identifier = static_cast<std::uint32_t>(echo.identifier);
-    emit_header(echo.reply ? echo_reply : echo_request, 0, identifier << 16 | echo.sequence, out);
+    emit_icmp_header(echo.reply ? echo_reply : echo_request, 0, echo.word(), out);
   }
   void operator()(const Icmp4Unreachable& error) const {
-    emit_header(destination_unreachable, static_cast<std::uint8_t>(error.code), error.next_hop_mtu, out);
+    emit_icmp_header(destination_unreachable, static_cast<std::uint8_t>(error.code), error.next_hop_mtu, out);
   }
-  void operator()(const Icmp4TimeExceeded& error) const { emit_header(time_exceeded, error.code, 0, out); }
+  void operator()(const Icmp4TimeExceeded& error) const { emit_icmp_header(time_exceeded, error.code, 0, out); }
   void operator()(const Icmp4ParameterProblem& error) const {
-    emit_header(parameter_problem, error.code, static_cast<std::uint32_t>(error.pointer) << 24, out);
+    emit_icmp_header(parameter_problem, error.code, static_cast<std::uint32_t>(error.pointer) << 24, out);
   }
 };
 

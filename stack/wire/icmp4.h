@@ -2,10 +2,7 @@
 #pragma once
 
 // ICMP for IPv4 (RFC 792): the messages that a host answers, sends and heeds. The 8 bytes of the header are decoded;
-// what follows them is echo data or the quoted packet, for which see Ipv4View::check_quoted.
-//
-// The checksum covers header and data, so it is the module's: sum both, and accept if sum_holds; or sum with a zero
-// field, which is what emit leaves, and store checksum_of(sum) at icmp_checksum_offset.
+// what follows them is echo data or the quoted packet, for which see Ipv4View::check_quoted. The checksum: icmp.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,20 +10,9 @@
 #include <variant>
 
 #include "base/bytes.h"
+#include "stack/wire/icmp.h"
 
 namespace sluice::wire {
-
-inline constexpr std::size_t icmp_header_size = 8;
-inline constexpr std::size_t icmp_checksum_offset = 2;
-
-/// Echo and Echo Reply.
-struct IcmpEcho {
-  bool reply = false;
-  std::uint16_t identifier = 0;
-  std::uint16_t sequence = 0;
-
-  friend constexpr auto operator<=>(const IcmpEcho&, const IcmpEcho&) = default;
-};
 
 enum class Icmp4Malformed : std::uint8_t {
   short_message,  ///< under 8 bytes

@@ -2,25 +2,19 @@
 #include "stack/wire/icmp6.h"
 
 #include "base/contract.h"
-#include "stack/wire/checksum.h"
 
 namespace sluice::wire {
 namespace {
 
-/// Type, code, zero checksum; `rest` is the second word of the header.
-void emit_header(Icmp6Type type, std::uint8_t code, std::uint32_t rest, Bytes out) {
-  out[0] = static_cast<std::byte>(type);
-  out[1] = static_cast<std::byte>(code);
-  store_checksum(out.data() + icmp_checksum_offset, 0);
-  store_big_endian(out.data() + 4, rest);
+void emit_header(Icmp6Type type, std::uint8_t code, std::uint32_t word, Bytes out) {
+  emit_icmp_header(static_cast<std::uint8_t>(type), code, word, out);
 }
 
 struct Emitter {
   Bytes out;
 
   void operator()(const IcmpEcho& echo) const {
-    const auto identifier = static_cast<std::uint32_t>(echo.identifier);
-    emit_header(echo.reply ? Icmp6Type::echo_reply : Icmp6Type::echo_request, 0, identifier << 16 | echo.sequence, out);
+    emit_header(echo.reply ? Icmp6Type::echo_reply : Icmp6Type::echo_request, 0, echo.word(), out);
   }
   void operator()(const Icmp6Unreachable& error) const {
     emit_header(Icmp6Type::destination_unreachable, static_cast<std::uint8_t>(error.code), 0, out);

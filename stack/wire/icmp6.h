@@ -14,7 +14,7 @@
 #include <variant>
 
 #include "base/bytes.h"
-#include "stack/wire/icmp4.h"
+#include "stack/wire/icmp.h"
 
 namespace sluice::wire {
 

@@ -15,6 +15,7 @@
 #include "tests/dlpi/datagram.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
+#include "tests/dlpi/traffic.h"
 
 namespace sluice::dlpi::test {
 namespace {
@@ -49,30 +50,7 @@ TEST_P(Packet, CarriesFramesBothWays) {
   Stream far(set_);
   open(near, "near", sap);
   open(far, "far", sap);
-  constexpr std::size_t count = 2000;
-  std::vector<std::byte> data(1400);
-  for (std::uint32_t at = 0; at < count; ++at) {
-    store_big_endian(data.data(), at);
-    near.send({far_mac, sap}, data);
-    far.send({near_mac, sap}, data);
-  }
-  std::uint32_t got_near = 0;
-  std::uint32_t got_far = 0;
-  const auto take = [](Stream& stream, std::uint32_t& got) {
-    while (Message up = stream.next()) {
-      Message payload = up.unlink();
-      EXPECT_EQ(load_big_endian<std::uint32_t>(payload.bytes().data()), got) << "in order";
-      EXPECT_EQ(payload.size(), 1400U);
-      ++got;
-    }
-  };
-  EXPECT_TRUE(run_until(set_,
-                        [&] {
-                          take(near, got_near);
-                          take(far, got_far);
-                          return got_near == count && got_far == count;
-                        }))
-      << got_near << " " << got_far << "; " << near.counts() << "; " << far.counts();
+  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, sap, 1400, 2000);
   EXPECT_EQ(near.counted("unclaimed") + near.counted("transmit_error") + far.counted("kernel_dropped"), 0U);
 }
 

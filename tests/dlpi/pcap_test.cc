@@ -5,6 +5,7 @@
 #include "tests/dlpi/datagram.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
+#include "tests/dlpi/traffic.h"
 
 namespace sluice::dlpi::test {
 namespace {
@@ -34,30 +35,7 @@ TEST_F(Pcap, CarriesFramesBothWays) {
   Stream far(set_);
   open(near, "pcap", "near", sap);
   open(far, "packet", "far", sap);
-  constexpr std::uint32_t count = 1000;
-  std::vector<std::byte> data(1500);
-  for (std::uint32_t at = 0; at < count; ++at) {
-    store_big_endian(data.data(), at);
-    near.send({far_mac, sap}, data);
-    far.send({near_mac, sap}, data);
-  }
-  std::uint32_t got_near = 0;
-  std::uint32_t got_far = 0;
-  const auto take = [](Stream& stream, std::uint32_t& got) {
-    while (Message up = stream.next()) {
-      const Message payload = up.unlink();
-      EXPECT_EQ(load_big_endian<std::uint32_t>(payload.bytes().data()), got) << "in order";
-      EXPECT_EQ(payload.size(), 1500U);
-      ++got;
-    }
-  };
-  EXPECT_TRUE(run_until(set_,
-                        [&] {
-                          take(near, got_near);
-                          take(far, got_far);
-                          return got_near == count && got_far == count;
-                        }))
-      << got_near << " " << got_far << "; " << near.counts() << "; " << far.counts();
+  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, sap, 1500, 1000);
 }
 
 TEST_F(Pcap, OwnFramesDoNotComeBack) {

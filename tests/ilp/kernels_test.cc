@@ -54,6 +54,18 @@ std::vector<std::int64_t> targets_of_this_cpu() {
   return targets;
 }
 
+/// Runs both into arenas of the same random bytes: whatever the kernel writes outside its range shows as a difference.
+void expect_same_writes(Bytes source, std::size_t misalignment, const std::function<void(ConstBytes, Bytes)>& kernel,
+                        const std::function<void(ConstBytes, Bytes)>& reference) {
+  static const Arena before(7);
+  Arena written = before;
+  Arena expected = before;
+  // A destination larger than the source stays as it was behind the source's size.
+  kernel(source, written.place(misalignment, source.size() + 8));
+  reference(source, expected.place(misalignment, source.size() + 8));
+  ASSERT_EQ(written.bytes, expected.bytes) << "size " << source.size() << " destination misaligned by " << misalignment;
+}
+
 class Kernels : public testing::TestWithParam<std::int64_t> {
  protected:
   Kernels() { choose(GetParam()); }
@@ -78,6 +90,17 @@ class Kernels : public testing::TestWithParam<std::int64_t> {
       check(arena.place(to, long_size + 2 * vector_bytes_max - unit), 0);
     }
   }
+  /// With every unit: ours(unit, from, to) writes what reference(unit, from, to) writes, wherever both lie.
+  template <class Ours, class Reference>
+  static void expect_same_writes_of_units(Ours ours, Reference reference) {
+    for (const std::size_t unit : {2U, 4U, 8U}) {
+      for_all_placements(unit, [&](Bytes source, std::size_t misalignment) {
+        expect_same_writes(
+            source, misalignment, [&](ConstBytes from, Bytes to) { ours(unit, from, to); },
+            [&](ConstBytes from, Bytes to) { reference(unit, from, to); });
+      });
+    }
+  }
 
  private:
   static void choose(std::int64_t targets) {
@@ -85,18 +108,6 @@ class Kernels : public testing::TestWithParam<std::int64_t> {
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   }
 };
-
-/// Runs both into arenas of the same random bytes: whatever the kernel writes outside its range shows as a difference.
-void expect_same_writes(Bytes source, std::size_t misalignment, const std::function<void(ConstBytes, Bytes)>& kernel,
-                        const std::function<void(ConstBytes, Bytes)>& reference) {
-  static const Arena before(7);
-  Arena written = before;
-  Arena expected = before;
-  // A destination larger than the source stays as it was behind the source's size.
-  kernel(source, written.place(misalignment, source.size() + 8));
-  reference(source, expected.place(misalignment, source.size() + 8));
-  ASSERT_EQ(written.bytes, expected.bytes) << "size " << source.size() << " destination misaligned by " << misalignment;
-}
 
 TEST_P(Kernels, Sum) {
   for_all_placements(1, [](Bytes source, std::size_t) {
@@ -133,79 +144,48 @@ TEST_P(Kernels, Copy) {
       1, [](Bytes source, std::size_t misalignment) { expect_same_writes(source, misalignment, copy, scalar::copy); });
 }
 
-TEST_P(Kernels, SwapCopy) {
-  for (const std::size_t unit : {2U, 4U, 8U}) {
-    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
-      expect_same_writes(
-          source, misalignment, [unit](ConstBytes from, Bytes to) { swap_copy(unit, from, to); },
-          [unit](ConstBytes from, Bytes to) { scalar::swap_copy(unit, from, to); });
-    });
-  }
-}
+void swap_in_place(std::size_t unit, ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); }
+
+TEST_P(Kernels, SwapCopy) { expect_same_writes_of_units(swap_copy, scalar::swap_copy); }
 
 TEST_P(Kernels, SwapInPlace) {
-  for (const std::size_t unit : {2U, 4U, 8U}) {
-    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
-      expect_same_writes(
-          source, misalignment, [unit](ConstBytes from, Bytes to) { swap(unit, to.first(from.size())); },
-          [unit](ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); });
-    });
-  }
+  expect_same_writes_of_units([](std::size_t unit, ConstBytes from, Bytes to) { swap(unit, to.first(from.size())); },
+                              swap_in_place);
 }
 
 TEST_P(Kernels, SumSwapCopy) {
-  for (const std::size_t unit : {2U, 4U, 8U}) {
-    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
-      expect_same_writes(
-          source, misalignment,
-          [unit](ConstBytes from, Bytes to) { ASSERT_EQ(sum_swap_copy(unit, from, to), scalar::sum(from)); },
-          [unit](ConstBytes from, Bytes to) { scalar::swap_copy(unit, from, to); });
-    });
-  }
+  expect_same_writes_of_units(
+      [](std::size_t unit, ConstBytes from, Bytes to) { ASSERT_EQ(sum_swap_copy(unit, from, to), scalar::sum(from)); },
+      scalar::swap_copy);
 }
 
 TEST_P(Kernels, SumSwapInPlace) {
-  for (const std::size_t unit : {2U, 4U, 8U}) {
-    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
-      expect_same_writes(
-          source, misalignment,
-          [unit](ConstBytes from, Bytes to) {
-            const Bytes bytes = to.first(from.size());
-            const std::uint16_t expected = scalar::sum(bytes);
-            ASSERT_EQ(sum_swap_copy(unit, bytes, bytes), expected);
-          },
-          [unit](ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); });
-    });
-  }
+  expect_same_writes_of_units(
+      [](std::size_t unit, ConstBytes from, Bytes to) {
+        const Bytes bytes = to.first(from.size());
+        const std::uint16_t expected = scalar::sum(bytes);
+        ASSERT_EQ(sum_swap_copy(unit, bytes, bytes), expected);
+      },
+      swap_in_place);
 }
 
 TEST_P(Kernels, SwapSumCopy) {
-  for (const std::size_t unit : {2U, 4U, 8U}) {
-    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
-      expect_same_writes(
-          source, misalignment,
-          [unit](ConstBytes from, Bytes to) {
-            const std::uint16_t result = swap_sum_copy(unit, from, to);
-            ASSERT_EQ(result, scalar::sum(to.first(from.size())));
-          },
-          [unit](ConstBytes from, Bytes to) { scalar::swap_copy(unit, from, to); });
-    });
-  }
+  expect_same_writes_of_units(
+      [](std::size_t unit, ConstBytes from, Bytes to) {
+        const std::uint16_t result = swap_sum_copy(unit, from, to);
+        ASSERT_EQ(result, scalar::sum(to.first(from.size())));
+      },
+      scalar::swap_copy);
 }
 
 TEST_P(Kernels, SwapSumInPlace) {
-  for (const std::size_t unit : {2U, 4U, 8U}) {
-    for_all_placements(unit, [unit](Bytes source, std::size_t misalignment) {
-      expect_same_writes(
-          source, misalignment,
-          [unit](ConstBytes from, Bytes to) {
-            const Bytes bytes = to.first(from.size());
-            const std::uint16_t result = swap_sum_copy(unit, bytes, bytes);
-            ASSERT_EQ(result, scalar::sum(bytes));
-          },
-          [unit](ConstBytes from, Bytes to) { scalar::swap(unit, to.first(from.size())); });
-    });
-  }
+  expect_same_writes_of_units(
+      [](std::size_t unit, ConstBytes from, Bytes to) {
+        const Bytes bytes = to.first(from.size());
+        const std::uint16_t result = swap_sum_copy(unit, bytes, bytes);
+        ASSERT_EQ(result, scalar::sum(bytes));
+      },
+      swap_in_place);
 }
 
 TEST_P(Kernels, MessagesThatGoAroundTheCaches) {
