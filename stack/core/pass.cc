@@ -128,7 +128,7 @@ class Pass {
     const Bytes from = from_.piece();
     const Bytes to = to_.piece();
     SLUICE_REQUIRE(!from.empty() && !to.empty());
-    const std::size_t whole = std::min({from.size(), to.size(), size}) / widest_ * widest_;
+    const std::size_t whole = std::min({from.size(), to.size(), size}) & ~(widest_ - 1);  // a power of two
     if (whole == 0) {
       straddling_unit();
     } else {
