@@ -23,19 +23,16 @@ constexpr std::size_t primitive_bytes_max = 1024;
 
 ConstBytes content(const netbuf& buffer) { return {buffer.buf, buffer.len}; }
 
-/// Stores `bytes` where there is a buffer for them. False when it is too small, and then nothing is stored: the caller
-/// answers TBUFOVFLW.
+/// A buffer without room asks for nothing.
+bool fits(ConstBytes bytes, const netbuf& buffer) { return buffer.maxlen == 0 || bytes.size() <= buffer.maxlen; }
+
+/// Stores `bytes` where they are asked for. False when they do not fit, and then nothing is stored: the caller answers
+/// TBUFOVFLW.
 bool store(ConstBytes bytes, netbuf& buffer) {
-  buffer.len = 0;
-  if (buffer.maxlen == 0) {
-    return true;
-  }
-  if (bytes.size() > buffer.maxlen) {
-    return false;
-  }
-  std::copy(bytes.begin(), bytes.end(), buffer.buf);
-  buffer.len = bytes.size();
-  return true;
+  const bool fit = fits(bytes, buffer);
+  buffer.len = fit && buffer.maxlen > 0 ? bytes.size() : 0;
+  std::copy_n(bytes.begin(), buffer.len, buffer.buf);
+  return fit;
 }
 
 Failure system_failure(const Error& error) { return {TSYSERR, error.code}; }
@@ -312,9 +309,6 @@ Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
 
 /// Whether tell_names() would succeed.
 bool Endpoint::names_fit(const t_unitdata& unitdata) const {
-  const auto fits = [](ConstBytes bytes, const netbuf& buffer) {
-    return buffer.maxlen == 0 || bytes.size() <= buffer.maxlen;
-  };
   const auto indication = tpi::UnitdataInd::decode(next_.bytes());
   return indication && is_protocol(next_.type()) && fits(indication->address, unitdata.addr) &&
          fits(indication->options, unitdata.opt);
