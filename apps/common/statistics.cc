@@ -55,15 +55,18 @@ nlohmann::ordered_json statistics_json(std::string_view stack, Stream& stream) {
            {{"bytes_reserved", pool.bytes_reserved},
             {"bytes_max", pool.bytes_max},
             {"buffers_in_use", pool.buffers_in_use},
-            {"allocations_failed", pool.allocations_failed}}},
+            {"allocations_failed", pool.allocations_failed},
+            {"brought_home", pool.brought_home}}},
           {"touches", {{"loaded_bytes", touches.loaded_bytes}, {"stored_bytes", touches.stored_bytes}}},
           {"modules", std::move(modules)}};
 }
 
 std::string statistics_text(std::string_view stack, Stream& stream) {
   const Touches& touches = stream.set().pool().touches();
-  std::string text = fmt::format("stack {}: payload passes loaded {} and stored {} bytes\n", stack,
-                                 touches.loaded_bytes, touches.stored_bytes);
+  const std::uint64_t brought_home = stream.set().pool().statistics().brought_home;
+  std::string text = fmt::format(
+      "stack {}: payload passes loaded {} and stored {} bytes{}\n", stack, touches.loaded_bytes, touches.stored_bytes,
+      brought_home == 0 ? "" : fmt::format(", {} borrowed blocks were wanted back early", brought_home));
   for (Module* module : modules_of(stream)) {
     text += fmt::format("  {}\n", module->name());
     text += queue_text("write", module->write_queue());

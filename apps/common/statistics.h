@@ -11,9 +11,10 @@
 
 namespace sluice {
 
-/// {"stack": name, "pool": {...}, "touches": {"loaded_bytes", "stored_bytes"}, "modules": [{"name", "counters": {name:
-/// count}, "write": queue, "read": queue}, ...]}, top first, the head included. A queue: {"batches", "messages",
-/// "enqueued", "refused", "settled", "waiting_messages", "waiting_bytes", "waiting_bytes_max"}.
+/// {"stack": name, "pool": {"bytes_reserved", "bytes_max", "buffers_in_use", "allocations_failed", "brought_home"},
+/// "touches": {"loaded_bytes", "stored_bytes"}, "modules": [{"name", "counters": {name: count}, "write": queue, "read":
+/// queue}, ...]}, top first, the head included. A queue: {"batches", "messages", "enqueued", "refused", "settled",
+/// "waiting_messages", "waiting_bytes", "waiting_bytes_max"}.
 [[nodiscard]] nlohmann::ordered_json statistics_json(std::string_view stack, Stream& stream);
 
 /// The same as lines of text; counters that are zero are left out.

@@ -195,6 +195,7 @@ void BufferPool::bring_home(Block& block) {
   buffer.limit_ = block.wptr = home + size;
   buffer.release_ = free_home;
   buffer.borrowed_ = buffer.read_only_ = false;
+  ++brought_home_;
 }
 
 Block* BufferPool::duplicate(const Block& block) {
@@ -240,7 +241,7 @@ void BufferPool::release_buffer(Buffer* buffer) {
 }
 
 BufferPool::Statistics BufferPool::statistics() const {
-  return {bytes_reserved_, bytes_max_, allocations_failed_, buffers_in_use_};
+  return {bytes_reserved_, bytes_max_, allocations_failed_, buffers_in_use_, brought_home_};
 }
 
 }  // namespace sluice

@@ -171,6 +171,7 @@ class BufferPool {
     std::size_t bytes_max = 0;       // the bound
     std::uint64_t allocations_failed = 0;
     std::uint64_t buffers_in_use = 0;
+    std::uint64_t brought_home = 0;  // blocks whose memory was wanted back before the message was done with
   };
   [[nodiscard]] Statistics statistics() const;
 
@@ -196,6 +197,7 @@ class BufferPool {
   std::size_t bytes_reserved_ = 0;
   std::uint64_t allocations_failed_ = 0;
   std::uint64_t buffers_in_use_ = 0;
+  std::uint64_t brought_home_ = 0;
   std::array<Buffer*, class_count> free_{};
   Block* free_blocks_ = nullptr;  // for duplicates
   Plan* free_plans_ = nullptr;

@@ -98,6 +98,25 @@ TEST(BufferPoolTest, RefusesWhatNoBufferCanHold) {
   EXPECT_EQ(pool.statistics().allocations_failed, 2U);
 }
 
+TEST(BufferPoolTest, WhatWasBorrowedGoesHomeWhenItsOwnerWantsIt) {
+  BufferPool pool;
+  std::array<std::byte, 6> memory{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}, std::byte{6}};
+  int given_back = 0;
+  Block* block = pool.borrow(memory, true, [](void* count, ConstBytes) { ++*static_cast<int*>(count); }, &given_back);
+  ASSERT_NE(block, nullptr);
+  block->rptr += 2;
+  pool.bring_home(*block);
+  EXPECT_EQ(given_back, 1);
+  EXPECT_EQ(pool.statistics().brought_home, 1U);
+  EXPECT_FALSE(block->buffer->borrowed());
+  EXPECT_TRUE(block->buffer->writable());
+  memory.fill(std::byte{0});
+  EXPECT_EQ(block->rptr[0], std::byte{3});
+  EXPECT_EQ(block->rptr[-2], std::byte{1}) << "headers may be gone back to";
+  pool.release(block);
+  EXPECT_EQ(given_back, 1);
+}
+
 TEST(BufferPoolTest, ATinyPoolCanDuplicateToo) {
   BufferPool pool(4096);
   Block* block = pool.allocate(64);
