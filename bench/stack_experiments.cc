@@ -20,8 +20,7 @@
 //   kernel_udp          xdr, timod over `kernel_udp`, loopback, windows of datagrams; "_gso" with segmentation and
 //                       coalescing by the kernel, the rest without
 //   veth                ip, udp, timod over `packet` with its ring by block, one veth pair (bench/veth_lab.h), windows
-//   of
-//                       1024 datagrams; "_no_xdr" without xdr, the rest with it
+//                       of 1024 datagrams; "_no_xdr" without xdr, the rest with it
 //
 // Before anything is timed, each path must bring the bytes whole and the fused one must touch fewer of them; a datagram
 // that is lost fails the test.

@@ -17,10 +17,9 @@
 //         modules above at its high-water mark; transmit_ready() says that there is room again and enables those
 //         queues.
 //   up    before it reads the device a driver asks may_receive(). With one stream on the link the answer is no when
-//   that
-//         stream is full: frames wait in the device. The stream's read service procedure is back-enabled when there is
-//         room again and calls on_room(). With several streams one that is full must not stop the others: its frames
-//         are dropped and counted `flow_dropped`.
+//         that stream is full: frames wait in the device. The stream's read service procedure is back-enabled when
+//         there is room again and calls on_room(). With several streams one that is full must not stop the others: its
+//         frames are dropped and counted `flow_dropped`.
 //
 // Ownership: the streams on a link share it; it goes with the last. Threads: one stream set, one thread.
 

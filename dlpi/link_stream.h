@@ -5,32 +5,28 @@
 //
 // Manual
 //   above     DLPI. M_PROTO and M_PCPROTO carry the primitives of stack/wire/dlpi.h; DL_UNITDATA_REQ and
-//   DL_UNITDATA_IND have
-//             their data, which starts at the network header, in M_DATA blocks behind. Acknowledgements are M_PCPROTO,
-//             everything else M_PROTO. DL_FILTER_REQ may come in M_CTL. A DLSAP address is MAC address and EtherType.
+//             DL_UNITDATA_IND have their data, which starts at the network header, in M_DATA blocks behind.
+//             Acknowledgements are M_PCPROTO, everything else M_PROTO. DL_FILTER_REQ may come in M_CTL. A DLSAP address
+//             is MAC address and EtherType.
 //   requests  INFO ATTACH DETACH BIND UNBIND SUBS_BIND (peer) SUBS_UNBIND UNITDATA ENABMULTI DISABMULTI PROMISCON
-//   PROMISCOFF
-//             PHYS_ADDR SET_PHYS_ADDR GET_STATISTICS NOTIFY, and FILTER, our own. In which states: dlpi/state_table.h.
-//             Each is answered before put returns.
+//             PROMISCOFF PHYS_ADDR SET_PHYS_ADDR GET_STATISTICS NOTIFY, and FILTER, our own. In which states:
+//             dlpi/state_table.h. Each is answered before put returns.
 //   style     1 where the stack file names a device: the stream opens attached, DL_UNBOUND. 2 where it does not: it
-//   opens
-//             DL_UNATTACHED, and DL_ATTACH_REQ names the device by PPA, which is the kernel's interface index.
+//             opens DL_UNATTACHED, and DL_ATTACH_REQ names the device by PPA, which is the kernel's interface index.
 //   bind      DL_BIND_REQ's SAP is an EtherType (0x600..0xffff), or 0: no traffic but what promiscuous mode brings.
-//   More are
-//             added by DL_SUBS_BIND_REQ, at most Subscription::saps_max. Several streams may bind a SAP; each gets a
-//             copy.
+//             More are added by DL_SUBS_BIND_REQ, at most Subscription::saps_max. Several streams may bind a SAP; each
+//             gets a copy.
 //   unitdata  a bad DL_UNITDATA_REQ is answered with DL_UDERROR_IND, never with DL_ERROR_ACK: DL_OUTSTATE, DL_BADADDR
 //             (format, or a SAP that is no EtherType), DL_BADDATA (no data, or more than the MTU), DL_UNSUPPORTED (a
 //             priority outside 0..100), DL_UNDELIVERABLE (the link is down).
 //   filter    DL_FILTER_REQ narrows a bound SAP (dlpi/demultiplexer.h). One without address, protocol and port
 //             removes the stream's filters on that SAP. A filter that another stream has is refused with DL_BOUND.
-//   promiscuous  DL_PROMISC_PHYS: every frame the device sees; _SAP: those to this station, of any SAP; _MULTI: all
-//   group
-//             addresses, any SAP. Frames that this station sends are not shown.
+//   promiscuous DL_PROMISC_PHYS: every frame the device sees; _SAP: those to this station, of any SAP; _MULTI: all
+//             group addresses, any SAP. Frames that this station sends are not shown.
 //   raw       ioctl DLIOCRAW: from then on data is M_DATA with the Ethernet header, up and down.
 //   notify    DL_NOTE_LINK_UP, _LINK_DOWN, _SDU_SIZE, _PHYS_ADDR; what is asked for is told once at once, as on
-//   illumos. flow      see dlpi/link.h. Frames that wait for the device are bounded even if the writer ignores flow
-//   control:
+//             illumos.
+//   flow      see dlpi/link.h. Frames that wait for the device are bounded even if the writer ignores flow control:
 //             beyond `overrun_factor` times the high-water mark they are dropped, `transmit_overrun`.
 //   counters  dlpi/event.h
 //

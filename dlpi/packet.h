@@ -9,16 +9,14 @@
 //   service     DLPI (dlpi/link_stream.h). Any number of streams may share a device.
 //   parameters  device        interface; absent: style 2
 //               ring          "block" (absent) or "frame", the kind of receive ring, dlpi/packet_ring.h: "block" takes
-//               least
-//                             CPU time but adds up to about a millisecond to the delay of sparse frames, "frame" adds
-//                             none and drops super-frames
+//                             least CPU time but adds up to about a millisecond to the delay of sparse frames, "frame"
+//                             adds none and drops super-frames
 //               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB
 //               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
 //               mac           our address; absent: the interface's
 //   address     the kernel's own stack stays on the interface. With the interface's address it looks at what we
-//   receive,
-//               too, and answers: give the interface no IP address (ip addr flush dev DEVICE). With one of our own
-//               (`mac`, DL_SET_PHYS_ADDR_REQ) we are a station beside it, and it leaves our frames alone; not where
+//               receive, too, and answers: give the interface no IP address (ip addr flush dev DEVICE). With one of our
+//               own (`mac`, DL_SET_PHYS_ADDR_REQ) we are a station beside it, and it leaves our frames alone; not where
 //               the network allows one address a port (wireless, many virtual switches)
 //   receives    from a TPACKET_V3 or _V2 ring; only the EtherTypes that are bound: frames of others cost nothing and
 //               are not counted. A layered stream gets a copy. Where all streams on the device are fused, they are
@@ -28,11 +26,10 @@
 //               more has come, the stream is full, half of the ring has passed by, or the link ends
 //   sends       sendmmsg (dlpi/packet_sender.h)
 //   offload     a sender on this host (veth, bridge) may leave checksums and segmentation to hardware that is not
-//   there. A
-//               partial checksum is completed, `checksum_completed`; UDP super-frames are split, `super_frame_split`;
-//               TCP's are dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at the sender). Kernels
-//               before 6.2 drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE tx-udp-segmentation
-//               off, there)
+//               there. A partial checksum is completed, `checksum_completed`; UDP super-frames are split,
+//               `super_frame_split`; TCP's are dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at
+//               the sender). Kernels before 6.2 drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE
+//               tx-udp-segmentation off, there)
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink
 //   flow        down: what the socket does not take waits. A frame that the device refuses (ENOBUFS) is lost,
 //               `transmit_error`. Up: frames wait in the ring while the only stream is full; what then does not fit

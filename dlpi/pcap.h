@@ -10,15 +10,14 @@
 //   parameters  device        interface; absent: style 2
 //               buffer_bytes  libpcap's buffer, 65536..1073741824, absent 8 MiB
 //   address     the interface's; DL_SET_PHYS_ADDR_REQ is not supported. As with packet, give the interface no IP
-//   address receives    immediate mode, incoming frames only, copied once. libpcap does not say which checksums a local
-//   sender
+//               address
+//   receives    immediate mode, incoming frames only, copied once. libpcap does not say which checksums a local sender
 //               left to hardware, and shows super-frames as they are: on a veth pair let the peer do its own work,
 //                 ethtool -K PEER tx off tso off gso off
 //               else modules above drop bad checksums, and super-frames count as `oversize_frame`
 //   sends       libnet_adv_write_link, one system call a frame, from contiguous memory (else copied)
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink;
-//   where
-//               the MTU grows after opening, longer frames are `oversize_frame`
+//               where the MTU grows after opening, longer frames are `oversize_frame`
 //   flow        as packet; what libpcap's buffer cannot hold is `kernel_dropped`
 //   counters    dlpi/event.h
 //   privileges  CAP_NET_RAW; else EPERM with what to do. No such interface: ENODEV with the names of those that exist

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop's handlers run in its one thread and are handed over under a lock: the fences that Asio adds are not needed, and
-// ThreadSanitizer does not know them.
+// A loop's handlers run in its one thread and are handed over under a lock: the fences that Asio adds are not needed,
+// and ThreadSanitizer does not know them.
 #define BOOST_ASIO_DISABLE_FENCED_BLOCK
 
 #include "edge/run_loop.h"

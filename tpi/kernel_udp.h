@@ -8,32 +8,30 @@
 //     push   = ["timod"]
 //
 // PURPOSE      A stack for everybody: no privileges, every network that the host has. Below this driver is the kernel's
-// IP.
+//              IP.
 //
 // ABOVE        TPI primitives in M_PROTO and M_PCPROTO; addresses are TransportAddress (stack/wire/address.h).
 //              T_BIND_REQ    binds a socket. An empty address means [::]:0 (0.0.0.0:0 on a host without IPv6); port 0
-//              means
-//                            any free port; `::` serves IPv6 and IPv4, and IPv4 peers then appear with IPv4 addresses.
-//                            O_T_BIND_REQ differs in one thing: where the port is busy, it takes a free one.
+//                            means any free port; `::` serves IPv6 and IPv4, and IPv4 peers then appear with IPv4
+//                            addresses. O_T_BIND_REQ differs in one thing: where the port is busy, it takes a free one.
 //              T_UNITDATA_REQ  sends one datagram, T_UNITDATA_IND is one received. No options.
 //              T_UDERROR_IND   tells what became of a datagram: ERROR_type is an errno value. From ICMP: ECONNREFUSED
-//              (port
-//                            unreachable), EHOSTUNREACH, ... From here: EINVAL (malformed address or primitive),
-//                            EMSGSIZE, EAFNOSUPPORT (the endpoint has no such addresses), ENOPROTOOPT (options).
+//                              (port unreachable), EHOSTUNREACH, ... From here: EINVAL (malformed address or
+//                              primitive), EMSGSIZE, EAFNOSUPPORT (the endpoint has no such addresses), ENOPROTOOPT
+//                              (options).
 //              T_UNBIND_REQ, T_OPTMGMT_REQ (there is no option to manage), T_INFO_REQ, T_ADDR_REQ, T_CAPABILITY_REQ.
 //              What is allowed when is a table: tpi/clts_states.h. A datagram in the wrong state, or larger than the
 //              TSDU size of T_INFO_ACK, is a fatal error: M_ERROR with EPROTO; the stream is then good for nothing but
 //              close.
 //
 // PARAMETERS   gso = true                   send runs of equal datagrams in one call (UDP_SEGMENT), where the kernel
-// can
+//                                           can
 //              gro = true                   receive such runs in one call (UDP_GRO), where the kernel can
 //              fragment = true              false: datagrams larger than the path MTU are refused with EMSGSIZE
 //              receive_buffer_bytes = 4 MiB, send_buffer_bytes = 4 MiB    of the socket; what the system allows of it
 //
 // FLOW         Down: datagrams wait on the write queue; its service procedure sends bursts. What the kernel does not
-// take
-//              stays there, first in first out, until the socket is writable; a full queue stops who asks
+//              take stays there, first in first out, until the socket is writable; a full queue stops who asks
 //              can_put_next(). Up: a full stream head stops reading, at most one burst beyond its mark; what then
 //              exceeds the socket's receive buffer the kernel drops (counter kernel_drops). Back-enabling resumes.
 //

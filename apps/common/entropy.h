@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The seed of a real program's stream set and sessions: identifiers, ports and cookies must not be guessed from outside.
+// The seed of a real program's stream set and sessions: identifiers, ports and cookies must not be guessed from
+// outside.
 
 #include <cstdint>
 #include <random>

@@ -69,10 +69,12 @@ void Console::show_progress(const Event& event) {
   if (!terminal_) {
     return;
   }
-  const double share = event.total_bytes == 0 ? 100 : 100.0 * static_cast<double>(event.bytes) / static_cast<double>(event.total_bytes);
+  const double share =
+      event.total_bytes == 0 ? 100 : 100.0 * static_cast<double>(event.bytes) / static_cast<double>(event.total_bytes);
   const double rate = event.seconds > 0 ? static_cast<double>(event.bytes) / event.seconds : 0;
   const double left_s = rate > 0 ? static_cast<double>(event.total_bytes - event.bytes) / rate : 0;
-  fmt::print(stderr, "\r\033[K{:5.1f} %  {}/s  {:.0f} s left  {} repaired", share, human_bytes(rate), left_s, event.repaired);
+  fmt::print(stderr, "\r\033[K{:5.1f} %  {}/s  {:.0f} s left  {} repaired", share, human_bytes(rate), left_s,
+             event.repaired);
   std::fflush(stderr);
   progress_shown_ = true;
 }

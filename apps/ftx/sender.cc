@@ -248,10 +248,7 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
 
 Duration Sender::probe_patience() const { return round_trip_.patience() + report_delay_max + probe_backoff_; }
 
-bool Sender::feedback_needed() const {
-  return window_is_full() ||
-         (!flight_.repair_waiting() && supply_->drained());
-}
+bool Sender::feedback_needed() const { return window_is_full() || (!flight_.repair_waiting() && supply_->drained()); }
 
 /// The tail timer runs only when nothing but a report can bring the transfer on.
 bool Sender::may_probe(TimePoint now) const { return now >= probe_at_ && feedback_needed(); }

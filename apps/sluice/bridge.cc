@@ -61,7 +61,8 @@ void forward(Stream& from, Stream& to) {
 }
 
 void print_statistics(const StackDeclaration& declaration, Stream& stream, bool json) {
-  fmt::print("{}{}", json ? statistics_json(declaration.name, stream).dump() : statistics_text(declaration.name, stream),
+  fmt::print("{}{}",
+             json ? statistics_json(declaration.name, stream).dump() : statistics_text(declaration.name, stream),
              json ? "\n" : "");
 }
 
@@ -76,7 +77,8 @@ int run_bridge(const StackDeclaration& first, const StackDeclaration& second, co
   }
   for (const auto& [stream, declaration] : {std::pair{a.get(), &first}, std::pair{b.get(), &second}}) {
     if (!take_everything(*stream)) {
-      fmt::print(stderr, "sluice: stack '{}': its driver does not hand out whole frames; a bridge needs a DLPI driver\n",
+      fmt::print(stderr,
+                 "sluice: stack '{}': its driver does not hand out whole frames; a bridge needs a DLPI driver\n",
                  declaration->name);
       return exit_open;
     }

@@ -60,7 +60,9 @@ class Netcat {
     return at;
   }
   [[nodiscard]] bool expired() { return program_.loop().now() >= deadline(); }
-  static Duration seconds(double value) { return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value)); }
+  static Duration seconds(double value) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
+  }
 
   /// Standard input is read only while what it brings can be sent: there is a peer, and the last datagram has left.
   void update_input() {

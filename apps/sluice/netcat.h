@@ -11,12 +11,12 @@
 namespace sluice {
 
 struct NetcatOptions {
-  bool listen = false;            // -l: the peer is whoever sends first
-  bool verbose = false;           // -v: where it is bound, on standard error
-  std::uint16_t local_port = 0;   // -p: 0 lets the provider choose
-  std::string peer;               // HOST:PORT, without -l
-  std::optional<double> idle_s;   // -w: end after so long without a datagram either way
-  std::optional<double> linger_s; // -q: end so long after the end of standard input
+  bool listen = false;             // -l: the peer is whoever sends first
+  bool verbose = false;            // -v: where it is bound, on standard error
+  std::uint16_t local_port = 0;    // -p: 0 lets the provider choose
+  std::string peer;                // HOST:PORT, without -l
+  std::optional<double> idle_s;    // -w: end after so long without a datagram either way
+  std::optional<double> linger_s;  // -q: end so long after the end of standard input
 };
 
 /// Answers an exit code.

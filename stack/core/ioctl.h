@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// M_IOCTL, M_IOCACK and M_IOCNAK: the first block holds an IoctlBlock (struct iocblk), data blocks behind it the argument.
-// A module that knows the command answers with M_IOCACK or M_IOCNAK by reply(); one that does not passes it on; a driver
-// that does not answers M_IOCNAK with EINVAL. The head matches answers by id.
+// M_IOCTL, M_IOCACK and M_IOCNAK: the first block holds an IoctlBlock (struct iocblk), data blocks behind it the
+// argument. A module that knows the command answers with M_IOCACK or M_IOCNAK by reply(); one that does not passes it
+// on; a driver that does not answers M_IOCNAK with EINVAL. The head matches answers by id.
 
 #include <cstdint>
 #include <cstring>

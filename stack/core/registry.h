@@ -110,8 +110,8 @@ class Registry {
   std::map<std::string_view, Entry> entries_;
 };
 
-/// Of `candidates`, the one with the smallest edit distance to `word`, if that is at most a third of its length (and at least
-/// 1); else empty.
+/// Of `candidates`, the one with the smallest edit distance to `word`, if that is at most a third of its length (and at
+/// least 1); else empty.
 [[nodiscard]] std::string_view nearest_spelling(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace sluice

@@ -27,9 +27,7 @@ void Timer::cancel() {
   }
 }
 
-bool Scheduler::before(const Timer& a, const Timer& b) {
-  return a.at_ != b.at_ ? a.at_ < b.at_ : a.order_ < b.order_;
-}
+bool Scheduler::before(const Timer& a, const Timer& b) { return a.at_ != b.at_ ? a.at_ < b.at_ : a.order_ < b.order_; }
 
 void Scheduler::place(Timer* timer, std::size_t position) {
   heap_[position] = timer;

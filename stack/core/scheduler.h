@@ -26,8 +26,8 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  /// Fires in the first poll(now) with now >= at; timers with equal times fire in the order in which they were armed. An
-  /// armed timer is moved. The callback may arm, cancel or destroy any timer but must not destroy its own.
+  /// Fires in the first poll(now) with now >= at; timers with equal times fire in the order in which they were armed.
+  /// An armed timer is moved. The callback may arm, cancel or destroy any timer but must not destroy its own.
   void arm(TimePoint at);
   void arm_after(Duration delay);
   void cancel();

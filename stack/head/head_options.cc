@@ -18,12 +18,11 @@ std::optional<HeadOptions> StreamOptions::applied_to(HeadOptions options) const 
   if ((so_flags & SO_READOPT) != 0) {
     options.read = so_readopt;
   }
-  const bool sensible = options.write_offset <= head_room_bytes_max && options.write_tail <= head_room_bytes_max &&
-                        options.block_bytes_max > 0 && options.packet_bytes_max > 0 &&
-                        options.read_marks.high_bytes > 0 &&
-                        options.read_marks.low_bytes <= options.read_marks.high_bytes &&
-                        options.read.mode <= ReadMode::message_nondiscard &&
-                        options.read.protocol <= ProtocolMode::discard;
+  const bool sensible =
+      options.write_offset <= head_room_bytes_max && options.write_tail <= head_room_bytes_max &&
+      options.block_bytes_max > 0 && options.packet_bytes_max > 0 && options.read_marks.high_bytes > 0 &&
+      options.read_marks.low_bytes <= options.read_marks.high_bytes &&
+      options.read.mode <= ReadMode::message_nondiscard && options.read.protocol <= ProtocolMode::discard;
   return sensible ? std::optional(options) : std::nullopt;
 }
 

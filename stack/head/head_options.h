@@ -52,7 +52,8 @@ struct HeadOptions {
   WaterMarks read_marks{.high_bytes = std::size_t{4} << 20, .low_bytes = std::size_t{1} << 20};
 };
 
-/// The content of M_SETOPTS (struct stroptions, <sys/stream.h>): "so_flags" says which of the others count. Sizes in bytes.
+/// The content of M_SETOPTS (struct stroptions, <sys/stream.h>): "so_flags" says which of the others count. Sizes in
+/// bytes.
 struct StreamOptions {
   enum Flag : std::uint32_t {
     SO_READOPT = 0x0001,

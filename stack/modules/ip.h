@@ -32,8 +32,7 @@
 //
 // Parameters
 //   address               one or more, with prefix length: "10.77.0.1/24", "fd00:77::1/64". With an IPv6 address there
-//   is
-//                         a link-local one, too, made of the MAC address
+//                         is a link-local one, too, made of the MAC address
 //   gateway               default router, one a family; none if absent
 //   mtu                   largest IP packet in bytes; the link's if absent
 //   ttl                   hop limit of what is sent; 64 if absent

@@ -84,7 +84,7 @@ class NeighbourUser {
 class Neighbours {
  public:
   static constexpr std::size_t waiting_per_neighbour_max = 128;  // messages; a 64 KiB datagram in fragments of 576 fits
-  static constexpr std::size_t waiting_max = 1024;              // messages, of all neighbours
+  static constexpr std::size_t waiting_max = 1024;               // messages, of all neighbours
   // RFC 4861 section 10.
   static constexpr int solicitations_max = 3;  // MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT
   static constexpr Duration retransmit_time = std::chrono::seconds(1);

@@ -6,8 +6,7 @@
 //
 // What is not compared, since it differs for good reasons:
 //   - what a module has counted of data that nobody has read: it is verified when it is read. Counters are compared
-//   once
-//     everything has been read
+//     once everything has been read
 //   - the order in which messages are verified: those that somebody settles early are before those that wait to be read
 //   - what waits: until it is read, a message whose checksum does not hold is among those that wait (poll() calls the
 //     stream readable, marks count it). Marks are far away here, and poll() is asked after nread(), which looks first

@@ -154,8 +154,8 @@ TEST_F(RunLoopTest, ServesASourceUntilItIsEmptyAndThenSleeps) {
   set.remove_source(source);
 }
 
-// What a module delays, it delays from the time of arrival: a clock that still showed when the loop went to sleep would make
-// the delay shorter by the sleep.
+// What a module delays, it delays from the time of arrival: a clock that still showed when the loop went to sleep would
+// make the delay shorter by the sleep.
 TEST_F(RunLoopTest, ASourceSeesTheTimeOfArrival) {
   SocketPair pair;
   ByteSource source(pair.end(0));

@@ -4,11 +4,9 @@
 // from the start, and after each action the rules are checked:
 //
 //   - no wake-up is lost: when nothing is scheduled, whoever was refused waits for a queue that is not below its
-//   low-water
-//     mark; and once the consumer has taken everything, everything has arrived and nobody waits;
+//     low-water mark; and once the consumer has taken everything, everything has arrived and nobody waits;
 //   - queues are bounded: a band holds less than its high-water mark plus one message, whatever was put back or
-//   overtaken
-//     (high-priority messages, which no flow control holds, come on top);
+//     overtaken (high-priority messages, which no flow control holds, come on top);
 //   - nothing is lost or reordered within a class, and nothing is freed but by a flush or with a popped module.
 //
 // A schedule that fails is printed, one letter an action (`Action`).

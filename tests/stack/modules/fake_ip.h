@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "stack/core/stream_set.h"
 #include "stack/core/primitive.h"
+#include "stack/core/stream_set.h"
 #include "stack/wire/network.h"
 #include "tests/stack/modules/harness.h"
 
