@@ -42,7 +42,6 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
 
 PacketLink::PacketLink(StreamSet& set, const Interface& interface, std::unique_ptr<PacketRing> ring)
     : Link(set, interface.name, interface.address, interface.mtu), interface_(interface), ring_(std::move(ring)) {
-  set_up(interface.up);
   set.add_source(*this);
 }
 

@@ -119,7 +119,6 @@ PcapLink::PcapLink(StreamSet& set, const Interface& interface, Capture capture, 
       injector_(std::move(injector)),
       membership_(std::move(membership)),
       room_(*this, libnet_getfd(injector_.get())) {
-  set_up(interface.up);
   set.add_source(*this);
   set.add_source(room_);
 }

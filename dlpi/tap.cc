@@ -88,7 +88,6 @@ Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& d
 
 TapLink::TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap)
     : Link(set, interface.name, address, interface.mtu), tap_(std::move(tap)) {
-  set_up(interface.enabled);
   set.add_source(*this);
 }
 
