@@ -20,12 +20,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <thread>
 
 #include "dlpi/descriptor.h"
 #include "dlpi/interface.h"
+#include "tests/user_namespace.h"
 
 namespace sluice::bench {
 
@@ -44,7 +44,7 @@ class VethLab {
     const pid_t child = ::fork();
     must(child >= 0, "fork");
     if (child == 0) {
-      if (!own_user_namespace()) {
+      if (!test::enter_user_namespace(CLONE_NEWNET)) {
         ::_exit(1);
       }
       if (std::system("ip link add near type veth peer name far 2>/dev/null") != 0) {
@@ -67,7 +67,7 @@ class VethLab {
   }
 
   VethLab() {
-    must(own_user_namespace(),
+    must(test::enter_user_namespace(CLONE_NEWNET),
          "this benchmark needs user and network namespaces of its own (kernel.unprivileged_userns_clone=1); unshare");
     near_ = own_network_namespace();
     must(::unshare(CLONE_NEWNET) == 0, "making a second network namespace");
@@ -94,18 +94,6 @@ class VethLab {
   void enter_far() const { must(::setns(far_.get(), CLONE_NEWNET) == 0, "setns"); }
 
  private:
-  [[nodiscard]] static bool own_user_namespace() {
-    const auto uid = std::to_string(::getuid());
-    const auto gid = std::to_string(::getgid());
-    if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-      return false;
-    }
-    std::ofstream("/proc/self/setgroups") << "deny";
-    std::ofstream("/proc/self/uid_map") << "0 " + uid + " 1";
-    std::ofstream("/proc/self/gid_map") << "0 " + gid + " 1";
-    return true;
-  }
-
   static dlpi::Descriptor own_network_namespace() {
     dlpi::Descriptor own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
     must(static_cast<bool>(own), "/proc/self/ns/net");

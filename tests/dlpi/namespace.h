@@ -12,7 +12,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -20,6 +19,7 @@
 
 #include "dlpi/interface.h"
 #include "stack/core/stream_set.h"
+#include "tests/user_namespace.h"
 
 namespace sluice::dlpi::test {
 
@@ -30,15 +30,7 @@ inline void run_command(const std::string& command) {
 /// Moves this process into new user and network namespaces; once, for all tests of the program.
 inline bool enter_namespace() {
   static const bool entered = [] {
-    const auto uid = std::to_string(getuid());
-    const auto gid = std::to_string(getgid());
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-      return false;
-    }
-    std::ofstream("/proc/self/setgroups") << "deny";
-    std::ofstream("/proc/self/uid_map") << "0 " + uid + " 1";
-    std::ofstream("/proc/self/gid_map") << "0 " + gid + " 1";
-    return std::system("ip link set lo up") == 0;
+    return sluice::test::enter_user_namespace(CLONE_NEWNET) && std::system("ip link set lo up") == 0;
   }();
   return entered;
 }

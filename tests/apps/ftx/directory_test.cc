@@ -16,24 +16,20 @@
 #include "apps/ftx/sender.h"
 #include "apps/ftx/server.h"
 #include "apps/ftx/source.h"
+#include "tests/apps/ftx/served_directory.h"
 
 namespace sluice::ftx {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Directory : public testing::Test {
+class Directory : public ServedDirectory {
  protected:
   Directory() {
-    std::string pattern = (fs::temp_directory_path() / "ftx_test.XXXXXX").string();
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    base_ = pattern;
-    root_ = base_ / "served";
-    fs::create_directories(root_ / "sub");
+    fs::create_directory(root_ / "sub");
     fs::create_directory(base_ / "outside");
     destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
   }
-  ~Directory() override { fs::remove_all(base_); }
 
   static std::string text(const fs::path& path) {
     std::ifstream file(path, std::ios::binary);
@@ -46,7 +42,6 @@ class Directory : public testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
   }
 
-  fs::path base_, root_;
   std::unique_ptr<DirectoryDestination> destination_;
 };
 

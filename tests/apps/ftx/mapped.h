@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -19,6 +18,7 @@
 #include "apps/ftx/mapped_window.h"
 #include "apps/ftx/source.h"
 #include "base/prng.h"
+#include "tests/apps/ftx/served_directory.h"
 
 namespace sluice::ftx {
 
@@ -49,17 +49,8 @@ inline bool all_zero(ConstBytes bytes) {
 }
 inline void put(Bytes place, ConstBytes bytes) { std::copy(bytes.begin(), bytes.end(), place.begin()); }
 
-class Mapped : public testing::Test {
+class Mapped : public ServedDirectory {
  protected:
-  Mapped() {
-    std::string pattern = (fs::temp_directory_path() / "ftx_mapped.XXXXXX").string();
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    base_ = pattern;
-    root_ = base_ / "served";
-    fs::create_directory(root_);
-  }
-  ~Mapped() override { fs::remove_all(base_); }
-
   /// A file of `size` random bytes, and what is in it.
   fs::path file(const std::string& name, std::size_t size, Content* content = nullptr) {
     const Content bytes = random_content(size, size + name.size());
@@ -80,8 +71,6 @@ class Mapped : public testing::Test {
     EXPECT_EQ(std::distance(fs::directory_iterator(root_), fs::directory_iterator()), 1);
     return fs::directory_iterator(root_)->path();
   }
-
-  fs::path base_, root_;
 };
 
 }  // namespace sluice::ftx

@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <fstream>
 #include <functional>
 
 #include "apps/ftx/assembly.h"
@@ -22,6 +21,7 @@
 #include "apps/ftx/source.h"
 #include "base/prng.h"
 #include "tests/apps/ftx/mapped.h"
+#include "tests/user_namespace.h"
 
 namespace sluice::ftx {
 namespace {
@@ -179,23 +179,13 @@ TEST_F(Mapped, AFileSizeLimitLeadsToAWriteThatSaysSo) {
 
 // --- A full disk ---------------------------------------------------------------------------------------------------
 
-/// Without privileges: this process becomes root of namespaces of its own, where it may mount.
-bool as_root_of_a_user_namespace() {
-  const std::string user = "0 " + std::to_string(::getuid()) + " 1", group = "0 " + std::to_string(::getgid()) + " 1";
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-  std::ofstream("/proc/self/setgroups") << "deny";
-  std::ofstream("/proc/self/uid_map") << user;
-  std::ofstream("/proc/self/gid_map") << group;
-  return ::getuid() == 0;
-}
-
 /// Runs `body` in a process whose `directory` is a file system of `bytes`, and passes on what failed there.
 void on_a_small_disk(const fs::path& directory, std::size_t bytes, const std::function<void()>& body) {
   constexpr int skipped = 77;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const bool apart = ::unshare(CLONE_NEWNS) == 0 || as_root_of_a_user_namespace();
+    const bool apart = ::unshare(CLONE_NEWNS) == 0 || test::enter_user_namespace(CLONE_NEWNS);
     const bool mounted =
         apart && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
         ::mount("tmpfs", directory.c_str(), "tmpfs", 0, ("size=" + std::to_string(bytes)).c_str()) == 0;
