@@ -106,10 +106,7 @@ std::size_t FilterKey::hash() const {
 
 FrameKey read_frame_key(ConstBytes head) {
   SLUICE_REQUIRE(head.size() >= ethernet_size);
-  FrameKey key;
-  key.destination = wire::MacAddress::load(head.data());
-  key.source = wire::MacAddress::load(head.data() + wire::MacAddress::size);
-  key.sap = load_big_endian<std::uint16_t>(head.data() + 2 * wire::MacAddress::size);
+  FrameKey key = read_link_addresses(head);
   const ConstBytes packet = head.subspan(ethernet_size);
   if (key.sap == wire::ethertype_ipv4) {
     read_ipv4(packet, key);
@@ -119,6 +116,44 @@ FrameKey read_frame_key(ConstBytes head) {
     key.to_all = true;
   }
   return key;
+}
+
+void FrameTemplate::take(ConstBytes head, const FrameKey& key) {
+  constexpr std::size_t v4_size = ethernet_size + 20 + 4;
+  constexpr std::size_t v6_size = ethernet_size + 40 + 4;
+  clear();
+  const bool v4 = key.sap == wire::ethertype_ipv4;
+  const bool plain = !v4 || (head.size() > ethernet_size && head[ethernet_size] == std::byte{0x45});
+  if (key.to_all || !plain || (key.flow.words[2] & FilterKey::has_port) == 0 || head.size() < (v4 ? v4_size : v6_size)) {
+    return;
+  }
+  std::array<std::byte, sizeof(Words)> mask{};
+  const auto decides = [&mask](std::size_t from, std::size_t size, std::byte bits = std::byte{0xff}) {
+    std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(from), size, bits);
+  };
+  decides(0, wire::MacAddress::size);
+  decides(2 * wire::MacAddress::size, 2);
+  if (v4) {
+    decides(ethernet_size, 1);                       // version and header length
+    decides(ethernet_size + 6, 1, std::byte{0x3f});  // more fragments, and the offset
+    decides(ethernet_size + 7, 1);
+    decides(ethernet_size + 9, 1);       // protocol
+    decides(ethernet_size + 16, 4);      // destination
+    decides(ethernet_size + 20 + 2, 2);  // port
+  } else {
+    decides(ethernet_size, 1, std::byte{0xf0});
+    decides(ethernet_size + 6, 1);
+    decides(ethernet_size + 24, 16);
+    decides(ethernet_size + 40 + 2, 2);
+  }
+  std::array<std::byte, sizeof(Words)> value{};
+  std::ranges::copy(head.first(std::min(head.size(), value.size())), value.begin());
+  std::memcpy(mask_.data(), mask.data(), sizeof(Words));
+  std::memcpy(value_.data(), value.data(), sizeof(Words));
+  for (std::size_t at = 0; at < value_.size(); ++at) {
+    value_[at] &= mask_[at];
+  }
+  words_used_ = ((v4 ? v4_size : v6_size) + 7) / 8;
 }
 
 ConstBytes head_of(const Message& frame, std::array<std::byte, FrameKey::head_size_max>& scratch) {

@@ -21,6 +21,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <vector>
@@ -89,9 +90,43 @@ struct FrameKey {
 
 /// Reads the head of a frame. REQUIRES: head.size() >= 14.
 [[nodiscard]] FrameKey read_frame_key(ConstBytes head);
+/// As read_frame_key(), but only what the link header says.
+[[nodiscard]] inline FrameKey read_link_addresses(ConstBytes head) {
+  FrameKey key;
+  key.destination = wire::MacAddress::load(head.data());
+  key.source = wire::MacAddress::load(head.data() + wire::MacAddress::size);
+  key.sap = load_big_endian<std::uint16_t>(head.data() + 2 * wire::MacAddress::size);
+  return key;
+}
 
 /// The first bytes of a frame, contiguous: its first block if that suffices, else a copy in `scratch`.
 [[nodiscard]] ConstBytes head_of(const Message& frame, std::array<std::byte, FrameKey::head_size_max>& scratch);
+
+/// What frames of the flow that came last have in common, as far as it decides who gets them: the next one that looks the
+/// same goes the same way, without a table being asked. Of IP packets with a destination port, not fragmented, without
+/// options or extension headers. Whoever changes a subscription or the station's address clears it.
+class FrameTemplate {
+ public:
+  /// REQUIRES: `key` was read from `head`. Where there is no such flow the template is cleared.
+  void take(ConstBytes head, const FrameKey& key);
+  void clear() { words_used_ = 0; }
+  [[nodiscard]] bool matches(ConstBytes front) const {
+    std::uint64_t difference = 0;
+    for (std::size_t at = 0; at < words_used_ && front.size() >= sizeof(Words); ++at) {
+      std::uint64_t word;
+      std::memcpy(&word, front.data() + 8 * at, sizeof word);
+      difference |= (word & mask_[at]) ^ value_[at];
+    }
+    return words_used_ != 0 && front.size() >= sizeof(Words) && difference == 0;
+  }
+
+ private:
+  using Words = std::array<std::uint64_t, 8>;
+
+  Words value_{};  // masked
+  Words mask_{};
+  std::size_t words_used_ = 0;
+};
 
 class Demultiplexer {
  public:

@@ -43,6 +43,7 @@ void Link::detach(LinkStream& stream) {
 
 Status Link::subscription_changed() {
   demultiplexer_.rebuild(streams_);
+  last_.clear();
   Interests wanted = interests();
   if (wanted == interests_) {
     return {};
@@ -95,11 +96,16 @@ void Link::receive(Batch frames) {
 
 void Link::receive_one(Message frame) {
   ++statistics_.frames_received;
-  statistics_.bytes_received += frame.size();
+  const std::size_t size = frame.data_size();
+  statistics_.bytes_received += size;
+  const ConstBytes first = std::as_const(frame).bytes();
+  if (last_.matches(first) && size <= mtu_ + wire::EthernetHeader::size) {
+    return last_stream_->take(std::move(frame), read_link_addresses(first));
+  }
   std::array<std::byte, FrameKey::head_size_max> scratch;
   const ConstBytes head = head_of(frame, scratch);
   if (acceptable(frame, head)) {
-    give(std::move(frame), read_frame_key(head));
+    give(std::move(frame), read_frame_key(head), head);
   }
 }
 
@@ -123,13 +129,17 @@ bool Link::acceptable(const Message& frame, ConstBytes head) {
   return true;
 }
 
-void Link::give(Message frame, const FrameKey& key) {
+void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
   const Demultiplexer::Fate fate = demultiplexer_.choose(key, address_, chosen_);
   if (fate != Demultiplexer::Fate::delivered) {
     const bool unclaimed = fate == Demultiplexer::Fate::unclaimed;
     statistics_.frames_unclaimed += unclaimed ? 1U : 0U;
     count(unclaimed ? Event::unclaimed : Event::not_ours);
     return;
+  }
+  if (chosen_.size() == 1) {
+    last_.take(head, key);
+    last_stream_ = chosen_.front();
   }
   for (std::size_t at = 0; at + 1 < chosen_.size(); ++at) {
     if (Message copy = frame.duplicate()) {
@@ -160,6 +170,7 @@ void Link::set_mtu(std::size_t mtu) {
 void Link::change_address(const wire::MacAddress& address) {
   if (address_ != address) {
     address_ = address;
+    last_.clear();
     notify(wire::dlpi::DL_NOTE_PHYS_ADDR);
   }
 }

@@ -126,7 +126,7 @@ class Link {
  private:
   void receive_one(Message frame);
   [[nodiscard]] bool acceptable(const Message& frame, ConstBytes head);
-  void give(Message frame, const FrameKey& key);
+  void give(Message frame, const FrameKey& key, ConstBytes head);
   void notify(std::uint32_t notification);
   [[nodiscard]] Interests interests() const;
 
@@ -140,6 +140,8 @@ class Link {
   std::vector<LinkStream*> streams_;  // in the order of attachment
   Demultiplexer demultiplexer_;
   std::vector<LinkStream*> chosen_;  // by the frame at hand; a member so that its memory stays
+  FrameTemplate last_;               // of the last frame that went to one stream,
+  LinkStream* last_stream_ = nullptr;  // which this is
   Interests interests_;
 };
 

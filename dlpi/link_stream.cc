@@ -10,6 +10,7 @@
 #include "stack/core/ioctl.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/data_unit.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -21,8 +22,21 @@ constexpr std::uint16_t ethertype_min = 0x600;
 /// dl_priority_t: 0 is the highest, 100 the lowest; DL_QOS_DONT_CARE leaves it to us.
 bool is_priority(std::int32_t value) { return value == DL_QOS_DONT_CARE || (value >= 0 && value <= 100); }
 
+using wire::DataUnit;
+
 bool is_unitdata_request(const Message& message) {
+  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
+    return unitdata->kind == DataUnit::Kind::link_request;
+  }
   return is_protocol(message.type()) && primitive_of(message.bytes()) == DL_UNITDATA_REQ;
+}
+
+/// The request in front of `message`; priorities that are not asked for are 0 (dl_priority_t).
+Decoded<UnitdataReq> request_of(const Message& message) {
+  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
+    return UnitdataReq{.destination = unitdata->destination, .priority = {}};
+  }
+  return UnitdataReq::decode(message.bytes());
 }
 
 }  // namespace
@@ -97,7 +111,7 @@ Message LinkStream::frame_of(Message request) {
     unitdata_error(request, DL_OUTSTATE);
     return {};
   }
-  const Decoded<UnitdataReq> decoded = UnitdataReq::decode(request.bytes());
+  const Decoded<UnitdataReq> decoded = request_of(request);
   if (!decoded || decoded->destination.sap < ethertype_min) {
     unitdata_error(request, DL_BADADDR);
     return {};
@@ -116,7 +130,7 @@ Message LinkStream::frame_of(Message request) {
     return {};
   }
   Message frame = request.unlink();
-  const Bytes header = frame.prepend(wire::EthernetHeader::size);
+  const Bytes header = frame.prepend_data(wire::EthernetHeader::size);
   if (header.empty()) {
     count(Event::no_memory);
     return {};
@@ -140,7 +154,7 @@ void LinkStream::unitdata_error(const Message& request, std::uint32_t error) {
   count(Event::bad_unitdata);
   UderrorInd indication;
   indication.error = error;
-  if (const Decoded<UnitdataReq> decoded = UnitdataReq::decode(request.bytes())) {
+  if (const Decoded<UnitdataReq> decoded = request_of(request)) {
     indication.destination = decoded->destination;
   }
   put_up(make(indication, MessageType::proto));
@@ -245,16 +259,14 @@ void LinkStream::take(Message frame, const FrameKey& key) {
 }
 
 Message LinkStream::indication(Message frame, const FrameKey& key) {
-  Message message = Message::allocate(set().pool(), UnitdataInd::encoded_size_max, 0, MessageType::proto);
-  if (!message) {
-    return {};
+  Message message = Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::link_indication,
+                                                              .group = key.destination.is_multicast(),
+                                                              .destination = {key.destination, key.sap},
+                                                              .source = {key.source, key.sap}});
+  if (message) {
+    frame.trim_data_front(wire::EthernetHeader::size);
+    message.link(std::move(frame));
   }
-  const UnitdataInd indication{.destination = {key.destination, key.sap},
-                               .source = {key.source, key.sap},
-                               .group_address = key.destination.is_multicast()};
-  indication.encode(message.append(UnitdataInd::encoded_size_max));
-  frame.trim_front(wire::EthernetHeader::size);
-  message.link(std::move(frame));
   return message;
 }
 

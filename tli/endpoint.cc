@@ -9,6 +9,9 @@
 #include <climits>
 #include <system_error>
 
+#include "stack/core/primitive.h"
+#include "stack/wire/data_unit.h"
+#include "stack/wire/network.h"
 #include "stack/wire/timod.h"
 #include "stack/wire/tpi.h"
 
@@ -16,6 +19,7 @@ namespace sluice::tli {
 namespace {
 
 namespace tpi = wire::tpi;
+using wire::DataUnit;
 using enum wire::tpi::TliError;
 
 /// The address block of a request: bounded, so that it can be built on the stack.
@@ -57,6 +61,29 @@ Outcome<std::size_t> size_of(std::span<const t_iovec> parts) {
     size += part.iov_len;
   }
   return parts.size() <= T_IOV_MAX ? Outcome<std::size_t>(size) : failed(TBADDATA);
+}
+
+/// What a request says of a data unit, if its address and options are of a kind that is known here.
+std::optional<DataUnit> names_of(const t_unitdata& unitdata) {
+  const auto address = wire::TransportAddress::decode(content(unitdata.addr));
+  if (!address || (unitdata.opt.len != 0 && unitdata.opt.len != wire::network::Sending::size)) {
+    return std::nullopt;
+  }
+  DataUnit unit{.kind = DataUnit::Kind::transport_request, .peer = address->address, .peer_port = address->port};
+  return unitdata.opt.len == 0 || unit.read_options(content(unitdata.opt)) ? std::optional(unit) : std::nullopt;
+}
+
+/// Stores address and options where they are asked for. False when they do not fit.
+bool store_names(const DataUnit& unit, t_unitdata& unitdata) {
+  const std::size_t address_size = unit.address_size();
+  const std::size_t options_size = unit.options_size();
+  const auto has_room = [](const netbuf& buffer, std::size_t size) { return buffer.maxlen == 0 || size <= buffer.maxlen; };
+  if (!has_room(unitdata.addr, address_size) || !has_room(unitdata.opt, options_size)) {
+    return false;
+  }
+  unitdata.addr.len = unitdata.addr.maxlen == 0 ? 0 : unit.encode_address({unitdata.addr.buf, address_size});
+  unitdata.opt.len = unitdata.opt.maxlen == 0 ? 0 : unit.encode_options({unitdata.opt.buf, options_size});
+  return true;
 }
 
 t_info info_of(const tpi::InfoAck& ack) {
@@ -230,28 +257,43 @@ Outcome<> Endpoint::wait_until_sendable() {
 }
 
 Outcome<> Endpoint::send(const t_unitdata& unitdata, std::span<const t_iovec> parts) {
-  const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
-  if (primitive.encoded_size() > primitive_bytes_max) {
-    return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
-  }
-  std::array<ConstBytes, T_IOV_MAX> bytes;
-  std::ranges::transform(parts, bytes.begin(),
-                         [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
   Loan loan = stream_->loan();
-  Message request = Message::allocate(stream_->set().pool(), primitive.encoded_size(), 0, MessageType::proto);
+  Outcome<Message> request = request_of(unitdata, parts, loan);
+  if (!request) {
+    return std::unexpected(request.error());
+  }
+  const Status sent = stream_->send(Batch(std::move(*request)));
+  return sent ? Outcome<>() : std::unexpected(system_failure(sent.error()));
+}
+
+/// The T_UNITDATA_REQ for a data unit. Its address and options are read here, once; what cannot be read goes as bytes, and
+/// the provider answers it.
+Outcome<Message> Endpoint::request_of(const t_unitdata& unitdata, std::span<const t_iovec> parts, Loan& loan) {
+  std::array<ConstBytes, T_IOV_MAX> bytes;
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    bytes[at] = ConstBytes(parts[at].iov_base, parts[at].iov_len);
+  }
+  Message request;
+  if (const auto native = names_of(unitdata)) {
+    request = Message::of_native(stream_->set().pool(), *native);
+  } else {
+    const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
+    if (primitive.encoded_size() > primitive_bytes_max) {
+      return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
+    }
+    request = primitive_message(stream_->set().pool(), primitive, MessageType::proto);
+  }
   Message data = stream_->message_of(std::span(bytes).first(parts.size()), loan);
   if (!request || !data) {
     return failed(TSYSERR, ENOSR);
   }
-  request.first().wptr += primitive.encode({request.first().wptr, primitive.encoded_size()});
   request.link(std::move(data));
-  const Status sent = stream_->send(Batch(std::move(request)));
-  return sent ? Outcome<>() : std::unexpected(system_failure(sent.error()));
+  return request;
 }
 
 bool Endpoint::take_indication() {
   if (!next_) {
-    next_ = stream_->receive();
+    next_ = stream_->receive_native();
     names_told_ = shown_ = false;
   }
   return static_cast<bool>(next_);
@@ -267,6 +309,9 @@ bool Endpoint::good_indication() {
 }
 
 bool Endpoint::is_error() const {
+  if (const DataUnit* const unit = next_.native<DataUnit>()) {
+    return unit->kind == DataUnit::Kind::transport_error;
+  }
   return !names_told_ && is_protocol(next_.type()) && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
 }
 
@@ -295,6 +340,10 @@ Outcome<> Endpoint::next_indication() {
 /// not sufficient to store the information. The unit data information to be returned in unitdata will be discarded."
 /// (t_rcvudata)
 Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
+  if (const DataUnit* const unit = next_.native<DataUnit>(); unit != nullptr && store_names(*unit, unitdata)) {
+    return {};
+  }
+  next_.encode();
   const auto indication = tpi::UnitdataInd::decode(next_.bytes());
   if (!indication || !is_protocol(next_.type())) {
     next_.reset();
@@ -308,7 +357,8 @@ Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
 }
 
 /// Whether tell_names() would succeed.
-bool Endpoint::names_fit(const t_unitdata& unitdata) const {
+bool Endpoint::names_fit(const t_unitdata& unitdata) {
+  next_.encode();
   const auto indication = tpi::UnitdataInd::decode(next_.bytes());
   return indication && is_protocol(next_.type()) && fits(indication->address, unitdata.addr) &&
          fits(indication->options, unitdata.opt);
@@ -463,7 +513,8 @@ Outcome<> Endpoint::t_rcvuderr(t_uderr* uderr) {
   if (!error_waits()) {
     return failed(TNOUDERR);
   }
-  const Message message = std::move(next_);
+  Message message = std::move(next_);
+  message.encode();
   const auto indication = tpi::UderrorInd::decode(message.bytes());
   if (!indication) {
     return failed(TPROTO);

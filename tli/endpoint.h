@@ -113,6 +113,7 @@ class Endpoint {
   [[nodiscard]] Outcome<> check_size(std::span<const t_iovec> parts) const;
   Outcome<> wait_until_sendable();
   Outcome<> send(const t_unitdata& unitdata, std::span<const t_iovec> parts);
+  Outcome<Message> request_of(const t_unitdata& unitdata, std::span<const t_iovec> parts, Loan& loan);
   /// Fills next_ with the next indication, waiting where that is allowed. TLOOK when it is an error.
   Outcome<> next_indication();
   bool take_indication();
@@ -120,7 +121,7 @@ class Endpoint {
   [[nodiscard]] bool is_error() const;
   bool error_waits();
   Outcome<> tell_names(t_unitdata& unitdata);
-  [[nodiscard]] bool names_fit(const t_unitdata& unitdata) const;
+  [[nodiscard]] bool names_fit(const t_unitdata& unitdata);
   Outcome<> deliver_names(t_unitdata& unitdata);
   enum class Landed {
     whole,    // all of it is in its place

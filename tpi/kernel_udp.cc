@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "stack/core/ioctl.h"
+#include "stack/core/primitive.h"
+#include "stack/wire/data_unit.h"
 
 namespace sluice::tpi {
 namespace {
 
 using namespace wire::tpi;  // the primitives and their numbers
+using wire::DataUnit;
 
 /// How often a datagram is offered to the kernel before an error counts as its own.
 constexpr std::size_t attempts_max = 16;
@@ -91,7 +94,7 @@ void KernelUdp::release_socket() {
   update_counters();
   sender_.clear();
   receiver_.clear();
-  resolved_size_ = 0;
+  resolved_.reset();
   retry_.cancel();
   reading_stopped_ = writing_blocked_ = false;
 }
@@ -126,8 +129,12 @@ void KernelUdp::accept(Message message) {
 }
 
 void KernelUdp::accept_primitive(Message message) {
+  if (const DataUnit* const unit = message.native<DataUnit>();
+      unit != nullptr && unit->kind == DataUnit::Kind::transport_request) {
+    return carry_out(action_for(T_UNITDATA_REQ, state_), T_UNITDATA_REQ, std::move(message));
+  }
   // A block too short to name a primitive is an unknown one; no primitive has a negative number.
-  const std::int32_t primitive = primitive_of(message.bytes()).value_or(-1);
+  const std::int32_t primitive = primitive_of(std::as_const(message).bytes()).value_or(-1);
   carry_out(action_for(primitive, state_), primitive, std::move(message));
 }
 
@@ -337,18 +344,30 @@ void KernelUdp::count_error(int error) {
 
 /// T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it via
 /// the T_UDERROR_IND indication."
-void KernelUdp::report(ConstBytes destination, ConstBytes options, int error) {
+void KernelUdp::report(Message indication, int error) {
   count_error(error);
   if (!read_queue().can_put_next()) {
     ++reports_dropped_;
-    return;
+  } else if (indication) {
+    read_queue().put_next(std::move(indication));
+  } else {
+    ++answers_lost_;
   }
-  put_up(UderrorInd{.destination = destination, .options = options, .error_type = error}, MessageType::proto);
 }
 
-void KernelUdp::report(const Message& request, int error) {
-  const auto decoded = UnitdataReq::decode(request.bytes());
-  report(decoded ? decoded->address : ConstBytes{}, decoded ? decoded->options : ConstBytes{}, error);
+/// The request becomes the indication; its data goes.
+void KernelUdp::refuse_datagram(Message request, int error) {
+  static_cast<void>(request.unlink());
+  if (DataUnit* const unit = request.native<DataUnit>()) {
+    unit->kind = DataUnit::Kind::transport_error;
+    unit->error = error;
+    return report(std::move(request), error);
+  }
+  const auto unreadable = UnitdataReq::decode(request.bytes());
+  const UderrorInd indication{.destination = unreadable ? unreadable->address : ConstBytes{},
+                              .options = unreadable ? unreadable->options : ConstBytes{},
+                              .error_type = error};
+  report(primitive_message(set().pool(), indication, MessageType::proto), error);
 }
 
 /// T_UNITDATA_REQ: "Fatal errors are indicated via a M_ERROR message type which results in the failure of all operating
@@ -400,46 +419,42 @@ void KernelUdp::fill_burst() {
 }
 
 /// Makes `destination_` the kernel's form of `address`, or says why not. Most datagrams go where the last one went.
-int KernelUdp::resolve(ConstBytes address) {
-  if (!address.empty() && std::ranges::equal(address, ConstBytes(resolved_).first(resolved_size_))) {
+int KernelUdp::resolve(const wire::TransportAddress& address) {
+  if (resolved_ == address) {
     return 0;
   }
-  const auto destination = wire::TransportAddress::decode(address);
-  if (!destination) {
-    return EINVAL;
-  }
-  const std::optional<SocketAddress> known = socket_->socket_address(*destination);
+  const std::optional<SocketAddress> known = socket_->socket_address(address);
   if (!known) {
     return EAFNOSUPPORT;
   }
   destination_ = *known;
-  resolved_size_ = destination->encode(resolved_);
+  resolved_ = address;
   return 0;
 }
 
 /// T_UNITDATA_REQ, fatal errors: "The amount of transport user data associated with the primitive defines an transport
 /// service data unit larger than that allowed by the transport provider."
 void KernelUdp::prepare(Message request) {
-  const auto decoded = UnitdataReq::decode(request.bytes());
-  if (!decoded) {
-    return report(request, EINVAL);
+  const auto unit = native_of<DataUnit>(request, DataUnit::Kind::transport_request);
+  if (!unit && unit.error().malformed != DataUnit::Malformed::names) {
+    return refuse_datagram(std::move(request), unit.error().malformed ? EINVAL : ENOBUFS);
   }
   if (request.data_size() > static_cast<std::size_t>(tsdu_bytes_max())) {
     return fail_fatally();
   }
-  if (!decoded->options.empty()) {
-    return report(request, ENOPROTOOPT);
+  if (unit ? (*unit)->options != DataUnit::Options::none : !UnitdataReq::decode(request.bytes())->options.empty()) {
+    return refuse_datagram(std::move(request), ENOPROTOOPT);
   }
-  if (const int error = resolve(decoded->address); error != 0) {
-    return report(request, error);
+  if (const int error = unit ? resolve({(*unit)->peer, (*unit)->peer_port}) : EINVAL; error != 0) {
+    return refuse_datagram(std::move(request), error);
   }
   if (request.settle() == Verdict::failed) {
-    return report(request, ENOBUFS);
+    return refuse_datagram(std::move(request), ENOBUFS);
   }
   if (request.block_count() > UdpSender::iovecs_max) {
     Message data = request.unlink();
     if (!data.pull_up(data.size())) {
-      return report(request, ENOBUFS);
+      return refuse_datagram(std::move(request), ENOBUFS);
     }
     request.link(std::move(data));
   }
@@ -478,7 +493,7 @@ void KernelUdp::settle_failure(std::size_t& attempts) {
     return;
   }
   attempts = 0;
-  report(sender_.take_front(), error);
+  refuse_datagram(sender_.take_front(), error);
 }
 
 /// Puts back what is left, in order, and keeps the service procedure from being scheduled by it.
@@ -549,9 +564,11 @@ std::size_t KernelUdp::report_queued_errors() {
       break;
     }
     ++reported;
-    std::array<std::byte, wire::TransportAddress::encoded_size_max> destination;
-    const std::size_t size = error->destination.encode(destination);
-    report(ConstBytes(destination).first(size), {}, error->code);
+    report(Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::transport_error,
+                                                     .peer = error->destination.address,
+                                                     .peer_port = error->destination.port,
+                                                     .error = error->code}),
+           error->code);
   }
   return reported;
 }

@@ -101,8 +101,8 @@ class KernelUdp final : public Module, private EventSource {
   template <class Primitive>
   void put_up(const Primitive& primitive, MessageType type);
   void refuse(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error = 0);
-  void report(ConstBytes destination, ConstBytes options, int error);
-  void report(const Message& request, int error);
+  void report(Message indication, int error);
+  void refuse_datagram(Message request, int error);
   void count_error(int error);
   void fail_fatally();
 
@@ -110,7 +110,7 @@ class KernelUdp final : public Module, private EventSource {
   void send_waiting();
   void fill_burst();
   void prepare(Message request);
-  [[nodiscard]] int resolve(ConstBytes address);
+  [[nodiscard]] int resolve(const wire::TransportAddress& address);
   [[nodiscard]] bool send_burst();
   void settle_failure(std::size_t& attempts);
   void stop_writing(bool until_writable);
@@ -127,9 +127,7 @@ class KernelUdp final : public Module, private EventSource {
   std::optional<UdpSocket> socket_;
   UdpSender sender_;
   UdpReceiver receiver_;
-  std::array<std::byte, wire::TransportAddress::encoded_size_max>
-      resolved_;                   // the address that destination_ stands for
-  std::size_t resolved_size_ = 0;  // 0: none
+  std::optional<wire::TransportAddress> resolved_;  // the address that destination_ stands for
   SocketAddress destination_;
   Timer retry_;
   bool reading_stopped_ = false;

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "ilp/kernels.h"
-#include "stack/wire/tpi.h"
+#include "stack/wire/data_unit.h"
 
 namespace sluice::tpi {
 namespace {
@@ -81,10 +81,7 @@ void UdpReceiver::deliver(std::size_t slot, BufferPool& pool, Batch& batch) {
     ++statistics_.truncated;
     return;
   }
-  if (!encode_indication(sources_[slot], pool)) {
-    ++statistics_.no_buffer;
-    return;
-  }
+  source_ = transport_address(sources_[slot]);
   if (bytes <= small_bytes) {
     deliver_small(slots_[slot].small, bytes, segment, pool, batch);
   } else {
@@ -132,23 +129,6 @@ void UdpReceiver::note_kernel_drops(std::uint32_t total) {
   statistics_.kernel_drops += total - std::exchange(kernel_drops_seen_, total);
 }
 
-bool UdpReceiver::encode_indication(const SocketAddress& source, BufferPool& pool) {
-  if (indication_ && source == indicated_) {
-    return true;
-  }
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> address;
-  const std::size_t size = transport_address(source).encode(address);
-  const wire::tpi::UnitdataInd indication{.address = ConstBytes(address).first(size), .options = {}};
-  indication_ = Message::allocate(pool, indication.encoded_size(), 0, MessageType::proto);
-  if (!indication_) {
-    return false;
-  }
-  Block& block = indication_.first();
-  block.wptr += indication.encode({block.wptr, indication.encoded_size()});
-  indicated_ = source;
-  return true;
-}
-
 void UdpReceiver::deliver_copied(ConstBytes bytes, std::size_t segment, BufferPool& pool, Batch& batch) {
   statistics_.coalesced += bytes.size() > segment ? (bytes.size() + segment - 1) / segment : 0;
   do {
@@ -176,7 +156,11 @@ void UdpReceiver::deliver_shared(Message data, std::size_t segment, Batch& batch
 
 /// An empty `data` is one that could not be had.
 void UdpReceiver::push(Message data, Batch& batch) {
-  Message message = data ? indication_.duplicate() : Message();
+  using wire::DataUnit;
+  Message message = !data ? Message()
+                          : Message::of_native(data.pool(), DataUnit{.kind = DataUnit::Kind::transport_indication,
+                                                                     .peer = source_.address,
+                                                                     .peer_port = source_.port});
   if (!message) {
     ++statistics_.no_buffer;
     return;
@@ -188,7 +172,6 @@ void UdpReceiver::push(Message data, Batch& batch) {
 
 void UdpReceiver::clear() {
   slots_ = {};
-  indication_.reset();
   kernel_drops_seen_ = 0;
 }
 

@@ -85,7 +85,6 @@ class UdpReceiver {
   void deliver_large(Slot& slot, std::size_t bytes, std::size_t segment, BufferPool& pool, Batch& batch);
   std::size_t segment_size(msghdr& header, std::size_t bytes);
   void note_kernel_drops(std::uint32_t total);
-  [[nodiscard]] bool encode_indication(const SocketAddress& source, BufferPool& pool);
   void deliver_copied(ConstBytes bytes, std::size_t segment, BufferPool& pool, Batch& batch);
   void deliver_shared(Message data, std::size_t segment, Batch& batch);
   void push(Message data, Batch& batch);
@@ -95,8 +94,7 @@ class UdpReceiver {
   std::array<Control, slots_max> controls_;
   std::array<std::array<iovec, 2>, slots_max> iovecs_;
   std::array<mmsghdr, slots_max> headers_{};
-  Message indication_;  // the T_UNITDATA_IND block for `indicated_`
-  SocketAddress indicated_;
+  wire::TransportAddress source_;  // of the datagrams that are being delivered
   std::uint32_t kernel_drops_seen_ = 0;
   Statistics statistics_;
 };

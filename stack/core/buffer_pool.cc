@@ -210,6 +210,7 @@ Block* BufferPool::duplicate(const Block& block) {
   copy->next = nullptr;
   copy->cont = nullptr;
   copy->plan = nullptr;
+  copy->data_bytes = Block::facts_unknown;
   ++copy->buffer->references_;
   return copy;
 }

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/codec.h"
 #include "stack/core/plan.h"
 
 namespace sluice {
@@ -64,17 +65,23 @@ enum class MessageType : std::uint8_t {
 class Buffer;
 
 /// A window on a buffer, and a link of a message (mblk_t). Plain data; owned through Message.
-/// Invariants: buffer->base() <= rptr <= wptr <= buffer->limit().
+/// Invariants: buffer->base() <= rptr <= wptr <= buffer->limit(). With a codec the block is a native descriptor: the
+/// value lies at the buffer's base, nobody else shows the buffer, and the window is empty.
 struct Block {
   Block* next = nullptr;  // next message in a batch or queue; meaningful in a message's first block only
   Block* cont = nullptr;  // next block of this message
   std::byte* rptr = nullptr;
   std::byte* wptr = nullptr;
   Buffer* buffer = nullptr;
-  Plan* plan = nullptr;  // what is owed to the message's data; in its first data block only
+  Plan* plan = nullptr;          // what is owed to the message's data; in its first data block only
+  const Codec* codec = nullptr;  // of a native descriptor
+  // Facts of a message, in its first block only; Message keeps them (stack/core/message.h).
+  Block* first_data = nullptr;
+  std::uint32_t data_bytes = facts_unknown;
   MessageType type = MessageType::data;
   std::uint8_t band = 0;  // 0..bands_max-1; 0 for high-priority types
-  std::uint16_t flags = 0;
+
+  static constexpr std::uint32_t facts_unknown = 0xffff'ffff;
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(wptr - rptr); }
   [[nodiscard]] Bytes bytes() const { return {rptr, size()}; }

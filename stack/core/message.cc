@@ -2,6 +2,8 @@
 #include "stack/core/message.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <ranges>
 
 #include "base/contract.h"
@@ -26,9 +28,24 @@ Block* last_of(Block* block) {
   return block;
 }
 
+/// A native descriptor's own copy, which it always gets: whoever has one may edit it.
+Block* copy_native(const Block& block) {
+  Block* copy = block.buffer->pool().allocate(block.buffer->capacity());
+  if (copy != nullptr) {
+    copy->type = block.type;
+    copy->band = block.band;
+    copy->codec = block.codec;
+    std::memcpy(copy->buffer->base(), block.buffer->base(), block.codec->native_size);
+  }
+  return copy;
+}
+
 /// A private copy of one block, with its headroom and what is there: headers may be gone back to. nullptr when the pool
 /// is exhausted.
 Block* copy_block(const Block& block) {
+  if (block.codec != nullptr) {
+    return copy_native(block);
+  }
   const auto headroom = static_cast<std::size_t>(block.rptr - block.buffer->base());
   Block* copy = block.buffer->pool().allocate(headroom + block.size());
   if (copy != nullptr) {
@@ -36,7 +53,6 @@ Block* copy_block(const Block& block) {
     copy->wptr = copy->rptr + block.size();
     copy->type = block.type;
     copy->band = block.band;
-    copy->flags = block.flags;
     ilp::copy(ConstBytes(block.buffer->base(), block.wptr), Bytes(copy->buffer->base(), copy->wptr));
     count_copy(*copy, block.size());
   }
@@ -57,9 +73,11 @@ void copy_converted(const Plan& plan, Block* chain, std::size_t offset, Bytes ou
   }
 }
 
-/// Another block that shows the same bytes; of borrowed ones, which one block only may show, a copy.
+/// Another block that shows the same bytes; of borrowed ones, which one block only may show, and of native descriptors a
+/// copy.
 Block* duplicate_block(const Block& block) {
-  return block.buffer->borrowed() ? copy_block(block) : block.buffer->pool().duplicate(block);
+  const bool alone = block.buffer->borrowed() || block.codec != nullptr;
+  return alone ? copy_block(block) : block.buffer->pool().duplicate(block);
 }
 
 /// A chain of what `clone` makes of each block; empty when one could not be made.
@@ -135,6 +153,47 @@ void Message::free_chain() {
   }
 }
 
+void Message::count_facts() const {
+  Block* block = first_;
+  while (block != nullptr && block->type != MessageType::data) {
+    block = block->cont;
+  }
+  first_->first_data = block;
+  std::size_t bytes = 0;
+  for (; block != nullptr; block = block->cont) {
+    SLUICE_REQUIRE(block->type == MessageType::data);
+    bytes += block->size();
+  }
+  SLUICE_REQUIRE(bytes < Block::facts_unknown);
+  first_->data_bytes = static_cast<std::uint32_t>(bytes);
+}
+
+/// There is room: a native descriptor's buffer holds its encoded form, too, and shows it to nobody else.
+void Message::encode_native() {
+  constexpr std::size_t native_size_max = 256;
+  const Codec& codec = *std::exchange(first_->codec, nullptr);
+  SLUICE_REQUIRE(codec.native_size <= native_size_max);
+  std::array<std::byte, native_size_max> native;
+  std::memcpy(native.data(), first_->buffer->base(), codec.native_size);
+  first_->wptr = first_->rptr + codec.encode(native.data(), {first_->buffer->base(), first_->buffer->capacity()});
+}
+
+/// A first block of `capacity` and no bytes in the place of the one that is there.
+bool Message::replace_first_block(std::size_t capacity) {
+  Block* const fresh = pool().allocate(capacity);
+  if (fresh == nullptr) {
+    return false;
+  }
+  fresh->type = first_->type;
+  fresh->band = first_->band;
+  fresh->next = first_->next;
+  fresh->cont = first_->cont;
+  fresh->first_data = first_->first_data;
+  fresh->data_bytes = first_->data_bytes;
+  pool().release(std::exchange(first_, fresh));
+  return true;
+}
+
 std::size_t Message::block_count() const {
   std::size_t count = 0;
   for (const Block* block = first_; block != nullptr; block = block->cont) {
@@ -144,31 +203,52 @@ std::size_t Message::block_count() const {
 }
 
 Bytes Message::prepend(std::size_t size) {
+  if (type() == MessageType::data) {
+    return prepend_data(size);
+  }
   const auto headroom = static_cast<std::size_t>(first_->rptr - first_->buffer->base());
   if (headroom >= size && first_->buffer->writable()) {
-    plan_prepended(size);
     first_->rptr -= size;
     return {first_->rptr, size};
   }
-  // Room for the headers that layers below will want, too.
-  constexpr std::size_t headroom_of_new_block = 64;
-  Message header = allocate(pool(), size, headroom_of_new_block, type());
+  Message header = allocate(pool(), size, 0, type());
   if (!header) {
     return {};
   }
   header.first_->wptr += size;
   header.first_->band = band();
-  header.first_->flags = first_->flags;
-  plan_prepended(size);
-  header.first_->plan = std::exchange(first_->plan, nullptr);  // of a protocol block: none
-  header.first_->cont = first_;
+  header.first_->cont = release();
   first_ = header.release();
   return {first_->rptr, size};
+}
+
+/// In a new block, with room for the headers that layers below will want, too.
+Bytes Message::prepend_data_block(std::size_t size) {
+  constexpr std::size_t headroom_of_new_block = 64;
+  Block* const header = pool().allocate(headroom_of_new_block + size);
+  if (header == nullptr) {
+    return {};
+  }
+  header->rptr += headroom_of_new_block;
+  header->wptr = header->rptr + size;
+  header->band = band();
+  forget_facts();
+  Block** at = &first_;
+  while ((*at)->type != MessageType::data) {
+    at = &(*at)->cont;
+  }
+  if ((*at)->plan != nullptr) {
+    plan_prepended(*(*at)->plan, size);
+  }
+  header->plan = std::exchange((*at)->plan, nullptr);
+  header->cont = std::exchange(*at, header);
+  return {header->rptr, size};
 }
 
 Bytes Message::append(std::size_t size) {
   settle_before_cut();
   Block* end = last_of(first_);
+  forget_facts();
   if (static_cast<std::size_t>(end->buffer->limit() - end->wptr) >= size && end->buffer->writable()) {
     end->wptr += size;
     return {end->wptr - size, size};
@@ -183,13 +263,18 @@ Bytes Message::append(std::size_t size) {
 }
 
 void Message::link(Message tail) {
-  if (data_block() != nullptr && tail.data_block() != nullptr) {
+  if (has_data() && tail.has_data()) {
     settle_before_cut();
     tail.settle_before_cut();
     if (Plan* const ended = tail.take_plan()) {
       take_over(*ended);
     }
   }
+  const std::size_t bytes = data_size() + tail.data_size();
+  if (!has_data()) {
+    first_->first_data = tail.first_->first_data;
+  }
+  first_->data_bytes = static_cast<std::uint32_t>(bytes);
   last_of(first_)->cont = tail.release();
 }
 
@@ -199,8 +284,16 @@ Message Message::unlink() {
     if (failed()) {
       return {};  // what is behind would not know
     }
+    forget_facts();
+    return Message(std::exchange(first_->cont, nullptr));
   }
-  return Message(std::exchange(first_->cont, nullptr));
+  Message rest(std::exchange(first_->cont, nullptr));
+  if (rest) {
+    rest.first_->first_data = std::exchange(first_->first_data, nullptr);
+    rest.first_->data_bytes = first_->data_bytes;
+  }
+  first_->data_bytes = first_->data_bytes == Block::facts_unknown ? Block::facts_unknown : 0;
+  return rest;
 }
 
 void Message::pop_block() {
@@ -216,6 +309,7 @@ bool Message::pull_up(std::size_t size) {
   if (first_->size() >= size) {
     return true;
   }
+  encode();
   std::size_t available = 0;
   for (const Block* block = first_; block != nullptr && block->type == type(); block = block->cont) {
     available += block->size();
@@ -230,7 +324,6 @@ bool Message::pull_up(std::size_t size) {
   }
   ilp::copy(ConstBytes(first_->buffer->base(), headroom), Bytes(gathered.first_->buffer->base(), headroom));
   gathered.first_->band = band();
-  gathered.first_->flags = first_->flags;
   if (type() == MessageType::data) {
     gathered.first_->plan = take_plan();
   }
@@ -246,22 +339,55 @@ bool Message::pull_up(std::size_t size) {
       break;
     }
   }
-  gathered.first_->cont = release();
+  gathered.first_->cont = first_ == nullptr ? nullptr : release();
+  gathered.forget_facts();
   *this = std::move(gathered);
   return true;
 }
 
-void Message::trim_front(std::size_t size) {
+void Message::trim_data_front_slowly(std::size_t size) {
   if (owing() != nullptr) {
     plan_trimmed(size);
   }
+  if (Block* const block = mutable_data_block(); size < block->size()) {
+    block->rptr += size;
+    first_->data_bytes -= static_cast<std::uint32_t>(size);
+    return;
+  }
+  if (type() == MessageType::data) {
+    return drop_front(size);
+  }
+  Block* last = first_;  // the protocol blocks in front are put aside
+  while (last->cont->type != MessageType::data) {
+    last = last->cont;
+  }
+  Message data(std::exchange(last->cont, nullptr));
+  data.drop_front(size);
+  last->cont = data.release();
+  forget_facts();
+}
+
+void Message::trim_front(std::size_t size) {
+  if (size == 0) {
+    return;
+  }
+  encode();
+  if (owing() != nullptr) {
+    const std::size_t control = this->size() - data_size();
+    plan_trimmed(size - std::min(size, control));
+  }
+  drop_front(size);
+}
+
+/// Of which the plan knows already.
+void Message::drop_front(std::size_t size) {
+  forget_facts();
   while (size > 0) {
     const std::size_t part = std::min(size, first_->size());
     first_->rptr += part;
     size -= part;
     if (first_->size() == 0 && first_->cont != nullptr) {
       first_->cont->band = first_->band;
-      first_->cont->flags = first_->flags;
       Plan* const kept = std::exchange(first_->plan, nullptr);
       *this = Message(std::exchange(first_->cont, nullptr));
       if (kept != nullptr) {
@@ -277,15 +403,18 @@ void Message::trim_front(std::size_t size) {
 }
 
 void Message::trim_back(std::size_t size) {
-  if (size > 0) {
-    settle_before_cut();
+  if (size == 0) {
+    return;
   }
+  settle_before_cut();
   if (failed()) {
     return;  // the cut might take away the only block that knows
   }
+  encode();
   const std::size_t total = this->size();
   SLUICE_REQUIRE(size <= total);
   std::size_t keep = total - size;
+  forget_facts();
   for (Block* block = first_;; block = block->cont) {
     if (block->size() >= keep) {
       block->wptr = block->rptr + keep;
@@ -300,6 +429,7 @@ Message Message::split(std::size_t size) {
   if (keep() == Verdict::failed) {
     return {};
   }
+  encode();
   Block* block = first_;
   while (size > block->size()) {
     size -= block->size();
@@ -320,6 +450,8 @@ Message Message::split(std::size_t size) {
     rest.first_->cont = std::exchange(block->cont, nullptr);
     block->wptr = block->rptr + size;
   }
+  forget_facts();
+  rest.forget_facts();
   return rest;
 }
 
@@ -364,6 +496,7 @@ bool Message::own_blocks(bool borrowed) {
     }
     copy->next = (*at)->next;
     copy->cont = (*at)->cont;
+    forget_facts();
     std::swap(*at, copy);
     copy->buffer->pool().release(copy);
   }

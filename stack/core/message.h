@@ -19,6 +19,11 @@
 //
 // Manipulations apply to the data blocks of a message, from each rptr on; protocol blocks in front are left alone.
 //
+// The first block of a message may be a *native descriptor*: the value of a service primitive, whose bytes are not made
+// before somebody looks at them. Modules that know it edit its fields through native(); encode() turns it into the
+// primitive's bytes, exactly as the specification has them. Queues do that for modules that do not say that they read
+// descriptors, the stream head for getmsg(). The core knows a codec (base/codec.h), not the primitives.
+//
 // What the calls below do to a message with a plan:
 //
 //   prepend, trim_front   the plan moves along; a sum over bytes that are trimmed off takes them in first
@@ -32,6 +37,7 @@
 // Ownership: a Message owns its chain; it is moved, never copied by accident (see duplicate() and copy()). A message
 // that goes out of scope is freed. Threads: as the pool's.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -88,54 +94,118 @@ class Message {
       free_chain();
     }
   }
-  /// Gives the chain up to the caller.
-  [[nodiscard]] Block* release() { return std::exchange(first_, nullptr); }
+  /// Gives the chain up to the caller, who may chain it behind other blocks. REQUIRES: the message is not empty.
+  [[nodiscard]] Block* release() {
+    forget_facts();
+    return std::exchange(first_, nullptr);
+  }
 
   // REQUIRES for everything below: the message is not empty.
 
-  [[nodiscard]] Block& first() { return *first_; }
+  /// The first block, to be changed: what is known of the message is counted anew afterwards.
+  [[nodiscard]] Block& first() {
+    forget_facts();
+    return *first_;
+  }
   [[nodiscard]] const Block& first() const { return *first_; }
   [[nodiscard]] MessageType type() const { return first_->type; }
   [[nodiscard]] std::uint8_t band() const { return first_->band; }
+  void set_band(std::uint8_t band) { first_->band = band; }
   [[nodiscard]] BufferPool& pool() const { return first_->buffer->pool(); }
   /// The first block's bytes.
   [[nodiscard]] Bytes bytes() { return first_->bytes(); }
   [[nodiscard]] ConstBytes bytes() const { return first_->bytes(); }
 
-  /// Bytes in all blocks.
+  /// Bytes in all blocks; of a native descriptor, those of its encoded form.
   [[nodiscard]] std::size_t size() const {
-    std::size_t total = 0;
-    for (const Block* block = first_; block != nullptr; block = block->cont) {
-      total += block->size();
+    std::size_t total = data_size();
+    for (const Block* block = first_; block != first_->first_data; block = block->cont) {
+      total += block->codec == nullptr ? block->size() : block->codec->encoded_size(block->buffer->base());
     }
     return total;
   }
+  // Invariant: protocol blocks come before data blocks. So what these three answer is known without a walk, once it has
+  // been counted.
+
   /// Bytes in data blocks only. (msgdsize)
   [[nodiscard]] std::size_t data_size() const {
-    std::size_t total = 0;
-    for (const Block* block = first_; block != nullptr; block = block->cont) {
-      total += block->type == MessageType::data ? block->size() : 0;
+    if (first_->data_bytes == Block::facts_unknown) [[unlikely]] {
+      count_facts();
     }
-    return total;
+    return first_->data_bytes;
   }
-  [[nodiscard]] std::size_t block_count() const;
   /// The first data block, or nullptr.
-  [[nodiscard]] Block* data_block() { return const_cast<Block*>(std::as_const(*this).data_block()); }
   [[nodiscard]] const Block* data_block() const {
-    const Block* block = first_;
-    while (block != nullptr && block->type != MessageType::data) {
-      block = block->cont;
+    if (first_->data_bytes == Block::facts_unknown) [[unlikely]] {
+      count_facts();
     }
-    return block;
+    return first_->first_data;
+  }
+  [[nodiscard]] bool has_data() const { return data_block() != nullptr; }
+  [[nodiscard]] std::size_t block_count() const;
+
+  /// A message whose first block is `value`, a native descriptor; empty when the pool is exhausted.
+  template <class Native>
+  [[nodiscard]] static Message of_native(BufferPool& pool, const Native& value, MessageType type = MessageType::proto) {
+    static_assert(std::is_trivially_copyable_v<Native> && alignof(Native) <= cache_line_bytes);
+    Message message(pool.allocate(std::max(sizeof(Native), Native::encoded_size_max)));
+    if (message) {
+      message.first_->type = type;
+      message.become_native(value);
+      message.first_->data_bytes = 0;
+    }
+    return message;
+  }
+  /// The native descriptor in front, or nullptr where there is none of that type.
+  template <class Native>
+  [[nodiscard]] Native* native() {
+    return first_->codec == &Native::codec ? std::launder(reinterpret_cast<Native*>(first_->buffer->base())) : nullptr;
+  }
+  template <class Native>
+  [[nodiscard]] const Native* native() const {
+    return const_cast<Message*>(this)->native<Native>();
+  }
+  /// Puts `value` in the place of the first block's bytes. False when the pool is exhausted: the message is then as it
+  /// was. REQUIRES: a protocol block. `value` may have been read from those bytes.
+  template <class Native>
+  [[nodiscard]] bool set_native(const Native& value) {
+    const std::size_t size = std::max(sizeof(Native), Native::encoded_size_max);
+    if (!first_->buffer->writable() || first_->buffer->capacity() < size) {
+      if (!replace_first_block(size)) {
+        return false;
+      }
+    }
+    become_native(value);
+    return true;
+  }
+  /// Makes the bytes of a native descriptor; does nothing where there is none.
+  void encode() {
+    if (first_->codec != nullptr) {
+      encode_native();
+    }
   }
 
   /// `size` new bytes in front of the first block: in its headroom when nobody else shows that buffer, else in a new
   /// block. Empty when the pool is exhausted. The bytes are not initialised.
   [[nodiscard]] Bytes prepend(std::size_t size);
+  /// As prepend(), in front of the first data block. REQUIRES: there is one.
+  [[nodiscard]] Bytes prepend_data(std::size_t size) {
+    Block* const block = mutable_data_block();
+    const auto headroom = static_cast<std::size_t>(block->rptr - block->buffer->base());
+    if (headroom < size || !block->buffer->writable()) [[unlikely]] {
+      return prepend_data_block(size);
+    }
+    if (block->plan != nullptr) {
+      plan_prepended(*block->plan, size);
+    }
+    block->rptr -= size;
+    first_->data_bytes += static_cast<std::uint32_t>(size);
+    return {block->rptr, size};
+  }
   /// `size` new bytes after the last block's: in its tail room, else in a new block. Not initialised; empty when
   /// the pool is exhausted.
   [[nodiscard]] Bytes append(std::size_t size);
-  /// Chains `tail` behind the last block. (linkb)
+  /// Chains `tail` behind the last block. (linkb) REQUIRES: no protocol block comes behind data.
   void link(Message tail);
   /// Takes off everything behind the first block. (unlinkb)
   [[nodiscard]] Message unlink();
@@ -151,6 +221,16 @@ class Message {
   [[nodiscard]] bool pull_up(std::size_t size);
   /// Removes `size` bytes at the front; emptied blocks are freed, all but the last. REQUIRES: size <= size(). (adjmsg)
   void trim_front(std::size_t size);
+  /// As trim_front(), of the data. REQUIRES: size <= data_size().
+  void trim_data_front(std::size_t size) {
+    Block* const block = mutable_data_block();
+    if (size < block->size() && owing() == nullptr) [[likely]] {
+      block->rptr += size;
+      first_->data_bytes -= static_cast<std::uint32_t>(size);
+    } else {
+      trim_data_front_slowly(size);
+    }
+  }
   /// Removes `size` bytes at the end. REQUIRES: size <= size().
   void trim_back(std::size_t size);
   /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared), as a message
@@ -225,6 +305,22 @@ class Message {
  private:
   friend class Batch;
   void free_chain();
+  [[nodiscard]] Block* mutable_data_block() const { return const_cast<Block*>(data_block()); }
+  void forget_facts() const { first_->data_bytes = Block::facts_unknown; }
+  void count_facts() const;
+  template <class Native>
+  void become_native(const Native& value) {
+    static_assert(sizeof(Native) <= BufferPool::capacity_max);
+    Block& block = *first_;
+    new (block.buffer->base()) Native(value);
+    block.rptr = block.wptr = block.buffer->base();
+    block.codec = &Native::codec;
+  }
+  void encode_native();
+  [[nodiscard]] bool replace_first_block(std::size_t capacity);
+  [[nodiscard]] Bytes prepend_data_block(std::size_t size);
+  void trim_data_front_slowly(std::size_t size);
+  void drop_front(std::size_t size);
   [[nodiscard]] Plan* plan() const {
     const Block* const block = data_block();
     return block == nullptr ? nullptr : block->plan;
@@ -241,8 +337,8 @@ class Message {
   [[nodiscard]] PlannedChange* plan_change(const Owner& owner);
   void settle_before_cut();
   void take_over(Plan& ended);
-  void plan_prepended(std::size_t size);
-  void plan_trimmed(std::size_t size);
+  static void plan_prepended(Plan& planned, std::size_t size);
+  void plan_trimmed(std::size_t trimmed);
   Verdict carry_out(bool keep);
   Verdict gather_into_frame();
   Verdict carry_out_copying(Plan* plan, bool converted, bool keep);
@@ -276,7 +372,7 @@ class Batch {
 
   /// Appends. REQUIRES: message is not empty.
   void push(Message message) {
-    Block* block = message.release();
+    Block* block = std::exchange(message.first_, nullptr);
     block->next = nullptr;
     (first_ == nullptr ? first_ : last_->next) = block;
     last_ = block;
@@ -284,7 +380,7 @@ class Batch {
   }
   /// Puts `message` in front.
   void push_front(Message message) {
-    Block* block = message.release();
+    Block* block = std::exchange(message.first_, nullptr);
     block->next = first_;
     first_ = block;
     last_ = last_ == nullptr ? block : last_;
@@ -312,6 +408,38 @@ class Batch {
     other.count_ = 0;
   }
   [[nodiscard]] Block* front() const { return first_; }
+  /// Whether `holds(message)` for every message.
+  template <class Holds>
+  [[nodiscard]] bool all(Holds holds) const {
+    bool all = true;
+    for (Block* block = first_; all && block != nullptr; block = block->next) {
+      Message message(block);
+      all = holds(std::as_const(message));
+      message.first_ = nullptr;
+    }
+    return all;
+  }
+  /// Calls `keep(message)` with each message in turn, which may change it. Where the answer is false, or `keep` has taken
+  /// the message, it leaves the batch. REQUIRES: nobody else uses the batch meanwhile.
+  template <class Keep>
+  void retain(Keep keep) {
+    Block** link = &first_;
+    Block* last = nullptr;
+    Block* block = first_;
+    count_ = 0;
+    while (block != nullptr) {
+      Block* const next = block->next;
+      Message message(block);
+      if (keep(message) && message) {
+        last = *link = std::exchange(message.first_, nullptr);
+        link = &last->next;
+        ++count_;
+      }
+      block = next;
+    }
+    *link = nullptr;
+    last_ = last;
+  }
   void clear() {
     while (pop()) {
     }

@@ -53,12 +53,12 @@ std::optional<std::size_t> offset_in_data(const Block* block, const std::byte* f
 // ---- What is owed ----
 
 Plan* Message::take_plan() {
-  Block* const block = data_block();
+  Block* const block = mutable_data_block();
   return block == nullptr ? nullptr : std::exchange(block->plan, nullptr);
 }
 
 void Message::defer() {
-  Block* const block = data_block();
+  Block* const block = mutable_data_block();
   if (block != nullptr && block->plan == nullptr) {
     block->plan = pool().allocate_plan();
   }
@@ -104,7 +104,7 @@ void Message::settle_before_cut() {
 void Message::take_over(Plan& ended) {
   Plan* const planned = plan();
   if (planned == nullptr && ended.failed) {
-    data_block()->plan = &ended;
+    mutable_data_block()->plan = &ended;
     return;
   }
   if (ended.failed) {
@@ -114,24 +114,16 @@ void Message::take_over(Plan& ended) {
   pool().release(&ended);
 }
 
-void Message::plan_prepended(std::size_t size) {
-  if (first_->plan != nullptr) {
-    for (PlannedStep& step : first_->plan->owed()) {
-      step.from += size;
-      step.field += size;
-    }
+void Message::plan_prepended(Plan& planned, std::size_t size) {
+  for (PlannedStep& step : planned.owed()) {
+    step.from += size;
+    step.field += size;
   }
 }
 
 /// What a sum loses at the front it takes in now: these bytes are a header, and have been looked at. REQUIRES:
 /// something is owed.
-void Message::plan_trimmed(std::size_t size) {
-  std::size_t trimmed = 0;  // of the data
-  for (const Block* block = first_; block != nullptr && size > 0; block = block->cont) {
-    const std::size_t part = std::min(size, block->size());
-    trimmed += block->type == MessageType::data ? part : 0;
-    size -= part;
-  }
+void Message::plan_trimmed(std::size_t trimmed) {
   const auto survives = [trimmed](const PlannedStep& step) {
     const bool in_message = step.kind == PlannedStep::Kind::sum && step.outside == nullptr;
     return (!in_message || step.field >= trimmed) && (step.kind != PlannedStep::Kind::swap || step.from >= trimmed);
@@ -196,7 +188,6 @@ class Places {
     fresh.next = old.next;
     fresh.plan = std::exchange(old.plan, nullptr);
     fresh.band = old.band;
-    fresh.flags = old.flags;
   }
 
  private:
@@ -268,6 +259,7 @@ Verdict Message::carry_out_copying(Plan* plan, bool converted, bool keep) {
       places.replace(*at);
     }
   }
+  forget_facts();
   return held ? Verdict::done : Verdict::failed;
 }
 
@@ -300,6 +292,8 @@ Verdict Message::gather_into_frame() {
   frame->wptr = frame->rptr + size;
   Places::succeed(*frame, **at);
   Message old(std::exchange(*at, frame));
+  first_->first_data = frame;
+  first_->data_bytes = static_cast<std::uint32_t>(size);
   return held ? Verdict::done : Verdict::failed;
 }
 

@@ -5,7 +5,10 @@
 // (encoded_size(), encoded_size_max or size): which ones there are, stack/wire/ knows. Header only, no state.
 
 #include <cstddef>
+#include <expected>
 #include <utility>
+
+#include <optional>
 
 #include "stack/core/message.h"
 
@@ -32,6 +35,30 @@ template <class Primitive>
     block.wptr = block.rptr + primitive.encode({block.rptr, size_max});
   }
   return message;
+}
+
+/// Why a message has no native descriptor.
+template <class Native>
+struct NoNative {
+  /// What is wrong with the bytes; nothing: the pool is exhausted.
+  std::optional<typename Native::Malformed> malformed;
+};
+
+/// The primitive of `kind` in front of `message`, in native form: as it is, or decoded now, in its place.
+template <class Native>
+[[nodiscard]] std::expected<Native*, NoNative<Native>> native_of(Message& message, typename Native::Kind kind) {
+  if (Native* const native = message.native<Native>()) [[likely]] {
+    return native->kind == kind ? std::expected<Native*, NoNative<Native>>(native)
+                                : std::unexpected(NoNative<Native>{Native::Malformed::primitive});
+  }
+  const auto decoded = Native::decode(std::as_const(message).bytes(), kind);
+  if (!decoded) {
+    return std::unexpected(NoNative<Native>{decoded.error()});
+  }
+  if (!message.set_native(*decoded)) {
+    return std::unexpected(NoNative<Native>{});
+  }
+  return message.native<Native>();
 }
 
 /// Puts `primitive` in the place of the message's first block: over it where it has the room and nobody else shows it,

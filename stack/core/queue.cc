@@ -19,11 +19,11 @@ bool is_flushed(const Block& message, FlushKind kind) {
 
 Queue& Queue::other() const { return module_.queue(side_ == Side::write ? Side::read : Side::write); }
 
-void Queue::put(Batch batch) {
+void Queue::put(Batch&& batch) {
   ++statistics_.batches;
   statistics_.messages += batch.size();
-  if (settles_) {
-    batch = settled(std::move(batch));
+  if (settles_) [[unlikely]] {
+    settle(batch);
   }
   if (side_ == Side::write) {
     module_.wput(std::move(batch));
@@ -32,15 +32,12 @@ void Queue::put(Batch batch) {
   }
 }
 
-/// The batch without what failed a check: that is dropped, and counted by the check's owner.
-Batch Queue::settled(Batch batch) {
-  Batch real;
-  while (Message message = batch.pop()) {
-    if (settle(message) == Verdict::done) {
-      real.push(std::move(message));
-    }
-  }
-  return real;
+/// Leaves the batch as bytes, without what failed a check: that is dropped, and counted by the check's owner.
+void Queue::settle(Batch& batch) {
+  batch.retain([this](Message& message) {
+    message.encode();
+    return settle(message) == Verdict::done;
+  });
 }
 
 Verdict Queue::settle(Message& message) {
@@ -116,7 +113,7 @@ void Queue::enqueue(Message message) {
     return;
   }
   const bool urgent = is_high_priority(message.type());
-  message.first().band = urgent ? std::uint8_t{0} : message.band();
+  message.set_band(urgent ? std::uint8_t{0} : message.band());
   Band& band = band_of(message);
   const std::size_t size = message.size();
   const bool schedules = urgent || (may_schedule_ && (wants_service_ || message.band() > 0));

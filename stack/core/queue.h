@@ -59,10 +59,10 @@ class Queue {
   [[nodiscard]] Queue& other() const;
 
   /// Calls this queue's put procedure.
-  void put(Batch batch);
+  void put(Batch&& batch);
   /// Calls the put procedure of the next queue. REQUIRES: there is one. (putnext)
-  void put_next(Batch batch) { next_->put(std::move(batch)); }
-  void put_next(Message message) { put_next(Batch(std::move(message))); }
+  void put_next(Batch&& batch) { next_->put(std::move(batch)); }
+  void put_next(Message&& message) { put_next(Batch(std::move(message))); }
   /// Sends a message back the way it came from. (qreply)
   void reply(Message message);
 
@@ -130,7 +130,7 @@ class Queue {
 
   /// Whether a sender was refused and has not been back-enabled yet, in any band.
   [[nodiscard]] bool wanted() const;
-  [[nodiscard]] Batch settled(Batch batch);
+  void settle(Batch& batch);
   /// Counted, where something was owed; and where the pool was exhausted.
   Verdict settle(Message& message);
   Verdict keep(Message& message);
@@ -144,7 +144,7 @@ class Queue {
 
   Module& module_;
   Side side_;
-  bool settles_ = false;  // the module does not know plans
+  bool settles_ = false;  // the module knows neither plans nor native descriptors
   bool may_schedule_ = true;
   bool wants_service_ = true;  // the last dequeue found nothing: the next message must schedule (QWANTR)
   bool scheduled_ = false;

@@ -148,8 +148,10 @@ class Stream {
   [[nodiscard]] Message message_of(std::span<const ConstBytes> parts, Loan& loan);
   /// Sends messages down. The caller has asked can_put(); errors and hangup discard them.
   Status send(Batch batch);
-  /// The next message; empty when there is none.
+  /// The next message, its primitive as bytes; empty when there is none.
   [[nodiscard]] Message receive() { return head_.take(); }
+  /// As receive(), but a native descriptor stays one: for libraries that read it.
+  [[nodiscard]] Message receive_native() { return head_.take_native(); }
 
   [[nodiscard]] const Chain& chain() const { return chain_; }
   [[nodiscard]] StreamHead& head() { return head_; }

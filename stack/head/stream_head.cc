@@ -156,6 +156,14 @@ Message StreamHead::take_ioctl_answer() {
 }
 
 Message StreamHead::take() {
+  Message message = take_native();
+  if (message) {
+    message.encode();
+  }
+  return message;
+}
+
+Message StreamHead::take_native() {
   Message message = read_queue().dequeue();
   if (message && is_high_priority(message.type())) {
     high_priority_waits_ = false;

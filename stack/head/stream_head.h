@@ -45,9 +45,11 @@ class StreamHead : public Module {
 
   /// Whether a high-priority message is the first to read.
   [[nodiscard]] bool high_priority_waits() const { return high_priority_waits_; }
-  /// Takes the first message to read; empty when there is none.
+  /// Takes the first message to read, its primitive as bytes; empty when there is none.
   [[nodiscard]] Message take();
-  /// Makes the first message's bytes real, so that it can be looked at where it waits; one whose check fails goes.
+  /// As take(), but a native descriptor stays one.
+  [[nodiscard]] Message take_native();
+  /// Makes the first message's bytes, so that it can be looked at where it waits; one whose check fails goes.
   void settle_first();
   /// Returns the unread rest of a message that was taken.
   void put_back(Message message);

@@ -76,6 +76,7 @@ void Capture::look_at(Batch& batch, Direction direction) {
       if (settle(message, direction == Direction::outbound ? Side::write : Side::read) == Verdict::failed) {
         continue;  // counted where the check belongs: nobody above has seen it either
       }
+      message.encode();
       write(message, direction);
     } else if (direction == Direction::inbound && is_protocol(message.type())) {
       learn_address(message);

@@ -25,7 +25,7 @@ std::size_t memory_of(const Message& message) {
 /// Flips bit `index` of the data. REQUIRES: the data has it and is writable.
 void flip_bit(Message& message, std::uint64_t index) {
   std::uint64_t byte = index / 8;
-  for (Block* block = message.data_block(); block != nullptr; block = block->cont) {
+  for (const Block* block = message.data_block(); block != nullptr; block = block->cont) {
     if (byte < block->size()) {
       block->rptr[byte] ^= static_cast<std::byte>(1U << (index % 8));
       return;

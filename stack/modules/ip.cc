@@ -11,6 +11,7 @@
 
 namespace sluice {
 
+using wire::DataUnit;
 using wire::Family;
 
 Ip::Ip(StreamSet& set, ip::Config config)
@@ -48,19 +49,29 @@ void Ip::close() {
 
 void Ip::wput(Batch batch) {
   while (Message message = batch.pop()) {
-    from_above(std::move(message));
+    DataUnit* const unit = message.native<DataUnit>();
+    if (unit == nullptr || unit->kind != DataUnit::Kind::network_request || !send_like_the_last(message, *unit)) {
+      from_above(std::move(message));
+    }
   }
   finish();
 }
 
 void Ip::rput(Batch batch) {
   while (Message message = batch.pop()) {
-    from_below(std::move(message));
+    DataUnit* const unit = message.native<DataUnit>();
+    if (unit == nullptr || unit->kind != DataUnit::Kind::link_indication || !receive_like_the_last(message, *unit)) {
+      from_below(std::move(message));
+    }
   }
   finish();
 }
 
 void Ip::from_above(Message message) {
+  if (const auto* const unitdata = message.native<DataUnit>()) {
+    return unitdata->kind == DataUnit::Kind::network_request ? send_unitdata(std::move(message))
+                                                                   : refuse_primitive(-1, wire::tpi::TNOTSUPPORT);
+  }
   switch (message.type()) {
     case MessageType::proto:
       if (wire::tpi::primitive_of(message.bytes()) == wire::tpi::T_UNITDATA_REQ) {
@@ -68,8 +79,10 @@ void Ip::from_above(Message message) {
       }
       [[fallthrough]];
     case MessageType::pcproto:
+      forget_templates();
       return primitive_from_above(std::move(message));
     case MessageType::ctl:
+      forget_templates();
       return control_from_above(std::move(message));
     case MessageType::flush:
       flush_queues(message);
@@ -79,11 +92,22 @@ void Ip::from_above(Message message) {
   }
 }
 
+/// What is no datagram may change what datagrams look like: a bind, a filter, a route that is asked for, an answer or a
+/// notification of the driver. Their templates are made anew then; that is cheap, and nothing can be overlooked.
+void Ip::forget_templates() {
+  route_ = {};
+  arrivals_.clear();
+}
+
 void Ip::from_below(Message message) {
+  if (message.native<DataUnit>() != nullptr) {
+    return receive(std::move(message));
+  }
   if (is_protocol(message.type())) {
     if (wire::dlpi::primitive_of(message.bytes()) == wire::dlpi::DL_UNITDATA_IND) {
       return receive(std::move(message));
     }
+    forget_templates();
     return primitive_from_below(std::move(message));
   }
   if (message.type() == MessageType::flush) {
@@ -94,13 +118,11 @@ void Ip::from_below(Message message) {
 
 void Ip::finish() {
   while (!down_.empty() || !up_.empty()) {
-    Batch down = std::move(down_);
-    Batch up = std::move(up_);
-    if (!down.empty()) {
-      write_queue().put_next(std::move(down));
+    if (!down_.empty()) {
+      write_queue().put_next(std::exchange(down_, Batch()));
     }
-    if (!up.empty()) {
-      read_queue().put_next(std::move(up));
+    if (!up_.empty()) {
+      read_queue().put_next(std::exchange(up_, Batch()));
     }
   }
   const TimePoint deadline = std::min(neighbours_.next_deadline(), reassembly_.next_deadline());

@@ -61,6 +61,7 @@
 #include "stack/core/scheduler.h"
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
+#include "stack/modules/ip_header_template.h"
 #include "stack/modules/ip_icmp.h"
 #include "stack/modules/ip_link.h"
 #include "stack/modules/ip_neighbours.h"
@@ -74,6 +75,7 @@
 #include "stack/wire/ndp.h"
 #include "stack/wire/network.h"
 #include "stack/wire/tpi.h"
+#include "stack/wire/data_unit.h"
 
 namespace sluice {
 
@@ -103,7 +105,8 @@ class Ip final : public Module, private ip::NeighbourUser {
     bool dont_fragment = false;
   };
 
-  /// How datagrams to a destination leave; the last one is kept.
+  /// How datagrams to a destination leave; the last one is kept, with the header of the last one as a template for
+  /// the next.
   struct Route {
     wire::IpAddress destination;
     std::optional<wire::IpAddress> wanted_source;
@@ -113,11 +116,12 @@ class Ip final : public Module, private ip::NeighbourUser {
     std::uint32_t mtu = 0;
     ip::Neighbours::Handle neighbour;
     std::optional<wire::MacAddress> group_mac;
+    ip::HeaderTemplate header;
   };
 
   /// A packet on its way up.
   struct Arrival {
-    Message primitive;  // the block it came behind, to be used again
+    Message primitive;  // the descriptor it came behind, to be used again
     Message data;       // from the transport header on
     wire::IpAddress source{};
     wire::IpAddress destination{};
@@ -127,6 +131,7 @@ class Ip final : public Module, private ip::NeighbourUser {
     bool group = false;                // to a group or a broadcast, on the link or of IP
     std::size_t header_size = 0;       // bytes of headers in front of `data`; 0 when they are gone
     std::uint32_t protocol_field = 0;  // where `protocol` was read, from the start of the headers
+    bool plain = false;                // whole, and without options or extension headers
     wire::MacAddress link_source{};
   };
 
@@ -134,6 +139,7 @@ class Ip final : public Module, private ip::NeighbourUser {
   void from_above(Message message);
   void from_below(Message message);
   void primitive_from_below(Message message);
+  void forget_templates();
   void finish();
   void on_timer();
 
@@ -169,6 +175,7 @@ class Ip final : public Module, private ip::NeighbourUser {
 
   // ip_send.cc
   void send_unitdata(Message request);
+  [[nodiscard]] bool send_like_the_last(Message& request, wire::DataUnit& unitdata);
   [[nodiscard]] int send_datagram(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
@@ -177,10 +184,12 @@ class Ip final : public Module, private ip::NeighbourUser {
   [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
                                              std::size_t offset, bool more, std::uint32_t identification);
   void dispatch(Message carrier, Message packet);
+  [[nodiscard]] const wire::MacAddress* route_mac();
   [[nodiscard]] Message new_carrier();
 
   // ip_receive.cc
   void receive(Message message);
+  [[nodiscard]] bool receive_like_the_last(Message& message, wire::DataUnit& unitdata);
   void receive_v4(Arrival&& arrival);
   void receive_v6(Arrival&& arrival);
   [[nodiscard]] bool check_v4(Arrival& arrival);
@@ -237,6 +246,7 @@ class Ip final : public Module, private ip::NeighbourUser {
   ip::ErrorBudget error_budget_;
   Timer timer_;
   Route route_;
+  ip::ArrivalTemplate arrivals_;
   std::uint16_t identification_;
 
   std::optional<wire::NetworkAddress> bound_;

@@ -18,6 +18,7 @@ using wire::IcmpEcho;
 using wire::IpAddress;
 using wire::Ipv4View;
 using wire::Ipv6View;
+using wire::DataUnit;
 
 namespace {
 
@@ -170,7 +171,9 @@ bool Ip::send_icmp(const Outgoing& outgoing, Message carrier, Message data) {
   const Sum sum{.initial = initial_sum(route_.source, outgoing.destination, data.size()),
                 .field = data.bytes().data() + wire::icmp_checksum_offset,
                 .zero_is_sent_as_ones = false};
-  if (!carrier) {
+  if (carrier && carrier.set_native(DataUnit{})) {
+    carrier.first().type = MessageType::proto;
+  } else {
     carrier = new_carrier();
   }
   if (!carrier || data.transform(sum) == Verdict::failed || send_datagram(outgoing, carrier, data) != 0) {

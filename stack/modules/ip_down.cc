@@ -112,12 +112,11 @@ void Ip::link_notified(const dlpi::NotifyInd& notification) {
   }
 }
 
-/// Turns the carrier in front of a packet into a DL_UNITDATA_REQ. It has the room: see new_carrier().
+/// The descriptor in front of the packet becomes that of a DL_UNITDATA_REQ. REQUIRES: it is native.
 void Ip::to_link(Message message, const wire::MacAddress& to, std::uint16_t sap) {
-  Block& block = message.first();
-  block.type = MessageType::proto;
-  block.wptr = block.rptr + dlpi::UnitdataReq::encoded_size_max;
-  dlpi::UnitdataReq{.destination = {to, sap}, .priority = {}}.encode(block.bytes());
+  wire::DataUnit& unitdata = *message.native<wire::DataUnit>();
+  unitdata.kind = wire::DataUnit::Kind::link_request;
+  unitdata.destination = {to, sap};
   ++count_.packets_out;
   down_.push(std::move(message));
 }

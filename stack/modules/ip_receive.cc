@@ -5,13 +5,12 @@
 #include <array>
 #include <utility>
 
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/ip.h"
 
 namespace sluice {
 
-namespace network = wire::network;
-namespace tpi = wire::tpi;
 using ip::Fragment;
 using ip::Reassembly;
 using wire::Family;
@@ -22,6 +21,7 @@ using wire::Ipv6ExtensionProblem;
 using wire::Ipv6Header;
 using wire::Ipv6Malformed;
 using wire::Ipv6View;
+using wire::DataUnit;
 
 namespace {
 
@@ -43,15 +43,16 @@ bool gather(Message& message, std::size_t size) {
 }  // namespace
 
 void Ip::receive(Message message) {
-  if (settle(message, Side::read) == Verdict::failed) {
+  if (!message.real() && settle(message, Side::read) == Verdict::failed) {
     return;  // whatever is owed by modules below: headers are read here
   }
   ++count_.packets_in;
-  const auto indication = wire::dlpi::UnitdataInd::decode(message.bytes());
-  if (!indication) {
-    ++count_.bad_primitive;
+  const auto decoded = native_of<DataUnit>(message, DataUnit::Kind::link_indication);
+  if (!decoded) {
+    ++(decoded.error().malformed ? count_.bad_primitive : count_.no_memory);
     return;
   }
+  const DataUnit indication = **decoded;
   Message data = message.unlink();
   if (!data) {
     ++count_.short_packet;
@@ -59,9 +60,9 @@ void Ip::receive(Message message) {
   }
   Arrival arrival{.primitive = std::move(message),
                   .data = std::move(data),
-                  .group = indication->group_address,
-                  .link_source = indication->source.mac};
-  switch (indication->destination.sap) {
+                  .group = indication.group,
+                  .link_source = indication.source.mac};
+  switch (indication.destination.sap) {
     case wire::ethertype_ipv4:
       return receive_v4(std::move(arrival));
     case wire::ethertype_ipv6:
@@ -71,6 +72,26 @@ void Ip::receive(Message message) {
     default:
       ++count_.unknown_sap;
   }
+}
+
+/// The short way, for a datagram that follows one of its flow. False, and nothing has happened, when there is more to it.
+bool Ip::receive_like_the_last(Message& message, DataUnit& unitdata) {
+  const std::uint16_t sap = unitdata.destination.sap;
+  if ((sap != wire::ethertype_ipv4 && sap != wire::ethertype_ipv6) || unitdata.group || !message.has_data() ||
+      !message.real()) {
+    return false;
+  }
+  const ConstBytes front = message.data_block()->bytes();
+  const std::uint8_t version = sap == wire::ethertype_ipv4 ? 4 : 6;
+  if (front.empty() || std::to_integer<std::uint8_t>(front[0]) >> 4 != version ||
+      !arrivals_.matches(front, message.data_size(), unitdata)) {
+    return false;
+  }
+  message.trim_data_front(unitdata.header_size);
+  ++count_.packets_in;
+  ++count_.delivered;
+  up_.push(std::move(message));
+  return true;
 }
 
 /// Checks the header, counts what is wrong with it, takes padding off. Leaves `data` at the header.
@@ -166,6 +187,7 @@ void Ip::receive_v4(Arrival&& arrival) {
                     .header_size = arrival.header_size,
                     .data = {}};
   const bool is_fragment = view.is_fragment();
+  arrival.plain = !is_fragment && view.options().empty();
   arrival.protocol_field = 9;
   arrival.data.trim_front(arrival.header_size);
   if (!is_fragment) {
@@ -225,6 +247,7 @@ void Ip::receive_v6(Arrival&& arrival) {
   // packets/fragments".
   const bool atomic = walked->fragment && walked->fragment->offset == 0 && !walked->fragment->more_fragments;
   if (!walked->fragment) {
+    arrival.plain = walked->offset == 0;
     return deliver(std::move(arrival));
   }
   if (atomic) {
@@ -357,38 +380,30 @@ void Ip::deliver(Arrival&& arrival) {
     return receive_icmp6(std::move(arrival));
   }
   if (is_bound_to(arrival.protocol, arrival.destination)) {
+    if (arrival.plain && !arrival.group) {
+      arrivals_.take(arrival.source, arrival.destination, arrival.protocol);
+    }
     return to_user(std::move(arrival));
   }
   ++count_.unknown_protocol;
   report_unknown_protocol(std::move(arrival));
 }
 
-/// The block of the DL_UNITDATA_IND becomes that of the T_UNITDATA_IND, where it has the room.
+/// The descriptor of the DL_UNITDATA_IND becomes that of the T_UNITDATA_IND.
 void Ip::to_user(Arrival&& arrival) {
-  std::array<std::byte, wire::NetworkAddress::encoded_size_max> address;
-  std::array<std::byte, network::Received::size> options;
-  const std::size_t address_size = wire::NetworkAddress{arrival.source, arrival.protocol}.encode(address);
-  network::Received{.local = arrival.destination,
-                    .hop_limit = arrival.hop_limit,
-                    .traffic_class = arrival.traffic_class,
-                    .group = arrival.group,
-                    .header_size = static_cast<std::uint16_t>(arrival.header_size)}
-      .encode(options);
-  const tpi::UnitdataInd indication{ConstBytes(address).first(address_size), options};
-  const std::size_t size = indication.encoded_size();
   Message message = std::move(arrival.primitive);
-  const Buffer& buffer = *message.first().buffer;
-  if (!buffer.writable() || static_cast<std::size_t>(buffer.limit() - message.first().rptr) < size) {
-    message = Message::allocate(set().pool(), size, 0, MessageType::proto);
-    if (!message) {
-      ++count_.no_memory;
-      return;
-    }
+  if (!message.set_native(DataUnit{.kind = DataUnit::Kind::network_indication,
+                                   .options = DataUnit::Options::received,
+                                   .protocol = arrival.protocol,
+                                   .hop_limit = arrival.hop_limit,
+                                   .traffic_class = arrival.traffic_class,
+                                   .group = arrival.group,
+                                   .peer = arrival.source,
+                                   .local = arrival.destination,
+                                   .header_size = static_cast<std::uint16_t>(arrival.header_size)})) {
+    ++count_.no_memory;
+    return;
   }
-  Block& block = message.first();
-  block.type = MessageType::proto;
-  block.wptr = block.rptr + size;
-  indication.encode(block.bytes());
   message.link(std::move(arrival.data));
   ++count_.delivered;
   up_.push(std::move(message));

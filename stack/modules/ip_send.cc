@@ -5,22 +5,20 @@
 #include <cerrno>
 #include <utility>
 
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/ip.h"
 #include "stack/wire/ethernet.h"
 
 namespace sluice {
 
-namespace network = wire::network;
-namespace tpi = wire::tpi;
 using wire::IpAddress;
 using wire::Ipv4Header;
 using wire::Ipv6FragmentHeader;
 using wire::Ipv6Header;
+using wire::DataUnit;
 
 namespace {
-
-constexpr std::size_t carrier_size = wire::dlpi::UnitdataReq::encoded_size_max;
 
 /// IPv4: RFC 791's total length is 16 bits. IPv6: what is reassembled may not exceed 65,535 (RFC 8200 section 4.5).
 std::size_t payload_max(const IpAddress& destination) {
@@ -31,42 +29,64 @@ std::size_t header_size(const IpAddress& destination) {
   return destination.is_v4() ? Ipv4Header::size : Ipv6Header::size;
 }
 
-bool can_carry(const Block& block) {
-  return block.buffer->writable() && static_cast<std::size_t>(block.buffer->limit() - block.rptr) >= carrier_size;
-}
-
 }  // namespace
-
-Message Ip::new_carrier() { return Message::allocate(set().pool(), carrier_size, 0, MessageType::proto); }
 
 /// TPI 2.0.0, T_UNITDATA_REQ: what is wrong with one is answered with T_UDERROR_IND.
 void Ip::send_unitdata(Message request) {
-  const auto unitdata = tpi::UnitdataReq::decode(request.bytes());
-  const auto to =
-      unitdata ? wire::NetworkAddress::decode(unitdata->address) : std::unexpected(wire::AddressMalformed::bad_length);
-  const auto sending = unitdata && !unitdata->options.empty() ? network::Sending::decode(unitdata->options)
-                                                              : network::Decoded<network::Sending>();
+  const auto unitdata = native_of<DataUnit>(request, DataUnit::Kind::network_request);
   Message data = request.unlink();
   if (!data) {
     data = Message::allocate(set().pool(), 0, headroom());
   }
-  if (!to || !sending || !bound_ || !data) {
+  if (!unitdata || !bound_ || !data) {
     ++(data ? count_.bad_request : count_.no_memory);
-    return report(to ? to->address : IpAddress(), to ? to->protocol : std::uint8_t{0}, {}, EPROTO, std::move(data));
+    return report(unitdata ? (*unitdata)->peer : IpAddress(), unitdata ? (*unitdata)->protocol : std::uint8_t{0}, {},
+                  EPROTO, std::move(data));
   }
-  const Outgoing outgoing{.destination = to->address,
-                          .source = sending->source,
-                          .protocol = to->protocol,
-                          .hop_limit = sending->hop_limit,
-                          .traffic_class = sending->traffic_class,
-                          .dont_fragment = sending->dont_fragment};
+  const DataUnit& asked = **unitdata;
+  const Outgoing outgoing{.destination = asked.peer,
+                          .source = asked.has_local ? std::optional(asked.local) : std::nullopt,
+                          .protocol = asked.protocol,
+                          .hop_limit = asked.hop_limit,
+                          .traffic_class = asked.traffic_class,
+                          .dont_fragment = asked.dont_fragment};
   if (const int error = send_datagram(outgoing, request, data); error != 0) {
     ++count_.refused;
-    report(to->address, to->protocol, {outgoing.source, error == EMSGSIZE ? route_.mtu : 0}, error, std::move(data));
+    report(outgoing.destination, outgoing.protocol, {outgoing.source, error == EMSGSIZE ? route_.mtu : 0}, error,
+           std::move(data));
   }
 }
 
-/// Sends `data`; `carrier` is a block whose bytes are no longer needed. On an error (an errno) both are left alone.
+/// The short way, for a datagram that follows one of its flow: its header is a copy, patched. False, and nothing has
+/// happened, when there is more to it.
+bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
+  const bool same_route = route_.destination == unitdata.peer && route_.wanted_source.has_value() == unitdata.has_local &&
+                          (!unitdata.has_local || *route_.wanted_source == unitdata.local);
+  const std::size_t size = request.data_size();
+  if (!same_route || !route_.header.serves(unitdata) || !bound_ || !request.has_data() ||
+      route_.header.size() + size > route_.mtu || set().now() >= route_.expires) {
+    return false;
+  }
+  const wire::MacAddress* const mac = route_mac();
+  const Bytes header = mac == nullptr ? Bytes() : request.prepend_data(route_.header.size());
+  if (header.empty()) {
+    return false;
+  }
+  route_.header.emit(header.data(), size, identification_);
+  identification_ = static_cast<std::uint16_t>(identification_ + (unitdata.peer.is_v4() ? 1U : 0U));
+  to_link(std::move(request), *mac, unitdata.peer.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6);
+  return true;
+}
+
+/// The link address of route_'s next hop, where it needs no asking.
+const wire::MacAddress* Ip::route_mac() {
+  return route_.group_mac ? &*route_.group_mac : neighbours_.known(route_.neighbour, set().now());
+}
+
+Message Ip::new_carrier() { return Message::of_native(set().pool(), DataUnit{}); }
+
+/// Sends `data` behind `carrier`, whose descriptor is no longer needed. On an error (an errno) both are left alone.
+/// REQUIRES: `carrier` has a native descriptor.
 int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data) {
   if (const int error = route_to(outgoing.destination, outgoing.source); error != 0) {
     return error;
@@ -75,21 +95,14 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   if (size > payload_max(outgoing.destination)) {
     return EMSGSIZE;
   }
-  if (!can_carry(carrier.first())) {
-    const std::uint8_t band = carrier.band();
-    Message fresh = new_carrier();
-    if (!fresh) {
-      return ENOBUFS;
-    }
-    fresh.first().band = band;
-    carrier = std::move(fresh);
-  }
   if (header_size(outgoing.destination) + size > route_.mtu) {
     return outgoing.dont_fragment ? EMSGSIZE : send_fragments(outgoing, carrier, data);
   }
   if (!prepend_header(outgoing, data, size)) {
     return ENOBUFS;
   }
+  route_.header.take(data.bytes().first(header_size(outgoing.destination)), outgoing.hop_limit, outgoing.traffic_class,
+                     outgoing.dont_fragment);
   dispatch(std::move(carrier), std::move(data));
   return 0;
 }
@@ -217,7 +230,8 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
             .next_hop = *next_hop,
             .mtu = estimate.mtu,
             .neighbour = {},
-            .group_mac = {}};
+            .group_mac = {},
+            .header = {}};
   if (destination.is_multicast()) {
     route_.group_mac = wire::multicast_mac(destination);
   }
@@ -227,9 +241,7 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
 /// Hands a packet with its header to the next hop of route_.
 void Ip::dispatch(Message carrier, Message packet) {
   carrier.link(std::move(packet));
-  const wire::MacAddress* mac =
-      route_.group_mac ? &*route_.group_mac : neighbours_.known(route_.neighbour, set().now());
-  if (mac != nullptr) {
+  if (const wire::MacAddress* const mac = route_mac()) {
     const std::uint16_t sap = route_.destination.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
     return to_link(std::move(carrier), *mac, sap);
   }

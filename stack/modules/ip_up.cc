@@ -269,16 +269,19 @@ void Ip::answer_filter(const std::optional<std::uint32_t>& error) {
 
 void Ip::report(const IpAddress& destination, std::uint8_t protocol, const network::Failure& failure, int error,
                 Message data) {
-  const AddressBytes address(NetworkAddress{destination, protocol});
-  std::array<std::byte, network::Failure::size> options;
-  failure.encode(options);
-  const tpi::UderrorInd indication{.destination = address.bytes(), .options = options, .error_type = error};
-  Message message = Message::allocate(set().pool(), indication.encoded_size(), 0, MessageType::proto);
+  using wire::DataUnit;
+  Message message = Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::network_error,
+                                                              .options = DataUnit::Options::failure,
+                                                              .protocol = protocol,
+                                                              .has_local = failure.source.has_value(),
+                                                              .peer = destination,
+                                                              .local = failure.source.value_or(IpAddress()),
+                                                              .error = error,
+                                                              .mtu = failure.mtu});
   if (!message) {
     ++count_.no_memory;
     return;
   }
-  indication.encode(message.append(indication.encoded_size()));
   if (data) {
     message.link(std::move(data));
   }

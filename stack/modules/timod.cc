@@ -85,6 +85,9 @@ void keep_local_address(Message& answer) {
 }  // namespace
 
 void Timod::wput(Batch batch) {
+  if (batch.all([](const Message& message) { return message.type() != MessageType::ioctl; })) {
+    return write_queue().put_next(std::move(batch));
+  }
   Batch out;
   while (Message message = batch.pop()) {
     if (message.type() != MessageType::ioctl) {
@@ -133,6 +136,9 @@ Message Timod::refuse(Message request, std::int32_t error) {
 }
 
 void Timod::rput(Batch batch) {
+  if (!waiting_) {
+    return read_queue().put_next(std::move(batch));
+  }
   Batch out;
   while (Message message = batch.pop()) {
     out.push(from_provider(std::move(message)));

@@ -14,8 +14,8 @@ namespace {
 using namespace wire::tpi;
 using udp::Action;
 using wire::UdpHeader;
-using wire::network::Received;
-using wire::network::Sending;
+using wire::DataUnit;
+using Kind = DataUnit::Kind;
 
 /// Room in front of the header of a datagram without data, for the headers below.
 constexpr std::size_t headroom_below = 128;
@@ -39,58 +39,18 @@ class Encoded {
   std::size_t size_;
 };
 
-/// What ip says of a datagram that arrived, checked.
-struct Arrival {
-  wire::NetworkAddress source;
-  Received received;
-};
-
-std::optional<Arrival> arrival_of(const Message& message) {
-  const auto indication = UnitdataInd::decode(message.bytes());
-  if (!indication) {
-    return std::nullopt;
-  }
-  const auto source = wire::NetworkAddress::decode(indication->address);
-  const auto received = Received::decode(indication->options);
-  if (!source || !received || source->address.family() != received->local.family()) {
-    return std::nullopt;
-  }
-  return Arrival{*source, *received};
-}
-
-/// What ip says of a datagram that failed, checked, and the start of its header.
-struct Failed {
-  wire::TransportAddress destination;
-  wire::network::Failure failure;
-  std::int32_t error;
-  std::uint16_t source_port;
-};
-
-std::optional<Failed> failure_of(const Message& message) {
-  std::array<std::byte, UdpHeader::size> header{};
-  const auto error = UderrorInd::decode(message.bytes());
-  if (!error || !message.copy_data_to(0, header)) {
-    return std::nullopt;
-  }
-  const auto destination = wire::NetworkAddress::decode(error->destination);
-  const auto failure = wire::network::Failure::decode(error->options);
-  if (!destination || !failure) {
-    return std::nullopt;
-  }
-  const auto destination_port = load_big_endian<std::uint16_t>(header.data() + 2);
-  return Failed{.destination = {destination->address, destination_port},
-                .failure = *failure,
-                .error = error->error_type,
-                .source_port = load_big_endian<std::uint16_t>(header.data())};
-}
-
 template <class Request>
 bool asks_no_option(ConstBytes block) {
   const auto request = Request::decode(block);
   return request && request->options.empty();
 }
 
+bool is_native(const Message& message) { return message.native<DataUnit>() != nullptr; }
+
 bool is_unitdata_req(const Message& message) {
+  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
+    return unitdata->kind == Kind::transport_request;
+  }
   return message.type() == MessageType::proto && primitive_of(message.bytes()) == T_UNITDATA_REQ;
 }
 
@@ -136,34 +96,34 @@ void Udp::down(Message message) {
 // ---- Down ----
 
 void Udp::wput(Batch batch) {
-  Batch out;
-  while (Message message = batch.pop()) {
-    const bool is_datagram = is_unitdata_req(message);
-    if (!is_datagram && !out.empty()) {
-      write_queue().put_next(std::move(out));  // what came before a control message goes before it
+  if (batch.all(is_unitdata_req)) {
+    batch.retain([this](Message& message) { return send(message); });
+    if (!batch.empty()) {
+      write_queue().put_next(std::move(batch));
     }
-    if (Message passed = is_datagram ? send(std::move(message)) : from_user(std::move(message))) {
-      out.push(std::move(passed));
-    }
+    return;
   }
-  if (!out.empty()) {
-    write_queue().put_next(std::move(out));
+  while (Message message = batch.pop()) {
+    if (is_unitdata_req(message) ? send(message) : from_user(message)) {
+      write_queue().put_next(std::move(message));
+    }
   }
 }
 
-/// Answers a request that is not T_UNITDATA_REQ; returns what passes on.
-Message Udp::from_user(Message message) {
+/// Answers a request that is not T_UNITDATA_REQ. Whether the message passes on.
+bool Udp::from_user(Message& message) {
+  forget_flows();
   if (message.type() == MessageType::data) {
     fatal();  // there is nobody to send it to
-    return {};
+    return false;
   }
   if (!is_protocol(message.type())) {
-    return message;
+    return true;
   }
   const auto primitive = primitive_of(message.bytes());
   if (!primitive) {
     ++malformed_;
-    return {};
+    return false;
   }
   switch (udp::action_for(*primitive, binding_->state())) {
     case Action::info:
@@ -200,13 +160,13 @@ Message Udp::from_user(Message message) {
       ++unexpected_;
       break;
   }
-  return {};
+  return false;
 }
 
 InfoAck Udp::info() const {
   return {.tsdu_size = tsdu_bytes_max,
           .addr_size = wire::TransportAddress::encoded_size_max,
-          .opt_size = Received::size,
+          .opt_size = wire::network::Received::size,
           .tidu_size = tsdu_bytes_max,
           .serv_type = T_CLTS,
           .current_state = binding_->tpi_state(),
@@ -260,99 +220,121 @@ void Udp::fatal() {
 }
 
 /// TPI, T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it
-/// via the T_UDERROR_IND indication."
-Message Udp::refuse(const UnitdataReq& request, int error) {
+/// via the T_UDERROR_IND indication." The request becomes the indication; its data goes.
+bool Udp::refuse(Message request, int error) {
   ++refused_;
-  up(primitive_message(set().pool(),
-                       UderrorInd{.destination = request.address, .options = request.options, .error_type = error},
-                       MessageType::proto));
-  return {};
+  static_cast<void>(request.unlink());
+  if (DataUnit* const unitdata = request.native<DataUnit>()) {
+    unitdata->kind = Kind::transport_error;
+    unitdata->error = error;
+    up(std::move(request));
+  } else if (const auto unreadable = UnitdataReq::decode(request.bytes())) {
+    up(primitive_message(
+        set().pool(),
+        UderrorInd{.destination = unreadable->address, .options = unreadable->options, .error_type = error},
+        MessageType::proto));
+  }
+  return false;
 }
 
-Message Udp::send(Message message) {
-  if (const Action action = udp::action_for(T_UNITDATA_REQ, binding_->state()); action != Action::send) {
-    if (action == Action::fatal) {
+/// The message becomes a request of ip. False when it was refused.
+bool Udp::send(Message& message) {
+  if (binding_->state() != udp::State::idle) {
+    if (udp::action_for(T_UNITDATA_REQ, binding_->state()) == Action::fatal) {
       fatal();
     } else {
       ++unexpected_;
     }
-    return {};
+    return false;
   }
-  const auto request = UnitdataReq::decode(message.bytes());
-  if (!request) {
-    ++malformed_;
-    return {};
+  const auto unitdata = native_of<DataUnit>(message, Kind::transport_request);
+  if (!unitdata) {
+    const auto malformed = unitdata.error().malformed;
+    if (malformed == DataUnit::Malformed::primitive) {
+      ++malformed_;
+      return false;
+    }
+    return refuse(std::move(message), malformed ? EINVAL : ENOBUFS);
   }
-  const auto destination = wire::TransportAddress::decode(request->address);
-  auto sending = request->options.empty() ? Sending{} : Sending::decode(request->options);
-  if (!destination || !sending) {
-    return refuse(*request, EINVAL);
-  }
-  const Source source = source_for(destination->address, *sending);
-  if (source.error != 0) {
-    return refuse(*request, source.error);
-  }
-  sending->source = source.address;
-  return send_datagram(std::move(message), *destination, *sending, *request);
+  return send_datagram(message, **unitdata);
 }
 
-Message Udp::send_datagram(Message message, const wire::TransportAddress& destination, const Sending& sending,
-                           const UnitdataReq& request) {
+bool Udp::send_datagram(Message& message, DataUnit& unitdata) {
+  if (!flow_.serves(unitdata)) {
+    if (const int error = find_flow(unitdata); error != 0) {
+      return refuse(std::move(message), error);
+    }
+  }
   const std::size_t size = message.data_size();
-  if (size > (destination.address.is_v4() ? tsdu_bytes_max : UdpHeader::payload_length_max)) {
-    return refuse(request, EMSGSIZE);
+  if (size > (unitdata.peer.is_v4() ? tsdu_bytes_max : UdpHeader::payload_length_max)) {
+    return refuse(std::move(message), EMSGSIZE);
   }
-  const UdpHeader header{.source_port = binding_->local().port,
-                         .destination_port = destination.port,
-                         .payload_length = static_cast<std::uint16_t>(size)};
-  if (!put_header(message, header, *sending.source, destination.address)) {
-    return refuse(request, ENOBUFS);
+  if (!put_header(message, unitdata.peer_port, static_cast<std::uint16_t>(size))) {
+    return refuse(std::move(message), ENOBUFS);
   }
-  const Encoded address(wire::NetworkAddress{destination.address, wire::protocol_udp});
-  const Encoded options(sending);
-  if (!replace_primitive(message, UnitdataReq{.address = address.bytes(), .options = options.bytes()})) {
-    return refuse(request, ENOBUFS);
-  }
+  unitdata.kind = Kind::network_request;
+  unitdata.protocol = wire::protocol_udp;
+  unitdata.options = DataUnit::Options::sending;
+  unitdata.has_local = true;
+  unitdata.local = flow_.source;
   ++sent_;
-  return message;
+  return true;
 }
 
-/// Puts the header in front of the data. False when there is no memory for it; the primitive is still as it was.
-bool Udp::put_header(Message& message, const UdpHeader& header, const wire::IpAddress& source,
-                     const wire::IpAddress& destination) {
-  Message datagram = message.unlink();
-  if (!datagram) {
-    datagram = Message::allocate(set().pool(), UdpHeader::size, headroom_below);
+/// Puts the header in front of the data. False when there is no memory for it.
+bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint16_t size) {
+  if (!message.has_data()) {
+    Message empty = Message::allocate(set().pool(), UdpHeader::size, headroom_below);
+    if (!empty) {
+      return false;
+    }
+    message.link(std::move(empty));
   }
-  const Bytes space = datagram ? datagram.prepend(UdpHeader::size) : Bytes{};
+  const Bytes space = message.prepend_data(UdpHeader::size);
   if (space.empty()) {
     return false;
   }
-  header.emit(space);
+  UdpHeader{
+      .source_port = binding_->local().port, .destination_port = destination_port, .payload_length = size}
+      .emit(space);
   // RFC 8200 section 8.1: "Unlike IPv4, the default behavior when UDP packets are originated by an IPv6 node is that
   // the UDP checksum is not optional."
-  if (checksum_ || destination.is_v6()) {
-    const auto length = static_cast<std::uint32_t>(header.payload_length + UdpHeader::size);
-    const Sum sum{.initial = wire::pseudo_header_sum(source, destination, wire::protocol_udp, length),
-                  .field = space.data() + UdpHeader::checksum_offset,
-                  .zero_is_sent_as_ones = true};
-    if (datagram.transform(sum) == Verdict::failed) {
-      return false;
-    }
+  if (!checksum_ && flow_.destination.is_v4()) {
+    return true;
   }
-  message.link(std::move(datagram));
-  return true;
+  const Sum sum{.initial = wire::add_sums(flow_.pseudo_header_sum,
+                                          wire::number_sum(static_cast<std::uint16_t>(size + UdpHeader::size))),
+                .field = space.data() + UdpHeader::checksum_offset,
+                .zero_is_sent_as_ones = true};
+  return message.transform(sum) != Verdict::failed;
+}
+
+/// Makes flow_ that of datagrams like this one. Returns 0 or an errno.
+int Udp::find_flow(const DataUnit& unitdata) {
+  flow_ = {};
+  const Source source =
+      source_for(unitdata.peer, unitdata.has_local ? std::optional(unitdata.local) : std::nullopt);
+  if (source.error != 0) {
+    return source.error;
+  }
+  flow_ = {.known = true,
+           .destination = unitdata.peer,
+           .has_wanted = unitdata.has_local,
+           .wanted = unitdata.local,
+           .source = source.address,
+           .pseudo_header_sum = wire::pseudo_header_sum(source.address, unitdata.peer, wire::protocol_udp, 0)};
+  return 0;
 }
 
 /// The checksum covers the source address, so it must be known here: the one asked for, the one bound to, or what ip
 /// would choose.
-Udp::Source Udp::source_for(const wire::IpAddress& destination, const Sending& sending) {
+Udp::Source Udp::source_for(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& wanted) {
   const wire::IpAddress& bound = binding_->local().address;
   const auto of_family = [&](const wire::IpAddress& source) -> Source {
     return {source, source.family() == destination.family() ? 0 : EAFNOSUPPORT};
   };
-  if (sending.source) {
-    return of_family(*sending.source);
+  if (wanted) {
+    return of_family(*wanted);
   }
   return bound.is_unspecified() ? route(destination) : of_family(bound);
 }
@@ -378,71 +360,82 @@ Udp::Source Udp::route(const wire::IpAddress& destination) {
 // ---- Up ----
 
 void Udp::rput(Batch batch) {
-  Batch out;
-  while (Message message = batch.pop()) {
-    if (!out.empty() && message.type() != MessageType::proto) {
-      read_queue().put_next(std::move(out));
+  if (batch.all(is_native)) {
+    batch.retain([this](Message& message) { return from_network(message); });
+    if (!batch.empty()) {
+      read_queue().put_next(std::move(batch));
     }
-    if (Message passed = from_network(std::move(message))) {
-      out.push(std::move(passed));
-    }
+    return;
   }
-  if (!out.empty()) {
-    read_queue().put_next(std::move(out));
+  while (Message message = batch.pop()) {
+    if (from_network(message)) {
+      read_queue().put_next(std::move(message));
+    }
   }
 }
 
-Message Udp::from_network(Message message) {
+/// Whether the message passes on.
+bool Udp::from_network(Message& message) {
+  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
+    return unitdata->kind == Kind::network_error ? failed(message) : receive(message);
+  }
   if (message.type() == MessageType::ctl) {
+    forget_flows();
     control(message);
-    return {};
+    return false;
   }
   if (!is_protocol(message.type())) {
-    return message;
+    return true;
   }
   const auto primitive = primitive_of(message.bytes());
   if (primitive == T_UNITDATA_IND) {
-    return receive(std::move(message));
+    return receive(message);
   }
   if (primitive == T_UDERROR_IND) {
-    return failed(std::move(message));
+    return failed(message);
   }
+  forget_flows();
   if (!binding_->acknowledged(message)) {
     ++unexpected_;
   }
-  return {};
+  return false;
 }
 
-Message Udp::receive(Message message) {
-  if (settle(message, Side::read) == Verdict::failed) {
-    return {};  // whatever is owed by modules below: the header is read here
+bool Udp::receive(Message& message) {
+  if (!message.real() && settle(message, Side::read) == Verdict::failed) {
+    return false;  // whatever is owed by modules below: the header is read here
   }
-  const std::optional<Arrival> arrival = arrival_of(message);
-  if (!arrival) {
-    ++malformed_;
-    return {};
+  const auto indicated = native_of<DataUnit>(message, Kind::network_indication);
+  if (!indicated || (*indicated)->options != DataUnit::Options::received ||
+      (*indicated)->peer.family() != (*indicated)->local.family()) {
+    ++(indicated || indicated.error().malformed ? malformed_ : no_memory_);
+    return false;
   }
-  std::array<std::byte, UdpHeader::size> bytes{};
+  DataUnit& unitdata = **indicated;
+  std::array<std::byte, UdpHeader::size> bytes;
   const std::size_t size = message.data_size();
   if (!message.copy_data_to(0, bytes)) {
     ++short_header_;
-    return {};
+    return false;
   }
   const auto header = UdpHeader::parse(bytes, size);
   if (!header) {
     ++bad_length_;
-    return {};
+    return false;
   }
   message.trim_back(size - UdpHeader::size - header->payload_length);  // padding
-  const wire::IpAddress& source = arrival->source.address;
-  if (!verified(message, *header, source, arrival->received.local)) {
-    return {};
+  if (!verified(message, *header, unitdata.peer, unitdata.local)) {
+    return false;
   }
   if (!is_mine(*header)) {
-    unclaimed(std::move(message), source, arrival->received);
-    return {};
+    unclaimed(std::move(message), unitdata);
+    return false;
   }
-  return deliver(std::move(message), {source, header->source_port}, arrival->received);
+  unitdata.kind = Kind::transport_indication;
+  unitdata.peer_port = header->source_port;
+  message.trim_data_front(UdpHeader::size);
+  message.when_verified(owner(), [this] { ++received_; });
+  return true;
 }
 
 bool Udp::verified(Message& message, const UdpHeader& header, const wire::IpAddress& source,
@@ -455,8 +448,15 @@ bool Udp::verified(Message& message, const UdpHeader& header, const wire::IpAddr
     }
     return source.is_v4();
   }
-  const auto length = static_cast<std::uint32_t>(header.payload_length + UdpHeader::size);
-  const Check check{.initial = wire::pseudo_header_sum(source, local, wire::protocol_udp, length)};
+  if (arrivals_.source != source || arrivals_.local != local || !arrivals_.known) {
+    arrivals_ = {.known = true,
+                 .source = source,
+                 .local = local,
+                 .pseudo_header_sum = wire::pseudo_header_sum(source, local, wire::protocol_udp, 0)};
+  }
+  const Check check{
+      .initial = wire::add_sums(arrivals_.pseudo_header_sum,
+                                wire::number_sum(static_cast<std::uint16_t>(header.payload_length + UdpHeader::size)))};
   if (message.transform(check, owner(), bad_checksum_) == Verdict::failed) {
     bad_checksum_ += message.failed() ? 0U : 1U;  // else it has been counted
     return false;
@@ -468,23 +468,9 @@ bool Udp::is_mine(const UdpHeader& header) const {
   return binding_->state() == udp::State::idle && header.destination_port == binding_->local().port;
 }
 
-Message Udp::deliver(Message message, const wire::TransportAddress& source, const Received& received) {
-  const Encoded address(source);
-  const Encoded options(received);
-  if (!replace_primitive(message, UnitdataInd{.address = address.bytes(), .options = options.bytes()})) {
-    no_memory_ += settle(message, Side::read) == Verdict::done ? 1U : 0U;
-    return {};
-  }
-  Message datagram = message.unlink();
-  datagram.trim_front(UdpHeader::size);
-  message.link(std::move(datagram));
-  message.when_verified(owner(), [this] { ++received_; });
-  return message;
-}
-
 /// RFC 1122 section 4.1.3.1: "If a datagram arrives addressed to a UDP port for which there is no pending LISTEN call,
 /// UDP SHOULD send an ICMP Port Unreachable message." Only a stream that sees what nobody else claims can know that.
-void Udp::unclaimed(Message message, const wire::IpAddress& source, const Received& received) {
+void Udp::unclaimed(Message message, const DataUnit& received) {
   if (settle(message, Side::read) == Verdict::failed) {
     return;  // counted as bad_checksum
   }
@@ -494,7 +480,8 @@ void Udp::unclaimed(Message message, const wire::IpAddress& source, const Receiv
   }
   Message request = primitive_message(
       set().pool(),
-      wire::network::UnreachableReq{.source = source, .local = received.local, .header_size = received.header_size},
+      wire::network::UnreachableReq{
+          .source = received.peer, .local = received.local, .header_size = received.header_size},
       MessageType::ctl);
   if (request) {
     request.link(message.unlink());
@@ -505,26 +492,22 @@ void Udp::unclaimed(Message message, const wire::IpAddress& source, const Receiv
 
 /// RFC 1122 section 4.1.3.3: "UDP MUST pass to the application layer all ICMP error messages that it receives from the
 /// IP layer." What they quote begins with our header: the source port tells whose datagram it was.
-Message Udp::failed(Message message) {
-  const std::optional<Failed> error = failure_of(message);
-  if (!error) {
-    ++malformed_;
-    return {};
+bool Udp::failed(Message& message) {
+  std::array<std::byte, UdpHeader::size> header;
+  const auto unitdata = native_of<DataUnit>(message, Kind::network_error);
+  if (!unitdata || !message.copy_data_to(0, header)) {
+    ++(unitdata || unitdata.error().malformed ? malformed_ : no_memory_);
+    return false;
   }
-  if (binding_->state() != udp::State::idle || error->source_port != binding_->local().port) {
+  const auto source_port = load_big_endian<std::uint16_t>(header.data());
+  if (binding_->state() != udp::State::idle || source_port != binding_->local().port) {
     ++foreign_error_;
-    return {};
+    return false;
   }
-  const Encoded address(error->destination);
-  const Encoded options(error->failure);
-  Message quote = message.unlink();
-  if (!replace_primitive(
-          message,
-          UderrorInd{.destination = address.bytes(), .options = options.bytes(), .error_type = error->error})) {
-    ++no_memory_;
-    return {};
-  }
-  return message;
+  (*unitdata)->kind = Kind::transport_error;
+  (*unitdata)->peer_port = load_big_endian<std::uint16_t>(header.data() + 2);
+  static_cast<void>(message.unlink());  // what is quoted
+  return true;
 }
 
 void Udp::control(const Message& message) {

@@ -64,6 +64,7 @@
 #include "stack/wire/network.h"
 #include "stack/wire/tpi.h"
 #include "stack/wire/udp.h"
+#include "stack/wire/data_unit.h"
 
 namespace sluice {
 
@@ -89,16 +90,41 @@ class Udp : public Module {
     int error = 0;  // an errno: there is none
   };
 
+  // What datagrams to, and from, the host of the last one have in common. Whatever passes that is no datagram (a bind, a
+  // route that changed, an acknowledgement) makes both be found anew.
+  struct Flow {
+    bool known = false;
+    wire::IpAddress destination{};
+    bool has_wanted = false;  // the user's choice of a source
+    wire::IpAddress wanted{};
+    wire::IpAddress source{};
+    std::uint16_t pseudo_header_sum = 0;  // without the length
+
+    [[nodiscard]] bool serves(const wire::DataUnit& unitdata) const {
+      return known && unitdata.peer == destination && unitdata.has_local == has_wanted &&
+             (!has_wanted || unitdata.local == wanted);
+    }
+  };
+  struct Arrivals {
+    bool known = false;
+    wire::IpAddress source{};
+    wire::IpAddress local{};
+    std::uint16_t pseudo_header_sum = 0;
+  };
+  void forget_flows() {
+    flow_ = {};
+    arrivals_ = {};
+  }
+
   // Down.
-  [[nodiscard]] Message from_user(Message message);
-  [[nodiscard]] Message send(Message message);
-  [[nodiscard]] Message send_datagram(Message message, const wire::TransportAddress& destination,
-                                      const wire::network::Sending& sending, const wire::tpi::UnitdataReq& request);
-  [[nodiscard]] Source source_for(const wire::IpAddress& destination, const wire::network::Sending& sending);
+  [[nodiscard]] bool from_user(Message& message);
+  [[nodiscard]] bool send(Message& message);
+  [[nodiscard]] bool send_datagram(Message& message, wire::DataUnit& unitdata);
+  [[nodiscard]] int find_flow(const wire::DataUnit& unitdata);
+  [[nodiscard]] Source source_for(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& wanted);
   [[nodiscard]] Source route(const wire::IpAddress& destination);
-  [[nodiscard]] bool put_header(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
-                                const wire::IpAddress& destination);
-  Message refuse(const wire::tpi::UnitdataReq& request, int error);
+  [[nodiscard]] bool put_header(Message& message, std::uint16_t destination_port, std::uint16_t size);
+  bool refuse(Message request, int error);
   void fatal();
   void answer_info();
   void answer_capability(const Message& request);
@@ -110,21 +136,21 @@ class Udp : public Module {
   void down(Message message);
 
   // Up.
-  [[nodiscard]] Message from_network(Message message);
-  [[nodiscard]] Message receive(Message message);
+  [[nodiscard]] bool from_network(Message& message);
+  [[nodiscard]] bool receive(Message& message);
   [[nodiscard]] bool verified(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
                               const wire::IpAddress& local);
   [[nodiscard]] bool is_mine(const wire::UdpHeader& header) const;
-  [[nodiscard]] Message deliver(Message message, const wire::TransportAddress& source,
-                                const wire::network::Received& received);
-  void unclaimed(Message message, const wire::IpAddress& source, const wire::network::Received& received);
-  [[nodiscard]] Message failed(Message message);
+  void unclaimed(Message message, const wire::DataUnit& received);
+  [[nodiscard]] bool failed(Message& message);
   void control(const Message& message);
   void route_changed(const wire::network::RouteAck& ack);
 
   bool checksum_;
   std::unique_ptr<udp::Binding> binding_;
   std::unordered_map<wire::IpAddress, Source> routes_;
+  Flow flow_;
+  Arrivals arrivals_;
 
   Counter sent_{*this, "sent", "datagrams passed to ip"};
   Counter received_{*this, "received", "datagrams delivered"};

@@ -20,8 +20,8 @@ using wire::tpi::UnitdataReq;
 
 constexpr bool swaps = std::endian::native == std::endian::little;
 
-bool carries_data(Message& message) {
-  return message.type() == MessageType::data || (is_protocol(message.type()) && message.data_block() != nullptr);
+bool carries_data(const Message& message) {
+  return message.type() == MessageType::data || (is_protocol(message.type()) && message.has_data());
 }
 
 /// M_ERROR of two bytes: the read side stays as it is (NOERROR), writes fail.
@@ -68,6 +68,7 @@ void Xdr::drop(Outcome why) {
 
 void Xdr::refuse(Message message, Outcome why) {
   drop(why);
+  message.encode();
   const int error = why == Outcome::not_whole_units ? EINVAL : ENOMEM;
   Message answer;
   if (const auto request = UnitdataReq::decode(message.bytes()); is_protocol(message.type()) && request) {
@@ -84,30 +85,28 @@ void Xdr::refuse(Message message, Outcome why) {
 }
 
 void Xdr::wput(Batch batch) {
-  Batch out;
-  while (Message message = batch.pop()) {
-    if (const Outcome outcome = convert(message, Side::write); outcome == Outcome::converted) {
-      out.push(std::move(message));
-    } else {
+  batch.retain([this](Message& message) {
+    const Outcome outcome = convert(message, Side::write);
+    if (outcome != Outcome::converted) {
       refuse(std::move(message), outcome);
     }
-  }
-  if (!out.empty()) {
-    write_queue().put_next(std::move(out));
+    return outcome == Outcome::converted;
+  });
+  if (!batch.empty()) {
+    write_queue().put_next(std::move(batch));
   }
 }
 
 void Xdr::rput(Batch batch) {
-  Batch out;
-  while (Message message = batch.pop()) {
-    if (const Outcome outcome = convert(message, Side::read); outcome == Outcome::converted) {
-      out.push(std::move(message));
-    } else {
+  batch.retain([this](Message& message) {
+    const Outcome outcome = convert(message, Side::read);
+    if (outcome != Outcome::converted) {
       drop(outcome);
     }
-  }
-  if (!out.empty()) {
-    read_queue().put_next(std::move(out));
+    return outcome == Outcome::converted;
+  });
+  if (!batch.empty()) {
+    read_queue().put_next(std::move(batch));
   }
 }
 

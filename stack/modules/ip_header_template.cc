@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/modules/ip_header_template.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/contract.h"
+#include "stack/wire/checksum.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
+
+namespace sluice::ip {
+namespace {
+
+// Offsets of fields in the IPv4 header (RFC 791 section 3.1).
+constexpr std::size_t v4_length = 2;
+constexpr std::size_t v4_identification = 4;
+constexpr std::size_t v4_flags = 6;
+constexpr std::size_t v4_time_to_live = 8;
+constexpr std::size_t v4_protocol = 9;
+constexpr std::size_t v4_checksum = 10;
+constexpr std::size_t v4_source = 12;
+// And in the IPv6 header (RFC 8200 section 3).
+constexpr std::size_t v6_length = 4;
+constexpr std::size_t v6_next_header = 6;
+constexpr std::size_t v6_hop_limit = 7;
+constexpr std::size_t v6_source = 8;
+
+constexpr std::byte version4_without_options{0x45};
+constexpr std::uint16_t fragment_mask = 0x3fff;  // more fragments, and the offset
+
+/// The 20 bytes as five 32-bit words: RFC 1071 section 2 (C) on why words of any width sum alike.
+std::uint16_t sum_of_20(const std::byte* at) {
+  std::uint64_t sum = 0;
+  for (std::size_t word = 0; word < 5; ++word) {
+    std::uint32_t value;
+    std::memcpy(&value, at + 4 * word, sizeof value);
+    sum += value;
+  }
+  return wire::fold_sum(sum);
+}
+
+template <class Word>
+Word load(const std::byte* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+}  // namespace
+
+void HeaderTemplate::take(ConstBytes header, std::uint8_t hop_limit, std::uint8_t traffic_class, bool dont_fragment) {
+  SLUICE_REQUIRE(header.size() == wire::Ipv4Header::size || header.size() == wire::Ipv6Header::size);
+  std::ranges::copy(header, bytes_.begin());
+  size_ = header.size();
+  hop_limit_ = hop_limit;
+  traffic_class_ = traffic_class;
+  dont_fragment_ = dont_fragment;
+  if (size_ == wire::Ipv4Header::size) {
+    for (const std::size_t field : {v4_length, v4_identification, v4_checksum}) {
+      bytes_[field] = bytes_[field + 1] = std::byte{0};
+    }
+    sum_ = sum_of_20(bytes_.data());
+    protocol_ = std::to_integer<std::uint8_t>(bytes_[v4_protocol]);
+  } else {
+    protocol_ = std::to_integer<std::uint8_t>(bytes_[v6_next_header]);
+  }
+}
+
+void HeaderTemplate::emit(std::byte* out, std::size_t payload, std::uint16_t identification) const {
+  if (size_ == wire::Ipv4Header::size) {
+    const std::uint16_t length = to_big_endian(static_cast<std::uint16_t>(payload + wire::Ipv4Header::size));
+    const std::uint16_t id = to_big_endian(identification);
+    std::memcpy(out, bytes_.data(), wire::Ipv4Header::size);
+    std::memcpy(out + v4_length, &length, sizeof length);
+    std::memcpy(out + v4_identification, &id, sizeof id);
+    wire::store_checksum(out + v4_checksum, wire::checksum_of(wire::fold_sum(std::uint64_t{sum_} + length + id)));
+  } else {
+    std::memcpy(out, bytes_.data(), wire::Ipv6Header::size);
+    store_big_endian(out + v6_length, static_cast<std::uint16_t>(payload));
+  }
+}
+
+void ArrivalTemplate::take(const wire::IpAddress& source, const wire::IpAddress& local, std::uint8_t protocol) {
+  SLUICE_REQUIRE(source.family() == local.family());
+  source_ = source;
+  local_ = local;
+  protocol_ = protocol;
+  size_ = source.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size;
+}
+
+bool ArrivalTemplate::matches(ConstBytes front, std::size_t packet_size, wire::DataUnit& unitdata) const {
+  if (size_ == 0 || front.size() < size_) {
+    return false;
+  }
+  const std::byte* const at = front.data();
+  if (size_ == wire::Ipv4Header::size) {
+    if (at[0] != version4_without_options || std::to_integer<std::uint8_t>(at[v4_protocol]) != protocol_ ||
+        (load_big_endian<std::uint16_t>(at + v4_flags) & fragment_mask) != 0 ||
+        load_big_endian<std::uint16_t>(at + v4_length) != packet_size ||
+        std::memcmp(at + v4_source, source_.bytes().data(), 4) != 0 ||
+        std::memcmp(at + v4_source + 4, local_.bytes().data(), 4) != 0 || !wire::sum_holds(sum_of_20(at))) {
+      return false;
+    }
+    unitdata.hop_limit = std::to_integer<std::uint8_t>(at[v4_time_to_live]);
+    unitdata.traffic_class = std::to_integer<std::uint8_t>(at[1]);
+  } else {
+    if ((at[0] & std::byte{0xf0}) != std::byte{0x60} ||
+        std::to_integer<std::uint8_t>(at[v6_next_header]) != protocol_ ||
+        load_big_endian<std::uint16_t>(at + v6_length) + size_ != packet_size ||
+        std::memcmp(at + v6_source, source_.bytes().data(), 16) != 0 ||
+        std::memcmp(at + v6_source + 16, local_.bytes().data(), 16) != 0) {
+      return false;
+    }
+    unitdata.hop_limit = std::to_integer<std::uint8_t>(at[v6_hop_limit]);
+    unitdata.traffic_class = static_cast<std::uint8_t>(load_big_endian<std::uint16_t>(at) >> 4);
+  }
+  unitdata.kind = wire::DataUnit::Kind::network_indication;
+  unitdata.options = wire::DataUnit::Options::received;
+  unitdata.protocol = protocol_;
+  unitdata.group = false;
+  unitdata.peer = source_;
+  unitdata.local = local_;
+  unitdata.header_size = static_cast<std::uint16_t>(size_);
+  return true;
+}
+
+}  // namespace sluice::ip
