@@ -262,7 +262,7 @@ std::uint16_t blocked(ConstBytes from, Bytes to) {
   std::uint16_t sum = 0;
   for (std::size_t at = 0; at < from.size(); at += tile) {
     const std::size_t size = std::min(tile, from.size() - at);
-    sum = ilp::sum_add(sum, layered(from.subspan(at, size), to.subspan(at, size)));
+    sum = add_sums(sum, layered(from.subspan(at, size), to.subspan(at, size)));
   }
   return sum;
 }

@@ -55,17 +55,16 @@ void finish_segment(Bytes packet, const Layout& layout, std::size_t index) {
     const auto first = load_big_endian<std::uint16_t>(packet.data() + identification);
     store_big_endian(packet.data() + 2, static_cast<std::uint16_t>(packet.size()));
     store_big_endian(packet.data() + identification, static_cast<std::uint16_t>(first + index));
-    wire::store_checksum(packet.data() + 10, 0);
-    wire::store_checksum(packet.data() + 10, wire::checksum_of(wire::header_sum(packet.first(ip_header))));
+    store_checksum(packet.data() + 10, 0);
+    store_checksum(packet.data() + 10, checksum_of(header_sum(packet.first(ip_header))));
   } else {
     store_big_endian(packet.data() + 4, udp_length);
   }
   store_big_endian(udp.data() + 4, udp_length);
-  wire::store_checksum(udp.data() + wire::UdpHeader::checksum_offset, 0);
+  store_checksum(udp.data() + wire::UdpHeader::checksum_offset, 0);
   const std::uint16_t pseudo =
       wire::pseudo_header_sum(layout.source, layout.destination, wire::protocol_udp, udp_length);
-  wire::store_checksum(udp.data() + wire::UdpHeader::checksum_offset,
-                       wire::udp_checksum_of(wire::add_sums(pseudo, ilp::sum(udp))));
+  store_checksum(udp.data() + wire::UdpHeader::checksum_offset, wire::udp_checksum_of(add_sums(pseudo, ilp::sum(udp))));
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ bool complete_checksum(Bytes frame, const OffloadHeader& offload) {
   }
   // The sum starts from the pseudo-header's, which lies in the field. UDP has no checksum of zero, and to TCP all ones
   // is the same number.
-  wire::store_checksum(frame.data() + field, wire::udp_checksum_of(ilp::sum(frame.subspan(start))));
+  store_checksum(frame.data() + field, wire::udp_checksum_of(ilp::sum(frame.subspan(start))));
   return true;
 }
 

@@ -28,9 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto quoted = Ipv4View::check_quoted(packet);
   if (!quoted) return 0;
   std::vector<std::byte> summed(packet.begin(), packet.end());
-  sluice::wire::store_checksum(summed.data() + 10, 0);
-  const auto sum = sluice::wire::header_sum(ConstBytes(summed).first(quoted->header_length()));
-  sluice::wire::store_checksum(summed.data() + 10, sluice::wire::checksum_of(sum));
+  sluice::store_checksum(summed.data() + 10, 0);
+  const auto sum = sluice::header_sum(ConstBytes(summed).first(quoted->header_length()));
+  sluice::store_checksum(summed.data() + 10, sluice::checksum_of(sum));
   check(summed);
   return 0;
 }

@@ -121,8 +121,6 @@ std::uint16_t sum(ConstBytes bytes) {
   return HWY_DYNAMIC_DISPATCH(sum_pass)(bytes.data(), bytes.size());
 }
 
-std::uint16_t sum_at_odd_offset(ConstBytes bytes) { return byte_swapped(sum(bytes)); }
-
 void swap(std::size_t unit, Bytes bytes) { swap_to(unit, bytes, bytes.data()); }
 
 void swap_copy(std::size_t unit, ConstBytes source, Bytes destination) {

@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "base/internet_checksum.h"
 
 namespace sluice::ilp {
 
@@ -83,10 +84,8 @@ class SumWords {
 
   /// The sum of what passed, folded to 16 bits.
   [[nodiscard]] std::uint16_t result() const {
-    const std::uint64_t carried = (total_ & 0xffffffffU) + (total_ >> 32) + carries_;
-    const std::uint64_t half = (carried & 0xffffU) + ((carried >> 16) & 0xffffU) + (carried >> 32);
-    const std::uint64_t near = (half & 0xffffU) + (half >> 16);
-    return static_cast<std::uint16_t>((near & 0xffffU) + (near >> 16));
+    const std::uint64_t carried = total_ + carries_;
+    return fold_sum(carried + (carried < carries_ ? 1U : 0U));
   }
 
  private:

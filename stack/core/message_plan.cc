@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "base/internet_checksum.h"
 #include "ilp/kernels.h"
 #include "stack/core/message.h"
 #include "stack/core/pass.h"
@@ -20,13 +21,13 @@ namespace {
 /// The sum of data bytes [offset, offset + size). REQUIRES: there are so many.
 std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
   std::uint16_t total = 0;
-  bool odd = false;
+  std::size_t summed = 0;
   for (; size > 0; block = block->cont) {
     const std::size_t here = block->type == MessageType::data ? block->size() : 0;
     const std::size_t part = std::min(size, here - std::min(here, offset));
     const ConstBytes bytes(block->rptr + std::min(here, offset), part);
-    total = ilp::sum_add(total, odd ? ilp::sum_at_odd_offset(bytes) : ilp::sum(bytes));
-    odd = odd != (part % 2 != 0);
+    total = add_sums(total, ilp::sum(bytes), summed);
+    summed += part;
     offset -= std::min(here, offset);
     size -= part;
   }
@@ -137,7 +138,7 @@ void Message::plan_trimmed(std::size_t trimmed) {
     if (step.from < trimmed) {
       const std::size_t covered = trimmed - step.from;
       const std::uint16_t sum = sum_of(first_, step.from, covered);
-      step.initial = ilp::sum_add(step.initial, step.odd ? byte_swapped(sum) : sum);
+      step.initial = add_sums(step.initial, step.odd ? byte_swapped(sum) : sum);
       step.odd = step.odd != (covered % 2 != 0);
     }
     step.from -= std::min(step.from, trimmed);
@@ -370,8 +371,8 @@ Verdict Message::transform(const Sum& sum) {
   if (!real()) {
     return Verdict::failed;
   }
-  const std::uint16_t checksum = ilp::checksum_of(ilp::sum_add(sum.initial, data_sum()), sum.zero_is_sent_as_ones);
-  std::memcpy(sum.field, &checksum, sizeof checksum);
+  const std::uint16_t checksum = checksum_of(add_sums(sum.initial, data_sum()), sum.zero_is_sent_as_ones);
+  store_checksum(sum.field, checksum);
   pool().touches().add(data_size(), 0);
   return Verdict::done;
 }
@@ -387,7 +388,7 @@ Verdict Message::transform(const Check& check, const Owner& owner, Counter& refu
     return Verdict::failed;
   }
   pool().touches().add(data_size(), 0);
-  return ilp::sum_add(check.initial, data_sum()) == 0xffff ? Verdict::done : Verdict::failed;
+  return sum_holds(add_sums(check.initial, data_sum())) ? Verdict::done : Verdict::failed;
 }
 
 }  // namespace sluice

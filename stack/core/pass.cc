@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 
 #include "base/contract.h"
+#include "base/internet_checksum.h"
 #include "ilp/kernels.h"
 #include "stack/core/counter.h"
 
@@ -102,7 +102,7 @@ class Pass {
   }
 
   /// Whether step `i`, a check, held. REQUIRES: run() has returned.
-  [[nodiscard]] bool held(std::size_t i) const { return sums_[i] == 0xffff; }
+  [[nodiscard]] bool held(std::size_t i) const { return sum_holds(sums_[i]); }
 
  private:
   /// What the steps that apply at the cursor come to.
@@ -201,7 +201,7 @@ class Pass {
   /// Adds `sum`, of bytes that start at `offset` of the data.
   void add(std::size_t i, std::uint16_t sum, std::size_t offset) {
     const bool odd = ((offset - steps_[i].from) % 2 != 0) != steps_[i].odd;
-    sums_[i] = ilp::sum_add(sums_[i], odd ? byte_swapped(sum) : sum);
+    sums_[i] = add_sums(sums_[i], odd ? byte_swapped(sum) : sum);
   }
 
   /// Step after step over one tile.
@@ -229,13 +229,13 @@ class Pass {
       if (step.kind != Kind::sum) {
         continue;
       }
-      const std::uint16_t checksum = ilp::checksum_of(sums_[i], step.zero_is_sent_as_ones);
+      const std::uint16_t checksum = checksum_of(sums_[i], step.zero_is_sent_as_ones);
       if (step.outside != nullptr) {
-        std::memcpy(step.outside, &checksum, sizeof checksum);
+        store_checksum(step.outside, checksum);
         continue;
       }
       std::array<std::byte, sizeof checksum> bytes;
-      std::memcpy(bytes.data(), &checksum, sizeof checksum);
+      store_checksum(bytes.data(), checksum);
       to_.at(step.field) = bytes[0];
       to_.at(step.field + 1) = bytes[1];
       for (std::size_t later = i + 1; later < steps_.size(); ++later) {

@@ -7,6 +7,7 @@
 
 #include "stack/core/stream_set.h"
 #include "stack/modules/ip.h"
+#include "stack/wire/checksum.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "stack/wire/checksum.h"
+#include "base/internet_checksum.h"
 
 namespace sluice::wire {
 

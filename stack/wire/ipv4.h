@@ -11,8 +11,8 @@
 #include <expected>
 
 #include "base/bytes.h"
+#include "base/internet_checksum.h"
 #include "stack/wire/address.h"
-#include "stack/wire/checksum.h"
 #include "stack/wire/protocol.h"
 
 namespace sluice::wire {

@@ -2,7 +2,7 @@
 #include "stack/wire/ndp.h"
 
 #include "base/contract.h"
-#include "stack/wire/checksum.h"
+#include "base/internet_checksum.h"
 
 namespace sluice::wire {
 namespace {

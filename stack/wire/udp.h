@@ -3,7 +3,8 @@
 
 // The UDP header (RFC 768; RFC 8200 section 8.1 for IPv6).
 //
-// The checksum is kept as it lies in memory (see checksum.h), because it covers the payload, which is summed elsewhere:
+// The checksum is kept as it lies in memory (see base/internet_checksum.h), because it covers the payload, which is
+// summed elsewhere:
 //   sending    sum = udp_sum(source, destination, header), add the payload's sum, field = udp_checksum_of(total)
 //   receiving  sum = udp_sum(source, destination, header), add the payload's sum, accept if sum_holds(total)
 // where the header passed to udp_sum holds checksum 0 when sending and the received one when receiving.
@@ -71,8 +72,7 @@ struct UdpHeader {
 /// The checksum field for a total sum. RFC 768: "If the computed checksum is zero, it is transmitted as all ones (the
 /// equivalent in one's complement arithmetic)."
 [[nodiscard]] constexpr std::uint16_t udp_checksum_of(std::uint16_t sum) {
-  const std::uint16_t checksum = checksum_of(sum);
-  return checksum == 0 ? std::uint16_t{0xffff} : checksum;
+  return checksum_of(sum, /*zero_is_sent_as_ones=*/true);
 }
 
 }  // namespace sluice::wire

@@ -54,7 +54,7 @@ inline std::vector<std::byte> datagram(const wire::Ipv4Address& from, const wire
   wire::UdpHeader udp{.source_port = test_port,
                       .destination_port = test_port,
                       .payload_length = static_cast<std::uint16_t>(payload.size())};
-  const std::uint16_t sum = wire::add_sums(wire::udp_sum(from, to, udp), ilp::sum(as_bytes(payload)));
+  const std::uint16_t sum = add_sums(wire::udp_sum(from, to, udp), ilp::sum(as_bytes(payload)));
   udp.checksum = wire::udp_checksum_of(sum);
   udp.emit(Bytes(packet).subspan(20));
   std::ranges::copy(as_bytes(payload), packet.begin() + 28);
@@ -76,7 +76,7 @@ inline std::string verified_payload(Message& message) {
   }
   const ConstBytes datagram = packet.subspan(ip->header_length(), ip->payload_length());
   const auto pseudo = wire::pseudo_header_sum(ip->source(), ip->destination(), 17, ip->payload_length());
-  EXPECT_TRUE(wire::sum_holds(wire::add_sums(pseudo, ilp::sum(datagram))));
+  EXPECT_TRUE(sum_holds(add_sums(pseudo, ilp::sum(datagram))));
   return std::string(as_text(datagram.subspan(8)));
 }
 

@@ -68,7 +68,7 @@ std::string verified(ConstBytes finished, bool v6) {
   EXPECT_TRUE(udp && udp->payload_length == datagram.size() - 8U);
   const auto length = static_cast<std::uint32_t>(datagram.size());
   const auto pseudo = wire::pseudo_header_sum(source, destination, wire::protocol_udp, length);
-  EXPECT_TRUE(wire::sum_holds(wire::add_sums(pseudo, ilp::sum(datagram))));
+  EXPECT_TRUE(sum_holds(add_sums(pseudo, ilp::sum(datagram))));
   return std::string(as_text(datagram.subspan(8)));
 }
 

@@ -110,10 +110,8 @@ class Kernels : public testing::TestWithParam<std::int64_t> {
 };
 
 TEST_P(Kernels, Sum) {
-  for_all_placements(1, [](Bytes source, std::size_t) {
-    ASSERT_EQ(sum(source), scalar::sum(source)) << source.size();
-    ASSERT_EQ(sum_at_odd_offset(source), scalar::sum_at_odd_offset(source)) << source.size();
-  });
+  for_all_placements(1,
+                     [](Bytes source, std::size_t) { ASSERT_EQ(sum(source), scalar::sum(source)) << source.size(); });
 }
 
 TEST_P(Kernels, SumOfAllOnesKeepsEveryCarry) {

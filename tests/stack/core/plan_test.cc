@@ -27,8 +27,6 @@ struct Watcher : Module {
   Counter refused{*this, "refused", "checks that did not hold"};
 };
 
-std::uint16_t complement(std::uint16_t sum) { return static_cast<std::uint16_t>(~sum); }
-
 std::uint16_t sum_of(const Model& bytes) { return ilp::scalar::sum(bytes); }
 
 Model random_bytes(Prng& prng, std::size_t size) {
@@ -226,7 +224,7 @@ class Life {
     sums_inside_ = true;
   }
   [[nodiscard]] std::uint16_t stored_sum(const Sum& sum) const {
-    const std::uint16_t value = complement(ilp::sum_add(sum.initial, sum_of(model_)));
+    const std::uint16_t value = checksum_of(add_sums(sum.initial, sum_of(model_)));
     return value == 0 && sum.zero_is_sent_as_ones ? std::uint16_t{0xffff} : value;
   }
   void sum_outside() {
@@ -242,9 +240,9 @@ class Life {
   }
   void check() {
     const bool holds = prng_.below(5) != 0;
-    const std::uint16_t good = complement(sum_of(model_));
+    const std::uint16_t good = checksum_of(sum_of(model_));
     const auto initial = static_cast<std::uint16_t>(holds ? good : good + 1 + prng_.below(0xfffe));
-    const bool really = ilp::sum_add(initial, sum_of(model_)) == 0xffff;
+    const bool really = sum_holds(add_sums(initial, sum_of(model_)));
     const Verdict verdict = message_.transform(Check{initial}, owner_, watcher_.refused);
     if (!really) {
       refuted_ = true;
@@ -575,12 +573,12 @@ TEST(Plan, ChangesAndCountsOfAnOwnerThatIsGoneDoNotHappen) {
     const Owner going = owners.add();
     Message message = chain_message(pool, counted_bytes(16), {16});
     message.defer();
-    const auto holds = complement(message.data_sum());
+    const auto holds = checksum_of(message.data_sum());
     int of_staying = 0;
     int of_going = 0;
     static_cast<void>(message.transform(Check{holds}, staying, stays.refused));
     message.when_verified(staying, [&of_staying] { ++of_staying; });
-    static_cast<void>(message.transform(Check{good ? holds : complement(holds)}, going, goes.refused));
+    static_cast<void>(message.transform(Check{good ? holds : checksum_of(holds)}, going, goes.refused));
     message.when_verified(going, [&of_going] { ++of_going; });
     owners.remove(going);
     EXPECT_EQ(message.settle(), good ? Verdict::done : Verdict::failed);

@@ -41,8 +41,7 @@ std::string packet(std::string_view payload) {
                    .destination = to}
       .emit(headers);
   wire::UdpHeader udp{.source_port = 5000, .destination_port = 6000, .payload_length = size};
-  udp.checksum =
-      wire::udp_checksum_of(wire::add_sums(wire::udp_sum(from, to, udp), wire::header_sum(as_bytes(payload))));
+  udp.checksum = wire::udp_checksum_of(add_sums(wire::udp_sum(from, to, udp), header_sum(as_bytes(payload))));
   udp.emit(Bytes(headers).subspan(wire::Ipv4Header::size));
   return std::string(as_text(headers)) + std::string(payload);
 }

@@ -103,8 +103,8 @@ inline Octets packet(const V4& header, ConstBytes payload) {
 /// Makes the header checksum of a changed IPv4 header right again.
 inline Octets resummed(Octets octets) {
   const std::size_t length = (std::to_integer<std::size_t>(octets[0]) & 0xfU) * 4;
-  wire::store_checksum(octets.data() + 10, 0);
-  wire::store_checksum(octets.data() + 10, wire::checksum_of(wire::header_sum(ConstBytes(octets).first(length))));
+  store_checksum(octets.data() + 10, 0);
+  store_checksum(octets.data() + 10, checksum_of(header_sum(ConstBytes(octets).first(length))));
   return octets;
 }
 
@@ -137,15 +137,15 @@ inline Octets icmp(const wire::Icmp4Message& message, ConstBytes rest) {
   Octets octets(wire::icmp_header_size);
   wire::emit_icmp4(message, octets);
   octets = octets + rest;
-  wire::store_checksum(octets.data() + 2, wire::checksum_of(ilp::scalar::sum(octets)));
+  store_checksum(octets.data() + 2, checksum_of(ilp::scalar::sum(octets)));
   return octets;
 }
 
 inline Octets icmp_summed(Octets octets, const V6& header) {
-  wire::store_checksum(octets.data() + 2, 0);
+  store_checksum(octets.data() + 2, 0);
   const std::uint16_t pseudo = wire::pseudo_header_sum(address(header.source), address(header.destination),
                                                        wire::protocol_icmp6, static_cast<std::uint32_t>(octets.size()));
-  wire::store_checksum(octets.data() + 2, wire::checksum_of(wire::add_sums(pseudo, ilp::scalar::sum(octets))));
+  store_checksum(octets.data() + 2, checksum_of(add_sums(pseudo, ilp::scalar::sum(octets))));
   return octets;
 }
 

@@ -46,7 +46,7 @@ class IpIcmp : public testing::Test {
     const auto header = wire::Ipv4Header::parse(frame.octets).value();
     EXPECT_EQ(header.protocol, wire::protocol_icmp4);
     EXPECT_EQ(header.destination, v4("10.77.0.2"));
-    EXPECT_TRUE(wire::sum_holds(ilp::scalar::sum(part(frame.octets, 20))));
+    EXPECT_TRUE(sum_holds(ilp::scalar::sum(part(frame.octets, 20))));
     return part(frame.octets, 20);
   }
   Octets next_icmp6() {
@@ -54,7 +54,7 @@ class IpIcmp : public testing::Test {
     const auto header = wire::Ipv6Header::parse(frame.octets).value();
     EXPECT_EQ(header.destination, v6("fd00:77::2"));
     const auto pseudo = wire::pseudo_header_sum(header.source, header.destination, 58, header.payload_length);
-    EXPECT_TRUE(wire::sum_holds(wire::add_sums(pseudo, ilp::scalar::sum(part(frame.octets, 40)))));
+    EXPECT_TRUE(sum_holds(add_sums(pseudo, ilp::scalar::sum(part(frame.octets, 40)))));
     return part(frame.octets, 40);
   }
 
@@ -89,7 +89,7 @@ TEST_F(IpIcmp, AnswersFragmentedEcho) {
     ASSERT_EQ(wire::Ipv4Header::parse(frame.octets)->fragment_offset, reply.size());
     reply = reply + part(frame.octets, 20);
   }
-  EXPECT_TRUE(wire::sum_holds(ilp::scalar::sum(reply)));
+  EXPECT_TRUE(sum_holds(ilp::scalar::sum(reply)));
   EXPECT_EQ(part(reply, 8), pattern(60'000));
 
   const Octets request6 = icmp(Icmp6Message(IcmpEcho{false, 1, 1}), pattern(60'000), icmp6);
@@ -102,7 +102,7 @@ TEST_F(IpIcmp, AnswersFragmentedEcho) {
     reply6 = reply6 + part(bed.next_frame().octets, 48);
   }
   const auto pseudo = wire::pseudo_header_sum(v6("fd00:77::1"), v6("fd00:77::2"), 58, 60'008);
-  EXPECT_TRUE(wire::sum_holds(wire::add_sums(pseudo, ilp::scalar::sum(reply6))));
+  EXPECT_TRUE(sum_holds(add_sums(pseudo, ilp::scalar::sum(reply6))));
   EXPECT_EQ(part(reply6, 8), pattern(60'000));
 }
 
@@ -146,8 +146,8 @@ TEST_F(IpIcmp, DropsBadMessages) {
   inject(icmp4, part(icmp(Icmp4Message(IcmpEcho{}), {}), 0, 4));
   Octets coded = icmp(Icmp4Message(IcmpEcho{}), pattern(8));
   coded[1] = std::byte{1};
-  wire::store_checksum(coded.data() + 2, 0);
-  wire::store_checksum(coded.data() + 2, wire::checksum_of(ilp::scalar::sum(coded)));
+  store_checksum(coded.data() + 2, 0);
+  store_checksum(coded.data() + 2, checksum_of(ilp::scalar::sum(coded)));
   inject(icmp4, coded);
   EXPECT_EQ(bed.count("icmp_malformed") + bed.count("icmp_bad_checksum"), 4);
   EXPECT_TRUE(bed.link.sent.empty());

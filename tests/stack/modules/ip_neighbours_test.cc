@@ -415,8 +415,8 @@ TEST(IpNdp, ResolvesThenSendsWhatWaited) {
   EXPECT_EQ(header.destination, v6("ff02::1:ff00:2"));
   const Octets message = part(question.octets, 40);
   EXPECT_EQ(wire::NeighborSolicitation::parse(message), (wire::NeighborSolicitation{v6("fd00:77::2"), our_mac}));
-  EXPECT_TRUE(wire::sum_holds(
-      wire::add_sums(wire::pseudo_header_sum(header.source, header.destination, 58, 32), ilp::scalar::sum(message))));
+  EXPECT_TRUE(sum_holds(
+      add_sums(wire::pseudo_header_sum(header.source, header.destination, 58, 32), ilp::scalar::sum(message))));
   bed.link.inject(
       wire::ethertype_ipv6,
       advertisement(

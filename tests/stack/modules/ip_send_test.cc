@@ -34,7 +34,7 @@ TEST_F(IpSend, Ipv4Header) {
   const Frame frame = bed.next_frame();
   EXPECT_EQ(frame.to, peer_mac);
   EXPECT_EQ(frame.sap, wire::ethertype_ipv4);
-  ASSERT_TRUE(wire::sum_holds(ilp::scalar::sum(ConstBytes(frame.octets).first(20))));
+  ASSERT_TRUE(sum_holds(ilp::scalar::sum(ConstBytes(frame.octets).first(20))));
   const wire::Ipv4Header header = wire::Ipv4Header::parse(frame.octets).value();
   EXPECT_EQ(header, (wire::Ipv4Header{.type_of_service = 0xb8,
                                       .payload_length = 100,

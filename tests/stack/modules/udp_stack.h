@@ -44,7 +44,7 @@ inline constexpr std::uint16_t peer_port = 9;
 inline std::string datagram(const IpAddress& from, std::uint16_t from_port, const IpAddress& to, std::uint16_t to_port,
                             std::string_view payload) {
   UdpHeader header{from_port, to_port, static_cast<std::uint16_t>(payload.size()), 0};
-  const std::uint16_t sum = wire::add_sums(wire::udp_sum(from, to, header), wire::header_sum(as_bytes(payload)));
+  const std::uint16_t sum = add_sums(wire::udp_sum(from, to, header), header_sum(as_bytes(payload)));
   header.checksum = wire::udp_checksum_of(sum);
   std::array<std::byte, UdpHeader::size> bytes{};
   header.emit(bytes);
