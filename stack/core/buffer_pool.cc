@@ -114,7 +114,6 @@ Plan* BufferPool::allocate_plan() {
   Plan* plan = free_plans_;
   free_plans_ = plan->next_free;
   plan->failed = false;
-  plan->clear();
   return plan;
 }
 

@@ -166,6 +166,7 @@ class BufferPool {
   /// An empty plan; nullptr when the pool is exhausted.
   [[nodiscard]] Plan* allocate_plan();
   void release(Plan* plan) {
+    plan->clear();
     plan->next_free = free_plans_;
     free_plans_ = plan;
   }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ranges>
 
 #include "base/contract.h"
 #include "ilp/kernels.h"
@@ -57,20 +56,6 @@ Block* copy_block(const Block& block) {
     count_copy(*copy, block.size());
   }
   return copy;
-}
-
-/// The first bytes of a message whose conversion is owed: each comes from where the conversions, undone last to first,
-/// say. For headers. REQUIRES: the data has that many bytes.
-void copy_converted(const Plan& plan, Block* chain, std::size_t offset, Bytes out) {
-  for (std::byte& byte : out) {
-    std::size_t from = offset++;
-    for (const PlannedStep& step : std::views::reverse(plan.owed())) {
-      if (step.kind == PlannedStep::Kind::swap && from >= step.from) {
-        from = step.from + ((from - step.from) ^ (step.unit - std::size_t{1}));
-      }
-    }
-    byte = data_at(chain, from);
-  }
 }
 
 /// Another block that shows the same bytes; of borrowed ones, which one block only may show, and of native descriptors a
@@ -459,7 +444,7 @@ bool Message::copy_data_to(std::size_t offset, Bytes out) const {
   if (const Plan* const plan = owing(); plan != nullptr && plan->converts()) {
     const bool present = offset + out.size() <= data_size();
     if (present) {
-      copy_converted(*plan, first_, offset, out);
+      pass_over_front(*plan, first_, offset, out);
     }
     return present;
   }

@@ -9,6 +9,7 @@
 //
 //     message.transform(Swap{4});
 //     message.transform(Sum{.initial = pseudo_header, .field = checksum});
+//     message.transform(OwnStage{.stage = cipher, .argument = nonce}, owner(), refused);
 //
 // and the message's path decides when. On a layered path that is now: one pass a call. On a fused path, where whoever
 // made the message called defer(), the manipulation joins the message's plan and is carried out when the bytes must
@@ -26,7 +27,8 @@
 //
 // What the calls below do to a message with a plan:
 //
-//   prepend, trim_front   the plan moves along; a sum over bytes that are trimmed off takes them in first
+//   prepend, trim_front   the plan moves along; a sum over bytes that are trimmed off takes them in first; a
+//                         conversion or a stage of a module's own that covers them settles first
 //   pull_up, link, unlink, pop_block of protocol blocks    the plan stays with the data
 //   duplicate, copy, split, trim_back, append, link of data to data, unlink and pop_block of data    settle first
 //   freeing               what was owed is forgotten: nobody hears of the message
@@ -48,6 +50,7 @@
 #include "base/bytes.h"
 #include "ilp/manipulation.h"
 #include "stack/core/buffer_pool.h"
+#include "stack/core/stage.h"
 
 namespace sluice {
 
@@ -236,8 +239,8 @@ class Message {
   /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared), as a message
   /// of the same band. Empty when the pool is exhausted; the message is then unchanged. REQUIRES: size <= size().
   [[nodiscard]] Message split(std::size_t size);
-  /// Copies data bytes [offset, offset + out.size()) to `out`, converted as far as that is owed, but not verified.
-  /// False when there are fewer.
+  /// Copies data bytes [offset, offset + out.size()) to `out`, converted as far as that is owed (which runs the stages
+  /// over all bytes up to there), but not verified: everything is still owed. False when there are fewer.
   [[nodiscard]] bool copy_data_to(std::size_t offset, Bytes out) const;
   /// Gives every data block that is shared or read-only a private copy of its bytes. False when the pool is exhausted.
   [[nodiscard]] bool make_writable();
@@ -254,6 +257,9 @@ class Message {
   /// `failed` when the sum over the data is not all ones. When that comes out later, the message is dropped and
   /// `refused`, a counter of `owner`'s, counts it; when it comes out now, that is the caller's business.
   Verdict transform(const Check& check, const Owner& owner, Counter& refused);
+  /// Runs a stage of the caller's over the data (stack/core/stage.h). `failed` when it refuses the message, or there is
+  /// no memory for a private copy; when that comes out later, as for a Check. REQUIRES: as OwnStage says.
+  Verdict transform(const OwnStage& own, const Owner& owner, Counter& refused);
 
   /// Whether manipulations are deferred.
   [[nodiscard]] bool fused() const { return plan() != nullptr; }
@@ -335,6 +341,7 @@ class Message {
   /// Where a new step goes; nullptr when it is to be carried out now.
   [[nodiscard]] PlannedStep* plan_step(PlannedStep::Kind kind);
   [[nodiscard]] PlannedChange* plan_change(const Owner& owner);
+  Verdict settle_unless(bool fits);
   void settle_before_cut();
   void take_over(Plan& ended);
   static void plan_prepended(Plan& planned, std::size_t size);

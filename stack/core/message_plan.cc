@@ -34,6 +34,10 @@ std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
   return total;
 }
 
+std::span<const PlannedStep> owed_by(const Plan* plan) {
+  return plan == nullptr ? std::span<const PlannedStep>() : plan->owed();
+}
+
 /// Where in the data of `block`'s chain a field lies, if it does.
 std::optional<std::size_t> offset_in_data(const Block* block, const std::byte* field) {
   std::size_t before = 0;
@@ -75,9 +79,6 @@ PlannedStep* Message::plan_step(PlannedStep::Kind kind) {
   PlannedStep& step = planned->steps[planned->step_count++];
   step = PlannedStep();
   step.kind = kind;
-  if (kind == PlannedStep::Kind::check) {
-    ++planned->check_count;
-  }
   return &step;
 }
 
@@ -90,6 +91,12 @@ PlannedChange* Message::plan_change(const Owner& owner) {
   change.owner = owner;
   change.checks_before = planned.check_count;
   return &change;
+}
+
+/// Before a step joins: makes the plan empty unless the step `fits` behind what is owed.
+Verdict Message::settle_unless(bool fits) {
+  const Plan* const planned = owing();
+  return planned != nullptr && (planned->failed || !fits) ? settle() : Verdict::done;
 }
 
 /// Before the data loses bytes at the end, or gets some: steps cover what it has now. A failure is remembered by the
@@ -126,8 +133,8 @@ void Message::plan_prepended(Plan& planned, std::size_t size) {
 /// something is owed.
 void Message::plan_trimmed(std::size_t trimmed) {
   const auto survives = [trimmed](const PlannedStep& step) {
-    const bool in_message = step.kind == PlannedStep::Kind::sum && step.outside == nullptr;
-    return (!in_message || step.field >= trimmed) && (step.kind != PlannedStep::Kind::swap || step.from >= trimmed);
+    const bool in_sum = step.kind == PlannedStep::Kind::sum || step.kind == PlannedStep::Kind::check;
+    return (!step.fills_message() || step.field >= trimmed) && (in_sum || step.from >= trimmed);
   };
   Plan& planned = *plan();
   if (!std::ranges::all_of(planned.owed(), survives)) {
@@ -315,13 +322,10 @@ Verdict Message::transform(const Swap& swap) {
   if (data_size() % swap.unit != 0) {
     return Verdict::failed;
   }
-  if (const Plan* const planned = owing()) {
-    const bool fits = std::ranges::all_of(planned->owed(), [&](const PlannedStep& step) {
-      return step.from % swap.unit == 0 && (step.kind != PlannedStep::Kind::sum || step.outside != nullptr);
-    });
-    if ((planned->failed || !fits) && settle() == Verdict::failed) {
-      return Verdict::failed;
-    }
+  if (settle_unless(std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
+        return step.from % swap.unit == 0 && !step.fills_message();
+      })) == Verdict::failed) {
+    return Verdict::failed;
   }
   if (PlannedStep* const step = plan_step(PlannedStep::Kind::swap)) {
     step->unit = static_cast<std::uint8_t>(swap.unit);
@@ -382,6 +386,7 @@ Verdict Message::transform(const Check& check, const Owner& owner, Counter& refu
     step->initial = check.initial;
     step->owner = owner;
     step->refused = &refused;
+    ++plan()->check_count;
     return Verdict::deferred;
   }
   if (!real()) {
@@ -389,6 +394,39 @@ Verdict Message::transform(const Check& check, const Owner& owner, Counter& refu
   }
   pool().touches().add(data_size(), 0);
   return sum_holds(add_sums(check.initial, data_sum())) ? Verdict::done : Verdict::failed;
+}
+
+/// Joins the plan where no field that it covers is still to be filled, and where the plan does not owe the same stage,
+/// which works on one message at a time.
+Verdict Message::transform(const OwnStage& own, const Owner& owner, Counter& refused) {
+  SLUICE_REQUIRE(own.stage != nullptr);
+  SLUICE_REQUIRE(own.argument.size() <= Stage::argument_bytes_max && own.field.size() <= Stage::result_bytes_max);
+  if (settle_unless(std::ranges::none_of(owed_by(plan()), [&](const PlannedStep& step) {
+        return step.fills_message() || step.stage == own.stage;
+      })) == Verdict::failed) {
+    return Verdict::failed;
+  }
+  PlannedStep* const planned = plan_step(PlannedStep::Kind::own);
+  PlannedStep at_once;
+  PlannedStep& step = planned != nullptr ? *planned : at_once;
+  step.kind = PlannedStep::Kind::own;
+  step.stage = own.stage;
+  step.owner = owner;
+  step.refused = &refused;
+  step.argument_size = static_cast<std::uint8_t>(own.argument.size());
+  std::ranges::copy(own.argument, step.argument.begin());
+  step.field_size = static_cast<std::uint8_t>(own.field.size());
+  const std::optional<std::size_t> field = offset_in_data(first_, own.field.data());
+  step.field = field.value_or(0);
+  step.outside = field ? nullptr : own.field.data();
+  if (planned != nullptr) {
+    plan()->check_count += static_cast<std::uint8_t>(step.verifies());
+    return Verdict::deferred;
+  }
+  if (!real() || (step.converts() && !make_writable())) {
+    return Verdict::failed;
+  }
+  return pass_of_step(step, first_, data_size(), pool().touches()) ? Verdict::done : Verdict::failed;
 }
 
 }  // namespace sluice

@@ -28,6 +28,7 @@
 #include "stack/core/owner.h"
 #include "stack/core/queue.h"
 #include "stack/core/scheduler.h"
+#include "stack/core/stage.h"
 
 namespace sluice {
 
@@ -50,16 +51,19 @@ struct PayloadWork {
     swap,    // transform(Swap)
     sum,     // transform(Sum)
     check,   // transform(Check)
+    own,     // transform(OwnStage)
     copy,    // moves the bytes: from user memory, from a device's slot. A path without it shows them where they lie
     gather,  // gather(), keep(): carries out what is owed, and in the same pass makes ours what somebody wants back
     land,    // land(), or a copy where nothing is owed: the bytes go to the user's place
   };
   struct Item {
     Kind kind;
-    std::size_t unit = 1;         // swap
-    std::string_view where = {};  // copy, gather, land: from what to what
-    bool layered = true;          // whether a layered path has this item
-    bool fused = true;            // whether a fused one has
+    std::size_t unit = 1;          // swap
+    std::string_view where = {};   // copy, gather, land: from what to what
+    bool layered = true;           // whether a layered path has this item
+    bool fused = true;             // whether a fused one has
+    const Stage* stage = nullptr;  // own
+    bool fills = false;            // own: its result goes to a field of the message
   };
   std::vector<Item> items;          // in order
   std::string_view settles = {};    // why this module makes the bytes real before anything else; empty: it does not

@@ -17,6 +17,15 @@ using Kind = PlannedStep::Kind;
 
 constexpr std::size_t unit_max = 8;
 
+/// The byte at `offset` of the data of a chain. REQUIRES: the data has that many.
+std::byte& data_at(Block* chain, std::size_t offset) {
+  while (chain->type != MessageType::data || offset >= chain->size()) {
+    offset -= chain->type == MessageType::data ? chain->size() : 0;
+    chain = chain->cont;
+  }
+  return chain->rptr[offset];
+}
+
 /// Walks the data blocks of a chain.
 class ChainCursor {
  public:
@@ -77,6 +86,26 @@ class PlaceCursor {
   std::size_t offset_ = 0;
 };
 
+/// Walks `out` from data byte `offset` on; what comes before or after goes `aside`.
+class WindowCursor {
+ public:
+  WindowCursor(std::size_t offset, Bytes out, Bytes aside) : offset_(offset), out_(out), aside_(aside) {}
+
+  [[nodiscard]] Bytes piece() const {
+    if (at_ >= offset_ && at_ - offset_ < out_.size()) {
+      return out_.subspan(at_ - offset_);
+    }
+    return aside_.first(at_ < offset_ ? std::min(offset_ - at_, aside_.size()) : aside_.size());
+  }
+  void advance(std::size_t size) { at_ += size; }
+
+ private:
+  std::size_t offset_;
+  Bytes out_;
+  Bytes aside_;
+  std::size_t at_ = 0;
+};
+
 template <class To>
 class Pass {
  public:
@@ -87,7 +116,19 @@ class Pass {
     }
   }
 
+  /// All of the data, and what is then due.
   void run(std::size_t size) {
+    run_front(size);
+    finish();
+  }
+
+  /// The first `size` bytes of the data. REQUIRES: they are whole units.
+  void run_front(std::size_t size) {
+    for (const PlannedStep& step : steps_) {
+      if (step.kind == Kind::own) {
+        step.stage->begin(ConstBytes(step.argument).first(step.argument_size));
+      }
+    }
     while (done_ < size) {
       std::size_t end = size;
       for (const PlannedStep& step : steps_) {
@@ -98,22 +139,26 @@ class Pass {
         stretch(end - done_);
       }
     }
-    store_sums();
   }
 
-  /// Whether step `i`, a check, held. REQUIRES: run() has returned.
-  [[nodiscard]] bool held(std::size_t i) const { return sum_holds(sums_[i]); }
+  /// Whether the message is good, as far as step `i` can say. REQUIRES: run() has returned.
+  [[nodiscard]] bool held(std::size_t i) const {
+    return steps_[i].kind == Kind::check ? sum_holds(sums_[i]) : !refused_[i];
+  }
 
  private:
   /// What the steps that apply at the cursor come to.
   void choose() {
     unit_ = widest_ = 1;
-    sums_wanted_ = tiled_ = false;
+    sums_wanted_ = tiled_ = converts_ = false;
     for (const PlannedStep& step : steps_) {
       if (step.from > done_) {
         continue;
       }
-      if (step.kind != Kind::swap) {
+      converts_ = converts_ || step.converts();
+      if (step.kind == Kind::own) {
+        tiled_ = true;
+      } else if (step.kind != Kind::swap) {
         sums_wanted_ = true;
       } else {
         tiled_ = tiled_ || (unit_ != 1 && unit_ != step.unit);
@@ -156,14 +201,14 @@ class Pass {
   void convert(Bytes from, Bytes to) {
     const bool in_place = from.data() == to.data();
     if (tiled_) {
-      tile(from, to, in_place);
+      tile(from, to);
     } else if (sums_wanted_) {
       add(kernel_with_sum(from, to, in_place));
     } else {
       kernel(from, to, in_place);
     }
-    const bool writes = !in_place || unit_ > 1 || tiled_;
-    touches_.add(writes || sums_wanted_ ? from.size() : 0, writes ? from.size() : 0);
+    const bool writes = !in_place || (tiled_ ? converts_ : unit_ > 1);
+    touches_.add(writes || sums_wanted_ || tiled_ ? from.size() : 0, writes ? from.size() : 0);
     done_ += from.size();
   }
 
@@ -176,10 +221,14 @@ class Pass {
 
   void kernel(Bytes from, Bytes to, bool in_place) const {
     if (unit_ != 1) {
-      in_place ? ilp::swap(unit_, to) : ilp::swap_copy(unit_, from, to);
+      swap(unit_, from, to);
     } else if (!in_place) {
       ilp::copy(from, to);
     }
+  }
+
+  static void swap(std::size_t unit, ConstBytes from, Bytes to) {
+    from.data() == to.data() ? ilp::swap(unit, to) : ilp::swap_copy(unit, from, to);
   }
 
   /// Adds the sum of a stretch, as its bytes were, to every sum that covers it.
@@ -204,44 +253,59 @@ class Pass {
     sums_[i] = add_sums(sums_[i], odd ? byte_swapped(sum) : sum);
   }
 
-  /// Step after step over one tile.
-  void tile(Bytes from, Bytes to, bool in_place) {
-    if (!in_place) {
-      ilp::copy(from, to);
-    }
+  /// Step after step over one tile: the first that converts takes it to `to`.
+  void tile(ConstBytes at, Bytes to) {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const PlannedStep& step = steps_[i];
       if (step.from > done_) {
         continue;
       }
       if (step.kind == Kind::swap) {
-        ilp::swap(step.unit, to);
+        swap(step.unit, at, to);
+      } else if (step.kind == Kind::own) {
+        step.stage->run(done_ - step.from, at, step.converts() ? to : Bytes());
       } else {
-        add(i, ilp::sum(to), done_);
+        add(i, ilp::sum(at), done_);
+      }
+      at = step.converts() ? to : at;
+    }
+    if (at.data() != to.data()) {
+      ilp::copy(at, to);
+    }
+  }
+
+  /// Asks sums and stages for what they have come to, in order.
+  void finish() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const PlannedStep& step = steps_[i];
+      std::array<std::byte, Stage::result_bytes_max> result{};
+      if (step.kind == Kind::sum) {
+        const std::uint16_t checksum = checksum_of(sums_[i], step.zero_is_sent_as_ones);
+        store_checksum(result.data(), checksum);
+        store(i, ConstBytes(result).first(sizeof checksum));
+      } else if (step.kind == Kind::own) {
+        const Bytes field = Bytes(result).first(step.field_size);
+        refused_[i] = !step.stage->end(field);
+        store(i, field);
       }
     }
   }
 
-  /// Puts each sum where it belongs. A later step that covers the field saw zeros there: it gets the sum's share now.
-  void store_sums() {
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const PlannedStep& step = steps_[i];
-      if (step.kind != Kind::sum) {
-        continue;
-      }
-      const std::uint16_t checksum = checksum_of(sums_[i], step.zero_is_sent_as_ones);
-      if (step.outside != nullptr) {
-        store_checksum(step.outside, checksum);
-        continue;
-      }
-      std::array<std::byte, sizeof checksum> bytes;
-      store_checksum(bytes.data(), checksum);
-      to_.at(step.field) = bytes[0];
-      to_.at(step.field + 1) = bytes[1];
-      for (std::size_t later = i + 1; later < steps_.size(); ++later) {
-        if (steps_[later].kind != Kind::swap && steps_[later].from <= step.field) {
-          add(later, checksum, step.field);
-        }
+  /// Puts the result of step `i` where it belongs. A later sum that covers the field saw zeros there: it gets its share
+  /// now.
+  void store(std::size_t i, ConstBytes result) {
+    const PlannedStep& step = steps_[i];
+    if (step.outside != nullptr) {
+      std::memcpy(step.outside, result.data(), result.size());
+      return;
+    }
+    for (std::size_t at = 0; at < result.size(); ++at) {
+      to_.at(step.field + at) = result[at];
+    }
+    for (std::size_t later = i + 1; later < steps_.size(); ++later) {
+      const bool sums = steps_[later].kind == Kind::sum || steps_[later].kind == Kind::check;
+      if (sums && steps_[later].from <= step.field) {
+        add(later, header_sum(result), step.field);
       }
     }
   }
@@ -251,11 +315,13 @@ class Pass {
   To to_;
   Touches& touches_;
   std::array<std::uint16_t, Plan::steps_max> sums_{};
+  std::array<bool, Plan::steps_max> refused_{};  // by a stage
   std::size_t done_ = 0;
   std::size_t unit_ = 1;    // the conversion, when it is one kernel's
   std::size_t widest_ = 1;  // stretches are whole multiples of this
   bool sums_wanted_ = false;
   bool tiled_ = false;
+  bool converts_ = false;
 };
 
 /// Acts on how the checks came out, in their order: a change that waited for those before a failed one still happens.
@@ -273,11 +339,8 @@ bool conclude(Plan& plan, const Pass& pass) {
   };
   for (std::size_t i = 0; i < plan.step_count && !plan.failed; ++i) {
     const PlannedStep& step = plan.steps[i];
-    if (step.kind != Kind::check) {
-      continue;
-    }
     if (pass.held(i)) {
-      ++checks;
+      checks += step.verifies() ? 1 : 0;
       run_changes();
     } else {
       plan.failed = true;
@@ -292,14 +355,6 @@ bool conclude(Plan& plan, const Pass& pass) {
 
 }  // namespace
 
-std::byte& data_at(Block* chain, std::size_t offset) {
-  while (chain->type != MessageType::data || offset >= chain->size()) {
-    offset -= chain->type == MessageType::data ? chain->size() : 0;
-    chain = chain->cont;
-  }
-  return chain->rptr[offset];
-}
-
 bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& touches) {
   Pass pass(plan.owed(), chain, ChainCursor(chain), touches);
   pass.run(data_size);
@@ -310,6 +365,24 @@ bool pass_to(Plan* plan, Block* chain, std::size_t data_size, std::span<const By
   Pass pass(plan == nullptr ? std::span<PlannedStep>() : plan->owed(), chain, PlaceCursor(places), touches);
   pass.run(data_size);
   return plan == nullptr || conclude(*plan, pass);
+}
+
+bool pass_of_step(const PlannedStep& step, Block* chain, std::size_t data_size, Touches& touches) {
+  Pass pass(std::span(&step, 1), chain, ChainCursor(chain), touches);
+  pass.run(data_size);
+  return pass.held(0);
+}
+
+void pass_over_front(const Plan& plan, Block* chain, std::size_t offset, Bytes out) {
+  std::size_t size = offset + out.size();
+  for (const PlannedStep& step : plan.owed()) {
+    if (step.kind == Kind::swap && size > step.from) {  // to the end of a unit
+      size += (step.from - size) & (step.unit - std::size_t{1});
+    }
+  }
+  std::array<std::byte, pass_tile_bytes> aside;
+  Touches uncounted;
+  Pass(plan.owed(), chain, WindowCursor(offset, out, aside), uncounted).run_front(size);
 }
 
 }  // namespace sluice

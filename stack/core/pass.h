@@ -12,9 +12,9 @@
 //
 // All sums of a stretch come from one sum of its bytes as they were, since reversing units only exchanges the bytes of
 // each 16-bit word (RFC 1071 section 2(B): "consistently swapping bytes simply rotates the bits within the sum"). Two
-// conversions of the same unit cancel. Conversions of different units are outside the table: they run one after the
-// other over tiles that stay in the first-level cache. A unit that straddles two blocks or places is put together
-// aside.
+// conversions of the same unit cancel. Conversions of different units and stages of modules' own (stack/core/stage.h)
+// are outside the table: where they apply, all steps run one after the other over tiles that stay in the first-level
+// cache. A unit that straddles two blocks or places is put together aside.
 //
 // Ownership: borrows everything for the call. Threads: the set's.
 
@@ -27,10 +27,7 @@
 namespace sluice {
 
 /// What a pass outside the table works on at a time: a share of a first-level cache of 32 KiB or more.
-inline constexpr std::size_t pass_tile_bytes = 2048;
-
-/// The byte at `offset` of the data of a chain. REQUIRES: the data has that many.
-[[nodiscard]] std::byte& data_at(Block* chain, std::size_t offset);
+inline constexpr std::size_t pass_tile_bytes = Stage::run_bytes_max;
 
 /// Carries out `plan` on the data blocks of `chain` in place: bytes are written only where a conversion is owed.
 /// Answers whether every check held; `plan` then owes nothing more, its changes have run, or the failed check is
@@ -40,5 +37,12 @@ bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& tou
 /// As pass_in_place, but what comes out is written to `places`, one after the other; the blocks stay as they are.
 /// `plan` may be nullptr: a copy. REQUIRES: the places hold data_size bytes.
 bool pass_to(Plan* plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches);
+
+/// Carries out one step in place. Answers whether it held.
+bool pass_of_step(const PlannedStep& step, Block* chain, std::size_t data_size, Touches& touches);
+
+/// Writes to `out` what data bytes [offset, offset + out.size()) will be. Everything is still owed: no check is made,
+/// no field filled, no stage asked for its result. For headers: it begins at the front. REQUIRES: the data has so many.
+void pass_over_front(const Plan& plan, Block* chain, std::size_t offset, Bytes out);
 
 }  // namespace sluice

@@ -8,20 +8,24 @@
 //     Swap{4}                                   from ────────────────────────────►
 //     Sum                                 from ──────────────────────────────────►
 //                                            ▲ field
+//     a stage of a module's own                 from ────────────────────────────►
 //
 // Each step covers the data from its `from` on to the end; headers that are prepended later are in front of it. Steps
 // are carried out in order, together, in one pass (stack/core/pass.h).
 //
-// Plain data from the pool's free list: planning allocates nothing. Ownership: the message's. Threads: the set's.
+// From the pool's free list: planning allocates nothing. A plan holds the stages that it owes (stack/core/stage.h), and
+// lets go of them when they have run or the message is freed. Ownership: the message's. Threads: the set's.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "ilp/manipulation.h"
 #include "stack/core/owner.h"
+#include "stack/core/stage.h"
 
 namespace sluice {
 
@@ -29,7 +33,7 @@ class Counter;
 
 /// One manipulation that is owed.
 struct PlannedStep {
-  enum class Kind : std::uint8_t { swap, sum, check };
+  enum class Kind : std::uint8_t { swap, sum, check, own };
 
   Kind kind = Kind::swap;
   std::uint8_t unit = 1;              // swap: 2, 4 or 8
@@ -37,10 +41,23 @@ struct PlannedStep {
   bool odd = false;              // sum, check: an odd number of the bytes it covered has been trimmed off and summed
   std::uint16_t initial = 0;     // sum, check: with what has been summed already
   std::size_t from = 0;          // data bytes in front that it does not cover
-  std::size_t field = 0;         // sum: offset in the data of the two bytes, unless
-  std::byte* outside = nullptr;  // sum: they lie here
-  Owner owner;                   // check: whose counter `refused` is
-  Counter* refused = nullptr;    // check
+  std::size_t field = 0;         // sum, own: offset in the data of the result's bytes, unless
+  std::byte* outside = nullptr;  // sum, own: they lie here
+  Owner owner;                   // check, own: whose counter `refused` is
+  Counter* refused = nullptr;    // check, own
+  std::shared_ptr<Stage> stage;  // own
+  std::uint8_t field_size = 0;   // own: of the result; 0: none is wanted
+  std::uint8_t argument_size = 0;
+  std::array<std::byte, Stage::argument_bytes_max> argument;  // own
+
+  /// Whether bytes come out other than they went in.
+  [[nodiscard]] bool converts() const { return kind == Kind::swap || (kind == Kind::own && stage->nature().converts); }
+  /// Whether the message may turn out to be bad.
+  [[nodiscard]] bool verifies() const { return kind == Kind::check || (kind == Kind::own && stage->nature().verifies); }
+  /// Whether a field of the message gets its value when all else is done.
+  [[nodiscard]] bool fills_message() const {
+    return outside == nullptr && (kind == Kind::sum || (kind == Kind::own && field_size > 0));
+  }
 };
 
 /// A change of protocol state that waits until the bytes are verified.
@@ -61,17 +78,20 @@ struct Plan {
   bool failed = false;  // a check did not hold: the message is good for nothing
   std::uint8_t step_count = 0;
   std::uint8_t change_count = 0;
-  std::uint8_t check_count = 0;  // of the steps
+  std::uint8_t check_count = 0;  // of the steps: those that verify
   std::array<PlannedStep, steps_max> steps;
   std::array<PlannedChange, changes_max> changes;
 
   [[nodiscard]] std::span<PlannedStep> owed() { return {steps.data(), step_count}; }
   [[nodiscard]] std::span<const PlannedStep> owed() const { return {steps.data(), step_count}; }
   /// Whether the bytes will not be what they are.
-  [[nodiscard]] bool converts() const {
-    return std::ranges::any_of(owed(), [](const PlannedStep& step) { return step.kind == PlannedStep::Kind::swap; });
+  [[nodiscard]] bool converts() const { return std::ranges::any_of(owed(), &PlannedStep::converts); }
+  void clear() {
+    for (PlannedStep& step : owed()) {
+      step.stage.reset();
+    }
+    step_count = change_count = check_count = 0;
   }
-  void clear() { step_count = change_count = check_count = 0; }
 };
 
 }  // namespace sluice

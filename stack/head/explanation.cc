@@ -22,6 +22,8 @@ std::string asked_by(const Item& item) {
       return "sum";
     case Kind::check:
       return "check";
+    case Kind::own:
+      return std::string(item.stage->nature().name);
     case Kind::copy:
       return "copy";
     case Kind::gather:
@@ -62,16 +64,12 @@ class Journey {
   [[nodiscard]] const ByteCost& cost() const { return cost_; }
 
  private:
-  struct Owed {
-    Kind kind;
-    std::size_t unit;
-  };
-
   void take(const Item& item) {
     switch (item.kind) {
       case Kind::swap:
       case Kind::sum:
       case Kind::check:
+      case Kind::own:
         return manipulate(item);
       case Kind::copy:
         settle("bytes are copied as they should be", false, /*only_if_owed=*/true);
@@ -83,15 +81,18 @@ class Journey {
     }
   }
 
-  /// Message::transform: a field that a sum has to fill is not converted before, and a plan holds so many steps.
+  /// Message::transform: a field that a sum or a stage has to fill is not converted or read before, a stage works on
+  /// one message at a time, and a plan holds so many steps.
   void manipulate(const Item& item) {
-    if (item.kind == Kind::swap && owes(Kind::sum)) {
-      settle("the sum comes before the conversion of its field", false, /*only_if_owed=*/true);
+    if ((item.kind == Kind::swap || item.kind == Kind::own) && owes_field()) {
+      settle("a field is filled before it is converted or read", false, /*only_if_owed=*/true);
+    } else if (item.kind == Kind::own && std::ranges::find(owed_, item.stage, &Item::stage) != owed_.end()) {
+      settle("a stage works on one message at a time", false, /*only_if_owed=*/true);
     }
     if (owed_.size() == Plan::steps_max) {
       settle("the plan is full", false, /*only_if_owed=*/true);
     }
-    owed_.push_back({item.kind, item.unit});
+    owed_.push_back(item);
     if (path_ == Path::fused) {
       items_->push_back({.asks = asked_by(item), .why = {}, .deferred = true, .pass = {}});
     } else {
@@ -107,7 +108,7 @@ class Journey {
 
   /// Message::settle, keep and gather: in place where the bytes may be written and, with `keeps`, kept.
   std::optional<ExplainedPass> carry_out(bool keeps) {
-    return lent_ && (keeps || owes(Kind::swap)) ? pass_to_elsewhere() : pass_in_place();
+    return lent_ && (keeps || converts()) ? pass_to_elsewhere() : pass_in_place();
   }
 
   std::optional<ExplainedPass> pass_to_elsewhere() {
@@ -123,7 +124,7 @@ class Journey {
 
   std::optional<ExplainedPass> pass_in_place() {
     if (tiled()) {
-      return made({.kernel = "tiles", .in_place = true, .cost = {1, 1}});
+      return made({.kernel = "tiles", .in_place = true, .cost = {1, converts() ? 1U : 0U}});
     }
     if (unit() != 1) {
       return made({.kernel = owes_sums() ? "sum_swap_copy" : "swap", .in_place = true, .cost = {1, 1}});
@@ -145,7 +146,15 @@ class Journey {
     items_->push_back({.asks = asked_by(item), .why = std::string(item.where), .pass = pass});
   }
 
-  [[nodiscard]] bool owes(Kind kind) const { return std::ranges::find(owed_, kind, &Owed::kind) != owed_.end(); }
+  [[nodiscard]] bool owes(Kind kind) const { return std::ranges::find(owed_, kind, &Item::kind) != owed_.end(); }
+  [[nodiscard]] bool owes_field() const {
+    return std::ranges::any_of(owed_, [](const Item& step) { return step.kind == Kind::sum || step.fills; });
+  }
+  [[nodiscard]] bool converts() const {
+    return std::ranges::any_of(owed_, [](const Item& step) {
+      return step.kind == Kind::swap || (step.kind == Kind::own && step.stage->nature().converts);
+    });
+  }
   [[nodiscard]] bool owes_sums() const { return owes(Kind::sum) || owes(Kind::check); }
 
   /// The conversions together: one unit's, 1 where they cancel; meaningless where they are tiled.
@@ -154,7 +163,8 @@ class Journey {
   [[nodiscard]] std::pair<std::size_t, bool> conversion() const {
     std::size_t unit = 1;
     bool tiled = false;
-    for (const Owed& step : owed_) {
+    for (const Item& step : owed_) {
+      tiled = tiled || step.kind == Kind::own;
       if (step.kind == Kind::swap) {
         tiled = tiled || (unit != 1 && unit != step.unit);
         unit = unit == step.unit ? 1 : step.unit;
@@ -165,7 +175,7 @@ class Journey {
 
   Path path_;
   bool lent_ = false;
-  std::vector<Owed> owed_;
+  std::vector<Item> owed_;  // manipulations
   ByteCost cost_;
   std::vector<ExplainedItem>* items_ = nullptr;
 };

@@ -58,9 +58,9 @@ struct ExplainedPass {
 
 /// One thing that a module has done to the payload.
 struct ExplainedItem {
-  std::string asks;                   // "swap 4", "sum", "check", "copy", "gather", "land", "settle"
-  std::string why;                    // from where to where, or why it settles; may be empty
-  bool deferred = false;              // it joined the plan
+  std::string asks;       // "swap 4", "sum", "check", "copy", "gather", "land", "settle", or the name of a stage
+  std::string why;        // from where to where, or why it settles; may be empty
+  bool deferred = false;  // it joined the plan
   std::optional<ExplainedPass> pass;  // it was carried out so; neither: there was nothing to do
 };
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/contract.h"
-#include "stack/wire/checksum.h"
+#include "base/internet_checksum.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
 
@@ -29,24 +29,6 @@ constexpr std::size_t v6_source = 8;
 constexpr std::byte version4_without_options{0x45};
 constexpr std::uint16_t fragment_mask = 0x3fff;  // more fragments, and the offset
 
-/// The 20 bytes as five 32-bit words: RFC 1071 section 2 (C) on why words of any width sum alike.
-std::uint16_t sum_of_20(const std::byte* at) {
-  std::uint64_t sum = 0;
-  for (std::size_t word = 0; word < 5; ++word) {
-    std::uint32_t value;
-    std::memcpy(&value, at + 4 * word, sizeof value);
-    sum += value;
-  }
-  return wire::fold_sum(sum);
-}
-
-template <class Word>
-Word load(const std::byte* at) {
-  Word word;
-  std::memcpy(&word, at, sizeof word);
-  return word;
-}
-
 }  // namespace
 
 void HeaderTemplate::take(ConstBytes header, std::uint8_t hop_limit, std::uint8_t traffic_class, bool dont_fragment) {
@@ -60,7 +42,7 @@ void HeaderTemplate::take(ConstBytes header, std::uint8_t hop_limit, std::uint8_
     for (const std::size_t field : {v4_length, v4_identification, v4_checksum}) {
       bytes_[field] = bytes_[field + 1] = std::byte{0};
     }
-    sum_ = sum_of_20(bytes_.data());
+    sum_ = header_sum(ConstBytes(bytes_).first(wire::Ipv4Header::size));
     protocol_ = std::to_integer<std::uint8_t>(bytes_[v4_protocol]);
   } else {
     protocol_ = std::to_integer<std::uint8_t>(bytes_[v6_next_header]);
@@ -74,7 +56,7 @@ void HeaderTemplate::emit(std::byte* out, std::size_t payload, std::uint16_t ide
     std::memcpy(out, bytes_.data(), wire::Ipv4Header::size);
     std::memcpy(out + v4_length, &length, sizeof length);
     std::memcpy(out + v4_identification, &id, sizeof id);
-    wire::store_checksum(out + v4_checksum, wire::checksum_of(wire::fold_sum(std::uint64_t{sum_} + length + id)));
+    store_checksum(out + v4_checksum, checksum_of(fold_sum(std::uint64_t{sum_} + length + id)));
   } else {
     std::memcpy(out, bytes_.data(), wire::Ipv6Header::size);
     store_big_endian(out + v6_length, static_cast<std::uint16_t>(payload));
@@ -99,7 +81,7 @@ bool ArrivalTemplate::matches(ConstBytes front, std::size_t packet_size, wire::D
         (load_big_endian<std::uint16_t>(at + v4_flags) & fragment_mask) != 0 ||
         load_big_endian<std::uint16_t>(at + v4_length) != packet_size ||
         std::memcmp(at + v4_source, source_.bytes().data(), 4) != 0 ||
-        std::memcmp(at + v4_source + 4, local_.bytes().data(), 4) != 0 || !wire::sum_holds(sum_of_20(at))) {
+        std::memcmp(at + v4_source + 4, local_.bytes().data(), 4) != 0 || !sum_holds(header_sum(front.first(wire::Ipv4Header::size)))) {
       return false;
     }
     unitdata.hop_limit = std::to_integer<std::uint8_t>(at[v4_time_to_live]);

@@ -302,8 +302,8 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
   if (!checksum_ && flow_.destination.is_v4()) {
     return true;
   }
-  const Sum sum{.initial = wire::add_sums(flow_.pseudo_header_sum,
-                                          wire::number_sum(static_cast<std::uint16_t>(size + UdpHeader::size))),
+  const Sum sum{.initial = add_sums(flow_.pseudo_header_sum,
+                                          number_sum(static_cast<std::uint16_t>(size + UdpHeader::size))),
                 .field = space.data() + UdpHeader::checksum_offset,
                 .zero_is_sent_as_ones = true};
   return message.transform(sum) != Verdict::failed;
@@ -455,8 +455,8 @@ bool Udp::verified(Message& message, const UdpHeader& header, const wire::IpAddr
                  .pseudo_header_sum = wire::pseudo_header_sum(source, local, wire::protocol_udp, 0)};
   }
   const Check check{
-      .initial = wire::add_sums(arrivals_.pseudo_header_sum,
-                                wire::number_sum(static_cast<std::uint16_t>(header.payload_length + UdpHeader::size)))};
+      .initial = add_sums(arrivals_.pseudo_header_sum,
+                                number_sum(static_cast<std::uint16_t>(header.payload_length + UdpHeader::size)))};
   if (message.transform(check, owner(), bad_checksum_) == Verdict::failed) {
     bad_checksum_ += message.failed() ? 0U : 1U;  // else it has been counted
     return false;

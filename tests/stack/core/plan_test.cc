@@ -15,6 +15,7 @@
 #include "ilp/scalar.h"
 #include "stack/core/module.h"
 #include "stack/core/owner.h"
+#include "tests/own_stages.h"
 #include "tests/stack/core/support.h"
 
 namespace sluice::testing {
@@ -94,6 +95,10 @@ class Life {
     }
     EXPECT_TRUE(lender_.untouched());
     expect_changes();
+    message_.reset();
+    for (const auto& cipher : ciphers_) {
+      EXPECT_EQ(cipher.use_count(), 1) << "nothing owes it any more";
+    }
   }
 
  private:
@@ -133,7 +138,7 @@ class Life {
   }
 
   void step() {
-    switch (prng_.below(19)) {
+    switch (prng_.below(23)) {
       case 0:
       case 1:
       case 2:
@@ -164,6 +169,13 @@ class Life {
         return with_data([this] { pull_up(); });
       case 17:
         return append();
+      case 18:
+      case 19:
+        return cipher();
+      case 20:
+        return with_data([this] { digest(); });
+      case 21:
+        return verify();
       default:
         return look();
     }
@@ -243,7 +255,9 @@ class Life {
     const std::uint16_t good = checksum_of(sum_of(model_));
     const auto initial = static_cast<std::uint16_t>(holds ? good : good + 1 + prng_.below(0xfffe));
     const bool really = sum_holds(add_sums(initial, sum_of(model_)));
-    const Verdict verdict = message_.transform(Check{initial}, owner_, watcher_.refused);
+    expect_of_check(really, message_.transform(Check{initial}, owner_, watcher_.refused));
+  }
+  void expect_of_check(bool really, Verdict verdict) {
     if (!really) {
       refuted_ = true;
       at_once_ = verdict == Verdict::failed && !message_.failed();
@@ -253,6 +267,49 @@ class Life {
     } else {
       EXPECT_TRUE(really || verdict == Verdict::deferred);
     }
+  }
+  /// The module that it belongs to may be popped at once.
+  void cipher() {
+    auto& stage = ciphers_[prng_.below(ciphers_.size())];
+    if (prng_.below(4) == 0) {
+      stage = std::make_shared<ChainedCipher>();
+    }
+    const std::uint64_t key = prng_();
+    const auto argument = WatchedStage::argument(key);
+    if (message_.transform(OwnStage{.stage = stage, .argument = argument}, owner_, watcher_.refused) ==
+        Verdict::failed) {
+      return lose();
+    }
+    ChainedCipher::apply(key, model_);
+  }
+  void digest() {
+    const std::size_t size = 1 + prng_.below(Stage::result_bytes_max);
+    const Bytes header = prepend(size);
+    if (header.empty()) {
+      return;
+    }
+    const std::size_t at = prng_.below(size);
+    const std::size_t field_size = prng_.below(size - at + 1);
+    std::ranges::fill(header.subspan(at, field_size), std::byte{0});
+    std::ranges::fill(Bytes(model_).subspan(at, field_size), std::byte{0});
+    const std::uint64_t key = prng_();
+    const auto argument = WatchedStage::argument(key);
+    const OwnStage own{.stage = digest_, .argument = argument, .field = header.subspan(at, field_size)};
+    if (message_.transform(own, owner_, watcher_.refused) == Verdict::failed) {
+      return lose();
+    }
+    const std::uint64_t digest = Digest::of(key, model_);
+    for (std::size_t i = 0; i < field_size; ++i) {
+      model_[at + i] = WatchedStage::byte_of(digest, i);
+    }
+    sums_inside_ = true;
+  }
+  void verify() {
+    const bool holds = prng_.below(5) != 0;
+    const std::uint64_t key = prng_();
+    const auto argument = WatchedStage::argument(key, Digest::of(key, model_) + (holds ? 0 : 1));
+    const OwnStage own{.stage = prng_.below(2) == 0 ? verifier_ : std::make_shared<Digest>(true), .argument = argument};
+    expect_of_check(holds, message_.transform(own, owner_, watcher_.refused));
   }
   void when_verified() {
     if (changes_.size() == changes_.capacity()) {
@@ -440,6 +497,10 @@ class Life {
   std::vector<Message> shared_;
   std::vector<std::unique_ptr<std::array<std::uint16_t, 2>>> outside_;  // stored, expected
   std::vector<Change> changes_ = room_for_changes();
+  std::array<std::shared_ptr<ChainedCipher>, 3> ciphers_{
+      std::make_shared<ChainedCipher>(), std::make_shared<ChainedCipher>(), std::make_shared<ChainedCipher>()};
+  std::shared_ptr<Digest> digest_ = std::make_shared<Digest>(false);
+  std::shared_ptr<Digest> verifier_ = std::make_shared<Digest>(true);
   Message message_;
   Model model_;
   bool control_ = false;
