@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/ethernet.h"
 
@@ -15,6 +16,7 @@ using wire::Family;
 
 Ip::Ip(StreamSet& set, ip::Config config)
     : Module("ip"),
+      Connectionless(static_cast<Module&>(*this)),
       config_(std::move(config)),
       routes_(config_),
       neighbours_(config_.neighbours_max, set.prng(), *this),
@@ -38,11 +40,12 @@ Status Ip::open() {
 void Ip::close() {
   timer_.cancel();
   for (const wire::IpAddress& group : routes_.groups()) {
-    ask_link(ip::dlpi_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}));
+    ask_link(
+        primitive_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}, MessageType::proto));
   }
   // DLPI 2.0.0, DL_UNBIND_REQ: "the DL_UNBIND_REQ will unbind all the subsequent DLSAPs for that stream along with the
   // DLSAP bound with the previous DL_BIND_REQ."
-  ask_link(ip::dlpi_message(set().pool(), wire::dlpi::UnbindReq{}));
+  ask_link(primitive_message(set().pool(), wire::dlpi::UnbindReq{}, MessageType::proto));
   finish();
 }
 
@@ -63,12 +66,16 @@ void Ip::rput(Batch batch) {
 void Ip::from_above(Message message) {
   switch (message.type()) {
     case MessageType::proto:
-      if (wire::tpi::primitive_of(message.bytes()) == wire::tpi::T_UNITDATA_REQ) {
+      if (bound_ && wire::tpi::primitive_of(message.bytes()) == wire::tpi::T_UNITDATA_REQ) {
         return send_unitdata(std::move(message));
       }
       [[fallthrough]];
     case MessageType::pcproto:
-      return primitive_from_above(std::move(message));
+    case MessageType::data:
+      if (Message datagram = accept(std::move(message))) {
+        send_unitdata(std::move(datagram));
+      }
+      return;
     case MessageType::ctl:
       return control_from_above(std::move(message));
     case MessageType::flush:
