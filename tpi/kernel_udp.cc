@@ -9,6 +9,7 @@
 #include "stack/core/ioctl.h"
 #include "stack/core/primitive.h"
 #include "stack/wire/data_unit.h"
+#include "stack/wire/network.h"
 
 namespace sluice::tpi {
 namespace {
@@ -19,26 +20,6 @@ using wire::DataUnit;
 /// How often a datagram is offered to the kernel before an error counts as its own.
 constexpr std::size_t attempts_max = 16;
 constexpr std::size_t queued_errors_per_call_max = 64;
-
-/// The address of either bind request; they have one layout. Nothing where the block is malformed.
-std::optional<ConstBytes> requested_address(std::int32_t primitive, ConstBytes block) {
-  if (primitive == T_BIND_REQ) {
-    const auto request = BindReq::decode(block);
-    return request ? std::optional(request->address) : std::nullopt;
-  }
-  const auto request = OldBindReq::decode(block);
-  return request ? std::optional(request->address) : std::nullopt;
-}
-
-/// Either option management request, as the newer one.
-std::optional<OptmgmtReq> requested_options(std::int32_t primitive, ConstBytes block) {
-  if (primitive == T_OPTMGMT_REQ) {
-    const auto request = OptmgmtReq::decode(block);
-    return request ? std::optional(*request) : std::nullopt;
-  }
-  const auto request = Svr4OptmgmtReq::decode(block);
-  return request ? std::optional(OptmgmtReq{request->options, request->flags}) : std::nullopt;
-}
 
 /// The error of T_ERROR_ACK for a bind that the kernel refused; TSYSERR where TLI has no name for it.
 std::int32_t bind_error(int code, bool any_port) {
@@ -56,16 +37,33 @@ std::int32_t bind_error(int code, bool any_port) {
   }
 }
 
-/// Binds to an address of the provider's choice.
-Result<UdpSocket> bind_anywhere(const UdpSocket::Options& options) {
-  Result<UdpSocket> dual_stack = UdpSocket::bind({wire::Ipv6Address{}, 0}, options);
-  return dual_stack ? std::move(dual_stack) : UdpSocket::bind({wire::Ipv4Address{}, 0}, options);
+/// A socket bound to `local`, or to what may replace it: where any address will do, one of IPv4 (the host may have no
+/// IPv6); where the port is busy, a free one.
+Result<UdpSocket> bind_socket(const wire::TransportAddress& local, bool any_address, bool replaces_busy,
+                              const UdpSocket::Options& options) {
+  Result<UdpSocket> socket = UdpSocket::bind(local, options);
+  if (!socket && any_address) {
+    return UdpSocket::bind({wire::Ipv4Address{}, 0}, options);
+  }
+  if (!socket && replaces_busy && socket.error().code == EADDRINUSE) {
+    return UdpSocket::bind({local.address, 0}, options);
+  }
+  return socket;
+}
+
+bool is_request(const Message& message) {
+  const DataUnit* const unit = message.native<DataUnit>();
+  return unit != nullptr && unit->kind == DataUnit::Kind::transport_request;
 }
 
 }  // namespace
 
 KernelUdp::KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSender::SendCall send_call)
-    : Module("kernel_udp", Services::both), options_(options), sender_(send_call), retry_(set.scheduler(), [this] {
+    : Module("kernel_udp", Services::both),
+      Connectionless(static_cast<Module&>(*this)),
+      options_(options),
+      sender_(send_call),
+      retry_(set.scheduler(), [this] {
         reading_stopped_ = false;
         resume_writing();
       }) {
@@ -103,19 +101,19 @@ void KernelUdp::release_socket() {
 
 void KernelUdp::wput(Batch batch) {
   while (Message message = batch.pop()) {
-    accept(std::move(message));
+    take(std::move(message));
   }
 }
 
-void KernelUdp::accept(Message message) {
+void KernelUdp::take(Message message) {
   switch (message.type()) {
     case MessageType::proto:
     case MessageType::pcproto:
-      accept_primitive(std::move(message));
-      break;
     case MessageType::data:
-      // Data without a T_UNITDATA_REQ belongs to connection mode, as T_DATA_REQ does.
-      carry_out(action_for(T_DATA_REQ, state_), T_DATA_REQ, std::move(message));
+      if (Message datagram = is_request(message) && state() == provider::State::idle ? std::move(message)
+                                                                                     : accept(std::move(message))) {
+        write_queue().enqueue(std::move(datagram));
+      }
       break;
     case MessageType::flush:
       turn_flush(std::move(message));
@@ -124,56 +122,6 @@ void KernelUdp::accept(Message message) {
       answer_ioctl(std::move(message));
       break;
     default:
-      ++dropped_;
-  }
-}
-
-void KernelUdp::accept_primitive(Message message) {
-  if (const DataUnit* const unit = message.native<DataUnit>();
-      unit != nullptr && unit->kind == DataUnit::Kind::transport_request) {
-    return carry_out(action_for(T_UNITDATA_REQ, state_), T_UNITDATA_REQ, std::move(message));
-  }
-  // A block too short to name a primitive is an unknown one; no primitive has a negative number.
-  const std::int32_t primitive = primitive_of(std::as_const(message).bytes()).value_or(-1);
-  carry_out(action_for(primitive, state_), primitive, std::move(message));
-}
-
-void KernelUdp::carry_out(Action action, std::int32_t primitive, Message message) {
-  switch (action) {
-    case Action::send:
-      message.first().type = MessageType::proto;  // never overtakes
-      write_queue().enqueue(std::move(message));
-      break;
-    case Action::info:
-      put_up(info(), MessageType::pcproto);
-      break;
-    case Action::capability:
-      answer_capability(message.bytes());
-      break;
-    case Action::addresses:
-      answer_addresses();
-      break;
-    case Action::bind:
-      bind(primitive, message.bytes());
-      break;
-    case Action::unbind:
-      unbind();
-      break;
-    case Action::options:
-      manage_options(primitive, message.bytes());
-      break;
-    case Action::out_of_state:
-      ++out_of_state_;
-      refuse(primitive, TOUTSTATE);
-      break;
-    case Action::unsupported:
-      ++unsupported_;
-      refuse(primitive, TNOTSUPPORT);
-      break;
-    case Action::fatal:
-      fail_fatally();
-      break;
-    case Action::drop:
       ++dropped_;
   }
 }
@@ -188,81 +136,38 @@ void KernelUdp::answer_ioctl(Message message) {
 }
 
 /// T_BIND_REQ: "request that the transport provider bind a protocol address to the stream [...] and activate the stream
-/// associated with the protocol address." "Note that the CONIND_number should be ignored by those providing a
-/// connectionless transport service."
-void KernelUdp::bind(std::int32_t primitive, ConstBytes block) {
-  const std::optional<ConstBytes> address = requested_address(primitive, block);
-  if (!address) {
-    return refuse(primitive, TBADADDR);
-  }
-  if (address->empty()) {
-    return finish_bind(primitive, true, bind_anywhere(options_));
-  }
-  const auto local = wire::TransportAddress::decode(*address);
+/// associated with the protocol address."
+void KernelUdp::bind(ConstBytes address) {
+  const bool any_address = address.empty();
+  const auto local =
+      any_address ? wire::TransportAddress{wire::Ipv6Address{}, 0} : wire::TransportAddress::decode(address);
   if (!local) {
-    return refuse(primitive, TBADADDR);
+    return refused(TBADADDR);
   }
-  Result<UdpSocket> opened = UdpSocket::bind(*local, options_);
-  const bool any_port = local->port == 0;
-  if (primitive == O_T_BIND_REQ && !opened && opened.error().code == EADDRINUSE && !any_port) {
-    return finish_bind(primitive, true, UdpSocket::bind({local->address, 0}, options_));
-  }
-  finish_bind(primitive, any_port, std::move(opened));
-}
-
-void KernelUdp::finish_bind(std::int32_t primitive, bool any_port, Result<UdpSocket> opened) {
+  Result<UdpSocket> opened = bind_socket(*local, any_address, replaces_busy(), options_);
   if (!opened) {
-    const std::int32_t error = bind_error(opened.error().code, any_port);
-    return refuse(primitive, error, error == TSYSERR ? opened.error().code : 0);
+    const std::int32_t error = bind_error(opened.error().code, local->port == 0 || replaces_busy());
+    return refused(error, error == TSYSERR ? opened.error().code : 0);
   }
   socket_.emplace(std::move(*opened));
   sender_.enable_segmentation(socket_->segments());
   set().add_source(*this);
-  state_ = State::idle;
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> bound;
-  const std::size_t size = socket_->local().encode(bound);
-  put_up(BindAck{.address = ConstBytes(bound).first(size)}, MessageType::pcproto);
+  bound(Encoded(socket_->local()).bytes());
 }
 
-/// TPI version 2, "Rules for Flushing Queues": "The transport provider must send up a M_FLUSH message to flush both the
-/// read and write queues after receiving a successful T_UNBIND_REQ message and before issuing the T_OK_ACK primitive."
 /// What was sent before and the kernel takes at once still goes.
 void KernelUdp::unbind() {
   send_waiting();
   release_socket();
-  state_ = State::unbound;
   write_queue().flush(FlushKind::data);
   write_queue().set_enabled(true);
   write_queue().enable();
-  Message flush = Message::allocate(set().pool(), 1, 0, MessageType::flush);
-  if (!flush) {
-    ++answers_lost_;
-    return;
-  }
-  flush.append(1)[0] = std::byte{flush_read | flush_write};
-  read_queue().put_next(std::move(flush));
-  put_up(OkAck{.correct_primitive = T_UNBIND_REQ}, MessageType::pcproto);
+  unbound();
 }
 
-/// There are no options: the defaults, and what is current, are none, and none can be negotiated. T_OPTMGMT_ACK:
-/// "MGMT_flags should be the same as those specified in the T_OPTMGMT_REQ primitive with any additional flags as
-/// specified below." Errors: "TBADOPT: the options as specified were in an incorrect format, or they contained invalid
-/// information", "TBADFLAG: the flags as specified were incorrect or invalid."
-void KernelUdp::manage_options(std::int32_t primitive, ConstBytes block) {
-  const std::optional<OptmgmtReq> request = requested_options(primitive, block);
-  if (!request || !request->options.empty()) {
-    return refuse(primitive, TBADOPT);
-  }
-  switch (request->flags) {
-    case T_NEGOTIATE:
-    case T_CHECK:
-      return put_up(OptmgmtAck{.options = {}, .flags = request->flags | T_SUCCESS}, MessageType::pcproto);
-    case T_DEFAULT:
-    case T_CURRENT:
-      return put_up(OptmgmtAck{.options = {}, .flags = request->flags}, MessageType::pcproto);
-    default:
-      return refuse(primitive, TBADFLAG);
-  }
+void KernelUdp::release() {
+  release_socket();
+  write_queue().flush(FlushKind::all);
 }
 
 std::int32_t KernelUdp::tsdu_bytes_max() const {
@@ -271,47 +176,14 @@ std::int32_t KernelUdp::tsdu_bytes_max() const {
   return v6_only ? tsdu_bytes_max_v6 : tsdu_bytes_max_v4;
 }
 
-InfoAck KernelUdp::info() const {
-  return {.tsdu_size = tsdu_bytes_max(),
-          .addr_size = wire::TransportAddress::encoded_size_max,
-          .opt_size = T_INVALID,
-          .tidu_size = tsdu_bytes_max(),
-          .serv_type = T_CLTS,
-          .current_state = state_ == State::idle ? TS_IDLE : TS_UNBND,
-          .provider_flag = SENDZERO | XPG4_1};
-}
-
-void KernelUdp::answer_capability(ConstBytes block) {
-  const Decoded<CapabilityReq> request = CapabilityReq::decode(block);
-  if (!request) {
-    return refuse(T_CAPABILITY_REQ, TSYSERR, EPROTO);
-  }
-  put_up(CapabilityAck{.capabilities = request->capabilities & TC1_INFO, .info = info()}, MessageType::pcproto);
-}
-
-void KernelUdp::answer_addresses() {
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> address;
-  const std::size_t size = socket_ ? socket_->local().encode(address) : 0;
-  put_up(AddrAck{.local = ConstBytes(address).first(size), .remote = {}}, MessageType::pcproto);
-}
-
 // ---- Answers ----
 
-template <class Primitive>
-void KernelUdp::put_up(const Primitive& primitive, MessageType type) {
-  const std::size_t size = primitive.encoded_size();
-  Message message = Message::allocate(set().pool(), size, 0, type);
-  if (!message) {
+void KernelUdp::up(Message message) {
+  if (message) {
+    read_queue().put_next(std::move(message));
+  } else {
     ++answers_lost_;
-    return;
   }
-  primitive.encode(message.append(size));
-  read_queue().put_next(std::move(message));
-}
-
-void KernelUdp::refuse(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error) {
-  put_up(ErrorAck{.error_primitive = primitive, .tli_error = tli_error, .unix_error = unix_error},
-         MessageType::pcproto);
 }
 
 void KernelUdp::count_error(int error) {
@@ -370,23 +242,6 @@ void KernelUdp::refuse_datagram(Message request, int error) {
   report(primitive_message(set().pool(), indication, MessageType::proto), error);
 }
 
-/// T_UNITDATA_REQ: "Fatal errors are indicated via a M_ERROR message type which results in the failure of all operating
-/// system service routines on the stream."
-void KernelUdp::fail_fatally() {
-  ++protocol_errors_;
-  state_ = State::failed;
-  release_socket();
-  write_queue().flush(FlushKind::all);
-  Message error = Message::allocate(set().pool(), 2, 0, MessageType::error);
-  if (!error) {
-    ++answers_lost_;
-    return;
-  }
-  const Bytes sides = error.append(2);
-  sides[0] = sides[1] = std::byte{EPROTO};
-  read_queue().put_next(std::move(error));
-}
-
 // ---- Sending ----
 
 void KernelUdp::wsrv() {
@@ -432,20 +287,23 @@ int KernelUdp::resolve(const wire::TransportAddress& address) {
   return 0;
 }
 
-/// T_UNITDATA_REQ, fatal errors: "The amount of transport user data associated with the primitive defines an transport
-/// service data unit larger than that allowed by the transport provider."
+/// TPI would have a datagram above the TSDU size end the stream; here, as in `udp`, it is an error of that datagram.
+/// The options are those of `udp`, too; a socket takes such as ask for nothing.
 void KernelUdp::prepare(Message request) {
   const auto unit = native_of<DataUnit>(request, DataUnit::Kind::transport_request);
   if (!unit && unit.error().malformed != DataUnit::Malformed::names) {
     return refuse_datagram(std::move(request), unit.error().malformed ? EINVAL : ENOBUFS);
   }
   if (request.data_size() > static_cast<std::size_t>(tsdu_bytes_max())) {
-    return fail_fatally();
+    return refuse_datagram(std::move(request), EMSGSIZE);
   }
-  if (unit ? (*unit)->options != DataUnit::Options::none : !UnitdataReq::decode(request.bytes())->options.empty()) {
+  if (!unit) {
+    return refuse_datagram(std::move(request), EINVAL);
+  }
+  if ((*unit)->options == DataUnit::Options::sending && !(*unit)->asks_for_nothing()) {
     return refuse_datagram(std::move(request), ENOPROTOOPT);
   }
-  if (const int error = unit ? resolve({(*unit)->peer, (*unit)->peer_port}) : EINVAL; error != 0) {
+  if (const int error = resolve({(*unit)->peer, (*unit)->peer_port}); error != 0) {
     return refuse_datagram(std::move(request), error);
   }
   if (request.settle() == Verdict::failed) {

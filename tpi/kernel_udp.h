@@ -14,15 +14,15 @@
 //              T_BIND_REQ    binds a socket. An empty address means [::]:0 (0.0.0.0:0 on a host without IPv6); port 0
 //                            means any free port; `::` serves IPv6 and IPv4, and IPv4 peers then appear with IPv4
 //                            addresses. O_T_BIND_REQ differs in one thing: where the port is busy, it takes a free one.
-//              T_UNITDATA_REQ  sends one datagram, T_UNITDATA_IND is one received. No options.
+//              T_UNITDATA_REQ  sends one datagram, T_UNITDATA_IND is one received. Options of a request, if any, are
+//                              network::Sending that asks for nothing; T_UNITDATA_IND has none.
 //              T_UDERROR_IND   tells what became of a datagram: ERROR_type is an errno value. From ICMP: ECONNREFUSED
 //                              (port unreachable), EHOSTUNREACH, ... From here: EINVAL (malformed address or
-//                              primitive), EMSGSIZE, EAFNOSUPPORT (the endpoint has no such addresses), ENOPROTOOPT
-//                              (options).
-//              T_UNBIND_REQ, T_OPTMGMT_REQ (there is no option to manage), T_INFO_REQ, T_ADDR_REQ, T_CAPABILITY_REQ.
-//              What is allowed when is a table: tpi/clts_states.h. A datagram in the wrong state, or larger than the
-//              TSDU size of T_INFO_ACK, is a fatal error: M_ERROR with EPROTO; the stream is then good for nothing but
-//              close.
+//                              primitive or options), EMSGSIZE, EAFNOSUPPORT (the endpoint has no such addresses),
+//                              ENOPROTOOPT (options that ask for something).
+//              Local management, and what is allowed when, are those of every connectionless provider here:
+//              stack/provider/connectionless.h, states.h. After a fatal error (M_ERROR with EPROTO) the stream is good
+//              for nothing but close.
 //
 // PARAMETERS   gso = true                   send runs of equal datagrams in one call (UDP_SEGMENT), where the kernel
 //                                           can
@@ -49,15 +49,14 @@
 #include "stack/core/module.h"
 #include "stack/core/scheduler.h"
 #include "stack/core/stream_set.h"
-#include "stack/wire/tpi.h"
-#include "tpi/clts_states.h"
+#include "stack/provider/connectionless.h"
 #include "tpi/udp_receiver.h"
 #include "tpi/udp_sender.h"
 #include "tpi/udp_socket.h"
 
 namespace sluice::tpi {
 
-class KernelUdp final : public Module, private EventSource {
+class KernelUdp final : public Module, private EventSource, private provider::Connectionless {
  public:
   static constexpr WaterMarks write_marks{.high_bytes = 512 * 1024, .low_bytes = 128 * 1024};
   static constexpr std::size_t bursts_per_service_max = 8;
@@ -83,28 +82,19 @@ class KernelUdp final : public Module, private EventSource {
   [[nodiscard]] bool wants_writable() const override { return writing_blocked_; }
   void on_writable() override { resume_writing(); }
 
-  // Requests.
-  void accept(Message message);
-  void accept_primitive(Message message);
-  void carry_out(Action action, std::int32_t primitive, Message message);
-  void answer_ioctl(Message message);
-  void bind(std::int32_t primitive, ConstBytes block);
-  void finish_bind(std::int32_t primitive, bool any_port, Result<UdpSocket> opened);
-  void unbind();
-  void manage_options(std::int32_t primitive, ConstBytes block);
-  void answer_capability(ConstBytes block);
-  void answer_addresses();
-  [[nodiscard]] wire::tpi::InfoAck info() const;
-  [[nodiscard]] std::int32_t tsdu_bytes_max() const;
+  // Connectionless
+  [[nodiscard]] std::int32_t tsdu_bytes_max() const override;
+  void bind(ConstBytes address) override;
+  void unbind() override;
+  void release() override;
+  void up(Message message) override;
 
-  // Answers.
-  template <class Primitive>
-  void put_up(const Primitive& primitive, MessageType type);
-  void refuse(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error = 0);
+  // Requests and errors.
+  void take(Message message);
+  void answer_ioctl(Message message);
   void report(Message indication, int error);
   void refuse_datagram(Message request, int error);
   void count_error(int error);
-  void fail_fatally();
 
   // Sending.
   void send_waiting();
@@ -123,7 +113,6 @@ class KernelUdp final : public Module, private EventSource {
   void release_socket();
 
   UdpSocket::Options options_;
-  State state_ = State::unbound;
   std::optional<UdpSocket> socket_;
   UdpSender sender_;
   UdpReceiver receiver_;
@@ -153,10 +142,6 @@ class KernelUdp final : public Module, private EventSource {
   Counter bad_requests_{*this, "bad_requests", "T_UNITDATA_REQ with malformed or unsupported contents"};
   Counter other_errors_{*this, "other_errors", "datagrams with any other error"};
   Counter reports_dropped_{*this, "reports_dropped", "T_UDERROR_IND not passed up because the stream head was full"};
-  Counter out_of_state_{*this, "out_of_state", "primitives refused in this state"};
-  Counter unsupported_{*this, "unsupported", "primitives and ioctls that this provider does not know"};
-  Counter protocol_errors_{*this, "protocol_errors", "fatal errors: M_ERROR with EPROTO"};
-  Counter dropped_{*this, "dropped", "messages dropped after a fatal error, or of a type that no driver takes"};
 };
 
 }  // namespace sluice::tpi

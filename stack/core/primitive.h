@@ -4,6 +4,7 @@
 // Primitives as messages: what modules need to ask and answer. A primitive is any type with encode(Bytes) and a size
 // (encoded_size(), encoded_size_max or size): which ones there are, stack/wire/ knows. Header only, no state.
 
+#include <array>
 #include <cstddef>
 #include <expected>
 #include <utility>
@@ -24,6 +25,25 @@ template <class Primitive>
     return Primitive::size;
   }
 }
+
+/// An address or options as bytes, for a primitive that views them; lives as long as this.
+template <class T>
+class Encoded {
+ public:
+  explicit Encoded(const T& value) : size_(value.encode(bytes_)) {}
+  [[nodiscard]] ConstBytes bytes() const { return ConstBytes(bytes_).first(size_); }
+
+ private:
+  static constexpr std::size_t size_max() {
+    if constexpr (requires { T::encoded_size_max; }) {
+      return T::encoded_size_max;
+    } else {
+      return T::size;
+    }
+  }
+  std::array<std::byte, size_max()> bytes_{};
+  std::size_t size_;
+};
 
 /// A message of one block that holds `primitive`; empty when the pool is exhausted.
 template <class Primitive>

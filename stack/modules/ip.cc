@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/ethernet.h"
 
@@ -14,8 +15,20 @@ namespace sluice {
 using wire::DataUnit;
 using wire::Family;
 
+namespace {
+
+bool is_unitdata_req(const Message& message) {
+  if (const DataUnit* const unit = message.native<DataUnit>()) {
+    return unit->kind == DataUnit::Kind::network_request;
+  }
+  return wire::tpi::primitive_of(message.bytes()) == wire::tpi::T_UNITDATA_REQ;
+}
+
+}  // namespace
+
 Ip::Ip(StreamSet& set, ip::Config config)
     : Module("ip"),
+      Connectionless(static_cast<Module&>(*this)),
       config_(std::move(config)),
       routes_(config_),
       neighbours_(config_.neighbours_max, set.prng(), *this),
@@ -39,11 +52,12 @@ Status Ip::open() {
 void Ip::close() {
   timer_.cancel();
   for (const wire::IpAddress& group : routes_.groups()) {
-    ask_link(ip::dlpi_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}));
+    ask_link(
+        primitive_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}, MessageType::proto));
   }
   // DLPI 2.0.0, DL_UNBIND_REQ: "the DL_UNBIND_REQ will unbind all the subsequent DLSAPs for that stream along with the
   // DLSAP bound with the previous DL_BIND_REQ."
-  ask_link(ip::dlpi_message(set().pool(), wire::dlpi::UnbindReq{}));
+  ask_link(primitive_message(set().pool(), wire::dlpi::UnbindReq{}, MessageType::proto));
   finish();
 }
 
@@ -68,19 +82,19 @@ void Ip::rput(Batch batch) {
 }
 
 void Ip::from_above(Message message) {
-  if (const auto* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind == DataUnit::Kind::network_request ? send_unitdata(std::move(message))
-                                                                   : refuse_primitive(-1, wire::tpi::TNOTSUPPORT);
-  }
   switch (message.type()) {
     case MessageType::proto:
-      if (wire::tpi::primitive_of(message.bytes()) == wire::tpi::T_UNITDATA_REQ) {
+      if (bound_ && is_unitdata_req(message)) {
         return send_unitdata(std::move(message));
       }
       [[fallthrough]];
     case MessageType::pcproto:
+    case MessageType::data:
       forget_templates();
-      return primitive_from_above(std::move(message));
+      if (Message datagram = accept(std::move(message))) {
+        send_unitdata(std::move(datagram));
+      }
+      return;
     case MessageType::ctl:
       forget_templates();
       return control_from_above(std::move(message));
@@ -100,11 +114,9 @@ void Ip::forget_templates() {
 }
 
 void Ip::from_below(Message message) {
-  if (message.native<DataUnit>() != nullptr) {
-    return receive(std::move(message));
-  }
   if (is_protocol(message.type())) {
-    if (wire::dlpi::primitive_of(message.bytes()) == wire::dlpi::DL_UNITDATA_IND) {
+    if (message.native<DataUnit>() != nullptr ||
+        wire::dlpi::primitive_of(message.bytes()) == wire::dlpi::DL_UNITDATA_IND) {
       return receive(std::move(message));
     }
     forget_templates();

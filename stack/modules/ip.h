@@ -13,7 +13,7 @@
 //     T_BIND_REQ          one of our addresses and a protocol; an unspecified address means all, of both families
 //     T_UNITDATA_REQ/IND  one datagram each, M_DATA from the transport header on
 //     T_UDERROR_IND       could not be sent, or an ICMP error came back; errno and what is known of the datagram
-//     T_INFO_REQ, T_CAPABILITY_REQ, T_ADDR_REQ, T_UNBIND_REQ; T_OPTMGMT_REQ without options; T_ERROR_ACK for the rest
+//     local management    as every connectionless provider here: stack/provider/connectionless.h
 //     M_CTL RouteReq, UnreachableReq; dlpi::FilterReq, completed and passed down, a DL_OK_ACK or DL_ERROR_ACK comes up
 //     in M_CTL
 //   Everything else passes through.
@@ -41,7 +41,7 @@
 //   answer_echo           whether echo requests are answered; true if absent
 //
 // Counters
-//   See ip_counters.h; each has a sentence.
+//   See ip_counters.h; each has a sentence. And those of stack/provider/connectionless.h.
 //
 // Flow control
 //   No queues and no service procedures: can_put_next() looks through it at the driver. What waits for a neighbour to
@@ -68,6 +68,7 @@
 #include "stack/modules/ip_path_mtu.h"
 #include "stack/modules/ip_reassembly.h"
 #include "stack/modules/ip_routes.h"
+#include "stack/provider/connectionless.h"
 #include "stack/wire/arp.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/ipv4.h"
@@ -79,7 +80,7 @@
 
 namespace sluice {
 
-class Ip final : public Module, private ip::NeighbourUser {
+class Ip final : public Module, private ip::NeighbourUser, private provider::Connectionless {
  public:
   Ip(StreamSet& set, ip::Config config);
 
@@ -143,26 +144,25 @@ class Ip final : public Module, private ip::NeighbourUser {
   void finish();
   void on_timer();
 
-  // ip_up.cc: the user above
-  void primitive_from_above(Message message);
+  // ip_management.cc: the user above
+  [[nodiscard]] std::int32_t tsdu_bytes_max() const override { return 65535; }
+  void bind(ConstBytes address) override;
+  void unbind() override;
+  void release() override;
+  void up(Message message) override;
   void control_from_above(Message message);
-  void bind(const Message& request);
-  void unbind();
-  void manage_options(const Message& request);
+  void answer_route(const wire::network::RouteReq& request);
+  void routes_changed(const wire::IpAddress& destination);
+  [[nodiscard]] bool is_bound_to(std::uint8_t protocol, const wire::IpAddress& local) const;
+  void report(const wire::IpAddress& destination, std::uint8_t protocol, const wire::network::Failure& failure,
+              int error, Message data);
+
+  // ip_filter.cc
   void complete_filter(const Message& request);
   bool ask_filter(const wire::dlpi::FilterReq& filter);
   void remove_filters();
   void filter_answered(const std::optional<std::uint32_t>& error);
   void answer_filter(const std::optional<std::uint32_t>& error);
-  void answer_route(const wire::network::RouteReq& request);
-  void routes_changed(const wire::IpAddress& destination);
-  void refuse_primitive(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error = 0);
-  [[nodiscard]] wire::tpi::InfoAck info() const;
-  [[nodiscard]] bool is_bound_to(std::uint8_t protocol, const wire::IpAddress& local) const;
-  void report(const wire::IpAddress& destination, std::uint8_t protocol, const wire::network::Failure& failure,
-              int error, Message data);
-  template <class Primitive>
-  void answer(const Primitive& primitive, MessageType type = MessageType::pcproto);
 
   // ip_down.cc: the link below
   void advance_link();

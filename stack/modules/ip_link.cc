@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "stack/core/primitive.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/protocol.h"
 
@@ -55,23 +56,26 @@ Message LinkSetup::next_request(BufferPool& pool) {
   Message message;
   switch (step.primitive) {
     case dlpi::DL_INFO_REQ:
-      message = dlpi_message(pool, dlpi::InfoReq{});
+      message = primitive_message(pool, dlpi::InfoReq{}, MessageType::proto);
       break;
     case dlpi::DL_BIND_REQ:
-      message = dlpi_message(pool, dlpi::BindReq{.sap = step.sap});
+      message = primitive_message(pool, dlpi::BindReq{.sap = step.sap}, MessageType::proto);
       break;
     case dlpi::DL_SUBS_BIND_REQ:
-      message = dlpi_message(pool, dlpi::SubsBindReq{.sap = step.sap, .bind_class = dlpi::DL_PEER_BIND});
+      message = primitive_message(pool, dlpi::SubsBindReq{.sap = step.sap, .bind_class = dlpi::DL_PEER_BIND},
+                                  MessageType::proto);
       break;
     case dlpi::DL_NOTIFY_REQ:
-      message = dlpi_message(pool, dlpi::NotifyReq{.notifications = dlpi::DL_NOTE_LINK_DOWN | dlpi::DL_NOTE_LINK_UP |
-                                                                    dlpi::DL_NOTE_SDU_SIZE | dlpi::DL_NOTE_PHYS_ADDR});
+      message = primitive_message(pool,
+                                  dlpi::NotifyReq{.notifications = dlpi::DL_NOTE_LINK_DOWN | dlpi::DL_NOTE_LINK_UP |
+                                                                   dlpi::DL_NOTE_SDU_SIZE | dlpi::DL_NOTE_PHYS_ADDR},
+                                  MessageType::proto);
       break;
     case dlpi::DL_PHYS_ADDR_REQ:
-      message = dlpi_message(pool, dlpi::PhysAddrReq{dlpi::DL_CURR_PHYS_ADDR});
+      message = primitive_message(pool, dlpi::PhysAddrReq{dlpi::DL_CURR_PHYS_ADDR}, MessageType::proto);
       break;
     default:
-      message = dlpi_message(pool, dlpi::EnabmultiReq{step.group});
+      message = primitive_message(pool, dlpi::EnabmultiReq{step.group}, MessageType::proto);
       break;
   }
   waiting_ = static_cast<bool>(message);

@@ -19,19 +19,6 @@
 
 namespace sluice::ip {
 
-/// A message that holds a DLPI primitive; empty when the pool is exhausted.
-template <class Primitive>
-[[nodiscard]] Message dlpi_message(BufferPool& pool, const Primitive& primitive,
-                                   MessageType type = MessageType::proto) {
-  Message message = Message::allocate(pool, Primitive::encoded_size_max, 0, type);
-  if (message) {
-    Block& block = message.first();
-    block.wptr += Primitive::encoded_size_max;
-    block.wptr = block.rptr + primitive.encode(block.bytes());
-  }
-  return message;
-}
-
 class LinkSetup {
  public:
   LinkSetup();

@@ -106,13 +106,14 @@ void Timod::wput(Batch batch) {
   }
 }
 
-/// The ioctl itself when it is none of ours, or the request it makes of the provider; empty when it has been refused.
+/// The ioctl itself when it is none of ours, or the request it makes of the provider; empty when it has been refused. A
+/// stream has one ioctl in flight: where another waits here, the head gave it up, and nobody else will ever end it.
 Message Timod::from_user(Message message) {
   if (row_of(ioctl_block(message).command) == nullptr) {
     return message;
   }
   if (waiting_) {
-    return refuse(std::move(message), EBUSY);
+    abort(ETIME);
   }
   return begin(std::move(message));
 }
@@ -163,7 +164,7 @@ Message Timod::from_provider(Message message) {
   return message;
 }
 
-/// The stream fails: what waits will never be answered.
+/// The request that waits will never be answered.
 void Timod::abort(std::int32_t error) { static_cast<void>(refuse(std::move(waiting_), error)); }
 
 bool Timod::ends_request(const Message& message) const {

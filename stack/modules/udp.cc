@@ -12,7 +12,6 @@ namespace sluice {
 namespace {
 
 using namespace wire::tpi;
-using udp::Action;
 using wire::UdpHeader;
 using wire::DataUnit;
 using Kind = DataUnit::Kind;
@@ -20,32 +19,8 @@ using Kind = DataUnit::Kind;
 /// Room in front of the header of a datagram without data, for the headers below.
 constexpr std::size_t headroom_below = 128;
 
-/// A primitive's address or options while the block they came from is written anew.
-template <class T>
-class Encoded {
- public:
-  explicit Encoded(const T& value) : size_(value.encode(bytes_)) {}
-  [[nodiscard]] ConstBytes bytes() const { return ConstBytes(bytes_).first(size_); }
-
- private:
-  static constexpr std::size_t size_max() {
-    if constexpr (requires { T::encoded_size_max; }) {
-      return T::encoded_size_max;
-    } else {
-      return T::size;
-    }
-  }
-  std::array<std::byte, size_max()> bytes_{};
-  std::size_t size_;
-};
-
-template <class Request>
-bool asks_no_option(ConstBytes block) {
-  const auto request = Request::decode(block);
-  return request && request->options.empty();
-}
-
 bool is_native(const Message& message) { return message.native<DataUnit>() != nullptr; }
+
 
 bool is_unitdata_req(const Message& message) {
   if (const DataUnit* const unitdata = message.native<DataUnit>()) {
@@ -69,10 +44,9 @@ PayloadWork Udp::payload_work(Side side) const {
 }
 
 Status Udp::open() {
-  binding_ =
-      std::make_unique<udp::Binding>(set().pool(), set().scheduler(), set().prng(),
-                                     udp::Binding::Hooks{.down = [this](Message message) { down(std::move(message)); },
-                                                         .up = [this](Message message) { up(std::move(message)); }});
+  binding_ = std::make_unique<udp::Binding>(
+      *this, udp::Binding::Hooks{.down = [this](Message message) { down(std::move(message)); },
+                                 .up = [this](Message message) { up(std::move(message)); }});
   binding_->open();
   return {};
 }
@@ -96,7 +70,7 @@ void Udp::down(Message message) {
 // ---- Down ----
 
 void Udp::wput(Batch batch) {
-  if (batch.all(is_unitdata_req)) {
+  if (binding_->state() == udp::State::idle && batch.all(is_unitdata_req)) {
     batch.retain([this](Message& message) { return send(message); });
     if (!batch.empty()) {
       write_queue().put_next(std::move(batch));
@@ -110,113 +84,14 @@ void Udp::wput(Batch batch) {
   }
 }
 
-/// Answers a request that is not T_UNITDATA_REQ. Whether the message passes on.
+/// A message that is no datagram to be sent. Whether it passes on.
 bool Udp::from_user(Message& message) {
   forget_flows();
-  if (message.type() == MessageType::data) {
-    fatal();  // there is nobody to send it to
-    return false;
-  }
-  if (!is_protocol(message.type())) {
+  if (message.type() != MessageType::data && !is_protocol(message.type())) {
     return true;
   }
-  const auto primitive = primitive_of(message.bytes());
-  if (!primitive) {
-    ++malformed_;
-    return false;
-  }
-  switch (udp::action_for(*primitive, binding_->state())) {
-    case Action::info:
-      answer_info();
-      break;
-    case Action::capability:
-      answer_capability(message);
-      break;
-    case Action::addresses:
-      answer_addresses();
-      break;
-    case Action::bind:
-      binding_->bind(message);
-      break;
-    case Action::unbind:
-      binding_->unbind();
-      break;
-    case Action::options:
-      answer_options(message, *primitive);
-      break;
-    case Action::out_of_state:
-      answer_error(*primitive, TOUTSTATE);
-      break;
-    case Action::unsupported:
-      answer_error(*primitive, TNOTSUPPORT);
-      break;
-    case Action::fatal:
-      fatal();
-      break;
-    case Action::send:  // a T_UNITDATA_REQ in M_PCPROTO: TPI has it in M_PROTO only, which does not come here
-      ++malformed_;
-      break;
-    case Action::drop:
-      ++unexpected_;
-      break;
-  }
-  return false;
-}
-
-InfoAck Udp::info() const {
-  return {.tsdu_size = tsdu_bytes_max,
-          .addr_size = wire::TransportAddress::encoded_size_max,
-          .opt_size = wire::network::Received::size,
-          .tidu_size = tsdu_bytes_max,
-          .serv_type = T_CLTS,
-          .current_state = binding_->tpi_state(),
-          .provider_flag = SENDZERO | XPG4_1};
-}
-
-void Udp::answer_info() { up(primitive_message(set().pool(), info(), MessageType::pcproto)); }
-
-void Udp::answer_capability(const Message& request) {
-  const auto asked = CapabilityReq::decode(request.bytes());
-  if (!asked) {
-    ++malformed_;
-    return;
-  }
-  const CapabilityAck ack{.capabilities = asked->capabilities & TC1_INFO, .info = info()};
-  up(primitive_message(set().pool(), ack, MessageType::pcproto));
-}
-
-/// T_ADDR_ACK: "If the transport endpoint is not bound to a local address, the LOCADDR_length field is set to 0."
-void Udp::answer_addresses() {
-  const bool bound = binding_->state() == udp::State::idle;
-  const Encoded local(bound ? binding_->local() : wire::TransportAddress{});
-  up(primitive_message(set().pool(), AddrAck{.local = bound ? local.bytes() : ConstBytes{}, .remote = {}},
-                       MessageType::pcproto));
-}
-
-/// There are no options to negotiate: those of a datagram go with the datagram.
-void Udp::answer_options(const Message& request, std::int32_t primitive) {
-  const bool none_asked = primitive == T_OPTMGMT_REQ ? asks_no_option<OptmgmtReq>(request.bytes())
-                                                     : asks_no_option<Svr4OptmgmtReq>(request.bytes());
-  if (!none_asked) {
-    answer_error(primitive, TBADOPT);
-    return;
-  }
-  up(primitive_message(set().pool(), OptmgmtAck{.options = {}, .flags = T_SUCCESS}, MessageType::pcproto));
-}
-
-void Udp::answer_error(std::int32_t primitive, std::int32_t tli_error) {
-  up(primitive_message(set().pool(), ErrorAck{.error_primitive = primitive, .tli_error = tli_error},
-                       MessageType::pcproto));
-}
-
-/// TPI, T_UNITDATA_REQ: "Fatal errors are indicated via a M_ERROR message type which results in the failure of all
-/// operating system service routines on the stream."
-void Udp::fatal() {
-  if (binding_->state() != udp::State::failed) {
-    binding_->fail();
-    constexpr std::array both{static_cast<std::byte>(EPROTO), static_cast<std::byte>(EPROTO)};
-    up(Message::copy_of(set().pool(), both, 0, MessageType::error));
-  }
+  message = binding_->accept(std::move(message));
+  return message && send(message);
 }
 
 /// TPI, T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it
@@ -239,14 +114,6 @@ bool Udp::refuse(Message request, int error) {
 
 /// The message becomes a request of ip. False when it was refused.
 bool Udp::send(Message& message) {
-  if (binding_->state() != udp::State::idle) {
-    if (udp::action_for(T_UNITDATA_REQ, binding_->state()) == Action::fatal) {
-      fatal();
-    } else {
-      ++unexpected_;
-    }
-    return false;
-  }
   const auto unitdata = native_of<DataUnit>(message, Kind::transport_request);
   if (!unitdata) {
     const auto malformed = unitdata.error().malformed;
@@ -383,6 +250,9 @@ bool Udp::from_network(Message& message) {
     forget_flows();
     control(message);
     return false;
+  }
+  if (message.type() == MessageType::flush && binding_->releasing()) {
+    return {};
   }
   if (!is_protocol(message.type())) {
     return true;

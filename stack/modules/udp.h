@@ -21,7 +21,9 @@
 //   A request that cannot be sent is answered with T_UDERROR_IND: EINVAL (malformed address or options), EMSGSIZE (too
 //   large), EAFNOSUPPORT (not the family of the bound address), ENOBUFS, or the errno of ip's route. (Its options are
 //   then those of the request.) TPI would have a datagram above the TSDU size end the stream; here it is an error of
-//   that datagram. T_UNITDATA_REQ on an unbound stream, and M_DATA, do end it, as TPI says: M_ERROR with EPROTO.
+//   that datagram. T_UNITDATA_REQ on an unbound stream, M_DATA, and data requests of connection mode do end it, as TPI
+//   says: M_ERROR with EPROTO. What is allowed when, and the answers to local management, are those of every
+//   connectionless provider here: stack/provider/states.h, connectionless.h. Like every one, T_UNBIND_REQ flushes.
 //
 //   An unbound stream, and one whose driver cannot filter, answers datagrams to other ports with ICMP "port
 //   unreachable".
@@ -41,8 +43,12 @@
 //   not_my_port       datagrams to another port, dropped
 //   port_unreachable  datagrams to another port, given to ip to be answered
 //   foreign_error     errors about datagrams that this port did not send, dropped
-//   unexpected        acknowledgements and M_CTL that nothing waits for, requests after a fatal error, dropped
+//   unexpected        acknowledgements and M_CTL that nothing waits for, dropped
 //   no_memory         messages dropped or not answered, since the pool was exhausted
+//   out_of_state      primitives refused in this state
+//   unsupported       requests that this provider does not know
+//   protocol_errors   fatal errors: M_ERROR with EPROTO
+//   dropped           messages dropped after a fatal error
 //
 // Flow control
 //   No queues and no service procedures: whoever asks can_put_next() looks through it. A batch in is a batch out.
@@ -59,7 +65,6 @@
 
 #include "stack/core/registry.h"
 #include "stack/modules/udp_binding.h"
-#include "stack/modules/udp_states.h"
 #include "stack/wire/address.h"
 #include "stack/wire/network.h"
 #include "stack/wire/tpi.h"
@@ -70,8 +75,7 @@ namespace sluice {
 
 class Udp : public Module {
  public:
-  /// 65535 bytes of an IPv4 packet without its header and ours.
-  static constexpr std::size_t tsdu_bytes_max = 65507;
+  static constexpr std::size_t tsdu_bytes_max = udp::Binding::datagram_bytes_max;
   /// Routes remembered; when there are more, all are forgotten and asked for again.
   static constexpr std::size_t routes_max = 1024;
 
@@ -125,13 +129,6 @@ class Udp : public Module {
   [[nodiscard]] Source route(const wire::IpAddress& destination);
   [[nodiscard]] bool put_header(Message& message, std::uint16_t destination_port, std::uint16_t size);
   bool refuse(Message request, int error);
-  void fatal();
-  void answer_info();
-  void answer_capability(const Message& request);
-  void answer_addresses();
-  void answer_options(const Message& request, std::int32_t primitive);
-  void answer_error(std::int32_t primitive, std::int32_t tli_error);
-  [[nodiscard]] wire::tpi::InfoAck info() const;
   void up(Message message);
   void down(Message message);
 
@@ -163,8 +160,7 @@ class Udp : public Module {
   Counter not_my_port_{*this, "not_my_port", "datagrams to another port, dropped"};
   Counter port_unreachable_{*this, "port_unreachable", "datagrams to another port, given to ip to be answered"};
   Counter foreign_error_{*this, "foreign_error", "errors about datagrams that this port did not send"};
-  Counter unexpected_{*this, "unexpected",
-                      "acknowledgements and M_CTL that nothing waits for, requests after a fatal error"};
+  Counter unexpected_{*this, "unexpected", "acknowledgements and M_CTL that nothing waits for"};
   Counter no_memory_{*this, "no_memory", "messages dropped or not answered, since the pool was exhausted"};
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/modules/udp_binding.h"
 
-#include <array>
 #include <cerrno>
 #include <utility>
 
 #include "stack/core/primitive.h"
+#include "stack/core/stream_set.h"
 #include "stack/wire/protocol.h"
 
 namespace sluice::udp {
@@ -15,26 +15,22 @@ using namespace wire::tpi;
 
 }  // namespace
 
-Binding::Binding(BufferPool& pool, Scheduler& scheduler, Prng& prng, Hooks hooks)
-    : pool_(pool), prng_(prng), hooks_(std::move(hooks)), timer_(scheduler, [this] { on_silence(); }) {}
-
-wire::tpi::State Binding::tpi_state() const {
-  switch (state_) {
-    case State::idle:
-      return TS_IDLE;
-    case State::waiting:
-      return phase_ == Phase::unbind_release ? TS_WACK_UREQ : TS_WACK_BREQ;
-    default:
-      return TS_UNBND;
-  }
-}
+Binding::Binding(Module& module, Hooks hooks)
+    : Connectionless(module),
+      pool_(module.set().pool()),
+      prng_(module.set().prng()),
+      hooks_(std::move(hooks)),
+      timer_(module.set().scheduler(), [this] { on_silence(); }) {}
 
 void Binding::open() { ask_bind(Phase::bind_any, {}); }
 
-void Binding::fail() {
-  state_ = State::failed;
+void Binding::release() {
   phase_ = Phase::quiet;
   timer_.cancel();
+}
+
+bool Binding::releasing() const {
+  return phase_ == Phase::bind_release || phase_ == Phase::unbind_release || phase_ == Phase::undo_release;
 }
 
 /// Must come before the request: its answer may be here before put_next() returns.
@@ -44,10 +40,9 @@ void Binding::wait(Phase phase, Duration time_max) {
 }
 
 void Binding::ask_bind(Phase phase, const wire::IpAddress& address) {
-  std::array<std::byte, wire::NetworkAddress::encoded_size_max> bytes{};
-  const std::size_t size = wire::NetworkAddress{address, wire::protocol_udp}.encode(bytes);
+  const Encoded local(wire::NetworkAddress{address, wire::protocol_udp});
   wait(phase, network_answer_time_max);
-  hooks_.down(primitive_message(pool_, BindReq{.address = ConstBytes(bytes).first(size)}, MessageType::proto));
+  hooks_.down(primitive_message(pool_, BindReq{.address = local.bytes()}, MessageType::proto));
 }
 
 void Binding::ask_unbind(Phase phase) {
@@ -74,32 +69,15 @@ std::uint16_t Binding::ephemeral_port() {
 
 /// "If the ADDR_length field in the T_BIND_REQ primitive is 0, then the transport provider is to assign a transport
 /// protocol address to the user." (T_BIND_ACK) An address with port 0 leaves the choice of the port to us.
-void Binding::bind(const Message& request) {
-  bind_primitive_ = *primitive_of(request.bytes());
-  const auto answer_with = [&](std::int32_t error) { answer_error(bind_primitive_, error, 0); };
-  ConstBytes address;
-  if (bind_primitive_ == T_BIND_REQ) {
-    const auto decoded = BindReq::decode(request.bytes());
-    if (!decoded) {
-      return answer_with(TBADADDR);
-    }
-    address = decoded->address;
-  } else {
-    const auto decoded = OldBindReq::decode(request.bytes());
-    if (!decoded) {
-      return answer_with(TBADADDR);
-    }
-    address = decoded->address;
-  }
+void Binding::bind(ConstBytes address) {
   const auto wanted = address.empty() ? wire::TransportAddress{} : wire::TransportAddress::decode(address);
   if (!wanted) {
-    return answer_with(TBADADDR);
+    return refused(TBADADDR);
   }
   local_ = *wanted;
   any_port_ = local_.port == 0;
   port_attempts_ = 1;
   local_.port = any_port_ ? ephemeral_port() : local_.port;
-  state_ = State::waiting;
   if (phase_ == Phase::quiet) {
     start_bind();
   }  // otherwise when ip has answered what it was asked before
@@ -113,10 +91,7 @@ void Binding::start_bind() {
   }
 }
 
-void Binding::unbind() {
-  state_ = State::waiting;
-  ask_unbind(Phase::unbind_release);
-}
+void Binding::unbind() { ask_unbind(Phase::unbind_release); }
 
 bool Binding::acknowledged(const Message& answer) {
   if (phase_ == Phase::quiet || phase_ == Phase::bind_filter) {
@@ -154,12 +129,11 @@ void Binding::on_success(const Message& answer) {
       return ask_filter();
     case Phase::unbind_release:
       network_bound_ = filtered_ = false;
-      state_ = State::unbound;
-      hooks_.up(primitive_message(pool_, OkAck{T_UNBIND_REQ}, MessageType::pcproto));
-      return open();
+      unbound();
+      return rest();
     case Phase::undo_release:
       network_bound_ = false;
-      return state_ == State::waiting ? start_bind() : open();
+      return state() == State::binding ? start_bind() : open();
     case Phase::quiet:
     case Phase::bind_filter:
       return;
@@ -173,8 +147,7 @@ void Binding::on_refusal(const ErrorAck& error) {
     case Phase::bind_network:
       return bind_failed(error.tli_error, error.unix_error);
     case Phase::unbind_release:
-      state_ = State::idle;
-      return answer_error(T_UNBIND_REQ, error.tli_error, error.unix_error);
+      return refused(error.tli_error, error.unix_error);
     default:
       return settled_unbound();
   }
@@ -182,7 +155,7 @@ void Binding::on_refusal(const ErrorAck& error) {
 
 /// The stream is as unbound as it can be; if its user has asked for an address meanwhile, it is his turn.
 void Binding::settled_unbound() {
-  if (state_ == State::waiting) {
+  if (state() == State::binding) {
     start_bind();
   }
 }
@@ -190,7 +163,7 @@ void Binding::settled_unbound() {
 /// No answer came in time.
 void Binding::on_silence() {
   if (phase_ == Phase::bind_filter) {
-    return bound(false);
+    return bound_with(false);
   }
   on_refusal({.error_primitive = 0, .tli_error = TSYSERR, .unix_error = ETIMEDOUT});
 }
@@ -206,7 +179,7 @@ bool Binding::filter_answered(const Message& answer) {
     if (refused && refused->error == DL_BOUND) {
       try_next_port();
     } else {
-      bound(accepted.has_value());
+      bound_with(accepted.has_value());
     }
   }
   return ours;
@@ -215,7 +188,7 @@ bool Binding::filter_answered(const Message& answer) {
 /// T_BIND_ACK, of T_BIND_REQ: "If the transport provider cannot bind the specified address the provider will return
 /// [TADDRBUSY]." O_T_BIND_REQ keeps what TLI did before XTI: a busy address is replaced by a free one.
 void Binding::try_next_port() {
-  if ((!any_port_ && bind_primitive_ == T_BIND_REQ) || port_attempts_ == port_attempts_max) {
+  if ((!any_port_ && !replaces_busy()) || port_attempts_ == port_attempts_max) {
     phase_ = Phase::quiet;
     return bind_failed(any_port_ ? TNOADDR : TADDRBUSY, 0);
   }
@@ -225,32 +198,27 @@ void Binding::try_next_port() {
   ask_filter();
 }
 
-void Binding::bound(bool filtered) {
+void Binding::bound_with(bool filtered) {
   phase_ = Phase::quiet;
   filtered_ = filtered;
-  state_ = State::idle;
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
-  const std::size_t size = local_.encode(bytes);
-  hooks_.up(primitive_message(pool_, BindAck{.address = ConstBytes(bytes).first(size)}, MessageType::pcproto));
+  bound(Encoded(local_).bytes());
 }
 
 void Binding::bind_failed(std::int32_t tli_error, std::int32_t unix_error) {
-  state_ = State::unbound;
-  answer_error(bind_primitive_, tli_error, unix_error);
-  if (state_ != State::unbound || phase_ != Phase::quiet) {
-    return;  // the user bound again at once
+  refused(tli_error, unix_error);
+  rest();
+}
+
+/// Binds an unbound stream to every address again, unless its user has asked for one at once.
+void Binding::rest() {
+  if (state() != State::unbound || phase_ != Phase::quiet) {
+    return;
   }
   if (network_bound_) {
     ask_unbind(Phase::undo_release);
   } else {
     open();
   }
-}
-
-void Binding::answer_error(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error) {
-  hooks_.up(primitive_message(pool_,
-                              ErrorAck{.error_primitive = primitive, .tli_error = tli_error, .unix_error = unix_error},
-                              MessageType::pcproto));
 }
 
 }  // namespace sluice::udp

@@ -16,24 +16,27 @@
 // next one is tried. Any other refusal, or none at all in time, means a driver that cannot filter: the stream is bound
 // all the same, and drops what is not for its port.
 //
-// Ownership: a member of the module; talks through the callbacks it is given. Threads: as its module's.
+// Ownership: a part of the module; talks through the callbacks it is given. Threads: as its module's.
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 #include "base/prng.h"
 #include "stack/core/message.h"
 #include "stack/core/scheduler.h"
-#include "stack/modules/udp_states.h"
+#include "stack/provider/connectionless.h"
 #include "stack/wire/address.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/tpi.h"
 
 namespace sluice::udp {
 
-class Binding {
+using provider::State;
+
+class Binding final : public provider::Connectionless {
  public:
+  /// 65535 bytes of an IPv4 packet without its header and ours.
+  static constexpr std::size_t datagram_bytes_max = 65507;
   /// RFC 6335 section 6: "the Dynamic Ports, also known as the Private or Ephemeral Ports, from 49152-65535 (never
   /// assigned)".
   static constexpr std::uint16_t ephemeral_port_min = 49152;
@@ -46,26 +49,20 @@ class Binding {
     std::function<void(Message)> up;    ///< to the user; an empty message is one that no memory was left for
   };
 
-  Binding(BufferPool& pool, Scheduler& scheduler, Prng& prng, Hooks hooks);
+  /// REQUIRES: `module` is part of a stream.
+  Binding(Module& module, Hooks hooks);
 
   /// The stream has its place: binds it to every address.
   void open();
-
-  // REQUIRES for both: the state table says so.
-  void bind(const Message& request);
-  void unbind();
 
   /// An acknowledgement of ip's (T_BIND_ACK, T_OK_ACK, T_ERROR_ACK). False when none is expected.
   [[nodiscard]] bool acknowledged(const Message& answer);
   /// The driver's answer to a filter request, in M_CTL. False when it is none.
   [[nodiscard]] bool filter_answered(const Message& answer);
+  /// Whether ip is giving up an address, which it announces with M_FLUSH: not the user's business, who hears of his own
+  /// T_UNBIND_REQ from here.
+  [[nodiscard]] bool releasing() const;
 
-  /// A fatal error: nothing more is expected or answered.
-  void fail();
-
-  [[nodiscard]] State state() const { return state_; }
-  /// As in CURRENT_state.
-  [[nodiscard]] wire::tpi::State tpi_state() const;
   /// The user's address. REQUIRES: the state is idle.
   [[nodiscard]] const wire::TransportAddress& local() const { return local_; }
   /// Whether the driver gives this stream its own port's datagrams only.
@@ -83,6 +80,12 @@ class Binding {
     undo_release,    // T_OK_ACK, after the user's bind failed
   };
 
+  [[nodiscard]] std::int32_t tsdu_bytes_max() const override { return datagram_bytes_max; }
+  void bind(ConstBytes address) override;
+  void unbind() override;
+  void release() override;
+  void up(Message message) override { hooks_.up(std::move(message)); }
+
   void wait(Phase phase, Duration time_max);
   void start_bind();
   void settled_unbound();
@@ -93,22 +96,20 @@ class Binding {
   void on_refusal(const wire::tpi::ErrorAck& error);
   void on_silence();
   void try_next_port();
-  void bound(bool filtered);
+  void bound_with(bool filtered);
+  void rest();
   void bind_failed(std::int32_t tli_error, std::int32_t unix_error);
-  void answer_error(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error);
   [[nodiscard]] std::uint16_t ephemeral_port();
 
   BufferPool& pool_;
   Prng& prng_;
   Hooks hooks_;
   Timer timer_;
-  State state_ = State::unbound;
   Phase phase_ = Phase::quiet;
   bool network_bound_ = false;
   bool filtered_ = false;
   wire::TransportAddress local_;
-  std::int32_t bind_primitive_ = 0;  // of the user's request: T_BIND_REQ or O_T_BIND_REQ
-  bool any_port_ = false;            // the choice of port is ours
+  bool any_port_ = false;  // the choice of port is ours
   unsigned port_attempts_ = 0;
 };
 

@@ -75,6 +75,10 @@ struct DataUnit {
   /// Writes address_size(), options_size() bytes, and returns how many. REQUIRES: room for them.
   std::size_t encode_address(Bytes out) const;
   std::size_t encode_options(Bytes out) const;
+  /// Whether options of a request are as if there were none.
+  [[nodiscard]] bool asks_for_nothing() const {
+    return !has_local && hop_limit == 0 && traffic_class == 0 && !dont_fragment;
+  }
   /// Takes over the options of a primitive of this kind; false when they cannot be read.
   [[nodiscard]] bool read_options(ConstBytes bytes);
 

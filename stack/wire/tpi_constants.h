@@ -9,11 +9,14 @@
 namespace sluice::wire::tpi {
 
 enum Primitive : std::int32_t {
+  T_DATA_REQ = 3,
+  T_EXDATA_REQ = 4,
   T_INFO_REQ = 5,
   O_T_BIND_REQ = 6,  ///< bind with TLI semantics: a busy address is replaced by a free one
   T_UNBIND_REQ = 7,
   T_UNITDATA_REQ = 8,
   T_SVR4_OPTMGMT_REQ = 9,  ///< option management with the option format of TLI
+  T_ORDREL_REQ = 10,
   T_INFO_ACK = 16,
   T_BIND_ACK = 17,
   T_ERROR_ACK = 18,
@@ -27,6 +30,7 @@ enum Primitive : std::int32_t {
   T_OPTMGMT_REQ = 27,  ///< option management with the T_opthdr format of XTI
   T_CAPABILITY_REQ = 30,
   T_CAPABILITY_ACK = 31,
+  T_OPTDATA_REQ = 0x1001,
 };
 
 /// States of the interface, as in CURRENT_state.

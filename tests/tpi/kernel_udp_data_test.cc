@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "stack/wire/network.h"
 #include "tests/tpi/endpoint.h"
 
 namespace sluice::tpi {
@@ -255,15 +256,16 @@ TEST_F(KernelUdpTest, AnErrorOfOneDestinationLosesNothingToAnother) {
   EXPECT_LE(errors, rounds);
 }
 
-/// Fatal, says TPI: "The amount of transport user data associated with the primitive defines an transport service data
-/// unit larger than that allowed by the transport provider."
-TEST_F(KernelUdpTest, MoreThanATsduIsAFatalError) {
+/// Fatal, says TPI; here, as with `udp`, an error of that datagram alone.
+TEST_F(KernelUdpTest, MoreThanATsduIsAnErrorOfTheDatagram) {
   Endpoint endpoint(set);
   const wire::TransportAddress bound = endpoint.bind("127.0.0.1:0");
   endpoint.send(bound, std::string(65508, 'x'));
   set.scheduler().poll(loop->now());
-  EXPECT_EQ(endpoint.take().type(), MessageType::error);
-  EXPECT_EQ(endpoint.counter("protocol_errors"), 1U);
+  EXPECT_EQ(endpoint.receive().error, EMSGSIZE);
+  EXPECT_EQ(endpoint.counter("too_big"), 1U);
+  endpoint.send(bound, "good");
+  ASSERT_TRUE(run_until_received(endpoint, 1));
 }
 
 TEST_F(KernelUdpTest, TheLargestTsduGoesThrough) {
@@ -316,6 +318,12 @@ std::vector<std::byte> encoded(std::string_view text) {
   return bytes;
 }
 
+std::vector<std::byte> options_with_hop_limit() {
+  std::vector<std::byte> bytes(wire::network::Sending::size);
+  wire::network::Sending{.hop_limit = 3}.encode(bytes);
+  return bytes;
+}
+
 INSTANTIATE_TEST_SUITE_P(KernelUdp, KernelUdpBadRequest,
                          testing::Values(BadRequest{"NoAddress", "127.0.0.1:0", {}, {}, EINVAL},
                                          BadRequest{
@@ -323,8 +331,10 @@ INSTANTIATE_TEST_SUITE_P(KernelUdp, KernelUdpBadRequest,
                                          BadRequest{"PortZero", "127.0.0.1:0", encoded("127.0.0.1:0"), {}, EINVAL},
                                          BadRequest{"V6FromV4", "127.0.0.1:0", encoded("[::1]:9"), {}, EAFNOSUPPORT},
                                          BadRequest{"V4FromV6", "[::1]:0", encoded("127.0.0.1:9"), {}, EAFNOSUPPORT},
-                                         BadRequest{"Options", "127.0.0.1:0", encoded("127.0.0.1:9"),
-                                                    std::vector<std::byte>(8), ENOPROTOOPT}),
+                                         BadRequest{"ShortOptions", "127.0.0.1:0", encoded("127.0.0.1:9"),
+                                                    std::vector<std::byte>(8), EINVAL},
+                                         BadRequest{"OptionsThatAsk", "127.0.0.1:0", encoded("127.0.0.1:9"),
+                                                    options_with_hop_limit(), ENOPROTOOPT}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST_F(KernelUdpTest, WithoutFragmentationTooLargeIsReported) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernel_udp's management primitives and what it does with bad ones. Data transfer is in kernel_udp_data_test.cc.
+// kernel_udp's addresses and sockets, and what it does with bad messages. Data transfer is in kernel_udp_data_test.cc;
+// what every provider answers, in tests/stack/provider.
 #include "tpi/kernel_udp.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ TEST_F(KernelUdpTest, InfoTellsSizesServiceAndState) {
   EXPECT_EQ(unbound.etsdu_size, T_INVALID);
   EXPECT_EQ(unbound.cdata_size, T_INVALID);
   EXPECT_EQ(unbound.ddata_size, T_INVALID);
-  EXPECT_EQ(unbound.opt_size, T_INVALID);
+  EXPECT_EQ(unbound.opt_size, 24);
   EXPECT_EQ(unbound.addr_size, 20);
   EXPECT_EQ(unbound.serv_type, T_CLTS);
   EXPECT_EQ(unbound.current_state, TS_UNBND);
@@ -47,16 +48,6 @@ TEST_F(KernelUdpTest, TheTsduOfADualStackEndpointFitsBothFamilies) {
   endpoint.bind("[::]:0");
   endpoint.put(InfoReq{});
   EXPECT_EQ(endpoint.expect<InfoAck>().tsdu_size, 65507);
-}
-
-TEST_F(KernelUdpTest, CapabilityGivesTheInfoThatIsAskedFor) {
-  Endpoint endpoint(set);
-  endpoint.put(CapabilityReq{.capabilities = TC1_INFO | TC1_ACCEPTOR_ID});
-  const CapabilityAck both = endpoint.expect<CapabilityAck>();
-  EXPECT_EQ(both.capabilities, TC1_INFO);
-  EXPECT_EQ(both.info.tsdu_size, 65507);
-  endpoint.put(CapabilityReq{});
-  EXPECT_EQ(endpoint.expect<CapabilityAck>().capabilities, 0U);
 }
 
 TEST_F(KernelUdpTest, BindAnswersTheAddressThatItReallyHas) {
@@ -157,37 +148,6 @@ TEST_F(KernelUdpTest, WhatWasSentBeforeUnbindStillGoes) {
   sender.put(UnbindReq{});
   ASSERT_TRUE(run_until_received(receiver, 1));
   EXPECT_EQ(receiver.receive().data, "last words");
-}
-
-/// T_OPTMGMT_ACK: "MGMT_flags should be the same as those specified in the T_OPTMGMT_REQ primitive with any additional
-/// flags as specified below." There are no options here.
-TEST_F(KernelUdpTest, OptionManagementOfAProviderWithoutOptions) {
-  Endpoint endpoint(set);
-  const auto flags_for = [&](std::int32_t flags) {
-    endpoint.put(OptmgmtReq{.options = {}, .flags = flags});
-    const auto ack = endpoint.expect<OptmgmtAck>();
-    EXPECT_TRUE(ack.options.empty());
-    return ack.flags;
-  };
-  EXPECT_EQ(flags_for(T_NEGOTIATE), T_NEGOTIATE | T_SUCCESS);
-  EXPECT_EQ(flags_for(T_CHECK), T_CHECK | T_SUCCESS);
-  EXPECT_EQ(flags_for(T_DEFAULT), T_DEFAULT);
-  EXPECT_EQ(flags_for(T_CURRENT), T_CURRENT);
-}
-
-/// "TBADOPT: the options as specified were in an incorrect format, or they contained invalid information." "TBADFLAG:
-/// the flags as specified were incorrect or invalid."
-TEST_F(KernelUdpTest, UnknownOptionsAndFlagsAreRefused) {
-  Endpoint endpoint(set);
-  const std::array<std::byte, 16> option{};
-  endpoint.put(OptmgmtReq{.options = option, .flags = T_NEGOTIATE});
-  EXPECT_EQ(endpoint.expect<ErrorAck>().tli_error, TBADOPT);
-  endpoint.put(Svr4OptmgmtReq{.options = option, .flags = T_CHECK});
-  const ErrorAck old = endpoint.expect<ErrorAck>();
-  EXPECT_EQ(old.tli_error, TBADOPT);
-  EXPECT_EQ(old.error_primitive, T_SVR4_OPTMGMT_REQ);
-  endpoint.put(OptmgmtReq{.options = {}, .flags = 0});
-  EXPECT_EQ(endpoint.expect<ErrorAck>().tli_error, TBADFLAG);
 }
 
 TEST_F(KernelUdpTest, IoctlsAreRefused) {

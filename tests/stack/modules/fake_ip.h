@@ -64,6 +64,8 @@ class FakeIp : public Module {
     } else if (wire::tpi::UnbindReq::decode(message.bytes())) {
       bound.reset();
       if (answers) {
+        const std::byte both[] = {std::byte{flush_read | flush_write}};
+        read_queue().put_next(Message::copy_of(set().pool(), both, 0, MessageType::flush));
         up(wire::tpi::OkAck{wire::tpi::T_UNBIND_REQ}, MessageType::pcproto);
       }
     } else {

@@ -215,11 +215,20 @@ TEST_F(IpSend, RefusesMalformedRequests) {
   const tpi::UnitdataReq bad_options{good, odd};
   bed.ask(bad_options, bad_options.encoded_size(), MessageType::proto, pattern(8));
   EXPECT_EQ(error_of_next(), EPROTO);
+  EXPECT_EQ(bed.count("bad_request"), 2);
+}
+
+/// T_UNITDATA_REQ: "EPROTO: This indicates one of the following unrecoverable protocol conditions: The transport
+/// service interface was found to be in an incorrect state."
+TEST_F(IpSend, ADatagramOnAnUnboundStreamIsAFatalError) {
   bed.ask(tpi::UnbindReq{}, 4);
   bed.user.received.clear();
   bed.send("10.77.0.2", pattern(8));
-  EXPECT_EQ(error_of_next(), EPROTO) << "not bound";
-  EXPECT_EQ(bed.count("bad_request"), 3);
+  EXPECT_EQ(bed.next_up().type(), MessageType::error);
+  bed.ask(tpi::InfoReq{}, 4);
+  EXPECT_TRUE(bed.user.received.empty());
+  EXPECT_EQ(bed.count("protocol_errors"), 1);
+  EXPECT_EQ(bed.count("dropped"), 1);
 }
 
 TEST_F(IpSend, KeepsTheBandAndBatches) {
@@ -267,6 +276,7 @@ TEST_F(IpSend, Management) {
   bed.ask(tpi::OptmgmtReq{.options = options}, tpi::OptmgmtReq{.options = options}.encoded_size());
   EXPECT_EQ(tpi::ErrorAck::decode(bed.next_up().bytes())->tli_error, tpi::TBADOPT);
   bed.ask(tpi::UnbindReq{}, 4);
+  EXPECT_EQ(bed.next_up().type(), MessageType::flush);
   EXPECT_EQ(tpi::OkAck::decode(bed.next_up().bytes())->correct_primitive, tpi::T_UNBIND_REQ);
   bed.ask(tpi::UnbindReq{}, 4);
   EXPECT_EQ(tpi::ErrorAck::decode(bed.next_up().bytes())->tli_error, tpi::TOUTSTATE);
@@ -287,7 +297,7 @@ TEST(IpBind, RefusesWhatCannotBeBound) {
   EXPECT_EQ(refusal(pattern(5)).tli_error, tpi::TBADADDR);
   Octets foreign(8);
   wire::NetworkAddress{address("10.77.0.2"), udp}.encode(foreign);
-  EXPECT_EQ(refusal(foreign), (tpi::ErrorAck{tpi::T_BIND_REQ, tpi::TSYSERR, EADDRNOTAVAIL}));
+  EXPECT_EQ(refusal(foreign), (tpi::ErrorAck{tpi::T_BIND_REQ, tpi::TBADADDR, 0}));
   bed.bind();
   EXPECT_EQ(refusal(foreign).tli_error, tpi::TOUTSTATE);
 }

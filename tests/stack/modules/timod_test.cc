@@ -140,15 +140,20 @@ TEST(Timod, AnArgumentThatIsNotThePrimitiveIsRefused) {
   EXPECT_EQ(stack.counted("refused"), 3U);
 }
 
-TEST(Timod, OneRequestIsInFlight) {
+// A provider that never answers must not keep the endpoint from its next request for ever.
+TEST(Timod, ARequestThatTheHeadGaveUpEndsWhenTheNextOneComes) {
   TimodStack stack;
-  stack.request(TI_UNBIND, argument(stack, UnbindReq{}));
+  stack.down(ioctl(stack, TI_UNBIND, 6, argument(stack, UnbindReq{})));
   stack.request(TI_GETINFO, argument(stack, InfoReq{}));
-  stack.expect_refused(EBUSY);
-  stack.answer(OkAck{T_UNBIND_REQ});
-  stack.ioctl_answer(MessageType::iocack);
-  stack.request(TI_GETINFO, argument(stack, InfoReq{}));
+  const Message given_up = stack.head().take();
+  EXPECT_EQ(given_up.type(), MessageType::iocnak);
+  EXPECT_EQ(ioctl_block(given_up).id, 6U);
+  EXPECT_EQ(ioctl_block(given_up).error, ETIME);
   EXPECT_EQ(stack.driver().count(), 2U);
+  stack.answer(OkAck{T_UNBIND_REQ});  // late
+  EXPECT_EQ(stack.head().take().type(), MessageType::pcproto);
+  stack.answer(InfoAck{});
+  EXPECT_EQ(primitive_of(stack.ioctl_answer(MessageType::iocack).unlink().bytes()), T_INFO_ACK);
 }
 
 TEST(Timod, OtherMessagesPassInTheMiddleOfARequest) {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ip module's user: what he binds to, his requests in M_CTL, and T_UDERROR_IND.
+
+#include <utility>
+
+#include "stack/core/primitive.h"
+#include "stack/core/stream_set.h"
+#include "stack/modules/ip.h"
+
+namespace sluice {
+
+namespace dlpi = wire::dlpi;
+namespace network = wire::network;
+namespace tpi = wire::tpi;
+using wire::DataUnit;
+using wire::IpAddress;
+using wire::NetworkAddress;
+
+void Ip::up(Message message) {
+  if (message) {
+    up_.push(std::move(message));
+  } else {
+    ++count_.no_memory;
+  }
+}
+
+/// T_BIND_REQ: TBADADDR, "the protocol address was in an incorrect format or the address contained illegal
+/// information", for addresses of other hosts, too, as kernel_udp answers; TNOADDR, "the transport provider could not
+/// allocate an address": a protocol is the user's to choose.
+void Ip::bind(ConstBytes address) {
+  const auto wanted = NetworkAddress::decode(address);
+  if (!wanted || !(wanted->address.is_unspecified() || routes_.is_local(wanted->address))) {
+    return refused(address.empty() ? tpi::TNOADDR : tpi::TBADADDR);
+  }
+  bound_ = *wanted;
+  bound(address);
+}
+
+void Ip::unbind() {
+  release();
+  unbound();
+}
+
+void Ip::release() {
+  bound_.reset();
+  if (filtered_) {
+    remove_filters();
+  }
+}
+
+bool Ip::is_bound_to(std::uint8_t protocol, const IpAddress& local) const {
+  return bound_ && bound_->protocol == protocol &&
+         (bound_->address.is_unspecified() || bound_->address == local || local.is_multicast() ||
+          routes_.is_broadcast(local));
+}
+
+void Ip::control_from_above(Message message) {
+  switch (network::primitive_of(message.bytes()).value_or(0)) {
+    case network::route_req:
+      if (const auto request = network::RouteReq::decode(message.bytes())) {
+        return answer_route(*request);
+      }
+      ++count_.bad_request;
+      return;
+    case network::unreachable_req:
+      return answer_unreachable(std::move(message));
+    case dlpi::DL_FILTER_REQ:
+      return complete_filter(message);
+    default:
+      down_.push(std::move(message));
+  }
+}
+
+void Ip::answer_route(const network::RouteReq& request) {
+  network::RouteAck ack{.destination = request.destination, .source = {}};
+  ack.error = static_cast<std::uint32_t>(route_to(request.destination, std::nullopt));
+  if (ack.error == 0) {
+    ack.source = route_.source;
+    ack.mtu = route_.mtu;
+  }
+  up(primitive_message(set().pool(), ack, MessageType::ctl));
+}
+
+/// Tells the user; an unspecified destination stands for all of them.
+void Ip::routes_changed(const IpAddress& destination) {
+  route_ = {};
+  if (!bound_) {
+    return;
+  }
+  if (!destination.is_unspecified()) {
+    return answer_route({destination});
+  }
+  up(primitive_message(set().pool(), network::RouteAck{.destination = destination, .source = {}}, MessageType::ctl));
+}
+
+void Ip::report(const IpAddress& destination, std::uint8_t protocol, const network::Failure& failure, int error,
+                Message data) {
+  Message message = Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::network_error,
+                                                              .options = DataUnit::Options::failure,
+                                                              .protocol = protocol,
+                                                              .has_local = failure.source.has_value(),
+                                                              .peer = destination,
+                                                              .local = failure.source.value_or(IpAddress()),
+                                                              .error = error,
+                                                              .mtu = failure.mtu});
+  if (message && data) {
+    message.link(std::move(data));
+  }
+  up(std::move(message));
+}
+
+}  // namespace sluice

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/provider/connectionless.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "base/contract.h"
+#include "stack/core/primitive.h"
+#include "stack/core/stream_set.h"
+#include "stack/wire/network.h"
+
+namespace sluice::provider {
+namespace {
+
+using namespace wire::tpi;  // the primitives and their numbers
+
+/// A request that XTI and TLI have, as XTI's: they differ in number only. Nothing when the block is malformed.
+template <class Xti, class Tli>
+std::optional<Xti> either(ConstBytes block) {
+  if (const auto request = Xti::decode(block)) {
+    return *request;
+  }
+  const auto request = Tli::decode(block);
+  if (!request) {
+    return std::nullopt;
+  }
+  const auto& [bytes, number] = *request;
+  return Xti{bytes, number};
+}
+
+}  // namespace
+
+template <class Primitive>
+void Connectionless::answer(const Primitive& primitive, MessageType type) {
+  up(primitive_message(module_.set().pool(), primitive, type));
+}
+
+void Connectionless::answer_error(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error) {
+  answer(ErrorAck{.error_primitive = primitive, .tli_error = tli_error, .unix_error = unix_error});
+}
+
+/// T_DATA_REQ: "The transport provider must also recognize a message of one or more M_DATA message blocks without the
+/// leading M_PROTO message block as a T_DATA_REQ primitive." A block too short to name a primitive is an unknown one;
+/// no primitive has a negative number.
+Message Connectionless::accept(Message request) {
+  request.encode();
+  const ConstBytes block = request.bytes();
+  const std::int32_t primitive =
+      request.type() == MessageType::data ? std::int32_t{T_DATA_REQ} : primitive_of(block).value_or(-1);
+  switch (action_for(primitive, state_)) {
+    case Action::info:
+      answer(info());
+      break;
+    case Action::capability:
+      answer_capability(block, request.type());
+      break;
+    case Action::addresses:
+      // T_ADDR_ACK: "If the transport endpoint is not bound to a local address, the LOCADDR_length field is set to 0."
+      answer(AddrAck{.local = ConstBytes(address_).first(address_size_), .remote = {}});
+      break;
+    case Action::bind:
+      start_bind(primitive, block);
+      break;
+    case Action::unbind:
+      state_ = State::unbinding;
+      unbind();
+      break;
+    case Action::options:
+      manage_options(primitive, block);
+      break;
+    case Action::send:
+      request.first().type = MessageType::proto;  // a datagram never overtakes another
+      return request;
+    case Action::out_of_state:
+      ++out_of_state_;
+      answer_error(primitive, TOUTSTATE);
+      break;
+    case Action::unsupported:
+      ++unsupported_;
+      answer_error(primitive, TNOTSUPPORT);
+      break;
+    case Action::fatal:
+      fail_fatally();
+      break;
+    case Action::drop:
+      ++dropped_;
+      break;
+  }
+  return {};
+}
+
+/// T_DATA_REQ: "This is indicated via a M_ERROR message type which results in the failure of all
+/// operating system service routines on the stream."
+void Connectionless::fail_fatally() {
+  ++protocol_errors_;
+  state_ = State::failed;
+  release();
+  constexpr std::array both_sides{std::byte{EPROTO}, std::byte{EPROTO}};
+  up(Message::copy_of(module_.set().pool(), both_sides, 0, MessageType::error));
+}
+
+InfoAck Connectionless::info() const {
+  const auto current_state = [this] {
+    switch (state_) {
+      case State::binding:
+        return TS_WACK_BREQ;
+      case State::unbinding:
+        return TS_WACK_UREQ;
+      case State::idle:
+        return TS_IDLE;
+      default:
+        return TS_UNBND;
+    }
+  };
+  return {.tsdu_size = tsdu_bytes_max(),
+          .addr_size = wire::TransportAddress::encoded_size_max,
+          .opt_size = wire::network::Received::size,
+          .tidu_size = tsdu_bytes_max(),
+          .serv_type = T_CLTS,
+          .current_state = current_state(),
+          .provider_flag = SENDZERO | XPG4_1};
+}
+
+/// T_CAPABILITY_REQ: "It can be sent as either an M_PROTO or M_PCPROTO, and must be responded to with the same message
+/// type as itself." T_CAPABILITY_ACK: "The provider must only set those bits which it supports and must leave as zero
+/// any bits not supported." The text names no error for a block that is too short: OpenSS7 answers EINVAL, illumos
+/// reads past its end.
+void Connectionless::answer_capability(ConstBytes block, MessageType type) {
+  const auto request = CapabilityReq::decode(block);
+  if (!request) {
+    return answer_error(T_CAPABILITY_REQ, TSYSERR, EINVAL);
+  }
+  answer(CapabilityAck{.capabilities = request->capabilities & TC1_INFO, .info = info()}, type);
+}
+
+/// There are no options to manage: those of a datagram go with the datagram. T_OPTMGMT_REQ: "[TBADFLAG] The flags as
+/// specified were incorrect or invalid. [TBADOPT] The options as specified were in an incorrect format, or they
+/// contained invalid information." T_OPTMGMT_ACK would have the request's flags "with any additional flags"; XTI's
+/// t_optmgmt(): "The overall result of the negotiation is returned in ret->flags". illumos and OpenSS7 answer the
+/// result alone, and so does this.
+void Connectionless::manage_options(std::int32_t primitive, ConstBytes block) {
+  const auto request = either<OptmgmtReq, Svr4OptmgmtReq>(block);
+  if (!request || !request->options.empty()) {
+    return answer_error(primitive, TBADOPT);
+  }
+  constexpr std::array<std::int32_t, 4> actions{T_NEGOTIATE, T_CHECK, T_DEFAULT, T_CURRENT};
+  if (std::ranges::find(actions, request->flags) == actions.end()) {
+    return answer_error(primitive, TBADFLAG);
+  }
+  answer(OptmgmtAck{.options = {}, .flags = T_SUCCESS});
+}
+
+/// T_BIND_REQ: "Note that the CONIND_number should be ignored by those providing a connectionless transport service."
+void Connectionless::start_bind(std::int32_t primitive, ConstBytes block) {
+  bind_primitive_ = primitive;
+  state_ = State::binding;
+  const auto request = either<BindReq, OldBindReq>(block);
+  if (!request) {
+    return refused(TBADADDR);
+  }
+  bind(request->address);
+}
+
+void Connectionless::bound(ConstBytes address) {
+  SLUICE_REQUIRE(state_ == State::binding && address.size() <= address_.size());
+  std::ranges::copy(address, address_.begin());
+  address_size_ = address.size();
+  state_ = State::idle;
+  answer(BindAck{.address = ConstBytes(address_).first(address_size_)});
+}
+
+/// TPI 2.0.0, "Rules for Flushing Queues": "The transport provider must send up a M_FLUSH message to flush both the
+/// read and write queues after receiving a successful T_UNBIND_REQ message and before issuing the T_OK_ACK primitive."
+void Connectionless::unbound() {
+  SLUICE_REQUIRE(state_ == State::unbinding);
+  state_ = State::unbound;
+  address_size_ = 0;
+  constexpr std::array both_sides{std::byte{flush_read | flush_write}};
+  up(Message::copy_of(module_.set().pool(), both_sides, 0, MessageType::flush));
+  answer(OkAck{.correct_primitive = T_UNBIND_REQ});
+}
+
+void Connectionless::refused(std::int32_t tli_error, std::int32_t unix_error) {
+  SLUICE_REQUIRE(state_ == State::binding || state_ == State::unbinding);
+  const bool binding = state_ == State::binding;
+  state_ = binding ? State::unbound : State::idle;
+  answer_error(binding ? bind_primitive_ : std::int32_t{T_UNBIND_REQ}, tli_error, unix_error);
+}
+
+}  // namespace sluice::provider

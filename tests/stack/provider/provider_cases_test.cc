@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table of TPI cases over both transport providers, udp over ip on a memory link and kernel_udp on loopback: the
+// same requests, the same answers.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlpi/register.h"
+#include "stack/core/chain.h"
+#include "stack/core/stream_set.h"
+#include "stack/head/stream.h"
+#include "stack/modules/register.h"
+#include "stack/wire/network.h"
+#include "stack/wire/timod.h"
+#include "tests/stack/head/simulated_waiter.h"
+#include "tests/stack/modules/harness.h"
+#include "tli/endpoint.h"
+#include "tpi/register.h"
+
+namespace sluice::test {
+namespace {
+
+using namespace wire::tpi;
+using wire::IpAddress;
+using wire::TransportAddress;
+using wire::network::Sending;
+using Block = std::vector<std::byte>;
+
+template <class Primitive>
+Block block(const Primitive& primitive) {
+  Block bytes(primitive.encoded_size());
+  primitive.encode(bytes);
+  return bytes;
+}
+
+Block words(std::initializer_list<std::uint32_t> values) {
+  Block bytes(values.size() * wire::word_size);
+  std::memcpy(bytes.data(), std::data(values), bytes.size());
+  return bytes;
+}
+
+/// How a provider's stream is made, an address that is its own, and one that it can send to.
+struct Arrangement {
+  const char* name;
+  const char* local;
+  const char* peer;
+
+  [[nodiscard]] bool is_kernel() const { return name == std::string_view("kernel_udp"); }
+  [[nodiscard]] IpAddress address() const { return IpAddress::from_text(local).value(); }
+};
+
+constexpr std::array arrangements{Arrangement{"udp", "10.77.0.1", "10.77.0.2"},
+                                  Arrangement{"kernel_udp", "127.0.0.1", "127.0.0.1"}};
+
+/// What makes the streams of one arrangement.
+class Workshop {
+ public:
+  explicit Workshop(const Arrangement& arrangement) : arrangement_(arrangement) {
+    add_modules(registry_);
+    dlpi::add_drivers(registry_);
+    tpi::add_providers(registry_);
+  }
+
+  [[nodiscard]] const Arrangement& arrangement() const { return arrangement_; }
+  StreamSet& set() { return set_; }
+
+  std::unique_ptr<Module> driver() {
+    return arrangement_.is_kernel() ? make("kernel_udp", {}) : make("wire", {{"name", "lab"}, {"end", "a"}});
+  }
+  /// The modules above the driver, as far as the provider goes.
+  std::vector<std::unique_ptr<Module>> modules() {
+    std::vector<std::unique_ptr<Module>> all;
+    if (!arrangement_.is_kernel()) {
+      const std::vector<std::string> addresses = {arrangement_.local + std::string("/24")};
+      all.push_back(make("ip", {{"address", addresses}}));
+      all.push_back(make("udp", {}));
+    }
+    return all;
+  }
+  std::unique_ptr<Module> make(std::string_view name,
+                               const std::vector<std::pair<std::string, ParameterValue>>& values) {
+    Parameters parameters;
+    for (const auto& [parameter, value] : values) {
+      parameters.set(parameter, value);
+    }
+    return registry_.find(name)->make(set_, parameters).value();
+  }
+
+ private:
+  const Arrangement& arrangement_;
+  StreamSet set_{{.seed = 1}};
+  Registry registry_;
+};
+
+/// A head that records what comes up, and sends the write side of a flush down again as heads do.
+class RecordingHead final : public Module {
+ public:
+  RecordingHead() : Module("head") {}
+
+  void rput(Batch batch) override {
+    while (Message message = batch.pop()) {
+      if (message.type() == MessageType::flush) {
+        const std::byte both[] = {std::byte{flush_write}};
+        write_queue().put_next(Message::copy_of(set().pool(), both, 0, MessageType::flush));
+      }
+      arrived.push_back(std::move(message));
+    }
+  }
+
+  std::deque<Message> arrived;
+};
+
+std::string name_of(std::int32_t primitive) {
+  switch (primitive) {
+    case T_INFO_ACK:
+      return "T_INFO_ACK";
+    case T_BIND_ACK:
+      return "T_BIND_ACK";
+    case T_OK_ACK:
+      return "T_OK_ACK";
+    case T_UDERROR_IND:
+      return "T_UDERROR_IND";
+    case T_OPTMGMT_ACK:
+      return "T_OPTMGMT_ACK";
+    case T_ADDR_ACK:
+      return "T_ADDR_ACK";
+    case T_CAPABILITY_ACK:
+      return "T_CAPABILITY_ACK";
+    default:
+      return "primitive " + std::to_string(primitive);
+  }
+}
+
+/// A message in words: its type unless it is the usual one, the primitive, and what a user would look at.
+std::string in_words(const Message& message, const Arrangement& arrangement) {
+  const ConstBytes bytes = message.bytes();
+  if (message.type() == MessageType::error) {
+    return "M_ERROR " + std::to_string(std::to_integer<int>(bytes[0])) + " " +
+           std::to_string(std::to_integer<int>(bytes[1]));
+  }
+  if (message.type() == MessageType::flush) {
+    return "M_FLUSH " + std::to_string(std::to_integer<int>(bytes[0]));
+  }
+  if (const auto error = ErrorAck::decode(bytes)) {
+    EXPECT_EQ(message.type(), MessageType::pcproto);
+    return "error of " + std::to_string(error->error_primitive) + ": " + std::to_string(error->tli_error) + " " +
+           std::to_string(error->unix_error);
+  }
+  const std::int32_t primitive = primitive_of(bytes).value();
+  std::string text = name_of(primitive);
+  if (message.type() != (primitive == T_UDERROR_IND ? MessageType::proto : MessageType::pcproto)) {
+    text += message.type() == MessageType::proto ? " in M_PROTO" : " in M_PCPROTO";
+  }
+  const auto address = [&](ConstBytes encoded) -> std::string {
+    const auto decoded = TransportAddress::decode(encoded);
+    if (encoded.empty() || !decoded) {
+      return encoded.empty() ? " nothing" : " nonsense";
+    }
+    return std::string(decoded->address == arrangement.address() ? " local" : " other") +
+           (decoded->port == 0 ? ":0" : ":port");
+  };
+  const auto info = [](const InfoAck& ack) {
+    std::string fields;
+    for (const std::int32_t field :
+         {ack.tsdu_size, ack.etsdu_size, ack.cdata_size, ack.ddata_size, ack.addr_size, ack.opt_size, ack.tidu_size,
+          ack.serv_type, ack.current_state, ack.provider_flag}) {
+      fields += " " + std::to_string(field);
+    }
+    return fields;
+  };
+  if (const auto ack = InfoAck::decode(bytes)) {
+    text += info(*ack);
+  } else if (const auto capability = CapabilityAck::decode(bytes)) {
+    text += " " + std::to_string(capability->capabilities) + ":" + info(capability->info);
+  } else if (const auto bind = BindAck::decode(bytes)) {
+    text += address(bind->address) + " " + std::to_string(bind->connect_indications);
+  } else if (const auto ok = OkAck::decode(bytes)) {
+    text += " " + std::to_string(ok->correct_primitive);
+  } else if (const auto addresses = AddrAck::decode(bytes)) {
+    text += address(addresses->local) + address(addresses->remote);
+  } else if (const auto options = OptmgmtAck::decode(bytes)) {
+    text += " " + std::to_string(options->options.size()) + " " + std::to_string(options->flags);
+  } else if (const auto failed = UderrorInd::decode(bytes)) {
+    text += " " + std::to_string(failed->error_type);
+  }
+  return text;
+}
+
+/// A provider's stream, spoken to by hand.
+class Provider {
+ public:
+  explicit Provider(const Arrangement& arrangement) : workshop_(arrangement) {
+    EXPECT_TRUE(chain_.open_driver(workshop_.driver()));
+    for (auto& module : workshop_.modules()) {
+      EXPECT_TRUE(chain_.push(std::move(module)));
+    }
+  }
+
+  /// Sends it and returns all that comes up, in words.
+  std::string ask(const Block& request, MessageType type = MessageType::proto, std::size_t data_bytes = 0) {
+    Message message = Message::copy_of(workshop_.set().pool(), request, 0, type);
+    if (data_bytes > 0) {
+      message.link(Message::copy_of(workshop_.set().pool(), Block(data_bytes)));
+    }
+    head_.write_queue().put_next(std::move(message));
+    workshop_.set().scheduler().poll(TimePoint{});
+    std::string all;
+    for (; !head_.arrived.empty(); head_.arrived.pop_front()) {
+      all += (all.empty() ? "" : ", ") + in_words(head_.arrived.front(), workshop_.arrangement());
+    }
+    return all;
+  }
+
+  /// An address of this provider's own, with a port of its choice.
+  [[nodiscard]] Block address() const { return encoded(TransportAddress{workshop_.arrangement().address(), 0}); }
+  [[nodiscard]] Block peer() const {
+    return encoded(TransportAddress{IpAddress::from_text(workshop_.arrangement().peer).value(), 9});
+  }
+  void bind() { ASSERT_EQ(ask(block(BindReq{.address = address()})), "T_BIND_ACK local:port 0"); }
+
+ private:
+  Workshop workshop_;
+  RecordingHead head_;
+  Chain chain_{workshop_.set(), head_};
+};
+
+struct Case {
+  const char* name;
+  bool bound;
+  std::function<std::string(Provider&)> ask;
+  std::string answer;
+};
+
+const std::string unbound_info = " 65507 -2 -2 -2 20 24 65507 3 0 5";
+const std::string idle_info = " 65507 -2 -2 -2 20 24 65507 3 3 5";
+const Block foreign = encoded(TransportAddress{wire::Ipv4Address{{192, 0, 2, 1}}, 7000});
+
+std::function<std::string(Provider&)> asking(const Block& request, MessageType type = MessageType::proto) {
+  return [=](Provider& provider) { return provider.ask(request, type); };
+}
+
+Block optmgmt(std::int32_t flags, std::size_t option_bytes = 0) {
+  const Block options(option_bytes);
+  return block(OptmgmtReq{.options = options, .flags = flags});
+}
+Block svr4_optmgmt(std::int32_t flags, std::size_t option_bytes = 0) {
+  const Block options(option_bytes);
+  return block(Svr4OptmgmtReq{.options = options, .flags = flags});
+}
+
+/// A datagram with these options.
+std::function<std::string(Provider&)> sending(const Block& options, std::size_t bytes = 1,
+                                              MessageType type = MessageType::proto) {
+  return [=](Provider& provider) {
+    const Block address = provider.peer();
+    return provider.ask(block(UnitdataReq{.address = address, .options = options}), type, bytes);
+  };
+}
+
+Block encoded_options(const Sending& options) {
+  Block bytes(Sending::size);
+  options.encode(bytes);
+  return bytes;
+}
+
+constexpr std::uint32_t malformed_offset = 4000;
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      // T_INFO_ACK. The answer is M_PCPROTO, whatever the request came as.
+      {"info", false, asking(block(InfoReq{}), MessageType::pcproto), "T_INFO_ACK" + unbound_info},
+      {"info in M_PROTO", false, asking(block(InfoReq{})), "T_INFO_ACK" + unbound_info},
+      {"info when bound", true, asking(block(InfoReq{})), "T_INFO_ACK" + idle_info},
+
+      // T_CAPABILITY_ACK: "The provider must only set those bits which it supports and must leave as zero any bits not
+      // supported." T_CAPABILITY_REQ: "must be responded to with the same message type as itself".
+      {"capability", false, asking(block(CapabilityReq{TC1_INFO | TC1_ACCEPTOR_ID}), MessageType::pcproto),
+       "T_CAPABILITY_ACK 1:" + unbound_info},
+      {"capability in M_PROTO", true, asking(block(CapabilityReq{TC1_INFO})),
+       "T_CAPABILITY_ACK in M_PROTO 1:" + idle_info},
+      {"no capability", false, asking(block(CapabilityReq{}), MessageType::pcproto),
+       "T_CAPABILITY_ACK 0:" + unbound_info},
+      {"bits that are none", false, asking(block(CapabilityReq{0xffff'fff8}), MessageType::pcproto),
+       "T_CAPABILITY_ACK 0:" + unbound_info},
+      {"short capability", false, asking(words({T_CAPABILITY_REQ})),
+       "error of 30: " + std::to_string(TSYSERR) + " " + std::to_string(EINVAL)},
+      {"short capability when bound", true, asking(words({T_CAPABILITY_REQ}), MessageType::pcproto),
+       "error of 30: " + std::to_string(TSYSERR) + " " + std::to_string(EINVAL)},
+
+      // T_ADDR_ACK: "If the transport endpoint is not bound to a local address, the LOCADDR_length field is set to 0."
+      {"address", false, asking(block(AddrReq{})), "T_ADDR_ACK nothing nothing"},
+      {"address when bound", true, asking(block(AddrReq{})), "T_ADDR_ACK local:port nothing"},
+
+      // T_BIND_ACK: "If the ADDR_length field in the T_BIND_REQ primitive is 0, then the transport provider is to
+      // assign a transport protocol address to the user." "CONIND_number should be ignored".
+      {"bind anywhere", false, asking(block(BindReq{.address = {}, .connect_indications = 7})),
+       "T_BIND_ACK other:port 0"},
+      {"old bind anywhere", false, asking(block(OldBindReq{.address = {}})), "T_BIND_ACK other:port 0"},
+      {"bind to a foreign address", false, asking(block(BindReq{.address = foreign})),
+       "error of 26: " + std::to_string(TBADADDR) + " 0"},
+      {"old bind to a foreign address", false, asking(block(OldBindReq{.address = foreign})),
+       "error of 6: " + std::to_string(TBADADDR) + " 0"},
+      {"bind to nonsense", false, asking(block(BindReq{.address = Block(3)})),
+       "error of 26: " + std::to_string(TBADADDR) + " 0"},
+      {"bind with a wrong offset", false, asking(words({T_BIND_REQ, 8, malformed_offset, 0})),
+       "error of 26: " + std::to_string(TBADADDR) + " 0"},
+      {"short bind", false, asking(words({T_BIND_REQ})), "error of 26: " + std::to_string(TBADADDR) + " 0"},
+      {"short old bind", false, asking(words({O_T_BIND_REQ, 0})), "error of 6: " + std::to_string(TBADADDR) + " 0"},
+      {"bind when bound", true, asking(block(BindReq{.address = {}})),
+       "error of 26: " + std::to_string(TOUTSTATE) + " 0"},
+
+      // "The transport provider must send up a M_FLUSH message to flush both the read and write queues after receiving
+      // a successful T_UNBIND_REQ message and before issuing the T_OK_ACK primitive."
+      {"unbind", true, asking(block(UnbindReq{})), "M_FLUSH 3, T_OK_ACK 7"},
+      {"unbind when unbound", false, asking(block(UnbindReq{})), "error of 7: " + std::to_string(TOUTSTATE) + " 0"},
+      {"bind again", true,
+       [](Provider& provider) {
+         provider.ask(block(UnbindReq{}));
+         const std::string address = provider.ask(block(AddrReq{}));
+         return address + ", " + provider.ask(block(BindReq{.address = provider.address()}));
+       },
+       "T_ADDR_ACK nothing nothing, T_BIND_ACK local:port 0"},
+
+      // t_optmgmt(): "The overall result of the negotiation is returned in ret->flags". "[TBADFLAG] The flags as
+      // specified were incorrect or invalid. [TBADOPT] The options as specified were in an incorrect format, or they
+      // contained invalid information."
+      {"negotiate", true, asking(optmgmt(T_NEGOTIATE)), "T_OPTMGMT_ACK 0 32"},
+      {"check", true, asking(optmgmt(T_CHECK)), "T_OPTMGMT_ACK 0 32"},
+      {"default", true, asking(optmgmt(T_DEFAULT)), "T_OPTMGMT_ACK 0 32"},
+      {"current", true, asking(optmgmt(T_CURRENT)), "T_OPTMGMT_ACK 0 32"},
+      {"negotiate when unbound", false, asking(optmgmt(T_NEGOTIATE)), "T_OPTMGMT_ACK 0 32"},
+      {"current of TLI", true, asking(svr4_optmgmt(T_CURRENT)), "T_OPTMGMT_ACK 0 32"},
+      {"no flag", true, asking(optmgmt(0)), "error of 27: " + std::to_string(TBADFLAG) + " 0"},
+      {"two flags", true, asking(optmgmt(T_NEGOTIATE | T_CHECK)), "error of 27: " + std::to_string(TBADFLAG) + " 0"},
+      {"a result as flag", true, asking(svr4_optmgmt(T_SUCCESS)), "error of 9: " + std::to_string(TBADFLAG) + " 0"},
+      {"an option", true, asking(optmgmt(T_NEGOTIATE, 16)), "error of 27: " + std::to_string(TBADOPT) + " 0"},
+      {"an option of TLI", true, asking(svr4_optmgmt(T_CHECK, 16)), "error of 9: " + std::to_string(TBADOPT) + " 0"},
+      {"short option management", true, asking(words({T_OPTMGMT_REQ, 0})),
+       "error of 27: " + std::to_string(TBADOPT) + " 0"},
+
+      // Connection mode. "This primitive does not require any acknowledgments, although it may generate a fatal error.
+      // This is indicated via a M_ERROR message type".
+      {"T_DATA_REQ", true, asking(words({T_DATA_REQ, 0})), "M_ERROR 71 71"},
+      {"T_DATA_REQ when unbound", false, asking(words({T_DATA_REQ, 0})), "M_ERROR 71 71"},
+      {"T_EXDATA_REQ", true, asking(words({T_EXDATA_REQ, 0})), "M_ERROR 71 71"},
+      {"T_OPTDATA_REQ", true, asking(words({T_OPTDATA_REQ, 0, 0, 0})), "M_ERROR 71 71"},
+      {"T_ORDREL_REQ", true, asking(words({T_ORDREL_REQ})), "M_ERROR 71 71"},
+      {"M_DATA", true, asking(Block(10), MessageType::data), "M_ERROR 71 71"},
+      {"T_CONN_REQ", true, asking(words({0, 0, 0, 0, 0})), "error of 0: " + std::to_string(TNOTSUPPORT) + " 0"},
+      {"T_CONN_RES", true, asking(words({1, 0, 0, 0, 0})), "error of 1: " + std::to_string(TNOTSUPPORT) + " 0"},
+      {"T_DISCON_REQ", true, asking(words({2, 0})), "error of 2: " + std::to_string(TNOTSUPPORT) + " 0"},
+      {"nothing there is", true, asking(words({4711})), "error of 4711: " + std::to_string(TNOTSUPPORT) + " 0"},
+      {"a block too short", true, asking(Block(3)), "error of -1: " + std::to_string(TNOTSUPPORT) + " 0"},
+      // "If the transport provider sends a M_ERROR upstream, it should also drop any further messages received on its
+      // write side of the stream."
+      {"after a fatal error", true,
+       [](Provider& provider) {
+         provider.ask(words({T_ORDREL_REQ}));
+         std::string answers = provider.ask(block(InfoReq{}), MessageType::pcproto);
+         answers += provider.ask(words({T_CAPABILITY_REQ}));
+         return answers + provider.ask(words({T_DATA_REQ, 0}));
+       },
+       ""},
+
+      // Datagrams. T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to
+      // report it via the T_UDERROR_IND indication."
+      {"datagram when unbound", false, sending({}), "M_ERROR 71 71"},
+      {"datagram", true, sending({}), ""},
+      {"datagram in M_PCPROTO", true, sending({}, 1, MessageType::pcproto), ""},
+      {"datagram without destination", true, asking(block(UnitdataReq{.address = {}, .options = {}})),
+       "T_UDERROR_IND " + std::to_string(EINVAL)},
+      {"datagram with options that ask for nothing", true, sending(encoded_options({})), ""},
+      {"datagram with malformed options", true, sending(Block(3)), "T_UDERROR_IND " + std::to_string(EINVAL)},
+      {"datagram above the TSDU size", true, sending({}, 65508), "T_UDERROR_IND " + std::to_string(EMSGSIZE)},
+  };
+  return all;
+}
+
+class ProviderCases : public testing::TestWithParam<Arrangement> {};
+
+TEST_P(ProviderCases, AnswerAlike) {
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one.name);
+    Provider provider(GetParam());
+    if (one.bound) {
+      provider.bind();
+    }
+    EXPECT_EQ(one.ask(provider), one.answer);
+  }
+}
+
+/// The same through the whole stack, as a program sees it: stream head, timod, the transport library.
+class ProviderCalls : public testing::TestWithParam<Arrangement> {
+ protected:
+  std::unique_ptr<Stream> stream() {
+    std::unique_ptr<Stream> opened = Stream::open(workshop.set(), workshop.driver()).value();
+    for (auto& module : workshop.modules()) {
+      EXPECT_TRUE(opened->push(std::move(module)));
+    }
+    EXPECT_TRUE(opened->push(workshop.make("timod", {})));
+    opened->set_waiter(&waiter);
+    return opened;
+  }
+
+  Workshop workshop{GetParam()};
+  SimulatedWaiter waiter{workshop.set()};
+};
+
+// timod(7M): "If the ioctl returns with a value greater than 0, the lower 8 bits of the return value will be one of the
+// TI error codes".
+TEST_P(ProviderCalls, AShortCapabilityRequestIsAnsweredAndTheNextRequestServed) {
+  const auto opened = stream();
+  const Block request = words({T_CAPABILITY_REQ});
+  const auto refused = opened->ioctl(wire::timod::TI_CAPABILITY, request);
+  ASSERT_TRUE(refused) << refused.error().text;
+  EXPECT_EQ(refused->return_value, TSYSERR | EINVAL << 8);
+  const auto info = opened->ioctl(wire::timod::TI_GETINFO, block(InfoReq{}));
+  ASSERT_TRUE(info) << info.error().text;
+  EXPECT_EQ(info->return_value, 0);
+  const auto capability = opened->ioctl(wire::timod::TI_CAPABILITY, block(CapabilityReq{TC1_INFO}));
+  ASSERT_TRUE(capability) << capability.error().text;
+  EXPECT_EQ(capability->return_value, 0);
+}
+
+TEST_P(ProviderCalls, LibraryCallsHaveOneResult) {
+  tli::t_info info;
+  auto opened = tli::Endpoint::t_open(stream(), &info);
+  ASSERT_TRUE(opened);
+  tli::Endpoint& endpoint = **opened;
+  EXPECT_EQ(info.options, 24);
+  EXPECT_EQ(info.tsdu, 65507);
+
+  Block wanted = foreign;
+  const tli::t_bind elsewhere{{.maxlen = 0, .len = wanted.size(), .buf = wanted.data()}, 0};
+  const auto refused = endpoint.t_bind(&elsewhere, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().t_errno, TBADADDR);
+  ASSERT_TRUE(endpoint.t_bind(nullptr, nullptr));
+
+  tli::t_optmgmt managed{};
+  ASSERT_TRUE(endpoint.t_optmgmt({{}, T_DEFAULT}, managed));
+  EXPECT_EQ(managed.flags, T_SUCCESS);
+  const auto bad_flag = endpoint.t_optmgmt({{}, 0}, managed);
+  ASSERT_FALSE(bad_flag);
+  EXPECT_EQ(bad_flag.error().t_errno, TBADFLAG);
+
+  ASSERT_TRUE(endpoint.t_unbind());
+  EXPECT_EQ(endpoint.t_sync().value_or(tli::T_UNINIT), tli::T_UNBND);
+  ASSERT_TRUE(endpoint.t_bind(nullptr, nullptr));
+  EXPECT_TRUE(endpoint.t_close());
+}
+
+const auto name_of_arrangement = [](const testing::TestParamInfo<Arrangement>& instance) {
+  return std::string(instance.param.name);
+};
+INSTANTIATE_TEST_SUITE_P(Both, ProviderCases, testing::ValuesIn(arrangements), name_of_arrangement);
+INSTANTIATE_TEST_SUITE_P(Both, ProviderCalls, testing::ValuesIn(arrangements), name_of_arrangement);
+
+}  // namespace
+}  // namespace sluice::test
