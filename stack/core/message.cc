@@ -19,6 +19,9 @@ void count_copy(const Block& block, std::size_t size) {
   }
 }
 
+/// Room for the headers that layers below will want, too.
+constexpr std::size_t headroom_of_new_block = 64;
+
 /// The last block of a chain.
 Block* last_of(Block* block) {
   while (block->cont != nullptr) {
@@ -196,7 +199,7 @@ Bytes Message::prepend(std::size_t size) {
     first_->rptr -= size;
     return {first_->rptr, size};
   }
-  Message header = allocate(pool(), size, 0, type());
+  Message header = allocate(pool(), size, headroom_of_new_block, type());
   if (!header) {
     return {};
   }
@@ -207,9 +210,8 @@ Bytes Message::prepend(std::size_t size) {
   return {first_->rptr, size};
 }
 
-/// In a new block, with room for the headers that layers below will want, too.
+/// In a new block.
 Bytes Message::prepend_data_block(std::size_t size) {
-  constexpr std::size_t headroom_of_new_block = 64;
   Block* const header = pool().allocate(headroom_of_new_block + size);
   if (header == nullptr) {
     return {};
@@ -247,7 +249,7 @@ Bytes Message::append(std::size_t size) {
   return end->cont->bytes();
 }
 
-void Message::link(Message tail) {
+void Message::link_slowly(Message tail) {
   if (has_data() && tail.has_data()) {
     settle_before_cut();
     tail.settle_before_cut();
@@ -395,12 +397,16 @@ void Message::trim_back(std::size_t size) {
   if (failed()) {
     return;  // the cut might take away the only block that knows
   }
-  encode();
-  const std::size_t total = this->size();
+  const bool of_data = size <= data_size();
+  if (!of_data) {
+    encode();
+  }
+  const std::size_t total = of_data ? data_size() : this->size();
   SLUICE_REQUIRE(size <= total);
   std::size_t keep = total - size;
+  Block* const from = of_data ? mutable_data_block() : first_;
   forget_facts();
-  for (Block* block = first_;; block = block->cont) {
+  for (Block* block = from;; block = block->cont) {
     if (block->size() >= keep) {
       block->wptr = block->rptr + keep;
       Message cut(std::exchange(block->cont, nullptr));

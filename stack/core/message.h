@@ -149,11 +149,11 @@ class Message {
 
   /// A message whose first block is `value`, a native descriptor; empty when the pool is exhausted.
   template <class Native>
-  [[nodiscard]] static Message of_native(BufferPool& pool, const Native& value, MessageType type = MessageType::proto) {
+  [[nodiscard]] static Message of_native(BufferPool& pool, const Native& value) {
     static_assert(std::is_trivially_copyable_v<Native> && alignof(Native) <= cache_line_bytes);
     Message message(pool.allocate(std::max(sizeof(Native), Native::encoded_size_max)));
     if (message) {
-      message.first_->type = type;
+      message.first_->type = MessageType::proto;
       message.become_native(value);
       message.first_->data_bytes = 0;
     }
@@ -188,6 +188,16 @@ class Message {
     }
   }
 
+  /// The first `size` bytes of the data: where they lie, if nothing is owed to them, else copied to `scratch`, converted
+  /// but not verified. nullptr when there are fewer. REQUIRES: `scratch` has room.
+  [[nodiscard]] const std::byte* front(std::size_t size, std::byte* scratch) const {
+    const Block* const block = data_block();
+    if (block != nullptr && block->size() >= size && owing() == nullptr) [[likely]] {
+      return block->rptr;
+    }
+    return copy_data_to(0, Bytes(scratch, size)) ? scratch : nullptr;
+  }
+
   /// `size` new bytes in front of the first block: in its headroom when nobody else shows that buffer, else in a new
   /// block. Empty when the pool is exhausted. The bytes are not initialised.
   [[nodiscard]] Bytes prepend(std::size_t size);
@@ -209,7 +219,16 @@ class Message {
   /// the pool is exhausted.
   [[nodiscard]] Bytes append(std::size_t size);
   /// Chains `tail` behind the last block. (linkb) REQUIRES: no protocol block comes behind data.
-  void link(Message tail);
+  void link(Message&& tail) {
+    if (first_->cont == nullptr && type() != MessageType::data) [[likely]] {  // a primitive and its data, as a rule
+      Block* const rest = std::exchange(tail.first_, nullptr);
+      first_->first_data = rest->first_data;
+      first_->data_bytes = std::exchange(rest->data_bytes, Block::facts_unknown);
+      first_->cont = rest;
+    } else {
+      link_slowly(std::move(tail));
+    }
+  }
   /// Takes off everything behind the first block. (unlinkb)
   [[nodiscard]] Message unlink();
   /// Frees the first block; the message continues with the rest, or is empty.
@@ -323,6 +342,7 @@ class Message {
     block.codec = &Native::codec;
   }
   void encode_native();
+  void link_slowly(Message tail);
   [[nodiscard]] bool replace_first_block(std::size_t capacity);
   [[nodiscard]] Bytes prepend_data_block(std::size_t size);
   void trim_data_front_slowly(std::size_t size);

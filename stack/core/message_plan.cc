@@ -18,6 +18,9 @@
 namespace sluice {
 namespace {
 
+/// So few bytes are summed faster than a kernel is called.
+constexpr std::size_t short_bytes_max = 128;
+
 /// The sum of data bytes [offset, offset + size). REQUIRES: there are so many.
 std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
   std::uint16_t total = 0;
@@ -335,6 +338,10 @@ Verdict Message::transform(const Swap& swap) {
     return Verdict::failed;
   }
   pool().touches().add(data_size(), data_size());
+  if (const Block* const block = data_block(); block != nullptr && block->cont == nullptr) {
+    ilp::swap(swap.unit, block->bytes());
+    return Verdict::done;
+  }
   // A unit may straddle blocks. `straddling` gathers where its bytes lie until it is whole.
   std::array<std::byte*, 8> straddling{};
   std::size_t gathered = 0;
@@ -361,7 +368,13 @@ Verdict Message::transform(const Swap& swap) {
   return Verdict::done;
 }
 
-std::uint16_t Message::data_sum() const { return sum_of(first_, 0, data_size()); }
+std::uint16_t Message::data_sum() const {
+  const Block* const block = data_block();
+  if (block != nullptr && block->cont == nullptr) {
+    return block->size() <= short_bytes_max ? header_sum(block->bytes()) : ilp::sum(block->bytes());
+  }
+  return sum_of(first_, 0, data_size());
+}
 
 Verdict Message::transform(const Sum& sum) {
   if (PlannedStep* const step = plan_step(PlannedStep::Kind::sum)) {

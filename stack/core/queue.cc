@@ -94,8 +94,11 @@ void Queue::removed(Band& band, std::size_t size) {
 void Queue::update_fullness(Band& band) {
   const WaterMarks& marks = band.marks;
   band.full = band.bytes >= marks.high_bytes || band.messages >= marks.high_bytes;
+  if (!band.wanted) [[likely]] {
+    return;
+  }
   const bool low = (band.bytes < marks.low_bytes && band.messages < marks.low_bytes) || band.messages == 0;
-  if (band.wanted && low && !band.full) {
+  if (low && !band.full) {
     band.wanted = false;
     if (back_with_service_ != nullptr) {
       back_with_service_->enable();
@@ -153,6 +156,9 @@ Message Queue::dequeue() {
   if (!urgent_.empty()) {
     return take(bands_[0], urgent_);
   }
+  if (bands_[0].messages == messages_) [[likely]] {  // no other band has any
+    return take(bands_[0], bands_[0].waiting);
+  }
   const auto band = std::find_if(bands_.rbegin(), bands_.rend(), [](const Band& b) { return !b.waiting.empty(); });
   return take(*band, band->waiting);
 }
@@ -160,6 +166,9 @@ Message Queue::dequeue() {
 const Block* Queue::peek() const {
   if (!urgent_.empty()) {
     return urgent_.front();
+  }
+  if (bands_[0].messages == messages_) [[likely]] {
+    return bands_[0].waiting.front();
   }
   const auto band = std::find_if(bands_.rbegin(), bands_.rend(), [](const Band& b) { return !b.waiting.empty(); });
   return band == bands_.rend() ? nullptr : band->waiting.front();

@@ -282,18 +282,21 @@ bool Udp::receive(Message& message) {
     return false;
   }
   DataUnit& unitdata = **indicated;
-  std::array<std::byte, UdpHeader::size> bytes;
+  std::array<std::byte, UdpHeader::size> scratch;
   const std::size_t size = message.data_size();
-  if (!message.copy_data_to(0, bytes)) {
+  const std::byte* const front = message.front(UdpHeader::size, scratch.data());
+  if (front == nullptr) {
     ++short_header_;
     return false;
   }
-  const auto header = UdpHeader::parse(bytes, size);
+  const auto header = UdpHeader::parse({front, UdpHeader::size}, size);
   if (!header) {
     ++bad_length_;
     return false;
   }
-  message.trim_back(size - UdpHeader::size - header->payload_length);  // padding
+  if (const std::size_t padding = size - UdpHeader::size - header->payload_length; padding > 0) {
+    message.trim_back(padding);
+  }
   if (!verified(message, *header, unitdata.peer, unitdata.local)) {
     return false;
   }

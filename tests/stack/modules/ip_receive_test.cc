@@ -279,9 +279,11 @@ TEST(IpReceive, SurvivesAnExhaustedPool) {
       frame.append(dlpi::UnitdataInd::encoded_size_max));
   frame.link(Message::copy_of(bed.set.pool(), packet(V4{}, pattern(100)), 0, MessageType::data, 10));
   std::vector<Message> hoard;
-  for (std::size_t size = BufferPool::capacity_max; size > 0; size /= 2) {
-    while (Message message = Message::allocate(bed.set.pool(), size)) {
-      hoard.push_back(std::move(message));
+  for (std::size_t size = BufferPool::capacity_max; size >= 64; size /= 2) {
+    for (const std::size_t capacity : {size, size / 4 * 3}) {  // every size class
+      while (Message message = Message::allocate(bed.set.pool(), capacity)) {
+        hoard.push_back(std::move(message));
+      }
     }
   }
   bed.link.read_queue().put_next(std::move(frame));
