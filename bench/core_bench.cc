@@ -99,7 +99,7 @@ class Head : public Module {
 class Keeper : public Module {
  public:
   Keeper() : Module("keeper") {}
-  void wput(Batch batch) override { kept = std::move(batch); }
+  void wput(Batch&& batch) override { kept = std::move(batch); }
   Batch kept;
 };
 
@@ -113,7 +113,7 @@ class Null : public Module {
 class Looking : public Module {
  public:
   Looking() : Module("looking") {}
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     Batch out;
     while (Message message = batch.pop()) {
       seen_ += message.type() == MessageType::data ? 1 : 0;

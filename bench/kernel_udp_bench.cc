@@ -137,7 +137,7 @@ class Bare {
 class CountingHead final : public Module {
  public:
   CountingHead() : Module("head") {}
-  void rput(Batch batch) override { received += batch.size(); }
+  void rput(Batch&& batch) override { received += batch.size(); }
   std::size_t received = 0;
 };
 

@@ -113,7 +113,7 @@ class KernelArm {
 class CountingHead final : public Module {
  public:
   CountingHead() : Module("head") {}
-  void rput(Batch messages) override { received += messages.size(); }
+  void rput(Batch&& messages) override { received += messages.size(); }
 
   std::size_t received = 0;
 };

@@ -89,7 +89,7 @@ void LinkStream::detach() {
 
 // ---- Down ----
 
-void LinkStream::wput(Batch batch) {
+void LinkStream::wput(Batch&& batch) {
   Batch frames;
   while (Message message = batch.pop()) {
     const bool unitdata = is_unitdata_request(message);

@@ -72,7 +72,7 @@ class LinkStream final : public Module {
   [[nodiscard]] std::size_t headroom() const override { return wire::EthernetHeader::size; }
   Status open() override;
   void close() override;
-  void wput(Batch batch) override;
+  void wput(Batch&& batch) override;
   void wsrv() override;
   void rsrv() override;
 

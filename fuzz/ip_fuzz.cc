@@ -34,7 +34,7 @@ Message message_of(BufferPool& pool, const Primitive& primitive, std::size_t siz
 class Driver : public Module {
  public:
   Driver() : Module("driver") {}
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       answer(message);
     }
@@ -74,7 +74,7 @@ class Driver : public Module {
 class User : public Module {
  public:
   User() : Module("user") {}
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (const auto indication = wire::tpi::UnitdataInd::decode(message.bytes())) {
         source = wire::NetworkAddress::decode(indication->address).value();

@@ -30,7 +30,7 @@ class Device final : public Link {
 class User final : public Module {
  public:
   User() : Module("user") {}
-  void rput(Batch messages) override {
+  void rput(Batch&& messages) override {
     while (const Message message = messages.pop()) {
       SLUICE_REQUIRE(is_protocol(message.type()) && wire::dlpi::primitive_of(message.bytes()).has_value());
       if (wire::dlpi::primitive_of(message.bytes()) == wire::dlpi::DL_UNITDATA_IND) {

@@ -63,14 +63,16 @@ Outcome<std::size_t> size_of(std::span<const t_iovec> parts) {
   return parts.size() <= T_IOV_MAX ? Outcome<std::size_t>(size) : failed(TBADDATA);
 }
 
-/// What a request says of a data unit, if its address and options are of a kind that is known here.
-std::optional<DataUnit> names_of(const t_unitdata& unitdata) {
+/// Takes over where a data unit goes, and how, if its address and options are of a kind that is known here.
+bool read_names(const t_unitdata& unitdata, DataUnit& unit) {
   const auto address = wire::TransportAddress::decode(content(unitdata.addr));
   if (!address || (unitdata.opt.len != 0 && unitdata.opt.len != wire::network::Sending::size)) {
-    return std::nullopt;
+    return false;
   }
-  DataUnit unit{.kind = DataUnit::Kind::transport_request, .peer = address->address, .peer_port = address->port};
-  return unitdata.opt.len == 0 || unit.read_options(content(unitdata.opt)) ? std::optional(unit) : std::nullopt;
+  unit.kind = DataUnit::Kind::transport_request;
+  unit.peer = address->address;
+  unit.peer_port = address->port;
+  return unitdata.opt.len == 0 || unit.read_options(content(unitdata.opt));
 }
 
 /// Stores address and options where they are asked for. False when they do not fit.
@@ -269,26 +271,33 @@ Outcome<> Endpoint::send(const t_unitdata& unitdata, std::span<const t_iovec> pa
 /// The T_UNITDATA_REQ for a data unit. Its address and options are read here, once; what cannot be read goes as bytes, and
 /// the provider answers it.
 Outcome<Message> Endpoint::request_of(const t_unitdata& unitdata, std::span<const t_iovec> parts, Loan& loan) {
-  std::array<ConstBytes, T_IOV_MAX> bytes;
-  for (std::size_t at = 0; at < parts.size(); ++at) {
-    bytes[at] = ConstBytes(parts[at].iov_base, parts[at].iov_len);
-  }
-  Message request;
-  if (const auto native = names_of(unitdata)) {
-    request = Message::of_native(stream_->set().pool(), *native);
-  } else {
+  BufferPool& pool = stream_->set().pool();
+  Message request = Message::of_native(pool, DataUnit{});
+  if (request && !read_names(unitdata, *request.native<DataUnit>())) {
     const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
     if (primitive.encoded_size() > primitive_bytes_max) {
       return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
     }
-    request = primitive_message(stream_->set().pool(), primitive, MessageType::proto);
+    request = primitive_message(pool, primitive, MessageType::proto);
   }
-  Message data = stream_->message_of(std::span(bytes).first(parts.size()), loan);
+  Message data = data_of(parts, loan);
   if (!request || !data) {
     return failed(TSYSERR, ENOSR);
   }
   request.link(std::move(data));
   return request;
+}
+
+Message Endpoint::data_of(std::span<const t_iovec> parts, Loan& loan) {
+  if (parts.size() == 1) {
+    const ConstBytes whole(parts[0].iov_base, parts[0].iov_len);
+    return stream_->message_of(std::span(&whole, 1), loan);
+  }
+  std::array<ConstBytes, T_IOV_MAX> bytes;
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    bytes[at] = ConstBytes(parts[at].iov_base, parts[at].iov_len);
+  }
+  return stream_->message_of(std::span(bytes).first(parts.size()), loan);
 }
 
 bool Endpoint::take_indication() {

@@ -113,6 +113,7 @@ class Endpoint {
   [[nodiscard]] Outcome<> check_size(std::span<const t_iovec> parts) const;
   Outcome<> wait_until_sendable();
   Outcome<> send(const t_unitdata& unitdata, std::span<const t_iovec> parts);
+  [[nodiscard]] Message data_of(std::span<const t_iovec> parts, Loan& loan);
   Outcome<Message> request_of(const t_unitdata& unitdata, std::span<const t_iovec> parts, Loan& loan);
   /// Fills next_ with the next indication, waiting where that is allowed. TLOOK when it is an error.
   Outcome<> next_indication();

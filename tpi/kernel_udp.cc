@@ -99,7 +99,7 @@ void KernelUdp::release_socket() {
 
 // ---- Requests ----
 
-void KernelUdp::wput(Batch batch) {
+void KernelUdp::wput(Batch&& batch) {
   while (Message message = batch.pop()) {
     take(std::move(message));
   }

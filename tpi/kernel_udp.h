@@ -70,7 +70,7 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
   void close() override;
   [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
-  void wput(Batch batch) override;
+  void wput(Batch&& batch) override;
   void wsrv() override;
   void rsrv() override;
 

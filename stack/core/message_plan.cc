@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -18,8 +19,27 @@
 namespace sluice {
 namespace {
 
-/// So few bytes are summed faster than a kernel is called.
+/// So few bytes are summed or swapped faster than a kernel is called.
 constexpr std::size_t short_bytes_max = 128;
+
+void swap_short(std::size_t unit, Bytes bytes) {
+  std::byte* at = bytes.data();
+  std::byte* const whole = at + bytes.size() / 8 * 8;
+  for (; at != whole; at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    word = byte_swapped(word);
+    if (unit == 4) {
+      word = std::rotl(word, 32);
+    } else if (unit == 2) {
+      word = std::rotl((word & 0xffff'0000'ffff'0000U) >> 16 | (word & 0x0000'ffff'0000'ffffU) << 16, 32);
+    }
+    std::memcpy(at, &word, sizeof word);
+  }
+  for (; at != bytes.data() + bytes.size(); at += unit) {
+    std::reverse(at, at + unit);
+  }
+}
 
 /// The sum of data bytes [offset, offset + size). REQUIRES: there are so many.
 std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
@@ -325,12 +345,22 @@ Verdict Message::transform(const Swap& swap) {
   if (data_size() % swap.unit != 0) {
     return Verdict::failed;
   }
+  if (const Block* const block = data_block();
+      block != nullptr && block->cont == nullptr && block->plan == nullptr && block->buffer->writable()) [[likely]] {
+    pool().touches().add(block->size(), block->size());
+    if (block->size() <= short_bytes_max) {
+      swap_short(swap.unit, block->bytes());
+    } else {
+      ilp::swap(swap.unit, block->bytes());
+    }
+    return Verdict::done;
+  }
   if (settle_unless(std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
         return step.from % swap.unit == 0 && !step.fills_message();
       })) == Verdict::failed) {
     return Verdict::failed;
   }
-  if (PlannedStep* const step = plan_step(PlannedStep::Kind::swap)) {
+  if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::swap)) {
     step->unit = static_cast<std::uint8_t>(swap.unit);
     return Verdict::deferred;
   }
@@ -338,10 +368,6 @@ Verdict Message::transform(const Swap& swap) {
     return Verdict::failed;
   }
   pool().touches().add(data_size(), data_size());
-  if (const Block* const block = data_block(); block != nullptr && block->cont == nullptr) {
-    ilp::swap(swap.unit, block->bytes());
-    return Verdict::done;
-  }
   // A unit may straddle blocks. `straddling` gathers where its bytes lie until it is whole.
   std::array<std::byte*, 8> straddling{};
   std::size_t gathered = 0;
@@ -377,7 +403,7 @@ std::uint16_t Message::data_sum() const {
 }
 
 Verdict Message::transform(const Sum& sum) {
-  if (PlannedStep* const step = plan_step(PlannedStep::Kind::sum)) {
+  if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::sum)) {
     step->initial = sum.initial;
     step->zero_is_sent_as_ones = sum.zero_is_sent_as_ones;
     const std::optional<std::size_t> field = offset_in_data(first_, sum.field);
@@ -395,7 +421,7 @@ Verdict Message::transform(const Sum& sum) {
 }
 
 Verdict Message::transform(const Check& check, const Owner& owner, Counter& refused) {
-  if (PlannedStep* const step = plan_step(PlannedStep::Kind::check)) {
+  if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::check)) {
     step->initial = check.initial;
     step->owner = owner;
     step->refused = &refused;

@@ -105,8 +105,8 @@ class Module {
   virtual void close() {}
 
   /// Put procedures.
-  virtual void wput(Batch batch) { write_.put_next(std::move(batch)); }
-  virtual void rput(Batch batch) { read_.put_next(std::move(batch)); }
+  virtual void wput(Batch&& batch) { write_.put_next(std::move(batch)); }
+  virtual void rput(Batch&& batch) { read_.put_next(std::move(batch)); }
   /// Service procedures; called only where `services` says so.
   virtual void wsrv() {}
   virtual void rsrv() {}
@@ -145,6 +145,19 @@ class Module {
   Queue read_{*this, Side::read};
   Queue write_{*this, Side::write};
 };
+
+inline void Queue::put(Batch&& batch) {
+  ++statistics_.batches;
+  statistics_.messages += batch.size();
+  if (settles_) [[unlikely]] {
+    settle(batch);
+  }
+  if (side_ == Side::write) {
+    module_.wput(std::move(batch));
+  } else {
+    module_.rput(std::move(batch));
+  }
+}
 
 /// M_FLUSH's first byte (FLUSHR, FLUSHW, FLUSHRW; with FLUSHBAND the second byte is the band).
 inline constexpr std::uint8_t flush_read = 1;

@@ -19,19 +19,6 @@ bool is_flushed(const Block& message, FlushKind kind) {
 
 Queue& Queue::other() const { return module_.queue(side_ == Side::write ? Side::read : Side::write); }
 
-void Queue::put(Batch&& batch) {
-  ++statistics_.batches;
-  statistics_.messages += batch.size();
-  if (settles_) [[unlikely]] {
-    settle(batch);
-  }
-  if (side_ == Side::write) {
-    module_.wput(std::move(batch));
-  } else {
-    module_.rput(std::move(batch));
-  }
-}
-
 /// Leaves the batch as bytes, without what failed a check: that is dropped, and counted by the check's owner.
 void Queue::settle(Batch& batch) {
   batch.retain([this](Message& message) {

@@ -58,8 +58,8 @@ class Queue {
   /// The other queue of the pair.
   [[nodiscard]] Queue& other() const;
 
-  /// Calls this queue's put procedure.
-  void put(Batch&& batch);
+  /// Calls this queue's put procedure. (stack/core/module.h defines it)
+  inline void put(Batch&& batch);
   /// Calls the put procedure of the next queue. REQUIRES: there is one. (putnext)
   void put_next(Batch&& batch) { next_->put(std::move(batch)); }
   void put_next(Message&& message) { put_next(Batch(std::move(message))); }

@@ -10,7 +10,7 @@
 
 #include "base/bytes.h"
 #include "stack/core/buffer_pool.h"
-#include "stack/core/queue.h"
+#include "stack/core/module.h"
 
 namespace sluice {
 

@@ -43,7 +43,7 @@ class Loan {
 
  private:
   struct Shown {
-    Block* block = nullptr;  // nullptr: given back
+    Block* block;  // nullptr: given back
   };
 
   [[nodiscard]] Message copy_of(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail);

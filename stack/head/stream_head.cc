@@ -31,7 +31,7 @@ PayloadWork StreamHead::payload_work(Side side) const {
   return {.items = {{.kind = PayloadWork::Kind::land, .where = "message to the user's place"}}};
 }
 
-void StreamHead::rput(Batch batch) {
+void StreamHead::rput(Batch&& batch) {
   while (Message message = batch.pop()) {
     receive(std::move(message));
   }

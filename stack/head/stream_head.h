@@ -20,7 +20,7 @@ class StreamHead : public Module {
 
   [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
-  void rput(Batch batch) override;
+  void rput(Batch&& batch) override;
   /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake whoever waits.
   void wsrv() override {}
 

@@ -59,12 +59,12 @@ Status Capture::open() {
 
 void Capture::close() { flush(); }
 
-void Capture::wput(Batch batch) {
+void Capture::wput(Batch&& batch) {
   look_at(batch, Direction::outbound);
   write_queue().put_next(std::move(batch));
 }
 
-void Capture::rput(Batch batch) {
+void Capture::rput(Batch&& batch) {
   look_at(batch, Direction::inbound);
   read_queue().put_next(std::move(batch));
 }

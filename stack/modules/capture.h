@@ -79,8 +79,8 @@ class Capture : public Module {
   [[nodiscard]] PayloadWork payload_work(Side) const override {
     return {.items = {}, .settles = "every byte goes to its file", .uncounted = "copies into the file's buffer"};
   }
-  void wput(Batch batch) override;
-  void rput(Batch batch) override;
+  void wput(Batch&& batch) override;
+  void rput(Batch&& batch) override;
 
  private:
   static constexpr std::size_t ethernet_header_size = 14;

@@ -86,8 +86,8 @@ class Fault : public Module {
   [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   Status open() override;
-  void wput(Batch batch) override { put(down_, write_queue(), std::move(batch)); }
-  void rput(Batch batch) override { put(up_, read_queue(), std::move(batch)); }
+  void wput(Batch&& batch) override { put(down_, write_queue(), std::move(batch)); }
+  void rput(Batch&& batch) override { put(up_, read_queue(), std::move(batch)); }
   void wsrv() override { serve(down_, write_queue()); }
   void rsrv() override { serve(up_, read_queue()); }
 

@@ -61,7 +61,7 @@ void Ip::close() {
   finish();
 }
 
-void Ip::wput(Batch batch) {
+void Ip::wput(Batch&& batch) {
   while (Message message = batch.pop()) {
     DataUnit* const unit = message.native<DataUnit>();
     if (unit == nullptr || unit->kind != DataUnit::Kind::network_request || !send_like_the_last(message, *unit)) {
@@ -71,7 +71,7 @@ void Ip::wput(Batch batch) {
   finish();
 }
 
-void Ip::rput(Batch batch) {
+void Ip::rput(Batch&& batch) {
   while (Message message = batch.pop()) {
     DataUnit* const unit = message.native<DataUnit>();
     if (unit == nullptr || unit->kind != DataUnit::Kind::link_indication || !receive_like_the_last(message, *unit)) {

@@ -89,8 +89,8 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   /// ENXIO or the driver's errno when the driver refuses at once; later refusals become M_ERROR.
   Status open() override;
   void close() override;
-  void wput(Batch batch) override;
-  void rput(Batch batch) override;
+  void wput(Batch&& batch) override;
+  void rput(Batch&& batch) override;
 
   [[nodiscard]] const ip::Neighbours& neighbours() const { return neighbours_; }
   [[nodiscard]] const ip::Reassembly& reassembly() const { return reassembly_; }

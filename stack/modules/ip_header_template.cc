@@ -67,6 +67,8 @@ void ArrivalTemplate::take(const wire::IpAddress& source, const wire::IpAddress&
   SLUICE_REQUIRE(source.family() == local.family());
   source_ = source;
   local_ = local;
+  source.store(addresses_.data());
+  local.store(addresses_.data() + local.size());
   protocol_ = protocol;
   size_ = source.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size;
 }
@@ -80,8 +82,7 @@ bool ArrivalTemplate::matches(ConstBytes front, std::size_t packet_size, wire::D
     if (at[0] != version4_without_options || std::to_integer<std::uint8_t>(at[v4_protocol]) != protocol_ ||
         (load_big_endian<std::uint16_t>(at + v4_flags) & fragment_mask) != 0 ||
         load_big_endian<std::uint16_t>(at + v4_length) != packet_size ||
-        std::memcmp(at + v4_source, source_.bytes().data(), 4) != 0 ||
-        std::memcmp(at + v4_source + 4, local_.bytes().data(), 4) != 0 || !sum_holds(header_sum(front.first(wire::Ipv4Header::size)))) {
+        std::memcmp(at + v4_source, addresses_.data(), 8) != 0 || !sum_holds(header_sum(front.first(wire::Ipv4Header::size)))) {
       return false;
     }
     unitdata.hop_limit = std::to_integer<std::uint8_t>(at[v4_time_to_live]);
@@ -90,8 +91,7 @@ bool ArrivalTemplate::matches(ConstBytes front, std::size_t packet_size, wire::D
     if ((at[0] & std::byte{0xf0}) != std::byte{0x60} ||
         std::to_integer<std::uint8_t>(at[v6_next_header]) != protocol_ ||
         load_big_endian<std::uint16_t>(at + v6_length) + size_ != packet_size ||
-        std::memcmp(at + v6_source, source_.bytes().data(), 16) != 0 ||
-        std::memcmp(at + v6_source + 16, local_.bytes().data(), 16) != 0) {
+        std::memcmp(at + v6_source, addresses_.data(), 32) != 0) {
       return false;
     }
     unitdata.hop_limit = std::to_integer<std::uint8_t>(at[v6_hop_limit]);

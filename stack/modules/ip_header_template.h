@@ -64,7 +64,8 @@ class ArrivalTemplate {
  private:
   wire::IpAddress source_;
   wire::IpAddress local_;
-  std::size_t size_ = 0;  // of the header; 0: there is no template
+  std::array<std::byte, 2 * wire::IpAddress::size_max> addresses_{};  // both, as they lie in the header
+  std::size_t size_ = 0;                                              // of the header; 0: there is no template
   std::uint8_t protocol_ = 0;
 };
 

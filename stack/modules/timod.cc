@@ -84,7 +84,7 @@ void keep_local_address(Message& answer) {
 
 }  // namespace
 
-void Timod::wput(Batch batch) {
+void Timod::wput(Batch&& batch) {
   if (batch.all([](const Message& message) { return message.type() != MessageType::ioctl; })) {
     return write_queue().put_next(std::move(batch));
   }
@@ -136,7 +136,7 @@ Message Timod::refuse(Message request, std::int32_t error) {
   return {};
 }
 
-void Timod::rput(Batch batch) {
+void Timod::rput(Batch&& batch) {
   if (!waiting_) {
     return read_queue().put_next(std::move(batch));
   }

@@ -56,8 +56,8 @@ class Timod : public Module {
   Timod() : Module("timod") {}
 
   [[nodiscard]] bool keeps_plans() const override { return true; }
-  void wput(Batch batch) override;
-  void rput(Batch batch) override;
+  void wput(Batch&& batch) override;
+  void rput(Batch&& batch) override;
   void close() override { waiting_.reset(); }
 
  private:

@@ -69,7 +69,7 @@ void Udp::down(Message message) {
 
 // ---- Down ----
 
-void Udp::wput(Batch batch) {
+void Udp::wput(Batch&& batch) {
   if (binding_->state() == udp::State::idle && batch.all(is_unitdata_req)) {
     batch.retain([this](Message& message) { return send(message); });
     if (!batch.empty()) {
@@ -226,7 +226,7 @@ Udp::Source Udp::route(const wire::IpAddress& destination) {
 
 // ---- Up ----
 
-void Udp::rput(Batch batch) {
+void Udp::rput(Batch&& batch) {
   if (batch.all(is_native)) {
     batch.retain([this](Message& message) { return from_network(message); });
     if (!batch.empty()) {

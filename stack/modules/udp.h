@@ -85,8 +85,8 @@ class Udp : public Module {
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::UdpHeader::size; }
   Status open() override;
-  void wput(Batch batch) override;
-  void rput(Batch batch) override;
+  void wput(Batch&& batch) override;
+  void rput(Batch&& batch) override;
 
  private:
   struct Source {

@@ -84,7 +84,7 @@ void Xdr::refuse(Message message, Outcome why) {
   }
 }
 
-void Xdr::wput(Batch batch) {
+void Xdr::wput(Batch&& batch) {
   batch.retain([this](Message& message) {
     const Outcome outcome = convert(message, Side::write);
     if (outcome != Outcome::converted) {
@@ -97,7 +97,7 @@ void Xdr::wput(Batch batch) {
   }
 }
 
-void Xdr::rput(Batch batch) {
+void Xdr::rput(Batch&& batch) {
   batch.retain([this](Message& message) {
     const Outcome outcome = convert(message, Side::read);
     if (outcome != Outcome::converted) {

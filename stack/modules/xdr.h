@@ -47,8 +47,8 @@ class Xdr : public Module {
 
   [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
-  void wput(Batch batch) override;
-  void rput(Batch batch) override;
+  void wput(Batch&& batch) override;
+  void rput(Batch&& batch) override;
 
  private:
   enum class Outcome { converted, not_whole_units, no_memory, refuted };

@@ -192,7 +192,7 @@ class RecordingDriver final : public Module, public End {
   explicit RecordingDriver(std::string_view name) : Module("recording", Services::write), End(name) {}
   [[nodiscard]] bool keeps_plans() const override { return true; }
 
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (message.type() == MessageType::flush) {
         turn_flush(std::move(message));

@@ -55,8 +55,8 @@ class Settler : public Module {
  public:
   explicit Settler(std::uint64_t seed) : Module("settler"), prng_(seed) {}
   [[nodiscard]] bool keeps_plans() const override { return true; }
-  void wput(Batch batch) override { write_queue().put_next(handled(std::move(batch), Side::write)); }
-  void rput(Batch batch) override { read_queue().put_next(handled(std::move(batch), Side::read)); }
+  void wput(Batch&& batch) override { write_queue().put_next(handled(std::move(batch), Side::write)); }
+  void rput(Batch&& batch) override { read_queue().put_next(handled(std::move(batch), Side::read)); }
 
  private:
   Batch handled(Batch batch, Side side) {
@@ -121,8 +121,8 @@ class Counting : public Module {
  public:
   Counting() : Module("counting") {}
   [[nodiscard]] bool keeps_plans() const override { return true; }
-  void wput(Batch batch) override { write_queue().put_next(counted(std::move(batch))); }
-  void rput(Batch batch) override { read_queue().put_next(counted(std::move(batch))); }
+  void wput(Batch&& batch) override { write_queue().put_next(counted(std::move(batch))); }
+  void rput(Batch&& batch) override { read_queue().put_next(counted(std::move(batch))); }
 
  private:
   Batch counted(Batch batch) {
@@ -154,7 +154,7 @@ class Framed : public Module {
   [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return size_; }
 
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     Batch out;
     while (Message message = batch.pop()) {
       if (carries_data(message)) {
@@ -166,7 +166,7 @@ class Framed : public Module {
     }
     write_queue().put_next(std::move(out));
   }
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     Batch out;
     while (Message message = batch.pop()) {
       if (carries_data(message)) {
@@ -221,8 +221,8 @@ class Queueing : public Module {
     }
   }
   [[nodiscard]] bool keeps_plans() const override { return true; }
-  void wput(Batch batch) override { wait(write_queue(), std::move(batch)); }
-  void rput(Batch batch) override { wait(read_queue(), std::move(batch)); }
+  void wput(Batch&& batch) override { wait(write_queue(), std::move(batch)); }
+  void rput(Batch&& batch) override { wait(read_queue(), std::move(batch)); }
   void wsrv() override { forward_waiting(write_queue()); }
   void rsrv() override { forward_waiting(read_queue()); }
 
@@ -255,7 +255,7 @@ class Holding : public Module {
     timer_.reset();
     held_.clear();
   }
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (!carries_data(message)) {
         write_queue().put_next(std::move(message));

@@ -30,7 +30,7 @@ using namespace wire::dlpi;  // NOLINT: the specification's names
 class Head final : public Module {
  public:
   Head() : Module("head", Services::both) {}
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     ++bursts;
     while (Message message = batch.pop()) {
       read_queue().enqueue(std::move(message));

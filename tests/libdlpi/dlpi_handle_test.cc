@@ -31,7 +31,7 @@ constexpr std::uint16_t sap = 0x88b5;
 class Odd final : public Module {
  public:
   explicit Odd(std::optional<std::uint32_t> answer) : Module("odd"), answer_(answer) {}
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (is_protocol(message.type()) && answer_) {
         const std::array words{*answer_, 0U, 0U, 0U};

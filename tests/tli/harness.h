@@ -38,7 +38,7 @@ class Provider : public Module {
  public:
   Provider() : Module("provider", Services::write) { write_queue().set_marks({.high_bytes = 1, .low_bytes = 1}); }
 
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (message.type() == MessageType::flush) {
         turn_flush(std::move(message));
@@ -161,7 +161,7 @@ class Timod : public Module {
   [[nodiscard]] bool keeps_plans() const override { return true; }
   Timod() : Module("timod") {}
 
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (message.type() == MessageType::ioctl) {
         request(std::move(message));
@@ -170,7 +170,7 @@ class Timod : public Module {
       }
     }
   }
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (pending_ && message.type() == MessageType::pcproto) {
         acknowledge(std::move(message));

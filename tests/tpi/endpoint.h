@@ -29,7 +29,7 @@ class KeepingHead final : public Module {
  public:
   KeepingHead() : Module("head", Services::write) {}
 
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (message.type() == MessageType::flush) {
         turn_flush_around(std::move(message));

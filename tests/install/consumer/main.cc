@@ -18,7 +18,7 @@ using namespace sluice;
 class Meter final : public Module {
  public:
   Meter() : Module("meter") {}
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     down += batch.size();
     write_queue().put_next(std::move(batch));
   }

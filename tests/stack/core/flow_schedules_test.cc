@@ -88,8 +88,8 @@ class Producer : public Module {
 class Consumer : public Module {
  public:
   explicit Consumer(Side side) : Module("consumer"), side_(side) {}
-  void wput(Batch batch) override { keep(std::move(batch)); }
-  void rput(Batch batch) override { keep(std::move(batch)); }
+  void wput(Batch&& batch) override { keep(std::move(batch)); }
+  void rput(Batch&& batch) override { keep(std::move(batch)); }
   Queue& in() { return queue(side_); }
 
  private:
@@ -115,8 +115,8 @@ class Queueing : public Module {
       }
     }
   }
-  void wput(Batch batch) override { put(write_queue(), std::move(batch)); }
-  void rput(Batch batch) override { put(read_queue(), std::move(batch)); }
+  void wput(Batch&& batch) override { put(write_queue(), std::move(batch)); }
+  void rput(Batch&& batch) override { put(read_queue(), std::move(batch)); }
   void wsrv() override { forward_waiting(write_queue()); }
   void rsrv() override { forward_waiting(read_queue()); }
 

@@ -85,14 +85,14 @@ class Scripted : public Module {
       on_close();
     }
   }
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     if (on_wput) {
       on_wput(std::move(batch));
     } else {
       Module::wput(std::move(batch));
     }
   }
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     if (on_rput) {
       on_rput(std::move(batch));
     } else {

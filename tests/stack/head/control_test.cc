@@ -189,7 +189,7 @@ class Traced : public Module {
     return open_error_ == 0 ? Status{} : fail(open_error_);
   }
   void close() override { trace_ += "close " + std::string(name()) + ", "; }
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     trace_ += "wput " + std::string(name()) + ", ";
     write_queue().put_next(std::move(batch));
   }

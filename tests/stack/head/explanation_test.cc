@@ -41,8 +41,8 @@ class Worker : public Module {
     }
     return {.items = conduct_.items, .settles = conduct_.settles, .keeps = conduct_.keeps};
   }
-  void wput(Batch batch) override { work(std::move(batch), Side::write); }
-  void rput(Batch batch) override { work(std::move(batch), Side::read); }
+  void wput(Batch&& batch) override { work(std::move(batch), Side::write); }
+  void rput(Batch&& batch) override { work(std::move(batch), Side::read); }
 
  private:
   void work(Batch batch, Side side) {
@@ -90,7 +90,7 @@ class Device : public Module {
     }
     return work;
   }
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       EXPECT_NE(message.gather(), Verdict::failed);
       ++frames;

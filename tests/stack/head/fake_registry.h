@@ -16,7 +16,7 @@ class Anything : public Module {
   explicit Anything(std::string_view name, bool is_driver, int open_error)
       : Module(name, is_driver ? Services::write : Services::none), is_driver_(is_driver), open_error_(open_error) {}
   Status open() override { return open_error_ == 0 ? Status{} : fail(open_error_); }
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     if (!is_driver_) {
       write_queue().put_next(std::move(batch));
     }

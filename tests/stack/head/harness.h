@@ -64,7 +64,7 @@ class Device : public Module {
   }
 
   Status open() override { return open_error == 0 ? Status{} : fail(open_error, "the device is not there"); }
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       take(std::move(message));
     }

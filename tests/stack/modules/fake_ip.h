@@ -34,7 +34,7 @@ class FakeIp : public Module {
   std::vector<wire::dlpi::FilterReq> filters_asked;
   std::optional<wire::NetworkAddress> bound;
 
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     Batch out;
     while (Message message = batch.pop()) {
       if (!answered(message)) {

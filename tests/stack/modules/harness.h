@@ -37,8 +37,8 @@ class Recorder : public Module {
  public:
   Recorder(std::string_view name, Side side) : Module(name), side_(side) {}
 
-  void wput(Batch batch) override { arrived(std::move(batch)); }
-  void rput(Batch batch) override { arrived(std::move(batch)); }
+  void wput(Batch&& batch) override { arrived(std::move(batch)); }
+  void rput(Batch&& batch) override { arrived(std::move(batch)); }
 
   /// The oldest message that arrived. REQUIRES: there is one.
   Message take() {

@@ -159,7 +159,7 @@ inline Octets icmp(const wire::Icmp6Message& message, ConstBytes rest, const V6&
 class User : public Module {
  public:
   User() : Module("user") {}
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       received.push_back(std::move(message));
     }
@@ -178,7 +178,7 @@ class Link : public Module {
  public:
   explicit Link(MacAddress own = our_mac) : Module("link"), mac(own) {}
 
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       take(std::move(message));
     }

@@ -95,7 +95,7 @@ TEST_F(IpSend, UsesHeadroomAndTheRequestsBlock) {
   class Holding : public Module {
    public:
     Holding() : Module("holding") {}
-    void wput(Batch batch) override { messages.splice(std::move(batch)); }
+    void wput(Batch&& batch) override { messages.splice(std::move(batch)); }
     Batch messages;
   };
   EXPECT_EQ(before, 0);
@@ -305,7 +305,7 @@ TEST(IpBind, RefusesWhatCannotBeBound) {
 TEST(IpBind, PassesOnWhatItDoesNotKnow) {
   class Watch : public Link {
    public:
-    void wput(Batch batch) override {
+    void wput(Batch&& batch) override {
       while (Message message = batch.pop()) {
         types.push_back(message.type());
         Link::wput(Batch(std::move(message)));

@@ -22,7 +22,7 @@ class Provider final : public Module, public provider::Connectionless {
  public:
   Provider() : Module("provider"), Connectionless(static_cast<Module&>(*this)) {}
 
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (Message datagram = accept(std::move(message))) {
         write_queue().put_next(std::move(datagram));

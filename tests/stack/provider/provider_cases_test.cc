@@ -104,7 +104,7 @@ class RecordingHead final : public Module {
  public:
   RecordingHead() : Module("head") {}
 
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       if (message.type() == MessageType::flush) {
         const std::byte both[] = {std::byte{flush_write}};
