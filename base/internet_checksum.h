@@ -57,13 +57,14 @@ namespace sluice {
   std::uint64_t sum = 0;
   std::size_t at = 0;
   if (!std::is_constant_evaluated()) {  // 2^16, 2^32 and 2^64 are 1 modulo 65535: words of any width sum alike
-    std::uint64_t carries = 0;
+    __extension__ unsigned __int128 wide = 0;
     for (; at + 8 <= header.size(); at += 8) {
       std::uint64_t words;
       std::memcpy(&words, header.data() + at, sizeof words);
-      carries += static_cast<std::uint64_t>(__builtin_add_overflow(sum, words, &sum));
+      wide += words;
     }
-    sum = (sum & 0xffff'ffffU) + (sum >> 32) + carries;
+    sum = static_cast<std::uint64_t>(wide);
+    sum = (sum & 0xffff'ffffU) + (sum >> 32) + static_cast<std::uint64_t>(wide >> 64);
   }
   for (; at < header.size(); ++at) {
     sum += static_cast<std::uint64_t>(header[at]) << ((at % 2 == 0) == little ? 0 : 8);

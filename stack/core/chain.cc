@@ -93,11 +93,12 @@ void Chain::wire() {
   for (const auto& module : modules_) {
     order.push_back(module.get());
   }
-  const auto wire_side = [](Side side, auto begin, auto end) {
+  const auto wire_side = [this](Side side, auto begin, auto end) {
     Queue* behind = nullptr;
     for (auto at = begin; at != end; ++at) {
       Queue& queue = (*at)->queue(side);
       queue.settles_ = !(*at)->keeps_plans();
+      queue.encodes_ = queue.settles_ || set_.encodes_primitives();
       queue.next_ = std::next(at) == end ? nullptr : &(*std::next(at))->queue(side);
       Queue* const was_behind = std::exchange(queue.back_with_service_, behind);
       if (was_behind != nullptr && was_behind != behind && queue.wanted()) {

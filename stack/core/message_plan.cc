@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -22,23 +21,20 @@ namespace {
 /// So few bytes are summed or swapped faster than a kernel is called.
 constexpr std::size_t short_bytes_max = 128;
 
+template <class Unit>
+void swap_units(Bytes bytes) {
+  for (std::byte* at = bytes.data(); at != bytes.data() + bytes.size(); at += sizeof(Unit)) {
+    Unit unit;
+    std::memcpy(&unit, at, sizeof unit);
+    unit = byte_swapped(unit);
+    std::memcpy(at, &unit, sizeof unit);
+  }
+}
+
+/// REQUIRES: whole units.
 void swap_short(std::size_t unit, Bytes bytes) {
-  std::byte* at = bytes.data();
-  std::byte* const whole = at + bytes.size() / 8 * 8;
-  for (; at != whole; at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, at, sizeof word);
-    word = byte_swapped(word);
-    if (unit == 4) {
-      word = std::rotl(word, 32);
-    } else if (unit == 2) {
-      word = std::rotl((word & 0xffff'0000'ffff'0000U) >> 16 | (word & 0x0000'ffff'0000'ffffU) << 16, 32);
-    }
-    std::memcpy(at, &word, sizeof word);
-  }
-  for (; at != bytes.data() + bytes.size(); at += unit) {
-    std::reverse(at, at + unit);
-  }
+  unit == 2 ? swap_units<std::uint16_t>(bytes) : unit == 4 ? swap_units<std::uint32_t>(bytes)
+                                                           : swap_units<std::uint64_t>(bytes);
 }
 
 /// The sum of data bytes [offset, offset + size). REQUIRES: there are so many.

@@ -93,8 +93,9 @@ class Module {
   /// Bytes of header this module puts in front of a message on its way down: the head leaves that much room.
   [[nodiscard]] virtual std::size_t headroom() const { return 0; }
 
-  /// Whether its procedures are written for messages with a plan (stack/core/message.h). Before others, every message
-  /// is settled: a module that knows nothing of plans sees real bytes and breaks nothing.
+  /// Whether its procedures are written for messages with a plan, and for native descriptors (stack/core/message.h).
+  /// Before others, every message is settled and encoded: a module that knows nothing of either sees real bytes and
+  /// breaks nothing.
   [[nodiscard]] virtual bool keeps_plans() const { return false; }
   /// What it does to payload on `side`. A module that loops over payload in secret makes `explain` wrong, nothing else.
   [[nodiscard]] virtual PayloadWork payload_work(Side side) const;
@@ -149,8 +150,8 @@ class Module {
 inline void Queue::put(Batch&& batch) {
   ++statistics_.batches;
   statistics_.messages += batch.size();
-  if (settles_) [[unlikely]] {
-    settle(batch);
+  if (encodes_) [[unlikely]] {
+    make_plain(batch);
   }
   if (side_ == Side::write) {
     module_.wput(std::move(batch));

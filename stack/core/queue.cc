@@ -19,11 +19,12 @@ bool is_flushed(const Block& message, FlushKind kind) {
 
 Queue& Queue::other() const { return module_.queue(side_ == Side::write ? Side::read : Side::write); }
 
-/// Leaves the batch as bytes, without what failed a check: that is dropped, and counted by the check's owner.
-void Queue::settle(Batch& batch) {
+/// Makes the primitives' bytes and, for a module that does not know plans, those that are owed. What fails a check is
+/// dropped, and counted by the check's owner.
+void Queue::make_plain(Batch& batch) {
   batch.retain([this](Message& message) {
     message.encode();
-    return settle(message) == Verdict::done;
+    return !settles_ || settle(message) == Verdict::done;
   });
 }
 

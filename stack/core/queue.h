@@ -130,7 +130,7 @@ class Queue {
 
   /// Whether a sender was refused and has not been back-enabled yet, in any band.
   [[nodiscard]] bool wanted() const;
-  void settle(Batch& batch);
+  void make_plain(Batch& batch);
   /// Counted, where something was owed; and where the pool was exhausted.
   Verdict settle(Message& message);
   Verdict keep(Message& message);
@@ -145,6 +145,7 @@ class Queue {
   Module& module_;
   Side side_;
   bool settles_ = false;  // the module knows neither plans nor native descriptors
+  bool encodes_ = false;  // it is not to see native descriptors
   bool may_schedule_ = true;
   bool wants_service_ = true;  // the last dequeue found nothing: the next message must schedule (QWANTR)
   bool scheduled_ = false;

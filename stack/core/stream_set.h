@@ -39,13 +39,18 @@ class StreamSet {
     // On a fused path, smaller messages are not worth a plan: measured, below some 700 bytes from memory, and 8 KiB
     // within the first cache, separate passes cost less than what a plan adds to each message.
     std::size_t defer_bytes_min = 1024;
-    std::uint64_t seed =
-        0;  // of everything in the set that needs chance (identifiers, jitter); real programs pass entropy
+    // Primitives are made bytes at every queue, whether or not anybody looks: for tests that compare.
+    bool encode_primitives = false;
+    // Of everything in the set that needs chance (identifiers, jitter); real programs pass entropy.
+    std::uint64_t seed = 0;
   };
 
   StreamSet() : StreamSet(Options{}) {}
   explicit StreamSet(const Options& options)
-      : pool_(options.pool_bytes_max), prng_(options.seed), defer_bytes_min_(options.defer_bytes_min) {}
+      : pool_(options.pool_bytes_max),
+        prng_(options.seed),
+        defer_bytes_min_(options.defer_bytes_min),
+        encodes_primitives_(options.encode_primitives) {}
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
 
@@ -53,6 +58,7 @@ class StreamSet {
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] Prng& prng() { return prng_; }
   [[nodiscard]] std::size_t defer_bytes_min() const { return defer_bytes_min_; }
+  [[nodiscard]] bool encodes_primitives() const { return encodes_primitives_; }
   [[nodiscard]] OwnerTable& owners() { return owners_; }
   [[nodiscard]] TimePoint now() const { return scheduler_.now(); }
 
@@ -68,6 +74,7 @@ class StreamSet {
   Scheduler scheduler_;
   Prng prng_;
   std::size_t defer_bytes_min_;
+  bool encodes_primitives_;
   std::vector<EventSource*> sources_;
   std::uint64_t sources_version_ = 0;
 };

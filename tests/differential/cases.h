@@ -99,17 +99,44 @@ inline std::string readable(std::string_view entry) {
   return text + fmt::format(" ({} bytes)", entry.size());
 }
 
-/// The first difference of two logs; empty when they are the same, and then both are cleared.
-inline std::string difference(Log& layered, Log& tested) {
-  if (layered.entries == tested.entries) {
-    layered.entries.clear();
-    tested.entries.clear();
+/// The first difference of two logs; empty when they are the same.
+inline std::string difference(const Log& layered, std::string_view name, const Log& other) {
+  if (layered.entries == other.entries) {
     return {};
   }
-  const auto [one, other] = std::ranges::mismatch(layered.entries, tested.entries);
-  return fmt::format("layered: {}\n tested: {}\n", one == layered.entries.end() ? "nothing more" : readable(*one),
-                     other == tested.entries.end() ? "nothing more" : readable(*other));
+  const auto [one, two] = std::ranges::mismatch(layered.entries, other.entries);
+  return fmt::format("layered: {}\n {}: {}\n", one == layered.entries.end() ? "nothing more" : readable(*one), name,
+                     two == other.entries.end() ? "nothing more" : readable(*two));
 }
+
+/// Three worlds that must not differ: layered, with native descriptors; the paths that were drawn; and those again, every
+/// primitive encoded at every queue.
+class Worlds {
+ public:
+  explicit Worlds(const Setup& setup)
+      : layered_(setup, World::Variant::layered),
+        tested_(setup, World::Variant::tested),
+        encoded_(setup, World::Variant::encoded) {}
+
+  /// Does the same to all; answers what they showed differently, or nothing.
+  template <class Act>
+  std::string apply(Act act) {
+    for (World* const world : {&layered_, &tested_, &encoded_}) {
+      act(*world);
+    }
+    std::string differs = difference(layered_.log, "tested", tested_.log);
+    differs += difference(layered_.log, "encoded", encoded_.log);
+    for (World* const world : {&layered_, &tested_, &encoded_}) {
+      world->log.entries.clear();
+    }
+    return differs;
+  }
+
+ private:
+  World layered_;
+  World tested_;
+  World encoded_;
+};
 
 inline std::string described(const Setup& setup) {
   std::string text = fmt::format("{} mtu {} memory {} damaged {} % ", setup.raw ? "raw" : "TLI", setup.mtu,
@@ -129,31 +156,24 @@ inline std::string described(const Setup& setup) {
 /// Runs a case; answers what differs, or nothing.
 inline std::string run_case(Choices& choices, std::size_t operations_max) {
   const Setup setup = draw_setup(choices);
-  World layered(setup, false);
-  World tested(setup, true);
+  Worlds worlds(setup);
   std::string done;
-  std::string differs = difference(layered.log, tested.log);
+  std::string differs = worlds.apply([](World&) {});
   const std::size_t operations = 1 + choices.below(operations_max);
   for (std::size_t at = 0; at < operations && differs.empty() && !choices.exhausted(); ++at) {
     const Operation operation = draw_operation(choices, setup);
     done += fmt::format("  {}: act {} side {} size {} how {} seed {} module {}({})\n", at,
                         static_cast<int>(operation.act), operation.side, operation.size, operation.how, operation.seed,
                         name_of(operation.module.kind), operation.module.seed);
-    layered.apply(operation);
-    tested.apply(operation);
-    differs = difference(layered.log, tested.log);
+    differs = worlds.apply([&operation](World& world) { world.apply(operation); });
   }
   if (differs.empty()) {
     done += "  finish\n";
-    layered.finish();
-    tested.finish();
-    differs = difference(layered.log, tested.log);
+    differs = worlds.apply([](World& world) { world.finish(); });
   }
   if (differs.empty()) {
     done += "  close\n";
-    layered.close();
-    tested.close();
-    differs = difference(layered.log, tested.log);
+    differs = worlds.apply([](World& world) { world.close(); });
   }
   return differs.empty() ? std::string() : described(setup) + done + differs;
 }

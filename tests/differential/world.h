@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A world: two hosts on one wire, what a program does to them, and what it sees. Two worlds that differ in their path
-// only must see the same.
+// A world: two hosts on one wire, what a program does to them, and what it sees. Worlds that differ in their paths, or in
+// whether primitives travel as native descriptors or as bytes, must see the same.
 //
 // What is not compared, since it differs for good reasons:
 //   - what a module has counted of data that nobody has read: it is verified when it is read. Counters are compared
@@ -81,10 +81,15 @@ class World {
  public:
   static constexpr int rounds_max = 2000;
 
-  World(const Setup& setup, bool tested)
+  /// What a world differs in: its paths, and whether primitives are bytes at every queue.
+  enum class Variant : std::uint8_t { layered, tested, encoded };
+
+  World(const Setup& setup, Variant variant)
       : setup_(setup),
-        tested_(tested),
-        set_({.defer_bytes_min = setup.seed % 4 == 0 ? std::size_t{1024} : 0, .seed = setup.seed}) {
+        tested_(variant != Variant::layered),
+        set_({.defer_bytes_min = setup.seed % 4 == 0 ? std::size_t{1024} : 0,
+              .encode_primitives = variant == Variant::encoded,
+              .seed = setup.seed}) {
     for (std::size_t side = 0; side < 2; ++side) {
       open(side);
     }

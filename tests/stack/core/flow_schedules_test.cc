@@ -74,8 +74,8 @@ class Producer : public Module {
       : Module("producer", side == Side::write ? Services::write : Services::read), side_(side) {}
   void wsrv() override { serve(); }
   void rsrv() override { serve(); }
-  void wput(Batch /*batch*/) override {}
-  void rput(Batch /*batch*/) override {}
+  void wput(Batch&& /*batch*/) override {}
+  void rput(Batch&& /*batch*/) override {}
   Queue& out() { return queue(side_); }
 
   std::function<void()> serve;
