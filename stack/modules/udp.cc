@@ -19,7 +19,14 @@ using Kind = DataUnit::Kind;
 /// Room in front of the header of a datagram without data, for the headers below.
 constexpr std::size_t headroom_below = 128;
 
-bool is_native(const Message& message) { return message.native<DataUnit>() != nullptr; }
+/// Whether it is ip's T_UNITDATA_IND or T_UDERROR_IND.
+bool is_about_a_datagram(const Message& message) {
+  if (message.native<DataUnit>() != nullptr) {
+    return true;
+  }
+  const auto primitive = message.type() == MessageType::proto ? primitive_of(message.bytes()) : std::nullopt;
+  return primitive == T_UNITDATA_IND || primitive == T_UDERROR_IND;
+}
 
 
 bool is_unitdata_req(const Message& message) {
@@ -78,7 +85,8 @@ void Udp::wput(Batch&& batch) {
     return;
   }
   while (Message message = batch.pop()) {
-    if (is_unitdata_req(message) ? send(message) : from_user(message)) {
+    const bool is_datagram = binding_->state() == udp::State::idle && is_unitdata_req(message);
+    if (is_datagram ? send(message) : from_user(message)) {
       write_queue().put_next(std::move(message));
     }
   }
@@ -227,7 +235,7 @@ Udp::Source Udp::route(const wire::IpAddress& destination) {
 // ---- Up ----
 
 void Udp::rput(Batch&& batch) {
-  if (batch.all(is_native)) {
+  if (batch.all(is_about_a_datagram)) {
     batch.retain([this](Message& message) { return from_network(message); });
     if (!batch.empty()) {
       read_queue().put_next(std::move(batch));
