@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ilp/kernels.h"
+#include "stack/core/primitive.h"
 #include "stack/wire/tpi.h"
 
 namespace sluice::tpi {
@@ -136,15 +137,12 @@ bool UdpReceiver::encode_indication(const SocketAddress& source, BufferPool& poo
   if (indication_ && source == indicated_) {
     return true;
   }
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> address;
-  const std::size_t size = transport_address(source).encode(address);
-  const wire::tpi::UnitdataInd indication{.address = ConstBytes(address).first(size), .options = {}};
-  indication_ = Message::allocate(pool, indication.encoded_size(), 0, MessageType::proto);
+  const Encoded address(transport_address(source));
+  indication_ =
+      primitive_message(pool, wire::tpi::UnitdataInd{.address = address.bytes(), .options = {}}, MessageType::proto);
   if (!indication_) {
     return false;
   }
-  Block& block = indication_.first();
-  block.wptr += indication.encode({block.wptr, indication.encoded_size()});
   indicated_ = source;
   return true;
 }
