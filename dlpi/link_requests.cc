@@ -306,13 +306,7 @@ LinkStream::Answer LinkStream::on_set_phys_addr(ConstBytes block) {
 }
 
 LinkStream::Answer LinkStream::on_statistics() {
-  const GetStatisticsAck ack{std::as_bytes(std::span(&link_->statistics(), 1))};
-  Message message = Message::allocate(set().pool(), ack.encoded_size(), 0, MessageType::pcproto);
-  if (!message) {
-    return std::unexpected(Refusal{DL_SYSERR, ENOMEM});
-  }
-  ack.encode(message.append(ack.encoded_size()));
-  return message;
+  return make(GetStatisticsAck{std::as_bytes(std::span(&link_->statistics(), 1))}, MessageType::pcproto);
 }
 
 LinkStream::Answer LinkStream::on_notify(ConstBytes block) {

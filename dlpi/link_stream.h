@@ -45,6 +45,7 @@
 #include "dlpi/link.h"
 #include "dlpi/state_table.h"
 #include "stack/core/module.h"
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/ethernet.h"
 
@@ -152,12 +153,10 @@ class LinkStream final : public Module {
 
 template <class Primitive>
 LinkStream::Answer LinkStream::make(const Primitive& primitive, MessageType type) {
-  Message message = Message::allocate(set().pool(), Primitive::encoded_size_max, 0, type);
+  Message message = primitive_message(set().pool(), primitive, type);
   if (!message) {
     return std::unexpected(Refusal{wire::dlpi::DL_SYSERR, ENOMEM});
   }
-  const std::size_t size = primitive.encode(message.append(Primitive::encoded_size_max));
-  message.trim_back(Primitive::encoded_size_max - size);
   return message;
 }
 

@@ -2,6 +2,7 @@
 // The ip module's link: the dialogue with the driver, and what it tells.
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "stack/core/stream_set.h"
@@ -63,10 +64,8 @@ bool Ip::link_answered(ConstBytes primitive) {
     ++count_.link_errors;
   }
   if (answer == Answer::fatal && read_queue().next() != nullptr) {
-    if (Message error = Message::allocate(set().pool(), 1, 0, MessageType::error)) {
-      error.append(1)[0] = static_cast<std::byte>(link_.error());
-      up_.push(std::move(error));
-    }
+    const std::array code{static_cast<std::byte>(link_.error())};
+    up(Message::copy_of(set().pool(), code, 0, MessageType::error));
   }
   if (link_.ready() && !address_was_known) {
     address_known();

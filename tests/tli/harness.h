@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A transport endpoint to test with: a connectionless TPI provider that the test commands, a timod over it, and time
-// that only passes when asked. Addresses and options are words.
+// A transport endpoint to test with: a connectionless TPI provider that the test commands, timod over it, and time that
+// only passes when asked. Addresses and options are words.
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,14 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "stack/core/ioctl.h"
-#include "stack/wire/timod.h"
+#include "stack/modules/timod.h"
 #include "stack/wire/tpi.h"
 #include "tests/stack/head/simulated_waiter.h"
 #include "tli/endpoint.h"
@@ -94,7 +95,7 @@ class Provider : public Module {
   bool stalled = false;
   bool echoes = false;     // sends every data unit back as it is
   bool silent = false;     // answers nothing
-  bool malformed = false;  // answers with something that is no answer
+  bool malformed = false;  // answers with the number of the answer alone
   std::string bound;
   std::uint32_t queue_length_asked = 99;
   std::int32_t management_flags_asked = 0;
@@ -104,7 +105,8 @@ class Provider : public Module {
   template <class Answer>
   void answer(const Answer& primitive) {
     if (malformed) {
-      up(message_of(pool(), tpi::UnbindReq{}, MessageType::pcproto));
+      const std::int32_t number = Answer::primitive;
+      up(Message::copy_of(pool(), std::as_bytes(std::span(&number, 1)), 0, MessageType::pcproto));
     } else if (!silent) {
       up(message_of(pool(), primitive, MessageType::pcproto));
     }
@@ -153,58 +155,6 @@ class Provider : public Module {
     std::memcpy(message.bytes().data(), &indication, sizeof indication);
     up(std::move(message));
   }
-};
-
-/// timod: each ioctl one request, its acknowledgement the answer.
-class Timod : public Module {
- public:
-  [[nodiscard]] bool keeps_plans() const override { return true; }
-  Timod() : Module("timod") {}
-
-  void wput(Batch&& batch) override {
-    while (Message message = batch.pop()) {
-      if (message.type() == MessageType::ioctl) {
-        request(std::move(message));
-      } else {
-        write_queue().put_next(std::move(message));
-      }
-    }
-  }
-  void rput(Batch&& batch) override {
-    while (Message message = batch.pop()) {
-      if (pending_ && message.type() == MessageType::pcproto) {
-        acknowledge(std::move(message));
-      } else {
-        read_queue().put_next(std::move(message));
-      }
-    }
-  }
-
- private:
-  void request(Message message) {
-    pending_ = std::move(message);
-    Message primitive = pending_.unlink();
-    if (ioctl_block(pending_).command == wire::timod::TI_GETMYNAME) {
-      primitive = message_of(set().pool(), tpi::AddrReq{}, MessageType::proto);
-    }
-    primitive.first().type = MessageType::proto;
-    write_queue().put_next(std::move(primitive));
-  }
-  void acknowledge(Message answer) {
-    if (const auto error = tpi::ErrorAck::decode(answer.bytes())) {
-      return read_queue().put_next(
-          ioctl_acknowledged(std::move(pending_), error->tli_error | (error->unix_error << 8)));
-    }
-    if (const auto address = tpi::AddrAck::decode(answer.bytes())) {
-      answer = Message::copy_of(set().pool(), address->local);
-    }
-    answer.first().type = MessageType::data;
-    Message acknowledgement = ioctl_acknowledged(std::move(pending_));
-    acknowledgement.link(std::move(answer));
-    read_queue().put_next(std::move(acknowledgement));
-  }
-
-  Message pending_;
 };
 
 /// What a call reads from. It does not write to it.

@@ -224,6 +224,17 @@ TEST_F(Management, ProviderThatDoesNotAnswer) {
   EXPECT_EQ(calls(), (std::array<int, 3>{TPROTO, TPROTO, TPROTO}));
 }
 
+// A provider that failed to answer once does not keep the endpoint from its next request.
+TEST_F(Management, ProviderThatDoesNotAnswerOnce) {
+  provider->silent = true;
+  const auto sync = endpoint->t_sync();
+  EXPECT_EQ(error_of(sync), TSYSERR);
+  EXPECT_EQ(system_error_of(sync), ETIME);
+  provider->silent = false;
+  EXPECT_TRUE(endpoint->t_sync());
+  EXPECT_TRUE(endpoint->t_bind(nullptr, nullptr));
+}
+
 // ---- t_getprotaddr ----
 
 // "returns local and remote protocol addresses currently associated with the transport endpoint". "If the transport
