@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdint>
 
-#include "apps/ftx/manifest.h"
-#include "apps/ftx/message.h"
-#include "apps/ftx/name.h"
+#include "apps/ftx/protocol/manifest.h"
+#include "apps/ftx/protocol/message.h"
+#include "apps/ftx/protocol/name.h"
 #include "base/contract.h"
 
 namespace {
@@ -33,8 +33,8 @@ void decode_report(const Envelope& envelope, ConstBytes datagram) {
   if (!report) return;
   std::uint64_t next = report->from;
   for (std::size_t i = 0; i < report->range_count; ++i) {
-    SLUICE_REQUIRE(report->lacking[i].first >= next && report->lacking[i].count > 0);
-    next = report->lacking[i].first + report->lacking[i].count;
+    SLUICE_REQUIRE(report->missing[i].first >= next && report->missing[i].count > 0);
+    next = report->missing[i].first + report->missing[i].count;
     SLUICE_REQUIRE(next <= report->to + 1);
   }
   std::array<std::byte, control_bytes_max> out{};
