@@ -82,10 +82,14 @@ class Harness {
     Peer to;
     for (int sent = 0; sent < 100; ++sent) {
       const std::size_t size = server_.transmit(now_, out, to);
-      if (size == 0) break;
+      if (size == 0) {
+        break;
+      }
       SLUICE_REQUIRE(size <= control_bytes_max && parse_envelope(ConstBytes(out).first(size)));
     }
-    while (auto event = server_.next_event()) SLUICE_REQUIRE(!to_json(*event).empty());
+    while (auto event = server_.next_event()) {
+      SLUICE_REQUIRE(!to_json(*event).empty());
+    }
     SLUICE_REQUIRE(server_.sessions() <= 2);
   }
 

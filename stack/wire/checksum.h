@@ -51,7 +51,9 @@ namespace sluice::wire {
     const auto second = static_cast<std::uint32_t>(header[at + 1]);
     sum += little ? first | (second << 8) : (first << 8) | second;
   }
-  if (at < header.size()) sum += static_cast<std::uint32_t>(header[at]) << (little ? 0 : 8);
+  if (at < header.size()) {
+    sum += static_cast<std::uint32_t>(header[at]) << (little ? 0 : 8);
+  }
   return fold_sum(sum);
 }
 

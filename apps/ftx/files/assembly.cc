@@ -25,8 +25,9 @@ std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Des
   std::unique_ptr<Assembly> assembly(new Assembly(std::move(head), destination, budget));
   const Head& offered = assembly->head_;
   const std::uint64_t lists = std::uint64_t{offered.manifest_bytes} + offered.files * file_memory_bytes;
-  if (!assembly->take(lists + read_back_bytes))
+  if (!assembly->take(lists + read_back_bytes)) {
     return failed(ExitCode::refused, "the list of files is larger than this server's memory for it");
+  }
   assembly->manifest_ = {std::vector<std::byte>(offered.manifest_bytes),
                          Slots(assembly->slot_count(offered.manifest_bytes))};
   assembly->read_back_.resize(read_back_bytes);
@@ -39,7 +40,9 @@ Assembly::Assembly(Head head, Destination& destination, Budget& budget)
 Assembly::~Assembly() { budget_.give_back(taken_); }
 
 bool Assembly::take(std::uint64_t bytes) {
-  if (!budget_.take(bytes)) return false;
+  if (!budget_.take(bytes)) {
+    return false;
+  }
   taken_ += bytes;
   return true;
 }
@@ -50,50 +53,74 @@ void Assembly::give_back(std::uint64_t bytes) {
 }
 
 std::string Assembly::path() const {
-  if (sink_ && files_.size() == 1) return sink_->path(files_[0].entry);
+  if (sink_ && files_.size() == 1) {
+    return sink_->path(files_[0].entry);
+  }
   return head_.path;
 }
 
 // --- Places --------------------------------------------------------------------------------------------------------
 
 bool Assembly::well_placed(const AduName& adu, std::uint64_t size) const {
-  if (adu.offset % head_.adu_bytes != 0 || adu.offset >= size || adu.length > size - adu.offset) return false;
+  if (adu.offset % head_.adu_bytes != 0 || adu.offset >= size || adu.length > size - adu.offset) {
+    return false;
+  }
   return adu.length % head_.adu_bytes == 0 || adu.offset + adu.length == size;
 }
 
 std::uint64_t Assembly::marked(const Slots& slots, const AduName& adu) const {
   const std::uint64_t first = adu.offset / head_.adu_bytes;
   std::uint64_t count = 0;
-  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) count += slots.marked(slot) ? 1 : 0;
+  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) {
+    count += slots.marked(slot) ? 1 : 0;
+  }
   return count;
 }
 
 void Assembly::mark(Slots& slots, const AduName& adu) const {
   const std::uint64_t first = adu.offset / head_.adu_bytes;
-  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) slots.mark(slot);
+  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) {
+    slots.mark(slot);
+  }
 }
 
 Placement Assembly::place_in_list(List& list, const AduName& adu) const {
-  if (!well_placed(adu, list.bytes.size())) return {};
+  if (!well_placed(adu, list.bytes.size())) {
+    return {};
+  }
   const std::uint64_t filled = marked(list.slots, adu);
-  if (filled == slots_of(adu)) return {.kind = Placement::Kind::duplicate};
+  if (filled == slots_of(adu)) {
+    return {.kind = Placement::Kind::duplicate};
+  }
   return {.kind = Placement::Kind::memory,
           .memory = Bytes(list.bytes).subspan(adu.offset, adu.length),
           .verified_only = filled > 0};
 }
 
 std::expected<Placement, Failure> Assembly::place(const AduName& adu) {
-  if (adu.file == manifest_file) return place_in_list(manifest_, adu);
-  if (phase_ == Phase::manifest) return Placement{};
-  if (adu.file == digest_file) return place_in_list(digests_, adu);
+  if (adu.file == manifest_file) {
+    return place_in_list(manifest_, adu);
+  }
+  if (phase_ == Phase::manifest) {
+    return Placement{};
+  }
+  if (adu.file == digest_file) {
+    return place_in_list(digests_, adu);
+  }
   return place_in_file(adu);
 }
 
 Bytes Assembly::memory_for(const AduName& adu) const {
-  if (phase_ != Phase::data || adu.file >= files_.size()) return {};
+  if (phase_ != Phase::data || adu.file >= files_.size()) {
+    return {};
+  }
   const File& file = files_[adu.file];
-  if (!well_placed(adu, file.entry.size_bytes) || file.whole || !file.arriving) return {};
-  if (marked(file.arriving->slots, adu) > 0) return {};
+  if (!well_placed(adu, file.entry.size_bytes) || file.whole || !file.arriving) {
+    return {};
+  }
+  if (marked(file.arriving->slots, adu) > 0) {
+    return {};
+  }
   return file.sink->place(adu.offset, adu.length).value_or(Bytes());
 }
 
@@ -103,19 +130,33 @@ Placement Assembly::placement_in(const AduName& adu, Bytes memory) const {
 }
 
 std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
-  if (adu.file >= files_.size()) return Placement{};
+  if (adu.file >= files_.size()) {
+    return Placement{};
+  }
   File& file = files_[adu.file];
-  if (!well_placed(adu, file.entry.size_bytes)) return Placement{};
-  if (file.whole) return Placement{.kind = Placement::Kind::duplicate};
+  if (!well_placed(adu, file.entry.size_bytes)) {
+    return Placement{};
+  }
+  if (file.whole) {
+    return Placement{.kind = Placement::Kind::duplicate};
+  }
   if (!file.arriving) {
-    if (open_files_ == open_files_max) return Placement{.kind = Placement::Kind::no_room};
-    if (auto opened = open_file(file); !opened) return std::unexpected(opened.error());
+    if (open_files_ == open_files_max) {
+      return Placement{.kind = Placement::Kind::no_room};
+    }
+    if (auto opened = open_file(file); !opened) {
+      return std::unexpected(opened.error());
+    }
   }
   const std::uint64_t filled = marked(file.arriving->slots, adu);
-  if (filled == slots_of(adu)) return Placement{.kind = Placement::Kind::duplicate};
+  if (filled == slots_of(adu)) {
+    return Placement{.kind = Placement::Kind::duplicate};
+  }
   Placement place{
       .kind = Placement::Kind::file, .verified_only = filled > 0, .file = file.sink.get(), .offset = adu.offset};
-  if (place.verified_only) return place;
+  if (place.verified_only) {
+    return place;
+  }
   if (const auto memory = file.sink->place(adu.offset, adu.length); memory) {
     place.kind = Placement::Kind::memory;
     place.memory = *memory;
@@ -127,10 +168,13 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
 
 std::expected<void, Failure> Assembly::open_file(File& file) {
   const std::uint64_t slots = slot_count(file.entry.size_bytes);
-  if (!take(Slots::memory_bytes(slots)))
+  if (!take(Slots::memory_bytes(slots))) {
     return failed(ExitCode::refused, "'" + file.entry.name + "' is larger than this server's memory for it");
+  }
   auto created = sink_->create(file.entry);
-  if (!created) return std::unexpected(failure(nullptr, created.error()));
+  if (!created) {
+    return std::unexpected(failure(nullptr, created.error()));
+  }
   file.sink = std::move(*created);
   file.arriving = std::make_unique<Arriving>(Slots(slots), Digester(), 0U);
   ++open_files_;
@@ -152,17 +196,22 @@ std::expected<void, Failure> Assembly::landed(const AduName& adu) {
 }
 
 std::expected<void, Failure> Assembly::manifest_whole() {
-  if (digest_of(manifest_.bytes) != head_.manifest_digest)
+  if (digest_of(manifest_.bytes) != head_.manifest_digest) {
     return failed(ExitCode::digest_mismatch, "the list of files arrived damaged");
+  }
   auto entries = decode_manifest(manifest_.bytes, head_.files, head_.total_bytes);
   if (!entries) {
     return failed(entries.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error, entries.error().text);
   }
   auto sink = destination_.open(head_.path, entries->size());
-  if (!sink) return failed(ExitCode::refused, sink.error().text);
+  if (!sink) {
+    return failed(ExitCode::refused, sink.error().text);
+  }
   sink_ = std::move(*sink);
   files_.resize(entries->size());
-  for (std::size_t i = 0; i < files_.size(); ++i) files_[i].entry = std::move((*entries)[i]);
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    files_[i].entry = std::move((*entries)[i]);
+  }
   const std::uint64_t list_bytes = files_.size() * digest_bytes;
   digests_ = {std::vector<std::byte>(list_bytes), Slots(slot_count(list_bytes))};
   phase_ = Phase::data;
@@ -176,10 +225,16 @@ std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   const std::uint64_t prefix = std::min(file.arriving->slots.prefix() * head_.adu_bytes, file.entry.size_bytes);
   const bool whole = file.arriving->slots.whole();
   if (whole || prefix - file.arriving->digested_bytes >= read_back_bytes) {
-    if (auto digested = digest_written(file, prefix); !digested) return digested;
+    if (auto digested = digest_written(file, prefix); !digested) {
+      return digested;
+    }
   }
-  if (!whole) return {};
-  if (auto finalized = file_whole(file); !finalized) return finalized;
+  if (!whole) {
+    return {};
+  }
+  if (auto finalized = file_whole(file); !finalized) {
+    return finalized;
+  }
   return commit_if_equal(adu.file);
 }
 
@@ -190,8 +245,9 @@ std::expected<void, Failure> Assembly::digest_written(File& file, std::uint64_t 
     const std::uint64_t left = whole_bytes - arriving.digested_bytes;
     const Bytes part =
         Bytes(read_back_).first(static_cast<std::size_t>(std::min<std::uint64_t>(left, read_back_bytes)));
-    if (auto read = file.sink->read(arriving.digested_bytes, part); !read)
+    if (auto read = file.sink->read(arriving.digested_bytes, part); !read) {
       return std::unexpected(failure(&file, read.error()));
+    }
     arriving.digester.update(part);
     arriving.digested_bytes += part.size();
   }
@@ -199,7 +255,9 @@ std::expected<void, Failure> Assembly::digest_written(File& file, std::uint64_t 
 }
 
 std::expected<void, Failure> Assembly::file_whole(File& file) {
-  if (auto finalized = file.sink->finalize(); !finalized) return std::unexpected(failure(&file, finalized.error()));
+  if (auto finalized = file.sink->finalize(); !finalized) {
+    return std::unexpected(failure(&file, finalized.error()));
+  }
   file.digest = file.arriving->digester.value();
   file.whole = true;
   give_back(Slots::memory_bytes(file.arriving->slots.count()));
@@ -214,10 +272,16 @@ std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
   for (std::uint32_t index = first; index < last; ++index) {
     File& file = files_[index];
     if (file.entry.size_bytes == 0 && !file.whole) {  // no ADU of its own will come
-      if (auto opened = open_file(file); !opened) return opened;
-      if (auto finalized = file_whole(file); !finalized) return finalized;
+      if (auto opened = open_file(file); !opened) {
+        return opened;
+      }
+      if (auto finalized = file_whole(file); !finalized) {
+        return finalized;
+      }
     }
-    if (auto committed = commit_if_equal(index); !committed) return committed;
+    if (auto committed = commit_if_equal(index); !committed) {
+      return committed;
+    }
   }
   return {};
 }
@@ -225,17 +289,23 @@ std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
 std::expected<void, Failure> Assembly::commit_if_equal(std::uint32_t index) {
   File& file = files_[index];
   const std::size_t at = std::size_t{index} * digest_bytes;
-  if (!file.whole || !file.sink || !digests_.slots.marked(at / head_.adu_bytes)) return {};
+  if (!file.whole || !file.sink || !digests_.slots.marked(at / head_.adu_bytes)) {
+    return {};
+  }
   if (!std::equal(file.digest.begin(), file.digest.end(), digests_.bytes.begin() + static_cast<std::ptrdiff_t>(at))) {
     return failed(ExitCode::digest_mismatch, "'" + file.entry.name + "' as written differs from its source");
   }
-  if (auto committed = file.sink->commit(); !committed) return std::unexpected(failure(&file, committed.error()));
+  if (auto committed = file.sink->commit(); !committed) {
+    return std::unexpected(failure(&file, committed.error()));
+  }
   file.sink.reset();
   return ++committed_ == files_.size() ? finish() : std::expected<void, Failure>{};
 }
 
 std::expected<void, Failure> Assembly::finish() {
-  if (auto flushed = sink_->flush(); !flushed) return std::unexpected(failure(nullptr, flushed.error()));
+  if (auto flushed = sink_->flush(); !flushed) {
+    return std::unexpected(failure(nullptr, flushed.error()));
+  }
   phase_ = Phase::finished;
   return {};
 }
@@ -243,9 +313,13 @@ std::expected<void, Failure> Assembly::finish() {
 Failure Assembly::landing_failed(const AduName& adu, const Error& error) { return failure(&files_[adu.file], error); }
 
 Failure Assembly::failure(File* file, const Error& error) const {
-  if (!is_full(error.code)) return {ExitCode::write_failed, error.text};
+  if (!is_full(error.code)) {
+    return {ExitCode::write_failed, error.text};
+  }
   std::string text = error.text;
-  if (file != nullptr && file->sink) text += "; what arrived is kept as '" + file->sink->keep() + "'";
+  if (file != nullptr && file->sink) {
+    text += "; what arrived is kept as '" + file->sink->keep() + "'";
+  }
   return {ExitCode::disk_full, text};
 }
 

@@ -30,7 +30,9 @@ class Budget {
  public:
   explicit Budget(std::uint64_t bytes) : left_(bytes) {}
   [[nodiscard]] bool take(std::uint64_t bytes) {
-    if (bytes > left_) return false;
+    if (bytes > left_) {
+      return false;
+    }
     left_ -= bytes;
     return true;
   }

@@ -55,7 +55,9 @@ class DirectoryFile final : public SinkFile {
                  land_by == LandBy::map ? WindowSet::Far::map : WindowSet::Far::refuse) {}
 
   ~DirectoryFile() override {
-    if (!temporary_.empty()) ::unlinkat(directory_, temporary_.c_str(), 0);
+    if (!temporary_.empty()) {
+      ::unlinkat(directory_, temporary_.c_str(), 0);
+    }
   }
 
   Status write(std::uint64_t offset, ConstBytes bytes) override;
@@ -87,8 +89,12 @@ Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) {
   const std::uint64_t end = offset + bytes.size();
   while (!bytes.empty()) {
     const ssize_t put = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return system_error("cannot write", name_);
+    if (put < 0 && errno == EINTR) {
+      continue;
+    }
+    if (put < 0) {
+      return system_error("cannot write", name_);
+    }
     bytes = bytes.subspan(static_cast<std::size_t>(put));
     offset += static_cast<std::uint64_t>(put);
   }
@@ -97,19 +103,29 @@ Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) {
 }
 
 bool DirectoryFile::worth_a_map(std::size_t size) const {
-  if (land_by_ == LandBy::faster) return size <= map_adu_bytes_max && entry_.size_bytes >= map_file_bytes_min;
+  if (land_by_ == LandBy::faster) {
+    return size <= map_adu_bytes_max && entry_.size_bytes >= map_file_bytes_min;
+  }
   return land_by_ == LandBy::map && size <= WindowSet::range_bytes_max;
 }
 
 Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
-  if (!worth_a_map(size)) return fail(ENOTSUP);
+  if (!worth_a_map(size)) {
+    return fail(ENOTSUP);
+  }
   extended_ = extended_ || ::ftruncate(file_.get(), static_cast<off_t>(entry_.size_bytes)) == 0;
   if (extended_) {
     // A page of zeros that replaced a page of the file must not receive payload.
-    if (windows_.failed(0)) windows_.forget();
+    if (windows_.failed(0)) {
+      windows_.forget();
+    }
     auto range = windows_.range({0, file_.get(), entry_.size_bytes}, offset, size);
-    if (range) return range;
-    if (range.error().code == EAGAIN) return fail(ENOTSUP);
+    if (range) {
+      return range;
+    }
+    if (range.error().code == EAGAIN) {
+      return fail(ENOTSUP);
+    }
   }
   // The cause may stop a write as well, but a write reports it.
   land_by_ = LandBy::write;
@@ -119,8 +135,12 @@ Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
 Status DirectoryFile::placed(std::uint64_t offset, ConstBytes bytes) {
   if (windows_.failed(0)) {
     struct stat status{};
-    if (::fstat(file_.get(), &status) != 0) return system_error("cannot write", name_);
-    if (static_cast<std::uint64_t>(status.st_size) < entry_.size_bytes) return cut_short();
+    if (::fstat(file_.get(), &status) != 0) {
+      return system_error("cannot write", name_);
+    }
+    if (static_cast<std::uint64_t>(status.st_size) < entry_.size_bytes) {
+      return cut_short();
+    }
     // The disk is full or broken, and the bytes are in memory that replaced a page of the file. A write succeeds or
     // reports the error.
     return write(offset, bytes);
@@ -132,9 +152,15 @@ Status DirectoryFile::placed(std::uint64_t offset, ConstBytes bytes) {
 Status DirectoryFile::read(std::uint64_t offset, Bytes out) {
   while (!out.empty()) {
     const ssize_t got = ::pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error("cannot read back", name_);
-    if (got == 0) return cut_short();
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return system_error("cannot read back", name_);
+    }
+    if (got == 0) {
+      return cut_short();
+    }
     out = out.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
@@ -155,17 +181,23 @@ Status DirectoryFile::finalize() {
   windows_.forget();  // a page written to later would change the time
   const timespec modified{entry_.mtime_s, static_cast<long>(entry_.mtime_ns)};
   const timespec times[2] = {modified, modified};
-  if (::fchmod(file_.get(), entry_.mode) != 0 || ::futimens(file_.get(), times) != 0)
+  if (::fchmod(file_.get(), entry_.mode) != 0 || ::futimens(file_.get(), times) != 0) {
     return system_error("cannot set the attributes of", name_);
-  if (::fsync(file_.get()) != 0) return system_error("cannot write", name_);
-  if (::close(file_.release()) != 0) return system_error("cannot close", name_);
+  }
+  if (::fsync(file_.get()) != 0) {
+    return system_error("cannot write", name_);
+  }
+  if (::close(file_.release()) != 0) {
+    return system_error("cannot close", name_);
+  }
   return {};
 }
 
 Status DirectoryFile::commit() {
   SLUICE_REQUIRE(!file_.valid());
-  if (::renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0)
+  if (::renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0) {
     return system_error("cannot give its name to", name_);
+  }
   temporary_.clear();
   return {};
 }
@@ -207,14 +239,18 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) 
       return std::make_unique<DirectoryFile>(directory_.get(), std::move(file), std::move(temporary), name, entry,
                                              land_by_);
     }
-    if (errno != EEXIST) break;
+    if (errno != EEXIST) {
+      break;
+    }
   }
   return system_error("cannot create a file for", name);
 }
 
 Status DirectorySink::flush() {
   // Some file systems cannot sync a directory and answer EINVAL; the files are durable already.
-  if (::fsync(directory_.get()) != 0 && errno != EINVAL) return system_error("cannot write the directory", shown_);
+  if (::fsync(directory_.get()) != 0 && errno != EINVAL) {
+    return system_error("cannot write the directory", shown_);
+  }
   return {};
 }
 
@@ -222,7 +258,9 @@ Status DirectorySink::flush() {
 Result<bool> is_directory(int parent, const std::string& name) {
   struct stat status{};
   if (::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-    if (errno == ENOENT) return false;
+    if (errno == ENOENT) {
+      return false;
+    }
     return system_error("cannot look at", name);
   }
   if (S_ISLNK(status.st_mode)) {
@@ -235,7 +273,9 @@ Result<bool> is_directory(int parent, const std::string& name) {
 }  // namespace
 
 Descriptor::~Descriptor() {
-  if (value_ >= 0) ::close(value_);
+  if (value_ >= 0) {
+    ::close(value_);
+  }
 }
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
@@ -249,7 +289,9 @@ int Descriptor::release() { return std::exchange(value_, -1); }
 Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::serve(const std::string& directory,
                                                                           std::uint64_t seed, LandBy land_by) {
   Descriptor root(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root.valid()) return system_error("cannot open the directory", directory);
+  if (!root.valid()) {
+    return system_error("cannot open the directory", directory);
+  }
   return std::unique_ptr<DirectoryDestination>(new DirectoryDestination(std::move(root), seed, land_by));
 }
 
@@ -262,7 +304,9 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
   }
   // Opening "." gives a second descriptor of the served directory.
   Descriptor at(::openat(root_.get(), ".", directory_flags));
-  if (!at.valid()) return system_error("cannot open", "the served directory");
+  if (!at.valid()) {
+    return system_error("cannot open", "the served directory");
+  }
   std::string shown;
   const auto enter = [&](const std::string& name) {
     at = Descriptor(::openat(at.get(), name.c_str(), directory_flags));
@@ -270,14 +314,21 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
     return at.valid();
   };
   for (const std::string_view name : walk) {
-    if (!enter(std::string(name))) return system_error("cannot open the directory", shown);
+    if (!enter(std::string(name))) {
+      return system_error("cannot open the directory", shown);
+    }
   }
   if (last) {
     const auto directory = is_directory(at.get(), *last);
-    if (!directory) return std::unexpected(directory.error());
-    if (!*directory && files != 1) return fail(ENOTDIR, "several files need a directory, and '" + *last + "' is none");
-    if (*directory && !enter(*std::exchange(last, std::nullopt)))
+    if (!directory) {
+      return std::unexpected(directory.error());
+    }
+    if (!*directory && files != 1) {
+      return fail(ENOTDIR, "several files need a directory, and '" + *last + "' is none");
+    }
+    if (*directory && !enter(*std::exchange(last, std::nullopt))) {
       return system_error("cannot open the directory", shown);
+    }
   }
   return std::make_unique<DirectorySink>(std::move(at), shown, last, prng_(), land_by_);
 }

@@ -40,8 +40,12 @@ std::uintptr_t page_mask = 0;
 Entry* window_of(std::uintptr_t address) {
   for (Entry& entry : entries) {
     const std::uintptr_t begin = entry.begin.load(std::memory_order_acquire);
-    if (begin <= entry_taken || address < begin || address >= entry.end.load(std::memory_order_acquire)) continue;
-    if (entry.begin.load(std::memory_order_acquire) == begin) return &entry;
+    if (begin <= entry_taken || address < begin || address >= entry.end.load(std::memory_order_acquire)) {
+      continue;
+    }
+    if (entry.begin.load(std::memory_order_acquire) == begin) {
+      return &entry;
+    }
   }
   return nullptr;
 }
@@ -54,11 +58,17 @@ bool stand_in(const Entry& entry, std::uintptr_t address) {
 }
 
 void pass_on(int signal, siginfo_t* info, void* context) {
-  if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(signal, info, context);
-  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    return previous.sa_sigaction(signal, info, context);
+  }
+  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    return previous.sa_handler(signal);
+  }
   ::sigaction(SIGBUS, &previous, nullptr);
   // After the return the faulting access happens again, for a debugger to see; a signal from kill() does not.
-  if (info->si_code <= 0) ::raise(SIGBUS);
+  if (info->si_code <= 0) {
+    ::raise(SIGBUS);
+  }
 }
 
 void on_sigbus(int signal, siginfo_t* info, void* context) {
@@ -78,7 +88,9 @@ void on_sigbus(int signal, siginfo_t* info, void* context) {
 /// Installs the handler, once a process. Answers 0 or an errno value.
 int install() {
   page_mask = ~(static_cast<std::uintptr_t>(MappedWindow::page_bytes()) - 1);
-  if (::sigaction(SIGBUS, nullptr, &previous) != 0) return errno;
+  if (::sigaction(SIGBUS, nullptr, &previous) != 0) {
+    return errno;
+  }
   struct sigaction ours{};
   ours.sa_sigaction = on_sigbus;
   // Runs on the thread's signal stack if it has one. No SA_NODEFER: the handler itself touches no window.
@@ -90,7 +102,9 @@ int install() {
 std::optional<std::size_t> take_entry() {
   for (std::size_t index = 0; index < entries.size(); ++index) {
     std::uintptr_t expected = entry_free;
-    if (entries[index].begin.compare_exchange_strong(expected, entry_taken)) return index;
+    if (entries[index].begin.compare_exchange_strong(expected, entry_taken)) {
+      return index;
+    }
   }
   return std::nullopt;
 }
@@ -105,9 +119,13 @@ std::size_t MappedWindow::page_bytes() {
 Result<MappedWindow> MappedWindow::map(int descriptor, std::uint64_t offset, std::size_t size, Access access) {
   SLUICE_REQUIRE(size > 0 && offset % page_bytes() == 0);
   static const int unguarded = install();
-  if (unguarded != 0) return fail(unguarded, "cannot guard a window against SIGBUS");
+  if (unguarded != 0) {
+    return fail(unguarded, "cannot guard a window against SIGBUS");
+  }
   const auto index = take_entry();
-  if (!index) return fail(ENFILE);
+  if (!index) {
+    return fail(ENFILE);
+  }
   Entry& entry = entries[*index];
   const int protection = access == Access::write ? PROT_READ | PROT_WRITE : PROT_READ;
   void* const at = ::mmap(nullptr, size, protection, MAP_SHARED, descriptor, static_cast<off_t>(offset));
@@ -125,7 +143,9 @@ Result<MappedWindow> MappedWindow::map(int descriptor, std::uint64_t offset, std
 }
 
 MappedWindow::~MappedWindow() {
-  if (bytes_.empty()) return;
+  if (bytes_.empty()) {
+    return;
+  }
   // The entry goes first: once unmapped, the addresses may belong to another map.
   entries[entry_].begin.store(entry_taken, std::memory_order_release);
   ::munmap(bytes_.data(), bytes_.size());

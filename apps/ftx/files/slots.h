@@ -17,7 +17,9 @@ namespace sluice::ftx {
 class Slots {
  public:
   explicit Slots(std::uint64_t count = 0) : count_(count) {
-    if (count > 64) words_.resize(memory_bytes(count) / sizeof(std::uint64_t));
+    if (count > 64) {
+      words_.resize(memory_bytes(count) / sizeof(std::uint64_t));
+    }
   }
 
   /// What Slots(count) allocates.
@@ -38,10 +40,14 @@ class Slots {
 
   /// REQUIRES: slot < count(). Marking twice changes nothing. Amortised O(1).
   void mark(std::uint64_t slot) {
-    if (marked(slot)) return;
+    if (marked(slot)) {
+      return;
+    }
     word(slot / 64) |= std::uint64_t{1} << (slot % 64);
     ++received_;
-    if (slot == prefix_) advance();
+    if (slot == prefix_) {
+      advance();
+    }
   }
 
  private:
@@ -55,7 +61,9 @@ class Slots {
       const auto run = static_cast<std::uint64_t>(std::countr_one(word(prefix_ / 64) >> (prefix_ % 64)));
       prefix_ += run;
       // A run that ends inside its word ends at an unmarked slot.
-      if (run == 0 || prefix_ % 64 != 0) return;
+      if (run == 0 || prefix_ % 64 != 0) {
+        return;
+      }
     }
   }
 

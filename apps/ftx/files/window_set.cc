@@ -22,11 +22,17 @@ Result<Bytes> WindowSet::range(const File& file, std::uint64_t offset, std::size
   SLUICE_REQUIRE(size > 0 && size <= range_bytes_max && offset <= file.size_bytes && size <= file.size_bytes - offset);
   const std::uint64_t end = offset + size;
   const bool near = in_run(file.index, offset, end);
-  if (!near && far_ == Far::refuse) return fail(EAGAIN);
+  if (!near && far_ == Far::refuse) {
+    return fail(EAGAIN);
+  }
   const auto kept = keep(file, offset / window_bytes * window_bytes);
-  if (!kept) return std::unexpected(kept.error());
+  if (!kept) {
+    return std::unexpected(kept.error());
+  }
   if (near && end > run_.ready) {
-    if (auto ready = make_ready(**kept, end); !ready) return std::unexpected(ready.error());
+    if (auto ready = make_ready(**kept, end); !ready) {
+      return std::unexpected(ready.error());
+    }
   }
   return (*kept)->window.bytes().subspan(offset - (*kept)->from, size);
 }
@@ -38,13 +44,17 @@ Result<WindowSet::Kept*> WindowSet::keep(const File& file, std::uint64_t from) {
       kept.used = ++uses_;
       return &kept;
     }
-    if (kept.used < oldest->used) oldest = &kept;
+    if (kept.used < oldest->used) {
+      oldest = &kept;
+    }
   }
   const std::uint64_t size = std::min(window_bytes + range_bytes_max, file.size_bytes - from);
   // Unmaps the old window first.
   *oldest = Kept{};
   auto window = MappedWindow::map(file.descriptor, from, static_cast<std::size_t>(size), access_);
-  if (!window) return std::unexpected(window.error());
+  if (!window) {
+    return std::unexpected(window.error());
+  }
   *oldest = Kept{file.index, from, ++uses_, std::move(*window)};
   return oldest;
 }
@@ -78,7 +88,9 @@ Status WindowSet::make_ready(const Kept& kept, std::uint64_t end) {
   const int advice = access_ == MappedWindow::Access::write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   // A kernel without this advice answers EINVAL. The reader finds pages that cannot be read.
   const bool done = ::madvise(kept.window.bytes().data() + first, last - first, advice) == 0;
-  if (!done && errno == EFAULT && access_ == MappedWindow::Access::write) return fail(EFAULT);
+  if (!done && errno == EFAULT && access_ == MappedWindow::Access::write) {
+    return fail(EFAULT);
+  }
   return {};
 }
 
@@ -93,7 +105,9 @@ bool WindowSet::holds(std::uint32_t index, std::uint64_t offset) const {
 }
 
 void WindowSet::forget() {
-  for (Kept& kept : kept_) kept = Kept{};
+  for (Kept& kept : kept_) {
+    kept = Kept{};
+  }
 }
 
 }  // namespace sluice::ftx

@@ -58,14 +58,18 @@ class Writer {
 
   Writer& bytes(ConstBytes field) {
     SLUICE_REQUIRE(out_.size() - used_ >= field.size());
-    if (!field.empty()) std::memcpy(out_.data() + used_, field.data(), field.size());
+    if (!field.empty()) {
+      std::memcpy(out_.data() + used_, field.data(), field.size());
+    }
     used_ += field.size();
     return *this;
   }
 
   Writer& zeros_up_to(std::size_t size) {
     SLUICE_REQUIRE(size <= out_.size());
-    for (; used_ < size; ++used_) out_[used_] = std::byte{0};
+    for (; used_ < size; ++used_) {
+      out_[used_] = std::byte{0};
+    }
     return *this;
   }
 

@@ -62,7 +62,9 @@ inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
 /// The row of `code`; protocol_error for an unknown code (of a newer peer).
 [[nodiscard]] constexpr const ExitCodeRow& exit_code_row(ExitCode code) {
   for (const ExitCodeRow& row : exit_codes) {
-    if (row.code == code) return row;
+    if (row.code == code) {
+      return row;
+    }
   }
   return exit_codes[13];
 }

@@ -40,15 +40,21 @@ bool numbers_hold(const FileEntry& entry) {
 std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& files) {
   SLUICE_REQUIRE(files.size() <= files_max);
   std::size_t size = 0;
-  for (const FileEntry& entry : files) size += entry_fixed_bytes + entry.name.size();
+  for (const FileEntry& entry : files) {
+    size += entry_fixed_bytes + entry.name.size();
+  }
   std::vector<std::byte> bytes(size);
   Writer writer(bytes);
-  for (const FileEntry& entry : files) write_entry(writer, entry);
+  for (const FileEntry& entry : files) {
+    write_entry(writer, entry);
+  }
   return bytes;
 }
 
 Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t count, std::uint64_t total_bytes) {
-  if (count > bytes.size() / entry_bytes_min) return fail(EINVAL, "the list of files is shorter than it says");
+  if (count > bytes.size() / entry_bytes_min) {
+    return fail(EINVAL, "the list of files is shorter than it says");
+  }
   std::vector<FileEntry> files;
   files.reserve(count);
   std::unordered_set<std::string_view> names;
@@ -56,15 +62,24 @@ Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t cou
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
     FileEntry entry = read_entry(reader);
-    if (!reader.ok() || !numbers_hold(entry)) return fail(EINVAL, "the list of files is malformed");
-    if (!is_component(entry.name)) return fail(EPERM, "refused the file name '" + printable(entry.name) + "'");
+    if (!reader.ok() || !numbers_hold(entry)) {
+      return fail(EINVAL, "the list of files is malformed");
+    }
+    if (!is_component(entry.name)) {
+      return fail(EPERM, "refused the file name '" + printable(entry.name) + "'");
+    }
     sum += entry.size_bytes;
-    if (sum > total_bytes) return fail(EINVAL, "the files are larger than the offer says");
+    if (sum > total_bytes) {
+      return fail(EINVAL, "the files are larger than the offer says");
+    }
     files.push_back(std::move(entry));
-    if (!names.insert(files.back().name).second)
+    if (!names.insert(files.back().name).second) {
       return fail(EPERM, "the file name '" + files.back().name + "' comes twice");
+    }
   }
-  if (!reader.exhausted() || sum != total_bytes) return fail(EINVAL, "the list of files does not match the offer");
+  if (!reader.exhausted() || sum != total_bytes) {
+    return fail(EINVAL, "the list of files does not match the offer");
+  }
   return files;
 }
 

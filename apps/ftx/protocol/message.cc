@@ -58,8 +58,12 @@ bool ranges_in_order(const Report& report) {
   std::uint64_t next = report.from;
   for (std::size_t i = 0; i < report.range_count; ++i) {
     const SequenceRange& range = report.missing[i];
-    if (range.count == 0 || range.first < next || range.first > report.to) return false;
-    if (range.count > report.to - range.first + 1) return false;
+    if (range.count == 0 || range.first < next || range.first > report.to) {
+      return false;
+    }
+    if (range.count > report.to - range.first + 1) {
+      return false;
+    }
     next = range.first + range.count;
   }
   return true;
@@ -80,22 +84,31 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
   envelope.flags = reader.number<std::uint16_t>();
   envelope.transfer = reader.number<std::uint32_t>();
   envelope.connection = reader.number<std::uint64_t>();
-  if (!reader.ok() || version != protocol_version) return std::nullopt;
-  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::close))
+  if (!reader.ok() || version != protocol_version) {
     return std::nullopt;
+  }
+  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::close)) {
+    return std::nullopt;
+  }
   envelope.kind = static_cast<Kind>(kind);
   const std::uint16_t allowed = envelope.kind == Kind::data ? flag_repair : std::uint16_t{0};
-  if ((envelope.flags & ~allowed) != 0) return std::nullopt;
+  if ((envelope.flags & ~allowed) != 0) {
+    return std::nullopt;
+  }
   return envelope;
 }
 
 std::optional<Hello> parse_hello(ConstBytes datagram) {
-  if (datagram.size() != control_bytes_max) return std::nullopt;
+  if (datagram.size() != control_bytes_max) {
+    return std::nullopt;
+  }
   Reader reader = body(datagram);
   Hello hello;
   hello.nonce = reader.number<std::uint64_t>();
   hello.adu_bytes = reader.number<std::uint32_t>();
-  if (!is_adu_size(hello.adu_bytes)) return std::nullopt;
+  if (!is_adu_size(hello.adu_bytes)) {
+    return std::nullopt;
+  }
   return hello;
 }
 
@@ -110,7 +123,9 @@ std::optional<CookieReply> parse_cookie(ConstBytes datagram) {
   reply.nonce = reader.number<std::uint64_t>();
   reply.adu_bytes = reader.number<std::uint32_t>();
   reply.cookie = fixed<cookie_bytes>(reader);
-  if (!reader.exhausted() || !is_adu_size(reply.adu_bytes)) return std::nullopt;
+  if (!reader.exhausted() || !is_adu_size(reply.adu_bytes)) {
+    return std::nullopt;
+  }
   return reply;
 }
 
@@ -130,9 +145,15 @@ std::optional<Offer> parse_offer(ConstBytes datagram) {
   offer.manifest_digest = fixed<digest_bytes>(reader);
   const auto path_bytes = reader.number<std::uint16_t>();
   offer.path = as_text(reader.take(path_bytes));
-  if (!reader.exhausted() || path_bytes > path_bytes_max || !is_adu_size(offer.adu_bytes)) return std::nullopt;
-  if (offer.files == 0 || offer.files > files_max || offer.manifest_bytes == 0) return std::nullopt;
-  if (offer.total_bytes > file_bytes_max) return std::nullopt;
+  if (!reader.exhausted() || path_bytes > path_bytes_max || !is_adu_size(offer.adu_bytes)) {
+    return std::nullopt;
+  }
+  if (offer.files == 0 || offer.files > files_max || offer.manifest_bytes == 0) {
+    return std::nullopt;
+  }
+  if (offer.total_bytes > file_bytes_max) {
+    return std::nullopt;
+  }
   return offer;
 }
 
@@ -151,9 +172,15 @@ std::optional<Data> parse_data(ConstBytes datagram, std::size_t datagram_bytes) 
   data.adu.offset = reader.number<std::uint64_t>();
   data.adu.file = reader.number<std::uint32_t>();
   data.adu.length = reader.number<std::uint32_t>();
-  if (!reader.ok() || !is_stamp(data.stamp)) return std::nullopt;
-  if (data.adu.length == 0 || data.adu.offset >= file_bytes_max) return std::nullopt;
-  if (datagram_bytes - data_header_bytes != data.adu.length) return std::nullopt;
+  if (!reader.ok() || !is_stamp(data.stamp)) {
+    return std::nullopt;
+  }
+  if (data.adu.length == 0 || data.adu.offset >= file_bytes_max) {
+    return std::nullopt;
+  }
+  if (datagram_bytes - data_header_bytes != data.adu.length) {
+    return std::nullopt;
+  }
   data.repair = (load_big_endian<std::uint16_t>(datagram.data() + 2) & flag_repair) != 0;
   return data;
 }
@@ -167,7 +194,9 @@ std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes o
 std::optional<Stamp> parse_probe(ConstBytes datagram) {
   Reader reader = body(datagram);
   const Stamp stamp = read_stamp(reader);
-  if (!reader.exhausted() || !is_stamp(stamp)) return std::nullopt;
+  if (!reader.exhausted() || !is_stamp(stamp)) {
+    return std::nullopt;
+  }
   return stamp;
 }
 
@@ -188,12 +217,16 @@ std::optional<Report> parse_report(ConstBytes datagram) {
                                &report.echo_ns, &report.held_ns, &report.clock_ns}) {
     *field = reader.number<std::uint64_t>();
   }
-  if (!reader.ok() || reserved != 0 || report.range_count > Report::ranges_max) return std::nullopt;
+  if (!reader.ok() || reserved != 0 || report.range_count > Report::ranges_max) {
+    return std::nullopt;
+  }
   for (std::size_t i = 0; i < report.range_count; ++i) {
     report.missing[i].first = reader.number<std::uint64_t>();
     report.missing[i].count = reader.number<std::uint32_t>();
   }
-  if (!reader.exhausted() || !is_report(report)) return std::nullopt;
+  if (!reader.exhausted() || !is_report(report)) {
+    return std::nullopt;
+  }
   return report;
 }
 
@@ -216,7 +249,9 @@ std::optional<ErrorMessage> parse_error(ConstBytes datagram) {
   error.code = reader.number<std::uint16_t>();
   const auto text_bytes = reader.number<std::uint16_t>();
   error.text = as_text(reader.take(text_bytes));
-  if (!reader.exhausted() || text_bytes > error_text_bytes_max || !is_printable(error.text)) return std::nullopt;
+  if (!reader.exhausted() || text_bytes > error_text_bytes_max || !is_printable(error.text)) {
+    return std::nullopt;
+  }
   return error;
 }
 

@@ -46,7 +46,9 @@ inline constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 62;
 
 /// The largest ADU that a transport of `tsdu_bytes` a datagram carries; 0 when it cannot carry the protocol at all.
 [[nodiscard]] constexpr std::uint32_t adu_bytes_for(std::size_t tsdu_bytes) {
-  if (tsdu_bytes < control_bytes_max) return 0;
+  if (tsdu_bytes < control_bytes_max) {
+    return 0;
+  }
   const std::size_t room = tsdu_bytes - data_header_bytes;
   const std::size_t limited = room < adu_bytes_max ? room : adu_bytes_max;
   return static_cast<std::uint32_t>(limited / adu_bytes_unit * adu_bytes_unit);

@@ -10,8 +10,12 @@ namespace {
 
 bool is_control(std::string_view text, std::size_t i) {
   const auto byte = static_cast<unsigned char>(text[i]);
-  if (byte < 0x20 || byte == 0x7f) return true;
-  if (byte < 0x80 || byte > 0x9f || i == 0) return false;
+  if (byte < 0x20 || byte == 0x7f) {
+    return true;
+  }
+  if (byte < 0x80 || byte > 0x9f || i == 0) {
+    return false;
+  }
   return static_cast<unsigned char>(text[i - 1]) == 0xc2;
 }
 
@@ -19,7 +23,9 @@ bool is_control(std::string_view text, std::size_t i) {
 
 bool is_printable(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (is_control(text, i)) return false;
+    if (is_control(text, i)) {
+      return false;
+    }
   }
   return true;
 }
@@ -27,25 +33,34 @@ bool is_printable(std::string_view text) {
 std::string printable(std::string_view text) {
   std::string shown(text);
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (is_control(text, i)) shown[i] = '?';
+    if (is_control(text, i)) {
+      shown[i] = '?';
+    }
   }
   return shown;
 }
 
 bool is_component(std::string_view name) {
-  if (name.empty() || name.size() > component_bytes_max || name == "." || name == "..") return false;
+  if (name.empty() || name.size() > component_bytes_max || name == "." || name == "..") {
+    return false;
+  }
   return name.find('/') == std::string_view::npos && is_printable(name);
 }
 
 bool is_relative_path(std::string_view path) {
-  if (path.ends_with('/'))
+  if (path.ends_with('/')) {
     path.remove_suffix(1);
-  else if (path.empty())
+  } else if (path.empty()) {
     return true;
+  }
   while (true) {
     const std::size_t slash = path.find('/');
-    if (!is_component(path.substr(0, slash))) return false;
-    if (slash == std::string_view::npos) return true;
+    if (!is_component(path.substr(0, slash))) {
+      return false;
+    }
+    if (slash == std::string_view::npos) {
+      return true;
+    }
     path.remove_prefix(slash + 1);
   }
 }

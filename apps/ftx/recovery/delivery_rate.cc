@@ -42,13 +42,17 @@ std::uint64_t DeliveryRate::window_bytes() const {
 }
 
 void DeliveryRate::on_report(TimePoint now, const Delivery& delivery) {
-  if (delivery.round_trip > Duration{}) round_trip_min_ = std::min(round_trip_min_, delivery.round_trip);
+  if (delivery.round_trip > Duration{}) {
+    round_trip_min_ = std::min(round_trip_min_, delivery.round_trip);
+  }
   note_rate(delivery);
   if (delivery.round_ended && now - round_since_ >= feedback_delay) {
     round_since_ = now;
     check_full_pipe();
     // A round without a measured rate does not advance the filter.
-    if (round_has_rate_) rates_[++round_ % filter_rounds] = 0;
+    if (round_has_rate_) {
+      rates_[++round_ % filter_rounds] = 0;
+    }
     round_has_rate_ = false;
     round_limited_ = false;
   }
@@ -58,7 +62,9 @@ void DeliveryRate::on_report(TimePoint now, const Delivery& delivery) {
 
 void DeliveryRate::note_rate(const Delivery& delivery) {
   round_limited_ |= delivery.application_limited;
-  if (!delivery.rate || (delivery.application_limited && *delivery.rate <= bandwidth())) return;
+  if (!delivery.rate || (delivery.application_limited && *delivery.rate <= bandwidth())) {
+    return;
+  }
   round_has_rate_ = true;
   std::uint64_t& best = rates_[round_ % filter_rounds];
   best = std::max(best, *delivery.rate);
@@ -66,7 +72,9 @@ void DeliveryRate::note_rate(const Delivery& delivery) {
 
 /// Startup ends when three rounds have not raised the rate by a quarter.
 void DeliveryRate::check_full_pipe() {
-  if (state_ != State::startup || round_limited_ || !round_has_rate_) return;
+  if (state_ != State::startup || round_limited_ || !round_has_rate_) {
+    return;
+  }
   if (bandwidth() >= full_bandwidth_ + full_bandwidth_ / 4) {
     full_bandwidth_ = bandwidth();
     rounds_without_growth_ = 0;

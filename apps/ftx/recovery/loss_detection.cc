@@ -32,7 +32,9 @@ void LossDetector::on_highest(TimePoint now, std::uint64_t sequence) {
 void LossDetector::on_reordered(TimePoint now, std::uint64_t sequence) {
   TimePoint overtaken = highest_at_;
   for (std::uint64_t back = 1; back <= checkpoints_kept(); ++back) {
-    if (checkpoint(back).highest < sequence) break;
+    if (checkpoint(back).highest < sequence) {
+      break;
+    }
     overtaken = checkpoint(back).at;
   }
   if (now >= period_end_) {
@@ -50,9 +52,13 @@ Duration LossDetector::reorder_threshold() const {
 
 std::uint64_t LossDetector::loss_horizon(TimePoint now) const {
   const TimePoint before = now - reorder_threshold();
-  if (highest_at_ <= before) return highest_;
+  if (highest_at_ <= before) {
+    return highest_;
+  }
   for (std::uint64_t back = 1; back <= checkpoints_kept(); ++back) {
-    if (checkpoint(back).at <= before) return checkpoint(back).highest;
+    if (checkpoint(back).at <= before) {
+      return checkpoint(back).highest;
+    }
   }
   return 0;
 }

@@ -16,7 +16,9 @@ std::optional<std::uint64_t> RateMeter::on_report(const Report& report, Duration
   std::optional<std::uint64_t> rate;
   if (forward) {
     const std::uint64_t received_ns = report.clock_ns - clock_ns_;
-    if (received_ns < static_cast<std::uint64_t>(span_min.count())) return std::nullopt;
+    if (received_ns < static_cast<std::uint64_t>(span_min.count())) {
+      return std::nullopt;
+    }
     // A queue or an interrupt may deliver datagrams in a bunch, so the receiver's clock alone overstates the rate. They
     // did not arrive faster than they were sent.
     const std::uint64_t sent_ns = report.echo_ns > echo_ns_ ? report.echo_ns - echo_ns_ : 0;

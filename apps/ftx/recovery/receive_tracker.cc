@@ -25,14 +25,20 @@ std::uint64_t ReceiveTracker::first_known() const {
 std::uint64_t ReceiveTracker::arrived_word(std::uint64_t sequence) const { return bits_[(sequence / 64) & word_mask]; }
 
 ReceiveTracker::Arrival ReceiveTracker::classify(std::uint64_t sequence) const {
-  if (sequence > highest_) return Arrival::fresh;
-  if (sequence < first_known()) return Arrival::too_old;
+  if (sequence > highest_) {
+    return Arrival::fresh;
+  }
+  if (sequence < first_known()) {
+    return Arrival::too_old;
+  }
   return (arrived_word(sequence) >> (sequence % 64) & 1) != 0 ? Arrival::duplicate : Arrival::fresh;
 }
 
 void ReceiveTracker::record(TimePoint now, const Stamp& stamp) {
   SLUICE_REQUIRE(classify(stamp.sequence) == Arrival::fresh);
-  if (stamp.round_trip_us != 0) loss_detector_.set_round_trip(std::chrono::microseconds(stamp.round_trip_us));
+  if (stamp.round_trip_us != 0) {
+    loss_detector_.set_round_trip(std::chrono::microseconds(stamp.round_trip_us));
+  }
   if (stamp.sequence > highest_) {
     advance_to(now, stamp);
   } else {
@@ -47,8 +53,12 @@ void ReceiveTracker::advance_to(TimePoint now, const Stamp& stamp) {
   const std::uint64_t last_word = stamp.sequence / 64;
   std::uint64_t word = highest_ / 64 + 1;
   // A jump past the whole window clears each word once; that bounds this loop.
-  if (last_word > word + word_mask) word = last_word - word_mask;
-  for (; word <= last_word; ++word) bits_[word & word_mask] = 0;
+  if (last_word > word + word_mask) {
+    word = last_word - word_mask;
+  }
+  for (; word <= last_word; ++word) {
+    bits_[word & word_mask] = 0;
+  }
   highest_ = stamp.sequence;
   highest_sent_at_ns_ = stamp.sent_at_ns;
   loss_detector_.on_highest(now, stamp.sequence);

@@ -27,7 +27,9 @@ class Ring {
   [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
 
   void push(const T& value) {
-    if (size_ == slots_.size()) grow();
+    if (size_ == slots_.size()) {
+      grow();
+    }
     slots_[(head_ + size_) & (slots_.size() - 1)] = value;
     ++size_;
   }
@@ -42,7 +44,9 @@ class Ring {
  private:
   void grow() {
     std::vector<T> larger(slots_.empty() ? 64 : slots_.size() * 2);
-    for (std::size_t i = 0; i < size_; ++i) larger[i] = (*this)[i];
+    for (std::size_t i = 0; i < size_; ++i) {
+      larger[i] = (*this)[i];
+    }
     slots_.swap(larger);
     head_ = 0;
   }

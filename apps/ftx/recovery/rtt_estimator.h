@@ -31,7 +31,9 @@ class RttEstimator {
 
   /// How long to wait for an answer that the peer sends at once: "RTO <- SRTT + max (G, K*RTTVAR)" with K = 4.
   [[nodiscard]] Duration timeout() const {
-    if (!known_) return std::chrono::milliseconds(250);
+    if (!known_) {
+      return std::chrono::milliseconds(250);
+    }
     return smoothed_ + std::max<Duration>(variation_ * 4, std::chrono::milliseconds(1));
   }
 

@@ -11,7 +11,9 @@ void SentAdus::on_sent(const AduName& adu) {
 }
 
 std::optional<SentAdus::Resolved> SentAdus::on_report(const Report& report) {
-  if (report.highest >= next()) return std::nullopt;
+  if (report.highest >= next()) {
+    return std::nullopt;
+  }
   if (report.highest >= oldest_) {
     passed_bytes_ = std::max(passed_bytes_, entries_[report.highest - oldest_].sent_bytes);
   }
@@ -31,7 +33,9 @@ std::optional<SentAdus::Resolved> SentAdus::on_report(const Report& report) {
 void SentAdus::resolve(std::uint64_t first, std::uint64_t last, bool arrived, Resolved& resolved) {
   for (std::uint64_t sequence = std::max(first, oldest_); sequence <= last; ++sequence) {
     Entry& entry = entries_[sequence - oldest_];
-    if (entry.resolved) continue;
+    if (entry.resolved) {
+      continue;
+    }
     entry.resolved = true;
     if (arrived) {
       ++resolved.arrived;

@@ -26,7 +26,9 @@ Cookie make(ConstBytes secret, std::uint64_t time_ns, const Peer& peer, std::uin
 CookieJar::CookieJar(std::uint64_t seed) {
   Prng prng(seed);
   Writer writer(secret_);
-  while (writer.size() < secret_.size()) writer.number(prng());
+  while (writer.size() < secret_.size()) {
+    writer.number(prng());
+  }
 }
 
 Cookie CookieJar::issue(TimePoint now, const Peer& peer, std::uint64_t connection) const {

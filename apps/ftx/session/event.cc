@@ -48,7 +48,9 @@ nlohmann::ordered_json fields(const Event& event) {
 
 std::string to_json(const Event& event) {
   nlohmann::ordered_json object = fields(event);
-  if (event.connection != 0) object["connection"] = event.connection;
+  if (event.connection != 0) {
+    object["connection"] = event.connection;
+  }
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -61,7 +63,9 @@ void EventQueue::push(Event event) {
 }
 
 std::optional<Event> EventQueue::pop() {
-  if (events_.empty()) return std::nullopt;
+  if (events_.empty()) {
+    return std::nullopt;
+  }
   Event event = std::move(events_.front());
   events_.pop_front();
   return event;

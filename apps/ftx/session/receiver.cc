@@ -60,7 +60,9 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
     ++drops_.unexpected;
     return;
   }
-  if (envelope.kind == Kind::data && state_ == State::open) return on_data(now, envelope, datagram);
+  if (envelope.kind == Kind::data && state_ == State::open) {
+    return on_data(now, envelope, datagram);
+  }
   last_received_at_ = now;
   switch (envelope.kind) {
     case Kind::close:
@@ -73,7 +75,9 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
     case Kind::data:
       // The peer does not know the outcome yet.
       answer_due_ = failure_.has_value();
-      if (!failure_ && state_ != State::closing) report_at_ = now;
+      if (!failure_ && state_ != State::closing) {
+        report_at_ = now;
+      }
       return;
     case Kind::hello:
     case Kind::cookie:
@@ -85,7 +89,9 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
 
 void Receiver::on_data(TimePoint now, const Envelope& envelope, ConstBytes datagram) {
   const auto landing = inspect(now, envelope, datagram, datagram.size());
-  if (!landing) return;
+  if (!landing) {
+    return;
+  }
   const ConstBytes payload = datagram.subspan(data_header_bytes);
   if (landing->place.kind == Placement::Kind::memory) {
     std::copy(payload.begin(), payload.end(), landing->place.memory.begin());
@@ -96,9 +102,13 @@ void Receiver::on_data(TimePoint now, const Envelope& envelope, ConstBytes datag
 }
 
 Bytes Receiver::memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const {
-  if (state_ != State::open || envelope.transfer != envelope_.transfer) return {};
+  if (state_ != State::open || envelope.transfer != envelope_.transfer) {
+    return {};
+  }
   const auto data = parse_data(header, datagram_bytes);
-  if (!data || tracker_.classify(data->stamp.sequence) != ReceiveTracker::Arrival::fresh) return {};
+  if (!data || tracker_.classify(data->stamp.sequence) != ReceiveTracker::Arrival::fresh) {
+    return {};
+  }
   return assembly_->memory_for(data->adu);
 }
 
@@ -167,15 +177,25 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
       return landing_failed(now, landing, status.error());
     }
   }
-  if (data.stamp.round_trip_us != 0) round_trip_ = microseconds(data.stamp.round_trip_us);
+  if (data.stamp.round_trip_us != 0) {
+    round_trip_ = microseconds(data.stamp.round_trip_us);
+  }
   tracker_.record(now, data.stamp);
   received_bytes_ += data.adu.length;
-  if (place.file != nullptr) ++adus_;
-  if (data.repair) ++repaired_;
+  if (place.file != nullptr) {
+    ++adus_;
+  }
+  if (data.repair) {
+    ++repaired_;
+  }
   schedule_report(now);
-  if (auto status = assembly_->landed(data.adu); !status) return fail(now, status.error(), true);
+  if (auto status = assembly_->landed(data.adu); !status) {
+    return fail(now, status.error(), true);
+  }
   note_phase(now);
-  if (now >= progress_at_) note_progress(now);
+  if (now >= progress_at_) {
+    note_progress(now);
+  }
 }
 
 void Receiver::landing_failed(TimePoint now, const Landing& landing, const Error& error) {
@@ -188,7 +208,9 @@ void Receiver::on_probe(TimePoint now, ConstBytes datagram) {
     ++drops_.malformed;
     return;
   }
-  if (tracker_.classify(stamp->sequence) == ReceiveTracker::Arrival::fresh) tracker_.record(now, *stamp);
+  if (tracker_.classify(stamp->sequence) == ReceiveTracker::Arrival::fresh) {
+    tracker_.record(now, *stamp);
+  }
   // A probe is answered at once, in any state. A later report covers what it overtook, after the reorder threshold.
   answer_due_ = failure_.has_value();
   if (!failure_ && state_ != State::closing) {
@@ -212,7 +234,9 @@ void Receiver::take_error(TimePoint now, ConstBytes datagram) {
 }
 
 void Receiver::close(TimePoint now) {
-  if (state_ == State::open) fail(now, {ExitCode::protocol_error, "the sender closed before the end"}, false);
+  if (state_ == State::open) {
+    fail(now, {ExitCode::protocol_error, "the sender closed before the end"}, false);
+  }
   if (state_ == State::lingering) {
     state_ = State::closing;
     linger_until_ = now + close_linger;
@@ -238,14 +262,20 @@ void Receiver::fail(TimePoint now, const Failure& failure, bool tell_peer) {
 }
 
 void Receiver::interrupt(TimePoint now) {
-  if (state_ == State::open) fail(now, {ExitCode::interrupted, "the receiver was interrupted"}, true);
+  if (state_ == State::open) {
+    fail(now, {ExitCode::interrupted, "the receiver was interrupted"}, true);
+  }
 }
 
 void Receiver::note_phase(TimePoint now) {
-  if (assembly_->phase() == phase_) return;
+  if (assembly_->phase() == phase_) {
+    return;
+  }
   phase_ = assembly_->phase();
   report_at_ = now;
-  if (phase_ == Phase::finished) return finished(now);
+  if (phase_ == Phase::finished) {
+    return finished(now);
+  }
   Event offer = event(Event::Kind::offer, now);
   offer.bytes = assembly_->total_bytes();
   events_.push(std::move(offer));
@@ -260,7 +290,9 @@ void Receiver::finished(TimePoint now) {
 
 void Receiver::note_progress(TimePoint now) {
   progress_at_ = now + options_.progress_interval;
-  if (state_ == State::open) events_.push(event(Event::Kind::progress, now));
+  if (state_ == State::open) {
+    events_.push(event(Event::Kind::progress, now));
+  }
 }
 
 Event Receiver::event(Event::Kind kind, TimePoint now) const {
@@ -296,12 +328,18 @@ void Receiver::tick(TimePoint now) {
   if (state_ == State::open && now - last_received_at_ >= options_.idle_timeout) {
     fail(now, {ExitCode::timeout, "nothing came from the sender for too long"}, true);
   }
-  if (state_ != State::open && now >= linger_until_) state_ = State::closed;
+  if (state_ != State::open && now >= linger_until_) {
+    state_ = State::closed;
+  }
 }
 
 TimePoint Receiver::next_deadline() const {
-  if (state_ == State::closed) return never;
-  if (answer_due_ || continue_from_) return TimePoint::min();
+  if (state_ == State::closed) {
+    return never;
+  }
+  if (answer_due_ || continue_from_) {
+    return TimePoint::min();
+  }
   return std::min(
       {report_at_, state_ == State::open ? last_received_at_ + options_.idle_timeout : never, linger_until_});
 }
@@ -309,10 +347,14 @@ TimePoint Receiver::next_deadline() const {
 std::size_t Receiver::transmit(TimePoint now, Bytes out) {
   SLUICE_REQUIRE(out.size() >= control_bytes_max);
   tick(now);
-  if (state_ == State::closed) return 0;
+  if (state_ == State::closed) {
+    return 0;
+  }
   if (answer_due_) {
     answer_due_ = false;
-    if (!failure_) return emit_close(envelope_, out);
+    if (!failure_) {
+      return emit_close(envelope_, out);
+    }
     return emit_error(envelope_, {static_cast<std::uint16_t>(failure_->code), failure_->text}, out);
   }
   return now >= report_at_ || continue_from_ ? transmit_report(now, out) : 0;
@@ -331,7 +373,9 @@ std::size_t Receiver::transmit_report(TimePoint now, Bytes out) {
   const std::uint64_t from = std::max(continue_from_.value_or(0), tracker_.first_known());
   const bool fits = tracker_.fill_missing(from, tracker_.loss_horizon(now), report);
   continue_from_ = fits ? std::nullopt : std::optional(report.to + 1);
-  if (!fits) return emit_report(envelope_, report, out);
+  if (!fits) {
+    return emit_report(envelope_, report, out);
+  }
 
   const bool busy = std::exchange(received_since_report_, false);
   report_backoff_ =

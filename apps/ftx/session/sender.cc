@@ -62,7 +62,9 @@ void Sender::receive(TimePoint now, ConstBytes datagram) {
     case Kind::error:
       return take_error(now, datagram);
     case Kind::close:
-      if (state_ == State::failing) return end(now, failure_);
+      if (state_ == State::failing) {
+        return end(now, failure_);
+      }
       ++dropped_;
       return;
     case Kind::hello:
@@ -106,7 +108,9 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
     return;
   }
   last_received_at_ = now;
-  if (report->clock_ns >= report_clock_ns_) measure(now, *report, *resolved);
+  if (report->clock_ns >= report_clock_ns_) {
+    measure(now, *report, *resolved);
+  }
   follow_phase(now, report->phase);
 }
 
@@ -127,21 +131,29 @@ void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolv
   delivery.in_flight_bytes = sent_adus_.in_flight_bytes();
   delivery.application_limited = std::exchange(application_limited_, false);
   delivery.round_ended = report.highest >= round_ends_at_;
-  if (delivery.round_ended) round_ends_at_ = sent_adus_.next();
+  if (delivery.round_ended) {
+    round_ends_at_ = sent_adus_.next();
+  }
   congestion_.on_report(now, delivery);
   // A report that resolves nothing must not delay the probe: the receiver may be missing the last ADUs.
-  if (resolved.arrived + resolved.lost == 0) return;
+  if (resolved.arrived + resolved.lost == 0) {
+    return;
+  }
   probe_backoff_ = {};
   probe_at_ = now + probe_timeout();
 }
 
 void Sender::follow_phase(TimePoint now, Phase phase) {
-  if (phase == Phase::finished) return done(now);
+  if (phase == Phase::finished) {
+    return done(now);
+  }
   if (state_ == State::offering) {
     state_ = State::sending;
     repeat_at_ = never;
     // The server dropped what overtook the OFFER; a probe finds that out at once.
-    if (sent_adus_.in_flight_bytes() == sent_adus_.sent_bytes()) probe_at_ = now;
+    if (sent_adus_.in_flight_bytes() == sent_adus_.sent_bytes()) {
+      probe_at_ = now;
+    }
   }
   if (phase == Phase::data && !scheduler_->accepted()) {
     scheduler_->accept();
@@ -158,9 +170,13 @@ void Sender::take_error(TimePoint now, ConstBytes datagram) {
     return;
   }
   const ExitCodeRow& row = exit_code_row(static_cast<ExitCode>(error->code));
-  if (row.code == ExitCode::connection_lost && !connection_is_lost(now)) return;
+  if (row.code == ExitCode::connection_lost && !connection_is_lost(now)) {
+    return;
+  }
   // If both sides fail at once, each keeps its own failure.
-  if (state_ != State::failing) failure_ = {row.code, std::string(error->text.empty() ? row.meaning : error->text)};
+  if (state_ != State::failing) {
+    failure_ = {row.code, std::string(error->text.empty() ? row.meaning : error->text)};
+  }
   close_due_ = true;
   end(now, failure_);
 }
@@ -168,18 +184,23 @@ void Sender::take_error(TimePoint now, ConstBytes datagram) {
 /// An ADU that overtakes its OFFER makes the server answer that it does not know the connection. Then the sender
 /// repeats the OFFER. It gives up only when a server that did know the connection has been silent for a while.
 bool Sender::connection_is_lost(TimePoint now) {
-  if (state_ == State::offering) repeat_at_ = std::min(repeat_at_, asked_at_ + rtt_estimator_.timeout());
+  if (state_ == State::offering) {
+    repeat_at_ = std::min(repeat_at_, asked_at_ + rtt_estimator_.timeout());
+  }
   return state_ != State::offering && now - last_received_at_ >= lost_after;
 }
 
 void Sender::unreachable(TimePoint now) {
   // Once a peer has answered, an ICMP message proves nothing: it may be forged or transient.
-  if (!peer_answered_ && state_ == State::greeting)
+  if (!peer_answered_ && state_ == State::greeting) {
     end(now, {ExitCode::no_answer, "connection refused: nothing listens there"});
+  }
 }
 
 void Sender::interrupt(TimePoint now) {
-  if (state_ == State::over || state_ == State::failing) return;
+  if (state_ == State::over || state_ == State::failing) {
+    return;
+  }
   fail(now, {ExitCode::interrupted, "interrupted"});
 }
 
@@ -195,7 +216,9 @@ void Sender::done(TimePoint now) {
 /// A failure of this side: tells the peer first, if it has answered.
 void Sender::fail(TimePoint now, Failure failure) {
   failure_ = std::move(failure);
-  if (!peer_answered_) return end(now, failure_);
+  if (!peer_answered_) {
+    return end(now, failure_);
+  }
   state_ = State::failing;
   repeat_at_ = now;
 }
@@ -212,20 +235,29 @@ void Sender::end(TimePoint now, const Failure& failure) {
 // --- Timers --------------------------------------------------------------------------------------------------------
 
 void Sender::tick(TimePoint now) {
-  if (state_ == State::over || state_ == State::failing) return;
+  if (state_ == State::over || state_ == State::failing) {
+    return;
+  }
   if (state_ == State::greeting && now - started_at_ >= options_.connect_timeout) {
     return end(now, {ExitCode::no_answer, "no answer"});
   }
-  if (now - last_received_at_ >= options_.idle_timeout)
+  if (now - last_received_at_ >= options_.idle_timeout) {
     return end(now, {ExitCode::timeout, "the receiver fell silent"});
-  if (now >= progress_at_) note_progress(now);
+  }
+  if (now >= progress_at_) {
+    note_progress(now);
+  }
 }
 
 void Sender::note_progress(TimePoint now) {
   progress_at_ = now + options_.progress_interval;
-  if (!scheduler_) return;
+  if (!scheduler_) {
+    return;
+  }
   events_.push(event(Event::Kind::progress, now));
-  if (repaired_ == repaired_announced_) return;
+  if (repaired_ == repaired_announced_) {
+    return;
+  }
   Event repair = event(Event::Kind::repair, now);
   repair.adus = repaired_ - std::exchange(repaired_announced_, repaired_);
   events_.push(std::move(repair));
@@ -257,12 +289,18 @@ bool Sender::feedback_needed() const {
 bool Sender::may_probe(TimePoint now) const { return now >= probe_at_ && feedback_needed(); }
 
 TimePoint Sender::next_deadline() const {
-  if (state_ == State::over) return close_due_ ? TimePoint::min() : never;
-  if (state_ == State::failing) return repeat_at_;
+  if (state_ == State::over) {
+    return close_due_ ? TimePoint::min() : never;
+  }
+  if (state_ == State::failing) {
+    return repeat_at_;
+  }
   const TimePoint idle =
       state_ == State::greeting ? started_at_ + options_.connect_timeout : last_received_at_ + options_.idle_timeout;
   const TimePoint timers = std::min({idle, repeat_at_, progress_at_});
-  if (!scheduler_) return timers;
+  if (!scheduler_) {
+    return timers;
+  }
   return std::min(timers, feedback_needed() ? probe_at_ : congestion_.next_send());
 }
 
@@ -271,7 +309,9 @@ TimePoint Sender::next_deadline() const {
 std::size_t Sender::transmit(TimePoint now, Bytes out) {
   SLUICE_REQUIRE(out.size() >= options_.tsdu_bytes);
   const auto outgoing = next(now, out);
-  if (!outgoing) return 0;
+  if (!outgoing) {
+    return 0;
+  }
   std::copy(outgoing->payload.begin(), outgoing->payload.end(),
             out.begin() + static_cast<std::ptrdiff_t>(outgoing->header_bytes));
   return outgoing->size();
@@ -280,18 +320,31 @@ std::size_t Sender::transmit(TimePoint now, Bytes out) {
 std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   SLUICE_REQUIRE(header.size() >= control_bytes_max);
   tick(now);
-  if (const std::size_t size = next_control(now, header); size > 0) return Outgoing{size, {}};
-  if (state_ != State::offering && state_ != State::sending) return std::nullopt;
-  if (auto adu = next_adu(now, header)) return adu;
-  if (state_ == State::failing)
+  if (const std::size_t size = next_control(now, header); size > 0) {
+    return Outgoing{size, {}};
+  }
+  if (state_ != State::offering && state_ != State::sending) {
+    return std::nullopt;
+  }
+  if (auto adu = next_adu(now, header)) {
+    return adu;
+  }
+  if (state_ == State::failing) {
     return Outgoing{next_control(now, header), {}};  // the source failed: sends ERROR at once
-  if (may_probe(now)) return Outgoing{probe(now, header), {}};
+  }
+  if (may_probe(now)) {
+    return Outgoing{probe(now, header), {}};
+  }
   return std::nullopt;
 }
 
 std::size_t Sender::next_control(TimePoint now, Bytes out) {
-  if (state_ == State::over) return std::exchange(close_due_, false) ? emit_close(envelope_, out) : 0;
-  if (now < repeat_at_) return 0;
+  if (state_ == State::over) {
+    return std::exchange(close_due_, false) ? emit_close(envelope_, out) : 0;
+  }
+  if (now < repeat_at_) {
+    return 0;
+  }
   if (state_ == State::failing) {
     if (errors_left_-- == 0) {
       end(now, failure_);
@@ -303,7 +356,9 @@ std::size_t Sender::next_control(TimePoint now, Bytes out) {
   repeat_at_ = now + repeat_interval_;
   repeat_interval_ = std::min(repeat_interval_ * 2, repeat_max);
   asked_at_ = now;
-  if (state_ == State::offering) return offer(out);
+  if (state_ == State::offering) {
+    return offer(out);
+  }
   return emit_hello(envelope_, {nanoseconds(now), adu_bytes_}, out);
 }
 
@@ -328,11 +383,15 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
     window_limited_ = true;
     return std::nullopt;
   }
-  if (now < congestion_.next_send()) return std::nullopt;
+  if (now < congestion_.next_send()) {
+    return std::nullopt;
+  }
   application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
   if (!sent_adus_.retransmit_queue().empty()) {
     auto adu = scheduler_->retransmit(sent_adus_.retransmit_queue().pop());
-    if (adu) return put(now, *adu, true, header);
+    if (adu) {
+      return put(now, *adu, true, header);
+    }
     fail(now, adu.error());
     return std::nullopt;
   }
@@ -342,7 +401,9 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
     return std::nullopt;
   }
   application_limited_ |= !*adu;
-  if (!*adu) return std::nullopt;
+  if (!*adu) {
+    return std::nullopt;
+  }
   return put(now, **adu, false, header);
 }
 

@@ -41,13 +41,17 @@ void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
     return;
   }
   const auto session = sessions_.find(Key{from, envelope->connection});
-  if (session != sessions_.end()) return session->second->receive(now, *envelope, datagram);
+  if (session != sessions_.end()) {
+    return session->second->receive(now, *envelope, datagram);
+  }
   receive_stranger(now, *envelope, datagram, from);
 }
 
 Bytes Server::memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const {
   const auto envelope = parse_envelope(header);
-  if (!envelope || envelope->kind != Kind::data) return {};
+  if (!envelope || envelope->kind != Kind::data) {
+    return {};
+  }
   const auto session = sessions_.find(Key{from, envelope->connection});
   return session == sessions_.end() ? Bytes() : session->second->memory_for(*envelope, header, datagram_bytes);
 }
@@ -62,18 +66,28 @@ void Server::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes
 
 Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
   const auto envelope = parse_envelope(header);
-  if (!envelope || envelope->kind != Kind::data) return {};
+  if (!envelope || envelope->kind != Kind::data) {
+    return {};
+  }
   const auto session = sessions_.find(Key{from, envelope->connection});
-  if (session == sessions_.end() || session->second->over()) return {};
+  if (session == sessions_.end() || session->second->over()) {
+    return {};
+  }
   auto landing = session->second->inspect(now, *envelope, header, datagram_bytes);
-  if (!landing) return {.kind = Inspection::Kind::unwanted};
+  if (!landing) {
+    return {.kind = Inspection::Kind::unwanted};
+  }
   // inspect() changed nothing: receive() names the same place once the datagram is verified.
-  if (landing->place.verified_only) return {};
+  if (landing->place.verified_only) {
+    return {};
+  }
   return {Inspection::Kind::land, session->second.get(), *landing};
 }
 
 void Server::interrupt(TimePoint now) {
-  for (const auto& [key, session] : sessions_) session->interrupt(now);
+  for (const auto& [key, session] : sessions_) {
+    session->interrupt(now);
+  }
 }
 
 void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
@@ -86,7 +100,9 @@ void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstByte
     case Kind::probe:
       ++drops_.unknown_connection;
       // Tells a sender at once that this server has restarted.
-      if (datagram.size() < probe_bytes) return;
+      if (datagram.size() < probe_bytes) {
+        return;
+      }
       return answer({.to = from, .envelope = envelope, .code = ExitCode::connection_lost});
     case Kind::cookie:
     case Kind::report:
@@ -127,9 +143,13 @@ void Server::open(TimePoint now, const Envelope& envelope, ConstBytes datagram, 
 
 /// A session that is over and only lingers makes room for a new one.
 bool Server::make_room() {
-  if (sessions_.size() < options_.sessions_max) return true;
+  if (sessions_.size() < options_.sessions_max) {
+    return true;
+  }
   const auto lingering = std::ranges::find_if(sessions_, [](const auto& entry) { return entry.second->over(); });
-  if (lingering == sessions_.end()) return false;
+  if (lingering == sessions_.end()) {
+    return false;
+  }
   sessions_.erase(lingering);
   return true;
 }
@@ -146,12 +166,18 @@ void Server::answer(const Answer& answer) {
 
 std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
   SLUICE_REQUIRE(out.size() >= control_bytes_max);
-  if (!answers_.empty()) return transmit_answer(now, out, to);
+  if (!answers_.empty()) {
+    return transmit_answer(now, out, to);
+  }
   // Sessions take turns: the one after the last that transmitted comes first.
   auto at = sessions_.find(turn_);
-  if (at != sessions_.end()) ++at;
+  if (at != sessions_.end()) {
+    ++at;
+  }
   for (std::size_t asked = sessions_.size(); asked > 0; --asked) {
-    if (at == sessions_.end()) at = sessions_.begin();
+    if (at == sessions_.end()) {
+      at = sessions_.begin();
+    }
     const std::size_t size = at->second->transmit(now, out);
     if (at->second->forgettable()) {
       at = sessions_.erase(at);
@@ -179,9 +205,13 @@ std::size_t Server::transmit_answer(TimePoint now, Bytes out, Peer& to) {
 }
 
 TimePoint Server::next_deadline() const {
-  if (!answers_.empty()) return TimePoint::min();
+  if (!answers_.empty()) {
+    return TimePoint::min();
+  }
   TimePoint deadline = never;
-  for (const auto& [key, session] : sessions_) deadline = std::min(deadline, session->next_deadline());
+  for (const auto& [key, session] : sessions_) {
+    deadline = std::min(deadline, session->next_deadline());
+  }
   return deadline;
 }
 

@@ -36,7 +36,9 @@ TEST(Checksum, AnOddLastByteIsPaddedWithZero) {
 TEST(Checksum, PartsJoinAtEveryOffset) {
   Prng random(1071);
   Buffer data(61);
-  for (auto& byte : data) byte = static_cast<std::byte>(random());
+  for (auto& byte : data) {
+    byte = static_cast<std::byte>(random());
+  }
   const ConstBytes all = data;
   for (std::size_t cut = 0; cut <= data.size(); ++cut) {
     EXPECT_EQ(add_sums(header_sum(all.first(cut)), header_sum(all.subspan(cut)), cut), header_sum(all)) << cut;

@@ -183,13 +183,17 @@ Event move(DirectoryDestination& destination, const std::vector<std::string>& pa
   const Peer peer(as_bytes("peer"));
   Peer to;
   for (int i = 0; i < 100'000 && !sender.finished(); ++i, now += std::chrono::microseconds(100)) {
-    while (const std::size_t size = sender.transmit(now, buffer))
+    while (const std::size_t size = sender.transmit(now, buffer)) {
       server.receive(now, ConstBytes(buffer).first(size), peer);
-    while (const std::size_t size = server.transmit(now, buffer, to))
+    }
+    while (const std::size_t size = server.transmit(now, buffer, to)) {
       sender.receive(now, ConstBytes(buffer).first(size));
+    }
   }
   Event last;
-  while (auto event = server.next_event()) last = *event;
+  while (auto event = server.next_event()) {
+    last = *event;
+  }
   EXPECT_EQ(last.kind == Event::Kind::done, sender.finished() && sender.exit_code() == ExitCode::ok);
   return last;
 }
@@ -230,7 +234,9 @@ TEST_F(Directory, SourcesMustBeReadableRegularFilesWithDistinctNames) {
   ::mkfifo((base_ / "fifo").c_str(), 0600);
   write(base_ / "bad\nname", "x");
   const auto code = [&](std::vector<std::string> paths) {
-    for (std::string& path : paths) path = (base_ / path).string();
+    for (std::string& path : paths) {
+      path = (base_ / path).string();
+    }
     const auto source = FileSource::open(paths);
     return source ? ExitCode::ok : source.error().code;
   };

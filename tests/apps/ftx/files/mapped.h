@@ -32,7 +32,9 @@ inline constexpr std::string_view shorter = "it became shorter while it was sent
 inline Content random_content(std::size_t size, std::uint64_t seed) {
   Prng prng(seed);
   Content content(size);
-  for (std::byte& byte : content) byte = static_cast<std::byte>(prng());
+  for (std::byte& byte : content) {
+    byte = static_cast<std::byte>(prng());
+  }
   return content;
 }
 
@@ -56,7 +58,9 @@ class Mapped : public ServedDirectory {
     const Content bytes = random_content(size, size + name.size());
     std::ofstream(base_ / name, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(size));
-    if (content != nullptr) *content = bytes;
+    if (content != nullptr) {
+      *content = bytes;
+    }
     return base_ / name;
   }
   static Descriptor open(const fs::path& path) { return Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC)); }

@@ -39,12 +39,16 @@ TEST_F(Mapped, APeerThatNamesPlacesFarApartDoesNotFillTheDisk) {
     EXPECT_EQ(::stat(only_file().c_str(), &status), 0);
     return static_cast<std::uint64_t>(status.st_blocks) * 512;
   };
-  for (std::uint64_t at = 1000; at < 64 * mebibyte; at += mebibyte) EXPECT_FALSE(land(*arriving, at, 1400));
+  for (std::uint64_t at = 1000; at < 64 * mebibyte; at += mebibyte) {
+    EXPECT_FALSE(land(*arriving, at, 1400));
+  }
   EXPECT_LE(blocks(), 64 * 2 * page);
   // In order, and backwards by less than what is ready: in place, but for the beginning.
   std::uint64_t in_place = 0;
   const std::uint64_t adus = 2 * mebibyte / 1400;
-  for (std::uint64_t i = 0; i < adus; ++i) in_place += land(*arriving, (i ^ 7U) * 1400, 1400) ? 1 : 0;
+  for (std::uint64_t i = 0; i < adus; ++i) {
+    in_place += land(*arriving, (i ^ 7U) * 1400, 1400) ? 1 : 0;
+  }
   EXPECT_GE(in_place, adus - 2 * 65'536 / 1400);
   EXPECT_LE(blocks(), 64 * 2 * page + 6 * mebibyte);
   // Before what came in order: the run is not lost over it.
@@ -127,7 +131,9 @@ TEST_F(Mapped, ARepairThatIsCutWhileItIsSentFailsTheNextCall) {
   AduScheduler scheduler(*source, 65'536);
   (void)scheduler.next();
   scheduler.accept();
-  for (int i = 0; i < 64; ++i) ASSERT_TRUE(scheduler.next());
+  for (int i = 0; i < 64; ++i) {
+    ASSERT_TRUE(scheduler.next());
+  }
   const auto repair = scheduler.retransmit({0, 65'536, 65'536});
   ASSERT_TRUE(repair);
   fs::resize_file(path, 100);
@@ -170,7 +176,9 @@ TEST_F(Mapped, WhichWayAPayloadLandsIsSaidOrFollowsFromItsSize) {
     auto sink = destination->open("", 1).value();
     auto arriving = sink->create({"n", file_bytes}).value();
     std::uint64_t count = 0;
-    for (std::uint64_t at = 0; at + size <= file_bytes; at += size) count += land(*arriving, at, size) ? 1 : 0;
+    for (std::uint64_t at = 0; at + size <= file_bytes; at += size) {
+      count += land(*arriving, at, size) ? 1 : 0;
+    }
     return count;
   };
   EXPECT_EQ(in_place(LandBy::map, 100, 100), 1U);
@@ -263,11 +271,17 @@ TEST_F(Mapped, GarbageInAPlaceThatIsNotMarkedIsWrittenOver) {
     const Placement place = file.place(adu);
     ASSERT_EQ(place.kind, Placement::Kind::memory);
     ASSERT_EQ(place.memory.size(), adu.length);
-    for (std::byte& byte : place.memory) byte = static_cast<std::byte>(prng());  // a damaged ADU: never landed
-    if (prng.chance(0.5)) file.land(adu);
+    for (std::byte& byte : place.memory) {
+      byte = static_cast<std::byte>(prng());  // a damaged ADU: never landed
+    }
+    if (prng.chance(0.5)) {
+      file.land(adu);
+    }
   }
   for (std::uint64_t at = 0; at < content.size(); at += 1408) {
-    if (file.place(file.adu(at, 1408)).kind != Placement::Kind::duplicate) file.land(file.adu(at, 1408));
+    if (file.place(file.adu(at, 1408)).kind != Placement::Kind::duplicate) {
+      file.land(file.adu(at, 1408));
+    }
   }
   file.finish();
   EXPECT_EQ(content_of(root_ / "name"), content);
@@ -286,7 +300,9 @@ TEST_F(Mapped, WhatLandedNeverGetsAPlaceInMemoryAgain) {
   EXPECT_EQ(file.place(file.adu(1408, 2 * 1408)).kind, Placement::Kind::memory);
   file.land(file.adu(0, 2 * 1408));
   EXPECT_EQ(file.place(file.adu(0, 2 * 1408)).kind, Placement::Kind::duplicate);
-  for (std::uint64_t at = 2 * 1408; at < content.size(); at += 1408) file.land(file.adu(at, 1408));
+  for (std::uint64_t at = 2 * 1408; at < content.size(); at += 1408) {
+    file.land(file.adu(at, 1408));
+  }
   EXPECT_EQ(file.place(file.adu(0, 1408)).kind, Placement::Kind::duplicate);  // whole
   file.finish();
   EXPECT_EQ(content_of(root_ / "name"), content);

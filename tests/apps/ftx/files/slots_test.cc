@@ -22,7 +22,9 @@ TEST(Slots, AgreeWithASet) {
       slots.mark(slot);
       model.insert(slot);
       std::uint64_t prefix = 0;
-      while (model.contains(prefix)) ++prefix;
+      while (model.contains(prefix)) {
+        ++prefix;
+      }
       ASSERT_EQ(slots.prefix(), prefix);
       ASSERT_EQ(slots.received(), model.size());
       ASSERT_EQ(slots.whole(), model.size() == count);

@@ -82,7 +82,9 @@ TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
   EXPECT_FALSE(with(1, 0));
   EXPECT_FALSE(with(1, 9));
   EXPECT_FALSE(with(3, 1));  // the repair flag belongs to DATA
-  for (std::size_t size = 0; size < envelope_bytes; ++size) EXPECT_FALSE(parse_envelope(ConstBytes(out).first(size)));
+  for (std::size_t size = 0; size < envelope_bytes; ++size) {
+    EXPECT_FALSE(parse_envelope(ConstBytes(out).first(size)));
+  }
 }
 
 TEST(Message, DataKeepsItsFields) {

@@ -18,7 +18,9 @@ struct Pipe {
     const TimePoint before = now;
     std::uint64_t offered = 0;
     for (; now < before + 10ms; now += 100us) {
-      for (; control.next_send() <= now; offered += datagram_bytes) control.on_sent(now, datagram_bytes);
+      for (; control.next_send() <= now; offered += datagram_bytes) {
+        control.on_sent(now, datagram_bytes);
+      }
     }
     last_rate = offered * 100;
     control.on_report(now, {.round_trip = 10ms, .rate = std::min(last_rate, capacity), .round_ended = true});
@@ -33,7 +35,9 @@ TEST(DeliveryRate, FindsTheCapacityWithinADozenRoundsAndStaysNearIt) {
   DeliveryRate control(datagram_bytes);
   Pipe pipe(100'000'000);
   int rounds = 0;
-  for (; rounds < 15 && control.state() != DeliveryRate::State::cruise; ++rounds) pipe.round(control);
+  for (; rounds < 15 && control.state() != DeliveryRate::State::cruise; ++rounds) {
+    pipe.round(control);
+  }
   EXPECT_EQ(control.state(), DeliveryRate::State::cruise);
   EXPECT_EQ(control.bandwidth(), pipe.capacity);
   std::uint64_t highest = 0, sum = 0;
@@ -50,19 +54,27 @@ TEST(DeliveryRate, FindsTheCapacityWithinADozenRoundsAndStaysNearIt) {
 TEST(DeliveryRate, FollowsACapacityThatDropsOrRises) {
   DeliveryRate control(datagram_bytes);
   Pipe pipe(100'000'000);
-  for (int i = 0; i < 30; ++i) pipe.round(control);
+  for (int i = 0; i < 30; ++i) {
+    pipe.round(control);
+  }
   pipe.capacity = 20'000'000;
-  for (int i = 0; i < 12; ++i) pipe.round(control);
+  for (int i = 0; i < 12; ++i) {
+    pipe.round(control);
+  }
   EXPECT_EQ(control.bandwidth(), 20'000'000U);
   pipe.capacity = 60'000'000;
-  for (int i = 0; i < 60; ++i) pipe.round(control);
+  for (int i = 0; i < 60; ++i) {
+    pipe.round(control);
+  }
   EXPECT_GT(control.bandwidth(), 55'000'000U);
 }
 
 TEST(DeliveryRate, HavingLittleToSendDoesNotLowerIt) {
   DeliveryRate control(datagram_bytes);
   Pipe pipe(100'000'000);
-  for (int i = 0; i < 20; ++i) pipe.round(control);
+  for (int i = 0; i < 20; ++i) {
+    pipe.round(control);
+  }
   const std::uint64_t before = control.bandwidth();
   for (int i = 0; i < 30; ++i) {
     control.on_report(pipe.now += 10ms,

@@ -16,13 +16,17 @@ TEST(Pacer, SpacesDatagramsAtItsRateWithOneBurst) {
   TimePoint now{1h};
   std::size_t sent = 0;
   for (; now < TimePoint(1h) + 1s; now += 100us) {
-    for (; pacer.next_send() <= now; ++sent) pacer.on_sent(now, datagram_bytes);
+    for (; pacer.next_send() <= now; ++sent) {
+      pacer.on_sent(now, datagram_bytes);
+    }
   }
   EXPECT_NEAR(static_cast<double>(sent), 1000, 3);
   // Silence is not saved up: after it comes one burst, not all that was missed.
   now += 10s;
   std::size_t burst = 0;
-  for (; pacer.next_send() <= now; ++burst) pacer.on_sent(now, datagram_bytes);
+  for (; pacer.next_send() <= now; ++burst) {
+    pacer.on_sent(now, datagram_bytes);
+  }
   EXPECT_LE(burst, 1U + static_cast<std::size_t>(Pacer::burst / 1ms));
 }
 

@@ -16,7 +16,9 @@ using namespace std::chrono_literals;
 std::set<std::uint64_t> missing_set(const Report& report) {
   std::set<std::uint64_t> set;
   for (std::size_t i = 0; i < report.range_count; ++i) {
-    for (std::uint32_t k = 0; k < report.missing[i].count; ++k) set.insert(report.missing[i].first + k);
+    for (std::uint32_t k = 0; k < report.missing[i].count; ++k) {
+      set.insert(report.missing[i].first + k);
+    }
   }
   return set;
 }
@@ -35,7 +37,9 @@ TEST(ReceiveTracker, MissingAgreesWithASetAcrossTheWindow) {
       const bool known = model.contains(sequence);
       ASSERT_EQ(tracker.classify(sequence),
                 known ? ReceiveTracker::Arrival::duplicate : ReceiveTracker::Arrival::fresh);
-      if (known) continue;
+      if (known) {
+        continue;
+      }
       tracker.record(now, {sequence, 0, 0, static_cast<std::uint32_t>(sequence - base)});
       model.insert(sequence);
     }
@@ -43,7 +47,9 @@ TEST(ReceiveTracker, MissingAgreesWithASetAcrossTheWindow) {
     EXPECT_EQ(tracker.loss_horizon(now), *model.rbegin());
     std::set<std::uint64_t> expected;
     for (std::uint64_t s = base; s < *model.rbegin(); ++s) {
-      if (!model.contains(s)) expected.insert(s);
+      if (!model.contains(s)) {
+        expected.insert(s);
+      }
     }
     std::set<std::uint64_t> told;
     std::uint64_t from = tracker.first_known();
@@ -91,7 +97,9 @@ TEST(ReceiveTracker, LatenessRaisesTheReorderThresholdUntilItIsForgotten) {
 TEST(ReceiveTracker, ALeapClearsTheWholeWindow) {
   ReceiveTracker tracker;
   const TimePoint now{1h};
-  for (std::uint64_t s = 1; s <= 1000; ++s) tracker.record(now, {s, 0, 0, 0});
+  for (std::uint64_t s = 1; s <= 1000; ++s) {
+    tracker.record(now, {s, 0, 0, 0});
+  }
   const std::uint64_t leap = (1ULL << 40) + ReceiveTracker::window_sequences;
   tracker.record(now, {leap, 0, 0, 1000});
   EXPECT_EQ(tracker.classify(1000), ReceiveTracker::Arrival::too_old);

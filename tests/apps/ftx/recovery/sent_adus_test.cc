@@ -23,7 +23,9 @@ Report report_of(std::uint64_t from, std::uint64_t to, std::uint64_t highest, st
 
 TEST(SentAdus, ALostAduIsRetransmittedOnceHoweverReportsRepeat) {
   SentAdus sent_adus;
-  for (std::uint64_t slot = 0; slot < 10; ++slot) sent_adus.on_sent(adu(slot));
+  for (std::uint64_t slot = 0; slot < 10; ++slot) {
+    sent_adus.on_sent(adu(slot));
+  }
   const Report first = report_of(1, 6, 10, {{3, 2}});
   EXPECT_EQ(sent_adus.on_report(first)->lost, 2U);
   EXPECT_EQ(sent_adus.oldest(), 7U);
@@ -43,7 +45,9 @@ TEST(SentAdus, ALostAduIsRetransmittedOnceHoweverReportsRepeat) {
 
 TEST(SentAdus, AReportWhoseFirstPartWasLostResolvesTheRest) {
   SentAdus sent_adus;
-  for (std::uint64_t slot = 0; slot < 10; ++slot) sent_adus.on_sent(adu(slot));
+  for (std::uint64_t slot = 0; slot < 10; ++slot) {
+    sent_adus.on_sent(adu(slot));
+  }
   EXPECT_EQ(sent_adus.on_report(report_of(6, 10, 10, {{9, 1}}))->lost, 1U);
   EXPECT_EQ(sent_adus.oldest(), 1U);
   const auto resolved = sent_adus.on_report(report_of(1, 10, 10, {{2, 1}, {9, 1}}));
@@ -62,7 +66,9 @@ TEST(SentAdus, AProbeIsNeverRetransmittedAndTheFutureIsRefused) {
 
 TEST(SentAdus, InFlightIsWhatWasSentAfterTheHighestArrival) {
   SentAdus sent_adus;
-  for (std::uint64_t slot = 0; slot < 10; ++slot) sent_adus.on_sent(adu(slot));
+  for (std::uint64_t slot = 0; slot < 10; ++slot) {
+    sent_adus.on_sent(adu(slot));
+  }
   EXPECT_EQ(sent_adus.in_flight_bytes(), 1000U);
   EXPECT_TRUE(sent_adus.on_report(report_of(1, 0, 7)));
   EXPECT_EQ(sent_adus.in_flight_bytes(), 300U);

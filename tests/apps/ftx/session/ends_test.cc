@@ -20,7 +20,9 @@ std::unique_ptr<World> world_with_file(WorldOptions options = {}) {
 /// Calls `fault` once, as soon as part of the file has been written.
 void halfway(World& world, std::function<void()> fault) {
   world.each_step = [&world, fault, done = false]() mutable {
-    if (done || world.destination.writes < 200) return;
+    if (done || world.destination.writes < 200) {
+      return;
+    }
     done = true;
     fault();
   };
@@ -188,7 +190,9 @@ TEST(Ends, AListOfFilesBeyondTheServersMemory) {
   WorldOptions options;
   options.server.memory_bytes_max = 300'000;
   const auto world = world_with_file(options);
-  for (int i = 0; i < 100; ++i) world->source.add("f" + std::to_string(i), {});
+  for (int i = 0; i < 100; ++i) {
+    world->source.add("f" + std::to_string(i), {});
+  }
   world->run();
   expect_failed(*world, ExitCode::refused, ExitCode::refused);
 }
@@ -213,7 +217,9 @@ void pump(TimePoint& now, Server& server, std::vector<std::pair<Sender*, Peer>> 
     Peer to;
     for (std::size_t size = server.transmit(now, buffer, to); size > 0; size = server.transmit(now, buffer, to)) {
       for (auto& [sender, peer] : senders) {
-        if (peer == to) sender->receive(now, ConstBytes(buffer).first(size));
+        if (peer == to) {
+          sender->receive(now, ConstBytes(buffer).first(size));
+        }
       }
     }
   }

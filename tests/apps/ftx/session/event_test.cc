@@ -40,14 +40,18 @@ TEST(Event, AnErrorNamesItsExitCode) {
 TEST(Event, AFullQueueGivesUpProgressFirst) {
   EventQueue queue;
   queue.push({.kind = Event::Kind::offer});
-  for (std::size_t i = 0; i < EventQueue::events_max * 2; ++i) queue.push({.kind = Event::Kind::progress});
+  for (std::size_t i = 0; i < EventQueue::events_max * 2; ++i) {
+    queue.push({.kind = Event::Kind::progress});
+  }
   queue.push({.kind = Event::Kind::done});
   std::size_t count = 0;
   Event::Kind last{};
   const auto first = queue.pop();
   ASSERT_TRUE(first);
   EXPECT_EQ(first->kind, Event::Kind::offer);
-  while (const auto event = queue.pop()) ++count, last = event->kind;
+  while (const auto event = queue.pop()) {
+    ++count, last = event->kind;
+  }
   EXPECT_EQ(count, EventQueue::events_max - 1);
   EXPECT_EQ(last, Event::Kind::done);
 }

@@ -35,14 +35,18 @@ struct Bench {
              const std::vector<FileEntry>& files = {{"file", 100'000}}) {
     manifest = encode_manifest(files);
     Offer message{.cookie = with, .adu_bytes = 1408, .files = static_cast<std::uint32_t>(files.size()), .path = path};
-    for (const FileEntry& file : files) message.total_bytes += file.size_bytes;
+    for (const FileEntry& file : files) {
+      message.total_bytes += file.size_bytes;
+    }
     message.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
     message.manifest_digest = digest_of(manifest);
     send(emit_offer(envelope, message, buffer));
   }
 
   void data(const AduName& adu, ConstBytes payload, std::uint64_t sequence = 0) {
-    if (sequence == 0) sequence = ++last_sequence;
+    if (sequence == 0) {
+      sequence = ++last_sequence;
+    }
     const std::size_t header = emit_data_header(envelope, {{sequence, 1, 1, 0}, adu, false}, buffer);
     std::copy(payload.begin(), payload.end(), buffer.begin() + static_cast<std::ptrdiff_t>(header));
     send(header + payload.size());
@@ -56,7 +60,9 @@ struct Bench {
 
   std::optional<Event> event(Event::Kind kind) {
     while (auto next = server.next_event()) {
-      if (next->kind == kind) return next;
+      if (next->kind == kind) {
+        return next;
+      }
     }
     return std::nullopt;
   }
@@ -67,11 +73,15 @@ struct Bench {
 
 TEST(Hostile, AHelloCostsNoMemoryAndIsAnsweredWithLess) {
   Bench bench;
-  for (int i = 0; i < 1000; ++i) bench.send(emit_hello(envelope, {1, 1408}, bench.buffer));
+  for (int i = 0; i < 1000; ++i) {
+    bench.send(emit_hello(envelope, {1, 1408}, bench.buffer));
+  }
   EXPECT_EQ(bench.server.sessions(), 0U);
   EXPECT_EQ(bench.server.drops().unsent, 1000 - Server::answers_max);
   std::size_t answered = 0;
-  while (const std::size_t size = bench.answer()) answered += size;
+  while (const std::size_t size = bench.answer()) {
+    answered += size;
+  }
   EXPECT_LE(answered, Server::answers_max * control_bytes_max / 3);
 }
 
@@ -163,7 +173,9 @@ TEST(Hostile, DataThatLiesNowhereIsNotWritten) {
       {digest_file, 1408, 0},    // longer than the list
       {manifest_file, 1408, 0},
   };
-  for (const AduName& adu : wrong) bench.data(adu, ConstBytes(payload).first(adu.length));
+  for (const AduName& adu : wrong) {
+    bench.data(adu, ConstBytes(payload).first(adu.length));
+  }
   EXPECT_EQ(bench.server.drops().misplaced, std::size(wrong));
   bench.data({0, 1408, file_bytes_max - 1408}, payload);
   bench.data({0, 1408, UINT64_MAX - 1407}, payload);  // offset + length overflows
@@ -183,7 +195,9 @@ TEST(Hostile, ASequenceThatLeapsCostsOnlyItsOwnSession) {
   EXPECT_EQ(bench.server.drops().too_old, 1U);
   bench.now += 10s;
   std::size_t reports = 0;
-  while (reports < 1000 && bench.answer() > 0) ++reports;
+  while (reports < 1000 && bench.answer() > 0) {
+    ++reports;
+  }
   EXPECT_LT(reports, 10U);
 }
 
@@ -200,7 +214,9 @@ TEST(Hostile, AReplayedTransferIsNotRepeated) {
   const std::uint64_t writes = world.destination.writes;
   for (const Duration later : {Duration(1s), Duration(20s), Duration(20s)}) {
     world.now += later;
-    for (const Content& datagram : recorded) world.inject(datagram);
+    for (const Content& datagram : recorded) {
+      world.inject(datagram);
+    }
     Peer to;
     Content buffer(2000);
     for (int i = 0; i < 1000 && world.server->transmit(world.now, buffer, to) > 0; ++i) {
@@ -216,17 +232,22 @@ TEST(Hostile, NoiseFromThePeersAddressDoesNotSpoilATransfer) {
   Prng prng(5);
   std::vector<Content> seen;
   world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
-    if (seen.size() < 50) seen.emplace_back(datagram.begin(), datagram.end());
+    if (seen.size() < 50) {
+      seen.emplace_back(datagram.begin(), datagram.end());
+    }
     return true;
   });
   world.each_step = [&] {
-    if (seen.empty()) return;
+    if (seen.empty()) {
+      return;
+    }
     Content datagram = seen[prng.below(seen.size())];
     // Truncated or garbled within the envelope's version, kind or flags: never a valid datagram of this connection.
-    if (prng.chance(0.5))
+    if (prng.chance(0.5)) {
       datagram.resize(prng.below(datagram.size()));
-    else
+    } else {
       datagram[0] ^= static_cast<std::byte>(1 + prng.below(255));
+    }
     world.inject(datagram);
   };
   world.run();

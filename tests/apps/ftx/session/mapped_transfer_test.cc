@@ -57,7 +57,9 @@ struct Transfer {
     std::uint64_t sent = 0;
     for (int i = 0; i < 200'000 && !sender.finished(); ++i, now += std::chrono::microseconds(100)) {
       while (const auto out = sender.next(now, header)) {
-        if (each) each(sent);
+        if (each) {
+          each(sent);
+        }
         sent += out->payload.size();
         // Either of the two ways to land a payload.
         const ConstBytes datagram_header = ConstBytes(header).first(out->header_bytes);
@@ -74,7 +76,9 @@ struct Transfer {
           continue;
         }
         const auto inspection = server.inspect(now, ConstBytes(header).first(out->header_bytes), out->size(), peer);
-        if (inspection.kind == Server::Inspection::Kind::unwanted) continue;
+        if (inspection.kind == Server::Inspection::Kind::unwanted) {
+          continue;
+        }
         const bool land = inspection.kind == Server::Inspection::Kind::land;
         if (land && inspection.landing.place.kind == Placement::Kind::memory) {
           // One pass, from the mapped source into the mapped file.
@@ -92,12 +96,17 @@ struct Transfer {
         put(Bytes(buffer).subspan(out->header_bytes), out->payload);
         server.receive(now, ConstBytes(buffer).first(out->size()), peer);
       }
-      while (const std::size_t size = server.transmit(now, buffer, to))
+      while (const std::size_t size = server.transmit(now, buffer, to)) {
         sender.receive(now, ConstBytes(buffer).first(size));
+      }
     }
     EXPECT_TRUE(sender.finished());
-    while (auto event = server.next_event()) server_end = *event;
-    while (auto event = sender.next_event()) sender_end = *event;
+    while (auto event = server.next_event()) {
+      server_end = *event;
+    }
+    while (auto event = sender.next_event()) {
+      sender_end = *event;
+    }
   }
 
   std::uint64_t in_place = 0;
@@ -140,7 +149,9 @@ TEST_F(Mapped, ASourceCutWhileItIsSentIsSaidHoweverItIsRead) {
     const auto destination = this->destination();
     bool cut = false;
     const Transfer transfer(path, *destination, {.read_by = read_by}, 0, [&](std::uint64_t sent) {
-      if (sent > 2 * mebibyte && !std::exchange(cut, true)) fs::resize_file(path, 3 * mebibyte);
+      if (sent > 2 * mebibyte && !std::exchange(cut, true)) {
+        fs::resize_file(path, 3 * mebibyte);
+      }
     });
     EXPECT_EQ(transfer.sender_end.code, ExitCode::source_changed);
     EXPECT_TRUE(transfer.sender_end.text.ends_with(shorter)) << transfer.sender_end.text;
@@ -154,7 +165,9 @@ TEST_F(Mapped, AnArrivingFileCutInTheMiddleFailsTheTransfer) {
   const auto destination = this->destination();
   bool cut = false;
   const Transfer transfer(path, *destination, {}, 0, [&](std::uint64_t sent) {
-    if (sent > 2 * mebibyte && !std::exchange(cut, true)) fs::resize_file(only_file(), mebibyte);
+    if (sent > 2 * mebibyte && !std::exchange(cut, true)) {
+      fs::resize_file(only_file(), mebibyte);
+    }
   });
   EXPECT_EQ(transfer.server_end.code, ExitCode::write_failed);
   EXPECT_EQ(transfer.sender_end.code, ExitCode::write_failed);
@@ -189,14 +202,17 @@ void on_a_small_disk(const fs::path& directory, std::size_t bytes, const std::fu
     const bool mounted =
         apart && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
         ::mount("tmpfs", directory.c_str(), "tmpfs", 0, ("size=" + std::to_string(bytes)).c_str()) == 0;
-    if (!mounted) std::_Exit(skipped);
+    if (!mounted) {
+      std::_Exit(skipped);
+    }
     body();
     std::_Exit(testing::Test::HasFailure() ? 1 : 0);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == skipped)
+  if (WIFEXITED(status) && WEXITSTATUS(status) == skipped) {
     GTEST_SKIP() << "cannot mount a small tmpfs in a namespace of its own";
+  }
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "what failed is printed above; status " << status;
 }
 

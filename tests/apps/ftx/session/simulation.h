@@ -31,7 +31,9 @@ using Content = std::vector<std::byte>;
 inline Content random_content(std::size_t size, std::uint64_t seed) {
   Prng prng(seed);
   Content content(size);
-  for (std::byte& byte : content) byte = static_cast<std::byte>(prng());
+  for (std::byte& byte : content) {
+    byte = static_cast<std::byte>(prng());
+  }
   return content;
 }
 
@@ -47,7 +49,9 @@ class MemorySource final : public Source {
 
   const std::vector<FileEntry>& files() const override { return entries_; }
   Status read(std::uint32_t index, std::uint64_t offset, Bytes out) override {
-    if (vanished) return fail(EIO, "vanished");
+    if (vanished) {
+      return fail(EIO, "vanished");
+    }
     std::memcpy(out.data(), contents_[index].data() + offset, out.size());
     return {};
   }
@@ -76,7 +80,9 @@ class MemoryDestination final : public Destination {
   std::uint64_t writes = 0;
 
   Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t) override {
-    if (path == "forbidden") return fail(EACCES, "cannot open 'forbidden'");
+    if (path == "forbidden") {
+      return fail(EACCES, "cannot open 'forbidden'");
+    }
     return std::make_unique<MemorySink>(*this);
   }
 
@@ -88,16 +94,21 @@ class MemoryDestination final : public Destination {
       owner_.temporaries[temporary_].resize(entry.size_bytes);
     }
     ~MemoryFile() override {
-      if (!temporary_.empty()) owner_.temporaries.erase(temporary_);
+      if (!temporary_.empty()) {
+        owner_.temporaries.erase(temporary_);
+      }
     }
     Status write(std::uint64_t offset, ConstBytes bytes) override {
       ++owner_.writes;
-      if (owner_.used_ + bytes.size() > owner_.capacity_bytes)
+      if (owner_.used_ + bytes.size() > owner_.capacity_bytes) {
         return fail(ENOSPC, "cannot write '" + name_ + "': No space left on device");
+      }
       owner_.used_ += bytes.size();
       std::byte* at = owner_.temporaries[temporary_].data() + offset;
       std::memcpy(at, bytes.data(), bytes.size());
-      if (owner_.corrupt) at[0] ^= std::byte{1};
+      if (owner_.corrupt) {
+        at[0] ^= std::byte{1};
+      }
       return {};
     }
     Status read(std::uint64_t offset, Bytes out) override {
@@ -122,7 +133,9 @@ class MemoryDestination final : public Destination {
    public:
     explicit MemorySink(MemoryDestination& owner) : owner_(owner) {}
     Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
-      if (owner_.create_error != 0) return fail(owner_.create_error, std::strerror(owner_.create_error));
+      if (owner_.create_error != 0) {
+        return fail(owner_.create_error, std::strerror(owner_.create_error));
+      }
       return std::make_unique<MemoryFile>(owner_, entry);
     }
     Status flush() override { return {}; }
@@ -231,7 +244,9 @@ class World {
  private:
   static const Event* find(const std::vector<Event>& events, Event::Kind kind) {
     for (const Event& event : events) {
-      if (event.kind == kind) return &event;
+      if (event.kind == kind) {
+        return &event;
+      }
     }
     return nullptr;
   }

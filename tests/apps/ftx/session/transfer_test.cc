@@ -37,8 +37,9 @@ TEST(Transfer, ManyFilesArriveOverALossyLink) {
   WorldOptions options;
   options.forward.loss = options.back.loss = 0.05;
   World world(options);
-  for (int i = 0; i < 2000; ++i)
+  for (int i = 0; i < 2000; ++i) {
     world.source.add("file" + std::to_string(i), random_content(static_cast<std::size_t>(i % 7) * 700, 7));
+  }
   expect_arrived(world);
   EXPECT_EQ(world.server_event(Event::Kind::offer)->files, 2000U);
 }
@@ -61,8 +62,9 @@ TEST(Transfer, AnyLinkDeliversTheSameBytes) {
     options.sender.tsdu_bytes = prng.chance(0.5) ? 1472 : 1200 + prng.below(8000);
     World world(options);
     const std::uint64_t files = 1 + prng.below(5);
-    for (std::uint64_t i = 0; i < files; ++i)
+    for (std::uint64_t i = 0; i < files; ++i) {
       world.source.add("f" + std::to_string(i), random_content(prng.below(300'000), seed + i));
+    }
     expect_arrived(world);
   }
 }
@@ -132,7 +134,9 @@ TEST(Transfer, PayloadsMayBeLandedByTheCaller) {
 TEST(Transfer, MoreHalfFilesThanMayBeOpenAtOnce) {
   World world({});
   const std::uint64_t adu = adu_bytes_for(1472);
-  for (int i = 0; i < 1000; ++i) world.source.add("f" + std::to_string(i), random_content(2 * adu, 1));
+  for (int i = 0; i < 1000; ++i) {
+    world.source.add("f" + std::to_string(i), random_content(2 * adu, 1));
+  }
   // The second half of each file is lost when it is sent first.
   world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
     const auto data = parse_data(datagram, datagram.size());
