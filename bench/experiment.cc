@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/contract.h"
+#include "bench/cpu_kind.h"
 
 namespace sluice::bench {
 namespace {
@@ -20,6 +22,7 @@ struct Run {
   bool tiny = false;
   std::string commit = "unknown";
   std::string machine;
+  std::string cpu;
   std::ofstream lines;
 };
 
@@ -28,15 +31,18 @@ Run& this_run() {
   return run;
 }
 
-/// Model of the CPU, number of cores, compiler: as much as makes two files comparable or not.
-std::string machine() {
+std::string cpuinfo() {
+  std::ifstream file("/proc/cpuinfo");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Model of the CPU, number of cores, compiler: what makes two files comparable or not.
+std::string machine(const std::string& cpuinfo) {
+  constexpr std::string_view key = "model name";
   std::string model = "unknown CPU";
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (line.starts_with("model name")) {
-      model = line.substr(std::min(line.size(), line.find(':') + 2));
-      break;
-    }
+  if (const std::size_t at = cpuinfo.find(key); at != std::string::npos) {
+    const std::string line = cpuinfo.substr(at, cpuinfo.find('\n', at) - at);
+    model = line.substr(std::min(line.size(), line.find(':') + 2));
   }
 #ifdef __clang__
   const std::string compiler = "clang " __clang_version__;
@@ -77,7 +83,9 @@ int run_suite(int argc, char** argv) {
   if (const char* commit = std::getenv("SLUICE_COMMIT"); commit != nullptr && *commit != '\0') {
     this_run().commit = commit;
   }
-  this_run().machine = machine();
+  const std::string info = cpuinfo();
+  this_run().machine = machine(info);
+  this_run().cpu = cpu_kind(info);
   const int failed = RUN_ALL_TESTS();
   this_run().lines.flush();
   if (!out.empty() && !this_run().lines) {
@@ -138,6 +146,19 @@ Samples Rounds::ratio(std::string_view arm, std::string_view reference) const {
   return samples;
 }
 
+Samples Rounds::ratio_of_slowest(const std::vector<std::string>& parts, std::string_view reference) const {
+  const std::vector<double>& other = seconds(reference);
+  Samples samples;
+  for (std::size_t round = 0; round < other.size(); ++round) {
+    double slowest = 0;
+    for (const std::string& part : parts) {
+      slowest = std::max(slowest, seconds(part)[round]);
+    }
+    samples.add(other[round] / slowest);
+  }
+  return samples;
+}
+
 Samples Rounds::share_beyond(std::string_view arm, std::string_view part) const {
   const std::vector<double>& own = seconds(arm);
   const std::vector<double>& less = seconds(part);
@@ -163,6 +184,7 @@ void Figure::add(std::string_view arm, std::size_t size_bytes, const Samples& sa
       {"max", samples.quantile(1)},
       {"repetitions", samples.size()},
       {"machine", this_run().machine},
+      {"cpu", this_run().cpu},
       {"commit", this_run().commit},
   };
   this_run().lines << line.dump() << '\n';

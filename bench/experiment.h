@@ -19,9 +19,9 @@
 //
 // The program is called `SUITE_experiments --out FILE [--tiny]`, besides GoogleTest's options. It writes to FILE one
 // JSON object a line, with exactly the keys suite, figure, arm, size_bytes, unit, median, min, max, repetitions,
-// machine, commit. `commit` is what the environment says in SLUICE_COMMIT. An arm may carry one parameter, which is
-// then the figure's x axis instead of the size: "fused stages=3". A test fails only where its figures would mean
-// nothing.
+// machine, cpu, commit. `cpu` is the kind of the CPU (bench/cpu_kind.h), `commit` the value of SLUICE_COMMIT. An arm
+// may carry one parameter, which is then the figure's x axis instead of the size: "fused stages=3". A test fails only
+// where its figures would mean nothing.
 //
 // Thread safety: none; one thread measures.
 
@@ -106,6 +106,9 @@ class Rounds {
   [[nodiscard]] Samples gigabytes_per_second(std::string_view arm, std::size_t size_bytes) const;
   /// How many times as fast as `reference`, taken in each round.
   [[nodiscard]] Samples ratio(std::string_view arm, std::string_view reference) const;
+  /// The same for the slowest of `parts`, each round's own. What does the work of all parts in one pass cannot be
+  /// faster than that: a bound for it. REQUIRES: there is a part.
+  [[nodiscard]] Samples ratio_of_slowest(const std::vector<std::string>& parts, std::string_view reference) const;
   /// What share of its time `arm` needs beyond that of `part`, taken in each round; 0 where it needs no more.
   [[nodiscard]] Samples share_beyond(std::string_view arm, std::string_view part) const;
 

@@ -7,9 +7,11 @@
 //   memcpy       moves the bytes and does nothing else: the limit
 //   scalar       layered, each pass a loop over one 32-bit word at a time, kept from being vectorised
 //   layered      three passes over the whole message with the kernels of ilp/: copy, swap in place, sum
-//   blocked      the same three kernels over tiles of 2 KiB, so that the second and third pass hit the first-level
-//   cache fused        one pass, ilp::swap_sum_copy xdr_library  layered with libtirpc's conversion, an element a call:
-//   xdr_vector of xdr_int onto xdrmem; then ilp::sum
+//   blocked      the same three kernels over tiles of 2 KiB, so that later passes hit the first-level cache
+//   fused        one pass, ilp::swap_sum_copy
+//   xdr_library  layered with libtirpc's conversion, an element a call (xdr_vector of xdr_int onto xdrmem); ilp::sum
+//   sum          ilp::sum alone
+//   swap_copy    ilp::swap_copy alone; one pass that does both cannot be faster than the slower of the two
 // All arms of a figure work on the same two buffers and are called through a function pointer; where they are to give
 // the same bytes and the same sum, that is checked before anything is timed.
 //
@@ -29,6 +31,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -269,6 +272,15 @@ std::uint16_t blocked(ConstBytes from, Bytes to) {
 
 std::uint16_t fused(ConstBytes from, Bytes to) { return ilp::swap_sum_copy(4, from, to); }
 
+// Parts of the work. One pass that does all of it cannot be faster than the slowest of them.
+
+std::uint16_t sum_alone(ConstBytes from, Bytes) { return ilp::sum(from); }
+
+std::uint16_t swap_copy_alone(ConstBytes from, Bytes to) {
+  ilp::swap_copy(4, from, to);
+  return 0;
+}
+
 /// The 32-bit word at `at`. The empty instruction keeps the loop around it a loop over words: no compiler sees through
 /// it.
 std::uint32_t scalar_load(const std::byte* at) {
@@ -389,6 +401,7 @@ TEST(ilp, throughput) {
   const std::vector<NamedWay> ways = {{"memcpy", moved},    {"scalar", scalar},
                                       {"layered", layered}, {"blocked", blocked<tile_usual>},
                                       {"fused", fused},     {"xdr_library", xdr_library}};
+  const std::vector<NamedWay> parts = {{"sum", sum_alone}, {"swap_copy", swap_copy_alone}};
   const Figure speed("throughput", "GB/s");
   const Figure ratio("throughput_ratio", "ratio");
   std::vector<std::size_t> sizes = doubling(64, 128 * MiB);
@@ -397,12 +410,18 @@ TEST(ilp, throughput) {
   for (const std::size_t size : full_or_tiny<std::size_t>(sizes, {64, segment, 64 * KiB})) {
     const Buffers buffers(size);
     expect_same_work(ways, buffers);
-    const Rounds rounds(arms_of(ways, buffers));
+    std::vector<Arm> arms = arms_of(ways, buffers);
+    std::ranges::move(arms_of(parts, buffers), std::back_inserter(arms));
+    const Rounds rounds(std::move(arms));
     add_throughput(speed, rounds, size);
     for (const char* reference : {"memcpy", "layered", "blocked"}) {
       ratio.add(std::string("fused/") + reference, size, rounds.ratio("fused", reference));
     }
-    ratio.add("memcpy/layered", size, rounds.ratio("memcpy", "layered"));  // what fused could gain if it cost nothing
+    // Bounds: what fused would gain if conversion and sum cost nothing, and if it cost no more than its slowest part.
+    ratio.add("memcpy/layered", size, rounds.ratio("memcpy", "layered"));
+    for (const std::string reference : {"memcpy", "layered"}) {
+      ratio.add("slowest_part/" + reference, size, rounds.ratio_of_slowest({"sum", "swap_copy"}, reference));
+    }
   }
 }
 
@@ -510,8 +529,8 @@ TEST(ilp, stores) {
     const ConstBytes from = buffers.from();
     const Bytes to = buffers.to();
     std::vector<std::byte> expected(size);
-    const std::uint16_t sum =
-        byte_swapped(scalar(from, expected));  // of what was written; the passes sum what was read
+    // scalar() sums what it wrote; the passes sum what they read.
+    const std::uint16_t sum = byte_swapped(scalar(from, expected));
     std::vector<Arm> arms = arms_of({{"memcpy", moved}, {"fused", fused}}, buffers);
     for (const auto& [name, pass] : passes) {
       std::ranges::fill(to, std::byte{0});

@@ -253,6 +253,7 @@ void over_the_wire(const std::string& figure, std::size_t total) {
     }
     ratio.add("fused/layered", size, rounds.ratio("fused", "layered"));
     ratio.add("fused/kernel", size, rounds.ratio("fused", "kernel"));
+    ratio.add("kernel/layered", size, rounds.ratio("kernel", "layered"));  // the bound of fused/layered
     for (const std::string arm : {"layered", "fused"}) {
       share.add(arm, size, rounds.share_beyond(arm, arm + "_fixed"));
     }

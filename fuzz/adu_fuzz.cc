@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdint>
 
-#include "apps/ftx/manifest.h"
-#include "apps/ftx/message.h"
-#include "apps/ftx/name.h"
+#include "apps/ftx/protocol/manifest.h"
+#include "apps/ftx/protocol/message.h"
+#include "apps/ftx/protocol/name.h"
 #include "base/contract.h"
 
 namespace {
@@ -22,7 +22,9 @@ void same(ConstBytes datagram, ConstBytes again) {
 
 void decode_data(const Envelope& envelope, ConstBytes datagram) {
   const auto data = parse_data(datagram, datagram.size());
-  if (!data) return;
+  if (!data) {
+    return;
+  }
   SLUICE_REQUIRE(data->adu.offset + data->adu.length > data->adu.offset && data->stamp.behind < data->stamp.sequence);
   std::array<std::byte, data_header_bytes> out{};
   same(datagram, ConstBytes(out).first(emit_data_header(envelope, *data, out)));
@@ -30,11 +32,13 @@ void decode_data(const Envelope& envelope, ConstBytes datagram) {
 
 void decode_report(const Envelope& envelope, ConstBytes datagram) {
   const auto report = parse_report(datagram);
-  if (!report) return;
+  if (!report) {
+    return;
+  }
   std::uint64_t next = report->from;
   for (std::size_t i = 0; i < report->range_count; ++i) {
-    SLUICE_REQUIRE(report->lacking[i].first >= next && report->lacking[i].count > 0);
-    next = report->lacking[i].first + report->lacking[i].count;
+    SLUICE_REQUIRE(report->missing[i].first >= next && report->missing[i].count > 0);
+    next = report->missing[i].first + report->missing[i].count;
     SLUICE_REQUIRE(next <= report->to + 1);
   }
   std::array<std::byte, control_bytes_max> out{};
@@ -51,7 +55,9 @@ void decode_control(const Envelope& envelope, ConstBytes datagram) {
   }
   if (const auto offer = parse_offer(datagram); offer && envelope.kind == Kind::offer) {
     same(datagram, ConstBytes(out).first(emit_offer(envelope, *offer, out)));
-    if (is_relative_path(offer->path)) SLUICE_REQUIRE(components(offer->path).size() <= offer->path.size());
+    if (is_relative_path(offer->path)) {
+      SLUICE_REQUIRE(components(offer->path).size() <= offer->path.size());
+    }
   }
   if (const auto stamp = parse_probe(datagram); stamp && envelope.kind == Kind::probe) {
     same(datagram, ConstBytes(out).first(emit_probe(envelope, *stamp, out)));
@@ -63,14 +69,18 @@ void decode_control(const Envelope& envelope, ConstBytes datagram) {
 }
 
 void decode_manifest_bytes(ConstBytes bytes) {
-  if (bytes.size() < 9) return;
+  if (bytes.size() < 9) {
+    return;
+  }
   const std::size_t count = std::to_integer<std::size_t>(bytes[0]);
   const auto files = decode_manifest(bytes.subspan(9), count, load_big_endian<std::uint64_t>(bytes.data() + 1));
   if (!files) {
     SLUICE_REQUIRE(is_printable(files.error().text));
     return;
   }
-  for (const FileEntry& file : *files) SLUICE_REQUIRE(is_component(file.name));
+  for (const FileEntry& file : *files) {
+    SLUICE_REQUIRE(is_component(file.name));
+  }
   const auto again = encode_manifest(*files);
   SLUICE_REQUIRE(again.size() == bytes.size() - 9);
   same(bytes.subspan(9), again);
@@ -85,9 +95,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const auto envelope = parse_envelope(bytes);
-  if (!envelope) return 0;
+  if (!envelope) {
+    return 0;
+  }
   decode_control(*envelope, bytes);
-  if (envelope->kind == Kind::data) decode_data(*envelope, bytes);
-  if (envelope->kind == Kind::report) decode_report(*envelope, bytes);
+  if (envelope->kind == Kind::data) {
+    decode_data(*envelope, bytes);
+  }
+  if (envelope->kind == Kind::report) {
+    decode_report(*envelope, bytes);
+  }
   return 0;
 }

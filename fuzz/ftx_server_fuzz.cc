@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "apps/ftx/cursor.h"
-#include "tests/apps/ftx/simulation.h"
+#include "apps/ftx/protocol/cursor.h"
+#include "tests/apps/ftx/session/simulation.h"
 
 namespace {
 
@@ -56,7 +56,7 @@ class Harness {
     }
     if (operation == 3 && bytes.size() >= offer_cookie_at + cookie_bytes) {
       const auto id = load_big_endian<std::uint64_t>(bytes.data() + 8);
-      const Cookie cookie = jar_.bake(now_, peer_, id);
+      const Cookie cookie = jar_.issue(now_, peer_, id);
       std::copy(cookie.begin(), cookie.end(), bytes.begin() + offer_cookie_at);
     }
     server_.receive(now_, bytes, peer_);
@@ -67,7 +67,7 @@ class Harness {
     const std::vector<std::byte> manifest = encode_manifest({{"file", 5000}});
     const Envelope envelope{Kind::offer, 0, 1, connection};
     Content out(2000);
-    Offer offer{.cookie = jar_.bake(now_, peer_, connection), .total_bytes = 5000, .adu_bytes = 256, .files = 1};
+    Offer offer{.cookie = jar_.issue(now_, peer_, connection), .total_bytes = 5000, .adu_bytes = 256, .files = 1};
     offer.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
     offer.manifest_digest = digest_of(manifest);
     server_.receive(now_, ConstBytes(out).first(emit_offer(envelope, offer, out)), peer_);
@@ -82,10 +82,14 @@ class Harness {
     Peer to;
     for (int sent = 0; sent < 100; ++sent) {
       const std::size_t size = server_.transmit(now_, out, to);
-      if (size == 0) break;
+      if (size == 0) {
+        break;
+      }
       SLUICE_REQUIRE(size <= control_bytes_max && parse_envelope(ConstBytes(out).first(size)));
     }
-    while (auto event = server_.next_event()) SLUICE_REQUIRE(!to_json(*event).empty());
+    while (auto event = server_.next_event()) {
+      SLUICE_REQUIRE(!to_json(*event).empty());
+    }
     SLUICE_REQUIRE(server_.sessions() <= 2);
   }
 

@@ -8,7 +8,9 @@ namespace {
 template <class Message>
 void round_trip_ndp(sluice::ConstBytes bytes) {
   const auto message = Message::parse(bytes);
-  if (!message) return;
+  if (!message) {
+    return;
+  }
   std::vector<std::byte> emitted(Message::size_max);
   emitted.resize(message->emit(emitted));
   const auto again = Message::parse(emitted);
@@ -23,7 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   round_trip_ndp<wire::NeighborSolicitation>(bytes);
   round_trip_ndp<wire::NeighborAdvertisement>(bytes);
   const auto message = wire::parse_icmp6(bytes);
-  if (!message) return 0;
+  if (!message) {
+    return 0;
+  }
   std::vector<std::byte> header(wire::icmp_header_size);
   wire::emit_icmp6(*message, header);
   const auto again = wire::parse_icmp6(header);

@@ -12,7 +12,9 @@ using sluice::wire::Ipv4View;
 
 void check(ConstBytes packet) {
   const auto view = Ipv4View::check(packet);
-  if (!view) return;
+  if (!view) {
+    return;
+  }
   SLUICE_REQUIRE(view->header_length() + view->payload_length() <= packet.size());
   SLUICE_REQUIRE(view->options().size() + Ipv4View::header_size_min == view->header_length());
   const Ipv4Header header = Ipv4Header::of(*view);
@@ -26,7 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstBytes packet = sluice::fuzz::input(data, size);
   check(packet);
   const auto quoted = Ipv4View::check_quoted(packet);
-  if (!quoted) return 0;
+  if (!quoted) {
+    return 0;
+  }
   std::vector<std::byte> summed(packet.begin(), packet.end());
   sluice::store_checksum(summed.data() + 10, 0);
   const auto sum = sluice::header_sum(ConstBytes(summed).first(quoted->header_length()));

@@ -30,7 +30,9 @@ void round_trip_header(const Header& header, std::size_t payload_size) {
 template <class Primitive>
 void round_trip_bounded(ConstBytes block) {
   const auto value = Primitive::decode(block);
-  if (!value) return;
+  if (!value) {
+    return;
+  }
   std::vector<std::byte> bytes(Primitive::encoded_size_max);
   bytes.resize(value->encode(bytes));
   const auto again = Primitive::decode(bytes);
@@ -41,7 +43,9 @@ void round_trip_bounded(ConstBytes block) {
 template <class Primitive>
 void round_trip_free(ConstBytes block) {
   const auto value = Primitive::decode(block);
-  if (!value) return;
+  if (!value) {
+    return;
+  }
   std::vector<std::byte> bytes(value->encoded_size());
   SLUICE_REQUIRE(value->encode(bytes) == bytes.size());
   const auto again = Primitive::decode(bytes);

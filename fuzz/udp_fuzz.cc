@@ -6,7 +6,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace sluice;
   const ConstBytes datagram = fuzz::input(data, size);
   const auto header = wire::UdpHeader::parse(datagram);
-  if (!header) return 0;
+  if (!header) {
+    return 0;
+  }
   SLUICE_REQUIRE(wire::UdpHeader::size + header->payload_length <= datagram.size());
   fuzz::round_trip_header(*header, header->payload_length);
 

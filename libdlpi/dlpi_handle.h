@@ -36,16 +36,16 @@
 //
 // Where this library differs from libdlpi(3LIB):
 //
-//   | call             | libdlpi                               | here |
-//   |------------------|---------------------------------------|-------------------------------------------------------|
-//   | all              | int, errno                            | Outcome with the error, and the errno, in it | |
-//   dlpi_open        | /dev/net, /dev                        | what the program's Links opens                        |
-//   | dlpi_open flags  | RAW PASSIVE NATIVE DEVIPNET IPNETINFO | DLPI_RAW; others are DLPI_EINVAL | | dlpi_close | a
-//   call                                | the destructor                                        | | dlpi_fd          |
-//   a descriptor to poll                  | stream().poll(), stream().set_waiter()                | | dlpi_info |
-//   di_qos_sel, di_qos_range              | none: no driver has quality of service                | | dlpi_recv | a
-//   failed send is not told             | fails with the link's error, once for each such send  | | dlpi_walk        |
-//   the links of the system               | the names that the program's Links gives              |
+//   | call            | libdlpi                               | here                                                 |
+//   |-----------------|---------------------------------------|------------------------------------------------------|
+//   | all             | int, errno                            | Outcome with the error, and the errno, in it         |
+//   | dlpi_open       | /dev/net, /dev                        | what the program's Links opens                       |
+//   | dlpi_open flags | RAW PASSIVE NATIVE DEVIPNET IPNETINFO | DLPI_RAW; others are DLPI_EINVAL                     |
+//   | dlpi_close      | a call                                | the destructor                                       |
+//   | dlpi_fd         | a descriptor to poll                  | stream().poll(), stream().set_waiter()               |
+//   | dlpi_info       | di_qos_sel, di_qos_range              | none: no driver has quality of service               |
+//   | dlpi_recv       | a failed send is not told             | fails with the link's error, once for each such send |
+//   | dlpi_walk       | the links of the system               | the names that the program's Links gives             |
 //
 // Ownership: a handle owns its stream. Threads: the stream set's. dlpi_open(3DLPI): "The DLPI handles can only be used
 // by one thread at a time".

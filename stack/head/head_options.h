@@ -37,8 +37,7 @@ struct ReadOptions {
 inline constexpr std::size_t head_room_bytes_max = BufferPool::capacity_max / 4;
 
 /// The head's parameters (M_SETOPTS). Sizes in bytes. REQUIRES: block_bytes_max and packet_bytes_max are not 0, and
-/// write_offset and write_tail are at most
-/// head_room_bytes_max each.
+/// write_offset and write_tail are at most head_room_bytes_max each.
 struct HeadOptions {
   /// Headroom beyond what the modules ask for. (SO_WROFF)
   std::size_t write_offset = 0;

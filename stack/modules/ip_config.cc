@@ -89,13 +89,17 @@ Result<Config> Config::from(const Parameters& parameters) {
   Config config;
   Status status;
   for (const std::string& text : parameters.texts("address")) {
-    if (status = add_address(config, text); !status) return std::unexpected(status.error());
+    if (status = add_address(config, text); !status) {
+      return std::unexpected(status.error());
+    }
   }
   if (config.addresses.empty()) {
     return fail(EINVAL, "address: expected at least one, such as \"10.77.0.1/24\"");
   }
   for (const std::string& text : parameters.texts("gateway")) {
-    if (status = add_gateway(config, text); !status) return std::unexpected(status.error());
+    if (status = add_gateway(config, text); !status) {
+      return std::unexpected(status.error());
+    }
   }
   config.mtu_max = static_cast<std::uint32_t>(parameters.integer("mtu", config.mtu_max));
   config.ttl = static_cast<std::uint8_t>(parameters.integer("ttl", config.ttl));
@@ -105,7 +109,9 @@ Result<Config> Config::from(const Parameters& parameters) {
   config.reassembly_bytes_max = size("reassembly_bytes_max", config.reassembly_bytes_max);
   config.neighbours_max = size("neighbours_max", config.neighbours_max);
   config.answer_echo = parameters.boolean("answer_echo", config.answer_echo);
-  if (status = check_mtu(config); !status) return std::unexpected(status.error());
+  if (status = check_mtu(config); !status) {
+    return std::unexpected(status.error());
+  }
   return config;
 }
 

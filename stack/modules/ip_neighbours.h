@@ -102,7 +102,9 @@ class Neighbours {
 
   /// The address of a neighbour known to be reachable; nullptr when there is more to it: then send() knows.
   [[nodiscard]] const wire::MacAddress* known(Handle handle, TimePoint now) {
-    if (handle.slot >= slots_.size()) return nullptr;
+    if (handle.slot >= slots_.size()) {
+      return nullptr;
+    }
     Entry& entry = slots_[handle.slot];
     if (entry.generation != handle.generation || entry.state != NeighbourState::reachable || now >= entry.deadline) {
       return nullptr;

@@ -129,7 +129,9 @@ struct Ipv6Address {
 
 constexpr bool Ipv6Address::is_ipv4_mapped() const {
   for (std::size_t at = 0; at < 10; ++at) {
-    if (octets[at] != 0) return false;
+    if (octets[at] != 0) {
+      return false;
+    }
   }
   return octets[10] == 0xff && octets[11] == 0xff;
 }
@@ -146,7 +148,9 @@ class IpAddress {
   /// 0.0.0.0
   constexpr IpAddress() = default;
   constexpr IpAddress(const Ipv4Address& address) {  // NOLINT: an Ipv4Address is an IpAddress
-    for (std::size_t at = 0; at < Ipv4Address::size; ++at) octets_[at] = address.octets[at];
+    for (std::size_t at = 0; at < Ipv4Address::size; ++at) {
+      octets_[at] = address.octets[at];
+    }
   }
   constexpr IpAddress(const Ipv6Address& address)  // NOLINT: an Ipv6Address is an IpAddress
       : octets_(address.octets), family_(Family::ipv6) {}

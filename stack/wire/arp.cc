@@ -12,7 +12,9 @@ constexpr std::uint16_t hardware_ethernet = 1;
 }  // namespace
 
 std::expected<ArpPacket, ArpMalformed> ArpPacket::parse(ConstBytes bytes) {
-  if (bytes.size() < size) return std::unexpected(ArpMalformed::short_packet);
+  if (bytes.size() < size) {
+    return std::unexpected(ArpMalformed::short_packet);
+  }
   const std::byte* at = bytes.data();
   // RFC 826, "Packet Reception": "?Do I have the hardware type in ar$hrd? Yes: (almost definitely) [optionally check
   // the hardware length ar$hln]", and the same for the protocol.

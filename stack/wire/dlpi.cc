@@ -14,8 +14,12 @@ std::uint32_t word_at(ConstBytes block, std::size_t index) { return load_word(bl
 /// Whether a fixed part of `words` words is there and starts with X's number.
 template <class X>
 std::expected<void, Malformed> check_fixed(ConstBytes block, std::size_t words) {
-  if (block.size() < words * word_size) return std::unexpected(Malformed::short_block);
-  if (word_at(block, 0) != X::primitive) return std::unexpected(Malformed::wrong_primitive);
+  if (block.size() < words * word_size) {
+    return std::unexpected(Malformed::short_block);
+  }
+  if (word_at(block, 0) != X::primitive) {
+    return std::unexpected(Malformed::wrong_primitive);
+  }
   return {};
 }
 
@@ -24,9 +28,15 @@ template <class Address>
 Decoded<std::optional<Address>> address_at(ConstBytes block, std::size_t fixed, std::uint32_t length,
                                            std::uint32_t offset) {
   const auto bytes = slice(block, fixed, length, offset);
-  if (!bytes) return std::unexpected(Malformed::bad_offset);
-  if (bytes->empty()) return std::nullopt;
-  if (bytes->size() != Address::size) return std::unexpected(Malformed::bad_address);
+  if (!bytes) {
+    return std::unexpected(Malformed::bad_offset);
+  }
+  if (bytes->empty()) {
+    return std::nullopt;
+  }
+  if (bytes->size() != Address::size) {
+    return std::unexpected(Malformed::bad_address);
+  }
   return Address::load(bytes->data());
 }
 
@@ -34,23 +44,33 @@ Decoded<std::optional<Address>> address_at(ConstBytes block, std::size_t fixed, 
 template <class Address>
 Decoded<Address> present_address_at(ConstBytes block, std::size_t fixed, std::uint32_t length, std::uint32_t offset) {
   const auto address = address_at<Address>(block, fixed, length, offset);
-  if (!address) return std::unexpected(address.error());
-  if (!*address) return std::unexpected(Malformed::bad_address);
+  if (!address) {
+    return std::unexpected(address.error());
+  }
+  if (!*address) {
+    return std::unexpected(Malformed::bad_address);
+  }
   return **address;
 }
 
 /// A SAP as subsequent binds carry it: two bytes.
 Decoded<std::uint16_t> sap_at(ConstBytes block, std::size_t fixed, std::uint32_t length, std::uint32_t offset) {
   const auto bytes = slice(block, fixed, length, offset);
-  if (!bytes) return std::unexpected(Malformed::bad_offset);
-  if (bytes->size() != sap_size) return std::unexpected(Malformed::bad_address);
+  if (!bytes) {
+    return std::unexpected(Malformed::bad_offset);
+  }
+  if (bytes->size() != sap_size) {
+    return std::unexpected(Malformed::bad_address);
+  }
   return load_big_endian<std::uint16_t>(bytes->data());
 }
 
 Decoded<std::optional<IpAddress>> ip_address_at(ConstBytes block, std::size_t fixed, std::uint32_t length,
                                                 std::uint32_t offset) {
   const auto bytes = slice(block, fixed, length, offset);
-  if (!bytes) return std::unexpected(Malformed::bad_offset);
+  if (!bytes) {
+    return std::unexpected(Malformed::bad_offset);
+  }
   switch (bytes->size()) {
     case 0:
       return std::nullopt;
@@ -67,16 +87,22 @@ Decoded<std::optional<IpAddress>> ip_address_at(ConstBytes block, std::size_t fi
 
 Decoded<UderrorInd> UderrorInd::decode(ConstBytes block) {
   constexpr std::size_t words = 5;
-  if (const auto fixed = check_fixed<UderrorInd>(block, words); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<UderrorInd>(block, words); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto address = address_at<LinkAddress>(block, words * word_size, word_at(block, 1), word_at(block, 2));
-  if (!address) return std::unexpected(address.error());
+  if (!address) {
+    return std::unexpected(address.error());
+  }
   return UderrorInd{*address, word_at(block, 3), word_at(block, 4)};
 }
 
 std::size_t UderrorInd::encode(Bytes out) const {
   SLUICE_REQUIRE(out.size() >= encoded_size_max);
   const std::size_t size = 5 * word_size;
-  if (!destination) return store_words(out, {primitive, 0, 0, unix_errno, error});
+  if (!destination) {
+    return store_words(out, {primitive, 0, 0, unix_errno, error});
+  }
   store_words(out, {primitive, LinkAddress::size, size, unix_errno, error});
   destination->store(out.data() + size);
   return size + LinkAddress::size;
@@ -87,9 +113,13 @@ Decoded<InfoAck> InfoAck::decode(ConstBytes block) {
     return std::unexpected(fixed.error());
   }
   const auto bound = address_at<LinkAddress>(block, fixed_size, word_at(block, 3), word_at(block, 14));
-  if (!bound) return std::unexpected(bound.error());
+  if (!bound) {
+    return std::unexpected(bound.error());
+  }
   const auto group = address_at<MacAddress>(block, fixed_size, word_at(block, 16), word_at(block, 17));
-  if (!group) return std::unexpected(group.error());
+  if (!group) {
+    return std::unexpected(group.error());
+  }
   return InfoAck{word_at(block, 1),
                  word_at(block, 2),
                  word_at(block, 4),
@@ -110,13 +140,19 @@ std::size_t InfoAck::encode(Bytes out) const {
   store_words(
       out, {primitive, max_sdu, min_sdu, address_length, mac_type, 0, current_state, sap_behind_address, service_mode,
             0, 0, 0, 0, provider_style, address_offset, DL_CURRENT_VERSION, broadcast_length, broadcast_offset, 0});
-  if (address) address->store(out.data() + address_offset);
-  if (broadcast) broadcast->store(out.data() + broadcast_offset);
+  if (address) {
+    address->store(out.data() + address_offset);
+  }
+  if (broadcast) {
+    broadcast->store(out.data() + broadcast_offset);
+  }
   return fixed_size + address_length + broadcast_length;
 }
 
 Decoded<BindReq> BindReq::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<BindReq>(block, 5); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<BindReq>(block, 5); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   BindReq request{word_at(block, 1), word_at(block, 2), 0, 0, word_at(block, 4)};
   std::memcpy(&request.service_mode, block.data() + 12, 2);
   std::memcpy(&request.connection_management, block.data() + 14, 2);
@@ -133,9 +169,13 @@ std::size_t BindReq::encode(Bytes out) const {
 
 Decoded<BindAck> BindAck::decode(ConstBytes block) {
   constexpr std::size_t words = 6;
-  if (const auto fixed = check_fixed<BindAck>(block, words); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<BindAck>(block, words); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto bound = present_address_at<LinkAddress>(block, words * word_size, word_at(block, 2), word_at(block, 3));
-  if (!bound) return std::unexpected(bound.error());
+  if (!bound) {
+    return std::unexpected(bound.error());
+  }
   return BindAck{word_at(block, 1), *bound, word_at(block, 4), word_at(block, 5)};
 }
 
@@ -149,12 +189,18 @@ std::size_t BindAck::encode(Bytes out) const {
 
 Decoded<SubsBindReq> SubsBindReq::decode(ConstBytes block) {
   constexpr std::size_t words = 4;
-  if (const auto fixed = check_fixed<SubsBindReq>(block, words); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<SubsBindReq>(block, words); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   // In this primitive and its kin the offset comes before the length.
   const auto subsequent = sap_at(block, words * word_size, word_at(block, 2), word_at(block, 1));
-  if (!subsequent) return std::unexpected(subsequent.error());
+  if (!subsequent) {
+    return std::unexpected(subsequent.error());
+  }
   const std::uint32_t bind = word_at(block, 3);
-  if (bind != DL_PEER_BIND && bind != DL_HIERARCHICAL_BIND) return std::unexpected(Malformed::bad_value);
+  if (bind != DL_PEER_BIND && bind != DL_HIERARCHICAL_BIND) {
+    return std::unexpected(Malformed::bad_value);
+  }
   return SubsBindReq{*subsequent, bind};
 }
 
@@ -168,9 +214,13 @@ std::size_t SubsBindReq::encode(Bytes out) const {
 template <std::uint32_t Number>
 Decoded<SubsSap<Number>> SubsSap<Number>::decode(ConstBytes block) {
   constexpr std::size_t words = 3;
-  if (const auto fixed = check_fixed<SubsSap>(block, words); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<SubsSap>(block, words); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto subsequent = sap_at(block, words * word_size, word_at(block, 2), word_at(block, 1));
-  if (!subsequent) return std::unexpected(subsequent.error());
+  if (!subsequent) {
+    return std::unexpected(subsequent.error());
+  }
   return SubsSap{*subsequent};
 }
 
@@ -186,7 +236,9 @@ template struct SubsSap<DL_SUBS_BIND_ACK>;
 template struct SubsSap<DL_SUBS_UNBIND_REQ>;
 
 Decoded<ErrorAck> ErrorAck::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<ErrorAck>(block, 4); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<ErrorAck>(block, 4); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   return ErrorAck{word_at(block, 1), word_at(block, 2), word_at(block, 3)};
 }
 
@@ -198,9 +250,13 @@ std::size_t ErrorAck::encode(Bytes out) const {
 template <std::uint32_t Number>
 Decoded<Physical<Number>> Physical<Number>::decode(ConstBytes block) {
   constexpr std::size_t words = 3;
-  if (const auto fixed = check_fixed<Physical>(block, words); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<Physical>(block, words); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto mac = present_address_at<MacAddress>(block, words * word_size, word_at(block, 1), word_at(block, 2));
-  if (!mac) return std::unexpected(mac.error());
+  if (!mac) {
+    return std::unexpected(mac.error());
+  }
   return Physical{*mac};
 }
 
@@ -218,7 +274,9 @@ template struct Physical<DL_PHYS_ADDR_ACK>;
 template struct Physical<DL_SET_PHYS_ADDR_REQ>;
 
 Decoded<NotifyReq> NotifyReq::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<NotifyReq>(block, 3); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<NotifyReq>(block, 3); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   return NotifyReq{word_at(block, 1), word_at(block, 2)};
 }
 
@@ -229,25 +287,35 @@ std::size_t NotifyReq::encode(Bytes out) const {
 
 Decoded<NotifyInd> NotifyInd::decode(ConstBytes block) {
   constexpr std::size_t words = 5;
-  if (const auto fixed = check_fixed<NotifyInd>(block, words); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<NotifyInd>(block, words); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto changed = address_at<LinkAddress>(block, words * word_size, word_at(block, 3), word_at(block, 4));
-  if (!changed) return std::unexpected(changed.error());
+  if (!changed) {
+    return std::unexpected(changed.error());
+  }
   return NotifyInd{word_at(block, 1), word_at(block, 2), *changed};
 }
 
 std::size_t NotifyInd::encode(Bytes out) const {
   SLUICE_REQUIRE(out.size() >= encoded_size_max);
   constexpr std::size_t size = 5 * word_size;
-  if (!address) return store_words(out, {primitive, notification, data, 0, 0});
+  if (!address) {
+    return store_words(out, {primitive, notification, data, 0, 0});
+  }
   store_words(out, {primitive, notification, data, LinkAddress::size, size});
   address->store(out.data() + size);
   return encoded_size_max;
 }
 
 Decoded<GetStatisticsAck> GetStatisticsAck::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<GetStatisticsAck>(block, 3); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<GetStatisticsAck>(block, 3); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto bytes = slice(block, fixed_size, word_at(block, 1), word_at(block, 2));
-  if (!bytes) return std::unexpected(Malformed::bad_offset);
+  if (!bytes) {
+    return std::unexpected(Malformed::bad_offset);
+  }
   return GetStatisticsAck{*bytes};
 }
 
@@ -264,7 +332,9 @@ Decoded<FilterReq> FilterReq::decode(ConstBytes block) {
     return std::unexpected(fixed.error());
   }
   const auto address = ip_address_at(block, fixed_size, word_at(block, 2), word_at(block, 3));
-  if (!address) return std::unexpected(address.error());
+  if (!address) {
+    return std::unexpected(address.error());
+  }
   const std::uint32_t sap_word = word_at(block, 1);
   const std::uint32_t protocol_word = word_at(block, 4);
   const std::uint32_t port_word = word_at(block, 5);
@@ -272,8 +342,12 @@ Decoded<FilterReq> FilterReq::decode(ConstBytes block) {
     return std::unexpected(Malformed::bad_value);
   }
   FilterReq request{static_cast<std::uint16_t>(sap_word), *address, std::nullopt, std::nullopt};
-  if (protocol_word != any) request.protocol = static_cast<std::uint8_t>(protocol_word);
-  if (port_word != any) request.local_port = static_cast<std::uint16_t>(port_word);
+  if (protocol_word != any) {
+    request.protocol = static_cast<std::uint8_t>(protocol_word);
+  }
+  if (port_word != any) {
+    request.local_port = static_cast<std::uint16_t>(port_word);
+  }
   return request;
 }
 
@@ -282,7 +356,9 @@ std::size_t FilterReq::encode(Bytes out) const {
   const auto length = static_cast<std::uint32_t>(local ? local->size() : 0);
   store_words(out, {primitive, sap, length, local ? static_cast<std::uint32_t>(fixed_size) : 0,
                     protocol ? *protocol : any, local_port ? *local_port : any});
-  if (local) local->store(out.data() + fixed_size);
+  if (local) {
+    local->store(out.data() + fixed_size);
+  }
   return fixed_size + length;
 }
 

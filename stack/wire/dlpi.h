@@ -128,8 +128,12 @@ struct Bare {
   static constexpr std::size_t encoded_size_max = word_size;
 
   [[nodiscard]] static Decoded<Bare> decode(ConstBytes block) {
-    if (block.size() < encoded_size_max) return std::unexpected(Malformed::short_block);
-    if (load_word(block.data()) != primitive) return std::unexpected(Malformed::wrong_primitive);
+    if (block.size() < encoded_size_max) {
+      return std::unexpected(Malformed::short_block);
+    }
+    if (load_word(block.data()) != primitive) {
+      return std::unexpected(Malformed::wrong_primitive);
+    }
     return Bare{};
   }
   std::size_t encode(Bytes out) const { return store_words(out, {primitive}); }
@@ -150,8 +154,12 @@ struct Unary {
   Argument value{};
 
   [[nodiscard]] static Decoded<Unary> decode(ConstBytes block) {
-    if (block.size() < encoded_size_max) return std::unexpected(Malformed::short_block);
-    if (load_word(block.data()) != primitive) return std::unexpected(Malformed::wrong_primitive);
+    if (block.size() < encoded_size_max) {
+      return std::unexpected(Malformed::short_block);
+    }
+    if (load_word(block.data()) != primitive) {
+      return std::unexpected(Malformed::wrong_primitive);
+    }
     return Unary{static_cast<Argument>(load_word(block.data() + word_size))};
   }
   std::size_t encode(Bytes out) const { return store_words(out, {primitive, static_cast<std::uint32_t>(value)}); }
@@ -342,12 +350,20 @@ struct FilterReq {
 // ---- The data path, inline ----
 
 inline Decoded<UnitdataReq> UnitdataReq::decode(ConstBytes block) {
-  if (block.size() < fixed_size) return std::unexpected(Malformed::short_block);
+  if (block.size() < fixed_size) {
+    return std::unexpected(Malformed::short_block);
+  }
   const std::byte* at = block.data();
-  if (load_word(at) != primitive) return std::unexpected(Malformed::wrong_primitive);
+  if (load_word(at) != primitive) {
+    return std::unexpected(Malformed::wrong_primitive);
+  }
   const auto address = slice(block, fixed_size, load_word(at + 4), load_word(at + 8));
-  if (!address) return std::unexpected(Malformed::bad_offset);
-  if (address->size() != LinkAddress::size) return std::unexpected(Malformed::bad_address);
+  if (!address) {
+    return std::unexpected(Malformed::bad_offset);
+  }
+  if (address->size() != LinkAddress::size) {
+    return std::unexpected(Malformed::bad_address);
+  }
   return Decoded<UnitdataReq>(
       std::in_place, LinkAddress::load(address->data()),
       Priority{static_cast<std::int32_t>(load_word(at + 12)), static_cast<std::int32_t>(load_word(at + 16))});
@@ -362,12 +378,18 @@ inline std::size_t UnitdataReq::encode(Bytes out) const {
 }
 
 inline Decoded<UnitdataInd> UnitdataInd::decode(ConstBytes block) {
-  if (block.size() < fixed_size) return std::unexpected(Malformed::short_block);
+  if (block.size() < fixed_size) {
+    return std::unexpected(Malformed::short_block);
+  }
   const std::byte* at = block.data();
-  if (load_word(at) != primitive) return std::unexpected(Malformed::wrong_primitive);
+  if (load_word(at) != primitive) {
+    return std::unexpected(Malformed::wrong_primitive);
+  }
   const auto to = slice(block, fixed_size, load_word(at + 4), load_word(at + 8));
   const auto from = slice(block, fixed_size, load_word(at + 12), load_word(at + 16));
-  if (!to || !from) return std::unexpected(Malformed::bad_offset);
+  if (!to || !from) {
+    return std::unexpected(Malformed::bad_offset);
+  }
   if (to->size() != LinkAddress::size || from->size() != LinkAddress::size) {
     return std::unexpected(Malformed::bad_address);
   }

@@ -27,9 +27,13 @@ struct EthernetHeader {
   std::uint16_t type = 0;
 
   [[nodiscard]] static std::expected<EthernetHeader, EthernetMalformed> parse(ConstBytes frame) {
-    if (frame.size() < size) return std::unexpected(EthernetMalformed::short_frame);
+    if (frame.size() < size) {
+      return std::unexpected(EthernetMalformed::short_frame);
+    }
     const auto type = load_big_endian<std::uint16_t>(frame.data() + 12);
-    if (type < 0x600) return std::unexpected(EthernetMalformed::not_ethertype);
+    if (type < 0x600) {
+      return std::unexpected(EthernetMalformed::not_ethertype);
+    }
     return EthernetHeader{MacAddress::load(frame.data()), MacAddress::load(frame.data() + 6), type};
   }
   /// Writes 14 bytes. REQUIRES: out holds them.

@@ -32,7 +32,9 @@ struct Emitter {
 }  // namespace
 
 std::expected<Icmp4Message, Icmp4Malformed> parse_icmp4(ConstBytes bytes) {
-  if (bytes.size() < icmp_header_size) return std::unexpected(Icmp4Malformed::short_message);
+  if (bytes.size() < icmp_header_size) {
+    return std::unexpected(Icmp4Malformed::short_message);
+  }
   const auto type = static_cast<std::uint8_t>(bytes[0]);
   const auto code = static_cast<std::uint8_t>(bytes[1]);
   const auto first = load_big_endian<std::uint16_t>(bytes.data() + 4);
@@ -40,7 +42,9 @@ std::expected<Icmp4Message, Icmp4Malformed> parse_icmp4(ConstBytes bytes) {
   switch (type) {
     case echo_request:
     case echo_reply:
-      if (code != 0) return std::unexpected(Icmp4Malformed::bad_code);
+      if (code != 0) {
+        return std::unexpected(Icmp4Malformed::bad_code);
+      }
       return IcmpEcho{type == echo_reply, first, second};
     case destination_unreachable: {
       const auto reason = static_cast<Icmp4UnreachableCode>(code);

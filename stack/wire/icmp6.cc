@@ -29,14 +29,18 @@ struct Emitter {
 }  // namespace
 
 std::expected<Icmp6Message, Icmp6Malformed> parse_icmp6(ConstBytes bytes) {
-  if (bytes.size() < icmp_header_size) return std::unexpected(Icmp6Malformed::short_message);
+  if (bytes.size() < icmp_header_size) {
+    return std::unexpected(Icmp6Malformed::short_message);
+  }
   const auto type = static_cast<Icmp6Type>(bytes[0]);
   const auto code = static_cast<std::uint8_t>(bytes[1]);
   const auto rest = load_big_endian<std::uint32_t>(bytes.data() + 4);
   switch (type) {
     case Icmp6Type::echo_request:
     case Icmp6Type::echo_reply:
-      if (code != 0) return std::unexpected(Icmp6Malformed::bad_code);
+      if (code != 0) {
+        return std::unexpected(Icmp6Malformed::bad_code);
+      }
       return IcmpEcho{type == Icmp6Type::echo_reply, static_cast<std::uint16_t>(rest >> 16),
                       static_cast<std::uint16_t>(rest)};
     case Icmp6Type::destination_unreachable:

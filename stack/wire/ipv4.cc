@@ -16,25 +16,39 @@ bool fragment_fits(const Ipv4View& view) {
 }  // namespace
 
 std::expected<Ipv4View, Ipv4Malformed> Ipv4View::check_shape(ConstBytes bytes) {
-  if (bytes.size() < header_size_min) return std::unexpected(Ipv4Malformed::short_header);
+  if (bytes.size() < header_size_min) {
+    return std::unexpected(Ipv4Malformed::short_header);
+  }
   const Ipv4View view(bytes.data());
-  if (static_cast<unsigned>(bytes[0]) >> 4 != 4) return std::unexpected(Ipv4Malformed::bad_version);
+  if (static_cast<unsigned>(bytes[0]) >> 4 != 4) {
+    return std::unexpected(Ipv4Malformed::bad_version);
+  }
   // RFC 791 section 3.1: "the minimum value for a correct header is 5."
-  if (view.header_length() < header_size_min) return std::unexpected(Ipv4Malformed::bad_header_length);
-  if (view.header_length() > bytes.size()) return std::unexpected(Ipv4Malformed::short_header);
+  if (view.header_length() < header_size_min) {
+    return std::unexpected(Ipv4Malformed::bad_header_length);
+  }
+  if (view.header_length() > bytes.size()) {
+    return std::unexpected(Ipv4Malformed::short_header);
+  }
   return view;
 }
 
 std::expected<Ipv4View, Ipv4Malformed> Ipv4View::check(ConstBytes bytes, std::size_t packet_size) {
   const auto view = check_shape(bytes);
-  if (!view) return view;
+  if (!view) {
+    return view;
+  }
   if (view->total_length() < view->header_length() || view->total_length() > packet_size) {
     return std::unexpected(Ipv4Malformed::bad_total_length);
   }
   // RFC 1122 section 3.2.1.2: "A host MUST verify the IP header checksum on every received datagram and silently
   // discard every datagram that has a bad checksum."
-  if (!sum_holds(header_sum(bytes.first(view->header_length())))) return std::unexpected(Ipv4Malformed::bad_checksum);
-  if (view->is_fragment() && !fragment_fits(*view)) return std::unexpected(Ipv4Malformed::bad_fragment);
+  if (!sum_holds(header_sum(bytes.first(view->header_length())))) {
+    return std::unexpected(Ipv4Malformed::bad_checksum);
+  }
+  if (view->is_fragment() && !fragment_fits(*view)) {
+    return std::unexpected(Ipv4Malformed::bad_fragment);
+  }
   return view;
 }
 
@@ -48,7 +62,9 @@ Ipv4Header Ipv4Header::of(const Ipv4View& view) {
 
 std::expected<Ipv4Header, Ipv4Malformed> Ipv4Header::parse(ConstBytes packet) {
   const auto view = Ipv4View::check(packet);
-  if (!view) return std::unexpected(view.error());
+  if (!view) {
+    return std::unexpected(view.error());
+  }
   return of(*view);
 }
 

@@ -16,7 +16,9 @@ std::unexpected<Ipv6ExtensionError> problem_at(Ipv6ExtensionProblem problem, std
 
 /// RFC 8200 section 4.2: the two highest bits of an option's type say what to do with one that is not recognised.
 std::optional<Ipv6ExtensionProblem> problem_of_option(std::uint8_t type) {
-  if (type == option_padn) return std::nullopt;
+  if (type == option_padn) {
+    return std::nullopt;
+  }
   switch (type >> 6) {
     case 0:
       return std::nullopt;  // "skip over this option and continue processing the header."
@@ -38,11 +40,17 @@ std::expected<void, Ipv6ExtensionError> check_options(ConstBytes payload, std::s
       ++at;
       continue;
     }
-    if (const auto problem = problem_of_option(type)) return problem_at(*problem, at);
-    if (end - at < 2) return problem_at(Ipv6ExtensionProblem::short_header, at);
+    if (const auto problem = problem_of_option(type)) {
+      return problem_at(*problem, at);
+    }
+    if (end - at < 2) {
+      return problem_at(Ipv6ExtensionProblem::short_header, at);
+    }
     at += 2 + static_cast<std::size_t>(payload[at + 1]);
   }
-  if (at != end) return problem_at(Ipv6ExtensionProblem::short_header, start);
+  if (at != end) {
+    return problem_at(Ipv6ExtensionProblem::short_header, start);
+  }
   return {};
 }
 
@@ -57,7 +65,9 @@ class Walk {
   [[nodiscard]] const Ipv6Extensions& found() const { return found_; }
 
   [[nodiscard]] bool done() const {
-    if (found_.fragment) return true;
+    if (found_.fragment) {
+      return true;
+    }
     switch (found_.protocol) {
       case protocol_hop_by_hop:
       case protocol_ipv6_destination:
@@ -70,14 +80,22 @@ class Walk {
   }
 
   std::expected<void, Ipv6ExtensionError> step() {
-    if (found_.protocol == protocol_ipv6_fragment) return step_fragment();
+    if (found_.protocol == protocol_ipv6_fragment) {
+      return step_fragment();
+    }
     const std::size_t start = found_.offset;
     // RFC 8200 section 4.3: "Length of the Hop-by-Hop Options header in 8-octet units, not including the first 8
     // octets", and so for the others.
-    if (payload_.size() - start < 8) return problem_at(Ipv6ExtensionProblem::short_header, start);
+    if (payload_.size() - start < 8) {
+      return problem_at(Ipv6ExtensionProblem::short_header, start);
+    }
     const std::size_t end = start + 8 + 8 * static_cast<std::size_t>(payload_[start + 1]);
-    if (end > payload_.size()) return problem_at(Ipv6ExtensionProblem::short_header, start);
-    if (const auto checked = check(start, end); !checked) return checked;
+    if (end > payload_.size()) {
+      return problem_at(Ipv6ExtensionProblem::short_header, start);
+    }
+    if (const auto checked = check(start, end); !checked) {
+      return checked;
+    }
     advance(static_cast<std::uint8_t>(payload_[start]), end);
     return {};
   }
@@ -86,7 +104,9 @@ class Walk {
   std::expected<void, Ipv6ExtensionError> check(std::size_t start, std::size_t end) const {
     if (found_.protocol == protocol_ipv6_route) {
       // RFC 8200 section 4.4: "If Segments Left is zero, the node must ignore the Routing header".
-      if (payload_[start + 3] != std::byte{0}) return problem_at(Ipv6ExtensionProblem::routing, start + 2);
+      if (payload_[start + 3] != std::byte{0}) {
+        return problem_at(Ipv6ExtensionProblem::routing, start + 2);
+      }
       return {};
     }
     // RFC 8200 section 4: hop-by-hop options "must immediately follow the IPv6 header"; the offending byte is the
@@ -100,7 +120,9 @@ class Walk {
   std::expected<void, Ipv6ExtensionError> step_fragment() {
     const std::size_t start = found_.offset;
     const auto header = Ipv6FragmentHeader::parse(payload_.subspan(start));
-    if (!header) return problem_at(Ipv6ExtensionProblem::short_header, start);
+    if (!header) {
+      return problem_at(Ipv6ExtensionProblem::short_header, start);
+    }
     const std::size_t end = start + Ipv6FragmentHeader::size;
     const std::size_t length = payload_size_ - end;
     // RFC 8200 section 4.5: "the length of a fragment [...] is not a multiple of 8 octets and the M flag of that
@@ -109,8 +131,9 @@ class Walk {
     if (header->more_fragments && (length % 8 != 0 || length == 0)) {
       return std::unexpected(Ipv6ExtensionError{Ipv6ExtensionProblem::bad_fragment, 4});
     }
-    if (start + header->offset + length > payload_end_max)
+    if (start + header->offset + length > payload_end_max) {
       return problem_at(Ipv6ExtensionProblem::bad_fragment, start + 2);
+    }
     found_.fragment = header;
     advance(header->next_header, end);
     return {};
@@ -132,8 +155,12 @@ class Walk {
 }  // namespace
 
 std::expected<Ipv6View, Ipv6Malformed> Ipv6View::check_quoted(ConstBytes bytes) {
-  if (bytes.size() < header_size) return std::unexpected(Ipv6Malformed::short_header);
-  if (static_cast<unsigned>(bytes[0]) >> 4 != 6) return std::unexpected(Ipv6Malformed::bad_version);
+  if (bytes.size() < header_size) {
+    return std::unexpected(Ipv6Malformed::short_header);
+  }
+  if (static_cast<unsigned>(bytes[0]) >> 4 != 6) {
+    return std::unexpected(Ipv6Malformed::bad_version);
+  }
   return Ipv6View(bytes.data());
 }
 
@@ -152,7 +179,9 @@ Ipv6Header Ipv6Header::of(const Ipv6View& view) {
 
 std::expected<Ipv6Header, Ipv6Malformed> Ipv6Header::parse(ConstBytes packet) {
   const auto view = Ipv6View::check(packet);
-  if (!view) return std::unexpected(view.error());
+  if (!view) {
+    return std::unexpected(view.error());
+  }
   return of(*view);
 }
 
@@ -168,7 +197,9 @@ void Ipv6Header::emit(Bytes out) const {
 }
 
 std::optional<Ipv6FragmentHeader> Ipv6FragmentHeader::parse(ConstBytes bytes) {
-  if (bytes.size() < size) return std::nullopt;
+  if (bytes.size() < size) {
+    return std::nullopt;
+  }
   const auto offset_and_flags = load_big_endian<std::uint16_t>(bytes.data() + 2);
   return Ipv6FragmentHeader{static_cast<std::uint8_t>(bytes[0]), static_cast<std::uint16_t>(offset_and_flags & 0xfff8U),
                             (offset_and_flags & 1U) != 0, load_big_endian<std::uint32_t>(bytes.data() + 4)};
@@ -187,10 +218,16 @@ std::expected<Ipv6Extensions, Ipv6ExtensionError> walk_extensions(std::uint8_t n
   SLUICE_REQUIRE(payload_size >= payload.size());
   Walk walk(next_header, payload, payload_size, reassembled);
   for (int headers = 0; headers < extension_headers_max; ++headers) {
-    if (walk.done()) return walk.found();
-    if (const auto stepped = walk.step(); !stepped) return std::unexpected(stepped.error());
+    if (walk.done()) {
+      return walk.found();
+    }
+    if (const auto stepped = walk.step(); !stepped) {
+      return std::unexpected(stepped.error());
+    }
   }
-  if (walk.done()) return walk.found();
+  if (walk.done()) {
+    return walk.found();
+  }
   return problem_at(Ipv6ExtensionProblem::too_many, walk.found().offset);
 }
 

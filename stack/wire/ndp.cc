@@ -19,9 +19,15 @@ constexpr std::uint32_t flag_override = 1U << 29;
 
 /// What both messages share: checks the fixed part.
 std::expected<void, NdpMalformed> check_body(ConstBytes message, Icmp6Type type) {
-  if (message.size() < body_size) return std::unexpected(NdpMalformed::short_message);
-  if (static_cast<Icmp6Type>(message[0]) != type) return std::unexpected(NdpMalformed::wrong_type);
-  if (message[1] != std::byte{0}) return std::unexpected(NdpMalformed::bad_code);
+  if (message.size() < body_size) {
+    return std::unexpected(NdpMalformed::short_message);
+  }
+  if (static_cast<Icmp6Type>(message[0]) != type) {
+    return std::unexpected(NdpMalformed::wrong_type);
+  }
+  if (message[1] != std::byte{0}) {
+    return std::unexpected(NdpMalformed::bad_code);
+  }
   if (Ipv6Address::load(message.data() + target_offset).is_multicast()) {
     return std::unexpected(NdpMalformed::multicast_target);
   }
@@ -33,11 +39,17 @@ std::expected<void, NdpMalformed> check_body(ConstBytes message, Icmp6Type type)
 std::expected<std::optional<MacAddress>, NdpMalformed> find_link_layer(ConstBytes options, std::uint8_t wanted) {
   std::optional<MacAddress> found;
   while (!options.empty()) {
-    if (options.size() < option_unit) return std::unexpected(NdpMalformed::bad_option);
+    if (options.size() < option_unit) {
+      return std::unexpected(NdpMalformed::bad_option);
+    }
     const std::size_t length = option_unit * static_cast<std::size_t>(options[1]);
-    if (length == 0 || length > options.size()) return std::unexpected(NdpMalformed::bad_option);
+    if (length == 0 || length > options.size()) {
+      return std::unexpected(NdpMalformed::bad_option);
+    }
     if (static_cast<std::uint8_t>(options[0]) == wanted && !found) {
-      if (length != option_unit) return std::unexpected(NdpMalformed::bad_option);
+      if (length != option_unit) {
+        return std::unexpected(NdpMalformed::bad_option);
+      }
       found = MacAddress::load(options.data() + 2);
     }
     options = options.subspan(length);
@@ -53,7 +65,9 @@ std::size_t emit_message(Icmp6Type type, std::uint32_t flags, const Ipv6Address&
   store_checksum(out.data() + icmp_checksum_offset, 0);
   store_big_endian(out.data() + 4, flags);
   target.store(out.data() + target_offset);
-  if (!link_layer) return body_size;
+  if (!link_layer) {
+    return body_size;
+  }
   out[body_size] = static_cast<std::byte>(option);
   out[body_size + 1] = std::byte{1};
   link_layer->store(out.data() + body_size + 2);
@@ -67,7 +81,9 @@ std::expected<NeighborSolicitation, NdpMalformed> NeighborSolicitation::parse(Co
     return std::unexpected(body.error());
   }
   const auto link_layer = find_link_layer(message.subspan(body_size), option_source_link_layer);
-  if (!link_layer) return std::unexpected(link_layer.error());
+  if (!link_layer) {
+    return std::unexpected(link_layer.error());
+  }
   return NeighborSolicitation{Ipv6Address::load(message.data() + target_offset), *link_layer};
 }
 
@@ -80,7 +96,9 @@ std::expected<NeighborAdvertisement, NdpMalformed> NeighborAdvertisement::parse(
     return std::unexpected(body.error());
   }
   const auto link_layer = find_link_layer(message.subspan(body_size), option_target_link_layer);
-  if (!link_layer) return std::unexpected(link_layer.error());
+  if (!link_layer) {
+    return std::unexpected(link_layer.error());
+  }
   const auto flags = load_big_endian<std::uint32_t>(message.data() + 4);
   return NeighborAdvertisement{(flags & flag_router) != 0, (flags & flag_solicited) != 0, (flags & flag_override) != 0,
                                Ipv6Address::load(message.data() + target_offset), *link_layer};
@@ -95,7 +113,9 @@ std::size_t NeighborAdvertisement::emit(Bytes out) const {
 
 bool valid_solicitation(const NeighborSolicitation& message, const Ipv6Address& source,
                         const Ipv6Address& destination) {
-  if (!source.is_unspecified()) return true;
+  if (!source.is_unspecified()) {
+    return true;
+  }
   return destination == solicited_node(message.target) && !message.source_link_layer;
 }
 

@@ -41,8 +41,12 @@ Decoded<std::optional<IpAddress>> load_optional(std::byte family, const std::byt
 
 Decoded<IpAddress> load_address(std::byte family, const std::byte* octets) {
   const auto address = load_optional(family, octets);
-  if (!address) return std::unexpected(address.error());
-  if (!*address) return std::unexpected(Malformed::bad_address);
+  if (!address) {
+    return std::unexpected(address.error());
+  }
+  if (!*address) {
+    return std::unexpected(Malformed::bad_address);
+  }
   return **address;
 }
 
@@ -63,9 +67,15 @@ Decoded<IpAddress> load_address(const std::byte* at) { return load_address(famil
 template <class X>
 Decoded<void> expect(ConstBytes block) {
   const auto number = first_word(block);
-  if (!number) return std::unexpected(Malformed::short_block);
-  if (*number != X::primitive) return std::unexpected(Malformed::wrong_primitive);
-  if (block.size() < X::size) return std::unexpected(Malformed::short_block);
+  if (!number) {
+    return std::unexpected(Malformed::short_block);
+  }
+  if (*number != X::primitive) {
+    return std::unexpected(Malformed::wrong_primitive);
+  }
+  if (block.size() < X::size) {
+    return std::unexpected(Malformed::short_block);
+  }
   return {};
 }
 
@@ -76,9 +86,13 @@ constexpr auto flag = std::byte{1};
 std::optional<std::uint32_t> primitive_of(ConstBytes block) { return first_word(block); }
 
 Decoded<RouteReq> RouteReq::decode(ConstBytes block) {
-  if (const auto held = expect<RouteReq>(block); !held) return std::unexpected(held.error());
+  if (const auto held = expect<RouteReq>(block); !held) {
+    return std::unexpected(held.error());
+  }
   const auto destination = load_address(block.data() + 4);
-  if (!destination) return std::unexpected(destination.error());
+  if (!destination) {
+    return std::unexpected(destination.error());
+  }
   return RouteReq{*destination};
 }
 
@@ -90,10 +104,14 @@ std::size_t RouteReq::encode(Bytes out) const {
 }
 
 Decoded<RouteAck> RouteAck::decode(ConstBytes block) {
-  if (const auto held = expect<RouteAck>(block); !held) return std::unexpected(held.error());
+  if (const auto held = expect<RouteAck>(block); !held) {
+    return std::unexpected(held.error());
+  }
   const auto destination = load_address(block.data() + 4);
   const auto source = load_address(block.data() + 24);
-  if (!destination || !source) return std::unexpected(Malformed::bad_address);
+  if (!destination || !source) {
+    return std::unexpected(Malformed::bad_address);
+  }
   return RouteAck{*destination, *source, load_word(block.data() + 44), load_word(block.data() + 48)};
 }
 
@@ -108,12 +126,18 @@ std::size_t RouteAck::encode(Bytes out) const {
 }
 
 Decoded<UnreachableReq> UnreachableReq::decode(ConstBytes block) {
-  if (const auto held = expect<UnreachableReq>(block); !held) return std::unexpected(held.error());
+  if (const auto held = expect<UnreachableReq>(block); !held) {
+    return std::unexpected(held.error());
+  }
   const auto source = load_address(block.data() + 4);
   const auto local = load_address(block.data() + 24);
-  if (!source || !local) return std::unexpected(Malformed::bad_address);
+  if (!source || !local) {
+    return std::unexpected(Malformed::bad_address);
+  }
   const std::uint32_t header_size = load_word(block.data() + 44);
-  if (header_size > 0xffff) return std::unexpected(Malformed::bad_value);
+  if (header_size > 0xffff) {
+    return std::unexpected(Malformed::bad_value);
+  }
   return UnreachableReq{*source, *local, static_cast<std::uint16_t>(header_size)};
 }
 
@@ -127,10 +151,16 @@ std::size_t UnreachableReq::encode(Bytes out) const {
 }
 
 Decoded<Sending> Sending::decode(ConstBytes options) {
-  if (options.size() < size) return std::unexpected(Malformed::short_block);
+  if (options.size() < size) {
+    return std::unexpected(Malformed::short_block);
+  }
   const auto source = load_optional(options[0], options.data() + 4);
-  if (!source) return std::unexpected(source.error());
-  if ((options[3] & ~flag) != std::byte{0}) return std::unexpected(Malformed::bad_value);
+  if (!source) {
+    return std::unexpected(source.error());
+  }
+  if ((options[3] & ~flag) != std::byte{0}) {
+    return std::unexpected(Malformed::bad_value);
+  }
   return Sending{*source, static_cast<std::uint8_t>(options[1]), static_cast<std::uint8_t>(options[2]),
                  options[3] == flag};
 }
@@ -146,11 +176,17 @@ std::size_t Sending::encode(Bytes out) const {
 }
 
 Decoded<Received> Received::decode(ConstBytes options) {
-  if (options.size() < size) return std::unexpected(Malformed::short_block);
+  if (options.size() < size) {
+    return std::unexpected(Malformed::short_block);
+  }
   const auto local = load_address(options[0], options.data() + 4);
-  if (!local) return std::unexpected(local.error());
+  if (!local) {
+    return std::unexpected(local.error());
+  }
   const std::uint32_t header_size = load_word(options.data() + 20);
-  if ((options[3] & ~flag) != std::byte{0} || header_size > 0xffff) return std::unexpected(Malformed::bad_value);
+  if ((options[3] & ~flag) != std::byte{0} || header_size > 0xffff) {
+    return std::unexpected(Malformed::bad_value);
+  }
   return Received{*local, static_cast<std::uint8_t>(options[1]), static_cast<std::uint8_t>(options[2]),
                   options[3] == flag, static_cast<std::uint16_t>(header_size)};
 }
@@ -167,10 +203,16 @@ std::size_t Received::encode(Bytes out) const {
 }
 
 Decoded<Failure> Failure::decode(ConstBytes options) {
-  if (options.size() < size) return std::unexpected(Malformed::short_block);
+  if (options.size() < size) {
+    return std::unexpected(Malformed::short_block);
+  }
   const auto source = load_optional(options[0], options.data() + 4);
-  if (!source) return std::unexpected(source.error());
-  if ((options[1] | options[2] | options[3]) != std::byte{0}) return std::unexpected(Malformed::bad_value);
+  if (!source) {
+    return std::unexpected(source.error());
+  }
+  if ((options[1] | options[2] | options[3]) != std::byte{0}) {
+    return std::unexpected(Malformed::bad_value);
+  }
   return Failure{*source, load_word(options.data() + 20)};
 }
 

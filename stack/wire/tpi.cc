@@ -19,8 +19,12 @@ std::optional<ConstBytes> slice_at(ConstBytes block, std::size_t fixed_size, std
 /// Whether the fixed part is there and is that of X.
 template <class X>
 std::expected<void, Malformed> check_fixed(ConstBytes block) {
-  if (block.size() < X::fixed_size) return std::unexpected(Malformed::short_block);
-  if (number_at(block, 0) != X::primitive) return std::unexpected(Malformed::wrong_primitive);
+  if (block.size() < X::fixed_size) {
+    return std::unexpected(Malformed::short_block);
+  }
+  if (number_at(block, 0) != X::primitive) {
+    return std::unexpected(Malformed::wrong_primitive);
+  }
   return {};
 }
 
@@ -43,10 +47,14 @@ InfoAck info_at(ConstBytes block, std::size_t first) {
 }  // namespace
 
 Decoded<UderrorInd> UderrorInd::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<UderrorInd>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<UderrorInd>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto destination = slice_at(block, fixed_size, 1);
   const auto options = slice_at(block, fixed_size, 3);
-  if (!destination || !options) return std::unexpected(Malformed::bad_offset);
+  if (!destination || !options) {
+    return std::unexpected(Malformed::bad_offset);
+  }
   return UderrorInd{*destination, *options, number_at(block, 5)};
 }
 
@@ -62,7 +70,9 @@ std::size_t UderrorInd::encode(Bytes out) const {
 }
 
 Decoded<InfoAck> InfoAck::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<InfoAck>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<InfoAck>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   return info_at(block, 1);
 }
 
@@ -75,9 +85,13 @@ std::size_t InfoAck::encode(Bytes out) const {
 
 template <std::int32_t Number>
 Decoded<Bind<Number>> Bind<Number>::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<Bind>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<Bind>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto address = slice_at(block, fixed_size, 1);
-  if (!address) return std::unexpected(Malformed::bad_offset);
+  if (!address) {
+    return std::unexpected(Malformed::bad_offset);
+  }
   return Bind{*address, load_word(block.data() + 3 * word_size)};
 }
 
@@ -96,9 +110,13 @@ template struct Bind<T_BIND_ACK>;
 
 template <std::int32_t Number>
 Decoded<Optmgmt<Number>> Optmgmt<Number>::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<Optmgmt>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<Optmgmt>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto options = slice_at(block, fixed_size, 1);
-  if (!options) return std::unexpected(Malformed::bad_offset);
+  if (!options) {
+    return std::unexpected(Malformed::bad_offset);
+  }
   return Optmgmt{*options, number_at(block, 3)};
 }
 
@@ -116,7 +134,9 @@ template struct Optmgmt<T_SVR4_OPTMGMT_REQ>;
 template struct Optmgmt<T_OPTMGMT_ACK>;
 
 Decoded<OkAck> OkAck::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<OkAck>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<OkAck>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   return OkAck{number_at(block, 1)};
 }
 
@@ -126,7 +146,9 @@ std::size_t OkAck::encode(Bytes out) const {
 }
 
 Decoded<ErrorAck> ErrorAck::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<ErrorAck>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<ErrorAck>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   return ErrorAck{number_at(block, 1), number_at(block, 2), number_at(block, 3)};
 }
 
@@ -136,10 +158,14 @@ std::size_t ErrorAck::encode(Bytes out) const {
 }
 
 Decoded<AddrAck> AddrAck::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<AddrAck>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<AddrAck>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   const auto local = slice_at(block, fixed_size, 1);
   const auto remote = slice_at(block, fixed_size, 3);
-  if (!local || !remote) return std::unexpected(Malformed::bad_offset);
+  if (!local || !remote) {
+    return std::unexpected(Malformed::bad_offset);
+  }
   return AddrAck{*local, *remote};
 }
 
@@ -155,7 +181,9 @@ std::size_t AddrAck::encode(Bytes out) const {
 }
 
 Decoded<CapabilityReq> CapabilityReq::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<CapabilityReq>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<CapabilityReq>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   return CapabilityReq{load_word(block.data() + word_size)};
 }
 
@@ -165,7 +193,9 @@ std::size_t CapabilityReq::encode(Bytes out) const {
 }
 
 Decoded<CapabilityAck> CapabilityAck::decode(ConstBytes block) {
-  if (const auto fixed = check_fixed<CapabilityAck>(block); !fixed) return std::unexpected(fixed.error());
+  if (const auto fixed = check_fixed<CapabilityAck>(block); !fixed) {
+    return std::unexpected(fixed.error());
+  }
   return CapabilityAck{load_word(block.data() + word_size), info_at(block, 3),
                        load_word(block.data() + 13 * word_size)};
 }

@@ -52,8 +52,12 @@ struct Bare {
   static constexpr std::size_t fixed_size = word_size;
 
   [[nodiscard]] static Decoded<Bare> decode(ConstBytes block) {
-    if (block.size() < fixed_size) return std::unexpected(Malformed::short_block);
-    if (*primitive_of(block) != primitive) return std::unexpected(Malformed::wrong_primitive);
+    if (block.size() < fixed_size) {
+      return std::unexpected(Malformed::short_block);
+    }
+    if (*primitive_of(block) != primitive) {
+      return std::unexpected(Malformed::wrong_primitive);
+    }
     return Bare{};
   }
   [[nodiscard]] std::size_t encoded_size() const { return fixed_size; }
@@ -229,12 +233,18 @@ struct CapabilityAck {
 
 template <std::int32_t Number>
 Decoded<Unitdata<Number>> Unitdata<Number>::decode(ConstBytes block) {
-  if (block.size() < fixed_size) return std::unexpected(Malformed::short_block);
+  if (block.size() < fixed_size) {
+    return std::unexpected(Malformed::short_block);
+  }
   const std::byte* at = block.data();
-  if (load_word(at) != static_cast<std::uint32_t>(primitive)) return std::unexpected(Malformed::wrong_primitive);
+  if (load_word(at) != static_cast<std::uint32_t>(primitive)) {
+    return std::unexpected(Malformed::wrong_primitive);
+  }
   const auto address = slice(block, fixed_size, load_word(at + 4), load_word(at + 8));
   const auto options = slice(block, fixed_size, load_word(at + 12), load_word(at + 16));
-  if (!address || !options) return std::unexpected(Malformed::bad_offset);
+  if (!address || !options) {
+    return std::unexpected(Malformed::bad_offset);
+  }
   return Unitdata{*address, *options};
 }
 

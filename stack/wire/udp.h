@@ -38,9 +38,13 @@ struct UdpHeader {
   /// `datagram_size` is the size of the whole datagram, where it continues in other blocks. Bytes after the UDP length
   /// are passed over.
   [[nodiscard]] static std::expected<UdpHeader, UdpMalformed> parse(ConstBytes bytes, std::size_t datagram_size) {
-    if (bytes.size() < size) return std::unexpected(UdpMalformed::short_header);
+    if (bytes.size() < size) {
+      return std::unexpected(UdpMalformed::short_header);
+    }
     const auto length = load_big_endian<std::uint16_t>(bytes.data() + 4);
-    if (length < size || length > datagram_size) return std::unexpected(UdpMalformed::bad_length);
+    if (length < size || length > datagram_size) {
+      return std::unexpected(UdpMalformed::bad_length);
+    }
     return UdpHeader{load_big_endian<std::uint16_t>(bytes.data()), load_big_endian<std::uint16_t>(bytes.data() + 2),
                      static_cast<std::uint16_t>(length - size), load_checksum(bytes.data() + checksum_offset)};
   }

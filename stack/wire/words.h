@@ -37,7 +37,9 @@ inline std::size_t store_words(Bytes out, const std::uint32_t (&words)[Count]) {
 
 /// The primitive a block starts with, or nothing if the block is too short to name one.
 [[nodiscard]] inline std::optional<std::uint32_t> first_word(ConstBytes block) {
-  if (block.size() < word_size) return std::nullopt;
+  if (block.size() < word_size) {
+    return std::nullopt;
+  }
   return load_word(block.data());
 }
 
@@ -45,8 +47,12 @@ inline std::size_t store_words(Bytes out, const std::uint32_t (&words)[Count]) {
 /// bytes. Bytes of length zero are always there: the offset then means nothing.
 [[nodiscard]] inline std::optional<ConstBytes> slice(ConstBytes block, std::size_t fixed, std::uint32_t length,
                                                      std::uint32_t offset) {
-  if (length == 0) return ConstBytes{};
-  if (offset < fixed || offset > block.size() || length > block.size() - offset) return std::nullopt;
+  if (length == 0) {
+    return ConstBytes{};
+  }
+  if (offset < fixed || offset > block.size() || length > block.size() - offset) {
+    return std::nullopt;
+  }
   return block.subspan(offset, length);
 }
 
@@ -56,8 +62,12 @@ class Tail {
  public:
   Tail(std::size_t fixed, ConstBytes first, ConstBytes second) : first_(first), second_(second) {
     size_ = fixed + first.size();
-    if (!first.empty()) first_offset_ = static_cast<std::uint32_t>(fixed);
-    if (second.empty()) return;
+    if (!first.empty()) {
+      first_offset_ = static_cast<std::uint32_t>(fixed);
+    }
+    if (second.empty()) {
+      return;
+    }
     gap_ = (word_size - size_ % word_size) % word_size;
     second_offset_ = static_cast<std::uint32_t>(size_ + gap_);
     size_ += gap_ + second.size();
@@ -72,8 +82,12 @@ class Tail {
 
   /// Copies both strings to their places, with zeros between them. REQUIRES: `out` is the block and holds size().
   void store(Bytes out) const {
-    if (!first_.empty()) std::memcpy(out.data() + first_offset_, first_.data(), first_.size());
-    if (second_.empty()) return;
+    if (!first_.empty()) {
+      std::memcpy(out.data() + first_offset_, first_.data(), first_.size());
+    }
+    if (second_.empty()) {
+      return;
+    }
     std::memset(out.data() + second_offset_ - gap_, 0, gap_);
     std::memcpy(out.data() + second_offset_, second_.data(), second_.size());
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/cpu_kind.h"
 #include "bench/experiment.h"
 
 namespace sluice::bench {
@@ -48,6 +49,16 @@ TEST(Rounds, RatioIsTakenWithinARound) {
   EXPECT_DOUBLE_EQ(ratio.quantile(1), 3);
 }
 
+/// "a" is slower in the first round, "b" in the second.
+TEST(Rounds, TheSlowestPartIsEachRoundsOwn) {
+  const Rounds rounds({{"reference", [] { return 6.0; }},
+                       {"a", [times = 0]() mutable { return times++ % 2 == 0 ? 3.0 : 1.0; }},
+                       {"b", [] { return 2.0; }}});
+  const Samples ratio = rounds.ratio_of_slowest({"a", "b"}, "reference");
+  EXPECT_DOUBLE_EQ(ratio.quantile(0), 2);
+  EXPECT_DOUBLE_EQ(ratio.quantile(1), 3);
+}
+
 TEST(Rounds, ShareBeyondIsTakenWithinARoundAndNeverNegative) {
   const auto turns = std::make_shared<std::string>();
   const Rounds rounds({slower_each_time("whole", 4, turns), slower_each_time("part", 1, turns)});
@@ -73,6 +84,24 @@ TEST(Timed, TellsTheTimeOfOneCall) {
   EXPECT_GT(*calls, 2U);
   EXPECT_GT(seconds, 0);
   EXPECT_LE(seconds * static_cast<double>(*calls), 3 * all);
+}
+
+TEST(CpuKind, NamesMicroarchitectureAndWidestVectors) {
+  const auto cpuinfo = [](std::string vendor, int family, int model, std::string name, std::string flags) {
+    return "processor\t: 0\nvendor_id\t: " + vendor + "\ncpu family\t: " + std::to_string(family) +
+           "\nmodel\t\t: " + std::to_string(model) + "\nmodel name\t: " + name + "\nflags\t\t: " + flags + "\n";
+  };
+  EXPECT_EQ(cpu_kind(cpuinfo("AuthenticAMD", 25, 1, "AMD EPYC", "fpu avx avx2 sse4_1")), "AMD EPYC (Zen 3), avx2");
+  EXPECT_EQ(cpu_kind(cpuinfo("AuthenticAMD", 25, 17, "AMD EPYC 9R14", "avx2 avx512bw avx512_vnni")),
+            "AMD EPYC (Zen 4), avx512_vnni");
+  EXPECT_EQ(cpu_kind(cpuinfo("GenuineIntel", 6, 143, "Intel(R) Xeon(R) Platinum 8481C", "avx_vnni avx512_vnni")),
+            "Intel Xeon (Sapphire Rapids), avx512_vnni");
+  EXPECT_EQ(cpu_kind(cpuinfo("AuthenticAMD", 25, 200, "AMD EPYC", "avx2_not")),
+            "AMD EPYC (family 25, model 200), no vectors known");
+  EXPECT_EQ(cpu_kind("processor : 0\nFeatures : fp asimd asimddp\nCPU implementer : 0x41\nCPU part : 0xd40\n"),
+            "Arm (implementer 0x41, part 0xd40), asimddp");
+  EXPECT_EQ(cpu_kind(""), "unknown CPU, no vectors known");
+  EXPECT_EQ(cpu_kind(":\n: \nmodel"), "unknown CPU, no vectors known");
 }
 
 }  // namespace

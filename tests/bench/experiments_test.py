@@ -10,7 +10,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUITES = sorted(path.name.removesuffix("_experiments.cc") for path in (ROOT / "bench").glob("*_experiments.cc"))
 LINE = {"suite": "ilp", "figure": "f", "arm": "a", "size_bytes": 64, "unit": "ns", "median": 1, "min": 1, "max": 1,
-        "repetitions": 7, "machine": "m", "commit": "COMMIT"}
+        "repetitions": 7, "machine": "m", "cpu": "c", "commit": "COMMIT"}
 
 
 class Experiments(unittest.TestCase):

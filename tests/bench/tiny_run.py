@@ -16,12 +16,14 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUITE, PROGRAMS = sys.argv[1], pathlib.Path(sys.argv[2])
-KEYS = ["suite", "figure", "arm", "size_bytes", "unit", "median", "min", "max", "repetitions", "machine", "commit"]
+KEYS = ["suite", "figure", "arm", "size_bytes", "unit", "median", "min", "max", "repetitions", "machine", "cpu",
+        "commit"]
 SVG = "{http://www.w3.org/2000/svg}svg"
-ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused", "xdr_library"},
-        ("ilp", "throughput_ratio"): {"fused/memcpy", "fused/layered", "fused/blocked", "memcpy/layered"},
+ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused", "xdr_library", "sum", "swap_copy"},
+        ("ilp", "throughput_ratio"): {"fused/memcpy", "fused/layered", "fused/blocked", "memcpy/layered", "slowest_part/memcpy",
+                                       "slowest_part/layered"},
         ("stack", "wire"): {"layered", "fused", "kernel"},
-        ("stack", "wire_ratio"): {"fused/layered", "fused/kernel"},
+        ("stack", "wire_ratio"): {"fused/layered", "fused/kernel", "kernel/layered"},
         ("stack", "wire_share"): {"layered", "fused"}}
 
 

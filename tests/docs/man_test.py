@@ -87,7 +87,7 @@ def check_options(program, subcommands):
 
 
 def check_ftx_exit_codes():
-    source = (root / "apps/ftx/exit_code.h").read_text()
+    source = (root / "apps/ftx/protocol/exit_code.h").read_text()
     numbers = dict(re.findall(r"^  (\w+) = (\d+),$", source, re.M))
     rows = re.findall(r'\{ExitCode::(\w+), "(\w+)",\s*"([^"]*)"\}', source)
     compare("ftx, number of exit codes", {len(numbers)}, {len(rows)})
@@ -102,14 +102,14 @@ def check_sluice_exit_codes():
 
 
 def check_events():
-    source = (root / "apps/ftx/event.cc").read_text()
+    source = (root / "apps/ftx/session/event.cc").read_text()
     bodies = re.findall(r"case Event::Kind::\w+:(.*?)(?=case Event::Kind|\n  \}\n)", source, re.S)
     keys = [re.findall(r'\{"(\w+)"(?:, "(\w+)")?', body) for body in bodies]
     real = {(found[0][1], tuple(key for key, _ in found[1:])) for found in keys}
     tags = [tag.split() for tag, _ in items_of(page_of("ftx"), "EVENTS")]
     compare("ftx, EVENTS", {(tag[1], tuple(tag[3:])) for tag in tags}, real)
     if ("done", ("bytes", "seconds", "adus", "repaired", "out_of_order", "path", "loaded_bytes", "stored_bytes")) not in real:
-        problems.append("apps/ftx/event.cc is no longer laid out as this test reads it")
+        problems.append("apps/ftx/session/event.cc is no longer laid out as this test reads it")
 
 
 check_options("ftx", {"serve"})

@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "apps/common/registry.h"
-#include "apps/ftx/directory.h"
-#include "apps/ftx/sender.h"
-#include "apps/ftx/server.h"
-#include "apps/ftx/source.h"
-#include "apps/ftx/takers.h"
-#include "apps/ftx/transport.h"
+#include "apps/ftx/files/directory.h"
+#include "apps/ftx/files/source.h"
+#include "apps/ftx/recovery/delivery_rate.h"
+#include "apps/ftx/session/sender.h"
+#include "apps/ftx/session/server.h"
+#include "apps/ftx/transport/session_handlers.h"
+#include "apps/ftx/transport/transport.h"
 #include "base/prng.h"
 #include "stack/modules/capture.h"
 
@@ -99,8 +100,8 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
   const Peer peer = peer_of({target, 7070});
 
   Event last;
-  ToSender to_sender(sender);
-  ToServer to_server(server);
+  SenderHandler to_sender(sender);
+  ServerHandler to_server(server);
   const TimePoint give_up = waiter.now() + std::chrono::seconds(600);
   while (!sender.finished() && waiter.now() < give_up) {
     const TimePoint now = waiter.now();

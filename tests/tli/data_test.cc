@@ -66,8 +66,7 @@ TEST_F(Send, ErrorsInTheirOrder) {
       // valid."
       Refusal{"not bound", tpi::T_CLTS, 4, false, "too long", true, true, TOUTSTATE},
       // "TBADDATA Illegal amount of data. A single send was attempted specifying a TSDU greater than that specified in
-      // the info
-      // argument, or a send of a zero byte TSDU is not supported by the provider."
+      // the info argument, or a send of a zero byte TSDU is not supported by the provider."
       Refusal{"too long", tpi::T_CLTS, 4, true, "12345", true, true, TBADDATA},
       Refusal{"empty", tpi::T_CLTS, 4, true, "", true, true, TBADDATA},
       Refusal{"no data at all", tpi::T_CLTS, tpi::T_INVALID, true, "1", true, true, TBADDATA},

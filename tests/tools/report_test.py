@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = {"suite": "s", "figure": "f", "arm": "fused", "size_bytes": 64, "unit": "GB/s", "median": 2.0, "min": 1.0,
-        "max": 3.0, "repetitions": 7, "machine": "a CPU", "commit": "abc"}
+        "max": 3.0, "repetitions": 7, "machine": "a machine", "cpu": "a CPU", "commit": "abc"}
 CLAIMS = """
 [s.f]
 title = "a title"
@@ -82,7 +82,8 @@ class Report(unittest.TestCase):
         tree = ElementTree.fromstring(self.page([line(), line(figure="g")]).partition("\n")[2])
         entries = next(tree.iter("nav")).iter("li")
         entries = {entry.find("a").get("href"): "".join(entry.itertext()) for entry in entries}
-        self.assertEqual(entries, {"#s.f": "s: a title the limit holds", "#s.g": "s: g the claim does not hold"})
+        self.assertEqual(entries, {"#s.f": "s: a title the limit holds (1 of 1 sizes)",
+                                   "#s.g": "s: g the claim was not measured"})
         self.assertLessEqual({href[1:] for href in entries}, {each.get("id") for each in tree.iter("section")})
 
     def test_larger_is_higher_and_further_right(self):
@@ -99,23 +100,98 @@ class Report(unittest.TestCase):
 
     def test_verdict_follows_the_median(self):
         good = self.page([line()])
-        self.assertIn("The limit holds, at 1 of 1 points; closest: fused at 64 B is 2.00 (1.00–3.00), at least", good)
+        self.assertIn("The limit holds (1 of 1 sizes) on a CPU; closest: fused at 64 B is 2.00 (1.00–3.00), at", good)
         bad = self.page([line(median=1.25)])
-        self.assertIn("The limit does not hold: fused at 64 B is 1.25 (1.00–3.00), at least 1.50 asked.", bad)
+        self.assertIn("The limit does not hold (0 of 1 sizes) on a CPU; fused at 64 B is 1.25 (1.00–3.00), at least "
+                      "1.50 asked.", bad)
         self.assertIn("what &lt;somebody&gt; said", bad)
 
     def test_reference_compares_arms_at_the_same_size_and_parameter(self):
         lines = [line(figure="g", arm="fused n=1"), line(figure="g", arm="layered n=1", median=1),
                  line(figure="g", arm="fused n=2"), line(figure="g", arm="layered n=2", median=1.6)]
         text = self.page(lines)
-        self.assertIn("The claim does not hold: fused n=2 at 64 B is 1.25 of layered, at least 2.00 asked.", text)
+        self.assertIn("The claim holds in part (1 of 2 points) on a CPU; fused n=2 at 64 B is 1.25 of layered, at "
+                      "least 2.00 asked.", text)
+
+    def test_a_claim_holds_in_part_at_k_of_n_sizes(self):
+        claims = '[s.f]\nlimits = [{ arm = "fused", at_least = 1.5 }, { arm = "fused", size_bytes = 8, at_least = 3 }]'
+        text = self.page([line(size_bytes=size, median=median) for size, median in ((8, 2), (16, 1.75), (32, 1.25))],
+                         claims=claims)
+        # At 8 bytes one condition holds and the other does not.
+        self.assertIn("The limit holds in part (1 of 3 sizes) on a CPU; fused at 8 B is 2.00 (1.00–3.00), at least "
+                      "3.00 asked; fused at 32 B is 1.25", text)
+        self.assertIn('class="part">the limit holds in part (1 of 3 sizes)<', text)
+
+    def test_a_limit_beyond_a_bound_is_stated_against_the_bound(self):
+        claims = '[s.f]\nlimits = [{ arm = "fused", at_least = 2, bound = "memcpy", of_bound = 0.9 }]'
+        for bound, median, holds, said in (
+            (2.0, 1.85, True, "at least 1.80 asked: 0.9 of memcpy, which is 2.00; 2.00 is beyond that bound"),
+            (2.0, 1.75, False, "at least 1.80 asked: 0.9 of memcpy, which is 2.00; 2.00 is beyond that bound"),
+            (3.0, 1.85, False, "at least 2.00 asked"), (None, 1.85, False, "at least 2.00 asked"),
+        ):
+            with self.subTest(bound=bound, median=median):
+                lines = [line(median=median)] + ([line(arm="memcpy", median=bound)] if bound else [])
+                result = self.report(lines, "--check", claims=claims)
+                self.assertEqual(result.returncode, 0 if holds else 1, result.stdout)
+                self.assertIn(said + ("." if holds else ""), self.page(lines, claims=claims))
+
+    def test_runs_of_several_machines_are_side_by_side(self):
+        lines = [line(), line(cpu="another CPU", median=1.25), line(figure="g", cpu="another CPU")]
+        sections = self.sections(lines)
+        captions = [each.text for each in sections["s.f"].iter("figcaption")]
+        self.assertEqual(captions, ["a CPU", "another CPU"])
+        self.assertEqual(len([each for each in sections["s.f"].iter("table")]), 2)
+        sentences = ["".join(each.itertext()) for each in sections["s.f"].iter("p")]
+        for start in ("The limit holds (1 of 1 sizes) on a CPU", "The limit does not hold (0 of 1 sizes) on another CPU"):
+            self.assertTrue(any(text.startswith(start) for text in sentences), start)
+        checked = self.report(lines, "--check")
+        self.assertEqual(checked.stdout, "missed: s.f: fused at 64 B is 1.25 (1.00–3.00), at least 1.50 asked (on "
+                                         "another CPU)\n")
+
+    def test_the_same_cpu_twice_is_told_apart_by_machine_and_commit(self):
+        text = self.page([line(), line(commit="def")])
+        for commit in ("abc", "def"):
+            self.assertIn(f"<figcaption>a CPU (a machine; {commit})</figcaption>", text)
+
+    def test_lines_without_cpu_name_the_machine(self):
+        old = {key: value for key, value in LINE.items() if key != "cpu"}
+        self.assertIn("(1 of 1 sizes) on a machine;", self.page([json.dumps(old)]))
+
+    def test_svg_stands_alone_with_a_panel_and_a_caption_for_each_run(self):
+        arms = ("fused", "lay&ered", "memcpy")
+        lines = [line(size_bytes=size, arm=arm, cpu=cpu) for size in (64, 128) for arm in arms
+                 for cpu in ("a CPU", "<another>")]
+        result = self.report(lines, "--svg", "s.f", "--arm", "fused", "--arm", "lay&ered")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        drawing = ElementTree.fromstring((self.folder / "r.html").read_text(encoding="utf-8"))
+        panels = drawing.findall(SVG + "g")
+        self.assertEqual(len(panels), 2)
+        for panel, cpu in zip(panels, ("a CPU", "<another>")):
+            texts = [each.text for each in panel.iter(SVG + "text")]
+            self.assertIn("GB/s", texts)
+            self.assertIn("message size", texts)
+            self.assertEqual([text for text in texts if text in ("fused", "lay&ered", "memcpy")], ["fused", "lay&ered"])
+            self.assertTrue(texts[-1].startswith(cpu + "; medians of 7 rounds"), texts[-1])
+            self.assertEqual(len([each for each in panel.iter(SVG + "circle")]), 4)
+        self.assertIn("prefers-color-scheme: dark", drawing.find(SVG + "style").text)
+
+    def test_svg_of_what_was_not_measured_is_refused(self):
+        self.refused_with(["--svg", "s.none"], "s.none: not measured")
+        self.refused_with(["--svg", "s.f", "--arm", "none"], "--arm none: not measured in s.f")
+
+    def refused_with(self, arguments, text):
+        result = self.report([line()], *arguments)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn(text, result.stderr)
+        self.assertFalse((self.folder / "r.html").exists())
 
     def test_check_fails_on_a_missed_limit_and_on_one_not_measured(self):
         met = self.report([line()], "--check")
         self.assertEqual((met.returncode, met.stdout), (0, "all 1 limits are met\n"))
         missed = self.report([line(median=1.25)], "--check")
         self.assertEqual(missed.returncode, 1)
-        self.assertEqual(missed.stdout, "missed: s.f: fused at 64 B is 1.25 (1.00–3.00), at least 1.50 asked\n")
+        self.assertEqual(missed.stdout, "missed: s.f: fused at 64 B is 1.25 (1.00–3.00), at least 1.50 asked (on a "
+                                        "CPU)\n")
         absent = self.report([line(size_bytes=128)], "--check")
         self.assertEqual(absent.returncode, 1)
         self.assertIn("fused at 64 B at least 1.5: not measured", absent.stdout)
@@ -136,7 +212,7 @@ class Report(unittest.TestCase):
     def test_page_is_inert_whatever_the_names_say(self):
         attack = "\"'><script>alert(1)</script>&<svg onload=x>"
         # What follows a space in an arm is its parameter, so an arm has the attack without spaces.
-        text = self.page([line(**dict.fromkeys(("suite", "figure", "unit", "machine", "commit"), attack),
+        text = self.page([line(**dict.fromkeys(("suite", "figure", "unit", "machine", "cpu", "commit"), attack),
                                arm=attack.replace(" ", "/"))])
         tree = ElementTree.fromstring(text.partition("\n")[2])
         self.assertEqual([each for each in tree.iter() if each.tag.endswith("script")], [])
@@ -178,7 +254,10 @@ class Report(unittest.TestCase):
     def test_bad_claims_are_refused(self):
         for claims, complaint in (("[s.f]\nlimit = 1", "unknown limit"), ("[s.f", "claims.toml"),
                                   ('[s.f]\nlimits = [{arm = "a"}]', "at_least or at_most"),
-                                  ('[s.f]\nlimits = [{arm = "a", at_leats = 1}]', "unknown at_leats")):
+                                  ('[s.f]\nlimits = [{arm = "a", at_leats = 1}]', "unknown at_leats"),
+                                  ('[s.f]\nlimits = [{arm = "a", at_least = 1, bound = "b"}]', "bound and of_bound"),
+                                  ('[s.f]\nlimits = [{arm = "a", at_most = 1, bound = "b", of_bound = 1}]',
+                                   "at_least")):
             self.refused([line()], complaint, claims=claims)
 
     def test_own_claims_can_be_read(self):

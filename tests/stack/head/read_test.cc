@@ -36,8 +36,7 @@ const std::vector<ReadCase>& cases() {
       {"across a boundary", {byte_stream}, any_protocol, {{{data("abc")}}, {{data("def")}}}, 4, {"abcd", "ef"}},
       {"small reads", {byte_stream}, any_protocol, {{{data("abc")}}, {{data("def")}}}, 2, {"ab", "cd", "ef"}},
       // "In streams message-nondiscard mode, read() retrieves data until as many bytes as were requested are
-      // transferred, or
-      // until a message boundary is reached. [...] the remaining data is left on the stream"
+      // transferred, or until a message boundary is reached. [...] the remaining data is left on the stream"
       {"up to a boundary", {message_nondiscard}, any_protocol, {{{data("abc")}}, {{data("def")}}}, 4, {"abc", "def"}},
       {"the rest stays",
        {message_nondiscard},
@@ -60,17 +59,14 @@ const std::vector<ReadCase>& cases() {
        {"abc", "d"}},
       {"half the blocks", {message_discard}, any_protocol, {{{data("ab"), data("cd")}}}, 3, {"abc"}},
       // "In byte-stream mode, read() accepts data until [...] a zero-byte message block is encountered. The read()
-      // function
-      // then returns the number of bytes read, and places the zero-byte message back". "In message-nondiscard mode or
-      // message-discard mode, a zero-byte message returns 0 and the message is removed from the stream."
+      // function then returns the number of bytes read, and places the zero-byte message back". "In message-nondiscard
+      // mode or message-discard mode, a zero-byte message returns 0 and the message is removed from the stream."
       {"zero bytes", any_mode, any_protocol, {{{data("ab")}}, {{data("")}}, {{data("cd")}}}, 10, {"ab", "", "cd"}},
       // "When a zero-byte message is read as the first message on a stream, the message is removed [...] and 0 is
-      // returned,
-      // regardless of the read mode."
+      // returned, regardless of the read mode."
       {"zero bytes first", any_mode, any_protocol, {{{data("")}}, {{data("ab")}}}, 10, {"", "ab"}},
       // "A read() from a streams file returns the data in the message at the front of the stream head read queue,
-      // regardless
-      // of the priority band of the message."
+      // regardless of the priority band of the message."
       {"bands", {byte_stream}, any_protocol, {{{data("o")}}, {{data("1")}, 1}, {{data("3")}, 3}}, 10, {"31o"}},
       {"bands", {message_nondiscard}, any_protocol, {{{data("o")}}, {{data("1")}, 1}}, 10, {"1", "o"}},
       {"a rest keeps its band",
@@ -90,8 +86,7 @@ const std::vector<ReadCase>& cases() {
        10,
        {"ab", "EBADMSG"}},
       // RPROTDAT: "Deliver the control portion of a message as data". "read() converts any control part to data and
-      // passes it
-      // to the application before passing any data part originally present in the same message."
+      // passes it to the application before passing any data part originally present in the same message."
       {"control", any_mode, {as_data}, {{{control("ct")}}}, 10, {"ct"}},
       {"control and data", any_mode, {as_data}, {{{control("ct"), data("da")}}}, 10, {"ctda"}},
       {"high priority first", {byte_stream}, {as_data}, {{{data("ab")}}, {{urgent("ct"), data("da")}}}, 10, {"ctdaab"}},

@@ -21,10 +21,14 @@ inline Buffer hex(std::string_view text) {
   unsigned value = 0;
   bool half = false;
   for (const char digit : text) {
-    if (digit == ' ') continue;
+    if (digit == ' ') {
+      continue;
+    }
     const auto nibble = static_cast<unsigned>(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
     value = value << 4 | nibble;
-    if (half) bytes.push_back(static_cast<std::byte>(value & 0xffU));
+    if (half) {
+      bytes.push_back(static_cast<std::byte>(value & 0xffU));
+    }
     half = !half;
   }
   return bytes;

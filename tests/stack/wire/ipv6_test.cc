@@ -94,7 +94,9 @@ TEST(Ipv6Extensions, ProblemsAreNamedWithTheirPlace) {
   using enum Ipv6ExtensionProblem;
   const Buffer padding = hex("3c 00 01 04 00000000");
   Buffer many;
-  for (int header = 0; header < extension_headers_max + 1; ++header) many = many + padding;
+  for (int header = 0; header < extension_headers_max + 1; ++header) {
+    many = many + padding;
+  }
   for (const auto& [why, next_header, payload, error] : {
            Problem{"no header there", protocol_hop_by_hop, {}, {short_header, 40}},
            Problem{"7 bytes", protocol_hop_by_hop, first(padding, 7), {short_header, 40}},
@@ -131,7 +133,9 @@ TEST(Ipv6Extensions, ProblemsAreNamedWithTheirPlace) {
 
 TEST(Ipv6Extensions, AsManyAsAllowedAreFollowed) {
   Buffer payload;
-  for (int header = 0; header < extension_headers_max; ++header) payload = payload + hex("3c 00 01 04 00000000");
+  for (int header = 0; header < extension_headers_max; ++header) {
+    payload = payload + hex("3c 00 01 04 00000000");
+  }
   payload[payload.size() - 8] = std::byte{protocol_udp};
   EXPECT_EQ(walk(protocol_ipv6_destination, payload).value().protocol, protocol_udp);
 }

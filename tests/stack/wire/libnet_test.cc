@@ -38,7 +38,9 @@ constexpr std::uint32_t flow_label = 0x54343;
 /// An odd number of bytes, so that the checksum's padding is compared too.
 const Buffer payload = [] {
   Buffer bytes(101);
-  for (std::size_t at = 0; at < bytes.size(); ++at) bytes[at] = static_cast<std::byte>(at * 7 + 3);
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    bytes[at] = static_cast<std::byte>(at * 7 + 3);
+  }
   return bytes;
 }();
 
@@ -89,7 +91,9 @@ class Libnet : public testing::Test {
     std::uint32_t size = 0;
     EXPECT_NE(libnet_pblock_coalesce(net(), &packet, &size), -1) << libnet_geterror(net());
     const Buffer frame = packet == nullptr ? Buffer{} : test::copy(std::as_bytes(std::span(packet, size)));
-    if (packet != nullptr) libnet_adv_free_packet(net(), packet);
+    if (packet != nullptr) {
+      libnet_adv_free_packet(net(), packet);
+    }
     return frame;
   }
 

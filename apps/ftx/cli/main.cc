@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ftx program: reads the command line and does one of the two jobs of apps/ftx/cli/program.h.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "apps/ftx/cli/program.h"
+#include "apps/ftx/cli/url.h"
+
+namespace {
+
+using namespace sluice::ftx;
+
+std::string exit_code_table() {
+  std::string text = "Exit codes:\n";
+  for (const ExitCodeRow& row : exit_codes) {
+    text += fmt::format("  {:>3}  {}\n", static_cast<int>(row.code), row.meaning);
+  }
+  return text;
+}
+
+void add_common_options(CLI::App& app, CommonOptions& options, bool& insecure) {
+  app.add_option("--stack", options.stack_file, "stack file; without it: kernel UDP, which needs no privileges");
+  app.add_option("--name", options.stack_name, "the stack's name; not needed when the file declares one");
+  app.add_option_function<std::string>(
+         "--path", [&options](const std::string& name) { options.path = sluice::path_named(name); },
+         "layered: every module makes its own pass; fused: one pass; default: as the stack file says, else fused")
+      ->check(CLI::IsMember({"layered", "fused"}));
+  app.add_flag("--json", options.json, "one JSON event a line on standard output");
+  app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds of silence")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--insecure", insecure, "required: data is neither encrypted nor authenticated in this version");
+}
+
+/// Requires --insecure, so that no user takes an unprotected transfer for a protected one.
+bool refused_as_insecure(bool insecure) {
+  if (!insecure) {
+    fmt::print(stderr, "ftx: this version does not encrypt or authenticate; say --insecure to go on without\n");
+  }
+  return !insecure;
+}
+
+int run(CLI::App& app, int argc, char** argv, bool& insecure, const std::function<ExitCode()>& job) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
+  }
+  return static_cast<int>(refused_as_insecure(insecure) ? ExitCode::usage : job());
+}
+
+int serve_main(int argc, char** argv) {
+  CLI::App app("Receives files into a directory", "ftx serve");
+  ServeOptions options;
+  options.port = default_port;
+  bool insecure = false;
+  app.add_option("DIR", options.directory, "what is served: nothing is written outside of it")->required();
+  app.add_option("--listen", options.listen, "local IP address; any without it");
+  app.add_option("--port", options.port, "local UDP port; 0 lets the system choose")->capture_default_str();
+  app.add_flag("--once", options.once, "end with the first transfer, and with its exit code");
+  add_common_options(app, options, insecure);
+  app.footer(exit_code_table());
+  return run(app, argc, argv, insecure, [&] { return serve(options); });
+}
+
+int push_main(int argc, char** argv) {
+  CLI::App app("Sends files: ftx SRC... ftx://HOST:PORT/PATH\nReceives them:  ftx serve DIR", "ftx");
+  PushOptions options;
+  bool insecure = false;
+  std::vector<std::string> operands;
+  app.set_version_flag("--version", SLUICE_VERSION);
+  app.add_option("SRC... ftx://HOST:PORT/PATH", operands,
+                 "files, then where they go: PATH is a directory when it ends in '/' or exists")
+      ->required()
+      ->expected(2, -1);
+  app.add_option("--rate", options.rate_mbit, "send at so many Mbit/s, whatever the network does")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--datagram-bytes", options.datagram_bytes,
+                 "bytes of a UDP payload; default: what fits a frame of 1500");
+  add_common_options(app, options, insecure);
+  app.footer(exit_code_table());
+  return run(app, argc, argv, insecure, [&] {
+    options.destination = operands.back();
+    options.sources.assign(operands.begin(), operands.end() - 1);
+    return push(options);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool serving = argc > 1 && std::string_view(argv[1]) == "serve";
+  return serving ? serve_main(argc - 1, argv + 1) : push_main(argc, argv);
+}

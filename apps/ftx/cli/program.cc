@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/cli/program.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <csignal>
+
+#include "apps/common/entropy.h"
+#include "apps/common/registry.h"
+#include "apps/ftx/cli/console.h"
+#include "apps/ftx/cli/url.h"
+#include "apps/ftx/files/directory.h"
+#include "apps/ftx/files/source.h"
+#include "apps/ftx/protocol/name.h"
+#include "apps/ftx/recovery/delivery_rate.h"
+#include "apps/ftx/session/sender.h"
+#include "apps/ftx/session/server.h"
+#include "apps/ftx/transport/session_handlers.h"
+#include "apps/ftx/transport/transport.h"
+#include "edge/run_loop.h"
+
+namespace sluice::ftx {
+namespace {
+
+/// The stack without --stack; it needs no privilege.
+constexpr std::string_view default_stack = R"(
+[stack.kernel]
+path   = "fused"
+driver = { kind = "kernel_udp" }
+push   = ["timod"]
+)";
+
+/// How long to wait when the transport is full. The wait ends earlier when the transport has room again.
+constexpr Duration full_wait_max = std::chrono::milliseconds(100);
+/// How long `serve --once` stays to answer a sender that missed the last report.
+constexpr Duration once_linger = std::chrono::seconds(3);
+/// Datagrams sent before the program receives again.
+constexpr int burst_max = 64;
+
+Duration seconds(double value) { return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value)); }
+
+/// What both jobs need: stream set, run loop, signals and the declared stack.
+class Host {
+ public:
+  static std::expected<std::unique_ptr<Host>, Failure> start(const CommonOptions& options) {
+    // A file beyond the process's size limit is a write error (EFBIG), not the end of the process.
+    std::signal(SIGXFSZ, SIG_IGN);
+    std::unique_ptr<Host> host(new Host());
+    auto loop = RunLoop::open(host->set_);
+    if (!loop) {
+      return std::unexpected(Failure{ExitCode::internal, loop.error().text});
+    }
+    host->loop_ = std::move(*loop);
+    for (const int signal : {SIGINT, SIGTERM}) {
+      const Status status = host->loop_->on_signal(signal, [raw = host.get()] { raw->interrupted_ = true; });
+      if (!status) {
+        return std::unexpected(Failure{ExitCode::internal, status.error().text});
+      }
+    }
+    auto file = options.stack_file.empty() ? StackFile::parse(default_stack, "built-in", host->registry_)
+                                           : StackFile::load(options.stack_file, host->registry_);
+    if (!file) {
+      return std::unexpected(Failure{ExitCode::bad_stack_file, file.error().text});
+    }
+    auto stack = file->find(options.stack_name);
+    if (!stack) {
+      return std::unexpected(Failure{ExitCode::bad_stack_file, stack.error().text});
+    }
+    host->stack_ = **stack;
+    host->stack_.path = options.path.value_or(host->stack_.path);
+    return host;
+  }
+
+  std::expected<std::unique_ptr<Transport>, Failure> open(const wire::TransportAddress& local) {
+    return Transport::open(set_, *loop_, stack_, local);
+  }
+
+  [[nodiscard]] RunLoop& loop() { return *loop_; }
+  /// The passes over payload so far.
+  [[nodiscard]] const Touches& touches() { return set_.pool().touches(); }
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
+
+ private:
+  Host() : set_(StreamSet::Options{.seed = entropy()}) {}
+
+  StreamSet set_;
+  Registry registry_ = standard_registry();
+  StackDeclaration stack_;  // points into the registry
+  std::unique_ptr<RunLoop> loop_;
+  bool interrupted_ = false;
+};
+
+ExitCode report(Console& console, const Failure& failure) {
+  console.fail(failure);
+  return failure.code;
+}
+
+/// The wildcard address of IPv6 or IPv4. The IPv6 one serves both where the provider can.
+wire::IpAddress any_address(bool v6) {
+  return v6 ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{});
+}
+
+// ---- sending ----
+
+class Push {
+ public:
+  Push(Host& host, Transport& transport, Sender& sender, const Peer& peer, std::string destination, Console& console)
+      : host_(host),
+        transport_(transport),
+        sender_(sender),
+        handler_(sender),
+        peer_(peer),
+        destination_(std::move(destination)),
+        console_(console) {}
+
+  ExitCode run() {
+    bool told = false;
+    while (!sender_.finished()) {
+      now_ = host_.loop().now();
+      if (host_.interrupted() && !told) {
+        sender_.interrupt(now_);
+        told = true;
+      }
+      handler_.now = now_;
+      const bool more = transport_.receive(handler_);
+      const bool full = send_burst();
+      show_events();
+      if (!sender_.finished()) {
+        [[maybe_unused]] const bool happened = host_.loop().wait(wait_until(more, full));
+      }
+    }
+    show_events();
+    transport_.drain(std::chrono::seconds(1));
+    return sender_.exit_code();
+  }
+
+ private:
+  TimePoint wait_until(bool more, bool full) const {
+    if (more || burst_ended_) {
+      return now_;
+    }
+    return full ? now_ + full_wait_max : sender_.next_deadline();
+  }
+
+  /// True when the transport was full.
+  bool send_burst() {
+    burst_ended_ = false;
+    for (int count = 0; count < burst_max; ++count) {
+      if (!transport_.can_send()) {
+        return true;
+      }
+      std::array<std::byte, control_bytes_max> header;
+      const std::optional<Outgoing> next = sender_.next(now_, header);
+      if (!next) {
+        return false;
+      }
+      // A datagram that the transport fails to send counts as lost: a report names it and the sender sends it again.
+      [[maybe_unused]] const auto sent =
+          transport_.send(peer_, ConstBytes(header).first(next->header_bytes), next->payload);
+    }
+    burst_ended_ = true;
+    return false;
+  }
+
+  void show_events() {
+    while (auto event = sender_.next_event()) {
+      event->path = destination_;
+      event->loaded_bytes = host_.touches().loaded_bytes;
+      event->stored_bytes = host_.touches().stored_bytes;
+      console_.show(*event);
+    }
+  }
+
+  Host& host_;
+  Transport& transport_;
+  Sender& sender_;
+  SenderHandler handler_;
+  const Peer& peer_;
+  std::string destination_;
+  Console& console_;
+  TimePoint now_{};
+  bool burst_ended_ = false;
+};
+
+// ---- receiving ----
+
+class Serve {
+ public:
+  Serve(Host& host, Transport& transport, Server& server, Console& console, bool once)
+      : host_(host), transport_(transport), server_(server), handler_(server), console_(console), once_(once) {}
+
+  ExitCode run() {
+    while (!ended()) {
+      now_ = host_.loop().now();
+      if (host_.interrupted()) {
+        server_.interrupt(now_);
+        send_burst();  // tells the peers
+        show_events();
+        outcome_ = ExitCode::interrupted;
+        break;
+      }
+      handler_.now = now_;
+      const bool more = transport_.receive(handler_);
+      const bool full = send_burst();
+      show_events();
+      [[maybe_unused]] const bool happened = host_.loop().wait(wait_until(more, full));
+    }
+    show_events();
+    transport_.drain(std::chrono::seconds(1));
+    return outcome_;
+  }
+
+ private:
+  /// `serve --once` ends when the peers have closed or do not answer any more.
+  [[nodiscard]] bool ended() const {
+    return once_ && ends_at_ != never && server_.open_sessions() == 0 && (server_.sessions() == 0 || now_ >= ends_at_);
+  }
+
+  [[nodiscard]] TimePoint wait_until(bool more, bool full) const {
+    if (more) {
+      return now_;
+    }
+    const TimePoint due = full ? now_ + full_wait_max : server_.next_deadline();
+    return once_ ? std::min(due, ends_at_) : due;
+  }
+
+  bool send_burst() {
+    for (int count = 0; count < burst_max; ++count) {
+      if (!transport_.can_send()) {
+        return true;
+      }
+      std::array<std::byte, control_bytes_max> datagram;
+      Peer to;
+      const std::size_t size = server_.transmit(now_, datagram, to);
+      if (size == 0) {
+        return false;
+      }
+      [[maybe_unused]] const auto sent = transport_.send(to, ConstBytes(datagram).first(size), {});
+    }
+    return false;
+  }
+
+  void show_events() {
+    while (auto event = server_.next_event()) {
+      event->loaded_bytes = host_.touches().loaded_bytes;
+      event->stored_bytes = host_.touches().stored_bytes;
+      console_.show(*event);
+      if (event->kind == Event::Kind::done || event->kind == Event::Kind::error) {
+        outcome_ = event->kind == Event::Kind::done ? ExitCode::ok : event->code;
+        ends_at_ = now_ + once_linger;
+      }
+    }
+  }
+
+  Host& host_;
+  Transport& transport_;
+  Server& server_;
+  ServerHandler handler_;
+  Console& console_;
+  bool once_;
+  TimePoint ends_at_ = never;  // set by the first outcome
+  ExitCode outcome_ = ExitCode::ok;
+  TimePoint now_{};
+};
+
+/// What a frame of 1500 bytes holds beside the IP and UDP headers.
+std::size_t default_datagram_bytes(bool v6) { return v6 ? 1452 : 1472; }
+
+}  // namespace
+
+ExitCode push(const PushOptions& options) {
+  Console console(options.json, Console::Side::sender);
+  const auto url = parse_url(options.destination);
+  const auto address = url ? resolve(url->host) : std::unexpected(url.error());
+  if (!address) {
+    return report(console, {ExitCode::usage, address.error().text});
+  }
+  auto source = FileSource::open(options.sources);
+  if (!source) {
+    return report(console, source.error());
+  }
+  auto host = Host::start(options);
+  if (!host) {
+    return report(console, host.error());
+  }
+  auto transport = (*host)->open({any_address(address->is_v6()), 0});
+  if (!transport) {
+    return report(console, transport.error());
+  }
+  const std::size_t datagram_bytes = options.datagram_bytes.value_or(default_datagram_bytes(address->is_v6()));
+  if (adu_bytes_for(datagram_bytes) == 0 || datagram_bytes > (*transport)->tsdu_bytes()) {
+    return report(console, {ExitCode::usage, fmt::format("--datagram-bytes {}: expected {} .. {}", datagram_bytes,
+                                                         control_bytes_max, (*transport)->tsdu_bytes())});
+  }
+  std::unique_ptr<CongestionControl> congestion;
+  if (options.rate_mbit) {
+    congestion = std::make_unique<FixedRate>(static_cast<std::uint64_t>(*options.rate_mbit * 1e6 / 8));
+  } else {
+    congestion = std::make_unique<DeliveryRate>(datagram_bytes);
+  }
+  const SenderOptions sender_options{.path = url->path,
+                                     .tsdu_bytes = datagram_bytes,
+                                     .seed = entropy(),
+                                     .idle_timeout = seconds(options.idle_timeout_s)};
+  if (!is_relative_path(url->path)) {
+    return report(console,
+                  {ExitCode::usage, fmt::format("'{}': the path must stay inside what the server serves: no '..', no "
+                                                "empty component, no control characters",
+                                                options.destination)});
+  }
+  Sender sender((*host)->loop().now(), sender_options, **source, *congestion);
+  const Peer peer = peer_of({*address, url->port});
+  return Push(**host, **transport, sender, peer, options.destination, console).run();
+}
+
+ExitCode serve(const ServeOptions& options) {
+  Console console(options.json, Console::Side::receiver);
+  auto destination = DirectoryDestination::serve(options.directory, entropy());
+  if (!destination) {
+    return report(console, {ExitCode::write_failed, destination.error().text});
+  }
+  auto host = Host::start(options);
+  if (!host) {
+    return report(console, host.error());
+  }
+  Result<wire::IpAddress> local =
+      options.listen.empty() ? Result<wire::IpAddress>(any_address(true)) : resolve(options.listen);
+  if (!local) {
+    return report(console, {ExitCode::usage, local.error().text});
+  }
+  auto transport = (*host)->open({*local, options.port});
+  if (!transport && options.listen.empty()) {
+    transport = (*host)->open({any_address(false), options.port});  // a stack without IPv6
+  }
+  if (!transport) {
+    return report(console, transport.error());
+  }
+  ServerOptions server_options;
+  server_options.seed = entropy();
+  server_options.tsdu_bytes = (*transport)->tsdu_bytes();
+  server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
+  Server server(server_options, **destination);
+  Event listening;
+  listening.kind = Event::Kind::listening;
+  listening.path = (*transport)->local().to_text();
+  console.show(listening);
+  return Serve(**host, **transport, server, console, options.once).run();
+}
+
+}  // namespace sluice::ftx

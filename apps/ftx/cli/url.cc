@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/cli/url.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <cerrno>
+#include <charconv>
+#include <memory>
+
+namespace sluice::ftx {
+namespace {
+
+constexpr std::string_view scheme = "ftx://";
+
+std::unexpected<Error> malformed(std::string_view text) {
+  return fail(EINVAL, fmt::format("'{}': expected ftx://HOST:PORT/PATH, such as ftx://192.0.2.1:{}/incoming/ or "
+                                  "ftx://[2001:db8::1]:{}/",
+                                  text, default_port, default_port));
+}
+
+}  // namespace
+
+Result<Url> parse_url(std::string_view text) {
+  if (!text.starts_with(scheme)) {
+    return malformed(text);
+  }
+  const std::string_view rest = text.substr(scheme.size());
+  const std::size_t slash = rest.find('/');
+  std::string_view authority = rest.substr(0, slash);
+  Url url;
+  url.path = slash == std::string_view::npos ? "" : rest.substr(slash + 1);
+  std::size_t host_end = authority.find(':');
+  if (authority.starts_with('[')) {
+    host_end = authority.find(']');
+    if (host_end == std::string_view::npos) {
+      return malformed(text);
+    }
+    url.host = authority.substr(1, host_end - 1);
+    ++host_end;
+  } else {
+    url.host = authority.substr(0, host_end);
+  }
+  const std::string_view port = host_end < authority.size() ? authority.substr(host_end) : std::string_view();
+  if (!port.empty()) {
+    const auto [end, error] = std::from_chars(port.data() + 1, port.data() + port.size(), url.port);
+    if (port.front() != ':' || error != std::errc() || end != port.data() + port.size() || url.port == 0) {
+      return malformed(text);
+    }
+  }
+  return url.host.empty() ? Result<Url>(malformed(text)) : Result<Url>(std::move(url));
+}
+
+Result<wire::IpAddress> resolve(const std::string& host) {
+  if (auto address = wire::IpAddress::from_text(host)) {
+    return *address;
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); code != 0) {
+    return fail(EHOSTUNREACH, fmt::format("'{}': {}", host, ::gai_strerror(code)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
+  if (found->ai_family == AF_INET) {
+    const auto* address = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
+    return wire::IpAddress(wire::Ipv4Address::load(reinterpret_cast<const std::byte*>(&address->sin_addr)));
+  }
+  const auto* address = reinterpret_cast<const sockaddr_in6*>(found->ai_addr);
+  return wire::IpAddress(wire::Ipv6Address::load(reinterpret_cast<const std::byte*>(&address->sin6_addr)));
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/files/assembly.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/contract.h"
+
+namespace sluice::ftx {
+namespace {
+
+// Large enough for a few system calls a megabyte, small enough that the bytes are still in the cache.
+constexpr std::size_t read_back_bytes = 256 * 1024;
+
+std::unexpected<Failure> failed(ExitCode code, std::string text) {
+  return std::unexpected(Failure{code, std::move(text)});
+}
+
+bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
+
+}  // namespace
+
+std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Destination& destination, Budget& budget) {
+  std::unique_ptr<Assembly> assembly(new Assembly(std::move(head), destination, budget));
+  const Head& offered = assembly->head_;
+  const std::uint64_t lists = std::uint64_t{offered.manifest_bytes} + offered.files * file_memory_bytes;
+  if (!assembly->take(lists + read_back_bytes)) {
+    return failed(ExitCode::refused, "the list of files is larger than this server's memory for it");
+  }
+  assembly->manifest_ = {std::vector<std::byte>(offered.manifest_bytes),
+                         Slots(assembly->slot_count(offered.manifest_bytes))};
+  assembly->read_back_.resize(read_back_bytes);
+  return assembly;
+}
+
+Assembly::Assembly(Head head, Destination& destination, Budget& budget)
+    : head_(std::move(head)), destination_(destination), budget_(budget) {}
+
+Assembly::~Assembly() { budget_.give_back(taken_); }
+
+bool Assembly::take(std::uint64_t bytes) {
+  if (!budget_.take(bytes)) {
+    return false;
+  }
+  taken_ += bytes;
+  return true;
+}
+
+void Assembly::give_back(std::uint64_t bytes) {
+  budget_.give_back(bytes);
+  taken_ -= bytes;
+}
+
+std::string Assembly::path() const {
+  if (sink_ && files_.size() == 1) {
+    return sink_->path(files_[0].entry);
+  }
+  return head_.path;
+}
+
+// --- Places --------------------------------------------------------------------------------------------------------
+
+bool Assembly::well_placed(const AduName& adu, std::uint64_t size) const {
+  if (adu.offset % head_.adu_bytes != 0 || adu.offset >= size || adu.length > size - adu.offset) {
+    return false;
+  }
+  return adu.length % head_.adu_bytes == 0 || adu.offset + adu.length == size;
+}
+
+std::uint64_t Assembly::marked(const Slots& slots, const AduName& adu) const {
+  const std::uint64_t first = adu.offset / head_.adu_bytes;
+  std::uint64_t count = 0;
+  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) {
+    count += slots.marked(slot) ? 1 : 0;
+  }
+  return count;
+}
+
+void Assembly::mark(Slots& slots, const AduName& adu) const {
+  const std::uint64_t first = adu.offset / head_.adu_bytes;
+  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) {
+    slots.mark(slot);
+  }
+}
+
+Placement Assembly::place_in_list(List& list, const AduName& adu) const {
+  if (!well_placed(adu, list.bytes.size())) {
+    return {};
+  }
+  const std::uint64_t filled = marked(list.slots, adu);
+  if (filled == slots_of(adu)) {
+    return {.kind = Placement::Kind::duplicate};
+  }
+  return {.kind = Placement::Kind::memory,
+          .memory = Bytes(list.bytes).subspan(adu.offset, adu.length),
+          .verified_only = filled > 0};
+}
+
+std::expected<Placement, Failure> Assembly::place(const AduName& adu) {
+  if (adu.file == manifest_file) {
+    return place_in_list(manifest_, adu);
+  }
+  if (phase_ == Phase::manifest) {
+    return Placement{};
+  }
+  if (adu.file == digest_file) {
+    return place_in_list(digests_, adu);
+  }
+  return place_in_file(adu);
+}
+
+Bytes Assembly::memory_for(const AduName& adu) const {
+  if (phase_ != Phase::data || adu.file >= files_.size()) {
+    return {};
+  }
+  const File& file = files_[adu.file];
+  if (!well_placed(adu, file.entry.size_bytes) || file.whole || !file.arriving) {
+    return {};
+  }
+  if (marked(file.arriving->slots, adu) > 0) {
+    return {};
+  }
+  return file.sink->place(adu.offset, adu.length).value_or(Bytes());
+}
+
+Placement Assembly::placement_in(const AduName& adu, Bytes memory) const {
+  SLUICE_REQUIRE(adu.file < files_.size() && files_[adu.file].sink != nullptr);
+  return {.kind = Placement::Kind::memory, .memory = memory, .file = files_[adu.file].sink.get(), .offset = adu.offset};
+}
+
+std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
+  if (adu.file >= files_.size()) {
+    return Placement{};
+  }
+  File& file = files_[adu.file];
+  if (!well_placed(adu, file.entry.size_bytes)) {
+    return Placement{};
+  }
+  if (file.whole) {
+    return Placement{.kind = Placement::Kind::duplicate};
+  }
+  if (!file.arriving) {
+    if (open_files_ == open_files_max) {
+      return Placement{.kind = Placement::Kind::no_room};
+    }
+    if (auto opened = open_file(file); !opened) {
+      return std::unexpected(opened.error());
+    }
+  }
+  const std::uint64_t filled = marked(file.arriving->slots, adu);
+  if (filled == slots_of(adu)) {
+    return Placement{.kind = Placement::Kind::duplicate};
+  }
+  Placement place{
+      .kind = Placement::Kind::file, .verified_only = filled > 0, .file = file.sink.get(), .offset = adu.offset};
+  if (place.verified_only) {
+    return place;
+  }
+  if (const auto memory = file.sink->place(adu.offset, adu.length); memory) {
+    place.kind = Placement::Kind::memory;
+    place.memory = *memory;
+  } else if (memory.error().code != ENOTSUP) {
+    return std::unexpected(failure(&file, memory.error()));
+  }
+  return place;
+}
+
+std::expected<void, Failure> Assembly::open_file(File& file) {
+  const std::uint64_t slots = slot_count(file.entry.size_bytes);
+  if (!take(Slots::memory_bytes(slots))) {
+    return failed(ExitCode::refused, "'" + file.entry.name + "' is larger than this server's memory for it");
+  }
+  auto created = sink_->create(file.entry);
+  if (!created) {
+    return std::unexpected(failure(nullptr, created.error()));
+  }
+  file.sink = std::move(*created);
+  file.arriving = std::make_unique<Arriving>(Slots(slots), Digester(), 0U);
+  ++open_files_;
+  return {};
+}
+
+// --- What landed ---------------------------------------------------------------------------------------------------
+
+std::expected<void, Failure> Assembly::landed(const AduName& adu) {
+  if (adu.file == manifest_file) {
+    mark(manifest_.slots, adu);
+    return manifest_.slots.whole() && phase_ == Phase::manifest ? manifest_whole() : std::expected<void, Failure>{};
+  }
+  if (adu.file == digest_file) {
+    mark(digests_.slots, adu);
+    return digests_landed(adu);
+  }
+  return file_landed(adu);
+}
+
+std::expected<void, Failure> Assembly::manifest_whole() {
+  if (digest_of(manifest_.bytes) != head_.manifest_digest) {
+    return failed(ExitCode::digest_mismatch, "the list of files arrived damaged");
+  }
+  auto entries = decode_manifest(manifest_.bytes, head_.files, head_.total_bytes);
+  if (!entries) {
+    return failed(entries.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error, entries.error().text);
+  }
+  auto sink = destination_.open(head_.path, entries->size());
+  if (!sink) {
+    return failed(ExitCode::refused, sink.error().text);
+  }
+  sink_ = std::move(*sink);
+  files_.resize(entries->size());
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    files_[i].entry = std::move((*entries)[i]);
+  }
+  const std::uint64_t list_bytes = files_.size() * digest_bytes;
+  digests_ = {std::vector<std::byte>(list_bytes), Slots(slot_count(list_bytes))};
+  phase_ = Phase::data;
+  return {};
+}
+
+std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
+  File& file = files_[adu.file];
+  mark(file.arriving->slots, adu);
+  landed_bytes_ += adu.length;
+  const std::uint64_t prefix = std::min(file.arriving->slots.prefix() * head_.adu_bytes, file.entry.size_bytes);
+  const bool whole = file.arriving->slots.whole();
+  if (whole || prefix - file.arriving->digested_bytes >= read_back_bytes) {
+    if (auto digested = digest_written(file, prefix); !digested) {
+      return digested;
+    }
+  }
+  if (!whole) {
+    return {};
+  }
+  if (auto finalized = file_whole(file); !finalized) {
+    return finalized;
+  }
+  return commit_if_equal(adu.file);
+}
+
+/// Reads the file back, so that the digest covers what the file holds and not what the datagrams held.
+std::expected<void, Failure> Assembly::digest_written(File& file, std::uint64_t whole_bytes) {
+  Arriving& arriving = *file.arriving;
+  while (arriving.digested_bytes < whole_bytes) {
+    const std::uint64_t left = whole_bytes - arriving.digested_bytes;
+    const Bytes part =
+        Bytes(read_back_).first(static_cast<std::size_t>(std::min<std::uint64_t>(left, read_back_bytes)));
+    if (auto read = file.sink->read(arriving.digested_bytes, part); !read) {
+      return std::unexpected(failure(&file, read.error()));
+    }
+    arriving.digester.update(part);
+    arriving.digested_bytes += part.size();
+  }
+  return {};
+}
+
+std::expected<void, Failure> Assembly::file_whole(File& file) {
+  if (auto finalized = file.sink->finalize(); !finalized) {
+    return std::unexpected(failure(&file, finalized.error()));
+  }
+  file.digest = file.arriving->digester.value();
+  file.whole = true;
+  give_back(Slots::memory_bytes(file.arriving->slots.count()));
+  file.arriving.reset();
+  --open_files_;
+  return {};
+}
+
+std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
+  const auto first = static_cast<std::uint32_t>(adu.offset / digest_bytes);
+  const auto last = static_cast<std::uint32_t>((adu.offset + adu.length) / digest_bytes);
+  for (std::uint32_t index = first; index < last; ++index) {
+    File& file = files_[index];
+    if (file.entry.size_bytes == 0 && !file.whole) {  // no ADU of its own will come
+      if (auto opened = open_file(file); !opened) {
+        return opened;
+      }
+      if (auto finalized = file_whole(file); !finalized) {
+        return finalized;
+      }
+    }
+    if (auto committed = commit_if_equal(index); !committed) {
+      return committed;
+    }
+  }
+  return {};
+}
+
+std::expected<void, Failure> Assembly::commit_if_equal(std::uint32_t index) {
+  File& file = files_[index];
+  const std::size_t at = std::size_t{index} * digest_bytes;
+  if (!file.whole || !file.sink || !digests_.slots.marked(at / head_.adu_bytes)) {
+    return {};
+  }
+  if (!std::equal(file.digest.begin(), file.digest.end(), digests_.bytes.begin() + static_cast<std::ptrdiff_t>(at))) {
+    return failed(ExitCode::digest_mismatch, "'" + file.entry.name + "' as written differs from its source");
+  }
+  if (auto committed = file.sink->commit(); !committed) {
+    return std::unexpected(failure(&file, committed.error()));
+  }
+  file.sink.reset();
+  return ++committed_ == files_.size() ? finish() : std::expected<void, Failure>{};
+}
+
+std::expected<void, Failure> Assembly::finish() {
+  if (auto flushed = sink_->flush(); !flushed) {
+    return std::unexpected(failure(nullptr, flushed.error()));
+  }
+  phase_ = Phase::finished;
+  return {};
+}
+
+Failure Assembly::landing_failed(const AduName& adu, const Error& error) { return failure(&files_[adu.file], error); }
+
+Failure Assembly::failure(File* file, const Error& error) const {
+  if (!is_full(error.code)) {
+    return {ExitCode::write_failed, error.text};
+  }
+  std::string text = error.text;
+  if (file != nullptr && file->sink) {
+    text += "; what arrived is kept as '" + file->sink->keep() + "'";
+  }
+  return {ExitCode::disk_full, text};
+}
+
+}  // namespace sluice::ftx

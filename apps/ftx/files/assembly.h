@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Assembly: puts the files of a transfer together from ADUs, which arrive in any order. It names the place of each ADU,
+// records which ADUs have landed, reads each file back to digest it, and renames a file when its digest equals the
+// sender's.
+//
+//   place(adu)      where the payload belongs, or why not
+//   landed(adu)     it is there now
+//
+// Invariants: a file is renamed only when every ADU has landed and its digest equals the sender's. Assembly takes the
+// memory for lists and slots from the Budget before it allocates, and returns it. Borrows Destination and Budget. Not
+// thread-safe. Amortised O(1) an ADU apart from reading back for the digest; no allocation per ADU.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apps/ftx/files/digest.h"
+#include "apps/ftx/files/sink.h"
+#include "apps/ftx/files/slots.h"
+#include "apps/ftx/protocol/exit_code.h"
+#include "apps/ftx/protocol/message.h"
+
+namespace sluice::ftx {
+
+/// The memory that all sessions of a server share.
+class Budget {
+ public:
+  explicit Budget(std::uint64_t bytes) : left_(bytes) {}
+  [[nodiscard]] bool take(std::uint64_t bytes) {
+    if (bytes > left_) {
+      return false;
+    }
+    left_ -= bytes;
+    return true;
+  }
+  void give_back(std::uint64_t bytes) { left_ += bytes; }
+  [[nodiscard]] std::uint64_t left() const { return left_; }
+
+ private:
+  std::uint64_t left_;
+};
+
+/// Where an ADU's payload belongs.
+struct Placement {
+  enum class Kind {
+    memory,     // put it into `memory`; of a file where `file` is set
+    file,       // write it to `file` at `offset`
+    duplicate,  // it is there already
+    misplaced,  // no such file, or not where an ADU may lie
+    no_room,    // treated as lost: the sender sends it again
+  };
+  Kind kind = Kind::misplaced;
+  Bytes memory{};
+  bool verified_only = false;  // part of it has landed before: only verified bytes may go there
+  SinkFile* file = nullptr;
+  std::uint64_t offset = 0;
+};
+
+/// Names memory of a file only for an ADU of which nothing has landed. The caller may find the payload damaged while it
+/// copies it; the garbage then lies where a payload is still missing, never over a good one.
+class Assembly {
+ public:
+  /// The most files open at once. Assembly treats an ADU of one more as lost until a file is complete.
+  static constexpr std::size_t open_files_max = 256;
+
+  struct Head {
+    std::string path;
+    std::uint64_t total_bytes = 0;
+    std::uint32_t adu_bytes = 0;
+    std::uint32_t files = 0;
+    std::uint32_t manifest_bytes = 0;
+    Digest manifest_digest{};
+  };
+
+  /// REQUIRES: `head` comes from parse_offer and its path is_relative_path.
+  [[nodiscard]] static std::expected<std::unique_ptr<Assembly>, Failure> start(Head head, Destination& destination,
+                                                                               Budget& budget);
+  ~Assembly();
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
+
+  [[nodiscard]] std::expected<Placement, Failure> place(const AduName& adu);
+  /// The memory that place(adu) would name; empty when it would name none or would change the state first.
+  [[nodiscard]] Bytes memory_for(const AduName& adu) const;
+  /// The placement for the memory that memory_for(adu) named. REQUIRES: no other call in between.
+  [[nodiscard]] Placement placement_in(const AduName& adu, Bytes memory) const;
+  /// REQUIRES: place(adu) named memory or a file, and the payload is there; for a file's memory SinkFile::placed()
+  /// succeeded.
+  [[nodiscard]] std::expected<void, Failure> landed(const AduName& adu);
+  /// The failure that a failed write of `adu` causes. Keeps the partial file when the destination is full.
+  [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
+
+  [[nodiscard]] Phase phase() const { return phase_; }
+  [[nodiscard]] std::uint64_t landed_bytes() const { return landed_bytes_; }
+  [[nodiscard]] std::uint64_t total_bytes() const { return head_.total_bytes; }
+  [[nodiscard]] std::uint32_t files() const { return head_.files; }
+  /// Where the transfer went, for people: the file's path, or the directory of several files.
+  [[nodiscard]] std::string path() const;
+
+ private:
+  /// State of a file between its first ADU and its last.
+  struct Arriving {
+    Slots slots;
+    Digester digester;
+    std::uint64_t digested_bytes = 0;
+  };
+  struct File {
+    FileEntry entry;
+    std::unique_ptr<SinkFile> sink;      // from its first ADU until it has its final name
+    std::unique_ptr<Arriving> arriving;  // from its first ADU to its last
+    Digest digest{};                     // of what was written; set when whole
+    bool whole = false;
+  };
+  /// The most memory that a file needs apart from its slots.
+  static constexpr std::uint64_t file_memory_bytes = 1024;
+  struct List {
+    std::vector<std::byte> bytes;
+    Slots slots;
+  };
+
+  Assembly(Head head, Destination& destination, Budget& budget);
+
+  [[nodiscard]] std::uint64_t slot_count(std::uint64_t bytes) const {
+    return (bytes + head_.adu_bytes - 1) / head_.adu_bytes;
+  }
+  [[nodiscard]] bool well_placed(const AduName& adu, std::uint64_t size) const;
+  /// How many of the slots of `adu` are filled already.
+  [[nodiscard]] std::uint64_t marked(const Slots& slots, const AduName& adu) const;
+  [[nodiscard]] std::uint64_t slots_of(const AduName& adu) const { return slot_count(adu.length); }
+  void mark(Slots& slots, const AduName& adu) const;
+  [[nodiscard]] Placement place_in_list(List& list, const AduName& adu) const;
+  [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> open_file(File& file);
+
+  [[nodiscard]] std::expected<void, Failure> manifest_whole();
+  [[nodiscard]] std::expected<void, Failure> file_landed(const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> digest_written(File& file, std::uint64_t whole_bytes);
+  [[nodiscard]] std::expected<void, Failure> file_whole(File& file);
+  [[nodiscard]] std::expected<void, Failure> digests_landed(const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> commit_if_equal(std::uint32_t index);
+  [[nodiscard]] std::expected<void, Failure> finish();
+  [[nodiscard]] Failure failure(File* file, const Error& error) const;
+  [[nodiscard]] bool take(std::uint64_t bytes);
+  void give_back(std::uint64_t bytes);
+
+  Head head_;
+  Destination& destination_;
+  Budget& budget_;
+  std::uint64_t taken_ = 0;
+  Phase phase_ = Phase::manifest;
+  List manifest_;
+  List digests_;
+  std::unique_ptr<Sink> sink_;  // before files_: they must not outlive it
+  std::vector<File> files_;
+  std::vector<std::byte> read_back_;
+  std::size_t open_files_ = 0;
+  std::size_t committed_ = 0;
+  std::uint64_t landed_bytes_ = 0;
+};
+
+}  // namespace sluice::ftx

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// DirectoryDestination: a directory tree that receives files. It opens the served directory once and keeps it open. It
+// walks every path of a peer from there, component by component, with O_NOFOLLOW, so neither `..` nor a symbolic link
+// leads out, even one that appears during the walk. It creates temporary files with O_EXCL beside the final name and
+// renames them over it.
+//
+// Payloads land by a write call or through a map of the file (LandBy). The first ADU extends a mapped file to its size;
+// the file is sparse, so missing parts take no disk space. Payloads are written instead when the extension fails
+// (EFBIG), when the file system does not map, or when the process has no window left. A full disk and a file that
+// another process truncates are errors, as with a write call, and never crashes (apps/ftx/files/mapped_window.h).
+//
+// Not thread-safe. No other part of ftx writes to a file system.
+
+#include <memory>
+#include <string>
+
+#include "apps/ftx/files/sink.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+
+/// A descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int value = -1) : value_(value) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : value_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+
+  [[nodiscard]] int get() const { return value_; }
+  [[nodiscard]] bool valid() const { return value_ >= 0; }
+  int release();
+
+ private:
+  int value_;
+};
+
+/// How payloads reach a file.
+enum class LandBy : std::uint8_t {
+  faster,  // through a map for small ADUs of large files that arrive roughly in order, else by a write call
+  map,     // through a map where possible: for trusted peers only (apps/ftx/files/window_set.h)
+  write,   // by a write call, always
+};
+
+class DirectoryDestination final : public Destination {
+ public:
+  /// Opens `directory` and follows symbolic links in it, since the user named it. `seed` makes temporary names.
+  [[nodiscard]] static Result<std::unique_ptr<DirectoryDestination>> serve(const std::string& directory,
+                                                                           std::uint64_t seed,
+                                                                           LandBy land_by = LandBy::faster);
+
+  /// `path` names a directory when it exists as one, is empty or ends in '/'; else it is the new name of a single file.
+  [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) override;
+
+ private:
+  DirectoryDestination(Descriptor root, std::uint64_t seed, LandBy land_by)
+      : root_(std::move(root)), prng_(seed), land_by_(land_by) {}
+
+  Descriptor root_;
+  Prng prng_;
+  LandBy land_by_;
+};
+
+}  // namespace sluice::ftx

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Destination, Sink and SinkFile: where a receiver's bytes go. apps/ftx/files/directory.h implements them for disks;
+// tests have others that fail on purpose.
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "apps/ftx/protocol/manifest.h"
+
+namespace sluice::ftx {
+
+/// A file that is arriving. Until commit() it has a temporary name; the destructor removes it unless keep() was called.
+/// Error codes are errno values; ENOSPC, EDQUOT and EFBIG mean that the destination is full.
+class SinkFile {
+ public:
+  virtual ~SinkFile() = default;
+  /// Writes at `offset`, in any order.
+  [[nodiscard]] virtual Status write(std::uint64_t offset, ConstBytes bytes) = 0;
+  /// The memory of the bytes [offset, offset + size) of the file, so that a payload lands there without another copy;
+  /// valid until the next call for this file other than placed(). Its content is unspecified. ENOTSUP: no such memory,
+  /// use write(). REQUIRES: size > 0; the range lies within the file as created.
+  [[nodiscard]] virtual Result<Bytes> place(std::uint64_t /*offset*/, std::size_t /*size*/) { return fail(ENOTSUP); }
+  /// The payload is in `bytes`, which place(offset, ...) named. Answers what write() would have answered; only then is
+  /// the payload in the file.
+  [[nodiscard]] virtual Status placed(std::uint64_t /*offset*/, ConstBytes /*bytes*/) { return {}; }
+  /// Fills `out` from `offset`. REQUIRES: the range was written.
+  [[nodiscard]] virtual Status read(std::uint64_t offset, Bytes out) = 0;
+  /// Sets mode and times, makes the content durable and closes the descriptor. No write or read follows.
+  [[nodiscard]] virtual Status finalize() = 0;
+  /// Renames the file to its final name, atomically. REQUIRES: finalize() succeeded.
+  [[nodiscard]] virtual Status commit() = 0;
+  /// Keeps the temporary file and answers its name.
+  virtual std::string keep() = 0;
+};
+
+/// The destination of one transfer. It must outlive the files it created.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  [[nodiscard]] virtual Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) = 0;
+  /// Makes the renames durable.
+  [[nodiscard]] virtual Status flush() = 0;
+  /// The final path of `entry`, for people.
+  [[nodiscard]] virtual std::string path(const FileEntry& entry) const = 0;
+};
+
+/// What a server serves.
+class Destination {
+ public:
+  virtual ~Destination() = default;
+  /// The sink for `files` files below `path`. REQUIRES: is_relative_path(path).
+  [[nodiscard]] virtual Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) = 0;
+};
+
+}  // namespace sluice::ftx

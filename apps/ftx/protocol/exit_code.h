@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// ExitCode: how an ftx transfer can end. The process's exit status, the ERROR message and the JSON events carry the
+// same code, so a script and the peer read the same number. --help prints the table below.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sluice::ftx {
+
+enum class ExitCode : std::uint8_t {
+  ok = 0,
+  internal = 1,
+  usage = 2,
+  bad_stack_file = 3,
+  missing_privilege = 4,
+  source_unreadable = 5,
+  no_answer = 6,
+  timeout = 7,
+  refused = 8,
+  disk_full = 9,
+  write_failed = 10,
+  digest_mismatch = 11,
+  source_changed = 12,
+  protocol_error = 13,
+  connection_lost = 14,
+  stack_unusable = 15,
+  interrupted = 130,
+};
+
+struct ExitCodeRow {
+  ExitCode code;
+  std::string_view name;
+  std::string_view meaning;
+};
+
+inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
+    {ExitCode::ok, "ok", "every file arrived, its digest equal, under its final name"},
+    {ExitCode::internal, "internal", "a fault of ftx itself"},
+    {ExitCode::usage, "usage", "the command line is wrong"},
+    {ExitCode::bad_stack_file, "bad_stack_file", "the stack file is unreadable or wrong"},
+    {ExitCode::missing_privilege, "missing_privilege", "the stack needs a privilege this process lacks"},
+    {ExitCode::source_unreadable, "source_unreadable", "a source cannot be read, vanished, or is no regular file"},
+    {ExitCode::no_answer, "no_answer", "the peer refuses or never answered"},
+    {ExitCode::timeout, "timeout", "the peer answered once and then fell silent"},
+    {ExitCode::refused, "refused", "the peer refused: busy, a name, a path, or a limit"},
+    {ExitCode::disk_full, "disk_full",
+     "no space at the destination; the partial file is kept under its temporary name"},
+    {ExitCode::write_failed, "write_failed", "the destination cannot be written"},
+    {ExitCode::digest_mismatch, "digest_mismatch", "what was written differs from what was read"},
+    {ExitCode::source_changed, "source_changed", "a source changed while it was sent"},
+    {ExitCode::protocol_error, "protocol_error", "the peer broke the protocol"},
+    {ExitCode::connection_lost, "connection_lost", "the peer no longer knows the connection (it restarted)"},
+    {ExitCode::stack_unusable, "stack_unusable",
+     "the stack cannot be opened: no such device, address in use, or the like"},
+    {ExitCode::interrupted, "interrupted", "interrupted by a signal"},
+}};
+
+/// The row of `code`; protocol_error for an unknown code (of a newer peer).
+[[nodiscard]] constexpr const ExitCodeRow& exit_code_row(ExitCode code) {
+  for (const ExitCodeRow& row : exit_codes) {
+    if (row.code == code) {
+      return row;
+    }
+  }
+  return exit_codes[13];
+}
+
+/// Why a transfer failed: the code for programs and a sentence for a person.
+struct Failure {
+  ExitCode code = ExitCode::internal;
+  std::string text;
+};
+
+}  // namespace sluice::ftx

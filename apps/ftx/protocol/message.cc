@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/protocol/message.h"
+
+#include <algorithm>
+
+#include "apps/ftx/protocol/cursor.h"
+#include "apps/ftx/protocol/name.h"
+
+namespace sluice::ftx {
+namespace {
+
+constexpr std::uint64_t sequence_max = std::uint64_t{1} << 62;
+
+Writer start(const Envelope& envelope, Kind kind, Bytes out, std::uint16_t flags = 0) {
+  Writer writer(out);
+  writer.number(protocol_version).number(static_cast<std::uint8_t>(kind)).number(flags);
+  writer.number(envelope.transfer).number(envelope.connection);
+  return writer;
+}
+
+Reader body(ConstBytes datagram) {
+  Reader reader(datagram);
+  reader.take(envelope_bytes);
+  return reader;
+}
+
+template <std::size_t size>
+std::array<std::byte, size> fixed(Reader& reader) {
+  std::array<std::byte, size> value{};
+  const ConstBytes field = reader.take(size);
+  std::copy(field.begin(), field.end(), value.begin());
+  return value;
+}
+
+bool is_adu_size(std::uint32_t bytes) {
+  return bytes >= adu_bytes_min && bytes <= adu_bytes_max && bytes % adu_bytes_unit == 0;
+}
+
+Stamp read_stamp(Reader& reader) {
+  Stamp stamp;
+  stamp.sequence = reader.number<std::uint64_t>();
+  stamp.sent_at_ns = reader.number<std::uint64_t>();
+  stamp.round_trip_us = reader.number<std::uint32_t>();
+  stamp.behind = reader.number<std::uint32_t>();
+  return stamp;
+}
+
+void write_stamp(Writer& writer, const Stamp& stamp) {
+  writer.number(stamp.sequence).number(stamp.sent_at_ns).number(stamp.round_trip_us).number(stamp.behind);
+}
+
+bool is_stamp(const Stamp& stamp) {
+  return stamp.sequence >= 1 && stamp.sequence < sequence_max && stamp.behind < stamp.sequence;
+}
+
+/// True when the ranges are in ascending order, disjoint, not empty and within from..to.
+bool ranges_in_order(const Report& report) {
+  std::uint64_t next = report.from;
+  for (std::size_t i = 0; i < report.range_count; ++i) {
+    const SequenceRange& range = report.missing[i];
+    if (range.count == 0 || range.first < next || range.first > report.to) {
+      return false;
+    }
+    if (range.count > report.to - range.first + 1) {
+      return false;
+    }
+    next = range.first + range.count;
+  }
+  return true;
+}
+
+bool is_report(const Report& report) {
+  return report.phase <= Phase::finished && report.highest < sequence_max && report.from >= 1 &&
+         report.from <= report.to + 1 && report.to <= report.highest && ranges_in_order(report);
+}
+
+}  // namespace
+
+std::optional<Envelope> parse_envelope(ConstBytes datagram) {
+  Reader reader(datagram);
+  const auto version = reader.number<std::uint8_t>();
+  const auto kind = reader.number<std::uint8_t>();
+  Envelope envelope;
+  envelope.flags = reader.number<std::uint16_t>();
+  envelope.transfer = reader.number<std::uint32_t>();
+  envelope.connection = reader.number<std::uint64_t>();
+  if (!reader.ok() || version != protocol_version) {
+    return std::nullopt;
+  }
+  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::close)) {
+    return std::nullopt;
+  }
+  envelope.kind = static_cast<Kind>(kind);
+  const std::uint16_t allowed = envelope.kind == Kind::data ? flag_repair : std::uint16_t{0};
+  if ((envelope.flags & ~allowed) != 0) {
+    return std::nullopt;
+  }
+  return envelope;
+}
+
+std::optional<Hello> parse_hello(ConstBytes datagram) {
+  if (datagram.size() != control_bytes_max) {
+    return std::nullopt;
+  }
+  Reader reader = body(datagram);
+  Hello hello;
+  hello.nonce = reader.number<std::uint64_t>();
+  hello.adu_bytes = reader.number<std::uint32_t>();
+  if (!is_adu_size(hello.adu_bytes)) {
+    return std::nullopt;
+  }
+  return hello;
+}
+
+std::size_t emit_hello(const Envelope& envelope, const Hello& hello, Bytes out) {
+  Writer writer = start(envelope, Kind::hello, out);
+  return writer.number(hello.nonce).number(hello.adu_bytes).zeros_up_to(control_bytes_max).size();
+}
+
+std::optional<CookieReply> parse_cookie(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  CookieReply reply;
+  reply.nonce = reader.number<std::uint64_t>();
+  reply.adu_bytes = reader.number<std::uint32_t>();
+  reply.cookie = fixed<cookie_bytes>(reader);
+  if (!reader.exhausted() || !is_adu_size(reply.adu_bytes)) {
+    return std::nullopt;
+  }
+  return reply;
+}
+
+std::size_t emit_cookie(const Envelope& envelope, const CookieReply& reply, Bytes out) {
+  Writer writer = start(envelope, Kind::cookie, out);
+  return writer.number(reply.nonce).number(reply.adu_bytes).bytes(reply.cookie).size();
+}
+
+std::optional<Offer> parse_offer(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  Offer offer;
+  offer.cookie = fixed<cookie_bytes>(reader);
+  offer.total_bytes = reader.number<std::uint64_t>();
+  offer.adu_bytes = reader.number<std::uint32_t>();
+  offer.files = reader.number<std::uint32_t>();
+  offer.manifest_bytes = reader.number<std::uint32_t>();
+  offer.manifest_digest = fixed<digest_bytes>(reader);
+  const auto path_bytes = reader.number<std::uint16_t>();
+  offer.path = as_text(reader.take(path_bytes));
+  if (!reader.exhausted() || path_bytes > path_bytes_max || !is_adu_size(offer.adu_bytes)) {
+    return std::nullopt;
+  }
+  if (offer.files == 0 || offer.files > files_max || offer.manifest_bytes == 0) {
+    return std::nullopt;
+  }
+  if (offer.total_bytes > file_bytes_max) {
+    return std::nullopt;
+  }
+  return offer;
+}
+
+std::size_t emit_offer(const Envelope& envelope, const Offer& offer, Bytes out) {
+  SLUICE_REQUIRE(offer.path.size() <= path_bytes_max);
+  Writer writer = start(envelope, Kind::offer, out);
+  writer.bytes(offer.cookie).number(offer.total_bytes).number(offer.adu_bytes).number(offer.files);
+  writer.number(offer.manifest_bytes).bytes(offer.manifest_digest);
+  return writer.number(static_cast<std::uint16_t>(offer.path.size())).bytes(as_bytes(offer.path)).size();
+}
+
+std::optional<Data> parse_data(ConstBytes datagram, std::size_t datagram_bytes) {
+  Reader reader = body(datagram);
+  Data data;
+  data.stamp = read_stamp(reader);
+  data.adu.offset = reader.number<std::uint64_t>();
+  data.adu.file = reader.number<std::uint32_t>();
+  data.adu.length = reader.number<std::uint32_t>();
+  if (!reader.ok() || !is_stamp(data.stamp)) {
+    return std::nullopt;
+  }
+  if (data.adu.length == 0 || data.adu.offset >= file_bytes_max) {
+    return std::nullopt;
+  }
+  if (datagram_bytes - data_header_bytes != data.adu.length) {
+    return std::nullopt;
+  }
+  data.repair = (load_big_endian<std::uint16_t>(datagram.data() + 2) & flag_repair) != 0;
+  return data;
+}
+
+std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes out) {
+  Writer writer = start(envelope, Kind::data, out, data.repair ? flag_repair : std::uint16_t{0});
+  write_stamp(writer, data.stamp);
+  return writer.number(data.adu.offset).number(data.adu.file).number(data.adu.length).size();
+}
+
+std::optional<Stamp> parse_probe(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  const Stamp stamp = read_stamp(reader);
+  if (!reader.exhausted() || !is_stamp(stamp)) {
+    return std::nullopt;
+  }
+  return stamp;
+}
+
+std::size_t emit_probe(const Envelope& envelope, const Stamp& stamp, Bytes out) {
+  Writer writer = start(envelope, Kind::probe, out);
+  write_stamp(writer, stamp);
+  return writer.size();
+}
+
+std::optional<Report> parse_report(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  Report report;
+  report.phase = static_cast<Phase>(reader.number<std::uint8_t>());
+  const auto reserved = reader.number<std::uint8_t>();
+  report.range_count = reader.number<std::uint16_t>();
+  report.window_adus = reader.number<std::uint32_t>();
+  for (std::uint64_t* field : {&report.highest, &report.from, &report.to, &report.received_bytes, &report.out_of_order,
+                               &report.echo_ns, &report.held_ns, &report.clock_ns}) {
+    *field = reader.number<std::uint64_t>();
+  }
+  if (!reader.ok() || reserved != 0 || report.range_count > Report::ranges_max) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < report.range_count; ++i) {
+    report.missing[i].first = reader.number<std::uint64_t>();
+    report.missing[i].count = reader.number<std::uint32_t>();
+  }
+  if (!reader.exhausted() || !is_report(report)) {
+    return std::nullopt;
+  }
+  return report;
+}
+
+std::size_t emit_report(const Envelope& envelope, const Report& report, Bytes out) {
+  SLUICE_REQUIRE(report.range_count <= Report::ranges_max);
+  Writer writer = start(envelope, Kind::report, out);
+  writer.number(static_cast<std::uint8_t>(report.phase)).number(std::uint8_t{0});
+  writer.number(static_cast<std::uint16_t>(report.range_count)).number(report.window_adus);
+  writer.number(report.highest).number(report.from).number(report.to).number(report.received_bytes);
+  writer.number(report.out_of_order).number(report.echo_ns).number(report.held_ns).number(report.clock_ns);
+  for (std::size_t i = 0; i < report.range_count; ++i) {
+    writer.number(report.missing[i].first).number(report.missing[i].count);
+  }
+  return writer.size();
+}
+
+std::optional<ErrorMessage> parse_error(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  ErrorMessage error;
+  error.code = reader.number<std::uint16_t>();
+  const auto text_bytes = reader.number<std::uint16_t>();
+  error.text = as_text(reader.take(text_bytes));
+  if (!reader.exhausted() || text_bytes > error_text_bytes_max || !is_printable(error.text)) {
+    return std::nullopt;
+  }
+  return error;
+}
+
+std::size_t emit_error(const Envelope& envelope, const ErrorMessage& error, Bytes out) {
+  const std::string_view text = error.text.substr(0, error_text_bytes_max);
+  Writer writer = start(envelope, Kind::error, out);
+  return writer.number(error.code).number(static_cast<std::uint16_t>(text.size())).bytes(as_bytes(text)).size();
+}
+
+std::size_t emit_close(const Envelope& envelope, Bytes out) { return start(envelope, Kind::close, out).size(); }
+
+}  // namespace sluice::ftx

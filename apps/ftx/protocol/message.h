@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The datagrams of the ftx protocol, version 1: values, and their parse and emit functions. docs/ftx-protocol.md has
+// the grammar. A parse function checks everything that it can check without knowing the transfer. No sum of two fields
+// of a parsed value overflows. No parse function allocates.
+//
+// Thread safety: the functions have no state.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/bytes.h"
+
+namespace sluice::ftx {
+
+inline constexpr std::uint8_t protocol_version = 1;
+
+/// The size of the largest control message, which every endpoint must carry. HELLO is padded to exactly this size, so
+/// no answer to an unvalidated address is larger than the datagram it answers.
+inline constexpr std::size_t control_bytes_max = 1200;
+
+inline constexpr std::size_t envelope_bytes = 16;
+inline constexpr std::size_t data_header_bytes = 56;
+inline constexpr std::size_t probe_bytes = 40;
+inline constexpr std::size_t cookie_bytes = 24;
+inline constexpr std::size_t digest_bytes = 16;
+inline constexpr std::size_t error_text_bytes_max = 512;
+inline constexpr std::size_t path_bytes_max = 1024;
+
+/// Payload bytes of a full ADU: a multiple of 16, so that a digest never straddles two ADUs.
+inline constexpr std::uint32_t adu_bytes_min = 256;
+inline constexpr std::uint32_t adu_bytes_max = 1U << 21;
+inline constexpr std::uint32_t adu_bytes_unit = 16;
+
+/// File indices that name the transfer's own lists rather than a file (docs/ftx-protocol.md, "Streams").
+inline constexpr std::uint32_t manifest_file = 0xffff'ffff;
+inline constexpr std::uint32_t digest_file = 0xffff'fffe;
+inline constexpr std::uint32_t no_file = 0xffff'fffd;
+inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's size fits 32 bits
+
+/// Sizes and offsets stay below 2^62, so that their sums cannot overflow.
+inline constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 62;
+
+/// The largest ADU that a transport of `tsdu_bytes` a datagram carries; 0 when it cannot carry the protocol at all.
+[[nodiscard]] constexpr std::uint32_t adu_bytes_for(std::size_t tsdu_bytes) {
+  if (tsdu_bytes < control_bytes_max) {
+    return 0;
+  }
+  const std::size_t room = tsdu_bytes - data_header_bytes;
+  const std::size_t limited = room < adu_bytes_max ? room : adu_bytes_max;
+  return static_cast<std::uint32_t>(limited / adu_bytes_unit * adu_bytes_unit);
+}
+
+enum class Kind : std::uint8_t { hello = 1, cookie, offer, data, probe, report, error, close };
+
+/// The name of an application data unit: where its bytes belong, whichever datagram carries them.
+struct AduName {
+  std::uint32_t file = no_file;
+  std::uint32_t length = 0;
+  std::uint64_t offset = 0;
+  bool operator==(const AduName&) const = default;
+};
+
+struct Envelope {
+  Kind kind{};
+  std::uint16_t flags = 0;
+  std::uint32_t transfer = 0;
+  std::uint64_t connection = 0;
+};
+
+using Cookie = std::array<std::byte, cookie_bytes>;
+using Digest = std::array<std::byte, digest_bytes>;
+
+struct Hello {
+  std::uint64_t nonce = 0;
+  std::uint32_t adu_bytes = 0;
+};
+
+struct CookieReply {
+  std::uint64_t nonce = 0;
+  std::uint32_t adu_bytes = 0;
+  Cookie cookie{};
+};
+
+struct Offer {
+  Cookie cookie{};
+  std::uint64_t total_bytes = 0;
+  std::uint32_t adu_bytes = 0;
+  std::uint32_t files = 0;
+  std::uint32_t manifest_bytes = 0;
+  Digest manifest_digest{};
+  std::string_view path{};  // borrows the datagram
+};
+
+/// The fields that DATA and PROBE share. Each datagram has its own sequence number; none is used twice.
+struct Stamp {
+  std::uint64_t sequence = 0;
+  std::uint64_t sent_at_ns = 0;  // the sender's clock; only the sender reads it again
+  std::uint32_t round_trip_us = 0;
+  std::uint32_t behind = 0;  // sequence - behind: the oldest sequence that the sender still needs reported
+};
+
+inline constexpr std::uint16_t flag_repair = 1;
+
+struct Data {
+  Stamp stamp;
+  AduName adu;
+  bool repair = false;
+};
+
+enum class Phase : std::uint8_t { manifest = 0, data = 1, finished = 2 };
+
+/// Sequences [first, first + count).
+struct SequenceRange {
+  std::uint64_t first = 0;
+  std::uint32_t count = 0;
+};
+
+/// Covers the sequences from..to: those in `missing` did not arrive, all others did. Says nothing about later ones.
+struct Report {
+  Phase phase = Phase::manifest;
+  std::uint32_t window_adus = 0;  // how many unreported sequences the sender may have
+  std::uint64_t highest = 0;      // the highest sequence that arrived
+  std::uint64_t from = 1;
+  std::uint64_t to = 0;              // from - 1: the report covers none
+  std::uint64_t received_bytes = 0;  // payload bytes, each sequence once
+  std::uint64_t out_of_order = 0;
+  std::uint64_t echo_ns = 0;   // sent_at of `highest`
+  std::uint64_t held_ns = 0;   // between its arrival and this report
+  std::uint64_t clock_ns = 0;  // the receiver's clock, for differences only
+  std::size_t range_count = 0;
+  static constexpr std::size_t ranges_max = 88;
+  std::array<SequenceRange, ranges_max> missing{};
+};
+
+struct ErrorMessage {
+  std::uint16_t code = 0;
+  std::string_view text;  // borrows the datagram; printable characters only
+};
+
+/// Null: too short, another version, an unknown kind, or a reserved bit set.
+[[nodiscard]] std::optional<Envelope> parse_envelope(ConstBytes datagram);
+
+// Each parses a whole datagram, whose envelope has this kind. Null: malformed.
+[[nodiscard]] std::optional<Hello> parse_hello(ConstBytes datagram);
+[[nodiscard]] std::optional<CookieReply> parse_cookie(ConstBytes datagram);
+[[nodiscard]] std::optional<Offer> parse_offer(ConstBytes datagram);
+[[nodiscard]] std::optional<Stamp> parse_probe(ConstBytes datagram);
+[[nodiscard]] std::optional<Report> parse_report(ConstBytes datagram);
+[[nodiscard]] std::optional<ErrorMessage> parse_error(ConstBytes datagram);
+
+/// `datagram` may end after the header, so a caller can name the payload's place before it reads the payload.
+/// `datagram_bytes` is the size of the whole datagram.
+[[nodiscard]] std::optional<Data> parse_data(ConstBytes datagram, std::size_t datagram_bytes);
+
+// Each returns the bytes written. REQUIRES: `out` holds control_bytes_max (data: data_header_bytes).
+std::size_t emit_hello(const Envelope& envelope, const Hello& hello, Bytes out);
+std::size_t emit_cookie(const Envelope& envelope, const CookieReply& reply, Bytes out);
+std::size_t emit_offer(const Envelope& envelope, const Offer& offer, Bytes out);
+std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes out);
+std::size_t emit_probe(const Envelope& envelope, const Stamp& stamp, Bytes out);
+std::size_t emit_report(const Envelope& envelope, const Report& report, Bytes out);
+std::size_t emit_error(const Envelope& envelope, const ErrorMessage& error, Bytes out);
+std::size_t emit_close(const Envelope& envelope, Bytes out);
+
+}  // namespace sluice::ftx

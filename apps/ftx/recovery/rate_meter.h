@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// RateMeter: computes the delivery rate from the cumulative counters of reports, over spans that are long enough to be
+// precise. Reads no clock. Not thread-safe.
+
+#include <cstdint>
+#include <optional>
+
+#include "apps/ftx/protocol/message.h"
+#include "base/time.h"
+
+namespace sluice::ftx {
+
+class RateMeter {
+ public:
+  /// Null until the receiver's clock has advanced by `span_min` since the last rate.
+  std::optional<std::uint64_t> on_report(const Report& report, Duration span_min);
+
+ private:
+  bool started_ = false;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t clock_ns_ = 0;
+  std::uint64_t echo_ns_ = 0;
+};
+
+}  // namespace sluice::ftx

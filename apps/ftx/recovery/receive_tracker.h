@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// ReceiveTracker: which sequence numbers the receiver has seen, and which of them a report declares missing. Its
+// LossDetector decides from when on a missing sequence counts as lost.
+//
+// Invariants: loss_horizon() <= highest(); bits exist for (highest - window_sequences, highest].
+// Every call is O(1), except fill_missing(), which is linear in the sequences it covers / 64 plus the gaps it names.
+// Not thread-safe.
+
+#include <cstdint>
+#include <vector>
+
+#include "apps/ftx/protocol/message.h"
+#include "apps/ftx/recovery/loss_detection.h"
+#include "base/time.h"
+
+namespace sluice::ftx {
+
+class ReceiveTracker {
+ public:
+  static constexpr std::uint64_t window_sequences = 1U << 18;
+
+  ReceiveTracker();
+
+  enum class Arrival { fresh, duplicate, too_old };
+  [[nodiscard]] Arrival classify(std::uint64_t sequence) const;
+
+  /// Records that `stamp.sequence` arrived. REQUIRES: classify() answers fresh.
+  void record(TimePoint now, const Stamp& stamp);
+
+  [[nodiscard]] std::uint64_t highest() const { return highest_; }
+  [[nodiscard]] TimePoint highest_at() const { return loss_detector_.highest_at(); }
+  [[nodiscard]] std::uint64_t highest_sent_at_ns() const { return highest_sent_at_ns_; }
+  [[nodiscard]] std::uint64_t out_of_order() const { return out_of_order_; }
+  [[nodiscard]] Duration reorder_threshold() const { return loss_detector_.reorder_threshold(); }
+  /// The last sequence that a report may cover: what is missing at or below it is lost.
+  [[nodiscard]] std::uint64_t loss_horizon(TimePoint now) const { return loss_detector_.loss_horizon(now); }
+
+  /// The oldest sequence that the sender still needs reported.
+  [[nodiscard]] std::uint64_t floor() const { return floor_; }
+  /// The first sequence that a report can cover.
+  [[nodiscard]] std::uint64_t first_known() const;
+
+  /// Fills from, to, missing and range_count of `report` for from..horizon, as far as the ranges fit. True when all
+  /// did. REQUIRES: from >= first_known().
+  bool fill_missing(std::uint64_t from, std::uint64_t horizon, Report& report) const;
+
+ private:
+  [[nodiscard]] std::uint64_t arrived_word(std::uint64_t sequence) const;
+  void advance_to(TimePoint now, const Stamp& stamp);
+
+  std::vector<std::uint64_t> bits_;
+  std::uint64_t highest_ = 0;
+  std::uint64_t floor_ = 1;
+  std::uint64_t highest_sent_at_ns_ = 0;
+  std::uint64_t out_of_order_ = 0;
+  LossDetector loss_detector_;
+};
+
+}  // namespace sluice::ftx

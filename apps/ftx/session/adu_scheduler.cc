@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/session/adu_scheduler.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/contract.h"
+
+namespace sluice::ftx {
+
+AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
+    : source_(source), adu_bytes_(adu_bytes), manifest_(encode_manifest(source.files())) {
+  SLUICE_REQUIRE(!source.files().empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
+  for (const FileEntry& entry : source.files()) {
+    total_bytes_ += entry.size_bytes;
+  }
+  // A whole number of ADUs, so that no ADU spans two reads.
+  ahead_.resize(std::max<std::size_t>(read_ahead_bytes / adu_bytes, 1) * adu_bytes);
+  digests_.reserve(source.files().size() * digest_bytes);
+  repair_.resize(adu_bytes);
+}
+
+bool AduScheduler::drained() const {
+  if (manifest_sent_ < manifest_.size()) {
+    return false;
+  }
+  return !accepted_ || digests_sent_ == source_.files().size() * digest_bytes;
+}
+
+std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
+  if (auto intact = was_intact(); !intact) {
+    return std::unexpected(intact.error());
+  }
+  if (auto adu = next_of_list(manifest_file, manifest_, manifest_.size(), manifest_sent_)) {
+    return adu;
+  }
+  if (!accepted_) {
+    return std::nullopt;
+  }
+  // Digests go out as full ADUs between the files, and the rest after the last file.
+  const bool all_read = file_ == source_.files().size();
+  const std::uint64_t ready = all_read ? digests_.size() : digests_.size() / adu_bytes_ * adu_bytes_;
+  if (auto adu = next_of_list(digest_file, digests_, ready, digests_sent_)) {
+    return adu;
+  }
+  if (all_read) {
+    return std::nullopt;
+  }
+  auto adu = next_of_files();
+  if (!adu || *adu) {
+    return adu;
+  }
+  return next_of_list(digest_file, digests_, digests_.size(), digests_sent_);
+}
+
+std::optional<AduScheduler::Adu> AduScheduler::next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
+                                                            std::uint64_t& given) const {
+  if (given >= ready) {
+    return std::nullopt;
+  }
+  const std::uint64_t length = std::min<std::uint64_t>(adu_bytes_, ready - given);
+  const Adu adu{{file, static_cast<std::uint32_t>(length), given}, list.subspan(given, length)};
+  given += length;
+  return adu;
+}
+
+std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_files() {
+  const std::vector<FileEntry>& files = source_.files();
+  while (file_ < files.size() && offset_ == files[file_].size_bytes) {
+    if (auto finished = finish_file(); !finished) {
+      return std::unexpected(finished.error());
+    }
+  }
+  if (file_ == files.size()) {
+    return std::nullopt;
+  }
+  const auto length =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, files[file_].size_bytes - offset_));
+  const auto payload = next_payload(length);
+  if (!payload) {
+    return std::unexpected(payload.error());
+  }
+  const Adu adu{{file_, length, offset_}, *payload};
+  offset_ += length;
+  sent_bytes_ += length;
+  ++sent_adu_count_;
+  return adu;
+}
+
+/// The `length` bytes at offset_, digested.
+std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t length) {
+  if (offset_ >= ahead_from_ + ahead_size_) {
+    const auto view = source_.view(file_, offset_, length);
+    if (view) {
+      viewed_ = file_;
+      // The digest brings the bytes into the cache for the pass that follows, and accesses every page.
+      digester_.update(*view);
+      if (auto intact = was_intact(); !intact) {
+        return std::unexpected(intact.error());
+      }
+      return *view;
+    }
+    if (view.error().code != ENOTSUP) {
+      return std::unexpected(failure(file_, view.error()));
+    }
+    if (auto read = read_ahead(); !read) {
+      return std::unexpected(read.error());
+    }
+  }
+  return ConstBytes(ahead_).subspan(offset_ - ahead_from_, length);
+}
+
+std::expected<void, Failure> AduScheduler::was_intact() {
+  if (!viewed_) {
+    return {};
+  }
+  const std::uint32_t file = *viewed_;
+  auto status = source_.intact(file);
+  if (!status) {
+    return std::unexpected(failure(file, status.error()));
+  }
+  return {};
+}
+
+std::expected<void, Failure> AduScheduler::read_ahead() {
+  ahead_from_ = offset_;
+  ahead_size_ =
+      static_cast<std::size_t>(std::min<std::uint64_t>(ahead_.size(), source_.files()[file_].size_bytes - offset_));
+  const Bytes part = Bytes(ahead_).first(ahead_size_);
+  if (auto status = source_.read(file_, offset_, part); !status) {
+    return std::unexpected(failure(file_, status.error()));
+  }
+  digester_.update(part);
+  return {};
+}
+
+/// Sends the digest only if the file is still the one that was offered: the digest then covers one state of it.
+std::expected<void, Failure> AduScheduler::finish_file() {
+  if (auto status = source_.unchanged(file_); !status) {
+    return std::unexpected(failure(file_, status.error()));
+  }
+  const Digest digest = digester_.value();
+  digests_.insert(digests_.end(), digest.begin(), digest.end());
+  digester_.reset();
+  ++file_;
+  offset_ = ahead_from_ = 0;
+  ahead_size_ = 0;
+  return {};
+}
+
+std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName& name) {
+  if (auto intact = was_intact(); !intact) {
+    return std::unexpected(intact.error());
+  }
+  if (name.file == manifest_file) {
+    return Adu{name, ConstBytes(manifest_).subspan(name.offset, name.length)};
+  }
+  if (name.file == digest_file) {
+    return Adu{name, ConstBytes(digests_).subspan(name.offset, name.length)};
+  }
+  ConstBytes payload;
+  if (const auto view = source_.view(name.file, name.offset, name.length); view) {
+    viewed_ = name.file;
+    payload = *view;
+  } else if (view.error().code == ENOTSUP) {
+    const Bytes part = Bytes(repair_).first(name.length);
+    if (auto status = source_.read(name.file, name.offset, part); !status) {
+      return std::unexpected(failure(name.file, status.error()));
+    }
+    payload = part;
+  } else {
+    return std::unexpected(failure(name.file, view.error()));
+  }
+  // A retransmission must come from the same state of the file as the digest.
+  if (auto status = source_.unchanged(name.file); !status) {
+    return std::unexpected(failure(name.file, status.error()));
+  }
+  return Adu{name, payload};
+}
+
+Failure AduScheduler::failure(std::uint32_t file, const Error& error) const {
+  const ExitCode code = error.code == ESTALE ? ExitCode::source_changed : ExitCode::source_unreadable;
+  return {code, "source '" + source_.path(file) + "': " + error.text};
+}
+
+}  // namespace sluice::ftx

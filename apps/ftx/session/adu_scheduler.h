@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// AduScheduler: the order in which a sender sends ADUs. First the manifest; once the receiver has accepted it, the
+// files in order, and between them the digests of the files that have been read to their end. It digests each payload
+// just before it returns it, and it returns single ADUs again for retransmission. A payload is in the source's memory
+// where the source can be mapped, else in the scheduler's read-ahead buffer.
+//
+// When bytes of a payload turn out missing after it was returned (Source::intact), the next call of next() or
+// retransmit() fails.
+//
+// Borrows the Source. Not thread-safe. next() is O(1) apart from one read of read_ahead_bytes every read_ahead_bytes.
+// Only the source allocates after the constructor.
+
+#include <optional>
+#include <vector>
+
+#include "apps/ftx/files/digest.h"
+#include "apps/ftx/files/source.h"
+#include "apps/ftx/protocol/message.h"
+
+namespace sluice::ftx {
+
+class AduScheduler {
+ public:
+  static constexpr std::size_t read_ahead_bytes = 1U << 20;
+
+  /// REQUIRES: adu_bytes obeys message.h; the source has at least one file and outlives this object.
+  AduScheduler(Source& source, std::uint32_t adu_bytes);
+
+  struct Adu {
+    AduName name;
+    ConstBytes payload;  // valid until the next call of next() or retransmit()
+  };
+
+  /// The next ADU that was never sent. Null: none now (see drained()).
+  [[nodiscard]] std::expected<std::optional<Adu>, Failure> next();
+  /// An ADU that was sent before, for retransmission.
+  [[nodiscard]] std::expected<Adu, Failure> retransmit(const AduName& name);
+
+  /// The receiver accepted the manifest: next() returns files and digests from now on.
+  void accept() { accepted_ = true; }
+  [[nodiscard]] bool accepted() const { return accepted_; }
+  /// True when next() has nothing more, or nothing more until accept().
+  [[nodiscard]] bool drained() const;
+
+  [[nodiscard]] const std::vector<std::byte>& manifest() const { return manifest_; }
+  [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
+  /// File bytes that next() has returned.
+  [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
+  /// File ADUs that next() has returned.
+  [[nodiscard]] std::uint64_t sent_adu_count() const { return sent_adu_count_; }
+
+ private:
+  [[nodiscard]] std::optional<Adu> next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
+                                                std::uint64_t& given) const;
+  [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_files();
+  [[nodiscard]] std::expected<ConstBytes, Failure> next_payload(std::uint32_t length);
+  [[nodiscard]] std::expected<void, Failure> read_ahead();
+  [[nodiscard]] std::expected<void, Failure> was_intact();
+  [[nodiscard]] std::expected<void, Failure> finish_file();
+  [[nodiscard]] Failure failure(std::uint32_t file, const Error& error) const;
+
+  Source& source_;
+  std::uint32_t adu_bytes_;
+  bool accepted_ = false;
+  std::vector<std::byte> manifest_;
+  std::uint64_t manifest_sent_ = 0;
+
+  // The file that is being read, how much of it next() has returned, and the part of it in memory.
+  std::uint32_t file_ = 0;
+  std::uint64_t offset_ = 0;
+  std::vector<std::byte> ahead_;
+  std::uint64_t ahead_from_ = 0;
+  std::size_t ahead_size_ = 0;
+  Digester digester_;
+  std::optional<std::uint32_t> viewed_;  // the file of the last payload in the source's memory
+
+  std::vector<std::byte> digests_;
+  std::uint64_t digests_sent_ = 0;
+  std::vector<std::byte> repair_;
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t sent_adu_count_ = 0;
+};
+
+}  // namespace sluice::ftx

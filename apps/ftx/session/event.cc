@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/session/event.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace sluice::ftx {
+namespace {
+
+bool may_be_dropped(const Event& event) {
+  return event.kind == Event::Kind::progress || event.kind == Event::Kind::repair;
+}
+
+nlohmann::ordered_json fields(const Event& event) {
+  switch (event.kind) {
+    case Event::Kind::listening:
+      return {{"event", "listening"}, {"address", event.path}};
+    case Event::Kind::offer:
+      return {{"event", "offer"}, {"files", event.files}, {"bytes", event.bytes}, {"path", event.path}};
+    case Event::Kind::progress:
+      return {{"event", "progress"},
+              {"bytes", event.bytes},
+              {"total_bytes", event.total_bytes},
+              {"adus", event.adus},
+              {"repaired", event.repaired}};
+    case Event::Kind::repair:
+      return {{"event", "repair"}, {"adus", event.adus}};
+    case Event::Kind::error: {
+      const auto code = static_cast<int>(event.code);
+      return {{"event", "error"}, {"code", code}, {"name", exit_code_row(event.code).name}, {"text", event.text}};
+    }
+    case Event::Kind::done:
+      return {{"event", "done"},
+              {"bytes", event.bytes},
+              {"seconds", event.seconds},
+              {"adus", event.adus},
+              {"repaired", event.repaired},
+              {"out_of_order", event.out_of_order},
+              {"path", event.path},
+              {"loaded_bytes", event.loaded_bytes},
+              {"stored_bytes", event.stored_bytes}};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string to_json(const Event& event) {
+  nlohmann::ordered_json object = fields(event);
+  if (event.connection != 0) {
+    object["connection"] = event.connection;
+  }
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void EventQueue::push(Event event) {
+  if (events_.size() == events_max) {
+    auto victim = std::ranges::find_if(events_, may_be_dropped);
+    events_.erase(victim != events_.end() ? victim : events_.begin());
+  }
+  events_.push_back(std::move(event));
+}
+
+std::optional<Event> EventQueue::pop() {
+  if (events_.empty()) {
+    return std::nullopt;
+  }
+  Event event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+}  // namespace sluice::ftx

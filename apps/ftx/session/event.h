@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Event: what a session reports to its program. `--json` prints one object a line; the last one is `done` or `error`.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "apps/ftx/protocol/exit_code.h"
+
+namespace sluice::ftx {
+
+struct Event {
+  enum class Kind {
+    listening,  // path: the address
+    offer,      // files, bytes, path
+    progress,   // bytes so far, total_bytes, adus, repaired
+    repair,     // adus: asked for again since the last event of this kind
+    error,      // code, text
+    done,       // bytes, seconds, adus, repaired, out_of_order, path, loaded_bytes, stored_bytes
+  };
+  Kind kind{};
+  std::uint64_t connection = 0;
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t total_bytes = 0;
+  double seconds = 0;
+  std::uint64_t adus = 0;          // distinct file ADUs
+  std::uint64_t repaired = 0;      // sender: ADUs sent again; receiver: ADUs placed by a repair
+  std::uint64_t out_of_order = 0;  // datagrams that a later-sent one overtook, as the receiver saw it
+  // Bytes that this side's stack has loaded and stored in passes over message data since the program started. Does not
+  // count digests, file access and the kernel's own copies.
+  std::uint64_t loaded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+  ExitCode code = ExitCode::ok;
+  std::string path{};
+  std::string text{};
+};
+
+/// One line of JSON, without the newline. Replacement characters stand for text that is not UTF-8.
+[[nodiscard]] std::string to_json(const Event& event);
+
+/// Events that wait for the program. A full queue drops its oldest progress or repair event.
+class EventQueue {
+ public:
+  static constexpr std::size_t events_max = 1024;
+
+  void push(Event event);
+  std::optional<Event> pop();
+
+ private:
+  std::deque<Event> events_;
+};
+
+}  // namespace sluice::ftx

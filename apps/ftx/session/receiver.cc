@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/session/receiver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/ftx/protocol/name.h"
+#include "apps/ftx/session/cookie.h"
+#include "base/contract.h"
+
+namespace sluice::ftx {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration report_interval_min = microseconds(200);
+constexpr Duration report_interval_max = milliseconds(20);
+constexpr Duration report_backoff_max = seconds(1);
+// As long as the cookie of the OFFER is valid: a replayed OFFER then finds the session that it opened, which is over.
+constexpr Duration close_linger = CookieJar::lifetime;
+constexpr std::uint32_t window_adus = ReceiveTracker::window_sequences / 2;
+
+std::uint64_t nanoseconds(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
+
+Assembly::Head head_of(const Offer& offer) {
+  return {std::string(offer.path), offer.total_bytes,    offer.adu_bytes, offer.files,
+          offer.manifest_bytes,    offer.manifest_digest};
+}
+
+}  // namespace
+
+Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
+                   Destination& destination, Budget& budget, EventQueue& events, DropCounters& drops)
+    : envelope_{Kind::report, 0, envelope.transfer, envelope.connection},
+      options_(options),
+      events_(events),
+      drops_(drops),
+      started_at_(now),
+      last_received_at_(now),
+      progress_at_(now + options.progress_interval) {
+  if (!is_relative_path(offer.path)) {
+    fail(now, {ExitCode::refused, "refused the path '" + printable(offer.path) + "'"}, true);
+    return;
+  }
+  auto assembly = Assembly::start(head_of(offer), destination, budget);
+  if (!assembly) {
+    fail(now, assembly.error(), true);
+    return;
+  }
+  assembly_ = std::move(*assembly);
+  report_at_ = now;
+}
+
+// --- What comes in -------------------------------------------------------------------------------------------------
+
+void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datagram) {
+  if (envelope.transfer != envelope_.transfer) {
+    ++drops_.unexpected;
+    return;
+  }
+  if (envelope.kind == Kind::data && state_ == State::open) {
+    return on_data(now, envelope, datagram);
+  }
+  last_received_at_ = now;
+  switch (envelope.kind) {
+    case Kind::close:
+      return close(now);
+    case Kind::error:
+      return take_error(now, datagram);
+    case Kind::probe:
+      return on_probe(now, datagram);
+    case Kind::offer:
+    case Kind::data:
+      // The peer does not know the outcome yet.
+      answer_due_ = failure_.has_value();
+      if (!failure_ && state_ != State::closing) {
+        report_at_ = now;
+      }
+      return;
+    case Kind::hello:
+    case Kind::cookie:
+    case Kind::report:
+      ++drops_.unexpected;
+      return;
+  }
+}
+
+void Receiver::on_data(TimePoint now, const Envelope& envelope, ConstBytes datagram) {
+  const auto landing = inspect(now, envelope, datagram, datagram.size());
+  if (!landing) {
+    return;
+  }
+  const ConstBytes payload = datagram.subspan(data_header_bytes);
+  if (landing->place.kind == Placement::Kind::memory) {
+    std::copy(payload.begin(), payload.end(), landing->place.memory.begin());
+  } else if (auto status = landing->place.file->write(landing->place.offset, payload); !status) {
+    return landing_failed(now, *landing, status.error());
+  }
+  landed(now, *landing);
+}
+
+Bytes Receiver::memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const {
+  if (state_ != State::open || envelope.transfer != envelope_.transfer) {
+    return {};
+  }
+  const auto data = parse_data(header, datagram_bytes);
+  if (!data || tracker_.classify(data->stamp.sequence) != ReceiveTracker::Arrival::fresh) {
+    return {};
+  }
+  return assembly_->memory_for(data->adu);
+}
+
+/// Does not call place() again: the place might be another one now, and an error of the first would go unnoticed.
+void Receiver::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, Bytes memory) {
+  const auto data = parse_data(header, datagram_bytes);
+  SLUICE_REQUIRE(data.has_value());
+  last_received_at_ = now;
+  landed(now, {*data, assembly_->placement_in(data->adu, memory)});
+}
+
+std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
+                                                   std::size_t datagram_bytes) {
+  if (state_ != State::open || envelope.transfer != envelope_.transfer) {
+    ++drops_.unexpected;
+    return std::nullopt;
+  }
+  const auto data = parse_data(header, datagram_bytes);
+  if (!data) {
+    ++drops_.malformed;
+    return std::nullopt;
+  }
+  last_received_at_ = now;
+  switch (tracker_.classify(data->stamp.sequence)) {
+    case ReceiveTracker::Arrival::fresh:
+      break;
+    case ReceiveTracker::Arrival::duplicate:
+      ++drops_.duplicate;
+      return std::nullopt;
+    case ReceiveTracker::Arrival::too_old:
+      ++drops_.too_old;
+      return std::nullopt;
+  }
+  auto place = assembly_->place(data->adu);
+  if (!place) {
+    fail(now, place.error(), true);
+    return std::nullopt;
+  }
+  switch (place->kind) {
+    case Placement::Kind::memory:
+    case Placement::Kind::file:
+      return Landing{*data, *place};
+    case Placement::Kind::duplicate:
+      // The place is filled, so the sequence counts as received.
+      ++drops_.duplicate;
+      received_bytes_ += data->adu.length;
+      tracker_.record(now, data->stamp);
+      schedule_report(now);
+      return std::nullopt;
+    case Placement::Kind::misplaced:
+      ++drops_.misplaced;
+      return std::nullopt;
+    case Placement::Kind::no_room:
+      ++drops_.no_room;
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void Receiver::landed(TimePoint now, const Landing& landing) {
+  const Data& data = landing.data;
+  const Placement& place = landing.place;
+  const bool mapped = place.kind == Placement::Kind::memory && place.file != nullptr;
+  if (mapped) {
+    if (auto status = place.file->placed(place.offset, place.memory); !status) {
+      return landing_failed(now, landing, status.error());
+    }
+  }
+  if (data.stamp.round_trip_us != 0) {
+    round_trip_ = microseconds(data.stamp.round_trip_us);
+  }
+  tracker_.record(now, data.stamp);
+  received_bytes_ += data.adu.length;
+  if (place.file != nullptr) {
+    ++adus_;
+  }
+  if (data.repair) {
+    ++repaired_;
+  }
+  schedule_report(now);
+  if (auto status = assembly_->landed(data.adu); !status) {
+    return fail(now, status.error(), true);
+  }
+  note_phase(now);
+  if (now >= progress_at_) {
+    note_progress(now);
+  }
+}
+
+void Receiver::landing_failed(TimePoint now, const Landing& landing, const Error& error) {
+  fail(now, assembly_->landing_failed(landing.data.adu, error), true);
+}
+
+void Receiver::on_probe(TimePoint now, ConstBytes datagram) {
+  const auto stamp = parse_probe(datagram);
+  if (!stamp) {
+    ++drops_.malformed;
+    return;
+  }
+  if (tracker_.classify(stamp->sequence) == ReceiveTracker::Arrival::fresh) {
+    tracker_.record(now, *stamp);
+  }
+  // A probe is answered at once, in any state. A later report covers what it overtook, after the reorder threshold.
+  answer_due_ = failure_.has_value();
+  if (!failure_ && state_ != State::closing) {
+    report_at_ = now;
+    report_backoff_ = {};
+  }
+}
+
+void Receiver::take_error(TimePoint now, ConstBytes datagram) {
+  const auto error = parse_error(datagram);
+  if (!error) {
+    ++drops_.malformed;
+    return;
+  }
+  if (state_ == State::open) {
+    const ExitCodeRow& row = exit_code_row(static_cast<ExitCode>(error->code));
+    fail(now, {row.code, "the sender gave up: " + std::string(error->text)}, false);
+  }
+  close(now);
+  answer_due_ = true;
+}
+
+void Receiver::close(TimePoint now) {
+  if (state_ == State::open) {
+    fail(now, {ExitCode::protocol_error, "the sender closed before the end"}, false);
+  }
+  if (state_ == State::lingering) {
+    state_ = State::closing;
+    linger_until_ = now + close_linger;
+  }
+  failure_.reset();
+  answer_due_ = false;
+  report_at_ = never;
+}
+
+// --- How it ends ---------------------------------------------------------------------------------------------------
+
+void Receiver::fail(TimePoint now, const Failure& failure, bool tell_peer) {
+  state_ = State::lingering;
+  linger_until_ = now + options_.idle_timeout;
+  failure_ = failure;
+  answer_due_ = tell_peer;
+  report_at_ = never;
+  assembly_.reset();  // removes the temporary files and returns the memory
+  Event error = event(Event::Kind::error, now);
+  error.code = failure.code;
+  error.text = failure.text;
+  events_.push(std::move(error));
+}
+
+void Receiver::interrupt(TimePoint now) {
+  if (state_ == State::open) {
+    fail(now, {ExitCode::interrupted, "the receiver was interrupted"}, true);
+  }
+}
+
+void Receiver::note_phase(TimePoint now) {
+  if (assembly_->phase() == phase_) {
+    return;
+  }
+  phase_ = assembly_->phase();
+  report_at_ = now;
+  if (phase_ == Phase::finished) {
+    return finished(now);
+  }
+  Event offer = event(Event::Kind::offer, now);
+  offer.bytes = assembly_->total_bytes();
+  events_.push(std::move(offer));
+}
+
+void Receiver::finished(TimePoint now) {
+  events_.push(event(Event::Kind::done, now));
+  state_ = State::lingering;
+  linger_until_ = now + options_.idle_timeout;
+  assembly_.reset();
+}
+
+void Receiver::note_progress(TimePoint now) {
+  progress_at_ = now + options_.progress_interval;
+  if (state_ == State::open) {
+    events_.push(event(Event::Kind::progress, now));
+  }
+}
+
+Event Receiver::event(Event::Kind kind, TimePoint now) const {
+  Event event;
+  event.kind = kind;
+  event.connection = envelope_.connection;
+  event.seconds = std::chrono::duration<double>(now - started_at_).count();
+  event.adus = adus_;
+  event.repaired = repaired_;
+  event.out_of_order = tracker_.out_of_order();
+  if (assembly_) {
+    event.files = assembly_->files();
+    event.bytes = assembly_->landed_bytes();
+    event.total_bytes = assembly_->total_bytes();
+    event.path = assembly_->path();
+  }
+  return event;
+}
+
+// --- Timers and what goes out --------------------------------------------------------------------------------------
+
+Duration Receiver::report_interval() const {
+  return std::clamp<Duration>(round_trip_ / 4, report_interval_min, report_interval_max);
+}
+
+void Receiver::schedule_report(TimePoint now) {
+  received_since_report_ = true;
+  report_backoff_ = {};
+  report_at_ = std::min(report_at_, now + report_interval());
+}
+
+void Receiver::tick(TimePoint now) {
+  if (state_ == State::open && now - last_received_at_ >= options_.idle_timeout) {
+    fail(now, {ExitCode::timeout, "nothing came from the sender for too long"}, true);
+  }
+  if (state_ != State::open && now >= linger_until_) {
+    state_ = State::closed;
+  }
+}
+
+TimePoint Receiver::next_deadline() const {
+  if (state_ == State::closed) {
+    return never;
+  }
+  if (answer_due_ || continue_from_) {
+    return TimePoint::min();
+  }
+  return std::min(
+      {report_at_, state_ == State::open ? last_received_at_ + options_.idle_timeout : never, linger_until_});
+}
+
+std::size_t Receiver::transmit(TimePoint now, Bytes out) {
+  SLUICE_REQUIRE(out.size() >= control_bytes_max);
+  tick(now);
+  if (state_ == State::closed) {
+    return 0;
+  }
+  if (answer_due_) {
+    answer_due_ = false;
+    if (!failure_) {
+      return emit_close(envelope_, out);
+    }
+    return emit_error(envelope_, {static_cast<std::uint16_t>(failure_->code), failure_->text}, out);
+  }
+  return now >= report_at_ || continue_from_ ? transmit_report(now, out) : 0;
+}
+
+std::size_t Receiver::transmit_report(TimePoint now, Bytes out) {
+  Report report;
+  report.phase = phase_;
+  report.window_adus = window_adus;
+  report.highest = tracker_.highest();
+  report.received_bytes = received_bytes_;
+  report.out_of_order = tracker_.out_of_order();
+  report.echo_ns = tracker_.highest_sent_at_ns();
+  report.held_ns = report.highest > 0 ? nanoseconds(now - tracker_.highest_at()) : 0;
+  report.clock_ns = nanoseconds(now - started_at_);
+  const std::uint64_t from = std::max(continue_from_.value_or(0), tracker_.first_known());
+  const bool fits = tracker_.fill_missing(from, tracker_.loss_horizon(now), report);
+  continue_from_ = fits ? std::nullopt : std::optional(report.to + 1);
+  if (!fits) {
+    return emit_report(envelope_, report, out);
+  }
+
+  const bool busy = std::exchange(received_since_report_, false);
+  report_backoff_ =
+      busy ? report_interval() : std::min(std::max(report_backoff_, report_interval_max) * 2, report_backoff_max);
+  report_at_ = state_ == State::open ? now + report_backoff_ : never;
+  return emit_report(envelope_, report, out);
+}
+
+}  // namespace sluice::ftx

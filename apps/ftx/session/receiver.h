@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Receiver: the receiving side of one transfer. Sans-I/O: datagrams and time come in, datagrams and events go out. A
+// Server drives it and has validated the peer's address.
+//
+// An ADU is received in three steps, so that a caller can land the payload itself:
+//   inspect(header)   names the place; nothing has changed yet
+//   (the pass)        the caller copies the payload there and verifies it; if it is damaged, the caller reports
+//                     nothing, and inspect() names the place again when the ADU arrives again
+//   landed(landing)   counts sequence and slot as received
+// receive() does all three.
+//
+// Timers: it sends a report every quarter of a round trip (0.2 .. 20 ms) while data arrives. Without data the interval
+// doubles, up to a second. After `idle_timeout` without a datagram the transfer fails. A finished or failed receiver
+// still answers until the peer closes.
+//
+// Borrows Destination, Budget and EventQueue. Not thread-safe.
+
+#include <memory>
+#include <optional>
+
+#include "apps/ftx/files/assembly.h"
+#include "apps/ftx/protocol/message.h"
+#include "apps/ftx/recovery/receive_tracker.h"
+#include "apps/ftx/session/event.h"
+
+namespace sluice::ftx {
+
+/// Datagrams that a session or a server dropped, by reason.
+struct DropCounters {
+  std::uint64_t malformed = 0;
+  std::uint64_t unknown_connection = 0;
+  std::uint64_t bad_cookie = 0;
+  std::uint64_t unexpected = 0;  // a kind that this side or state does not accept
+  std::uint64_t duplicate = 0;   // a sequence or a place that is filled already
+  std::uint64_t too_old = 0;     // a sequence below the window
+  std::uint64_t misplaced = 0;
+  std::uint64_t no_room = 0;
+  std::uint64_t no_session = 0;  // sessions_max reached
+  std::uint64_t unsent = 0;      // answers to strangers that did not fit the queue
+};
+
+struct ReceiverOptions {
+  Duration idle_timeout = std::chrono::seconds(30);
+  Duration progress_interval = std::chrono::milliseconds(500);
+};
+
+class Receiver {
+ public:
+  /// `envelope` and `offer` are those of the OFFER that opened the session.
+  Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
+           Destination& destination, Budget& budget, EventQueue& events, DropCounters& drops);
+
+  struct Landing {
+    Data data;
+    Placement place;
+  };
+  /// The memory that inspect() would name. Changes no state, because nothing has verified the header: the caller copies
+  /// the payload there while it verifies it. Empty: none.
+  [[nodiscard]] Bytes memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const;
+  /// The datagram verified, and its payload is in `memory`. REQUIRES: memory_for() named that memory for the same
+  /// header, with no other call in between.
+  void placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, Bytes memory);
+  /// Where the payload of a DATA datagram belongs; null: nowhere, and the datagram is done.
+  [[nodiscard]] std::optional<Landing> inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
+                                               std::size_t datagram_bytes);
+  /// The payload is in its place and verified. If the file did not accept it after all, the session fails as in
+  /// landing_failed().
+  void landed(TimePoint now, const Landing& landing);
+  void landing_failed(TimePoint now, const Landing& landing, const Error& error);
+
+  /// REQUIRES: `envelope` is that of `datagram` and names this session.
+  void receive(TimePoint now, const Envelope& envelope, ConstBytes datagram);
+
+  /// The server stops: the session fails and tells the peer.
+  void interrupt(TimePoint now);
+
+  /// The next datagram for the peer; 0: none now. REQUIRES: `out` holds control_bytes_max.
+  std::size_t transmit(TimePoint now, Bytes out);
+  /// When to call transmit() if no datagram arrives before.
+  [[nodiscard]] TimePoint next_deadline() const;
+
+  /// True when the server may delete the session.
+  [[nodiscard]] bool forgettable() const { return state_ == State::closed; }
+  /// True when the outcome is known, even if the session still answers.
+  [[nodiscard]] bool over() const { return state_ != State::open; }
+  [[nodiscard]] std::uint64_t out_of_order() const { return tracker_.out_of_order(); }
+
+ private:
+  // open:       receives.
+  // lingering:  finished or failed; answers the peer.
+  // closing:    the peer closed; swallows late datagrams, so that a late OFFER does not open a second session.
+  // closed:     the server may delete it.
+  enum class State { open, lingering, closing, closed };
+
+  void on_data(TimePoint now, const Envelope& envelope, ConstBytes datagram);
+  void on_probe(TimePoint now, ConstBytes datagram);
+  void take_error(TimePoint now, ConstBytes datagram);
+  void close(TimePoint now);
+  void fail(TimePoint now, const Failure& failure, bool tell_peer);
+  void finished(TimePoint now);
+  void note_phase(TimePoint now);
+  void note_progress(TimePoint now);
+  void tick(TimePoint now);
+  void schedule_report(TimePoint now);
+  [[nodiscard]] Duration report_interval() const;
+  std::size_t transmit_report(TimePoint now, Bytes out);
+  [[nodiscard]] Event event(Event::Kind kind, TimePoint now) const;
+
+  Envelope envelope_;
+  ReceiverOptions options_;
+  EventQueue& events_;
+  DropCounters& drops_;
+  State state_ = State::open;
+  std::unique_ptr<Assembly> assembly_;  // null when the offer was refused
+  ReceiveTracker tracker_;
+  std::optional<Failure> failure_;  // what the session answers to each datagram
+  Phase phase_ = Phase::manifest;
+
+  TimePoint started_at_;
+  TimePoint last_received_at_;
+  TimePoint report_at_ = never;
+  Duration report_backoff_{};
+  bool received_since_report_ = false;
+  bool answer_due_ = false;                     // ERROR or CLOSE
+  std::optional<std::uint64_t> continue_from_;  // where a report that did not fit one datagram continues
+  TimePoint linger_until_ = never;
+  TimePoint progress_at_;
+
+  Duration round_trip_{};
+  std::uint64_t received_bytes_ = 0;
+  std::uint64_t adus_ = 0;
+  std::uint64_t repaired_ = 0;
+};
+
+}  // namespace sluice::ftx

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/session/sender.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/ftx/protocol/name.h"
+#include "base/contract.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration repeat_first = milliseconds(250);
+constexpr Duration repeat_max = milliseconds(500);
+constexpr Duration lost_after = seconds(1);
+constexpr Duration error_repeat = milliseconds(200);
+// A report may take this much longer than the round trip: the receiver's interval and its initial reorder threshold.
+constexpr Duration report_delay_max = milliseconds(25);
+constexpr Duration probe_backoff_max = milliseconds(500);
+constexpr std::uint64_t round_trip_ns_max = 60'000'000'000;
+constexpr Duration rate_span_min = milliseconds(2);
+
+std::uint64_t nanoseconds(TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); }
+
+}  // namespace
+
+Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionControl& congestion)
+    : options_(std::move(options)),
+      source_(source),
+      congestion_(congestion),
+      started_at_(now),
+      last_received_at_(now),
+      repeat_at_(now),
+      repeat_interval_(repeat_first),
+      adu_bytes_(adu_bytes_for(options_.tsdu_bytes)),
+      progress_at_(now + options_.progress_interval) {
+  SLUICE_REQUIRE(adu_bytes_ > 0 && is_relative_path(options_.path) && options_.path.size() <= path_bytes_max);
+  Prng prng(options_.seed);
+  envelope_.connection = prng();
+  envelope_.transfer = 1;
+}
+
+// --- What comes in -------------------------------------------------------------------------------------------------
+
+void Sender::receive(TimePoint now, ConstBytes datagram) {
+  const auto envelope = parse_envelope(datagram);
+  const bool ours =
+      envelope && envelope->connection == envelope_.connection && envelope->transfer == envelope_.transfer;
+  if (!ours || state_ == State::over) {
+    ++dropped_;
+    return;
+  }
+  switch (envelope->kind) {
+    case Kind::cookie:
+      return on_cookie(now, datagram);
+    case Kind::report:
+      return on_report(now, datagram);
+    case Kind::error:
+      return take_error(now, datagram);
+    case Kind::close:
+      if (state_ == State::failing) {
+        return end(now, failure_);
+      }
+      ++dropped_;
+      return;
+    case Kind::hello:
+    case Kind::offer:
+    case Kind::data:
+    case Kind::probe:
+      ++dropped_;
+      return;
+  }
+}
+
+void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
+  const auto reply = parse_cookie(datagram);
+  // The nonce is the time of one of our HELLOs, so it lies between the first and the last.
+  const bool asked = reply && reply->nonce >= nanoseconds(started_at_) && reply->nonce <= nanoseconds(asked_at_);
+  if (state_ != State::greeting || !asked) {
+    ++dropped_;
+    return;
+  }
+  peer_answered_ = true;
+  last_received_at_ = now;
+  rtt_estimator_.sample(now.time_since_epoch() - Duration(static_cast<Duration::rep>(reply->nonce)));
+  adu_bytes_ = std::min(adu_bytes_, reply->adu_bytes);
+  cookie_ = reply->cookie;
+  scheduler_.emplace(source_, adu_bytes_);
+  manifest_digest_ = digest_of(scheduler_->manifest());
+  state_ = State::offering;
+  repeat_at_ = now;
+  repeat_interval_ = repeat_first;
+}
+
+void Sender::on_report(TimePoint now, ConstBytes datagram) {
+  const auto report = parse_report(datagram);
+  if ((state_ != State::offering && state_ != State::sending) || !report) {
+    ++dropped_;
+    return;
+  }
+  const auto resolved = sent_adus_.on_report(*report);
+  if (!resolved) {
+    ++dropped_;
+    return;
+  }
+  last_received_at_ = now;
+  if (report->clock_ns >= report_clock_ns_) {
+    measure(now, *report, *resolved);
+  }
+  follow_phase(now, report->phase);
+}
+
+/// The caller skips reports that a newer one overtook: they say nothing new about the network.
+void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolved& resolved) {
+  report_clock_ns_ = report.clock_ns;
+  window_adus_ = report.window_adus;
+  out_of_order_ = report.out_of_order;
+  Delivery delivery;
+  // All three numbers come from the receiver; an impossible combination (the age wraps around) measures nothing.
+  const std::uint64_t age_ns = nanoseconds(now) - report.echo_ns;
+  const bool plausible = age_ns <= round_trip_ns_max && report.held_ns <= age_ns;
+  if (report.highest > 0 && plausible && resolved.arrived + resolved.lost > 0) {
+    delivery.round_trip = Duration(static_cast<Duration::rep>(age_ns - report.held_ns));
+    rtt_estimator_.sample(delivery.round_trip);
+  }
+  delivery.rate = rate_meter_.on_report(report, std::max(rtt_estimator_.smoothed() / 2, rate_span_min));
+  delivery.in_flight_bytes = sent_adus_.in_flight_bytes();
+  delivery.application_limited = std::exchange(application_limited_, false);
+  delivery.round_ended = report.highest >= round_ends_at_;
+  if (delivery.round_ended) {
+    round_ends_at_ = sent_adus_.next();
+  }
+  congestion_.on_report(now, delivery);
+  // A report that resolves nothing must not delay the probe: the receiver may be missing the last ADUs.
+  if (resolved.arrived + resolved.lost == 0) {
+    return;
+  }
+  probe_backoff_ = {};
+  probe_at_ = now + probe_timeout();
+}
+
+void Sender::follow_phase(TimePoint now, Phase phase) {
+  if (phase == Phase::finished) {
+    return done(now);
+  }
+  if (state_ == State::offering) {
+    state_ = State::sending;
+    repeat_at_ = never;
+    // The server dropped what overtook the OFFER; a probe finds that out at once.
+    if (sent_adus_.in_flight_bytes() == sent_adus_.sent_bytes()) {
+      probe_at_ = now;
+    }
+  }
+  if (phase == Phase::data && !scheduler_->accepted()) {
+    scheduler_->accept();
+    Event offer = event(Event::Kind::offer, now);
+    offer.bytes = scheduler_->total_bytes();
+    events_.push(std::move(offer));
+  }
+}
+
+void Sender::take_error(TimePoint now, ConstBytes datagram) {
+  const auto error = parse_error(datagram);
+  if (!error) {
+    ++dropped_;
+    return;
+  }
+  const ExitCodeRow& row = exit_code_row(static_cast<ExitCode>(error->code));
+  if (row.code == ExitCode::connection_lost && !connection_is_lost(now)) {
+    return;
+  }
+  // If both sides fail at once, each keeps its own failure.
+  if (state_ != State::failing) {
+    failure_ = {row.code, std::string(error->text.empty() ? row.meaning : error->text)};
+  }
+  close_due_ = true;
+  end(now, failure_);
+}
+
+/// An ADU that overtakes its OFFER makes the server answer that it does not know the connection. Then the sender
+/// repeats the OFFER. It gives up only when a server that did know the connection has been silent for a while.
+bool Sender::connection_is_lost(TimePoint now) {
+  if (state_ == State::offering) {
+    repeat_at_ = std::min(repeat_at_, asked_at_ + rtt_estimator_.timeout());
+  }
+  return state_ != State::offering && now - last_received_at_ >= lost_after;
+}
+
+void Sender::unreachable(TimePoint now) {
+  // Once a peer has answered, an ICMP message proves nothing: it may be forged or transient.
+  if (!peer_answered_ && state_ == State::greeting) {
+    end(now, {ExitCode::no_answer, "connection refused: nothing listens there"});
+  }
+}
+
+void Sender::interrupt(TimePoint now) {
+  if (state_ == State::over || state_ == State::failing) {
+    return;
+  }
+  fail(now, {ExitCode::interrupted, "interrupted"});
+}
+
+// --- How it ends ---------------------------------------------------------------------------------------------------
+
+void Sender::done(TimePoint now) {
+  events_.push(event(Event::Kind::done, now));
+  outcome_ = ExitCode::ok;
+  state_ = State::over;
+  close_due_ = true;
+}
+
+/// A failure of this side: tells the peer first, if it has answered.
+void Sender::fail(TimePoint now, Failure failure) {
+  failure_ = std::move(failure);
+  if (!peer_answered_) {
+    return end(now, failure_);
+  }
+  state_ = State::failing;
+  repeat_at_ = now;
+}
+
+void Sender::end(TimePoint now, const Failure& failure) {
+  Event error = event(Event::Kind::error, now);
+  error.code = failure.code;
+  error.text = failure.text;
+  events_.push(std::move(error));
+  outcome_ = failure.code;
+  state_ = State::over;
+}
+
+// --- Timers --------------------------------------------------------------------------------------------------------
+
+void Sender::tick(TimePoint now) {
+  if (state_ == State::over || state_ == State::failing) {
+    return;
+  }
+  if (state_ == State::greeting && now - started_at_ >= options_.connect_timeout) {
+    return end(now, {ExitCode::no_answer, "no answer"});
+  }
+  if (now - last_received_at_ >= options_.idle_timeout) {
+    return end(now, {ExitCode::timeout, "the receiver fell silent"});
+  }
+  if (now >= progress_at_) {
+    note_progress(now);
+  }
+}
+
+void Sender::note_progress(TimePoint now) {
+  progress_at_ = now + options_.progress_interval;
+  if (!scheduler_) {
+    return;
+  }
+  events_.push(event(Event::Kind::progress, now));
+  if (repaired_ == repaired_announced_) {
+    return;
+  }
+  Event repair = event(Event::Kind::repair, now);
+  repair.adus = repaired_ - std::exchange(repaired_announced_, repaired_);
+  events_.push(std::move(repair));
+}
+
+Event Sender::event(Event::Kind kind, TimePoint now) const {
+  Event event;
+  event.kind = kind;
+  event.seconds = std::chrono::duration<double>(now - started_at_).count();
+  event.files = source_.files().size();
+  event.repaired = repaired_;
+  event.out_of_order = out_of_order_;
+  event.path = options_.path;
+  if (scheduler_) {
+    event.bytes = scheduler_->sent_bytes();
+    event.total_bytes = scheduler_->total_bytes();
+    event.adus = scheduler_->sent_adu_count();
+  }
+  return event;
+}
+
+Duration Sender::probe_timeout() const { return rtt_estimator_.timeout() + report_delay_max + probe_backoff_; }
+
+bool Sender::feedback_needed() const {
+  return window_is_full() || (sent_adus_.retransmit_queue().empty() && scheduler_->drained());
+}
+
+/// The probe timer runs only when the transfer cannot proceed without a report.
+bool Sender::may_probe(TimePoint now) const { return now >= probe_at_ && feedback_needed(); }
+
+TimePoint Sender::next_deadline() const {
+  if (state_ == State::over) {
+    return close_due_ ? TimePoint::min() : never;
+  }
+  if (state_ == State::failing) {
+    return repeat_at_;
+  }
+  const TimePoint idle =
+      state_ == State::greeting ? started_at_ + options_.connect_timeout : last_received_at_ + options_.idle_timeout;
+  const TimePoint timers = std::min({idle, repeat_at_, progress_at_});
+  if (!scheduler_) {
+    return timers;
+  }
+  return std::min(timers, feedback_needed() ? probe_at_ : congestion_.next_send());
+}
+
+// --- What goes out -------------------------------------------------------------------------------------------------
+
+std::size_t Sender::transmit(TimePoint now, Bytes out) {
+  SLUICE_REQUIRE(out.size() >= options_.tsdu_bytes);
+  const auto outgoing = next(now, out);
+  if (!outgoing) {
+    return 0;
+  }
+  std::copy(outgoing->payload.begin(), outgoing->payload.end(),
+            out.begin() + static_cast<std::ptrdiff_t>(outgoing->header_bytes));
+  return outgoing->size();
+}
+
+std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
+  SLUICE_REQUIRE(header.size() >= control_bytes_max);
+  tick(now);
+  if (const std::size_t size = next_control(now, header); size > 0) {
+    return Outgoing{size, {}};
+  }
+  if (state_ != State::offering && state_ != State::sending) {
+    return std::nullopt;
+  }
+  if (auto adu = next_adu(now, header)) {
+    return adu;
+  }
+  if (state_ == State::failing) {
+    return Outgoing{next_control(now, header), {}};  // the source failed: sends ERROR at once
+  }
+  if (may_probe(now)) {
+    return Outgoing{probe(now, header), {}};
+  }
+  return std::nullopt;
+}
+
+std::size_t Sender::next_control(TimePoint now, Bytes out) {
+  if (state_ == State::over) {
+    return std::exchange(close_due_, false) ? emit_close(envelope_, out) : 0;
+  }
+  if (now < repeat_at_) {
+    return 0;
+  }
+  if (state_ == State::failing) {
+    if (errors_left_-- == 0) {
+      end(now, failure_);
+      return 0;
+    }
+    repeat_at_ = now + error_repeat;
+    return emit_error(envelope_, {static_cast<std::uint16_t>(failure_.code), failure_.text}, out);
+  }
+  repeat_at_ = now + repeat_interval_;
+  repeat_interval_ = std::min(repeat_interval_ * 2, repeat_max);
+  asked_at_ = now;
+  if (state_ == State::offering) {
+    return offer(out);
+  }
+  return emit_hello(envelope_, {nanoseconds(now), adu_bytes_}, out);
+}
+
+std::size_t Sender::offer(Bytes out) const {
+  Offer offer;
+  offer.cookie = cookie_;
+  offer.total_bytes = scheduler_->total_bytes();
+  offer.adu_bytes = adu_bytes_;
+  offer.files = static_cast<std::uint32_t>(source_.files().size());
+  offer.manifest_bytes = static_cast<std::uint32_t>(scheduler_->manifest().size());
+  offer.manifest_digest = manifest_digest_;
+  offer.path = options_.path;
+  return emit_offer(envelope_, offer, out);
+}
+
+bool Sender::window_is_full() const {
+  return sent_adus_.span() >= window_adus_ || sent_adus_.in_flight_bytes() >= congestion_.window_bytes();
+}
+
+std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
+  if (window_is_full()) {
+    window_limited_ = true;
+    return std::nullopt;
+  }
+  if (now < congestion_.next_send()) {
+    return std::nullopt;
+  }
+  application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
+  if (!sent_adus_.retransmit_queue().empty()) {
+    auto adu = scheduler_->retransmit(sent_adus_.retransmit_queue().pop());
+    if (adu) {
+      return put(now, *adu, true, header);
+    }
+    fail(now, adu.error());
+    return std::nullopt;
+  }
+  auto adu = scheduler_->next();
+  if (!adu) {
+    fail(now, adu.error());
+    return std::nullopt;
+  }
+  application_limited_ |= !*adu;
+  if (!*adu) {
+    return std::nullopt;
+  }
+  return put(now, **adu, false, header);
+}
+
+Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header) {
+  const std::size_t size = emit_data_header(envelope_, {stamp(now), adu.name, repair}, header);
+  sent_adus_.on_sent(adu.name);
+  repaired_ += repair ? 1 : 0;
+  congestion_.on_sent(now, size + adu.payload.size());
+  probe_at_ = now + probe_timeout();
+  return {size, adu.payload};
+}
+
+std::size_t Sender::probe(TimePoint now, Bytes out) {
+  const std::size_t size = emit_probe(envelope_, stamp(now), out);
+  sent_adus_.on_probe_sent();
+  probe_backoff_ = std::min(std::max(probe_backoff_ * 2, probe_timeout()), probe_backoff_max);
+  probe_at_ = now + probe_timeout();
+  return size;
+}
+
+Stamp Sender::stamp(TimePoint now) const {
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(rtt_estimator_.smoothed()).count();
+  Stamp stamp;
+  stamp.sequence = sent_adus_.next();
+  stamp.sent_at_ns = nanoseconds(now);
+  stamp.round_trip_us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(microseconds, 1, UINT32_MAX));
+  stamp.behind = static_cast<std::uint32_t>(stamp.sequence - sent_adus_.oldest());
+  return stamp;
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/session/server.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "base/contract.h"
+
+namespace sluice::ftx {
+namespace {
+
+constexpr std::string_view busy_text = "the server is busy: it has as many transfers as it may";
+
+/// An ERROR without text is shorter than a PROBE, the shortest datagram of a sender, so it never amplifies.
+std::string_view answer_text(ExitCode code) { return code == ExitCode::refused ? busy_text : std::string_view(); }
+
+}  // namespace
+
+std::size_t Server::KeyHash::operator()(const Key& key) const {
+  const ConstBytes address = key.peer.address();
+  return XXH3_64bits_withSeed(address.data(), address.size(), key.connection);
+}
+
+Server::Server(ServerOptions options, Destination& destination)
+    : options_(options), destination_(destination), jar_(options.seed), budget_(options.memory_bytes_max) {
+  SLUICE_REQUIRE(adu_bytes_for(options.tsdu_bytes) > 0 && options.sessions_max > 0);
+}
+
+std::size_t Server::open_sessions() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(sessions_, [](const auto& entry) { return !entry.second->over(); }));
+}
+
+// --- What comes in -------------------------------------------------------------------------------------------------
+
+void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
+  const auto envelope = parse_envelope(datagram);
+  if (!envelope) {
+    ++drops_.malformed;
+    return;
+  }
+  const auto session = sessions_.find(Key{from, envelope->connection});
+  if (session != sessions_.end()) {
+    return session->second->receive(now, *envelope, datagram);
+  }
+  receive_stranger(now, *envelope, datagram, from);
+}
+
+Bytes Server::memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const {
+  const auto envelope = parse_envelope(header);
+  if (!envelope || envelope->kind != Kind::data) {
+    return {};
+  }
+  const auto session = sessions_.find(Key{from, envelope->connection});
+  return session == sessions_.end() ? Bytes() : session->second->memory_for(*envelope, header, datagram_bytes);
+}
+
+void Server::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from, Bytes memory) {
+  const auto envelope = parse_envelope(header);
+  SLUICE_REQUIRE(envelope.has_value());
+  const auto session = sessions_.find(Key{from, envelope->connection});
+  SLUICE_REQUIRE(session != sessions_.end());
+  session->second->placed(now, header, datagram_bytes, memory);
+}
+
+Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
+  const auto envelope = parse_envelope(header);
+  if (!envelope || envelope->kind != Kind::data) {
+    return {};
+  }
+  const auto session = sessions_.find(Key{from, envelope->connection});
+  if (session == sessions_.end() || session->second->over()) {
+    return {};
+  }
+  auto landing = session->second->inspect(now, *envelope, header, datagram_bytes);
+  if (!landing) {
+    return {.kind = Inspection::Kind::unwanted};
+  }
+  // inspect() changed nothing: receive() names the same place once the datagram is verified.
+  if (landing->place.verified_only) {
+    return {};
+  }
+  return {Inspection::Kind::land, session->second.get(), *landing};
+}
+
+void Server::interrupt(TimePoint now) {
+  for (const auto& [key, session] : sessions_) {
+    session->interrupt(now);
+  }
+}
+
+void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  switch (envelope.kind) {
+    case Kind::hello:
+      return greet(envelope, datagram, from);
+    case Kind::offer:
+      return open(now, envelope, datagram, from);
+    case Kind::data:
+    case Kind::probe:
+      ++drops_.unknown_connection;
+      // Tells a sender at once that this server has restarted.
+      if (datagram.size() < probe_bytes) {
+        return;
+      }
+      return answer({.to = from, .envelope = envelope, .code = ExitCode::connection_lost});
+    case Kind::cookie:
+    case Kind::report:
+    case Kind::error:
+    case Kind::close:
+      ++drops_.unexpected;
+      return;
+  }
+}
+
+void Server::greet(const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto hello = parse_hello(datagram);
+  if (!hello) {
+    ++drops_.malformed;
+    return;
+  }
+  const std::uint32_t adu_bytes = std::min(hello->adu_bytes, adu_bytes_for(options_.tsdu_bytes));
+  answer({.to = from, .envelope = envelope, .nonce = hello->nonce, .adu_bytes = adu_bytes});
+}
+
+void Server::open(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto offer = parse_offer(datagram);
+  if (!offer || offer->adu_bytes > adu_bytes_for(options_.tsdu_bytes)) {
+    ++drops_.malformed;
+    return;
+  }
+  if (!jar_.accepts(now, from, envelope.connection, offer->cookie)) {
+    ++drops_.bad_cookie;
+    return;
+  }
+  if (!make_room()) {
+    ++drops_.no_session;
+    return answer({.to = from, .envelope = envelope, .code = ExitCode::refused});
+  }
+  sessions_.emplace(Key{from, envelope.connection}, std::make_unique<Receiver>(now, envelope, *offer, options_.receiver,
+                                                                               destination_, budget_, events_, drops_));
+}
+
+/// A session that is over and only lingers makes room for a new one.
+bool Server::make_room() {
+  if (sessions_.size() < options_.sessions_max) {
+    return true;
+  }
+  const auto lingering = std::ranges::find_if(sessions_, [](const auto& entry) { return entry.second->over(); });
+  if (lingering == sessions_.end()) {
+    return false;
+  }
+  sessions_.erase(lingering);
+  return true;
+}
+
+void Server::answer(const Answer& answer) {
+  if (answers_.size() == answers_max) {
+    ++drops_.unsent;
+    return;
+  }
+  answers_.push(answer);
+}
+
+// --- What goes out -------------------------------------------------------------------------------------------------
+
+std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
+  SLUICE_REQUIRE(out.size() >= control_bytes_max);
+  if (!answers_.empty()) {
+    return transmit_answer(now, out, to);
+  }
+  // Sessions take turns: the one after the last that transmitted comes first.
+  auto at = sessions_.find(turn_);
+  if (at != sessions_.end()) {
+    ++at;
+  }
+  for (std::size_t asked = sessions_.size(); asked > 0; --asked) {
+    if (at == sessions_.end()) {
+      at = sessions_.begin();
+    }
+    const std::size_t size = at->second->transmit(now, out);
+    if (at->second->forgettable()) {
+      at = sessions_.erase(at);
+      continue;
+    }
+    if (size > 0) {
+      turn_ = at->first;
+      to = at->first.peer;
+      return size;
+    }
+    ++at;
+  }
+  return 0;
+}
+
+std::size_t Server::transmit_answer(TimePoint now, Bytes out, Peer& to) {
+  const Answer answer = answers_.front();
+  answers_.pop();
+  to = answer.to;
+  if (answer.code != ExitCode::ok) {
+    return emit_error(answer.envelope, {static_cast<std::uint16_t>(answer.code), answer_text(answer.code)}, out);
+  }
+  return emit_cookie(answer.envelope,
+                     {answer.nonce, answer.adu_bytes, jar_.issue(now, answer.to, answer.envelope.connection)}, out);
+}
+
+TimePoint Server::next_deadline() const {
+  if (!answers_.empty()) {
+    return TimePoint::min();
+  }
+  TimePoint deadline = never;
+  for (const auto& [key, session] : sessions_) {
+    deadline = std::min(deadline, session->next_deadline());
+  }
+  return deadline;
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Server: all receiving sessions of one endpoint. It demultiplexes by (peer, connection), answers strangers without
+// keeping state for them, and bounds the memory that peers can make it use. Sans-I/O (apps/ftx/session/endpoint.h says
+// how to drive it).
+//
+// A stranger gets at most one datagram for each of its own, and never a larger one: COOKIE (52 bytes) for a HELLO
+// (1200), ERROR for an unknown connection.
+//
+// Borrows the Destination. Not thread-safe. receive() is O(1); next_deadline() is linear in the sessions.
+
+#include <memory>
+#include <unordered_map>
+
+#include "apps/ftx/recovery/ring.h"
+#include "apps/ftx/session/cookie.h"
+#include "apps/ftx/session/endpoint.h"
+#include "apps/ftx/session/receiver.h"
+
+namespace sluice::ftx {
+
+struct ServerOptions {
+  std::uint64_t seed = 0;  // of the cookie key; unpredictable outside of tests
+  std::size_t tsdu_bytes = 1472;
+  std::size_t sessions_max = 64;
+  std::uint64_t memory_bytes_max = 256U << 20;  // lists of files and slots, all sessions together
+  ReceiverOptions receiver{};
+};
+
+class Server {
+ public:
+  /// The most answers to strangers that wait to be sent.
+  static constexpr std::size_t answers_max = 64;
+
+  /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0, sessions_max > 0.
+  Server(ServerOptions options, Destination& destination);
+
+  void receive(TimePoint now, ConstBytes datagram, const Peer& from);
+
+  /// receive() in three steps, for callers that land payloads themselves: call inspect(); if it answers `land`, put the
+  /// payload into its place; then call landed() or landing_failed() of the session. A place is memory, perhaps of the
+  /// file itself, or a file to write to. A caller that finds the payload damaged calls neither: the place stays
+  /// unmarked, and the ADU arrives again. Session and place are valid until the next call of the server.
+  struct Inspection {
+    enum class Kind {
+      other,     // not DATA for an open session: pass the whole datagram to receive()
+      unwanted,  // done
+      land,
+    };
+    Kind kind = Kind::other;
+    Receiver* session = nullptr;
+    Receiver::Landing landing{};
+  };
+  /// receive() in two steps, for a transport that verifies a datagram while it copies it. First step: the memory for
+  /// the payload. Changes no state, because nothing has verified the header. Empty: no such memory.
+  [[nodiscard]] Bytes memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const;
+  /// Second step, if the datagram verified: its payload is in `memory`. REQUIRES: memory_for() named that memory for
+  /// the same header, with no other call of the server in between.
+  void placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from, Bytes memory);
+  /// `header` is the datagram or at least its first data_header_bytes, verified.
+  [[nodiscard]] Inspection inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from);
+
+  /// The server stops: every open session fails, and transmit() tells its peer.
+  void interrupt(TimePoint now);
+
+  /// The next datagram and its peer; 0: none now. REQUIRES: `out` holds control_bytes_max.
+  std::size_t transmit(TimePoint now, Bytes out, Peer& to);
+  [[nodiscard]] TimePoint next_deadline() const;
+
+  std::optional<Event> next_event() { return events_.pop(); }
+  [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }
+  /// Sessions that are neither finished nor failed.
+  [[nodiscard]] std::size_t open_sessions() const;
+  [[nodiscard]] const DropCounters& drops() const { return drops_; }
+  [[nodiscard]] std::uint64_t memory_left() const { return budget_.left(); }
+
+ private:
+  struct Key {
+    Peer peer;
+    std::uint64_t connection = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Answer {
+    Peer to;
+    Envelope envelope;
+    std::uint64_t nonce = 0;  // of the HELLO
+    std::uint32_t adu_bytes = 0;
+    ExitCode code = ExitCode::ok;  // ok: a COOKIE, else an ERROR
+  };
+
+  void receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  void greet(const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  void open(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  [[nodiscard]] bool make_room();
+  void answer(const Answer& answer);
+  std::size_t transmit_answer(TimePoint now, Bytes out, Peer& to);
+
+  ServerOptions options_;
+  Destination& destination_;
+  CookieJar jar_;
+  Budget budget_;
+  EventQueue events_;
+  DropCounters drops_;
+  Ring<Answer> answers_;
+  std::unordered_map<Key, std::unique_ptr<Receiver>, KeyHash> sessions_;
+  Key turn_;  // the session that transmitted last
+};
+
+}  // namespace sluice::ftx

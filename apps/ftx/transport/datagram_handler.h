@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// DatagramHandler: what a Transport does with each datagram that it receives.
+//
+// A payload may land in one pass. Transport shows the handler the header first; the handler names memory for the
+// payload; Transport then copies and verifies it in that pass and calls on_placed(). A datagram without a place goes to
+// on_datagram() whole.
+
+#include "apps/ftx/session/endpoint.h"
+#include "base/bytes.h"
+
+namespace sluice::ftx {
+
+class DatagramHandler {
+ public:
+  virtual ~DatagramHandler() = default;
+  /// The memory for the payload behind `header`, exactly as long as the payload; empty: none. Nothing has verified the
+  /// datagram yet, so the handler must not act on it.
+  [[nodiscard]] virtual Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
+    static_cast<void>(header), static_cast<void>(datagram_bytes), static_cast<void>(from);
+    return {};
+  }
+  /// The datagram verified, and its payload is in the memory that place() named last.
+  virtual void on_placed(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
+    static_cast<void>(header), static_cast<void>(datagram_bytes), static_cast<void>(from);
+  }
+  /// A whole, verified datagram.
+  virtual void on_datagram(ConstBytes datagram, const Peer& from) = 0;
+  /// The host of `peer` reports that nobody listens there.
+  virtual void on_refused(const Peer& peer) = 0;
+};
+
+}  // namespace sluice::ftx

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/transport/transport.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "apps/ftx/protocol/message.h"
+
+namespace sluice::ftx {
+namespace {
+
+using enum wire::tpi::TliError;
+
+Failure open_failure(const Error& error) {
+  const bool privilege = error.code == EPERM || error.code == EACCES;
+  return {privilege ? ExitCode::missing_privilege : ExitCode::stack_unusable, error.text};
+}
+
+}  // namespace
+
+Transport::Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local)
+    : endpoint_(std::move(endpoint)), local_(local), buffer_(65536) {
+  endpoint_->stream().set_nonblocking(true);
+}
+
+std::expected<std::unique_ptr<Transport>, Failure> Transport::open(StreamSet& set, Waiter& waiter,
+                                                                   const StackDeclaration& stack,
+                                                                   const wire::TransportAddress& local) {
+  auto stream = open_stack(set, stack);
+  if (!stream) {
+    return std::unexpected(open_failure(stream.error()));
+  }
+  (*stream)->set_waiter(&waiter);
+  auto endpoint = tli::Endpoint::t_open(std::move(*stream), nullptr);
+  if (!endpoint) {
+    return std::unexpected(
+        Failure{ExitCode::bad_stack_file,
+                tli::Endpoint::t_error("stack '" + stack.name + "' offers no transport service", endpoint.error())});
+  }
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
+  tli::t_bind request;
+  request.addr = {.maxlen = bytes.size(), .len = local.encode(bytes), .buf = bytes.data()};
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> answer{};
+  tli::t_bind bound;
+  bound.addr = {.maxlen = answer.size(), .len = 0, .buf = answer.data()};
+  if (const auto done = (*endpoint)->t_bind(&request, &bound); !done) {
+    const bool privilege = done.error().t_errno == TACCES;
+    return std::unexpected(Failure{privilege ? ExitCode::missing_privilege : ExitCode::stack_unusable,
+                                   tli::Endpoint::t_error("cannot bind to " + local.to_text(), done.error())});
+  }
+  const auto address = wire::TransportAddress::decode(ConstBytes(answer).first(bound.addr.len));
+  return std::unique_ptr<Transport>(new Transport(std::move(*endpoint), address.value_or(local)));
+}
+
+std::size_t Transport::tsdu_bytes() const {
+  const std::int32_t tsdu = endpoint_->info().tsdu;
+  return tsdu > 0 ? static_cast<std::size_t>(tsdu) : std::size_t{0};
+}
+
+Transport::Sent Transport::send(const Peer& to, ConstBytes header, ConstBytes payload) {
+  // XTI's buffers are not const; a call that sends does not write to them.
+  const auto writable = [](ConstBytes bytes) { return const_cast<std::byte*>(bytes.data()); };
+  tli::t_unitdata unit;
+  unit.addr = {.maxlen = to.address().size(), .len = to.address().size(), .buf = writable(to.address())};
+  const std::array parts{tli::t_iovec{writable(header), header.size()},
+                         tli::t_iovec{writable(payload), payload.size()}};
+  auto sent = endpoint_->t_sndvudata(unit, parts);
+  // TLI reports an error about an earlier datagram, perhaps another peer's, before it sends the next one.
+  for (int errors = 0; !sent && sent.error().t_errno == TLOOK && errors < burst_max; ++errors) {
+    take_error();
+    sent = endpoint_->t_sndvudata(unit, parts);
+  }
+  if (sent) {
+    return Sent::sent;
+  }
+  return sent.error().t_errno == TFLOW ? Sent::full : Sent::failed;
+}
+
+void Transport::take_error() {
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
+  tli::t_uderr error;
+  error.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
+  const bool received = endpoint_->t_rcvuderr(&error).has_value();
+  if (received && error.error == ECONNREFUSED && refused_.size() < burst_max) {
+    refused_.emplace_back(ConstBytes(address).first(error.addr.len));
+  }
+}
+
+bool Transport::receive(DatagramHandler& handler) {
+  bool more = true;
+  for (int count = 0; count < burst_max; ++count) {
+    std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
+    std::array<std::byte, data_header_bytes> header{};
+    tli::t_unitdata unit;
+    unit.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
+    unit.udata = {.maxlen = header.size(), .len = 0, .buf = header.data()};
+    if (const auto shown = endpoint_->t_lookudata(unit); shown) {
+      take_shown(handler, unit, *shown);
+    } else if (shown.error().t_errno == TLOOK) {
+      take_error();
+    } else {
+      more = false;
+      break;
+    }
+  }
+  for (const Peer& peer : std::exchange(refused_, {})) {
+    handler.on_refused(peer);
+  }
+  return more;
+}
+
+void Transport::take_shown(DatagramHandler& handler, const tli::t_unitdata& unit, std::size_t datagram_bytes) {
+  const Peer from(ConstBytes(unit.addr.buf, unit.addr.len));
+  const Bytes header(unit.udata.buf, unit.udata.len);
+  const Bytes place = datagram_bytes > data_header_bytes ? handler.place(header, datagram_bytes, from) : Bytes();
+  if (!place.empty() && place.size() == datagram_bytes - header.size()) {
+    const std::array parts{tli::t_iovec{header.data(), header.size()}, tli::t_iovec{place.data(), place.size()}};
+    if (endpoint_->t_landudata(parts)) {
+      handler.on_placed(header, datagram_bytes, from);
+    }
+    return;
+  }
+  const tli::t_iovec whole{buffer_.data(), buffer_.size()};
+  if (endpoint_->t_landudata(std::span(&whole, 1))) {
+    handler.on_datagram(ConstBytes(buffer_).first(datagram_bytes), from);
+  } else {
+    endpoint_->t_skipudata();  // larger than any datagram of ours, if it is still there
+  }
+}
+
+void Transport::drain(Duration time) {
+  endpoint_->stream().set_nonblocking(false);
+  [[maybe_unused]] const Status drained = endpoint_->stream().drain(time);
+  endpoint_->stream().set_nonblocking(true);
+}
+
+Peer peer_of(const wire::TransportAddress& address) {
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
+  return Peer(ConstBytes(bytes).first(address.encode(bytes)));
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Transport: the connectionless endpoint below the sessions, TLI on the declared stack. No call blocks but drain(); the
+// program waits in its run loop.
+//
+// Ownership: owns its stream; the stream set outlives it. Threads: the set's.
+
+#include <array>
+#include <expected>
+#include <memory>
+#include <vector>
+
+#include "apps/ftx/protocol/exit_code.h"
+#include "apps/ftx/session/endpoint.h"
+#include "apps/ftx/transport/datagram_handler.h"
+#include "stack/core/stream_set.h"
+#include "stack/head/stack_file.h"
+#include "stack/wire/address.h"
+#include "tli/endpoint.h"
+
+namespace sluice::ftx {
+
+class Transport {
+ public:
+  /// The most datagrams that one receive() handles, so that sending and timers get their turn.
+  static constexpr int burst_max = 256;
+
+  /// Opens the stack and binds to `local`. `waiter` serves the requests that wait for an answer before data flows.
+  [[nodiscard]] static std::expected<std::unique_ptr<Transport>, Failure> open(StreamSet& set, Waiter& waiter,
+                                                                               const StackDeclaration& stack,
+                                                                               const wire::TransportAddress& local);
+
+  [[nodiscard]] const wire::TransportAddress& local() const { return local_; }
+  /// The largest datagram that the provider accepts.
+  [[nodiscard]] std::size_t tsdu_bytes() const;
+
+  enum class Sent : std::uint8_t { sent, full, failed };
+  /// Sends `header` and `payload` as one datagram. `full`: not sent; try again after the next event. `failed`: the
+  /// datagram is lost, as if the network had lost it.
+  [[nodiscard]] Sent send(const Peer& to, ConstBytes header, ConstBytes payload);
+  /// False when send() would answer `full`. The run loop's wait ends when there is room again.
+  [[nodiscard]] bool can_send() { return endpoint_->stream().can_put(); }
+
+  /// Hands every waiting datagram to `handler`, up to a burst. True when more may wait. A payload that the handler
+  /// names a place for lands there in one pass, which also verifies it.
+  bool receive(DatagramHandler& handler);
+
+  /// Waits until the sent datagrams have left, for `time` at most.
+  void drain(Duration time);
+
+  [[nodiscard]] Stream& stream() { return endpoint_->stream(); }
+
+ private:
+  Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local);
+
+  /// Receives the datagram whose header `unit` shows.
+  void take_shown(DatagramHandler& handler, const tli::t_unitdata& unit, std::size_t datagram_bytes);
+  /// Receives the unit data error that waits and records which peer refused.
+  void take_error();
+
+  std::unique_ptr<tli::Endpoint> endpoint_;
+  wire::TransportAddress local_;
+  std::vector<Peer> refused_;  // peers whose host says that nobody listens; receive() reports them
+  std::vector<std::byte> buffer_;
+};
+
+/// The address bytes of a peer, as the transport writes them.
+[[nodiscard]] Peer peer_of(const wire::TransportAddress& address);
+
+}  // namespace sluice::ftx

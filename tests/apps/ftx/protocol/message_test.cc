@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every message survives emit and parse; whatever is cut, stretched or out of range is refused.
+#include "apps/ftx/protocol/message.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+namespace sluice::ftx {
+namespace {
+
+const Envelope envelope{Kind::hello, 0, 7, 0x1122334455667788};
+
+Report sample_report() {
+  Report report;
+  report.phase = Phase::data;
+  report.window_adus = 1000;
+  report.highest = 100;
+  report.from = 10;
+  report.to = 90;
+  report.received_bytes = 12345;
+  report.out_of_order = 3;
+  report.echo_ns = 4;
+  report.held_ns = 5;
+  report.clock_ns = 6;
+  report.range_count = 2;
+  report.missing[0] = {12, 3};
+  report.missing[1] = {90, 1};
+  return report;
+}
+
+struct Sample {
+  const char* name;
+  std::vector<std::byte> bytes;
+  std::function<bool(ConstBytes)> parses;
+};
+
+std::vector<Sample> samples() {
+  std::vector<Sample> list;
+  std::vector<std::byte> out(control_bytes_max);
+  const auto add = [&](const char* name, std::size_t size, std::function<bool(ConstBytes)> parses) {
+    list.push_back({name, {out.begin(), out.begin() + static_cast<std::ptrdiff_t>(size)}, std::move(parses)});
+  };
+  add("hello", emit_hello(envelope, {1, 1408}, out), [](ConstBytes b) { return parse_hello(b).has_value(); });
+  add("cookie", emit_cookie(envelope, {1, 1408, {}}, out), [](ConstBytes b) { return parse_cookie(b).has_value(); });
+  Offer offer{.total_bytes = 5, .adu_bytes = 1408, .files = 1, .manifest_bytes = 30, .path = "a/b"};
+  add("offer", emit_offer(envelope, offer, out), [](ConstBytes b) { return parse_offer(b).has_value(); });
+  add("probe", emit_probe(envelope, {9, 1, 1, 8}, out), [](ConstBytes b) { return parse_probe(b).has_value(); });
+  add("report", emit_report(envelope, sample_report(), out), [](ConstBytes b) { return parse_report(b).has_value(); });
+  add("error", emit_error(envelope, {9, "full"}, out), [](ConstBytes b) { return parse_error(b).has_value(); });
+  emit_data_header(envelope, {{9, 1, 1, 8}, {0, 20, 1408}, true}, out);
+  add("data", data_header_bytes + 20, [](ConstBytes b) { return parse_data(b, b.size()).has_value(); });
+  return list;
+}
+
+TEST(Message, ACutOrStretchedDatagramIsRefused) {
+  for (const Sample& sample : samples()) {
+    SCOPED_TRACE(sample.name);
+    EXPECT_TRUE(parse_envelope(sample.bytes));
+    EXPECT_TRUE(sample.parses(sample.bytes));
+    for (std::size_t size = 0; size < sample.bytes.size(); ++size) {
+      EXPECT_FALSE(sample.parses(ConstBytes(sample.bytes).first(size))) << size;
+    }
+    std::vector<std::byte> longer = sample.bytes;
+    longer.push_back(std::byte{0});
+    EXPECT_FALSE(sample.parses(longer));
+  }
+}
+
+TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
+  std::vector<std::byte> out(control_bytes_max);
+  emit_close(envelope, out);
+  const auto with = [&](std::size_t at, unsigned value) {
+    std::vector<std::byte> changed = out;
+    changed[at] = static_cast<std::byte>(value);
+    return parse_envelope(changed).has_value();
+  };
+  EXPECT_TRUE(with(0, 1));
+  EXPECT_FALSE(with(0, 0));
+  EXPECT_FALSE(with(0, 2));
+  EXPECT_FALSE(with(1, 0));
+  EXPECT_FALSE(with(1, 9));
+  EXPECT_FALSE(with(3, 1));  // the repair flag belongs to DATA
+  for (std::size_t size = 0; size < envelope_bytes; ++size) {
+    EXPECT_FALSE(parse_envelope(ConstBytes(out).first(size)));
+  }
+}
+
+TEST(Message, DataKeepsItsFields) {
+  std::vector<std::byte> out(data_header_bytes);
+  const Data data{{99, 1234567890123, 50000, 98}, {3, 1408, 1408ULL << 30}, true};
+  ASSERT_EQ(emit_data_header(envelope, data, out), data_header_bytes);
+  const auto parsed = parse_data(out, data_header_bytes + 1408);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->stamp.sequence, 99U);
+  EXPECT_EQ(parsed->stamp.sent_at_ns, 1234567890123U);
+  EXPECT_EQ(parsed->stamp.round_trip_us, 50000U);
+  EXPECT_EQ(parsed->stamp.behind, 98U);
+  EXPECT_EQ(parsed->adu, data.adu);
+  EXPECT_TRUE(parsed->repair);
+  EXPECT_EQ(parse_envelope(out)->transfer, 7U);
+  EXPECT_EQ(parse_envelope(out)->connection, envelope.connection);
+}
+
+TEST(Message, DataOutOfRangeIsRefused) {
+  const Data good{{99, 1, 1, 98}, {3, 1408, 0}, false};
+  const auto accepted = [](const Data& data) {
+    std::vector<std::byte> out(data_header_bytes);
+    emit_data_header(envelope, data, out);
+    return parse_data(out, data_header_bytes + data.adu.length).has_value();
+  };
+  EXPECT_TRUE(accepted(good));
+  Data data = good;
+  data.stamp.sequence = 0;
+  EXPECT_FALSE(accepted(data));
+  data = good;
+  data.stamp.sequence = 1ULL << 62;
+  EXPECT_FALSE(accepted(data));
+  data = good;
+  data.stamp.behind = 99;  // would ask about sequence 0
+  EXPECT_FALSE(accepted(data));
+  data = good;
+  data.adu.length = 0;
+  EXPECT_FALSE(accepted(data));
+  data = good;
+  data.adu.offset = UINT64_MAX - 100;
+  EXPECT_FALSE(accepted(data));
+}
+
+TEST(Message, AReportWithReversedHugeOrOverlappingRangesIsRefused) {
+  const auto accepted = [](const std::function<void(Report&)>& change) {
+    Report report = sample_report();
+    change(report);
+    std::vector<std::byte> out(control_bytes_max);
+    return parse_report(ConstBytes(out).first(emit_report(envelope, report, out))).has_value();
+  };
+  EXPECT_TRUE(accepted([](Report&) {}));
+  EXPECT_TRUE(accepted([](Report& r) { r.range_count = 0, r.from = 91; }));  // about nothing
+  EXPECT_FALSE(accepted([](Report& r) { r.range_count = 0, r.from = 92; }));
+  EXPECT_FALSE(accepted([](Report& r) { r.from = 0; }));
+  EXPECT_FALSE(accepted([](Report& r) { r.to = 101; }));  // beyond the highest
+  EXPECT_FALSE(accepted([](Report& r) { r.to = UINT64_MAX, r.highest = UINT64_MAX; }));
+  EXPECT_FALSE(accepted([](Report& r) { r.missing[0].first = 9; }));
+  EXPECT_FALSE(accepted([](Report& r) { r.missing[0].count = 0; }));
+  EXPECT_FALSE(accepted([](Report& r) { r.missing[0].count = 80; }));  // overlaps the second
+  EXPECT_FALSE(accepted([](Report& r) { r.missing[1].count = 2; }));   // beyond `to`
+  EXPECT_FALSE(accepted([](Report& r) { r.missing[1].count = UINT32_MAX; }));
+  EXPECT_FALSE(accepted([](Report& r) { std::swap(r.missing[0], r.missing[1]); }));
+  EXPECT_FALSE(accepted([](Report& r) { r.phase = static_cast<Phase>(3); }));
+}
+
+TEST(Message, AnOfferOutOfRangeIsRefused) {
+  const auto accepted = [](const std::function<void(Offer&)>& change) {
+    Offer offer{.total_bytes = 5, .adu_bytes = 1408, .files = 1, .manifest_bytes = 30, .path = "a"};
+    change(offer);
+    std::vector<std::byte> out(control_bytes_max);
+    return parse_offer(ConstBytes(out).first(emit_offer(envelope, offer, out))).has_value();
+  };
+  EXPECT_TRUE(accepted([](Offer&) {}));
+  EXPECT_FALSE(accepted([](Offer& o) { o.adu_bytes = 0; }));
+  EXPECT_FALSE(accepted([](Offer& o) { o.adu_bytes = 1400; }));  // no multiple of 16
+  EXPECT_FALSE(accepted([](Offer& o) { o.adu_bytes = adu_bytes_max + 16; }));
+  EXPECT_FALSE(accepted([](Offer& o) { o.files = 0; }));
+  EXPECT_FALSE(accepted([](Offer& o) { o.files = files_max + 1; }));
+  EXPECT_FALSE(accepted([](Offer& o) { o.manifest_bytes = 0; }));
+  EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max + 1; }));
+}
+
+TEST(Message, AnErrorTextIsPrintableOrRefusedAndNeverTooLong) {
+  std::vector<std::byte> out(control_bytes_max);
+  EXPECT_FALSE(parse_error(ConstBytes(out).first(emit_error(envelope, {9, "\x1b[2J"}, out))));
+  const std::string text(2000, 'x');
+  const auto error = parse_error(ConstBytes(out).first(emit_error(envelope, {9, text}, out)));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->text.size(), error_text_bytes_max);
+}
+
+TEST(Message, AnAduFillsWhatTheTransportCarries) {
+  EXPECT_EQ(adu_bytes_for(1199), 0U);
+  EXPECT_EQ(adu_bytes_for(1200), 1136U);
+  EXPECT_EQ(adu_bytes_for(1472), 1408U);
+  EXPECT_EQ(adu_bytes_for(65'507), 65'440U);
+  EXPECT_EQ(adu_bytes_for(1U << 30), adu_bytes_max);
+}
+
+std::vector<std::byte> from_hex(std::string_view hex) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<std::byte>(std::stoul(std::string(hex.substr(i, 2)), nullptr, 16)));
+  }
+  return bytes;
+}
+
+// docs/ftx-protocol.md, "Example".
+TEST(Message, TheExampleOfTheProtocolPage) {
+  const Envelope example{Kind::data, 0, 1, 0xdeadbeef};
+  std::vector<std::byte> out(control_bytes_max);
+  const std::size_t header = emit_data_header(example, {{9, 1'000'000'000, 1000, 5}, {0, 2, 1408}, true}, out);
+  const auto data = from_hex(
+      "01040001000000010000000"
+      "0deadbeef0000000000000009000000003b9aca00000003e80000000500000000000005800000000000000002");
+  EXPECT_EQ(std::vector(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(header)), data);
+
+  Report report;
+  report.phase = Phase::data;
+  report.window_adus = 131072;
+  report.highest = report.to = 9;
+  report.from = 4;
+  report.received_bytes = 1440;
+  report.echo_ns = 1'000'000'000;
+  report.held_ns = 2'000'000;
+  report.clock_ns = 10'000'000;
+  report.range_count = 1;
+  report.missing[0] = {6, 2};
+  const std::size_t size = emit_report(example, report, out);
+  const auto bytes = from_hex(
+      "010600000000000100000000deadbeef"
+      "0100000100020000"
+      "000000000000000900000000000000040000000000000009"
+      "00000000000005a00000000000000000"
+      "000000003b9aca0000000000001e84800000000000989680"
+      "000000000000000600000002");
+  EXPECT_EQ(std::vector(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(size)), bytes);
+  EXPECT_TRUE(parse_report(bytes));
+}
+
+}  // namespace
+}  // namespace sluice::ftx

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Received sequences and loss detection against a plain set.
+#include "apps/ftx/recovery/receive_tracker.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/prng.h"
+
+namespace sluice::ftx {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::set<std::uint64_t> missing_set(const Report& report) {
+  std::set<std::uint64_t> set;
+  for (std::size_t i = 0; i < report.range_count; ++i) {
+    for (std::uint32_t k = 0; k < report.missing[i].count; ++k) {
+      set.insert(report.missing[i].first + k);
+    }
+  }
+  return set;
+}
+
+TEST(ReceiveTracker, MissingAgreesWithASetAcrossTheWindow) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Prng prng(seed);
+    ReceiveTracker tracker;
+    std::set<std::uint64_t> model;
+    TimePoint now{1h};
+    // Starts near a multiple of the window every other time, so that it wraps.
+    std::uint64_t base = 1 + (seed % 2) * (ReceiveTracker::window_sequences * 3 - 150);
+    for (int i = 0; i < 400; ++i) {
+      const std::uint64_t sequence = base + prng.below(300);
+      const bool known = model.contains(sequence);
+      ASSERT_EQ(tracker.classify(sequence),
+                known ? ReceiveTracker::Arrival::duplicate : ReceiveTracker::Arrival::fresh);
+      if (known) {
+        continue;
+      }
+      tracker.record(now, {sequence, 0, 0, static_cast<std::uint32_t>(sequence - base)});
+      model.insert(sequence);
+    }
+    now += 2s;
+    EXPECT_EQ(tracker.loss_horizon(now), *model.rbegin());
+    std::set<std::uint64_t> expected;
+    for (std::uint64_t s = base; s < *model.rbegin(); ++s) {
+      if (!model.contains(s)) {
+        expected.insert(s);
+      }
+    }
+    std::set<std::uint64_t> told;
+    std::uint64_t from = tracker.first_known();
+    for (bool all = false; !all;) {
+      Report report;
+      all = tracker.fill_missing(from, tracker.loss_horizon(now), report);
+      ASSERT_EQ(report.from, from);
+      ASSERT_GE(report.to + 1, from);
+      told.merge(missing_set(report));
+      from = report.to + 1;
+    }
+    EXPECT_EQ(told, expected);
+  }
+}
+
+TEST(ReceiveTracker, NothingIsLostBeforeTheReorderThresholdHasPassed) {
+  ReceiveTracker tracker;
+  const TimePoint now{1h};
+  tracker.record(now, {1, 0, 20'000, 0});
+  tracker.record(now + 1ms, {5, 0, 20'000, 4});
+  EXPECT_EQ(tracker.reorder_threshold(), 10ms);  // half the round trip
+  EXPECT_LT(tracker.loss_horizon(now + 10ms), 5U);
+  EXPECT_EQ(tracker.loss_horizon(now + 11ms), 5U);
+  EXPECT_EQ(tracker.out_of_order(), 0U);
+}
+
+TEST(ReceiveTracker, LatenessRaisesTheReorderThresholdUntilItIsForgotten) {
+  ReceiveTracker tracker;
+  TimePoint now{1h};
+  tracker.record(now, {1, 0, 2000, 0});
+  tracker.record(now += 1ms, {10, 0, 2000, 9});
+  EXPECT_EQ(tracker.reorder_threshold(), 1ms);
+  tracker.record(now += 40ms, {5, 0, 2000, 4});
+  EXPECT_EQ(tracker.out_of_order(), 1U);
+  EXPECT_GE(tracker.reorder_threshold(), 40ms);
+  EXPECT_LE(tracker.reorder_threshold(), 60ms);
+  // Two periods later only small lateness remains.
+  for (std::uint64_t s = 20; s < 60; s += 2) {
+    tracker.record(now += 1s, {s + 1, 0, 2000, 10});
+    tracker.record(now += 1ms, {s, 0, 2000, 10});
+  }
+  EXPECT_LT(tracker.reorder_threshold(), 10ms);
+}
+
+TEST(ReceiveTracker, ALeapClearsTheWholeWindow) {
+  ReceiveTracker tracker;
+  const TimePoint now{1h};
+  for (std::uint64_t s = 1; s <= 1000; ++s) {
+    tracker.record(now, {s, 0, 0, 0});
+  }
+  const std::uint64_t leap = (1ULL << 40) + ReceiveTracker::window_sequences;
+  tracker.record(now, {leap, 0, 0, 1000});
+  EXPECT_EQ(tracker.classify(1000), ReceiveTracker::Arrival::too_old);
+  Report report;
+  EXPECT_TRUE(tracker.fill_missing(tracker.first_known(), leap, report));
+  ASSERT_EQ(report.range_count, 1U);
+  EXPECT_EQ(report.missing[0].count, 1000U);
+}
+
+}  // namespace
+}  // namespace sluice::ftx

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/recovery/sent_adus.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace sluice::ftx {
+namespace {
+
+AduName adu(std::uint64_t slot) { return {0, 100, slot * 100}; }
+
+Report report_of(std::uint64_t from, std::uint64_t to, std::uint64_t highest, std::vector<SequenceRange> missing = {}) {
+  Report report;
+  report.from = from;
+  report.to = to;
+  report.highest = highest;
+  report.range_count = missing.size();
+  std::copy(missing.begin(), missing.end(), report.missing.begin());
+  return report;
+}
+
+TEST(SentAdus, ALostAduIsRetransmittedOnceHoweverReportsRepeat) {
+  SentAdus sent_adus;
+  for (std::uint64_t slot = 0; slot < 10; ++slot) {
+    sent_adus.on_sent(adu(slot));
+  }
+  const Report first = report_of(1, 6, 10, {{3, 2}});
+  EXPECT_EQ(sent_adus.on_report(first)->lost, 2U);
+  EXPECT_EQ(sent_adus.oldest(), 7U);
+  EXPECT_EQ(sent_adus.on_report(first)->lost, 0U);
+  EXPECT_EQ(sent_adus.retransmit_queue().pop(), adu(2));
+  EXPECT_EQ(sent_adus.retransmit_queue().pop(), adu(3));
+  EXPECT_TRUE(sent_adus.retransmit_queue().empty());
+  sent_adus.on_sent(adu(2));  // sequence 11
+  sent_adus.on_sent(adu(3));  // sequence 12
+  // The old report again, late: the retransmissions are in flight and cause no others.
+  EXPECT_EQ(sent_adus.on_report(first)->lost, 0U);
+  // A later one says that the retransmission with sequence 11 was lost too.
+  EXPECT_EQ(sent_adus.on_report(report_of(7, 12, 12, {{11, 1}}))->lost, 1U);
+  EXPECT_EQ(sent_adus.retransmit_queue().pop(), adu(2));
+  EXPECT_EQ(sent_adus.span(), 0U);
+}
+
+TEST(SentAdus, AReportWhoseFirstPartWasLostResolvesTheRest) {
+  SentAdus sent_adus;
+  for (std::uint64_t slot = 0; slot < 10; ++slot) {
+    sent_adus.on_sent(adu(slot));
+  }
+  EXPECT_EQ(sent_adus.on_report(report_of(6, 10, 10, {{9, 1}}))->lost, 1U);
+  EXPECT_EQ(sent_adus.oldest(), 1U);
+  const auto resolved = sent_adus.on_report(report_of(1, 10, 10, {{2, 1}, {9, 1}}));
+  EXPECT_EQ(resolved->lost, 1U);
+  EXPECT_EQ(resolved->arrived, 4U);
+  EXPECT_EQ(sent_adus.span(), 0U);
+}
+
+TEST(SentAdus, AProbeIsNeverRetransmittedAndTheFutureIsRefused) {
+  SentAdus sent_adus;
+  sent_adus.on_probe_sent();
+  EXPECT_FALSE(sent_adus.on_report(report_of(1, 2, 2)));
+  EXPECT_EQ(sent_adus.on_report(report_of(1, 1, 1, {{1, 1}}))->lost, 0U);
+  EXPECT_TRUE(sent_adus.retransmit_queue().empty());
+}
+
+TEST(SentAdus, InFlightIsWhatWasSentAfterTheHighestArrival) {
+  SentAdus sent_adus;
+  for (std::uint64_t slot = 0; slot < 10; ++slot) {
+    sent_adus.on_sent(adu(slot));
+  }
+  EXPECT_EQ(sent_adus.in_flight_bytes(), 1000U);
+  EXPECT_TRUE(sent_adus.on_report(report_of(1, 0, 7)));
+  EXPECT_EQ(sent_adus.in_flight_bytes(), 300U);
+  EXPECT_EQ(sent_adus.span(), 10U);
+}
+
+}  // namespace
+}  // namespace sluice::ftx

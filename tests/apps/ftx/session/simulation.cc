@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/apps/ftx/session/simulation.h"
+
+#include <algorithm>
+
+namespace sluice::ftx::test {
+
+bool Link::lose(TimePoint now, ConstBytes datagram) {
+  if (filter_ && !filter_(now, datagram)) {
+    return true;
+  }
+  // Gilbert's model: runs of losses of mean length `burst`, with `loss` of all datagrams lost.
+  const double leave = 1 / faults_.burst;
+  const double enter = faults_.loss * leave / (1 - faults_.loss);
+  in_burst_ = prng_.chance(in_burst_ ? 1 - leave : enter);
+  return in_burst_;
+}
+
+void Link::send(TimePoint now, ConstBytes datagram) {
+  ++sent;
+  sent_bytes += datagram.size();
+  TimePoint leaves = now;
+  if (faults_.rate > 0) {
+    free_at_ = std::max(free_at_, now);
+    const auto waiting = static_cast<std::uint64_t>(static_cast<double>((free_at_ - now).count()) *
+                                                    static_cast<double>(faults_.rate) / 1e9);
+    if (waiting + datagram.size() > faults_.queue_bytes) {
+      ++overflowed;
+      return;
+    }
+    free_at_ += Duration(
+        static_cast<Duration::rep>(static_cast<double>(datagram.size()) * 1e9 / static_cast<double>(faults_.rate)));
+    leaves = free_at_;
+  }
+  if (lose(now, datagram)) {
+    ++lost;
+    const auto envelope = parse_envelope(datagram);
+    if (envelope && envelope->kind == Kind::data) {
+      ++lost_data;
+    }
+    return;
+  }
+  const auto extra = [&] {
+    return Duration(
+        static_cast<Duration::rep>(prng_.below(static_cast<std::uint64_t>(faults_.reorder_delay.count()) + 1)));
+  };
+  travel(leaves + faults_.delay + (prng_.chance(faults_.reorder) ? extra() : 0ns), datagram);
+  if (prng_.chance(faults_.duplicate)) {
+    travel(leaves + faults_.delay + extra(), datagram);
+  }
+}
+
+void Link::travel(TimePoint at, ConstBytes datagram) {
+  Content bytes(datagram.begin(), datagram.end());
+  if (prng_.chance(faults_.corrupt)) {
+    bytes[prng_.below(bytes.size())] ^= static_cast<std::byte>(1U << prng_.below(8));
+  }
+  queue_.push({at, order_++, std::move(bytes)});
+}
+
+std::optional<Content> Link::arrive(TimePoint now) {
+  if (queue_.empty() || queue_.top().at > now) {
+    return std::nullopt;
+  }
+  Content bytes = queue_.top().bytes;
+  queue_.pop();
+  return bytes;
+}
+
+World::World(WorldOptions world_options)
+    : options(std::move(world_options)),
+      forward(options.forward, options.seed * 2),
+      back(options.back, options.seed * 2 + 1),
+      peer(as_bytes("client")),
+      buffer_(std::max<std::size_t>(options.sender.tsdu_bytes, control_bytes_max)) {
+  options.server.seed = options.seed + 1000;
+  options.sender.seed = options.seed + 2000;
+  server = std::make_unique<Server>(options.server, destination);
+  if (options.fixed_rate > 0) {
+    congestion = std::make_unique<FixedRate>(options.fixed_rate);
+  } else {
+    congestion = std::make_unique<DeliveryRate>(options.sender.tsdu_bytes);
+  }
+}
+
+void World::start() {
+  if (!sender) {
+    sender = std::make_unique<Sender>(now, options.sender, source, *congestion);
+  }
+}
+
+void World::deliver(ConstBytes datagram) {
+  if (!options.land_by_hand) {
+    return server->receive(now, datagram, peer);
+  }
+  const ConstBytes header = datagram.first(std::min(datagram.size(), data_header_bytes));
+  const Server::Inspection inspection = server->inspect(now, header, datagram.size(), peer);
+  if (inspection.kind == Server::Inspection::Kind::other) {
+    return server->receive(now, datagram, peer);
+  }
+  if (inspection.kind == Server::Inspection::Kind::unwanted) {
+    return;
+  }
+  const Placement& place = inspection.landing.place;
+  const ConstBytes payload = datagram.subspan(data_header_bytes);
+  Status status;
+  if (place.kind == Placement::Kind::file) {
+    status = place.file->write(place.offset, payload);
+  } else {
+    std::copy(payload.begin(), payload.end(), place.memory.begin());
+  }
+  if (status) {
+    return inspection.session->landed(now, inspection.landing);
+  }
+  inspection.session->landing_failed(now, inspection.landing, status.error());
+}
+
+void World::step() {
+  while (auto datagram = forward.arrive(now)) {
+    if (server_alive) {
+      deliver(*datagram);
+    }
+  }
+  while (auto datagram = back.arrive(now)) {
+    if (sender_alive) {
+      sender->receive(now, *datagram);
+    }
+  }
+  while (sender_alive) {
+    const std::size_t size = sender->transmit(now, buffer_);
+    if (size == 0) {
+      break;
+    }
+    forward.send(now, ConstBytes(buffer_).first(size));
+  }
+  Peer to;
+  while (server_alive) {
+    const std::size_t size = server->transmit(now, buffer_, to);
+    if (size == 0) {
+      break;
+    }
+    if (to == peer) {
+      back.send(now, ConstBytes(buffer_).first(size));
+    }
+  }
+  spins += sender_alive && sender->next_deadline() <= now ? 1 : 0;
+  spins += server_alive && server->next_deadline() <= now ? 1 : 0;
+  while (auto event = sender->next_event()) {
+    sender_events.push_back(*event);
+  }
+  while (auto event = server->next_event()) {
+    server_events.push_back(*event);
+  }
+}
+
+TimePoint World::next_event_at() const {
+  TimePoint at = std::min(forward.next_arrival(), back.next_arrival());
+  if (sender_alive) {
+    at = std::min(at, sender->next_deadline());
+  }
+  if (server_alive) {
+    at = std::min(at, server->next_deadline());
+  }
+  return at;
+}
+
+void World::run(const std::function<bool()>& stop) {
+  start();
+  const TimePoint end = now + options.run_max;
+  while (now < end) {
+    step();
+    if (each_step) {
+      each_step();
+    }
+    if (stop && stop()) {
+      return;
+    }
+    const bool sender_done = !sender_alive || sender->finished();
+    const bool server_done = !server_alive || server->sessions() == 0;
+    if (sender_done && server_done) {
+      return;
+    }
+    const TimePoint next = next_event_at();
+    if (next == never) {
+      return;
+    }
+    // A microsecond at least, so that a session that wants to be called at once cannot stop time.
+    now = std::max(now + 1us, next);
+  }
+}
+
+bool World::all_equal() const {
+  auto& files = const_cast<MemorySource&>(source);
+  for (std::uint32_t i = 0; i < source.files().size(); ++i) {
+    const auto arrived = destination.files.find(source.files()[i].name);
+    if (arrived == destination.files.end() || arrived->second != files.content(i)) {
+      return false;
+    }
+  }
+  return destination.files.size() == source.files().size() && destination.temporaries.empty();
+}
+
+}  // namespace sluice::ftx::test

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A sender and a server joined by a simulated link, in simulated time: files in memory, faults by a seed.
+// The same seed gives the same run. Every run ends: by the sessions' own timers or at `run_max`.
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/ftx/recovery/delivery_rate.h"
+#include "apps/ftx/session/sender.h"
+#include "apps/ftx/session/server.h"
+#include "base/prng.h"
+
+namespace sluice::ftx::test {
+
+using namespace std::chrono_literals;
+
+// --- Files in memory -----------------------------------------------------------------------------------------------
+
+using Content = std::vector<std::byte>;
+
+inline Content random_content(std::size_t size, std::uint64_t seed) {
+  Prng prng(seed);
+  Content content(size);
+  for (std::byte& byte : content) {
+    byte = static_cast<std::byte>(prng());
+  }
+  return content;
+}
+
+class MemorySource final : public Source {
+ public:
+  void add(std::string name, Content content) {
+    FileEntry entry;
+    entry.name = std::move(name);
+    entry.size_bytes = content.size();
+    entries_.push_back(std::move(entry));
+    contents_.push_back(std::move(content));
+  }
+
+  const std::vector<FileEntry>& files() const override { return entries_; }
+  Status read(std::uint32_t index, std::uint64_t offset, Bytes out) override {
+    if (vanished) {
+      return fail(EIO, "vanished");
+    }
+    std::memcpy(out.data(), contents_[index].data() + offset, out.size());
+    return {};
+  }
+  Status unchanged(std::uint32_t) override {
+    return changed ? Status(fail(ESTALE, "it changed while it was sent")) : Status();
+  }
+  std::string path(std::uint32_t index) const override { return entries_[index].name; }
+  Content& content(std::uint32_t index) { return contents_[index]; }
+
+  bool changed = false;
+  bool vanished = false;
+
+ private:
+  std::vector<FileEntry> entries_;
+  std::vector<Content> contents_;
+};
+
+/// Holds what arrived; fails on purpose when told to.
+class MemoryDestination final : public Destination {
+ public:
+  std::map<std::string, Content> files;        // under their final names
+  std::map<std::string, Content> temporaries;  // removed ones are gone
+  std::uint64_t capacity_bytes = UINT64_MAX;   // ENOSPC beyond
+  int create_error = 0;
+  bool corrupt = false;  // what is written is not what was asked for
+  std::uint64_t writes = 0;
+
+  Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t) override {
+    if (path == "forbidden") {
+      return fail(EACCES, "cannot open 'forbidden'");
+    }
+    return std::make_unique<MemorySink>(*this);
+  }
+
+ private:
+  class MemoryFile final : public SinkFile {
+   public:
+    MemoryFile(MemoryDestination& owner, const FileEntry& entry)
+        : owner_(owner), name_(entry.name), temporary_("." + entry.name + ".ftx-" + std::to_string(owner.created_++)) {
+      owner_.temporaries[temporary_].resize(entry.size_bytes);
+    }
+    ~MemoryFile() override {
+      if (!temporary_.empty()) {
+        owner_.temporaries.erase(temporary_);
+      }
+    }
+    Status write(std::uint64_t offset, ConstBytes bytes) override {
+      ++owner_.writes;
+      if (owner_.used_ + bytes.size() > owner_.capacity_bytes) {
+        return fail(ENOSPC, "cannot write '" + name_ + "': No space left on device");
+      }
+      owner_.used_ += bytes.size();
+      std::byte* at = owner_.temporaries[temporary_].data() + offset;
+      std::memcpy(at, bytes.data(), bytes.size());
+      if (owner_.corrupt) {
+        at[0] ^= std::byte{1};
+      }
+      return {};
+    }
+    Status read(std::uint64_t offset, Bytes out) override {
+      std::memcpy(out.data(), owner_.temporaries[temporary_].data() + offset, out.size());
+      return {};
+    }
+    Status finalize() override { return {}; }
+    Status commit() override {
+      owner_.files[name_] = std::move(owner_.temporaries[temporary_]);
+      owner_.temporaries.erase(std::exchange(temporary_, {}));
+      return {};
+    }
+    std::string keep() override { return std::exchange(temporary_, {}); }
+
+   private:
+    MemoryDestination& owner_;
+    std::string name_;
+    std::string temporary_;
+  };
+
+  class MemorySink final : public Sink {
+   public:
+    explicit MemorySink(MemoryDestination& owner) : owner_(owner) {}
+    Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
+      if (owner_.create_error != 0) {
+        return fail(owner_.create_error, std::strerror(owner_.create_error));
+      }
+      return std::make_unique<MemoryFile>(owner_, entry);
+    }
+    Status flush() override { return {}; }
+    std::string path(const FileEntry& entry) const override { return entry.name; }
+
+   private:
+    MemoryDestination& owner_;
+  };
+
+  std::uint64_t used_ = 0;
+  std::uint64_t created_ = 0;
+};
+
+// --- The link ------------------------------------------------------------------------------------------------------
+
+struct LinkFaults {
+  double loss = 0;
+  double burst = 1;    // mean length of a run of losses
+  double reorder = 0;  // chance of an extra delay of up to reorder_delay
+  Duration reorder_delay = 10ms;
+  double duplicate = 0;
+  double corrupt = 0;  // a flipped bit that no checksum caught
+  Duration delay = 5ms;
+  std::uint64_t rate = 0;  // bytes a second, 0: without bound
+  std::uint64_t queue_bytes = UINT64_MAX;
+};
+
+/// One direction. Keeps count of what it did.
+class Link {
+ public:
+  using Filter = std::function<bool(TimePoint, ConstBytes)>;  // false: lose it
+
+  Link(LinkFaults faults, std::uint64_t seed) : faults_(faults), prng_(seed) {}
+
+  void set_filter(Filter filter) { filter_ = std::move(filter); }
+  void send(TimePoint now, ConstBytes datagram);
+  [[nodiscard]] TimePoint next_arrival() const { return queue_.empty() ? never : queue_.top().at; }
+  [[nodiscard]] std::optional<Content> arrive(TimePoint now);
+
+  std::uint64_t sent = 0, sent_bytes = 0, lost = 0, lost_data = 0, overflowed = 0;
+
+ private:
+  struct Travelling {
+    TimePoint at{};
+    std::uint64_t order = 0;
+    Content bytes;
+    bool operator<(const Travelling& other) const { return std::pair(at, order) > std::pair(other.at, other.order); }
+  };
+
+  bool lose(TimePoint now, ConstBytes datagram);
+  void travel(TimePoint at, ConstBytes datagram);
+
+  LinkFaults faults_;
+  Prng prng_;
+  Filter filter_;
+  bool in_burst_ = false;
+  TimePoint free_at_{};
+  std::uint64_t order_ = 0;
+  std::priority_queue<Travelling> queue_;
+};
+
+// --- The world -----------------------------------------------------------------------------------------------------
+
+struct WorldOptions {
+  std::uint64_t seed = 1;
+  LinkFaults forward;
+  LinkFaults back;
+  SenderOptions sender;
+  ServerOptions server;
+  std::uint64_t fixed_rate = 0;  // 0: DeliveryRate
+  Duration run_max = 600s;
+  bool land_by_hand = false;  // the caller puts payloads in their places, not the server
+};
+
+class World {
+ public:
+  explicit World(WorldOptions options);
+
+  /// Runs until the sender has finished and nothing is under way, `stop` says so, or run_max has passed.
+  void run(const std::function<bool()>& stop = {});
+
+  /// Hands a datagram to the server as if it came from `peer`.
+  void inject(ConstBytes datagram) { server->receive(now, datagram, peer); }
+
+  [[nodiscard]] const Event* sender_event(Event::Kind kind) const { return find(sender_events, kind); }
+  [[nodiscard]] const Event* server_event(Event::Kind kind) const { return find(server_events, kind); }
+  [[nodiscard]] bool all_equal() const;
+
+  WorldOptions options;
+  TimePoint now{1h};
+  MemorySource source;
+  MemoryDestination destination;
+  std::unique_ptr<CongestionControl> congestion;
+  std::unique_ptr<Sender> sender;
+  std::unique_ptr<Server> server;
+  Link forward;
+  Link back;
+  Peer peer;
+  bool sender_alive = true;
+  bool server_alive = true;
+  std::function<void()> each_step;
+  std::uint64_t spins = 0;  // times a session had nothing to send and yet wanted to be asked again at once
+  std::vector<Event> sender_events;
+  std::vector<Event> server_events;
+
+ private:
+  static const Event* find(const std::vector<Event>& events, Event::Kind kind) {
+    for (const Event& event : events) {
+      if (event.kind == kind) {
+        return &event;
+      }
+    }
+    return nullptr;
+  }
+  void step();
+  void deliver(ConstBytes datagram);
+  void start();
+  [[nodiscard]] TimePoint next_event_at() const;
+
+  Content buffer_;
+};
+
+}  // namespace sluice::ftx::test
