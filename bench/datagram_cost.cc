@@ -62,8 +62,7 @@ struct Lab {
         .addr = {peer.size(), peer.size(), peer.data()}, .opt = {}, .udata = {out.size(), out.size(), out.data()}};
     SLUICE_REQUIRE(near->t_sndudata(unit).has_value());
     set.scheduler().poll(set.now());
-    tli::t_unitdata taken{
-        .addr = {from.size(), 0, from.data()}, .opt = {}, .udata = {in.size(), 0, in.data()}};
+    tli::t_unitdata taken{.addr = {from.size(), 0, from.data()}, .opt = {}, .udata = {in.size(), 0, in.data()}};
     int flags = 0;
     SLUICE_REQUIRE(far->t_rcvudata(taken, flags).has_value() && flags == 0 && taken.udata.len == in.size());
   }

@@ -124,7 +124,8 @@ void FrameTemplate::take(ConstBytes head, const FrameKey& key) {
   clear();
   const bool v4 = key.sap == wire::ethertype_ipv4;
   const bool plain = !v4 || (head.size() > ethernet_size && head[ethernet_size] == std::byte{0x45});
-  if (key.to_all || !plain || (key.flow.words[2] & FilterKey::has_port) == 0 || head.size() < (v4 ? v4_size : v6_size)) {
+  if (key.to_all || !plain || (key.flow.words[2] & FilterKey::has_port) == 0 ||
+      head.size() < (v4 ? v4_size : v6_size)) {
     return;
   }
   std::array<std::byte, sizeof(Words)> mask{};

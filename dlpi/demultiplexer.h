@@ -102,9 +102,9 @@ struct FrameKey {
 /// The first bytes of a frame, contiguous: its first block if that suffices, else a copy in `scratch`.
 [[nodiscard]] ConstBytes head_of(const Message& frame, std::array<std::byte, FrameKey::head_size_max>& scratch);
 
-/// What frames of the flow that came last have in common, as far as it decides who gets them: the next one that looks the
-/// same goes the same way, without a table being asked. Of IP packets with a destination port, not fragmented, without
-/// options or extension headers. Whoever changes a subscription or the station's address clears it.
+/// What frames of the flow that came last have in common, as far as it decides who gets them: the next one that looks
+/// the same goes the same way, without a table being asked. Of IP packets with a destination port, not fragmented,
+/// without options or extension headers. Whoever changes a subscription or the station's address clears it.
 class FrameTemplate {
  public:
   /// REQUIRES: `key` was read from `head`. Where there is no such flow the template is cleared.

@@ -139,8 +139,8 @@ class Link {
   LinkStatistics statistics_;
   std::vector<LinkStream*> streams_;  // in the order of attachment
   Demultiplexer demultiplexer_;
-  std::vector<LinkStream*> chosen_;  // by the frame at hand; a member so that its memory stays
-  FrameTemplate last_;               // of the last frame that went to one stream,
+  std::vector<LinkStream*> chosen_;    // by the frame at hand; a member so that its memory stays
+  FrameTemplate last_;                 // of the last frame that went to one stream,
   LinkStream* last_stream_ = nullptr;  // which this is
   Interests interests_;
 };

@@ -9,8 +9,8 @@
 
 #include "stack/core/ioctl.h"
 #include "stack/core/stream_set.h"
-#include "stack/wire/ethernet.h"
 #include "stack/wire/data_unit.h"
+#include "stack/wire/ethernet.h"
 
 namespace sluice::dlpi {
 namespace {

@@ -79,7 +79,9 @@ bool read_names(const t_unitdata& unitdata, DataUnit& unit) {
 bool store_names(const DataUnit& unit, t_unitdata& unitdata) {
   const std::size_t address_size = unit.address_size();
   const std::size_t options_size = unit.options_size();
-  const auto has_room = [](const netbuf& buffer, std::size_t size) { return buffer.maxlen == 0 || size <= buffer.maxlen; };
+  const auto has_room = [](const netbuf& buffer, std::size_t size) {
+    return buffer.maxlen == 0 || size <= buffer.maxlen;
+  };
   if (!has_room(unitdata.addr, address_size) || !has_room(unitdata.opt, options_size)) {
     return false;
   }
@@ -268,8 +270,8 @@ Outcome<> Endpoint::send(const t_unitdata& unitdata, std::span<const t_iovec> pa
   return sent ? Outcome<>() : std::unexpected(system_failure(sent.error()));
 }
 
-/// The T_UNITDATA_REQ for a data unit. Its address and options are read here, once; what cannot be read goes as bytes, and
-/// the provider answers it.
+/// The T_UNITDATA_REQ for a data unit. Its address and options are read here, once; what cannot be read goes as bytes,
+/// and the provider answers it.
 Outcome<Message> Endpoint::request_of(const t_unitdata& unitdata, std::span<const t_iovec> parts, Loan& loan) {
   BufferPool& pool = stream_->set().pool();
   Message request = Message::of_native(pool, DataUnit{});

@@ -61,8 +61,8 @@ Block* copy_block(const Block& block) {
   return copy;
 }
 
-/// Another block that shows the same bytes; of borrowed ones, which one block only may show, and of native descriptors a
-/// copy.
+/// Another block that shows the same bytes; of borrowed ones, which one block only may show, and of native descriptors
+/// a copy.
 Block* duplicate_block(const Block& block) {
   const bool alone = block.buffer->borrowed() || block.codec != nullptr;
   return alone ? copy_block(block) : block.buffer->pool().duplicate(block);

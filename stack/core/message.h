@@ -188,8 +188,8 @@ class Message {
     }
   }
 
-  /// The first `size` bytes of the data: where they lie, if nothing is owed to them, else copied to `scratch`, converted
-  /// but not verified. nullptr when there are fewer. REQUIRES: `scratch` has room.
+  /// The first `size` bytes of the data: where they lie, if nothing is owed to them, else copied to `scratch`,
+  /// converted but not verified. nullptr when there are fewer. REQUIRES: `scratch` has room.
   [[nodiscard]] const std::byte* front(std::size_t size, std::byte* scratch) const {
     const Block* const block = data_block();
     if (block != nullptr && block->size() >= size && owing() == nullptr) [[likely]] {
@@ -446,8 +446,8 @@ class Batch {
     }
     return all;
   }
-  /// Calls `keep(message)` with each message in turn, which may change it. Where the answer is false, or `keep` has taken
-  /// the message, it leaves the batch. REQUIRES: nobody else uses the batch meanwhile.
+  /// Calls `keep(message)` with each message in turn, which may change it. Where the answer is false, or `keep` has
+  /// taken the message, it leaves the batch. REQUIRES: nobody else uses the batch meanwhile.
   template <class Keep>
   void retain(Keep keep) {
     Block** link = &first_;

@@ -33,8 +33,9 @@ void swap_units(Bytes bytes) {
 
 /// REQUIRES: whole units.
 void swap_short(std::size_t unit, Bytes bytes) {
-  unit == 2 ? swap_units<std::uint16_t>(bytes) : unit == 4 ? swap_units<std::uint32_t>(bytes)
-                                                           : swap_units<std::uint64_t>(bytes);
+  unit == 2   ? swap_units<std::uint16_t>(bytes)
+  : unit == 4 ? swap_units<std::uint32_t>(bytes)
+              : swap_units<std::uint64_t>(bytes);
 }
 
 /// The sum of data bytes [offset, offset + size). REQUIRES: there are so many.

@@ -70,13 +70,13 @@
 #include "stack/modules/ip_routes.h"
 #include "stack/provider/connectionless.h"
 #include "stack/wire/arp.h"
+#include "stack/wire/data_unit.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
 #include "stack/wire/ndp.h"
 #include "stack/wire/network.h"
 #include "stack/wire/tpi.h"
-#include "stack/wire/data_unit.h"
 
 namespace sluice {
 

@@ -12,6 +12,7 @@
 namespace sluice {
 
 namespace network = wire::network;
+using wire::DataUnit;
 using wire::Icmp4Message;
 using wire::Icmp6Message;
 using wire::Icmp6Type;
@@ -19,7 +20,6 @@ using wire::IcmpEcho;
 using wire::IpAddress;
 using wire::Ipv4View;
 using wire::Ipv6View;
-using wire::DataUnit;
 
 namespace {
 

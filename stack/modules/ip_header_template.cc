@@ -82,7 +82,8 @@ bool ArrivalTemplate::matches(ConstBytes front, std::size_t packet_size, wire::D
     if (at[0] != version4_without_options || std::to_integer<std::uint8_t>(at[v4_protocol]) != protocol_ ||
         (load_big_endian<std::uint16_t>(at + v4_flags) & fragment_mask) != 0 ||
         load_big_endian<std::uint16_t>(at + v4_length) != packet_size ||
-        std::memcmp(at + v4_source, addresses_.data(), 8) != 0 || !sum_holds(header_sum(front.first(wire::Ipv4Header::size)))) {
+        std::memcmp(at + v4_source, addresses_.data(), 8) != 0 ||
+        !sum_holds(header_sum(front.first(wire::Ipv4Header::size)))) {
       return false;
     }
     unitdata.hop_limit = std::to_integer<std::uint8_t>(at[v4_time_to_live]);

@@ -13,6 +13,7 @@ namespace sluice {
 
 using ip::Fragment;
 using ip::Reassembly;
+using wire::DataUnit;
 using wire::Family;
 using wire::IpAddress;
 using wire::Ipv4Malformed;
@@ -21,7 +22,6 @@ using wire::Ipv6ExtensionProblem;
 using wire::Ipv6Header;
 using wire::Ipv6Malformed;
 using wire::Ipv6View;
-using wire::DataUnit;
 
 namespace {
 
@@ -74,7 +74,8 @@ void Ip::receive(Message message) {
   }
 }
 
-/// The short way, for a datagram that follows one of its flow. False, and nothing has happened, when there is more to it.
+/// The short way, for a datagram that follows one of its flow. False, and nothing has happened, when there is more to
+/// it.
 bool Ip::receive_like_the_last(Message& message, DataUnit& unitdata) {
   const std::uint16_t sap = unitdata.destination.sap;
   if ((sap != wire::ethertype_ipv4 && sap != wire::ethertype_ipv6) || unitdata.group || !message.has_data() ||

@@ -12,11 +12,11 @@
 
 namespace sluice {
 
+using wire::DataUnit;
 using wire::IpAddress;
 using wire::Ipv4Header;
 using wire::Ipv6FragmentHeader;
 using wire::Ipv6Header;
-using wire::DataUnit;
 
 namespace {
 
@@ -60,7 +60,8 @@ void Ip::send_unitdata(Message request) {
 /// The short way, for a datagram that follows one of its flow: its header is a copy, patched. False, and nothing has
 /// happened, when there is more to it.
 bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
-  const bool same_route = route_.destination == unitdata.peer && route_.wanted_source.has_value() == unitdata.has_local &&
+  const bool same_route = route_.destination == unitdata.peer &&
+                          route_.wanted_source.has_value() == unitdata.has_local &&
                           (!unitdata.has_local || *route_.wanted_source == unitdata.local);
   const std::size_t size = request.data_size();
   if (!same_route || !route_.header.serves(unitdata) || !bound_ || !request.has_data() ||

@@ -12,8 +12,8 @@ namespace sluice {
 namespace {
 
 using namespace wire::tpi;
-using wire::UdpHeader;
 using wire::DataUnit;
+using wire::UdpHeader;
 using Kind = DataUnit::Kind;
 
 /// Room in front of the header of a datagram without data, for the headers below.
@@ -27,7 +27,6 @@ bool is_about_a_datagram(const Message& message) {
   const auto primitive = message.type() == MessageType::proto ? primitive_of(message.bytes()) : std::nullopt;
   return primitive == T_UNITDATA_IND || primitive == T_UDERROR_IND;
 }
-
 
 bool is_unitdata_req(const Message& message) {
   if (const DataUnit* const unitdata = message.native<DataUnit>()) {
@@ -169,26 +168,24 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
   if (space.empty()) {
     return false;
   }
-  UdpHeader{
-      .source_port = binding_->local().port, .destination_port = destination_port, .payload_length = size}
-      .emit(space);
+  UdpHeader{.source_port = binding_->local().port, .destination_port = destination_port, .payload_length = size}.emit(
+      space);
   // RFC 8200 section 8.1: "Unlike IPv4, the default behavior when UDP packets are originated by an IPv6 node is that
   // the UDP checksum is not optional."
   if (!checksum_ && flow_.destination.is_v4()) {
     return true;
   }
-  const Sum sum{.initial = add_sums(flow_.pseudo_header_sum,
-                                          number_sum(static_cast<std::uint16_t>(size + UdpHeader::size))),
-                .field = space.data() + UdpHeader::checksum_offset,
-                .zero_is_sent_as_ones = true};
+  const Sum sum{
+      .initial = add_sums(flow_.pseudo_header_sum, number_sum(static_cast<std::uint16_t>(size + UdpHeader::size))),
+      .field = space.data() + UdpHeader::checksum_offset,
+      .zero_is_sent_as_ones = true};
   return message.transform(sum) != Verdict::failed;
 }
 
 /// Makes flow_ that of datagrams like this one. Returns 0 or an errno.
 int Udp::find_flow(const DataUnit& unitdata) {
   flow_ = {};
-  const Source source =
-      source_for(unitdata.peer, unitdata.has_local ? std::optional(unitdata.local) : std::nullopt);
+  const Source source = source_for(unitdata.peer, unitdata.has_local ? std::optional(unitdata.local) : std::nullopt);
   if (source.error != 0) {
     return source.error;
   }
@@ -335,9 +332,9 @@ bool Udp::verified(Message& message, const UdpHeader& header, const wire::IpAddr
                  .local = local,
                  .pseudo_header_sum = wire::pseudo_header_sum(source, local, wire::protocol_udp, 0)};
   }
-  const Check check{
-      .initial = add_sums(arrivals_.pseudo_header_sum,
-                                number_sum(static_cast<std::uint16_t>(header.payload_length + UdpHeader::size)))};
+  const Check check{.initial =
+                        add_sums(arrivals_.pseudo_header_sum,
+                                 number_sum(static_cast<std::uint16_t>(header.payload_length + UdpHeader::size)))};
   if (message.transform(check, owner(), bad_checksum_) == Verdict::failed) {
     bad_checksum_ += message.failed() ? 0U : 1U;  // else it has been counted
     return false;
@@ -359,11 +356,11 @@ void Udp::unclaimed(Message message, const DataUnit& received) {
     ++not_my_port_;
     return;
   }
-  Message request = primitive_message(
-      set().pool(),
-      wire::network::UnreachableReq{
-          .source = received.peer, .local = received.local, .header_size = received.header_size},
-      MessageType::ctl);
+  Message request =
+      primitive_message(set().pool(),
+                        wire::network::UnreachableReq{
+                            .source = received.peer, .local = received.local, .header_size = received.header_size},
+                        MessageType::ctl);
   if (request) {
     request.link(message.unlink());
     ++port_unreachable_;

@@ -66,10 +66,10 @@
 #include "stack/core/registry.h"
 #include "stack/modules/udp_binding.h"
 #include "stack/wire/address.h"
+#include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
 #include "stack/wire/tpi.h"
 #include "stack/wire/udp.h"
-#include "stack/wire/data_unit.h"
 
 namespace sluice {
 
@@ -94,8 +94,8 @@ class Udp : public Module {
     int error = 0;  // an errno: there is none
   };
 
-  // What datagrams to, and from, the host of the last one have in common. Whatever passes that is no datagram (a bind, a
-  // route that changed, an acknowledgement) makes both be found anew.
+  // What datagrams to, and from, the host of the last one have in common. Whatever passes that is no datagram (a bind,
+  // a route that changed, an acknowledgement) makes both be found anew.
   struct Flow {
     bool known = false;
     wire::IpAddress destination{};

@@ -62,9 +62,7 @@ std::size_t encode(const std::byte* native, Bytes out) {
     case Kind::link_request:
       return dlpi::UnitdataReq{.destination = unit.destination, .priority = {}}.encode(out);
     case Kind::link_indication:
-      return dlpi::UnitdataInd{.destination = unit.destination,
-                               .source = unit.source,
-                               .group_address = unit.group}
+      return dlpi::UnitdataInd{.destination = unit.destination, .source = unit.source, .group_address = unit.group}
           .encode(out);
   }
   return 0;
@@ -132,8 +130,8 @@ Decoded<DataUnit> decode_unitdata(ConstBytes block, Kind kind) {
     return std::unexpected(Malformed::primitive);
   }
   DataUnit unit{.kind = kind};
-  const bool read = read_address(primitive->address, unit) &&
-                    (primitive->options.empty() || unit.read_options(primitive->options));
+  const bool read =
+      read_address(primitive->address, unit) && (primitive->options.empty() || unit.read_options(primitive->options));
   return read ? Decoded<DataUnit>(unit) : std::unexpected(Malformed::names);
 }
 
@@ -198,7 +196,8 @@ std::size_t DataUnit::options_size() const {
 }
 
 std::size_t DataUnit::encode_address(Bytes out) const {
-  return is_transport(kind) ? TransportAddress{peer, peer_port}.encode(out) : NetworkAddress{peer, protocol}.encode(out);
+  return is_transport(kind) ? TransportAddress{peer, peer_port}.encode(out)
+                            : NetworkAddress{peer, protocol}.encode(out);
 }
 
 std::size_t DataUnit::encode_options(Bytes out) const {

@@ -9,8 +9,8 @@
 //     transport and ip     T_UNITDATA_REQ   network_request     T_UNITDATA_IND, T_UDERROR_IND   network_*
 //     ip and driver        DL_UNITDATA_REQ  link_request        DL_UNITDATA_IND                 link_indication
 //
-// encode() gives exactly the bytes that stack/wire/tpi.h and stack/wire/dlpi.h give for the same values; decode() is its
-// counterpart. Addresses are TransportAddress or NetworkAddress, options those of stack/wire/network.h.
+// encode() gives exactly the bytes that stack/wire/tpi.h and stack/wire/dlpi.h give for the same values; decode() is
+// its counterpart. Addresses are TransportAddress or NetworkAddress, options those of stack/wire/network.h.
 //
 // A plain value; thread-safe as such.
 
@@ -50,20 +50,20 @@ struct DataUnit {
 
   Kind kind = Kind::transport_request;
   Options options = Options::none;
-  std::uint8_t protocol = 0;       ///< network_*: in the IP header
-  std::uint8_t hop_limit = 0;      ///< sending (0: the module's own), received
-  std::uint8_t traffic_class = 0;  ///< sending, received
-  bool dont_fragment = false;      ///< sending
-  bool group = false;              ///< received, link_indication: came to a group or broadcast address
-  bool has_local = false;          ///< sending, failure: whether `local` says something
-  IpAddress peer{};                ///< where to, or where from
-  IpAddress local{};               ///< source of a request, destination of an indication
-  std::uint16_t peer_port = 0;     ///< transport_*
-  std::uint16_t header_size = 0;   ///< received: bytes of network headers before the first data byte
-  std::int32_t error = 0;          ///< *_error: an errno
-  std::uint32_t mtu = 0;           ///< failure
-  dlpi::LinkAddress destination{}; ///< link_*
-  dlpi::LinkAddress source{};      ///< link_indication
+  std::uint8_t protocol = 0;        ///< network_*: in the IP header
+  std::uint8_t hop_limit = 0;       ///< sending (0: the module's own), received
+  std::uint8_t traffic_class = 0;   ///< sending, received
+  bool dont_fragment = false;       ///< sending
+  bool group = false;               ///< received, link_indication: came to a group or broadcast address
+  bool has_local = false;           ///< sending, failure: whether `local` says something
+  IpAddress peer{};                 ///< where to, or where from
+  IpAddress local{};                ///< source of a request, destination of an indication
+  std::uint16_t peer_port = 0;      ///< transport_*
+  std::uint16_t header_size = 0;    ///< received: bytes of network headers before the first data byte
+  std::int32_t error = 0;           ///< *_error: an errno
+  std::uint32_t mtu = 0;            ///< failure
+  dlpi::LinkAddress destination{};  ///< link_*
+  dlpi::LinkAddress source{};       ///< link_indication
 
   /// The primitive of that kind that `block` holds. Options of a request may be longer than what is known of them.
   [[nodiscard]] static std::expected<DataUnit, Malformed> decode(ConstBytes block, Kind kind);

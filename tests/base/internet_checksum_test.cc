@@ -36,7 +36,9 @@ TEST(Checksum, AnOddLastByteIsPaddedWithZero) {
 TEST(Checksum, PartsJoinAtEveryOffset) {
   Prng random(1071);
   Buffer data(61);
-  for (auto& byte : data) byte = static_cast<std::byte>(random());
+  for (auto& byte : data) {
+    byte = static_cast<std::byte>(random());
+  }
   const ConstBytes all = data;
   for (std::size_t cut = 0; cut <= data.size(); ++cut) {
     EXPECT_EQ(add_sums(header_sum(all.first(cut)), header_sum(all.subspan(cut)), cut), header_sum(all)) << cut;
@@ -72,13 +74,17 @@ TEST(Checksum, AnUpdateGivesWhatSummingAnewGives) {
   Prng random(1624);
   for (int round = 0; round < 2000; ++round) {
     Buffer header(20);
-    for (auto& byte : header) byte = static_cast<std::byte>(random());
+    for (auto& byte : header) {
+      byte = static_cast<std::byte>(random());
+    }
     header[0] = std::byte{0x45};
     const std::uint16_t before = checksum_of(header_sum(header));
     const std::size_t size = round % 2 == 0 ? 2 : 4;
     const Bytes part = Bytes(header).subspan(2 + 2 * random.below(8), size);
     const std::uint16_t old_sum = header_sum(part);
-    for (auto& byte : part) byte = round % 5 == 0 ? std::byte{0} : static_cast<std::byte>(random());
+    for (auto& byte : part) {
+      byte = round % 5 == 0 ? std::byte{0} : static_cast<std::byte>(random());
+    }
     ASSERT_EQ(updated_checksum(before, old_sum, header_sum(part)), checksum_of(header_sum(header))) << round;
   }
 }

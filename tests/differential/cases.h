@@ -109,8 +109,8 @@ inline std::string difference(const Log& layered, std::string_view name, const L
                      two == other.entries.end() ? "nothing more" : readable(*two));
 }
 
-/// Three worlds that must not differ: layered, with native descriptors; the paths that were drawn; and those again, every
-/// primitive encoded at every queue.
+/// Three worlds that must not differ: layered, with native descriptors; the paths that were drawn; and those again,
+/// every primitive encoded at every queue.
 class Worlds {
  public:
   explicit Worlds(const Setup& setup)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A world: two hosts on one wire, what a program does to them, and what it sees. Worlds that differ in their paths, or in
-// whether primitives travel as native descriptors or as bytes, must see the same.
+// A world: two hosts on one wire, what a program does to them, and what it sees. Worlds that differ in their paths, or
+// in whether primitives travel as native descriptors or as bytes, must see the same.
 //
 // What is not compared, since it differs for good reasons:
 //   - what a module has counted of data that nobody has read: it is verified when it is read. Counters are compared
