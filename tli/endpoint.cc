@@ -217,13 +217,41 @@ Outcome<> Endpoint::t_sndudata(const t_unitdata& unitdata) {
 }
 
 Outcome<> Endpoint::t_sndvudata(const t_unitdata& unitdata, std::span<const t_iovec> parts) {
-  if (info_.servtype != tpi::T_CLTS) {
-    return failed(TNOTSUPPORT);
-  }
-  Outcome<> ready = require(Call::sndudata);
+  Outcome<> ready = require_connectionless(Call::sndudata);
   ready = ready ? check_size(parts) : ready;
   ready = ready ? wait_until_sendable() : ready;
   return ready ? send(unitdata, parts) : ready;
+}
+
+Outcome<> Endpoint::require_connectionless(Call call) const {
+  return info_.servtype == tpi::T_CLTS ? require(call) : failed(TNOTSUPPORT);
+}
+
+Outcome<std::size_t> Endpoint::t_sndmudata(std::span<const t_unitdata> units) {
+  Outcome<> ready = require_connectionless(Call::sndudata);
+  std::size_t sent = 0;
+  while (ready && sent < units.size()) {
+    Loan loan = stream_->loan();
+    Batch batch;
+    while (ready && batch.size() < batch_units_max && sent + batch.size() < units.size()) {
+      const t_unitdata& unit = units[sent + batch.size()];
+      const t_iovec whole{unit.udata.buf, unit.udata.len};
+      ready = check_size(std::span(&whole, 1));
+      ready = ready && batch.empty() ? wait_until_sendable() : ready;
+      if (ready) {
+        Outcome<Message> request = request_of(unit, std::span(&whole, 1), loan);
+        ready = request ? Outcome<>() : std::unexpected(request.error());
+        if (request) {
+          batch.push(std::move(*request));
+        }
+      }
+    }
+    const std::size_t count = batch.size();
+    const Status passed = count > 0 ? stream_->send(std::move(batch)) : Status();
+    sent += passed ? count : 0;
+    ready = passed ? ready : std::unexpected(system_failure(passed.error()));
+  }
+  return ready || sent > 0 ? Outcome<std::size_t>(sent) : std::unexpected(ready.error());
 }
 
 /// "[TBADDATA] Illegal amount of data. A single send was attempted specifying a TSDU greater than that specified in the
@@ -438,12 +466,27 @@ Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
   return {};
 }
 
+Outcome<std::size_t> Endpoint::t_rcvmudata(std::span<t_unitdata> units, int& flags) {
+  if (Outcome<> valid = require_connectionless(Call::rcvudata); !valid) {
+    return std::unexpected(valid.error());
+  }
+  const bool waits = !stream_->nonblocking();
+  std::size_t received = 0;
+  flags = 0;
+  Outcome<> taken;
+  while (taken && received < units.size() && flags == 0) {
+    taken = t_rcvudata(units[received], flags);
+    received += taken ? 1U : 0U;
+    stream_->set_nonblocking(true);
+  }
+  stream_->set_nonblocking(!waits);
+  // What ended it after the first, the next call will meet, too.
+  return taken || received > 0 ? Outcome<std::size_t>(received) : std::unexpected(taken.error());
+}
+
 Outcome<std::size_t> Endpoint::t_rcvvudata(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags) {
   flags = 0;
-  if (info_.servtype != tpi::T_CLTS) {
-    return failed(TNOTSUPPORT);
-  }
-  Outcome<> ready = require(Call::rcvudata);
+  Outcome<> ready = require_connectionless(Call::rcvudata);
   // "[TBADDATA] iovcount is greater than T_IOV_MAX." (t_rcvvudata(3NSL))
   ready = ready && parts.size() > T_IOV_MAX ? failed(TBADDATA) : ready;
   Landed landed = Landed::refuted;
@@ -471,10 +514,7 @@ Outcome<std::size_t> Endpoint::t_rcvvudata(t_unitdata& unitdata, std::span<const
 }
 
 Outcome<std::size_t> Endpoint::t_lookudata(t_unitdata& unitdata) {
-  if (info_.servtype != tpi::T_CLTS) {
-    return failed(TNOTSUPPORT);
-  }
-  Outcome<> ready = require(Call::rcvudata);
+  Outcome<> ready = require_connectionless(Call::rcvudata);
   ready = ready ? next_indication() : ready;
   if (ready && names_told_) {
     ready = failed(TOUTSTATE);  // t_rcvudata() has begun to take it
@@ -515,10 +555,7 @@ void Endpoint::t_skipudata() {
 }
 
 Outcome<> Endpoint::t_rcvuderr(t_uderr* uderr) {
-  if (info_.servtype != tpi::T_CLTS) {
-    return failed(TNOTSUPPORT);
-  }
-  if (Outcome<> valid = require(Call::rcvuderr); !valid) {
+  if (Outcome<> valid = require_connectionless(Call::rcvuderr); !valid) {
     return valid;
   }
   if (!error_waits()) {

@@ -68,6 +68,17 @@ class Endpoint {
   /// As t_rcvudata, the data scattered to `parts`; answers how many bytes. TBADDATA: more than T_IOV_MAX.
   Outcome<std::size_t> t_rcvvudata(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags);
 
+  // Beyond XTI: many data units in one call, shaped like sendmmsg(2) and recvmmsg(2).
+
+  /// Sends `units`, in order, as batches that cross the stack together; answers how many were sent. What stops the
+  /// first is the answer, as of t_sndudata(); what stops a later one, the next call's. Waits, where that is allowed,
+  /// before each batch of batch_units_max.
+  Outcome<std::size_t> t_sndmudata(std::span<const t_unitdata> units);
+  static constexpr std::size_t batch_units_max = 32;
+  /// Receives up to units.size() data units, as t_rcvudata() each, and waits for the first of them only; answers how
+  /// many. Ends early at one that does not fit (`flags` has T_MORE, of the last), and before an error that waits.
+  Outcome<std::size_t> t_rcvmudata(std::span<t_unitdata> units, int& flags);
+
   // Beyond XTI: the application names the place. The data unit that waits is looked at, and then taken, in one pass
   // from where it arrived to where the application says it belongs (application level framing: Clark and Tennenhouse,
   // "Architectural Considerations for a New Generation of Protocols", 1990, section 6).
@@ -108,6 +119,7 @@ class Endpoint {
   explicit Endpoint(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
 
   Outcome<> require(Call call) const;
+  Outcome<> require_connectionless(Call call) const;
   Outcome<std::vector<std::byte>> request(std::int32_t command, ConstBytes primitive);
   Outcome<> learn_info(State* state);
   [[nodiscard]] Outcome<> check_size(std::span<const t_iovec> parts) const;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/contract.h"
 
 namespace sluice {
 namespace {
@@ -28,11 +27,10 @@ Loan::~Loan() {
 }
 
 Message Loan::message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail) {
-  SLUICE_REQUIRE(count_ == 0);
   const auto is_large = [](ConstBytes part) { return part.size() >= shown_bytes_min; };
   const auto first_large = std::ranges::find_if(parts, is_large);
   const bool fused = path_ == Path::fused && size_of(parts) >= defer_bytes_min_;
-  if (!fused || first_large == parts.end() || parts.size() > parts_max) {
+  if (!fused || first_large == parts.end() || parts.size() > shown_max - count_) {
     Message copy = copy_of(parts, headroom, tail);
     if (copy && fused) {
       copy.defer();

@@ -26,7 +26,8 @@ namespace sluice {
 
 class Loan {
  public:
-  static constexpr std::size_t parts_max = 16;
+  /// Parts that a loan shows at most, of all its messages; further ones are copied.
+  static constexpr std::size_t shown_max = 64;
   /// Smaller parts are copied: showing one costs more.
   static constexpr std::size_t shown_bytes_min = 256;
 
@@ -38,7 +39,7 @@ class Loan {
   Loan& operator=(const Loan&) = delete;
 
   /// A data message of `parts`, one after the other, with `headroom` spare bytes in front and `tail` at the end where
-  /// they are copied. Empty when the pool is exhausted. Once for each loan.
+  /// they are copied. Empty when the pool is exhausted.
   [[nodiscard]] Message message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail = 0);
 
  private:
@@ -52,7 +53,7 @@ class Loan {
   BufferPool& pool_;
   Path path_;
   std::size_t defer_bytes_min_;
-  std::array<Shown, parts_max> shown_;
+  std::array<Shown, shown_max> shown_;
   std::size_t count_ = 0;
 };
 
