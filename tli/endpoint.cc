@@ -474,13 +474,14 @@ Outcome<std::size_t> Endpoint::t_rcvmudata(std::span<t_unitdata> units, int& fla
   std::size_t received = 0;
   flags = 0;
   Outcome<> taken;
-  while (taken && received < units.size() && flags == 0) {
+  // After the first nothing is taken that could not be delivered: whatever ends it, the next call will meet, too.
+  const auto more = [&] { return take_indication() && !is_error() && names_fit(units[received]); };
+  while (taken && received < units.size() && flags == 0 && (received == 0 || more())) {
     taken = t_rcvudata(units[received], flags);
     received += taken ? 1U : 0U;
     stream_->set_nonblocking(true);
   }
   stream_->set_nonblocking(!waits);
-  // What ended it after the first, the next call will meet, too.
   return taken || received > 0 ? Outcome<std::size_t>(received) : std::unexpected(taken.error());
 }
 
