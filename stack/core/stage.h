@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Stages: manipulations of a program's own, beside Swap, Sum and Check: a cipher, a digest, a compression of nothing. A
+// Stages: manipulations of a program's own, beside Swap, Sum and Check: a cipher, a digest. A
 // module names one to a message,
 //
 //     message.transform(OwnStage{.stage = cipher_, .argument = nonce}, owner(), refused_);
