@@ -4,16 +4,15 @@
 // Two stages of their own for tests: a cipher whose every byte depends on all bytes before it, and a digest. They hold
 // the pass to what stack/core/stage.h guarantees, and each comes with its meaning on flat bytes.
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 
+#include "base/contract.h"
 #include "stack/core/stage.h"
 
-namespace sluice::testing {
+namespace sluice::own_stages {
 
 /// What both do: they see one message from its first byte to its last.
 class WatchedStage : public Stage {
@@ -30,18 +29,18 @@ class WatchedStage : public Stage {
   }
 
   void begin(ConstBytes argument) final {
-    ASSERT_EQ(argument.size(), sizeof(Argument));
+    SLUICE_REQUIRE(argument.size() == sizeof(Argument));
     std::memcpy(&state_, argument.data(), sizeof state_);
     std::memcpy(&expected_, argument.data() + sizeof state_, sizeof expected_);
     next_ = 0;
     ++begun;
   }
   void run(std::size_t offset, ConstBytes from, Bytes to) final {
-    EXPECT_EQ(offset, next_);
-    EXPECT_TRUE(!from.empty() && from.size() <= run_bytes_max);
-    EXPECT_EQ(to.size(), nature().converts ? from.size() : 0);
-    EXPECT_TRUE(to.empty() || from.data() == to.data() || from.data() + from.size() <= to.data() ||
-                to.data() + to.size() <= from.data());
+    SLUICE_REQUIRE(offset == next_);
+    SLUICE_REQUIRE(!from.empty() && from.size() <= run_bytes_max);
+    SLUICE_REQUIRE(to.size() == (nature().converts ? from.size() : 0));
+    SLUICE_REQUIRE(to.empty() || from.data() == to.data() || from.data() + from.size() <= to.data() ||
+                   to.data() + to.size() <= from.data());
     next_ += from.size();
     ++runs;
     through(from, to);
@@ -117,4 +116,4 @@ class Digest final : public WatchedStage {
   }
 };
 
-}  // namespace sluice::testing
+}  // namespace sluice::own_stages

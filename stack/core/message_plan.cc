@@ -432,13 +432,15 @@ Verdict Message::transform(const Check& check, const Owner& owner, Counter& refu
   return sum_holds(add_sums(check.initial, data_sum())) ? Verdict::done : Verdict::failed;
 }
 
-/// Joins the plan where no field that it covers is still to be filled, and where the plan does not owe the same stage,
-/// which works on one message at a time.
+/// Joins the plan where no field that it covers is still to be filled, where it begins at a unit of every conversion,
+/// and where the plan does not owe the same stage, which works on one message at a time.
 Verdict Message::transform(const OwnStage& own, const Owner& owner, Counter& refused) {
-  SLUICE_REQUIRE(own.stage != nullptr);
+  SLUICE_REQUIRE(own.stage != nullptr && own.from <= data_size());
   SLUICE_REQUIRE(own.argument.size() <= Stage::argument_bytes_max && own.field.size() <= Stage::result_bytes_max);
   if (settle_unless(std::ranges::none_of(owed_by(plan()), [&](const PlannedStep& step) {
-        return step.fills_message() || step.stage == own.stage;
+        const bool covers_field = step.fills_message() && step.field + step.result_size() > own.from;
+        const bool cuts_unit = own.from > step.from && (own.from - step.from) % step.unit != 0;
+        return covers_field || cuts_unit || step.stage == own.stage;
       })) == Verdict::failed) {
     return Verdict::failed;
   }
@@ -447,6 +449,7 @@ Verdict Message::transform(const OwnStage& own, const Owner& owner, Counter& ref
   PlannedStep& step = planned != nullptr ? *planned : at_once;
   step.kind = PlannedStep::Kind::own;
   step.stage = own.stage;
+  step.from = own.from;
   step.owner = owner;
   step.refused = &refused;
   step.argument_size = static_cast<std::uint8_t>(own.argument.size());

@@ -36,7 +36,7 @@ struct PlannedStep {
   enum class Kind : std::uint8_t { swap, sum, check, own };
 
   Kind kind = Kind::swap;
-  std::uint8_t unit = 1;              // swap: 2, 4 or 8
+  std::uint8_t unit = 1;              // swap: 2, 4 or 8; others: 1
   bool zero_is_sent_as_ones = false;  // sum
   bool odd = false;              // sum, check: an odd number of the bytes it covered has been trimmed off and summed
   std::uint16_t initial = 0;     // sum, check: with what has been summed already
@@ -54,6 +54,7 @@ struct PlannedStep {
   [[nodiscard]] bool converts() const { return kind == Kind::swap || (kind == Kind::own && stage->nature().converts); }
   /// Whether the message may turn out to be bad.
   [[nodiscard]] bool verifies() const { return kind == Kind::check || (kind == Kind::own && stage->nature().verifies); }
+  [[nodiscard]] std::size_t result_size() const { return kind == Kind::own ? field_size : sizeof(std::uint16_t); }
   /// Whether a field of the message gets its value when all else is done.
   [[nodiscard]] bool fills_message() const {
     return outside == nullptr && (kind == Kind::sum || (kind == Kind::own && field_size > 0));

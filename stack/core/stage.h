@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Stages: manipulations of a program's own, beside Swap, Sum and Check: a cipher, a digest, a compression of nothing. A
+// Stages: manipulations of a program's own, beside Swap, Sum and Check: a cipher, a digest. A
 // module names one to a message,
 //
 //     message.transform(OwnStage{.stage = cipher_, .argument = nonce}, owner(), refused_);
@@ -19,9 +19,9 @@
 // its own members, and nothing is allocated for a message.
 //
 // What the pass guarantees:
-//   - run() gets 1 to run_bytes_max bytes; `offset` is 0 first and grows by what the call before got, up to the size
-//     that the data had when the stage was asked for. Tiles end where blocks do: any size, any alignment. Without data
-//     run() is not called.
+//   - run() gets 1 to run_bytes_max bytes; `offset` is 0 first, which is data byte `from`, and grows by what the call
+//     before got, up to the end that the data had when the stage was asked for. Tiles end where blocks do: any size,
+//     any alignment. Without data run() is not called.
 //   - `from` and `to` lie inside the message or the place where it lands, whatever a packet's header says. For a stage
 //     that converts they are the same memory or do not overlap; for others `to` is empty.
 //   - `argument` holds the bytes that the module gave, `result` has the size of the field that it named.
@@ -81,6 +81,8 @@ class Stage {
 /// What a module asks for: `stage`, over the data of a message.
 struct OwnStage {
   std::shared_ptr<Stage> stage;
+  /// So many data bytes in front are left alone: a header. At most as many as there are.
+  std::size_t from = 0;
   /// What begin() gets: a nonce, a tag to compare with. At most Stage::argument_bytes_max bytes, which are copied.
   ConstBytes argument = {};
   /// Where end()'s result goes, if anywhere: in a header that the caller has just prepended, zero until then, or

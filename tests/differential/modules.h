@@ -3,6 +3,8 @@
 
 // Modules that a differential case draws, beside those of the project: they do with messages what modules may do.
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "stack/modules/fault.h"
 #include "stack/modules/null.h"
 #include "stack/modules/xdr.h"
+#include "tests/own_stages.h"
 
 namespace sluice::differential {
 
@@ -212,6 +215,120 @@ class Framed : public Module {
   Counter short_{*this, "short", "messages without room for a header"};
 };
 
+/// A protocol of its own around a stage: a header of `size` bytes with eight that the stage needs, and behind it what
+/// the stage goes over.
+class Staged : public Module {
+ public:
+  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] std::size_t headroom() const override { return header_.size(); }
+  void wput(Batch batch) override { pass_on(std::move(batch), Side::write); }
+  void rput(Batch batch) override { pass_on(std::move(batch), Side::read); }
+
+ protected:
+  using Word = std::array<std::byte, 8>;
+
+  Staged(std::string_view name, std::size_t header_size) : Module(name), header_(header_size) {}
+
+  /// The data behind its header, and where the word lies in that.
+  virtual Verdict sent(Message& data, Bytes word) = 0;
+  virtual Verdict received(Message& data, const Word& word) = 0;
+  [[nodiscard]] std::size_t header_size() const { return header_.size(); }
+
+  Counter refused_{*this, "refused", "messages that the stage refused"};
+
+ private:
+  void pass_on(Batch batch, Side side) {
+    Batch out;
+    while (Message message = batch.pop()) {
+      if (carries_data(message)) {
+        message = side == Side::write ? framed(std::move(message)) : opened(std::move(message));
+      }
+      if (message) {
+        out.push(std::move(message));
+      }
+    }
+    queue(side).put_next(std::move(out));
+  }
+  Message framed(Message message) {
+    Parts parts(std::move(message));
+    const Bytes header = parts.data.prepend(header_.size());
+    std::ranges::fill(header, std::byte{0});
+    return sent(parts.data, header.last(sizeof(Word))) == Verdict::failed ? Message() : parts.joined();
+  }
+  Message opened(Message message) {
+    if (message.data_size() < header_.size()) {
+      if (settle(message, Side::read) == Verdict::done) {
+        ++short_;
+      }
+      return {};
+    }
+    Parts parts(std::move(message));
+    static_cast<void>(parts.data.copy_data_to(0, header_));
+    Word word;
+    std::ranges::copy(Bytes(header_).last(sizeof word), word.begin());
+    if (received(parts.data, word) == Verdict::failed) {
+      refused_ += parts.data.failed() ? 0U : 1U;
+      return {};
+    }
+    parts.data.trim_front(header_.size());
+    parts.data.when_verified(owner(), [this] { ++good_; });
+    return parts.data.failed() ? Message() : parts.joined();
+  }
+
+  std::vector<std::byte> header_;  // of the message at hand
+  Counter good_{*this, "good", "messages that were opened"};
+  Counter short_{*this, "short", "messages without room for a header"};
+};
+
+/// Enciphers what goes down with a key that the header names, deciphers what comes up.
+class Ciphered final : public Staged {
+ public:
+  explicit Ciphered(std::size_t header_size) : Staged("ciphered", header_size) {}
+
+ private:
+  Verdict sent(Message& data, Bytes word) override {
+    const std::uint64_t key = data.data_size() * 0x9e3779b97f4a7c15U;
+    std::memcpy(word.data(), &key, sizeof key);
+    return through(encipher_, data, key);
+  }
+  Verdict received(Message& data, const Word& word) override {
+    std::uint64_t key = 0;
+    std::memcpy(&key, word.data(), sizeof key);
+    return through(decipher_, data, key);
+  }
+  Verdict through(const std::shared_ptr<Stage>& stage, Message& data, std::uint64_t key) {
+    const auto argument = own_stages::WatchedStage::argument(key);
+    return data.transform(OwnStage{.stage = stage, .from = header_size(), .argument = argument}, owner(), refused_);
+  }
+
+  std::shared_ptr<Stage> encipher_ = std::make_shared<own_stages::ChainedCipher>();
+  std::shared_ptr<Stage> decipher_ = std::make_shared<own_stages::ChainedCipher>(/*deciphers=*/true);
+};
+
+/// Puts a digest of what goes down into the header, and has what comes up verified against it.
+class Tagged final : public Staged {
+ public:
+  explicit Tagged(std::size_t header_size) : Staged("tagged", header_size) {}
+
+ private:
+  static constexpr std::uint64_t key = 0x5a5a1234;
+
+  Verdict sent(Message& data, Bytes word) override {
+    const auto argument = own_stages::WatchedStage::argument(key);
+    const OwnStage own{.stage = digest_, .from = header_size(), .argument = argument, .field = word};
+    return data.transform(own, owner(), refused_);
+  }
+  Verdict received(Message& data, const Word& word) override {
+    std::uint64_t expected = 0;
+    std::memcpy(&expected, word.data(), sizeof expected);
+    const auto argument = own_stages::WatchedStage::argument(key, expected);
+    return data.transform(OwnStage{.stage = verify_, .from = header_size(), .argument = argument}, owner(), refused_);
+  }
+
+  std::shared_ptr<Stage> digest_ = std::make_shared<own_stages::Digest>(false);
+  std::shared_ptr<Stage> verify_ = std::make_shared<own_stages::Digest>(true);
+};
+
 /// Everything waits on its queues.
 class Queueing : public Module {
  public:
@@ -285,9 +402,11 @@ enum class Kind : std::uint8_t {
   // What follows changes data: above udp only.
   xdr,
   framed,
+  ciphered,
+  tagged,
 };
 inline constexpr std::uint64_t kinds_anywhere = 8;
-inline constexpr std::uint64_t kinds = 10;
+inline constexpr std::uint64_t kinds = 12;
 
 /// A module as drawn.
 struct Drawn {
@@ -296,8 +415,8 @@ struct Drawn {
 };
 
 [[nodiscard]] inline std::string_view name_of(Kind kind) {
-  constexpr std::array<std::string_view, kinds> names{"null",    "plain", "settler", "counting", "queueing",
-                                                      "holding", "fault", "capture", "xdr",      "framed"};
+  constexpr std::array<std::string_view, kinds> names{"null",  "plain",   "settler", "counting", "queueing", "holding",
+                                                      "fault", "capture", "xdr",     "framed",   "ciphered", "tagged"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -345,6 +464,10 @@ struct Drawn {
                                                         .wall_clock = [] { return Duration::zero(); }});
     case Kind::xdr:
       return std::make_unique<Xdr>(std::size_t{2} << drawn.seed % 3);
+    case Kind::ciphered:
+      return std::make_unique<Ciphered>(8 + drawn.seed % 5 * 2);
+    case Kind::tagged:
+      return std::make_unique<Tagged>(8 + drawn.seed % 5);
     case Kind::framed:
       break;
   }

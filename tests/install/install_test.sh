@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs into a temporary prefix; then a program outside of the project builds against what lies there, once by
-# find_package(sluice), once by pkg-config alone, and runs.
+# Installs into a temporary prefix; then programs outside of the project build against what lies there, the examples by
+# find_package(sluice), another by pkg-config alone, and run.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "${SLUICE_BIN:?the build directory\'s bin}")
@@ -35,10 +35,13 @@ must_be "ftx --version" "$("$SLUICE_BIN/ftx" --version)" "$("$prefix/bin/ftx" --
 mv "$prefix" "$work/moved"
 prefix=$work/moved
 
-cmake -G Ninja -S "$here/consumer" -B "$work/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+cmake -G Ninja -S "$here/../../examples/programs" -B "$work/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
       -DCMAKE_CXX_FLAGS="${flags[*]}" >"$work/configure.log" || { cat "$work/configure.log" >&2; exit 1; }
 cmake --build "$work/by_cmake" >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
-must_be "built by find_package" "$expected" "$("$work/by_cmake/consumer")"
+for program in tli_echo own_module own_manipulation; do
+  timeout 60 "$work/by_cmake/$program" >"$work/$program.log" || { cat "$work/$program.log" >&2; exit 1; }
+done
+must_be "what explain calls the stage" 2 "$(grep -c 'chacha20: chacha20 deferred' "$work/own_manipulation.log")"
 
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sluice.pc)")

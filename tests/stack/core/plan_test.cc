@@ -21,6 +21,9 @@
 namespace sluice::testing {
 namespace {
 
+using own_stages::ChainedCipher;
+using own_stages::Digest;
+using own_stages::WatchedStage;
 using Model = std::vector<std::byte>;
 
 struct Watcher : Module {
@@ -276,11 +279,12 @@ class Life {
     }
     const std::uint64_t key = prng_();
     const auto argument = WatchedStage::argument(key);
-    if (message_.transform(OwnStage{.stage = stage, .argument = argument}, owner_, watcher_.refused) ==
-        Verdict::failed) {
+    const std::size_t from = prng_.below(3) == 0 ? prng_.below(model_.size() + 1) : 0;
+    const OwnStage own{.stage = stage, .from = from, .argument = argument};
+    if (message_.transform(own, owner_, watcher_.refused) == Verdict::failed) {
       return lose();
     }
-    ChainedCipher::apply(key, model_);
+    ChainedCipher::apply(key, Bytes(model_).subspan(from));
   }
   void digest() {
     const std::size_t size = 1 + prng_.below(Stage::result_bytes_max);
@@ -294,11 +298,12 @@ class Life {
     std::ranges::fill(Bytes(model_).subspan(at, field_size), std::byte{0});
     const std::uint64_t key = prng_();
     const auto argument = WatchedStage::argument(key);
-    const OwnStage own{.stage = digest_, .argument = argument, .field = header.subspan(at, field_size)};
+    const std::size_t from = prng_.below(2) == 0 ? size : 0;
+    const OwnStage own{.stage = digest_, .from = from, .argument = argument, .field = header.subspan(at, field_size)};
     if (message_.transform(own, owner_, watcher_.refused) == Verdict::failed) {
       return lose();
     }
-    const std::uint64_t digest = Digest::of(key, model_);
+    const std::uint64_t digest = Digest::of(key, Bytes(model_).subspan(from));
     for (std::size_t i = 0; i < field_size; ++i) {
       model_[at + i] = WatchedStage::byte_of(digest, i);
     }

@@ -23,6 +23,9 @@
 namespace sluice::testing {
 namespace {
 
+using own_stages::ChainedCipher;
+using own_stages::Digest;
+using own_stages::WatchedStage;
 using Model = std::vector<std::byte>;
 
 struct Watcher : Module {
@@ -364,6 +367,24 @@ TEST_F(StageTest, BytesThatItCoversAreCarriedOutBeforeTheyAreTrimmedOff) {
   EXPECT_TRUE(message.real());
   const Model expected = enciphered(bytes);
   EXPECT_TRUE(std::ranges::equal(flat(message), ConstBytes(expected).subspan(1)));
+}
+
+TEST_F(StageTest, AHeaderInFrontIsLeftAloneAndMayGoBeforeThePass) {
+  const Model bytes = counted_bytes(3000);
+  for (const std::size_t header : {0U, 1U, 8U, 3000U}) {
+    Model expected = bytes;
+    ilp::scalar::swap(4, expected);
+    ChainedCipher::apply(key, Bytes(expected).subspan(header));
+    Message message = fused(bytes);
+    ASSERT_EQ(message.transform(Swap{4}), Verdict::deferred);
+    const auto argument = WatchedStage::argument(key);
+    const OwnStage own{.stage = cipher_, .from = header, .argument = argument};
+    ASSERT_EQ(message.transform(own, owner_, watcher_.refused), Verdict::deferred);
+    message.trim_front(header);
+    ASSERT_EQ(message.settle(), Verdict::done);
+    EXPECT_TRUE(std::ranges::equal(flat(message), ConstBytes(expected).subspan(header)));
+  }
+  EXPECT_EQ(cipher_->begun, cipher_->ended);
 }
 
 TEST_F(StageTest, NothingIsAllocatedForAMessage) {

@@ -21,6 +21,19 @@ using Item = PayloadWork::Item;
 
 constexpr std::size_t payload_bytes = 65536;
 
+/// A stage that changes bytes, or only reads them; zeros stay zeros.
+class NullStage final : public Stage {
+ public:
+  using Stage::Stage;
+  void begin(ConstBytes /*argument*/) override {}
+  void run(std::size_t /*offset*/, ConstBytes from, Bytes to) override {
+    std::ranges::copy(from.first(to.size()), to.begin());
+  }
+};
+
+const auto cipher_stage = std::make_shared<NullStage>(Stage::Nature{.name = "cipher", .converts = true});
+const auto digest_stage = std::make_shared<NullStage>(Stage::Nature{.name = "digest"});
+
 /// What a module of these tests does on both sides.
 struct Conduct {
   std::vector<Item> items = {};
@@ -64,9 +77,19 @@ class Worker : public Module {
     if (item.kind == Kind::check) {
       return message.transform(Check{.initial = 0xffff}, owner(), refused_);
     }
+    if (item.kind == Kind::own && !item.fills) {
+      return message.transform(OwnStage{.stage = stage_of(item)}, owner(), refused_);
+    }
     const Bytes header = message.prepend(8);
     std::ranges::fill(header, std::byte{0});
+    if (item.kind == Kind::own) {
+      return message.transform(OwnStage{.stage = stage_of(item), .field = header}, owner(), refused_);
+    }
     return message.transform(Sum{.initial = 0, .field = header.data(), .zero_is_sent_as_ones = false});
+  }
+
+  static std::shared_ptr<Stage> stage_of(const Item& item) {
+    return item.stage == cipher_stage.get() ? cipher_stage : digest_stage;
   }
 
   Conduct conduct_;
@@ -167,6 +190,9 @@ using Passes = std::vector<std::string>;
 Item swap(std::size_t unit) { return {.kind = Kind::swap, .unit = unit}; }
 constexpr Item sum{.kind = Kind::sum};
 constexpr Item check{.kind = Kind::check};
+const Item cipher{.kind = Kind::own, .stage = cipher_stage.get()};
+const Item digest{.kind = Kind::own, .stage = digest_stage.get()};
+const Item tag{.kind = Kind::own, .stage = digest_stage.get(), .fills = true};
 
 TEST_F(ExplanationTest, ALayeredPathPassesOnceForEachManipulation) {
   const std::vector<Conduct> conducts = {{.items = {swap(4)}}, {.items = {sum}}};
@@ -224,6 +250,30 @@ TEST_F(ExplanationTest, AFullPlanIsCarriedOut) {
             (Passes{"5: sum in place", "6: sum_copy"}));
 }
 
+TEST_F(ExplanationTest, AStageIsCalledByItsNameAndRunsInTiles) {
+  EXPECT_EQ(passes_down(Path::fused, {{.items = {swap(4)}}, {.items = {cipher}}, {.items = {sum}}}),
+            (Passes{"4: tiles"}));
+  const ExplainedItem item = explain(*stream_).down.modules[2].items[0];
+  EXPECT_EQ(item.asks, "cipher");
+  EXPECT_TRUE(item.deferred);
+  EXPECT_EQ(passes_down(Path::layered, {{.items = {cipher}}, {.items = {digest}}}),
+            (Passes{"0: copy", "1: tiles in place", "2: tiles in place"}));
+  EXPECT_EQ(explain(*stream_).down.layered, (ByteCost{3, 2})) << "a digest only reads";
+}
+
+TEST_F(ExplanationTest, AStageThatConvertsNeedsMemoryOfOurOwn) {
+  EXPECT_EQ(passes_down(Path::fused, {{.items = {cipher}}, {.settles = "it looks"}}), (Passes{"2: tiles"}));
+  EXPECT_EQ(passes_down(Path::fused, {{.items = {digest}}, {.settles = "it looks"}}),
+            (Passes{"2: tiles in place", "3: copy"}));
+}
+
+TEST_F(ExplanationTest, AStageWaitsForAFieldAndForItself) {
+  EXPECT_EQ(passes_down(Path::fused, {{.items = {tag}}, {.items = {cipher}}}),
+            (Passes{"2: tiles in place", "3: tiles"}));
+  EXPECT_EQ(passes_down(Path::fused, {{.items = {cipher}}, {.items = {cipher}}}),
+            (Passes{"2: tiles", "3: tiles in place"}));
+}
+
 TEST_F(ExplanationTest, SaysWhereBytesAreShown) {
   open(Path::fused, {{.items = {sum}}}, /*lends=*/true);
   const Explanation explanation = explain(*stream_);
@@ -239,7 +289,7 @@ TEST_F(ExplanationTest, TrafficOfRandomChainsCostsWhatIsExplained) {
   constexpr std::uint64_t seed = 20261121;
   Prng random(seed);
   const auto pick = [&](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
-  const std::vector<Item> manipulations = {swap(2), swap(4), swap(8), sum, check};
+  const std::vector<Item> manipulations = {swap(2), swap(4), swap(8), sum, check, cipher, digest, tag};
   for (int round = 0; round < 300; ++round) {
     std::vector<Conduct> conducts(pick(6));
     std::string told;
