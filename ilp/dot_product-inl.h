@@ -7,13 +7,10 @@
 //
 // Intel's manual on VPDPBUSD: "Multiplies the individual unsigned bytes of the first source operand by the
 // corresponding signed bytes of the second source operand, producing intermediate signed word results. The word results
-// are then summed and accumulated in the destination dword element size operand." NEON's UDOT takes both as unsigned,
-// which is the same for coefficients up to 127.
+// are then summed and accumulated in the destination dword element size operand."
 //
 // Who has it: CPUs of Highway's target HWY_AVX3_DL, to which AVX512_VNNI belongs (Intel from Ice Lake, AMD from Zen 4
-// on), and aarch64 where the program is compiled for CPUs that all have it (-march=armv8.2-a+dotprod and above), since
-// Highway 1.0.3 has no NEON target that looks for it at run time. It has none for AVX-VNNI either, so CPUs with that
-// and without AVX-512 run the AVX2 kernels.
+// on). Highway 1.0.3 has no target for AVX-VNNI or for NEON's dot product, so CPUs with those alone do without.
 //
 // Compiled once for each instruction set, as ilp/pipeline-inl.h is.
 
@@ -30,8 +27,6 @@
 
 #undef SLUICE_ILP_HAS_DOT_PRODUCT
 #if HWY_TARGET == HWY_AVX3_DL
-#define SLUICE_ILP_HAS_DOT_PRODUCT 1
-#elif HWY_TARGET == HWY_NEON && defined(__ARM_FEATURE_DOTPROD)
 #define SLUICE_ILP_HAS_DOT_PRODUCT 1
 #else
 #define SLUICE_ILP_HAS_DOT_PRODUCT 0
@@ -77,15 +72,6 @@ struct EmulatedDotProduct {
 /// does not let the compiler use it. That `bytes` and what goes through `held` come out of an instruction also keeps
 /// g++ from loading a vector anew for every operation that takes it, and from moving sums to and fro between registers.
 struct DotProduct {
-#if HWY_TARGET == HWY_NEON
-  static HWY_INLINE IntVector add(IntVector sum, ByteVector& bytes, ByteVector coefficients) {
-    return IntVector(vdotq_u32(sum.raw, bytes.raw, coefficients.raw));
-  }
-  template <class Vector>
-  static HWY_INLINE Vector held(Vector v) {
-    return v;
-  }
-#else
   static HWY_INLINE IntVector add(IntVector sum, ByteVector& bytes, ByteVector coefficients) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw), "+v"(bytes.raw) : "v"(coefficients.raw));
     return sum;
@@ -95,7 +81,6 @@ struct DotProduct {
     asm("" : "+v"(v.raw));
     return v;
   }
-#endif
 };
 
 #endif  // SLUICE_ILP_HAS_DOT_PRODUCT
