@@ -4,8 +4,9 @@
 // The data manipulations of a protocol stack, each as one pass over bytes at the speed of the machine's vectors.
 //
 // Every kernel is stateless, allocates nothing, and picks the best instruction set of the running CPU on its first
-// use (SSSE3, SSE4, AVX2, AVX-512, NEON; plain words for short messages and where there are no vectors). Results do
-// not depend on the instruction set: each kernel gives exactly what its namesake in ilp/scalar.h gives.
+// use (SSSE3, SSE4, AVX2, AVX-512 with and without VNNI, NEON; plain words for short messages and where there are no
+// vectors). Results do not depend on the instruction set: each kernel gives exactly what its namesake in ilp/scalar.h
+// gives.
 //
 // Ownership: kernels borrow the ranges for the call. Thread safety: any number of threads, on disjoint destinations.
 // REQUIRES, for all: a range has fewer than 2^36 bytes; a source and a destination do not overlap; a destination has

@@ -12,6 +12,15 @@
 //   Word word(Word w);                 the same for the tail: a template for unsigned integers of 8, 4, 2 and 1 bytes,
 //                                      as they lie in memory (ilp/words.h)
 //
+// A stage in which one vector waits for the one before, longer than the pass takes for one, has instead
+//
+//   ByteVector vector(ByteVector v, Place<place>);   `place`, from 0 to 3: which vector of its turn v is
+//
+// as a template, and does with each place apart what it does. One that keeps only so much at a time has
+//
+//   void fold();                       called when `turns_before_fold` turns have passed since the last call; since the
+//                                      last one, up to 4 * turns_without_fold + 3 vectors have passed at the end
+//
 // Stages see each piece once, in the order of memory: vectors and 8-byte words at a multiple of 8 from the start of the
 // message, shorter words at a multiple of their size. A stage may require messages of whole units, as Swap does. It may
 // keep what it finds out; ask it after the pass. Composing stages is one line, in the order in which pieces meet them:
@@ -39,10 +48,16 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
+#include "ilp/dot_product-inl.h"
 #include "ilp/words.h"
 
 #if HWY_TARGET & (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
@@ -55,9 +70,21 @@ namespace sluice::ilp::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using ByteTag = hn::ScalableTag<std::uint8_t>;
+using IntTag = hn::ScalableTag<std::uint32_t>;
 using LongTag = hn::ScalableTag<std::uint64_t>;
 using ByteVector = hn::VFromD<ByteTag>;
+using IntVector = hn::VFromD<IntTag>;
 using LongVector = hn::VFromD<LongTag>;
+
+/// How many vectors a pass loads before it stores them, and the place of one of them.
+constexpr std::size_t vectors_a_turn = 4;
+template <std::size_t place>
+using Place = std::integral_constant<std::size_t, place>;
+
+/// So many turns fill what a stage may keep before it folds (256 vectors in each place, which SumByDotProduct asks
+/// for), and so few leave room for those of all places together.
+constexpr std::size_t turns_before_fold = 256;
+constexpr std::size_t turns_without_fold = turns_before_fold / vectors_a_turn - 1;
 
 #if HWY_TARGET == HWY_SCALAR  // no vectors: the words are all there is, and `vector` is not called
 
@@ -87,14 +114,20 @@ class Swap : public SwapWords<unit> {
   ByteVector order_;
 };
 
+/// How a sum adds up its lanes: congruent to each lane modulo 65535, and below 2^33, so that lanes can be added.
+HWY_INLINE LongVector halves_added(LongVector v) {
+  const LongVector lower = hn::And(v, hn::Set(LongTag(), 0xffffffffU));
+  return hn::Add(lower, hn::ShiftRight<32>(v));
+}
+
 /// Sums what passes, unchanged, at three operations a vector.
 ///
 /// Each 64-bit lane word is h * 2^32 + l. `all_` is the sum of the words modulo 2^64 and `high_` the exact sum of
 /// their upper halves, so the sum of the lower halves is all_ - high_ * 2^32 modulo 2^64: also exact while it is below
 /// 2^64, that is for fewer than 2^32 words a lane (64 GiB with the shortest vectors).
-class Sum : public SumWords {
+class SumByHalves : public SumWords {
  public:
-  HWY_INLINE Sum()
+  HWY_INLINE SumByHalves()
       : upper_half_(hn::LoadDup128(ByteTag(), upper_half)), all_(hn::Zero(LongTag())), high_(hn::Zero(LongTag())) {}
 
   HWY_INLINE ByteVector vector(ByteVector v) {
@@ -108,17 +141,11 @@ class Sum : public SumWords {
   [[nodiscard]] HWY_INLINE std::uint16_t result() const {
     const LongVector low = hn::Sub(all_, hn::ShiftLeft<32>(high_));
     SumWords whole = *this;
-    whole.add(hn::GetLane(hn::SumOfLanes(LongTag(), hn::Add(halved(high_), halved(low)))));
+    whole.add(hn::GetLane(hn::SumOfLanes(LongTag(), hn::Add(halves_added(high_), halves_added(low)))));
     return whole.result();
   }
 
  private:
-  /// Congruent modulo 65535 and below 2^33, so that lanes can be added.
-  static HWY_INLINE LongVector halved(LongVector v) {
-    const LongVector lower = hn::And(v, hn::Set(LongTag(), 0xffffffffU));
-    return hn::Add(lower, hn::ShiftRight<32>(v));
-  }
-
   // A shift by 32 would do, but g++ loads the vector from memory a second time to shift it, which halves the speed in
   // cache; a table lookup takes the vector from its register.
   static constexpr std::uint8_t none = 0x80;
@@ -130,13 +157,98 @@ class Sum : public SumWords {
   LongVector high_;
 };
 
-/// The next vector of the message, through `stages` in order.
-template <class... Stages>
+/// Sums what passes, unchanged, at two operations a vector, none of which is a shuffle.
+///
+/// Each 64-bit lane is t * 2^56 + l, where t is its top byte. `all_` is the sum of the lanes modulo 2^64 and `top_` the
+/// exact sum of their top bytes, so the sum of the l is all_ - top_ * 2^56 modulo 2^64: also exact while it is below
+/// 2^64, that is for up to 256 vectors. Modulo 65535, 2^56 is 2^8. The places of a turn have sums of their own, since a
+/// dot product takes several cycles until the next one can add to it.
+template <class Dot>
+class SumByDotProduct : public SumWords {
+ public:
+  HWY_INLINE SumByDotProduct()
+      : top_byte_(hn::BitCast(ByteTag(), hn::Set(LongTag(), std::uint64_t{1} << 56))), folded_(hn::Zero(LongTag())) {
+    clear();
+  }
+
+  template <std::size_t place>
+  HWY_INLINE ByteVector vector(ByteVector v, Place<place> /*of the turn*/) {
+    top_[place] = Dot::add(top_[place], v, top_byte_);
+    all_[place] = Dot::held(hn::Add(all_[place], hn::BitCast(LongTag(), v)));
+    return v;
+  }
+
+  HWY_INLINE void fold() {
+    const LongVector first = hn::Add(folded(all_[0], top_[0]), folded(all_[1], top_[1]));
+    const LongVector second = hn::Add(folded(all_[2], top_[2]), folded(all_[3], top_[3]));
+    folded_ = hn::Add(folded_, hn::Add(first, second));
+    clear();
+  }
+
+  /// The sum of all that passed, vectors and words.
+  [[nodiscard]] HWY_INLINE std::uint16_t result() const {
+    const LongVector all = hn::Add(hn::Add(all_[0], all_[1]), hn::Add(all_[2], all_[3]));
+    const IntVector top = hn::Add(hn::Add(top_[0], top_[1]), hn::Add(top_[2], top_[3]));
+    SumWords whole = *this;
+    whole.add(hn::GetLane(hn::SumOfLanes(LongTag(), hn::Add(folded_, folded(all, top)))));
+    return whole.result();
+  }
+
+ private:
+  static_assert(std::endian::native == std::endian::little);
+
+  /// Congruent modulo 65535 to what `all` and `top` stand for, and below 2^34, so that lanes can be added.
+  static HWY_INLINE LongVector folded(LongVector all, IntVector top) {
+    const LongVector tops = hn::BitCast(LongTag(), top);  // in the upper halves
+    const LongVector low = hn::Sub(all, hn::ShiftLeft<24>(tops));
+    return hn::Add(halves_added(low), hn::ShiftRight<24>(tops));
+  }
+
+  HWY_INLINE void clear() {
+    const LongVector zero = hn::Zero(LongTag());
+    all_ = {zero, zero, zero, zero};
+    const IntVector no_tops = hn::Zero(IntTag());
+    top_ = {no_tops, no_tops, no_tops, no_tops};
+  }
+
+  ByteVector top_byte_;  // coefficients
+  std::array<LongVector, vectors_a_turn> all_;
+  std::array<IntVector, vectors_a_turn> top_;
+  LongVector folded_;
+};
+
+#if SLUICE_ILP_HAS_DOT_PRODUCT
+using Sum = SumByDotProduct<DotProduct>;
+#else
+using Sum = SumByHalves;
+#endif
+
+template <std::size_t place, class Stage>
+HWY_INLINE ByteVector through(Stage& stage, ByteVector v) {
+  if constexpr (requires { stage.vector(v, Place<place>()); }) {
+    return stage.vector(v, Place<place>());
+  } else {
+    return stage.vector(v);
+  }
+}
+
+/// The next vector of the message, number `place` of its turn, through `stages` in order.
+template <std::size_t place, class... Stages>
 HWY_INLINE ByteVector take(const std::byte*& from, Stages&... stages) {
   ByteVector v = hn::LoadU(ByteTag(), reinterpret_cast<const std::uint8_t*>(from));
   from += hn::Lanes(ByteTag());
-  ((v = stages.vector(v)), ...);
+  ((v = through<place>(stages, v)), ...);
   return v;
+}
+
+template <class Stage>
+constexpr bool folds = requires(Stage& stage) { stage.fold(); };
+
+template <class Stage>
+HWY_INLINE void fold(Stage& stage) {
+  if constexpr (folds<Stage>) {
+    stage.fold();
+  }
 }
 
 /// How far `at` is from the next boundary of a vector.
@@ -148,7 +260,7 @@ HWY_INLINE std::size_t bytes_to_boundary(const std::byte* at) {
 /// Fetches as many bytes from `at` on as a turn takes.
 template <std::size_t line>
 HWY_INLINE void fetch(const std::byte* at) {
-  if constexpr (line < 4 * hn::MaxLanes(ByteTag())) {
+  if constexpr (line < vectors_a_turn * hn::MaxLanes(ByteTag())) {
     hwy::Prefetch(at + line);
     fetch<line + cache_line_bytes>(at);
   }
@@ -175,27 +287,39 @@ HWY_INLINE void put(std::byte*& to, ByteVector v) {
 /// Fetching the lines of the next turn's stores gains up to a fifth at 256 KiB, depending on how source and destination
 /// lie in their pages, and costs nothing elsewhere. Fetching the next page's loads gains up to a tenth at 16 MiB. Both
 /// reach behind the end of a message, where a fetch has no effect that can be observed but by its time.
+///
+/// Stages that fold do so after at most so many turns, and before as few vectors are left as a result may count on.
 template <Store store, class... Stages>
 HWY_INLINE void vector_pass(const std::byte* from, std::byte* to, std::size_t size, Stages&... stages) {
+  constexpr std::size_t stretch_max =
+      (folds<Stages> || ...) ? turns_before_fold : std::numeric_limits<std::size_t>::max();
   const std::size_t n = hn::Lanes(ByteTag());
-  for (std::size_t turns = size / (4 * n); turns > 0; --turns) {
-    const ByteVector v0 = take(from, stages...);
-    const ByteVector v1 = take(from, stages...);
-    const ByteVector v2 = take(from, stages...);
-    const ByteVector v3 = take(from, stages...);
-    std::atomic_signal_fence(std::memory_order_acq_rel);
-    if constexpr (store == Store::fetched) {
-      fetch<0>(to + store_lead_bytes);
-    } else if constexpr (store == Store::streaming) {
-      fetch<0>(from + load_lead_bytes);
+  std::size_t turns = size / (vectors_a_turn * n);
+  while (turns > 0) {
+    const std::size_t stretch = std::min(turns, stretch_max);
+    turns -= stretch;
+    for (std::size_t left = stretch; left > 0; --left) {
+      const ByteVector v0 = take<0>(from, stages...);
+      const ByteVector v1 = take<1>(from, stages...);
+      const ByteVector v2 = take<2>(from, stages...);
+      const ByteVector v3 = take<3>(from, stages...);
+      std::atomic_signal_fence(std::memory_order_acq_rel);
+      if constexpr (store == Store::fetched) {
+        fetch<0>(to + store_lead_bytes);
+      } else if constexpr (store == Store::streaming) {
+        fetch<0>(from + load_lead_bytes);
+      }
+      put<store>(to, v0);
+      put<store>(to, v1);
+      put<store>(to, v2);
+      put<store>(to, v3);
     }
-    put<store>(to, v0);
-    put<store>(to, v1);
-    put<store>(to, v2);
-    put<store>(to, v3);
+    if (stretch > turns_without_fold) {
+      (fold(stages), ...);
+    }
   }
-  for (std::size_t vectors = size / n % 4; vectors > 0; --vectors) {
-    put<store>(to, take(from, stages...));
+  for (std::size_t vectors = size / n % vectors_a_turn; vectors > 0; --vectors) {
+    put<store>(to, take<0>(from, stages...));
   }
   word_pass<store>(from, to, size % n, stages...);
 }
