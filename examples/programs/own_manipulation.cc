@@ -72,8 +72,8 @@ class Cipher final : public Module {
   [[nodiscard]] PayloadWork payload_work(Side) const override {
     return {.items = {{.kind = PayloadWork::Kind::own, .stage = stage_.get()}}};
   }
-  void wput(Batch batch) override { write_queue().put_next(passed(std::move(batch), Side::write)); }
-  void rput(Batch batch) override { read_queue().put_next(passed(std::move(batch), Side::read)); }
+  void wput(Batch&& batch) override { write_queue().put_next(passed(std::move(batch), Side::write)); }
+  void rput(Batch&& batch) override { read_queue().put_next(passed(std::move(batch), Side::read)); }
 
  private:
   Batch passed(Batch batch, Side side) {

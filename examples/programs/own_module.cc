@@ -37,7 +37,7 @@ class Numbered final : public Module {
   [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return number_bytes; }
 
-  void wput(Batch batch) override {
+  void wput(Batch&& batch) override {
     Batch out;
     while (Message message = batch.pop()) {
       if (message.type() == MessageType::proto && message.data_block() != nullptr) {
@@ -55,7 +55,7 @@ class Numbered final : public Module {
     write_queue().put_next(std::move(out));
   }
 
-  void rput(Batch batch) override {
+  void rput(Batch&& batch) override {
     Batch out;
     while (Message message = batch.pop()) {
       if (message.type() == MessageType::proto && message.data_block() != nullptr) {

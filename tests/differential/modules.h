@@ -221,8 +221,8 @@ class Staged : public Module {
  public:
   [[nodiscard]] bool keeps_plans() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return header_.size(); }
-  void wput(Batch batch) override { pass_on(std::move(batch), Side::write); }
-  void rput(Batch batch) override { pass_on(std::move(batch), Side::read); }
+  void wput(Batch&& batch) override { pass_on(std::move(batch), Side::write); }
+  void rput(Batch&& batch) override { pass_on(std::move(batch), Side::read); }
 
  protected:
   using Word = std::array<std::byte, 8>;
