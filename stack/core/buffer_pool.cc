@@ -2,7 +2,6 @@
 #include "stack/core/buffer_pool.h"
 
 #include <algorithm>
-#include <bit>
 #include <new>
 
 #include "base/contract.h"
@@ -12,20 +11,7 @@ namespace {
 
 constexpr std::size_t alignment = cache_line_bytes;             // slots do not share lines
 constexpr std::size_t chunk_bytes_min = std::size_t{64} << 10;  // several small slots are taken at once
-constexpr std::size_t smallest_bits = 6;                        // the smallest class holds 64 bytes
-
 constexpr std::size_t rounded_up(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-constexpr std::size_t header_bytes = rounded_up(sizeof(Buffer));
-
-/// Classes alternate between powers of two and three quarters of the next: 64, 96, 128, 192, 256, ...
-constexpr std::size_t capacity_of(std::size_t size_class) {
-  if (size_class == 0) {
-    return 0;
-  }
-  const std::size_t bits = smallest_bits + size_class / 2;
-  return size_class % 2 == 1 ? std::size_t{1} << bits : std::size_t{3} << (bits - 2);
-}
 
 }  // namespace
 
@@ -38,15 +24,6 @@ BufferPool::BufferPool(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 BufferPool::~BufferPool() {
   // Every block must have come home: a block that outlives its pool would point into freed memory.
   SLUICE_REQUIRE(buffers_in_use_ == 0);
-}
-
-std::size_t BufferPool::class_of(std::size_t capacity) {
-  if (capacity <= (std::size_t{1} << smallest_bits)) {
-    return 1;
-  }
-  const auto bits = static_cast<std::size_t>(std::bit_width(capacity - 1));
-  const std::size_t power_class = 1 + 2 * (bits - smallest_bits);
-  return capacity <= (std::size_t{3} << (bits - 2)) ? power_class - 1 : power_class;
 }
 
 std::size_t BufferPool::class_capacity(std::size_t capacity) {
@@ -115,35 +92,6 @@ Plan* BufferPool::allocate_plan() {
   free_plans_ = plan->next_free;
   plan->failed = false;
   return plan;
-}
-
-Buffer* BufferPool::take(std::size_t size_class) {
-  if (free_[size_class] == nullptr && !grow(size_class)) [[unlikely]] {
-    ++allocations_failed_;
-    return nullptr;
-  }
-  Buffer* buffer = free_[size_class];
-  free_[size_class] = buffer->next_free_;
-  buffer->references_ = 1;
-  ++buffers_in_use_;
-  return buffer;
-}
-
-Block* BufferPool::allocate(std::size_t capacity) {
-  if (capacity > capacity_max) [[unlikely]] {
-    ++allocations_failed_;
-    return nullptr;
-  }
-  const std::size_t size_class = class_of(capacity);
-  Buffer* buffer = take(size_class);
-  if (buffer == nullptr) {
-    return nullptr;
-  }
-  buffer->base_ = reinterpret_cast<std::byte*>(buffer) + header_bytes;
-  buffer->limit_ = buffer->base_ + capacity_of(size_class);
-  Block& block = buffer->first_block_;
-  block = Block{.rptr = buffer->base_, .wptr = buffer->base_, .buffer = buffer};
-  return &block;
 }
 
 Block* BufferPool::allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument) {

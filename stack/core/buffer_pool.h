@@ -28,6 +28,7 @@
 // reference counts are plain integers. Data that crosses threads is copied.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -112,6 +113,8 @@ class Buffer {
   [[nodiscard]] bool writable() const { return references_ == 1 && !read_only_; }
   /// Whether the memory's owner wants it back.
   [[nodiscard]] bool borrowed() const { return borrowed_; }
+  /// Whether the bytes are the pool's own, and so start on a cache line.
+  [[nodiscard]] bool pooled() const { return size_class_ != 0; }
   [[nodiscard]] BufferPool& pool() const { return *pool_; }
 
  private:
@@ -144,7 +147,22 @@ class BufferPool {
 
   /// A block whose buffer holds at least `capacity` bytes, rptr == wptr == base; nullptr when the bound is reached or
   /// `capacity` exceeds capacity_max. (allocb)
-  [[nodiscard]] Block* allocate(std::size_t capacity);
+  [[nodiscard]] Block* allocate(std::size_t capacity) {
+    if (capacity > capacity_max) [[unlikely]] {
+      ++allocations_failed_;
+      return nullptr;
+    }
+    const std::size_t size_class = class_of(capacity);
+    Buffer* const buffer = take(size_class);
+    if (buffer == nullptr) [[unlikely]] {
+      return nullptr;
+    }
+    buffer->base_ = reinterpret_cast<std::byte*>(buffer) + header_bytes;
+    buffer->limit_ = buffer->base_ + capacity_of(size_class);
+    Block& block = buffer->first_block_;
+    block = Block{.rptr = buffer->base_, .wptr = buffer->base_, .buffer = buffer};
+    return &block;
+  }
 
   /// A block that shows `memory`, which stays the caller's until `on_release(argument, memory)` is called. With
   /// `read_only` nothing writes to it: whoever must, copies first. (esballoc)
@@ -187,14 +205,40 @@ class BufferPool {
   [[nodiscard]] static std::size_t class_capacity(std::size_t capacity);
 
  private:
-  static constexpr std::size_t class_count = 34;  // 0: external; then 64, 96, 128, 192, ... 4 MiB
-  static std::size_t class_of(std::size_t capacity);
+  static constexpr std::size_t class_count = 34;   // 0: external; then 64, 96, 128, 192, ... 4 MiB
+  static constexpr std::size_t smallest_bits = 6;  // the smallest class holds 64 bytes
+  static constexpr std::size_t header_bytes =
+      (sizeof(Buffer) + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
+
+  /// Classes alternate between powers of two and three quarters of the next: 64, 96, 128, 192, 256, ...
+  static constexpr std::size_t capacity_of(std::size_t size_class) {
+    const std::size_t bits = smallest_bits + size_class / 2;
+    return size_class == 0 ? 0 : size_class % 2 == 1 ? std::size_t{1} << bits : std::size_t{3} << (bits - 2);
+  }
+  static constexpr std::size_t class_of(std::size_t capacity) {
+    if (capacity <= (std::size_t{1} << smallest_bits)) {
+      return 1;
+    }
+    const auto bits = static_cast<std::size_t>(std::bit_width(capacity - 1));
+    const std::size_t power_class = 1 + 2 * (bits - smallest_bits);
+    return capacity <= (std::size_t{3} << (bits - 2)) ? power_class - 1 : power_class;
+  }
 
   struct ChunkDeleter {
     void operator()(std::byte* chunk) const;
   };
 
-  Buffer* take(std::size_t size_class);
+  Buffer* take(std::size_t size_class) {
+    if (free_[size_class] == nullptr && !grow(size_class)) [[unlikely]] {
+      ++allocations_failed_;
+      return nullptr;
+    }
+    Buffer* const buffer = free_[size_class];
+    free_[size_class] = buffer->next_free_;
+    buffer->references_ = 1;
+    ++buffers_in_use_;
+    return buffer;
+  }
   std::byte* take_chunk(std::size_t bytes);
   bool grow(std::size_t size_class);
   bool grow_blocks();

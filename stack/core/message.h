@@ -62,7 +62,7 @@ using ilp::Swap;
 enum class Verdict : std::uint8_t {
   done,      // carried out; every check held
   deferred,  // joined the plan; whoever carries out the plan drops the message if a check fails
-  failed,  // the check did not hold, or there was no memory for a private copy: the caller drops and counts the message
+  failed,    // a check did not hold, or no memory for a private copy: the caller drops and counts the message
 };
 
 class Counter;
@@ -173,10 +173,10 @@ class Message {
   template <class Native>
   [[nodiscard]] bool set_native(const Native& value) {
     const std::size_t size = std::max(sizeof(Native), Native::encoded_size_max);
-    if (!first_->buffer->writable() || first_->buffer->capacity() < size) {
-      if (!replace_first_block(size)) {
-        return false;
-      }
+    const Buffer& buffer = *first_->buffer;
+    const bool fits = buffer.writable() && buffer.pooled() && buffer.capacity() >= size;
+    if (!fits && !replace_first_block(size)) {
+      return false;
     }
     become_native(value);
     return true;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -23,11 +24,24 @@ constexpr std::size_t short_bytes_max = 128;
 
 template <class Unit>
 void swap_units(Bytes bytes) {
-  for (std::byte* at = bytes.data(); at != bytes.data() + bytes.size(); at += sizeof(Unit)) {
-    Unit unit;
-    std::memcpy(&unit, at, sizeof unit);
-    unit = byte_swapped(unit);
-    std::memcpy(at, &unit, sizeof unit);
+  std::byte* at = bytes.data();
+  std::byte* const end = at + bytes.size();
+  const auto swap_at = [&at]<class Word>(Word word) {
+    std::memcpy(&word, at, sizeof word);
+    word = byte_swapped(word);
+    if constexpr (sizeof(Word) == 2 * sizeof(Unit)) {  // two units, which have changed places
+      word = std::rotl(word, 8 * static_cast<int>(sizeof(Unit)));
+    }
+    std::memcpy(at, &word, sizeof word);
+    at += sizeof word;
+  };
+  if constexpr (sizeof(Unit) == 4) {
+    while (end - at >= 8) {
+      swap_at(std::uint64_t{});
+    }
+  }
+  while (at != end) {
+    swap_at(Unit{});
   }
 }
 

@@ -108,8 +108,8 @@ class Queue {
     std::uint64_t enqueued = 0;  // had to wait here
     std::uint64_t refused = 0;   // can_put answered no
     std::uint64_t settled = 0;   // messages of a fused path whose bytes were made real here
-    std::uint64_t no_memory =
-        0;                      // of those, and of messages that had to be copied to wait: lost, the pool was exhausted
+    // Of those, and of messages that had to be copied to wait: lost, since the pool was exhausted.
+    std::uint64_t no_memory = 0;
     std::size_t bytes_max = 0;  // the most that waited here at once
   };
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }

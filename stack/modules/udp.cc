@@ -257,7 +257,7 @@ bool Udp::from_network(Message& message) {
     return false;
   }
   if (message.type() == MessageType::flush && binding_->releasing()) {
-    return {};
+    return false;
   }
   if (!is_protocol(message.type())) {
     return true;
