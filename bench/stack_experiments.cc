@@ -6,8 +6,10 @@
 // Two endpoints in one stream set; datagrams leave by t_sndudata and come by t_rcvudata. Arms are one stack, one pair
 // of sockets and one set of buffers, whose path is switched between the turns:
 //   layered   every module that asks something of the payload makes its pass at once
-//   fused     all of it happens in the pass that copies, at either end
+//   fused     all of it happens in the pass that copies, at either end; messages below the default threshold
+//             (StreamSet::Options::defer_bytes_min) have no plan there, as for every user
 // and over the wire in memory, where nothing but the stack is at work,
+//   planned   fused with a threshold of 0: every message has a plan. Where it loses to layered, the threshold is right
 //   kernel    the two kernels that the fused path comes down to, without a stack: ilp::swap_sum_copy from the user to a
 //             slot, ilp::sum_swap_copy from there to the user
 //
@@ -19,19 +21,25 @@
 //                       buffers; buffers in turn out of 128 MiB, sources and destinations together
 //   kernel_udp          xdr, timod over `kernel_udp`, loopback, windows of datagrams; "_gso" with segmentation and
 //                       coalescing by the kernel, the rest without
+//   instructions        ip, udp, timod in batches and ip, udp, xdr, timod one by one, over `wire`: not timed, counted
+//   by
+//                       bench/instructions.py, which needs valgrind
 //   veth                ip, udp, timod over `packet` with its ring by block, one veth pair (bench/veth_lab.h), windows
 //                       of 1024 datagrams; "_no_xdr" without xdr, the rest with it
 //
-// Before anything is timed, each path must bring the bytes whole and the fused one must touch fewer of them; a datagram
-// that is lost fails the test.
+// Before anything is timed, each path must bring the bytes whole, and from the threshold on the fused one must touch
+// fewer of them; a datagram that is lost fails the test.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,7 +97,8 @@ struct End {
 /// Two endpoints in one stream set. REQUIRES: `lab`, if any, outlives it.
 class Pair {
  public:
-  Pair(const End& near, const End& far, const VethLab* lab = nullptr) : loop_(std::move(RunLoop::open(set_)).value()) {
+  Pair(const End& near, const End& far, const VethLab* lab = nullptr, StreamSet::Options options = {})
+      : set_(options), loop_(std::move(RunLoop::open(set_)).value()) {
     if (lab != nullptr) {
       lab->enter_far();
     }
@@ -122,6 +131,8 @@ class Pair {
   }
   /// Whether every datagram has come.
   [[nodiscard]] bool whole() const { return whole_; }
+  /// Bytes from which a message of the fused path has a plan.
+  [[nodiscard]] std::size_t threshold() const { return set_.defer_bytes_min(); }
   /// Bytes that the stack has loaded so far.
   [[nodiscard]] std::uint64_t loaded_bytes() { return set_.pool().touches().loaded_bytes; }
 
@@ -179,7 +190,7 @@ class Pair {
     }
   }
 
-  StreamSet set_{{.defer_bytes_min = 0}};  // small messages, too: why they are not worth a plan is to be seen
+  StreamSet set_;
   std::unique_ptr<RunLoop> loop_;
   std::unique_ptr<tli::Endpoint> near_;
   std::unique_ptr<tli::Endpoint> far_;
@@ -188,7 +199,8 @@ class Pair {
   bool whole_ = true;
 };
 
-/// That both paths do the same work, and the fused one with fewer passes; otherwise comparing them means nothing.
+/// That both paths do the same work, and the fused one with fewer passes where it has a plan; otherwise comparing them
+/// means nothing.
 void expect_same_work(Pair& pair, const UserMemory& memory) {
   std::array<std::uint64_t, 2> loaded{};
   for (const Path path : {Path::layered, Path::fused}) {
@@ -199,7 +211,11 @@ void expect_same_work(Pair& pair, const UserMemory& memory) {
     loaded[path == Path::fused ? 1 : 0] = pair.loaded_bytes() - before;
     EXPECT_TRUE(std::ranges::equal(memory.from(), memory.to())) << name_of(path);
   }
-  EXPECT_LT(loaded[1], loaded[0]);
+  if (memory.from().size() >= pair.threshold()) {
+    EXPECT_LT(loaded[1], loaded[0]);
+  } else {
+    EXPECT_EQ(loaded[1], loaded[0]);
+  }
 }
 
 /// The arm that moves windows over `path`; its time is that of one datagram.
@@ -229,11 +245,14 @@ std::string wire_stack(char end, char number) {
          "ip = { address = '10.78.0." + number + "/24' }\npush = ['ip', 'udp', 'xdr', 'timod']\n";
 }
 
-void over_the_wire(const std::string& figure, std::size_t total) {
+void over_the_wire(const std::string& figure, std::size_t total, bool with_planned) {
   const Figure time(figure, "ns");
   const Figure ratio(figure + "_ratio", "ratio");
   const Figure share(figure + "_share", "share");
-  Pair pair({wire_stack('a', '1'), {{10, 78, 0, 1}}}, {wire_stack('b', '2'), {{10, 78, 0, 2}}});
+  const End near{wire_stack('a', '1'), {{10, 78, 0, 1}}};
+  const End far{wire_stack('b', '2'), {{10, 78, 0, 2}}};
+  Pair pair(near, far);
+  Pair planned(near, far, nullptr, {.defer_bytes_min = 0});
   UserMemory small(smallest, 0);
   for (const std::size_t size :
        full_or_tiny<std::size_t>({64, 256, 1024, 1400, 4096, 8192, 16384, 32768, largest}, {64, largest})) {
@@ -241,15 +260,23 @@ void over_the_wire(const std::string& figure, std::size_t total) {
     expect_same_work(pair, memory);
     const UserMemory slots(size, 0);
     std::vector<Arm> arms = stack_arms(pair, 1, memory, small);
+    if (with_planned) {
+      expect_same_work(planned, memory);
+      arms.push_back(stack_arm("planned", planned, Path::fused, 1, memory));
+    }
     arms.push_back(timed("kernel", [&memory, slot = slots.from()] {
       memory.advance();
       keep(ilp::swap_sum_copy(4, memory.from(), slot));
       keep(ilp::sum_swap_copy(4, slot, memory.to()));
     }));
     const Rounds rounds(std::move(arms));
-    ASSERT_TRUE(pair.whole()) << "datagrams were lost";
+    ASSERT_TRUE(pair.whole() && planned.whole()) << "datagrams were lost";
     for (const char* arm : {"layered", "fused", "kernel"}) {
       time.add(arm, size, rounds.nanoseconds(arm));
+    }
+    if (with_planned) {
+      time.add("planned", size, rounds.nanoseconds("planned"));
+      ratio.add("planned/layered", size, rounds.ratio("planned", "layered"));
     }
     ratio.add("fused/layered", size, rounds.ratio("fused", "layered"));
     ratio.add("fused/kernel", size, rounds.ratio("fused", "kernel"));
@@ -260,9 +287,37 @@ void over_the_wire(const std::string& figure, std::size_t total) {
   }
 }
 
-TEST(stack, wire) { over_the_wire("wire", 0); }
+TEST(stack, wire) { over_the_wire("wire", 0, true); }
 
-TEST(stack, wire_memory) { over_the_wire("wire_memory", tiny() ? 2 * MiB : 128 * MiB); }
+TEST(stack, wire_memory) { over_the_wire("wire_memory", tiny() ? 2 * MiB : 128 * MiB, false); }
+
+// ---- Counted ----
+
+/// Instructions of a datagram, of whatever CPU: bench/instructions.py says why.
+TEST(stack, instructions) {
+  if (std::system("valgrind --version >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "this figure needs valgrind";
+  }
+  const Figure figure("instructions", "instructions");
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "datagram_cost";
+  const std::string command = SLUICE_SOURCE_DIR "/bench/instructions.py " + program +
+                              (tiny() ? " --datagrams 64 --bytes 64" : " --bytes 64 256 1024 1400");
+  std::FILE* counts = ::popen(command.c_str(), "r");
+  ASSERT_NE(counts, nullptr);
+  std::array<char, 256> text{};
+  while (std::fgets(text.data(), static_cast<int>(text.size()), counts) != nullptr) {
+    std::istringstream words(text.data());
+    std::string arm;
+    std::string path;
+    std::size_t size = 0;
+    double count = 0;
+    ASSERT_TRUE(words >> arm >> path >> size >> count) << text.data();
+    Samples samples;
+    samples.add(count);
+    figure.add(arm + "_" + path, size, samples);
+  }
+  EXPECT_EQ(::pclose(counts), 0);
+}
 
 // ---- Through the kernel ----
 

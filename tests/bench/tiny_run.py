@@ -22,8 +22,9 @@ SVG = "{http://www.w3.org/2000/svg}svg"
 ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused", "xdr_library", "sum", "swap_copy"},
         ("ilp", "throughput_ratio"): {"fused/memcpy", "fused/layered", "fused/blocked", "memcpy/layered", "slowest_part/memcpy",
                                        "slowest_part/layered"},
-        ("stack", "wire"): {"layered", "fused", "kernel"},
-        ("stack", "wire_ratio"): {"fused/layered", "fused/kernel", "kernel/layered"},
+        ("stack", "wire"): {"layered", "fused", "planned", "kernel"},
+        ("stack", "wire_ratio"): {"fused/layered", "fused/kernel", "kernel/layered", "planned/layered"},
+        ("stack", "instructions"): {"batch_layered", "batch_fused", "single_layered", "single_fused"},
         ("stack", "wire_share"): {"layered", "fused"}}
 
 

@@ -208,6 +208,8 @@ class Report(unittest.TestCase):
     def test_trial_run_says_so(self):
         self.assertIn("A trial run", self.page([line(repetitions=2)]))
         self.assertNotIn("A trial run", self.page([line()]))
+        counted = line(figure="counted", unit="instructions", repetitions=1)
+        self.assertNotIn("A trial run", self.page([line(), counted]))
 
     def test_page_is_inert_whatever_the_names_say(self):
         attack = "\"'><script>alert(1)</script>&<svg onload=x>"
