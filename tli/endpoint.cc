@@ -75,18 +75,20 @@ bool read_names(const t_unitdata& unitdata, DataUnit& unit) {
   return unitdata.opt.len == 0 || unit.read_options(content(unitdata.opt));
 }
 
-/// Stores address and options where they are asked for. False when they do not fit.
-bool store_names(const DataUnit& unit, t_unitdata& unitdata) {
-  const std::size_t address_size = unit.address_size();
-  const std::size_t options_size = unit.options_size();
+bool names_fit(const DataUnit& unit, const t_unitdata& unitdata) {
   const auto has_room = [](const netbuf& buffer, std::size_t size) {
     return buffer.maxlen == 0 || size <= buffer.maxlen;
   };
-  if (!has_room(unitdata.addr, address_size) || !has_room(unitdata.opt, options_size)) {
+  return has_room(unitdata.addr, unit.address_size()) && has_room(unitdata.opt, unit.options_size());
+}
+
+/// Stores address and options where they are asked for. False when they do not fit.
+bool store_names(const DataUnit& unit, t_unitdata& unitdata) {
+  if (!names_fit(unit, unitdata)) {
     return false;
   }
-  unitdata.addr.len = unitdata.addr.maxlen == 0 ? 0 : unit.encode_address({unitdata.addr.buf, address_size});
-  unitdata.opt.len = unitdata.opt.maxlen == 0 ? 0 : unit.encode_options({unitdata.opt.buf, options_size});
+  unitdata.addr.len = unitdata.addr.maxlen == 0 ? 0 : unit.encode_address({unitdata.addr.buf, unit.address_size()});
+  unitdata.opt.len = unitdata.opt.maxlen == 0 ? 0 : unit.encode_options({unitdata.opt.buf, unit.options_size()});
   return true;
 }
 
@@ -396,8 +398,10 @@ Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
 }
 
 /// Whether tell_names() would succeed.
-bool Endpoint::names_fit(const t_unitdata& unitdata) {
-  next_.encode();
+bool Endpoint::next_names_fit(const t_unitdata& unitdata) {
+  if (const DataUnit* const unit = next_.native<DataUnit>()) {
+    return names_fit(*unit, unitdata);
+  }
   const auto indication = tpi::UnitdataInd::decode(next_.bytes());
   return indication && is_protocol(next_.type()) && fits(indication->address, unitdata.addr) &&
          fits(indication->options, unitdata.opt);
@@ -456,9 +460,11 @@ std::size_t Endpoint::deliver_data(std::span<const t_iovec> parts) {
   return delivered;
 }
 
-Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
+Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) { return receive_whole(unitdata, flags, true); }
+
+Outcome<> Endpoint::receive_whole(t_unitdata& unitdata, int& flags, bool first) {
   const t_iovec whole{unitdata.udata.buf, unitdata.udata.maxlen};
-  Outcome<std::size_t> received = t_rcvvudata(unitdata, std::span(&whole, 1), flags);
+  Outcome<std::size_t> received = receive(unitdata, std::span(&whole, 1), flags, first);
   if (!received) {
     return std::unexpected(received.error());
   }
@@ -467,17 +473,15 @@ Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
 }
 
 Outcome<std::size_t> Endpoint::t_rcvmudata(std::span<t_unitdata> units, int& flags) {
+  flags = 0;
   if (Outcome<> valid = require_connectionless(Call::rcvudata); !valid) {
     return std::unexpected(valid.error());
   }
   const bool waits = !stream_->nonblocking();
   std::size_t received = 0;
-  flags = 0;
   Outcome<> taken;
-  // After the first nothing is taken that could not be delivered: whatever ends it, the next call will meet, too.
-  const auto more = [&] { return take_indication() && !is_error() && names_fit(units[received]); };
-  while (taken && received < units.size() && flags == 0 && (received == 0 || more())) {
-    taken = t_rcvudata(units[received], flags);
+  while (taken && received < units.size() && flags == 0) {
+    taken = receive_whole(units[received], flags, received == 0);
     received += taken ? 1U : 0U;
     stream_->set_nonblocking(true);
   }
@@ -486,6 +490,12 @@ Outcome<std::size_t> Endpoint::t_rcvmudata(std::span<t_unitdata> units, int& fla
 }
 
 Outcome<std::size_t> Endpoint::t_rcvvudata(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags) {
+  return receive(unitdata, parts, flags, true);
+}
+
+/// After the `first` of a call, a data unit whose address or options do not fit is left for the next call, which tells
+/// of it; here that is TNODATA.
+Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags, bool first) {
   flags = 0;
   Outcome<> ready = require_connectionless(Call::rcvudata);
   // "[TBADDATA] iovcount is greater than T_IOV_MAX." (t_rcvvudata(3NSL))
@@ -493,6 +503,7 @@ Outcome<std::size_t> Endpoint::t_rcvvudata(t_unitdata& unitdata, std::span<const
   Landed landed = Landed::refuted;
   while (ready && landed == Landed::refuted) {
     ready = next_indication();
+    ready = ready && !first && !next_names_fit(unitdata) ? failed(TNODATA) : ready;
     if (ready) {
       landed = next_.fused() ? land(parts) : Landed::settled;
     }
@@ -520,7 +531,7 @@ Outcome<std::size_t> Endpoint::t_lookudata(t_unitdata& unitdata) {
   if (ready && names_told_) {
     ready = failed(TOUTSTATE);  // t_rcvudata() has begun to take it
   }
-  while (ready && !names_fit(unitdata) && next_.settle() == Verdict::failed) {
+  while (ready && !next_names_fit(unitdata) && next_.settle() == Verdict::failed) {
     next_.reset();  // what never came cannot be too large either
     ready = next_indication();
   }

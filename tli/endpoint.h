@@ -134,7 +134,9 @@ class Endpoint {
   [[nodiscard]] bool is_error() const;
   bool error_waits();
   Outcome<> tell_names(t_unitdata& unitdata);
-  [[nodiscard]] bool names_fit(const t_unitdata& unitdata);
+  [[nodiscard]] bool next_names_fit(const t_unitdata& unitdata);
+  Outcome<std::size_t> receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags, bool first);
+  Outcome<> receive_whole(t_unitdata& unitdata, int& flags, bool first);
   Outcome<> deliver_names(t_unitdata& unitdata);
   enum class Landed {
     whole,    // all of it is in its place

@@ -194,6 +194,7 @@ Bytes Message::prepend(std::size_t size) {
   if (type() == MessageType::data) {
     return prepend_data(size);
   }
+  encode();
   const auto headroom = static_cast<std::size_t>(first_->rptr - first_->buffer->base());
   if (headroom >= size && first_->buffer->writable()) {
     first_->rptr -= size;
@@ -235,6 +236,9 @@ Bytes Message::prepend_data_block(std::size_t size) {
 Bytes Message::append(std::size_t size) {
   settle_before_cut();
   Block* end = last_of(first_);
+  if (end == first_) {
+    encode();
+  }
   forget_facts();
   if (static_cast<std::size_t>(end->buffer->limit() - end->wptr) >= size && end->buffer->writable()) {
     end->wptr += size;
