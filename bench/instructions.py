@@ -8,9 +8,9 @@
 PROGRAM is a datagram_cost (bench/datagram_cost.cc says what its arms do). The count of one datagram is the difference
 of two runs under callgrind, divided by the difference of how many datagrams they move: set-up and checks fall out.
 
-Instructions are counted, not timed: another run, a busy machine or another clock gives the same number, so ctest can
-hold it to a ceiling. Valgrind presents one CPU of its own, with AVX2 and without AVX-512, to the kernels and to the C
-library: the counts are the same on every x86-64 CPU that has AVX2, with AVX-512 or without. Another compiler has other
+Instructions are counted, not timed. Counts of one program were seen to differ between runs by up to 4 % either way, from a
+cause not found yet; the ceilings leave room for that. Valgrind presents one CPU of its own, with AVX2 and without AVX-512, to the kernels and to the C
+library: the same code is counted on every x86-64 CPU that has AVX2, with AVX-512 or without. Another compiler has other
 counts; the ceilings are those of g++ 12 and the release preset.
 
 Exit status: 0; 1 when a count is above its ceiling, or so far below that the ceiling says nothing any more; 2 when
@@ -24,16 +24,16 @@ import shlex
 import subprocess
 import sys
 
-# Of a datagram of 64 bytes. Whoever makes it cheaper lowers the ceiling to about 3 % above the new count.
+# Of a datagram of 64 bytes. Whoever makes it cheaper lowers the ceiling to about 3 % above the most of several counts.
 #   arm       path        ceiling  goal
 CEILINGS = {
-    ("batch", "layered"):  (4090, 2500),
-    ("batch", "fused"):    (4070, 2500),
-    ("single", "layered"): (5160, 3500),
-    ("single", "fused"):   (5210, 3500),
+    ("batch", "layered"):  (4390, 2500),
+    ("batch", "fused"):    (4390, 2500),
+    ("single", "layered"): (5390, 3500),
+    ("single", "fused"):   (5390, 3500),
 }
 CEILING_BYTES = 64
-SLACK_MAX = 0.10  # how far below its ceiling a count may be
+SLACK_MAX = 0.15  # counts differ by 8 % between runs; how far below its ceiling a count may be
 DATAGRAMS = 1280
 DATAGRAMS_FEW = 320  # of the run that is subtracted
 COLLECTED = re.compile(r"^==\d+== Collected : (\d+)$", re.MULTILINE)

@@ -55,9 +55,9 @@ class Instructions(unittest.TestCase):
         self.assertIn("callgrind_annotate", result.stderr)
 
     def test_ceiling_far_above_the_count_is_to_be_lowered(self):
-        result = self.run_with(0.85)
+        result = self.run_with(0.8)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("more than 10% below the ceiling", result.stderr)
+        self.assertIn("more than 15% below the ceiling", result.stderr)
         self.assertIn("lower it", result.stderr)
 
     def test_prints_the_difference_of_two_runs_without_their_set_up(self):
