@@ -149,21 +149,17 @@ class Pass {
  private:
   /// What the steps that apply at the cursor come to.
   void choose() {
-    unit_ = widest_ = 1;
-    sums_wanted_ = tiled_ = converts_ = false;
+    combined_ = {};
     for (const PlannedStep& step : steps_) {
       if (step.from > done_) {
         continue;
       }
-      converts_ = converts_ || step.converts();
       if (step.kind == Kind::own) {
-        tiled_ = true;
-      } else if (step.kind != Kind::swap) {
-        sums_wanted_ = true;
+        combined_.add_stage(step.converts());
+      } else if (step.kind == Kind::swap) {
+        combined_.add_swap(step.unit);
       } else {
-        tiled_ = tiled_ || (unit_ != 1 && unit_ != step.unit);
-        unit_ = unit_ == step.unit ? std::size_t{1} : step.unit;
-        widest_ = std::max<std::size_t>(widest_, step.unit);
+        combined_.add_sum();
       }
     }
   }
@@ -173,11 +169,12 @@ class Pass {
     const Bytes from = from_.piece();
     const Bytes to = to_.piece();
     SLUICE_REQUIRE(!from.empty() && !to.empty());
-    const std::size_t whole = std::min({from.size(), to.size(), size}) & ~(widest_ - 1);  // a power of two
+    const std::size_t whole = std::min({from.size(), to.size(), size}) & ~(combined_.widest() - 1);
     if (whole == 0) {
       straddling_unit();
     } else {
-      const std::size_t part = tiled_ ? std::min(whole, pass_tile_bytes) : whole;
+      const bool tiled = combined_.kernel(false) == PassKernel::tiles;
+      const std::size_t part = tiled ? std::min(whole, pass_tile_bytes) : whole;
       convert(from.first(part), to.first(part));
       from_.advance(part);
       to_.advance(part);
@@ -186,7 +183,7 @@ class Pass {
 
   void straddling_unit() {
     std::array<std::byte, unit_max> unit;
-    const Bytes bytes = Bytes(unit).first(widest_);
+    const Bytes bytes = Bytes(unit).first(combined_.widest());
     for (std::byte& byte : bytes) {
       byte = from_.piece().front();
       from_.advance(1);
@@ -200,31 +197,31 @@ class Pass {
 
   void convert(Bytes from, Bytes to) {
     const bool in_place = from.data() == to.data();
-    if (tiled_) {
-      tile(from, to);
-    } else if (sums_wanted_) {
-      add(kernel_with_sum(from, to, in_place));
-    } else {
-      kernel(from, to, in_place);
+    switch (combined_.kernel(in_place)) {
+      case PassKernel::none:
+        break;
+      case PassKernel::copy:
+        ilp::copy(from, to);
+        break;
+      case PassKernel::sum:
+        add(ilp::sum(from));
+        break;
+      case PassKernel::sum_copy:
+        add(ilp::sum_copy(from, to));
+        break;
+      case PassKernel::swap:
+      case PassKernel::swap_copy:
+        swap(combined_.unit(), from, to);
+        break;
+      case PassKernel::sum_swap_copy:
+        add(ilp::sum_swap_copy(combined_.unit(), from, to));
+        break;
+      case PassKernel::tiles:
+        tile(from, to);
+        break;
     }
-    const bool writes = !in_place || (tiled_ ? converts_ : unit_ > 1);
-    touches_.add(writes || sums_wanted_ || tiled_ ? from.size() : 0, writes ? from.size() : 0);
+    touches_.add(combined_.loads(in_place) ? from.size() : 0, combined_.stores(in_place) ? from.size() : 0);
     done_ += from.size();
-  }
-
-  [[nodiscard]] std::uint16_t kernel_with_sum(Bytes from, Bytes to, bool in_place) const {
-    if (unit_ != 1) {
-      return ilp::sum_swap_copy(unit_, from, to);
-    }
-    return in_place ? ilp::sum(from) : ilp::sum_copy(from, to);
-  }
-
-  void kernel(Bytes from, Bytes to, bool in_place) const {
-    if (unit_ != 1) {
-      swap(unit_, from, to);
-    } else if (!in_place) {
-      ilp::copy(from, to);
-    }
   }
 
   static void swap(std::size_t unit, ConstBytes from, Bytes to) {
@@ -317,11 +314,7 @@ class Pass {
   std::array<std::uint16_t, Plan::steps_max> sums_{};
   std::array<bool, Plan::steps_max> refused_{};  // by a stage
   std::size_t done_ = 0;
-  std::size_t unit_ = 1;    // the conversion, when it is one kernel's
-  std::size_t widest_ = 1;  // stretches are whole multiples of this
-  bool sums_wanted_ = false;
-  bool tiled_ = false;
-  bool converts_ = false;
+  CombinedSteps combined_;  // those that apply at the cursor
 };
 
 /// Acts on how the checks came out, in their order: a change that waited for those before a failed one still happens.
@@ -354,6 +347,12 @@ bool conclude(Plan& plan, const Pass& pass) {
 }
 
 }  // namespace
+
+std::string_view name_of(PassKernel kernel) {
+  constexpr std::array<std::string_view, 8> names{"none", "copy",      "sum",           "sum_copy",
+                                                  "swap", "swap_copy", "sum_swap_copy", "tiles"};
+  return names[static_cast<std::size_t>(kernel)];
+}
 
 bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& touches) {
   Pass pass(plan.owed(), chain, ChainCursor(chain), touches);

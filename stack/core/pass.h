@@ -18,8 +18,11 @@
 //
 // Ownership: borrows everything for the call. Threads: the set's.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "stack/core/buffer_pool.h"
@@ -28,6 +31,56 @@ namespace sluice {
 
 /// What a pass outside the table works on at a time: a share of a first-level cache of 32 KiB or more.
 inline constexpr std::size_t pass_tile_bytes = Stage::run_bytes_max;
+
+/// How a pass treats a stretch of bytes to which the same steps apply: a kernel of ilp/kernels.h, or tiles.
+enum class PassKernel : std::uint8_t { none, copy, sum, sum_copy, swap, swap_copy, sum_swap_copy, tiles };
+
+[[nodiscard]] std::string_view name_of(PassKernel kernel);
+
+/// What steps come to that apply to the same bytes, added in their order. It chooses the kernel: for the pass, and for
+/// those who explain one.
+class CombinedSteps {
+ public:
+  void add_swap(std::size_t unit) {
+    converts_ = true;
+    tiled_ = tiled_ || (unit_ != 1 && unit_ != unit);
+    unit_ = unit_ == unit ? std::size_t{1} : unit;
+    widest_ = std::max(widest_, unit);
+  }
+  void add_sum() { sums_ = true; }
+  void add_stage(bool converts) {
+    tiled_ = true;
+    converts_ = converts_ || converts;
+  }
+
+  /// The conversion, when it is one kernel's; 1: there is none, or two cancel.
+  [[nodiscard]] std::size_t unit() const { return unit_; }
+  /// Stretches are whole multiples of this; a power of two.
+  [[nodiscard]] std::size_t widest() const { return widest_; }
+  [[nodiscard]] bool converts() const { return converts_; }
+  [[nodiscard]] PassKernel kernel(bool in_place) const {
+    if (tiled_) {
+      return PassKernel::tiles;
+    }
+    if (unit_ != 1) {
+      return sums_ ? PassKernel::sum_swap_copy : in_place ? PassKernel::swap : PassKernel::swap_copy;
+    }
+    if (sums_) {
+      return in_place ? PassKernel::sum : PassKernel::sum_copy;
+    }
+    return in_place ? PassKernel::none : PassKernel::copy;
+  }
+  /// Whether each byte is stored, and loaded.
+  [[nodiscard]] bool stores(bool in_place) const { return !in_place || (tiled_ ? converts_ : unit_ != 1); }
+  [[nodiscard]] bool loads(bool in_place) const { return stores(in_place) || sums_ || tiled_; }
+
+ private:
+  std::size_t unit_ = 1;
+  std::size_t widest_ = 1;
+  bool sums_ = false;
+  bool tiled_ = false;  // outside the table: step after step
+  bool converts_ = false;
+};
 
 /// Carries out `plan` on the data blocks of `chain` in place: bytes are written only where a conversion is owed.
 /// Answers whether every check held; `plan` then owes nothing more, its changes have run, or the failed check is

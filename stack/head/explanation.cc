@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "stack/core/pass.h"
 #include "stack/core/plan.h"
 #include "stack/head/stream_head.h"
 
@@ -108,69 +109,45 @@ class Journey {
 
   /// Message::settle, keep and gather: in place where the bytes may be written and, with `keeps`, kept.
   std::optional<ExplainedPass> carry_out(bool keeps) {
-    return lent_ && (keeps || converts()) ? pass_to_elsewhere() : pass_in_place();
+    return lent_ && (keeps || combined().converts()) ? pass_to_elsewhere() : pass(/*in_place=*/true);
   }
 
   std::optional<ExplainedPass> pass_to_elsewhere() {
-    std::string_view kernel = tiled() ? "tiles" : "copy";
-    if (!tiled() && unit() != 1) {
-      kernel = owes_sums() ? "sum_swap_copy" : "swap_copy";
-    } else if (!tiled() && owes_sums()) {
-      kernel = "sum_copy";
-    }
     lent_ = false;
-    return made({.kernel = kernel, .in_place = false, .cost = {1, 1}});
+    return pass(/*in_place=*/false);
   }
 
-  std::optional<ExplainedPass> pass_in_place() {
-    if (tiled()) {
-      return made({.kernel = "tiles", .in_place = true, .cost = {1, converts() ? 1U : 0U}});
-    }
-    if (unit() != 1) {
-      return made({.kernel = owes_sums() ? "sum_swap_copy" : "swap", .in_place = true, .cost = {1, 1}});
-    }
-    if (owes_sums()) {
-      return made({.kernel = "sum", .in_place = true, .cost = {1, 0}});
-    }
+  std::optional<ExplainedPass> pass(bool in_place) {
+    const CombinedSteps steps = combined();
     owed_.clear();
-    return std::nullopt;
-  }
-
-  ExplainedPass made(const ExplainedPass& pass) {
-    owed_.clear();
-    cost_ += pass.cost;
-    return pass;
+    const PassKernel kernel = steps.kernel(in_place);
+    if (kernel == PassKernel::none) {
+      return std::nullopt;
+    }
+    const ByteCost cost{steps.loads(in_place) ? 1U : 0U, steps.stores(in_place) ? 1U : 0U};
+    cost_ += cost;
+    return ExplainedPass{.kernel = name_of(kernel), .in_place = in_place, .cost = cost};
   }
 
   void add(const Item& item, const std::optional<ExplainedPass>& pass) {
     items_->push_back({.asks = asked_by(item), .why = std::string(item.where), .pass = pass});
   }
 
-  [[nodiscard]] bool owes(Kind kind) const { return std::ranges::find(owed_, kind, &Item::kind) != owed_.end(); }
   [[nodiscard]] bool owes_field() const {
     return std::ranges::any_of(owed_, [](const Item& step) { return step.kind == Kind::sum || step.fills; });
   }
-  [[nodiscard]] bool converts() const {
-    return std::ranges::any_of(owed_, [](const Item& step) {
-      return step.kind == Kind::swap || (step.kind == Kind::own && step.stage->nature().converts);
-    });
-  }
-  [[nodiscard]] bool owes_sums() const { return owes(Kind::sum) || owes(Kind::check); }
-
-  /// The conversions together: one unit's, 1 where they cancel; meaningless where they are tiled.
-  [[nodiscard]] std::size_t unit() const { return conversion().first; }
-  [[nodiscard]] bool tiled() const { return conversion().second; }
-  [[nodiscard]] std::pair<std::size_t, bool> conversion() const {
-    std::size_t unit = 1;
-    bool tiled = false;
+  [[nodiscard]] CombinedSteps combined() const {
+    CombinedSteps steps;
     for (const Item& step : owed_) {
-      tiled = tiled || step.kind == Kind::own;
-      if (step.kind == Kind::swap) {
-        tiled = tiled || (unit != 1 && unit != step.unit);
-        unit = unit == step.unit ? 1 : step.unit;
+      if (step.kind == Kind::own) {
+        steps.add_stage(step.stage->nature().converts);
+      } else if (step.kind == Kind::swap) {
+        steps.add_swap(step.unit);
+      } else {
+        steps.add_sum();
       }
     }
-    return {unit, tiled};
+    return steps;
   }
 
   Path path_;
