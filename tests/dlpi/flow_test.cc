@@ -139,7 +139,7 @@ TEST_F(Flow, AnExhaustedPoolLosesFramesButNothingElse) {
   // What a frame and its primitive come from, in turn, so that the pool has both again afterwards.
   for (bool left = true; left;) {
     left = false;
-    for (const std::size_t capacity : {128, 96, 64}) {
+    for (const std::size_t capacity : {std::size_t{128}, std::size_t{96}, std::size_t{64}}) {
       if (Message message = Message::allocate(small.pool(), capacity)) {
         hoard.push_back(std::move(message));
         left = true;
