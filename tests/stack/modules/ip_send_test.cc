@@ -317,8 +317,9 @@ TEST(IpBind, PassesOnWhatItDoesNotKnow) {
   Watch& watch = *driver;
   Bed bed(both_families(), std::move(driver));
   watch.types.clear();
-  for (const MessageType type : {MessageType::data, MessageType::ioctl, MessageType::flush, MessageType::ctl}) {
+  for (const MessageType type : {MessageType::ioctl, MessageType::flush, MessageType::ctl}) {
     bed.user.write_queue().put_next(Message::copy_of(bed.set.pool(), pattern(32), 0, type));
+    ASSERT_FALSE(watch.types.empty());
     EXPECT_EQ(watch.types.back(), type);
   }
   for (const MessageType type : {MessageType::data, MessageType::iocack, MessageType::flush, MessageType::hangup}) {
@@ -326,6 +327,12 @@ TEST(IpBind, PassesOnWhatItDoesNotKnow) {
     bed.link.read_queue().put_next(Message::copy_of(bed.set.pool(), pattern(32), 0, type));
     EXPECT_EQ(bed.next_up().type(), type);
   }
+  // M_DATA is a T_DATA_REQ (TPI 2.0.0), which ends a connectionless stream; nothing of it goes down.
+  watch.types.clear();
+  bed.user.received.clear();
+  bed.user.write_queue().put_next(Message::copy_of(bed.set.pool(), pattern(32)));
+  EXPECT_EQ(bed.next_up().type(), MessageType::error);
+  EXPECT_TRUE(watch.types.empty());
 }
 
 }  // namespace
