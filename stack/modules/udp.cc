@@ -24,7 +24,10 @@ bool is_about_a_datagram(const Message& message) {
   if (message.native<DataUnit>() != nullptr) {
     return true;
   }
-  const auto primitive = message.type() == MessageType::proto ? primitive_of(message.bytes()) : std::nullopt;
+  if (message.type() != MessageType::proto) {
+    return false;
+  }
+  const std::int32_t primitive = primitive_of(message.bytes()).value_or(-1);  // no primitive has a negative number
   return primitive == T_UNITDATA_IND || primitive == T_UDERROR_IND;
 }
 
