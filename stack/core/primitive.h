@@ -81,28 +81,4 @@ template <class Native>
   return message.native<Native>();
 }
 
-/// Puts `primitive` in the place of the message's first block: over it where it has the room and nobody else shows it,
-/// so that a request costs no allocation on its way down. False when the pool is exhausted. REQUIRES: the primitive's
-/// members do not view that block.
-template <class Primitive>
-[[nodiscard]] bool replace_primitive(Message& message, const Primitive& primitive) {
-  Block& block = message.first();
-  const std::size_t size = primitive.encoded_size();
-  if (block.buffer->writable() && size <= static_cast<std::size_t>(block.buffer->limit() - block.rptr)) {
-    block.wptr = block.rptr + size;
-    primitive.encode(block.bytes());
-    return true;
-  }
-  Message replacement = primitive_message(message.pool(), primitive, message.type());
-  if (!replacement) {
-    return false;
-  }
-  replacement.first().band = message.band();
-  if (Message rest = message.unlink()) {
-    replacement.link(std::move(rest));
-  }
-  message = std::move(replacement);
-  return true;
-}
-
 }  // namespace sluice

@@ -26,10 +26,6 @@ constexpr std::size_t v6_next_header = 6;
 constexpr std::size_t v6_hop_limit = 7;
 constexpr std::size_t v6_source = 8;
 
-/// The start of the transport header lies behind the IP header in one block, as after the long way: so neither is lost
-/// when the other is trimmed off, and an ICMP error can quote both.
-constexpr std::size_t transport_peek = 8;
-
 constexpr std::byte version4_without_options{0x45};
 constexpr std::uint16_t fragment_mask = 0x3fff;  // more fragments, and the offset
 

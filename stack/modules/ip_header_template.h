@@ -19,6 +19,10 @@
 
 namespace sluice::ip {
 
+/// Bytes of the transport header that are looked at with the IP header, and lie in one block with it on either way: so
+/// neither is lost when the other is trimmed off, and an ICMP error can quote both.
+inline constexpr std::size_t transport_peek = 8;
+
 /// The header of the datagram that was sent last. Invariant: size is 0 (there is none), 20 (IPv4) or 40 (IPv6).
 class HeaderTemplate {
  public:

@@ -13,6 +13,7 @@ namespace sluice {
 
 using ip::Fragment;
 using ip::Reassembly;
+using ip::transport_peek;
 using wire::DataUnit;
 using wire::Family;
 using wire::IpAddress;
@@ -25,8 +26,6 @@ using wire::Ipv6View;
 
 namespace {
 
-/// What follows the IP header and is looked at, too: the start of a transport header.
-constexpr std::size_t transport_peek = 8;
 /// IPv6 extension headers are read in the packet's first bytes only; further ones than this are nobody's.
 constexpr std::size_t extensions_peek = 1280;
 /// No router makes a smaller fragment, except the last: it has a link of at least 68 bytes to fill (RFC 791
