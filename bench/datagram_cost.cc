@@ -65,7 +65,7 @@ AddressBytes address_of(unsigned number) {
   return bytes;
 }
 
-std::unique_ptr<tli::Endpoint> open(StreamSet& set, unsigned number, const std::string& modules, Path path) {
+std::unique_ptr<tli::Endpoint> open(StreamSet& set, unsigned number, const std::string& modules, ProcessingMode mode) {
   static const Registry registry = standard_registry();
   const std::string text = "[stack.end]\ndriver = { kind = 'wire', name = 'lab', end = '" +
                            std::string(number == 1 ? "a" : "b") + "', mtu = 65535 }\nip = { address = '10.78.0." +
@@ -75,7 +75,7 @@ std::unique_ptr<tli::Endpoint> open(StreamSet& set, unsigned number, const std::
   Result<std::unique_ptr<Stream>> stream = open_stack(set, file->stacks().front());
   must(stream.has_value(), "the stack does not open");
   (*stream)->set_nonblocking(true);
-  (*stream)->set_path(path);
+  (*stream)->set_mode(mode);
   auto endpoint = tli::Endpoint::t_open(std::move(*stream), nullptr);
   must(endpoint.has_value(), "t_open fails");
   AddressBytes address = address_of(number);
@@ -87,9 +87,9 @@ std::unique_ptr<tli::Endpoint> open(StreamSet& set, unsigned number, const std::
 /// Two endpoints, and the user's memory of a window of datagrams at each.
 class Pair {
  public:
-  Pair(const std::string& modules, Path path, std::size_t bytes)
-      : far_(open(set_, 2, modules, path)),
-        near_(open(set_, 1, modules, path)),
+  Pair(const std::string& modules, ProcessingMode mode, std::size_t bytes)
+      : far_(open(set_, 2, modules, mode)),
+        near_(open(set_, 1, modules, mode)),
         bytes_(bytes),
         out_(window * bytes),
         in_(window * bytes) {
@@ -196,9 +196,9 @@ extern "C" [[gnu::noinline]] void datagram_cost_counted(const std::function<void
   move(count);
 }
 
-double nanoseconds(const std::string& arm, Path path, std::size_t bytes, std::size_t count) {
+double nanoseconds(const std::string& arm, ProcessingMode mode, std::size_t bytes, std::size_t count) {
   const bool single = arm == "single";
-  Pair pair(single ? "'ip', 'udp', 'xdr', 'timod'" : "'ip', 'udp', 'timod'", path, bytes);
+  Pair pair(single ? "'ip', 'udp', 'xdr', 'timod'" : "'ip', 'udp', 'timod'", mode, bytes);
   const auto move = [&](std::size_t datagrams) {
     for (std::size_t moved = 0; moved < datagrams; moved += single ? 1 : window) {
       if (single) {
@@ -237,11 +237,11 @@ int run(int argc, char** argv) {
   CLI::App app("Moves datagrams over a memory wire; prints nanoseconds of CPU time a datagram, both ends together.",
                "datagram_cost");
   std::string arm;
-  std::string path;
+  std::string mode;
   std::size_t bytes = 0;
   std::size_t count = 0;
   app.add_option("ARM", arm, "how they go")->required()->check(CLI::IsMember({"batch", "single", "stream"}));
-  app.add_option("PATH", path, "of both stacks")->required()->check(CLI::IsMember({"layered", "fused"}));
+  app.add_option("MODE", mode, "of both stacks")->required()->check(CLI::IsMember({"layered", "fused"}));
   app.add_option("BYTES", bytes, "of each datagram")->required()->check(multiple(4, bytes_max));
   app.add_option("COUNT", count, "of datagrams")->required()->check(multiple(window, count_max));
   try {
@@ -253,7 +253,7 @@ int run(int argc, char** argv) {
     std::fputs("datagram_cost: no arm 'batch': TLI has neither t_sndmudata nor t_rcvmudata here\n", stderr);
     return 2;
   }
-  std::printf("%.1f\n", nanoseconds(arm, path_named(path).value(), bytes, count));
+  std::printf("%.1f\n", nanoseconds(arm, mode_named(mode).value(), bytes, count));
   return 0;
 }
 

@@ -246,7 +246,7 @@ BENCHMARK(packet_against_kernel)->Unit(benchmark::kMillisecond)->MeasureProcessC
 /// A stack at the far end, which receives what the near end's driver sends.
 class PathArm {
  public:
-  PathArm(const VethLab& lab, Path path, std::size_t lent_bytes_min, std::size_t size) : buffer_(size) {
+  PathArm(const VethLab& lab, ProcessingMode mode, std::size_t lent_bytes_min, std::size_t size) : buffer_(size) {
     lab.enter_far();
     const LinkOpener opener = [&](StreamSet& own, std::uint32_t) {
       PacketLink::Options options;
@@ -257,7 +257,7 @@ class PathArm {
     auto driver = std::make_unique<LinkStream>("packet", LinkStream::Style::one, opener);
     link_stream_ = driver.get();
     std::unique_ptr<Stream> stream = std::move(Stream::open(set_, std::move(driver)).value());
-    stream->set_path(path);
+    stream->set_mode(mode);
     stream->set_nonblocking(true);
     Parameters ip;
     ip.set("address", std::vector<std::string>{"10.78.0.2/24"});
@@ -362,9 +362,9 @@ void receive_path(benchmark::State& state) {
   Samples layered_over_lent;
   Samples copied_over_lent;
   for ([[maybe_unused]] auto step : state) {
-    const double layered = PathArm(lab, Path::layered, never, size).round();
-    const double copied = PathArm(lab, Path::fused, never, size).round();
-    const double lent = PathArm(lab, Path::fused, 0, size).round();
+    const double layered = PathArm(lab, ProcessingMode::layered, never, size).round();
+    const double copied = PathArm(lab, ProcessingMode::fused, never, size).round();
+    const double lent = PathArm(lab, ProcessingMode::fused, 0, size).round();
     layered_ns.add(layered);
     copied_ns.add(copied);
     lent_ns.add(lent);

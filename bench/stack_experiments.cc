@@ -110,9 +110,9 @@ class Pair {
     introduce();
   }
 
-  void set_path(Path path) {
-    near_->stream().set_path(path);
-    far_->stream().set_path(path);
+  void set_mode(ProcessingMode mode) {
+    near_->stream().set_mode(mode);
+    far_->stream().set_mode(mode);
   }
 
   /// Sends `window` datagrams and receives them. Once one is lost, nothing moves any more.
@@ -203,13 +203,13 @@ class Pair {
 /// means nothing.
 void expect_same_work(Pair& pair, const UserMemory& memory) {
   std::array<std::uint64_t, 2> loaded{};
-  for (const Path path : {Path::layered, Path::fused}) {
-    pair.set_path(path);
+  for (const ProcessingMode mode : {ProcessingMode::layered, ProcessingMode::fused}) {
+    pair.set_mode(mode);
     std::ranges::fill(memory.to(), std::byte{0});
     const std::uint64_t before = pair.loaded_bytes();
     pair.move(1, memory.from(), memory.to());
-    loaded[path == Path::fused ? 1 : 0] = pair.loaded_bytes() - before;
-    EXPECT_TRUE(std::ranges::equal(memory.from(), memory.to())) << name_of(path);
+    loaded[mode == ProcessingMode::fused ? 1 : 0] = pair.loaded_bytes() - before;
+    EXPECT_TRUE(std::ranges::equal(memory.from(), memory.to())) << name_of(mode);
   }
   if (memory.from().size() >= pair.threshold()) {
     EXPECT_LT(loaded[1], loaded[0]);
@@ -219,23 +219,23 @@ void expect_same_work(Pair& pair, const UserMemory& memory) {
 }
 
 /// The arm that moves windows over `path`; its time is that of one datagram.
-Arm stack_arm(const std::string& name, Pair& pair, Path path, std::size_t window, UserMemory& memory) {
+Arm stack_arm(const std::string& name, Pair& pair, ProcessingMode mode, std::size_t window, UserMemory& memory) {
   const Arm windows = timed(name, [&pair, &memory, window] {
     memory.advance();
     pair.move(window, memory.from(), memory.to());
   });
-  return {name, [&pair, path, window, windows] {
-            pair.set_path(path);
+  return {name, [&pair, mode, window, windows] {
+            pair.set_mode(mode);
             return windows.seconds() / static_cast<double>(window);
           }};
 }
 
 /// Both paths, with datagrams of `memory`'s size, and of 8 bytes in "_fixed".
 std::vector<Arm> stack_arms(Pair& pair, std::size_t window, UserMemory& memory, UserMemory& small) {
-  return {stack_arm("layered", pair, Path::layered, window, memory),
-          stack_arm("fused", pair, Path::fused, window, memory),
-          stack_arm("layered_fixed", pair, Path::layered, window, small),
-          stack_arm("fused_fixed", pair, Path::fused, window, small)};
+  return {stack_arm("layered", pair, ProcessingMode::layered, window, memory),
+          stack_arm("fused", pair, ProcessingMode::fused, window, memory),
+          stack_arm("layered_fixed", pair, ProcessingMode::layered, window, small),
+          stack_arm("fused_fixed", pair, ProcessingMode::fused, window, small)};
 }
 
 // ---- A wire in memory ----
@@ -262,7 +262,7 @@ void over_the_wire(const std::string& figure, std::size_t total, bool with_plann
     std::vector<Arm> arms = stack_arms(pair, 1, memory, small);
     if (with_planned) {
       expect_same_work(planned, memory);
-      arms.push_back(stack_arm("planned", planned, Path::fused, 1, memory));
+      arms.push_back(stack_arm("planned", planned, ProcessingMode::fused, 1, memory));
     }
     arms.push_back(timed("kernel", [&memory, slot = slots.from()] {
       memory.advance();
@@ -308,13 +308,13 @@ TEST(stack, instructions) {
   while (std::fgets(text.data(), static_cast<int>(text.size()), counts) != nullptr) {
     std::istringstream words(text.data());
     std::string arm;
-    std::string path;
+    std::string mode;
     std::size_t size = 0;
     double count = 0;
-    ASSERT_TRUE(words >> arm >> path >> size >> count) << text.data();
+    ASSERT_TRUE(words >> arm >> mode >> size >> count) << text.data();
     Samples samples;
     samples.add(count);
-    figure.add(arm + "_" + path, size, samples);
+    figure.add(arm + "_" + mode, size, samples);
   }
   EXPECT_EQ(::pclose(counts), 0);
 }

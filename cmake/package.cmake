@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 set(pkgconfig_directory ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# Libraries and headers. rooms.txt names lower folders first; a linker wants them last.
+# Libraries and headers. layers.txt names lower folders first; a linker wants them last.
 get_property(room_folders GLOBAL PROPERTY SLUICE_ROOM_FOLDERS)
 set(SLUICE_PKGCONFIG_LIBS "")
 foreach(folder ${room_folders})

@@ -111,20 +111,20 @@ void Link::receive_one(Message frame) {
 
 bool Link::acceptable(const Message& frame, ConstBytes head) {
   if (head.size() < wire::EthernetHeader::size) {
-    count(Event::short_frame);
+    count(LinkCounter::short_frame);
     return false;
   }
   const auto type = load_big_endian<std::uint16_t>(head.data() + 12);
   if (type == ethertype_vlan || type == ethertype_service_vlan) {
-    count(Event::vlan_frame);
+    count(LinkCounter::vlan_frame);
     return false;
   }
   if (frame.size() > mtu_ + wire::EthernetHeader::size) {
-    count(Event::oversize_frame);
+    count(LinkCounter::oversize_frame);
     return false;
   }
   if (type < ethertype_min) {
-    count(Event::llc_frame);
+    count(LinkCounter::llc_frame);
   }
   return true;
 }
@@ -134,7 +134,7 @@ void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
   if (fate != Demultiplexer::Fate::delivered) {
     const bool unclaimed = fate == Demultiplexer::Fate::unclaimed;
     statistics_.frames_unclaimed += unclaimed ? 1U : 0U;
-    count(unclaimed ? Event::unclaimed : Event::not_ours);
+    count(unclaimed ? LinkCounter::unclaimed : LinkCounter::not_ours);
     return;
   }
   if (chosen_.size() == 1) {
@@ -145,7 +145,7 @@ void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
     if (Message copy = frame.duplicate()) {
       chosen_[at]->take(std::move(copy), key);
     } else {
-      chosen_[at]->count(Event::no_memory);
+      chosen_[at]->count(LinkCounter::no_memory);
     }
   }
   chosen_.back()->take(std::move(frame), key);
@@ -181,9 +181,9 @@ void Link::notify(std::uint32_t notification) {
   }
 }
 
-void Link::count(Event event, std::uint64_t occurrences) {
+void Link::count(LinkCounter counter, std::uint64_t occurrences) {
   if (occurrences > 0 && !streams_.empty()) {
-    streams_.front()->count(event, occurrences);
+    streams_.front()->count(counter, occurrences);
   }
 }
 

@@ -32,7 +32,7 @@
 
 #include "base/result.h"
 #include "dlpi/demultiplexer.h"
-#include "dlpi/event.h"
+#include "dlpi/link_counter.h"
 #include "stack/core/message.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/address.h"
@@ -116,7 +116,7 @@ class Link {
   void set_up(bool up);
   void set_mtu(std::size_t mtu);
   void change_address(const wire::MacAddress& address);
-  void count(Event event, std::uint64_t occurrences = 1);
+  void count(LinkCounter counter, std::uint64_t occurrences = 1);
   /// So many frames with so many bytes in all have gone.
   void sent(std::size_t frames, std::size_t bytes) {
     statistics_.frames_sent += frames;

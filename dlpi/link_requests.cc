@@ -39,7 +39,7 @@ std::uint32_t error_for(Malformed malformed) {
 void LinkStream::request(const Message& message) {
   const std::optional<std::uint32_t> primitive = primitive_of(message.bytes());
   if (!primitive) {
-    count(Event::malformed);
+    count(LinkCounter::malformed);
     return;
   }
   const Rule* rule = find_rule(*primitive);

@@ -43,7 +43,7 @@ Decoded<UnitdataReq> request_of(const Message& message) {
 
 LinkStream::LinkStream(std::string_view kind, Style style, LinkOpener opener, LinkWork work)
     : Module(kind, Services::both), style_(style), opener_(std::move(opener)), work_(std::move(work)) {
-  for (const EventText& text : event_texts) {
+  for (const LinkCounterText& text : link_counter_texts) {
     counters_.emplace_back(*this, text.name, text.meaning);
   }
 }
@@ -132,7 +132,7 @@ Message LinkStream::frame_of(Message request) {
   Message frame = request.unlink();
   const Bytes header = frame.prepend_data(wire::EthernetHeader::size);
   if (header.empty()) {
-    count(Event::no_memory);
+    count(LinkCounter::no_memory);
     return {};
   }
   wire::EthernetHeader{decoded->destination.mac, link_->address(), decoded->destination.sap}.emit(header);
@@ -141,8 +141,8 @@ Message LinkStream::frame_of(Message request) {
 
 /// The pass of a fused path: what the link gets is a frame of real bytes that nobody wants back.
 Message LinkStream::completed(Message frame) {
-  if (frame.fused() && frame.gather() == Verdict::failed) {
-    count(Event::no_memory);
+  if (frame.fused() && frame.gather() == TransformResult::failed) {
+    count(LinkCounter::no_memory);
     return {};
   }
   return frame;
@@ -151,7 +151,7 @@ Message LinkStream::completed(Message frame) {
 /// DL_UNITDATA_REQ: "If the request is erroneous, message DL_UDERROR_IND is returned, and the resulting state is
 /// unchanged."
 void LinkStream::unitdata_error(const Message& request, std::uint32_t error) {
-  count(Event::bad_unitdata);
+  count(LinkCounter::bad_unitdata);
   UderrorInd indication;
   indication.error = error;
   if (const Decoded<UnitdataReq> decoded = request_of(request)) {
@@ -165,7 +165,7 @@ Message LinkStream::raw_frame_of(Message message) {
   const bool fits = link_ != nullptr && link_->up() && size > wire::EthernetHeader::size &&
                     size <= link_->mtu() + wire::EthernetHeader::size;
   if (!raw_ || !fits) {
-    count(Event::unexpected);
+    count(LinkCounter::unexpected);
     return {};
   }
   return completed(std::move(message));
@@ -188,7 +188,7 @@ void LinkStream::hold(Batch frames) {
     if (write_queue().bytes() < bound) {
       write_queue().enqueue(std::move(frame));
     } else {
-      count(Event::transmit_overrun);
+      count(LinkCounter::transmit_overrun);
     }
   }
 }
@@ -228,7 +228,7 @@ void LinkStream::control(Message message) {
       turn_flush(std::move(message));
       return;
     default:
-      count(Event::unexpected);
+      count(LinkCounter::unexpected);
   }
 }
 
@@ -244,7 +244,7 @@ void LinkStream::put_up(Answer message) {
   if (message) {
     read_queue().put_next(std::move(*message));
   } else {
-    count(Event::no_memory);
+    count(LinkCounter::no_memory);
   }
 }
 
@@ -254,7 +254,7 @@ void LinkStream::take(Message frame, const FrameKey& key) {
   if (message) {
     pending_.push(std::move(message));
   } else {
-    count(Event::no_memory);
+    count(LinkCounter::no_memory);
   }
 }
 
@@ -277,7 +277,7 @@ void LinkStream::deliver_pending() {
   }
   Batch burst = std::exchange(pending_, Batch{});
   if (link_->streams().size() > 1 && !read_queue().can_put_next()) {
-    count(Event::flow_dropped, burst.size());
+    count(LinkCounter::flow_dropped, burst.size());
     return;
   }
   read_queue().put_next(std::move(burst));

@@ -28,7 +28,7 @@
 //             illumos.
 //   flow      see dlpi/link.h. Frames that wait for the device are bounded even if the writer ignores flow control:
 //             beyond `overrun_factor` times the high-water mark they are dropped, `transmit_overrun`.
-//   counters  dlpi/event.h
+//   counters  dlpi/link_counter.h
 //
 // Ownership: shares its Link. Threads: as its stream set.
 
@@ -41,8 +41,8 @@
 #include <vector>
 
 #include "dlpi/demultiplexer.h"
-#include "dlpi/event.h"
 #include "dlpi/link.h"
+#include "dlpi/link_counter.h"
 #include "dlpi/state_table.h"
 #include "stack/core/module.h"
 #include "stack/core/primitive.h"
@@ -68,7 +68,7 @@ class LinkStream final : public Module {
   /// `kind` is the driver's name in the stack file; a string literal.
   LinkStream(std::string_view kind, Style style, LinkOpener opener, LinkWork work = {});
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::EthernetHeader::size; }
   Status open() override;
@@ -89,7 +89,9 @@ class LinkStream final : public Module {
   void deliver_pending();
   /// Sends DL_NOTIFY_IND if the user asked for it.
   void notify(std::uint32_t notification);
-  void count(Event event, std::uint64_t occurrences = 1) { counters_[static_cast<std::size_t>(event)] += occurrences; }
+  void count(LinkCounter counter, std::uint64_t occurrences = 1) {
+    counters_[static_cast<std::size_t>(counter)] += occurrences;
+  }
 
  private:
   /// Why a request is refused: DL_ERROR_ACK's two errors.

@@ -79,8 +79,8 @@ Status PacketLink::set_address(const wire::MacAddress& wanted) {
 void PacketLink::send(Batch& frames) {
   const PacketSender::Sent done = sender_->send(frames);
   sent(done.frames, done.bytes);
-  count(Event::transmit_error, done.refused);
-  count(Event::no_memory, done.no_memory);
+  count(LinkCounter::transmit_error, done.refused);
+  count(LinkCounter::no_memory, done.no_memory);
 }
 
 // ---- Up ----
@@ -102,8 +102,9 @@ void PacketLink::on_room() { on_readable(); }
 
 /// Whether whoever gets a frame puts its passes off.
 bool PacketLink::fused() const {
-  return !streams().empty() &&
-         std::ranges::all_of(streams(), [](const LinkStream* stream) { return stream->path() == Path::fused; });
+  return !streams().empty() && std::ranges::all_of(streams(), [](const LinkStream* stream) {
+    return stream->mode() == ProcessingMode::fused;
+  });
 }
 
 /// Frames that are held make the socket readable, too: where that is all there is, they are recalled, and it is not.
@@ -126,23 +127,23 @@ bool PacketLink::on_readable() {
   if (!may_receive()) {
     ring_->recall();  // the whole ring is to take what comes until there is room
   }
-  count(Event::kernel_dropped, ring_->take_drops());
+  count(LinkCounter::kernel_dropped, ring_->take_drops());
   return ring_->readable() && may_receive();
 }
 
 void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
   if (frame.tagged) {
-    count(Event::vlan_frame);
+    count(LinkCounter::vlan_frame);
   } else if (!frame.offload.is_super_frame() && frame.truncated) {
-    count(Event::oversize_frame);
+    count(LinkCounter::oversize_frame);
   } else if (!frame.offload.is_super_frame()) {
     accept_plain(frame, burst);
   } else if (!frame.truncated &&
              (frame.offload.segment_type & ~OffloadHeader::segment_ecn_flag) == OffloadHeader::segment_udp &&
              split_udp(frame.bytes, frame.offload.segment_size, set().pool(), burst)) {
-    count(Event::super_frame_split);
+    count(LinkCounter::super_frame_split);
   } else {
-    count(Event::super_frame_dropped);
+    count(LinkCounter::super_frame_dropped);
   }
 }
 
@@ -158,15 +159,15 @@ Message PacketLink::message_of(const PacketRing::Frame& frame) {
 void PacketLink::accept_plain(const PacketRing::Frame& frame, Batch& burst) {
   Message message = message_of(frame);
   if (!message) {
-    count(Event::no_memory);
+    count(LinkCounter::no_memory);
     return;
   }
   if ((frame.offload.flags & OffloadHeader::needs_checksum) != 0) {
     if (!complete_checksum(message.bytes(), frame.offload)) {
-      count(Event::checksum_unknown);
+      count(LinkCounter::checksum_unknown);
       return;
     }
-    count(Event::checksum_completed);
+    count(LinkCounter::checksum_completed);
   }
   burst.push(std::move(message));
 }

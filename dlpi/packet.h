@@ -34,7 +34,7 @@
 //   flow        down: what the socket does not take waits. A frame that the device refuses (ENOBUFS) is lost,
 //               `transmit_error`. Up: frames wait in the ring while the only stream is full; what then does not fit
 //               into the ring is `kernel_dropped`
-//   counters    dlpi/event.h
+//   counters    dlpi/link_counter.h
 //   privileges  CAP_NET_RAW in the interface's network namespace; else EPERM with what to do. No such interface:
 //               ENODEV with the names of those that exist
 //

@@ -252,7 +252,7 @@ void PacketRing::loan_ended(void* ended, ConstBytes) {
 void PacketRing::recall_before(std::uint64_t unit) {
   for (std::size_t at = 0; at < loans_.size() && lent_ > 0; ++at) {
     if (Loan& loan = loans_[at]; loan.block != nullptr && loan.unit < unit) {
-      loan.block->buffer->pool().bring_home(*loan.block);
+      loan.block->buffer->pool().reclaim(*loan.block);
     }
   }
 }

@@ -25,7 +25,7 @@
 // long as that message lives. Its unit stays ours for so long, and with it those after it. That has a price: the socket
 // stays readable while the unit filled last is ours, so that a run loop would spin, and the ring stalls where it wraps.
 // Hence what is lent can be recalled at any time: recall() moves what the message shows to memory of its own
-// (BufferPool::bring_home). Whoever finds the socket readable and nothing to read recalls everything. The ring itself
+// (BufferPool::reclaim). Whoever finds the socket readable and nothing to read recalls everything. The ring itself
 // recalls what has fallen too far behind, so that at least half of it is the kernel's or unread; and all when it ends.
 //
 // Threat: a lent frame is bytes from outside, in memory shared with the kernel. The kernel does not write to a unit

@@ -158,7 +158,7 @@ bool PcapLink::write(Message& frame) {
     return false;
   }
   if (written < 0) {
-    count(Event::transmit_error);
+    count(LinkCounter::transmit_error);
   } else {
     sent(1, bytes.size());
   }
@@ -174,11 +174,11 @@ void PcapLink::Room::on_writable() {
 
 void PcapLink::accept(ConstBytes bytes, std::size_t whole_size) {
   if (bytes.size() < whole_size) {
-    count(Event::oversize_frame);
+    count(LinkCounter::oversize_frame);
   } else if (Message frame = Message::copy_of(set().pool(), bytes)) {
     burst_.push(std::move(frame));
   } else {
-    count(Event::no_memory);
+    count(LinkCounter::no_memory);
   }
 }
 
@@ -201,7 +201,7 @@ void PcapLink::count_drops() {
   pcap_stat statistics{};
   if (pcap_stats(capture_.get(), &statistics) == 0) {
     const std::uint64_t total = statistics.ps_drop;
-    count(Event::kernel_dropped, total - std::min(total, drops_));
+    count(LinkCounter::kernel_dropped, total - std::min(total, drops_));
     drops_ = total;
   }
 }

@@ -19,7 +19,7 @@
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink;
 //               where the MTU grows after opening, longer frames are `oversize_frame`
 //   flow        as packet; what libpcap's buffer cannot hold is `kernel_dropped`
-//   counters    dlpi/event.h
+//   counters    dlpi/link_counter.h
 //   privileges  CAP_NET_RAW; else EPERM with what to do. No such interface: ENODEV with the names of those that exist
 //
 // Ownership: owns both libraries' handles. Threads: as its stream set.

@@ -114,7 +114,7 @@ void TapLink::send(Batch& frames) {
   while (!frames.empty() && !full_) {
     Message frame = frames.pop();
     if (frame.block_count() > blocks_per_frame_max && !frame.pull_up(frame.size())) {
-      count(Event::no_memory);
+      count(LinkCounter::no_memory);
     } else if (!write(frame)) {
       full_ = true;
       frames.push_front(std::move(frame));
@@ -136,7 +136,7 @@ bool TapLink::write(Message& frame) {
     return false;
   }
   if (written < 0) {
-    count(Event::transmit_error);
+    count(LinkCounter::transmit_error);
   } else {
     sent(1, static_cast<std::size_t>(written));
   }
@@ -155,7 +155,7 @@ bool TapLink::read_burst(Batch& burst) {
   while (burst.size() < burst_frames_max) {
     Message frame = Message::allocate(set().pool(), capacity);
     if (!frame) {
-      count(Event::no_memory);
+      count(LinkCounter::no_memory);
       return false;  // frames stay in the device
     }
     const Bytes room = frame.append(capacity);

@@ -21,7 +21,7 @@
 //               another network namespace goes on working and counts as up
 //   flow        down: what the device does not take waits. Up: frames wait in the device's queue (txqueuelen) while the
 //               only stream is full; then the kernel drops, counted at the interface (ip -s link)
-//   counters    dlpi/event.h
+//   counters    dlpi/link_counter.h
 //   privileges  CAP_NET_ADMIN in the network namespace (or an existing interface of the user's own: ip tuntap add user
 //               USER); else EPERM with what to do. EBUSY: another program has it. Needs /dev/net/tun
 //

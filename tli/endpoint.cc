@@ -153,12 +153,12 @@ Outcome<> Endpoint::learn_info(State* state) {
     return failed(TPROTO);
   }
   info_ = info_of(*ack);
-  const bool settled = ack->current_state == tpi::TS_UNBND || ack->current_state == tpi::TS_IDLE;
-  if (state != nullptr && settled) {
+  const bool stable = ack->current_state == tpi::TS_UNBND || ack->current_state == tpi::TS_IDLE;
+  if (state != nullptr && stable) {
     *state = ack->current_state == tpi::TS_IDLE ? T_IDLE : T_UNBND;
   }
   // "[TSTATECHNG] The transport endpoint is undergoing a state change." (t_sync(3NSL))
-  return state == nullptr || settled ? Outcome<>() : failed(TSTATECHNG);
+  return state == nullptr || stable ? Outcome<>() : failed(TSTATECHNG);
 }
 
 Outcome<> Endpoint::t_bind(const tli::t_bind* req, tli::t_bind* ret) {
@@ -343,7 +343,7 @@ bool Endpoint::take_indication() {
 /// As take_indication(), for whoever acts on what kind of indication waits: one whose check does not hold is as if it
 /// had never come. What t_lookudata() has shown is being taken by the caller, who will hear of that.
 bool Endpoint::good_indication() {
-  while (take_indication() && next_.unverified() && !shown_ && next_.settle() == Verdict::failed) {
+  while (take_indication() && next_.unverified() && !shown_ && next_.materialize() == TransformResult::failed) {
     next_.reset();
   }
   return static_cast<bool>(next_);
@@ -431,12 +431,12 @@ Endpoint::Landed Endpoint::land(std::span<const t_iovec> parts) {
     room += part;
   }
   const bool whole = room == size;
-  const Verdict verdict = whole ? next_.land(std::span(places).first(parts.size())) : next_.settle();
-  if (verdict == Verdict::failed) {
+  const TransformResult result = whole ? next_.land(std::span(places).first(parts.size())) : next_.materialize();
+  if (result == TransformResult::failed) {
     next_.reset();  // as if it had never come: whose check it was has counted it
     return Landed::refuted;
   }
-  return whole ? Landed::whole : Landed::settled;
+  return whole ? Landed::whole : Landed::materialized;
 }
 
 std::size_t Endpoint::deliver_data(std::span<const t_iovec> parts) {
@@ -505,7 +505,7 @@ Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<const t_i
     ready = next_indication();
     ready = ready && !first && !next_names_fit(unitdata) ? failed(TNODATA) : ready;
     if (ready) {
-      landed = next_.fused() ? land(parts) : Landed::settled;
+      landed = next_.fused() ? land(parts) : Landed::materialized;
     }
   }
   ready = ready ? deliver_names(unitdata) : ready;
@@ -531,7 +531,7 @@ Outcome<std::size_t> Endpoint::t_lookudata(t_unitdata& unitdata) {
   if (ready && names_told_) {
     ready = failed(TOUTSTATE);  // t_rcvudata() has begun to take it
   }
-  while (ready && !next_names_fit(unitdata) && next_.settle() == Verdict::failed) {
+  while (ready && !next_names_fit(unitdata) && next_.materialize() == TransformResult::failed) {
     next_.reset();  // what never came cannot be too large either
     ready = next_indication();
   }
@@ -561,7 +561,7 @@ Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts) {
 
 void Endpoint::t_skipudata() {
   if (next_ && shown_) {
-    static_cast<void>(next_.settle());
+    static_cast<void>(next_.materialize());
     next_.reset();
   }
 }

@@ -139,9 +139,9 @@ class Endpoint {
   Outcome<> receive_whole(t_unitdata& unitdata, int& flags, bool first);
   Outcome<> deliver_names(t_unitdata& unitdata);
   enum class Landed {
-    whole,    // all of it is in its place
-    settled,  // it is good, and still in next_: the places are too small
-    refuted,  // a check did not hold: it is gone
+    whole,         // all of it is in its place
+    materialized,  // it is good, and still in next_: the places are too small
+    refuted,       // a check did not hold: it is gone
   };
   [[nodiscard]] Landed land(std::span<const t_iovec> parts);
   std::size_t deliver_data(std::span<const t_iovec> parts);

@@ -306,7 +306,7 @@ void KernelUdp::prepare(Message request) {
   if (const int error = resolve({(*unit)->peer, (*unit)->peer_port}); error != 0) {
     return refuse_datagram(std::move(request), error);
   }
-  if (request.settle() == Verdict::failed) {
+  if (request.materialize() == TransformResult::failed) {
     return refuse_datagram(std::move(request), ENOBUFS);
   }
   if (request.block_count() > UdpSender::iovecs_max) {
@@ -334,7 +334,7 @@ bool KernelUdp::send_burst() {
           stop_writing(false);
           return false;
         }
-        settle_failure(attempts);
+        account_failure(attempts);
         if (!socket_) {
           return false;
         }
@@ -344,7 +344,7 @@ bool KernelUdp::send_burst() {
 
 /// The kernel tells the error of an earlier datagram, which an ICMP message caused, in the next call and then forgets
 /// it: only an error that comes again, while nothing else was reported, is the datagram's own.
-void KernelUdp::settle_failure(std::size_t& attempts) {
+void KernelUdp::account_failure(std::size_t& attempts) {
   const int error = sender_.error();
   const bool others = report_queued_errors() > 0;
   if (!socket_ || (++attempts < attempts_max && (attempts == 1 || others))) {
@@ -390,7 +390,7 @@ bool KernelUdp::on_readable() {
     return false;
   }
   if (!batch.empty()) {
-    if (path() == Path::fused) {
+    if (mode() == ProcessingMode::fused) {
       Batch deferred;
       while (Message message = batch.pop()) {
         defer_if_fused(message);

@@ -68,7 +68,7 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
   KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSender::SendCall send_call = ::sendmmsg);
 
   void close() override;
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void wput(Batch&& batch) override;
   void wsrv() override;
@@ -102,7 +102,7 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
   void prepare(Message request);
   [[nodiscard]] int resolve(const wire::TransportAddress& address);
   [[nodiscard]] bool send_burst();
-  void settle_failure(std::size_t& attempts);
+  void account_failure(std::size_t& attempts);
   void stop_writing(bool until_writable);
   void resume_writing();
 

@@ -20,18 +20,18 @@ std::vector<Module*> modules_of(Stream& stream) {
 
 nlohmann::ordered_json queue_json(const Queue& queue) {
   const Queue::Statistics& statistics = queue.statistics();
-  return {{"batches", statistics.batches},   {"messages", statistics.messages},
-          {"enqueued", statistics.enqueued}, {"refused", statistics.refused},
-          {"settled", statistics.settled},   {"waiting_messages", queue.messages()},
-          {"waiting_bytes", queue.bytes()},  {"waiting_bytes_max", statistics.bytes_max}};
+  return {{"batches", statistics.batches},           {"messages", statistics.messages},
+          {"enqueued", statistics.enqueued},         {"refused", statistics.refused},
+          {"materialized", statistics.materialized}, {"waiting_messages", queue.messages()},
+          {"waiting_bytes", queue.bytes()},          {"waiting_bytes_max", statistics.bytes_max}};
 }
 
 std::string queue_text(std::string_view side, const Queue& queue) {
   const Queue::Statistics& statistics = queue.statistics();
-  return fmt::format("    {:<5} {:>10} messages in {} batches, {} had to wait (at most {} bytes), {} refusals{}\n",
-                     side, statistics.messages, statistics.batches, statistics.enqueued, statistics.bytes_max,
-                     statistics.refused,
-                     statistics.settled == 0 ? "" : fmt::format(", {} settled here", statistics.settled));
+  return fmt::format(
+      "    {:<5} {:>10} messages in {} batches, {} had to wait (at most {} bytes), {} refusals{}\n", side,
+      statistics.messages, statistics.batches, statistics.enqueued, statistics.bytes_max, statistics.refused,
+      statistics.materialized == 0 ? "" : fmt::format(", {} materialized here", statistics.materialized));
 }
 
 }  // namespace
@@ -56,17 +56,17 @@ nlohmann::ordered_json statistics_json(std::string_view stack, Stream& stream) {
             {"bytes_max", pool.bytes_max},
             {"buffers_in_use", pool.buffers_in_use},
             {"allocations_failed", pool.allocations_failed},
-            {"brought_home", pool.brought_home}}},
+            {"reclaimed", pool.reclaimed}}},
           {"touches", {{"loaded_bytes", touches.loaded_bytes}, {"stored_bytes", touches.stored_bytes}}},
           {"modules", std::move(modules)}};
 }
 
 std::string statistics_text(std::string_view stack, Stream& stream) {
   const Touches& touches = stream.set().pool().touches();
-  const std::uint64_t brought_home = stream.set().pool().statistics().brought_home;
+  const std::uint64_t reclaimed = stream.set().pool().statistics().reclaimed;
   std::string text = fmt::format(
       "stack {}: payload passes loaded {} and stored {} bytes{}\n", stack, touches.loaded_bytes, touches.stored_bytes,
-      brought_home == 0 ? "" : fmt::format(", {} borrowed blocks were wanted back early", brought_home));
+      reclaimed == 0 ? "" : fmt::format(", {} borrowed blocks were wanted back early", reclaimed));
   for (Module* module : modules_of(stream)) {
     text += fmt::format("  {}\n", module->name());
     text += queue_text("write", module->write_queue());

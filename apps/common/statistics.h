@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-/// {"stack": name, "pool": {"bytes_reserved", "bytes_max", "buffers_in_use", "allocations_failed", "brought_home"},
+/// {"stack": name, "pool": {"bytes_reserved", "bytes_max", "buffers_in_use", "allocations_failed", "reclaimed"},
 /// "touches": {"loaded_bytes", "stored_bytes"}, "modules": [{"name", "counters": {name: count}, "write": queue, "read":
-/// queue}, ...]}, top first, the head included. A queue: {"batches", "messages", "enqueued", "refused", "settled",
+/// queue}, ...]}, top first, the head included. A queue: {"batches", "messages", "enqueued", "refused", "materialized",
 /// "waiting_messages", "waiting_bytes", "waiting_bytes_max"}.
 [[nodiscard]] nlohmann::ordered_json statistics_json(std::string_view stack, Stream& stream);
 

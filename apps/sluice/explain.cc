@@ -85,19 +85,19 @@ std::string pass_text(const ExplainedItem& item) {
   if (!item.pass) {
     return item.deferred ? "deferred" : "nothing is owed";
   }
-  const std::string_view where = item.pass->in_place     ? " in place"
-                                 : item.asks == "settle" ? " to memory of our own"
-                                                         : "";
+  const std::string_view where = item.pass->in_place          ? " in place"
+                                 : item.asks == "materialize" ? " to memory of our own"
+                                                              : "";
   return fmt::format("{}{}", item.pass->kernel, where);
 }
 
 /// One line, or two where it would be too long.
 std::vector<std::string> item_lines(const ExplainedItem& item, std::size_t room) {
-  const std::string why = fmt::format("{:<8} {}{}", item.asks, item.why, item.why.empty() ? "" : ":");
+  const std::string why = fmt::format("{:<11} {}{}", item.asks, item.why, item.why.empty() ? "" : ":");
   const std::string pass = pass_text(item);
   std::vector<std::string> lines{why};
   if (why.size() + 1 + pass.size() > room) {
-    lines.push_back(fmt::format("{:9}{}", "", pass));
+    lines.push_back(fmt::format("{:12}{}", "", pass));
   } else {
     lines.back() += (item.why.empty() ? "" : " ") + pass;
   }
@@ -118,8 +118,8 @@ std::vector<std::string> lines_of(const ExplainedModule& module, std::size_t roo
       lines.push_back(std::move(line));
     }
   }
-  if (module.settled > 0) {
-    lines.push_back(fmt::format("({} messages settled here so far)", module.settled));
+  if (module.materialized > 0) {
+    lines.push_back(fmt::format("({} messages materialized here so far)", module.materialized));
   }
   if (!module.uncounted.empty()) {
     lines.push_back(fmt::format("({}: not counted)", module.uncounted));
@@ -184,7 +184,7 @@ Json side_json(const ExplainedSide& side, bool live) {
               {"work", std::move(work)},
               {"uncounted", module.uncounted.empty() ? Json() : Json(module.uncounted)}};
     if (live) {
-      json["settled"] = module.settled;
+      json["materialized"] = module.materialized;
     }
     modules.push_back(std::move(json));
   }
@@ -231,9 +231,9 @@ Json payload_json(const Explanation& explanation) {
 }
 
 std::string explain_text(const StackDeclaration& stack, const Explanation& explanation) {
-  const bool declared = explanation.path == stack.path;
-  return fmt::format("stack {}, path {}{}\n\n{}\n{}", escaped(stack.name), name_of(explanation.path),
-                     declared ? "" : fmt::format(" (declared: {})", name_of(stack.path)), chain_text(stack),
+  const bool declared = explanation.mode == stack.mode;
+  return fmt::format("stack {}, mode {}{}\n\n{}\n{}", escaped(stack.name), name_of(explanation.mode),
+                     declared ? "" : fmt::format(" (declared: {})", name_of(stack.mode)), chain_text(stack),
                      payload_text(explanation));
 }
 
@@ -254,8 +254,8 @@ std::string explain_json(const StackDeclaration& stack, const Explanation& expla
                        {"parameters", std::move(parameters)}});
   }
   return dumped({{"stack", stack.name},
-                 {"path", name_of(explanation.path)},
-                 {"declared_path", name_of(stack.path)},
+                 {"mode", name_of(explanation.mode)},
+                 {"declared_mode", name_of(stack.mode)},
                  {"modules", std::move(modules)},
                  {"payload", payload_json(explanation)}});
 }

@@ -17,7 +17,7 @@ namespace sluice {
 /// The chain from top to bottom: what each module does to data, the service it offers, its parameters; then
 /// payload_text(). At most text_columns_max columns, but for words that are longer.
 [[nodiscard]] std::string explain_text(const StackDeclaration& stack, const Explanation& explanation);
-/// {"stack", "path", "declared_path", "modules": [{"name", "instance", "kind", "effect", "service", "parameters"},
+/// {"stack", "mode", "declared_mode", "modules": [{"name", "instance", "kind", "effect", "service", "parameters"},
 /// ...], "payload": payload_json()}; modules top first.
 [[nodiscard]] std::string explain_json(const StackDeclaration& stack, const Explanation& explanation);
 
@@ -31,7 +31,8 @@ inline constexpr std::size_t text_columns_max = 100;
 ///   side     {"modules": [module, ...], "passes", "cost": {"layered": cost, "cache_blocked": cost with "memory_loads"
 ///            and "memory_stores", "fused": cost}}; modules in the direction of flow
 ///   module   {"instance", "shows_lent", "work": [item, ...], "uncounted" (text or null)}, of a live stream
-///   "settled" item     {"asks": "swap" with "unit" | "sum" | "check" | "copy" | "gather" | "land" | "settle", "why",
+///   "materialized" item     {"asks": "swap" with "unit" | "sum" | "check" | "copy" | "gather" | "land" |
+///   "materialize", "why",
 ///            "outcome": "deferred" | "pass" | "nothing", "pass": {"kernel", "in_place", "loads", "stores"} or null}
 ///   cost     {"loads", "stores"} for each payload byte
 [[nodiscard]] nlohmann::ordered_json payload_json(const Explanation& explanation);

@@ -48,12 +48,12 @@ int check(const Registry& registry, const std::string& file) {
   return exit_ok;
 }
 
-/// On the path of that name, or the declared one where it is empty.
-int explain_stack(const Registry& registry, const std::string& file, const std::string& name, const std::string& path,
+/// In the processing mode of that name, or the declared one where it is empty.
+int explain_stack(const Registry& registry, const std::string& file, const std::string& name, const std::string& mode,
                   bool json) {
   return with_stack(registry, file, name, [&](const StackDeclaration& stack) {
     StreamSet set;
-    const auto explanation = explain(set, stack, path_named(path).value_or(stack.path));
+    const auto explanation = explain(set, stack, mode_named(mode).value_or(stack.mode));
     if (!explanation) {
       fmt::print(stderr, "sluice: {}\n", explanation.error().text);
       return int{exit_stack_file};
@@ -104,13 +104,13 @@ int main(int argc, char** argv) {
     command->add_option("--name", stack, "the stack's name; not needed when the file declares one");
     command->add_flag("--json", json, "print JSON");
   };
-  std::string path;
+  std::string mode;
   auto* explain_command =
       app.add_subcommand("explain", "print a stack's chain, and what each module does to each payload byte");
   add_stack_options(explain_command);
-  explain_command->add_option("--path", path, "explain it on this path, not the declared one")
-      ->check(CLI::IsMember({name_of(Path::layered), name_of(Path::fused)}));
-  explain_command->callback([&] { result = explain_stack(registry, file, stack, path, json); });
+  explain_command->add_option("--mode", mode, "explain this processing mode, not the declared one")
+      ->check(CLI::IsMember({name_of(ProcessingMode::layered), name_of(ProcessingMode::fused)}));
+  explain_command->callback([&] { result = explain_stack(registry, file, stack, mode, json); });
 
   auto* run_command =
       app.add_subcommand("run", "be a host on a stack: answer ARP, NDP, ping; counters at SIGUSR1 and at the end");

@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::string_view stacks = R"(
 [stack.a]
-path   = "fused"
+mode   = "fused"
 driver = { kind = "wire", name = "lab", end = "a", mtu = 9000 }
 push   = ["ip", "udp", "chacha20", "xdr", "timod"]
 ip     = { address = "10.79.0.1/24" }
 
 [stack.b]
-path   = "fused"
+mode   = "fused"
 driver = { kind = "wire", name = "lab", end = "b", mtu = 9000 }
 push   = ["ip", "udp", "chacha20", "xdr", "timod"]
 ip     = { address = "10.79.0.2/24" }
@@ -67,7 +67,7 @@ class Cipher final : public Module {
  public:
   Cipher() : Module("chacha20") {}
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return ChaCha20::vector_bytes; }
   [[nodiscard]] PayloadWork payload_work(Side) const override {
     return {.items = {{.kind = PayloadWork::Kind::own, .stage = stage_.get()}}};
@@ -105,7 +105,7 @@ class Cipher final : public Module {
       return false;  // shorter than a vector
     }
     const OwnStage own{.stage = stage_, .from = vector.size(), .argument = vector};
-    if (data.transform(own, owner(), failed_) == Verdict::failed) {
+    if (data.transform(own, handle(), failed_) == TransformResult::failed) {
       return false;
     }
     if (side == Side::read) {

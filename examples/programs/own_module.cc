@@ -34,7 +34,7 @@ class Numbered final : public Module {
   Numbered() : Module("numbered") {}
 
   // It neither reads nor keeps payload, so what is owed to the bytes may stay owed.
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return number_bytes; }
 
   void wput(Batch&& batch) override {
@@ -67,7 +67,7 @@ class Numbered final : public Module {
         }
         data.trim_front(number_bytes);
         // udp's check may still be owed: until it has held, the number is only a claim.
-        data.when_verified(owner(), [this, number = load_big_endian<std::uint32_t>(header.data())] {
+        data.when_verified(handle(), [this, number = load_big_endian<std::uint32_t>(header.data())] {
           missing_ += number - next_up_;
           next_up_ = number + 1;
         });

@@ -17,7 +17,7 @@ using namespace programs;
 
 namespace {
 
-// To use devices instead of the wire, change `driver`; to do all work on the payload in one pass, add path = "fused".
+// To use devices instead of the wire, change `driver`; to do all work on the payload in one pass, add mode = "fused".
 constexpr std::string_view stacks = R"(
 [stack.client]
 driver = { kind = "wire", name = "lab", end = "a" }

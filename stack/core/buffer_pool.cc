@@ -126,7 +126,7 @@ void free_home(void*, ConstBytes memory) { ::operator delete[](const_cast<std::b
 
 /// From the system and not from the pool: its owner takes the memory back whether or not we have room. The bytes count
 /// as the message's, which whoever keeps messages bounds.
-void BufferPool::bring_home(Block& block) {
+void BufferPool::reclaim(Block& block) {
   Buffer& buffer = *block.buffer;
   SLUICE_REQUIRE(buffer.borrowed_ && buffer.references_ == 1);
   const auto headroom = static_cast<std::size_t>(block.rptr - buffer.base_);  // headers may be gone back to
@@ -142,7 +142,7 @@ void BufferPool::bring_home(Block& block) {
   buffer.limit_ = block.wptr = home + size;
   buffer.release_ = free_home;
   buffer.borrowed_ = buffer.read_only_ = false;
-  ++brought_home_;
+  ++reclaimed_;
 }
 
 Block* BufferPool::duplicate(const Block& block) {
@@ -189,7 +189,7 @@ void BufferPool::release_buffer(Buffer* buffer) {
 }
 
 BufferPool::Statistics BufferPool::statistics() const {
-  return {bytes_reserved_, bytes_max_, allocations_failed_, buffers_in_use_, brought_home_};
+  return {bytes_reserved_, bytes_max_, allocations_failed_, buffers_in_use_, reclaimed_};
 }
 
 }  // namespace sluice

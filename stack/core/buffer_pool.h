@@ -18,7 +18,7 @@
 // External buffers describe memory that somebody else owns (a mapped file, a ring slot): the slot then has no bytes of
 // its own, and a release callback runs when the last block that shows the memory is freed. Borrowed ones describe
 // memory that its owner wants back at a time of its own choosing: one block shows it, duplicates are copies, and
-// bring_home() moves what is still shown to memory of ours.
+// reclaim() moves what is still shown to memory of ours.
 //
 // The pool takes memory from the system in chunks, on demand, up to `bytes_max`, and returns it when it is destroyed:
 // in steady state there is no malloc. When the bound is reached an allocation fails, which is an operating error that
@@ -168,12 +168,12 @@ class BufferPool {
   /// `read_only` nothing writes to it: whoever must, copies first. (esballoc)
   [[nodiscard]] Block* allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument);
 
-  /// As allocate_external, for memory that its owner wants back: bring_home() may be called on the block until
+  /// As allocate_external, for memory that its owner wants back: reclaim() may be called on the block until
   /// `on_release` has been.
   [[nodiscard]] Block* borrow(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument);
   /// Copies what `block` shows to other memory, which it shows from then on, and gives the borrowed memory back.
   /// REQUIRES: it comes from borrow(), and is in use.
-  void bring_home(Block& block);
+  void reclaim(Block& block);
 
   /// Another block that shows the same bytes of the same buffer. REQUIRES: it is not borrowed. (dupb)
   [[nodiscard]] Block* duplicate(const Block& block);
@@ -197,7 +197,7 @@ class BufferPool {
     std::size_t bytes_max = 0;       // the bound
     std::uint64_t allocations_failed = 0;
     std::uint64_t buffers_in_use = 0;
-    std::uint64_t brought_home = 0;  // blocks whose memory was wanted back before the message was done with
+    std::uint64_t reclaimed = 0;  // blocks whose memory was wanted back before the message was done with
   };
   [[nodiscard]] Statistics statistics() const;
 
@@ -249,7 +249,7 @@ class BufferPool {
   std::size_t bytes_reserved_ = 0;
   std::uint64_t allocations_failed_ = 0;
   std::uint64_t buffers_in_use_ = 0;
-  std::uint64_t brought_home_ = 0;
+  std::uint64_t reclaimed_ = 0;
   std::array<Buffer*, class_count> free_{};
   Block* free_blocks_ = nullptr;  // for duplicates
   Plan* free_plans_ = nullptr;

@@ -60,23 +60,23 @@ std::unique_ptr<Module> Chain::remove_top() {
   return module;
 }
 
-void Chain::set_path(Path path) {
-  head_.path_ = path;
+void Chain::set_mode(ProcessingMode mode) {
+  head_.mode_ = mode;
   for (const auto& module : modules_) {
-    module->path_ = path;
+    module->mode_ = mode;
   }
 }
 
 void Chain::attach(Module& module) {
   module.set_ = &set_;
-  module.owner_ = set_.owners().add();
-  module.path_ = head_.path_;
+  module.handle_ = set_.module_handles().add();
+  module.mode_ = head_.mode_;
   module.read_.scheduler_ = module.write_.scheduler_ = &set_.scheduler();
 }
 
 void Chain::detach(Module& module) {
-  set_.owners().remove(module.owner_);
-  module.owner_ = {};
+  set_.module_handles().remove(module.handle_);
+  module.handle_ = {};
   for (const Side side : {Side::read, Side::write}) {
     Queue& queue = module.queue(side);
     queue.flush(FlushKind::all);
@@ -97,8 +97,8 @@ void Chain::wire() {
     Queue* behind = nullptr;
     for (auto at = begin; at != end; ++at) {
       Queue& queue = (*at)->queue(side);
-      queue.settles_ = !(*at)->keeps_plans();
-      queue.encodes_ = queue.settles_ || set_.encodes_primitives();
+      queue.materializes_ = !(*at)->handles_deferred();
+      queue.encodes_ = queue.materializes_ || set_.encodes_primitives();
       queue.next_ = std::next(at) == end ? nullptr : &(*std::next(at))->queue(side);
       Queue* const was_behind = std::exchange(queue.back_with_service_, behind);
       if (was_behind != nullptr && was_behind != behind && queue.wanted()) {

@@ -30,8 +30,8 @@ class Chain {
   Status pop();
 
   /// From the next message on, whoever makes it. Messages under way stay what they are.
-  void set_path(Path path);
-  [[nodiscard]] Path path() const { return head_.path(); }
+  void set_mode(ProcessingMode mode);
+  [[nodiscard]] ProcessingMode mode() const { return head_.mode(); }
 
   /// From just below the head to the driver.
   [[nodiscard]] const std::vector<std::unique_ptr<Module>>& modules() const { return modules_; }

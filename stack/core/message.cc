@@ -86,10 +86,10 @@ Message clone_chain(const Block* block, Clone clone) {
   return result;
 }
 
-/// The same of a message, on the path that it is on. Settles it.
+/// The same of a message, on the path that it is on. Materializes it.
 template <class Clone>
 Message clone_of(Message& message, Clone clone) {
-  Message cloned = message.settle() == Verdict::failed ? Message() : clone_chain(&message.first(), clone);
+  Message cloned = message.materialize() == TransformResult::failed ? Message() : clone_chain(&message.first(), clone);
   if (cloned && message.fused()) {
     cloned.defer();
   }
@@ -234,7 +234,7 @@ Bytes Message::prepend_data_block(std::size_t size) {
 }
 
 Bytes Message::append(std::size_t size) {
-  settle_before_cut();
+  materialize_before_cut();
   Block* end = last_of(first_);
   if (end == first_) {
     encode();
@@ -255,8 +255,8 @@ Bytes Message::append(std::size_t size) {
 
 void Message::link_slowly(Message tail) {
   if (has_data() && tail.has_data()) {
-    settle_before_cut();
-    tail.settle_before_cut();
+    materialize_before_cut();
+    tail.materialize_before_cut();
     if (Plan* const ended = tail.take_plan()) {
       take_over(*ended);
     }
@@ -271,7 +271,7 @@ void Message::link_slowly(Message tail) {
 
 Message Message::unlink() {
   if (type() == MessageType::data) {
-    settle_before_cut();
+    materialize_before_cut();
     if (failed()) {
       return {};  // what is behind would not know
     }
@@ -397,7 +397,7 @@ void Message::trim_back(std::size_t size) {
   if (size == 0) {
     return;
   }
-  settle_before_cut();
+  materialize_before_cut();
   if (failed()) {
     return;  // the cut might take away the only block that knows
   }
@@ -421,7 +421,7 @@ void Message::trim_back(std::size_t size) {
 }
 
 Message Message::split(std::size_t size) {
-  if (keep() == Verdict::failed) {
+  if (keep() == TransformResult::failed) {
     return {};
   }
   encode();

@@ -9,14 +9,14 @@
 //
 //     message.transform(Swap{4});
 //     message.transform(Sum{.initial = pseudo_header, .field = checksum});
-//     message.transform(OwnStage{.stage = cipher, .argument = nonce}, owner(), refused);
+//     message.transform(OwnStage{.stage = cipher, .argument = nonce}, handle(), refused);
 //
 // and the message's path decides when. On a layered path that is now: one pass a call. On a fused path, where whoever
 // made the message called defer(), the manipulation joins the message's plan and is carried out when the bytes must
 // move anyway: on the way down by the driver (gather()), on the way up by the stream head (land()). Modules are written
-// for both: they look at the Verdict, they do what needs verified bytes in when_verified(), they settle() before they
-// read payload, drop or count a message or act on its being there, and on the way down, if they keep it, they keep()
-// it.
+// for both: they look at the TransformResult, they do what needs verified bytes in when_verified(), they materialize()
+// before they read payload, drop or count a message or act on its being there, and on the way down, if they keep it,
+// they keep() it.
 //
 // Manipulations apply to the data blocks of a message, from each rptr on; protocol blocks in front are left alone.
 //
@@ -28,13 +28,13 @@
 // What the calls below do to a message with a plan:
 //
 //   prepend, trim_front   the plan moves along; a sum over bytes that are trimmed off takes them in first; a
-//                         conversion or a stage of a module's own that covers them settles first
+//                         conversion or a stage of a module's own that covers them materializes first
 //   pull_up, link, unlink, pop_block of protocol blocks    the plan stays with the data
-//   duplicate, copy, split, trim_back, append, link of data to data, unlink and pop_block of data    settle first
+//   duplicate, copy, split, trim_back, append, link of data to data, unlink and pop_block of data    materialize first
 //   freeing               what was owed is forgotten: nobody hears of the message
 //
-// "Settle first" can fail, as settle() can: the message is then marked, every later verdict about it is `failed`, and
-// calls that return messages return none.
+// "Materialize first" can fail, as materialize() can: the message is then marked, every later result about it is
+// `failed`, and calls that return messages return none.
 //
 // Ownership: a Message owns its chain; it is moved, never copied by accident (see duplicate() and copy()). A message
 // that goes out of scope is freed. Threads: as the pool's.
@@ -59,7 +59,7 @@ using ilp::Sum;
 using ilp::Swap;
 
 /// What became of a manipulation.
-enum class Verdict : std::uint8_t {
+enum class TransformResult : std::uint8_t {
   done,      // carried out; every check held
   deferred,  // joined the plan; whoever carries out the plan drops the message if a check fails
   failed,    // a check did not hold, or no memory for a private copy: the caller drops and counts the message
@@ -269,16 +269,16 @@ class Message {
   void defer();
 
   /// Reverses each unit of the data. `failed` when the data is not a whole number of units.
-  Verdict transform(const Swap& swap);
+  TransformResult transform(const Swap& swap);
   /// Stores the complement of the sum over the data at `sum.field`. REQUIRES: the field may be written: it lies in a
   /// header that the caller has just prepended, or outside the message.
-  Verdict transform(const Sum& sum);
+  TransformResult transform(const Sum& sum);
   /// `failed` when the sum over the data is not all ones. When that comes out later, the message is dropped and
   /// `refused`, a counter of `owner`'s, counts it; when it comes out now, that is the caller's business.
-  Verdict transform(const Check& check, const Owner& owner, Counter& refused);
+  TransformResult transform(const Check& check, const ModuleHandle& owner, Counter& refused);
   /// Runs a stage of the caller's over the data (stack/core/stage.h). `failed` when it refuses the message, or there is
   /// no memory for a private copy; when that comes out later, as for a Check. REQUIRES: as OwnStage says.
-  Verdict transform(const OwnStage& own, const Owner& owner, Counter& refused);
+  TransformResult transform(const OwnStage& own, const ModuleHandle& owner, Counter& refused);
 
   /// Whether manipulations are deferred.
   [[nodiscard]] bool fused() const { return plan() != nullptr; }
@@ -288,29 +288,29 @@ class Message {
     return planned != nullptr && planned->check_count > 0;
   }
   /// Whether the bytes are what they should be: nothing is owed.
-  [[nodiscard]] bool real() const { return owing() == nullptr; }
+  [[nodiscard]] bool materialized() const { return owing() == nullptr; }
   /// Whether a deferred check has failed: the message is good for nothing.
   [[nodiscard]] bool failed() const {
     const Plan* const planned = plan();
     return planned != nullptr && planned->failed;
   }
   /// Carries out what is still owed: in place where the bytes may be written, else into memory of our own.
-  Verdict settle() { return carry_out(false); }
-  /// As settle(), and whatever was borrowed is memory of our own then: for who keeps a message beyond the call it came
-  /// in.
-  Verdict keep() { return carry_out(true); }
+  TransformResult materialize() { return carry_out(false); }
+  /// As materialize(), and whatever was borrowed is memory of our own then: for who keeps a message beyond the call it
+  /// came in.
+  TransformResult keep() { return carry_out(true); }
   /// Makes a frame of the data: carries out what is owed and, where memory is borrowed or read-only bytes must be
   /// converted, puts everything into one new block in that same pass. A frame owes nothing any more: it is on the
   /// layered path. `failed`: a check, or no memory.
-  Verdict gather();
+  TransformResult gather();
   /// Carries out what is owed on the way to `places`, filled one after the other; the message's own bytes are not to be
   /// used afterwards. REQUIRES: the places have room for the data.
-  Verdict land(std::span<const Bytes> places);
+  TransformResult land(std::span<const Bytes> places);
 
   /// Runs `change`, a change of `owner`'s protocol state, once the bytes are known to be good: at once unless a check
   /// has been deferred; never if `owner` is gone by then. REQUIRES: what it captures is trivially copyable and small.
   template <class Change>
-  void when_verified(const Owner& owner, Change change) {
+  void when_verified(const ModuleHandle& owner, Change change) {
     static_assert(std::is_trivially_copyable_v<Change> && sizeof(Change) <= PlannedChange::captured_bytes_max);
     if (!unverified()) {
       if (!failed()) {
@@ -319,7 +319,7 @@ class Message {
     } else if (PlannedChange* const planned = plan_change(owner)) {
       new (planned->captured.data()) Change(change);
       planned->run = [](std::byte* captured) { (*std::launder(reinterpret_cast<Change*>(captured)))(); };
-    } else if (settle() == Verdict::done) {
+    } else if (materialize() == TransformResult::done) {
       change();
     }
   }
@@ -360,15 +360,15 @@ class Message {
   [[nodiscard]] Plan* take_plan();
   /// Where a new step goes; nullptr when it is to be carried out now.
   [[nodiscard]] PlannedStep* plan_step(PlannedStep::Kind kind);
-  [[nodiscard]] PlannedChange* plan_change(const Owner& owner);
-  Verdict settle_unless(bool fits);
-  void settle_before_cut();
+  [[nodiscard]] PlannedChange* plan_change(const ModuleHandle& owner);
+  TransformResult materialize_unless(bool fits);
+  void materialize_before_cut();
   void take_over(Plan& ended);
   static void plan_prepended(Plan& planned, std::size_t size);
   void plan_trimmed(std::size_t trimmed);
-  Verdict carry_out(bool keep);
-  Verdict gather_into_frame();
-  Verdict carry_out_copying(Plan* plan, bool converted, bool keep);
+  TransformResult carry_out(bool keep);
+  TransformResult gather_into_frame();
+  TransformResult carry_out_copying(Plan* plan, bool converted, bool keep);
   bool own_blocks(bool borrowed);
 
   Block* first_ = nullptr;

@@ -107,7 +107,7 @@ void Message::defer() {
 PlannedStep* Message::plan_step(PlannedStep::Kind kind) {
   Plan* const planned = plan();
   if (planned == nullptr || planned->failed ||
-      (planned->step_count == Plan::steps_max && settle() == Verdict::failed)) {
+      (planned->step_count == Plan::steps_max && materialize() == TransformResult::failed)) {
     return nullptr;
   }
   PlannedStep& step = planned->steps[planned->step_count++];
@@ -116,7 +116,7 @@ PlannedStep* Message::plan_step(PlannedStep::Kind kind) {
   return &step;
 }
 
-PlannedChange* Message::plan_change(const Owner& owner) {
+PlannedChange* Message::plan_change(const ModuleHandle& owner) {
   Plan& planned = *plan();
   if (planned.change_count == Plan::changes_max) {
     return nullptr;
@@ -128,15 +128,15 @@ PlannedChange* Message::plan_change(const Owner& owner) {
 }
 
 /// Before a step joins: makes the plan empty unless the step `fits` behind what is owed.
-Verdict Message::settle_unless(bool fits) {
+TransformResult Message::materialize_unless(bool fits) {
   const Plan* const planned = owing();
-  return planned != nullptr && (planned->failed || !fits) ? settle() : Verdict::done;
+  return planned != nullptr && (planned->failed || !fits) ? materialize() : TransformResult::done;
 }
 
 /// Before the data loses bytes at the end, or gets some: steps cover what it has now. A failure is remembered by the
 /// plan, one for want of memory, too: what it owes cannot be done to other bytes later.
-void Message::settle_before_cut() {
-  if (owing() != nullptr && settle() == Verdict::failed) {
+void Message::materialize_before_cut() {
+  if (owing() != nullptr && materialize() == TransformResult::failed) {
     plan()->failed = true;
     plan()->clear();
   }
@@ -172,7 +172,7 @@ void Message::plan_trimmed(std::size_t trimmed) {
   };
   Plan& planned = *plan();
   if (!std::ranges::all_of(planned.owed(), survives)) {
-    settle_before_cut();
+    materialize_before_cut();
     return;
   }
   for (PlannedStep& step : planned.owed()) {
@@ -265,34 +265,35 @@ std::size_t spare_in_front(const Block* block) {
 
 }  // namespace
 
-Verdict Message::carry_out(bool keep) {
+TransformResult Message::carry_out(bool keep) {
   Plan* const planned = plan();
   if (planned != nullptr && planned->failed) {
-    return Verdict::failed;
+    return TransformResult::failed;
   }
   const bool owes = planned != nullptr && planned->step_count > 0;
   if (!owes && !keep) {
-    return Verdict::done;
+    return TransformResult::done;
   }
   const bool converted = owes && planned->converts();
   if (!all_stay(first_, converted, keep)) {
     return carry_out_copying(planned, converted, keep);
   }
-  return !owes || pass_in_place(*planned, first_, data_size(), pool().touches()) ? Verdict::done : Verdict::failed;
+  return !owes || pass_in_place(*planned, first_, data_size(), pool().touches()) ? TransformResult::done
+                                                                                 : TransformResult::failed;
 }
 
 /// The pass where some blocks cannot be written, or not be kept: it ends in fresh ones, which take their places.
-Verdict Message::carry_out_copying(Plan* plan, bool converted, bool keep) {
+TransformResult Message::carry_out_copying(Plan* plan, bool converted, bool keep) {
   Places places(pool());
   for (Block* block = first_; block != nullptr; block = block->cont) {
     if (block->type != MessageType::data) {
       continue;
     }
     if (places.full()) {
-      return own_blocks(keep) ? carry_out(keep) : Verdict::failed;
+      return own_blocks(keep) ? carry_out(keep) : TransformResult::failed;
     }
     if (!places.add(*block, stays(*block, converted, keep))) {
-      return Verdict::failed;
+      return TransformResult::failed;
     }
   }
   const bool held = pass_to(plan, first_, data_size(), places.bytes(), pool().touches());
@@ -302,27 +303,27 @@ Verdict Message::carry_out_copying(Plan* plan, bool converted, bool keep) {
     }
   }
   forget_facts();
-  return held ? Verdict::done : Verdict::failed;
+  return held ? TransformResult::done : TransformResult::failed;
 }
 
-Verdict Message::gather() {
+TransformResult Message::gather() {
   const bool converted = plan() != nullptr && plan()->converts();
-  const Verdict verdict = all_stay(first_, converted, /*keep=*/true) ? settle() : gather_into_frame();
-  if (verdict == Verdict::done) {
+  const TransformResult result = all_stay(first_, converted, /*keep=*/true) ? materialize() : gather_into_frame();
+  if (result == TransformResult::done) {
     if (Plan* const ended = take_plan()) {
       pool().release(ended);
     }
   }
-  return verdict;
+  return result;
 }
 
-Verdict Message::gather_into_frame() {
+TransformResult Message::gather_into_frame() {
   Plan* const planned = plan();
   const std::size_t size = data_size();
   const std::size_t spare = spare_in_front(first_);
   Block* const frame = planned != nullptr && planned->failed ? nullptr : pool().allocate(spare + size);
   if (frame == nullptr) {
-    return Verdict::failed;
+    return TransformResult::failed;
   }
   frame->rptr += spare;
   const Bytes place(frame->rptr, size);
@@ -336,25 +337,26 @@ Verdict Message::gather_into_frame() {
   Message old(std::exchange(*at, frame));
   first_->first_data = frame;
   first_->data_bytes = static_cast<std::uint32_t>(size);
-  return held ? Verdict::done : Verdict::failed;
+  return held ? TransformResult::done : TransformResult::failed;
 }
 
-Verdict Message::land(std::span<const Bytes> places) {
+TransformResult Message::land(std::span<const Bytes> places) {
   Plan* const planned = plan();
   if (planned != nullptr && planned->failed) {
-    return Verdict::failed;
+    return TransformResult::failed;
   }
-  return pass_to(planned, first_, data_size(), places, pool().touches()) ? Verdict::done : Verdict::failed;
+  return pass_to(planned, first_, data_size(), places, pool().touches()) ? TransformResult::done
+                                                                         : TransformResult::failed;
 }
 
 // ---- Manipulations ----
 
 /// Joins the plan where units and what is owed already fit: every earlier step must begin at a unit of ours, and a
 /// field that a sum still has to fill must not be converted before it is.
-Verdict Message::transform(const Swap& swap) {
+TransformResult Message::transform(const Swap& swap) {
   SLUICE_REQUIRE(swap.unit == 2 || swap.unit == 4 || swap.unit == 8);
   if (data_size() % swap.unit != 0) {
-    return Verdict::failed;
+    return TransformResult::failed;
   }
   if (const Block* const block = data_block();
       block != nullptr && block->cont == nullptr && block->plan == nullptr && block->buffer->writable()) [[likely]] {
@@ -364,19 +366,19 @@ Verdict Message::transform(const Swap& swap) {
     } else {
       ilp::swap(swap.unit, block->bytes());
     }
-    return Verdict::done;
+    return TransformResult::done;
   }
-  if (settle_unless(std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
+  if (materialize_unless(std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
         return step.from % swap.unit == 0 && !step.fills_message();
-      })) == Verdict::failed) {
-    return Verdict::failed;
+      })) == TransformResult::failed) {
+    return TransformResult::failed;
   }
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::swap)) {
     step->unit = static_cast<std::uint8_t>(swap.unit);
-    return Verdict::deferred;
+    return TransformResult::deferred;
   }
-  if (!real() || !make_writable()) {
-    return Verdict::failed;
+  if (!materialized() || !make_writable()) {
+    return TransformResult::failed;
   }
   pool().touches().add(data_size(), data_size());
   // A unit may straddle blocks. `straddling` gathers where its bytes lie until it is whole.
@@ -402,7 +404,7 @@ Verdict Message::transform(const Swap& swap) {
       straddling[gathered++] = at;
     }
   }
-  return Verdict::done;
+  return TransformResult::done;
 }
 
 std::uint16_t Message::data_sum() const {
@@ -413,50 +415,50 @@ std::uint16_t Message::data_sum() const {
   return sum_of(first_, 0, data_size());
 }
 
-Verdict Message::transform(const Sum& sum) {
+TransformResult Message::transform(const Sum& sum) {
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::sum)) {
     step->initial = sum.initial;
     step->zero_is_sent_as_ones = sum.zero_is_sent_as_ones;
     const std::optional<std::size_t> field = offset_in_data(first_, sum.field);
     step->field = field.value_or(0);
     step->outside = field ? nullptr : sum.field;
-    return Verdict::deferred;
+    return TransformResult::deferred;
   }
-  if (!real()) {
-    return Verdict::failed;
+  if (!materialized()) {
+    return TransformResult::failed;
   }
   const std::uint16_t checksum = checksum_of(add_sums(sum.initial, data_sum()), sum.zero_is_sent_as_ones);
   store_checksum(sum.field, checksum);
   pool().touches().add(data_size(), 0);
-  return Verdict::done;
+  return TransformResult::done;
 }
 
-Verdict Message::transform(const Check& check, const Owner& owner, Counter& refused) {
+TransformResult Message::transform(const Check& check, const ModuleHandle& owner, Counter& refused) {
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::check)) {
     step->initial = check.initial;
     step->owner = owner;
     step->refused = &refused;
     ++plan()->check_count;
-    return Verdict::deferred;
+    return TransformResult::deferred;
   }
-  if (!real()) {
-    return Verdict::failed;
+  if (!materialized()) {
+    return TransformResult::failed;
   }
   pool().touches().add(data_size(), 0);
-  return sum_holds(add_sums(check.initial, data_sum())) ? Verdict::done : Verdict::failed;
+  return sum_holds(add_sums(check.initial, data_sum())) ? TransformResult::done : TransformResult::failed;
 }
 
 /// Joins the plan where no field that it covers is still to be filled, where it begins at a unit of every conversion,
 /// and where the plan does not owe the same stage, which works on one message at a time.
-Verdict Message::transform(const OwnStage& own, const Owner& owner, Counter& refused) {
+TransformResult Message::transform(const OwnStage& own, const ModuleHandle& owner, Counter& refused) {
   SLUICE_REQUIRE(own.stage != nullptr && own.from <= data_size());
   SLUICE_REQUIRE(own.argument.size() <= Stage::argument_bytes_max && own.field.size() <= Stage::result_bytes_max);
-  if (settle_unless(std::ranges::none_of(owed_by(plan()), [&](const PlannedStep& step) {
+  if (materialize_unless(std::ranges::none_of(owed_by(plan()), [&](const PlannedStep& step) {
         const bool covers_field = step.fills_message() && step.field + step.result_size() > own.from;
         const bool cuts_unit = own.from > step.from && (own.from - step.from) % step.unit != 0;
         return covers_field || cuts_unit || step.stage == own.stage;
-      })) == Verdict::failed) {
-    return Verdict::failed;
+      })) == TransformResult::failed) {
+    return TransformResult::failed;
   }
   PlannedStep* const planned = plan_step(PlannedStep::Kind::own);
   PlannedStep at_once;
@@ -474,12 +476,12 @@ Verdict Message::transform(const OwnStage& own, const Owner& owner, Counter& ref
   step.outside = field ? nullptr : own.field.data();
   if (planned != nullptr) {
     plan()->check_count += static_cast<std::uint8_t>(step.verifies());
-    return Verdict::deferred;
+    return TransformResult::deferred;
   }
-  if (!real() || (step.converts() && !make_writable())) {
-    return Verdict::failed;
+  if (!materialized() || (step.converts() && !make_writable())) {
+    return TransformResult::failed;
   }
-  return pass_of_step(step, first_, data_size(), pool().touches()) ? Verdict::done : Verdict::failed;
+  return pass_of_step(step, first_, data_size(), pool().touches()) ? TransformResult::done : TransformResult::failed;
 }
 
 }  // namespace sluice

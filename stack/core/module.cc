@@ -16,18 +16,18 @@ Module::Module(std::string_view name, Services services) : name_(name), services
 Module::~Module() = default;
 
 PayloadWork Module::payload_work(Side) const {
-  return {.items = {}, .settles = keeps_plans() ? std::string_view() : "does not know plans"};
+  return {.items = {}, .materializes = handles_deferred() ? std::string_view() : "does not know plans"};
 }
 
 void Module::defer_if_fused(Message& message) const {
-  if (path_ == Path::fused && message.data_size() >= set_->defer_bytes_min()) {
+  if (mode_ == ProcessingMode::fused && message.data_size() >= set_->defer_bytes_min()) {
     message.defer();
   }
 }
 
-Verdict Module::settle(Message& message, Side side) { return queue(side).settle(message); }
+TransformResult Module::materialize(Message& message, Side side) { return queue(side).materialize(message); }
 
-Verdict Module::keep(Message& message, Side side) { return queue(side).keep(message); }
+TransformResult Module::keep(Message& message, Side side) { return queue(side).keep(message); }
 
 void Module::flush_queues(const Message& message) {
   const ConstBytes bytes = message.bytes();

@@ -25,7 +25,7 @@
 
 #include "base/result.h"
 #include "stack/core/counter.h"
-#include "stack/core/owner.h"
+#include "stack/core/module_handle.h"
 #include "stack/core/queue.h"
 #include "stack/core/scheduler.h"
 #include "stack/core/stage.h"
@@ -35,14 +35,16 @@ namespace sluice {
 class StreamSet;
 
 /// When manipulations are carried out: at once, one pass a call, or together, when the bytes must move anyway.
-enum class Path : std::uint8_t { layered, fused };
+enum class ProcessingMode : std::uint8_t { layered, fused };
 
-[[nodiscard]] constexpr std::string_view name_of(Path path) { return path == Path::fused ? "fused" : "layered"; }
-[[nodiscard]] constexpr std::optional<Path> path_named(std::string_view name) {
-  if (name != name_of(Path::layered) && name != name_of(Path::fused)) {
+[[nodiscard]] constexpr std::string_view name_of(ProcessingMode mode) {
+  return mode == ProcessingMode::fused ? "fused" : "layered";
+}
+[[nodiscard]] constexpr std::optional<ProcessingMode> mode_named(std::string_view name) {
+  if (name != name_of(ProcessingMode::layered) && name != name_of(ProcessingMode::fused)) {
     return std::nullopt;
   }
-  return name == name_of(Path::fused) ? Path::fused : Path::layered;
+  return name == name_of(ProcessingMode::fused) ? ProcessingMode::fused : ProcessingMode::layered;
 }
 
 /// What a module does to the payload that passes on one side, for those who explain a stack (`sluice explain`).
@@ -65,10 +67,10 @@ struct PayloadWork {
     const Stage* stage = nullptr;  // own
     bool fills = false;            // own: its result goes to a field of the message
   };
-  std::vector<Item> items;          // in order
-  std::string_view settles = {};    // why this module makes the bytes real before anything else; empty: it does not
-  bool keeps = false;               // settling, it makes ours what somebody wants back, too: keep()
-  std::string_view uncounted = {};  // what else reads or writes them here: the operating system, a file's buffer
+  std::vector<Item> items;             // in order
+  std::string_view materializes = {};  // why this module makes the bytes real before anything else; empty: it does not
+  bool keeps = false;                  // settling, it makes ours what somebody wants back, too: keep()
+  std::string_view uncounted = {};     // what else reads or writes them here: the operating system, a file's buffer
 };
 
 class Module {
@@ -94,9 +96,9 @@ class Module {
   [[nodiscard]] virtual std::size_t headroom() const { return 0; }
 
   /// Whether its procedures are written for messages with a plan, and for native descriptors (stack/core/message.h).
-  /// Before others, every message is settled and encoded: a module that knows nothing of either sees real bytes and
-  /// breaks nothing.
-  [[nodiscard]] virtual bool keeps_plans() const { return false; }
+  /// Before others, every message is materialized and encoded: a module that knows nothing of either sees real bytes
+  /// and breaks nothing.
+  [[nodiscard]] virtual bool handles_deferred() const { return false; }
   /// What it does to payload on `side`. A module that loops over payload in secret makes `explain` wrong, nothing else.
   [[nodiscard]] virtual PayloadWork payload_work(Side side) const;
 
@@ -115,17 +117,17 @@ class Module {
   /// The stream set this module runs in. REQUIRES: it is part of a stream.
   [[nodiscard]] StreamSet& set() const { return *set_; }
   /// The path of the stream it is part of.
-  [[nodiscard]] Path path() const { return path_; }
+  [[nodiscard]] ProcessingMode mode() const { return mode_; }
 
  protected:
   /// This module, as deferred checks and changes remember it. REQUIRES: it is part of a stream.
-  [[nodiscard]] const Owner& owner() const { return owner_; }
+  [[nodiscard]] const ModuleHandle& handle() const { return handle_; }
   /// What a driver does with each message on its way up: on a fused path it is deferred, if it is large enough.
   void defer_if_fused(Message& message) const;
-  /// message.settle() and message.keep(), counted as this module's doing on `side`; so is a message lost because the
-  /// pool was exhausted.
-  Verdict settle(Message& message, Side side);
-  Verdict keep(Message& message, Side side);
+  /// message.materialize() and message.keep(), counted as this module's doing on `side`; so is a message lost because
+  /// the pool was exhausted.
+  TransformResult materialize(Message& message, Side side);
+  TransformResult keep(Message& message, Side side);
   /// What every module does with M_FLUSH on the way down (`side` write) or up: flush the queues it names, here.
   void flush_queues(const Message& message);
   /// What every driver does with M_FLUSH: flushes its queues and, where the read side is named, sends the message up
@@ -140,8 +142,8 @@ class Module {
   std::string_view name_;
   Services services_;
   StreamSet* set_ = nullptr;
-  Path path_ = Path::layered;
-  Owner owner_;
+  ProcessingMode mode_ = ProcessingMode::layered;
+  ModuleHandle handle_;
   std::vector<Counter*> counters_;
   Queue read_{*this, Side::read};
   Queue write_{*this, Side::write};

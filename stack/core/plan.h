@@ -24,7 +24,7 @@
 #include <span>
 
 #include "ilp/manipulation.h"
-#include "stack/core/owner.h"
+#include "stack/core/module_handle.h"
 #include "stack/core/stage.h"
 
 namespace sluice {
@@ -43,7 +43,7 @@ struct PlannedStep {
   std::size_t from = 0;          // data bytes in front that it does not cover
   std::size_t field = 0;         // sum, own: offset in the data of the result's bytes, unless
   std::byte* outside = nullptr;  // sum, own: they lie here
-  Owner owner;                   // check, own: whose counter `refused` is
+  ModuleHandle owner;            // check, own: whose counter `refused` is
   Counter* refused = nullptr;    // check, own
   std::shared_ptr<Stage> stage;  // own
   std::uint8_t field_size = 0;   // own: of the result; 0: none is wanted
@@ -65,7 +65,7 @@ struct PlannedStep {
 struct PlannedChange {
   static constexpr std::size_t captured_bytes_max = 24;
 
-  Owner owner;
+  ModuleHandle owner;
   void (*run)(std::byte* captured) = nullptr;
   std::size_t checks_before = 0;  // it waits for so many checks of the plan
   alignas(8) std::array<std::byte, captured_bytes_max> captured;

@@ -24,23 +24,23 @@ Queue& Queue::other() const { return module_.queue(side_ == Side::write ? Side::
 void Queue::make_plain(Batch& batch) {
   batch.retain([this](Message& message) {
     message.encode();
-    return !settles_ || settle(message) == Verdict::done;
+    return !materializes_ || materialize(message) == TransformResult::done;
   });
 }
 
-Verdict Queue::settle(Message& message) {
-  statistics_.settled += message.real() ? 0U : 1U;
-  return outcome(message, message.settle());
+TransformResult Queue::materialize(Message& message) {
+  statistics_.materialized += message.materialized() ? 0U : 1U;
+  return outcome(message, message.materialize());
 }
 
-Verdict Queue::keep(Message& message) {
-  statistics_.settled += message.real() ? 0U : 1U;
+TransformResult Queue::keep(Message& message) {
+  statistics_.materialized += message.materialized() ? 0U : 1U;
   return outcome(message, message.keep());
 }
 
-Verdict Queue::outcome(const Message& message, Verdict verdict) {
-  statistics_.no_memory += verdict == Verdict::failed && !message.failed() ? 1U : 0U;
-  return verdict;
+TransformResult Queue::outcome(const Message& message, TransformResult result) {
+  statistics_.no_memory += result == TransformResult::failed && !message.failed() ? 1U : 0U;
+  return result;
 }
 
 void Queue::reply(Message message) { other().put_next(std::move(message)); }
@@ -100,7 +100,7 @@ Queue::Band& Queue::band_of(const Message& message) {
 }
 
 void Queue::enqueue(Message message) {
-  if (side_ == Side::write && message.fused() && outcome(message, message.keep()) == Verdict::failed) {
+  if (side_ == Side::write && message.fused() && outcome(message, message.keep()) == TransformResult::failed) {
     return;
   }
   const bool urgent = is_high_priority(message.type());

@@ -103,11 +103,11 @@ class Queue {
   [[nodiscard]] std::size_t messages() const { return messages_; }
 
   struct Statistics {
-    std::uint64_t batches = 0;   // put procedure calls
-    std::uint64_t messages = 0;  // messages put
-    std::uint64_t enqueued = 0;  // had to wait here
-    std::uint64_t refused = 0;   // can_put answered no
-    std::uint64_t settled = 0;   // messages of a fused path whose bytes were made real here
+    std::uint64_t batches = 0;       // put procedure calls
+    std::uint64_t messages = 0;      // messages put
+    std::uint64_t enqueued = 0;      // had to wait here
+    std::uint64_t refused = 0;       // can_put answered no
+    std::uint64_t materialized = 0;  // messages of a fused path whose bytes were made real here
     // Of those, and of messages that had to be copied to wait: lost, since the pool was exhausted.
     std::uint64_t no_memory = 0;
     std::size_t bytes_max = 0;  // the most that waited here at once
@@ -132,9 +132,9 @@ class Queue {
   [[nodiscard]] bool wanted() const;
   void make_plain(Batch& batch);
   /// Counted, where something was owed; and where the pool was exhausted.
-  Verdict settle(Message& message);
-  Verdict keep(Message& message);
-  Verdict outcome(const Message& message, Verdict verdict);
+  TransformResult materialize(Message& message);
+  TransformResult keep(Message& message);
+  TransformResult outcome(const Message& message, TransformResult result);
   void added(Band& band, std::size_t size);
   void removed(Band& band, std::size_t size);
   void update_fullness(Band& band);
@@ -144,8 +144,8 @@ class Queue {
 
   Module& module_;
   Side side_;
-  bool settles_ = false;  // the module knows neither plans nor native descriptors
-  bool encodes_ = false;  // it is not to see native descriptors
+  bool materializes_ = false;  // the module knows neither plans nor native descriptors
+  bool encodes_ = false;       // it is not to see native descriptors
   bool may_schedule_ = true;
   bool wants_service_ = true;  // the last dequeue found nothing: the next message must schedule (QWANTR)
   bool scheduled_ = false;

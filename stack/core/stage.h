@@ -4,7 +4,7 @@
 // Stages: manipulations of a program's own, beside Swap, Sum and Check: a cipher, a digest. A
 // module names one to a message,
 //
-//     message.transform(OwnStage{.stage = cipher_, .argument = nonce}, owner(), refused_);
+//     message.transform(OwnStage{.stage = cipher_, .argument = nonce}, handle(), refused_);
 //
 // and the message's path decides when it runs, as for every manipulation: at once on a layered path, in the pass on a
 // fused one, tile by tile and in the order in which modules asked.

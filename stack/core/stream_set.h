@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "stack/core/buffer_pool.h"
-#include "stack/core/owner.h"
+#include "stack/core/module_handle.h"
 #include "stack/core/scheduler.h"
 
 namespace sluice {
@@ -59,7 +59,7 @@ class StreamSet {
   [[nodiscard]] Prng& prng() { return prng_; }
   [[nodiscard]] std::size_t defer_bytes_min() const { return defer_bytes_min_; }
   [[nodiscard]] bool encodes_primitives() const { return encodes_primitives_; }
-  [[nodiscard]] OwnerTable& owners() { return owners_; }
+  [[nodiscard]] ModuleHandleTable& module_handles() { return owners_; }
   [[nodiscard]] TimePoint now() const { return scheduler_.now(); }
 
   /// Sources are watched from add to remove. `version` grows with each change, so the edge need not compare lists.
@@ -69,7 +69,7 @@ class StreamSet {
   [[nodiscard]] std::uint64_t sources_version() const { return sources_version_; }
 
  private:
-  OwnerTable owners_;
+  ModuleHandleTable owners_;
   BufferPool pool_;
   Scheduler scheduler_;
   Prng prng_;

@@ -39,20 +39,20 @@ std::string asked_by(const Item& item) {
 /// they lie in memory that somebody wants back.
 class Journey {
  public:
-  explicit Journey(Path path) : path_(path) {}
+  explicit Journey(ProcessingMode mode) : mode_(mode) {}
 
   ExplainedModule through(const std::string& name, const Module& module, Side side) {
     const PayloadWork work = module.payload_work(side);
     ExplainedModule explained{.name = name, .items = {}, .uncounted = work.uncounted};
     items_ = &explained.items;
     const bool was_lent = lent_;
-    if (!work.settles.empty()) {
-      settle(work.settles, work.keeps);
-    } else if (!module.keeps_plans()) {
-      settle("does not know plans", false);
+    if (!work.materializes.empty()) {
+      materialize(work.materializes, work.keeps);
+    } else if (!module.handles_deferred()) {
+      materialize("does not know plans", false);
     }
     for (const Item& item : work.items) {
-      if (path_ == Path::fused ? item.fused : item.layered) {
+      if (mode_ == ProcessingMode::fused ? item.fused : item.layered) {
         take(item);
       } else if (item.kind == Kind::copy) {
         lent_ = true;
@@ -73,7 +73,7 @@ class Journey {
       case Kind::own:
         return manipulate(item);
       case Kind::copy:
-        settle("bytes are copied as they should be", false, /*only_if_owed=*/true);
+        materialize("bytes are copied as they should be", false, /*only_if_owed=*/true);
         return add(item, pass_to_elsewhere());
       case Kind::gather:
         return add(item, carry_out(/*keeps=*/true));
@@ -86,28 +86,28 @@ class Journey {
   /// one message at a time, and a plan holds so many steps.
   void manipulate(const Item& item) {
     if ((item.kind == Kind::swap || item.kind == Kind::own) && owes_field()) {
-      settle("a field is filled before it is converted or read", false, /*only_if_owed=*/true);
+      materialize("a field is filled before it is converted or read", false, /*only_if_owed=*/true);
     } else if (item.kind == Kind::own && std::ranges::find(owed_, item.stage, &Item::stage) != owed_.end()) {
-      settle("a stage works on one message at a time", false, /*only_if_owed=*/true);
+      materialize("a stage works on one message at a time", false, /*only_if_owed=*/true);
     }
     if (owed_.size() == Plan::steps_max) {
-      settle("the plan is full", false, /*only_if_owed=*/true);
+      materialize("the plan is full", false, /*only_if_owed=*/true);
     }
     owed_.push_back(item);
-    if (path_ == Path::fused) {
+    if (mode_ == ProcessingMode::fused) {
       items_->push_back({.asks = asked_by(item), .why = {}, .deferred = true, .pass = {}});
     } else {
       add(item, carry_out(/*keeps=*/false));
     }
   }
 
-  void settle(std::string_view why, bool keeps, bool only_if_owed = false) {
+  void materialize(std::string_view why, bool keeps, bool only_if_owed = false) {
     if (!only_if_owed || !owed_.empty()) {
-      items_->push_back({.asks = "settle", .why = std::string(why), .pass = carry_out(keeps)});
+      items_->push_back({.asks = "materialize", .why = std::string(why), .pass = carry_out(keeps)});
     }
   }
 
-  /// Message::settle, keep and gather: in place where the bytes may be written and, with `keeps`, kept.
+  /// Message::materialize, keep and gather: in place where the bytes may be written and, with `keeps`, kept.
   std::optional<ExplainedPass> carry_out(bool keeps) {
     return lent_ && (keeps || combined().converts()) ? pass_to_elsewhere() : pass(/*in_place=*/true);
   }
@@ -150,27 +150,27 @@ class Journey {
     return steps;
   }
 
-  Path path_;
+  ProcessingMode mode_;
   bool lent_ = false;
   std::vector<Item> owed_;  // manipulations
   ByteCost cost_;
   std::vector<ExplainedItem>* items_ = nullptr;
 };
 
-ExplainedSide explain_side(std::span<const NamedModule> modules, Path path, Side side) {
+ExplainedSide explain_side(std::span<const NamedModule> modules, ProcessingMode mode, Side side) {
   std::vector<NamedModule> order(modules.begin(), modules.end());
   if (side == Side::read) {
     std::ranges::reverse(order);
   }
   ExplainedSide explained;
-  for (const Path arm : {Path::layered, Path::fused}) {
+  for (const ProcessingMode arm : {ProcessingMode::layered, ProcessingMode::fused}) {
     Journey journey(arm);
     std::vector<ExplainedModule> stations;
     for (const NamedModule& at : order) {
       stations.push_back(journey.through(at.name, *at.module, side));
     }
-    (arm == Path::fused ? explained.fused : explained.layered) = journey.cost();
-    if (arm == path) {
+    (arm == ProcessingMode::fused ? explained.fused : explained.layered) = journey.cost();
+    if (arm == mode) {
       explained.modules = std::move(stations);
     }
   }
@@ -188,9 +188,9 @@ std::size_t ExplainedSide::passes() const {
   return count;
 }
 
-Explanation explain(std::span<const NamedModule> modules, Path path) {
+Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode) {
   return {
-      .path = path, .down = explain_side(modules, path, Side::write), .up = explain_side(modules, path, Side::read)};
+      .mode = mode, .down = explain_side(modules, mode, Side::write), .up = explain_side(modules, mode, Side::read)};
 }
 
 Explanation explain(Stream& stream, std::optional<std::uint64_t> payload_bytes) {
@@ -202,11 +202,11 @@ Explanation explain(Stream& stream, std::optional<std::uint64_t> payload_bytes) 
   for (const Module* module : chain) {
     modules.push_back({std::string(module->name()), module});
   }
-  Explanation explanation = explain(modules, stream.path());
+  Explanation explanation = explain(modules, stream.mode());
   explanation.live = true;
   for (std::size_t at = 0; at < chain.size(); ++at) {
-    explanation.down.modules[at].settled = chain[at]->write_queue().statistics().settled;
-    explanation.up.modules[chain.size() - 1 - at].settled = chain[at]->read_queue().statistics().settled;
+    explanation.down.modules[at].materialized = chain[at]->write_queue().statistics().materialized;
+    explanation.up.modules[chain.size() - 1 - at].materialized = chain[at]->read_queue().statistics().materialized;
   }
   if (payload_bytes && *payload_bytes > 0) {
     const Touches& touches = stream.set().pool().touches();
@@ -217,7 +217,7 @@ Explanation explain(Stream& stream, std::optional<std::uint64_t> payload_bytes) 
   return explanation;
 }
 
-Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, Path path) {
+Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, ProcessingMode mode) {
   std::vector<const ModuleDeclaration*> declared;
   for (const ModuleDeclaration& module : stack.push) {
     declared.insert(declared.begin(), &module);
@@ -235,7 +235,7 @@ Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, Path 
     modules.push_back({declaration->instance, module->get()});
     made.push_back(std::move(*module));
   }
-  return explain(modules, path);
+  return explain(modules, mode);
 }
 
 }  // namespace sluice

@@ -58,8 +58,8 @@ struct ExplainedPass {
 
 /// One thing that a module has done to the payload.
 struct ExplainedItem {
-  std::string asks;       // "swap 4", "sum", "check", "copy", "gather", "land", "settle", or the name of a stage
-  std::string why;        // from where to where, or why it settles; may be empty
+  std::string asks;       // "swap 4", "sum", "check", "copy", "gather", "land", "materialize", or the name of a stage
+  std::string why;        // from where to where, or why it materializes; may be empty
   bool deferred = false;  // it joined the plan
   std::optional<ExplainedPass> pass;  // it was carried out so; neither: there was nothing to do
 };
@@ -69,7 +69,7 @@ struct ExplainedModule {
   std::vector<ExplainedItem> items;
   bool lent_here = false;           // from here on the bytes lie in memory that somebody wants back
   std::string_view uncounted = {};  // what else reads or writes the bytes here
-  std::uint64_t settled = 0;        // of a live stream: messages that were made real here so far
+  std::uint64_t materialized = 0;   // of a live stream: messages that were made real here so far
 };
 
 struct ExplainedSide {
@@ -92,10 +92,10 @@ struct Explanation {
     double stores = 0;
   };
 
-  Path path = Path::layered;
+  ProcessingMode mode = ProcessingMode::layered;
   ExplainedSide down;
   ExplainedSide up;
-  bool live = false;                      // `settled` means something
+  bool live = false;                      // `materialized` means something
   std::optional<Measured> measured = {};  // of all the set's streams, both ways
 };
 
@@ -106,13 +106,13 @@ struct NamedModule {
 };
 
 /// Of `modules`, from the head to the driver, on `path`.
-[[nodiscard]] Explanation explain(std::span<const NamedModule> modules, Path path);
+[[nodiscard]] Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode);
 
-/// Of a stream as it is now, with what has been settled where. With `payload_bytes`, what its set's messages have
+/// Of a stream as it is now, with what has been materialized where. With `payload_bytes`, what its set's messages have
 /// carried down and up since it began, also what a byte has really cost.
 [[nodiscard]] Explanation explain(Stream& stream, std::optional<std::uint64_t> payload_bytes = std::nullopt);
 
 /// Of a declared stack, on `path`. An error when a module refuses its parameters; it names stack and module.
-[[nodiscard]] Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, Path path);
+[[nodiscard]] Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, ProcessingMode mode);
 
 }  // namespace sluice

@@ -20,7 +20,7 @@ std::size_t size_of(std::span<const ConstBytes> parts) {
 Loan::~Loan() {
   for (const Shown& shown : std::span(shown_).first(count_)) {
     if (shown.block != nullptr) {
-      pool_.bring_home(*shown.block);
+      pool_.reclaim(*shown.block);
     }
   }
 }
@@ -28,7 +28,7 @@ Loan::~Loan() {
 Message Loan::message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail) {
   const auto is_large = [](ConstBytes part) { return part.size() >= shown_bytes_min; };
   const auto first_large = std::ranges::find_if(parts, is_large);
-  const bool fused = path_ == Path::fused && size_of(parts) >= defer_bytes_min_;
+  const bool fused = mode_ == ProcessingMode::fused && size_of(parts) >= defer_bytes_min_;
   if (!fused || first_large == parts.end() || parts.size() > shown_max - count_) {
     Message copy = copy_of(parts, headroom, tail);
     if (copy && fused) {

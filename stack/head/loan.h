@@ -32,8 +32,8 @@ class Loan {
   static constexpr std::size_t shown_bytes_min = 256;
 
   /// Messages of less than `defer_bytes_min` are copies on any path.
-  Loan(BufferPool& pool, Path path, std::size_t defer_bytes_min)
-      : pool_(pool), path_(path), defer_bytes_min_(defer_bytes_min) {}
+  Loan(BufferPool& pool, ProcessingMode mode, std::size_t defer_bytes_min)
+      : pool_(pool), mode_(mode), defer_bytes_min_(defer_bytes_min) {}
   ~Loan();
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
@@ -51,7 +51,7 @@ class Loan {
   [[nodiscard]] Message show(ConstBytes part);
 
   BufferPool& pool_;
-  Path path_;
+  ProcessingMode mode_;
   std::size_t defer_bytes_min_;
   std::array<Shown, shown_max> shown_;
   std::size_t count_ = 0;

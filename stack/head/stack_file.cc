@@ -238,7 +238,7 @@ class Reader {
     stack.line = line_of(table);
     const std::string prefix = fmt::format("stack.{}", name);
     const std::size_t faults_before = faults_.count();
-    read_path(prefix, table, stack);
+    read_mode(prefix, table, stack);
     read_driver(prefix, table, stack);
     if (const auto automatic = autopush_.find(stack.driver.instance); automatic != autopush_.end()) {
       stack.push = automatic->second;
@@ -254,18 +254,20 @@ class Reader {
     return stack;
   }
 
-  void read_path(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
-    const toml::node* path = table.get("path");
-    if (path == nullptr) {
+  /// `path` is the key's former name.
+  void read_mode(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
+    const std::string_view key = table.contains("mode") ? "mode" : "path";
+    const toml::node* mode = table.get(key);
+    if (mode == nullptr) {
       return;
     }
-    const std::string name = path->value_or(std::string());
-    if (const std::optional<Path> known = path_named(name)) {
-      stack.path = *known;
+    const std::string name = mode->value_or(std::string());
+    if (const std::optional<ProcessingMode> known = mode_named(name)) {
+      stack.mode = *known;
       return;
     }
     const std::string_view near = nearest_spelling(name, Names{"layered", "fused"});
-    faults_.add(line_of(*path), prefix + ".path",
+    faults_.add(line_of(*mode), fmt::format("{}.{}", prefix, key),
                 fmt::format("expected \"layered\" or \"fused\"{}",
                             near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
   }
@@ -346,7 +348,7 @@ class Reader {
   }
 
   void read_parameters(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
-    Names known{"path", "driver", "push"};
+    Names known{"mode", "path", "driver", "push"};
     const toml::table no_parameters;  // a copy of a table would forget its lines
     for (ModuleDeclaration& module : stack.push) {
       known.push_back(module.instance);
@@ -505,7 +507,7 @@ Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaratio
   if (!stream) {
     return std::unexpected(in_stack(declaration, declaration.driver, stream.error()));
   }
-  (*stream)->set_path(declaration.path);
+  (*stream)->set_mode(declaration.mode);
   for (const ModuleDeclaration& module : declaration.push) {
     auto made = module.entry->make(set, module.parameters);
     Status pushed = made ? (*stream)->push(std::move(*made)) : std::unexpected(made.error());

@@ -4,7 +4,7 @@
 // The stack file: which modules stand on which driver, declared in TOML.
 //
 //     [stack.bulk]
-//     path   = "layered"
+//     mode   = "layered"                         # or "fused"; `path`, its former name, is understood
 //     driver = { kind = "packet", device = "veth0" }
 //     push   = ["ip", "udp", "timod"]              # the first stands on the driver
 //     ip     = { address = "10.77.0.1/24" }        # parameters of a pushed module
@@ -43,7 +43,7 @@ struct ModuleDeclaration {
 
 struct StackDeclaration {
   std::string name;
-  Path path = Path::layered;
+  ProcessingMode mode = ProcessingMode::layered;
   ModuleDeclaration driver;
   std::vector<ModuleDeclaration> push;  // lowest first
   int line = 0;

@@ -33,17 +33,17 @@ std::size_t consume(Message& part, Bytes out) {
 }
 
 /// As consume(), where bytes may be owed something: what goes to `out` whole gets there in the pass that carries it
-/// out, anything else is settled first. Nothing when a check fails: the message is lost, and has been counted.
+/// out, anything else is materialized first. Nothing when a check fails: the message is lost, and has been counted.
 std::optional<std::size_t> deliver(Message& part, Bytes out) {
   const std::size_t size = part.size();
   const bool whole = size > 0 && size <= out.size() && size == part.data_size();
   if (!whole || !part.fused()) {
-    return part.settle() == Verdict::done ? std::optional(consume(part, out)) : std::nullopt;
+    return part.materialize() == TransformResult::done ? std::optional(consume(part, out)) : std::nullopt;
   }
   const Bytes place = out.first(size);
-  const Verdict landed = part.land(std::span(&place, 1));
+  const TransformResult landed = part.land(std::span(&place, 1));
   part.reset();
-  return landed == Verdict::done ? std::optional(size) : std::nullopt;
+  return landed == TransformResult::done ? std::optional(size) : std::nullopt;
 }
 
 /// Copies without consuming.
@@ -205,7 +205,7 @@ Message Stream::message_of(std::span<const ConstBytes> parts, Loan& loan) {
 
 /// A data part: room for headers in front of its first block, the tail room behind its last one.
 Message Stream::build_data(ConstBytes data, Loan& loan) {
-  if (path() == Path::fused) {
+  if (mode() == ProcessingMode::fused) {
     return message_of(std::span(&data, 1), loan);
   }
   Message message;
@@ -342,7 +342,7 @@ Result<bool> Stream::read_message(Bytes& out, bool first) {
     const std::uint8_t band = message.band();
     const bool refused = is_protocol(type) && head_.options().read.protocol == ProtocolMode::refuse;
     // What is refused or ends the reading must be good; what is read is verified on its way.
-    if ((refused || message.data_size() == 0) && message.settle() == Verdict::failed) {
+    if ((refused || message.data_size() == 0) && message.materialize() == TransformResult::failed) {
       continue;
     }
     if (refused) {
@@ -415,7 +415,7 @@ Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Byte
       received.data = deliver(data_part, *data);
       verified = received.data.has_value();
     } else if (data_part) {
-      verified = data_part.settle() == Verdict::done;
+      verified = data_part.materialize() == TransformResult::done;
     }
   }
   if (message && control) {
@@ -436,7 +436,7 @@ Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Byte
 }
 
 std::optional<Received> Stream::peek(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only) {
-  head_.settle_first();
+  head_.materialize_first();
   const Block* first = head_.read_queue().peek();
   if (first == nullptr || (high_priority_only && !head_.high_priority_waits())) {
     return std::nullopt;
@@ -468,7 +468,7 @@ Events Stream::poll() {
 }
 
 Stream::Waiting Stream::nread() {
-  head_.settle_first();
+  head_.materialize_first();
   return {.messages = head_.read_queue().messages(), .first_data_bytes = part_size(head_.read_queue().peek(), false)};
 }
 

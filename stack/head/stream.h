@@ -79,8 +79,8 @@ class Stream {
   [[nodiscard]] std::vector<std::string_view> list() const;
 
   /// From the next message on; those under way stay what they are.
-  void set_path(Path path) { chain_.set_path(path); }
-  [[nodiscard]] Path path() const { return chain_.path(); }
+  void set_mode(ProcessingMode mode) { chain_.set_mode(mode); }
+  [[nodiscard]] ProcessingMode mode() const { return chain_.mode(); }
 
   void set_nonblocking(bool nonblocking) { nonblocking_ = nonblocking; }
   [[nodiscard]] bool nonblocking() const { return nonblocking_; }
@@ -142,7 +142,7 @@ class Stream {
   /// A message with room for the headers that the modules below will prepend. Empty when the pool is exhausted.
   [[nodiscard]] Message allocate(std::size_t capacity, MessageType type = MessageType::data);
   /// For message_of(), in a call that sends.
-  [[nodiscard]] Loan loan() { return {set().pool(), path(), set().defer_bytes_min()}; }
+  [[nodiscard]] Loan loan() { return {set().pool(), mode(), set().defer_bytes_min()}; }
   /// A data message of `parts` with that room, which on a fused path shows them where they lie while `loan` lasts.
   /// Empty when the pool is exhausted. REQUIRES: `loan` is of this stream's pool and path.
   [[nodiscard]] Message message_of(std::span<const ConstBytes> parts, Loan& loan);

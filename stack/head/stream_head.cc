@@ -43,10 +43,10 @@ void StreamHead::receive(Message message) {
       // "The Stream head will allow only one M_PCPROTO message to be placed in its read queue at a time [...] If an
       // M_PCPROTO message is already in the queue, the second is discarded." (STREAMS Programmer's Guide, M_PCPROTO)
       if (high_priority_waits_) {
-        settle_first();  // one whose check does not hold never was there
+        materialize_first();  // one whose check does not hold never was there
       }
       if (high_priority_waits_) {
-        second_high_priority_ += settle(message, Side::read) == Verdict::done ? 1U : 0U;
+        second_high_priority_ += materialize(message, Side::read) == TransformResult::done ? 1U : 0U;
         return;
       }
       high_priority_waits_ = true;
@@ -171,10 +171,10 @@ Message StreamHead::take_native() {
   return message;
 }
 
-void StreamHead::settle_first() {
+void StreamHead::materialize_first() {
   for (bool good = false; !good && read_queue().peek() != nullptr;) {
     Message message = take();
-    good = settle(message, Side::read) == Verdict::done;
+    good = materialize(message, Side::read) == TransformResult::done;
     if (good) {
       put_back(std::move(message));
     }

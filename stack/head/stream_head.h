@@ -18,7 +18,7 @@ class StreamHead : public Module {
  public:
   explicit StreamHead(const HeadOptions& options);
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void rput(Batch&& batch) override;
   /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake whoever waits.
@@ -50,7 +50,7 @@ class StreamHead : public Module {
   /// As take(), but a native descriptor stays one.
   [[nodiscard]] Message take_native();
   /// Makes the first message's bytes, so that it can be looked at where it waits; one whose check fails goes.
-  void settle_first();
+  void materialize_first();
   /// Returns the unread rest of a message that was taken.
   void put_back(Message message);
 

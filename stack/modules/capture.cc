@@ -73,7 +73,8 @@ void Capture::look_at(Batch& batch, Direction direction) {
   Batch seen;
   while (Message message = batch.pop()) {
     if (carries_data(message)) {
-      if (settle(message, direction == Direction::outbound ? Side::write : Side::read) == Verdict::failed) {
+      if (materialize(message, direction == Direction::outbound ? Side::write : Side::read) ==
+          TransformResult::failed) {
         continue;  // counted where the check belongs: nobody above has seen it either
       }
       message.encode();
@@ -216,7 +217,7 @@ Entry capture_entry() {
   return {
       .name = "capture",
       .summary = "writes what passes to a pcapng file",
-      .effect = "settles, and copies the data to the file",
+      .effect = "materializes, and copies the data to the file",
       .transparent = true,
       .parameters = {{.name = "file", .type = text, .meaning = "Path of the pcapng file to write.", .required = true},
                      {.name = "snap_bytes",

@@ -4,7 +4,7 @@
 // capture - writes what passes to a pcapng file
 //
 // A tap at any place of a stack, for Wireshark and tshark. It changes nothing, and on a fused path it makes the bytes
-// real (settles) where it stands.
+// real (materializes) where it stands.
 //
 // Accepts and produces
 //   Any message, unchanged, in both directions. A transparent module.
@@ -75,9 +75,9 @@ class Capture : public Module {
 
   Status open() override;
   void close() override;
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side) const override {
-    return {.items = {}, .settles = "every byte goes to its file", .uncounted = "copies into the file's buffer"};
+    return {.items = {}, .materializes = "every byte goes to its file", .uncounted = "copies into the file's buffer"};
   }
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;

@@ -53,7 +53,7 @@ Fault::Fault(const Options& options)
 
 PayloadWork Fault::payload_work(Side side) const {
   const bool active = side == Side::write ? down_.is_active : up_.is_active;
-  return {.items = {}, .settles = active ? "holds messages, and may flip their bits" : "", .keeps = active};
+  return {.items = {}, .materializes = active ? "holds messages, and may flip their bits" : "", .keeps = active};
 }
 
 Status Fault::open() {
@@ -66,7 +66,7 @@ Status Fault::open() {
 void Fault::put(Direction& direction, Queue& queue, Batch batch) {
   while (Message message = batch.pop()) {
     if (direction.is_active && carries_data(message)) {
-      if (keep(message, queue.side()) == Verdict::failed) {
+      if (keep(message, queue.side()) == TransformResult::failed) {
         continue;
       }
       direction.lane.arrive(std::move(message), set().now());
@@ -233,7 +233,7 @@ Result<std::unique_ptr<Module>> make_fault(StreamSet& set, const Parameters& par
 Entry fault_entry() {
   return {.name = "fault",
           .summary = "a bad link: loss, bursts, reordering, duplicates, bit errors, delay, rate",
-          .effect = "settles, then holds, drops and corrupts messages at random",
+          .effect = "materializes, then holds, drops and corrupts messages at random",
           .transparent = true,
           .parameters = parameter_specs(),
           .make = make_fault};

@@ -83,7 +83,7 @@ class Fault : public Module {
 
   explicit Fault(const Options& options);
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   Status open() override;
   void wput(Batch&& batch) override { put(down_, write_queue(), std::move(batch)); }

@@ -101,7 +101,7 @@ bool FaultLane::corrupt(Message& message) {
     bits_until_error_ -= bits_until_error_ == never_an_error ? 0 : bits;
     return true;
   }
-  if (message.settle() == Verdict::failed || !message.make_writable()) {
+  if (message.materialize() == TransformResult::failed || !message.make_writable()) {
     return false;
   }
   std::uint64_t at = bits_until_error_;

@@ -62,7 +62,7 @@
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
 #include "stack/modules/ip_header_template.h"
-#include "stack/modules/ip_icmp.h"
+#include "stack/modules/ip_icmp_errors.h"
 #include "stack/modules/ip_link.h"
 #include "stack/modules/ip_neighbours.h"
 #include "stack/modules/ip_path_mtu.h"
@@ -84,7 +84,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
  public:
   Ip(StreamSet& set, ip::Config config);
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return wire::Ipv6Header::size; }
   /// ENXIO or the driver's errno when the driver refuses at once; later refusals become M_ERROR.
   Status open() override;
@@ -164,7 +164,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   void filter_answered(const std::optional<std::uint32_t>& error);
   void answer_filter(const std::optional<std::uint32_t>& error);
 
-  // ip_down.cc: the link below
+  // ip_link_events.cc: the link below
   void advance_link();
   bool link_answered(ConstBytes primitive);
   void link_notified(const wire::dlpi::NotifyInd& notification);
@@ -203,7 +203,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   void to_user(Arrival&& arrival);
   void reassembly_expired(ip::Reassembly::Expired expired);
 
-  // ip_control.cc: ICMP
+  // ip_icmp.cc: ICMP
   [[nodiscard]] bool icmp_verified(Message& message, std::uint16_t initial);
   void receive_icmp4(Arrival&& arrival);
   void receive_icmp6(Arrival&& arrival);
@@ -254,7 +254,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   int filters_pending_ = 0;                    // answers of the driver that are outstanding
   std::optional<std::uint32_t> filter_error_;  // the first of them that was a refusal: a dlpi::Errno
 
-  // What a put procedure or timer has produced so far; finish() sends it when all state is settled, since a put may
+  // What a put procedure or timer has produced so far; finish() sends it when all state has changed, since a put may
   // come right back.
   Batch down_;
   Batch up_;

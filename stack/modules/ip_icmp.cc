@@ -1,75 +1,376 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stack/modules/ip_icmp.h"
+// The ip module's ICMP (RFC 792, RFC 1122 section 3.2.2) and ICMPv6 (RFC 4443).
 
+#include <algorithm>
 #include <cerrno>
-#include <variant>
+#include <utility>
 
-namespace sluice::ip {
+#include "stack/core/stream_set.h"
+#include "stack/modules/ip.h"
+#include "stack/wire/checksum.h"
+
+namespace sluice {
+
+namespace network = wire::network;
+using wire::DataUnit;
+using wire::Icmp4Message;
+using wire::Icmp6Message;
+using wire::Icmp6Type;
+using wire::IcmpEcho;
+using wire::IpAddress;
+using wire::Ipv4View;
+using wire::Ipv6View;
+
 namespace {
 
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-
-/// RFC 1122 section 3.2.2.1: "A transport protocol that has its own mechanism for notifying the sender that a port is
-/// unreachable [...] MUST nevertheless accept an ICMP Port Unreachable". Codes 6..12 are refinements of the first two.
-int errno_of(wire::Icmp4UnreachableCode code) {
-  using enum wire::Icmp4UnreachableCode;
-  switch (code) {
-    case network:
-      return ENETUNREACH;
-    case protocol:
-      return ENOPROTOOPT;
-    case port:
-      return ECONNREFUSED;
-    case fragmentation_needed:
-      return EMSGSIZE;
-    default:
-      return EHOSTUNREACH;
-  }
+constexpr std::size_t transport_quoted_min = 8;
+/// RFC 1812 section 4.3.2.3: "SHOULD contain as much of the original datagram as possible without the length of the
+/// ICMP datagram exceeding 576 bytes." RFC 4443 section 2.4 (c): "without making the error message packet exceed the
+/// minimum IPv6 MTU".
+constexpr std::size_t quoted_max_v4 = 576 - wire::Ipv4Header::size - wire::icmp_header_size;
+constexpr std::size_t quoted_max_v6 = ip::mtu_min_v6 - wire::Ipv6Header::size - wire::icmp_header_size;
+/// What of an error's quotation is looked at.
+constexpr std::size_t quoted_peek = 256;
+constexpr std::uint8_t protocol_of(const IpAddress& address) {
+  return address.is_v4() ? wire::protocol_icmp4 : wire::protocol_icmp6;
 }
 
-int errno_of(wire::Icmp6UnreachableCode code) {
-  using enum wire::Icmp6UnreachableCode;
-  switch (code) {
-    case no_route:
-      return ENETUNREACH;
-    case port:
-      return ECONNREFUSED;
-    default:
-      return EHOSTUNREACH;
-  }
+/// The pseudo-header's part of the sum: ICMPv6 has one (RFC 4443 section 2.3), ICMP has none.
+std::uint16_t initial_sum(const IpAddress& source, const IpAddress& destination, std::size_t size) {
+  return source.is_v4()
+             ? std::uint16_t{0}
+             : wire::pseudo_header_sum(source, destination, wire::protocol_icmp6, static_cast<std::uint32_t>(size));
 }
 
-constexpr std::uint8_t unrecognised_next_header = 1;  // code of ICMPv6 Parameter Problem
+void emit(const Icmp4Message& message, Bytes out) { wire::emit_icmp4(message, out); }
+void emit(const Icmp6Message& message, Bytes out) { wire::emit_icmp6(message, out); }
+
+bool gather(Message& message, std::size_t size) {
+  return message.bytes().size() >= size || message.pull_up(std::min(size, message.size()));
+}
 
 }  // namespace
 
-int errno_of(const wire::Icmp4Message& message) {
-  return std::visit(
-      Overloaded{[](const wire::Icmp4Unreachable& error) { return errno_of(error.code); },
-                 [](const wire::Icmp4TimeExceeded&) { return EHOSTUNREACH; },
-                 [](const wire::Icmp4ParameterProblem&) { return EPROTO; }, [](const wire::IcmpEcho&) { return 0; }},
-      message);
+/// ICMP is acted on here, so its sum is checked now, on any path. Counts what fails.
+bool Ip::icmp_verified(Message& message, std::uint16_t initial) {
+  const TransformResult result = message.transform(Check{initial}, handle(), count_.icmp_bad_checksum);
+  if (result == TransformResult::deferred) {
+    return materialize(message, Side::read) == TransformResult::done;
+  }
+  count_.icmp_bad_checksum += result == TransformResult::failed ? 1U : 0U;
+  return result == TransformResult::done;
 }
 
-int errno_of(const wire::Icmp6Message& message) {
-  return std::visit(Overloaded{[](const wire::Icmp6Unreachable& error) { return errno_of(error.code); },
-                               [](const wire::Icmp6PacketTooBig&) { return EMSGSIZE; },
-                               [](const wire::Icmp6TimeExceeded&) { return EHOSTUNREACH; },
-                               [](const wire::Icmp6ParameterProblem& error) {
-                                 return error.code == unrecognised_next_header ? ENOPROTOOPT : EPROTO;
-                               },
-                               [](const wire::IcmpEcho&) { return 0; }},
-                    message);
+void Ip::receive_icmp4(Arrival&& arrival) {
+  if (!icmp_verified(arrival.data, 0)) {
+    return;
+  }
+  const auto message = gather(arrival.data, wire::icmp_header_size)
+                           ? wire::parse_icmp4(arrival.data.bytes())
+                           : std::unexpected(wire::Icmp4Malformed::short_message);
+  if (!message) {
+    if (message.error() == wire::Icmp4Malformed::unknown_type) {
+      return ignore_or_deliver(std::move(arrival));
+    }
+    ++count_.icmp_malformed;
+    return;
+  }
+  if (is_error(*message)) {
+    return receive_error4(std::move(arrival), *message);
+  }
+  const IcmpEcho& echo = std::get<IcmpEcho>(*message);
+  // RFC 1122 section 3.2.2.6: "An ICMP Echo Request destined to an IP broadcast or IP multicast address MAY be silently
+  // discarded."
+  if (echo.reply || arrival.group) {
+    return ignore_or_deliver(std::move(arrival));
+  }
+  answer_echo(std::move(arrival), echo);
 }
 
-bool may_be_answered_by_error(wire::Family family, std::byte type) {
-  constexpr std::byte echo_reply{0};
-  constexpr std::byte echo_request{8};
-  constexpr std::byte first_informational6{128};  // RFC 4443 section 2.1
-  return family == wire::Family::ipv4 ? type == echo_reply || type == echo_request : type >= first_informational6;
+void Ip::receive_icmp6(Arrival&& arrival) {
+  const std::uint16_t initial = initial_sum(arrival.source, arrival.destination, arrival.data.size());
+  if (!icmp_verified(arrival.data, initial)) {
+    return;
+  }
+  if (!gather(arrival.data, wire::icmp_header_size)) {
+    ++count_.no_memory;
+    return;
+  }
+  const auto type = wire::icmp6_type(arrival.data.bytes());
+  if (type == Icmp6Type::neighbor_solicitation || type == Icmp6Type::neighbor_advertisement) {
+    // RFC 4861 sections 7.1.1 and 7.1.2: "The IP Hop Limit field has a value of 255, i.e., the packet could not
+    // possibly have been forwarded by a router."
+    if (arrival.hop_limit != wire::ndp_hop_limit || !gather(arrival.data, arrival.data.size())) {
+      ++count_.bad_ndp;
+      return;
+    }
+    return type == Icmp6Type::neighbor_solicitation ? receive_solicitation(arrival) : receive_advertisement(arrival);
+  }
+  const auto message = wire::parse_icmp6(arrival.data.bytes());
+  if (!message && message.error() == wire::Icmp6Malformed::unknown_type) {
+    return ignore_or_deliver(std::move(arrival));
+  }
+  if (!message || arrival.source.is_unspecified()) {
+    ++count_.icmp_malformed;
+    return;
+  }
+  if (is_error(*message)) {
+    return receive_error6(std::move(arrival), *message);
+  }
+  const IcmpEcho& echo = std::get<IcmpEcho>(*message);
+  if (echo.reply) {
+    return ignore_or_deliver(std::move(arrival));
+  }
+  answer_echo(std::move(arrival), echo);
 }
 
-}  // namespace sluice::ip
+/// A user that is bound to ICMP gets what ip itself has no use for.
+void Ip::ignore_or_deliver(Arrival&& arrival) {
+  if (is_bound_to(protocol_of(arrival.source), arrival.destination)) {
+    return to_user(std::move(arrival));
+  }
+  ++count_.icmp_ignored;
+}
+
+/// RFC 1122 section 3.2.2.6: "Every host MUST implement an ICMP Echo server function", "Data received in an ICMP Echo
+/// Request MUST be entirely included in the resulting Echo Reply", "The IP source address in an ICMP Echo Reply MUST be
+/// the same as the specific-destination address". RFC 4443 section 4.2 likewise; to a group, it "MUST be a unicast
+/// address belonging to the interface on which the multicast Echo Request message was received".
+void Ip::answer_echo(Arrival&& arrival, const IcmpEcho& request) {
+  if (!config_.answer_echo || filtered_) {
+    ++count_.icmp_ignored;
+    return;
+  }
+  const Outgoing outgoing{.destination = arrival.source,
+                          .source = arrival.group ? std::nullopt : std::optional(arrival.destination),
+                          .protocol = protocol_of(arrival.source),
+                          .traffic_class = arrival.traffic_class};
+  Message& data = arrival.data;
+  data.trim_front(wire::icmp_header_size);
+  const Bytes header = data.prepend(wire::icmp_header_size);
+  if (header.empty()) {
+    ++count_.no_memory;
+    return;
+  }
+  const IcmpEcho reply{true, request.identifier, request.sequence};
+  if (arrival.source.is_v4()) {
+    emit(Icmp4Message(reply), header);
+  } else {
+    emit(Icmp6Message(reply), header);
+  }
+  if (send_icmp(outgoing, std::move(arrival.primitive), std::move(data))) {
+    ++count_.echo_answered;
+  }
+}
+
+/// Sums and sends an ICMP message whose checksum field is zero. Whether it left.
+bool Ip::send_icmp(const Outgoing& outgoing, Message carrier, Message data) {
+  if (route_to(outgoing.destination, outgoing.source) != 0) {
+    ++count_.icmp_ignored;
+    return false;
+  }
+  const Sum sum{.initial = initial_sum(route_.source, outgoing.destination, data.size()),
+                .field = data.bytes().data() + wire::icmp_checksum_offset,
+                .zero_is_sent_as_ones = false};
+  if (carrier && carrier.set_native(DataUnit{})) {
+    carrier.first().type = MessageType::proto;
+  } else {
+    carrier = new_carrier();
+  }
+  if (!carrier || data.transform(sum) == TransformResult::failed || send_datagram(outgoing, carrier, data) != 0) {
+    ++count_.no_memory;
+    return false;
+  }
+  return true;
+}
+
+/// RFC 1122 section 3.2.2: "the ICMP error message [...] the IP protocol number MUST be extracted from the original
+/// header and used to select the appropriate transport protocol entity to handle the error."
+void Ip::receive_error4(Arrival&& arrival, const Icmp4Message& message) {
+  arrival.data.trim_front(wire::icmp_header_size);
+  const auto view = gather(arrival.data, quoted_peek) ? Ipv4View::check_quoted(arrival.data.bytes())
+                                                      : std::unexpected(wire::Ipv4Malformed::short_header);
+  if (!view || arrival.data.bytes().size() < view->header_length() + transport_quoted_min ||
+      view->fragment_offset() != 0 || !routes_.is_local(view->source()) || routes_.is_local(view->destination())) {
+    ++count_.icmp_unmatched;
+    return;
+  }
+  const Outgoing quoted{.destination = view->destination(), .source = view->source(), .protocol = view->protocol()};
+  const auto* unreachable = std::get_if<wire::Icmp4Unreachable>(&message);
+  if (unreachable != nullptr && unreachable->code == wire::Icmp4UnreachableCode::fragmentation_needed) {
+    path_mtu_reported(quoted, unreachable->next_hop_mtu, view->total_length());
+  }
+  report_error(std::move(arrival), quoted, view->header_length(), ip::errno_of(message));
+}
+
+void Ip::receive_error6(Arrival&& arrival, const Icmp6Message& message) {
+  arrival.data.trim_front(wire::icmp_header_size);
+  const auto view = gather(arrival.data, quoted_peek) ? Ipv6View::check_quoted(arrival.data.bytes())
+                                                      : std::unexpected(wire::Ipv6Malformed::short_header);
+  const auto walked =
+      view ? wire::walk_extensions(view->next_header(), arrival.data.bytes().subspan(Ipv6View::header_size),
+                                   arrival.data.size() - Ipv6View::header_size)
+           : std::unexpected(wire::Ipv6ExtensionError{wire::Ipv6ExtensionProblem::short_header, 0});
+  // Of a fragment that was quoted in part, walk_extensions may find the length odd; its headers are all that counts,
+  // and ours come directly behind the IPv6 header.
+  const auto fragment = view && view->next_header() == wire::protocol_ipv6_fragment
+                            ? wire::Ipv6FragmentHeader::parse(arrival.data.bytes().subspan(Ipv6View::header_size))
+                            : std::nullopt;
+  if (!view || (!walked && !fragment)) {
+    ++count_.icmp_unmatched;
+    return;
+  }
+  const std::size_t header = Ipv6View::header_size + (fragment ? wire::Ipv6FragmentHeader::size : walked->offset);
+  if (arrival.data.bytes().size() < header + transport_quoted_min || (fragment && fragment->offset != 0) ||
+      !routes_.is_local(view->source()) || routes_.is_local(view->destination())) {
+    ++count_.icmp_unmatched;
+    return;
+  }
+  const Outgoing quoted{.destination = view->destination(),
+                        .source = view->source(),
+                        .protocol = fragment ? fragment->next_header : walked->protocol};
+  if (const auto* too_big = std::get_if<wire::Icmp6PacketTooBig>(&message)) {
+    path_mtu_reported(quoted, too_big->mtu, Ipv6View::header_size + view->payload_length());
+  }
+  report_error(std::move(arrival), quoted, header, ip::errno_of(message));
+}
+
+/// Anybody can send such a report, so it counts only for what this stream may have sent: the user's protocol, or echo.
+void Ip::path_mtu_reported(const Outgoing& quoted, std::uint32_t mtu, std::uint32_t packet_size) {
+  const bool plausible =
+      quoted.protocol == protocol_of(quoted.destination) || (bound_ && bound_->protocol == quoted.protocol);
+  if (plausible &&
+      path_mtu_.report(quoted.destination, mtu, packet_size, link_mtu(quoted.destination.family()), set().now())) {
+    ++count_.path_mtu_lowered;
+    routes_changed(quoted.destination);
+  }
+}
+
+void Ip::report_error(Arrival&& arrival, const Outgoing& quoted, std::size_t quoted_header, int error) {
+  if (!bound_ || bound_->protocol != quoted.protocol ||
+      !(bound_->address.is_unspecified() || bound_->address == *quoted.source)) {
+    ++count_.icmp_unmatched;
+    return;
+  }
+  ++count_.icmp_errors_in;
+  const std::uint32_t link = link_mtu(quoted.destination.family());
+  arrival.data.trim_front(quoted_header);
+  report(quoted.destination, quoted.protocol,
+         {quoted.source, error == EMSGSIZE ? path_mtu_.lookup(quoted.destination, link, set().now()).mtu : 0}, error,
+         std::move(arrival.data));
+}
+
+/// RFC 1122 section 3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving: an ICMP error message,
+/// or a datagram destined to an IP broadcast or IP multicast address, or a datagram sent as a link-layer broadcast, or
+/// a non-initial fragment, or a datagram whose source address does not define a single host". Sources and fragments
+/// were looked at before.
+bool Ip::may_answer_error(const Arrival& arrival, bool even_to_group) {
+  const bool from_icmp = arrival.protocol == wire::protocol_icmp4 || arrival.protocol == wire::protocol_icmp6;
+  if (filtered_ || (arrival.group && !even_to_group) || arrival.source.is_unspecified() ||
+      (from_icmp && (arrival.data.bytes().empty() ||
+                     !ip::may_be_answered_by_error(arrival.source.family(), arrival.data.bytes()[0])))) {
+    return false;
+  }
+  if (!error_budget_.take(set().now())) {
+    ++count_.icmp_errors_limited;
+    return false;
+  }
+  return true;
+}
+
+/// Moves the packet's start back to its network header, which receiving left where it was; RFC 1122 section 3.2.2:
+/// "this header (and data) MUST be unchanged from the received datagram".
+bool Ip::restore_header(Arrival& arrival) {
+  Block& block = arrival.data.first();
+  const auto before = static_cast<std::size_t>(block.rptr - block.buffer->base());
+  if (arrival.header_size == 0 || before < arrival.header_size) {
+    return false;
+  }
+  const ConstBytes header(block.rptr - arrival.header_size, arrival.header_size);
+  const auto matches = [&](const auto& view) {
+    return view && IpAddress(view->source()) == arrival.source && IpAddress(view->destination()) == arrival.destination;
+  };
+  if (!(arrival.source.is_v4() ? matches(Ipv4View::check_quoted(header)) : matches(Ipv6View::check_quoted(header)))) {
+    return false;
+  }
+  block.rptr -= arrival.header_size;
+  return true;
+}
+
+template <class IcmpMessage>
+void Ip::answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group) {
+  if (!may_answer_error(arrival, even_to_group)) {
+    return;
+  }
+  if (!restore_header(arrival)) {
+    ++count_.icmp_errors_unquotable;
+    return;
+  }
+  Message& quoted = arrival.data;
+  const std::size_t size = quoted.size();
+  quoted.trim_back(size - std::min(size, arrival.source.is_v4() ? quoted_max_v4 : quoted_max_v6));
+  const Bytes header = quoted.prepend(wire::icmp_header_size);
+  if (header.empty()) {
+    ++count_.no_memory;
+    return;
+  }
+  emit(message, header);
+  const Outgoing outgoing{.destination = arrival.source,
+                          .source = arrival.group ? std::nullopt : std::optional(arrival.destination),
+                          .protocol = protocol_of(arrival.source)};
+  if (send_icmp(outgoing, std::move(arrival.primitive), std::move(quoted))) {
+    ++count_.icmp_errors_out;
+  }
+}
+
+void Ip::report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group) {
+  answer_error(std::move(arrival), Icmp6Message(problem), even_to_group);
+}
+
+/// RFC 1122 section 3.2.2.1: "A host SHOULD generate Destination Unreachable messages with code 2 (Protocol
+/// Unreachable), when the designated transport protocol is not supported". RFC 8200 section 4: "an ICMP Parameter
+/// Problem message to the source of the packet, with an ICMP Code value of 1 ("unrecognized Next Header type
+/// encountered")"; nothing follows a No Next Header, so that is no error (section 4.7).
+void Ip::report_unknown_protocol(Arrival&& arrival) {
+  if (arrival.source.is_v4()) {
+    return answer_error(std::move(arrival),
+                        Icmp4Message(wire::Icmp4Unreachable{.code = wire::Icmp4UnreachableCode::protocol}));
+  }
+  if (arrival.protocol != wire::protocol_ipv6_no_next) {
+    constexpr std::uint8_t unrecognised_next_header = 1;
+    const std::uint32_t pointer = arrival.protocol_field;
+    answer_error(std::move(arrival), Icmp6Message(wire::Icmp6ParameterProblem{unrecognised_next_header, pointer}));
+  }
+}
+
+void Ip::report_reassembly_timeout(Arrival&& arrival) {
+  constexpr std::uint8_t in_reassembly = 1;
+  if (arrival.source.is_v4()) {
+    return answer_error(std::move(arrival), Icmp4Message(wire::Icmp4TimeExceeded{in_reassembly}));
+  }
+  answer_error(std::move(arrival), Icmp6Message(wire::Icmp6TimeExceeded{in_reassembly}));
+}
+
+/// RFC 1122 section 4.1.3.1: "If a datagram arrives addressed to a UDP port for which there is no pending LISTEN call,
+/// UDP SHOULD send an ICMP Port Unreachable message."
+void Ip::answer_unreachable(Message request) {
+  const auto unreachable = network::UnreachableReq::decode(request.bytes());
+  Message data = request.unlink();
+  if (!unreachable || !data || unreachable->source.family() != unreachable->local.family()) {
+    ++count_.bad_request;
+    return;
+  }
+  Arrival arrival{.primitive = std::move(request),
+                  .data = std::move(data),
+                  .source = unreachable->source,
+                  .destination = unreachable->local,
+                  .group = !routes_.is_local(unreachable->local),
+                  .header_size = unreachable->header_size,
+                  .link_source = {}};
+  if (arrival.source.is_v4()) {
+    return answer_error(std::move(arrival), Icmp4Message(wire::Icmp4Unreachable{}));
+  }
+  answer_error(std::move(arrival), Icmp6Message(wire::Icmp6Unreachable{}));
+}
+
+}  // namespace sluice

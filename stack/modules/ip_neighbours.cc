@@ -54,7 +54,7 @@ Neighbours::Handle Neighbours::send(const IpAddress& address, Message packet, Ti
     user_.undeliverable(std::move(packet), address, false);
     return {};
   }
-  settle(*entry, now);
+  expire_reachable(*entry, now);
   entry->used = true;
   keep(*entry, std::move(packet));
   on(*entry, NeighbourEvent::send, now);
@@ -64,7 +64,7 @@ Neighbours::Handle Neighbours::send(const IpAddress& address, Message packet, Ti
 void Neighbours::heard(const IpAddress& address, const MacAddress& mac, TimePoint now) {
   Entry* entry = find_or_create(address);
   if (entry != nullptr) {
-    settle(*entry, now);
+    expire_reachable(*entry, now);
     const bool known = entry->state != none && entry->state != incomplete && entry->mac == mac;
     on(*entry, known ? NeighbourEvent::repeated : NeighbourEvent::announced, now, mac);
   }
@@ -76,7 +76,7 @@ void Neighbours::advertised(const IpAddress& address, const MacAddress& mac, boo
   if (entry == nullptr) {
     return;
   }
-  settle(*entry, now);
+  expire_reachable(*entry, now);
   const bool fits = entry->state == incomplete || entry->mac == mac || override_entry;
   const bool news = entry->state == incomplete || entry->mac != mac;
   on(*entry,
@@ -122,7 +122,7 @@ NeighbourState Neighbours::state(const IpAddress& address, TimePoint now) const 
 }
 
 /// No timer runs for reachable entries: that their time is over is noticed when they are looked at.
-void Neighbours::settle(Entry& entry, TimePoint now) {
+void Neighbours::expire_reachable(Entry& entry, TimePoint now) {
   if (entry.state == reachable && now >= entry.deadline) {
     on(entry, NeighbourEvent::timeout, now);
   }

@@ -154,7 +154,7 @@ class Neighbours {
   void enter(Entry& entry, NeighbourState state, TimePoint now);
   void act(Entry& entry, std::uint8_t actions, const wire::MacAddress& mac);
   void keep(Entry& entry, Message packet);
-  void settle(Entry& entry, TimePoint now);
+  void expire_reachable(Entry& entry, TimePoint now);
   Handle handle_of(const Entry& entry) const;
 
   std::size_t entries_max_;

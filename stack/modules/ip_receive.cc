@@ -42,7 +42,7 @@ bool gather(Message& message, std::size_t size) {
 }  // namespace
 
 void Ip::receive(Message message) {
-  if (!message.real() && settle(message, Side::read) == Verdict::failed) {
+  if (!message.materialized() && materialize(message, Side::read) == TransformResult::failed) {
     return;  // whatever is owed by modules below: headers are read here
   }
   ++count_.packets_in;
@@ -78,7 +78,7 @@ void Ip::receive(Message message) {
 bool Ip::receive_like_the_last(Message& message, DataUnit& unitdata) {
   const std::uint16_t sap = unitdata.destination.sap;
   if ((sap != wire::ethertype_ipv4 && sap != wire::ethertype_ipv6) || unitdata.group || !message.has_data() ||
-      !message.real()) {
+      !message.materialized()) {
     return false;
   }
   const ConstBytes front = message.data_block()->bytes();

@@ -30,7 +30,7 @@ class Null : public Module {
  public:
   Null() : Module("null") {}
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
 };
 
 [[nodiscard]] Entry null_entry();

@@ -55,7 +55,7 @@ class Timod : public Module {
  public:
   Timod() : Module("timod") {}
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;
   void close() override { waiting_.reset(); }

@@ -182,7 +182,7 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
       .initial = add_sums(flow_.pseudo_header_sum, number_sum(static_cast<std::uint16_t>(size + UdpHeader::size))),
       .field = space.data() + UdpHeader::checksum_offset,
       .zero_is_sent_as_ones = true};
-  return message.transform(sum) != Verdict::failed;
+  return message.transform(sum) != TransformResult::failed;
 }
 
 /// Makes flow_ that of datagrams like this one. Returns 0 or an errno.
@@ -280,7 +280,7 @@ bool Udp::from_network(Message& message) {
 }
 
 bool Udp::receive(Message& message) {
-  if (!message.real() && settle(message, Side::read) == Verdict::failed) {
+  if (!message.materialized() && materialize(message, Side::read) == TransformResult::failed) {
     return false;  // whatever is owed by modules below: the header is read here
   }
   const auto indicated = native_of<DataUnit>(message, Kind::network_indication);
@@ -315,7 +315,7 @@ bool Udp::receive(Message& message) {
   unitdata.kind = Kind::transport_indication;
   unitdata.peer_port = header->source_port;
   message.trim_data_front(UdpHeader::size);
-  message.when_verified(owner(), [this] { ++received_; });
+  message.when_verified(handle(), [this] { ++received_; });
   return true;
 }
 
@@ -338,7 +338,7 @@ bool Udp::verified(Message& message, const UdpHeader& header, const wire::IpAddr
   const Check check{.initial =
                         add_sums(arrivals_.pseudo_header_sum,
                                  number_sum(static_cast<std::uint16_t>(header.payload_length + UdpHeader::size)))};
-  if (message.transform(check, owner(), bad_checksum_) == Verdict::failed) {
+  if (message.transform(check, handle(), bad_checksum_) == TransformResult::failed) {
     bad_checksum_ += message.failed() ? 0U : 1U;  // else it has been counted
     return false;
   }
@@ -352,7 +352,7 @@ bool Udp::is_mine(const UdpHeader& header) const {
 /// RFC 1122 section 4.1.3.1: "If a datagram arrives addressed to a UDP port for which there is no pending LISTEN call,
 /// UDP SHOULD send an ICMP Port Unreachable message." Only a stream that sees what nobody else claims can know that.
 void Udp::unclaimed(Message message, const DataUnit& received) {
-  if (settle(message, Side::read) == Verdict::failed) {
+  if (materialize(message, Side::read) == TransformResult::failed) {
     return;  // counted as bad_checksum
   }
   if (binding_->filtered() || received.group || binding_->state() == udp::State::failed) {

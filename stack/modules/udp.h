@@ -81,7 +81,7 @@ class Udp : public Module {
 
   explicit Udp(bool checksum);
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::UdpHeader::size; }
   Status open() override;

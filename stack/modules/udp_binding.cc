@@ -117,7 +117,7 @@ void Binding::on_success(const Message& answer) {
   switch (std::exchange(phase_, Phase::quiet)) {
     case Phase::bind_any:
       network_bound_ = true;
-      return settled_unbound();
+      return network_is_unbound();
     case Phase::bind_release:
       network_bound_ = false;
       return ask_bind(Phase::bind_network, local_.address);
@@ -149,12 +149,12 @@ void Binding::on_refusal(const ErrorAck& error) {
     case Phase::unbind_release:
       return refused(error.tli_error, error.unix_error);
     default:
-      return settled_unbound();
+      return network_is_unbound();
   }
 }
 
 /// The stream is as unbound as it can be; if its user has asked for an address meanwhile, it is his turn.
-void Binding::settled_unbound() {
+void Binding::network_is_unbound() {
   if (state() == State::binding) {
     start_bind();
   }

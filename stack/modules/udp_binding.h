@@ -88,7 +88,7 @@ class Binding final : public provider::Connectionless {
 
   void wait(Phase phase, Duration time_max);
   void start_bind();
-  void settled_unbound();
+  void network_is_unbound();
   void ask_bind(Phase phase, const wire::IpAddress& address);
   void ask_unbind(Phase phase);
   void ask_filter();

@@ -50,9 +50,9 @@ Xdr::Outcome Xdr::convert(Message& message, Side side) {
   }
   if (message.data_size() % unit_bytes_ != 0) {
     // What is dropped is counted, and only what has been verified may be.
-    return settle(message, side) == Verdict::done ? Outcome::not_whole_units : lost(message);
+    return materialize(message, side) == TransformResult::done ? Outcome::not_whole_units : lost(message);
   }
-  if (swaps && message.transform(Swap{unit_bytes_}) == Verdict::failed) {
+  if (swaps && message.transform(Swap{unit_bytes_}) == TransformResult::failed) {
     return lost(message);
   }
   return Outcome::converted;

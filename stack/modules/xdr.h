@@ -45,7 +45,7 @@ class Xdr : public Module {
   /// REQUIRES: unit_bytes is 2, 4 or 8.
   explicit Xdr(std::size_t unit_bytes);
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;

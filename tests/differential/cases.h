@@ -41,7 +41,7 @@ inline Setup draw_setup(Choices& choices) {
     Setup::Side& drawn = setup.sides[side];
     drawn.checksum = choices.percent(85);
     drawn.bound = choices.percent(90);
-    drawn.path = choices.percent(80) ? Path::fused : Path::layered;
+    drawn.mode = choices.percent(80) ? ProcessingMode::fused : ProcessingMode::layered;
     drawn.low = draw_modules(choices, setup.raw ? 5 : 2, setup.raw ? kinds : kinds_anywhere);
     drawn.middle = draw_modules(choices, 1, kinds_anywhere);
     drawn.high = draw_modules(choices, 4, kinds);
@@ -67,7 +67,7 @@ inline Operation draw_operation(Choices& choices, const Setup& setup) {
                   : lot < 84 ? Act::repeat
                   : lot < 87 ? Act::push
                   : lot < 90 ? Act::pop
-                  : lot < 93 ? Act::set_path
+                  : lot < 93 ? Act::set_mode
                   : lot < 96 ? Act::set_room
                   : lot < 97 ? Act::flush
                   : lot < 98 ? Act::options
@@ -142,7 +142,7 @@ inline std::string described(const Setup& setup) {
   std::string text = fmt::format("{} mtu {} memory {} damaged {} % ", setup.raw ? "raw" : "TLI", setup.mtu,
                                  static_cast<int>(setup.wire.memory), setup.wire.damaged_percent);
   for (const Setup::Side& side : setup.sides) {
-    text += fmt::format("\n  side: {}, checksum {}", sluice::name_of(side.path), side.checksum);
+    text += fmt::format("\n  side: {}, checksum {}", sluice::name_of(side.mode), side.checksum);
     for (const auto& [where, modules] : {std::pair{"low", &side.low}, {"middle", &side.middle}, {"high", &side.high}}) {
       text += fmt::format(", {}:", where);
       for (const Drawn& module : *modules) {

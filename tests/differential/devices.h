@@ -190,7 +190,7 @@ class RecordingLink final : public dlpi::Link, public End {
 class RecordingDriver final : public Module, public End {
  public:
   explicit RecordingDriver(std::string_view name) : Module("recording", Services::write), End(name) {}
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
 
   void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
@@ -226,7 +226,7 @@ class RecordingDriver final : public Module, public End {
     Heads& heads = *peer_heads_;
     Message control = std::move(heads.front());
     heads.pop_front();
-    if (path() == Path::fused) {
+    if (mode() == ProcessingMode::fused) {
       data.defer();
     }
     if (control && control.type() != MessageType::data) {
@@ -256,7 +256,7 @@ class RecordingDriver final : public Module, public End {
       record(head, "control ");
     }
     message = message ? std::move(message) : Message::allocate(set().pool(), 0);
-    if (message.gather() == Verdict::done) {
+    if (message.gather() == TransformResult::done) {
       record(message);
       const bool full = heads_.size() >= Wire::frames_max;
       out_->enter(std::move(message), 0);

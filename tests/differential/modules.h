@@ -57,7 +57,7 @@ class Plain : public Module {
 class Settler : public Module {
  public:
   explicit Settler(std::uint64_t seed) : Module("settler"), prng_(seed) {}
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   void wput(Batch&& batch) override { write_queue().put_next(handled(std::move(batch), Side::write)); }
   void rput(Batch&& batch) override { read_queue().put_next(handled(std::move(batch), Side::read)); }
 
@@ -78,9 +78,9 @@ class Settler : public Module {
   Message handled(Message message, Side side) {
     switch (prng_.below(9)) {
       case 0:
-        return settle(message, side) == Verdict::done ? std::move(message) : Message();
+        return materialize(message, side) == TransformResult::done ? std::move(message) : Message();
       case 1:
-        return keep(message, side) == Verdict::done ? std::move(message) : Message();
+        return keep(message, side) == TransformResult::done ? std::move(message) : Message();
       case 2:
         return message.copy();
       case 3:
@@ -123,7 +123,7 @@ class Settler : public Module {
 class Counting : public Module {
  public:
   Counting() : Module("counting") {}
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   void wput(Batch&& batch) override { write_queue().put_next(counted(std::move(batch))); }
   void rput(Batch&& batch) override { read_queue().put_next(counted(std::move(batch))); }
 
@@ -133,7 +133,7 @@ class Counting : public Module {
     while (Message message = batch.pop()) {
       if (carries_data(message)) {
         const std::size_t size = message.data_size();
-        message.when_verified(owner(), [this, size] {
+        message.when_verified(handle(), [this, size] {
           ++messages_;
           bytes_ += size;
         });
@@ -154,7 +154,7 @@ class Counting : public Module {
 class Framed : public Module {
  public:
   Framed(std::size_t header_size, std::size_t field) : Module("framed"), size_(header_size), field_(field) {}
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return size_; }
 
   void wput(Batch&& batch) override {
@@ -189,22 +189,22 @@ class Framed : public Module {
     std::ranges::fill(header, std::byte{0x5a});
     header[field_] = header[field_ + 1] = std::byte{0};
     const Sum sum{.initial = 0x1234, .field = header.data() + field_, .zero_is_sent_as_ones = field_ % 2 == 0};
-    return parts.data.transform(sum) == Verdict::failed ? Message() : parts.joined();
+    return parts.data.transform(sum) == TransformResult::failed ? Message() : parts.joined();
   }
   Message opened(Message message) {
     if (message.data_size() < size_) {
-      if (settle(message, Side::read) == Verdict::done) {
+      if (materialize(message, Side::read) == TransformResult::done) {
         ++short_;
       }
       return {};
     }
     Parts parts(std::move(message));
-    if (parts.data.transform(Check{.initial = 0x1234}, owner(), refused_) == Verdict::failed) {
+    if (parts.data.transform(Check{.initial = 0x1234}, handle(), refused_) == TransformResult::failed) {
       refused_ += parts.data.failed() ? 0U : 1U;
       return {};
     }
     parts.data.trim_front(size_);
-    parts.data.when_verified(owner(), [this] { ++good_; });
+    parts.data.when_verified(handle(), [this] { ++good_; });
     return parts.data.failed() ? Message() : parts.joined();
   }
 
@@ -219,7 +219,7 @@ class Framed : public Module {
 /// the stage goes over.
 class Staged : public Module {
  public:
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return header_.size(); }
   void wput(Batch&& batch) override { pass_on(std::move(batch), Side::write); }
   void rput(Batch&& batch) override { pass_on(std::move(batch), Side::read); }
@@ -230,8 +230,8 @@ class Staged : public Module {
   Staged(std::string_view name, std::size_t header_size) : Module(name), header_(header_size) {}
 
   /// The data behind its header, and where the word lies in that.
-  virtual Verdict sent(Message& data, Bytes word) = 0;
-  virtual Verdict received(Message& data, const Word& word) = 0;
+  virtual TransformResult sent(Message& data, Bytes word) = 0;
+  virtual TransformResult received(Message& data, const Word& word) = 0;
   [[nodiscard]] std::size_t header_size() const { return header_.size(); }
 
   Counter refused_{*this, "refused", "messages that the stage refused"};
@@ -253,11 +253,11 @@ class Staged : public Module {
     Parts parts(std::move(message));
     const Bytes header = parts.data.prepend(header_.size());
     std::ranges::fill(header, std::byte{0});
-    return sent(parts.data, header.last(sizeof(Word))) == Verdict::failed ? Message() : parts.joined();
+    return sent(parts.data, header.last(sizeof(Word))) == TransformResult::failed ? Message() : parts.joined();
   }
   Message opened(Message message) {
     if (message.data_size() < header_.size()) {
-      if (settle(message, Side::read) == Verdict::done) {
+      if (materialize(message, Side::read) == TransformResult::done) {
         ++short_;
       }
       return {};
@@ -266,12 +266,12 @@ class Staged : public Module {
     static_cast<void>(parts.data.copy_data_to(0, header_));
     Word word;
     std::ranges::copy(Bytes(header_).last(sizeof word), word.begin());
-    if (received(parts.data, word) == Verdict::failed) {
+    if (received(parts.data, word) == TransformResult::failed) {
       refused_ += parts.data.failed() ? 0U : 1U;
       return {};
     }
     parts.data.trim_front(header_.size());
-    parts.data.when_verified(owner(), [this] { ++good_; });
+    parts.data.when_verified(handle(), [this] { ++good_; });
     return parts.data.failed() ? Message() : parts.joined();
   }
 
@@ -286,19 +286,19 @@ class Ciphered final : public Staged {
   explicit Ciphered(std::size_t header_size) : Staged("ciphered", header_size) {}
 
  private:
-  Verdict sent(Message& data, Bytes word) override {
+  TransformResult sent(Message& data, Bytes word) override {
     const std::uint64_t key = data.data_size() * 0x9e3779b97f4a7c15U;
     std::memcpy(word.data(), &key, sizeof key);
     return through(encipher_, data, key);
   }
-  Verdict received(Message& data, const Word& word) override {
+  TransformResult received(Message& data, const Word& word) override {
     std::uint64_t key = 0;
     std::memcpy(&key, word.data(), sizeof key);
     return through(decipher_, data, key);
   }
-  Verdict through(const std::shared_ptr<Stage>& stage, Message& data, std::uint64_t key) {
+  TransformResult through(const std::shared_ptr<Stage>& stage, Message& data, std::uint64_t key) {
     const auto argument = own_stages::WatchedStage::argument(key);
-    return data.transform(OwnStage{.stage = stage, .from = header_size(), .argument = argument}, owner(), refused_);
+    return data.transform(OwnStage{.stage = stage, .from = header_size(), .argument = argument}, handle(), refused_);
   }
 
   std::shared_ptr<Stage> encipher_ = std::make_shared<own_stages::ChainedCipher>();
@@ -313,16 +313,16 @@ class Tagged final : public Staged {
  private:
   static constexpr std::uint64_t key = 0x5a5a1234;
 
-  Verdict sent(Message& data, Bytes word) override {
+  TransformResult sent(Message& data, Bytes word) override {
     const auto argument = own_stages::WatchedStage::argument(key);
     const OwnStage own{.stage = digest_, .from = header_size(), .argument = argument, .field = word};
-    return data.transform(own, owner(), refused_);
+    return data.transform(own, handle(), refused_);
   }
-  Verdict received(Message& data, const Word& word) override {
+  TransformResult received(Message& data, const Word& word) override {
     std::uint64_t expected = 0;
     std::memcpy(&expected, word.data(), sizeof expected);
     const auto argument = own_stages::WatchedStage::argument(key, expected);
-    return data.transform(OwnStage{.stage = verify_, .from = header_size(), .argument = argument}, owner(), refused_);
+    return data.transform(OwnStage{.stage = verify_, .from = header_size(), .argument = argument}, handle(), refused_);
   }
 
   std::shared_ptr<Stage> digest_ = std::make_shared<own_stages::Digest>(false);
@@ -337,7 +337,7 @@ class Queueing : public Module {
       read_queue().set_marks({.high_bytes = std::size_t{1} << 27, .low_bytes = std::size_t{1} << 25}, band);
     }
   }
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   void wput(Batch&& batch) override { wait(write_queue(), std::move(batch)); }
   void rput(Batch&& batch) override { wait(read_queue(), std::move(batch)); }
   void wsrv() override { forward_waiting(write_queue()); }
@@ -362,7 +362,7 @@ class Queueing : public Module {
 class Holding : public Module {
  public:
   Holding() : Module("holding") {}
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   Status open() override {
     timer_ =
         std::make_unique<Timer>(set().scheduler(), [this] { write_queue().put_next(std::exchange(held_, Batch())); });

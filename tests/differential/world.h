@@ -7,11 +7,12 @@
 // What is not compared, since it differs for good reasons:
 //   - what a module has counted of data that nobody has read: it is verified when it is read. Counters are compared
 //     once everything has been read
-//   - the order in which messages are verified: those that somebody settles early are before those that wait to be read
+//   - the order in which messages are verified: those that somebody materializes early are before those that wait to be
+//   read
 //   - what waits: until it is read, a message whose checksum does not hold is among those that wait (poll() calls the
 //     stream readable, marks count it). Marks are far away here, and poll() is asked after nread(), which looks first
 //   - memory: what fault's in_flight_bytes and ip's reassembly_bytes_max bound is larger here than what there is
-//   - passes: touches, `settled`
+//   - passes: touches, `materialized`
 
 #include <fmt/format.h>
 
@@ -43,10 +44,10 @@ struct Setup {
   struct Side {
     bool checksum = true;
     bool bound = true;
-    Path path = Path::fused;    // of the world that is tested
-    std::vector<Drawn> low;     // from the driver up
-    std::vector<Drawn> middle;  // between ip and udp
-    std::vector<Drawn> high;    // above udp
+    ProcessingMode mode = ProcessingMode::fused;  // of the world that is tested
+    std::vector<Drawn> low;                       // from the driver up
+    std::vector<Drawn> middle;                    // between ip and udp
+    std::vector<Drawn> high;                      // above udp
   };
   std::array<Side, 2> sides;
 };
@@ -63,7 +64,7 @@ struct Operation {
     repeat,
     push,
     pop,
-    set_path,
+    set_mode,
     set_room,
     flush,
     options,
@@ -136,9 +137,9 @@ class World {
       case pop:
         remove(host, operation.how);
         break;
-      case set_path:
+      case set_mode:
         if (tested_) {
-          host.stream->set_path(operation.how % 2 == 0 ? Path::fused : Path::layered);
+          host.stream->set_mode(operation.how % 2 == 0 ? ProcessingMode::fused : ProcessingMode::layered);
         }
         break;
       case set_room:
@@ -229,7 +230,7 @@ class World {
     for (std::uint8_t band = 0; band < bands_max; ++band) {
       host.stream->head().read_queue().set_marks(setup_.head.read_marks, band);
     }
-    host.stream->set_path(tested_ ? setup_.sides[side].path : Path::layered);
+    host.stream->set_mode(tested_ ? setup_.sides[side].mode : ProcessingMode::layered);
     for (const Drawn& drawn : setup_.sides[side].low) {
       push(host, make_module(drawn, host.captured));
     }

@@ -61,16 +61,16 @@ class PacketLoan : public VethTest, public testing::WithParamInterface<const cha
     result.set("ring_bytes", ring_bytes);
     return result;
   }
-  void open(Stream& stream, const char* device, Path path, std::int64_t ring_bytes = 8 << 20) {
-    stream.set_path(path);
+  void open(Stream& stream, const char* device, ProcessingMode mode, std::int64_t ring_bytes = 8 << 20) {
+    stream.set_mode(mode);
     const Status opened = stream.open(registry_, "packet", parameters(device, ring_bytes));
     ASSERT_TRUE(opened) << opened.error().text;
     stream.bind(sap);
-    settle_down();
+    run_timers();
   }
   /// A link that has just been attached to looks for frames unasked; in a test that would be a turn too many.
-  void settle_down() { set_.scheduler().poll(set_.now()); }
-  void open_far() { open(far_, "far", Path::layered); }
+  void run_timers() { set_.scheduler().poll(set_.now()); }
+  void open_far() { open(far_, "far", ProcessingMode::layered); }
   void send(std::uint32_t at, std::size_t size = 1400) { far_.send({near_mac, sap}, payload_of(at, size)); }
   bool run_until_waiting(Stream& stream, std::size_t messages) {
     return run_until(set_, [&] { return stream.waiting() == messages; });
@@ -107,7 +107,7 @@ class PacketLoan : public VethTest, public testing::WithParamInterface<const cha
 
 TEST_P(PacketLoan, BytesOfAllSizesComeAsTheyWereSent) {
   Stream near(set_);
-  open(near, "near", Path::fused);
+  open(near, "near", ProcessingMode::fused);
   open_far();
   Prng prng(seed);
   std::vector<Message> held;  // every seventh, for a while
@@ -140,7 +140,7 @@ TEST_P(PacketLoan, BytesOfAllSizesComeAsTheyWereSent) {
 
 TEST_P(PacketLoan, AFrameIsShownWhereItLies) {
   Stream near(set_);
-  open(near, "near", Path::fused);
+  open(near, "near", ProcessingMode::fused);
   open_far();
   send(1);
   ASSERT_TRUE(run_until_waiting(near, 1));
@@ -162,7 +162,7 @@ TEST_P(PacketLoan, AFrameIsShownWhereItLies) {
 
 TEST_P(PacketLoan, SmallFramesAreCopied) {
   Stream near(set_);
-  open(near, "near", Path::fused);
+  open(near, "near", ProcessingMode::fused);
   open_far();
   const std::size_t smallest = PacketLink::lent_bytes_min_default - wire::EthernetHeader::size;
   send(1, smallest - 1);
@@ -174,10 +174,10 @@ TEST_P(PacketLoan, SmallFramesAreCopied) {
 
 TEST_P(PacketLoan, WhereOneStreamIsLayeredFramesAreCopied) {
   Stream fused(set_);
-  open(fused, "near", Path::fused);
+  open(fused, "near", ProcessingMode::fused);
   {
     Stream layered(set_);
-    open(layered, "near", Path::layered);
+    open(layered, "near", ProcessingMode::layered);
     open_far();
     send(1);
     ASSERT_TRUE(run_until(set_, [&] { return fused.waiting() == 1 && layered.waiting() == 1; }));
@@ -188,7 +188,7 @@ TEST_P(PacketLoan, WhereOneStreamIsLayeredFramesAreCopied) {
     }
   }
   Stream other(set_);
-  open(other, "near", Path::fused);
+  open(other, "near", ProcessingMode::fused);
   send(2);
   ASSERT_TRUE(run_until(set_, [&] { return fused.waiting() == 1 && other.waiting() == 1; }));
   for (Stream* stream : {&fused, &other}) {
@@ -199,7 +199,7 @@ TEST_P(PacketLoan, WhereOneStreamIsLayeredFramesAreCopied) {
 
 TEST_P(PacketLoan, AReaderThatNeverReadsDoesNotMakeTheLoopSpin) {
   Stream near(set_);
-  open(near, "near", Path::fused);
+  open(near, "near", ProcessingMode::fused);
   near.head().read_queue().set_marks({.high_bytes = 1 << 20, .low_bytes = 1 << 18});
   open_far();
   static_cast<void>(turns_until_idle());  // what the interface's monitor has to say
@@ -219,7 +219,7 @@ TEST_P(PacketLoan, AFullStreamLeavesTheWholeRingToTheKernel) {
   Stream near(set_);
   // Slots of 2 KiB take a frame each. The kernel may end a block before it is full: of eight, five are to spare.
   const bool by_frame = GetParam() == std::string_view("frame");
-  open(near, "near", Path::fused, by_frame ? ring_bytes_min : 1 << 20);
+  open(near, "near", ProcessingMode::fused, by_frame ? ring_bytes_min : 1 << 20);
   constexpr std::uint32_t to_head = 60;
   near.head().read_queue().set_marks({.high_bytes = to_head * 1400, .low_bytes = 1400});
   open_far();
@@ -243,7 +243,7 @@ TEST_P(PacketLoan, AFullStreamLeavesTheWholeRingToTheKernel) {
 
 TEST_P(PacketLoan, HeldFramesDoNotStallTheRing) {
   Stream near(set_);
-  open(near, "near", Path::fused, 1 << 20);
+  open(near, "near", ProcessingMode::fused, 1 << 20);
   open_far();
   std::vector<Message> held;             // some of the first turns, others on the way
   constexpr std::uint32_t count = 4000;  // five rings full
@@ -274,7 +274,7 @@ TEST_P(PacketLoan, HeldFramesDoNotStallTheRing) {
 // More than may be lent, in one turn, and nothing read: the rest is copied, and all is there.
 TEST_P(PacketLoan, NoMoreIsLentThanMayBe) {
   Stream near(set_);
-  open(near, "near", Path::fused);
+  open(near, "near", ProcessingMode::fused);
   near.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
   open_far();
   constexpr std::uint32_t count = 2 * PacketRing::loans_max;
@@ -294,7 +294,7 @@ TEST_P(PacketLoan, HeldFramesOutliveTheLink) {
   std::vector<Message> held;
   {
     Stream near(set_);
-    open(near, "near", Path::fused);
+    open(near, "near", ProcessingMode::fused);
     open_far();
     for (std::uint32_t at = 0; at < 40; ++at) {
       send(at);
@@ -315,10 +315,10 @@ TEST_P(PacketLoan, HeldFramesOutliveTheLink) {
 TEST_P(PacketLoan, APartialChecksumIsCompletedInTheRing) {
   give_kernel_the_far_end();
   Stream near(set_);
-  near.set_path(Path::fused);
+  near.set_mode(ProcessingMode::fused);
   ASSERT_TRUE(near.open(registry_, "packet", parameters("near", 8 << 20)));
   near.bind(wire::ethertype_ipv4);
-  settle_down();
+  run_timers();
   const int socket = kernel_socket();
   const std::string odd(1333, 'q');
   ASSERT_EQ(::send(socket, odd.data(), odd.size(), 0), static_cast<ssize_t>(odd.size()));
@@ -336,9 +336,9 @@ class PacketLoanStack : public PacketLoan {
   std::unique_ptr<Module> make(std::string_view name, const Parameters& parameters) {
     return registry_.find(name)->make(set_, parameters).value();
   }
-  void open_stack(Path path, std::int64_t ring_bytes = 8 << 20) {
+  void open_stack(ProcessingMode mode, std::int64_t ring_bytes = 8 << 20) {
     stack_ = sluice::Stream::open(set_, make("packet", parameters("near", ring_bytes))).value();
-    stack_->set_path(path);
+    stack_->set_mode(mode);
     stack_->set_nonblocking(true);
     Parameters ip;
     ip.set("address", std::vector<std::string>{"10.77.0.1/24"});
@@ -351,10 +351,10 @@ class PacketLoanStack : public PacketLoan {
     block.resize(wire::tpi::BindReq{.address = ConstBytes(address).first(size)}.encode(block));
     const auto bound = stack_->ioctl(wire::timod::TI_BIND, block);
     ASSERT_TRUE(bound.has_value()) << bound.error().text;
-    far_.set_path(Path::layered);
+    far_.set_mode(ProcessingMode::layered);
     ASSERT_TRUE(far_.open(registry_, "packet", parameters("far", 8 << 20)));
     far_.bind(wire::ethertype_ipv4);
-    settle_down();
+    run_timers();
   }
   void send_packet(ConstBytes packet) { far_.send({near_mac, wire::ethertype_ipv4}, packet); }
   void send_datagram(std::string_view payload) { send_packet(datagram(kernel_ip, our_ip, payload)); }
@@ -376,11 +376,11 @@ class PacketLoanStack : public PacketLoan {
   static std::string text_of(std::uint32_t at, std::size_t size) { return std::string(as_text(payload_of(at, size))); }
 
   /// Receives datagrams, each of whose bytes is to be touched so many times; headers may be, but no more often.
-  void expect_touches(Path path, const Touches& times) {
+  void expect_touches(ProcessingMode mode, const Touches& times) {
     constexpr std::size_t size = 1472;
     constexpr std::size_t headers = 14 + 20 + 8;
     constexpr std::uint32_t count = 20;
-    open_stack(path);
+    open_stack(mode);
     const Touches before = touches();
     for (std::uint32_t at = 0; at < count; ++at) {
       send_datagram(text_of(at, size));
@@ -399,11 +399,13 @@ class PacketLoanStack : public PacketLoan {
 
 // The argument of integrated layer processing: from the slot to user memory each byte is loaded and stored once; the
 // layered path copies from the slot, checks, and copies to the user.
-TEST_P(PacketLoanStack, AFusedPathTouchesEachByteOnce) { expect_touches(Path::fused, {1, 1}); }
-TEST_P(PacketLoanStack, ALayeredPathLoadsEachByteThreeTimesAndStoresItTwice) { expect_touches(Path::layered, {3, 2}); }
+TEST_P(PacketLoanStack, AFusedPathTouchesEachByteOnce) { expect_touches(ProcessingMode::fused, {1, 1}); }
+TEST_P(PacketLoanStack, ALayeredPathLoadsEachByteThreeTimesAndStoresItTwice) {
+  expect_touches(ProcessingMode::layered, {3, 2});
+}
 
 TEST_P(PacketLoanStack, ADamagedDatagramIsDroppedWhereItLies) {
-  open_stack(Path::fused);
+  open_stack(ProcessingMode::fused);
   std::vector<std::byte> damaged = datagram(kernel_ip, our_ip, text_of(1, 1000));
   damaged[500] ^= std::byte{1};
   send_packet(damaged);
@@ -413,7 +415,7 @@ TEST_P(PacketLoanStack, ADamagedDatagramIsDroppedWhereItLies) {
 
 // A datagram whose last fragment is late: what is there waits in the module while the ring turns many times.
 TEST_P(PacketLoanStack, FragmentsWaitWhileOtherFramesPass) {
-  open_stack(Path::fused, 1 << 20);
+  open_stack(ProcessingMode::fused, 1 << 20);
   constexpr std::size_t size = 4000;
   constexpr std::size_t step = 1480;
   const std::string payload = text_of(1, size);

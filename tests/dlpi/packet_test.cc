@@ -25,13 +25,13 @@ constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
 constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
 
 /// With either kind of ring, on either path.
-class Packet : public VethTest, public testing::WithParamInterface<std::tuple<const char*, Path>> {
+class Packet : public VethTest, public testing::WithParamInterface<std::tuple<const char*, ProcessingMode>> {
  protected:
   Packet() { add_drivers(registry_); }
 
   void open(Stream& stream, const char* device, std::uint16_t bound, std::int64_t ring_bytes = 8 << 20) {
     Parameters parameters;
-    stream.set_path(std::get<1>(GetParam()));
+    stream.set_mode(std::get<1>(GetParam()));
     parameters.set("device", device);
     parameters.set("ring", ring());
     parameters.set("ring_bytes", ring_bytes);
@@ -308,11 +308,13 @@ TEST_P(Packet, AMissingPrivilegeSaysWhatToDo) {
   EXPECT_EQ(status, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Rings, Packet, testing::Combine(testing::Values("block", "frame"), testing::Values(Path::layered, Path::fused)),
-    [](const auto& parameter) {
-      return std::string(std::get<0>(parameter.param)) + "_" + std::string(name_of(std::get<1>(parameter.param)));
-    });
+INSTANTIATE_TEST_SUITE_P(Rings, Packet,
+                         testing::Combine(testing::Values("block", "frame"),
+                                          testing::Values(ProcessingMode::layered, ProcessingMode::fused)),
+                         [](const auto& parameter) {
+                           return std::string(std::get<0>(parameter.param)) + "_" +
+                                  std::string(name_of(std::get<1>(parameter.param)));
+                         });
 
 }  // namespace
 }  // namespace sluice::dlpi::test

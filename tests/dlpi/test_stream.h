@@ -52,7 +52,7 @@ class Stream {
     return driver ? open(std::move(*driver)) : std::unexpected(driver.error());
   }
 
-  void set_path(Path path) { chain_.set_path(path); }
+  void set_mode(ProcessingMode mode) { chain_.set_mode(mode); }
   Head& head() { return head_; }
   LinkStream& driver() { return static_cast<LinkStream&>(chain_.driver()); }
   std::uint64_t counted(std::string_view name) {

@@ -14,13 +14,13 @@ run() {  # PATH
   local path=$1
   rm -rf "in-$path" "serve-$path.out"
   mkdir "in-$path"
-  background "serve-$path" in_b "$FTX" serve "in-$path" --stack "$path-b.toml" --path "$path" --listen 10.77.0.12 --port 7070 \
+  background "serve-$path" in_b "$FTX" serve "in-$path" --stack "$path-b.toml" --mode "$path" --listen 10.77.0.12 --port 7070 \
     --once --insecure --json
   wait_for "serve-$path.out" listening
-  in_a "$FTX" big.bin ftx://10.77.0.12:7070/ --stack "$path-a.toml" --path "$path" --insecure --json > "send-$path.out"
+  in_a "$FTX" big.bin ftx://10.77.0.12:7070/ --stack "$path-a.toml" --mode "$path" --insecure --json > "send-$path.out"
   expect "$path: the server ends well" finish "serve-$path"
   expect "$path: the files are equal" cmp big.bin "in-$path/big.bin"
-  "$SLUICE" explain "$path-a.toml" --path "$path" --json > "explain-$path.json"
+  "$SLUICE" explain "$path-a.toml" --mode "$path" --json > "explain-$path.json"
   python3 - "$path" <<'PYTHON'
 import json, sys
 path = sys.argv[1]

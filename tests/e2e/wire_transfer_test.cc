@@ -137,21 +137,21 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
 
 /// Two hosts on one wire, with `pushed` just above the driver of a.
 std::string two_hosts(std::size_t mtu, const std::string& pushed, const std::string& parameters,
-                      std::string_view path = "layered") {
+                      std::string_view mode = "layered") {
   return fmt::format(R"(
 [stack.a]
-path   = "{3}"
+mode   = "{3}"
 driver = {{ kind = "wire", name = "lab", end = "a", mtu = {0} }}
 push   = [{1}"ip", "udp", "timod"]
 ip     = {{ address = ["10.79.0.1/24", "fd00:79::1/64"] }}
 {2}
 [stack.b]
-path   = "{3}"
+mode   = "{3}"
 driver = {{ kind = "wire", name = "lab", end = "b", mtu = {0} }}
 push   = ["ip", "udp", "timod"]
 ip     = {{ address = ["10.79.0.2/24", "fd00:79::2/64"] }}
 )",
-                     mtu, pushed, parameters, path);
+                     mtu, pushed, parameters, mode);
 }
 
 TEST_F(WireTransfer, OverIpv4) {
@@ -209,7 +209,7 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
   write_source(40'000'000);
   int pushed = 0;
   int popped = 0;
-  std::uint64_t settled = 0;
+  std::uint64_t materialized = 0;
   std::uint64_t written_bytes = 0;
   const auto capture = [&] {
     return std::make_unique<Capture>(Capture::Options{.sink = {},
@@ -225,7 +225,8 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
                               [&](Stream& sender, Stream& receiver) {
                                 for (Stream* stream : {&sender, &receiver}) {
                                   if (stream->find("capture")) {
-                                    settled += stream->chain().modules().front()->read_queue().statistics().settled;
+                                    materialized +=
+                                        stream->chain().modules().front()->read_queue().statistics().materialized;
                                     ASSERT_TRUE(stream->pop());
                                     ++popped;
                                   } else if (pushed < 2000) {
@@ -236,7 +237,7 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
                               });
   EXPECT_EQ(pushed, 2000) << "a thousand times on each side";
   EXPECT_GE(popped, 1998);
-  EXPECT_GT(settled, 1000U) << "checks were still owed when messages reached the capture";
+  EXPECT_GT(materialized, 1000U) << "checks were still owed when messages reached the capture";
   EXPECT_GT(written_bytes, 1'000'000U);
   EXPECT_EQ(done.kind, Event::Kind::done);
   EXPECT_EQ(done.repaired, 0U) << "the link loses nothing";

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every #include of a project header obeys cmake/rooms.txt, and each module stays a stranger to the others."""
+"""Every #include of a project header obeys cmake/layers.txt, and each module stays a stranger to the others."""
 import pathlib
 import re
 import sys
@@ -11,7 +11,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 def read_table():
     table = {}
-    for line in (root / "cmake/rooms.txt").read_text().splitlines():
+    for line in (root / "cmake/layers.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             folder, _, allowed = line.partition(":")
             table[folder] = set(allowed.split())
@@ -35,11 +35,11 @@ def check_file(path, folder, table):
     problems = []
     name = path.relative_to(root)
     for header in INCLUDE.findall(path.read_text()):
-        target = next((room for room in sorted(table, key=len, reverse=True) if header.startswith(room + "/")), None)
+        target = next((layer for layer in sorted(table, key=len, reverse=True) if header.startswith(layer + "/")), None)
         if ".." in header or target is None:
             problems.append(f'{name}: "{header}" is not a path from the project root')
         elif target != folder and target not in table[folder]:
-            problems.append(f'{name}: "{header}": {folder} may not include {target} (cmake/rooms.txt)')
+            problems.append(f'{name}: "{header}": {folder} may not include {target} (cmake/layers.txt)')
         elif folder == target == "stack/modules" and strangers(path, header):
             problems.append(f'{name}: "{header}": modules never include each other')
     return problems
@@ -54,7 +54,7 @@ def main():
             if path.suffix in (".h", ".cc") and path.name != "main.cc":
                 files += 1
                 problems += check_file(path, folder, table)
-    print("\n".join(problems) or f"{files} files obey cmake/rooms.txt")
+    print("\n".join(problems) or f"{files} files obey cmake/layers.txt")
     return 1 if problems or files == 0 else 0
 
 

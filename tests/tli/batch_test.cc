@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "stack/core/owner.h"
+#include "stack/core/module_handle.h"
 #include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
 #include "tests/tli/harness.h"
@@ -26,7 +26,7 @@ std::string data_of(const Message& message) {
 class Watch : public Module {
  public:
   Watch() : Module("watch") {}
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   void wput(Batch&& batch) override {
     if (batch.front()->type == MessageType::proto) {
       sizes.push_back(batch.size());
@@ -198,10 +198,10 @@ TEST_F(SendMany, ABlockingEndpointWaits) {
 
 /// Keeps what is sent as it came: nobody between may have copied it, but who keeps it.
 TEST_F(SendMany, TheMemoryIsTheCallersAgainAfterwards) {
-  for (const Path path : {Path::layered, Path::fused}) {
+  for (const ProcessingMode mode : {ProcessingMode::layered, ProcessingMode::fused}) {
     for (const bool stalled : {false, true}) {
       open_watched([&](Provider& at) { at.info.tsdu_size = 5000; });
-      endpoint->stream().set_path(path);
+      endpoint->stream().set_mode(mode);
       provider->stalled = stalled;
       Texts texts{std::string(3000, 'a'), std::string(10, 'b'), std::string(4000, 'c')};
       const Texts before = texts;
@@ -363,13 +363,13 @@ class ReceiveManyUnverified : public ReceiveMany {
     data.defer();
     const auto holds = static_cast<std::uint16_t>(~data.data_sum());
     ASSERT_EQ(data.transform(Check{good ? holds : static_cast<std::uint16_t>(holds + 1)}, owner, watcher.refused),
-              Verdict::deferred);
+              TransformResult::deferred);
     message.link(std::move(data));
     provider->up(std::move(message));
   }
 
   Watcher watcher;
-  Owner owner = set.owners().add();
+  ModuleHandle owner = set.module_handles().add();
 };
 
 TEST_F(ReceiveManyUnverified, BadOnesAreAsIfTheyHadNeverCome) {

@@ -2,7 +2,7 @@
 // Data units whose checksums are still owed: one that does not hold is as if it had never come, also to the calls that
 // only ask what waits.
 
-#include "stack/core/owner.h"
+#include "stack/core/module_handle.h"
 #include "tests/tli/harness.h"
 
 namespace sluice::test {
@@ -25,13 +25,13 @@ class Unverified : public EndpointTest {
     data.defer();
     const auto holds = static_cast<std::uint16_t>(~data.data_sum());
     ASSERT_EQ(data.transform(Check{good ? holds : static_cast<std::uint16_t>(holds + 1)}, owner, watcher.refused),
-              Verdict::deferred);
+              TransformResult::deferred);
     message.link(std::move(data));
     provider->up(std::move(message));
   }
 
   Watcher watcher;
-  Owner owner = set.owners().add();
+  ModuleHandle owner = set.module_handles().add();
 };
 
 TEST_F(Unverified, TLookDoesNotTellOfABadUnit) {

@@ -25,7 +25,7 @@ void add_common_options(CLI::App& app, CommonOptions& options, bool& insecure) {
   app.add_option("--stack", options.stack_file, "stack file; without it: kernel UDP, which needs no privileges");
   app.add_option("--name", options.stack_name, "the stack's name; not needed when the file declares one");
   app.add_option_function<std::string>(
-         "--path", [&options](const std::string& name) { options.path = sluice::path_named(name); },
+         "--mode", [&options](const std::string& name) { options.mode = sluice::mode_named(name); },
          "layered: every module makes its own pass; fused: one pass; default: as the stack file says, else fused")
       ->check(CLI::IsMember({"layered", "fused"}));
   app.add_flag("--json", options.json, "one JSON event a line on standard output");

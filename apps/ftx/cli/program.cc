@@ -26,7 +26,7 @@ namespace {
 /// The stack without --stack; it needs no privilege.
 constexpr std::string_view default_stack = R"(
 [stack.kernel]
-path   = "fused"
+mode   = "fused"
 driver = { kind = "kernel_udp" }
 push   = ["timod"]
 )";
@@ -68,7 +68,7 @@ class Host {
       return std::unexpected(Failure{ExitCode::bad_stack_file, stack.error().text});
     }
     host->stack_ = **stack;
-    host->stack_.path = options.path.value_or(host->stack_.path);
+    host->stack_.mode = options.mode.value_or(host->stack_.mode);
     return host;
   }
 

@@ -16,7 +16,7 @@ namespace sluice::ftx {
 struct CommonOptions {
   std::string stack_file;  // empty: kernel UDP
   std::string stack_name;
-  std::optional<Path> path;  // --path; without it: what the stack file says, and fused over kernel UDP
+  std::optional<ProcessingMode> mode;  // --mode; without it: what the stack file says, and fused over kernel UDP
   bool json = false;
   double idle_timeout_s = 30;
 };

@@ -40,9 +40,11 @@ class Explain : public testing::Test {
     return file ? std::move(*file) : StackFile();
   }
   /// REQUIRES: the stack can be explained.
-  Explanation explained(const StackDeclaration& stack, Path path) { return explain(set_, stack, path).value(); }
-  json printed(const StackDeclaration& stack, Path path) {
-    return json::parse(explain_json(stack, explained(stack, path)));
+  Explanation explained(const StackDeclaration& stack, ProcessingMode mode) {
+    return explain(set_, stack, mode).value();
+  }
+  json printed(const StackDeclaration& stack, ProcessingMode mode) {
+    return json::parse(explain_json(stack, explained(stack, mode)));
   }
 
   Registry registry_ = standard_registry();
@@ -60,7 +62,7 @@ TEST_F(Explain, EveryExampleReadsAsItsGoldenFile) {
     for (const StackDeclaration& stack : file->stacks()) {
       const std::string name = entry.path().stem().string() + "." + stack.name + ".txt";
       const std::filesystem::path golden = source_directory / "tests/apps/sluice/golden" / name;
-      EXPECT_EQ(explain_text(stack, explained(stack, stack.path)), contents(golden)) << golden;
+      EXPECT_EQ(explain_text(stack, explained(stack, stack.mode)), contents(golden)) << golden;
       ++count;
     }
   }
@@ -74,8 +76,8 @@ TEST_F(Explain, TheTextOfEveryExampleFitsOnEitherPath) {
     const auto file = StackFile::load(entry.path(), registry_);
     ASSERT_TRUE(file.has_value()) << file.error().text;
     for (const StackDeclaration& stack : file->stacks()) {
-      for (const Path path : {Path::layered, Path::fused}) {
-        std::istringstream lines(explain_text(stack, explained(stack, path)));
+      for (const ProcessingMode mode : {ProcessingMode::layered, ProcessingMode::fused}) {
+        std::istringstream lines(explain_text(stack, explained(stack, mode)));
         for (std::string line; std::getline(lines, line);) {
           EXPECT_LE(line.size(), text_columns_max) << entry.path() << ": " << line;
         }
@@ -88,7 +90,7 @@ TEST_F(Explain, TheReadmeShowsWhatIsPrinted) {
   const auto file = StackFile::load(source_directory / "examples/stacks/fused.toml", registry_);
   ASSERT_TRUE(file.has_value()) << file.error().text;
   const StackDeclaration& stack = file->stacks().front();
-  std::istringstream lines(payload_text(explained(stack, stack.path)));
+  std::istringstream lines(payload_text(explained(stack, stack.mode)));
   std::string shown;
   for (std::string line; std::getline(lines, line) && !line.empty();) {
     shown += "    " + line + "\n";
@@ -98,7 +100,7 @@ TEST_F(Explain, TheReadmeShowsWhatIsPrinted) {
 }
 
 constexpr std::string_view fused_numbers = R"([stack.numbers]
-path   = "fused"
+mode   = "fused"
 driver = { kind = "wire", name = "lab", end = "a" }
 push   = ["ip", "capture", "udp", "xdr", "timod"]
 ip     = { address = "10.79.0.1/24" }
@@ -108,10 +110,10 @@ xdr    = { unit = 8 }
 
 TEST_F(Explain, JsonHasTheKeysOfTheManual) {
   const StackFile file = parsed(fused_numbers);
-  const json all = printed(file.stacks().front(), Path::fused);
+  const json all = printed(file.stacks().front(), ProcessingMode::fused);
   EXPECT_EQ(all["stack"], "numbers");
-  EXPECT_EQ(all["path"], "fused");
-  EXPECT_EQ(all["declared_path"], "fused");
+  EXPECT_EQ(all["mode"], "fused");
+  EXPECT_EQ(all["declared_mode"], "fused");
   EXPECT_EQ(all["modules"].size(), 6U);
   const json& down = all["payload"]["down"];
   ASSERT_EQ(down["modules"].size(), 7U);
@@ -120,7 +122,7 @@ TEST_F(Explain, JsonHasTheKeysOfTheManual) {
   EXPECT_EQ(down["modules"][2]["work"][0],
             json({{"asks", "swap"}, {"unit", 8}, {"why", ""}, {"outcome", "deferred"}, {"pass", nullptr}}));
   EXPECT_EQ(down["modules"][4]["work"][0],
-            json({{"asks", "settle"},
+            json({{"asks", "materialize"},
                   {"why", "every byte goes to its file"},
                   {"outcome", "pass"},
                   {"pass", {{"kernel", "sum_swap_copy"}, {"in_place", false}, {"loads", 1}, {"stores", 1}}}}));
@@ -137,16 +139,17 @@ TEST_F(Explain, JsonHasTheKeysOfTheManual) {
 TEST_F(Explain, AnotherPathThanTheDeclaredOne) {
   const StackFile file = parsed(fused_numbers);
   const StackDeclaration& stack = file.stacks().front();
-  EXPECT_EQ(printed(stack, Path::layered)["payload"]["down"]["passes"], 3);
-  EXPECT_EQ(printed(stack, Path::layered)["payload"]["down"]["cost"],
-            printed(stack, Path::fused)["payload"]["down"]["cost"]);
-  EXPECT_THAT(explain_text(stack, explained(stack, Path::layered)), HasSubstr("path layered (declared: fused)"));
+  EXPECT_EQ(printed(stack, ProcessingMode::layered)["payload"]["down"]["passes"], 3);
+  EXPECT_EQ(printed(stack, ProcessingMode::layered)["payload"]["down"]["cost"],
+            printed(stack, ProcessingMode::fused)["payload"]["down"]["cost"]);
+  EXPECT_THAT(explain_text(stack, explained(stack, ProcessingMode::layered)),
+              HasSubstr("mode layered (declared: fused)"));
 }
 
 TEST_F(Explain, WhatAModuleRefusesIsToldWithItsName) {
   const StackFile file =
       parsed("[stack.s]\ndriver = { kind = \"kernel_udp\" }\npush = [\"xdr\"]\nxdr = { unit = 3 }\n");
-  const auto explanation = explain(set_, file.stacks().front(), Path::fused);
+  const auto explanation = explain(set_, file.stacks().front(), ProcessingMode::fused);
   ASSERT_FALSE(explanation.has_value());
   EXPECT_THAT(explanation.error().text, HasSubstr("stack 's': xdr: xdr: unit is 3"));
 }
@@ -163,7 +166,7 @@ TEST_F(Explain, NothingThatAFileNamesIsOpened) {
                                   "push = [\"capture:a\", \"capture:b\"]\n" + "\"capture:a\" = { file = \"" +
                                   (directory / "precious").string() + "\" }\n\"capture:b\" = { file = \"" +
                                   (directory / "new").string() + "\" }\n");
-    EXPECT_TRUE(explain(set_, file.stacks().front(), Path::fused).has_value());
+    EXPECT_TRUE(explain(set_, file.stacks().front(), ProcessingMode::fused).has_value());
   }
   EXPECT_EQ(contents(directory / "precious"), "do not replace");
   EXPECT_FALSE(std::filesystem::exists(directory / "new"));
@@ -179,17 +182,17 @@ TEST_F(Explain, ControlCharactersOfAFileAreEscaped) {
              "\" = { file = \"\\u009B31m\\u001B[2J\" }\n");
   ASSERT_EQ(file.stacks().size(), 1U);
   const StackDeclaration& stack = file.stacks().front();
-  const std::string text = explain_text(stack, explained(stack, Path::fused));
+  const std::string text = explain_text(stack, explained(stack, ProcessingMode::fused));
   for (const char character : text) {
     EXPECT_TRUE(character == '\n' || static_cast<unsigned char>(character) >= 0x20) << static_cast<int>(character);
   }
   EXPECT_THAT(text, Not(HasSubstr("\u009b")));
   EXPECT_THAT(text, HasSubstr("\\x1b"));
-  std::istringstream lines(payload_text(explained(stack, Path::fused)));
+  std::istringstream lines(payload_text(explained(stack, ProcessingMode::fused)));
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(line.size(), text_columns_max) << line;
   }
-  EXPECT_EQ(printed(stack, Path::fused)["stack"], "s\x1b[2J");
+  EXPECT_EQ(printed(stack, ProcessingMode::fused)["stack"], "s\x1b[2J");
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ class Reality : public testing::Test {
 
   Reality() { registry_.add(opaque_entry()); }
 
-  std::unique_ptr<Stream> open(std::string_view path, const std::string& push, char end) {
-    const std::string text = "[stack.s]\npath = \"" + std::string(path) +
+  std::unique_ptr<Stream> open(std::string_view mode, const std::string& push, char end) {
+    const std::string text = "[stack.s]\nmode = \"" + std::string(mode) +
                              "\"\ndriver = { kind = \"wire\", name = \"lab\", end = \"" + end +
                              "\", mtu = 65535 }\npush = [" + push + "]\nip = { address = \"10.79.0." +
                              (end == 'a' ? "1" : "2") + "/24\" }\n";
@@ -75,11 +75,11 @@ class Reality : public testing::Test {
   }
 
   /// Two hosts with the same modules, whose addresses are resolved.
-  void connect(std::string_view path, const std::string& push) {
+  void connect(std::string_view mode, const std::string& push) {
     a_.reset();
     b_.reset();
-    a_ = open(path, push, 'a');
-    b_ = open(path, push, 'b');
+    a_ = open(mode, push, 'a');
+    b_ = open(mode, push, 'b');
     bind(*a_, 5000);
     bind(*b_, 6000);
     transfer();
@@ -158,14 +158,14 @@ TEST_F(Reality, EveryStackCostsWhatIsExplainedOnEitherPath) {
       R"("ip", "udp", "xdr", "xdr:again", "timod")",
   };
   for (const std::string& stack : stacks) {
-    for (const Path path : {Path::layered, Path::fused}) {
-      SCOPED_TRACE(stack + ", " + std::string(name_of(path)));
-      connect(name_of(path), stack);
+    for (const ProcessingMode mode : {ProcessingMode::layered, ProcessingMode::fused}) {
+      SCOPED_TRACE(stack + ", " + std::string(name_of(mode)));
+      connect(name_of(mode), stack);
       const Explanation sender = explain(*a_);
       const Explanation receiver = explain(*b_);
       const auto [down, up] = transfer();
-      expect_cost(down, path == Path::fused ? sender.down.fused : sender.down.layered);
-      expect_cost(up, path == Path::fused ? receiver.up.fused : receiver.up.layered);
+      expect_cost(down, mode == ProcessingMode::fused ? sender.down.fused : sender.down.layered);
+      expect_cost(up, mode == ProcessingMode::fused ? receiver.up.fused : receiver.up.layered);
     }
   }
 }
@@ -177,7 +177,7 @@ TEST_F(Reality, TheFusedPathTouchesEachByteOnceEachWay) {
   expect_cost(up, {1, 1});
 }
 
-// A capture that is pushed while data flows: it settles, the explanation says so, and once it is popped all is as
+// A capture that is pushed while data flows: it materializes, the explanation says so, and once it is popped all is as
 // before.
 TEST_F(Reality, ACaptureDefusesThePathThereAndOnlyWhileItIsThere) {
   connect("fused", R"("ip", "udp", "xdr", "timod")");
@@ -193,12 +193,12 @@ TEST_F(Reality, ACaptureDefusesThePathThereAndOnlyWhileItIsThere) {
   EXPECT_EQ(watched.up.fused, (ByteCost{2, 2}));
   const ExplainedModule& capture = *(watched.up.modules.end() - 2);
   EXPECT_EQ(capture.name, "capture");
-  EXPECT_EQ(capture.settled, 3U);
+  EXPECT_EQ(capture.materialized, 3U);
   EXPECT_EQ(capture.items.at(0).why, "every byte goes to its file");
   EXPECT_THAT(payload_text(watched), testing::HasSubstr("every byte goes to its file: sum_swap_copy in place"));
-  EXPECT_THAT(payload_text(watched), testing::HasSubstr("(3 messages settled here so far)"));
+  EXPECT_THAT(payload_text(watched), testing::HasSubstr("(3 messages materialized here so far)"));
   const auto json = payload_json(watched);
-  EXPECT_EQ((json["up"]["modules"].end() - 2)->at("settled"), 3);
+  EXPECT_EQ((json["up"]["modules"].end() - 2)->at("materialized"), 3);
 
   ASSERT_TRUE(b_->pop().has_value());
   EXPECT_EQ(explain(*b_).up.passes(), 1U);
@@ -214,9 +214,9 @@ TEST_F(Reality, StatisticsTellWhatWasTouchedAndSettled) {
   EXPECT_GE(json["touches"]["stored_bytes"], 4 * datagram_bytes);
   const auto sender = statistics_json("s", *a_);
   EXPECT_EQ(sender["modules"][4]["name"], "opaque");
-  EXPECT_EQ(sender["modules"][4]["write"]["settled"], 2);
-  EXPECT_EQ(sender["modules"][3]["write"]["settled"], 0);
-  EXPECT_THAT(statistics_text("s", *a_), testing::HasSubstr(", 2 settled here"));
+  EXPECT_EQ(sender["modules"][4]["write"]["materialized"], 2);
+  EXPECT_EQ(sender["modules"][3]["write"]["materialized"], 0);
+  EXPECT_THAT(statistics_text("s", *a_), testing::HasSubstr(", 2 materialized here"));
   EXPECT_THAT(statistics_text("s", *a_),
               testing::HasSubstr("loaded " + std::to_string(touches().loaded_bytes) + " and stored"));
 }

@@ -105,9 +105,9 @@ TEST(BufferPoolTest, WhatWasBorrowedGoesHomeWhenItsOwnerWantsIt) {
   Block* block = pool.borrow(memory, true, [](void* count, ConstBytes) { ++*static_cast<int*>(count); }, &given_back);
   ASSERT_NE(block, nullptr);
   block->rptr += 2;
-  pool.bring_home(*block);
+  pool.reclaim(*block);
   EXPECT_EQ(given_back, 1);
-  EXPECT_EQ(pool.statistics().brought_home, 1U);
+  EXPECT_EQ(pool.statistics().reclaimed, 1U);
   EXPECT_FALSE(block->buffer->borrowed());
   EXPECT_TRUE(block->buffer->writable());
   memory.fill(std::byte{0});

@@ -139,7 +139,7 @@ class Walk {
   void sum() {
     static_cast<void>(message_.transform(Sum{.initial = 0, .field = field_.data(), .zero_is_sent_as_ones = false}));
   }
-  void settle() { static_cast<void>(message_.settle()); }
+  void materialize() { static_cast<void>(message_.materialize()); }
   void keep() { static_cast<void>(message_.keep()); }
   void gather() {
     if (message_.type() == MessageType::data) {
@@ -148,7 +148,7 @@ class Walk {
   }
   void change_by_hand() {
     Block& first = message_.first();  // says that it will be changed
-    if (first.codec == nullptr && first.size() > 0 && message_.real()) {
+    if (first.codec == nullptr && first.size() > 0 && message_.materialized()) {
       ++first.rptr;
       static_cast<void>(message_.first());
     }
@@ -180,7 +180,7 @@ class Walk {
       Operation{"defer", &Walk::defer},
       Operation{"swap", &Walk::swap},
       Operation{"sum", &Walk::sum},
-      Operation{"settle", &Walk::settle},
+      Operation{"materialize", &Walk::materialize},
       Operation{"keep", &Walk::keep},
       Operation{"gather", &Walk::gather},
       Operation{"change by hand", &Walk::change_by_hand},

@@ -243,7 +243,7 @@ TEST(NativeTest, WhatChangesItsBytesEncodesItAndWhatChangesTheDataDoesNot) {
        },
        "#7text++", false},
       {"make writable", [](Message& m) { EXPECT_TRUE(m.make_writable()); }, "#7textabcd", true},
-      {"settle", [](Message& m) { EXPECT_EQ(m.settle(), Verdict::done); }, "#7textabcd", true},
+      {"materialize", [](Message& m) { EXPECT_EQ(m.materialize(), TransformResult::done); }, "#7textabcd", true},
   };
   for (const Change& change : changes) {
     SCOPED_TRACE(change.name);
@@ -287,7 +287,7 @@ TEST(NativeTest, AQueueCountsItEncodedWhateverBecomesOfIt) {
 /// A module that reads descriptors.
 class Reader : public Scripted {
  public:
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
 };
 
 /// How messages come to a module that reads descriptors or not, and what comes behind it.

@@ -14,7 +14,7 @@
 #include "ilp/kernels.h"
 #include "ilp/scalar.h"
 #include "stack/core/module.h"
-#include "stack/core/owner.h"
+#include "stack/core/module_handle.h"
 #include "tests/own_stages.h"
 #include "tests/stack/core/support.h"
 
@@ -202,10 +202,10 @@ class Life {
   void swap() {
     const std::size_t unit = std::size_t{2} << prng_.below(3);
     const bool whole = model_.size() % unit == 0;
-    const Verdict verdict = message_.transform(Swap{unit});
+    const TransformResult result = message_.transform(Swap{unit});
     if (!whole) {
-      EXPECT_EQ(verdict, Verdict::failed);
-    } else if (verdict == Verdict::failed) {
+      EXPECT_EQ(result, TransformResult::failed);
+    } else if (result == TransformResult::failed) {
       lose();
     } else {
       ilp::scalar::swap(unit, model_);
@@ -231,7 +231,7 @@ class Life {
     const Sum sum{.initial = static_cast<std::uint16_t>(prng_()),
                   .field = header.data() + at,
                   .zero_is_sent_as_ones = prng_.below(2) == 0};
-    if (message_.transform(sum) == Verdict::failed) {
+    if (message_.transform(sum) == TransformResult::failed) {
       return lose();
     }
     const std::uint16_t stored = stored_sum(sum);
@@ -248,7 +248,7 @@ class Life {
     const Sum sum{.initial = static_cast<std::uint16_t>(prng_()),
                   .field = reinterpret_cast<std::byte*>(field.data()),
                   .zero_is_sent_as_ones = false};
-    if (message_.transform(sum) == Verdict::failed) {
+    if (message_.transform(sum) == TransformResult::failed) {
       return lose();
     }
     field[1] = stored_sum(sum);
@@ -260,15 +260,15 @@ class Life {
     const bool really = sum_holds(add_sums(initial, sum_of(model_)));
     expect_of_check(really, message_.transform(Check{initial}, owner_, watcher_.refused));
   }
-  void expect_of_check(bool really, Verdict verdict) {
+  void expect_of_check(bool really, TransformResult result) {
     if (!really) {
       refuted_ = true;
-      at_once_ = verdict == Verdict::failed && !message_.failed();
+      at_once_ = result == TransformResult::failed && !message_.failed();
     }
-    if (verdict == Verdict::failed) {
+    if (result == TransformResult::failed) {
       lose();
     } else {
-      EXPECT_TRUE(really || verdict == Verdict::deferred);
+      EXPECT_TRUE(really || result == TransformResult::deferred);
     }
   }
   /// The module that it belongs to may be popped at once.
@@ -281,7 +281,7 @@ class Life {
     const auto argument = WatchedStage::argument(key);
     const std::size_t from = prng_.below(3) == 0 ? prng_.below(model_.size() + 1) : 0;
     const OwnStage own{.stage = stage, .from = from, .argument = argument};
-    if (message_.transform(own, owner_, watcher_.refused) == Verdict::failed) {
+    if (message_.transform(own, owner_, watcher_.refused) == TransformResult::failed) {
       return lose();
     }
     ChainedCipher::apply(key, Bytes(model_).subspan(from));
@@ -300,7 +300,7 @@ class Life {
     const auto argument = WatchedStage::argument(key);
     const std::size_t from = prng_.below(2) == 0 ? size : 0;
     const OwnStage own{.stage = digest_, .from = from, .argument = argument, .field = header.subspan(at, field_size)};
-    if (message_.transform(own, owner_, watcher_.refused) == Verdict::failed) {
+    if (message_.transform(own, owner_, watcher_.refused) == TransformResult::failed) {
       return lose();
     }
     const std::uint64_t digest = Digest::of(key, Bytes(model_).subspan(from));
@@ -337,7 +337,7 @@ class Life {
     }
     model_.resize(model_.size() - size);
   }
-  /// The same message, again: duplicated, copied, settled, kept, made writable.
+  /// The same message, again: duplicated, copied, materialized, kept, made writable.
   void again() {
     switch (prng_.below(5)) {
       case 0:
@@ -350,9 +350,9 @@ class Life {
         break;
       }
       case 2:
-        return message_.settle() == Verdict::done ? expect_real() : lose();
+        return message_.materialize() == TransformResult::done ? expect_real() : lose();
       case 3:
-        return message_.keep() == Verdict::done ? expect_real() : lose();
+        return message_.keep() == TransformResult::done ? expect_real() : lose();
       default:
         static_cast<void>(message_.make_writable());
         return;
@@ -360,7 +360,7 @@ class Life {
     expect_real();
   }
   void expect_real() {
-    EXPECT_TRUE(message_.real());
+    EXPECT_TRUE(message_.materialized());
     EXPECT_EQ(data_of(message_), model_);
     sums_inside_ = false;
   }
@@ -388,7 +388,7 @@ class Life {
       return lose();
     }
     const std::size_t unit = std::size_t{2} << prng_.below(3);
-    if ((model_.size() - at) % unit == 0 && rest.transform(Swap{unit}) != Verdict::failed) {
+    if ((model_.size() - at) % unit == 0 && rest.transform(Swap{unit}) != TransformResult::failed) {
       ilp::scalar::swap(unit, Bytes(model_).subspan(at));
     }
     message_.link(std::move(rest));
@@ -418,7 +418,7 @@ class Life {
     Model seen(1 + prng_.below(20));
     const bool there = offset + seen.size() <= model_.size();
     EXPECT_EQ(message_.copy_data_to(offset, seen), there);
-    if (there && !refuted_ && !message_.failed() && (!sums_inside_ || message_.real())) {
+    if (there && !refuted_ && !message_.failed() && (!sums_inside_ || message_.materialized())) {
       EXPECT_TRUE(std::ranges::equal(seen, Bytes(model_).subspan(offset, seen.size()))) << "at " << offset;
     }
   }
@@ -435,18 +435,18 @@ class Life {
     EXPECT_TRUE(size == model_.size() || message_.failed());
     std::vector<Model> memory;
     Model out;
-    Verdict verdict = Verdict::failed;
+    TransformResult result = TransformResult::failed;
     switch (prng_.below(4)) {
       case 0:
-        verdict = message_.settle();
+        result = message_.materialize();
         out = data_of(message_);
         break;
       case 1:
-        verdict = message_.keep();
+        result = message_.keep();
         out = data_of(message_);
         break;
       case 2:
-        verdict = message_.gather();
+        result = message_.gather();
         out = data_of(message_);
         break;
       default: {
@@ -456,14 +456,14 @@ class Life {
           left -= std::min(left, memory.back().size());
         }
         std::vector<Bytes> places(memory.begin(), memory.end());
-        verdict = message_.land(places);
+        result = message_.land(places);
         for (const Model& place : memory) {
           out.insert(out.end(), place.begin(), place.end());
         }
         out.resize(size);
       }
     }
-    if (verdict == Verdict::done) {
+    if (result == TransformResult::done) {
       EXPECT_FALSE(refuted_);
       EXPECT_EQ(out, model_);
       for (const auto& field : outside_) {
@@ -494,10 +494,10 @@ class Life {
   }
 
   Prng prng_;
-  OwnerTable owners_;
+  ModuleHandleTable owners_;
   Lender lender_;
   BufferPool pool_;
-  Owner owner_;
+  ModuleHandle owner_;
   Watcher watcher_;
   std::vector<Message> shared_;
   std::vector<std::unique_ptr<std::array<std::uint16_t, 2>>> outside_;  // stored, expected
@@ -520,7 +520,7 @@ class Life {
 Message converting(BufferPool& pool, std::size_t blocks) {
   Message message = chain_message(pool, counted_bytes(8 * blocks), std::vector<std::size_t>(blocks, 8));
   message.defer();
-  EXPECT_EQ(message.transform(Swap{8}), Verdict::deferred);
+  EXPECT_EQ(message.transform(Swap{8}), TransformResult::deferred);
   return message;
 }
 
@@ -541,7 +541,7 @@ TEST(Plan, AFailureIsNotForgottenWhenDataIsLinkedOrUnlinked) {
   const auto bad = [&] {
     Message message = chain_message(pool, counted_bytes(16), {8, 8});
     message.defer();
-    EXPECT_EQ(message.transform(Check{0}, Owner(), watcher.refused), Verdict::deferred);
+    EXPECT_EQ(message.transform(Check{0}, ModuleHandle(), watcher.refused), TransformResult::deferred);
     return message;
   };
   for (const bool front_is_fused : {false, true}) {
@@ -551,7 +551,7 @@ TEST(Plan, AFailureIsNotForgottenWhenDataIsLinkedOrUnlinked) {
     }
     front.link(bad());
     EXPECT_TRUE(front.failed());
-    EXPECT_EQ(front.settle(), Verdict::failed);
+    EXPECT_EQ(front.materialize(), TransformResult::failed);
   }
   Message whole = text_message(pool, "control", MessageType::proto);
   whole.link(bad());
@@ -568,17 +568,17 @@ TEST(Plan, AFailureIsNotForgottenWhenDataIsLinkedOrUnlinked) {
 TEST(Plan, ACutThatCannotBePreparedFailsTheMessage) {
   BufferPool pool(std::size_t{1} << 20);
   Message message = converting(pool, 2);
-  const Message shared = message.duplicate();  // settles; from here on a conversion needs memory
+  const Message shared = message.duplicate();  // materializes; from here on a conversion needs memory
   Message other = message.duplicate();
-  ASSERT_EQ(other.transform(Swap{8}), Verdict::deferred);
+  ASSERT_EQ(other.transform(Swap{8}), TransformResult::deferred);
   const std::vector<Message> taken = exhaust(pool);
   other.trim_back(3);
   EXPECT_TRUE(other.failed());
-  EXPECT_EQ(other.settle(), Verdict::failed);
-  ASSERT_EQ(message.transform(Swap{8}), Verdict::deferred);
+  EXPECT_EQ(other.materialize(), TransformResult::failed);
+  ASSERT_EQ(message.transform(Swap{8}), TransformResult::deferred);
   message.trim_front(3);
   EXPECT_TRUE(message.failed());
-  EXPECT_EQ(message.gather(), Verdict::failed);
+  EXPECT_EQ(message.gather(), TransformResult::failed);
 }
 
 TEST(Plan, APrependThatFailsLeavesThePlanWhereItWas) {
@@ -586,7 +586,7 @@ TEST(Plan, APrependThatFailsLeavesThePlanWhereItWas) {
   Message message = converting(pool, 1);
   const std::vector<Message> taken = exhaust(pool);
   EXPECT_TRUE(message.prepend(5).empty());
-  EXPECT_EQ(message.settle(), Verdict::done);
+  EXPECT_EQ(message.materialize(), TransformResult::done);
   Model expected = counted_bytes(8);
   ilp::scalar::swap(8, expected);
   EXPECT_EQ(flat(message), expected);
@@ -631,12 +631,12 @@ TEST(Plan, CopiesKeepWhatIsInFrontOfTheData) {
 
 TEST(Plan, ChangesAndCountsOfAnOwnerThatIsGoneDoNotHappen) {
   for (const bool good : {false, true}) {
-    OwnerTable owners;
+    ModuleHandleTable owners;
     BufferPool pool;
     Watcher stays;
     Watcher goes;
-    const Owner staying = owners.add();
-    const Owner going = owners.add();
+    const ModuleHandle staying = owners.add();
+    const ModuleHandle going = owners.add();
     Message message = chain_message(pool, counted_bytes(16), {16});
     message.defer();
     const auto holds = checksum_of(message.data_sum());
@@ -647,7 +647,7 @@ TEST(Plan, ChangesAndCountsOfAnOwnerThatIsGoneDoNotHappen) {
     static_cast<void>(message.transform(Check{good ? holds : checksum_of(holds)}, going, goes.refused));
     message.when_verified(going, [&of_going] { ++of_going; });
     owners.remove(going);
-    EXPECT_EQ(message.settle(), good ? Verdict::done : Verdict::failed);
+    EXPECT_EQ(message.materialize(), good ? TransformResult::done : TransformResult::failed);
     EXPECT_EQ(of_staying, 1) << "its check held, whatever came out later";
     EXPECT_EQ(of_going, 0);
     EXPECT_EQ(stays.refused.value() + goes.refused.value(), 0U);

@@ -44,7 +44,8 @@ class StageTest : public ::testing::Test {
     message.defer();
     return message;
   }
-  Verdict run(Message& message, const std::shared_ptr<Stage>& stage, std::uint64_t expected = 0, Bytes field = {}) {
+  TransformResult run(Message& message, const std::shared_ptr<Stage>& stage, std::uint64_t expected = 0,
+                      Bytes field = {}) {
     const auto argument = WatchedStage::argument(key, expected);
     return message.transform(OwnStage{.stage = stage, .argument = argument, .field = field}, owner_, watcher_.refused);
   }
@@ -53,9 +54,9 @@ class StageTest : public ::testing::Test {
     return bytes;
   }
 
-  OwnerTable owners_;
+  ModuleHandleTable owners_;
   BufferPool pool_;
-  Owner owner_;
+  ModuleHandle owner_;
   Watcher watcher_;
   std::shared_ptr<ChainedCipher> cipher_ = std::make_shared<ChainedCipher>();
   std::shared_ptr<Digest> verifier_ = std::make_shared<Digest>(true);
@@ -63,7 +64,7 @@ class StageTest : public ::testing::Test {
 };
 
 enum class Step : std::uint8_t { swap, sum, check, cipher, verify };
-enum class End : std::uint8_t { settle, keep, gather, land };
+enum class End : std::uint8_t { materialize, keep, gather, land };
 
 /// One message with all five manipulations in one order, against the same done to flat bytes.
 class EveryOrder : public StageTest {
@@ -78,16 +79,16 @@ class EveryOrder : public StageTest {
     if (end == End::land) {
       std::vector<Model> memory{Model(3), Model(model.size() / 2), Model(model.size() + 1)};
       const std::vector<Bytes> places(memory.begin(), memory.end());
-      ASSERT_EQ(message.land(places), Verdict::done);
+      ASSERT_EQ(message.land(places), TransformResult::done);
       for (const Model& place : memory) {
         out.insert(out.end(), place.begin(), place.end());
       }
       out.resize(model.size());
     } else {
-      ASSERT_EQ(end == End::settle ? message.settle()
-                : end == End::keep ? message.keep()
-                                   : message.gather(),
-                Verdict::done);
+      ASSERT_EQ(end == End::materialize ? message.materialize()
+                : end == End::keep      ? message.keep()
+                                        : message.gather(),
+                TransformResult::done);
       out = flat(message);
     }
     ASSERT_EQ(out, model);
@@ -99,24 +100,25 @@ class EveryOrder : public StageTest {
   void manipulate(Message& message, Model& model, Step step) {
     switch (step) {
       case Step::swap:
-        ASSERT_NE(message.transform(Swap{4}), Verdict::failed);
+        ASSERT_NE(message.transform(Swap{4}), TransformResult::failed);
         return ilp::scalar::swap(4, model);
       case Step::sum: {
         auto* field = reinterpret_cast<std::byte*>(&stored_);
-        ASSERT_NE(message.transform(Sum{.initial = 7, .field = field, .zero_is_sent_as_ones = false}), Verdict::failed);
+        ASSERT_NE(message.transform(Sum{.initial = 7, .field = field, .zero_is_sent_as_ones = false}),
+                  TransformResult::failed);
         expected_ = static_cast<std::uint16_t>(~add_sums(7, ilp::scalar::sum(model)));
         return;
       }
       case Step::check: {
         const auto initial = static_cast<std::uint16_t>(~ilp::scalar::sum(model));
-        ASSERT_NE(message.transform(Check{initial}, owner_, watcher_.refused), Verdict::failed);
+        ASSERT_NE(message.transform(Check{initial}, owner_, watcher_.refused), TransformResult::failed);
         return message.when_verified(owner_, [this] { ++verified_; });
       }
       case Step::cipher:
-        ASSERT_NE(run(message, cipher_), Verdict::failed);
+        ASSERT_NE(run(message, cipher_), TransformResult::failed);
         return ChainedCipher::apply(key, model);
       case Step::verify:
-        ASSERT_NE(run(message, verifier_, Digest::of(key, model)), Verdict::failed);
+        ASSERT_NE(run(message, verifier_, Digest::of(key, model)), TransformResult::failed);
         return message.when_verified(owner_, [this] { ++verified_; });
     }
   }
@@ -188,16 +190,17 @@ TEST_P(StageInEveryOrder, AcrossBlocksThatAreOddEmptyReadOnlyAndBorrowed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ends, StageInEveryOrder, ::testing::Values(End::settle, End::keep, End::gather, End::land));
+INSTANTIATE_TEST_SUITE_P(Ends, StageInEveryOrder,
+                         ::testing::Values(End::materialize, End::keep, End::gather, End::land));
 
 TEST_F(StageTest, OnALayeredPathItRunsAtOnce) {
   const Model bytes = counted_bytes(5000);
   Message message = Message::copy_of(pool_, bytes);
   const Touches before = pool_.touches();
-  EXPECT_EQ(run(message, cipher_), Verdict::done);
+  EXPECT_EQ(run(message, cipher_), TransformResult::done);
   EXPECT_EQ(flat(message), enciphered(bytes));
-  EXPECT_EQ(run(message, verifier_, Digest::of(key, enciphered(bytes))), Verdict::done);
-  EXPECT_EQ(run(message, verifier_, 1), Verdict::failed);
+  EXPECT_EQ(run(message, verifier_, Digest::of(key, enciphered(bytes))), TransformResult::done);
+  EXPECT_EQ(run(message, verifier_, 1), TransformResult::failed);
   EXPECT_EQ(watcher_.refused.value(), 0U) << "at once, the caller counts";
   EXPECT_EQ(pool_.touches().loaded_bytes - before.loaded_bytes, 15000U);
   EXPECT_EQ(pool_.touches().stored_bytes - before.stored_bytes, 5000U) << "a digest only reads";
@@ -207,13 +210,13 @@ TEST_F(StageTest, OneTransformOfTheTableAndTwoStagesAreOnePass) {
   const Model bytes = counted_bytes(6000);
   Message message = fused(bytes);
   const Touches before = pool_.touches();
-  ASSERT_EQ(message.transform(Swap{4}), Verdict::deferred);
-  ASSERT_EQ(run(message, cipher_), Verdict::deferred);
-  ASSERT_EQ(run(message, digest_), Verdict::deferred);
+  ASSERT_EQ(message.transform(Swap{4}), TransformResult::deferred);
+  ASSERT_EQ(run(message, cipher_), TransformResult::deferred);
+  ASSERT_EQ(run(message, digest_), TransformResult::deferred);
   EXPECT_EQ(cipher_->begun, 0);
   Model place(6000);
   const Bytes places(place);
-  ASSERT_EQ(message.land(std::span(&places, 1)), Verdict::done);
+  ASSERT_EQ(message.land(std::span(&places, 1)), TransformResult::done);
   EXPECT_EQ(cipher_->runs, 3) << "2048 bytes at most";
   EXPECT_EQ(digest_->runs, 3);
   EXPECT_EQ(pool_.touches().loaded_bytes - before.loaded_bytes, 6000U);
@@ -227,8 +230,8 @@ TEST_F(StageTest, WithoutDataItBeginsAndEnds) {
       message.defer();
     }
     std::array<std::byte, 8> field{};
-    EXPECT_EQ(run(message, digest_, 0, field), is_fused ? Verdict::deferred : Verdict::done);
-    EXPECT_EQ(message.settle(), Verdict::done);
+    EXPECT_EQ(run(message, digest_, 0, field), is_fused ? TransformResult::deferred : TransformResult::done);
+    EXPECT_EQ(message.materialize(), TransformResult::done);
     EXPECT_EQ(digest_->runs, 0);
     EXPECT_EQ(std::memcmp(field.data(), &key, sizeof key), 0);
   }
@@ -247,12 +250,12 @@ TEST_F(StageTest, ALaterSumCoversTheFieldThatADigestFills) {
         }
         const Bytes digest_header = message.prepend(header);
         std::ranges::fill(digest_header, std::byte{0});
-        ASSERT_NE(run(message, digest_, 0, digest_header.subspan(header - 9, field_size)), Verdict::failed);
+        ASSERT_NE(run(message, digest_, 0, digest_header.subspan(header - 9, field_size)), TransformResult::failed);
         const Bytes sum_header = message.prepend(3);
         std::ranges::fill(sum_header, std::byte{0});
         const Sum sum{.initial = 0, .field = sum_header.data(), .zero_is_sent_as_ones = false};
-        ASSERT_NE(message.transform(sum), Verdict::failed);
-        ASSERT_EQ(message.gather(), Verdict::done);
+        ASSERT_NE(message.transform(sum), TransformResult::failed);
+        ASSERT_EQ(message.gather(), TransformResult::done);
         sent[is_fused ? 1 : 0] = flat(message);
       }
       EXPECT_EQ(sent[0], sent[1]);
@@ -266,9 +269,9 @@ TEST_F(StageTest, AFieldIsFilledBeforeAStageCoversIt) {
   const Bytes header = message.prepend(2);
   std::ranges::fill(header, std::byte{0});
   ASSERT_EQ(message.transform(Sum{.initial = 0, .field = header.data(), .zero_is_sent_as_ones = false}),
-            Verdict::deferred);
-  EXPECT_EQ(run(message, cipher_), Verdict::deferred);
-  ASSERT_EQ(message.settle(), Verdict::done);
+            TransformResult::deferred);
+  EXPECT_EQ(run(message, cipher_), TransformResult::deferred);
+  ASSERT_EQ(message.materialize(), TransformResult::done);
   Model plain = flat(message);
   ChainedCipher::apply(key, plain, /*deciphers=*/true);
   EXPECT_EQ(ilp::scalar::sum(plain), 0xffff);
@@ -278,18 +281,18 @@ TEST_F(StageTest, AFailureIsCountedOnceAndNobodyActsOnIt) {
   Message message = fused(counted_bytes(2000));
   int before = 0;
   int after = 0;
-  ASSERT_EQ(run(message, cipher_), Verdict::deferred);
+  ASSERT_EQ(run(message, cipher_), TransformResult::deferred);
   EXPECT_FALSE(message.unverified()) << "a cipher verifies nothing";
   const std::uint64_t digest = Digest::of(key, enciphered(counted_bytes(2000)));
-  ASSERT_EQ(run(message, verifier_, digest), Verdict::deferred);
+  ASSERT_EQ(run(message, verifier_, digest), TransformResult::deferred);
   EXPECT_TRUE(message.unverified());
   message.when_verified(owner_, [&before] { ++before; });
-  ASSERT_EQ(run(message, std::make_shared<Digest>(true), digest + 1), Verdict::deferred);
+  ASSERT_EQ(run(message, std::make_shared<Digest>(true), digest + 1), TransformResult::deferred);
   message.when_verified(owner_, [&after] { ++after; });
-  ASSERT_EQ(message.transform(Check{0}, owner_, watcher_.refused), Verdict::deferred);
-  EXPECT_EQ(message.settle(), Verdict::failed);
-  EXPECT_EQ(message.gather(), Verdict::failed);
-  EXPECT_EQ(run(message, cipher_), Verdict::failed);
+  ASSERT_EQ(message.transform(Check{0}, owner_, watcher_.refused), TransformResult::deferred);
+  EXPECT_EQ(message.materialize(), TransformResult::failed);
+  EXPECT_EQ(message.gather(), TransformResult::failed);
+  EXPECT_EQ(run(message, cipher_), TransformResult::failed);
   EXPECT_TRUE(message.failed());
   EXPECT_EQ(watcher_.refused.value(), 1U);
   EXPECT_EQ(before, 1);
@@ -299,24 +302,24 @@ TEST_F(StageTest, AFailureIsCountedOnceAndNobodyActsOnIt) {
 TEST_F(StageTest, ItOutlivesAModuleThatIsPopped) {
   const Model bytes = counted_bytes(3000);
   Message good = fused(bytes);
-  ASSERT_EQ(run(good, cipher_), Verdict::deferred);
+  ASSERT_EQ(run(good, cipher_), TransformResult::deferred);
   Message bad = fused(bytes);
-  ASSERT_EQ(run(bad, verifier_, 1), Verdict::deferred);
+  ASSERT_EQ(run(bad, verifier_, 1), TransformResult::deferred);
   owners_.remove(owner_);
   const std::weak_ptr<Stage> gone = std::exchange(cipher_, nullptr);
   verifier_.reset();
   EXPECT_FALSE(gone.expired());
-  EXPECT_EQ(good.settle(), Verdict::done);
+  EXPECT_EQ(good.materialize(), TransformResult::done);
   EXPECT_EQ(flat(good), enciphered(bytes)) << "as if it had done so at once";
   EXPECT_TRUE(gone.expired());
-  EXPECT_EQ(bad.settle(), Verdict::failed);
+  EXPECT_EQ(bad.materialize(), TransformResult::failed);
   EXPECT_EQ(watcher_.refused.value(), 0U) << "nobody is left to count";
 }
 
 TEST_F(StageTest, AMessageThatIsDroppedLetsGoOfIt) {
   for (int round = 0; round < 2; ++round) {
     Message message = fused(counted_bytes(2000));
-    ASSERT_EQ(run(message, cipher_), Verdict::deferred);
+    ASSERT_EQ(run(message, cipher_), TransformResult::deferred);
     EXPECT_EQ(cipher_.use_count(), 2);
     message.reset();
     EXPECT_EQ(cipher_.use_count(), 1);
@@ -327,18 +330,18 @@ TEST_F(StageTest, AMessageThatIsDroppedLetsGoOfIt) {
 TEST_F(StageTest, AskedForTwiceItTakesOneMessageAtATime) {
   const Model bytes = counted_bytes(5000);
   Message message = fused(bytes);
-  ASSERT_EQ(run(message, cipher_), Verdict::deferred);
-  ASSERT_EQ(run(message, cipher_), Verdict::deferred);
-  ASSERT_EQ(message.settle(), Verdict::done);
+  ASSERT_EQ(run(message, cipher_), TransformResult::deferred);
+  ASSERT_EQ(run(message, cipher_), TransformResult::deferred);
+  ASSERT_EQ(message.materialize(), TransformResult::done);
   EXPECT_EQ(flat(message), enciphered(enciphered(bytes)));
 }
 
 TEST_F(StageTest, TheFrontIsShownAndEverythingIsStillOwed) {
   const Model bytes = counted_bytes(5000);
   Message message = fused(bytes);
-  ASSERT_EQ(message.transform(Swap{8}), Verdict::deferred);
-  ASSERT_EQ(run(message, cipher_), Verdict::deferred);
-  ASSERT_EQ(run(message, verifier_, 1), Verdict::deferred);
+  ASSERT_EQ(message.transform(Swap{8}), TransformResult::deferred);
+  ASSERT_EQ(run(message, cipher_), TransformResult::deferred);
+  ASSERT_EQ(run(message, verifier_, 1), TransformResult::deferred);
   Model expected = bytes;
   ilp::scalar::swap(8, expected);
   ChainedCipher::apply(key, expected);
@@ -352,19 +355,19 @@ TEST_F(StageTest, TheFrontIsShownAndEverythingIsStillOwed) {
   EXPECT_FALSE(message.copy_data_to(4996, more));
   EXPECT_EQ(cipher_->ended + verifier_->ended, 0);
   EXPECT_FALSE(message.failed());
-  EXPECT_EQ(message.settle(), Verdict::failed);
+  EXPECT_EQ(message.materialize(), TransformResult::failed);
 }
 
 TEST_F(StageTest, BytesThatItCoversAreCarriedOutBeforeTheyAreTrimmedOff) {
   const Model bytes = counted_bytes(3000);
   Message message = fused(bytes);
-  ASSERT_EQ(run(message, cipher_), Verdict::deferred);
+  ASSERT_EQ(run(message, cipher_), TransformResult::deferred);
   static_cast<void>(message.prepend(5));
   message.trim_front(5);
   EXPECT_EQ(cipher_->begun, 0) << "a header in front of what it covers";
   message.trim_front(1);
   EXPECT_EQ(cipher_->ended, 1);
-  EXPECT_TRUE(message.real());
+  EXPECT_TRUE(message.materialized());
   const Model expected = enciphered(bytes);
   EXPECT_TRUE(std::ranges::equal(flat(message), ConstBytes(expected).subspan(1)));
 }
@@ -376,12 +379,12 @@ TEST_F(StageTest, AHeaderInFrontIsLeftAloneAndMayGoBeforeThePass) {
     ilp::scalar::swap(4, expected);
     ChainedCipher::apply(key, Bytes(expected).subspan(header));
     Message message = fused(bytes);
-    ASSERT_EQ(message.transform(Swap{4}), Verdict::deferred);
+    ASSERT_EQ(message.transform(Swap{4}), TransformResult::deferred);
     const auto argument = WatchedStage::argument(key);
     const OwnStage own{.stage = cipher_, .from = header, .argument = argument};
-    ASSERT_EQ(message.transform(own, owner_, watcher_.refused), Verdict::deferred);
+    ASSERT_EQ(message.transform(own, owner_, watcher_.refused), TransformResult::deferred);
     message.trim_front(header);
-    ASSERT_EQ(message.settle(), Verdict::done);
+    ASSERT_EQ(message.materialize(), TransformResult::done);
     EXPECT_TRUE(std::ranges::equal(flat(message), ConstBytes(expected).subspan(header)));
   }
   EXPECT_EQ(cipher_->begun, cipher_->ended);
@@ -393,8 +396,8 @@ TEST_F(StageTest, NothingIsAllocatedForAMessage) {
   const std::size_t before = heap_allocations();
   for (int round = 0; round < 100; ++round) {
     Message message = fused(bytes);
-    ASSERT_EQ(run(message, cipher_), Verdict::deferred);
-    ASSERT_EQ(message.settle(), Verdict::done);
+    ASSERT_EQ(run(message, cipher_), TransformResult::deferred);
+    ASSERT_EQ(message.materialize(), TransformResult::done);
   }
   EXPECT_EQ(heap_allocations(), before);
 }

@@ -24,11 +24,11 @@ struct Watcher : Module {
   Counter refused{*this, "refused", "checks that did not hold"};
 };
 
-Verdict check(Message& message, std::uint16_t initial) {
+TransformResult check(Message& message, std::uint16_t initial) {
   Watcher watcher;
-  const Verdict verdict = message.transform(Check{initial}, Owner(), watcher.refused);
+  const TransformResult result = message.transform(Check{initial}, ModuleHandle(), watcher.refused);
   EXPECT_EQ(watcher.refused.value(), 0U) << "at once, the caller counts";
-  return verdict;
+  return result;
 }
 
 Model swapped(Model bytes, std::size_t unit) {
@@ -60,7 +60,7 @@ TEST(Transform, SwapReversesUnitsAcrossBlocks) {
   for (const std::size_t unit : {2U, 4U, 8U}) {
     for_every_chaining([unit](const Model& bytes, Message message) {
       const bool whole = bytes.size() % unit == 0;
-      ASSERT_EQ(message.transform(Swap{unit}), whole ? Verdict::done : Verdict::failed);
+      ASSERT_EQ(message.transform(Swap{unit}), whole ? TransformResult::done : TransformResult::failed);
       ASSERT_EQ(flat(message), whole ? swapped(bytes, unit) : bytes) << "unit " << unit;
     });
   }
@@ -70,7 +70,7 @@ TEST(Transform, SwapAcrossManyTinyBlocks) {
   BufferPool pool;
   const Model bytes = counted_bytes(16);
   Message message = chain_message(pool, bytes, std::vector<std::size_t>(16, 1));
-  EXPECT_EQ(message.transform(Swap{8}), Verdict::done);
+  EXPECT_EQ(message.transform(Swap{8}), TransformResult::done);
   EXPECT_EQ(flat(message), swapped(bytes, 8));
 }
 
@@ -81,7 +81,8 @@ TEST(Transform, SumIsThatOfTheFlatBytes) {
     for (const std::uint16_t initial : {std::uint16_t{0}, std::uint16_t{0xfffe}}) {
       std::uint16_t field = 0;
       auto* at = reinterpret_cast<std::byte*>(&field);
-      ASSERT_EQ(message.transform(Sum{.initial = initial, .field = at, .zero_is_sent_as_ones = false}), Verdict::done);
+      ASSERT_EQ(message.transform(Sum{.initial = initial, .field = at, .zero_is_sent_as_ones = false}),
+                TransformResult::done);
       ASSERT_EQ(field, checksum_of(add_sums(initial, ilp::scalar::sum(bytes))));
     }
   });
@@ -94,9 +95,9 @@ TEST(Transform, AZeroChecksumIsSentAsOnesWhereAsked) {
   Message message = chain_message(pool, ones, {3, 1});
   std::uint16_t field = 1;
   auto* at = reinterpret_cast<std::byte*>(&field);
-  EXPECT_EQ(message.transform(Sum{.initial = 0, .field = at, .zero_is_sent_as_ones = false}), Verdict::done);
+  EXPECT_EQ(message.transform(Sum{.initial = 0, .field = at, .zero_is_sent_as_ones = false}), TransformResult::done);
   EXPECT_EQ(field, 0);
-  EXPECT_EQ(message.transform(Sum{.initial = 0, .field = at, .zero_is_sent_as_ones = true}), Verdict::done);
+  EXPECT_EQ(message.transform(Sum{.initial = 0, .field = at, .zero_is_sent_as_ones = true}), TransformResult::done);
   EXPECT_EQ(field, 0xffff);
 }
 
@@ -108,13 +109,13 @@ TEST(Transform, CheckAcceptsWhatSumStored) {
     const Bytes header = message.prepend(2);
     std::memset(header.data(), 0, 2);
     ASSERT_EQ(message.transform(Sum{.initial = initial, .field = header.data(), .zero_is_sent_as_ones = true}),
-              Verdict::done);
-    ASSERT_EQ(check(message, initial), Verdict::done);
-    ASSERT_EQ(check(message, initial + 1), Verdict::failed);
+              TransformResult::done);
+    ASSERT_EQ(check(message, initial), TransformResult::done);
+    ASSERT_EQ(check(message, initial + 1), TransformResult::failed);
     for (Block* block = &message.first(); block != nullptr; block = block->cont) {
       for (std::byte& byte : block->bytes()) {
         byte ^= std::byte{0x10};
-        ASSERT_EQ(check(message, initial), Verdict::failed);
+        ASSERT_EQ(check(message, initial), TransformResult::failed);
         byte ^= std::byte{0x10};
       }
     }
@@ -126,7 +127,7 @@ TEST(Transform, ProtocolBlocksInFrontAreLeftAlone) {
   Message message = text_message(pool, "odd", MessageType::proto);
   message.link(text_message(pool, "abcd"));
   EXPECT_EQ(message.data_sum(), ilp::scalar::sum(as_bytes("abcd")));
-  EXPECT_EQ(message.transform(Swap{4}), Verdict::done);
+  EXPECT_EQ(message.transform(Swap{4}), TransformResult::done);
   EXPECT_EQ(text_of(message), "odddcba");
 }
 
@@ -139,7 +140,7 @@ TEST(Transform, SwapCopiesSharedAndReadOnlyBytesBeforeItWrites) {
   message.link(Message(pool.allocate_external(memory, true, nullptr, nullptr)));
   message.link(text_message(pool, "abcdef"));
   const Message shared = message.duplicate();
-  EXPECT_EQ(message.transform(Swap{8}), Verdict::done);
+  EXPECT_EQ(message.transform(Swap{8}), TransformResult::done);
   EXPECT_EQ(text_of(message), "76543210fedcba98");
   EXPECT_EQ(text_of(shared), "0123456789abcdef");
   EXPECT_EQ(as_text(memory), "6789");
@@ -150,7 +151,7 @@ TEST(Transform, SwapWritesInPlaceWhatIsItsOwn) {
   std::array<std::byte, 4> memory{};
   std::ranges::copy(as_bytes("abcd"), memory.begin());
   Message message(pool.allocate_external(memory, false, nullptr, nullptr));
-  EXPECT_EQ(message.transform(Swap{2}), Verdict::done);
+  EXPECT_EQ(message.transform(Swap{2}), TransformResult::done);
   EXPECT_EQ(as_text(memory), "badc");
 }
 
@@ -158,16 +159,16 @@ TEST(Transform, FailsWithoutMemoryForAPrivateCopy) {
   BufferPool pool(2048);
   std::array<std::byte, 2000> memory{};
   Message message(pool.allocate_external(memory, true, nullptr, nullptr));
-  EXPECT_EQ(message.transform(Swap{2}), Verdict::failed);
-  EXPECT_EQ(check(message, 0xffff), Verdict::done) << "reading needs no copy";
+  EXPECT_EQ(message.transform(Swap{2}), TransformResult::failed);
+  EXPECT_EQ(check(message, 0xffff), TransformResult::done) << "reading needs no copy";
 }
 
 TEST(Transform, OnALayeredPathNothingIsOwed) {
   BufferPool pool;
   Message message = text_message(pool, "ab");
-  EXPECT_EQ(message.settle(), Verdict::done);
+  EXPECT_EQ(message.materialize(), TransformResult::done);
   bool ran = false;
-  message.when_verified(Owner(), [&ran] { ran = true; });
+  message.when_verified(ModuleHandle(), [&ran] { ran = true; });
   EXPECT_TRUE(ran);
 }
 
@@ -181,7 +182,7 @@ TEST(Transform, LongRandomMessagesMatchToo) {
     Message message = Message::copy_of(pool, bytes, 0, MessageType::data, 1 + prng.below(1500));
     ASSERT_EQ(message.data_sum(), ilp::scalar::sum(bytes)) << "seed " << seed << " round " << round;
     const std::size_t unit = std::size_t{2} << prng.below(3);
-    ASSERT_EQ(message.transform(Swap{unit}), Verdict::done);
+    ASSERT_EQ(message.transform(Swap{unit}), TransformResult::done);
     ASSERT_EQ(flat(message), swapped(bytes, unit)) << "seed " << seed << " round " << round;
   }
 }

@@ -37,7 +37,7 @@ const auto digest_stage = std::make_shared<NullStage>(Stage::Nature{.name = "dig
 /// What a module of these tests does on both sides.
 struct Conduct {
   std::vector<Item> items = {};
-  std::string_view settles = {};
+  std::string_view materializes = {};
   bool keeps = false;
   bool knows_plans = true;
 };
@@ -47,12 +47,12 @@ class Worker : public Module {
  public:
   explicit Worker(Conduct conduct) : Module("worker"), conduct_(std::move(conduct)) {}
 
-  [[nodiscard]] bool keeps_plans() const override { return conduct_.knows_plans; }
+  [[nodiscard]] bool handles_deferred() const override { return conduct_.knows_plans; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override {
     if (!conduct_.knows_plans) {
       return Module::payload_work(side);
     }
-    return {.items = conduct_.items, .settles = conduct_.settles, .keeps = conduct_.keeps};
+    return {.items = conduct_.items, .materializes = conduct_.materializes, .keeps = conduct_.keeps};
   }
   void wput(Batch&& batch) override { work(std::move(batch), Side::write); }
   void rput(Batch&& batch) override { work(std::move(batch), Side::read); }
@@ -60,30 +60,30 @@ class Worker : public Module {
  private:
   void work(Batch batch, Side side) {
     while (Message message = batch.pop()) {
-      if (!conduct_.settles.empty() && conduct_.knows_plans) {
-        EXPECT_EQ(conduct_.keeps ? keep(message, side) : settle(message, side), Verdict::done);
+      if (!conduct_.materializes.empty() && conduct_.knows_plans) {
+        EXPECT_EQ(conduct_.keeps ? keep(message, side) : materialize(message, side), TransformResult::done);
       }
       for (const Item& item : conduct_.items) {
-        EXPECT_NE(manipulate(message, item), Verdict::failed);
+        EXPECT_NE(manipulate(message, item), TransformResult::failed);
       }
       queue(side).put_next(std::move(message));
     }
   }
 
-  Verdict manipulate(Message& message, const Item& item) {
+  TransformResult manipulate(Message& message, const Item& item) {
     if (item.kind == Kind::swap) {
       return message.transform(Swap{item.unit});
     }
     if (item.kind == Kind::check) {
-      return message.transform(Check{.initial = 0xffff}, owner(), refused_);
+      return message.transform(Check{.initial = 0xffff}, handle(), refused_);
     }
     if (item.kind == Kind::own && !item.fills) {
-      return message.transform(OwnStage{.stage = stage_of(item)}, owner(), refused_);
+      return message.transform(OwnStage{.stage = stage_of(item)}, handle(), refused_);
     }
     const Bytes header = message.prepend(8);
     std::ranges::fill(header, std::byte{0});
     if (item.kind == Kind::own) {
-      return message.transform(OwnStage{.stage = stage_of(item), .field = header}, owner(), refused_);
+      return message.transform(OwnStage{.stage = stage_of(item), .field = header}, handle(), refused_);
     }
     return message.transform(Sum{.initial = 0, .field = header.data(), .zero_is_sent_as_ones = false});
   }
@@ -101,7 +101,7 @@ class Device : public Module {
  public:
   explicit Device(bool lends) : Module("device"), lends_(lends) {}
 
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return 64; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override {
     if (side == Side::write) {
@@ -115,14 +115,14 @@ class Device : public Module {
   }
   void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
-      EXPECT_NE(message.gather(), Verdict::failed);
+      EXPECT_NE(message.gather(), TransformResult::failed);
       ++frames;
     }
   }
   void receive() {
     BufferPool& pool = set().pool();
     Message message;
-    if (lends_ && path() == Path::fused) {
+    if (lends_ && mode() == ProcessingMode::fused) {
       message = Message(pool.borrow(slot_, true, [](void*, ConstBytes) {}, nullptr));
     } else if (lends_) {
       message = Message::copy_of(pool, slot_, 64);
@@ -130,7 +130,7 @@ class Device : public Module {
       message = Message::allocate(pool, slot_.size(), 64);
       std::ranges::fill(message.append(slot_.size()), std::byte{0});
     }
-    if (path() == Path::fused) {
+    if (mode() == ProcessingMode::fused) {
       message.defer();
     }
     read_queue().put_next(std::move(message));
@@ -146,12 +146,12 @@ class Device : public Module {
 class ExplanationTest : public testing::Test {
  protected:
   /// A stream with these modules, top first.
-  void open(Path path, const std::vector<Conduct>& conducts, bool lends = false) {
+  void open(ProcessingMode mode, const std::vector<Conduct>& conducts, bool lends = false) {
     auto device = std::make_unique<Device>(lends);
     device_ = device.get();
     stream_ = Stream::open(set_, std::move(device)).value();
     stream_->set_nonblocking(true);
-    stream_->set_path(path);
+    stream_->set_mode(mode);
     stream_->set_read_options({.mode = ReadMode::byte_stream});
     for (auto conduct = conducts.rbegin(); conduct != conducts.rend(); ++conduct) {
       ASSERT_TRUE(stream_->push(std::make_unique<Worker>(*conduct)).has_value());
@@ -171,12 +171,12 @@ class ExplanationTest : public testing::Test {
     }
     return passes;
   }
-  std::vector<std::string> passes_down(Path path, const std::vector<Conduct>& conducts) {
-    open(path, conducts);
+  std::vector<std::string> passes_down(ProcessingMode mode, const std::vector<Conduct>& conducts) {
+    open(mode, conducts);
     return passes(explain(*stream_).down);
   }
-  std::vector<std::string> passes_up(Path path, const std::vector<Conduct>& conducts, bool lends = false) {
-    open(path, conducts, lends);
+  std::vector<std::string> passes_up(ProcessingMode mode, const std::vector<Conduct>& conducts, bool lends = false) {
+    open(mode, conducts, lends);
     return passes(explain(*stream_).up);
   }
 
@@ -196,31 +196,32 @@ const Item tag{.kind = Kind::own, .stage = digest_stage.get(), .fills = true};
 
 TEST_F(ExplanationTest, ALayeredPathPassesOnceForEachManipulation) {
   const std::vector<Conduct> conducts = {{.items = {swap(4)}}, {.items = {sum}}};
-  EXPECT_EQ(passes_down(Path::layered, conducts), (Passes{"0: copy", "1: swap in place", "2: sum in place"}));
-  EXPECT_EQ(passes_up(Path::layered, {{.items = {swap(8)}}, {.items = {check}}}, /*lends=*/true),
+  EXPECT_EQ(passes_down(ProcessingMode::layered, conducts), (Passes{"0: copy", "1: swap in place", "2: sum in place"}));
+  EXPECT_EQ(passes_up(ProcessingMode::layered, {{.items = {swap(8)}}, {.items = {check}}}, /*lends=*/true),
             (Passes{"0: copy", "1: sum in place", "2: swap in place", "3: copy"}));
 }
 
 TEST_F(ExplanationTest, AFusedPathPassesOnceInTheKernelThatDoesItAll) {
-  EXPECT_EQ(passes_down(Path::fused, {}), (Passes{"1: copy"}));
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {sum}}}), (Passes{"2: sum_copy"}));
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {swap(2)}}}), (Passes{"2: swap_copy"}));
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {swap(4)}}, {.items = {sum}}}), (Passes{"3: sum_swap_copy"}));
-  EXPECT_EQ(passes_up(Path::fused, {{.items = {swap(4)}}, {.items = {check}}}), (Passes{"3: sum_swap_copy"}));
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {}), (Passes{"1: copy"}));
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {sum}}}), (Passes{"2: sum_copy"}));
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {swap(2)}}}), (Passes{"2: swap_copy"}));
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {swap(4)}}, {.items = {sum}}}), (Passes{"3: sum_swap_copy"}));
+  EXPECT_EQ(passes_up(ProcessingMode::fused, {{.items = {swap(4)}}, {.items = {check}}}), (Passes{"3: sum_swap_copy"}));
 }
 
 TEST_F(ExplanationTest, ConversionsOfOneUnitCancelAndOthersAreTiled) {
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {swap(4)}}, {.items = {swap(4)}}}), (Passes{"3: copy"}));
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {swap(4)}}, {.items = {swap(8)}}}), (Passes{"3: tiles"}));
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {swap(4), swap(8)}, .settles = "it looks"}, {.settles = "it, too"}}),
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {swap(4)}}, {.items = {swap(4)}}}), (Passes{"3: copy"}));
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {swap(4)}}, {.items = {swap(8)}}}), (Passes{"3: tiles"}));
+  EXPECT_EQ(passes_down(ProcessingMode::fused,
+                        {{.items = {swap(4), swap(8)}, .materializes = "it looks"}, {.materializes = "it, too"}}),
             (Passes{"2: tiles"}));
 }
 
 TEST_F(ExplanationTest, WhoSettlesEndsThePassAndSaysWhy) {
-  const std::vector<Conduct> conducts = {{.items = {swap(4)}}, {.settles = "it looks"}, {.items = {sum}}};
-  EXPECT_EQ(passes_down(Path::fused, conducts), (Passes{"2: swap_copy", "4: sum in place"}));
+  const std::vector<Conduct> conducts = {{.items = {swap(4)}}, {.materializes = "it looks"}, {.items = {sum}}};
+  EXPECT_EQ(passes_down(ProcessingMode::fused, conducts), (Passes{"2: swap_copy", "4: sum in place"}));
   const Explanation explanation = explain(*stream_);
-  EXPECT_EQ(explanation.down.modules[2].items[0].asks, "settle");
+  EXPECT_EQ(explanation.down.modules[2].items[0].asks, "materialize");
   EXPECT_EQ(explanation.down.modules[2].items[0].why, "it looks");
   EXPECT_EQ(explanation.down.fused, (ByteCost{2, 1}));
   EXPECT_EQ(explanation.down.layered, (ByteCost{3, 2}));
@@ -228,59 +229,60 @@ TEST_F(ExplanationTest, WhoSettlesEndsThePassAndSaysWhy) {
 }
 
 TEST_F(ExplanationTest, ASumInLentMemoryIsMadeInPlaceUnlessItIsKept) {
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {sum}}, {.settles = "it looks"}}),
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {sum}}, {.materializes = "it looks"}}),
             (Passes{"2: sum in place", "3: copy"}));
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {sum}}, {.settles = "it waits", .keeps = true}}),
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {sum}}, {.materializes = "it waits", .keeps = true}}),
             (Passes{"2: sum_copy"}));
 }
 
 TEST_F(ExplanationTest, AModuleThatDoesNotKnowPlansSeesRealBytes) {
-  EXPECT_EQ(passes_up(Path::fused, {{.items = {}, .knows_plans = false}, {.items = {check}}}),
+  EXPECT_EQ(passes_up(ProcessingMode::fused, {{.items = {}, .knows_plans = false}, {.items = {check}}}),
             (Passes{"2: sum in place", "3: copy"}));
   EXPECT_EQ(explain(*stream_).up.modules[2].items[0].why, "does not know plans");
 }
 
 TEST_F(ExplanationTest, AConversionWaitsForTheSumBeforeIt) {
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {sum}}, {.items = {swap(8)}}}),
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {sum}}, {.items = {swap(8)}}}),
             (Passes{"2: sum in place", "3: swap_copy"}));
 }
 
 TEST_F(ExplanationTest, AFullPlanIsCarriedOut) {
-  EXPECT_EQ(passes_up(Path::fused, std::vector<Conduct>(5, {.items = {check}})),
+  EXPECT_EQ(passes_up(ProcessingMode::fused, std::vector<Conduct>(5, {.items = {check}})),
             (Passes{"5: sum in place", "6: sum_copy"}));
 }
 
 TEST_F(ExplanationTest, AStageIsCalledByItsNameAndRunsInTiles) {
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {swap(4)}}, {.items = {cipher}}, {.items = {sum}}}),
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {swap(4)}}, {.items = {cipher}}, {.items = {sum}}}),
             (Passes{"4: tiles"}));
   const ExplainedItem item = explain(*stream_).down.modules[2].items[0];
   EXPECT_EQ(item.asks, "cipher");
   EXPECT_TRUE(item.deferred);
-  EXPECT_EQ(passes_down(Path::layered, {{.items = {cipher}}, {.items = {digest}}}),
+  EXPECT_EQ(passes_down(ProcessingMode::layered, {{.items = {cipher}}, {.items = {digest}}}),
             (Passes{"0: copy", "1: tiles in place", "2: tiles in place"}));
   EXPECT_EQ(explain(*stream_).down.layered, (ByteCost{3, 2})) << "a digest only reads";
 }
 
 TEST_F(ExplanationTest, AStageThatConvertsNeedsMemoryOfOurOwn) {
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {cipher}}, {.settles = "it looks"}}), (Passes{"2: tiles"}));
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {digest}}, {.settles = "it looks"}}),
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {cipher}}, {.materializes = "it looks"}}),
+            (Passes{"2: tiles"}));
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {digest}}, {.materializes = "it looks"}}),
             (Passes{"2: tiles in place", "3: copy"}));
 }
 
 TEST_F(ExplanationTest, AStageWaitsForAFieldAndForItself) {
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {tag}}, {.items = {cipher}}}),
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {tag}}, {.items = {cipher}}}),
             (Passes{"2: tiles in place", "3: tiles"}));
-  EXPECT_EQ(passes_down(Path::fused, {{.items = {cipher}}, {.items = {cipher}}}),
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {cipher}}, {.items = {cipher}}}),
             (Passes{"2: tiles", "3: tiles in place"}));
 }
 
 TEST_F(ExplanationTest, SaysWhereBytesAreShown) {
-  open(Path::fused, {{.items = {sum}}}, /*lends=*/true);
+  open(ProcessingMode::fused, {{.items = {sum}}}, /*lends=*/true);
   const Explanation explanation = explain(*stream_);
   EXPECT_TRUE(explanation.down.modules.front().lent_here);
   EXPECT_FALSE(explanation.down.modules[1].lent_here);
   EXPECT_TRUE(explanation.up.modules.front().lent_here);
-  open(Path::layered, {{.items = {sum}}}, /*lends=*/true);
+  open(ProcessingMode::layered, {{.items = {sum}}}, /*lends=*/true);
   EXPECT_FALSE(explain(*stream_).down.modules.front().lent_here);
 }
 
@@ -304,24 +306,24 @@ TEST_F(ExplanationTest, TrafficOfRandomChainsCostsWhatIsExplained) {
           left.erase(chosen);
         }
       } else {
-        conduct.settles = choice < 9 ? "it looks" : "";
+        conduct.materializes = choice < 9 ? "it looks" : "";
         conduct.keeps = choice == 8;
         conduct.knows_plans = choice < 9;
-        told += " settles" + std::to_string(choice);
+        told += " materializes" + std::to_string(choice);
       }
     }
     const bool lends = pick(2) == 0;
-    for (const Path path : {Path::layered, Path::fused}) {
-      open(path, conducts, lends);
+    for (const ProcessingMode mode : {ProcessingMode::layered, ProcessingMode::fused}) {
+      open(mode, conducts, lends);
       ASSERT_FALSE(HasFatalFailure());
       SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round) + " " +
-                   std::string(name_of(path)) + (lends ? ", lends:" : ":") + told);
+                   std::string(name_of(mode)) + (lends ? ", lends:" : ":") + told);
       const Explanation explanation = explain(*stream_);
       const auto costs = [&](const ExplainedSide& side, const auto& traffic) {
         const Touches before = set_.pool().touches();
         traffic();
         const Touches& after = set_.pool().touches();
-        const ByteCost& cost = path == Path::fused ? side.fused : side.layered;
+        const ByteCost& cost = mode == ProcessingMode::fused ? side.fused : side.layered;
         EXPECT_NEAR(static_cast<double>(after.loaded_bytes - before.loaded_bytes) / payload_bytes, cost.loads, 0.01);
         EXPECT_NEAR(static_cast<double>(after.stored_bytes - before.stored_bytes) / payload_bytes, cost.stores, 0.01);
       };
@@ -340,7 +342,7 @@ TEST_F(ExplanationTest, TrafficOfRandomChainsCostsWhatIsExplained) {
 }
 
 TEST_F(ExplanationTest, ALiveStreamTellsWhatWasSettledWhereAndWhatAByteCost) {
-  open(Path::fused, {{.items = {check}}, {.settles = "it looks"}, {.items = {sum}}});
+  open(ProcessingMode::fused, {{.items = {check}}, {.materializes = "it looks"}, {.items = {sum}}});
   const std::vector<std::byte> data(payload_bytes);
   constexpr std::uint64_t messages = 3;
   for (std::uint64_t i = 0; i < messages; ++i) {
@@ -348,9 +350,9 @@ TEST_F(ExplanationTest, ALiveStreamTellsWhatWasSettledWhereAndWhatAByteCost) {
   }
   const Explanation explanation = explain(*stream_, messages * payload_bytes);
   EXPECT_TRUE(explanation.live);
-  EXPECT_EQ(explanation.down.modules[2].settled, messages);
-  EXPECT_EQ(explanation.down.modules[1].settled, 0U);
-  EXPECT_EQ(explanation.up.modules[2].settled, 0U);
+  EXPECT_EQ(explanation.down.modules[2].materialized, messages);
+  EXPECT_EQ(explanation.down.modules[1].materialized, 0U);
+  EXPECT_EQ(explanation.up.modules[2].materialized, 0U);
   ASSERT_TRUE(explanation.measured.has_value());
   EXPECT_NEAR(explanation.measured->loads, explanation.down.fused.loads, 0.01);
   EXPECT_NEAR(explanation.measured->stores, explanation.down.fused.stores, 0.01);

@@ -100,14 +100,14 @@ std::vector<BadFile> bad_files() {
       {"pushed twice",
        {"[stack.a]\n" + veth + "push = [\"tap\", \"ip\", \"tap\"]\n",
         "f.toml:3: stack.a.push: \"tap\" is pushed twice; give each a name of its own, such as \"tap:low\""}},
-      {"misspelled path",
-       {"[stack.a]\npath = \"fuse\"\n" + veth,
-        "f.toml:2: stack.a.path: expected \"layered\" or \"fused\"; did you mean \"fused\"?"}},
-      {"unknown path",
-       {"[stack.a]\npath = \"layerd\"\n" + veth,
-        "f.toml:2: stack.a.path: expected \"layered\" or \"fused\"; did you mean \"layered\"?"}},
-      {"path is no text",
-       {"[stack.a]\npath = 1\n" + veth, "f.toml:2: stack.a.path: expected \"layered\" or \"fused\""}},
+      {"misspelled mode",
+       {"[stack.a]\nmode = \"fuse\"\n" + veth,
+        "f.toml:2: stack.a.mode: expected \"layered\" or \"fused\"; did you mean \"fused\"?"}},
+      {"unknown mode",
+       {"[stack.a]\nmode = \"layerd\"\n" + veth,
+        "f.toml:2: stack.a.mode: expected \"layered\" or \"fused\"; did you mean \"layered\"?"}},
+      {"mode is no text",
+       {"[stack.a]\nmode = 1\n" + veth, "f.toml:2: stack.a.mode: expected \"layered\" or \"fused\""}},
       {"missing parameter",
        {"[stack.a]\ndriver = {kind = \"packet\"}\n",
         "f.toml:2: stack.a.driver.device: \"packet\" needs this parameter: the name of a network device"}},
@@ -165,7 +165,7 @@ std::vector<BadFile> bad_files() {
         "f.toml:4: stack.a.ip: expected a table of parameters, found an integer"}},
       {"unknown key of a stack",
        {"[stack.a]\n" + veth + "push = [\"ip\"]\npsuh = []\n",
-        "f.toml:4: stack.a.psuh: there is no key \"psuh\"; did you mean \"push\"? (expected one of \"path\", "
+        "f.toml:4: stack.a.psuh: there is no key \"psuh\"; did you mean \"push\"? (expected one of \"mode\", \"path\", "
         "\"driver\", "
         "\"push\", \"ip\")"}},
       {"service is missing",
@@ -266,7 +266,7 @@ bool has_controls(std::string_view text) {
 TEST(StackFile, ControlCharactersDoNotReachATerminal) {
   const std::string evil = R"("\u001b[2J\u009b1m\u007f\r\nf.toml:1: all is well")";
   for (const std::string& text :
-       {evil + " = 1\n", "[stack." + evil + "]\n", "[stack." + evil + "]\npath = 1\n",
+       {evil + " = 1\n", "[stack." + evil + "]\n", "[stack." + evil + "]\nmode = 1\n",
         "[autopush]\n" + evil + " = []\n", "[stack.a]\ndriver = {kind = " + evil + "}\n",
         "[stack.a]\ndriver = {kind = \"packet\", " + evil + " = 1}\n",
         "[stack.a]\ndriver = {kind = \"kernel\"}\npush = [" + evil + ", " + evil + "]\n",
@@ -362,7 +362,7 @@ TEST(StackFile, TooLarge) {
 TEST(StackFile, EverythingThatCanBeDeclared) {
   const auto file = parse(R"(
 [stack.bulk]
-path   = "layered"
+mode   = "layered"
 driver = { kind = "packet", device = "veth0", ring = 256, blocking = true }
 push   = ["tap:low", "ip", "tap:high", "udp", "timod"]
 ip     = { address = ["10.0.0.1/24", "fd00::1/64"], loss = 1, mtu = 1500, mode = "router", roles = "b" }
@@ -376,7 +376,7 @@ push   = ["timod"]
   ASSERT_EQ(file->stacks().size(), 2U);
   const StackDeclaration& bulk = file->stacks()[0];
   EXPECT_EQ(bulk.name, "bulk");
-  EXPECT_EQ(bulk.path, Path::layered);
+  EXPECT_EQ(bulk.mode, ProcessingMode::layered);
   EXPECT_EQ(bulk.line, 2);
   EXPECT_EQ(bulk.driver.entry, registry().find("packet"));
   EXPECT_EQ(bulk.driver.parameters.text("device", ""), "veth0");

@@ -2,7 +2,7 @@
 // Messages whose checks are still owed wait in the stream head: one whose check does not hold is as if it had never
 // come, whatever is asked of it.
 
-#include "stack/core/owner.h"
+#include "stack/core/module_handle.h"
 #include "tests/stack/head/harness.h"
 
 namespace sluice::test {
@@ -12,15 +12,15 @@ namespace {
 class Checking : public Module {
  public:
   Checking() : Module("checking") {}
-  [[nodiscard]] bool keeps_plans() const override { return true; }
+  [[nodiscard]] bool handles_deferred() const override { return true; }
 
   void arrives(const std::vector<Part>& parts, bool good) {
     Message message = message_of(set().pool(), parts);
     message.defer();
     const auto holds = static_cast<std::uint16_t>(~message.data_sum());
-    ASSERT_EQ(message.transform(Check{good ? holds : static_cast<std::uint16_t>(holds + 1)}, owner(), refused),
-              Verdict::deferred);
-    message.when_verified(owner(), [this] { ++verified; });
+    ASSERT_EQ(message.transform(Check{good ? holds : static_cast<std::uint16_t>(holds + 1)}, handle(), refused),
+              TransformResult::deferred);
+    message.when_verified(handle(), [this] { ++verified; });
     read_queue().put_next(std::move(message));
   }
 
@@ -34,7 +34,7 @@ class Unverified : public testing::Test {
     auto made = std::make_unique<Checking>();
     device = made.get();
     stream = std::move(*Stream::open(set, std::move(made)));
-    stream->set_path(Path::fused);
+    stream->set_mode(ProcessingMode::fused);
     stream->set_nonblocking(true);
   }
   std::string read(std::size_t size = 10) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ip module's ICMP and ICMPv6: echo, errors out, errors in.
-#include "stack/modules/ip_icmp.h"
+#include "stack/modules/ip_icmp_errors.h"
 
 #include <gmock/gmock.h>
 

@@ -12,7 +12,7 @@
 
 namespace sluice::dlpi {
 
-enum class Event : std::uint8_t {
+enum class LinkCounter : std::uint8_t {
   unclaimed,
   not_ours,
   short_frame,
@@ -35,14 +35,14 @@ enum class Event : std::uint8_t {
   count_
 };
 
-inline constexpr std::size_t event_count = static_cast<std::size_t>(Event::count_);
+inline constexpr std::size_t link_counter_count = static_cast<std::size_t>(LinkCounter::count_);
 
-struct EventText {
+struct LinkCounterText {
   std::string_view name;
   std::string_view meaning;
 };
 
-inline constexpr std::array<EventText, event_count> event_texts{{
+inline constexpr std::array<LinkCounterText, link_counter_count> link_counter_texts{{
     {"unclaimed", "frames to us for which no stream has the SAP, or only streams whose filters do not match"},
     {"not_ours", "frames to another station, or to a group that no stream has enabled"},
     {"short_frame", "frames under 14 bytes, dropped"},

@@ -16,7 +16,7 @@
 //   flow        an end holds capacity_bytes() or frames_max that its streams have not taken; beyond, the sender's write
 //               queue fills
 //   order       frames are taken by the receiving stream's read service procedure, never inside the sender's put
-//   counters    dlpi/event.h
+//   counters    dlpi/link_counter.h
 //   privileges  none
 //
 // Ownership: an end knows the other and forgets it when that is destroyed. Threads: one stream set, one thread.
@@ -29,7 +29,7 @@
 
 namespace sluice::dlpi {
 
-class WireLink final : public Link {
+class MemoryLink final : public Link {
  public:
   enum class End : std::uint8_t { a, b };
 
@@ -39,11 +39,11 @@ class WireLink final : public Link {
   static constexpr std::size_t frames_max = 4096;
   static constexpr std::size_t burst_bytes_max = 64 * 1024;
 
-  WireLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu);
-  ~WireLink() override;
+  MemoryLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu);
+  ~MemoryLink() override;
 
   /// Joins two ends. REQUIRES: neither is joined; one MTU.
-  static void connect(WireLink& one, WireLink& other);
+  static void connect(MemoryLink& one, MemoryLink& other);
 
   void send(Batch& frames) override;
   void on_room() override;
@@ -56,12 +56,12 @@ class WireLink final : public Link {
   [[nodiscard]] Batch next_burst();
   void schedule();
 
-  WireLink* peer_ = nullptr;
+  MemoryLink* peer_ = nullptr;
   Batch inbound_;
   std::size_t inbound_bytes_ = 0;
   bool peer_waits_ = false;  // was refused room here
 };
 
-[[nodiscard]] Entry wire_entry(std::shared_ptr<LinkTable> table);
+[[nodiscard]] Entry memory_link_entry(std::shared_ptr<LinkTable> table);
 
 }  // namespace sluice::dlpi

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One library a folder, from cmake/rooms.txt.
+# One library a folder, from cmake/layers.txt.
 #
 # Each library sees only the folders it may include: its include path is a directory of links to
 # exactly those (and what they include in turn), so a forbidden #include does not compile.
@@ -34,7 +34,7 @@ set(SLUICE_PRIVATE_apps_ftx_session PkgConfig::xxhash nlohmann_json::nlohmann_js
 set(SLUICE_PRIVATE_apps_ftx_cli fmt::fmt)
 set(SLUICE_PRIVATE_apps_sluice CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 
-set(SLUICE_ROOMS "")
+set(SLUICE_LAYERS "")
 
 function(sluice_room folder)
   set(allowed ${ARGN})
@@ -45,18 +45,18 @@ function(sluice_room folder)
 
   # What may be seen: this folder, the allowed ones, and what those may see.
   set(visible ${folder} ${allowed})
-  foreach(room ${allowed})
-    string(REPLACE "/" "_" room_name ${room})
-    list(APPEND visible ${SLUICE_VISIBLE_${room_name}})
+  foreach(layer ${allowed})
+    string(REPLACE "/" "_" layer_name ${layer})
+    list(APPEND visible ${SLUICE_VISIBLE_${layer_name}})
   endforeach()
   list(REMOVE_DUPLICATES visible)
   set(SLUICE_VISIBLE_${name} "${visible}" PARENT_SCOPE)
-  set(links ${PROJECT_BINARY_DIR}/rooms/${name})
-  foreach(room ${visible})
-    get_filename_component(parent ${room} DIRECTORY)
+  set(links ${PROJECT_BINARY_DIR}/layers/${name})
+  foreach(layer ${visible})
+    get_filename_component(parent ${layer} DIRECTORY)
     file(MAKE_DIRECTORY ${links}/${parent})
-    if(NOT EXISTS ${links}/${room})
-      file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${links}/${room} SYMBOLIC)
+    if(NOT EXISTS ${links}/${layer})
+      file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${layer} ${links}/${layer} SYMBOLIC)
     endif()
   endforeach()
 
@@ -72,17 +72,17 @@ function(sluice_room folder)
   # Whoever uses an installed library includes what is installed, from the same folders.
   target_include_directories(${target} ${scope} $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sluice>)
   target_compile_features(${target} ${scope} cxx_std_23)
-  foreach(room ${allowed})
-    string(REPLACE "/" "_" room_name ${room})
-    target_link_libraries(${target} ${scope} sluice_${room_name})
+  foreach(layer ${allowed})
+    string(REPLACE "/" "_" layer_name ${layer})
+    target_link_libraries(${target} ${scope} sluice_${layer_name})
   endforeach()
   add_library(sluice::${name} ALIAS ${target})
   set_property(GLOBAL APPEND PROPERTY SLUICE_ROOM_TARGETS ${target})
   set_property(GLOBAL APPEND PROPERTY SLUICE_ROOM_FOLDERS ${folder})
 endfunction()
 
-file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/rooms.txt rows REGEX "^[a-z]")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/rooms.txt)
+file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/layers.txt rows REGEX "^[a-z]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/layers.txt)
 foreach(row ${rows})
   string(REGEX MATCH "^([a-z/]+):(.*)$" _ ${row})
   set(folder ${CMAKE_MATCH_1})

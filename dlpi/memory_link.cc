@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dlpi/wire.h"
+#include "dlpi/memory_link.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +12,7 @@ namespace sluice::dlpi {
 namespace {
 
 /// FNV-1a: a name gives the same address in every run.
-wire::MacAddress address_of(std::string_view wire, WireLink::End end) {
+wire::MacAddress address_of(std::string_view wire, MemoryLink::End end) {
   std::uint32_t hash = 0x811c9dc5U;
   for (const char character : wire) {
     hash = (hash ^ static_cast<std::uint8_t>(character)) * 0x01000193U;
@@ -20,26 +20,26 @@ wire::MacAddress address_of(std::string_view wire, WireLink::End end) {
   const auto octet = [&](unsigned shift) { return static_cast<std::uint8_t>(hash >> shift); };
   constexpr std::uint8_t locally_administered = 0x02;
   return {{locally_administered, octet(24), octet(16), octet(8), octet(0),
-           static_cast<std::uint8_t>(end == WireLink::End::a ? 0x0a : 0x0b)}};
+           static_cast<std::uint8_t>(end == MemoryLink::End::a ? 0x0a : 0x0b)}};
 }
 
 std::string end_name(const std::string& wire, std::string_view end) { return "wire:" + wire + ":" + std::string(end); }
 
 }  // namespace
 
-WireLink::WireLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu)
+MemoryLink::MemoryLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu)
     : Link(set, end_name(wire, end == End::a ? "a" : "b"), address_of(wire, end), mtu) {
   set_up(false);
 }
 
-WireLink::~WireLink() {
+MemoryLink::~MemoryLink() {
   if (peer_ != nullptr) {
     peer_->peer_ = nullptr;
     peer_->set_up(false);
   }
 }
 
-void WireLink::connect(WireLink& one, WireLink& other) {
+void MemoryLink::connect(MemoryLink& one, MemoryLink& other) {
   SLUICE_REQUIRE(one.peer_ == nullptr && other.peer_ == nullptr && one.mtu() == other.mtu());
   one.peer_ = &other;
   other.peer_ = &one;
@@ -47,13 +47,13 @@ void WireLink::connect(WireLink& one, WireLink& other) {
   other.set_up(true);
 }
 
-std::size_t WireLink::capacity_bytes() const { return std::max(std::size_t{256} * 1024, 4 * mtu()); }
+std::size_t MemoryLink::capacity_bytes() const { return std::max(std::size_t{256} * 1024, 4 * mtu()); }
 
-bool WireLink::full() const { return inbound_bytes_ >= capacity_bytes() || inbound_.size() >= frames_max; }
+bool MemoryLink::full() const { return inbound_bytes_ >= capacity_bytes() || inbound_.size() >= frames_max; }
 
-void WireLink::send(Batch& frames) {
+void MemoryLink::send(Batch& frames) {
   if (peer_ == nullptr) {
-    count(Event::link_down, frames.size());
+    count(LinkCounter::link_down, frames.size());
     frames.clear();
     return;
   }
@@ -69,13 +69,13 @@ void WireLink::send(Batch& frames) {
 }
 
 /// The service procedure of the first stream takes the frames for all.
-void WireLink::schedule() {
+void MemoryLink::schedule() {
   if (!streams().empty()) {
     streams().front()->read_queue().enable();
   }
 }
 
-Batch WireLink::next_burst() {
+Batch MemoryLink::next_burst() {
   Batch burst;
   std::size_t bytes = 0;
   while (!inbound_.empty() && burst.size() < burst_frames_max && bytes < burst_bytes_max) {
@@ -87,7 +87,7 @@ Batch WireLink::next_burst() {
   return burst;
 }
 
-void WireLink::on_room() {
+void MemoryLink::on_room() {
   while (!inbound_.empty() && may_receive()) {
     receive(next_burst());
   }
@@ -97,7 +97,7 @@ void WireLink::on_room() {
   }
 }
 
-Status WireLink::set_address(const wire::MacAddress& address) {
+Status MemoryLink::set_address(const wire::MacAddress& address) {
   change_address(address);
   return {};
 }
@@ -107,22 +107,22 @@ namespace {
 Result<std::shared_ptr<Link>> make_end(LinkTable& table, StreamSet& set, const Parameters& parameters) {
   const std::string wire = parameters.text("name", "");
   const bool is_a = parameters.text("end", "a") == "a";
-  const auto mtu = static_cast<std::size_t>(parameters.integer("mtu", WireLink::mtu_default));
-  const auto other = std::static_pointer_cast<WireLink>(table.find(set, end_name(wire, is_a ? "b" : "a")));
+  const auto mtu = static_cast<std::size_t>(parameters.integer("mtu", MemoryLink::mtu_default));
+  const auto other = std::static_pointer_cast<MemoryLink>(table.find(set, end_name(wire, is_a ? "b" : "a")));
   if (other != nullptr && other->mtu() != mtu) {
     return fail(EINVAL, "wire '" + wire + "' has an MTU of " + std::to_string(other->mtu()) + " at its other end and " +
                             std::to_string(mtu) + " here; both must be the same");
   }
-  auto end = std::make_shared<WireLink>(set, wire, is_a ? WireLink::End::a : WireLink::End::b, mtu);
+  auto end = std::make_shared<MemoryLink>(set, wire, is_a ? MemoryLink::End::a : MemoryLink::End::b, mtu);
   if (other != nullptr) {
-    WireLink::connect(*end, *other);
+    MemoryLink::connect(*end, *other);
   }
   return end;
 }
 
 }  // namespace
 
-Entry wire_entry(std::shared_ptr<LinkTable> table) {
+Entry memory_link_entry(std::shared_ptr<LinkTable> table) {
   return Entry{
       .name = "wire",
       .summary = "a link in memory between two ends in one program",
@@ -136,7 +136,7 @@ Entry wire_entry(std::shared_ptr<LinkTable> table) {
               {.name = "mtu",
                .type = ParameterSpec::Type::integer,
                .meaning = "largest data unit in bytes, the same at both ends; absent: 1500",
-               .minimum = WireLink::mtu_min,
+               .minimum = MemoryLink::mtu_min,
                .maximum = Link::mtu_max},
           },
       .make = [table](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {

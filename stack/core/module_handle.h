@@ -11,27 +11,27 @@
 
 namespace sluice {
 
-class OwnerTable;
+class ModuleHandleTable;
 
 /// Plain data; copies are equal handles. A default one is never alive.
-class Owner {
+class ModuleHandle {
  public:
-  Owner() = default;
+  ModuleHandle() = default;
   [[nodiscard]] inline bool alive() const;
 
  private:
-  friend class OwnerTable;
-  Owner(const OwnerTable& table, std::uint32_t index, std::uint32_t generation)
+  friend class ModuleHandleTable;
+  ModuleHandle(const ModuleHandleTable& table, std::uint32_t index, std::uint32_t generation)
       : table_(&table), index_(index), generation_(generation) {}
 
-  const OwnerTable* table_ = nullptr;
+  const ModuleHandleTable* table_ = nullptr;
   std::uint32_t index_ = 0;
   std::uint32_t generation_ = 0;
 };
 
-class OwnerTable {
+class ModuleHandleTable {
  public:
-  [[nodiscard]] Owner add() {
+  [[nodiscard]] ModuleHandle add() {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(generations_.size()));
       generations_.push_back(0);
@@ -41,17 +41,17 @@ class OwnerTable {
     return {*this, index, generations_[index]};
   }
   /// No copy of `owner` is alive afterwards.
-  void remove(const Owner& owner) {
+  void remove(const ModuleHandle& owner) {
     ++generations_[owner.index_];
     free_.push_back(owner.index_);
   }
 
  private:
-  friend class Owner;
+  friend class ModuleHandle;
   std::vector<std::uint32_t> generations_;
   std::vector<std::uint32_t> free_;
 };
 
-inline bool Owner::alive() const { return table_ != nullptr && table_->generations_[index_] == generation_; }
+inline bool ModuleHandle::alive() const { return table_ != nullptr && table_->generations_[index_] == generation_; }
 
 }  // namespace sluice

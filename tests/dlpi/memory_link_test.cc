@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dlpi/wire.h"
+#include "dlpi/memory_link.h"
 
 #include "tests/dlpi/test_stream.h"
 
