@@ -58,10 +58,17 @@ namespace sluice {
   std::size_t at = 0;
   if (!std::is_constant_evaluated()) {  // 2^16, 2^32 and 2^64 are 1 modulo 65535: words of any width sum alike
     __extension__ unsigned __int128 wide = 0;
+    std::uint64_t words[4];
+    for (; at + sizeof words <= header.size(); at += sizeof words) {
+      std::memcpy(words, header.data() + at, sizeof words);
+      wide += words[0];
+      wide += words[1];
+      wide += words[2];
+      wide += words[3];
+    }
     for (; at + 8 <= header.size(); at += 8) {
-      std::uint64_t words;
-      std::memcpy(&words, header.data() + at, sizeof words);
-      wide += words;
+      std::memcpy(words, header.data() + at, 8);
+      wide += words[0];
     }
     sum = static_cast<std::uint64_t>(wide);
     sum = (sum & 0xffff'ffffU) + (sum >> 32) + static_cast<std::uint64_t>(wide >> 64);

@@ -34,8 +34,9 @@ class MemoryLink final : public Link {
   enum class End : std::uint8_t { a, b };
 
   static constexpr std::size_t mtu_default = 1500;
-  static constexpr std::size_t mtu_min =
-      68;  // RFC 791: "Every internet module must be able to forward [...] 68 octets"
+  /// RFC 791 section 3.2: "Every internet module must be able to forward a datagram of 68 octets without further
+  /// fragmentation."
+  static constexpr std::size_t mtu_min = 68;
   static constexpr std::size_t frames_max = 4096;
   static constexpr std::size_t burst_bytes_max = 64 * 1024;
 

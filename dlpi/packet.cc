@@ -100,7 +100,7 @@ bool PacketLink::wants_readable() const { return may_receive(); }
 
 void PacketLink::on_room() { on_readable(); }
 
-/// Whether whoever gets a frame puts its passes off.
+/// Whether every stream of the link defers its passes.
 bool PacketLink::fused() const {
   return !streams().empty() && std::ranges::all_of(streams(), [](const LinkStream* stream) {
     return stream->mode() == ProcessingMode::fused;

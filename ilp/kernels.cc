@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/contract.h"
+#include "base/internet_checksum.h"
 #include "ilp/words.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -114,9 +115,7 @@ void swap_to(std::size_t unit, ConstBytes source, std::byte* to) {
 
 std::uint16_t sum(ConstBytes bytes) {
   if (bytes.size() < short_size) {
-    SumWords sum;
-    word_pass<Store::none>(bytes.data(), nullptr, bytes.size(), sum);
-    return sum.result();
+    return header_sum(bytes);
   }
   return HWY_DYNAMIC_DISPATCH(sum_pass)(bytes.data(), bytes.size());
 }

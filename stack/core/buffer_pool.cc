@@ -145,6 +145,13 @@ void BufferPool::reclaim(Block& block) {
   ++reclaimed_;
 }
 
+void BufferPool::complete(DeferredCopy& copy) {
+  std::copy_n(copy.source, copy.size, copy.place);
+  touches_.add(copy.size, copy.size);
+  copy.end();
+  ++reclaimed_;
+}
+
 Block* BufferPool::duplicate(const Block& block) {
   SLUICE_REQUIRE(!block.buffer->borrowed_);
   if (free_blocks_ == nullptr && !grow_blocks()) [[unlikely]] {

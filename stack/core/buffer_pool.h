@@ -17,7 +17,7 @@
 //
 // External buffers describe memory that somebody else owns (a mapped file, a ring slot): the slot then has no bytes of
 // its own, and a release callback runs when the last block that shows the memory is freed. Borrowed ones describe
-// memory that its owner wants back at a time of its own choosing: one block shows it, duplicates are copies, and
+// memory that its owner may reclaim at any time: one block shows it, duplicates are copies, and
 // reclaim() moves what is still shown to memory of ours.
 //
 // The pool takes memory from the system in chunks, on demand, up to `bytes_max`, and returns it when it is destroyed:
@@ -174,6 +174,9 @@ class BufferPool {
   /// Copies what `block` shows to other memory, which it shows from then on, and gives the borrowed memory back.
   /// REQUIRES: it comes from borrow(), and is in use.
   void reclaim(Block& block);
+
+  /// Makes a deferred copy, and nothing else that is owed.
+  void complete(DeferredCopy& copy);
 
   /// Another block that shows the same bytes of the same buffer. REQUIRES: it is not borrowed. (dupb)
   [[nodiscard]] Block* duplicate(const Block& block);

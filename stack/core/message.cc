@@ -297,6 +297,7 @@ Message Message::duplicate() { return clone_of(*this, duplicate_block); }
 Message Message::copy() { return clone_of(*this, copy_block); }
 
 bool Message::pull_up(std::size_t size) {
+  complete_copy();
   if (first_->size() >= size) {
     return true;
   }
@@ -451,7 +452,7 @@ Message Message::split(std::size_t size) {
 }
 
 bool Message::copy_data_to(std::size_t offset, Bytes out) const {
-  if (const Plan* const plan = owing(); plan != nullptr && plan->converts()) {
+  if (const Plan* const plan = owing(); plan != nullptr && (plan->converts() || plan->copy.source != nullptr)) {
     const bool present = offset + out.size() <= data_size();
     if (present) {
       pass_over_front(*plan, first_, offset, out);
@@ -478,6 +479,7 @@ bool Message::make_writable() { return own_blocks(false); }
 
 /// Gives data blocks that cannot be written, and `borrowed` ones where asked, a private copy of their bytes.
 bool Message::own_blocks(bool borrowed) {
+  complete_copy();
   for (Block** at = &first_; *at != nullptr; at = &(*at)->cont) {
     const Buffer& shown = *(*at)->buffer;
     if ((*at)->type != MessageType::data || (shown.writable() && !(borrowed && shown.borrowed()))) {

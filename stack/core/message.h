@@ -11,9 +11,9 @@
 //     message.transform(Sum{.initial = pseudo_header, .field = checksum});
 //     message.transform(OwnStage{.stage = cipher, .argument = nonce}, handle(), refused);
 //
-// and the message's path decides when. On a layered path that is now: one pass a call. On a fused path, where whoever
-// made the message called defer(), the manipulation joins the message's plan and is carried out when the bytes must
-// move anyway: on the way down by the driver (gather()), on the way up by the stream head (land()). Modules are written
+// and the message's path decides when. On a layered path that is now: one pass a call. On a fused path (the maker of
+// the message has called defer()) the manipulation joins the message's plan and is carried out when the bytes must move
+// anyway: on the way down by the driver (gather()), on the way up by the stream head (land()). Modules are written
 // for both: they look at the TransformResult, they do what needs verified bytes in when_verified(), they materialize()
 // before they read payload, drop or count a message or act on its being there, and on the way down, if they keep it,
 // they keep() it.
@@ -27,11 +27,12 @@
 //
 // What the calls below do to a message with a plan:
 //
+//   trim_front, pull_up, make_writable    a copy from the user's memory that is still owed is made first
 //   prepend, trim_front   the plan moves along; a sum over bytes that are trimmed off takes them in first; a
 //                         conversion or a stage of a module's own that covers them materializes first
 //   pull_up, link, unlink, pop_block of protocol blocks    the plan stays with the data
 //   duplicate, copy, split, trim_back, append, link of data to data, unlink and pop_block of data    materialize first
-//   freeing               what was owed is forgotten: nobody hears of the message
+//   freeing               deferred work is discarded; nothing is counted
 //
 // "Materialize first" can fail, as materialize() can: the message is then marked, every later result about it is
 // `failed`, and calls that return messages return none.
@@ -61,7 +62,7 @@ using ilp::Swap;
 /// What became of a manipulation.
 enum class TransformResult : std::uint8_t {
   done,      // carried out; every check held
-  deferred,  // joined the plan; whoever carries out the plan drops the message if a check fails
+  deferred,  // joined the plan; the module or head that carries it out drops the message if a check fails
   failed,    // a check did not hold, or no memory for a private copy: the caller drops and counts the message
 };
 
@@ -267,6 +268,10 @@ class Message {
   /// Puts the message on a fused path: from here on manipulations join its plan. Without memory for a plan, or without
   /// data, the message stays on the layered path.
   void defer();
+  /// The data bytes from `place` on are yet to be copied from `lent`: with all else that is owed or, at the latest,
+  /// when whoever lends them completes what is left in `list`. REQUIRES: fused(); nothing is owed; so many bytes of the
+  /// first data block.
+  void defer_copy(ConstBytes lent, std::byte* place, DeferredCopy*& list);
 
   /// Reverses each unit of the data. `failed` when the data is not a whole number of units.
   TransformResult transform(const Swap& swap);
@@ -282,7 +287,7 @@ class Message {
 
   /// Whether manipulations are deferred.
   [[nodiscard]] bool fused() const { return plan() != nullptr; }
-  /// Whether a check has been deferred: nothing may be done yet on the strength of this message.
+  /// Whether a check has been deferred: no state may change yet because of this message (see when_verified()).
   [[nodiscard]] bool unverified() const {
     const Plan* const planned = plan();
     return planned != nullptr && planned->check_count > 0;
@@ -318,7 +323,7 @@ class Message {
       }
     } else if (PlannedChange* const planned = plan_change(owner)) {
       new (planned->captured.data()) Change(change);
-      planned->run = [](std::byte* captured) { (*std::launder(reinterpret_cast<Change*>(captured)))(); };
+      planned->run = [](const std::byte* captured) { (*std::launder(reinterpret_cast<const Change*>(captured)))(); };
     } else if (materialize() == TransformResult::done) {
       change();
     }
@@ -354,13 +359,15 @@ class Message {
   /// The plan, if it owes anything or has failed.
   [[nodiscard]] Plan* owing() const {
     Plan* const planned = plan();
-    return planned != nullptr && (planned->step_count > 0 || planned->failed) ? planned : nullptr;
+    return planned != nullptr && (planned->owes() || planned->failed) ? planned : nullptr;
   }
   /// Takes the plan off its block, for another first data block.
   [[nodiscard]] Plan* take_plan();
   /// Where a new step goes; nullptr when it is to be carried out now.
   [[nodiscard]] PlannedStep* plan_step(PlannedStep::Kind kind);
   [[nodiscard]] PlannedChange* plan_change(const ModuleHandle& owner);
+  void complete_copy();
+  void place_field(PlannedStep& step, std::byte* field) const;
   TransformResult materialize_unless(bool fits);
   void materialize_before_cut();
   void take_over(Plan& ended);

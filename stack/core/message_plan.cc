@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -36,6 +36,11 @@ void swap_units(Bytes bytes) {
     at += sizeof word;
   };
   if constexpr (sizeof(Unit) == 4) {
+    while (end - at >= 32) {
+      for (int i = 0; i < 4; ++i) {
+        swap_at(std::uint64_t{});
+      }
+    }
     while (end - at >= 8) {
       swap_at(std::uint64_t{});
     }
@@ -52,12 +57,16 @@ void swap_short(std::size_t unit, Bytes bytes) {
               : swap_units<std::uint64_t>(bytes);
 }
 
-/// The sum of data bytes [offset, offset + size). REQUIRES: there are so many.
+/// The sum of data bytes [offset, offset + size) of `block`, a first data block, and those behind it. REQUIRES: there
+/// are so many.
 std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
+  if (offset + size <= block->size()) [[likely]] {
+    return ilp::sum(ConstBytes(block->rptr + offset, size));
+  }
   std::uint16_t total = 0;
   std::size_t summed = 0;
   for (; size > 0; block = block->cont) {
-    const std::size_t here = block->type == MessageType::data ? block->size() : 0;
+    const std::size_t here = block->size();
     const std::size_t part = std::min(size, here - std::min(here, offset));
     const ConstBytes bytes(block->rptr + std::min(here, offset), part);
     total = add_sums(total, ilp::sum(bytes), summed);
@@ -72,19 +81,9 @@ std::span<const PlannedStep> owed_by(const Plan* plan) {
   return plan == nullptr ? std::span<const PlannedStep>() : plan->owed();
 }
 
-/// Where in the data of `block`'s chain a field lies, if it does.
-std::optional<std::size_t> offset_in_data(const Block* block, const std::byte* field) {
-  std::size_t before = 0;
-  for (; block != nullptr; block = block->cont) {
-    if (block->type == MessageType::data) {
-      // std::less: a field outside is in another array.
-      if (!std::less<>{}(field, block->rptr) && std::less<>{}(field, block->wptr)) {
-        return before + static_cast<std::size_t>(field - block->rptr);
-      }
-      before += block->size();
-    }
-  }
-  return std::nullopt;
+bool owes_stage(const Plan* plan, const std::shared_ptr<Stage>& stage) {
+  return plan != nullptr && plan->has_stages &&
+         std::ranges::find(plan->stages, stage, &PlannedStage::stage) != plan->stages.end();
 }
 
 }  // namespace
@@ -101,6 +100,31 @@ void Message::defer() {
   if (block != nullptr && block->plan == nullptr) {
     block->plan = pool().allocate_plan();
   }
+}
+
+void Message::defer_copy(ConstBytes lent, std::byte* place, DeferredCopy*& list) {
+  plan()->copy.begin(lent, place, data_block(), list);
+}
+
+/// For whatever needs the bytes in their block, converted or not.
+void Message::complete_copy() {
+  if (Plan* const planned = plan(); planned != nullptr && planned->copy.source != nullptr) {
+    pool().complete(planned->copy);
+  }
+}
+
+/// Where the result of `step` goes: to a field in the data, which moves along with it, or outside.
+void Message::place_field(PlannedStep& step, std::byte* field) const {
+  std::size_t before = 0;
+  for (const Block* block = data_block(); block != nullptr; block = block->cont) {
+    // std::less: a field outside is in another array.
+    if (!std::less<>{}(field, block->rptr) && std::less<>{}(field, block->wptr)) {
+      step.field = before + static_cast<std::size_t>(field - block->rptr);
+      return;
+    }
+    before += block->size();
+  }
+  step.outside = field;
 }
 
 /// A plan that is full is carried out, and is empty then.
@@ -166,6 +190,7 @@ void Message::plan_prepended(Plan& planned, std::size_t size) {
 /// What a sum loses at the front it takes in now: these bytes are a header, and have been looked at. REQUIRES:
 /// something is owed.
 void Message::plan_trimmed(std::size_t trimmed) {
+  complete_copy();
   const auto survives = [trimmed](const PlannedStep& step) {
     const bool in_sum = step.kind == PlannedStep::Kind::sum || step.kind == PlannedStep::Kind::check;
     return (!step.fills_message() || step.field >= trimmed) && (in_sum || step.from >= trimmed);
@@ -178,7 +203,7 @@ void Message::plan_trimmed(std::size_t trimmed) {
   for (PlannedStep& step : planned.owed()) {
     if (step.from < trimmed) {
       const std::size_t covered = trimmed - step.from;
-      const std::uint16_t sum = sum_of(first_, step.from, covered);
+      const std::uint16_t sum = sum_of(data_block(), step.from, covered);
       step.initial = add_sums(step.initial, step.odd ? byte_swapped(sum) : sum);
       step.odd = step.odd != (covered % 2 != 0);
     }
@@ -270,7 +295,7 @@ TransformResult Message::carry_out(bool keep) {
   if (planned != nullptr && planned->failed) {
     return TransformResult::failed;
   }
-  const bool owes = planned != nullptr && planned->step_count > 0;
+  const bool owes = planned != nullptr && planned->owes();
   if (!owes && !keep) {
     return TransformResult::done;
   }
@@ -375,6 +400,7 @@ TransformResult Message::transform(const Swap& swap) {
   }
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::swap)) {
     step->unit = static_cast<std::uint8_t>(swap.unit);
+    step->converts = true;
     return TransformResult::deferred;
   }
   if (!materialized() || !make_writable()) {
@@ -412,16 +438,15 @@ std::uint16_t Message::data_sum() const {
   if (block != nullptr && block->cont == nullptr) {
     return block->size() <= short_bytes_max ? header_sum(block->bytes()) : ilp::sum(block->bytes());
   }
-  return sum_of(first_, 0, data_size());
+  return block == nullptr ? std::uint16_t{0} : sum_of(block, 0, data_size());
 }
 
 TransformResult Message::transform(const Sum& sum) {
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::sum)) {
     step->initial = sum.initial;
     step->zero_is_sent_as_ones = sum.zero_is_sent_as_ones;
-    const std::optional<std::size_t> field = offset_in_data(first_, sum.field);
-    step->field = field.value_or(0);
-    step->outside = field ? nullptr : sum.field;
+    step->field_size = sizeof(std::uint16_t);
+    place_field(*step, sum.field);
     return TransformResult::deferred;
   }
   if (!materialized()) {
@@ -436,6 +461,7 @@ TransformResult Message::transform(const Sum& sum) {
 TransformResult Message::transform(const Check& check, const ModuleHandle& owner, Counter& refused) {
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::check)) {
     step->initial = check.initial;
+    step->verifies = true;
     step->owner = owner;
     step->refused = &refused;
     ++plan()->check_count;
@@ -453,35 +479,40 @@ TransformResult Message::transform(const Check& check, const ModuleHandle& owner
 TransformResult Message::transform(const OwnStage& own, const ModuleHandle& owner, Counter& refused) {
   SLUICE_REQUIRE(own.stage != nullptr && own.from <= data_size());
   SLUICE_REQUIRE(own.argument.size() <= Stage::argument_bytes_max && own.field.size() <= Stage::result_bytes_max);
-  if (materialize_unless(std::ranges::none_of(owed_by(plan()), [&](const PlannedStep& step) {
-        const bool covers_field = step.fills_message() && step.field + step.result_size() > own.from;
-        const bool cuts_unit = own.from > step.from && (own.from - step.from) % step.unit != 0;
-        return covers_field || cuts_unit || step.stage == own.stage;
-      })) == TransformResult::failed) {
+  const bool fits = std::ranges::none_of(owed_by(plan()), [&](const PlannedStep& step) {
+    const bool covers_field = step.fills_message() && step.field + step.field_size > own.from;
+    const bool cuts_unit = own.from > step.from && (own.from - step.from) % step.unit != 0;
+    return covers_field || cuts_unit;
+  });
+  if (materialize_unless(fits && !owes_stage(plan(), own.stage)) == TransformResult::failed) {
     return TransformResult::failed;
   }
-  PlannedStep* const planned = plan_step(PlannedStep::Kind::own);
-  PlannedStep at_once;
-  PlannedStep& step = planned != nullptr ? *planned : at_once;
-  step.kind = PlannedStep::Kind::own;
-  step.stage = own.stage;
-  step.from = own.from;
-  step.owner = owner;
-  step.refused = &refused;
-  step.argument_size = static_cast<std::uint8_t>(own.argument.size());
-  std::ranges::copy(own.argument, step.argument.begin());
-  step.field_size = static_cast<std::uint8_t>(own.field.size());
-  const std::optional<std::size_t> field = offset_in_data(first_, own.field.data());
-  step.field = field.value_or(0);
-  step.outside = field ? nullptr : own.field.data();
-  if (planned != nullptr) {
-    plan()->check_count += static_cast<std::uint8_t>(step.verifies());
+  Plan at_once;
+  PlannedStep* step = plan_step(PlannedStep::Kind::own);
+  Plan& planned = step == nullptr ? at_once : *plan();
+  step = step == nullptr ? &at_once.steps[at_once.step_count++] : step;
+  step->kind = PlannedStep::Kind::own;
+  step->converts = own.stage->nature().converts;
+  step->verifies = own.stage->nature().verifies;
+  step->from = own.from;
+  step->field_size = static_cast<std::uint8_t>(own.field.size());
+  place_field(*step, own.field.data());
+  planned.has_stages = true;
+  PlannedStage& stage = planned.stages[planned.step_count - 1U];
+  stage.stage = own.stage;
+  stage.argument_size = static_cast<std::uint8_t>(own.argument.size());
+  std::ranges::copy(own.argument, stage.argument.begin());
+  if (&planned != &at_once) {
+    step->owner = owner;
+    step->refused = &refused;
+    planned.check_count += static_cast<std::uint8_t>(step->verifies);
     return TransformResult::deferred;
   }
-  if (!materialized() || (step.converts() && !make_writable())) {
+  if (!materialized() || (step->converts && !make_writable())) {
     return TransformResult::failed;
   }
-  return pass_of_step(step, first_, data_size(), pool().touches()) ? TransformResult::done : TransformResult::failed;
+  return pass_in_place(at_once, first_, data_size(), pool().touches()) ? TransformResult::done
+                                                                       : TransformResult::failed;
 }
 
 }  // namespace sluice

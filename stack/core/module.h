@@ -55,7 +55,8 @@ struct PayloadWork {
     check,   // transform(Check)
     own,     // transform(OwnStage)
     copy,    // moves the bytes: from user memory, from a device's slot. A path without it shows them where they lie
-    gather,  // gather(), keep(): carries out what is owed, and in the same pass makes ours what somebody wants back
+    gather,  // gather(), keep(): carries out what is owed, and in the same pass copies borrowed bytes to memory of the
+             // pool
     land,    // land(), or a copy where nothing is owed: the bytes go to the user's place
   };
   struct Item {
@@ -69,7 +70,7 @@ struct PayloadWork {
   };
   std::vector<Item> items;             // in order
   std::string_view materializes = {};  // why this module makes the bytes real before anything else; empty: it does not
-  bool keeps = false;                  // settling, it makes ours what somebody wants back, too: keep()
+  bool keeps = false;                  // as it materializes, it copies borrowed bytes, too: keep()
   std::string_view uncounted = {};     // what else reads or writes them here: the operating system, a file's buffer
 };
 

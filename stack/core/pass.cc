@@ -26,33 +26,47 @@ std::byte& data_at(Block* chain, std::size_t offset) {
   return chain->rptr[offset];
 }
 
-/// Walks the data blocks of a chain.
+/// Walks the data blocks of a chain: where their bytes belong or, given a plan's `copy`, where they lie now.
 class ChainCursor {
  public:
-  explicit ChainCursor(Block* chain) : first_(chain), block_(chain), at_(chain == nullptr ? nullptr : chain->rptr) {
-    skip_done();
+  explicit ChainCursor(Block* chain, const DeferredCopy* copy = nullptr)
+      : first_(chain), block_(chain), at_(chain->rptr), copy_(copy) {
+    open();
   }
 
   /// What lies at the cursor in one piece; empty at the end.
-  [[nodiscard]] Bytes piece() const { return block_ == nullptr ? Bytes() : Bytes(at_, block_->wptr); }
+  [[nodiscard]] Bytes piece() const { return {lies_, end_}; }
   void advance(std::size_t size) {
     at_ += size;
-    skip_done();
+    lies_ += size;
+    if (lies_ == end_) {
+      open();
+    }
   }
   /// The byte at `offset` of all the data.
   [[nodiscard]] std::byte& at(std::size_t offset) const { return data_at(first_, offset); }
 
  private:
-  void skip_done() {
+  void open() {
     while (block_ != nullptr && (block_->type != MessageType::data || at_ == block_->wptr)) {
       block_ = block_->cont;
       at_ = block_ == nullptr ? nullptr : block_->rptr;
+    }
+    lies_ = at_;
+    end_ = block_ == nullptr ? nullptr : block_->wptr;
+    if (copy_ != nullptr && copy_->block == block_ && at_ < copy_->place + copy_->size) {
+      const std::ptrdiff_t done = at_ - copy_->place;
+      lies_ = done < 0 ? at_ : const_cast<std::byte*>(copy_->source) + done;  // passes only read it
+      end_ = done < 0 ? copy_->place : lies_ + (copy_->place + copy_->size - at_);
     }
   }
 
   Block* first_;
   Block* block_;
   std::byte* at_;
+  std::byte* lies_ = nullptr;
+  std::byte* end_ = nullptr;
+  const DeferredCopy* copy_;  // nullptr: nothing lies elsewhere
 };
 
 /// Walks a list of places.
@@ -109,8 +123,12 @@ class WindowCursor {
 template <class To>
 class Pass {
  public:
-  Pass(std::span<const PlannedStep> steps, Block* chain, const To& to, Touches& touches)
-      : steps_(steps), from_(chain), to_(to), touches_(touches) {
+  Pass(const Plan& plan, Block* chain, const To& to, Touches& touches)
+      : plan_(plan),
+        steps_(plan.owed()),
+        from_(chain, plan.copy.source == nullptr ? nullptr : &plan.copy),
+        to_(to),
+        touches_(touches) {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       sums_[i] = steps_[i].initial;
     }
@@ -119,22 +137,21 @@ class Pass {
   /// All of the data, and what is then due.
   void run(std::size_t size) {
     run_front(size);
-    finish();
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      finish(i);
+    }
   }
 
   /// The first `size` bytes of the data. REQUIRES: they are whole units.
   void run_front(std::size_t size) {
-    for (const PlannedStep& step : steps_) {
-      if (step.kind == Kind::own) {
-        step.stage->begin(ConstBytes(step.argument).first(step.argument_size));
+    for (std::size_t i = 0; plan_.has_stages && i < steps_.size(); ++i) {
+      if (steps_[i].kind == Kind::own) {
+        const PlannedStage& own = plan_.stages[i];
+        own.stage->begin(ConstBytes(own.argument).first(own.argument_size));
       }
     }
     while (done_ < size) {
-      std::size_t end = size;
-      for (const PlannedStep& step : steps_) {
-        end = step.from > done_ ? std::min(end, step.from) : end;
-      }
-      choose();
+      const std::size_t end = choose(size);
       while (done_ < end) {
         stretch(end - done_);
       }
@@ -143,25 +160,25 @@ class Pass {
 
   /// Whether the message is good, as far as step `i` can say. REQUIRES: run() has returned.
   [[nodiscard]] bool held(std::size_t i) const {
-    return steps_[i].kind == Kind::check ? sum_holds(sums_[i]) : !refused_[i];
+    return steps_[i].kind == Kind::check ? sum_holds(sums_[i]) : (refused_ >> i & 1U) == 0;
   }
 
  private:
-  /// What the steps that apply at the cursor come to.
-  void choose() {
+  /// What the steps that apply at the cursor come to, and where the next begins: at most at `end`.
+  std::size_t choose(std::size_t end) {
     combined_ = {};
     for (const PlannedStep& step : steps_) {
       if (step.from > done_) {
-        continue;
-      }
-      if (step.kind == Kind::own) {
-        combined_.add_stage(step.converts());
+        end = std::min(end, step.from);
+      } else if (step.kind == Kind::own) {
+        combined_.add_stage(step.converts);
       } else if (step.kind == Kind::swap) {
         combined_.add_swap(step.unit);
       } else {
         combined_.add_sum();
       }
     }
+    return end;
   }
 
   /// As much as lies in one piece on both sides, up to `size`; or the one unit that does not.
@@ -173,8 +190,7 @@ class Pass {
     if (whole == 0) {
       straddling_unit();
     } else {
-      const bool tiled = combined_.kernel(false) == PassKernel::tiles;
-      const std::size_t part = tiled ? std::min(whole, pass_tile_bytes) : whole;
+      const std::size_t part = combined_.tiled() ? std::min(whole, pass_tile_bytes) : whole;
       convert(from.first(part), to.first(part));
       from_.advance(part);
       to_.advance(part);
@@ -230,16 +246,15 @@ class Pass {
 
   /// Adds the sum of a stretch, as its bytes were, to every sum that covers it.
   void add(std::uint16_t sum) {
-    bool swapped = false;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const PlannedStep& step = steps_[i];
       if (step.from > done_) {
         continue;
       }
       if (step.kind == Kind::swap) {
-        swapped = !swapped;
+        sum = byte_swapped(sum);
       } else {
-        add(i, swapped ? byte_swapped(sum) : sum, done_);
+        add(i, sum, done_);
       }
     }
   }
@@ -260,31 +275,29 @@ class Pass {
       if (step.kind == Kind::swap) {
         swap(step.unit, at, to);
       } else if (step.kind == Kind::own) {
-        step.stage->run(done_ - step.from, at, step.converts() ? to : Bytes());
+        plan_.stages[i].stage->run(done_ - step.from, at, step.converts ? to : Bytes());
       } else {
         add(i, ilp::sum(at), done_);
       }
-      at = step.converts() ? to : at;
+      at = step.converts ? to : at;
     }
     if (at.data() != to.data()) {
       ilp::copy(at, to);
     }
   }
 
-  /// Asks sums and stages for what they have come to, in order.
-  void finish() {
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const PlannedStep& step = steps_[i];
+  /// Asks step `i` for what it has come to. REQUIRES: those before have been asked.
+  void finish(std::size_t i) {
+    const PlannedStep& step = steps_[i];
+    if (step.kind == Kind::sum) {
+      std::array<std::byte, sizeof(std::uint16_t)> checksum;
+      store_checksum(checksum.data(), checksum_of(sums_[i], step.zero_is_sent_as_ones));
+      store(i, checksum);
+    } else if (step.kind == Kind::own) {
       std::array<std::byte, Stage::result_bytes_max> result{};
-      if (step.kind == Kind::sum) {
-        const std::uint16_t checksum = checksum_of(sums_[i], step.zero_is_sent_as_ones);
-        store_checksum(result.data(), checksum);
-        store(i, ConstBytes(result).first(sizeof checksum));
-      } else if (step.kind == Kind::own) {
-        const Bytes field = Bytes(result).first(step.field_size);
-        refused_[i] = !step.stage->end(field);
-        store(i, field);
-      }
+      const Bytes field = Bytes(result).first(step.field_size);
+      refused_ |= plan_.stages[i].stage->end(field) ? 0U : 1U << i;
+      store(i, field);
     }
   }
 
@@ -307,34 +320,38 @@ class Pass {
     }
   }
 
+  const Plan& plan_;
   std::span<const PlannedStep> steps_;
   ChainCursor from_;
   To to_;
   Touches& touches_;
-  std::array<std::uint16_t, Plan::steps_max> sums_{};
-  std::array<bool, Plan::steps_max> refused_{};  // by a stage
+  std::array<std::uint16_t, Plan::steps_max> sums_;
+  unsigned refused_ = 0;  // a bit for each step: by a stage
   std::size_t done_ = 0;
   CombinedSteps combined_;  // those that apply at the cursor
 };
 
+/// Runs the changes that waited for the first `checks` checks, from `change` on, and returns the next that still waits.
+std::size_t run_changes(const Plan& plan, std::size_t change, std::size_t checks) {
+  for (; change < plan.change_count && plan.changes[change].checks_before <= checks; ++change) {
+    const PlannedChange& waiting = plan.changes[change];
+    if (waiting.owner.alive()) {
+      waiting.run(waiting.captured.data());
+    }
+  }
+  return change;
+}
+
 /// Acts on how the checks came out, in their order: a change that waited for those before a failed one still happens.
-template <class Pass>
-bool conclude(Plan& plan, const Pass& pass) {
+template <class Held>
+bool conclude(Plan& plan, const Held& held) {
   std::size_t checks = 0;
   std::size_t change = 0;
-  const auto run_changes = [&] {
-    for (; change < plan.change_count && plan.changes[change].checks_before <= checks; ++change) {
-      PlannedChange& waiting = plan.changes[change];
-      if (waiting.owner.alive()) {
-        waiting.run(waiting.captured.data());
-      }
-    }
-  };
   for (std::size_t i = 0; i < plan.step_count && !plan.failed; ++i) {
     const PlannedStep& step = plan.steps[i];
-    if (pass.held(i)) {
-      checks += step.verifies() ? 1 : 0;
-      run_changes();
+    if (held(i)) {
+      checks += step.verifies ? 1 : 0;
+      change = run_changes(plan, change, checks);
     } else {
       plan.failed = true;
       if (step.refused != nullptr && step.owner.alive()) {
@@ -346,6 +363,105 @@ bool conclude(Plan& plan, const Pass& pass) {
   return !plan.failed;
 }
 
+/// What a datagram owes as a rule, without loops: the copy of its payload, one sum, and one conversion of the payload,
+/// over one block, in place or on the way to one place. All else is for Pass.
+class StraightPass {
+ public:
+  /// `place` is where the data goes; nullptr: it stays.
+  StraightPass(const Plan& plan, const Block& block, std::byte* place)
+      : data_(block.rptr), base_(place == nullptr ? block.rptr : place) {
+    for (const PlannedStep& step : plan.owed()) {
+      const PlannedStep*& slot = step.kind == Kind::swap ? swap_ : sum_;
+      fits_ = fits_ && slot == nullptr && step.kind != Kind::own;
+      slot = &step;
+    }
+    const DeferredCopy* const copy = plan.copy.source == nullptr ? nullptr : &plan.copy;
+    if (!fits_ || (copy != nullptr && copy->block != &block)) {
+      fits_ = false;
+      return;
+    }
+    body_ = copy != nullptr    ? static_cast<std::size_t>(copy->place - data_)
+            : swap_ != nullptr ? swap_->from
+            : sum_ != nullptr  ? sum_->from
+                               : 0;
+    size_ = block.size() - body_;
+    from_ = copy != nullptr ? copy->source : data_ + body_;
+    fits_ = (copy == nullptr || copy->size == size_) && (swap_ == nullptr || swap_->from == body_) &&
+            (sum_ == nullptr || sum_->from <= body_) && (place == nullptr || body_ == 0);
+  }
+
+  [[nodiscard]] bool fits() const { return fits_; }
+
+  /// Answers whether the sum is as it should be. REQUIRES: fits().
+  bool run(Touches& touches) const {
+    const ConstBytes from(from_, size_);
+    const Bytes to(base_ + body_, size_);
+    const bool moves = from.data() != to.data();
+    std::uint16_t sum = 0;
+    if (swap_ != nullptr && sum_ != nullptr) {
+      sum = ilp::sum_swap_copy(swap_->unit, from, to);
+      sum = swap_ < sum_ ? byte_swapped(sum) : sum;  // a sum that was asked for later is over what comes out
+    } else if (swap_ != nullptr) {
+      moves ? ilp::swap_copy(swap_->unit, from, to) : ilp::swap(swap_->unit, to);
+    } else if (sum_ != nullptr) {
+      sum = moves ? ilp::sum_copy(from, to) : ilp::sum(from);
+    } else if (moves) {
+      ilp::copy(from, to);
+    }
+    const bool stores = moves || swap_ != nullptr;
+    touches.add(stores || sum_ != nullptr ? size_ : 0, stores ? size_ : 0);
+    return sum_ == nullptr || conclude_sum(sum, touches);
+  }
+
+ private:
+  bool conclude_sum(std::uint16_t sum, Touches& touches) const {
+    const std::size_t ahead = body_ - sum_->from;  // headers, as a rule
+    touches.add(ahead, 0);
+    sum = add_sums(ilp::sum(ConstBytes(data_ + sum_->from, ahead)), sum, ahead);
+    sum = add_sums(sum_->initial, sum_->odd ? byte_swapped(sum) : sum);
+    if (sum_->kind == Kind::check) {
+      return sum_holds(sum);
+    }
+    std::byte* const field = sum_->outside != nullptr ? sum_->outside : base_ + sum_->field;
+    store_checksum(field, checksum_of(sum, sum_->zero_is_sent_as_ones));
+    return true;
+  }
+
+  const std::byte* data_;
+  std::byte* base_;
+  const PlannedStep* sum_ = nullptr;
+  const PlannedStep* swap_ = nullptr;
+  std::size_t body_ = 0;  // offset of the payload in the data; only a sum covers what is in front
+  std::size_t size_ = 0;
+  const std::byte* from_ = nullptr;
+  bool fits_ = true;
+};
+
+/// StraightPass where it fits, else Pass. `places` is empty for a pass in place.
+bool carry_out(Plan& plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches) {
+  const Block* data = chain;
+  while (data != nullptr && data->type != MessageType::data) {
+    data = data->cont;
+  }
+  if (data != nullptr && data->cont == nullptr && places.size() <= 1) {
+    const StraightPass straight(plan, *data, places.empty() ? nullptr : places.front().data());
+    if (straight.fits()) {
+      if (!straight.run(touches)) {
+        return conclude(plan, [&plan](std::size_t i) { return plan.steps[i].kind != Kind::check; });
+      }
+      run_changes(plan, 0, plan.check_count);
+      plan.clear();
+      return true;
+    }
+  }
+  const auto run = [&](const auto& to) {
+    Pass pass(plan, chain, to, touches);
+    pass.run(data_size);
+    return conclude(plan, [&pass](std::size_t i) { return pass.held(i); });
+  };
+  return places.empty() ? run(ChainCursor(chain)) : run(PlaceCursor(places));
+}
+
 }  // namespace
 
 std::string_view name_of(PassKernel kernel) {
@@ -355,21 +471,18 @@ std::string_view name_of(PassKernel kernel) {
 }
 
 bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& touches) {
-  Pass pass(plan.owed(), chain, ChainCursor(chain), touches);
-  pass.run(data_size);
-  return conclude(plan, pass);
+  return carry_out(plan, chain, data_size, {}, touches);
 }
 
 bool pass_to(Plan* plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches) {
-  Pass pass(plan == nullptr ? std::span<PlannedStep>() : plan->owed(), chain, PlaceCursor(places), touches);
+  static const Plan nothing_owed{};
+  static constexpr std::array<Bytes, 1> nowhere{};
+  if (plan != nullptr) {
+    return carry_out(*plan, chain, data_size, places.empty() ? nowhere : places, touches);
+  }
+  Pass pass(nothing_owed, chain, PlaceCursor(places), touches);
   pass.run(data_size);
-  return plan == nullptr || conclude(*plan, pass);
-}
-
-bool pass_of_step(const PlannedStep& step, Block* chain, std::size_t data_size, Touches& touches) {
-  Pass pass(std::span(&step, 1), chain, ChainCursor(chain), touches);
-  pass.run(data_size);
-  return pass.held(0);
+  return true;
 }
 
 void pass_over_front(const Plan& plan, Block* chain, std::size_t offset, Bytes out) {
@@ -381,7 +494,7 @@ void pass_over_front(const Plan& plan, Block* chain, std::size_t offset, Bytes o
   }
   std::array<std::byte, pass_tile_bytes> aside;
   Touches uncounted;
-  Pass(plan.owed(), chain, WindowCursor(offset, out, aside), uncounted).run_front(size);
+  Pass(plan, chain, WindowCursor(offset, out, aside), uncounted).run_front(size);
 }
 
 }  // namespace sluice

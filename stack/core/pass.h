@@ -58,6 +58,8 @@ class CombinedSteps {
   /// Stretches are whole multiples of this; a power of two.
   [[nodiscard]] std::size_t widest() const { return widest_; }
   [[nodiscard]] bool converts() const { return converts_; }
+  /// Outside the table: step after step.
+  [[nodiscard]] bool tiled() const { return tiled_; }
   [[nodiscard]] PassKernel kernel(bool in_place) const {
     if (tiled_) {
       return PassKernel::tiles;
@@ -78,21 +80,18 @@ class CombinedSteps {
   std::size_t unit_ = 1;
   std::size_t widest_ = 1;
   bool sums_ = false;
-  bool tiled_ = false;  // outside the table: step after step
+  bool tiled_ = false;
   bool converts_ = false;
 };
 
-/// Carries out `plan` on the data blocks of `chain` in place: bytes are written only where a conversion is owed.
-/// Answers whether every check held; `plan` then owes nothing more, its changes have run, or the failed check is
-/// counted. REQUIRES: blocks with bytes to convert are writable.
+/// Carries out `plan` on the data blocks of `chain` in place: bytes are written only where a conversion or the copy
+/// from the user's memory is owed. Answers whether every check held; `plan` then owes nothing more, its changes have
+/// run, or the failed check is counted. REQUIRES: blocks with bytes to convert are writable.
 bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& touches);
 
 /// As pass_in_place, but what comes out is written to `places`, one after the other; the blocks stay as they are.
 /// `plan` may be nullptr: a copy. REQUIRES: the places hold data_size bytes.
 bool pass_to(Plan* plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches);
-
-/// Carries out one step in place. Answers whether it held.
-bool pass_of_step(const PlannedStep& step, Block* chain, std::size_t data_size, Touches& touches);
 
 /// Writes to `out` what data bytes [offset, offset + out.size()) will be. Everything is still owed: no check is made,
 /// no field filled, no stage asked for its result. For headers: it begins at the front. REQUIRES: the data has so many.

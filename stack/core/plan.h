@@ -10,8 +10,9 @@
 //                                            ▲ field
 //     a stage of a module's own                 from ────────────────────────────►
 //
-// Each step covers the data from its `from` on to the end; headers that are prepended later are in front of it. Steps
-// are carried out in order, together, in one pass (stack/core/pass.h).
+// Each step covers the data from its `from` on to the end; headers that are prepended later are in front of it. On the
+// way down the copy from the user's memory is owed, too. All is carried out in order, together, in one pass
+// (stack/core/pass.h).
 //
 // From the pool's free list: planning allocates nothing. A plan holds the stages that it owes (stack/core/stage.h), and
 // lets go of them when they have run or the message is freed. Ownership: the message's. Threads: the set's.
@@ -22,7 +23,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
+#include "base/bytes.h"
 #include "ilp/manipulation.h"
 #include "stack/core/module_handle.h"
 #include "stack/core/stage.h"
@@ -30,6 +33,7 @@
 namespace sluice {
 
 class Counter;
+struct Block;
 
 /// One manipulation that is owed.
 struct PlannedStep {
@@ -37,27 +41,61 @@ struct PlannedStep {
 
   Kind kind = Kind::swap;
   std::uint8_t unit = 1;              // swap: 2, 4 or 8; others: 1
+  bool converts = false;              // bytes come out other than they went in
+  bool verifies = false;              // the message may turn out to be bad
   bool zero_is_sent_as_ones = false;  // sum
   bool odd = false;              // sum, check: an odd number of the bytes it covered has been trimmed off and summed
+  std::uint8_t field_size = 0;   // sum: 2; own: of the result; 0: none is wanted
   std::uint16_t initial = 0;     // sum, check: with what has been summed already
   std::size_t from = 0;          // data bytes in front that it does not cover
   std::size_t field = 0;         // sum, own: offset in the data of the result's bytes, unless
   std::byte* outside = nullptr;  // sum, own: they lie here
   ModuleHandle owner;            // check, own: whose counter `refused` is
   Counter* refused = nullptr;    // check, own
-  std::shared_ptr<Stage> stage;  // own
-  std::uint8_t field_size = 0;   // own: of the result; 0: none is wanted
-  std::uint8_t argument_size = 0;
-  std::array<std::byte, Stage::argument_bytes_max> argument;  // own
 
-  /// Whether bytes come out other than they went in.
-  [[nodiscard]] bool converts() const { return kind == Kind::swap || (kind == Kind::own && stage->nature().converts); }
-  /// Whether the message may turn out to be bad.
-  [[nodiscard]] bool verifies() const { return kind == Kind::check || (kind == Kind::own && stage->nature().verifies); }
-  [[nodiscard]] std::size_t result_size() const { return kind == Kind::own ? field_size : sizeof(std::uint16_t); }
   /// Whether a field of the message gets its value when all else is done.
-  [[nodiscard]] bool fills_message() const {
-    return outside == nullptr && (kind == Kind::sum || (kind == Kind::own && field_size > 0));
+  [[nodiscard]] bool fills_message() const { return field_size > 0 && outside == nullptr; }
+};
+
+/// What a step of kind `own` runs.
+struct PlannedStage {
+  std::shared_ptr<Stage> stage;
+  std::uint8_t argument_size = 0;
+  std::array<std::byte, Stage::argument_bytes_max> argument;
+};
+
+/// The copy from the user's memory, which is owed as well: `size` bytes of `block` from `place` on still lie at
+/// `source`. The call that lends them (stack/head/loan.h) keeps a list of these, to complete those that are left when
+/// it returns.
+struct DeferredCopy {
+  const std::byte* source = nullptr;  // nullptr: nothing is owed
+  std::byte* place = nullptr;
+  std::size_t size = 0;
+  const Block* block = nullptr;
+  DeferredCopy* next = nullptr;
+  DeferredCopy** link = nullptr;  // what points to this
+
+  void begin(ConstBytes lent, std::byte* to, const Block* holder, DeferredCopy*& list) {
+    source = lent.data();
+    place = to;
+    size = lent.size();
+    block = holder;
+    next = list;
+    link = &list;
+    list = this;
+    if (next != nullptr) {
+      next->link = &next;
+    }
+  }
+  /// The bytes are where they belong, or nobody wants them any more.
+  void end() {
+    if (source != nullptr) {
+      source = nullptr;
+      *link = next;
+      if (next != nullptr) {
+        next->link = link;
+      }
+    }
   }
 };
 
@@ -66,7 +104,7 @@ struct PlannedChange {
   static constexpr std::size_t captured_bytes_max = 24;
 
   ModuleHandle owner;
-  void (*run)(std::byte* captured) = nullptr;
+  void (*run)(const std::byte* captured) = nullptr;
   std::size_t checks_before = 0;  // it waits for so many checks of the plan
   alignas(8) std::array<std::byte, captured_bytes_max> captured;
 };
@@ -80,16 +118,21 @@ struct Plan {
   std::uint8_t step_count = 0;
   std::uint8_t change_count = 0;
   std::uint8_t check_count = 0;  // of the steps: those that verify
+  bool has_stages = false;
+  DeferredCopy copy;
   std::array<PlannedStep, steps_max> steps;
   std::array<PlannedChange, changes_max> changes;
+  std::array<PlannedStage, steps_max> stages;  // of the steps of kind `own`, under their indices
 
   [[nodiscard]] std::span<PlannedStep> owed() { return {steps.data(), step_count}; }
   [[nodiscard]] std::span<const PlannedStep> owed() const { return {steps.data(), step_count}; }
+  [[nodiscard]] bool owes() const { return step_count > 0 || copy.source != nullptr; }
   /// Whether the bytes will not be what they are.
   [[nodiscard]] bool converts() const { return std::ranges::any_of(owed(), &PlannedStep::converts); }
   void clear() {
-    for (PlannedStep& step : owed()) {
-      step.stage.reset();
+    copy.end();
+    if (std::exchange(has_stages, false)) {
+      stages = {};
     }
     step_count = change_count = check_count = 0;
   }

@@ -36,10 +36,10 @@ std::string asked_by(const Item& item) {
 }
 
 /// Follows a message through the modules of one side, as class Message treats it: what its bytes are owed, and whether
-/// they lie in memory that somebody wants back.
+/// they lie in memory that is not its own: the user's, whose copy is owed, or a device's slot.
 class Journey {
  public:
-  explicit Journey(ProcessingMode mode) : mode_(mode) {}
+  Journey(ProcessingMode mode, Side side) : mode_(mode), side_(side) {}
 
   ExplainedModule through(const std::string& name, const Module& module, Side side) {
     const PayloadWork work = module.payload_work(side);
@@ -107,9 +107,11 @@ class Journey {
     }
   }
 
-  /// Message::materialize, keep and gather: in place where the bytes may be written and, with `keeps`, kept.
+  /// Message::materialize, keep and gather: in place unless the copy is owed or, in a device's slot, bytes are to be
+  /// written or, with `keeps`, kept.
   std::optional<ExplainedPass> carry_out(bool keeps) {
-    return lent_ && (keeps || combined().converts()) ? pass_to_elsewhere() : pass(/*in_place=*/true);
+    const bool moves = lent_ && (side_ == Side::write || keeps || combined().converts());
+    return moves ? pass_to_elsewhere() : pass(/*in_place=*/true);
   }
 
   std::optional<ExplainedPass> pass_to_elsewhere() {
@@ -151,6 +153,7 @@ class Journey {
   }
 
   ProcessingMode mode_;
+  Side side_;
   bool lent_ = false;
   std::vector<Item> owed_;  // manipulations
   ByteCost cost_;
@@ -164,7 +167,7 @@ ExplainedSide explain_side(std::span<const NamedModule> modules, ProcessingMode 
   }
   ExplainedSide explained;
   for (const ProcessingMode arm : {ProcessingMode::layered, ProcessingMode::fused}) {
-    Journey journey(arm);
+    Journey journey(arm, side);
     std::vector<ExplainedModule> stations;
     for (const NamedModule& at : order) {
       stations.push_back(journey.through(at.name, *at.module, side));

@@ -11,7 +11,7 @@
 //
 // It is a model of large messages that are not held up: PayloadWork of each module (stack/core/module.h), put through
 // the rules of the message (stack/core/message.h) and of the pass (stack/core/pass.h). Left out: headers, parts that
-// are too small to be shown (Loan::shown_bytes_min), messages that have to wait, are fragmented or go to several
+// are too small to be shown (Loan::lent_bytes_min), messages that have to wait, are fragmented or go to several
 // streams.
 //
 // How each thing counts, for each payload byte: a conversion in place is a load and a store; a sum or check in place a
@@ -67,7 +67,7 @@ struct ExplainedItem {
 struct ExplainedModule {
   std::string name;
   std::vector<ExplainedItem> items;
-  bool lent_here = false;           // from here on the bytes lie in memory that somebody wants back
+  bool lent_here = false;           // from here on the bytes lie in memory that its owner will reclaim
   std::string_view uncounted = {};  // what else reads or writes the bytes here
   std::uint64_t materialized = 0;   // of a live stream: messages that were made real here so far
 };

@@ -2,83 +2,45 @@
 #include "stack/head/loan.h"
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
 
 namespace sluice {
-namespace {
-
-std::size_t size_of(std::span<const ConstBytes> parts) {
-  std::size_t size = 0;
-  for (const ConstBytes part : parts) {
-    size += part.size();
-  }
-  return size;
-}
-
-}  // namespace
 
 Loan::~Loan() {
-  for (const Shown& shown : std::span(shown_).first(count_)) {
-    if (shown.block != nullptr) {
-      pool_.reclaim(*shown.block);
-    }
+  while (owed_ != nullptr) {
+    pool_.complete(*owed_);
   }
 }
 
 Message Loan::message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail) {
-  const auto is_large = [](ConstBytes part) { return part.size() >= shown_bytes_min; };
-  const auto first_large = std::ranges::find_if(parts, is_large);
-  const bool fused = mode_ == ProcessingMode::fused && size_of(parts) >= defer_bytes_min_;
-  if (!fused || first_large == parts.end() || parts.size() > shown_max - count_) {
-    Message copy = copy_of(parts, headroom, tail);
-    if (copy && fused) {
-      copy.defer();
-    }
-    return copy;
+  std::size_t size = 0;
+  const ConstBytes* largest = nullptr;
+  for (const ConstBytes& part : parts) {
+    size += part.size();
+    largest = largest == nullptr || part.size() > largest->size() ? &part : largest;
   }
-  // One block of our own in front: for the headers below, and for what is small before the first large part.
-  const auto front = static_cast<std::size_t>(first_large - parts.begin());
-  Message message = copy_of(parts.first(front), headroom, 0);
-  if (message) {
+  Message message = Message::allocate(pool_, size + tail, headroom);
+  if (!message) {
+    return message;
+  }
+  Block& block = message.first();
+  std::byte* at = block.wptr;
+  block.wptr += size;
+  if (mode_ == ProcessingMode::fused && size >= defer_bytes_min_) {
     message.defer();
   }
-  for (const ConstBytes part : parts.subspan(front)) {
-    Message next;
-    if (message && !part.empty()) {
-      // Without a plan nothing below would know that bytes are borrowed.
-      next = message.fused() && is_large(part) ? show(part) : Message::copy_of(pool_, part);
-    }
-    if (next) {
-      message.link(std::move(next));
+  const bool lends = message.fused() && largest != nullptr && largest->size() >= lent_bytes_min;
+  for (const ConstBytes& part : parts) {
+    if (lends && &part == largest) {
+      message.defer_copy(part, at, owed_);
     } else if (!part.empty()) {
-      return {};
+      std::memcpy(at, part.data(), part.size());
     }
+    at += part.size();
   }
+  const std::size_t copied = size - (lends ? largest->size() : 0);
+  pool_.touches().add(copied, copied);
   return message;
-}
-
-Message Loan::copy_of(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail) {
-  const std::size_t size = size_of(parts);
-  Message message = Message::allocate(pool_, size + tail, headroom);
-  if (message) {
-    Block& block = message.first();
-    for (const ConstBytes part : parts) {
-      block.wptr = std::copy_n(part.data(), part.size(), block.wptr);
-    }
-    pool_.touches().add(size, size);
-  }
-  return message;
-}
-
-Message Loan::show(ConstBytes part) {
-  Shown& shown = shown_[count_];
-  const Bytes memory(const_cast<std::byte*>(part.data()), part.size());  // never written: the buffer is read-only
-  const ReleaseCallback on_release = [](void* slot, ConstBytes) { static_cast<Shown*>(slot)->block = nullptr; };
-  shown.block = pool_.borrow(memory, /*read_only=*/true, on_release, &shown);
-  if (shown.block != nullptr) {
-    ++count_;
-  }
-  return Message(shown.block);
 }
 
 }  // namespace sluice

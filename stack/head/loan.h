@@ -2,9 +2,11 @@
 #pragma once
 
 // User memory that a message shows while a call that sends it lasts: how a fused path reads the user's bytes once,
-// where they lie. What still shows them when the loan ends, because it waits somewhere below, is copied then ("copy on
-// queue"): the caller may use the memory again when the call returns. Queues copy through the message's plan
-// (Queue::enqueue); the copy here is for modules that keep messages to themselves.
+// where they lie. The message has its memory from the start, with the room for headers that it would have on a layered
+// path; what is deferred is the copy of its largest part (DeferredCopy, stack/core/plan.h). What is left of such copies
+// when the loan ends, because a message waits somewhere below, is made then ("copy on queue"): the caller may use the
+// memory again when the call returns. Queues copy through the message's plan (Queue::enqueue); the copy here is for
+// modules that keep messages to themselves.
 //
 //     Loan loan = stream.loan();
 //     Message data = loan.message(parts, headroom);
@@ -14,7 +16,6 @@
 //
 // Ownership: a loan is a local variable of the call. Threads: the set's.
 
-#include <array>
 #include <cstddef>
 #include <span>
 
@@ -26,10 +27,8 @@ namespace sluice {
 
 class Loan {
  public:
-  /// Parts that a loan shows at most, of all its messages; further ones are copied.
-  static constexpr std::size_t shown_max = 64;
-  /// Smaller parts are copied: showing one costs more.
-  static constexpr std::size_t shown_bytes_min = 256;
+  /// Smaller parts are copied at once: to defer that costs more.
+  static constexpr std::size_t lent_bytes_min = 256;
 
   /// Messages of less than `defer_bytes_min` are copies on any path.
   Loan(BufferPool& pool, ProcessingMode mode, std::size_t defer_bytes_min)
@@ -38,23 +37,15 @@ class Loan {
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
 
-  /// A data message of `parts`, one after the other, with `headroom` spare bytes in front and `tail` at the end where
-  /// they are copied. Empty when the pool is exhausted.
+  /// A data message of `parts`, one after the other, with `headroom` spare bytes in front and `tail` at the end. Empty
+  /// when the pool is exhausted.
   [[nodiscard]] Message message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail = 0);
 
  private:
-  struct Shown {
-    Block* block;  // nullptr: given back
-  };
-
-  [[nodiscard]] Message copy_of(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail);
-  [[nodiscard]] Message show(ConstBytes part);
-
   BufferPool& pool_;
   ProcessingMode mode_;
   std::size_t defer_bytes_min_;
-  std::array<Shown, shown_max> shown_;
-  std::size_t count_ = 0;
+  DeferredCopy* owed_ = nullptr;
 };
 
 }  // namespace sluice

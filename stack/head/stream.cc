@@ -205,7 +205,7 @@ Message Stream::message_of(std::span<const ConstBytes> parts, Loan& loan) {
 
 /// A data part: room for headers in front of its first block, the tail room behind its last one.
 Message Stream::build_data(ConstBytes data, Loan& loan) {
-  if (mode() == ProcessingMode::fused) {
+  if (mode() == ProcessingMode::fused && data.size() <= BufferPool::capacity_max / 2) {
     return message_of(std::span(&data, 1), loan);
   }
   Message message;

@@ -14,8 +14,8 @@
 //     T_UNITDATA_REQ/IND  one datagram each, M_DATA from the transport header on
 //     T_UDERROR_IND       could not be sent, or an ICMP error came back; errno and what is known of the datagram
 //     local management    as every connectionless provider here: stack/provider/connectionless.h
-//     M_CTL RouteReq, UnreachableReq; dlpi::FilterReq, completed and passed down, a DL_OK_ACK or DL_ERROR_ACK comes up
-//     in M_CTL
+//     M_CTL RouteReq, UnreachableReq
+//     M_CTL dlpi::FilterReq  completed and passed down; its DL_OK_ACK or DL_ERROR_ACK comes up in M_CTL
 //   Everything else passes through.
 //   Received data is a window on the driver's buffers; reassembled data a chain of them. Sent data is never copied: the
 //   header goes into its headroom, fragments share its buffer.

@@ -59,6 +59,11 @@ class Lender {
     return Message(borrowed ? pool.borrow(shown, true, nullptr, nullptr)
                             : pool.allocate_external(shown, true, nullptr, nullptr));
   }
+  ConstBytes lend(ConstBytes bytes) {
+    memory_.push_back(std::make_unique<Model>(bytes.begin(), bytes.end()));
+    originals_.push_back(*memory_.back());
+    return *memory_.back();
+  }
   [[nodiscard]] bool untouched() const {
     return std::ranges::equal(memory_, originals_, [](const auto& one, const Model& other) { return *one == other; });
   }
@@ -80,6 +85,7 @@ class Life {
     }
     if (prng_.below(8) != 0) {
       message_.defer();
+      lend_part();
     }
     if (prng_.below(3) == 0) {
       Message control = Message::copy_of(pool_, as_bytes("control"), 0, MessageType::proto);
@@ -99,12 +105,30 @@ class Life {
     EXPECT_TRUE(lender_.untouched());
     expect_changes();
     message_.reset();
+    EXPECT_EQ(owed_, nullptr) << "nobody completes the copy of a message that is gone";
     for (const auto& cipher : ciphers_) {
       EXPECT_EQ(cipher.use_count(), 1) << "nothing owes it any more";
     }
   }
 
  private:
+  /// Some bytes of the first block are yet to be copied: what is in their place now is not to be seen.
+  void lend_part() {
+    const Block& block = message_.first();
+    if (!message_.fused() || !block.buffer->writable() || !block.buffer->pooled() || block.size() == 0) {
+      return;
+    }
+    const std::size_t from = prng_.below(block.size());
+    const Bytes part = block.bytes().subspan(from, 1 + prng_.below(block.size() - from));
+    message_.defer_copy(lender_.lend(part), part.data(), owed_);
+    std::ranges::fill(part, std::byte{0xee});
+  }
+  void end_loan() {
+    while (owed_ != nullptr) {
+      pool_.complete(*owed_);
+    }
+  }
+
   Message piece(const Model& bytes) {
     switch (prng_.below(6)) {
       case 0:
@@ -141,7 +165,7 @@ class Life {
   }
 
   void step() {
-    switch (prng_.below(23)) {
+    switch (prng_.below(24)) {
       case 0:
       case 1:
       case 2:
@@ -179,6 +203,8 @@ class Life {
         return with_data([this] { digest(); });
       case 21:
         return verify();
+      case 22:
+        return end_loan();
       default:
         return look();
     }
@@ -507,6 +533,7 @@ class Life {
   std::shared_ptr<Digest> digest_ = std::make_shared<Digest>(false);
   std::shared_ptr<Digest> verifier_ = std::make_shared<Digest>(true);
   Message message_;
+  DeferredCopy* owed_ = nullptr;
   Model model_;
   bool control_ = false;
   bool sums_inside_ = false;

@@ -214,7 +214,7 @@ TEST_F(ExplanationTest, ConversionsOfOneUnitCancelAndOthersAreTiled) {
   EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {swap(4)}}, {.items = {swap(8)}}}), (Passes{"3: tiles"}));
   EXPECT_EQ(passes_down(ProcessingMode::fused,
                         {{.items = {swap(4), swap(8)}, .materializes = "it looks"}, {.materializes = "it, too"}}),
-            (Passes{"2: tiles"}));
+            (Passes{"1: copy", "2: tiles in place"}));
 }
 
 TEST_F(ExplanationTest, WhoSettlesEndsThePassAndSaysWhy) {
@@ -229,10 +229,18 @@ TEST_F(ExplanationTest, WhoSettlesEndsThePassAndSaysWhy) {
 }
 
 TEST_F(ExplanationTest, ASumInLentMemoryIsMadeInPlaceUnlessItIsKept) {
-  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {sum}}, {.materializes = "it looks"}}),
+  EXPECT_EQ(passes_up(ProcessingMode::fused, {{.materializes = "it looks"}, {.items = {check}}}, /*lends=*/true),
             (Passes{"2: sum in place", "3: copy"}));
-  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {sum}}, {.materializes = "it waits", .keeps = true}}),
+  EXPECT_EQ(passes_up(ProcessingMode::fused, {{.materializes = "it waits", .keeps = true}, {.items = {check}}},
+                      /*lends=*/true),
+            (Passes{"2: sum_copy", "3: copy"}));
+}
+
+TEST_F(ExplanationTest, ALookAtTheUsersMemoryMakesTheCopyThatIsOwed) {
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {sum}}, {.materializes = "it looks"}}),
             (Passes{"2: sum_copy"}));
+  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.materializes = "it looks"}, {.items = {sum}}}),
+            (Passes{"1: copy", "3: sum in place"}));
 }
 
 TEST_F(ExplanationTest, AModuleThatDoesNotKnowPlansSeesRealBytes) {
@@ -243,7 +251,7 @@ TEST_F(ExplanationTest, AModuleThatDoesNotKnowPlansSeesRealBytes) {
 
 TEST_F(ExplanationTest, AConversionWaitsForTheSumBeforeIt) {
   EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {sum}}, {.items = {swap(8)}}}),
-            (Passes{"2: sum in place", "3: swap_copy"}));
+            (Passes{"2: sum_copy", "3: swap in place"}));
 }
 
 TEST_F(ExplanationTest, AFullPlanIsCarriedOut) {
@@ -263,15 +271,15 @@ TEST_F(ExplanationTest, AStageIsCalledByItsNameAndRunsInTiles) {
 }
 
 TEST_F(ExplanationTest, AStageThatConvertsNeedsMemoryOfOurOwn) {
-  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {cipher}}, {.materializes = "it looks"}}),
-            (Passes{"2: tiles"}));
-  EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {digest}}, {.materializes = "it looks"}}),
+  EXPECT_EQ(passes_up(ProcessingMode::fused, {{.materializes = "it looks"}, {.items = {cipher}}}, /*lends=*/true),
+            (Passes{"2: tiles", "3: copy"}));
+  EXPECT_EQ(passes_up(ProcessingMode::fused, {{.materializes = "it looks"}, {.items = {digest}}}, /*lends=*/true),
             (Passes{"2: tiles in place", "3: copy"}));
 }
 
 TEST_F(ExplanationTest, AStageWaitsForAFieldAndForItself) {
   EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {tag}}, {.items = {cipher}}}),
-            (Passes{"2: tiles in place", "3: tiles"}));
+            (Passes{"2: tiles", "3: tiles in place"}));
   EXPECT_EQ(passes_down(ProcessingMode::fused, {{.items = {cipher}}, {.items = {cipher}}}),
             (Passes{"2: tiles", "3: tiles in place"}));
 }
