@@ -93,6 +93,28 @@ TEST_F(Mapped, AViewOfASourceThatWasCutIsNoticedWhenItIsTouched) {
   EXPECT_EQ(damage->error.text, shorter);
 }
 
+TEST_F(Mapped, ViewsOfManyWindowsLastTogetherAndACutOfAnyIsNoticed) {
+  constexpr std::uint64_t windows = 7;  // more than a source keeps
+  const fs::path path = file("f", page);
+  fs::resize_file(path, windows * WindowSet::window_bytes);
+  const auto source = source_of(path);
+  std::vector<ConstBytes> views;
+  for (std::uint64_t window = 0; window < windows; ++window) {
+    views.push_back(*source->view(0, window * WindowSet::window_bytes, 1400));
+  }
+  fs::resize_file(path, WindowSet::window_bytes);
+  EXPECT_FALSE(all_zero(views[0]));
+  EXPECT_FALSE(source->damaged());
+  EXPECT_TRUE(all_zero(views[1])) << "of a window that gave way";
+  source->release();
+  const auto damage = source->damaged();
+  ASSERT_TRUE(damage);
+  EXPECT_EQ(damage->error.text, shorter);
+  for (const ConstBytes view : std::span(views).last(4)) {
+    EXPECT_TRUE(all_zero(view));
+  }
+}
+
 TEST_F(Mapped, ASupplyGivesPayloadsWhereTheyLie) {
   Content content;
   const fs::path path = file("f", FileSource::map_file_bytes_min, &content);

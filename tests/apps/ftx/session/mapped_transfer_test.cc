@@ -52,9 +52,17 @@ struct Transfer {
     const Peer peer(as_bytes("peer"));
     Burst burst;
     std::uint64_t sent = 0;
+    const auto answer = [&] {
+      transmit_all(server, now, [&](ConstBytes datagram, const Peer&) { sender.receive(now, datagram); });
+    };
     for (int i = 0; i < 200'000 && !sender.finished(); ++i, now += std::chrono::microseconds(100)) {
       for (sender.transmit(now, burst); !burst.left().empty(); sender.transmit(now, burst)) {
-        for (const Outgoing& datagram : burst.left()) {
+        // As to a transport that takes half of a burst now and the rest after more has arrived.
+        for (const std::size_t half = burst.left().size() / 2; !burst.left().empty(); burst.sent(1)) {
+          if (burst.left().size() == half) {
+            answer();
+          }
+          const Outgoing& datagram = burst.left().front();
           if (each) {
             each(sent);
           }
@@ -62,7 +70,7 @@ struct Transfer {
           deliver(server, now, datagram, peer, prng.chance(0.5), damage);
         }
       }
-      transmit_all(server, now, [&](ConstBytes datagram, const Peer&) { sender.receive(now, datagram); });
+      answer();
     }
     EXPECT_TRUE(sender.finished());
     while (auto event = server.next_event()) {
