@@ -92,14 +92,16 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
   auto destination = DirectoryDestination::serve((directory_ / "in").string(), 1);
   DeliveryRate congestion(datagram_bytes);
   SenderOptions sender_options;
+  sender_options.peer = peer_of({target, 7070});
   sender_options.tsdu_bytes = datagram_bytes;
   Sender sender(waiter.now(), sender_options, **source, congestion);
   ServerOptions server_options;
   server_options.tsdu_bytes = (*host)->tsdu_bytes();
   Server server(server_options, **destination);
-  const Peer peer = peer_of({target, 7070});
 
   Event last;
+  Burst burst;
+  Burst answers;
   SenderHandler to_sender(sender);
   ServerHandler to_server(server);
   const TimePoint give_up = waiter.now() + std::chrono::seconds(600);
@@ -108,22 +110,15 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
     to_sender.now = to_server.now = now;
     (*client)->receive(to_sender);
     (*host)->receive(to_server);
-    std::array<std::byte, control_bytes_max> buffer;
-    for (int burst = 0; burst < 64 && (*client)->can_send(); ++burst) {
-      const auto next = sender.next(now, buffer);
-      if (!next) {
-        break;
-      }
-      EXPECT_EQ((*client)->send(peer, ConstBytes(buffer).first(next->header_bytes), next->payload),
-                Transport::Sent::sent);
+    if ((*client)->send(burst) && (*client)->can_send()) {
+      sender.transmit(now, burst);
+      (*client)->send(burst);
     }
     if (disturb) {
       disturb((*client)->stream(), (*host)->stream());
     }
-    Peer to;
-    while (const std::size_t size = server.transmit(now, buffer, to)) {
-      EXPECT_EQ((*host)->send(to, ConstBytes(buffer).first(size), {}), Transport::Sent::sent);
-    }
+    server.transmit(now, answers);
+    EXPECT_TRUE((*host)->send(answers));
     while (const auto event = server.next_event()) {
       last = *event;
     }

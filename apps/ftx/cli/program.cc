@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <csignal>
 
 #include "apps/common/entropy.h"
@@ -36,7 +35,7 @@ constexpr Duration full_wait_max = std::chrono::milliseconds(100);
 /// How long `serve --once` stays to answer a sender that missed the last report.
 constexpr Duration once_linger = std::chrono::seconds(3);
 /// Datagrams sent before the program receives again.
-constexpr int burst_max = 64;
+constexpr std::size_t burst_max = 64;
 
 Duration seconds(double value) { return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value)); }
 
@@ -101,33 +100,77 @@ wire::IpAddress any_address(bool v6) {
   return v6 ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{});
 }
 
+/// A session on a transport: what both jobs do alike. `Handler` is the session's datagram handler.
+template <class Session, class Handler>
+class Traffic {
+ public:
+  Traffic(Host& host, Transport& transport, Session& session)
+      : host_(host), transport_(transport), session_(session), handler_(session) {}
+
+  /// Receives and sends; answers until when to wait for an event.
+  TimePoint turn(TimePoint now) {
+    handler_.now = now;
+    const bool more = transport_.receive(handler_);
+    const TimePoint due = send(now);
+    return more ? now : due;
+  }
+
+  /// Sends as much as may go before the program receives again; answers when to send again.
+  TimePoint send(TimePoint now) {
+    for (std::size_t sent = 0; sent < burst_max; sent += burst_.left().size()) {
+      if (!transport_.send(burst_) || !transport_.can_send()) {
+        return now + full_wait_max;
+      }
+      session_.transmit(now, burst_);
+      if (burst_.left().empty()) {
+        return session_.next_deadline();
+      }
+    }
+    return transport_.send(burst_) ? now : now + full_wait_max;
+  }
+
+  /// The session's next event.
+  std::optional<Event> next_event() {
+    auto event = session_.next_event();
+    if (event) {
+      event->loaded_bytes = host_.touches().loaded_bytes;
+      event->stored_bytes = host_.touches().stored_bytes;
+    }
+    return event;
+  }
+
+ private:
+  Host& host_;
+  Transport& transport_;
+  Session& session_;
+  Handler handler_;
+  Burst burst_;  // what a full transport has not taken is sent first
+};
+
 // ---- sending ----
 
 class Push {
  public:
-  Push(Host& host, Transport& transport, Sender& sender, const Peer& peer, std::string destination, Console& console)
+  Push(Host& host, Transport& transport, Sender& sender, std::string destination, Console& console)
       : host_(host),
         transport_(transport),
         sender_(sender),
-        handler_(sender),
-        peer_(peer),
+        traffic_(host, transport, sender),
         destination_(std::move(destination)),
         console_(console) {}
 
   ExitCode run() {
     bool told = false;
     while (!sender_.finished()) {
-      now_ = host_.loop().now();
+      const TimePoint now = host_.loop().now();
       if (host_.interrupted() && !told) {
-        sender_.interrupt(now_);
+        sender_.interrupt(now);
         told = true;
       }
-      handler_.now = now_;
-      const bool more = transport_.receive(handler_);
-      const bool full = send_burst();
+      const TimePoint until = traffic_.turn(now);
       show_events();
       if (!sender_.finished()) {
-        [[maybe_unused]] const bool happened = host_.loop().wait(wait_until(more, full));
+        [[maybe_unused]] const bool happened = host_.loop().wait(until);
       }
     }
     show_events();
@@ -136,38 +179,9 @@ class Push {
   }
 
  private:
-  TimePoint wait_until(bool more, bool full) const {
-    if (more || burst_ended_) {
-      return now_;
-    }
-    return full ? now_ + full_wait_max : sender_.next_deadline();
-  }
-
-  /// True when the transport was full.
-  bool send_burst() {
-    burst_ended_ = false;
-    for (int count = 0; count < burst_max; ++count) {
-      if (!transport_.can_send()) {
-        return true;
-      }
-      std::array<std::byte, control_bytes_max> header;
-      const std::optional<Outgoing> next = sender_.next(now_, header);
-      if (!next) {
-        return false;
-      }
-      // A datagram that the transport fails to send counts as lost: a report names it and the sender sends it again.
-      [[maybe_unused]] const auto sent =
-          transport_.send(peer_, ConstBytes(header).first(next->header_bytes), next->payload);
-    }
-    burst_ended_ = true;
-    return false;
-  }
-
   void show_events() {
-    while (auto event = sender_.next_event()) {
+    while (auto event = traffic_.next_event()) {
       event->path = destination_;
-      event->loaded_bytes = host_.touches().loaded_bytes;
-      event->stored_bytes = host_.touches().stored_bytes;
       console_.show(*event);
     }
   }
@@ -175,12 +189,9 @@ class Push {
   Host& host_;
   Transport& transport_;
   Sender& sender_;
-  SenderHandler handler_;
-  const Peer& peer_;
+  Traffic<Sender, SenderHandler> traffic_;
   std::string destination_;
   Console& console_;
-  TimePoint now_{};
-  bool burst_ended_ = false;
 };
 
 // ---- receiving ----
@@ -188,23 +199,26 @@ class Push {
 class Serve {
  public:
   Serve(Host& host, Transport& transport, Server& server, Console& console, bool once)
-      : host_(host), transport_(transport), server_(server), handler_(server), console_(console), once_(once) {}
+      : host_(host),
+        transport_(transport),
+        server_(server),
+        traffic_(host, transport, server),
+        console_(console),
+        once_(once) {}
 
   ExitCode run() {
     while (!ended()) {
       now_ = host_.loop().now();
       if (host_.interrupted()) {
         server_.interrupt(now_);
-        send_burst();  // tells the peers
+        traffic_.send(now_);  // tells the peers
         show_events();
         outcome_ = ExitCode::interrupted;
         break;
       }
-      handler_.now = now_;
-      const bool more = transport_.receive(handler_);
-      const bool full = send_burst();
+      const TimePoint until = traffic_.turn(now_);
       show_events();
-      [[maybe_unused]] const bool happened = host_.loop().wait(wait_until(more, full));
+      [[maybe_unused]] const bool happened = host_.loop().wait(once_ ? std::min(until, ends_at_) : until);
     }
     show_events();
     transport_.drain(std::chrono::seconds(1));
@@ -217,34 +231,8 @@ class Serve {
     return once_ && ends_at_ != never && server_.open_sessions() == 0 && (server_.sessions() == 0 || now_ >= ends_at_);
   }
 
-  [[nodiscard]] TimePoint wait_until(bool more, bool full) const {
-    if (more) {
-      return now_;
-    }
-    const TimePoint due = full ? now_ + full_wait_max : server_.next_deadline();
-    return once_ ? std::min(due, ends_at_) : due;
-  }
-
-  bool send_burst() {
-    for (int count = 0; count < burst_max; ++count) {
-      if (!transport_.can_send()) {
-        return true;
-      }
-      std::array<std::byte, control_bytes_max> datagram;
-      Peer to;
-      const std::size_t size = server_.transmit(now_, datagram, to);
-      if (size == 0) {
-        return false;
-      }
-      [[maybe_unused]] const auto sent = transport_.send(to, ConstBytes(datagram).first(size), {});
-    }
-    return false;
-  }
-
   void show_events() {
-    while (auto event = server_.next_event()) {
-      event->loaded_bytes = host_.touches().loaded_bytes;
-      event->stored_bytes = host_.touches().stored_bytes;
+    while (auto event = traffic_.next_event()) {
       console_.show(*event);
       if (event->kind == Event::Kind::done || event->kind == Event::Kind::error) {
         outcome_ = event->kind == Event::Kind::done ? ExitCode::ok : event->code;
@@ -256,7 +244,7 @@ class Serve {
   Host& host_;
   Transport& transport_;
   Server& server_;
-  ServerHandler handler_;
+  Traffic<Server, ServerHandler> traffic_;
   Console& console_;
   bool once_;
   TimePoint ends_at_ = never;  // set by the first outcome
@@ -299,7 +287,8 @@ ExitCode push(const PushOptions& options) {
   } else {
     congestion = std::make_unique<DeliveryRate>(datagram_bytes);
   }
-  const SenderOptions sender_options{.path = url->path,
+  const SenderOptions sender_options{.peer = peer_of({*address, url->port}),
+                                     .path = url->path,
                                      .tsdu_bytes = datagram_bytes,
                                      .seed = entropy(),
                                      .idle_timeout = seconds(options.idle_timeout_s)};
@@ -310,8 +299,7 @@ ExitCode push(const PushOptions& options) {
                                                 options.destination)});
   }
   Sender sender((*host)->loop().now(), sender_options, **source, *congestion);
-  const Peer peer = peer_of({*address, url->port});
-  return Push(**host, **transport, sender, peer, options.destination, console).run();
+  return Push(**host, **transport, sender, options.destination, console).run();
 }
 
 ExitCode serve(const ServeOptions& options) {

@@ -116,9 +116,10 @@ Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
   extended_ = extended_ || ::ftruncate(file_.get(), static_cast<off_t>(entry_.size_bytes)) == 0;
   if (extended_) {
     // A page of zeros that replaced a page of the file must not receive payload.
-    if (windows_.failed(0)) {
+    if (windows_.failed()) {
       windows_.forget();
     }
+    windows_.release();
     auto range = windows_.range({0, file_.get(), entry_.size_bytes}, offset, size);
     if (range) {
       return range;
@@ -133,7 +134,7 @@ Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
 }
 
 Status DirectoryFile::placed(std::uint64_t offset, ConstBytes bytes) {
-  if (windows_.failed(0)) {
+  if (windows_.failed()) {
     struct stat status{};
     if (::fstat(file_.get(), &status) != 0) {
       return system_error("cannot write", name_);

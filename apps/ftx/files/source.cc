@@ -169,14 +169,13 @@ Result<ConstBytes> FileSource::view(std::uint32_t index, std::uint64_t offset, s
   return *range;
 }
 
-Status FileSource::intact(std::uint32_t index) {
-  if (!windows_.failed(index)) {
-    return {};
+std::optional<Source::Damage> FileSource::damaged() {
+  const auto index = windows_.failed();
+  if (!index) {
+    return std::nullopt;
   }
-  if (auto status = unchanged(index); !status) {
-    return status;
-  }
-  return fail(EIO, std::strerror(EIO));
+  const Status status = unchanged(*index);
+  return Damage{*index, status ? Error{EIO, std::strerror(EIO)} : status.error()};
 }
 
 Status FileSource::unchanged(std::uint32_t index) {

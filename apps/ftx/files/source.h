@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,15 +27,22 @@ class Source {
   /// Fills `out` from `offset` of file `index`. ESTALE: the file changed since it was offered; other codes: unreadable.
   /// REQUIRES: the range lies within the file as offered.
   [[nodiscard]] virtual Status read(std::uint32_t index, std::uint64_t offset, Bytes out) = 0;
-  /// The same bytes in the page cache, without a copy; valid until the next call of view(). ENOTSUP: use read(). A
-  /// missing page shows only on access and then reads as zeros: the caller asks intact() afterwards. REQUIRES: 0 < size
-  /// <= adu_bytes_max; the range lies within the file as offered.
+  /// The same bytes in the page cache, without a copy; valid until the next call of release(). ENOTSUP: use read(). A
+  /// missing page shows only on access and then reads as zeros: the caller asks damaged() afterwards. REQUIRES: 0 <
+  /// size <= adu_bytes_max; the range lies within the file as offered.
   [[nodiscard]] virtual Result<ConstBytes> view(std::uint32_t /*index*/, std::uint64_t /*offset*/,
                                                 std::size_t /*size*/) {
     return fail(ENOTSUP);
   }
-  /// What read() would have answered for the bytes of file `index` that view() gave and the caller accessed.
-  [[nodiscard]] virtual Status intact(std::uint32_t /*index*/) { return {}; }
+  /// The caller needs nothing any more that view() gave.
+  virtual void release() {}
+  /// The files of what view() gave and the caller accessed: one whose bytes were missing, and what read() would have
+  /// answered. Null: none.
+  struct Damage {
+    std::uint32_t index = 0;
+    Error error;
+  };
+  [[nodiscard]] virtual std::optional<Damage> damaged() { return std::nullopt; }
   /// ESTALE when file `index` differs from the one that was offered (size, modification or change time, or another
   /// inode).
   [[nodiscard]] virtual Status unchanged(std::uint32_t index) = 0;
@@ -63,7 +71,8 @@ class FileSource final : public Source {
   [[nodiscard]] const std::vector<FileEntry>& files() const override { return entries_; }
   [[nodiscard]] Status read(std::uint32_t index, std::uint64_t offset, Bytes out) override;
   [[nodiscard]] Result<ConstBytes> view(std::uint32_t index, std::uint64_t offset, std::size_t size) override;
-  [[nodiscard]] Status intact(std::uint32_t index) override;
+  void release() override { windows_.release(); }
+  [[nodiscard]] std::optional<Damage> damaged() override;
   [[nodiscard]] Status unchanged(std::uint32_t index) override;
   [[nodiscard]] std::string path(std::uint32_t index) const override;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/contract.h"
 
@@ -49,8 +50,9 @@ Result<WindowSet::Kept*> WindowSet::keep(const File& file, std::uint64_t from) {
     }
   }
   const std::uint64_t size = std::min(window_bytes + range_bytes_max, file.size_bytes - from);
-  // Unmaps the old window first.
-  *oldest = Kept{};
+  if (!oldest->window.bytes().empty()) {
+    retired_.push_back(std::exchange(*oldest, Kept{}));
+  }
   auto window = MappedWindow::map(file.descriptor, from, static_cast<std::size_t>(size), access_);
   if (!window) {
     return std::unexpected(window.error());
@@ -94,8 +96,18 @@ Status WindowSet::make_ready(const Kept& kept, std::uint64_t end) {
   return {};
 }
 
-bool WindowSet::failed(std::uint32_t index) const {
-  return std::ranges::any_of(kept_, [&](const Kept& kept) { return kept.index == index && kept.window.failed(); });
+void WindowSet::release() {
+  std::erase_if(retired_, [](const Kept& kept) { return !kept.window.failed(); });
+}
+
+std::optional<std::uint32_t> WindowSet::failed() const {
+  for (const std::vector<Kept>* const windows : {&kept_, &retired_}) {
+    const auto found = std::ranges::find_if(*windows, [](const Kept& kept) { return kept.window.failed(); });
+    if (found != windows->end()) {
+      return found->index;
+    }
+  }
+  return std::nullopt;
 }
 
 bool WindowSet::holds(std::uint32_t index, std::uint64_t offset) const {
@@ -105,6 +117,7 @@ bool WindowSet::holds(std::uint32_t index, std::uint64_t offset) const {
 }
 
 void WindowSet::forget() {
+  retired_.clear();
   for (Kept& kept : kept_) {
     kept = Kept{};
   }

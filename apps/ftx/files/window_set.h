@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// WindowSet: files of any size, seen through a few windows of bounded size. The least recently used window gives way.
+// WindowSet: files of any size, seen through a few windows of bounded size. The least recently used window gives way;
+// it stays mapped until release(), so ranges remain valid for as long as the caller needs them together.
 // Windows begin at multiples of window_bytes and are longer than that by range_bytes_max, so every range lies within
 // one window.
 //
@@ -15,6 +16,7 @@
 // Not thread-safe. range() is O(windows); it maps once every window_bytes.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "apps/ftx/files/mapped_window.h"
@@ -39,13 +41,15 @@ class WindowSet {
 
   WindowSet(std::size_t windows, MappedWindow::Access access, Far far) : kept_(windows), access_(access), far_(far) {}
 
-  /// The bytes [offset, offset + size) of `file`, valid until the next call of range() or forget(). Errors: those of
+  /// The bytes [offset, offset + size) of `file`, valid until the next call of release() or forget(). Errors: those of
   /// MappedWindow::map; EFAULT: pages cannot be made ready (the disk is full, or the file was cut short); EAGAIN:
   /// refused, far. REQUIRES: 0 < size <= range_bytes_max; the range lies within file.size_bytes, and the file was that
   /// large.
   [[nodiscard]] Result<Bytes> range(const File& file, std::uint64_t offset, std::size_t size);
-  /// True when zeros replaced an unavailable page in a window of file `index`.
-  [[nodiscard]] bool failed(std::uint32_t index) const;
+  /// The caller needs no range any more: unmaps the windows that gave way, but for those that failed.
+  void release();
+  /// A file in a window of which zeros replaced an unavailable page; null: none.
+  [[nodiscard]] std::optional<std::uint32_t> failed() const;
   /// True when range() needs no descriptor for this offset.
   [[nodiscard]] bool holds(std::uint32_t index, std::uint64_t offset) const;
   void forget();
@@ -72,6 +76,7 @@ class WindowSet {
   [[nodiscard]] std::uint64_t ready_limit() const { return run_.from + 2 * run_.bytes; }
 
   std::vector<Kept> kept_;
+  std::vector<Kept> retired_;  // gave way since release()
   MappedWindow::Access access_;
   Far far_;
   std::uint64_t uses_ = 0;

@@ -20,6 +20,11 @@ AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
   repair_.resize(adu_bytes);
 }
 
+void AduScheduler::release() {
+  source_.release();
+  repair_used_ = false;
+}
+
 bool AduScheduler::drained() const {
   if (manifest_sent_ < manifest_.size()) {
     return false;
@@ -28,8 +33,8 @@ bool AduScheduler::drained() const {
 }
 
 std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
-  if (auto intact = was_intact(); !intact) {
-    return std::unexpected(intact.error());
+  if (auto good = intact(); !good) {
+    return std::unexpected(good.error());
   }
   if (auto adu = next_of_list(manifest_file, manifest_, manifest_.size(), manifest_sent_)) {
     return adu;
@@ -92,11 +97,10 @@ std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t leng
   if (offset_ >= ahead_from_ + ahead_size_) {
     const auto view = source_.view(file_, offset_, length);
     if (view) {
-      viewed_ = file_;
       // The digest brings the bytes into the cache for the pass that follows, and accesses every page.
       digester_.update(*view);
-      if (auto intact = was_intact(); !intact) {
-        return std::unexpected(intact.error());
+      if (auto good = intact(); !good) {
+        return std::unexpected(good.error());
       }
       return *view;
     }
@@ -110,14 +114,9 @@ std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t leng
   return ConstBytes(ahead_).subspan(offset_ - ahead_from_, length);
 }
 
-std::expected<void, Failure> AduScheduler::was_intact() {
-  if (!viewed_) {
-    return {};
-  }
-  const std::uint32_t file = *viewed_;
-  auto status = source_.intact(file);
-  if (!status) {
-    return std::unexpected(failure(file, status.error()));
+std::expected<void, Failure> AduScheduler::intact() {
+  if (const auto damage = source_.damaged()) {
+    return std::unexpected(failure(damage->index, damage->error));
   }
   return {};
 }
@@ -149,8 +148,8 @@ std::expected<void, Failure> AduScheduler::finish_file() {
 }
 
 std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName& name) {
-  if (auto intact = was_intact(); !intact) {
-    return std::unexpected(intact.error());
+  if (auto good = intact(); !good) {
+    return std::unexpected(good.error());
   }
   if (name.file == manifest_file) {
     return Adu{name, ConstBytes(manifest_).subspan(name.offset, name.length)};
@@ -160,13 +159,13 @@ std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName
   }
   ConstBytes payload;
   if (const auto view = source_.view(name.file, name.offset, name.length); view) {
-    viewed_ = name.file;
     payload = *view;
   } else if (view.error().code == ENOTSUP) {
     const Bytes part = Bytes(repair_).first(name.length);
     if (auto status = source_.read(name.file, name.offset, part); !status) {
       return std::unexpected(failure(name.file, status.error()));
     }
+    repair_used_ = true;
     payload = part;
   } else {
     return std::unexpected(failure(name.file, view.error()));

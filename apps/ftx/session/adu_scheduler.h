@@ -6,7 +6,9 @@
 // just before it returns it, and it returns single ADUs again for retransmission. A payload is in the source's memory
 // where the source can be mapped, else in the scheduler's read-ahead buffer.
 //
-// When bytes of a payload turn out missing after it was returned (Source::intact), the next call of next() or
+// Payloads stay valid together, as a burst, until release(); a burst ends where full() says so.
+//
+// When bytes of a payload turn out missing after it was returned (Source::damaged), the next call of next() or
 // retransmit() fails.
 //
 // Borrows the Source. Not thread-safe. next() is O(1) apart from one read of read_ahead_bytes every read_ahead_bytes.
@@ -30,10 +32,14 @@ class AduScheduler {
 
   struct Adu {
     AduName name;
-    ConstBytes payload;  // valid until the next call of next() or retransmit()
+    ConstBytes payload;  // valid until release()
   };
+  /// The caller needs no payload any more.
+  void release();
+  /// True when next() or retransmit() might overwrite payloads that have not been released.
+  [[nodiscard]] bool full() const { return repair_used_ || (ahead_size_ > 0 && offset_ == ahead_from_ + ahead_size_); }
 
-  /// The next ADU that was never sent. Null: none now (see drained()).
+  /// The next ADU that was never sent. Null: none now (see drained()). REQUIRES of both: a burst begins, or !full().
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next();
   /// An ADU that was sent before, for retransmission.
   [[nodiscard]] std::expected<Adu, Failure> retransmit(const AduName& name);
@@ -57,7 +63,7 @@ class AduScheduler {
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_files();
   [[nodiscard]] std::expected<ConstBytes, Failure> next_payload(std::uint32_t length);
   [[nodiscard]] std::expected<void, Failure> read_ahead();
-  [[nodiscard]] std::expected<void, Failure> was_intact();
+  [[nodiscard]] std::expected<void, Failure> intact();
   [[nodiscard]] std::expected<void, Failure> finish_file();
   [[nodiscard]] Failure failure(std::uint32_t file, const Error& error) const;
 
@@ -74,11 +80,11 @@ class AduScheduler {
   std::uint64_t ahead_from_ = 0;
   std::size_t ahead_size_ = 0;
   Digester digester_;
-  std::optional<std::uint32_t> viewed_;  // the file of the last payload in the source's memory
 
   std::vector<std::byte> digests_;
   std::uint64_t digests_sent_ = 0;
   std::vector<std::byte> repair_;
+  bool repair_used_ = false;  // since release()
   std::uint64_t total_bytes_ = 0;
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t sent_adu_count_ = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Peer and Outgoing: the interface between a session and its transport. The transport is any connectionless endpoint
-// (TPI T_CLTS): it carries datagrams of up to its TSDU size to and from opaque addresses. The program drives a session
-// like this:
+// Peer, Outgoing and Burst: the interface between a session and its transport. The transport is any connectionless
+// endpoint (TPI T_CLTS): it carries datagrams of up to its TSDU size to and from opaque addresses. The program drives a
+// session like this:
 //
 //   a datagram arrived   session.receive(now, datagram, from)
-//   it can send          session.transmit(now, out) until it answers 0   (or next(), which gathers instead of copying)
+//   it can send          session.transmit(now, burst); send what it holds; again, until the burst stays empty
 //   otherwise            sleep until session.next_deadline() at the latest, then transmit again
 //
 // A session calls no transport, reads no clock and keeps no datagram.
@@ -15,7 +15,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 
+#include "apps/ftx/protocol/message.h"
 #include "base/bytes.h"
 #include "base/contract.h"
 
@@ -41,12 +43,59 @@ class Peer {
   std::uint8_t size_ = 0;
 };
 
-/// A datagram in two parts: the first `header_bytes` of the caller's buffer, then `payload`, which is valid until the
-/// next call of the session.
+/// A datagram in two parts.
 struct Outgoing {
-  std::size_t header_bytes = 0;
+  Peer to;
+  ConstBytes header;
   ConstBytes payload;
-  [[nodiscard]] std::size_t size() const { return header_bytes + payload.size(); }
+  [[nodiscard]] std::size_t size() const { return header.size() + payload.size(); }
+};
+
+/// Datagrams that a session wants sent, in order. One call of the session fills the burst. The headers lie in the
+/// burst; the payloads lie with the session and stay valid until it fills a burst again, whatever it receives in
+/// between. So the caller may send a burst in parts.
+class Burst {
+ public:
+  static constexpr std::size_t datagrams_max = 32;
+  /// A burst ends with the datagram that reaches this: what a session has just read should still be in a cache when it
+  /// is sent.
+  static constexpr std::size_t payload_bytes_max = 64 * 1024;
+
+  Burst() = default;
+  Burst(const Burst&) = delete;
+  Burst& operator=(const Burst&) = delete;
+
+  [[nodiscard]] bool full() const {
+    return count_ == datagrams_max || payload_bytes_ >= payload_bytes_max || header_room().size() < control_bytes_max;
+  }
+  /// Where the next header goes; holds control_bytes_max unless full().
+  [[nodiscard]] Bytes header_room() { return Bytes(headers_).subspan(header_bytes_); }
+  /// REQUIRES: !full(); the header begins where header_room() does.
+  void add(const Outgoing& datagram) {
+    SLUICE_REQUIRE(!full() && datagram.header.data() == header_room().data());
+    datagrams_[count_++] = datagram;
+    header_bytes_ += datagram.header.size();
+    payload_bytes_ += datagram.payload.size();
+  }
+
+  /// What has not been sent.
+  [[nodiscard]] std::span<const Outgoing> left() const { return std::span(datagrams_).first(count_).subspan(sent_); }
+  /// The next `count` have been sent. REQUIRES: so many are left.
+  void sent(std::size_t count) {
+    SLUICE_REQUIRE(count <= left().size());
+    sent_ += count;
+  }
+  void clear() { count_ = sent_ = header_bytes_ = payload_bytes_ = 0; }
+
+ private:
+  [[nodiscard]] ConstBytes header_room() const { return ConstBytes(headers_).subspan(header_bytes_); }
+
+  std::array<Outgoing, datagrams_max> datagrams_;
+  std::size_t count_ = 0;
+  std::size_t sent_ = 0;
+  std::size_t header_bytes_ = 0;
+  std::size_t payload_bytes_ = 0;
+  std::array<std::byte, datagrams_max * data_header_bytes + control_bytes_max> headers_;
 };
 
 }  // namespace sluice::ftx

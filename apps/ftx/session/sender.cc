@@ -306,22 +306,27 @@ TimePoint Sender::next_deadline() const {
 
 // --- What goes out -------------------------------------------------------------------------------------------------
 
-std::size_t Sender::transmit(TimePoint now, Bytes out) {
-  SLUICE_REQUIRE(out.size() >= options_.tsdu_bytes);
-  const auto outgoing = next(now, out);
-  if (!outgoing) {
-    return 0;
+void Sender::transmit(TimePoint now, Burst& burst) {
+  burst.clear();
+  if (scheduler_) {
+    scheduler_->release();
   }
-  std::copy(outgoing->payload.begin(), outgoing->payload.end(),
-            out.begin() + static_cast<std::ptrdiff_t>(outgoing->header_bytes));
-  return outgoing->size();
+  while (!burst.full()) {
+    const auto datagram = next(now, burst.header_room());
+    if (!datagram) {
+      return;
+    }
+    burst.add(*datagram);
+    if (scheduler_ && scheduler_->full()) {
+      return;
+    }
+  }
 }
 
 std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
-  SLUICE_REQUIRE(header.size() >= control_bytes_max);
   tick(now);
   if (const std::size_t size = next_control(now, header); size > 0) {
-    return Outgoing{size, {}};
+    return control(header, size);
   }
   if (state_ != State::offering && state_ != State::sending) {
     return std::nullopt;
@@ -330,10 +335,10 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
     return adu;
   }
   if (state_ == State::failing) {
-    return Outgoing{next_control(now, header), {}};  // the source failed: sends ERROR at once
+    return control(header, next_control(now, header));  // the source failed: sends ERROR at once
   }
   if (may_probe(now)) {
-    return Outgoing{probe(now, header), {}};
+    return control(header, probe(now, header));
   }
   return std::nullopt;
 }
@@ -413,7 +418,7 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
   repaired_ += repair ? 1 : 0;
   congestion_.on_sent(now, size + adu.payload.size());
   probe_at_ = now + probe_timeout();
-  return {size, adu.payload};
+  return {options_.peer, header.first(size), adu.payload};
 }
 
 std::size_t Sender::probe(TimePoint now, Bytes out) {

@@ -31,6 +31,7 @@
 namespace sluice::ftx {
 
 struct SenderOptions {
+  Peer peer;         // where datagrams go
   std::string path;  // what the user wrote after ftx://HOST:PORT/
   std::size_t tsdu_bytes = 1472;
   std::uint64_t seed = 0;  // of the connection identifier; unpredictable outside of tests
@@ -50,11 +51,9 @@ class Sender {
   /// The user interrupted the transfer.
   void interrupt(TimePoint now);
 
-  /// The next datagram, or null: none now. REQUIRES: `header` holds control_bytes_max.
-  [[nodiscard]] std::optional<Outgoing> next(TimePoint now, Bytes header);
-  /// The same in one buffer; 0: none now. REQUIRES: `out` holds the TSDU.
-  std::size_t transmit(TimePoint now, Bytes out);
-  /// When to call next() if no datagram arrives before. REQUIRES: next() answered null last.
+  /// Replaces what is in `burst` by the next datagrams; left empty: none now.
+  void transmit(TimePoint now, Burst& burst);
+  /// When to call transmit() if no datagram arrives before. REQUIRES: the last burst was empty.
   [[nodiscard]] TimePoint next_deadline() const;
 
   std::optional<Event> next_event() { return events_.pop(); }
@@ -79,6 +78,8 @@ class Sender {
   void end(TimePoint now, const Failure& failure);
 
   void tick(TimePoint now);
+  [[nodiscard]] std::optional<Outgoing> next(TimePoint now, Bytes header);
+  [[nodiscard]] Outgoing control(Bytes out, std::size_t size) const { return {options_.peer, out.first(size), {}}; }
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
   [[nodiscard]] std::size_t offer(Bytes out) const;
   [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);

@@ -164,6 +164,19 @@ void Server::answer(const Answer& answer) {
 
 // --- What goes out -------------------------------------------------------------------------------------------------
 
+void Server::transmit(TimePoint now, Burst& burst) {
+  burst.clear();
+  while (!burst.full()) {
+    Peer to;
+    const Bytes out = burst.header_room();
+    const std::size_t size = transmit(now, out, to);
+    if (size == 0) {
+      return;
+    }
+    burst.add({to, out.first(size), {}});
+  }
+}
+
 std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
   SLUICE_REQUIRE(out.size() >= control_bytes_max);
   if (!answers_.empty()) {

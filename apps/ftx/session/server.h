@@ -64,6 +64,8 @@ class Server {
   /// The server stops: every open session fails, and transmit() tells its peer.
   void interrupt(TimePoint now);
 
+  /// Replaces what is in `burst` by the next datagrams; left empty: none now.
+  void transmit(TimePoint now, Burst& burst);
   /// The next datagram and its peer; 0: none now. REQUIRES: `out` holds control_bytes_max.
   std::size_t transmit(TimePoint now, Bytes out, Peer& to);
   [[nodiscard]] TimePoint next_deadline() const;

@@ -57,23 +57,29 @@ std::size_t Transport::tsdu_bytes() const {
   return tsdu > 0 ? static_cast<std::size_t>(tsdu) : std::size_t{0};
 }
 
-Transport::Sent Transport::send(const Peer& to, ConstBytes header, ConstBytes payload) {
+bool Transport::send(Burst& burst) {
   // XTI's buffers are not const; a call that sends does not write to them.
   const auto writable = [](ConstBytes bytes) { return const_cast<std::byte*>(bytes.data()); };
-  tli::t_unitdata unit;
-  unit.addr = {.maxlen = to.address().size(), .len = to.address().size(), .buf = writable(to.address())};
-  const std::array parts{tli::t_iovec{writable(header), header.size()},
-                         tli::t_iovec{writable(payload), payload.size()}};
-  auto sent = endpoint_->t_sndvudata(unit, parts);
-  // TLI reports an error about an earlier datagram, perhaps another peer's, before it sends the next one.
-  for (int errors = 0; !sent && sent.error().t_errno == TLOOK && errors < burst_max; ++errors) {
-    take_error();
-    sent = endpoint_->t_sndvudata(unit, parts);
+  for (int errors = 0; !burst.left().empty();) {
+    const Outgoing& datagram = burst.left().front();
+    const ConstBytes to = datagram.to.address();
+    tli::t_unitdata unit;
+    unit.addr = {.maxlen = to.size(), .len = to.size(), .buf = writable(to)};
+    const std::array parts{tli::t_iovec{writable(datagram.header), datagram.header.size()},
+                           tli::t_iovec{writable(datagram.payload), datagram.payload.size()}};
+    const auto sent = endpoint_->t_sndvudata(unit, parts);
+    // TLI reports an error about an earlier datagram, perhaps another peer's, before it sends the next one.
+    if (!sent && sent.error().t_errno == TLOOK && errors < burst_max) {
+      take_error();
+      ++errors;
+      continue;
+    }
+    if (!sent && sent.error().t_errno == TFLOW) {
+      return false;
+    }
+    burst.sent(1);
   }
-  if (sent) {
-    return Sent::sent;
-  }
-  return sent.error().t_errno == TFLOW ? Sent::full : Sent::failed;
+  return true;
 }
 
 void Transport::take_error() {

@@ -35,11 +35,10 @@ class Transport {
   /// The largest datagram that the provider accepts.
   [[nodiscard]] std::size_t tsdu_bytes() const;
 
-  enum class Sent : std::uint8_t { sent, full, failed };
-  /// Sends `header` and `payload` as one datagram. `full`: not sent; try again after the next event. `failed`: the
-  /// datagram is lost, as if the network had lost it.
-  [[nodiscard]] Sent send(const Peer& to, ConstBytes header, ConstBytes payload);
-  /// False when send() would answer `full`. The run loop's wait ends when there is room again.
+  /// Sends what is left in `burst`, in order. False: the transport is full; what it has not taken is left in the burst,
+  /// try again after the next event. A datagram that fails is lost, as if the network had lost it.
+  bool send(Burst& burst);
+  /// False when send() would send nothing. The run loop's wait ends when there is room again.
   [[nodiscard]] bool can_send() { return endpoint_->stream().can_put(); }
 
   /// Hands every waiting datagram to `handler`, up to a burst. True when more may wait. A payload that the handler

@@ -17,6 +17,7 @@
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "tests/apps/ftx/files/served_directory.h"
+#include "tests/apps/ftx/transmit.h"
 
 namespace sluice::ftx {
 namespace {
@@ -179,16 +180,10 @@ Event move(DirectoryDestination& destination, const std::vector<std::string>& pa
   SenderOptions options;
   options.path = path;
   Sender sender(now, options, *source, rate);
-  std::vector<std::byte> buffer(options.tsdu_bytes);
   const Peer peer(as_bytes("peer"));
-  Peer to;
   for (int i = 0; i < 100'000 && !sender.finished(); ++i, now += std::chrono::microseconds(100)) {
-    while (const std::size_t size = sender.transmit(now, buffer)) {
-      server.receive(now, ConstBytes(buffer).first(size), peer);
-    }
-    while (const std::size_t size = server.transmit(now, buffer, to)) {
-      sender.receive(now, ConstBytes(buffer).first(size));
-    }
+    transmit_all(sender, now, [&](ConstBytes datagram, const Peer&) { server.receive(now, datagram, peer); });
+    transmit_all(server, now, [&](ConstBytes datagram, const Peer&) { sender.receive(now, datagram); });
   }
   Event last;
   while (auto event = server.next_event()) {

@@ -72,7 +72,7 @@ TEST_F(Mapped, AViewOfASourceIsWhatAReadGives) {
     EXPECT_TRUE(equal(*view, read));
     EXPECT_TRUE(equal(*view, ConstBytes(content).subspan(offset, size)));
   }
-  EXPECT_TRUE(source->intact(0));
+  EXPECT_FALSE(source->damaged());
   EXPECT_EQ(source_of(path, ReadBy::read)->view(0, 0, 1400).error().code, ENOTSUP);
   EXPECT_EQ(source_of(file("small", 1000))->view(0, 0, 1000).error().code, ENOTSUP);
 }
@@ -84,11 +84,35 @@ TEST_F(Mapped, AViewOfASourceThatWasCutIsNoticedWhenItIsTouched) {
   const ConstBytes view = *source->view(0, mebibyte - 2 * page, 4 * page);
   fs::resize_file(path, mebibyte);
   EXPECT_TRUE(equal(view.first(2 * page), ConstBytes(content).subspan(mebibyte - 2 * page, 2 * page)));
-  EXPECT_TRUE(source->intact(0));
+  EXPECT_FALSE(source->damaged());
   EXPECT_TRUE(all_zero(view.subspan(2 * page)));
-  ASSERT_FALSE(source->intact(0));
-  EXPECT_EQ(source->intact(0).error().code, ESTALE);
-  EXPECT_EQ(source->intact(0).error().text, shorter);
+  const auto damage = source->damaged();
+  ASSERT_TRUE(damage);
+  EXPECT_EQ(damage->index, 0U);
+  EXPECT_EQ(damage->error.code, ESTALE);
+  EXPECT_EQ(damage->error.text, shorter);
+}
+
+TEST_F(Mapped, ViewsOfManyWindowsLastTogetherAndACutOfAnyIsNoticed) {
+  constexpr std::uint64_t windows = 7;  // more than a source keeps
+  const fs::path path = file("f", page);
+  fs::resize_file(path, windows * WindowSet::window_bytes);
+  const auto source = source_of(path);
+  std::vector<ConstBytes> views;
+  for (std::uint64_t window = 0; window < windows; ++window) {
+    views.push_back(*source->view(0, window * WindowSet::window_bytes, 1400));
+  }
+  fs::resize_file(path, WindowSet::window_bytes);
+  EXPECT_FALSE(all_zero(views[0]));
+  EXPECT_FALSE(source->damaged());
+  EXPECT_TRUE(all_zero(views[1])) << "of a window that gave way";
+  source->release();
+  const auto damage = source->damaged();
+  ASSERT_TRUE(damage);
+  EXPECT_EQ(damage->error.text, shorter);
+  for (const ConstBytes view : std::span(views).last(4)) {
+    EXPECT_TRUE(all_zero(view));
+  }
 }
 
 TEST_F(Mapped, ASupplyGivesPayloadsWhereTheyLie) {

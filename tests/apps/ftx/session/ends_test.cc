@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/apps/ftx/session/simulation.h"
+#include "tests/apps/ftx/transmit.h"
 
 namespace sluice::ftx::test {
 namespace {
@@ -207,21 +208,17 @@ TEST(Ends, SlotsBeyondTheServersMemory) {
 
 /// Carries datagrams between a server and one sender without loss or delay.
 void pump(TimePoint& now, Server& server, std::vector<std::pair<Sender*, Peer>> senders, int rounds) {
-  Content buffer(2000);
   for (int round = 0; round < rounds; ++round, now += 1ms) {
     for (auto& [sender, peer] : senders) {
-      for (std::size_t size = sender->transmit(now, buffer); size > 0; size = sender->transmit(now, buffer)) {
-        server.receive(now, ConstBytes(buffer).first(size), peer);
-      }
+      transmit_all(*sender, now, [&](ConstBytes datagram, const Peer&) { server.receive(now, datagram, peer); });
     }
-    Peer to;
-    for (std::size_t size = server.transmit(now, buffer, to); size > 0; size = server.transmit(now, buffer, to)) {
+    transmit_all(server, now, [&](ConstBytes datagram, const Peer& to) {
       for (auto& [sender, peer] : senders) {
         if (peer == to) {
-          sender->receive(now, ConstBytes(buffer).first(size));
+          sender->receive(now, datagram);
         }
       }
-    }
+    });
   }
 }
 

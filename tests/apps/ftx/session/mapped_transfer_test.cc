@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <functional>
@@ -21,6 +20,7 @@
 #include "apps/ftx/session/server.h"
 #include "base/prng.h"
 #include "tests/apps/ftx/files/mapped.h"
+#include "tests/apps/ftx/transmit.h"
 #include "tests/user_namespace.h"
 
 namespace sluice::ftx {
@@ -49,56 +49,28 @@ struct Transfer {
     SenderOptions options;
     options.tsdu_bytes = way.tsdu_bytes;
     Sender sender(now, options, *source, rate);
-    Prng prng(7);
     const Peer peer(as_bytes("peer"));
-    Peer to;
-    std::array<std::byte, control_bytes_max> header{};
-    Content buffer(std::max(way.tsdu_bytes, control_bytes_max));
+    Burst burst;
     std::uint64_t sent = 0;
+    const auto answer = [&] {
+      transmit_all(server, now, [&](ConstBytes datagram, const Peer&) { sender.receive(now, datagram); });
+    };
     for (int i = 0; i < 200'000 && !sender.finished(); ++i, now += std::chrono::microseconds(100)) {
-      while (const auto out = sender.next(now, header)) {
-        if (each) {
-          each(sent);
-        }
-        sent += out->payload.size();
-        // Either of the two ways to land a payload.
-        const ConstBytes datagram_header = ConstBytes(header).first(out->header_bytes);
-        const Bytes memory = prng.chance(0.5) ? server.memory_for(datagram_header, out->size(), peer) : Bytes();
-        if (!memory.empty()) {
-          put(memory, out->payload);
-          if (prng.chance(damage)) {
-            memory[prng.below(memory.size())] ^= std::byte{0x10};
-            continue;
+      for (sender.transmit(now, burst); !burst.left().empty(); sender.transmit(now, burst)) {
+        // As to a transport that takes half of a burst now and the rest after more has arrived.
+        for (const std::size_t half = burst.left().size() / 2; !burst.left().empty(); burst.sent(1)) {
+          if (burst.left().size() == half) {
+            answer();
           }
-          ++in_place;
-          ++named;
-          server.placed(now, datagram_header, out->size(), peer, memory);
-          continue;
-        }
-        const auto inspection = server.inspect(now, ConstBytes(header).first(out->header_bytes), out->size(), peer);
-        if (inspection.kind == Server::Inspection::Kind::unwanted) {
-          continue;
-        }
-        const bool land = inspection.kind == Server::Inspection::Kind::land;
-        if (land && inspection.landing.place.kind == Placement::Kind::memory) {
-          // One pass, from the mapped source into the mapped file.
-          const Bytes place = inspection.landing.place.memory;
-          put(place, out->payload);
-          if (prng.chance(damage)) {
-            place[prng.below(place.size())] ^= std::byte{0x10};
-            continue;
+          const Outgoing& datagram = burst.left().front();
+          if (each) {
+            each(sent);
           }
-          ++in_place;
-          inspection.session->landed(now, inspection.landing);
-          continue;
+          sent += datagram.payload.size();
+          deliver(server, now, datagram, peer, prng.chance(0.5), damage);
         }
-        put(buffer, ConstBytes(header).first(out->header_bytes));
-        put(Bytes(buffer).subspan(out->header_bytes), out->payload);
-        server.receive(now, ConstBytes(buffer).first(out->size()), peer);
       }
-      while (const std::size_t size = server.transmit(now, buffer, to)) {
-        sender.receive(now, ConstBytes(buffer).first(size));
-      }
+      answer();
     }
     EXPECT_TRUE(sender.finished());
     while (auto event = server.next_event()) {
@@ -109,6 +81,45 @@ struct Transfer {
     }
   }
 
+  /// By either of the two ways to land a payload.
+  void deliver(Server& server, TimePoint now, const Outgoing& datagram, const Peer& peer, bool name, double damage) {
+    const auto damaged = [&](Bytes place) {
+      const bool hit = prng.chance(damage);
+      if (hit) {
+        place[prng.below(place.size())] ^= std::byte{0x10};
+      }
+      return hit;
+    };
+    const Bytes memory = name ? server.memory_for(datagram.header, datagram.size(), peer) : Bytes();
+    if (!memory.empty()) {
+      put(memory, datagram.payload);
+      if (!damaged(memory)) {
+        ++in_place;
+        ++named;
+        server.placed(now, datagram.header, datagram.size(), peer, memory);
+      }
+      return;
+    }
+    const auto inspection = server.inspect(now, datagram.header, datagram.size(), peer);
+    if (inspection.kind == Server::Inspection::Kind::unwanted) {
+      return;
+    }
+    const bool land = inspection.kind == Server::Inspection::Kind::land;
+    if (land && inspection.landing.place.kind == Placement::Kind::memory) {
+      // One pass, from the mapped source into the mapped file.
+      put(inspection.landing.place.memory, datagram.payload);
+      if (!damaged(inspection.landing.place.memory)) {
+        ++in_place;
+        inspection.session->landed(now, inspection.landing);
+      }
+      return;
+    }
+    Content whole(datagram.header.begin(), datagram.header.end());
+    whole.insert(whole.end(), datagram.payload.begin(), datagram.payload.end());
+    server.receive(now, whole, peer);
+  }
+
+  Prng prng{7};
   std::uint64_t in_place = 0;
   std::uint64_t named = 0;  // of these, by memory_for()
 };

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tests/apps/ftx/transmit.h"
+
 namespace sluice::ftx::test {
 
 bool Link::lose(TimePoint now, ConstBytes datagram) {
@@ -71,8 +73,7 @@ World::World(WorldOptions world_options)
     : options(std::move(world_options)),
       forward(options.forward, options.seed * 2),
       back(options.back, options.seed * 2 + 1),
-      peer(as_bytes("client")),
-      buffer_(std::max<std::size_t>(options.sender.tsdu_bytes, control_bytes_max)) {
+      peer(as_bytes("client")) {
   options.server.seed = options.seed + 1000;
   options.sender.seed = options.seed + 2000;
   server = std::make_unique<Server>(options.server, destination);
@@ -126,22 +127,15 @@ void World::step() {
       sender->receive(now, *datagram);
     }
   }
-  while (sender_alive) {
-    const std::size_t size = sender->transmit(now, buffer_);
-    if (size == 0) {
-      break;
-    }
-    forward.send(now, ConstBytes(buffer_).first(size));
+  if (sender_alive) {
+    transmit_all(*sender, now, [&](ConstBytes datagram, const Peer&) { forward.send(now, datagram); });
   }
-  Peer to;
-  while (server_alive) {
-    const std::size_t size = server->transmit(now, buffer_, to);
-    if (size == 0) {
-      break;
-    }
-    if (to == peer) {
-      back.send(now, ConstBytes(buffer_).first(size));
-    }
+  if (server_alive) {
+    transmit_all(*server, now, [&](ConstBytes datagram, const Peer& to) {
+      if (to == peer) {
+        back.send(now, datagram);
+      }
+    });
   }
   spins += sender_alive && sender->next_deadline() <= now ? 1 : 0;
   spins += server_alive && server->next_deadline() <= now ? 1 : 0;

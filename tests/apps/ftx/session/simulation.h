@@ -254,8 +254,6 @@ class World {
   void deliver(ConstBytes datagram);
   void start();
   [[nodiscard]] TimePoint next_event_at() const;
-
-  Content buffer_;
 };
 
 }  // namespace sluice::ftx::test
