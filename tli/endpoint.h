@@ -137,7 +137,13 @@ class Endpoint {
                         Batch& batch);
 
   // receiving.cc
-  bool take_indication();
+  bool take_indication() {
+    if (!next_) {
+      next_ = stream_->receive_native();
+      names_told_ = shown_ = false;
+    }
+    return static_cast<bool>(next_);
+  }
   bool good_indication();
   [[nodiscard]] bool is_error() const;
   [[nodiscard]] bool error_waits() { return good_indication() && is_error(); }

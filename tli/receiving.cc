@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "stack/wire/data_unit.h"
 #include "stack/wire/tpi.h"
@@ -17,14 +18,6 @@ using wire::DataUnit;
 using enum wire::tpi::TliError;
 namespace tpi = wire::tpi;
 
-bool Endpoint::take_indication() {
-  if (!next_) {
-    next_ = stream_->receive_native();
-    names_told_ = shown_ = false;
-  }
-  return static_cast<bool>(next_);
-}
-
 /// As take_indication(), for whoever acts on what kind of indication waits: one whose check does not hold is as if it
 /// had never come. What t_lookudata() has shown is being taken by the caller, who will hear of that.
 bool Endpoint::good_indication() {
@@ -35,7 +28,7 @@ bool Endpoint::good_indication() {
 }
 
 bool Endpoint::is_error() const {
-  if (const DataUnit* const unit = next_.native<DataUnit>()) {
+  if (const DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
     return unit->kind == DataUnit::Kind::transport_error;
   }
   return !names_told_ && is_protocol(next_.type()) && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
@@ -129,25 +122,31 @@ Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<const t_i
     landed = next_.fused() && land(parts);
   } while (!next_);
   const std::size_t size = next_.data_size();
-  std::size_t received = landed ? size : 0;
-  if (!landed) {
-    for (const t_iovec& part : parts) {
-      const Bytes place(part.iov_base, std::min(part.iov_len, size - received));
-      static_cast<void>(next_.copy_data_to(received, place));
-      received += place.size();
+  std::size_t left = landed ? 0 : size;
+  for (std::size_t i = 0; i < parts.size() && left > 0; ++i) {
+    std::byte* const place = parts[i].iov_base;
+    const std::size_t part = std::min(parts[i].iov_len, left);
+    const std::byte* const from = next_.front(part, place);
+    if (from != place) [[likely]] {
+      std::memcpy(place, from, part);
     }
-    stream_->set().pool().touches().add(received, received);
+    left -= part;
+    if (left > 0) {
+      next_.trim_data_front(part);
+    }
   }
-  flags = received < size ? T_MORE : 0;
-  if (received == size) {
+  if (!landed) {
+    stream_->set().pool().touches().add(size - left, size - left);
+  }
+  if (left > 0) {
+    if (!std::exchange(names_told_, true)) {
+      next_.pop_block();
+    }
+  } else {
     next_.reset();
-    return received;
   }
-  if (!std::exchange(names_told_, true)) {
-    next_.pop_block();
-  }
-  next_.trim_data_front(received);
-  return received;
+  flags = left > 0 ? T_MORE : 0;
+  return size - left;
 }
 
 Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
