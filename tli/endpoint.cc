@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tli/endpoint.h"
 
-#include <fmt/format.h>
+// Opening, closing and local management.
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <system_error>
@@ -11,6 +9,7 @@
 #include "stack/wire/timod.h"
 #include "stack/wire/tpi.h"
 #include "tli/buffers.h"
+#include "tli/endpoint.h"
 
 namespace sluice::tli {
 namespace {
@@ -56,7 +55,7 @@ Outcome<> Endpoint::t_close() {
 /// One of timod's atomic requests. "If an error occurs, [...] the lower 8 bits of the return value will be one of the
 /// TLI error codes [...] If the TLI error is of type TSYSERR, then the next 8 bits of the return value will contain an
 /// error" (timod(4M)).
-Outcome<std::vector<std::byte>> Endpoint::request(std::int32_t command, ConstBytes primitive) {
+Outcome<std::vector<std::byte>> Endpoint::ask(std::int32_t command, ConstBytes primitive) {
   Result<Stream::IoctlAnswer> answer = stream_->ioctl(command, primitive);
   if (!answer) {
     return std::unexpected(system_failure(answer.error()));
@@ -67,10 +66,19 @@ Outcome<std::vector<std::byte>> Endpoint::request(std::int32_t command, ConstByt
   return std::move(answer->data);
 }
 
+/// As ask(); `too_large` where the primitive is that.
+template <class Primitive>
+Outcome<std::vector<std::byte>> Endpoint::request(std::int32_t command, const Primitive& primitive,
+                                                  tpi::TliError too_large) {
+  std::array<std::byte, primitive_bytes_max> block{};
+  if (primitive.encoded_size() > block.size()) {
+    return failed(too_large);
+  }
+  return ask(command, std::span(block).first(primitive.encode(block)));
+}
+
 Outcome<> Endpoint::learn_info(State* state) {
-  std::array<std::byte, tpi::InfoReq::fixed_size> block{};
-  tpi::InfoReq{}.encode(block);
-  auto answer = request(wire::timod::TI_GETINFO, block);
+  const auto answer = request(wire::timod::TI_GETINFO, tpi::InfoReq{}, TPROTO);
   if (!answer) {
     return std::unexpected(answer.error());
   }
@@ -96,11 +104,7 @@ Outcome<> Endpoint::t_bind(const tli::t_bind* req, tli::t_bind* ret) {
     primitive.address = content(req->addr);
     primitive.connect_indications = req->qlen;
   }
-  if (primitive.encoded_size() > primitive_bytes_max) {
-    return failed(TBADADDR);
-  }
-  std::array<std::byte, primitive_bytes_max> block{};
-  auto answer = request(wire::timod::TI_BIND, std::span(block).first(primitive.encode(block)));
+  const auto answer = request(wire::timod::TI_BIND, primitive, TBADADDR);
   if (!answer) {
     return std::unexpected(answer.error());
   }
@@ -125,10 +129,7 @@ Outcome<> Endpoint::t_unbind() {
   if (error_waits()) {
     return failed(TLOOK);
   }
-  std::array<std::byte, tpi::UnbindReq::fixed_size> block{};
-  tpi::UnbindReq{}.encode(block);
-  auto answer = request(wire::timod::TI_UNBIND, block);
-  if (!answer) {
+  if (const auto answer = request(wire::timod::TI_UNBIND, tpi::UnbindReq{}, TPROTO); !answer) {
     return std::unexpected(answer.error());
   }
   state_ = *next_state(state_, Call::unbind);
@@ -143,12 +144,7 @@ Outcome<> Endpoint::t_optmgmt(const tli::t_optmgmt& req, tli::t_optmgmt& ret) {
   if (Outcome<> valid = require(Call::optmgmt); !valid) {
     return valid;
   }
-  const tpi::OptmgmtReq primitive{content(req.opt), req.flags};
-  if (primitive.encoded_size() > primitive_bytes_max) {
-    return failed(TBADOPT);
-  }
-  std::array<std::byte, primitive_bytes_max> block{};
-  auto answer = request(wire::timod::TI_OPTMGMT, std::span(block).first(primitive.encode(block)));
+  const auto answer = request(wire::timod::TI_OPTMGMT, tpi::OptmgmtReq{content(req.opt), req.flags}, TBADOPT);
   if (!answer) {
     return std::unexpected(answer.error());
   }
@@ -175,22 +171,6 @@ Outcome<State> Endpoint::t_sync() {
   return valid ? Outcome<State>(state_) : std::unexpected(valid.error());
 }
 
-Outcome<std::uint16_t> Endpoint::t_look() {
-  if (Outcome<> valid = require(Call::look); !valid) {
-    return std::unexpected(valid.error());
-  }
-  if (good_indication()) {
-    return static_cast<std::uint16_t>(is_error() ? T_UDERR : T_DATA);
-  }
-  // "Flow control restrictions on normal data flow that led to a TFLOW error have been lifted." Of the events that are
-  // possible here it is the only one that t_look() clears (XNS, "Events and TLOOK Error Indication").
-  if (flow_refused_ && stream_->can_put()) {
-    flow_refused_ = false;
-    return static_cast<std::uint16_t>(T_GODATA);
-  }
-  return std::uint16_t{0};
-}
-
 Outcome<> Endpoint::t_getprotaddr(tli::t_bind* boundaddr, tli::t_bind* peeraddr) {
   if (Outcome<> valid = require(Call::getprotaddr); !valid) {
     return valid;
@@ -205,7 +185,7 @@ Outcome<> Endpoint::t_getprotaddr(tli::t_bind* boundaddr, tli::t_bind* peeraddr)
   if (state_ != T_IDLE) {
     return {};
   }
-  auto answer = request(wire::timod::TI_GETMYNAME, {});
+  const auto answer = ask(wire::timod::TI_GETMYNAME, {});
   if (!answer) {
     return std::unexpected(answer.error());
   }
@@ -220,74 +200,6 @@ std::string Endpoint::t_error(std::string_view message, const Failure& failure) 
     text += ": " + std::generic_category().message(failure.system_errno);
   }
   return text;
-}
-
-namespace {
-
-struct Wanted {
-  netbuf* buffer;
-  std::int32_t size;
-};
-
-/// Lays the buffers out in one storage. "If the size value associated with any specified field is T_INVALID, t_alloc()
-/// will be unable to determine the size of the buffer to allocate and will fail, setting t_errno to TSYSERR and errno
-/// to EINVAL. [...] If the size value associated with any specified field is T_INFINITE, then the behavior of t_alloc()
-/// is implementation-defined" (t_alloc(3NSL)): here it fails likewise.
-template <class T>
-Outcome<std::unique_ptr<Allocated<T>>> allocate(std::unique_ptr<Allocated<T>> made, std::span<const Wanted> wanted) {
-  std::size_t total = 0;
-  for (const Wanted& want : wanted) {
-    if (want.size < 0) {
-      return failed(TSYSERR, EINVAL);
-    }
-    total += static_cast<std::size_t>(want.size);
-  }
-  made->storage.resize(total);
-  std::byte* at = made->storage.data();
-  for (const Wanted& want : wanted) {
-    // "For any field not specified in fields, buf will be set to the null pointer and len and maxlen will be set to
-    // zero."
-    want.buffer->buf = want.size == 0 ? nullptr : at;
-    want.buffer->maxlen = static_cast<std::size_t>(want.size);
-    at += want.size;
-  }
-  return made;
-}
-
-/// "For each field specified in fields, t_alloc() will allocate a buffer"; T_ALL: "All relevant fields of the given
-/// structure", which leaves out what the provider does not have.
-std::int32_t wanted_size(unsigned fields, unsigned field, std::int32_t size) {
-  const bool relevant = fields != T_ALL || size != wire::tpi::T_INVALID;
-  return (fields & field) != 0 && relevant ? size : 0;
-}
-
-}  // namespace
-
-Outcome<std::unique_ptr<Allocated<t_bind>>> t_alloc_bind(const t_info& info, unsigned fields) {
-  auto made = std::make_unique<Allocated<t_bind>>();
-  const std::array wanted{Wanted{&made->value.addr, wanted_size(fields, T_ADDR, info.addr)}};
-  return allocate(std::move(made), wanted);
-}
-
-Outcome<std::unique_ptr<Allocated<t_unitdata>>> t_alloc_unitdata(const t_info& info, unsigned fields) {
-  auto made = std::make_unique<Allocated<t_unitdata>>();
-  const std::array wanted{Wanted{&made->value.addr, wanted_size(fields, T_ADDR, info.addr)},
-                          Wanted{&made->value.opt, wanted_size(fields, T_OPT, info.options)},
-                          Wanted{&made->value.udata, wanted_size(fields, T_UDATA, info.tsdu)}};
-  return allocate(std::move(made), wanted);
-}
-
-Outcome<std::unique_ptr<Allocated<t_uderr>>> t_alloc_uderr(const t_info& info, unsigned fields) {
-  auto made = std::make_unique<Allocated<t_uderr>>();
-  const std::array wanted{Wanted{&made->value.addr, wanted_size(fields, T_ADDR, info.addr)},
-                          Wanted{&made->value.opt, wanted_size(fields, T_OPT, info.options)}};
-  return allocate(std::move(made), wanted);
-}
-
-Outcome<std::unique_ptr<Allocated<t_optmgmt>>> t_alloc_optmgmt(const t_info& info, unsigned fields) {
-  auto made = std::make_unique<Allocated<t_optmgmt>>();
-  const std::array wanted{Wanted{&made->value.opt, wanted_size(fields, T_OPT, info.options)}};
-  return allocate(std::move(made), wanted);
 }
 
 }  // namespace sluice::tli

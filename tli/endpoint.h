@@ -41,6 +41,7 @@
 
 #include "stack/head/stream.h"
 #include "stack/wire/data_unit.h"
+#include "tli/alloc.h"
 #include "tli/state.h"
 #include "tli/xti.h"
 
@@ -126,7 +127,10 @@ class Endpoint {
   [[nodiscard]] Outcome<> require_connectionless(Call call) const {
     return info_.servtype == wire::tpi::T_CLTS ? require(call) : failed(wire::tpi::TNOTSUPPORT);
   }
-  Outcome<std::vector<std::byte>> request(std::int32_t command, ConstBytes primitive);
+  Outcome<std::vector<std::byte>> ask(std::int32_t command, ConstBytes primitive);
+  template <class Primitive>
+  Outcome<std::vector<std::byte>> request(std::int32_t command, const Primitive& primitive,
+                                          wire::tpi::TliError too_large);
   Outcome<> learn_info(State* state);
 
   // sending.cc
@@ -146,7 +150,7 @@ class Endpoint {
   }
   bool good_indication();
   [[nodiscard]] bool is_error() const;
-  [[nodiscard]] bool error_waits() { return good_indication() && is_error(); }
+  bool error_waits();
   /// Fills next_ with the next indication. TLOOK when it is an error.
   Outcome<> next_indication(bool may_wait);
   /// As next_indication(), and stores address and options.
@@ -167,23 +171,5 @@ class Endpoint {
   std::array<std::byte, wire::TransportAddress::encoded_size_max> peer_;
   std::size_t peer_size_ = 0;
 };
-
-/// A structure for a call with buffers of the sizes that `info` asks for (t_alloc); freed with the owner (t_free).
-template <class T>
-struct Allocated {
-  T value;
-  std::vector<std::byte> storage;
-};
-
-/// Which buffers t_alloc() provides.
-inline constexpr unsigned T_ADDR = 0x01;
-inline constexpr unsigned T_OPT = 0x02;
-inline constexpr unsigned T_UDATA = 0x04;
-inline constexpr unsigned T_ALL = 0xffff;
-
-[[nodiscard]] Outcome<std::unique_ptr<Allocated<t_bind>>> t_alloc_bind(const t_info& info, unsigned fields);
-[[nodiscard]] Outcome<std::unique_ptr<Allocated<t_unitdata>>> t_alloc_unitdata(const t_info& info, unsigned fields);
-[[nodiscard]] Outcome<std::unique_ptr<Allocated<t_uderr>>> t_alloc_uderr(const t_info& info, unsigned fields);
-[[nodiscard]] Outcome<std::unique_ptr<Allocated<t_optmgmt>>> t_alloc_optmgmt(const t_info& info, unsigned fields);
 
 }  // namespace sluice::tli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Data units on their way to the program, and the errors of those it sent.
+// Data units on their way to the program, the errors of those it sent, and events.
 
 #include <algorithm>
 #include <array>
@@ -27,14 +27,16 @@ bool Endpoint::good_indication() {
   return static_cast<bool>(next_);
 }
 
-bool Endpoint::is_error() const {
+inline bool Endpoint::is_error() const {
   if (const DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
     return unit->kind == DataUnit::Kind::transport_error;
   }
   return !names_told_ && is_protocol(next_.type()) && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
 }
 
-Outcome<> Endpoint::next_indication(bool may_wait) {
+bool Endpoint::error_waits() { return good_indication() && is_error(); }
+
+inline Outcome<> Endpoint::next_indication(bool may_wait) {
   for (;; may_wait = stream_->waiter()->wait(never)) {
     const StreamHead& head = stream_->head();
     if (head.read_error() != 0) {
@@ -55,7 +57,7 @@ Outcome<> Endpoint::next_indication(bool may_wait) {
 /// "[TBUFOVFLW] The number of bytes allocated for the incoming protocol address or options [...] is greater than 0 but
 /// not sufficient to store the information. The unit data information to be returned in unitdata will be discarded."
 /// (t_rcvudata)
-Outcome<> Endpoint::tell_names(t_unitdata& unitdata) const {
+inline Outcome<> Endpoint::tell_names(t_unitdata& unitdata) const {
   netbuf& addr = unitdata.addr;
   netbuf& opt = unitdata.opt;
   if (const DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
@@ -238,6 +240,22 @@ Outcome<> Endpoint::t_rcvuderr(t_uderr* uderr) {
   }
   uderr->error = indication->error_type;
   return {};
+}
+
+Outcome<std::uint16_t> Endpoint::t_look() {
+  if (Outcome<> valid = require(Call::look); !valid) {
+    return std::unexpected(valid.error());
+  }
+  if (good_indication()) {
+    return static_cast<std::uint16_t>(is_error() ? T_UDERR : T_DATA);
+  }
+  // "Flow control restrictions on normal data flow that led to a TFLOW error have been lifted." Of the events that are
+  // possible here it is the only one that t_look() clears (XNS, "Events and TLOOK Error Indication").
+  if (flow_refused_ && stream_->can_put()) {
+    flow_refused_ = false;
+    return static_cast<std::uint16_t>(T_GODATA);
+  }
+  return std::uint16_t{0};
 }
 
 }  // namespace sluice::tli
