@@ -33,12 +33,15 @@
 //
 // Ownership: an endpoint owns its stream. Threads: the stream set's.
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "stack/head/stream.h"
+#include "stack/wire/data_unit.h"
+#include "tli/alloc.h"
 #include "tli/state.h"
 #include "tli/xti.h"
 
@@ -118,33 +121,43 @@ class Endpoint {
  private:
   explicit Endpoint(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
 
-  Outcome<> require(Call call) const;
-  Outcome<> require_connectionless(Call call) const;
-  Outcome<std::vector<std::byte>> request(std::int32_t command, ConstBytes primitive);
+  [[nodiscard]] Outcome<> require(Call call) const {
+    return next_state(state_, call) ? Outcome<>() : failed(wire::tpi::TOUTSTATE);
+  }
+  [[nodiscard]] Outcome<> require_connectionless(Call call) const {
+    return info_.servtype == wire::tpi::T_CLTS ? require(call) : failed(wire::tpi::TNOTSUPPORT);
+  }
+  Outcome<std::vector<std::byte>> ask(std::int32_t command, ConstBytes primitive);
+  template <class Primitive>
+  Outcome<std::vector<std::byte>> request(std::int32_t command, const Primitive& primitive,
+                                          wire::tpi::TliError too_large);
   Outcome<> learn_info(State* state);
-  [[nodiscard]] Outcome<> check_size(std::span<const t_iovec> parts) const;
+
+  // sending.cc
+  [[nodiscard]] bool may_send(std::size_t size) const;
   Outcome<> wait_until_sendable();
-  Outcome<> send(const t_unitdata& unitdata, std::span<const t_iovec> parts);
-  [[nodiscard]] Message data_of(std::span<const t_iovec> parts, Loan& loan);
-  Outcome<Message> request_of(const t_unitdata& unitdata, std::span<const t_iovec> parts, Loan& loan);
-  /// Fills next_ with the next indication, waiting where that is allowed. TLOOK when it is an error.
-  Outcome<> next_indication();
-  bool take_indication();
+  bool read_names(const t_unitdata& unitdata);
+  Outcome<> add_request(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts, Loan& loan,
+                        Batch& batch);
+
+  // receiving.cc
+  bool take_indication() {
+    if (!next_) {
+      next_ = stream_->receive_native();
+      names_told_ = shown_ = false;
+    }
+    return static_cast<bool>(next_);
+  }
   bool good_indication();
   [[nodiscard]] bool is_error() const;
   bool error_waits();
-  Outcome<> tell_names(t_unitdata& unitdata);
-  [[nodiscard]] bool next_names_fit(const t_unitdata& unitdata);
+  /// Fills next_ with the next indication. TLOOK when it is an error.
+  Outcome<> next_indication(bool may_wait);
+  /// As next_indication(), and stores address and options.
+  Outcome<> next_data_unit(t_unitdata& unitdata, bool first);
+  Outcome<> tell_names(t_unitdata& unitdata) const;
+  bool land(std::span<const t_iovec> parts);
   Outcome<std::size_t> receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags, bool first);
-  Outcome<> receive_whole(t_unitdata& unitdata, int& flags, bool first);
-  Outcome<> deliver_names(t_unitdata& unitdata);
-  enum class Landed {
-    whole,         // all of it is in its place
-    materialized,  // it is good, and still in next_: the places are too small
-    refuted,       // a check did not hold: it is gone
-  };
-  [[nodiscard]] Landed land(std::span<const t_iovec> parts);
-  std::size_t deliver_data(std::span<const t_iovec> parts);
 
   std::unique_ptr<Stream> stream_;
   State state_ = T_UNBND;
@@ -153,24 +166,10 @@ class Endpoint {
   bool shown_ = false;         // by t_lookudata()
   bool names_told_ = false;    // its address and options have been delivered: the rest is T_MORE
   bool flow_refused_ = false;  // the last send met TFLOW: T_GODATA is due when the way is free again
+  // The last request, and its address as the program wrote it; no address where it had options.
+  wire::DataUnit request_;
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> peer_;
+  std::size_t peer_size_ = 0;
 };
-
-/// A structure for a call with buffers of the sizes that `info` asks for (t_alloc); freed with the owner (t_free).
-template <class T>
-struct Allocated {
-  T value;
-  std::vector<std::byte> storage;
-};
-
-/// Which buffers t_alloc() provides.
-inline constexpr unsigned T_ADDR = 0x01;
-inline constexpr unsigned T_OPT = 0x02;
-inline constexpr unsigned T_UDATA = 0x04;
-inline constexpr unsigned T_ALL = 0xffff;
-
-[[nodiscard]] Outcome<std::unique_ptr<Allocated<t_bind>>> t_alloc_bind(const t_info& info, unsigned fields);
-[[nodiscard]] Outcome<std::unique_ptr<Allocated<t_unitdata>>> t_alloc_unitdata(const t_info& info, unsigned fields);
-[[nodiscard]] Outcome<std::unique_ptr<Allocated<t_uderr>>> t_alloc_uderr(const t_info& info, unsigned fields);
-[[nodiscard]] Outcome<std::unique_ptr<Allocated<t_optmgmt>>> t_alloc_optmgmt(const t_info& info, unsigned fields);
 
 }  // namespace sluice::tli

@@ -175,10 +175,8 @@ std::vector<std::string_view> Stream::list() const {
 }
 
 Status Stream::writable() const {
-  if (head_.write_error() != 0) {
-    return fail(head_.write_error());
-  }
-  return head_.hung_up() ? fail(ENXIO, "the stream has hung up") : Status{};
+  const int error = write_refusal();
+  return error == 0 ? Status{} : fail(error, head_.write_error() == 0 ? "the stream has hung up" : "");
 }
 
 Status Stream::wait_until_writable(std::uint8_t band) {

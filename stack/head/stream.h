@@ -14,6 +14,7 @@
 // Ownership: a stream owns its modules; the set, the waiter and the registry outlive it. Threads: the set's thread
 // only.
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -87,6 +88,7 @@ class Stream {
   /// Whoever waits on this stream's behalf; nullptr: nobody.
   void set_waiter(Waiter* waiter) { waiter_ = waiter; }
   [[nodiscard]] Waiter* waiter() const { return waiter_; }
+  [[nodiscard]] bool may_block() const { return !nonblocking_ && waiter_ != nullptr; }
   void set_read_options(ReadOptions options) { head_.options().read = options; }
   [[nodiscard]] ReadOptions read_options() const { return head_.options().read; }
 
@@ -114,8 +116,10 @@ class Stream {
                                              bool high_priority_only = false);
 
   [[nodiscard]] Events poll();
-  /// What refuses write-like calls before flow control does: the write side's error, or a hangup (ENXIO).
-  [[nodiscard]] Status writable() const;
+  /// What refuses write-like calls before flow control does: the write side's error, a hangup (ENXIO), or 0.
+  [[nodiscard]] int write_refusal() const {
+    return head_.write_error() == 0 && head_.hung_up() ? ENXIO : head_.write_error();
+  }
   /// I_CANPUT, I_CKBAND's counterpart for writing.
   [[nodiscard]] bool can_put(std::uint8_t band = 0) { return head_.write_queue().can_put_next(band); }
   /// I_NREAD: messages waiting, and the data bytes of the first.
@@ -151,7 +155,7 @@ class Stream {
   /// The next message, its primitive as bytes; empty when there is none.
   [[nodiscard]] Message receive() { return head_.take(); }
   /// As receive(), but a native descriptor stays one: for libraries that read it.
-  [[nodiscard]] Message receive_native() { return head_.take_native(); }
+  [[nodiscard]] Message receive_native() { return head_.read_queue().empty() ? Message() : head_.take_native(); }
 
   [[nodiscard]] const Chain& chain() const { return chain_; }
   [[nodiscard]] StreamHead& head() { return head_; }
@@ -159,7 +163,6 @@ class Stream {
 
  private:
   Stream(StreamSet& set, const HeadOptions& options);
-  [[nodiscard]] bool may_block() const { return !nonblocking_ && waiter_ != nullptr; }
   void update_headroom();
   /// Whole cache lines, so that the data starts on one.
   [[nodiscard]] std::size_t headroom() const {
@@ -168,6 +171,8 @@ class Stream {
   }
   /// What refuses everything else that acts on the stream: either side's error, or a hangup.
   [[nodiscard]] Status usable() const;
+  /// write_refusal() as a Status.
+  [[nodiscard]] Status writable() const;
   Status wait_until_writable(std::uint8_t band);
   /// The first message, waiting for it where that is allowed; empty at hangup.
   Result<Message> wait_for_message(bool high_priority_only);

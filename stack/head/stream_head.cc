@@ -33,52 +33,50 @@ PayloadWork StreamHead::payload_work(Side side) const {
 
 void StreamHead::rput(Batch&& batch) {
   while (Message message = batch.pop()) {
-    receive(std::move(message));
-  }
-}
-
-void StreamHead::receive(Message message) {
-  switch (message.type()) {
-    case MessageType::pcproto:
-      // "The Stream head will allow only one M_PCPROTO message to be placed in its read queue at a time [...] If an
-      // M_PCPROTO message is already in the queue, the second is discarded." (STREAMS Programmer's Guide, M_PCPROTO)
-      if (high_priority_waits_) {
-        materialize_first();  // one whose check does not hold never was there
-      }
-      if (high_priority_waits_) {
-        second_high_priority_ += materialize(message, Side::read) == TransformResult::done ? 1U : 0U;
-        return;
-      }
-      high_priority_waits_ = true;
-      read_queue().enqueue(std::move(message));
-      return;
-    case MessageType::data:
-    case MessageType::proto:
-      read_queue().enqueue(std::move(message));
-      return;
-    case MessageType::iocack:
-    case MessageType::iocnak:
-      return receive_ioctl_answer(std::move(message));
-    case MessageType::error:
-      return receive_error(std::move(message));
-    case MessageType::hangup:
-      hung_up_ = true;
-      return;
-    case MessageType::flush:
-      return receive_flush(std::move(message));
-    case MessageType::ioctl:
-      // Whoever sent it waits for an answer, and nobody above has one.
-      if (message.bytes().size() >= sizeof(IoctlBlock)) {
-        write_queue().put_next(ioctl_refused(std::move(message), EINVAL));
-      } else {
+    switch (message.type()) {
+      case MessageType::pcproto:
+        // "The Stream head will allow only one M_PCPROTO message to be placed in its read queue at a time [...] If an
+        // M_PCPROTO message is already in the queue, the second is discarded." (STREAMS Programmer's Guide, M_PCPROTO)
+        if (high_priority_waits_) {
+          materialize_first();  // one whose check does not hold never was there
+        }
+        if (high_priority_waits_) {
+          second_high_priority_ += materialize(message, Side::read) == TransformResult::done ? 1U : 0U;
+          break;
+        }
+        high_priority_waits_ = true;
+        [[fallthrough]];
+      case MessageType::data:
+      case MessageType::proto:
+        read_queue().enqueue(std::move(message));
+        break;
+      case MessageType::iocack:
+      case MessageType::iocnak:
+        receive_ioctl_answer(std::move(message));
+        break;
+      case MessageType::error:
+        receive_error(std::move(message));
+        break;
+      case MessageType::hangup:
+        hung_up_ = true;
+        break;
+      case MessageType::flush:
+        receive_flush(std::move(message));
+        break;
+      case MessageType::ioctl:
+        // Whoever sent it waits for an answer, and nobody above has one.
+        if (message.bytes().size() >= sizeof(IoctlBlock)) {
+          write_queue().put_next(ioctl_refused(std::move(message), EINVAL));
+          break;
+        }
+        [[fallthrough]];
+      case MessageType::ctl:
         ++unexpected_;
-      }
-      return;
-    case MessageType::setopts:
-      return receive_options(message);
-    case MessageType::ctl:
-      ++unexpected_;
-      return;
+        break;
+      case MessageType::setopts:
+        receive_options(message);
+        break;
+    }
   }
 }
 
@@ -159,14 +157,6 @@ Message StreamHead::take() {
   Message message = take_native();
   if (message) {
     message.encode();
-  }
-  return message;
-}
-
-Message StreamHead::take_native() {
-  Message message = read_queue().dequeue();
-  if (message && is_high_priority(message.type())) {
-    high_priority_waits_ = false;
   }
   return message;
 }

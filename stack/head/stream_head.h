@@ -48,14 +48,17 @@ class StreamHead : public Module {
   /// Takes the first message to read, its primitive as bytes; empty when there is none.
   [[nodiscard]] Message take();
   /// As take(), but a native descriptor stays one.
-  [[nodiscard]] Message take_native();
+  [[nodiscard]] Message take_native() {
+    Message message = read_queue().dequeue();
+    high_priority_waits_ = high_priority_waits_ && !(message && is_high_priority(message.type()));
+    return message;
+  }
   /// Makes the first message's bytes, so that it can be looked at where it waits; one whose check fails goes.
   void materialize_first();
   /// Returns the unread rest of a message that was taken.
   void put_back(Message message);
 
  private:
-  void receive(Message message);
   void receive_error(Message message);
   static bool take_error(std::uint8_t code, int& error);
   void receive_flush(Message message);

@@ -291,19 +291,19 @@ TEST(Alloc, FieldsThatAreAskedFor) {
   const t_info info = sizes(16, 32, 100);
   for (unsigned fields = 0; fields <= (T_ADDR | T_OPT | T_UDATA); ++fields) {
     const auto wanted = [&](unsigned field, std::size_t size) { return (fields & field) != 0 ? size : 0; };
-    const auto unit = t_alloc_unitdata(info, fields);
+    const auto unit = t_alloc<t_unitdata>(info, fields);
     ASSERT_TRUE(unit);
     expect_buffer((*unit)->value.addr, wanted(T_ADDR, 16));
     expect_buffer((*unit)->value.opt, wanted(T_OPT, 32));
     expect_buffer((*unit)->value.udata, wanted(T_UDATA, 100));
-    const auto uderr = t_alloc_uderr(info, fields);
+    const auto uderr = t_alloc<t_uderr>(info, fields);
     ASSERT_TRUE(uderr);
     expect_buffer((*uderr)->value.addr, wanted(T_ADDR, 16));
     expect_buffer((*uderr)->value.opt, wanted(T_OPT, 32));
-    const auto bind = t_alloc_bind(info, fields);
+    const auto bind = t_alloc<t_bind>(info, fields);
     ASSERT_TRUE(bind);
     expect_buffer((*bind)->value.addr, wanted(T_ADDR, 16));
-    const auto optmgmt = t_alloc_optmgmt(info, fields);
+    const auto optmgmt = t_alloc<t_optmgmt>(info, fields);
     ASSERT_TRUE(optmgmt);
     expect_buffer((*optmgmt)->value.opt, wanted(T_OPT, 32));
   }
@@ -312,10 +312,10 @@ TEST(Alloc, FieldsThatAreAskedFor) {
 // "T_ALL All relevant fields of the given structure. Fields which are not supported by the transport provider [...]
 // will not be allocated."
 TEST(Alloc, AllFields) {
-  const auto whole = t_alloc_unitdata(sizes(16, 32, 100), T_ALL);
+  const auto whole = t_alloc<t_unitdata>(sizes(16, 32, 100), T_ALL);
   ASSERT_TRUE(whole);
   expect_buffer((*whole)->value.udata, 100);
-  const auto unit = t_alloc_unitdata(sizes(16, tpi::T_INVALID, 100), T_ALL);
+  const auto unit = t_alloc<t_unitdata>(sizes(16, tpi::T_INVALID, 100), T_ALL);
   ASSERT_TRUE(unit);
   expect_buffer((*unit)->value.addr, 16);
   expect_buffer((*unit)->value.opt, 0);
@@ -327,18 +327,18 @@ TEST(Alloc, AllFields) {
 // associated with any specified field is T_INFINITE, then the behavior of t_alloc() is implementation-defined."
 TEST(Alloc, SizesThatAreNone) {
   const Failure expected{TSYSERR, EINVAL};
-  EXPECT_EQ(t_alloc_unitdata(sizes(16, tpi::T_INVALID, 100), T_OPT).error(), expected);
-  EXPECT_EQ(t_alloc_unitdata(sizes(16, 32, tpi::T_INFINITE), T_UDATA).error(), expected);
-  EXPECT_EQ(t_alloc_unitdata(sizes(16, 32, tpi::T_INFINITE), T_ALL).error(), expected);
-  EXPECT_EQ(t_alloc_bind(sizes(tpi::T_INFINITE, 32, 100), T_ADDR).error(), expected);
-  EXPECT_TRUE(t_alloc_unitdata(sizes(16, tpi::T_INVALID, tpi::T_INFINITE), T_ADDR));
+  EXPECT_EQ(t_alloc<t_unitdata>(sizes(16, tpi::T_INVALID, 100), T_OPT).error(), expected);
+  EXPECT_EQ(t_alloc<t_unitdata>(sizes(16, 32, tpi::T_INFINITE), T_UDATA).error(), expected);
+  EXPECT_EQ(t_alloc<t_unitdata>(sizes(16, 32, tpi::T_INFINITE), T_ALL).error(), expected);
+  EXPECT_EQ(t_alloc<t_bind>(sizes(tpi::T_INFINITE, 32, 100), T_ADDR).error(), expected);
+  EXPECT_TRUE(t_alloc<t_unitdata>(sizes(16, tpi::T_INVALID, tpi::T_INFINITE), T_ADDR));
 }
 
 // What t_alloc() makes is what the calls take.
 TEST_F(Management, AllocatedUnitsReceive) {
   open_bound();
   provider->arrives("peer", "option", {"text"});
-  const auto unit = t_alloc_unitdata(info, T_ALL);
+  const auto unit = t_alloc<t_unitdata>(info, T_ALL);
   ASSERT_TRUE(unit);
   int flags = 0;
   ASSERT_TRUE(endpoint->t_rcvudata((*unit)->value, flags));

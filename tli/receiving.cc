@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Data units on their way to the program, the errors of those it sent, and events.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "stack/wire/data_unit.h"
+#include "stack/wire/tpi.h"
+#include "tli/buffers.h"
+#include "tli/endpoint.h"
+
+namespace sluice::tli {
+
+using wire::DataUnit;
+using enum wire::tpi::TliError;
+namespace tpi = wire::tpi;
+
+/// As take_indication(), for whoever acts on what kind of indication waits: one whose check does not hold is as if it
+/// had never come. What t_lookudata() has shown is being taken by the caller, who will hear of that.
+bool Endpoint::good_indication() {
+  while (take_indication() && next_.unverified() && !shown_ && next_.materialize() == TransformResult::failed) {
+    next_.reset();
+  }
+  return static_cast<bool>(next_);
+}
+
+inline bool Endpoint::is_error() const {
+  if (const DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
+    return unit->kind == DataUnit::Kind::transport_error;
+  }
+  return !names_told_ && is_protocol(next_.type()) && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
+}
+
+bool Endpoint::error_waits() { return good_indication() && is_error(); }
+
+inline Outcome<> Endpoint::next_indication(bool may_wait) {
+  for (;; may_wait = stream_->waiter()->wait(never)) {
+    const StreamHead& head = stream_->head();
+    if (head.read_error() != 0) {
+      return failed(TSYSERR, head.read_error());
+    }
+    if (take_indication()) {
+      return is_error() ? failed(TLOOK) : Outcome<>();
+    }
+    if (head.hung_up()) {
+      return failed(TSYSERR, ENXIO);
+    }
+    if (!may_wait) {
+      return failed(TNODATA);
+    }
+  }
+}
+
+/// "[TBUFOVFLW] The number of bytes allocated for the incoming protocol address or options [...] is greater than 0 but
+/// not sufficient to store the information. The unit data information to be returned in unitdata will be discarded."
+/// (t_rcvudata)
+inline Outcome<> Endpoint::tell_names(t_unitdata& unitdata) const {
+  netbuf& addr = unitdata.addr;
+  netbuf& opt = unitdata.opt;
+  if (const DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
+    const bool fit = (addr.maxlen == 0 || unit->address_size() <= addr.maxlen) &&
+                     (opt.maxlen == 0 || unit->options_size() <= opt.maxlen);
+    addr.len = fit && addr.maxlen > 0 ? unit->encode_address({addr.buf, addr.maxlen}) : 0;
+    opt.len = fit && opt.maxlen > 0 ? unit->encode_options({opt.buf, opt.maxlen}) : 0;
+    return fit ? Outcome<>() : failed(TBUFOVFLW);
+  }
+  const auto indication = tpi::UnitdataInd::decode(next_.bytes());
+  if (!indication || !is_protocol(next_.type())) {
+    return failed(TPROTO);
+  }
+  return store_both(indication->address, addr, indication->options, opt) ? Outcome<>() : failed(TBUFOVFLW);
+}
+
+/// After the first of a call, a data unit whose address or options do not fit is left for the next call, which tells of
+/// it; here that is TNODATA.
+Outcome<> Endpoint::next_data_unit(t_unitdata& unitdata, bool first) {
+  for (;;) {
+    if (Outcome<> ready = next_indication(first && stream_->may_block()); !ready) {
+      return ready;
+    }
+    if (names_told_) {
+      unitdata.addr.len = unitdata.opt.len = 0;
+      return {};
+    }
+    const Outcome<> told = tell_names(unitdata);
+    if (told || !first) [[likely]] {
+      return told ? told : failed(TNODATA);
+    }
+    const bool came = next_.materialize() == TransformResult::done;  // what never came cannot be too large either
+    next_.reset();
+    if (came) {
+      return told;
+    }
+  }
+}
+
+/// Makes the data good: in the pass to `parts` where all of it has room there, which is the answer, else where it lies.
+/// Data whose check does not hold is as if it had never come: whose check it was has counted it.
+bool Endpoint::land(std::span<const t_iovec> parts) {
+  const std::size_t size = next_.data_size();
+  std::size_t room = 0;
+  std::array<Bytes, T_IOV_MAX> places;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    places[i] = Bytes(parts[i].iov_base, std::min(parts[i].iov_len, size - room));
+    room += places[i].size();
+  }
+  const bool whole = room == size;
+  const TransformResult result = whole ? next_.land(std::span(places).first(parts.size())) : next_.materialize();
+  if (result == TransformResult::failed) {
+    next_.reset();
+  }
+  return whole;
+}
+
+Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags, bool first) {
+  bool landed = false;
+  do {
+    if (const Outcome<> ready = next_data_unit(unitdata, first); !ready) {
+      return std::unexpected(ready.error());
+    }
+    landed = next_.fused() && land(parts);
+  } while (!next_);
+  const std::size_t size = next_.data_size();
+  std::size_t left = landed ? 0 : size;
+  for (std::size_t i = 0; i < parts.size() && left > 0; ++i) {
+    std::byte* const place = parts[i].iov_base;
+    const std::size_t part = std::min(parts[i].iov_len, left);
+    const std::byte* const from = next_.front(part, place);
+    if (from != place) [[likely]] {
+      std::memcpy(place, from, part);
+    }
+    left -= part;
+    if (left > 0) {
+      next_.trim_data_front(part);
+    }
+  }
+  if (!landed) {
+    stream_->set().pool().touches().add(size - left, size - left);
+  }
+  if (left > 0) {
+    if (!std::exchange(names_told_, true)) {
+      next_.pop_block();
+    }
+  } else {
+    next_.reset();
+  }
+  flags = left > 0 ? T_MORE : 0;
+  return size - left;
+}
+
+Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
+  const Outcome<std::size_t> received = t_rcvmudata(std::span(&unitdata, 1), flags);
+  return received ? Outcome<>() : std::unexpected(received.error());
+}
+
+Outcome<std::size_t> Endpoint::t_rcvmudata(std::span<t_unitdata> units, int& flags) {
+  flags = 0;
+  Outcome<> ready = require_connectionless(Call::rcvudata);
+  std::size_t received = 0;
+  while (ready && received < units.size() && flags == 0) {
+    netbuf& udata = units[received].udata;
+    const t_iovec whole{udata.buf, udata.maxlen};
+    const Outcome<std::size_t> size = receive(units[received], std::span(&whole, 1), flags, received == 0);
+    if (size) {
+      udata.len = *size;
+      ++received;
+    } else {
+      ready = std::unexpected(size.error());
+    }
+  }
+  return ready || received > 0 ? Outcome<std::size_t>(received) : std::unexpected(ready.error());
+}
+
+Outcome<std::size_t> Endpoint::t_rcvvudata(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags) {
+  flags = 0;
+  Outcome<> ready = require_connectionless(Call::rcvudata);
+  // "[TBADDATA] iovcount is greater than T_IOV_MAX." (t_rcvvudata(3NSL))
+  ready = ready && parts.size() > T_IOV_MAX ? failed(TBADDATA) : ready;
+  return ready ? receive(unitdata, parts, flags, true) : std::unexpected(ready.error());
+}
+
+Outcome<std::size_t> Endpoint::t_lookudata(t_unitdata& unitdata) {
+  Outcome<> ready = require_connectionless(Call::rcvudata);
+  ready = ready ? next_data_unit(unitdata, true) : ready;
+  ready = ready && names_told_ ? failed(TOUTSTATE) : ready;  // t_rcvudata() has begun to take it
+  if (!ready) {
+    return std::unexpected(ready.error());
+  }
+  const std::size_t size = next_.data_size();
+  unitdata.udata.len = std::min(unitdata.udata.maxlen, size);
+  static_cast<void>(next_.copy_data_to(0, Bytes(unitdata.udata.buf, unitdata.udata.len)));
+  shown_ = true;
+  return size;
+}
+
+Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts) {
+  if (!next_ || !shown_) {
+    return failed(TOUTSTATE);
+  }
+  const std::size_t size = next_.data_size();
+  if (const Outcome<std::size_t> room = size_of(parts); !room || *room < size) {
+    return failed(TBADDATA);
+  }
+  land(parts);
+  const bool good = static_cast<bool>(next_);
+  next_.reset();
+  return good ? Outcome<std::size_t>(size) : failed(TNODATA);
+}
+
+void Endpoint::t_skipudata() {
+  if (next_ && shown_) {
+    static_cast<void>(next_.materialize());
+    next_.reset();
+  }
+}
+
+Outcome<> Endpoint::t_rcvuderr(t_uderr* uderr) {
+  if (Outcome<> valid = require_connectionless(Call::rcvuderr); !valid) {
+    return valid;
+  }
+  if (!error_waits()) {
+    return failed(TNOUDERR);
+  }
+  Message message = std::move(next_);
+  message.encode();
+  const auto indication = tpi::UderrorInd::decode(message.bytes());
+  if (!indication) {
+    return failed(TPROTO);
+  }
+  // "If uderr is a null pointer, t_rcvuderr() simply clears the error indication" (t_rcvuderr).
+  if (uderr == nullptr) {
+    return {};
+  }
+  // "The unit data error information to be returned in uderr will be discarded."
+  if (!store_both(indication->destination, uderr->addr, indication->options, uderr->opt)) {
+    return failed(TBUFOVFLW);
+  }
+  uderr->error = indication->error_type;
+  return {};
+}
+
+Outcome<std::uint16_t> Endpoint::t_look() {
+  if (Outcome<> valid = require(Call::look); !valid) {
+    return std::unexpected(valid.error());
+  }
+  if (good_indication()) {
+    return static_cast<std::uint16_t>(is_error() ? T_UDERR : T_DATA);
+  }
+  // "Flow control restrictions on normal data flow that led to a TFLOW error have been lifted." Of the events that are
+  // possible here it is the only one that t_look() clears (XNS, "Events and TLOOK Error Indication").
+  if (flow_refused_ && stream_->can_put()) {
+    flow_refused_ = false;
+    return static_cast<std::uint16_t>(T_GODATA);
+  }
+  return std::uint16_t{0};
+}
+
+}  // namespace sluice::tli

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Data units on their way from the program.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "stack/core/primitive.h"
+#include "stack/wire/network.h"
+#include "stack/wire/tpi.h"
+#include "tli/buffers.h"
+#include "tli/endpoint.h"
+
+namespace sluice::tli {
+
+using wire::DataUnit;
+using enum wire::tpi::TliError;
+namespace tpi = wire::tpi;
+
+/// "[TBADDATA] Illegal amount of data. A single send was attempted specifying a TSDU greater than that specified in the
+/// info argument, or a send of a zero byte TSDU is not supported by the provider." (t_sndudata(3NSL)) "If no other
+/// constraint applies, it will be limited by INT_MAX." (t_sndvudata(3NSL))
+bool Endpoint::may_send(std::size_t size) const {
+  const std::int32_t size_max = info_.tsdu == tpi::T_INFINITE ? INT_MAX : std::max(0, info_.tsdu);
+  return size <= static_cast<std::size_t>(size_max) && (size > 0 || (info_.flags & T_SENDZERO) != 0);
+}
+
+/// "[TFLOW] O_NONBLOCK was set, but the flow control mechanism prevented the transport provider from accepting any data
+/// at this time." "[TLOOK] An asynchronous event has occurred on this transport endpoint": for t_sndudata() that is
+/// T_UDERR (XNS, "Events and TLOOK Error Indication").
+Outcome<> Endpoint::wait_until_sendable() {
+  for (bool may_wait = stream_->may_block();; may_wait = stream_->waiter()->wait(never)) {
+    if (const int error = stream_->write_refusal(); error != 0) {
+      return failed(TSYSERR, error);
+    }
+    if (error_waits()) {
+      return failed(TLOOK);
+    }
+    flow_refused_ = !stream_->can_put();
+    if (!flow_refused_) {
+      return {};
+    }
+    if (!may_wait) {
+      return failed(TFLOW);
+    }
+  }
+}
+
+/// Reads where a data unit goes, and how, into request_; most go where the last one went. False when its address or
+/// options are of no kind that is known here.
+bool Endpoint::read_names(const t_unitdata& unitdata) {
+  const ConstBytes address = content(unitdata.addr);
+  const ConstBytes options = content(unitdata.opt);
+  if (options.empty() && !address.empty() && address.size() == peer_size_ &&
+      std::memcmp(address.data(), peer_.data(), peer_size_) == 0) [[likely]] {
+    return true;
+  }
+  peer_size_ = 0;
+  const auto decoded = wire::TransportAddress::decode(address);
+  if (!decoded || (!options.empty() && options.size() != wire::network::Sending::size)) {
+    return false;
+  }
+  request_ = DataUnit{.kind = DataUnit::Kind::transport_request, .peer = decoded->address, .peer_port = decoded->port};
+  if (!options.empty()) {
+    return request_.read_options(options);
+  }
+  std::ranges::copy(address, peer_.begin());
+  peer_size_ = address.size();
+  return true;
+}
+
+/// Appends the T_UNITDATA_REQ of a data unit to `batch`; waits before the first, where that is allowed. What cannot be
+/// read of address and options goes as bytes, and the provider answers it.
+Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
+                                Loan& loan, Batch& batch) {
+  if (!may_send(size)) {
+    return failed(TBADDATA);
+  }
+  if (batch.empty()) {
+    if (const Outcome<> ready = wait_until_sendable(); !ready) {
+      return ready;
+    }
+  }
+  BufferPool& pool = stream_->set().pool();
+  Message request;
+  if (read_names(unitdata)) [[likely]] {
+    request = Message::of_native(pool, request_);
+  } else {
+    const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
+    if (primitive.encoded_size() > primitive_bytes_max) {
+      return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
+    }
+    request = primitive_message(pool, primitive, MessageType::proto);
+  }
+  Message data = stream_->message_of(parts, loan);
+  if (!request || !data) {
+    return failed(TSYSERR, ENOSR);
+  }
+  request.link(std::move(data));
+  batch.push(std::move(request));
+  return {};
+}
+
+Outcome<> Endpoint::t_sndudata(const t_unitdata& unitdata) {
+  const Outcome<std::size_t> sent = t_sndmudata(std::span(&unitdata, 1));
+  return sent ? Outcome<>() : std::unexpected(sent.error());
+}
+
+Outcome<> Endpoint::t_sndvudata(const t_unitdata& unitdata, std::span<const t_iovec> parts) {
+  if (Outcome<> valid = require_connectionless(Call::sndudata); !valid) {
+    return valid;
+  }
+  const Outcome<std::size_t> size = size_of(parts);
+  if (!size) {
+    return std::unexpected(size.error());
+  }
+  std::array<ConstBytes, T_IOV_MAX> bytes;
+  std::ranges::transform(parts, bytes.begin(),
+                         [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
+  Loan loan = stream_->loan();
+  Batch batch;
+  Outcome<> ready = add_request(unitdata, *size, std::span(bytes).first(parts.size()), loan, batch);
+  if (ready) {
+    stream_->head().write_queue().put_next(std::move(batch));
+  }
+  return ready;
+}
+
+Outcome<std::size_t> Endpoint::t_sndmudata(std::span<const t_unitdata> units) {
+  Outcome<> ready = require_connectionless(Call::sndudata);
+  std::size_t sent = 0;
+  while (ready && sent < units.size()) {
+    Loan loan = stream_->loan();
+    Batch batch;
+    const std::size_t end = std::min(units.size(), sent + batch_units_max);
+    while (ready && sent < end) {
+      const t_unitdata& unit = units[sent];
+      const ConstBytes whole = content(unit.udata);
+      ready = add_request(unit, whole.size(), std::span(&whole, 1), loan, batch);
+      sent += ready ? 1U : 0U;
+    }
+    if (!batch.empty()) {
+      stream_->head().write_queue().put_next(std::move(batch));
+    }
+  }
+  return ready || sent > 0 ? Outcome<std::size_t>(sent) : std::unexpected(ready.error());
+}
+
+}  // namespace sluice::tli
