@@ -77,6 +77,9 @@ class Endpoint {
   /// first is the answer, as of t_sndudata(); what stops a later one, the next call's. Waits, where that is allowed,
   /// before each batch of batch_units_max.
   Outcome<std::size_t> t_sndmudata(std::span<const t_unitdata> units);
+  /// As t_sndmudata, the data of each gathered from the parts at its place in `parts`, as t_sndvudata() does. REQUIRES:
+  /// as many of these as units.
+  Outcome<std::size_t> t_sndmvudata(std::span<const t_unitdata> units, std::span<const std::span<const t_iovec>> parts);
   static constexpr std::size_t batch_units_max = 32;
   /// Receives up to units.size() data units, as t_rcvudata() each, and waits for the first of them only; answers how
   /// many. Ends early at one that does not fit (`flags` has T_MORE, of the last), and before an error that waits.
@@ -137,6 +140,12 @@ class Endpoint {
   [[nodiscard]] bool may_send(std::size_t size) const;
   Outcome<> wait_until_sendable();
   bool read_names(const t_unitdata& unitdata);
+  struct Data {
+    std::size_t size;
+    std::span<const ConstBytes> parts;
+  };
+  template <class DataOf>
+  Outcome<std::size_t> send_many(std::span<const t_unitdata> units, DataOf data_of);
   Outcome<> add_request(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts, Loan& loan,
                         Batch& batch);
 

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstring>
 
+#include "base/contract.h"
 #include "stack/core/primitive.h"
 #include "stack/wire/network.h"
 #include "stack/wire/tpi.h"
@@ -104,32 +105,9 @@ Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t size, st
   return {};
 }
 
-Outcome<> Endpoint::t_sndudata(const t_unitdata& unitdata) {
-  const Outcome<std::size_t> sent = t_sndmudata(std::span(&unitdata, 1));
-  return sent ? Outcome<>() : std::unexpected(sent.error());
-}
-
-Outcome<> Endpoint::t_sndvudata(const t_unitdata& unitdata, std::span<const t_iovec> parts) {
-  if (Outcome<> valid = require_connectionless(Call::sndudata); !valid) {
-    return valid;
-  }
-  const Outcome<std::size_t> size = size_of(parts);
-  if (!size) {
-    return std::unexpected(size.error());
-  }
-  std::array<ConstBytes, T_IOV_MAX> bytes;
-  std::ranges::transform(parts, bytes.begin(),
-                         [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
-  Loan loan = stream_->loan();
-  Batch batch;
-  Outcome<> ready = add_request(unitdata, *size, std::span(bytes).first(parts.size()), loan, batch);
-  if (ready) {
-    stream_->head().write_queue().put_next(std::move(batch));
-  }
-  return ready;
-}
-
-Outcome<std::size_t> Endpoint::t_sndmudata(std::span<const t_unitdata> units) {
+/// Sends `units`, with the data that `data_of(at)` gives: its size and where its parts lie.
+template <class DataOf>
+Outcome<std::size_t> Endpoint::send_many(std::span<const t_unitdata> units, DataOf data_of) {
   Outcome<> ready = require_connectionless(Call::sndudata);
   std::size_t sent = 0;
   while (ready && sent < units.size()) {
@@ -137,9 +115,8 @@ Outcome<std::size_t> Endpoint::t_sndmudata(std::span<const t_unitdata> units) {
     Batch batch;
     const std::size_t end = std::min(units.size(), sent + batch_units_max);
     while (ready && sent < end) {
-      const t_unitdata& unit = units[sent];
-      const ConstBytes whole = content(unit.udata);
-      ready = add_request(unit, whole.size(), std::span(&whole, 1), loan, batch);
+      const Outcome<Data> data = data_of(sent);
+      ready = data ? add_request(units[sent], data->size, data->parts, loan, batch) : std::unexpected(data.error());
       sent += ready ? 1U : 0U;
     }
     if (!batch.empty()) {
@@ -147,6 +124,39 @@ Outcome<std::size_t> Endpoint::t_sndmudata(std::span<const t_unitdata> units) {
     }
   }
   return ready || sent > 0 ? Outcome<std::size_t>(sent) : std::unexpected(ready.error());
+}
+
+Outcome<> Endpoint::t_sndudata(const t_unitdata& unitdata) {
+  const Outcome<std::size_t> sent = t_sndmudata(std::span(&unitdata, 1));
+  return sent ? Outcome<>() : std::unexpected(sent.error());
+}
+
+Outcome<> Endpoint::t_sndvudata(const t_unitdata& unitdata, std::span<const t_iovec> parts) {
+  const Outcome<std::size_t> sent = t_sndmvudata(std::span(&unitdata, 1), std::span(&parts, 1));
+  return sent ? Outcome<>() : std::unexpected(sent.error());
+}
+
+Outcome<std::size_t> Endpoint::t_sndmudata(std::span<const t_unitdata> units) {
+  ConstBytes whole;
+  return send_many(units, [&](std::size_t at) -> Outcome<Data> {
+    whole = content(units[at].udata);
+    return Data{whole.size(), std::span(&whole, 1)};
+  });
+}
+
+Outcome<std::size_t> Endpoint::t_sndmvudata(std::span<const t_unitdata> units,
+                                            std::span<const std::span<const t_iovec>> parts) {
+  SLUICE_REQUIRE(parts.size() == units.size());
+  std::array<ConstBytes, T_IOV_MAX> bytes;
+  return send_many(units, [&](std::size_t at) -> Outcome<Data> {
+    const Outcome<std::size_t> size = size_of(parts[at]);
+    if (!size) {
+      return std::unexpected(size.error());
+    }
+    std::ranges::transform(parts[at], bytes.begin(),
+                           [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
+    return Data{*size, std::span(bytes).first(parts[at].size())};
+  });
 }
 
 }  // namespace sluice::tli

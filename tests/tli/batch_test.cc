@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many data units in one call: t_sndmudata, t_rcvmudata.
+// Many data units in one call: t_sndmudata, t_sndmvudata, t_rcvmudata.
 
 #include <array>
 
@@ -103,6 +103,32 @@ TEST_F(SendMany, AllInOneBatchAndInOrder) {
   EXPECT_EQ(sent(), (Texts{"to 0: a", "to 1: bc", "to 2: def"}));
   EXPECT_EQ(send_many({}), 0);
   EXPECT_EQ(watch->sizes.size(), 1U);
+}
+
+TEST_F(SendMany, GathersEachFromItsParts) {
+  std::vector<std::string> texts{"a", "bc", "def", "gh"};
+  const auto part = [&](std::size_t at) {
+    return t_iovec{reinterpret_cast<std::byte*>(texts[at].data()), texts[at].size()};
+  };
+  std::vector<std::string> addresses{"to 0", "to 1", "to 2"};
+  std::vector<t_unitdata> units;
+  for (std::string& address : addresses) {
+    units.push_back({in(address), {}, {}});
+  }
+  const std::vector<std::vector<t_iovec>> parts{{part(0), part(1)}, {part(2)}, {part(3), part(0), part(3)}};
+  std::vector<std::span<const t_iovec>> lists(parts.begin(), parts.end());
+  EXPECT_EQ(endpoint->t_sndmvudata(units, lists), std::size_t{3});
+  EXPECT_EQ(watch->sizes, std::vector<std::size_t>{3});
+  EXPECT_EQ(sent(), (Texts{"to 0: abc", "to 1: def", "to 2: ghagh"}));
+
+  // "[TBADDATA] iovcount is greater than T_IOV_MAX." (t_sndvudata(3NSL)): of a later unit, the next call's answer.
+  const std::vector<t_iovec> too_many(T_IOV_MAX + 1, part(0));
+  lists[1] = too_many;
+  EXPECT_EQ(endpoint->t_sndmvudata(units, lists), std::size_t{1});
+  EXPECT_EQ(sent(), (Texts{"to 0: abc"}));
+  EXPECT_EQ(error_of(endpoint->t_sndmvudata(std::span(units).subspan(1), std::span(lists).subspan(1))), TBADDATA);
+  stall();
+  EXPECT_EQ(error_of(endpoint->t_sndmvudata(std::span(units).first(1), std::span(lists).first(1))), TFLOW);
 }
 
 TEST_F(SendMany, MoreThanABatch) {

@@ -60,24 +60,28 @@ std::size_t Transport::tsdu_bytes() const {
 bool Transport::send(Burst& burst) {
   // XTI's buffers are not const; a call that sends does not write to them.
   const auto writable = [](ConstBytes bytes) { return const_cast<std::byte*>(bytes.data()); };
+  std::array<tli::t_unitdata, Burst::datagrams_max> units;
+  std::array<std::array<tli::t_iovec, 2>, Burst::datagrams_max> pieces;
+  std::array<std::span<const tli::t_iovec>, Burst::datagrams_max> parts;
   for (int errors = 0; !burst.left().empty();) {
-    const Outgoing& datagram = burst.left().front();
-    const ConstBytes to = datagram.to.address();
-    tli::t_unitdata unit;
-    unit.addr = {.maxlen = to.size(), .len = to.size(), .buf = writable(to)};
-    const std::array parts{tli::t_iovec{writable(datagram.header), datagram.header.size()},
-                           tli::t_iovec{writable(datagram.payload), datagram.payload.size()}};
-    const auto sent = endpoint_->t_sndvudata(unit, parts);
+    const std::span<const Outgoing> left = burst.left();
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const ConstBytes to = left[i].to.address();
+      units[i].addr = {.maxlen = to.size(), .len = to.size(), .buf = writable(to)};
+      pieces[i] = {
+          {{writable(left[i].header), left[i].header.size()}, {writable(left[i].payload), left[i].payload.size()}}};
+      parts[i] = pieces[i];
+    }
+    const auto sent = endpoint_->t_sndmvudata(std::span(units).first(left.size()), std::span(parts).first(left.size()));
     // TLI reports an error about an earlier datagram, perhaps another peer's, before it sends the next one.
     if (!sent && sent.error().t_errno == TLOOK && errors < burst_max) {
       take_error();
       ++errors;
-      continue;
-    }
-    if (!sent && sent.error().t_errno == TFLOW) {
+    } else if (!sent && sent.error().t_errno == TFLOW) {
       return false;
+    } else {
+      burst.sent(sent.value_or(1));
     }
-    burst.sent(1);
   }
   return true;
 }
