@@ -106,7 +106,10 @@ std::size_t FilterKey::hash() const {
 
 FrameKey read_frame_key(ConstBytes head) {
   SLUICE_REQUIRE(head.size() >= ethernet_size);
-  FrameKey key = read_link_addresses(head);
+  FrameKey key;
+  key.destination = wire::MacAddress::load(head.data());
+  key.source = wire::MacAddress::load(head.data() + wire::MacAddress::size);
+  key.sap = load_big_endian<std::uint16_t>(head.data() + 2 * wire::MacAddress::size);
   const ConstBytes packet = head.subspan(ethernet_size);
   if (key.sap == wire::ethertype_ipv4) {
     read_ipv4(packet, key);

@@ -90,14 +90,6 @@ struct FrameKey {
 
 /// Reads the head of a frame. REQUIRES: head.size() >= 14.
 [[nodiscard]] FrameKey read_frame_key(ConstBytes head);
-/// As read_frame_key(), but only what the link header says.
-[[nodiscard]] inline FrameKey read_link_addresses(ConstBytes head) {
-  FrameKey key;
-  key.destination = wire::MacAddress::load(head.data());
-  key.source = wire::MacAddress::load(head.data() + wire::MacAddress::size);
-  key.sap = load_big_endian<std::uint16_t>(head.data() + 2 * wire::MacAddress::size);
-  return key;
-}
 
 /// The first bytes of a frame, contiguous: its first block if that suffices, else a copy in `scratch`.
 [[nodiscard]] ConstBytes head_of(const Message& frame, std::array<std::byte, FrameKey::head_size_max>& scratch);
@@ -111,13 +103,16 @@ class FrameTemplate {
   void take(ConstBytes head, const FrameKey& key);
   void clear() { words_used_ = 0; }
   [[nodiscard]] bool matches(ConstBytes front) const {
+    if (words_used_ == 0 || front.size() < sizeof(Words)) {
+      return false;
+    }
     std::uint64_t difference = 0;
-    for (std::size_t at = 0; at < words_used_ && front.size() >= sizeof(Words); ++at) {
+    for (std::size_t at = 0; at < words_used_; ++at) {
       std::uint64_t word;
       std::memcpy(&word, front.data() + 8 * at, sizeof word);
       difference |= (word & mask_[at]) ^ value_[at];
     }
-    return words_used_ != 0 && front.size() >= sizeof(Words) && difference == 0;
+    return difference == 0;
   }
 
  private:

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::uint16_t ethertype_vlan = 0x8100;          // IEEE 802.1Q
 constexpr std::uint16_t ethertype_service_vlan = 0x88a8;  // IEEE 802.1ad
-constexpr std::uint16_t ethertype_min = 0x600;
 
 template <class Value>
 void sort_and_unite(std::vector<Value>& values) {
@@ -100,7 +99,7 @@ void Link::receive_one(Message frame) {
   statistics_.bytes_received += size;
   const ConstBytes first = std::as_const(frame).bytes();
   if (last_.matches(first) && size <= mtu_ + wire::EthernetHeader::size) {
-    return last_stream_->take(std::move(frame), read_link_addresses(first));
+    return last_stream_->take(std::move(frame));
   }
   std::array<std::byte, FrameKey::head_size_max> scratch;
   const ConstBytes head = head_of(frame, scratch);
@@ -123,7 +122,7 @@ bool Link::acceptable(const Message& frame, ConstBytes head) {
     count(LinkCounter::oversize_frame);
     return false;
   }
-  if (type < ethertype_min) {
+  if (type < wire::ethertype_min) {
     count(LinkCounter::llc_frame);
   }
   return true;
@@ -143,12 +142,12 @@ void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
   }
   for (std::size_t at = 0; at + 1 < chosen_.size(); ++at) {
     if (Message copy = frame.duplicate()) {
-      chosen_[at]->take(std::move(copy), key);
+      chosen_[at]->take(std::move(copy));
     } else {
       chosen_[at]->count(LinkCounter::no_memory);
     }
   }
-  chosen_.back()->take(std::move(frame), key);
+  chosen_.back()->take(std::move(frame));
 }
 
 void Link::set_up(bool up) {

@@ -124,7 +124,7 @@ class Link {
   }
 
  private:
-  void receive_one(Message frame);
+  inline void receive_one(Message frame);
   [[nodiscard]] bool acceptable(const Message& frame, ConstBytes head);
   void give(Message frame, const FrameKey& key, ConstBytes head);
   void notify(std::uint32_t notification);

@@ -13,11 +13,10 @@ namespace {
 
 using namespace wire::dlpi;  // NOLINT: the specification's names
 
-constexpr std::uint16_t ethertype_min = 0x600;
 constexpr std::uint32_t notifications_supported =
     DL_NOTE_PHYS_ADDR | DL_NOTE_LINK_DOWN | DL_NOTE_LINK_UP | DL_NOTE_SDU_SIZE;
 
-bool is_sap(std::uint32_t sap) { return sap == 0 || (sap >= ethertype_min && sap <= 0xffff); }
+bool is_sap(std::uint32_t sap) { return sap == 0 || (sap >= wire::ethertype_min && sap <= 0xffff); }
 
 /// What a malformed block is refused with.
 std::uint32_t error_for(Malformed malformed) {
@@ -187,7 +186,7 @@ LinkStream::Answer LinkStream::on_subs_bind(ConstBytes block) {
   if (decoded->bind_class != DL_PEER_BIND) {
     return std::unexpected(Refusal{DL_UNSUPPORTED});
   }
-  if (decoded->sap < ethertype_min) {
+  if (decoded->sap < wire::ethertype_min) {
     return std::unexpected(Refusal{DL_BADADDR});
   }
   Subscription wanted = subscription_;

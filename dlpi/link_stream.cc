@@ -17,14 +17,12 @@ namespace {
 
 using namespace wire::dlpi;  // NOLINT: the specification's names
 
-constexpr std::uint16_t ethertype_min = 0x600;
-
 /// dl_priority_t: 0 is the highest, 100 the lowest; DL_QOS_DONT_CARE leaves it to us.
 bool is_priority(std::int32_t value) { return value == DL_QOS_DONT_CARE || (value >= 0 && value <= 100); }
 
 using wire::DataUnit;
 
-bool is_unitdata_request(const Message& message) {
+inline bool is_unitdata_request(const Message& message) {
   if (const DataUnit* const unitdata = message.native<DataUnit>()) {
     return unitdata->kind == DataUnit::Kind::link_request;
   }
@@ -32,7 +30,7 @@ bool is_unitdata_request(const Message& message) {
 }
 
 /// The request in front of `message`; priorities that are not asked for are 0 (dl_priority_t).
-Decoded<UnitdataReq> request_of(const Message& message) {
+inline Decoded<UnitdataReq> request_of(const Message& message) {
   if (const DataUnit* const unitdata = message.native<DataUnit>()) {
     return UnitdataReq{.destination = unitdata->destination, .priority = {}};
   }
@@ -48,7 +46,7 @@ LinkStream::LinkStream(std::string_view kind, Style style, LinkOpener opener, Li
   }
 }
 
-/// Down, a fused path makes a frame of what the message shows (completed()); a layered one has a frame already.
+/// Down, a fused path makes a frame of what the message shows (complete()); a layered one has a frame already.
 PayloadWork LinkStream::payload_work(Side side) const {
   if (side == Side::read) {
     return {.items = work_.up, .uncounted = work_.uncounted_up};
@@ -90,67 +88,67 @@ void LinkStream::detach() {
 // ---- Down ----
 
 void LinkStream::wput(Batch&& batch) {
+  if (batch.all(is_unitdata_request)) {
+    batch.retain([this](Message& message) { return make_frame(message); });
+    return send(std::move(batch));
+  }
   Batch frames;
   while (Message message = batch.pop()) {
     const bool unitdata = is_unitdata_request(message);
     if (unitdata || message.type() == MessageType::data) {
-      Message frame = unitdata ? frame_of(std::move(message)) : raw_frame_of(std::move(message));
-      if (frame) {
-        frames.push(std::move(frame));
+      if (unitdata ? make_frame(message) : make_raw_frame(message)) {
+        frames.push(std::move(message));
       }
     } else {
-      send(std::exchange(frames, Batch{}));
+      send(Batch(std::move(frames)));
       control(std::move(message));
     }
   }
   send(std::move(frames));
 }
 
-Message LinkStream::frame_of(Message request) {
+bool LinkStream::make_frame(Message& request) {
   if (state_ != DL_IDLE) {
-    unitdata_error(request, DL_OUTSTATE);
-    return {};
+    return unitdata_error(request, DL_OUTSTATE);
   }
   const Decoded<UnitdataReq> decoded = request_of(request);
-  if (!decoded || decoded->destination.sap < ethertype_min) {
-    unitdata_error(request, DL_BADADDR);
-    return {};
+  if (!decoded || decoded->destination.sap < wire::ethertype_min) {
+    return unitdata_error(request, DL_BADADDR);
   }
   const std::size_t size = request.data_size();
   if (size == 0 || size > link_->mtu()) {
-    unitdata_error(request, DL_BADDATA);
-    return {};
+    return unitdata_error(request, DL_BADDATA);
   }
   if (!is_priority(decoded->priority.min) || !is_priority(decoded->priority.max)) {
-    unitdata_error(request, DL_UNSUPPORTED);
-    return {};
+    return unitdata_error(request, DL_UNSUPPORTED);
   }
   if (!link_->up()) {
-    unitdata_error(request, DL_UNDELIVERABLE);
-    return {};
+    return unitdata_error(request, DL_UNDELIVERABLE);
   }
-  Message frame = request.unlink();
-  const Bytes header = frame.prepend_data(wire::EthernetHeader::size);
+  const Bytes header = request.prepend_data(wire::EthernetHeader::size);
   if (header.empty()) {
     count(LinkCounter::no_memory);
-    return {};
+    return false;
   }
   wire::EthernetHeader{decoded->destination.mac, link_->address(), decoded->destination.sap}.emit(header);
-  return completed(std::move(frame));
+  while (request.type() != MessageType::data) {
+    request.pop_block();
+  }
+  return complete(request);
 }
 
 /// The pass of a fused path: what the link gets is a frame of real bytes that nobody wants back.
-Message LinkStream::completed(Message frame) {
+bool LinkStream::complete(Message& frame) {
   if (frame.fused() && frame.gather() == TransformResult::failed) {
     count(LinkCounter::no_memory);
-    return {};
+    return false;
   }
-  return frame;
+  return true;
 }
 
 /// DL_UNITDATA_REQ: "If the request is erroneous, message DL_UDERROR_IND is returned, and the resulting state is
-/// unchanged."
-void LinkStream::unitdata_error(const Message& request, std::uint32_t error) {
+/// unchanged." Returns false.
+bool LinkStream::unitdata_error(const Message& request, std::uint32_t error) {
   count(LinkCounter::bad_unitdata);
   UderrorInd indication;
   indication.error = error;
@@ -158,17 +156,18 @@ void LinkStream::unitdata_error(const Message& request, std::uint32_t error) {
     indication.destination = decoded->destination;
   }
   put_up(make(indication, MessageType::proto));
+  return false;
 }
 
-Message LinkStream::raw_frame_of(Message message) {
+bool LinkStream::make_raw_frame(Message& message) {
   const std::size_t size = message.size();
   const bool fits = link_ != nullptr && link_->up() && size > wire::EthernetHeader::size &&
                     size <= link_->mtu() + wire::EthernetHeader::size;
   if (!raw_ || !fits) {
     count(LinkCounter::unexpected);
-    return {};
+    return false;
   }
-  return completed(std::move(message));
+  return complete(message);
 }
 
 void LinkStream::send(Batch frames) {
@@ -178,7 +177,9 @@ void LinkStream::send(Batch frames) {
   if (write_queue().empty()) {
     link_->send(frames);
   }
-  hold(std::move(frames));
+  if (!frames.empty()) {
+    hold(std::move(frames));
+  }
 }
 
 /// Lets frames wait for the device. Whoever heeds flow control never meets the bound.
@@ -248,9 +249,9 @@ void LinkStream::put_up(Answer message) {
   }
 }
 
-void LinkStream::take(Message frame, const FrameKey& key) {
+void LinkStream::take(Message frame) {
   defer_if_fused(frame);
-  Message message = raw_ ? std::move(frame) : indication(std::move(frame), key);
+  Message message = raw_ ? std::move(frame) : indication(std::move(frame));
   if (message) {
     pending_.push(std::move(message));
   } else {
@@ -258,12 +259,16 @@ void LinkStream::take(Message frame, const FrameKey& key) {
   }
 }
 
-Message LinkStream::indication(Message frame, const FrameKey& key) {
-  Message message = Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::link_indication,
-                                                              .group = key.destination.is_multicast(),
-                                                              .destination = {key.destination, key.sap},
-                                                              .source = {key.source, key.sap}});
+Message LinkStream::indication(Message frame) {
+  std::array<std::byte, wire::EthernetHeader::size> scratch;
+  const std::byte* const header = frame.front(scratch.size(), scratch.data());
+  Message message = Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::link_indication});
   if (message) {
+    DataUnit& unitdata = *message.native<DataUnit>();
+    const auto sap = load_big_endian<std::uint16_t>(header + 2 * wire::MacAddress::size);
+    unitdata.destination = {wire::MacAddress::load(header), sap};
+    unitdata.source = {wire::MacAddress::load(header + wire::MacAddress::size), sap};
+    unitdata.group = unitdata.destination.mac.is_multicast();
     frame.trim_data_front(wire::EthernetHeader::size);
     message.link(std::move(frame));
   }
@@ -275,7 +280,7 @@ void LinkStream::deliver_pending() {
   if (pending_.empty()) {
     return;
   }
-  Batch burst = std::exchange(pending_, Batch{});
+  Batch burst(std::move(pending_));
   if (link_->streams().size() > 1 && !read_queue().can_put_next()) {
     count(LinkCounter::flow_dropped, burst.size());
     return;

@@ -83,8 +83,8 @@ class LinkStream final : public Module {
 
   // For the link.
 
-  /// Adds a frame to those of the burst.
-  void take(Message frame, const FrameKey& key);
+  /// Adds a frame to those of the burst. REQUIRES: it has an Ethernet header.
+  void take(Message frame);
   /// Puts the burst up the stream.
   void deliver_pending();
   /// Sends DL_NOTIFY_IND if the user asked for it.
@@ -127,14 +127,14 @@ class LinkStream final : public Module {
   Answer on_filter(ConstBytes block);
   Answer resubscribe(Subscription wanted, std::uint32_t acknowledged);
 
-  /// The frame that a DL_UNITDATA_REQ asks for; empty when it was answered with DL_UDERROR_IND.
-  Message frame_of(Message request);
-  void unitdata_error(const Message& request, std::uint32_t error);
-  Message raw_frame_of(Message message);
-  Message completed(Message frame);
+  /// A DL_UNITDATA_REQ becomes the frame that it asks for. False when it was answered with DL_UDERROR_IND.
+  [[nodiscard]] bool make_frame(Message& request);
+  bool unitdata_error(const Message& request, std::uint32_t error);
+  [[nodiscard]] bool make_raw_frame(Message& message);
+  [[nodiscard]] inline bool complete(Message& frame);
   void send(Batch frames);
   void hold(Batch frames);
-  Message indication(Message frame, const FrameKey& key);
+  inline Message indication(Message frame);
 
   template <class Primitive>
   [[nodiscard]] Answer make(const Primitive& primitive, MessageType type);

@@ -59,7 +59,7 @@ void MemoryLink::send(Batch& frames) {
   }
   while (!frames.empty() && !peer_->full()) {
     Message frame = frames.pop();
-    const std::size_t size = frame.size();
+    const std::size_t size = frame.data_size();
     peer_->inbound_bytes_ += size;
     peer_->inbound_.push(std::move(frame));
     sent(1, size);
@@ -76,11 +76,15 @@ void MemoryLink::schedule() {
 }
 
 Batch MemoryLink::next_burst() {
+  if (inbound_.size() <= burst_frames_max && inbound_bytes_ < burst_bytes_max) [[likely]] {
+    inbound_bytes_ = 0;
+    return std::move(inbound_);
+  }
   Batch burst;
   std::size_t bytes = 0;
   while (!inbound_.empty() && burst.size() < burst_frames_max && bytes < burst_bytes_max) {
     Message frame = inbound_.pop();
-    bytes += frame.size();
+    bytes += frame.data_size();
     burst.push(std::move(frame));
   }
   inbound_bytes_ -= bytes;

@@ -169,30 +169,25 @@ Block* BufferPool::duplicate(const Block& block) {
   return copy;
 }
 
-void BufferPool::release(Block* block) {
-  Buffer* buffer = block->buffer;
+void BufferPool::release_slowly(Block* block) {
+  Buffer& buffer = *block->buffer;
   if (block->plan != nullptr) {
     release(block->plan);
     block->plan = nullptr;
   }
-  if (block != &buffer->first_block_) {
+  if (block != &buffer.first_block_) {
     block->next = free_blocks_;
     free_blocks_ = block;
   }
-  if (--buffer->references_ == 0) {
-    release_buffer(buffer);
+  if (--buffer.references_ > 0) {
+    return;
   }
-}
-
-void BufferPool::release_buffer(Buffer* buffer) {
-  if (buffer->release_ != nullptr) {
-    buffer->release_(buffer->release_argument_, {buffer->base_, buffer->capacity()});
-    buffer->release_ = nullptr;
+  if (buffer.release_ != nullptr) {
+    buffer.release_(buffer.release_argument_, {buffer.base_, buffer.capacity()});
+    buffer.release_ = nullptr;
   }
-  buffer->read_only_ = buffer->borrowed_ = false;
-  buffer->next_free_ = free_[buffer->size_class_];
-  free_[buffer->size_class_] = buffer;
-  --buffers_in_use_;
+  buffer.read_only_ = buffer.borrowed_ = false;
+  put_away(buffer);
 }
 
 BufferPool::Statistics BufferPool::statistics() const {

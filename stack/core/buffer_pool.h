@@ -182,7 +182,14 @@ class BufferPool {
   [[nodiscard]] Block* duplicate(const Block& block);
 
   /// Frees one block (not its cont) and the buffer when this was its last reference. (freeb)
-  void release(Block* block);
+  void release(Block* block) {
+    Buffer& buffer = *block->buffer;
+    if (buffer.references_ != 1 || !buffer.pooled() || block != &buffer.first_block_ || block->plan != nullptr)
+        [[unlikely]] {
+      return release_slowly(block);
+    }
+    put_away(buffer);
+  }
 
   /// An empty plan; nullptr when the pool is exhausted.
   [[nodiscard]] Plan* allocate_plan();
@@ -246,7 +253,12 @@ class BufferPool {
   bool grow(std::size_t size_class);
   bool grow_blocks();
   bool grow_plans();
-  void release_buffer(Buffer* buffer);
+  void release_slowly(Block* block);
+  void put_away(Buffer& buffer) {
+    buffer.next_free_ = free_[buffer.size_class_];
+    free_[buffer.size_class_] = &buffer;
+    --buffers_in_use_;
+  }
 
   std::size_t bytes_max_;
   std::size_t bytes_reserved_ = 0;

@@ -98,16 +98,6 @@ Message clone_of(Message& message, Clone clone) {
 
 }  // namespace
 
-Message Message::allocate(BufferPool& pool, std::size_t capacity, std::size_t headroom, MessageType type) {
-  Block* block = pool.allocate(headroom + capacity);
-  if (block != nullptr) {
-    block->rptr += headroom;
-    block->wptr = block->rptr;
-    block->type = type;
-  }
-  return Message(block);
-}
-
 Message Message::copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroom, MessageType type,
                          std::size_t block_bytes_max) {
   SLUICE_REQUIRE(block_bytes_max > 0);
@@ -269,27 +259,13 @@ void Message::link_slowly(Message tail) {
   last_of(first_)->cont = tail.release();
 }
 
-Message Message::unlink() {
-  if (type() == MessageType::data) {
-    materialize_before_cut();
-    if (failed()) {
-      return {};  // what is behind would not know
-    }
-    forget_facts();
-    return Message(std::exchange(first_->cont, nullptr));
+Message Message::unlink_data() {
+  materialize_before_cut();
+  if (failed()) {
+    return {};  // what is behind would not know
   }
-  Message rest(std::exchange(first_->cont, nullptr));
-  if (rest) {
-    rest.first_->first_data = std::exchange(first_->first_data, nullptr);
-    rest.first_->data_bytes = first_->data_bytes;
-  }
-  first_->data_bytes = first_->data_bytes == Block::facts_unknown ? Block::facts_unknown : 0;
-  return rest;
-}
-
-void Message::pop_block() {
-  Message rest = unlink();
-  *this = std::move(rest);
+  forget_facts();
+  return Message(std::exchange(first_->cont, nullptr));
 }
 
 Message Message::duplicate() { return clone_of(*this, duplicate_block); }

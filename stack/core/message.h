@@ -85,7 +85,15 @@ class Message {
   /// An empty message of one block with room for `capacity` bytes after `headroom` spare ones; empty (false) when the
   /// pool is exhausted.
   [[nodiscard]] static Message allocate(BufferPool& pool, std::size_t capacity, std::size_t headroom = 0,
-                                        MessageType type = MessageType::data);
+                                        MessageType type = MessageType::data) {
+    Block* const block = pool.allocate(headroom + capacity);
+    if (block != nullptr) {
+      block->rptr += headroom;
+      block->wptr = block->rptr;
+      block->type = type;
+    }
+    return Message(block);
+  }
   /// A message that holds a copy of `bytes`: one block, or, beyond `block_bytes_max`, a chain. Only the first block
   /// has the headroom. REQUIRES: block_bytes_max > 0.
   [[nodiscard]] static Message copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroom = 0,
@@ -146,6 +154,8 @@ class Message {
     return first_->first_data;
   }
   [[nodiscard]] bool has_data() const { return data_block() != nullptr; }
+  /// Whether it is a user's data, alone or behind a primitive.
+  [[nodiscard]] bool carries_data() const { return type() == MessageType::data || (is_protocol(type()) && has_data()); }
   [[nodiscard]] std::size_t block_count() const;
 
   /// A message whose first block is `value`, a native descriptor; empty when the pool is exhausted.
@@ -231,9 +241,32 @@ class Message {
     }
   }
   /// Takes off everything behind the first block. (unlinkb)
-  [[nodiscard]] Message unlink();
+  [[nodiscard]] Message unlink() {
+    if (type() == MessageType::data) [[unlikely]] {
+      return unlink_data();
+    }
+    Message rest(std::exchange(first_->cont, nullptr));
+    if (rest) {
+      rest.first_->data_bytes = first_->data_bytes;
+      rest.first_->first_data = std::exchange(first_->first_data, nullptr);
+    }
+    first_->data_bytes = first_->data_bytes == Block::facts_unknown ? Block::facts_unknown : 0;
+    return rest;
+  }
   /// Frees the first block; the message continues with the rest, or is empty.
-  void pop_block();
+  void pop_block() {
+    const bool of_data = type() == MessageType::data;
+    Block* const rest = first_->cont;
+    if (of_data && (rest != nullptr || first_->plan != nullptr)) [[unlikely]] {
+      *this = unlink_data();
+      return;
+    }
+    if (rest != nullptr) {
+      rest->data_bytes = first_->data_bytes;
+      rest->first_data = first_->first_data;
+    }
+    pool().release(std::exchange(first_, rest));
+  }
 
   /// A message that shows the same bytes (of borrowed memory: copies). Empty when the pool is exhausted. (dupmsg)
   [[nodiscard]] Message duplicate();
@@ -348,6 +381,7 @@ class Message {
   }
   void encode_native();
   void link_slowly(Message tail);
+  [[nodiscard]] Message unlink_data();
   [[nodiscard]] bool replace_first_block(std::size_t capacity);
   [[nodiscard]] Bytes prepend_data_block(std::size_t size);
   void trim_data_front_slowly(std::size_t size);

@@ -64,13 +64,9 @@ struct NoNative {
   std::optional<typename Native::Malformed> malformed;
 };
 
-/// The primitive of `kind` in front of `message`, in native form: as it is, or decoded now, in its place.
+/// The primitive of `kind` that the bytes in front of `message` hold, which become its descriptor.
 template <class Native>
-[[nodiscard]] std::expected<Native*, NoNative<Native>> native_of(Message& message, typename Native::Kind kind) {
-  if (Native* const native = message.native<Native>()) [[likely]] {
-    return native->kind == kind ? std::expected<Native*, NoNative<Native>>(native)
-                                : std::unexpected(NoNative<Native>{Native::Malformed::primitive});
-  }
+[[nodiscard]] std::expected<Native*, NoNative<Native>> make_native(Message& message, typename Native::Kind kind) {
   const auto decoded = Native::decode(std::as_const(message).bytes(), kind);
   if (!decoded) {
     return std::unexpected(NoNative<Native>{decoded.error()});
@@ -79,6 +75,16 @@ template <class Native>
     return std::unexpected(NoNative<Native>{});
   }
   return message.native<Native>();
+}
+
+/// The primitive of `kind` in front of `message`, in native form: as it is, or decoded now, in its place.
+template <class Native>
+[[nodiscard]] std::expected<Native*, NoNative<Native>> native_of(Message& message, typename Native::Kind kind) {
+  if (Native* const native = message.native<Native>()) [[likely]] {
+    return native->kind == kind ? std::expected<Native*, NoNative<Native>>(native)
+                                : std::unexpected(NoNative<Native>{Native::Malformed::primitive});
+  }
+  return make_native<Native>(message, kind);
 }
 
 }  // namespace sluice

@@ -38,7 +38,7 @@ TransformResult Queue::keep(Message& message) {
   return outcome(message, message.keep());
 }
 
-TransformResult Queue::outcome(const Message& message, TransformResult result) {
+inline TransformResult Queue::outcome(const Message& message, TransformResult result) {
   statistics_.no_memory += result == TransformResult::failed && !message.failed() ? 1U : 0U;
   return result;
 }
@@ -61,7 +61,7 @@ bool Queue::wanted() const {
   return std::any_of(bands_.begin(), bands_.end(), [](const Band& band) { return band.wanted; });
 }
 
-void Queue::added(Band& band, std::size_t size) {
+inline void Queue::added(Band& band, std::size_t size) {
   band.bytes += size;
   ++band.messages;
   bytes_ += size;
@@ -70,7 +70,7 @@ void Queue::added(Band& band, std::size_t size) {
   update_fullness(band);
 }
 
-void Queue::removed(Band& band, std::size_t size) {
+inline void Queue::removed(Band& band, std::size_t size) {
   band.bytes -= size;
   --band.messages;
   bytes_ -= size;
@@ -79,7 +79,7 @@ void Queue::removed(Band& band, std::size_t size) {
 }
 
 /// Full at the high-water mark, whether bytes or messages reach it; a want is answered below the low-water mark.
-void Queue::update_fullness(Band& band) {
+inline void Queue::update_fullness(Band& band) {
   const WaterMarks& marks = band.marks;
   band.full = band.bytes >= marks.high_bytes || band.messages >= marks.high_bytes;
   if (!band.wanted) [[likely]] {
@@ -94,7 +94,7 @@ void Queue::update_fullness(Band& band) {
   }
 }
 
-Queue::Band& Queue::band_of(const Message& message) {
+inline Queue::Band& Queue::band_of(const Message& message) {
   SLUICE_REQUIRE(message.band() < bands_max);
   return bands_[message.band()];
 }
@@ -130,7 +130,7 @@ void Queue::put_back(Message message) {
   }
 }
 
-Message Queue::take(Band& band, Batch& from) {
+inline Message Queue::take(Band& band, Batch& from) {
   Message message = from.pop();
   removed(band, message.size());
   return message;

@@ -19,10 +19,6 @@ namespace {
 using pcapng::Direction;
 using pcapng::LinkType;
 
-bool carries_data(Message& message) {
-  return message.type() == MessageType::data || (is_protocol(message.type()) && message.data_block() != nullptr);
-}
-
 constexpr std::string_view interface_name(LinkType link) {
   switch (link) {
     case LinkType::ethernet:
@@ -72,7 +68,7 @@ void Capture::rput(Batch&& batch) {
 void Capture::look_at(Batch& batch, Direction direction) {
   Batch seen;
   while (Message message = batch.pop()) {
-    if (carries_data(message)) {
+    if (message.carries_data()) {
       if (materialize(message, direction == Direction::outbound ? Side::write : Side::read) ==
           TransformResult::failed) {
         continue;  // counted where the check belongs: nobody above has seen it either

@@ -17,7 +17,7 @@ using wire::Family;
 
 namespace {
 
-bool is_unitdata_req(const Message& message) {
+bool is_network_request(const Message& message) {
   if (const DataUnit* const unit = message.native<DataUnit>()) {
     return unit->kind == DataUnit::Kind::network_request;
   }
@@ -61,30 +61,10 @@ void Ip::close() {
   finish();
 }
 
-void Ip::wput(Batch&& batch) {
-  while (Message message = batch.pop()) {
-    DataUnit* const unit = message.native<DataUnit>();
-    if (unit == nullptr || unit->kind != DataUnit::Kind::network_request || !send_like_the_last(message, *unit)) {
-      from_above(std::move(message));
-    }
-  }
-  finish();
-}
-
-void Ip::rput(Batch&& batch) {
-  while (Message message = batch.pop()) {
-    DataUnit* const unit = message.native<DataUnit>();
-    if (unit == nullptr || unit->kind != DataUnit::Kind::link_indication || !receive_like_the_last(message, *unit)) {
-      from_below(std::move(message));
-    }
-  }
-  finish();
-}
-
 void Ip::from_above(Message message) {
   switch (message.type()) {
     case MessageType::proto:
-      if (bound_ && is_unitdata_req(message)) {
+      if (bound_ && is_network_request(message)) {
         return send_unitdata(std::move(message));
       }
       [[fallthrough]];
@@ -131,10 +111,10 @@ void Ip::from_below(Message message) {
 void Ip::finish() {
   while (!down_.empty() || !up_.empty()) {
     if (!down_.empty()) {
-      write_queue().put_next(std::exchange(down_, Batch()));
+      write_queue().put_next(Batch(std::move(down_)));
     }
     if (!up_.empty()) {
-      read_queue().put_next(std::exchange(up_, Batch()));
+      read_queue().put_next(Batch(std::move(up_)));
     }
   }
   const TimePoint deadline = std::min(neighbours_.next_deadline(), reassembly_.next_deadline());

@@ -169,13 +169,20 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   bool link_answered(ConstBytes primitive);
   void link_notified(const wire::dlpi::NotifyInd& notification);
   void address_known();
-  void to_link(Message message, const wire::MacAddress& to, std::uint16_t sap);
+  /// The descriptor in front of the packet becomes that of a DL_UNITDATA_REQ. REQUIRES: it is native.
+  void to_link(Message message, const wire::MacAddress& to, std::uint16_t sap) {
+    wire::DataUnit& unitdata = *message.native<wire::DataUnit>();
+    unitdata.kind = wire::DataUnit::Kind::link_request;
+    unitdata.destination = {to, sap};
+    ++count_.packets_out;
+    down_.push(std::move(message));
+  }
   void ask_link(Message message);
   [[nodiscard]] std::uint32_t link_mtu(wire::Family family) const;
 
   // ip_send.cc
   void send_unitdata(Message request);
-  [[nodiscard]] bool send_like_the_last(Message& request, wire::DataUnit& unitdata);
+  [[nodiscard]] inline bool send_like_the_last(Message& request, wire::DataUnit& unitdata);
   [[nodiscard]] int send_datagram(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
@@ -184,12 +191,13 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
                                              std::size_t offset, bool more, std::uint32_t identification);
   void dispatch(Message carrier, Message packet);
-  [[nodiscard]] const wire::MacAddress* route_mac();
+  [[nodiscard]] inline const wire::MacAddress* route_mac();
   [[nodiscard]] Message new_carrier();
 
   // ip_receive.cc
+  [[nodiscard]] static bool gather(Message& message, std::size_t size);
   void receive(Message message);
-  [[nodiscard]] bool receive_like_the_last(Message& message, wire::DataUnit& unitdata);
+  [[nodiscard]] inline bool receive_like_the_last(Message& message, wire::DataUnit& unitdata);
   void receive_v4(Arrival&& arrival);
   void receive_v6(Arrival&& arrival);
   [[nodiscard]] bool check_v4(Arrival& arrival);

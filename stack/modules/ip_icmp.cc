@@ -45,10 +45,6 @@ std::uint16_t initial_sum(const IpAddress& source, const IpAddress& destination,
 void emit(const Icmp4Message& message, Bytes out) { wire::emit_icmp4(message, out); }
 void emit(const Icmp6Message& message, Bytes out) { wire::emit_icmp6(message, out); }
 
-bool gather(Message& message, std::size_t size) {
-  return message.bytes().size() >= size || message.pull_up(std::min(size, message.size()));
-}
-
 }  // namespace
 
 /// ICMP is acted on here, so its sum is checked now, on any path. Counts what fails.

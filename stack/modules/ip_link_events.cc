@@ -111,13 +111,4 @@ void Ip::link_notified(const dlpi::NotifyInd& notification) {
   }
 }
 
-/// The descriptor in front of the packet becomes that of a DL_UNITDATA_REQ. REQUIRES: it is native.
-void Ip::to_link(Message message, const wire::MacAddress& to, std::uint16_t sap) {
-  wire::DataUnit& unitdata = *message.native<wire::DataUnit>();
-  unitdata.kind = wire::DataUnit::Kind::link_request;
-  unitdata.destination = {to, sap};
-  ++count_.packets_out;
-  down_.push(std::move(message));
-}
-
 }  // namespace sluice

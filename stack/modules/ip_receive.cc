@@ -34,12 +34,22 @@ constexpr std::size_t link_smallest = 68;
 
 constexpr std::size_t fragment_min(std::size_t header_length) { return (link_smallest - header_length) / 8 * 8; }
 
-/// Gathers the first `size` bytes, or all where there are fewer.
-bool gather(Message& message, std::size_t size) {
-  return message.bytes().size() >= size || message.pull_up(std::min(size, message.size()));
+}  // namespace
+
+void Ip::rput(Batch&& batch) {
+  while (Message message = batch.pop()) {
+    DataUnit* const unit = message.native<DataUnit>();
+    if (unit == nullptr || unit->kind != DataUnit::Kind::link_indication || !receive_like_the_last(message, *unit)) {
+      from_below(std::move(message));
+    }
+  }
+  finish();
 }
 
-}  // namespace
+/// Gathers the first `size` bytes, or all where there are fewer.
+bool Ip::gather(Message& message, std::size_t size) {
+  return message.bytes().size() >= size || message.pull_up(std::min(size, message.size()));
+}
 
 void Ip::receive(Message message) {
   if (!message.materialized() && materialize(message, Side::read) == TransformResult::failed) {

@@ -31,6 +31,16 @@ std::size_t header_size(const IpAddress& destination) {
 
 }  // namespace
 
+void Ip::wput(Batch&& batch) {
+  while (Message message = batch.pop()) {
+    DataUnit* const unit = message.native<DataUnit>();
+    if (unit == nullptr || unit->kind != DataUnit::Kind::network_request || !send_like_the_last(message, *unit)) {
+      from_above(std::move(message));
+    }
+  }
+  finish();
+}
+
 /// TPI 2.0.0, T_UNITDATA_REQ: what is wrong with one is answered with T_UDERROR_IND.
 void Ip::send_unitdata(Message request) {
   const auto unitdata = native_of<DataUnit>(request, DataUnit::Kind::network_request);

@@ -20,7 +20,7 @@ using Kind = DataUnit::Kind;
 constexpr std::size_t headroom_below = 128;
 
 /// Whether it is ip's T_UNITDATA_IND or T_UDERROR_IND.
-bool is_about_a_datagram(const Message& message) {
+inline bool is_about_a_datagram(const Message& message) {
   if (message.native<DataUnit>() != nullptr) {
     return true;
   }
@@ -31,7 +31,7 @@ bool is_about_a_datagram(const Message& message) {
   return primitive == T_UNITDATA_IND || primitive == T_UDERROR_IND;
 }
 
-bool is_unitdata_req(const Message& message) {
+inline bool is_transport_request(const Message& message) {
   if (const DataUnit* const unitdata = message.native<DataUnit>()) {
     return unitdata->kind == Kind::transport_request;
   }
@@ -79,7 +79,7 @@ void Udp::down(Message message) {
 // ---- Down ----
 
 void Udp::wput(Batch&& batch) {
-  if (binding_->state() == udp::State::idle && batch.all(is_unitdata_req)) {
+  if (binding_->state() == udp::State::idle && batch.all(is_transport_request)) {
     batch.retain([this](Message& message) { return send(message); });
     if (!batch.empty()) {
       write_queue().put_next(std::move(batch));
@@ -87,7 +87,7 @@ void Udp::wput(Batch&& batch) {
     return;
   }
   while (Message message = batch.pop()) {
-    const bool is_datagram = binding_->state() == udp::State::idle && is_unitdata_req(message);
+    const bool is_datagram = binding_->state() == udp::State::idle && is_transport_request(message);
     if (is_datagram ? send(message) : from_user(message)) {
       write_queue().put_next(std::move(message));
     }

@@ -122,22 +122,22 @@ class Udp : public Module {
 
   // Down.
   [[nodiscard]] bool from_user(Message& message);
-  [[nodiscard]] bool send(Message& message);
-  [[nodiscard]] bool send_datagram(Message& message, wire::DataUnit& unitdata);
+  [[nodiscard]] inline bool send(Message& message);
+  [[nodiscard]] inline bool send_datagram(Message& message, wire::DataUnit& unitdata);
   [[nodiscard]] int find_flow(const wire::DataUnit& unitdata);
   [[nodiscard]] Source source_for(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& wanted);
   [[nodiscard]] Source route(const wire::IpAddress& destination);
-  [[nodiscard]] bool put_header(Message& message, std::uint16_t destination_port, std::uint16_t size);
+  [[nodiscard]] inline bool put_header(Message& message, std::uint16_t destination_port, std::uint16_t size);
   bool refuse(Message request, int error);
   void up(Message message);
   void down(Message message);
 
   // Up.
-  [[nodiscard]] bool from_network(Message& message);
-  [[nodiscard]] bool receive(Message& message);
-  [[nodiscard]] bool verified(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
-                              const wire::IpAddress& local);
-  [[nodiscard]] bool is_mine(const wire::UdpHeader& header) const;
+  [[nodiscard]] inline bool from_network(Message& message);
+  [[nodiscard]] inline bool receive(Message& message);
+  [[nodiscard]] inline bool verified(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
+                                     const wire::IpAddress& local);
+  [[nodiscard]] inline bool is_mine(const wire::UdpHeader& header) const;
   void unclaimed(Message message, const wire::DataUnit& received);
   [[nodiscard]] bool failed(Message& message);
   void control(const Message& message);

@@ -20,10 +20,6 @@ using wire::tpi::UnitdataReq;
 
 constexpr bool swaps = std::endian::native == std::endian::little;
 
-bool carries_data(const Message& message) {
-  return message.type() == MessageType::data || (is_protocol(message.type()) && message.has_data());
-}
-
 /// M_ERROR of two bytes: the read side stays as it is (NOERROR), writes fail.
 Message write_error(BufferPool& pool, int error) {
   constexpr std::byte no_error{0xff};
@@ -45,7 +41,7 @@ PayloadWork Xdr::payload_work(Side) const {
 }
 
 Xdr::Outcome Xdr::convert(Message& message, Side side) {
-  if (!carries_data(message)) {
+  if (!message.carries_data()) {
     return Outcome::converted;
   }
   if (message.data_size() % unit_bytes_ != 0) {

@@ -14,9 +14,12 @@
 
 namespace sluice::wire {
 
+/// Below, the type field is an IEEE 802.3 length.
+inline constexpr std::uint16_t ethertype_min = 0x600;
+
 enum class EthernetMalformed : std::uint8_t {
   short_frame,   ///< under 14 bytes
-  not_ethertype  ///< the type field is an IEEE 802.3 length (under 0x600): an LLC frame, which no SAP here receives
+  not_ethertype  ///< the type field is an IEEE 802.3 length: an LLC frame, which no SAP here receives
 };
 
 struct EthernetHeader {
@@ -31,7 +34,7 @@ struct EthernetHeader {
       return std::unexpected(EthernetMalformed::short_frame);
     }
     const auto type = load_big_endian<std::uint16_t>(frame.data() + 12);
-    if (type < 0x600) {
+    if (type < ethertype_min) {
       return std::unexpected(EthernetMalformed::not_ethertype);
     }
     return EthernetHeader{MacAddress::load(frame.data()), MacAddress::load(frame.data() + 6), type};
