@@ -94,6 +94,17 @@ class Message {
     }
     return Message(block);
   }
+  /// A data message of one block of `size` bytes, which are not initialised, between `headroom` and `tailroom` spare
+  /// ones; empty when the pool is exhausted.
+  [[nodiscard]] static Message of_size(BufferPool& pool, std::size_t size, std::size_t headroom, std::size_t tailroom) {
+    Message message = allocate(pool, size + tailroom, headroom);
+    if (message) {
+      message.first_->wptr += size;
+      message.first_->first_data = message.first_;
+      message.first_->data_bytes = static_cast<std::uint32_t>(size);
+    }
+    return message;
+  }
   /// A message that holds a copy of `bytes`: one block, or, beyond `block_bytes_max`, a chain. Only the first block
   /// has the headroom. REQUIRES: block_bytes_max > 0.
   [[nodiscard]] static Message copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroom = 0,

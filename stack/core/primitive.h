@@ -7,9 +7,8 @@
 #include <array>
 #include <cstddef>
 #include <expected>
-#include <utility>
-
 #include <optional>
+#include <utility>
 
 #include "stack/core/message.h"
 
@@ -79,7 +78,7 @@ template <class Native>
 
 /// The primitive of `kind` in front of `message`, in native form: as it is, or decoded now, in its place.
 template <class Native>
-[[nodiscard]] std::expected<Native*, NoNative<Native>> native_of(Message& message, typename Native::Kind kind) {
+[[nodiscard]] inline std::expected<Native*, NoNative<Native>> native_of(Message& message, typename Native::Kind kind) {
   if (Native* const native = message.native<Native>()) [[likely]] {
     return native->kind == kind ? std::expected<Native*, NoNative<Native>>(native)
                                 : std::unexpected(NoNative<Native>{Native::Malformed::primitive});

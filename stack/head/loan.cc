@@ -19,13 +19,11 @@ Message Loan::message(std::span<const ConstBytes> parts, std::size_t headroom, s
     size += part.size();
     largest = largest == nullptr || part.size() > largest->size() ? &part : largest;
   }
-  Message message = Message::allocate(pool_, size + tail, headroom);
+  Message message = Message::of_size(pool_, size, headroom, tail);
   if (!message) {
     return message;
   }
-  Block& block = message.first();
-  std::byte* at = block.wptr;
-  block.wptr += size;
+  std::byte* at = message.bytes().data();
   if (mode_ == ProcessingMode::fused && size >= defer_bytes_min_) {
     message.defer();
   }
