@@ -56,22 +56,23 @@ namespace sluice {
   constexpr bool little = std::endian::native == std::endian::little;
   std::uint64_t sum = 0;
   std::size_t at = 0;
-  if (!std::is_constant_evaluated()) {  // 2^16, 2^32 and 2^64 are 1 modulo 65535: words of any width sum alike
-    __extension__ unsigned __int128 wide = 0;
-    std::uint64_t words[4];
-    for (; at + sizeof words <= header.size(); at += sizeof words) {
-      std::memcpy(words, header.data() + at, sizeof words);
-      wide += words[0];
-      wide += words[1];
-      wide += words[2];
-      wide += words[3];
+  if (!std::is_constant_evaluated()) {  // 2^16 and 2^64 are 1 modulo 65535: words of any width sum alike
+    const auto add = [&](std::size_t offset) {
+      std::uint64_t word;
+      std::memcpy(&word, header.data() + offset, sizeof word);
+      sum += word;
+      sum += sum < word ? 1U : 0U;
+    };
+    for (; at + 32 <= header.size(); at += 32) {
+      add(at);
+      add(at + 8);
+      add(at + 16);
+      add(at + 24);
     }
     for (; at + 8 <= header.size(); at += 8) {
-      std::memcpy(words, header.data() + at, 8);
-      wide += words[0];
+      add(at);
     }
-    sum = static_cast<std::uint64_t>(wide);
-    sum = (sum & 0xffff'ffffU) + (sum >> 32) + static_cast<std::uint64_t>(wide >> 64);
+    sum = (sum & 0xffff'ffffU) + (sum >> 32);
   }
   for (; at < header.size(); ++at) {
     sum += static_cast<std::uint64_t>(header[at]) << ((at % 2 == 0) == little ? 0 : 8);

@@ -93,7 +93,7 @@ void Link::receive(Batch frames) {
   }
 }
 
-void Link::receive_one(Message frame) {
+inline void Link::receive_one(Message frame) {
   ++statistics_.frames_received;
   const std::size_t size = frame.data_size();
   statistics_.bytes_received += size;

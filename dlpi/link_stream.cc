@@ -20,6 +20,10 @@ using namespace wire::dlpi;  // NOLINT: the specification's names
 /// dl_priority_t: 0 is the highest, 100 the lowest; DL_QOS_DONT_CARE leaves it to us.
 bool is_priority(std::int32_t value) { return value == DL_QOS_DONT_CARE || (value >= 0 && value <= 100); }
 
+bool are_priorities(const wire::dlpi::Priority& range) {
+  return range == wire::dlpi::Priority{} || (is_priority(range.min) && is_priority(range.max));
+}
+
 using wire::DataUnit;
 
 inline bool is_unitdata_request(const Message& message) {
@@ -119,7 +123,7 @@ bool LinkStream::make_frame(Message& request) {
   if (size == 0 || size > link_->mtu()) {
     return unitdata_error(request, DL_BADDATA);
   }
-  if (!is_priority(decoded->priority.min) || !is_priority(decoded->priority.max)) {
+  if (!are_priorities(decoded->priority)) {
     return unitdata_error(request, DL_UNSUPPORTED);
   }
   if (!link_->up()) {
@@ -259,7 +263,7 @@ void LinkStream::take(Message frame) {
   }
 }
 
-Message LinkStream::indication(Message frame) {
+inline Message LinkStream::indication(Message frame) {
   std::array<std::byte, wire::EthernetHeader::size> scratch;
   const std::byte* const header = frame.front(scratch.size(), scratch.data());
   Message message = Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::link_indication});

@@ -49,21 +49,23 @@ void MemoryLink::connect(MemoryLink& one, MemoryLink& other) {
 
 std::size_t MemoryLink::capacity_bytes() const { return std::max(std::size_t{256} * 1024, 4 * mtu()); }
 
-bool MemoryLink::full() const { return inbound_bytes_ >= capacity_bytes() || inbound_.size() >= frames_max; }
-
 void MemoryLink::send(Batch& frames) {
   if (peer_ == nullptr) {
     count(LinkCounter::link_down, frames.size());
     frames.clear();
     return;
   }
-  while (!frames.empty() && !peer_->full()) {
-    Message frame = frames.pop();
-    const std::size_t size = frame.data_size();
-    peer_->inbound_bytes_ += size;
-    peer_->inbound_.push(std::move(frame));
-    sent(1, size);
-  }
+  const std::size_t frames_before = peer_->inbound_.size();
+  const std::size_t bytes_before = peer_->inbound_bytes_;
+  frames.retain([&peer = *peer_, capacity = peer_->capacity_bytes()](Message& frame) {
+    if (peer.inbound_bytes_ >= capacity || peer.inbound_.size() >= frames_max) {
+      return true;
+    }
+    peer.inbound_bytes_ += frame.data_size();
+    peer.inbound_.push(std::move(frame));
+    return false;
+  });
+  sent(peer_->inbound_.size() - frames_before, peer_->inbound_bytes_ - bytes_before);
   peer_->peer_waits_ = peer_->peer_waits_ || !frames.empty();
   peer_->schedule();
 }

@@ -53,7 +53,6 @@ class MemoryLink final : public Link {
   [[nodiscard]] std::size_t capacity_bytes() const;
 
  private:
-  [[nodiscard]] bool full() const;
   [[nodiscard]] Batch next_burst();
   void schedule();
 

@@ -76,7 +76,7 @@ inline Outcome<> Endpoint::tell_names(t_unitdata& unitdata) const {
 
 /// After the first of a call, a data unit whose address or options do not fit is left for the next call, which tells of
 /// it; here that is TNODATA.
-Outcome<> Endpoint::next_data_unit(t_unitdata& unitdata, bool first) {
+inline Outcome<> Endpoint::next_data_unit(t_unitdata& unitdata, bool first) {
   for (;;) {
     if (Outcome<> ready = next_indication(first && stream_->may_block()); !ready) {
       return ready;
@@ -115,7 +115,8 @@ bool Endpoint::land(std::span<const t_iovec> parts) {
   return whole;
 }
 
-Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags, bool first) {
+inline Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags,
+                                              bool first) {
   bool landed = false;
   do {
     if (const Outcome<> ready = next_data_unit(unitdata, first); !ready) {

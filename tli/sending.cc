@@ -52,7 +52,7 @@ Outcome<> Endpoint::wait_until_sendable() {
 
 /// Reads where a data unit goes, and how, into request_; most go where the last one went. False when its address or
 /// options are of no kind that is known here.
-bool Endpoint::read_names(const t_unitdata& unitdata) {
+inline bool Endpoint::read_names(const t_unitdata& unitdata) {
   const ConstBytes address = content(unitdata.addr);
   const ConstBytes options = content(unitdata.opt);
   if (options.empty() && !address.empty() && address.size() == peer_size_ &&
@@ -75,8 +75,8 @@ bool Endpoint::read_names(const t_unitdata& unitdata) {
 
 /// Appends the T_UNITDATA_REQ of a data unit to `batch`; waits before the first, where that is allowed. What cannot be
 /// read of address and options goes as bytes, and the provider answers it.
-Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
-                                Loan& loan, Batch& batch) {
+inline Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
+                                       Loan& loan, Batch& batch) {
   if (!may_send(size)) {
     return failed(TBADDATA);
   }

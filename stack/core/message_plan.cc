@@ -22,31 +22,42 @@ namespace {
 /// So few bytes are summed or swapped faster than a kernel is called.
 constexpr std::size_t short_bytes_max = 128;
 
+template <class Word>
+Word swapped_at(const std::byte* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  return byte_swapped(word);
+}
+
+/// Eight bytes, and as many units, at a time.
+template <class Unit>
+void swap_eight(std::byte* at) {
+  std::uint64_t word = swapped_at<std::uint64_t>(at);
+  if constexpr (sizeof(Unit) == 4) {  // the two have changed places
+    word = std::rotl(word, 32);
+  } else if constexpr (sizeof(Unit) == 2) {
+    word = std::rotl(word, 32);
+    word = (word & 0x0000'ffff'0000'ffffU) << 16 | (word >> 16 & 0x0000'ffff'0000'ffffU);
+  }
+  std::memcpy(at, &word, sizeof word);
+}
+
 template <class Unit>
 void swap_units(Bytes bytes) {
   std::byte* at = bytes.data();
-  std::byte* const end = at + bytes.size();
-  const auto swap_at = [&at]<class Word>(Word word) {
-    std::memcpy(&word, at, sizeof word);
-    word = byte_swapped(word);
-    if constexpr (sizeof(Word) == 2 * sizeof(Unit)) {  // two units, which have changed places
-      word = std::rotl(word, 8 * static_cast<int>(sizeof(Unit)));
-    }
-    std::memcpy(at, &word, sizeof word);
-    at += sizeof word;
-  };
-  if constexpr (sizeof(Unit) == 4) {
-    while (end - at >= 32) {
-      for (int i = 0; i < 4; ++i) {
-        swap_at(std::uint64_t{});
-      }
-    }
-    while (end - at >= 8) {
-      swap_at(std::uint64_t{});
-    }
+  std::size_t left = bytes.size();
+  for (; left >= 32; left -= 32, at += 32) {
+    swap_eight<Unit>(at);
+    swap_eight<Unit>(at + 8);
+    swap_eight<Unit>(at + 16);
+    swap_eight<Unit>(at + 24);
   }
-  while (at != end) {
-    swap_at(Unit{});
+  for (; left >= 8; left -= 8, at += 8) {
+    swap_eight<Unit>(at);
+  }
+  for (; left > 0; left -= sizeof(Unit), at += sizeof(Unit)) {
+    const Unit unit = swapped_at<Unit>(at);
+    std::memcpy(at, &unit, sizeof unit);
   }
 }
 
@@ -380,7 +391,7 @@ TransformResult Message::land(std::span<const Bytes> places) {
 /// field that a sum still has to fill must not be converted before it is.
 TransformResult Message::transform(const Swap& swap) {
   SLUICE_REQUIRE(swap.unit == 2 || swap.unit == 4 || swap.unit == 8);
-  if (data_size() % swap.unit != 0) {
+  if ((data_size() & (swap.unit - 1)) != 0) {
     return TransformResult::failed;
   }
   if (const Block* const block = data_block();

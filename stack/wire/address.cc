@@ -11,7 +11,6 @@
 namespace sluice::wire {
 namespace {
 
-constexpr std::size_t tpi_header_size = 4;
 constexpr char hex_digits[] = "0123456789abcdef";
 
 std::unexpected<Error> expected_but_got(std::string_view what, std::string_view text) {
@@ -88,17 +87,6 @@ std::uint8_t mask_octet(std::size_t index, std::uint8_t length) {
     return 0;
   }
   return static_cast<std::uint8_t>(0xff00U >> (length - first_bit));
-}
-
-/// Family, protocol and port in front of the address; both kinds of TPI address differ only in which of them is used.
-std::size_t encode_tpi(const IpAddress& address, std::uint8_t protocol, std::uint16_t port, Bytes out) {
-  const std::size_t size = tpi_header_size + address.size();
-  SLUICE_REQUIRE(out.size() >= size);
-  out[0] = static_cast<std::byte>(address.family());
-  out[1] = static_cast<std::byte>(protocol);
-  store_big_endian(out.data() + 2, port);
-  address.store(out.data() + tpi_header_size);
-  return size;
 }
 
 /// What is wrong with family and length, if anything.
@@ -258,8 +246,6 @@ std::expected<TransportAddress, AddressMalformed> TransportAddress::decode(Const
                                                            load_big_endian<std::uint16_t>(bytes.data() + 2));
 }
 
-std::size_t TransportAddress::encode(Bytes out) const { return encode_tpi(address, 0, port, out); }
-
 std::expected<NetworkAddress, AddressMalformed> NetworkAddress::decode(ConstBytes bytes) {
   if (const auto wrong = malformation(bytes)) {
     return std::unexpected(*wrong);
@@ -270,7 +256,5 @@ std::expected<NetworkAddress, AddressMalformed> NetworkAddress::decode(ConstByte
   return std::expected<NetworkAddress, AddressMalformed>(std::in_place, tpi_address(bytes),
                                                          static_cast<std::uint8_t>(bytes[1]));
 }
-
-std::size_t NetworkAddress::encode(Bytes out) const { return encode_tpi(address, protocol, 0, out); }
 
 }  // namespace sluice::wire

@@ -241,6 +241,19 @@ enum class AddressMalformed : std::uint8_t {
   bad_reserved  ///< a field that this kind of address does not use is not zero
 };
 
+inline constexpr std::size_t tpi_header_size = 4;
+
+/// Family, protocol and port in front of the address; both kinds of TPI address differ only in which of them is used.
+inline std::size_t encode_tpi(const IpAddress& address, std::uint8_t protocol, std::uint16_t port, Bytes out) {
+  const std::size_t size = tpi_header_size + address.size();
+  SLUICE_REQUIRE(out.size() >= size);
+  out[0] = static_cast<std::byte>(address.family());
+  out[1] = static_cast<std::byte>(protocol);
+  store_big_endian(out.data() + 2, port);
+  address.store(out.data() + tpi_header_size);
+  return size;
+}
+
 /// The address of a udp (or other transport) endpoint: an IP address and a port.
 ///
 /// As TPI address bytes, 8 or 20 of them:
@@ -260,9 +273,9 @@ struct TransportAddress {
   [[nodiscard]] std::string to_text() const;
 
   [[nodiscard]] static std::expected<TransportAddress, AddressMalformed> decode(ConstBytes bytes);
-  [[nodiscard]] std::size_t encoded_size() const { return 4 + address.size(); }
+  [[nodiscard]] std::size_t encoded_size() const { return tpi_header_size + address.size(); }
   /// Writes encoded_size() bytes and returns how many. REQUIRES: out holds as many.
-  std::size_t encode(Bytes out) const;
+  std::size_t encode(Bytes out) const { return encode_tpi(address, 0, port, out); }
 
   friend constexpr auto operator<=>(const TransportAddress&, const TransportAddress&) = default;
 };
@@ -276,9 +289,9 @@ struct NetworkAddress {
   std::uint8_t protocol = 0;
 
   [[nodiscard]] static std::expected<NetworkAddress, AddressMalformed> decode(ConstBytes bytes);
-  [[nodiscard]] std::size_t encoded_size() const { return 4 + address.size(); }
+  [[nodiscard]] std::size_t encoded_size() const { return tpi_header_size + address.size(); }
   /// Writes encoded_size() bytes and returns how many. REQUIRES: out holds as many.
-  std::size_t encode(Bytes out) const;
+  std::size_t encode(Bytes out) const { return encode_tpi(address, protocol, 0, out); }
 
   friend constexpr auto operator<=>(const NetworkAddress&, const NetworkAddress&) = default;
 };

@@ -19,8 +19,6 @@ using Decoded = std::expected<T, Malformed>;
 
 constexpr std::size_t options_size_max = network::Received::size;
 
-bool is_transport(Kind kind) { return kind <= Kind::transport_error; }
-
 const DataUnit& value_at(const std::byte* native) { return *reinterpret_cast<const DataUnit*>(native); }
 
 std::size_t encoded_size_of(const std::byte* native) {
@@ -70,7 +68,7 @@ std::size_t encode(const std::byte* native, Bytes out) {
 
 /// The address of a TPI primitive.
 bool read_address(ConstBytes bytes, DataUnit& unit) {
-  if (is_transport(unit.kind)) {
+  if (unit.is_transport()) {
     const auto address = TransportAddress::decode(bytes);
     if (address) {
       unit.peer = address->address;
@@ -182,22 +180,9 @@ std::expected<DataUnit, DataUnit::Malformed> DataUnit::decode(ConstBytes block, 
 }
 
 std::size_t DataUnit::options_size() const {
-  switch (options) {
-    case Options::none:
-      return 0;
-    case Options::sending:
-      return network::Sending::size;
-    case Options::received:
-      return network::Received::size;
-    case Options::failure:
-      return network::Failure::size;
-  }
-  return 0;
-}
-
-std::size_t DataUnit::encode_address(Bytes out) const {
-  return is_transport(kind) ? TransportAddress{peer, peer_port}.encode(out)
-                            : NetworkAddress{peer, protocol}.encode(out);
+  static constexpr std::array<std::size_t, 4> sizes{0, network::Sending::size, network::Received::size,
+                                                    network::Failure::size};
+  return sizes[static_cast<std::size_t>(options)];
 }
 
 std::size_t DataUnit::encode_options(Bytes out) const {

@@ -68,12 +68,16 @@ struct DataUnit {
   /// The primitive of that kind that `block` holds. Options of a request may be longer than what is known of them.
   [[nodiscard]] static std::expected<DataUnit, Malformed> decode(ConstBytes block, Kind kind);
 
+  [[nodiscard]] bool is_transport() const { return kind <= Kind::transport_error; }
+
   // The parts of a TPI primitive: what programs see of it.
 
-  [[nodiscard]] std::size_t address_size() const { return 4 + peer.size(); }
+  [[nodiscard]] std::size_t address_size() const { return tpi_header_size + peer.size(); }
   [[nodiscard]] std::size_t options_size() const;
   /// Writes address_size(), options_size() bytes, and returns how many. REQUIRES: room for them.
-  std::size_t encode_address(Bytes out) const;
+  std::size_t encode_address(Bytes out) const {
+    return is_transport() ? encode_tpi(peer, 0, peer_port, out) : encode_tpi(peer, protocol, 0, out);
+  }
   std::size_t encode_options(Bytes out) const;
   /// Whether options of a request are as if there were none.
   [[nodiscard]] bool asks_for_nothing() const {
