@@ -40,7 +40,7 @@ PayloadWork Xdr::payload_work(Side) const {
   return work;
 }
 
-Xdr::Outcome Xdr::convert(Message& message, Side side) {
+inline Xdr::Outcome Xdr::convert(Message& message, Side side) {
   if (!message.carries_data()) {
     return Outcome::converted;
   }
