@@ -31,8 +31,8 @@ inline constexpr std::size_t text_columns_max = 100;
 ///   side     {"modules": [module, ...], "passes", "cost": {"layered": cost, "cache_blocked": cost with "memory_loads"
 ///            and "memory_stores", "fused": cost}}; modules in the direction of flow
 ///   module   {"instance", "shows_lent", "work": [item, ...], "uncounted" (text or null)}, of a live stream
-///   "materialized" item     {"asks": "swap" with "unit" | "sum" | "check" | "copy" | "gather" | "land" |
-///   "materialize", "why",
+///            "materialized", too
+///   item     {"asks": "swap" with "unit" | "sum" | "check" | "copy" | "gather" | "land" | "materialize", "why",
 ///            "outcome": "deferred" | "pass" | "nothing", "pass": {"kernel", "in_place", "loads", "stores"} or null}
 ///   cost     {"loads", "stores"} for each payload byte
 [[nodiscard]] nlohmann::ordered_json payload_json(const Explanation& explanation);
