@@ -100,7 +100,7 @@ void for_unit(std::size_t unit, const Call& call) {
 
 void require_units(std::size_t unit, std::size_t size) {
   SLUICE_REQUIRE(unit == 2 || unit == 4 || unit == 8);
-  SLUICE_REQUIRE(size % unit == 0);
+  SLUICE_REQUIRE((size & (unit - 1)) == 0);
 }
 
 void swap_to(std::size_t unit, ConstBytes source, std::byte* to) {
@@ -109,6 +109,13 @@ void swap_to(std::size_t unit, ConstBytes source, std::byte* to) {
     return for_unit(unit, [&](auto swap) { word_pass<Store::normal>(source.data(), to, source.size(), swap); });
   }
   HWY_DYNAMIC_DISPATCH(swap_pass)(unit, source.data(), to, source.size());
+}
+
+/// Apart, so that the way to the vectors saves no registers.
+[[gnu::noinline]] std::uint16_t short_sum_swap_copy(std::size_t unit, ConstBytes source, std::byte* to) {
+  SumWords sum;
+  for_unit(unit, [&](auto swap) { word_pass<Store::normal>(source.data(), to, source.size(), sum, swap); });
+  return sum.result();
 }
 
 }  // namespace
@@ -147,11 +154,8 @@ std::uint16_t sum_copy(ConstBytes source, Bytes destination) {
 std::uint16_t sum_swap_copy(std::size_t unit, ConstBytes source, Bytes destination) {
   SLUICE_REQUIRE(destination.size() >= source.size());
   require_units(unit, source.size());
-  if (source.size() < short_size) {
-    SumWords sum;
-    for_unit(unit,
-             [&](auto swap) { word_pass<Store::normal>(source.data(), destination.data(), source.size(), sum, swap); });
-    return sum.result();
+  if (source.size() < short_size) [[unlikely]] {
+    return short_sum_swap_copy(unit, source, destination.data());
   }
   return HWY_DYNAMIC_DISPATCH(sum_swap_pass)(unit, source.data(), destination.data(), source.size());
 }

@@ -101,14 +101,21 @@ inline Outcome<> Endpoint::next_data_unit(t_unitdata& unitdata, bool first) {
 /// Data whose check does not hold is as if it had never come: whose check it was has counted it.
 bool Endpoint::land(std::span<const t_iovec> parts) {
   const std::size_t size = next_.data_size();
-  std::size_t room = 0;
-  std::array<Bytes, T_IOV_MAX> places;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    places[i] = Bytes(parts[i].iov_base, std::min(parts[i].iov_len, size - room));
-    room += places[i].size();
+  bool whole = !parts.empty() && parts.front().iov_len >= size;
+  TransformResult result;
+  if (whole) [[likely]] {
+    const Bytes place(parts.front().iov_base, size);
+    result = next_.land(std::span(&place, 1));
+  } else {
+    std::size_t room = 0;
+    std::array<Bytes, T_IOV_MAX> places;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      places[i] = Bytes(parts[i].iov_base, std::min(parts[i].iov_len, size - room));
+      room += places[i].size();
+    }
+    whole = room == size;
+    result = whole ? next_.land(std::span(places).first(parts.size())) : next_.materialize();
   }
-  const bool whole = room == size;
-  const TransformResult result = whole ? next_.land(std::span(places).first(parts.size())) : next_.materialize();
   if (result == TransformResult::failed) {
     next_.reset();
   }

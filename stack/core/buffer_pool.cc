@@ -83,17 +83,6 @@ bool BufferPool::grow_plans() {
   return chunk != nullptr;
 }
 
-Plan* BufferPool::allocate_plan() {
-  if (free_plans_ == nullptr && !grow_plans()) [[unlikely]] {
-    ++allocations_failed_;
-    return nullptr;
-  }
-  Plan* plan = free_plans_;
-  free_plans_ = plan->next_free;
-  plan->failed = false;
-  return plan;
-}
-
 Block* BufferPool::allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument) {
   Buffer* buffer = take(0);
   if (buffer == nullptr) {

@@ -192,8 +192,17 @@ class BufferPool {
   }
 
   /// An empty plan; nullptr when the pool is exhausted.
-  [[nodiscard]] Plan* allocate_plan();
+  [[nodiscard]] Plan* allocate_plan() {
+    if (free_plans_ == nullptr && !grow_plans()) [[unlikely]] {
+      ++allocations_failed_;
+      return nullptr;
+    }
+    Plan* const plan = free_plans_;
+    free_plans_ = plan->next_free;
+    return plan;
+  }
   void release(Plan* plan) {
+    plan->failed = false;
     plan->clear();
     plan->next_free = free_plans_;
     free_plans_ = plan;

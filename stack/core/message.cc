@@ -215,9 +215,6 @@ Bytes Message::prepend_data_block(std::size_t size) {
   while ((*at)->type != MessageType::data) {
     at = &(*at)->cont;
   }
-  if ((*at)->plan != nullptr) {
-    plan_prepended(*(*at)->plan, size);
-  }
   header->plan = std::exchange((*at)->plan, nullptr);
   header->cont = std::exchange(*at, header);
   return {header->rptr, size};
@@ -431,7 +428,7 @@ bool Message::copy_data_to(std::size_t offset, Bytes out) const {
   if (const Plan* const plan = owing(); plan != nullptr && (plan->converts() || plan->copy.source != nullptr)) {
     const bool present = offset + out.size() <= data_size();
     if (present) {
-      pass_over_front(*plan, first_, offset, out);
+      pass_over_front(*plan, first_, data_size(), offset, out);
     }
     return present;
   }

@@ -28,8 +28,8 @@
 // What the calls below do to a message with a plan:
 //
 //   trim_front, pull_up, make_writable    a copy from the user's memory that is still owed is made first
-//   prepend, trim_front   the plan moves along; a sum over bytes that are trimmed off takes them in first; a
-//                         conversion or a stage of a module's own that covers them materializes first
+//   trim_front            a sum over bytes that are trimmed off takes them in first; a conversion or a stage of a
+//                         module's own that covers them materializes first
 //   pull_up, link, unlink, pop_block of protocol blocks    the plan stays with the data
 //   duplicate, copy, split, trim_back, append, link of data to data, unlink and pop_block of data    materialize first
 //   freeing               deferred work is discarded; nothing is counted
@@ -230,9 +230,6 @@ class Message {
     if (headroom < size || !block->buffer->writable()) [[unlikely]] {
       return prepend_data_block(size);
     }
-    if (block->plan != nullptr) {
-      plan_prepended(*block->plan, size);
-    }
     block->rptr -= size;
     first_->data_bytes += static_cast<std::uint32_t>(size);
     return {block->rptr, size};
@@ -315,7 +312,9 @@ class Message {
   /// The data bytes from `place` on are yet to be copied from `lent`: with all else that is owed or, at the latest,
   /// when whoever lends them completes what is left in `list`. REQUIRES: fused(); nothing is owed; so many bytes of the
   /// first data block.
-  void defer_copy(ConstBytes lent, std::byte* place, DeferredCopy*& list);
+  void defer_copy(ConstBytes lent, std::byte* place, DeferredCopy*& list) {
+    plan()->copy.begin(lent, place, data_block(), list);
+  }
 
   /// Reverses each unit of the data. `failed` when the data is not a whole number of units.
   TransformResult transform(const Swap& swap);
@@ -353,7 +352,7 @@ class Message {
   /// layered path. `failed`: a check, or no memory.
   TransformResult gather();
   /// Carries out what is owed on the way to `places`, filled one after the other; the message's own bytes are not to be
-  /// used afterwards. REQUIRES: the places have room for the data.
+  /// used afterwards, and it is on the layered path. REQUIRES: the places have room for the data.
   TransformResult land(std::span<const Bytes> places);
 
   /// Runs `change`, a change of `owner`'s protocol state, once the bytes are known to be good: at once unless a check
@@ -407,16 +406,20 @@ class Message {
     return planned != nullptr && (planned->owes() || planned->failed) ? planned : nullptr;
   }
   /// Takes the plan off its block, for another first data block.
-  [[nodiscard]] Plan* take_plan();
+  [[nodiscard]] Plan* take_plan() {
+    Block* const block = mutable_data_block();
+    return block == nullptr ? nullptr : std::exchange(block->plan, nullptr);
+  }
+  TransformResult end_plan();
+  bool pass_to(Plan* plan, std::span<const Bytes> places);
+  [[nodiscard]] bool lies_in_one_writable_block() const;
   /// Where a new step goes; nullptr when it is to be carried out now.
   [[nodiscard]] PlannedStep* plan_step(PlannedStep::Kind kind);
   [[nodiscard]] PlannedChange* plan_change(const ModuleHandle& owner);
   void complete_copy();
   void place_field(PlannedStep& step, std::byte* field) const;
-  TransformResult materialize_unless(bool fits);
   void materialize_before_cut();
   void take_over(Plan& ended);
-  static void plan_prepended(Plan& planned, std::size_t size);
   void plan_trimmed(std::size_t trimmed);
   TransformResult carry_out(bool keep);
   TransformResult gather_into_frame();

@@ -72,7 +72,8 @@ void swap_short(std::size_t unit, Bytes bytes) {
 /// are so many.
 std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
   if (offset + size <= block->size()) [[likely]] {
-    return ilp::sum(ConstBytes(block->rptr + offset, size));
+    const ConstBytes bytes(block->rptr + offset, size);
+    return size <= short_bytes_max ? header_sum(bytes) : ilp::sum(bytes);
   }
   std::uint16_t total = 0;
   std::size_t summed = 0;
@@ -101,9 +102,9 @@ bool owes_stage(const Plan* plan, const std::shared_ptr<Stage>& stage) {
 
 // ---- What is owed ----
 
-Plan* Message::take_plan() {
-  Block* const block = mutable_data_block();
-  return block == nullptr ? nullptr : std::exchange(block->plan, nullptr);
+void Plan::let_stages_go() {
+  stages = {};
+  has_stages = false;
 }
 
 void Message::defer() {
@@ -113,10 +114,6 @@ void Message::defer() {
   }
 }
 
-void Message::defer_copy(ConstBytes lent, std::byte* place, DeferredCopy*& list) {
-  plan()->copy.begin(lent, place, data_block(), list);
-}
-
 /// For whatever needs the bytes in their block, converted or not.
 void Message::complete_copy() {
   if (Plan* const planned = plan(); planned != nullptr && planned->copy.source != nullptr) {
@@ -124,31 +121,28 @@ void Message::complete_copy() {
   }
 }
 
-/// Where the result of `step` goes: to a field in the data, which moves along with it, or outside.
+/// Where the result of `step` goes: to a field in the data, or outside.
 void Message::place_field(PlannedStep& step, std::byte* field) const {
-  std::size_t before = 0;
+  std::size_t left = data_size();
   for (const Block* block = data_block(); block != nullptr; block = block->cont) {
     // std::less: a field outside is in another array.
     if (!std::less<>{}(field, block->rptr) && std::less<>{}(field, block->wptr)) {
-      step.field = before + static_cast<std::size_t>(field - block->rptr);
+      step.field = static_cast<std::uint32_t>(left - static_cast<std::size_t>(field - block->rptr));
       return;
     }
-    before += block->size();
+    left -= block->size();
   }
   step.outside = field;
 }
 
 /// A plan that is full is carried out, and is empty then.
-PlannedStep* Message::plan_step(PlannedStep::Kind kind) {
+inline PlannedStep* Message::plan_step(PlannedStep::Kind kind) {
   Plan* const planned = plan();
   if (planned == nullptr || planned->failed ||
       (planned->step_count == Plan::steps_max && materialize() == TransformResult::failed)) {
     return nullptr;
   }
-  PlannedStep& step = planned->steps[planned->step_count++];
-  step = PlannedStep();
-  step.kind = kind;
-  return &step;
+  return &planned->add(kind, data_size());
 }
 
 PlannedChange* Message::plan_change(const ModuleHandle& owner) {
@@ -160,12 +154,6 @@ PlannedChange* Message::plan_change(const ModuleHandle& owner) {
   change.owner = owner;
   change.checks_before = planned.check_count;
   return &change;
-}
-
-/// Before a step joins: makes the plan empty unless the step `fits` behind what is owed.
-TransformResult Message::materialize_unless(bool fits) {
-  const Plan* const planned = owing();
-  return planned != nullptr && (planned->failed || !fits) ? materialize() : TransformResult::done;
 }
 
 /// Before the data loses bytes at the end, or gets some: steps cover what it has now. A failure is remembered by the
@@ -191,20 +179,16 @@ void Message::take_over(Plan& ended) {
   pool().release(&ended);
 }
 
-void Message::plan_prepended(Plan& planned, std::size_t size) {
-  for (PlannedStep& step : planned.owed()) {
-    step.from += size;
-    step.field += size;
-  }
-}
-
 /// What a sum loses at the front it takes in now: these bytes are a header, and have been looked at. REQUIRES:
 /// something is owed.
 void Message::plan_trimmed(std::size_t trimmed) {
-  complete_copy();
-  const auto survives = [trimmed](const PlannedStep& step) {
+  if (plan()->copy.source != nullptr) {
+    complete_copy();
+  }
+  const std::size_t left = data_size() - trimmed;
+  const auto survives = [left](const PlannedStep& step) {
     const bool in_sum = step.kind == PlannedStep::Kind::sum || step.kind == PlannedStep::Kind::check;
-    return (!step.fills_message() || step.field >= trimmed) && (in_sum || step.from >= trimmed);
+    return (!step.fills_message() || step.field <= left) && (in_sum || step.covers <= left);
   };
   Plan& planned = *plan();
   if (!std::ranges::all_of(planned.owed(), survives)) {
@@ -212,14 +196,13 @@ void Message::plan_trimmed(std::size_t trimmed) {
     return;
   }
   for (PlannedStep& step : planned.owed()) {
-    if (step.from < trimmed) {
-      const std::size_t covered = trimmed - step.from;
-      const std::uint16_t sum = sum_of(data_block(), step.from, covered);
+    if (step.covers > left) {
+      const std::size_t covered = step.covers - left;
+      const std::uint16_t sum = sum_of(data_block(), trimmed - covered, covered);
       step.initial = add_sums(step.initial, step.odd ? byte_swapped(sum) : sum);
       step.odd = step.odd != (covered % 2 != 0);
+      step.covers = static_cast<std::uint32_t>(left);
     }
-    step.from -= std::min(step.from, trimmed);
-    step.field -= std::min(step.field, trimmed);
   }
 }
 
@@ -301,6 +284,28 @@ std::size_t spare_in_front(const Block* block) {
 
 }  // namespace
 
+/// The message is on the layered path from here on. Answers `done`.
+inline TransformResult Message::end_plan() {
+  if (Plan* const ended = take_plan()) {
+    pool().release(ended);
+  }
+  return TransformResult::done;
+}
+
+/// Carries out what is owed, if anything, on the way to `places`. Answers whether every check held.
+inline bool Message::pass_to(Plan* plan, std::span<const Bytes> places) {
+  if (plan != nullptr) [[likely]] {
+    return sluice::pass_to(*plan, first_, data_size(), places, pool().touches());
+  }
+  copy_to(first_, data_size(), places, pool().touches());
+  return true;
+}
+
+inline bool Message::lies_in_one_writable_block() const {
+  const Block* const block = data_block();
+  return block != nullptr && block->cont == nullptr && block->buffer->writable() && !block->buffer->borrowed();
+}
+
 TransformResult Message::carry_out(bool keep) {
   Plan* const planned = plan();
   if (planned != nullptr && planned->failed) {
@@ -310,8 +315,8 @@ TransformResult Message::carry_out(bool keep) {
   if (!owes && !keep) {
     return TransformResult::done;
   }
-  const bool converted = owes && planned->converts();
-  if (!all_stay(first_, converted, keep)) {
+  if (!lies_in_one_writable_block() && !all_stay(first_, owes && planned->converts(), keep)) {
+    const bool converted = owes && planned->converts();
     return carry_out_copying(planned, converted, keep);
   }
   return !owes || pass_in_place(*planned, first_, data_size(), pool().touches()) ? TransformResult::done
@@ -332,7 +337,7 @@ TransformResult Message::carry_out_copying(Plan* plan, bool converted, bool keep
       return TransformResult::failed;
     }
   }
-  const bool held = pass_to(plan, first_, data_size(), places.bytes(), pool().touches());
+  const bool held = pass_to(plan, places.bytes());
   for (Block** at = &first_; *at != nullptr; at = &(*at)->cont) {
     if ((*at)->type == MessageType::data) {
       places.replace(*at);
@@ -343,14 +348,10 @@ TransformResult Message::carry_out_copying(Plan* plan, bool converted, bool keep
 }
 
 TransformResult Message::gather() {
-  const bool converted = plan() != nullptr && plan()->converts();
-  const TransformResult result = all_stay(first_, converted, /*keep=*/true) ? materialize() : gather_into_frame();
-  if (result == TransformResult::done) {
-    if (Plan* const ended = take_plan()) {
-      pool().release(ended);
-    }
-  }
-  return result;
+  const bool stays =
+      lies_in_one_writable_block() || all_stay(first_, plan() != nullptr && plan()->converts(), /*keep=*/true);
+  const TransformResult result = stays ? materialize() : gather_into_frame();
+  return result == TransformResult::done ? end_plan() : result;
 }
 
 TransformResult Message::gather_into_frame() {
@@ -363,7 +364,7 @@ TransformResult Message::gather_into_frame() {
   }
   frame->rptr += spare;
   const Bytes place(frame->rptr, size);
-  const bool held = pass_to(planned, first_, size, std::span(&place, 1), pool().touches());
+  const bool held = pass_to(planned, std::span(&place, 1));
   Block** at = &first_;
   while ((*at)->type != MessageType::data) {
     at = &(*at)->cont;
@@ -381,13 +382,12 @@ TransformResult Message::land(std::span<const Bytes> places) {
   if (planned != nullptr && planned->failed) {
     return TransformResult::failed;
   }
-  return pass_to(planned, first_, data_size(), places, pool().touches()) ? TransformResult::done
-                                                                         : TransformResult::failed;
+  return pass_to(planned, places) ? end_plan() : TransformResult::failed;
 }
 
 // ---- Manipulations ----
 
-/// Joins the plan where units and what is owed already fit: every earlier step must begin at a unit of ours, and a
+/// Joins the plan where units and what is owed already fit: every earlier step must cover whole units of ours, and a
 /// field that a sum still has to fill must not be converted before it is.
 TransformResult Message::transform(const Swap& swap) {
   SLUICE_REQUIRE(swap.unit == 2 || swap.unit == 4 || swap.unit == 8);
@@ -404,9 +404,10 @@ TransformResult Message::transform(const Swap& swap) {
     }
     return TransformResult::done;
   }
-  if (materialize_unless(std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
-        return step.from % swap.unit == 0 && !step.fills_message();
-      })) == TransformResult::failed) {
+  const bool fits = std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
+    return (step.covers & (swap.unit - 1)) == 0 && !step.fills_message();
+  });
+  if (!fits && materialize() == TransformResult::failed) {
     return TransformResult::failed;
   }
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::swap)) {
@@ -490,22 +491,22 @@ TransformResult Message::transform(const Check& check, const ModuleHandle& owner
 TransformResult Message::transform(const OwnStage& own, const ModuleHandle& owner, Counter& refused) {
   SLUICE_REQUIRE(own.stage != nullptr && own.from <= data_size());
   SLUICE_REQUIRE(own.argument.size() <= Stage::argument_bytes_max && own.field.size() <= Stage::result_bytes_max);
+  const std::size_t covers = data_size() - own.from;
   const bool fits = std::ranges::none_of(owed_by(plan()), [&](const PlannedStep& step) {
-    const bool covers_field = step.fills_message() && step.field + step.field_size > own.from;
-    const bool cuts_unit = own.from > step.from && (own.from - step.from) % step.unit != 0;
+    const bool covers_field = step.fills_message() && step.field < covers + step.field_size;
+    const bool cuts_unit = covers < step.covers && (step.covers - covers) % step.unit != 0;
     return covers_field || cuts_unit;
   });
-  if (materialize_unless(fits && !owes_stage(plan(), own.stage)) == TransformResult::failed) {
+  if (!(fits && !owes_stage(plan(), own.stage)) && materialize() == TransformResult::failed) {
     return TransformResult::failed;
   }
   Plan at_once;
   PlannedStep* step = plan_step(PlannedStep::Kind::own);
   Plan& planned = step == nullptr ? at_once : *plan();
-  step = step == nullptr ? &at_once.steps[at_once.step_count++] : step;
-  step->kind = PlannedStep::Kind::own;
+  step = step == nullptr ? &at_once.add(PlannedStep::Kind::own, covers) : step;
   step->converts = own.stage->nature().converts;
   step->verifies = own.stage->nature().verifies;
-  step->from = own.from;
+  step->covers = static_cast<std::uint32_t>(covers);
   step->field_size = static_cast<std::uint8_t>(own.field.size());
   place_field(*step, own.field.data());
   planned.has_stages = true;

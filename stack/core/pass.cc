@@ -123,9 +123,10 @@ class WindowCursor {
 template <class To>
 class Pass {
  public:
-  Pass(const Plan& plan, Block* chain, const To& to, Touches& touches)
+  Pass(const Plan& plan, Block* chain, std::size_t size, const To& to, Touches& touches)
       : plan_(plan),
         steps_(plan.owed()),
+        size_(size),
         from_(chain, plan.copy.source == nullptr ? nullptr : &plan.copy),
         to_(to),
         touches_(touches) {
@@ -135,8 +136,8 @@ class Pass {
   }
 
   /// All of the data, and what is then due.
-  void run(std::size_t size) {
-    run_front(size);
+  void run() {
+    run_front(size_);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       finish(i);
     }
@@ -164,12 +165,15 @@ class Pass {
   }
 
  private:
+  /// Data bytes in front that `step` does not cover.
+  [[nodiscard]] std::size_t from(const PlannedStep& step) const { return size_ - step.covers; }
+
   /// What the steps that apply at the cursor come to, and where the next begins: at most at `end`.
   std::size_t choose(std::size_t end) {
     combined_ = {};
     for (const PlannedStep& step : steps_) {
-      if (step.from > done_) {
-        end = std::min(end, step.from);
+      if (from(step) > done_) {
+        end = std::min(end, from(step));
       } else if (step.kind == Kind::own) {
         combined_.add_stage(step.converts);
       } else if (step.kind == Kind::swap) {
@@ -248,7 +252,7 @@ class Pass {
   void add(std::uint16_t sum) {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const PlannedStep& step = steps_[i];
-      if (step.from > done_) {
+      if (from(step) > done_) {
         continue;
       }
       if (step.kind == Kind::swap) {
@@ -261,7 +265,7 @@ class Pass {
 
   /// Adds `sum`, of bytes that start at `offset` of the data.
   void add(std::size_t i, std::uint16_t sum, std::size_t offset) {
-    const bool odd = ((offset - steps_[i].from) % 2 != 0) != steps_[i].odd;
+    const bool odd = ((offset - from(steps_[i])) % 2 != 0) != steps_[i].odd;
     sums_[i] = add_sums(sums_[i], odd ? byte_swapped(sum) : sum);
   }
 
@@ -269,13 +273,13 @@ class Pass {
   void tile(ConstBytes at, Bytes to) {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const PlannedStep& step = steps_[i];
-      if (step.from > done_) {
+      if (from(step) > done_) {
         continue;
       }
       if (step.kind == Kind::swap) {
         swap(step.unit, at, to);
       } else if (step.kind == Kind::own) {
-        plan_.stages[i].stage->run(done_ - step.from, at, step.converts ? to : Bytes());
+        plan_.stages[i].stage->run(done_ - from(step), at, step.converts ? to : Bytes());
       } else {
         add(i, ilp::sum(at), done_);
       }
@@ -309,19 +313,21 @@ class Pass {
       std::memcpy(step.outside, result.data(), result.size());
       return;
     }
+    const std::size_t field = size_ - step.field;
     for (std::size_t at = 0; at < result.size(); ++at) {
-      to_.at(step.field + at) = result[at];
+      to_.at(field + at) = result[at];
     }
     for (std::size_t later = i + 1; later < steps_.size(); ++later) {
       const bool sums = steps_[later].kind == Kind::sum || steps_[later].kind == Kind::check;
-      if (sums && steps_[later].from <= step.field) {
-        add(later, header_sum(result), step.field);
+      if (sums && steps_[later].covers >= step.field) {
+        add(later, header_sum(result), field);
       }
     }
   }
 
   const Plan& plan_;
   std::span<const PlannedStep> steps_;
+  std::size_t size_;  // of the data
   ChainCursor from_;
   To to_;
   Touches& touches_;
@@ -344,7 +350,7 @@ std::size_t run_changes(const Plan& plan, std::size_t change, std::size_t checks
 
 /// Acts on how the checks came out, in their order: a change that waited for those before a failed one still happens.
 template <class Held>
-bool conclude(Plan& plan, const Held& held) {
+[[gnu::noinline]] bool conclude(Plan& plan, const Held& held) {
   std::size_t checks = 0;
   std::size_t change = 0;
   for (std::size_t i = 0; i < plan.step_count && !plan.failed; ++i) {
@@ -369,25 +375,22 @@ class StraightPass {
  public:
   /// `place` is where the data goes; nullptr: it stays.
   StraightPass(const Plan& plan, const Block& block, std::byte* place)
-      : data_(block.rptr), base_(place == nullptr ? block.rptr : place) {
-    for (const PlannedStep& step : plan.owed()) {
-      const PlannedStep*& slot = step.kind == Kind::swap ? swap_ : sum_;
-      fits_ = fits_ && slot == nullptr && step.kind != Kind::own;
-      slot = &step;
+      : end_(block.wptr),
+        base_(place == nullptr ? block.rptr : place),
+        data_size_(block.size()),
+        sum_(plan.sum),
+        swap_(plan.swap) {
+    bool fits = plan.straight;
+    if (plan.copy.source != nullptr) {
+      size_ = plan.copy.size;
+      from_ = plan.copy.source;
+      fits = fits && plan.copy.block == &block && plan.copy.place + size_ == end_;
+    } else {
+      size_ = swap_ != nullptr ? swap_->covers : sum_ != nullptr ? sum_->covers : data_size_;
+      from_ = end_ - size_;
     }
-    const DeferredCopy* const copy = plan.copy.source == nullptr ? nullptr : &plan.copy;
-    if (!fits_ || (copy != nullptr && copy->block != &block)) {
-      fits_ = false;
-      return;
-    }
-    body_ = copy != nullptr    ? static_cast<std::size_t>(copy->place - data_)
-            : swap_ != nullptr ? swap_->from
-            : sum_ != nullptr  ? sum_->from
-                               : 0;
-    size_ = block.size() - body_;
-    from_ = copy != nullptr ? copy->source : data_ + body_;
-    fits_ = (copy == nullptr || copy->size == size_) && (swap_ == nullptr || swap_->from == body_) &&
-            (sum_ == nullptr || sum_->from <= body_) && (place == nullptr || body_ == 0);
+    fits_ = fits && (swap_ == nullptr || swap_->covers == size_) && (sum_ == nullptr || sum_->covers >= size_) &&
+            (place == nullptr || size_ == data_size_);
   }
 
   [[nodiscard]] bool fits() const { return fits_; }
@@ -395,7 +398,7 @@ class StraightPass {
   /// Answers whether the sum is as it should be. REQUIRES: fits().
   bool run(Touches& touches) const {
     const ConstBytes from(from_, size_);
-    const Bytes to(base_ + body_, size_);
+    const Bytes to(base_ + (data_size_ - size_), size_);
     const bool moves = from.data() != to.data();
     std::uint16_t sum = 0;
     if (swap_ != nullptr && sum_ != nullptr) {
@@ -409,57 +412,69 @@ class StraightPass {
       ilp::copy(from, to);
     }
     const bool stores = moves || swap_ != nullptr;
-    touches.add(stores || sum_ != nullptr ? size_ : 0, stores ? size_ : 0);
-    return sum_ == nullptr || conclude_sum(sum, touches);
+    const std::size_t ahead = sum_ == nullptr ? 0 : sum_->covers - size_;  // headers, as a rule
+    touches.add((stores || sum_ != nullptr ? size_ : 0) + ahead, stores ? size_ : 0);
+    return sum_ == nullptr || conclude_sum(sum, ahead);
   }
 
  private:
-  bool conclude_sum(std::uint16_t sum, Touches& touches) const {
-    const std::size_t ahead = body_ - sum_->from;  // headers, as a rule
-    touches.add(ahead, 0);
-    sum = add_sums(ilp::sum(ConstBytes(data_ + sum_->from, ahead)), sum, ahead);
+  /// `sum` is that of the payload; the sum covers `ahead` more bytes in front of it.
+  bool conclude_sum(std::uint16_t sum, std::size_t ahead) const {
+    if (ahead > 0) {
+      const ConstBytes headers(end_ - sum_->covers, ahead);
+      sum = add_sums(ahead <= headers_max ? header_sum(headers) : ilp::sum(headers), sum, ahead);
+    }
     sum = add_sums(sum_->initial, sum_->odd ? byte_swapped(sum) : sum);
     if (sum_->kind == Kind::check) {
       return sum_holds(sum);
     }
-    std::byte* const field = sum_->outside != nullptr ? sum_->outside : base_ + sum_->field;
+    std::byte* const field = sum_->outside != nullptr ? sum_->outside : base_ + (data_size_ - sum_->field);
     store_checksum(field, checksum_of(sum, sum_->zero_is_sent_as_ones));
     return true;
   }
 
-  const std::byte* data_;
-  std::byte* base_;
-  const PlannedStep* sum_ = nullptr;
-  const PlannedStep* swap_ = nullptr;
-  std::size_t body_ = 0;  // offset of the payload in the data; only a sum covers what is in front
-  std::size_t size_ = 0;
-  const std::byte* from_ = nullptr;
-  bool fits_ = true;
+  static constexpr std::size_t headers_max = 64;  // so few bytes are summed faster than a kernel is called
+
+  const std::byte* end_;  // of the data where it lies
+  std::byte* base_;       // of the data where it goes
+  std::size_t data_size_;
+  std::size_t size_;  // of the payload: only a sum covers what is in front
+  const std::byte* from_;
+  const PlannedStep* sum_;
+  const PlannedStep* swap_;
+  bool fits_;
 };
 
-/// StraightPass where it fits, else Pass. `places` is empty for a pass in place.
-bool carry_out(Plan& plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches) {
+template <class To>
+[[gnu::noinline]] bool carry_out_by_parts(Plan& plan, Block* chain, std::size_t data_size, const To& to,
+                                          Touches& touches) {
+  Pass pass(plan, chain, data_size, to, touches);
+  pass.run();
+  return conclude(plan, [&pass](std::size_t i) { return pass.held(i); });
+}
+
+/// StraightPass where it fits, else Pass. `place` is where all of the data goes, nullptr for a pass in place; `to()`
+/// walks it.
+template <class To>
+bool carry_out(Plan& plan, Block* chain, std::size_t data_size, std::byte* place, const To& to, Touches& touches) {
   const Block* data = chain;
   while (data != nullptr && data->type != MessageType::data) {
     data = data->cont;
   }
-  if (data != nullptr && data->cont == nullptr && places.size() <= 1) {
-    const StraightPass straight(plan, *data, places.empty() ? nullptr : places.front().data());
-    if (straight.fits()) {
+  if (data != nullptr && data->cont == nullptr) {
+    const StraightPass straight(plan, *data, place);
+    if (straight.fits()) [[likely]] {
       if (!straight.run(touches)) {
         return conclude(plan, [&plan](std::size_t i) { return plan.steps[i].kind != Kind::check; });
       }
-      run_changes(plan, 0, plan.check_count);
+      if (plan.change_count > 0) {
+        run_changes(plan, 0, plan.check_count);
+      }
       plan.clear();
       return true;
     }
   }
-  const auto run = [&](const auto& to) {
-    Pass pass(plan, chain, to, touches);
-    pass.run(data_size);
-    return conclude(plan, [&pass](std::size_t i) { return pass.held(i); });
-  };
-  return places.empty() ? run(ChainCursor(chain)) : run(PlaceCursor(places));
+  return carry_out_by_parts(plan, chain, data_size, to(), touches);
 }
 
 }  // namespace
@@ -471,30 +486,31 @@ std::string_view name_of(PassKernel kernel) {
 }
 
 bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& touches) {
-  return carry_out(plan, chain, data_size, {}, touches);
+  return carry_out(plan, chain, data_size, nullptr, [chain] { return ChainCursor(chain); }, touches);
 }
 
-bool pass_to(Plan* plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches) {
+bool pass_to(Plan& plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches) {
+  const auto to = [places] { return PlaceCursor(places); };
+  return places.size() == 1 ? carry_out(plan, chain, data_size, places.front().data(), to, touches)
+                            : carry_out_by_parts(plan, chain, data_size, to(), touches);
+}
+
+void copy_to(Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches) {
   static const Plan nothing_owed{};
-  static constexpr std::array<Bytes, 1> nowhere{};
-  if (plan != nullptr) {
-    return carry_out(*plan, chain, data_size, places.empty() ? nowhere : places, touches);
-  }
-  Pass pass(nothing_owed, chain, PlaceCursor(places), touches);
-  pass.run(data_size);
-  return true;
+  Pass(nothing_owed, chain, data_size, PlaceCursor(places), touches).run();
 }
 
-void pass_over_front(const Plan& plan, Block* chain, std::size_t offset, Bytes out) {
+void pass_over_front(const Plan& plan, Block* chain, std::size_t data_size, std::size_t offset, Bytes out) {
   std::size_t size = offset + out.size();
   for (const PlannedStep& step : plan.owed()) {
-    if (step.kind == Kind::swap && size > step.from) {  // to the end of a unit
-      size += (step.from - size) & (step.unit - std::size_t{1});
+    const std::size_t from = data_size - step.covers;
+    if (step.kind == Kind::swap && size > from) {  // to the end of a unit
+      size += (from - size) & (step.unit - std::size_t{1});
     }
   }
   std::array<std::byte, pass_tile_bytes> aside;
   Touches uncounted;
-  Pass(plan, chain, WindowCursor(offset, out, aside), uncounted).run_front(size);
+  Pass(plan, chain, data_size, WindowCursor(offset, out, aside), uncounted).run_front(size);
 }
 
 }  // namespace sluice

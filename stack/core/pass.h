@@ -90,11 +90,14 @@ class CombinedSteps {
 bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& touches);
 
 /// As pass_in_place, but what comes out is written to `places`, one after the other; the blocks stay as they are.
-/// `plan` may be nullptr: a copy. REQUIRES: the places hold data_size bytes.
-bool pass_to(Plan* plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches);
+/// REQUIRES: the places hold data_size bytes.
+bool pass_to(Plan& plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches);
+
+/// As pass_to, where nothing is owed.
+void copy_to(Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches);
 
 /// Writes to `out` what data bytes [offset, offset + out.size()) will be. Everything is still owed: no check is made,
 /// no field filled, no stage asked for its result. For headers: it begins at the front. REQUIRES: the data has so many.
-void pass_over_front(const Plan& plan, Block* chain, std::size_t offset, Bytes out);
+void pass_over_front(const Plan& plan, Block* chain, std::size_t data_size, std::size_t offset, Bytes out);
 
 }  // namespace sluice

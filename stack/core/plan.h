@@ -5,14 +5,14 @@
 // Message keeps it right, and nobody else looks at it.
 //
 //     data of the message     | eth | ip | udp |  payload .........................  |
-//     Swap{4}                                   from ────────────────────────────►
-//     Sum                                 from ──────────────────────────────────►
-//                                            ▲ field
-//     a stage of a module's own                 from ────────────────────────────►
+//     Swap{4}                                   ◄────────── covers ──────────────►
+//     Sum                                 ◄──────────────── covers ──────────────►
+//                                            ◄───────────── field ───────────────►
+//     a stage of a module's own                 ◄────────── covers ──────────────►
 //
-// Each step covers the data from its `from` on to the end; headers that are prepended later are in front of it. On the
-// way down the copy from the user's memory is owed, too. All is carried out in order, together, in one pass
-// (stack/core/pass.h).
+// Each step covers so many bytes at the end of the data, where nothing comes or goes while something is owed: headers
+// that are put in front of it, or taken off, leave it as it is. On the way down the copy from the user's memory is
+// owed, too. All is carried out in order, together, in one pass (stack/core/pass.h).
 //
 // From the pool's free list: planning allocates nothing. A plan holds the stages that it owes (stack/core/stage.h), and
 // lets go of them when they have run or the message is freed. Ownership: the message's. Threads: the set's.
@@ -47,8 +47,8 @@ struct PlannedStep {
   bool odd = false;              // sum, check: an odd number of the bytes it covered has been trimmed off and summed
   std::uint8_t field_size = 0;   // sum: 2; own: of the result; 0: none is wanted
   std::uint16_t initial = 0;     // sum, check: with what has been summed already
-  std::size_t from = 0;          // data bytes in front that it does not cover
-  std::size_t field = 0;         // sum, own: offset in the data of the result's bytes, unless
+  std::uint32_t covers = 0;      // bytes at the end of the data
+  std::uint32_t field = 0;       // sum, own: the result's bytes start so many bytes before the end of the data, unless
   std::byte* outside = nullptr;  // sum, own: they lie here
   ModuleHandle owner;            // check, own: whose counter `refused` is
   Counter* refused = nullptr;    // check, own
@@ -119,6 +119,9 @@ struct Plan {
   std::uint8_t change_count = 0;
   std::uint8_t check_count = 0;  // of the steps: those that verify
   bool has_stages = false;
+  bool straight = true;               // no two of one kind, and no stages:
+  const PlannedStep* swap = nullptr;  // then the conversion, if there is one,
+  const PlannedStep* sum = nullptr;   // and the sum that is stored or checked
   DeferredCopy copy;
   std::array<PlannedStep, steps_max> steps;
   std::array<PlannedChange, changes_max> changes;
@@ -126,16 +129,32 @@ struct Plan {
 
   [[nodiscard]] std::span<PlannedStep> owed() { return {steps.data(), step_count}; }
   [[nodiscard]] std::span<const PlannedStep> owed() const { return {steps.data(), step_count}; }
+  /// Puts a step behind the others. REQUIRES: there is room for it.
+  PlannedStep& add(PlannedStep::Kind kind, std::size_t covers) {
+    PlannedStep& step = steps[step_count++];
+    step = PlannedStep();
+    step.kind = kind;
+    step.covers = static_cast<std::uint32_t>(covers);
+    const PlannedStep*& only = kind == PlannedStep::Kind::swap ? swap : sum;
+    straight = straight && only == nullptr && kind != PlannedStep::Kind::own;
+    only = &step;
+    return step;
+  }
   [[nodiscard]] bool owes() const { return step_count > 0 || copy.source != nullptr; }
   /// Whether the bytes will not be what they are.
   [[nodiscard]] bool converts() const { return std::ranges::any_of(owed(), &PlannedStep::converts); }
   void clear() {
     copy.end();
-    if (std::exchange(has_stages, false)) {
-      stages = {};
+    if (has_stages) [[unlikely]] {
+      let_stages_go();
     }
     step_count = change_count = check_count = 0;
+    straight = true;
+    swap = sum = nullptr;
   }
+
+ private:
+  void let_stages_go();
 };
 
 }  // namespace sluice
