@@ -2,7 +2,7 @@
 #pragma once
 
 // How a value in native form, a struct that a program works with, becomes the bytes that a specification prescribes.
-// Whoever holds such a value without knowing its type, as the stack's core does, encodes it through its codec.
+// A holder that does not know its type, as the stack's core does not, encodes it through its codec.
 //
 //     struct Greeting {
 //       static const Codec codec;                         // its address names the type

@@ -43,7 +43,7 @@ Outcome<std::unique_ptr<Endpoint>> Endpoint::t_open(std::unique_ptr<Stream> stre
 Outcome<> Endpoint::t_close() {
   Outcome<> valid = require(Call::close);
   if (valid) {
-    // What still waits to be sent may leave; whoever closes a non-blocking endpoint does not wait for it.
+    // What still waits to be sent may leave; a program that closes a non-blocking endpoint does not wait for it.
     [[maybe_unused]] const Status drained = stream_->drain();
     next_.reset();
     stream_.reset();

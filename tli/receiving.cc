@@ -18,7 +18,7 @@ using wire::DataUnit;
 using enum wire::tpi::TliError;
 namespace tpi = wire::tpi;
 
-/// As take_indication(), for whoever acts on what kind of indication waits: one whose check does not hold is as if it
+/// As take_indication(), for calls that act on what kind of indication waits: one whose check does not hold is as if it
 /// had never come. What t_lookudata() has shown is being taken by the caller, who will hear of that.
 bool Endpoint::good_indication() {
   while (take_indication() && next_.unverified() && !shown_ && next_.materialize() == TransformResult::failed) {

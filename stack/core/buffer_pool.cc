@@ -114,7 +114,7 @@ void free_home(void*, ConstBytes memory) { ::operator delete[](const_cast<std::b
 }  // namespace
 
 /// From the system and not from the pool: its owner takes the memory back whether or not we have room. The bytes count
-/// as the message's, which whoever keeps messages bounds.
+/// as the message's: each place that keeps messages bounds them.
 void BufferPool::reclaim(Block& block) {
   Buffer& buffer = *block.buffer;
   SLUICE_REQUIRE(buffer.borrowed_ && buffer.references_ == 1);

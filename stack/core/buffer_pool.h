@@ -165,7 +165,7 @@ class BufferPool {
   }
 
   /// A block that shows `memory`, which stays the caller's until `on_release(argument, memory)` is called. With
-  /// `read_only` nothing writes to it: whoever must, copies first. (esballoc)
+  /// `read_only` nothing writes to it: a writer copies first. (esballoc)
   [[nodiscard]] Block* allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument);
 
   /// As allocate_external, for memory that its owner wants back: reclaim() may be called on the block until

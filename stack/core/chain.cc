@@ -86,8 +86,8 @@ void Chain::detach(Module& module) {
   }
 }
 
-/// Links all queues anew. A wanted queue with another one behind it than before would back-enable that one; so whoever
-/// was behind it is enabled now and asks again. (A queue that goes away is flushed, which back-enables.)
+/// Links all queues anew. A wanted queue with another one behind it than before would back-enable that one; so the
+/// queue that was behind it is enabled now and asks again. (A queue that goes away is flushed, which back-enables.)
 void Chain::wire() {
   std::vector<Module*> order{&head_};
   for (const auto& module : modules_) {

@@ -29,7 +29,7 @@ class Chain {
   /// Closes and removes the module just below the head. EINVAL when there is none but the driver.
   Status pop();
 
-  /// From the next message on, whoever makes it. Messages under way stay what they are.
+  /// From the next message that any module makes. Messages under way stay what they are.
   void set_mode(ProcessingMode mode);
   [[nodiscard]] ProcessingMode mode() const { return head_.mode(); }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 // Named event counts. Every dropped or refused message is counted under a name; a counter makes itself known to the
-// module that it is a member of, so whoever holds a module can list what happened there.
+// module that it is a member of, so the owner of a module can list what happened there.
 
 #include <cstdint>
 #include <string_view>

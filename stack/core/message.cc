@@ -30,7 +30,7 @@ Block* last_of(Block* block) {
   return block;
 }
 
-/// A native descriptor's own copy, which it always gets: whoever has one may edit it.
+/// A native descriptor's own copy, which it always gets: the holder of one may edit it.
 Block* copy_native(const Block& block) {
   Block* copy = block.buffer->pool().allocate(block.buffer->capacity());
   if (copy != nullptr) {

@@ -310,7 +310,7 @@ class Message {
   /// data, the message stays on the layered path.
   void defer();
   /// The data bytes from `place` on are yet to be copied from `lent`: with all else that is owed or, at the latest,
-  /// when whoever lends them completes what is left in `list`. REQUIRES: fused(); nothing is owed; so many bytes of the
+  /// when the lender completes what is left in `list`. REQUIRES: fused(); nothing is owed; so many bytes of the
   /// first data block.
   void defer_copy(ConstBytes lent, std::byte* place, DeferredCopy*& list) {
     plan()->copy.begin(lent, place, data_block(), list);

@@ -18,8 +18,9 @@
 // load; a copy a load and a store; a pass of a fused path that ends in other memory a load and a store, whatever it
 // does.
 //
-// The declaration is text from outside: modules are made from checked parameters, and what names they have is for
-// whoever prints them to escape. Ownership: values; the views are string literals of modules. Threads: the set's.
+// The declaration is text from outside: modules are made from checked parameters, and a program
+// that prints their names escapes them. Ownership: values; the views are string literals of modules. Threads: the
+// set's.
 
 #include <cstddef>
 #include <cstdint>

@@ -336,7 +336,7 @@ class Reader {
                   fmt::format("\"{0}\" is pushed twice; give each a name of its own, such as \"{0}:low\"", instance));
       return;
     }
-    // Bounded like the stream itself, which says the same to whoever pushes by hand.
+    // Bounded like the stream itself, which says the same to a program that pushes by hand.
     if (push.size() + 1 >= Chain::modules_max) {
       faults_.add(line, key, fmt::format("a stream has at most {} modules", Chain::modules_max));
       return;

@@ -64,7 +64,7 @@ void StreamHead::rput(Batch&& batch) {
         receive_flush(std::move(message));
         break;
       case MessageType::ioctl:
-        // Whoever sent it waits for an answer, and nobody above has one.
+        // The module that sent it waits for an answer, and nobody above has one.
         if (message.bytes().size() >= sizeof(IoctlBlock)) {
           write_queue().put_next(ioctl_refused(std::move(message), EINVAL));
           break;

@@ -21,7 +21,7 @@ class StreamHead : public Module {
   [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void rput(Batch&& batch) override;
-  /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake whoever waits.
+  /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake the waiter.
   void wsrv() override {}
 
   /// errno values that M_ERROR left for each side; 0 when there is none.

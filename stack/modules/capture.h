@@ -28,7 +28,7 @@
 //   not_written    messages lost, since the file could not be written: the disk is full. Nothing more is written then
 //
 // Flow control
-//   No queues and no service procedures: whoever asks can_put_next() looks through it. Bytes are gathered and written
+//   No queues and no service procedures: can_put_next() looks through it. Bytes are gathered and written
 //   64 KiB at a time, at the latest a second after they came, and when the stream closes.
 //
 // Example

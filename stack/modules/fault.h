@@ -52,7 +52,7 @@
 //
 // Flow control
 //   Service procedures on both sides. Messages that are due wait on its queue while the next one is full, so
-//   can_put_next() of whoever is behind answers no from the high-water mark on, and nothing is lost of what respects
+//   can_put_next() answers no to the module behind from the high-water mark on, and nothing is lost of what respects
 //   that. A rate limit does not push back: a link's queue drops.
 //
 //   Pacing is by departure times computed from sizes. When poll() runs late, what has become due leaves in one batch,

@@ -15,7 +15,7 @@
 //   none
 //
 // Flow control
-//   No queues and no service procedures: whoever asks can_put_next() looks through it.
+//   No queues and no service procedures: can_put_next() looks through it.
 //
 // Example
 //   push = ["null", "null", "null"]

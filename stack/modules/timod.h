@@ -38,7 +38,7 @@
 //   refused            requests answered with M_IOCNAK
 //
 // Flow control
-//   No queues and no service procedures: whoever asks can_put_next() looks through it.
+//   No queues and no service procedures: can_put_next() looks through it.
 //
 // Example
 //   push = ["ip", "udp", "timod"]

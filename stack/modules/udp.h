@@ -51,7 +51,7 @@
 //   dropped           messages dropped after a fatal error
 //
 // Flow control
-//   No queues and no service procedures: whoever asks can_put_next() looks through it. A batch in is a batch out.
+//   No queues and no service procedures: can_put_next() looks through it. A batch in is a batch out.
 //
 // Example
 //   push = ["ip", "udp", "timod"]

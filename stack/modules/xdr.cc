@@ -57,7 +57,7 @@ inline Xdr::Outcome Xdr::convert(Message& message, Side side) {
 Xdr::Outcome Xdr::lost(const Message& message) { return message.failed() ? Outcome::refuted : Outcome::no_memory; }
 
 void Xdr::drop(Outcome why) {
-  if (why != Outcome::refuted) {  // counted by whoever's check it was
+  if (why != Outcome::refuted) {  // the module whose check it was has counted it
     ++(why == Outcome::not_whole_units ? not_whole_units_ : no_memory_);
   }
 }

@@ -26,7 +26,7 @@
 //                       exhausted (a T_UNITDATA_REQ is answered with T_UDERROR_IND, ENOMEM)
 //
 // Flow control
-//   No queues and no service procedures: whoever asks can_put_next() looks through it.
+//   No queues and no service procedures: can_put_next() looks through it.
 //
 // Example
 //   push = ["ip", "udp", "xdr", "timod"]

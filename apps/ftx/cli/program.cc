@@ -34,6 +34,9 @@ push   = ["timod"]
 constexpr Duration full_wait_max = std::chrono::milliseconds(100);
 /// How long `serve --once` stays to answer a sender that missed the last report.
 constexpr Duration once_linger = std::chrono::seconds(3);
+/// On a fused path payloads from here on have a plan: they come from files and go to files, so that each pass less
+/// counts.
+constexpr std::size_t fused_payload_bytes_min = 1024;
 /// Datagrams sent before the program receives again.
 constexpr std::size_t burst_max = 64;
 
@@ -81,7 +84,7 @@ class Host {
   [[nodiscard]] bool interrupted() const { return interrupted_; }
 
  private:
-  Host() : set_(StreamSet::Options{.seed = entropy()}) {}
+  Host() : set_(StreamSet::Options{.defer_bytes_min = fused_payload_bytes_min, .seed = entropy()}) {}
 
   StreamSet set_;
   Registry registry_ = standard_registry();
