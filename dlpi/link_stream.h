@@ -69,6 +69,7 @@ class LinkStream final : public Module {
   LinkStream(std::string_view kind, Style style, LinkOpener opener, LinkWork work = {});
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool is_driver() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::EthernetHeader::size; }
   Status open() override;

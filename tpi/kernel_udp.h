@@ -69,6 +69,7 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
 
   void close() override;
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool is_driver() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void wput(Batch&& batch) override;
   void wsrv() override;

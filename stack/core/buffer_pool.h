@@ -80,7 +80,7 @@ struct Block {
   Block* first_data = nullptr;
   std::uint32_t data_bytes = facts_unknown;
   MessageType type = MessageType::data;
-  std::uint8_t band = 0;  // 0..bands_max-1; 0 for high-priority types
+  std::uint8_t band = 0;  // 0 for high-priority types
 
   static constexpr std::uint32_t facts_unknown = 0xffff'ffff;
 

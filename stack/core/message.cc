@@ -394,6 +394,33 @@ void Message::trim_back(std::size_t size) {
   }
 }
 
+/// adjmsg(9F): "The adjmsg() function finds the maximal leading sequence of message blocks of the same type as that of
+/// mp and starts removing bytes either from the head of that sequence or from the tail of that sequence."
+bool Message::adjust(std::ptrdiff_t size) {
+  encode();
+  const bool at_front = size > 0;
+  std::size_t left = static_cast<std::size_t>(at_front ? size : -size);
+  const bool of_data = type() == MessageType::data;
+  const std::size_t there = of_data ? data_size() : this->size() - data_size();
+  if (left > there) {
+    return false;
+  }
+  if (of_data) {
+    at_front ? trim_front(left) : trim_back(left);
+    return true;
+  }
+  // The primitive stays in front of its data, if only as an empty block.
+  std::size_t keep = there - left;
+  for (Block* block = first_; block != nullptr && block->type != MessageType::data; block = block->cont) {
+    const std::size_t part = at_front ? std::min(left, block->size()) : block->size() - std::min(keep, block->size());
+    keep -= at_front ? 0 : block->size() - part;
+    left -= at_front ? part : 0;
+    block->rptr += at_front ? part : 0;
+    block->wptr -= at_front ? 0 : part;
+  }
+  return true;
+}
+
 Message Message::split(std::size_t size) {
   if (keep() == TransformResult::failed) {
     return {};

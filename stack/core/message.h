@@ -283,7 +283,7 @@ class Message {
   /// Makes the first `size` bytes contiguous in the first block. False when the message holds fewer bytes of the first
   /// block's type, or the pool is exhausted; the message is then unchanged. (pullupmsg)
   [[nodiscard]] bool pull_up(std::size_t size);
-  /// Removes `size` bytes at the front; emptied blocks are freed, all but the last. REQUIRES: size <= size(). (adjmsg)
+  /// Removes `size` bytes at the front; emptied blocks are freed, all but the last. REQUIRES: size <= size().
   void trim_front(std::size_t size);
   /// As trim_front(), of the data. REQUIRES: size <= data_size().
   void trim_data_front(std::size_t size) {
@@ -297,6 +297,9 @@ class Message {
   }
   /// Removes `size` bytes at the end. REQUIRES: size <= size().
   void trim_back(std::size_t size);
+  /// Of the leading blocks of one type, removes bytes at the front (size > 0) or at the end (size < 0). False when
+  /// these hold fewer: the message is then unchanged. (adjmsg)
+  [[nodiscard]] bool adjust(std::ptrdiff_t size);
   /// Takes off everything behind the first `size` bytes, without copying (the block at the cut is shared), as a message
   /// of the same band. Empty when the pool is exhausted; the message is then unchanged. REQUIRES: size <= size().
   [[nodiscard]] Message split(std::size_t size);

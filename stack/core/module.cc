@@ -41,9 +41,9 @@ void Module::flush_queues(const Message& message) {
     }
     if ((flags & flush_band) == 0) {
       queue(side).flush(FlushKind::data);
-    } else if (bytes.size() >= 2 && std::to_integer<std::size_t>(bytes[1]) < bands_max) {
+    } else if (bytes.size() >= 2) {
       queue(side).flush_band(std::to_integer<std::uint8_t>(bytes[1]), FlushKind::data);
-    }  // else: a band that no message here can have
+    }  // else: no band is named
   }
 }
 

@@ -100,6 +100,8 @@ class Module {
   /// Before others, every message is materialized and encoded: a module that knows nothing of either sees real bytes
   /// and breaks nothing.
   [[nodiscard]] virtual bool handles_deferred() const { return false; }
+  /// Whether it ends a stream instead of being pushed on one.
+  [[nodiscard]] virtual bool is_driver() const { return false; }
   /// What it does to payload on `side`. A module that loops over payload in secret makes `explain` wrong, nothing else.
   [[nodiscard]] virtual PayloadWork payload_work(Side side) const;
 

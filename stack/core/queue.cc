@@ -15,6 +15,9 @@ bool is_flushed(const Block& message, FlushKind kind) {
   return kind == FlushKind::all || message.type == MessageType::data || is_protocol(message.type);
 }
 
+/// Whether a band has messages; of banded_'s entries.
+constexpr auto waits = [](const auto& entry) { return !entry.second.waiting.empty(); };
+
 }  // namespace
 
 Queue& Queue::other() const { return module_.queue(side_ == Side::write ? Side::read : Side::write); }
@@ -46,19 +49,38 @@ inline TransformResult Queue::outcome(const Message& message, TransformResult re
 void Queue::reply(Message message) { other().put_next(std::move(message)); }
 
 bool Queue::can_put(std::uint8_t band) {
-  SLUICE_REQUIRE(band < bands_max);
   Queue& queue = *next_with_service_;
-  Band& wanted = queue.bands_[band];
-  if (!wanted.full) {
+  if (!queue.full(band)) {
     return true;
   }
-  wanted.wanted = true;
+  queue.make_band(band).wanted = true;
   ++queue.statistics_.refused;
   return false;
 }
 
 bool Queue::wanted() const {
-  return std::any_of(bands_.begin(), bands_.end(), [](const Band& band) { return band.wanted; });
+  return ordinary_.wanted || std::ranges::any_of(banded_, [](const auto& entry) { return entry.second.wanted; });
+}
+
+bool Queue::can_put_next_in_some_band() {
+  Queue& queue = *next_->next_with_service_;
+  bool room = queue.banded_.empty();
+  for (auto& [number, band] : queue.banded_) {
+    room = room || !band.full;
+    band.wanted = band.wanted || band.full;
+  }
+  return room;
+}
+
+inline Queue::Band& Queue::make_band(std::uint8_t band) {
+  if (band == 0) [[likely]] {
+    return ordinary_;
+  }
+  const auto [at, made] = banded_.try_emplace(band);
+  if (made) {
+    at->second.marks = ordinary_.marks;
+  }
+  return at->second;
 }
 
 inline void Queue::added(Band& band, std::size_t size) {
@@ -94,18 +116,13 @@ inline void Queue::update_fullness(Band& band) {
   }
 }
 
-inline Queue::Band& Queue::band_of(const Message& message) {
-  SLUICE_REQUIRE(message.band() < bands_max);
-  return bands_[message.band()];
-}
-
 void Queue::enqueue(Message message) {
   if (side_ == Side::write && message.fused() && outcome(message, message.keep()) == TransformResult::failed) {
     return;
   }
   const bool urgent = is_high_priority(message.type());
   message.set_band(urgent ? std::uint8_t{0} : message.band());
-  Band& band = band_of(message);
+  Band& band = make_band(message.band());
   const std::size_t size = message.size();
   const bool schedules = urgent || (may_schedule_ && (wants_service_ || message.band() > 0));
   (urgent ? urgent_ : band.waiting).push(std::move(message));
@@ -121,7 +138,7 @@ void Queue::enqueue(Message message) {
 void Queue::put_back(Message message) {
   const bool urgent = is_high_priority(message.type());
   SLUICE_REQUIRE(!urgent || !module_.has_service(side_));
-  Band& band = band_of(message);
+  Band& band = make_band(message.band());
   const std::size_t size = message.size();
   (urgent ? urgent_ : band.waiting).push_front(std::move(message));
   added(band, size);
@@ -142,24 +159,23 @@ Message Queue::dequeue() {
     return {};
   }
   if (!urgent_.empty()) {
-    return take(bands_[0], urgent_);
+    return take(ordinary_, urgent_);
   }
-  if (bands_[0].messages == messages_) [[likely]] {  // no other band has any
-    return take(bands_[0], bands_[0].waiting);
+  if (ordinary_.messages == messages_) [[likely]] {  // no other band has any
+    return take(ordinary_, ordinary_.waiting);
   }
-  const auto band = std::find_if(bands_.rbegin(), bands_.rend(), [](const Band& b) { return !b.waiting.empty(); });
-  return take(*band, band->waiting);
+  Band& band = std::ranges::find_if(banded_, waits)->second;
+  return take(band, band.waiting);
 }
 
 const Block* Queue::peek() const {
   if (!urgent_.empty()) {
     return urgent_.front();
   }
-  if (bands_[0].messages == messages_) [[likely]] {
-    return bands_[0].waiting.front();
+  if (ordinary_.messages == messages_) [[likely]] {
+    return ordinary_.waiting.front();
   }
-  const auto band = std::find_if(bands_.rbegin(), bands_.rend(), [](const Band& b) { return !b.waiting.empty(); });
-  return band == bands_.rend() ? nullptr : band->waiting.front();
+  return std::ranges::find_if(banded_, waits)->second.waiting.front();
 }
 
 void Queue::flush_class(Band& band, Batch& waiting, FlushKind kind) {
@@ -174,19 +190,21 @@ void Queue::flush_class(Band& band, Batch& waiting, FlushKind kind) {
 }
 
 void Queue::flush(FlushKind kind) {
-  flush_class(bands_[0], urgent_, kind);
-  for (Band& band : bands_) {
+  flush_class(ordinary_, urgent_, kind);
+  flush_class(ordinary_, ordinary_.waiting, kind);
+  for (auto& [number, band] : banded_) {
     flush_class(band, band.waiting, kind);
   }
 }
 
 /// flushband(9F): "If pri is 0, only normal and high priority messages are flushed."
 void Queue::flush_band(std::uint8_t band, FlushKind kind) {
-  SLUICE_REQUIRE(band < bands_max);
   if (band == 0) {
-    flush_class(bands_[0], urgent_, kind);
+    flush_class(ordinary_, urgent_, kind);
+    flush_class(ordinary_, ordinary_.waiting, kind);
+  } else if (const auto found = banded_.find(band); found != banded_.end()) {
+    flush_class(found->second, found->second.waiting, kind);
   }
-  flush_class(bands_[band], bands_[band].waiting, kind);
 }
 
 void Queue::enable() {
@@ -196,9 +214,10 @@ void Queue::enable() {
 }
 
 void Queue::set_marks(WaterMarks marks, std::uint8_t band) {
-  SLUICE_REQUIRE(band < bands_max && marks.high_bytes > 0 && marks.low_bytes <= marks.high_bytes);
-  bands_[band].marks = marks;
-  update_fullness(bands_[band]);
+  SLUICE_REQUIRE(marks.high_bytes > 0 && marks.low_bytes <= marks.high_bytes);
+  Band& marked = make_band(band);
+  marked.marks = marks;
+  update_fullness(marked);
 }
 
 }  // namespace sluice

@@ -17,14 +17,16 @@
 // below the low-water mark, the nearest queue behind it that has a service procedure is enabled ("back-enabled").
 //
 // Order on a queue: high-priority messages first, then higher bands before lower, first in first out within each.
-// Every band has its own marks and its own fullness. Bands are 0 (ordinary) .. bands_max - 1: a small fixed bound,
-// where STREAMS allows 256 and creates them on demand; an unused band is never full, as an absent one there.
+// Every band has its own marks and its own fullness. Bands are 0 (ordinary) .. 255; all but 0 are made when first used,
+// with the marks that band 0 has then, and an absent one is never full. bcanput(D3DK): "A 1 is returned if a message of
+// priority pri can be placed on the queue, or if the band does not yet exist on the queue."
 //
 // Ownership: a queue belongs to its module and owns the messages on it. Threads: one stream set, one thread.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 
 #include "stack/core/message.h"
 
@@ -33,7 +35,7 @@ namespace sluice {
 class Module;
 class Scheduler;
 
-inline constexpr std::size_t bands_max = 8;
+inline constexpr std::size_t bands_max = 256;
 
 enum class Side : std::uint8_t { write, read };
 
@@ -71,6 +73,9 @@ class Queue {
   [[nodiscard]] bool can_put_next(std::uint8_t band = 0) { return next_->can_put(band); }
   /// As can_put_next, starting with this queue. (canput)
   [[nodiscard]] bool can_put(std::uint8_t band = 0);
+  /// As can_put_next, for a message of any band above 0 that exists; while there is none, yes. Leaves a want in each
+  /// that is full.
+  [[nodiscard]] bool can_put_next_in_some_band();
 
   /// Puts `message` on this queue and schedules the service procedure where the rules ask for it. On a write queue a
   /// message that borrows the user's memory is copied now, through its plan, so that the caller may use the memory
@@ -95,8 +100,14 @@ class Queue {
   void set_enabled(bool enabled) { may_schedule_ = enabled; }
 
   void set_marks(WaterMarks marks, std::uint8_t band = 0);
-  [[nodiscard]] const WaterMarks& marks(std::uint8_t band = 0) const { return bands_[band].marks; }
-  [[nodiscard]] bool full(std::uint8_t band = 0) const { return bands_[band].full; }
+  [[nodiscard]] const WaterMarks& marks(std::uint8_t band = 0) const {
+    const Band* const found = find_band(band);
+    return (found == nullptr ? ordinary_ : *found).marks;
+  }
+  [[nodiscard]] bool full(std::uint8_t band = 0) const {
+    const Band* const found = find_band(band);
+    return found != nullptr && found->full;
+  }
   [[nodiscard]] bool empty() const { return messages() == 0; }
   /// Totals over all classes.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -138,7 +149,15 @@ class Queue {
   void added(Band& band, std::size_t size);
   void removed(Band& band, std::size_t size);
   void update_fullness(Band& band);
-  Band& band_of(const Message& message);
+  /// nullptr while nothing has used it.
+  [[nodiscard]] const Band* find_band(std::uint8_t band) const {
+    if (band == 0) [[likely]] {
+      return &ordinary_;
+    }
+    const auto found = banded_.find(band);
+    return found == banded_.end() ? nullptr : &found->second;
+  }
+  Band& make_band(std::uint8_t band);
   Message take(Band& band, Batch& from);
   void flush_class(Band& band, Batch& waiting, FlushKind kind);
 
@@ -155,9 +174,10 @@ class Queue {
   Queue* next_scheduled_ = nullptr;
   std::size_t bytes_ = 0;
   std::size_t messages_ = 0;
-  Scheduler* scheduler_ = nullptr;  // set while the module is part of a stream
-  Batch urgent_;                    // high-priority messages; counted with band 0
-  std::array<Band, bands_max> bands_;
+  Scheduler* scheduler_ = nullptr;                       // set while the module is part of a stream
+  Batch urgent_;                                         // high-priority messages; counted with band 0
+  Band ordinary_;                                        // band 0
+  std::map<std::uint8_t, Band, std::greater<>> banded_;  // the others, highest first
   Statistics statistics_;
 };
 

@@ -46,6 +46,8 @@ std::optional<std::size_t> deliver(Message& part, Bytes out) {
   return landed == TransformResult::done ? std::optional(size) : std::nullopt;
 }
 
+bool is_band(int number) { return number >= 0 && static_cast<std::size_t>(number) < bands_max; }
+
 /// Copies without consuming.
 std::size_t copy_front(const Block* block, bool protocol, Bytes out) {
   std::size_t copied = 0;
@@ -142,6 +144,8 @@ Status Stream::usable() const {
 
 Status Stream::push(std::unique_ptr<Module> module) {
   Status pushed = usable();
+  // "[EINVAL] Invalid module name." (streamio(7I), I_PUSH): a driver is opened, not pushed.
+  pushed = pushed && module->is_driver() ? fail(EINVAL, "a driver is opened, not pushed") : pushed;
   pushed = pushed ? chain_.push(std::move(module)) : pushed;
   update_headroom();
   return pushed;
@@ -163,7 +167,7 @@ Result<std::string_view> Stream::look() const {
 
 bool Stream::find(std::string_view name) const {
   const auto& modules = chain_.modules();
-  return std::any_of(modules.begin(), modules.end() - 1, [&](const auto& module) { return module->name() == name; });
+  return std::ranges::any_of(modules, [&](const auto& module) { return module->name() == name; });
 }
 
 std::vector<std::string_view> Stream::list() const {
@@ -177,6 +181,24 @@ std::vector<std::string_view> Stream::list() const {
 Status Stream::writable() const {
   const int error = write_refusal();
   return error == 0 ? Status{} : fail(error, head_.write_error() == 0 ? "the stream has hung up" : "");
+}
+
+Result<bool> Stream::canput(int band) {
+  if (!is_band(band)) {
+    return fail(EINVAL);
+  }
+  if (Status open = writable(); !open) {
+    return std::unexpected(open.error());
+  }
+  return can_put(static_cast<std::uint8_t>(band));
+}
+
+Status Stream::set_read_options(ReadOptions options) {
+  if (head_.read_error() != 0) {
+    return fail(head_.read_error());
+  }
+  head_.options().read = options;
+  return {};
 }
 
 Status Stream::wait_until_writable(std::uint8_t band) {
@@ -274,12 +296,13 @@ Result<std::size_t> Stream::write(ConstBytes data) {
 }
 
 Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
-                       std::uint8_t band) {
+                       int number) {
   // "If flags is set to MSG_HIPRI and either no control part is specified or band is set to a non-zero value, putpmsg()
   // fails and sets errno to EINVAL." (putmsg(2))
-  if ((high_priority && (!control || band != 0)) || band >= bands_max) {
+  if ((high_priority && (!control || number != 0)) || !is_band(number)) {
     return fail(EINVAL);
   }
+  const auto band = static_cast<std::uint8_t>(number);
   // "putmsg() and putpmsg() will fail if the stream head had processed an asynchronous error before the call. In this
   // case, the value of errno does not reflect the result of putmsg() [...] but reflects the prior error."
   if (Status open = writable(); !open) {
@@ -305,13 +328,22 @@ Status Stream::putpmsg(std::optional<ConstBytes> control, std::optional<ConstByt
   return {};
 }
 
-Result<Message> Stream::wait_for_message(bool high_priority_only) {
+/// "If flags is set to MSG_BAND [...] getpmsg() shall only retrieve [...] the first message [...] if it is a message in
+/// a priority band equal to, or greater than, the integer pointed to by bandp, or if it is a high-priority message."
+/// (getpmsg(), XSH)
+bool Stream::waits(Wanted wanted, std::uint8_t band) {
+  const Block* const first = head_.read_queue().peek();
+  return first != nullptr &&
+         (wanted == Wanted::any || is_high_priority(first->type) || (wanted == Wanted::band && first->band >= band));
+}
+
+Result<Message> Stream::wait_for_message(Wanted wanted, std::uint8_t band) {
   for (bool may_wait = may_block();; may_wait = waiter_->wait(never)) {
     // "read() and readv() will fail if the stream head had processed an asynchronous error before the call" (read(2)).
     if (head_.read_error() != 0) {
       return fail(head_.read_error());
     }
-    if (!high_priority_only || head_.high_priority_waits()) {
+    if (waits(wanted, band)) {
       if (Message message = head_.take()) {
         return message;
       }
@@ -328,7 +360,7 @@ Result<Message> Stream::wait_for_message(bool high_priority_only) {
 
 Result<bool> Stream::read_message(Bytes& out, bool first) {
   for (;;) {
-    Result<Message> taken = first ? wait_for_message(false) : Result<Message>(head_.take());
+    Result<Message> taken = first ? wait_for_message(Wanted::any) : Result<Message>(head_.take());
     if (!taken) {
       return std::unexpected(taken.error());
     }
@@ -388,13 +420,16 @@ Result<std::size_t> Stream::read(Bytes out) {
   return out.size() - rest.size();
 }
 
-Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only) {
+Result<Received> Stream::getpmsg(std::optional<Bytes> control, std::optional<Bytes> data, Wanted wanted, int band) {
+  if (!is_band(band) || (wanted != Wanted::band && band != 0)) {
+    return fail(EINVAL);
+  }
   Message message;
   Message data_part;
   Received received;
   MessageType type = MessageType::data;
   for (bool verified = false; !verified;) {
-    Result<Message> taken = wait_for_message(high_priority_only);
+    Result<Message> taken = wait_for_message(wanted, static_cast<std::uint8_t>(band));
     if (!taken) {
       return std::unexpected(taken.error());
     }
@@ -433,7 +468,11 @@ Result<Received> Stream::getmsg(std::optional<Bytes> control, std::optional<Byte
   return received;
 }
 
-std::optional<Received> Stream::peek(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only) {
+Result<std::optional<Received>> Stream::peek(std::optional<Bytes> control, std::optional<Bytes> data,
+                                             bool high_priority_only) {
+  if (head_.read_error() != 0) {
+    return fail(head_.read_error());
+  }
   head_.materialize_first();
   const Block* first = head_.read_queue().peek();
   if (first == nullptr || (high_priority_only && !head_.high_priority_waits())) {
@@ -459,9 +498,14 @@ Events Stream::poll() {
   Events events;
   events.urgent = head_.high_priority_waits();
   events.readable = first != nullptr && !is_high_priority(first->type);
+  events.readable_ordinary = events.readable && first->band == 0;
+  events.readable_band = events.readable && first->band > 0;
   events.hangup = head_.hung_up();
   events.error = head_.read_error() != 0 || head_.write_error() != 0;
-  events.writable = !events.hangup && !events.error && can_put();
+  // An error of the read side alone leaves the write side what it was.
+  const bool open = !events.hangup && head_.write_error() == 0;
+  events.writable = open && can_put();
+  events.writable_band = open && head_.write_queue().can_put_next_in_some_band();
   return events;
 }
 
@@ -470,8 +514,8 @@ Stream::Waiting Stream::nread() {
   return {.messages = head_.read_queue().messages(), .first_data_bytes = part_size(head_.read_queue().peek(), false)};
 }
 
-Status Stream::flush(std::uint8_t flags, std::optional<std::uint8_t> band) {
-  if (flags == 0 || (flags & ~(flush_read | flush_write)) != 0 || (band && *band >= bands_max)) {
+Status Stream::flush(std::uint8_t flags, std::optional<int> band) {
+  if (flags == 0 || (flags & ~(flush_read | flush_write)) != 0 || (band && !is_band(*band))) {
     return fail(EINVAL);
   }
   if (Status open = usable(); !open) {
@@ -490,6 +534,10 @@ Status Stream::flush(std::uint8_t flags, std::optional<std::uint8_t> band) {
 }
 
 Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argument, Duration timeout) {
+  // "ic_timout is the number of seconds (-1 = infinite, 0 = use default, >0 = as specified)" (streamio(7I), I_STR)
+  if (timeout < Duration::zero() && timeout != ioctl_timeout_infinite) {
+    return fail(EINVAL, "a timeout below zero that is not ioctl_timeout_infinite");
+  }
   if (head_.ioctl_pending()) {
     return fail(EBUSY);
   }
@@ -510,7 +558,9 @@ Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argum
   head_.write_queue().put_next(std::move(request));
 
   Message answer = head_.take_ioctl_answer();
-  const TimePoint deadline = waiter_ != nullptr ? waiter_->now() + timeout : never;
+  const bool for_ever = waiter_ == nullptr || timeout == ioctl_timeout_infinite;
+  const TimePoint deadline =
+      for_ever ? never : waiter_->now() + (timeout == Duration::zero() ? ioctl_timeout_default : timeout);
   // "O_NDELAY and O_NONBLOCK [...] have no effect on this call." "An I_STR can also fail while waiting for an
   // acknowledgement if a message indicating an error or a hangup is received at the stream head." (streamio(7I))
   for (bool in_time = waiter_ != nullptr; !answer && in_time && usable();) {

@@ -30,13 +30,23 @@
 
 namespace sluice {
 
-/// What poll() found. (poll(2): POLLIN, POLLPRI, POLLOUT, POLLERR, POLLHUP)
+/// What poll() found: the events of poll(2).
 struct Events {
-  bool readable = false;  // a message other than high priority
-  bool urgent = false;    // a high-priority message
-  bool writable = false;  // an ordinary message would be accepted
-  bool error = false;
-  bool hangup = false;
+  bool readable = false;           // POLLIN: a message other than high priority
+  bool readable_ordinary = false;  // POLLRDNORM: one of band 0
+  bool readable_band = false;      // POLLRDBAND: one of a higher band
+  bool urgent = false;             // POLLPRI: a high-priority message
+  bool writable = false;           // POLLOUT, POLLWRNORM: an ordinary message would be accepted
+  bool writable_band = false;      // POLLWRBAND: one of a higher band would be, in some band that has been used
+  bool error = false;              // POLLERR: of either side
+  bool hangup = false;             // POLLHUP
+};
+
+/// Which message getpmsg() is to bring: MSG_ANY, MSG_BAND, MSG_HIPRI.
+enum class Wanted : std::uint8_t {
+  any,
+  band,  // of the band given or a higher one, or of high priority
+  high_priority,
 };
 
 /// What getmsg() brought.
@@ -54,6 +64,7 @@ class Stream {
  public:
   static constexpr std::size_t control_bytes_max = 64 * 1024;
   static constexpr Duration ioctl_timeout_default = std::chrono::seconds(15);
+  static constexpr Duration ioctl_timeout_infinite = std::chrono::seconds(-1);
   static constexpr Duration close_time_default = std::chrono::seconds(15);
 
   /// Opens a stream on `driver`.
@@ -69,12 +80,12 @@ class Stream {
   Status drain(Duration close_time = close_time_default);
 
   /// I_PUSH, I_POP. ENXIO after hangup, the errno of M_ERROR, what the module's open() answered; EINVAL when the stream
-  /// is full, or has no module to pop.
+  /// is full, has no module to pop, or what is to be pushed is a driver.
   Status push(std::unique_ptr<Module> module);
   Status pop();
   /// I_LOOK: the name of the module just below the head. EINVAL when there is none but the driver.
   [[nodiscard]] Result<std::string_view> look() const;
-  /// I_FIND: whether a module of that name is on the stream.
+  /// I_FIND: whether a module or the driver of the stream has that name.
   [[nodiscard]] bool find(std::string_view name) const;
   /// I_LIST: all names, top first, the driver last.
   [[nodiscard]] std::vector<std::string_view> list() const;
@@ -89,7 +100,8 @@ class Stream {
   void set_waiter(Waiter* waiter) { waiter_ = waiter; }
   [[nodiscard]] Waiter* waiter() const { return waiter_; }
   [[nodiscard]] bool may_block() const { return !nonblocking_ && waiter_ != nullptr; }
-  void set_read_options(ReadOptions options) { head_.options().read = options; }
+  /// I_SRDOPT. The errno of M_ERROR for the read side.
+  Status set_read_options(ReadOptions options);
   [[nodiscard]] ReadOptions read_options() const { return head_.options().read; }
 
   /// Sends `data` as one or more M_DATA messages; answers the bytes accepted. EAGAIN, ENXIO after hangup, the errno of
@@ -99,29 +111,36 @@ class Stream {
   Result<std::size_t> read(Bytes out);
 
   /// Sends one message: M_PROTO (M_PCPROTO with `high_priority`) with the control part, M_DATA with the data part.
-  /// Neither part: nothing is sent. EINVAL: high priority without a control part. ERANGE: a part is too large. EAGAIN,
-  /// ENXIO, ENOSR.
+  /// Neither part: nothing is sent. EINVAL: high priority without a control part or with a band, a band that is not
+  /// 0..255. ERANGE: a part is too large. EAGAIN, ENXIO, ENOSR.
   Status putmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority = false) {
     return putpmsg(control, data, high_priority, 0);
   }
-  Status putpmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
-                 std::uint8_t band);
+  Status putpmsg(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority, int band);
   /// Takes the first message apart into `control` and `data`; a part without a buffer stays for the next call. With
   /// `high_priority_only`, an ordinary message first answers EAGAIN. EAGAIN, the errno of M_ERROR; at hangup both parts
   /// empty.
-  Result<Received> getmsg(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only = false);
+  Result<Received> getmsg(std::optional<Bytes> control, std::optional<Bytes> data, bool high_priority_only = false) {
+    return getpmsg(control, data, high_priority_only ? Wanted::high_priority : Wanted::any);
+  }
+  /// As getmsg; a first message that is not `wanted` answers EAGAIN. EINVAL: a band that is not 0..255 or, but for
+  /// Wanted::band, not 0.
+  Result<Received> getpmsg(std::optional<Bytes> control, std::optional<Bytes> data, Wanted wanted, int band = 0);
   /// As getmsg, but the message stays whole. Nothing when none waits, or, with `high_priority_only`, when the first is
-  /// an ordinary one. (I_PEEK)
-  [[nodiscard]] std::optional<Received> peek(std::optional<Bytes> control, std::optional<Bytes> data,
-                                             bool high_priority_only = false);
+  /// an ordinary one. The errno of M_ERROR for the read side. (I_PEEK)
+  [[nodiscard]] Result<std::optional<Received>> peek(std::optional<Bytes> control, std::optional<Bytes> data,
+                                                     bool high_priority_only = false);
 
   [[nodiscard]] Events poll();
   /// What refuses write-like calls before flow control does: the write side's error, a hangup (ENXIO), or 0.
   [[nodiscard]] int write_refusal() const {
     return head_.write_error() == 0 && head_.hung_up() ? ENXIO : head_.write_error();
   }
-  /// I_CANPUT, I_CKBAND's counterpart for writing.
+  /// Whether flow control lets a message of `band` go down; leaves the want there if not.
   [[nodiscard]] bool can_put(std::uint8_t band = 0) { return head_.write_queue().can_put_next(band); }
+  /// I_CANPUT: as can_put(), where the stream is good. EINVAL: a band that is not 0..255; ENXIO after hangup, the errno
+  /// of M_ERROR for the write side.
+  [[nodiscard]] Result<bool> canput(int band);
   /// I_NREAD: messages waiting, and the data bytes of the first.
   struct Waiting {
     std::size_t messages = 0;
@@ -130,10 +149,11 @@ class Stream {
   [[nodiscard]] Waiting nread();
   /// I_FLUSH, I_FLUSHBAND: sends M_FLUSH down; `flags` of flush_read, flush_write. EINVAL for others,
   /// ENXIO after hangup, the errno of M_ERROR, ENOSR.
-  Status flush(std::uint8_t flags, std::optional<std::uint8_t> band = std::nullopt);
+  Status flush(std::uint8_t flags, std::optional<int> band = std::nullopt);
 
-  /// I_STR. One at a time: EBUSY when another is in flight. ETIME when no answer comes in time, EINVAL when no module
-  /// knows the command or the argument is too large, ENXIO after hangup, ENOSR, the errno of M_ERROR, else the errno of
+  /// I_STR. `timeout` as ic_timout: 0 is the default, ioctl_timeout_infinite waits for ever. One at a time: EBUSY when
+  /// another is in flight. ETIME when no answer comes in time, EINVAL when no module knows the command, the argument is
+  /// too large or the timeout below zero, ENXIO after hangup, ENOSR, the errno of M_ERROR, else the errno of
   /// the refusal. Where streamio(7I) has a second caller wait, here there is one thread, which would wait for itself.
   struct IoctlAnswer {
     std::int32_t return_value = 0;
@@ -175,7 +195,8 @@ class Stream {
   [[nodiscard]] Status writable() const;
   Status wait_until_writable(std::uint8_t band);
   /// The first message, waiting for it where that is allowed; empty at hangup.
-  Result<Message> wait_for_message(bool high_priority_only);
+  Result<Message> wait_for_message(Wanted wanted, std::uint8_t band = 0);
+  [[nodiscard]] bool waits(Wanted wanted, std::uint8_t band);
   [[nodiscard]] Message build_data(ConstBytes data, Loan& loan);
   [[nodiscard]] Message build(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
                               std::uint8_t band, Loan& loan);

@@ -333,9 +333,7 @@ class Tagged final : public Staged {
 class Queueing : public Module {
  public:
   Queueing() : Module("queueing", Services::both) {
-    for (std::uint8_t band = 0; band < bands_max; ++band) {
-      read_queue().set_marks({.high_bytes = std::size_t{1} << 27, .low_bytes = std::size_t{1} << 25}, band);
-    }
+    read_queue().set_marks({.high_bytes = std::size_t{1} << 27, .low_bytes = std::size_t{1} << 25});
   }
   [[nodiscard]] bool handles_deferred() const override { return true; }
   void wput(Batch&& batch) override { wait(write_queue(), std::move(batch)); }

@@ -227,9 +227,7 @@ class World {
     host.owned = std::move(*Stream::open(set_, std::move(bottom), setup_.head));
     host.stream = host.owned.get();
     host.stream->set_nonblocking(true);
-    for (std::uint8_t band = 0; band < bands_max; ++band) {
-      host.stream->head().read_queue().set_marks(setup_.head.read_marks, band);
-    }
+    host.stream->head().read_queue().set_marks(setup_.head.read_marks);
     host.stream->set_mode(tested_ ? setup_.sides[side].mode : ProcessingMode::layered);
     for (const Drawn& drawn : setup_.sides[side].low) {
       push(host, make_module(drawn, host.captured));
@@ -438,7 +436,8 @@ class World {
     if (setup_.raw) {
       std::vector<std::byte> control(prng.below(20));
       std::vector<std::byte> data(prng.below(300));
-      const auto seen = host.stream->peek(Bytes(control), Bytes(data), prng.below(4) == 0);
+      const auto peeked = host.stream->peek(Bytes(control), Bytes(data), prng.below(4) == 0);
+      const std::optional<Received> seen = peeked.value_or(std::nullopt);
       tell(host, "peeks", seen, control, data);
       const Stream::Waiting waiting = host.stream->nread();
       log.add(fmt::format("{} nread {}", host.name, waiting.first_data_bytes));

@@ -110,9 +110,7 @@ class Queueing : public Module {
  public:
   Queueing(WaterMarks marks, bool passes_through) : Module("queueing", Services::both), through_(passes_through) {
     for (const Side side : {Side::write, Side::read}) {
-      for (std::uint8_t band = 0; band < bands_max; ++band) {
-        queue(side).set_marks(marks, band);
-      }
+      queue(side).set_marks(marks);
     }
   }
   void wput(Batch&& batch) override { put(write_queue(), std::move(batch)); }
@@ -143,9 +141,7 @@ class World {
         producer_(std::make_unique<Producer>(setup.side)),
         consumer_(std::make_unique<Consumer>(setup.side)) {
     producer_->serve = [this] { on_back_enabled(); };
-    for (std::uint8_t band = 0; band < bands_max; ++band) {
-      consumer_->in().set_marks(setup.marks, band);
-    }
+    consumer_->in().set_marks(setup.marks);
     out_ = &producer_->out();
     in_ = &consumer_->in();
     build();
@@ -350,7 +346,7 @@ class World {
   /// The bands that the producer uses.
   [[nodiscard]] std::size_t bands_used() const {
     std::size_t bands = 0;
-    for (std::uint8_t band = 0; band < bands_max; ++band) {
+    for (std::size_t band = 0; band < bands_max; ++band) {
       bands += std::count(setup_.bands.begin(), setup_.bands.end(), band) > 0 ? 1 : 0;
     }
     return bands;

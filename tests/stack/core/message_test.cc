@@ -287,6 +287,34 @@ TEST(MessageTest, TrimBackAtEveryOffset) {
   EXPECT_DEATH(message.trim_back(3), "contract broken");
 }
 
+// adjmsg(9F): "finds the maximal leading sequence of message blocks of the same type as that of mp and starts removing
+// bytes either from the head of that sequence or from the tail of that sequence." "fails if |len| is greater than the
+// number of bytes in the maximal leading sequence it finds."
+TEST(MessageTest, AdjustStaysWithinTheLeadingType) {
+  BufferPool pool;
+  for (std::ptrdiff_t size = -7; size <= 7; ++size) {
+    Message message = Message::copy_of(pool, as_bytes("ctl"), 0, MessageType::proto);
+    message.link(Message::copy_of(pool, as_bytes("er"), 0, MessageType::proto));
+    message.link(chain_message(pool, as_bytes("abcd"), {2, 2}));
+    const bool fits = size >= -5 && size <= 5;
+    ASSERT_EQ(message.adjust(size), fits) << size;
+    std::string control = "ctler";
+    if (fits) {
+      control = size > 0 ? control.substr(static_cast<std::size_t>(size))
+                         : control.substr(0, control.size() - static_cast<std::size_t>(-size));
+    }
+    EXPECT_EQ(message.type(), MessageType::proto) << size;
+    EXPECT_EQ(text_of(message), control + "abcd") << size;
+    EXPECT_EQ(message.data_size(), 4U) << size;
+  }
+  Message data = chain_message(pool, as_bytes("abcd"), {2, 2});
+  EXPECT_FALSE(data.adjust(5));
+  EXPECT_TRUE(data.adjust(1));
+  EXPECT_TRUE(data.adjust(-2));
+  EXPECT_FALSE(data.adjust(-2));
+  EXPECT_EQ(text_of(data), "b");
+}
+
 TEST(MessageTest, SplitAtEveryOffset) {
   for_every_chain([](BufferPool& pool, const std::vector<std::size_t>& lengths) {
     const std::size_t total = Sample(pool, lengths).model.size();

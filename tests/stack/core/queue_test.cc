@@ -64,8 +64,7 @@ TEST_F(QueueTest, HighPriorityThenBandsThenOrdinaryEachFirstInFirstOut) {
   EXPECT_EQ(queue().bytes(), 0U);
 }
 
-// Guide: "The priority band of high-priority messages is ignored since they are high priority". SEMANTICS: "its band is
-// always 0".
+// Guide: "The priority band of high-priority messages is ignored since they are high priority".
 TEST_F(QueueTest, TheBandOfAHighPriorityMessageBecomesZero) {
   add("P", 5, MessageType::pcproto);
   EXPECT_EQ(queue().peek()->band, 0);
@@ -98,10 +97,51 @@ TEST_F(QueueTest, PutBackOfHighPriorityGoesBeforeAllWhereNoServiceProcedureIs) {
   EXPECT_THAT(drain(queue()), ElementsAre("P", "Q"));
 }
 
-TEST_F(QueueTest, BandsAreBounded) {
-  EXPECT_DEATH(add("x", bands_max), "contract broken");
-  EXPECT_DEATH((void)queue().can_put(bands_max), "contract broken");
-  EXPECT_DEATH(queue().flush_band(bands_max, FlushKind::all), "contract broken");
+// bcanput(D3DK): "A 1 is returned if a message of priority pri can be placed on the queue, or if the band does not yet
+// exist on the queue." A new band has the marks that its queue has.
+TEST_F(QueueTest, EveryBandIsMadeWhenItIsFirstUsed) {
+  for (std::size_t band = 1; band < bands_max; ++band) {
+    const auto number = static_cast<std::uint8_t>(band);
+    ASSERT_TRUE(head().can_put_next(number)) << band;
+    add("four", number);
+    ASSERT_TRUE(queue().full(number)) << band;
+    ASSERT_FALSE(head().can_put_next(number)) << band;
+    ASSERT_EQ(queue().marks(number).high_bytes, 4U);
+  }
+  EXPECT_TRUE(head().can_put_next(0));
+  for (std::size_t band = bands_max; --band > 0;) {
+    ASSERT_EQ(queue().dequeue().band(), band);
+  }
+  EXPECT_TRUE(queue().empty());
+}
+
+TEST_F(QueueTest, MarksOfABandAreItsOwn) {
+  queue().set_marks({.high_bytes = 1, .low_bytes = 1}, 200);
+  EXPECT_EQ(queue().marks(200).high_bytes, 1U);
+  EXPECT_EQ(queue().marks(199).high_bytes, 4U);
+  add("x", 200);
+  EXPECT_FALSE(head().can_put_next(200));
+  EXPECT_TRUE(head().can_put_next(199));
+  queue().flush_band(199, FlushKind::all);
+  EXPECT_EQ(queue().messages(), 1U);
+  queue().flush_band(200, FlushKind::all);
+  EXPECT_TRUE(head().can_put_next(200));
+}
+
+// poll(2), POLLWRBAND: "Priority data (priority band > 0) may be written." One band with room is enough; a full one
+// tells its sender later.
+TEST_F(QueueTest, SomeBandHasRoomUntilAllAreFull) {
+  EXPECT_TRUE(head().can_put_next_in_some_band());
+  add("four", 3);
+  EXPECT_FALSE(head().can_put_next_in_some_band());
+  add("x", 9);
+  EXPECT_TRUE(head().can_put_next_in_some_band());
+  stream.poll();
+  stream.head.wsrv_calls = 0;
+  while (queue().dequeue().band() != 3) {
+  }
+  stream.poll();
+  EXPECT_EQ(stream.head.wsrv_calls, 1);
 }
 
 // getq(9F): "obtains the next available message from the top of the queue" and "If no message is queued, getq() returns

@@ -108,6 +108,20 @@ TEST_F(Ioctl, TimesOut) {
   EXPECT_EQ(waiter.now(), TimePoint{} + seconds(17));
 }
 
+// "ic_timout is the number of seconds (-1 = infinite, 0 = use default, >0 = as specified) an I_STR request will wait
+// for acknowledgment before timing out." (streamio(7I))
+TEST_F(Ioctl, TimeoutsThatAreNoNumberOfSeconds) {
+  SimulatedWaiter waiter(set);
+  stream->set_waiter(&waiter);
+  EXPECT_EQ(code_of(stream->ioctl(1, {}, seconds(0))), ETIME);
+  EXPECT_EQ(waiter.now(), TimePoint{} + Stream::ioctl_timeout_default);
+  EXPECT_EQ(code_of(stream->ioctl(1, {}, seconds(-2))), EINVAL);
+  EXPECT_EQ(code_of(stream->ioctl(1, {}, std::chrono::milliseconds(-1))), EINVAL);
+  waiter.after(std::chrono::hours(1000), [&] { signal(MessageType::hangup); });
+  EXPECT_EQ(code_of(stream->ioctl(1, {}, Stream::ioctl_timeout_infinite)), ENXIO);
+  EXPECT_GE(waiter.now(), TimePoint{} + std::chrono::hours(1000));
+}
+
 // An answer that comes in the last moment is an answer.
 TEST_F(Ioctl, AnswerAtTheDeadline) {
   SimulatedWaiter waiter(set);
@@ -228,10 +242,11 @@ TEST_F(Modules, RefusedPushLeavesTheStreamAsItWas) {
   EXPECT_EQ(device->sent.size(), 1U);
 }
 
-// I_POP: "EINVAL No module present in the stream."
+// I_POP: "EINVAL No module present in the stream." I_PUSH: "EINVAL Invalid module name."
 TEST_F(Modules, TheDriverIsNotAModule) {
   EXPECT_EQ(code_of(stream->pop()), EINVAL);
-  EXPECT_FALSE(stream->find("device"));
+  EXPECT_EQ(code_of(stream->push(std::make_unique<Device>())), EINVAL);
+  EXPECT_TRUE(stream->find("device"));
 }
 
 TEST_F(Modules, TheirNumberIsBounded) {

@@ -57,11 +57,9 @@ inline std::string text_of(const Message& message, bool protocol) {
 /// A driver that keeps what it is given. While stalled, ordinary messages wait on its write queue.
 class Device : public Module {
  public:
-  Device() : Module("device", Services::write) {
-    for (std::uint8_t band = 0; band < bands_max; ++band) {
-      write_queue().set_marks({.high_bytes = 8, .low_bytes = 4}, band);
-    }
-  }
+  Device() : Module("device", Services::write) { write_queue().set_marks({.high_bytes = 8, .low_bytes = 4}); }
+
+  [[nodiscard]] bool is_driver() const override { return true; }
 
   Status open() override { return open_error == 0 ? Status{} : fail(open_error, "the device is not there"); }
   void wput(Batch&& batch) override {

@@ -58,7 +58,7 @@ class MessageTest : public StreamTest {
         control_max, data_max);
   }
   Told peek(Size control_max, Size data_max) {
-    return told_by([&](auto control, auto data) { return stream->peek(control, data).value_or(Received{}); },
+    return told_by([&](auto control, auto data) { return stream->peek(control, data).value().value_or(Received{}); },
                    control_max, data_max);
   }
   int getmsg_error(bool high_priority_only = false) {
@@ -197,6 +197,29 @@ TEST_F(Getmsg, HighPriorityOnly) {
   EXPECT_EQ(getmsg(10, 10), (Told{"ordinary", nullopt, false, false, false, 0}));
 }
 
+// MSG_BAND: "the first message [...] if it is a message in a priority band equal to, or greater than, the integer
+// pointed to by bandp, or if it is a high-priority message." (getpmsg(), XSH)
+TEST_F(Getmsg, OfABandAndAbove) {
+  const auto band_of = [&](Wanted wanted, int band) {
+    const auto got = stream->getpmsg(nullopt, Bytes(), wanted, band);
+    return got ? static_cast<int>(got->band) : -code_of(got);
+  };
+  arrives({data("")}, 9);
+  EXPECT_EQ(band_of(Wanted::band, 10), -EAGAIN);
+  EXPECT_EQ(band_of(Wanted::high_priority, 0), -EAGAIN);
+  EXPECT_EQ(band_of(Wanted::band, 9), 9);
+  arrives({data("")}, 255);
+  EXPECT_EQ(band_of(Wanted::band, 0), 255);
+  arrives({urgent("")});
+  EXPECT_TRUE(stream->getpmsg(Bytes(), nullopt, Wanted::band, 255));
+  // "[EINVAL] An illegal value was specified by flagsp, or [...] the band".
+  for (const int band : {-1, 256}) {
+    EXPECT_EQ(band_of(Wanted::band, band), -EINVAL);
+  }
+  EXPECT_EQ(band_of(Wanted::any, 1), -EINVAL);
+  EXPECT_EQ(band_of(Wanted::high_priority, 1), -EINVAL);
+}
+
 // "getmsg() blocks until a message of the type specified by flagsp is available".
 TEST_F(Getmsg, WaitsForHighPriorityPastOrdinaryMessages) {
   SimulatedWaiter waiter(set);
@@ -215,7 +238,7 @@ TEST_F(Getmsg, WaitsForHighPriorityPastOrdinaryMessages) {
 TEST_F(MessageTest, PeekNeitherTakesNorWaits) {
   SimulatedWaiter waiter(set);
   stream->set_waiter(&waiter);
-  EXPECT_FALSE(stream->peek(nullopt, nullopt));
+  EXPECT_FALSE(stream->peek(nullopt, nullopt).value());
   EXPECT_EQ(waiter.waits, 0);
   arrives({control("c"), control("t"), data("da"), data("ta")});
   const Told told{"ct", "data", false, false, false, 0};
@@ -227,9 +250,9 @@ TEST_F(MessageTest, PeekNeitherTakesNorWaits) {
 // "If RS_HIPRI is set, I_PEEK will look for a high priority message on the stream head read queue."
 TEST_F(MessageTest, PeekForHighPriorityOnly) {
   arrives({data("ordinary")});
-  EXPECT_FALSE(stream->peek(nullopt, nullopt, true));
+  EXPECT_FALSE(stream->peek(nullopt, nullopt, true).value());
   arrives({urgent("high")});
-  EXPECT_TRUE(stream->peek(nullopt, nullopt, true));
+  EXPECT_TRUE(stream->peek(nullopt, nullopt, true).value());
 }
 
 // I_NREAD: "Counts the number of data bytes in data blocks in the first message [...] The return value for the command
@@ -292,11 +315,13 @@ TEST_F(Putmsg, EveryCombinationOfParts) {
 // "If flags is set to MSG_BAND, then a message is sent in the priority band specified by band." "If flags is set to
 // MSG_HIPRI and [...] band is set to a non-zero value, putpmsg() fails and sets errno to EINVAL."
 TEST_F(Putmsg, Bands) {
-  for (std::uint8_t band = 0; band < bands_max; ++band) {
+  for (int band = 0; band < static_cast<int>(bands_max); ++band) {
     ASSERT_TRUE(stream->putpmsg(as_bytes("ct"), as_bytes("da"), false, band));
     EXPECT_EQ(device->sent.back().band(), band);
   }
-  EXPECT_EQ(code_of(stream->putpmsg(as_bytes("ct"), nullopt, false, bands_max)), EINVAL);
+  for (const int band : {256, -1, 512}) {
+    EXPECT_EQ(code_of(stream->putpmsg(as_bytes("ct"), nullopt, false, band)), EINVAL) << band;
+  }
   EXPECT_EQ(code_of(stream->putpmsg(as_bytes("ct"), nullopt, true, 1)), EINVAL);
   EXPECT_EQ(device->sent.size(), bands_max);
 }

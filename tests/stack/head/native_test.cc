@@ -40,7 +40,7 @@ TEST_F(NativeAtHead, GetmsgBringsTheBytes) {
 }
 
 TEST_F(NativeAtHead, PeekShowsTheBytesAndLeavesThem) {
-  EXPECT_EQ(parts([&](Bytes control, Bytes data) { return stream->peek(control, data); }), bytes_ + "/data");
+  EXPECT_EQ(parts([&](Bytes control, Bytes data) { return *stream->peek(control, data); }), bytes_ + "/data");
   EXPECT_EQ(parts([&](Bytes control, Bytes data) { return stream->getmsg(control, data); }), bytes_ + "/data");
 }
 
