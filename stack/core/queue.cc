@@ -72,10 +72,12 @@ bool Queue::can_put_next_in_some_band() {
   return room;
 }
 
-inline Queue::Band& Queue::make_band(std::uint8_t band) {
-  if (band == 0) [[likely]] {
-    return ordinary_;
-  }
+const Queue::Band* Queue::find_banded(std::uint8_t band) const {
+  const auto found = banded_.find(band);
+  return found == banded_.end() ? nullptr : &found->second;
+}
+
+Queue::Band& Queue::make_banded(std::uint8_t band) {
   const auto [at, made] = banded_.try_emplace(band);
   if (made) {
     at->second.marks = ordinary_.marks;
@@ -121,7 +123,9 @@ void Queue::enqueue(Message message) {
     return;
   }
   const bool urgent = is_high_priority(message.type());
-  message.set_band(urgent ? std::uint8_t{0} : message.band());
+  if (urgent) {
+    message.set_band(0);
+  }
   Band& band = make_band(message.band());
   const std::size_t size = message.size();
   const bool schedules = urgent || (may_schedule_ && (wants_service_ || message.band() > 0));

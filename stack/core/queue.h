@@ -150,14 +150,10 @@ class Queue {
   void removed(Band& band, std::size_t size);
   void update_fullness(Band& band);
   /// nullptr while nothing has used it.
-  [[nodiscard]] const Band* find_band(std::uint8_t band) const {
-    if (band == 0) [[likely]] {
-      return &ordinary_;
-    }
-    const auto found = banded_.find(band);
-    return found == banded_.end() ? nullptr : &found->second;
-  }
-  Band& make_band(std::uint8_t band);
+  [[nodiscard]] const Band* find_band(std::uint8_t band) const { return band == 0 ? &ordinary_ : find_banded(band); }
+  [[nodiscard]] const Band* find_banded(std::uint8_t band) const;
+  Band& make_band(std::uint8_t band) { return band == 0 ? ordinary_ : make_banded(band); }
+  Band& make_banded(std::uint8_t band);
   Message take(Band& band, Batch& from);
   void flush_class(Band& band, Batch& waiting, FlushKind kind);
 
