@@ -61,6 +61,7 @@
 #include "stack/core/scheduler.h"
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
+#include "stack/modules/ip_flows.h"
 #include "stack/modules/ip_header_template.h"
 #include "stack/modules/ip_icmp_errors.h"
 #include "stack/modules/ip_link.h"
@@ -115,6 +116,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
     wire::IpAddress source;
     wire::IpAddress next_hop;
     std::uint32_t mtu = 0;
+    std::uint32_t ports = 0;  // of the last datagram, as ip::Flow has them, but of any protocol
     ip::Neighbours::Handle neighbour;
     std::optional<wire::MacAddress> group_mac;
     ip::HeaderTemplate header;
@@ -133,6 +135,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
     std::size_t header_size = 0;       // bytes of headers in front of `data`; 0 when they are gone
     std::uint32_t protocol_field = 0;  // where `protocol` was read, from the start of the headers
     bool plain = false;                // whole, and without options or extension headers
+    bool fragmented = false;           // came in IPv6 fragments, or in one
     wire::MacAddress link_source{};
   };
 
@@ -183,6 +186,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   // ip_send.cc
   void send_unitdata(Message request);
   [[nodiscard]] inline bool send_like_the_last(Message& request, wire::DataUnit& unitdata);
+  void note_flow(const wire::DataUnit& sent, std::uint32_t first_word);
   [[nodiscard]] int send_datagram(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
@@ -219,8 +223,18 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   void answer_echo(Arrival&& arrival, const wire::IcmpEcho& request);
   void receive_error4(Arrival&& arrival, const wire::Icmp4Message& message);
   void receive_error6(Arrival&& arrival, const wire::Icmp6Message& message);
-  void report_error(Arrival&& arrival, const Outgoing& quoted, std::size_t quoted_header, int error);
-  void path_mtu_reported(const Outgoing& quoted, std::uint32_t mtu, std::uint32_t packet_size);
+  /// What an ICMP error says of the packet it quotes, which `data` starts with.
+  struct Quoted {
+    wire::IpAddress source;
+    wire::IpAddress destination;
+    std::uint8_t protocol = 0;
+    std::size_t header_size = 0;            // of its IP headers
+    std::size_t packet_size = 0;            // as the header has it
+    int error = 0;                          // an errno
+    std::optional<std::uint32_t> mtu = {};  // it was too big for that
+  };
+  void receive_error(Arrival&& arrival, const Quoted& quoted);
+  [[nodiscard]] bool path_mtu_reported(const Quoted& quoted, const ip::Flow& flow);
   template <class IcmpMessage>
   void answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group = false);
   [[nodiscard]] bool may_answer_error(const Arrival& arrival, bool even_to_group);
@@ -228,17 +242,17 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   void report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group);
   void report_unknown_protocol(Arrival&& arrival);
   void report_reassembly_timeout(Arrival&& arrival);
-  bool send_icmp(const Outgoing& outgoing, Message carrier, Message data);
+  [[nodiscard]] int send_icmp(const Outgoing& outgoing, Message carrier, Message data);
   void answer_unreachable(Message request);
 
   // ip_resolve.cc: ARP and neighbour discovery
-  void receive_arp(const Message& packet);
+  void receive_arp(const Arrival& arrival);
   void receive_solicitation(const Arrival& arrival);
   void receive_advertisement(const Arrival& arrival);
-  void send_arp(const wire::ArpPacket& packet, const wire::MacAddress& to);
+  [[nodiscard]] bool send_arp(const wire::ArpPacket& packet, const wire::MacAddress& to);
   template <class NdpMessage>
-  void send_ndp(const NdpMessage& message, const wire::Ipv6Address& source, const wire::Ipv6Address& destination,
-                const wire::MacAddress& to);
+  [[nodiscard]] bool send_ndp(const NdpMessage& message, const wire::Ipv6Address& source,
+                              const wire::Ipv6Address& destination, const wire::MacAddress& to);
   void solicit(const wire::IpAddress& target, const std::optional<wire::MacAddress>& to) override;
   void transmit(Message packet, const wire::IpAddress& neighbour, const wire::MacAddress& to) override;
   void undeliverable(Message packet, const wire::IpAddress& neighbour, bool asked) override;
@@ -251,6 +265,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   ip::Neighbours neighbours_;
   ip::Reassembly reassembly_;
   ip::PathMtu path_mtu_;
+  ip::SentFlows flows_;
   ip::ErrorBudget error_budget_;
   Timer timer_;
   Route route_;

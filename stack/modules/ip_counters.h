@@ -49,11 +49,17 @@ struct Counters {
   Counter fragmented{owner, "fragmented", "datagrams sent in fragments"};
   Counter refused{owner, "refused", "datagrams refused with T_UDERROR_IND"};
   Counter bad_request{owner, "bad_request", "requests from above that are malformed or come in the wrong state"};
-  Counter no_memory{owner, "no_memory", "dropped: the pool was exhausted"};
+  Counter no_memory{owner, "no_memory", "dropped after it was received: the pool was exhausted"};
+  Counter no_memory_out{owner, "no_memory_out", "not sent, not asked or not told: the pool was exhausted"};
 
   // Neighbours
-  Counter bad_arp{owner, "bad_arp", "ARP messages dropped: malformed, or from no host"};
-  Counter bad_ndp{owner, "bad_ndp", "neighbour discovery dropped: malformed, or hop limit not 255"};
+  Counter arp_answered{owner, "arp_answered", "ARP requests for our addresses, answered"};
+  Counter arp_noted{owner, "arp_noted", "ARP replies, and requests for other hosts: noted where the sender is known"};
+  Counter bad_arp{owner, "bad_arp", "ARP messages dropped: malformed, or from what no host can be"};
+  Counter ndp_answered{owner, "ndp_answered", "neighbour solicitations for our addresses, answered"};
+  Counter ndp_noted{owner, "ndp_noted", "neighbour advertisements: noted where the neighbour is known"};
+  Counter bad_ndp{owner, "bad_ndp",
+                  "neighbour discovery dropped: malformed, hop limit not 255, in a fragment, from what no host can be"};
   Counter address_conflict{owner, "address_conflict", "another host claims our address"};
   Counter neighbour_failed{owner, "neighbour_failed", "packets dropped: the neighbour does not answer"};
   Counter neighbour_displaced{owner, "neighbour_displaced", "packets dropped: too many waited for an answer"};
@@ -64,10 +70,15 @@ struct Counters {
   Counter icmp_malformed{owner, "icmp_malformed", "ICMP messages dropped: short or bad code"};
   Counter icmp_ignored{owner, "icmp_ignored", "ICMP messages that ask nothing of this host, or are not to be answered"};
   Counter icmp_errors_in{owner, "icmp_errors_in", "ICMP errors passed to the user above"};
-  Counter icmp_unmatched{owner, "icmp_unmatched", "ICMP errors dropped: they quote nothing that we sent"};
+  Counter icmp_unmatched{owner, "icmp_unmatched", "ICMP errors dropped: they quote nothing that we sent lately"};
+  Counter icmp_implausible{owner, "icmp_implausible",
+                           "reports of a path's MTU dropped: no such packet, or no such MTU"};
+  Counter icmp_mtu_heeded{owner, "icmp_mtu_heeded",
+                          "reports of a path's MTU about datagrams that may be fragmented: nothing to tell the user"};
   Counter icmp_errors_out{owner, "icmp_errors_out", "ICMP errors sent"};
   Counter icmp_errors_limited{owner, "icmp_errors_limited", "ICMP errors not sent: over the rate"};
   Counter icmp_errors_unquotable{owner, "icmp_errors_unquotable", "ICMP errors not sent: the packet's header is gone"};
+  Counter icmp_errors_unroutable{owner, "icmp_errors_unroutable", "ICMP errors not sent: no route to the sender"};
   Counter path_mtu_lowered{owner, "path_mtu_lowered", "times a path turned out to take less"};
 
   // Link

@@ -77,7 +77,7 @@ void Ip::receive(Message message) {
     case wire::ethertype_ipv6:
       return receive_v6(std::move(arrival));
     case wire::ethertype_arp:
-      return receive_arp(arrival.data);
+      return receive_arp(arrival);
     default:
       ++count_.unknown_sap;
   }
@@ -160,8 +160,7 @@ bool Ip::check_addresses(Arrival& arrival) {
   const IpAddress& source = arrival.source;
   // An unspecified IPv6 source asks whether its address is free (RFC 4862 section 5.4.2).
   const bool asks_for_address = source.is_v6() && source.is_unspecified();
-  if (source.is_multicast() || source.is_loopback() || routes_.is_broadcast(source) || routes_.is_local(source) ||
-      (source.is_unspecified() && !asks_for_address)) {
+  if ((!routes_.is_host(source) && !asks_for_address) || routes_.is_local(source)) {
     ++count_.bad_source;
     return false;
   }
@@ -362,6 +361,7 @@ void Ip::fragment_dropped(const Reassembly::Added& added) {
 
 /// Extension headers may follow the fragment header (RFC 8200 section 4.1: destination options).
 void Ip::reassembled_v6(Arrival&& arrival) {
+  arrival.fragmented = true;
   if (!gather(arrival.data, extensions_peek)) {
     ++count_.no_memory;
     return;

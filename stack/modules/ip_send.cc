@@ -2,7 +2,9 @@
 // The ip module on the way down: from a T_UNITDATA_REQ to frames.
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "stack/core/primitive.h"
@@ -29,6 +31,13 @@ std::size_t header_size(const IpAddress& destination) {
   return destination.is_v4() ? Ipv4Header::size : Ipv6Header::size;
 }
 
+/// As it lies in memory. REQUIRES: ip::ports_size readable bytes.
+std::uint32_t load_word(const std::byte* at) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
 }  // namespace
 
 void Ip::wput(Batch&& batch) {
@@ -49,11 +58,14 @@ void Ip::send_unitdata(Message request) {
     data = Message::allocate(set().pool(), 0, headroom());
   }
   if (!unitdata || !bound_ || !data) {
-    ++(data ? count_.bad_request : count_.no_memory);
+    ++(data ? count_.bad_request : count_.no_memory_out);
     return report(unitdata ? (*unitdata)->peer : IpAddress(), unitdata ? (*unitdata)->protocol : std::uint8_t{0}, {},
                   EPROTO, std::move(data));
   }
-  const DataUnit& asked = **unitdata;
+  const DataUnit asked = **unitdata;
+  std::array<std::byte, ip::ports_size> scratch{};
+  const std::byte* const front = data.front(ip::ports_size, scratch.data());
+  const std::uint32_t first_word = front == nullptr ? 0 : load_word(front);
   const Outgoing outgoing{.destination = asked.peer,
                           .source = asked.has_local ? std::optional(asked.local) : std::nullopt,
                           .protocol = asked.protocol,
@@ -64,7 +76,19 @@ void Ip::send_unitdata(Message request) {
     ++count_.refused;
     report(outgoing.destination, outgoing.protocol, {outgoing.source, error == EMSGSIZE ? route_.mtu : 0}, error,
            std::move(data));
+  } else {
+    note_flow(asked, first_word);
   }
+}
+
+/// A datagram of the user's left by route_, and is of another flow than the last.
+void Ip::note_flow(const DataUnit& sent, std::uint32_t first_word) {
+  route_.ports = first_word;
+  flows_.note({.source = route_.source,
+               .destination = sent.peer,
+               .protocol = sent.protocol,
+               .ports = ip::ports_of(sent.protocol, first_word),
+               .dont_fragment = sent.dont_fragment});
 }
 
 /// The short way, for a datagram that follows one of its flow: its header is a copy, patched. False, and nothing has
@@ -74,10 +98,12 @@ bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
                           route_.wanted_source.has_value() == unitdata.has_local &&
                           (!unitdata.has_local || *route_.wanted_source == unitdata.local);
   const std::size_t size = request.data_size();
-  if (!same_route || !route_.header.serves(unitdata) || !bound_ || !request.has_data() ||
-      route_.header.size() + size > route_.mtu || set().now() >= route_.expires) {
+  // A payload that is served is not empty.
+  if (!same_route || !route_.header.serves(unitdata, size) || request.data_block()->size() < ip::ports_size ||
+      set().now() >= route_.expires) {
     return false;
   }
+  const std::uint32_t ports = load_word(request.data_block()->rptr);
   const wire::MacAddress* const mac = route_mac();
   const Bytes header = mac == nullptr ? Bytes() : request.prepend_data(route_.header.size());
   if (header.empty()) {
@@ -85,6 +111,9 @@ bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
   }
   route_.header.emit(header.data(), size, identification_);
   identification_ = static_cast<std::uint16_t>(identification_ + (unitdata.peer.is_v4() ? 1U : 0U));
+  if (ports != route_.ports) [[unlikely]] {
+    note_flow(unitdata, ports);
+  }
   to_link(std::move(request), *mac, unitdata.peer.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6);
   return true;
 }
@@ -112,8 +141,11 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   if (!prepend_header(outgoing, data, size)) {
     return ENOBUFS;
   }
-  route_.header.take(data.bytes().first(header_size(outgoing.destination)), outgoing.hop_limit, outgoing.traffic_class,
-                     outgoing.dont_fragment);
+  if (bound_) {  // the short way does not ask again
+    const std::size_t header = header_size(outgoing.destination);
+    route_.header.take(data.bytes().first(header), outgoing.hop_limit, outgoing.traffic_class, outgoing.dont_fragment,
+                       std::min(payload_max(outgoing.destination), route_.mtu - header));
+  }
   dispatch(std::move(carrier), std::move(data));
   return 0;
 }
@@ -192,7 +224,7 @@ int Ip::send_fragments(const Outgoing& outgoing, Message& carrier, Message& data
     Message next_carrier = more ? new_carrier() : Message();
     if ((more && (!rest || !next_carrier)) ||
         !prepend_fragment_header(outgoing, part, std::min(piece, remaining), offset, more, identification)) {
-      ++count_.no_memory;
+      ++count_.no_memory_out;
       return 0;
     }
     dispatch(std::move(carrier), std::move(part));
@@ -240,6 +272,7 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
             .source = *from,
             .next_hop = *next_hop,
             .mtu = estimate.mtu,
+            .ports = 0,
             .neighbour = {},
             .group_mac = {},
             .header = {}};

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include "stack/modules/ip_flows.h"
+#include "stack/wire/udp.h"
 #include "tests/stack/modules/ip_bed.h"
 
 namespace sluice::ip_test {
@@ -41,6 +43,11 @@ class IpIcmp : public testing::Test {
   }
   void inject_error(const Icmp6Message& message, ConstBytes quoted) { inject(icmp6, icmp(message, quoted, icmp6)); }
 
+  /// Has the user send a datagram, of which nothing is looked at.
+  void sent(std::string_view to, ConstBytes data, const network::Sending& sending = {}) {
+    bed.send(to, data, sending);
+    bed.link.sent.clear();
+  }
   Octets next_icmp4() {
     const Frame frame = bed.next_frame();
     const auto header = wire::Ipv4Header::parse(frame.octets).value();
@@ -308,6 +315,7 @@ TEST_F(IpIcmp, QuotesNothingThatIsNotThere) {
 /// Each error becomes a T_UDERROR_IND with its errno, the datagram's destination and its first bytes.
 TEST_F(IpIcmp, PassesErrorsUp) {
   bed.bind();
+  sent("8.8.8.8", pattern(28));
   const Octets ours = packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(28));
   const std::pair<Icmp4Message, int> errors4[] = {
       {wire::Icmp4Unreachable{Icmp4UnreachableCode::network}, ENETUNREACH},
@@ -327,6 +335,7 @@ TEST_F(IpIcmp, PassesErrorsUp) {
     EXPECT_EQ(up.data, pattern(28));
   }
   const Octets ours6 = packet(V6{.source = "fd00:77::1", .destination = "2001:db8::1"}, pattern(28));
+  sent("2001:db8::1", pattern(28));
   const std::pair<Icmp6Message, int> errors6[] = {
       {wire::Icmp6Unreachable{wire::Icmp6UnreachableCode::no_route}, ENETUNREACH},
       {wire::Icmp6Unreachable{wire::Icmp6UnreachableCode::address}, EHOSTUNREACH},
@@ -347,6 +356,8 @@ TEST_F(IpIcmp, PassesErrorsUp) {
 
 TEST_F(IpIcmp, DropsErrorsAboutWhatWeDidNotSend) {
   bed.bind();
+  sent("8.8.8.8", pattern(28));
+  sent("2001:db8::1", pattern(28));
   const wire::Icmp4Unreachable port{};
   inject_error(port, packet(V4{.source = "10.77.0.9", .destination = "8.8.8.8"}, pattern(28)));
   inject_error(port, packet(V4{.source = "10.77.0.1", .destination = "10.77.0.1"}, pattern(28)));
@@ -363,6 +374,7 @@ TEST_F(IpIcmp, DropsErrorsAboutWhatWeDidNotSend) {
 
 TEST_F(IpIcmp, LearnsThePathMtu) {
   bed.bind();
+  sent("8.8.8.8", pattern(1480), {.dont_fragment = true});
   Octets ours = packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(1480));
   inject_error(wire::Icmp4Unreachable{Icmp4UnreachableCode::fragmentation_needed, 1400}, part(ours, 0, 28));
   const auto changed = network::RouteAck::decode(bed.next_up().bytes());
@@ -387,6 +399,8 @@ TEST_F(IpIcmp, LearnsThePathMtu) {
 
 TEST_F(IpIcmp, LearnsThePathMtuOfIpv6FromAFragment) {
   bed.bind();
+  sent("2001:db8::1", pattern(4000));
+  sent("2001:db8::1", pattern(4), {.dont_fragment = true});
   const Octets ours = packet(V6{.source = "fd00:77::1", .destination = "2001:db8::1", .next_header = 44},
                              fragment_header(udp, 0, true) + pattern(1448));
   inject_error(wire::Icmp6PacketTooBig{1300}, part(ours, 0, 1232));
@@ -399,6 +413,7 @@ TEST_F(IpIcmp, LearnsThePathMtuOfIpv6FromAFragment) {
 
 TEST_F(IpIcmp, BelievesNoImplausiblePathMtu) {
   bed.bind();
+  sent("8.8.8.8", pattern(1480), {.dont_fragment = true});
   const auto too_big = [](std::uint16_t mtu) {
     return wire::Icmp4Unreachable{Icmp4UnreachableCode::fragmentation_needed, mtu};
   };
@@ -407,7 +422,146 @@ TEST_F(IpIcmp, BelievesNoImplausiblePathMtu) {
                packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8", .protocol = 99}, pattern(1400)));
   inject_error(too_big(600), packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(100)));
   inject_error(too_big(1600), packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(1400)));
+  inject_error(too_big(67), packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(1400)));
+  inject_error(too_big(600), packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(2000)));
   EXPECT_EQ(bed.count("path_mtu_lowered"), 0);
+  EXPECT_EQ(bed.count("icmp_unmatched"), 2);
+  EXPECT_EQ(bed.count("icmp_implausible"), 4);
+  EXPECT_TRUE(bed.user.received.empty());
+}
+
+/// RFC 8201 section 4: "Nodes should appropriately validate the payload of ICMPv6 PTB messages to ensure these are
+/// received in response to transmitted traffic (i.e., a reported error condition that corresponds to an IPv6 packet
+/// actually sent by the application)". RFC 8085 section 5.2 and RFC 5927 want that of any error: whoever forges one has
+/// to know both addresses and both ports.
+TEST_F(IpIcmp, BelievesErrorsAboutFlowsOfOursOnly) {
+  bed.bind();
+  const auto transport = [](std::uint16_t from, std::uint16_t to) {
+    Octets datagram(100);
+    wire::UdpHeader{.source_port = from, .destination_port = to, .payload_length = 92}.emit(datagram);
+    return datagram;
+  };
+  const network::Sending whole{.dont_fragment = true};
+  sent("8.8.8.8", transport(7000, 53), whole);
+  sent("8.8.8.8", transport(7000, 54), whole);
+  sent("2001:db8::1", transport(7000, 53), whole);
+  struct Row {
+    const char* what;
+    const char* source4;
+    const char* destination4;
+    const char* source6;
+    const char* destination6;
+    std::uint16_t from;
+    std::uint16_t to;
+    bool ours;
+  };
+  const Row rows[] = {
+      {"port we did not send to", "10.77.0.1", "8.8.8.8", "fd00:77::1", "2001:db8::1", 7000, 55, false},
+      {"port we did not send from", "10.77.0.1", "8.8.8.8", "fd00:77::1", "2001:db8::1", 7001, 53, false},
+      {"ports exchanged", "10.77.0.1", "8.8.8.8", "fd00:77::1", "2001:db8::1", 53, 7000, false},
+      {"host we did not send to", "10.77.0.1", "8.8.8.9", "fd00:77::1", "2001:db8::2", 7000, 53, false},
+      {"neighbour we did not send to", "10.77.0.1", "10.77.0.2", "fd00:77::1", "fd00:77::2", 7000, 53, false},
+      {"address that is not ours", "10.77.0.3", "8.8.8.8", "fd00:77::3", "2001:db8::1", 7000, 53, false},
+      {"addresses exchanged", "8.8.8.8", "10.77.0.1", "2001:db8::1", "fd00:77::1", 7000, 53, false},
+      {"our flow", "10.77.0.1", "8.8.8.8", "fd00:77::1", "2001:db8::1", 7000, 53, true},
+  };
+  std::uint64_t dropped = 0;
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    Octets ours4 = packet(V4{.source = row.source4, .destination = row.destination4}, transport(row.from, row.to));
+    store_big_endian(ours4.data() + 2, std::uint16_t{1500});
+    Octets ours6 = packet(V6{.source = row.source6, .destination = row.destination6}, transport(row.from, row.to));
+    store_big_endian(ours6.data() + 4, std::uint16_t{1460});
+    for (const Icmp4Message& error :
+         {Icmp4Message(wire::Icmp4Unreachable{}),
+          Icmp4Message(wire::Icmp4Unreachable{Icmp4UnreachableCode::fragmentation_needed, 576}),
+          Icmp4Message(wire::Icmp4TimeExceeded{})}) {
+      inject_error(error, ours4);
+    }
+    for (const Icmp6Message& error :
+         {Icmp6Message(wire::Icmp6Unreachable{}), Icmp6Message(wire::Icmp6PacketTooBig{1280}),
+          Icmp6Message(wire::Icmp6ParameterProblem{1, 6})}) {
+      inject_error(error, ours6);
+    }
+    dropped += row.ours ? 0 : 6;
+    EXPECT_EQ(bed.count("icmp_unmatched"), dropped);
+    EXPECT_EQ(bed.count("icmp_errors_in"), row.ours ? 6 : 0);
+    EXPECT_EQ(bed.count("path_mtu_lowered"), row.ours ? 2 : 0);
+    EXPECT_EQ(bed.user.received.size(), row.ours ? 8U : 0U) << "errors, and what the paths take";
+  }
+}
+
+/// Threat: who forges an echo request from some host knows what we answer to it, and could quote it.
+TEST_F(IpIcmp, AnswersOfOursAreNoFlows) {
+  bed.bind();
+  inject(icmp4, icmp(Icmp4Message(IcmpEcho{false, 1, 1}), pattern(1000)));
+  inject(icmp6, icmp(Icmp6Message(IcmpEcho{false, 1, 1}), pattern(1352), icmp6));
+  const Octets reply4 = bed.next_frame().octets;
+  const Octets reply6 = bed.next_frame().octets;
+  inject_error(wire::Icmp4Unreachable{Icmp4UnreachableCode::fragmentation_needed, 600}, reply4);
+  inject_error(wire::Icmp6PacketTooBig{1280}, part(reply6, 0, 1232));
+  EXPECT_EQ(bed.count("icmp_unmatched"), 2);
+  EXPECT_EQ(bed.count("path_mtu_lowered"), 0);
+}
+
+/// A flow ends with its binding.
+TEST_F(IpIcmp, ForgetsFlowsOfAnUnboundUser) {
+  bed.bind();
+  sent("8.8.8.8", pattern(28));
+  bed.ask(tpi::UnbindReq{}, tpi::UnbindReq::fixed_size);
+  bed.user.received.clear();
+  bed.bind();
+  inject_error(wire::Icmp4Unreachable{}, packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(28)));
+  EXPECT_EQ(bed.count("icmp_unmatched"), 1);
+  EXPECT_TRUE(bed.user.received.empty());
+}
+
+/// RFC 1191 section 3: "the source host SHOULD reduce its estimate of the Path MTU for the path". Who lets his
+/// datagrams be fragmented has nothing to do about it.
+TEST_F(IpIcmp, ASenderThatMayFragmentGoesOnInFragments) {
+  bed.bind();
+  sent("8.8.8.8", pattern(1480));
+  sent("2001:db8::1", pattern(1460));
+  inject_error(wire::Icmp4Unreachable{Icmp4UnreachableCode::fragmentation_needed, 1400},
+               part(packet(V4{.source = "10.77.0.1", .destination = "8.8.8.8"}, pattern(1480)), 0, 28));
+  inject_error(wire::Icmp6PacketTooBig{1300},
+               part(packet(V6{.source = "fd00:77::1", .destination = "2001:db8::1"}, pattern(1460)), 0, 1232));
+  EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 1400);
+  EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 1300);
+  EXPECT_TRUE(bed.user.received.empty()) << "no T_UDERROR_IND";
+  EXPECT_EQ(bed.count("icmp_mtu_heeded"), 2);
+  bed.send("8.8.8.8", pattern(1480));
+  EXPECT_EQ(bed.link.sent.size(), 2);
+  EXPECT_EQ(bed.count("fragmented"), 1);
+}
+
+TEST(IpFlows, AreBoundedAndForgotten) {
+  ip::SentFlows flows;
+  const auto flow = [](std::uint32_t number) {
+    return ip::Flow{.source = address("10.77.0.1"),
+                    .destination = Ipv4Address::from_value(0x08080000 + number),
+                    .protocol = udp,
+                    .ports = number * 7919};
+  };
+  constexpr std::uint32_t many = 10'000;
+  for (std::uint32_t number = 0; number < many; ++number) {
+    flows.note(flow(number));
+    ASSERT_NE(flows.find(flow(number)), nullptr) << "the one that was noted last";
+  }
+  std::size_t known = 0;
+  for (std::uint32_t number = 0; number < many; ++number) {
+    known += flows.find(flow(number)) != nullptr ? 1 : 0;
+  }
+  EXPECT_LE(known, ip::SentFlows::flows_max);
+  EXPECT_GT(known, ip::SentFlows::flows_max / 2) << "the room is used";
+  flows.clear();
+  EXPECT_EQ(flows.find(flow(many - 1)), nullptr);
+}
+
+TEST(IpFlows, HavePortsWhereTheProtocolHas) {
+  EXPECT_EQ(ip::ports_of(udp, 0x1234'5678), 0x1234'5678U);
+  EXPECT_EQ(ip::ports_of(wire::protocol_tcp, 0x1234'5678), 0x1234'5678U);
+  EXPECT_EQ(ip::ports_of(wire::protocol_icmp4, 0x1234'5678), 0U) << "an echo's checksum differs each time";
 }
 
 }  // namespace
