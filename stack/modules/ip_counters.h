@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the ip module counts, by name. Every packet that comes in ends under exactly one of the names from `delivered`
-// to `no_memory`, or is ARP, or is held for reassembly.
+// What the ip module counts, by name. Every packet that comes in ends under exactly one of the counters in ends(): a
+// fragment under fragments_held where it is kept, and a datagram that fragments make whole then is one more packet.
+//
+//     packets_in + reassembled == the sum of ends()
+
+#include <array>
 
 #include "stack/core/counter.h"
 
@@ -28,19 +32,21 @@ struct Counters {
   Counter not_ours{owner, "not_ours", "dropped: destination is not this host; it does not forward"};
   Counter link_broadcast{owner, "link_broadcast", "dropped: unicast packet in a broadcast frame"};
   Counter options_skipped{owner, "options_skipped", "packets with IPv4 options, which are passed over"};
+  Counter source_routed{owner, "source_routed", "dropped: an IPv4 source route that does not end here"};
   Counter bad_extension{owner, "bad_extension", "dropped: IPv6 extension headers"};
+  Counter ipv6_off{owner, "ipv6_off", "dropped: IPv6 on a link whose MTU is less than 1280 bytes"};
   Counter unknown_protocol{owner, "unknown_protocol", "dropped: nobody is bound to its protocol and address"};
 
   // Reassembly
   Counter fragments_in{owner, "fragments_in", "fragments received"};
+  Counter fragments_held{owner, "fragments_held", "fragments kept until their datagram is whole, or is given up"};
   Counter reassembled{owner, "reassembled", "datagrams made whole"};
   Counter bad_fragment{owner, "bad_fragment", "dropped: fragment beyond 65535 or not a multiple of 8 long"};
-  Counter fragment_tiny{owner, "fragment_tiny",
-                        "dropped: fragment smaller than any router makes, or without its headers"};
+  Counter fragment_tiny{owner, "fragment_tiny", "dropped: fragment without data, or the first one without its headers"};
   Counter fragment_duplicate{owner, "fragment_duplicate", "dropped: the same fragment again"};
   Counter fragment_overlap{owner, "fragment_overlap", "fragments that overlap: their datagram was dropped"};
   Counter fragment_refused{owner, "fragment_refused", "dropped: fragment of a datagram that was dropped before"};
-  Counter fragment_excess{owner, "fragment_excess", "datagrams dropped: too many fragments, or larger than the bound"};
+  Counter fragment_excess{owner, "fragment_excess", "datagrams dropped: larger than the bound"};
   Counter reassembly_evicted{owner, "reassembly_evicted", "unfinished datagrams dropped to make room"};
   Counter reassembly_timeout{owner, "reassembly_timeout", "unfinished datagrams whose time was over"};
 
@@ -84,6 +90,18 @@ struct Counters {
   // Link
   Counter link_errors{owner, "link_errors", "requests and packets that the driver refused"};
   Counter link_downs{owner, "link_downs", "times the link went down"};
+
+  /// See above.
+  [[nodiscard]] auto ends() const {
+    return std::array{&delivered,        &echo_answered,     &bad_primitive,    &unknown_sap,   &short_packet,
+                      &bad_version,      &bad_header_length, &bad_total_length, &bad_checksum,  &bad_source,
+                      &not_ours,         &source_routed,     &link_broadcast,   &bad_extension, &ipv6_off,
+                      &unknown_protocol, &fragments_held,    &bad_fragment,     &fragment_tiny, &fragment_duplicate,
+                      &fragment_overlap, &fragment_refused,  &fragment_excess,  &no_memory,     &arp_answered,
+                      &arp_noted,        &bad_arp,           &ndp_answered,     &ndp_noted,     &bad_ndp,
+                      &address_conflict, &icmp_bad_checksum, &icmp_malformed,   &icmp_ignored,  &icmp_errors_in,
+                      &icmp_unmatched,   &icmp_implausible,  &icmp_mtu_heeded};
+  }
 };
 
 }  // namespace sluice::ip

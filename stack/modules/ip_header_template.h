@@ -34,6 +34,9 @@ class HeaderTemplate {
             std::size_t payload_max);
 
   [[nodiscard]] std::size_t size() const { return size_; }
+  /// How many identifications a datagram takes: IPv6 has none.
+  [[nodiscard]] std::uint16_t identifications() const { return identifications_; }
+  [[nodiscard]] std::uint16_t sap() const { return sap_; }
   /// Whether the header of such a datagram of `payload` bytes, to the same destination, differs in length,
   /// identification and checksum only. False without a template, and for an empty payload.
   [[nodiscard]] bool serves(const wire::DataUnit& unitdata, std::size_t payload) const {
@@ -50,6 +53,8 @@ class HeaderTemplate {
   std::array<std::byte, size_max> bytes_{};
   std::size_t size_ = 0;
   std::size_t payload_max_ = 0;
+  std::uint16_t identifications_ = 0;
+  std::uint16_t sap_ = 0;
   std::uint16_t sum_ = 0;  // IPv4: of the header with length, identification and checksum zero
   std::uint8_t protocol_ = 0;
   std::uint8_t hop_limit_ = 0;

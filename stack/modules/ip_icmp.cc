@@ -146,10 +146,20 @@ void Ip::answer_echo(Arrival&& arrival, const IcmpEcho& request) {
     ++count_.icmp_ignored;
     return;
   }
-  const Outgoing outgoing{.destination = arrival.source,
-                          .source = arrival.group ? std::nullopt : std::optional(arrival.destination),
-                          .protocol = protocol_of(arrival.source),
-                          .traffic_class = arrival.traffic_class};
+  Outgoing outgoing{.destination = arrival.source,
+                    .source = arrival.group ? std::nullopt : std::optional(arrival.destination),
+                    .protocol = protocol_of(arrival.source),
+                    .traffic_class = arrival.traffic_class};
+  const ip::EchoOptions options = arrival.has_options ? echo_options(arrival) : ip::EchoOptions{};
+  outgoing.options = options.view();
+  if (options.first_hop) {
+    outgoing.destination = *options.first_hop;
+  }
+  // Threat: the route of a forged request may name whom we would flood.
+  if (options.first_hop && (!routes_.is_host(outgoing.destination) || routes_.is_local(outgoing.destination))) {
+    ++count_.icmp_ignored;
+    return;
+  }
   Message& data = arrival.data;
   data.trim_front(wire::icmp_header_size);
   const Bytes header = data.prepend(wire::icmp_header_size);
@@ -165,6 +175,22 @@ void Ip::answer_echo(Arrival&& arrival, const IcmpEcho& request) {
   }
   const int error = send_icmp(outgoing, std::move(arrival.primitive), std::move(data));
   ++(error == 0 ? count_.echo_answered : error == ENOBUFS ? count_.no_memory : count_.icmp_ignored);
+}
+
+/// Those of the request lie where receiving left them, in front of the data; of one in fragments, those of the first.
+ip::EchoOptions Ip::echo_options(const Arrival& arrival) const {
+  const Block& block = arrival.data.first();
+  const auto before = static_cast<std::size_t>(block.rptr - block.buffer->base());
+  if (before < arrival.header_size) {
+    return {};
+  }
+  const auto view = Ipv4View::check_quoted(ConstBytes(block.rptr - arrival.header_size, arrival.header_size));
+  if (!view || IpAddress(view->source()) != arrival.source || IpAddress(view->destination()) != arrival.destination) {
+    return {};
+  }
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(set().now().time_since_epoch());
+  return ip::options_of_reply(view->options(), view->source(), view->destination(),
+                              static_cast<std::uint32_t>(milliseconds.count()) & 0x7fff'ffffU);
 }
 
 /// Sums and sends an ICMP message whose checksum field is zero. Returns 0 or an errno: ENOBUFS without memory, others

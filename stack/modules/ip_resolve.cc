@@ -175,7 +175,7 @@ bool Ip::send_ndp(const NdpMessage& message, const Ipv6Address& source, const Ip
 /// source should be the one "of the packet prompting the solicitation", for which we take the one we would choose.
 void Ip::solicit(const IpAddress& target, const std::optional<MacAddress>& to) {
   const std::optional<IpAddress> source = routes_.source_for(target);
-  if (!source || !link_.ready()) {
+  if (!source || !link_.ready() || (target.is_v6() && !has_ipv6())) {
     return;
   }
   bool asked = false;

@@ -390,6 +390,7 @@ bool Udp::failed(Message& message) {
   (*unitdata)->kind = Kind::transport_error;
   (*unitdata)->peer_port = load_big_endian<std::uint16_t>(header.data() + 2);
   static_cast<void>(message.unlink());  // what is quoted
+  ++errors_;
   return true;
 }
 

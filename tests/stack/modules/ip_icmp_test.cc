@@ -4,7 +4,11 @@
 
 #include <gmock/gmock.h>
 
+#include <random>
+
+#include "base/prng.h"
 #include "stack/modules/ip_flows.h"
+#include "stack/modules/ip_options.h"
 #include "stack/wire/udp.h"
 #include "tests/stack/modules/ip_bed.h"
 
@@ -117,6 +121,106 @@ TEST_F(IpIcmp, AnswersEchoToAllNodesFromItsOwnAddress) {
   const V6 header{.destination = "ff02::1", .next_header = 58};
   inject(header, icmp(Icmp6Message(IcmpEcho{false, 1, 1}), pattern(8), header), true);
   EXPECT_EQ(wire::Ipv6Header::parse(bed.next_frame().octets)->source, v6("fd00:77::1"));
+}
+
+/// RFC 1122 section 3.2.2.6: "If a Record Route and/or Time Stamp option is received in an ICMP Echo Request, this
+/// option (these options) SHOULD be updated to include the current host and included in the IP header of the Echo Reply
+/// message". "If a Source Route option is received in an ICMP Echo Request, the return route MUST be reversed and used
+/// as a Source Route option for the Echo Reply message."
+TEST_F(IpIcmp, EchoRepliesCarryTheOptionsOfTheRequest) {
+  const auto octets = [](std::initializer_list<int> values) {
+    Octets made;
+    for (const int value : values) {
+      made.push_back(static_cast<std::byte>(value));
+    }
+    return made;
+  };
+  struct Row {
+    const char* what;
+    Octets request;
+    std::optional<Octets> reply;  // nothing: unanswered
+    std::string_view to = "10.77.0.2";
+  };
+  const Row rows[] = {
+      {"record route", octets({7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0}), octets({7, 11, 8, 10, 77, 0, 1, 0, 0, 0, 0, 0})},
+      {"record route behind padding", octets({1, 7, 7, 4, 0, 0, 0, 0}), octets({7, 7, 8, 10, 77, 0, 1, 0})},
+      {"second of a route", octets({7, 11, 8, 9, 9, 9, 9, 0, 0, 0, 0, 0}),
+       octets({7, 11, 12, 9, 9, 9, 9, 10, 77, 0, 1, 0})},
+      {"full route", octets({7, 7, 8, 9, 9, 9, 9, 0}), octets({7, 7, 8, 9, 9, 9, 9, 0})},
+      {"route with a wrong pointer", octets({7, 7, 5, 9, 9, 9, 9, 0}), octets({7, 7, 5, 9, 9, 9, 9, 0})},
+      {"route with pointer zero", octets({7, 7, 0, 9, 9, 9, 9, 0}), octets({7, 7, 0, 9, 9, 9, 9, 0})},
+      {"timestamp", octets({68, 8, 5, 0, 0, 0, 0, 0}), octets({68, 8, 9, 0, 0x80, 0, 0x03, 0xe8})},
+      {"timestamp with address", octets({68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0}),
+       octets({68, 12, 13, 1, 10, 77, 0, 1, 0x80, 0, 0x03, 0xe8})},
+      {"prespecified, us", octets({68, 12, 5, 3, 10, 77, 0, 1, 0, 0, 0, 0}),
+       octets({68, 12, 13, 3, 10, 77, 0, 1, 0x80, 0, 0x03, 0xe8})},
+      {"prespecified, another", octets({68, 12, 5, 3, 10, 77, 0, 9, 0, 0, 0, 0}),
+       octets({68, 12, 5, 3, 10, 77, 0, 9, 0, 0, 0, 0})},
+      {"full timestamps", octets({68, 8, 9, 0, 1, 2, 3, 4}), octets({68, 8, 9, 0x10, 1, 2, 3, 4})},
+      {"overflow is full", octets({68, 8, 9, 0xf0, 1, 2, 3, 4}), octets({68, 8, 9, 0xf0, 1, 2, 3, 4})},
+      {"source route that ended here", octets({131, 11, 12, 9, 9, 9, 9, 10, 77, 0, 254, 0}),
+       octets({131, 11, 4, 9, 9, 9, 9, 10, 77, 0, 2, 0}), "10.77.0.254"},
+      {"strict source route of one", octets({137, 7, 8, 10, 77, 0, 254, 0}), octets({137, 7, 4, 10, 77, 0, 2, 0}),
+       "10.77.0.254"},
+      {"unfinished source route", octets({131, 7, 4, 10, 77, 0, 9, 0}), std::nullopt},
+      {"unfinished strict source route", octets({137, 11, 8, 9, 9, 9, 9, 10, 77, 0, 9, 0}), std::nullopt},
+      {"source route with a wrong pointer", octets({131, 7, 255, 10, 77, 0, 9, 0}), std::nullopt},
+      {"source route by a broadcast", octets({131, 7, 8, 10, 77, 0, 255, 0}), std::nullopt},
+      {"source route by a group", octets({131, 7, 8, 224, 0, 0, 1, 0}), std::nullopt},
+      {"source route by ourselves", octets({131, 7, 8, 10, 77, 0, 1, 0}), std::nullopt},
+      {"router alert", octets({148, 4, 0, 0}), Octets{}},
+      {"length beyond the header", octets({7, 40, 4, 0}), Octets{}},
+      {"length of one", octets({7, 1, 4, 0}), Octets{}},
+      {"length zero", octets({131, 0, 4, 0}), Octets{}},
+      {"a timestamp of nothing", octets({68, 4, 5, 0}), octets({68, 4, 5, 0x10})},
+      {"a route of nothing", octets({7, 3, 4, 0}), octets({7, 3, 4, 0})},
+      {"nothing but kinds", octets({7, 2, 68, 2, 1, 1, 1, 1}), octets({7, 2, 68, 2})},
+  };
+  bed.advance(1s);
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    know();
+    const Octets message = icmp(Icmp4Message(IcmpEcho{false, 1, 1}), pattern(8));
+    Octets request = packet(V4{.protocol = 1}, message);
+    request.insert(request.begin() + 20, row.request.begin(), row.request.end());
+    request[0] = static_cast<std::byte>(0x45U + row.request.size() / 4);
+    store_big_endian(request.data() + 2, static_cast<std::uint16_t>(request.size()));
+    bed.link.inject(wire::ethertype_ipv4, resummed(request));
+    ASSERT_EQ(bed.link.sent.size(), row.reply ? 1U : 0U);
+    if (row.reply) {
+      const Octets reply = bed.next_frame().octets;
+      const auto view = wire::Ipv4View::check(reply);
+      ASSERT_TRUE(view) << "checksum and lengths hold";
+      EXPECT_EQ(view->destination(), v4(row.to));
+      EXPECT_EQ(view->source(), v4("10.77.0.1"));
+      EXPECT_EQ(Octets(view->options().begin(), view->options().end()), *row.reply);
+      const Octets answer = part(reply, view->header_length());
+      EXPECT_TRUE(sum_holds(ilp::scalar::sum(answer)));
+      EXPECT_EQ(wire::parse_icmp4(answer), Icmp4Message(IcmpEcho(true, 1, 1)));
+      EXPECT_EQ(part(answer, 8), pattern(8));
+    }
+  }
+  EXPECT_EQ(bed.count("source_routed"), 3);
+}
+
+/// Threat: options come from outside. Any bytes are answered or not, and nothing is read or written out of bounds.
+TEST(IpOptions, TakeAnyBytes) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Prng prng(seed);
+  for (int round = 0; round < 200'000; ++round) {
+    std::vector<std::byte> options(4 * prng.below(11));
+    options.shrink_to_fit();
+    for (std::byte& octet : options) {
+      static constexpr std::array<int, 12> likely{0, 1, 2, 3, 4, 5, 7, 8, 11, 68, 131, 137};
+      octet = static_cast<std::byte>(prng.chance(0.7) ? likely[prng.below(likely.size())]
+                                                      : static_cast<int>(prng.below(256)));
+    }
+    static_cast<void>(ip::has_unfinished_source_route(options));
+    const ip::EchoOptions reply = ip::options_of_reply(options, v4("10.77.0.2"), v4("10.77.0.1"), 1000);
+    ASSERT_LE(reply.size, options.size());
+    ASSERT_EQ(reply.size % 4, 0);
+  }
 }
 
 TEST_F(IpIcmp, LeavesSomeEchoUnanswered) {
@@ -232,6 +336,70 @@ TEST_F(IpIcmp, ReportsExtensionProblems) {
   }
 }
 
+/// RFC 4443 section 2.4 (e): "An ICMPv6 error message MUST NOT be originated as a result of receiving the following:
+/// (e.1) An ICMPv6 error message. (e.2) An ICMPv6 redirect message". What stands in front of it changes nothing.
+TEST_F(IpIcmp, NeverAnswersAnErrorBehindExtensionHeaders) {
+  const auto octets = [](std::initializer_list<int> values) {
+    Octets made;
+    for (const int value : values) {
+      made.push_back(static_cast<std::byte>(value));
+    }
+    return made;
+  };
+  const Octets unknown_option = octets({58, 0, 0x85, 4, 0, 0, 0, 0});
+  const Octets routing = octets({58, 0, 0, 1, 0, 0, 0, 0});
+  const Octets routing_then_option = octets({60, 0, 0, 1, 0, 0, 0, 0}) + unknown_option;
+  const Octets bad_fragment = octets({58, 0, 0, 1, 0, 0, 0, 9});  // not a multiple of 8 long
+  const Octets hidden = octets({60, 0, 0, 1, 0, 0, 0, 9}) + octets({58, 0, 1, 4, 0, 0, 0, 0});
+  struct Row {
+    const char* what;
+    std::uint8_t next_header;
+    Octets headers;
+  };
+  const Row rows[] = {{"unknown option", 60, unknown_option},
+                      {"hop-by-hop option", 0, unknown_option},
+                      {"routing header", 43, routing},
+                      {"routing header and unknown option", 43, routing_then_option},
+                      {"fragment of a bad size", 44, bad_fragment}};
+  struct Kind {
+    std::uint8_t type;
+    bool answered;
+  };
+  for (const Row& row : rows) {
+    for (const Kind kind : {Kind{1, false}, Kind{2, false}, Kind{4, false}, Kind{100, false}, Kind{127, false},
+                            Kind{137, false}, Kind{128, true}, Kind{129, true}}) {
+      SCOPED_TRACE(testing::Message() << row.what << ", type " << int{kind.type});
+      Octets message(49);
+      message[0] = std::byte{kind.type};
+      const V6 header{.next_header = row.next_header};
+      inject(header, row.headers + icmp_summed(message, icmp6));
+      EXPECT_EQ(bed.link.sent.size(), kind.answered ? 1U : 0U);
+      bed.link.sent.clear();
+      bed.advance(20ms);
+    }
+  }
+  inject(V6{.next_header = 44}, hidden);
+  EXPECT_TRUE(bed.link.sent.empty()) << "of what may be an error nobody can tell";
+  EXPECT_EQ(bed.count("fragment_tiny"), 1);
+}
+
+/// RFC 8200 section 4.5: "an ICMP Parameter Problem, Code 3, message should be sent to the source of the fragment, with
+/// the Pointer field set to zero."
+TEST_F(IpIcmp, ReportsAFirstFragmentWithoutItsHeaders) {
+  Octets options(8);
+  options[0] = std::byte{udp};
+  options[2] = std::byte{1};
+  options[3] = std::byte{4};
+  const Octets first = packet(V6{.next_header = 44}, fragment_header(60, 0, true) + options);
+  bed.link.inject(wire::ethertype_ipv6, first);
+  const Octets error = next_icmp6();
+  EXPECT_EQ(wire::parse_icmp6(error), Icmp6Message(wire::Icmp6ParameterProblem(3, 0)));
+  EXPECT_EQ(part(error, 8), first);
+  EXPECT_EQ(bed.ip->reassembly().datagrams(), 0);
+  inject(V6{.destination = "ff02::1", .next_header = 44}, fragment_header(60, 0, true) + options, true);
+  EXPECT_TRUE(bed.link.sent.empty()) << "it came to a group";
+}
+
 /// RFC 1122 section 3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving" any of these.
 TEST_F(IpIcmp, NeverAnswersWithAnError) {
   inject(V4{.destination = "10.77.0.255", .protocol = 99}, pattern(40), true);
@@ -255,7 +423,8 @@ TEST_F(IpIcmp, NeverAnswersWithAnError) {
 TEST_F(IpIcmp, ReportsReassemblyTimeouts) {
   inject(V4{.more = true}, pattern(64));
   inject(V4{.offset = 64, .more = true, .identification = 8}, pattern(64));
-  bed.advance(31s);
+  bed.advance(61s);
+  std::erase_if(bed.link.sent, [](const Frame& frame) { return frame.sap == wire::ethertype_arp; });
   EXPECT_EQ(wire::parse_icmp4(next_icmp4()), Icmp4Message(wire::Icmp4TimeExceeded(1)));
   EXPECT_TRUE(bed.link.sent.empty()) << "no error about a datagram whose first fragment never came";
   inject(V6{.next_header = 44}, fragment_header(udp, 0, true) + pattern(64));

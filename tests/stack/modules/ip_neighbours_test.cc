@@ -632,10 +632,12 @@ TEST(IpNdp, NothingHostileIsAnsweredOrBelieved) {
       {"advertisement of a group", {advertised(group, false, true)}, mac_b},
       {"advertisement of no station", {advertised(MacAddress{}, true, true)}, mac_b},
       {"solicitation in an atomic fragment", fragmented(asked(mac_b), false), mac_b},
+      {"solicitation in two fragments", fragmented(asked(mac_b), true), mac_b},
       {"advertisement in an atomic fragment", fragmented(advertised(mac_b, true, true), false), mac_b},
+      {"advertisement in two fragments", fragmented(advertised(mac_b, true, true), true), mac_b},
   };
   // RFC 6980 section 5 names router discovery and redirects, too, which we ignore in any form.
-  for (const std::uint8_t type : {133, 134, 137}) {
+  for (const std::uint8_t type : std::array<std::uint8_t, 3>{133, 134, 137}) {
     Octets other(40);
     other[0] = std::byte{type};
     const V6 header{.destination = "fd00:77::1", .next_header = 58};
