@@ -139,9 +139,10 @@ class Maker {
   }
   /// About what the test has sent, and about what it has not.
   Made error4() {
-    const Octets quoted =
-        packet(V4{.source = ours4(), .destination = host4()},
-               udp_datagram(address("10.77.0.1"), address("8.8.8.8"), some_port(), some_port(), 1400));
+    const bool sent = prng_.chance(0.5);
+    const Octets quoted = packet(V4{.source = sent ? "10.77.0.1" : ours4(), .destination = sent ? "8.8.8.8" : host4()},
+                                 udp_datagram(address("10.77.0.1"), address("8.8.8.8"), sent ? port : some_port(),
+                                              sent ? std::uint16_t{53} : some_port(), 1400));
     const Icmp4Message message = one_of(
         std::array<Icmp4Message, 4>{wire::Icmp4Unreachable{}, wire::Icmp4TimeExceeded{},
                                     wire::Icmp4Unreachable{wire::Icmp4UnreachableCode::fragmentation_needed, 1300},
@@ -150,9 +151,11 @@ class Maker {
             packet(V4{.source = host4(), .destination = ours4(), .protocol = 1}, icmp(message, part(quoted, 0, 28)))};
   }
   Made error6() {
+    const bool sent = prng_.chance(0.5);
     const Octets quoted =
-        packet(V6{.source = ours6(), .destination = host6()},
-               udp_datagram(address("fd00:77::1"), address("2001:db8::1"), some_port(), some_port(), 1400));
+        packet(V6{.source = sent ? "fd00:77::1" : ours6(), .destination = sent ? "2001:db8::1" : host6()},
+               udp_datagram(address("fd00:77::1"), address("2001:db8::1"), sent ? port : some_port(),
+                            sent ? std::uint16_t{53} : some_port(), 1400));
     const V6 header{.source = host6(), .destination = ours6(), .next_header = 58};
     const Icmp6Message message =
         one_of(std::array<Icmp6Message, 4>{wire::Icmp6Unreachable{}, wire::Icmp6PacketTooBig{1300},
