@@ -149,7 +149,9 @@ TEST(IpLink, TakesANewMacAddress) {
                 MessageType::proto);
   EXPECT_THAT(bed.link.groups, Contains(MacAddress{{0x33, 0x33, 0xff, 0, 9, 9}}));
   // The link-local address is another one, so every route that was told is void.
-  const auto told = network::RouteAck::decode(bed.next_up().bytes());
+  const Message news = bed.next_up();
+  ASSERT_TRUE(news);
+  const auto told = network::RouteAck::decode(news.bytes());
   ASSERT_TRUE(told);
   EXPECT_TRUE(told->destination.is_unspecified());
   bed.ask(network::RouteReq{address("fe80::2")}, network::RouteReq::size, MessageType::ctl);
