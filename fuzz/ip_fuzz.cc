@@ -5,7 +5,7 @@
 //
 // kind % 8: 0..2 a frame's payload (IPv4, ARP, IPv6); 3 the same by link broadcast; 4 the payload in small blocks; 5
 // the user sends that many bytes to a neighbour; 6 time passes; 7 the user reports the last datagram as "port
-// unreachable". Whatever comes, the module keeps its bounds and gives back all memory.
+// unreachable". Whatever comes, the module keeps its bounds, gives back all memory, and counts each packet once.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +90,7 @@ class User : public Module {
     Message message = message_of(set().pool(), request, request.encoded_size(), MessageType::proto);
     Message data = Message::allocate(set().pool(), size, 64);
     data.first().wptr += size;
+    std::ranges::fill(data.first().bytes(), std::byte{0});  // so that an input can quote it
     message.link(std::move(data));
     write_queue().put_next(std::move(message));
   }
@@ -176,5 +177,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     bed.set.scheduler().poll(bed.now += std::chrono::seconds(1));
   }
   SLUICE_REQUIRE(bed.set.pool().statistics().buffers_in_use == 0);
+  std::uint64_t ended = 0;
+  for (const Counter* counter : bed.ip->counts().ends()) {
+    ended += counter->value();
+  }
+  SLUICE_REQUIRE(bed.ip->counts().packets_in.value() + bed.ip->counts().reassembled.value() == ended);
   return 0;
 }

@@ -30,13 +30,25 @@
 //   router are configured: no DHCP, no router discovery, redirects are ignored; no duplicate address detection, but a
 //   claim to one of our addresses is counted (address_conflict).
 //
+//   IPv4 options are passed over; the reply to an echo request carries its routes and timestamps (ip_options.h), and
+//   a source route that does not end here is dropped (source_routed).
+//
+// What is believed
+//   ICMP errors and reports of a path's MTU: only about datagrams of a flow that the user above sent lately, known by
+//   both addresses, protocol and ports (ip_flows.h). A report of a path's MTU is passed up when the flow does not let
+//   its datagrams be fragmented; else the next one leaves in fragments. Neighbours: only stations and addresses that
+//   can be one host's, on the link; neighbour discovery never from fragments; ARP replies that were not asked for do
+//   not displace an address that is known. While the link's MTU is less than 1280 bytes there is no IPv6 (ENETDOWN,
+//   ipv6_off); a stream with IPv6 is not opened on such a link.
+//
 // Parameters
 //   address               one or more, with prefix length: "10.77.0.1/24", "fd00:77::1/64". With an IPv6 address there
 //                         is a link-local one, too, made of the MAC address
 //   gateway               default router, one a family; none if absent
 //   mtu                   largest IP packet in bytes; the link's if absent
 //   ttl                   hop limit of what is sent; 64 if absent
-//   reassembly_bytes_max  bytes of buffers that unfinished datagrams may hold; 4194304 if absent
+//   reassembly_bytes_max  bytes of buffers that unfinished datagrams may hold; 4194304 if absent. What is done with
+//                         fragments: ip_reassembly.h
 //   neighbours_max        entries of the neighbour cache; 1024 if absent
 //   answer_echo           whether echo requests are answered; true if absent
 //
@@ -61,10 +73,12 @@
 #include "stack/core/scheduler.h"
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
+#include "stack/modules/ip_flows.h"
 #include "stack/modules/ip_header_template.h"
 #include "stack/modules/ip_icmp_errors.h"
 #include "stack/modules/ip_link.h"
 #include "stack/modules/ip_neighbours.h"
+#include "stack/modules/ip_options.h"
 #include "stack/modules/ip_path_mtu.h"
 #include "stack/modules/ip_reassembly.h"
 #include "stack/modules/ip_routes.h"
@@ -92,6 +106,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;
 
+  [[nodiscard]] const ip::Counters& counts() const { return count_; }
   [[nodiscard]] const ip::Neighbours& neighbours() const { return neighbours_; }
   [[nodiscard]] const ip::Reassembly& reassembly() const { return reassembly_; }
 
@@ -104,6 +119,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
     std::uint8_t hop_limit = 0;  // 0: ttl
     std::uint8_t traffic_class = 0;
     bool dont_fragment = false;
+    ConstBytes options{};  // IPv4, a multiple of 4 bytes
   };
 
   /// How datagrams to a destination leave; the last one is kept, with the header of the last one as a template for
@@ -115,6 +131,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
     wire::IpAddress source;
     wire::IpAddress next_hop;
     std::uint32_t mtu = 0;
+    std::uint32_t ports = 0;  // of the last datagram, as ip::Flow has them, but of any protocol
     ip::Neighbours::Handle neighbour;
     std::optional<wire::MacAddress> group_mac;
     ip::HeaderTemplate header;
@@ -130,9 +147,11 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
     std::uint8_t hop_limit = 0;
     std::uint8_t traffic_class = 0;
     bool group = false;                // to a group or a broadcast, on the link or of IP
+    bool has_options = false;          // IPv4
     std::size_t header_size = 0;       // bytes of headers in front of `data`; 0 when they are gone
     std::uint32_t protocol_field = 0;  // where `protocol` was read, from the start of the headers
     bool plain = false;                // whole, and without options or extension headers
+    bool fragmented = false;           // came in IPv6 fragments, or in one
     wire::MacAddress link_source{};
   };
 
@@ -179,11 +198,15 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   }
   void ask_link(Message message);
   [[nodiscard]] std::uint32_t link_mtu(wire::Family family) const;
+  /// RFC 8200 section 5: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or greater."
+  [[nodiscard]] bool has_ipv6() const { return link_mtu(wire::Family::ipv6) >= ip::mtu_min_v6; }
 
   // ip_send.cc
   void send_unitdata(Message request);
   [[nodiscard]] inline bool send_like_the_last(Message& request, wire::DataUnit& unitdata);
+  void note_flow(const wire::DataUnit& sent, std::uint32_t first_word);
   [[nodiscard]] int send_datagram(const Outgoing& outgoing, Message& carrier, Message& data);
+  [[nodiscard]] int send_with_options(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
   [[nodiscard]] int find_route(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
@@ -191,7 +214,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
                                              std::size_t offset, bool more, std::uint32_t identification);
   void dispatch(Message carrier, Message packet);
-  [[nodiscard]] inline const wire::MacAddress* route_mac();
+  [[nodiscard]] inline const wire::MacAddress* route_mac(TimePoint now);
   [[nodiscard]] Message new_carrier();
 
   // ip_receive.cc
@@ -204,7 +227,8 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   [[nodiscard]] bool check_v6(Arrival& arrival);
   [[nodiscard]] bool check_addresses(Arrival& arrival);
   void receive_fragment(Arrival&& arrival, ip::Fragment fragment);
-  void fragment_dropped(const ip::Reassembly::Added& added);
+  void fragment_ended(const ip::Reassembly::Added& added);
+  void first_fragment_problem(Arrival&& arrival, std::uint8_t next_header);
   void reassembled_v6(Arrival&& arrival);
   void extension_problem(Arrival&& arrival, const wire::Ipv6ExtensionError& error);
   void deliver(Arrival&& arrival);
@@ -219,26 +243,37 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   void answer_echo(Arrival&& arrival, const wire::IcmpEcho& request);
   void receive_error4(Arrival&& arrival, const wire::Icmp4Message& message);
   void receive_error6(Arrival&& arrival, const wire::Icmp6Message& message);
-  void report_error(Arrival&& arrival, const Outgoing& quoted, std::size_t quoted_header, int error);
-  void path_mtu_reported(const Outgoing& quoted, std::uint32_t mtu, std::uint32_t packet_size);
+  /// What an ICMP error says of the packet it quotes, which `data` starts with.
+  struct Quoted {
+    wire::IpAddress source;
+    wire::IpAddress destination;
+    std::uint8_t protocol = 0;
+    std::size_t header_size = 0;            // of its IP headers
+    std::size_t packet_size = 0;            // as the header has it
+    int error = 0;                          // an errno
+    std::optional<std::uint32_t> mtu = {};  // it was too big for that
+  };
+  void receive_error(Arrival&& arrival, const Quoted& quoted);
+  [[nodiscard]] bool path_mtu_reported(const Quoted& quoted, const ip::Flow& flow);
   template <class IcmpMessage>
   void answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group = false);
   [[nodiscard]] bool may_answer_error(const Arrival& arrival, bool even_to_group);
   [[nodiscard]] bool restore_header(Arrival& arrival);
+  [[nodiscard]] ip::EchoOptions echo_options(const Arrival& arrival) const;
   void report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group);
   void report_unknown_protocol(Arrival&& arrival);
   void report_reassembly_timeout(Arrival&& arrival);
-  bool send_icmp(const Outgoing& outgoing, Message carrier, Message data);
+  [[nodiscard]] int send_icmp(const Outgoing& outgoing, Message carrier, Message data);
   void answer_unreachable(Message request);
 
   // ip_resolve.cc: ARP and neighbour discovery
-  void receive_arp(const Message& packet);
+  void receive_arp(const Arrival& arrival);
   void receive_solicitation(const Arrival& arrival);
   void receive_advertisement(const Arrival& arrival);
-  void send_arp(const wire::ArpPacket& packet, const wire::MacAddress& to);
+  [[nodiscard]] bool send_arp(const wire::ArpPacket& packet, const wire::MacAddress& to);
   template <class NdpMessage>
-  void send_ndp(const NdpMessage& message, const wire::Ipv6Address& source, const wire::Ipv6Address& destination,
-                const wire::MacAddress& to);
+  [[nodiscard]] bool send_ndp(const NdpMessage& message, const wire::Ipv6Address& source,
+                              const wire::Ipv6Address& destination, const wire::MacAddress& to);
   void solicit(const wire::IpAddress& target, const std::optional<wire::MacAddress>& to) override;
   void transmit(Message packet, const wire::IpAddress& neighbour, const wire::MacAddress& to) override;
   void undeliverable(Message packet, const wire::IpAddress& neighbour, bool asked) override;
@@ -251,6 +286,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   ip::Neighbours neighbours_;
   ip::Reassembly reassembly_;
   ip::PathMtu path_mtu_;
+  ip::SentFlows flows_;
   ip::ErrorBudget error_budget_;
   Timer timer_;
   Route route_;

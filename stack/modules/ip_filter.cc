@@ -39,7 +39,7 @@ void Ip::complete_filter(const Message& request) {
 bool Ip::ask_filter(const dlpi::FilterReq& filter) {
   Message message = primitive_message(set().pool(), filter, MessageType::ctl);
   if (!message) {
-    ++count_.no_memory;
+    ++count_.no_memory_out;
     return false;
   }
   down_.push(std::move(message));

@@ -8,6 +8,7 @@
 #include "base/internet_checksum.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
+#include "stack/wire/protocol.h"
 
 namespace sluice::ip {
 namespace {
@@ -38,10 +39,14 @@ std::uint16_t v4_header_sum(const std::byte* header) {
 
 }  // namespace
 
-void HeaderTemplate::take(ConstBytes header, std::uint8_t hop_limit, std::uint8_t traffic_class, bool dont_fragment) {
+void HeaderTemplate::take(ConstBytes header, std::uint8_t hop_limit, std::uint8_t traffic_class, bool dont_fragment,
+                          std::size_t payload_max) {
   SLUICE_REQUIRE(header.size() == wire::Ipv4Header::size || header.size() == wire::Ipv6Header::size);
   std::ranges::copy(header, bytes_.begin());
   size_ = header.size();
+  payload_max_ = payload_max;
+  identifications_ = size_ == wire::Ipv4Header::size ? 1 : 0;
+  sap_ = size_ == wire::Ipv4Header::size ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
   hop_limit_ = hop_limit;
   traffic_class_ = traffic_class;
   dont_fragment_ = dont_fragment;

@@ -23,18 +23,24 @@ namespace sluice::ip {
 /// neither is lost when the other is trimmed off, and an ICMP error can quote both.
 inline constexpr std::size_t transport_peek = 8;
 
-/// The header of the datagram that was sent last. Invariant: size is 0 (there is none), 20 (IPv4) or 40 (IPv6).
+/// The header of the datagram that was sent last. Invariant: size is 0 (there is none; nor is a
+/// payload then served), 20 (IPv4) or 40 (IPv6).
 class HeaderTemplate {
  public:
-  /// Takes `header`, which was emitted for a datagram with these fields. REQUIRES: 20 bytes of IPv4 without options, or
-  /// 40 of IPv6 without extension headers.
-  void take(ConstBytes header, std::uint8_t hop_limit, std::uint8_t traffic_class, bool dont_fragment);
+  /// Takes `header`, which was emitted for a datagram with these fields; it serves payloads of up to `payload_max`
+  /// bytes. REQUIRES: 20 bytes of IPv4 without options, or 40 of IPv6 without extension headers; payload_max fits its
+  /// length.
+  void take(ConstBytes header, std::uint8_t hop_limit, std::uint8_t traffic_class, bool dont_fragment,
+            std::size_t payload_max);
 
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Whether the header of such a datagram, to the same destination, differs in length, identification and checksum
-  /// only.
-  [[nodiscard]] bool serves(const wire::DataUnit& unitdata) const {
-    return size_ != 0 && unitdata.protocol == protocol_ && unitdata.hop_limit == hop_limit_ &&
+  /// How many identifications a datagram takes: IPv6 has none.
+  [[nodiscard]] std::uint16_t identifications() const { return identifications_; }
+  [[nodiscard]] std::uint16_t sap() const { return sap_; }
+  /// Whether the header of such a datagram of `payload` bytes, to the same destination, differs in length,
+  /// identification and checksum only. False without a template, and for an empty payload.
+  [[nodiscard]] bool serves(const wire::DataUnit& unitdata, std::size_t payload) const {
+    return payload - 1 < payload_max_ && unitdata.protocol == protocol_ && unitdata.hop_limit == hop_limit_ &&
            unitdata.traffic_class == traffic_class_ && unitdata.dont_fragment == dont_fragment_;
   }
   /// Writes size() bytes for a payload of `payload` bytes. REQUIRES: `out` has room; payload + 20 <= 65535 (IPv4),
@@ -46,6 +52,9 @@ class HeaderTemplate {
 
   std::array<std::byte, size_max> bytes_{};
   std::size_t size_ = 0;
+  std::size_t payload_max_ = 0;
+  std::uint16_t identifications_ = 0;
+  std::uint16_t sap_ = 0;
   std::uint16_t sum_ = 0;  // IPv4: of the header with length, identification and checksum zero
   std::uint8_t protocol_ = 0;
   std::uint8_t hop_limit_ = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "stack/core/stream_set.h"
@@ -93,6 +94,14 @@ void Ip::receive_icmp6(Arrival&& arrival) {
     return;
   }
   const auto type = wire::icmp6_type(arrival.data.bytes());
+  // RFC 6980 section 5: "Nodes MUST silently ignore the following Neighbor Discovery and SEcure Neighbor Discovery
+  // messages if the packets carrying them include an IPv6 Fragmentation Header: Neighbor Solicitation, Neighbor
+  // Advertisement, Router Solicitation, Router Advertisement, Redirect, Certification Path Solicitation". (SEND, RFC
+  // 3971, is ignored anyway.)
+  if (arrival.fragmented && type >= Icmp6Type::router_solicitation && type <= Icmp6Type::redirect) {
+    ++count_.bad_ndp;
+    return;
+  }
   if (type == Icmp6Type::neighbor_solicitation || type == Icmp6Type::neighbor_advertisement) {
     // RFC 4861 sections 7.1.1 and 7.1.2: "The IP Hop Limit field has a value of 255, i.e., the packet could not
     // possibly have been forwarded by a router."
@@ -137,10 +146,20 @@ void Ip::answer_echo(Arrival&& arrival, const IcmpEcho& request) {
     ++count_.icmp_ignored;
     return;
   }
-  const Outgoing outgoing{.destination = arrival.source,
-                          .source = arrival.group ? std::nullopt : std::optional(arrival.destination),
-                          .protocol = protocol_of(arrival.source),
-                          .traffic_class = arrival.traffic_class};
+  Outgoing outgoing{.destination = arrival.source,
+                    .source = arrival.group ? std::nullopt : std::optional(arrival.destination),
+                    .protocol = protocol_of(arrival.source),
+                    .traffic_class = arrival.traffic_class};
+  const ip::EchoOptions options = arrival.has_options ? echo_options(arrival) : ip::EchoOptions{};
+  outgoing.options = options.view();
+  if (options.first_hop) {
+    outgoing.destination = *options.first_hop;
+  }
+  // Threat: the route of a forged request may name whom we would flood.
+  if (options.first_hop && (!routes_.is_host(outgoing.destination) || routes_.is_local(outgoing.destination))) {
+    ++count_.icmp_ignored;
+    return;
+  }
   Message& data = arrival.data;
   data.trim_front(wire::icmp_header_size);
   const Bytes header = data.prepend(wire::icmp_header_size);
@@ -154,16 +173,31 @@ void Ip::answer_echo(Arrival&& arrival, const IcmpEcho& request) {
   } else {
     emit(Icmp6Message(reply), header);
   }
-  if (send_icmp(outgoing, std::move(arrival.primitive), std::move(data))) {
-    ++count_.echo_answered;
-  }
+  const int error = send_icmp(outgoing, std::move(arrival.primitive), std::move(data));
+  ++(error == 0 ? count_.echo_answered : error == ENOBUFS ? count_.no_memory : count_.icmp_ignored);
 }
 
-/// Sums and sends an ICMP message whose checksum field is zero. Whether it left.
-bool Ip::send_icmp(const Outgoing& outgoing, Message carrier, Message data) {
-  if (route_to(outgoing.destination, outgoing.source) != 0) {
-    ++count_.icmp_ignored;
-    return false;
+/// Those of the request lie where receiving left them, in front of the data; of one in fragments, those of the first.
+ip::EchoOptions Ip::echo_options(const Arrival& arrival) const {
+  const Block& block = arrival.data.first();
+  const auto before = static_cast<std::size_t>(block.rptr - block.buffer->base());
+  if (before < arrival.header_size) {
+    return {};
+  }
+  const auto view = Ipv4View::check_quoted(ConstBytes(block.rptr - arrival.header_size, arrival.header_size));
+  if (!view || IpAddress(view->source()) != arrival.source || IpAddress(view->destination()) != arrival.destination) {
+    return {};
+  }
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(set().now().time_since_epoch());
+  return ip::options_of_reply(view->options(), view->source(), view->destination(),
+                              static_cast<std::uint32_t>(milliseconds.count()) & 0x7fff'ffffU);
+}
+
+/// Sums and sends an ICMP message whose checksum field is zero. Returns 0 or an errno: ENOBUFS without memory, others
+/// without a route.
+int Ip::send_icmp(const Outgoing& outgoing, Message carrier, Message data) {
+  if (const int error = route_to(outgoing.destination, outgoing.source); error != 0) {
+    return error;
   }
   const Sum sum{.initial = initial_sum(route_.source, outgoing.destination, data.size()),
                 .field = data.bytes().data() + wire::icmp_checksum_offset,
@@ -174,86 +208,103 @@ bool Ip::send_icmp(const Outgoing& outgoing, Message carrier, Message data) {
     carrier = new_carrier();
   }
   if (!carrier || data.transform(sum) == TransformResult::failed || send_datagram(outgoing, carrier, data) != 0) {
-    ++count_.no_memory;
-    return false;
+    return ENOBUFS;
   }
-  return true;
+  return 0;
 }
 
-/// RFC 1122 section 3.2.2: "the ICMP error message [...] the IP protocol number MUST be extracted from the original
-/// header and used to select the appropriate transport protocol entity to handle the error."
 void Ip::receive_error4(Arrival&& arrival, const Icmp4Message& message) {
   arrival.data.trim_front(wire::icmp_header_size);
   const auto view = gather(arrival.data, quoted_peek) ? Ipv4View::check_quoted(arrival.data.bytes())
                                                       : std::unexpected(wire::Ipv4Malformed::short_header);
-  if (!view || arrival.data.bytes().size() < view->header_length() + transport_quoted_min ||
-      view->fragment_offset() != 0 || !routes_.is_local(view->source()) || routes_.is_local(view->destination())) {
+  if (!view || view->fragment_offset() != 0) {
     ++count_.icmp_unmatched;
     return;
   }
-  const Outgoing quoted{.destination = view->destination(), .source = view->source(), .protocol = view->protocol()};
   const auto* unreachable = std::get_if<wire::Icmp4Unreachable>(&message);
-  if (unreachable != nullptr && unreachable->code == wire::Icmp4UnreachableCode::fragmentation_needed) {
-    path_mtu_reported(quoted, unreachable->next_hop_mtu, view->total_length());
-  }
-  report_error(std::move(arrival), quoted, view->header_length(), ip::errno_of(message));
+  const bool too_big = unreachable != nullptr && unreachable->code == wire::Icmp4UnreachableCode::fragmentation_needed;
+  receive_error(std::move(arrival),
+                {.source = view->source(),
+                 .destination = view->destination(),
+                 .protocol = view->protocol(),
+                 .header_size = view->header_length(),
+                 .packet_size = view->total_length(),
+                 .error = ip::errno_of(message),
+                 .mtu = too_big ? std::optional<std::uint32_t>(unreachable->next_hop_mtu) : std::nullopt});
 }
 
+/// What we send has no extension header but the fragment header.
 void Ip::receive_error6(Arrival&& arrival, const Icmp6Message& message) {
   arrival.data.trim_front(wire::icmp_header_size);
   const auto view = gather(arrival.data, quoted_peek) ? Ipv6View::check_quoted(arrival.data.bytes())
                                                       : std::unexpected(wire::Ipv6Malformed::short_header);
-  const auto walked =
-      view ? wire::walk_extensions(view->next_header(), arrival.data.bytes().subspan(Ipv6View::header_size),
-                                   arrival.data.size() - Ipv6View::header_size)
-           : std::unexpected(wire::Ipv6ExtensionError{wire::Ipv6ExtensionProblem::short_header, 0});
-  // Of a fragment that was quoted in part, walk_extensions may find the length odd; its headers are all that counts,
-  // and ours come directly behind the IPv6 header.
-  const auto fragment = view && view->next_header() == wire::protocol_ipv6_fragment
-                            ? wire::Ipv6FragmentHeader::parse(arrival.data.bytes().subspan(Ipv6View::header_size))
-                            : std::nullopt;
-  if (!view || (!walked && !fragment)) {
+  const bool is_fragment = view && view->next_header() == wire::protocol_ipv6_fragment;
+  const auto fragment =
+      is_fragment ? wire::Ipv6FragmentHeader::parse(arrival.data.bytes().subspan(Ipv6View::header_size)) : std::nullopt;
+  if (!view || (is_fragment && (!fragment || fragment->offset != 0))) {
     ++count_.icmp_unmatched;
     return;
   }
-  const std::size_t header = Ipv6View::header_size + (fragment ? wire::Ipv6FragmentHeader::size : walked->offset);
-  if (arrival.data.bytes().size() < header + transport_quoted_min || (fragment && fragment->offset != 0) ||
-      !routes_.is_local(view->source()) || routes_.is_local(view->destination())) {
+  const auto* too_big = std::get_if<wire::Icmp6PacketTooBig>(&message);
+  receive_error(std::move(arrival),
+                {.source = view->source(),
+                 .destination = view->destination(),
+                 .protocol = fragment ? fragment->next_header : view->next_header(),
+                 .header_size = Ipv6View::header_size + (fragment ? wire::Ipv6FragmentHeader::size : 0),
+                 .packet_size = Ipv6View::header_size + view->payload_length(),
+                 .error = ip::errno_of(message),
+                 .mtu = too_big != nullptr ? std::optional(too_big->mtu) : std::nullopt});
+}
+
+/// RFC 1122 section 3.2.2: "the ICMP error message [...] the IP protocol number MUST be extracted from the original
+/// header and used to select the appropriate transport protocol entity to handle the error." What it quotes must be of
+/// a flow of that entity (ip_flows.h has the threat), and long enough to have been sent.
+void Ip::receive_error(Arrival&& arrival, const Quoted& quoted) {
+  const ConstBytes bytes = arrival.data.bytes();
+  const std::size_t seen = quoted.header_size + transport_quoted_min;
+  std::uint32_t first_word = 0;
+  const ip::Flow* flow = nullptr;
+  if (bytes.size() >= seen && quoted.packet_size >= seen) {
+    std::memcpy(&first_word, bytes.data() + quoted.header_size, sizeof first_word);
+    flow = flows_.find({.source = quoted.source,
+                        .destination = quoted.destination,
+                        .protocol = quoted.protocol,
+                        .ports = ip::ports_of(quoted.protocol, first_word)});
+  }
+  if (flow == nullptr || !bound_ || bound_->protocol != quoted.protocol ||
+      !(bound_->address.is_unspecified() || bound_->address == quoted.source)) {
     ++count_.icmp_unmatched;
     return;
   }
-  const Outgoing quoted{.destination = view->destination(),
-                        .source = view->source(),
-                        .protocol = fragment ? fragment->next_header : walked->protocol};
-  if (const auto* too_big = std::get_if<wire::Icmp6PacketTooBig>(&message)) {
-    path_mtu_reported(quoted, too_big->mtu, Ipv6View::header_size + view->payload_length());
-  }
-  report_error(std::move(arrival), quoted, header, ip::errno_of(message));
-}
-
-/// Anybody can send such a report, so it counts only for what this stream may have sent: the user's protocol, or echo.
-void Ip::path_mtu_reported(const Outgoing& quoted, std::uint32_t mtu, std::uint32_t packet_size) {
-  const bool plausible =
-      quoted.protocol == protocol_of(quoted.destination) || (bound_ && bound_->protocol == quoted.protocol);
-  if (plausible &&
-      path_mtu_.report(quoted.destination, mtu, packet_size, link_mtu(quoted.destination.family()), set().now())) {
-    ++count_.path_mtu_lowered;
-    routes_changed(quoted.destination);
-  }
-}
-
-void Ip::report_error(Arrival&& arrival, const Outgoing& quoted, std::size_t quoted_header, int error) {
-  if (!bound_ || bound_->protocol != quoted.protocol ||
-      !(bound_->address.is_unspecified() || bound_->address == *quoted.source)) {
-    ++count_.icmp_unmatched;
+  if (quoted.mtu && !path_mtu_reported(quoted, *flow)) {
     return;
   }
   ++count_.icmp_errors_in;
   const std::uint32_t link = link_mtu(quoted.destination.family());
-  arrival.data.trim_front(quoted_header);
+  arrival.data.trim_front(quoted.header_size);
   report(quoted.destination, quoted.protocol,
-         {quoted.source, error == EMSGSIZE ? path_mtu_.lookup(quoted.destination, link, set().now()).mtu : 0}, error,
+         {quoted.source, quoted.mtu ? path_mtu_.lookup(quoted.destination, link, set().now()).mtu : 0}, quoted.error,
          std::move(arrival.data));
+}
+
+/// Whether the user is to hear of it: one who lets his datagrams be fragmented need not, since the next one leaves in
+/// fragments of the right size.
+bool Ip::path_mtu_reported(const Quoted& quoted, const ip::Flow& flow) {
+  const bool dont_fragment = flow.dont_fragment;
+  switch (path_mtu_.report(quoted.destination, *quoted.mtu, static_cast<std::uint32_t>(quoted.packet_size),
+                           link_mtu(quoted.destination.family()), set().now())) {
+    case ip::PathMtu::Report::implausible:
+      ++count_.icmp_implausible;
+      return false;
+    case ip::PathMtu::Report::lowered:
+      ++count_.path_mtu_lowered;
+      routes_changed(quoted.destination);
+      break;
+    case ip::PathMtu::Report::known:
+      break;
+  }
+  count_.icmp_mtu_heeded += dont_fragment ? 0U : 1U;
+  return dont_fragment;
 }
 
 /// RFC 1122 section 3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving: an ICMP error message,
@@ -307,16 +358,15 @@ void Ip::answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_t
   quoted.trim_back(size - std::min(size, arrival.source.is_v4() ? quoted_max_v4 : quoted_max_v6));
   const Bytes header = quoted.prepend(wire::icmp_header_size);
   if (header.empty()) {
-    ++count_.no_memory;
+    ++count_.no_memory_out;
     return;
   }
   emit(message, header);
   const Outgoing outgoing{.destination = arrival.source,
                           .source = arrival.group ? std::nullopt : std::optional(arrival.destination),
                           .protocol = protocol_of(arrival.source)};
-  if (send_icmp(outgoing, std::move(arrival.primitive), std::move(quoted))) {
-    ++count_.icmp_errors_out;
-  }
+  const int error = send_icmp(outgoing, std::move(arrival.primitive), std::move(quoted));
+  ++(error == 0 ? count_.icmp_errors_out : error == ENOBUFS ? count_.no_memory_out : count_.icmp_errors_unroutable);
 }
 
 void Ip::report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group) {

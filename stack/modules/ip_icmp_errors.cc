@@ -69,7 +69,9 @@ bool may_be_answered_by_error(wire::Family family, std::byte type) {
   constexpr std::byte echo_reply{0};
   constexpr std::byte echo_request{8};
   constexpr std::byte first_informational6{128};  // RFC 4443 section 2.1
-  return family == wire::Family::ipv4 ? type == echo_reply || type == echo_request : type >= first_informational6;
+  constexpr std::byte redirect6{137};             // RFC 4443 section 2.4 (e.2)
+  return family == wire::Family::ipv4 ? type == echo_reply || type == echo_request
+                                      : type >= first_informational6 && type != redirect6;
 }
 
 }  // namespace sluice::ip

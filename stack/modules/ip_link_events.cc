@@ -92,8 +92,8 @@ void Ip::link_notified(const dlpi::NotifyInd& notification) {
       neighbours_.doubt_all();
       break;
     case dlpi::DL_NOTE_SDU_SIZE:
-      // Too small for IPv6 is not believed: there is no way to work with it.
-      if (notification.data >= (config_.has(wire::Family::ipv6) ? ip::mtu_min_v6 : ip::mtu_min_v4)) {
+      // What is too small for IPv6 leaves IPv4 alone (has_ipv6()).
+      if (notification.data >= ip::mtu_min_v4) {
         link_.set_mtu(notification.data);
         routes_changed({});
       }

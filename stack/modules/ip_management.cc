@@ -20,7 +20,7 @@ void Ip::up(Message message) {
   if (message) {
     up_.push(std::move(message));
   } else {
-    ++count_.no_memory;
+    ++count_.no_memory_out;
   }
 }
 
@@ -43,6 +43,7 @@ void Ip::unbind() {
 
 void Ip::release() {
   bound_.reset();
+  flows_.clear();
   if (filtered_) {
     remove_filters();
   }

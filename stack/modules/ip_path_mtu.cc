@@ -22,9 +22,12 @@ std::uint32_t believed(const wire::IpAddress& destination, std::uint32_t reporte
     // IPv6 minimum link MTU, it must discard it."
     return reported < mtu_min_v6 ? 0 : reported;
   }
-  // Old routers leave the field zero; nonsense is treated alike (RFC 1191 section 5).
-  const std::uint32_t mtu = reported < mtu_min_v4 ? plateau_below(packet_size) : reported;
-  return std::max(mtu, PathMtu::floor_v4);
+  // RFC 1191 section 5: an old router's message "will contain zero in the field". What is less than any link may have
+  // (section 3: "A host MUST never reduce its estimate of the Path MTU below 68 octets.") tells nothing.
+  if (reported != 0 && reported < mtu_min_v4) {
+    return 0;
+  }
+  return std::max(reported == 0 ? plateau_below(packet_size) : reported, PathMtu::floor_v4);
 }
 
 }  // namespace
@@ -37,19 +40,22 @@ PathMtu::Estimate PathMtu::lookup(const wire::IpAddress& destination, std::uint3
   return found->second;
 }
 
-bool PathMtu::report(const wire::IpAddress& destination, std::uint32_t reported, std::uint32_t packet_size,
-                     std::uint32_t link_mtu, TimePoint now) {
+PathMtu::Report PathMtu::report(const wire::IpAddress& destination, std::uint32_t reported, std::uint32_t packet_size,
+                                std::uint32_t link_mtu, TimePoint now) {
   const std::uint32_t mtu = believed(destination, reported, packet_size);
   // RFC 1191 section 3, RFC 8201 section 4: a host "MUST NOT increase its estimate of the Path MTU in response to the
   // contents" of such a message. One that does not fit what it quotes is forged or late.
-  if (mtu == 0 || mtu >= packet_size || mtu >= lookup(destination, link_mtu, now).mtu) {
-    return false;
+  if (mtu == 0 || mtu >= packet_size || packet_size > link_mtu) {
+    return Report::implausible;
+  }
+  if (mtu >= lookup(destination, link_mtu, now).mtu) {
+    return Report::known;
   }
   if (entries_.size() >= entries_max && !entries_.contains(destination)) {
     make_room();
   }
   entries_.insert_or_assign(destination, Estimate{mtu, now + lifetime});
-  return true;
+  return Report::lowered;
 }
 
 void PathMtu::make_room() {

@@ -33,10 +33,15 @@ class PathMtu {
   /// What the path to `destination` takes, as far as known; `link_mtu` at most.
   [[nodiscard]] Estimate lookup(const wire::IpAddress& destination, std::uint32_t link_mtu, TimePoint now) const;
 
+  enum class Report : std::uint8_t {
+    implausible,  ///< less than any link has, no less than the packet it is about, or about one larger than our link
+    known,        ///< no less than the estimate: about a packet that left before
+    lowered,      ///< the estimate is lower now
+  };
   /// A router reported that a packet of `packet_size` bytes was too big for `reported` (0: an old router that does not
-  /// tell). True when that lowers the estimate.
-  bool report(const wire::IpAddress& destination, std::uint32_t reported, std::uint32_t packet_size,
-              std::uint32_t link_mtu, TimePoint now);
+  /// tell).
+  Report report(const wire::IpAddress& destination, std::uint32_t reported, std::uint32_t packet_size,
+                std::uint32_t link_mtu, TimePoint now);
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
 

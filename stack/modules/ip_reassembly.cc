@@ -45,6 +45,7 @@ Reassembly::Added Reassembly::add(Fragment fragment, TimePoint now) {
   if (added.outcome == Outcome::held) {
     datagram->cost += cost;
     bytes_ += cost;
+    ++fragments_;
     if (datagram->end && datagram->received == *datagram->end) {
       const std::size_t evicted = added.evicted;
       added = finish(datagram);
@@ -66,7 +67,7 @@ Reassembly::Datagrams::iterator Reassembly::datagram_of(const FragmentKey& key, 
   }
   Datagram& begun = datagrams_.emplace_back();
   begun.key = key;
-  begun.deadline = now + (key.source.is_v4() ? timeout_v4 : timeout_v6);
+  begun.deadline = now + timeout;
   const auto datagram = std::prev(datagrams_.end());
   index_.emplace(key, datagram);
   return datagram;
@@ -79,22 +80,22 @@ Reassembly::Outcome Reassembly::insert(Datagram& datagram, Fragment&& fragment) 
   const std::size_t begin = fragment.offset;
   const std::size_t size = fragment.data.size();
   const std::size_t end = begin + size;
-  const auto after = std::ranges::upper_bound(datagram.pieces, begin, {}, &Piece::offset);
-  const Piece* before = after == datagram.pieces.begin() ? nullptr : &*std::prev(after);
+  const auto after = datagram.pieces.upper_bound(begin);
+  const bool has_before = after != datagram.pieces.begin();
+  const std::size_t before_begin = has_before ? std::prev(after)->first : 0;
+  const std::size_t before_end = has_before ? before_begin + std::prev(after)->second.size : 0;
   const bool ends_here = !fragment.more;
   const bool same_end = !ends_here || !datagram.end || *datagram.end == end;
-  if (before != nullptr && before->offset == begin && before->size == size && same_end) {
+  const bool same_range = has_before && before_begin == begin && before_end == end;
+  const bool within = has_before && end <= before_end;
+  if (same_end && (same_range || (within && fragment.key.source.is_v4()))) {
     return Outcome::duplicate;
   }
-  const bool overlaps = (before != nullptr && before->offset + before->size > begin) ||
-                        (after != datagram.pieces.end() && end > after->offset);
+  const bool overlaps = before_end > begin || (after != datagram.pieces.end() && end > after->first);
   const bool beyond = datagram.end && end > *datagram.end;
-  const bool cuts = ends_here && !datagram.pieces.empty() && datagram.pieces.back().offset > begin;
+  const bool cuts = ends_here && !datagram.pieces.empty() && datagram.pieces.rbegin()->first > begin;
   if (overlaps || beyond || cuts || !same_end) {
     return Outcome::overlap;
-  }
-  if (datagram.pieces.size() >= fragments_max) {
-    return Outcome::too_many;
   }
   if (ends_here) {
     datagram.end = end;
@@ -104,25 +105,28 @@ Reassembly::Outcome Reassembly::insert(Datagram& datagram, Fragment&& fragment) 
     datagram.header_size = fragment.header_size;
   }
   datagram.received += size;
-  datagram.pieces.insert(after, Piece{begin, size, std::move(fragment.data)});
+  datagram.pieces.emplace_hint(after, begin, Piece{size, std::move(fragment.data)});
   return Outcome::held;
 }
 
 void Reassembly::give_up(Datagram& datagram) {
   bytes_ -= std::exchange(datagram.cost, 0);
+  fragments_ -= datagram.pieces.size();
   datagram.pieces.clear();
   datagram.given_up = true;
 }
 
 void Reassembly::remove(Datagrams::iterator datagram) {
   bytes_ -= datagram->cost;
+  fragments_ -= datagram->pieces.size();
   index_.erase(datagram->key);
   datagrams_.erase(datagram);
 }
 
 std::size_t Reassembly::make_room(std::size_t cost, Datagrams::iterator keep) {
   std::size_t evicted = 0;
-  for (auto at = datagrams_.begin(); at != datagrams_.end() && bytes_ + cost > bytes_max_;) {
+  const auto full = [&] { return bytes_ + cost > bytes_max_ || fragments_ >= fragments_max; };
+  for (auto at = datagrams_.begin(); at != datagrams_.end() && full();) {
     const auto victim = at++;
     if (victim != keep && victim->cost > 0) {
       remove(victim);
@@ -134,18 +138,15 @@ std::size_t Reassembly::make_room(std::size_t cost, Datagrams::iterator keep) {
 
 Reassembly::Added Reassembly::finish(Datagrams::iterator datagram) {
   Added added{.outcome = Outcome::complete,
-              .datagram = std::move(datagram->pieces.front().data),
+              .datagram = std::move(datagram->pieces.begin()->second.data),
               .protocol = datagram->protocol,
               .header_size = datagram->header_size};
   Block* end = &added.datagram.first();
-  for (std::size_t at = 0;; ++at) {
+  for (auto piece = std::next(datagram->pieces.begin()); piece != datagram->pieces.end(); ++piece) {
     while (end->cont != nullptr) {
       end = end->cont;
     }
-    if (at + 1 == datagram->pieces.size()) {
-      break;
-    }
-    end->cont = datagram->pieces[at + 1].data.release();
+    end->cont = piece->second.data.release();
   }
   remove(datagram);
   return added;
@@ -157,9 +158,9 @@ void Reassembly::expire(TimePoint now, const OnExpired& on_expired) {
     if (datagram->deadline > now) {
       continue;
     }
-    const bool has_first = !datagram->pieces.empty() && datagram->pieces.front().offset == 0;
+    const bool has_first = !datagram->pieces.empty() && datagram->pieces.begin()->first == 0;
     Expired expired{.key = datagram->key,
-                    .first_fragment = has_first ? std::move(datagram->pieces.front().data) : Message(),
+                    .first_fragment = has_first ? std::move(datagram->pieces.begin()->second.data) : Message(),
                     .protocol = datagram->protocol,
                     .header_size = datagram->header_size};
     const bool counts = !datagram->given_up;

@@ -4,19 +4,30 @@
 // Reassembly of fragments, IPv4 (RFC 791 section 3.2) and IPv6 (RFC 8200 section 4.5). What comes out is the chain of
 // the fragments' own blocks: nothing is copied.
 //
-// Everything is bounded: bytes of buffers held, datagrams, fragments of each, and time. When a bound is met, the
-// datagram that was begun first is dropped. Overlapping fragments are refused with all that belongs to them (RFC 5722).
+// Everything is bounded: bytes of buffers held, datagrams, fragments of all of them, and time. When a bound is met, the
+// datagram that was begun first is dropped. A fragment may be as small as 8 bytes, as RFC 791 section 3.2 allows; what
+// one costs is found in logarithmic time, so that many small ones that come in the worst order cost no more.
 //
-// Not thread-safe. Invariants of a datagram: its pieces are sorted by offset and do not overlap; `end` is known once
-// the last fragment has come, and no piece ends beyond it.
+// What is there already:
+//   IPv6  the same range again is dropped, and the others stay. RFC 8200 section 4.5: "It should be noted that
+//   fragments
+//         may be duplicated in the network. Instead of treating these exact duplicate fragments as overlapping
+//         fragments, an implementation may choose to detect this case and drop exact duplicate fragments while keeping
+//         the other fragments belonging to the same packet." Any other overlap drops the datagram (RFC 5722 section 4).
+//   IPv4  a range within one that is there is dropped, and the others stay: a router that cut a fragment anew, on a
+//         second path, makes such. RFC 791 section 3.2 would take "the more recently arrived copy"; we keep the first,
+//         so that nobody changes what has been received. Any other overlap drops the datagram, as in IPv6.
+//
+// Not thread-safe. Invariants of a datagram: its pieces do not overlap; `end` is known once the last fragment has come,
+// and no piece ends beyond it.
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include "base/time.h"
 #include "stack/core/message.h"
@@ -54,23 +65,23 @@ struct Fragment {
 class Reassembly {
  public:
   static constexpr std::size_t datagrams_max = 256;
-  static constexpr std::size_t fragments_max = 128;  // of one datagram
+  /// Of all datagrams: two of 64 KiB in pieces of 8 bytes. Bounds what is kept beside the buffers.
+  static constexpr std::size_t fragments_max = 16384;
   static constexpr std::size_t payload_max = 65535;  // bytes; an offset beyond is the "ping of death"
   /// RFC 8200 section 4.5: "If insufficient fragments are received to complete reassembly of a packet within 60 seconds
-  /// [...] reassembly of that packet must be abandoned". RFC 1122 section 3.3.2 wants between 60 and 120 seconds of
-  /// IPv4, too; since identifications return sooner than that at today's speeds (RFC 4963), we wait less.
-  static constexpr Duration timeout_v4 = std::chrono::seconds(30);
-  static constexpr Duration timeout_v6 = std::chrono::seconds(60);
+  /// [...] reassembly of that packet must be abandoned". RFC 1122 section 3.3.2: "It is recommended that this value lie
+  /// between 60 seconds and 120 seconds." IPv4 identifications return sooner than that at today's speeds (RFC 4963):
+  /// the transport's checksum has to notice what was put together wrongly.
+  static constexpr Duration timeout = std::chrono::seconds(60);
 
   explicit Reassembly(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
   enum class Outcome : std::uint8_t {
     held,          ///< waits for the others
     complete,      ///< `datagram` is whole
-    duplicate,     ///< the same range again: dropped, the others stay (RFC 8200 section 4.5 allows that)
+    duplicate,     ///< it is there already: dropped, the others stay
     overlap,       ///< overlaps another, or contradicts the known end: all dropped, and what still comes
     refused,       ///< belongs to a datagram that was given up before
-    too_many,      ///< more than fragments_max: all dropped
     out_of_range,  ///< ends beyond payload_max: dropped
     no_room,       ///< larger than the bound alone: dropped
   };
@@ -99,21 +110,21 @@ class Reassembly {
   [[nodiscard]] TimePoint next_deadline() const;
 
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t fragments() const { return fragments_; }
   [[nodiscard]] std::size_t datagrams() const { return index_.size(); }
 
  private:
   struct Piece {
-    std::size_t offset = 0;
     std::size_t size = 0;
     Message data;
   };
   struct Datagram {
     FragmentKey key;
     TimePoint deadline;
-    std::vector<Piece> pieces;
-    std::size_t received = 0;        // payload bytes
-    std::size_t cost = 0;            // buffer bytes
-    std::optional<std::size_t> end;  // payload bytes of the whole, once known
+    std::map<std::size_t, Piece> pieces;  // by offset
+    std::size_t received = 0;             // payload bytes
+    std::size_t cost = 0;                 // buffer bytes
+    std::optional<std::size_t> end;       // payload bytes of the whole, once known
     std::uint8_t protocol = 0;
     std::size_t header_size = 0;
     bool given_up = false;  // kept, empty, so that late fragments are refused, too
@@ -129,6 +140,7 @@ class Reassembly {
 
   std::size_t bytes_max_;
   std::size_t bytes_ = 0;
+  std::size_t fragments_ = 0;
   Datagrams datagrams_;  // in the order they were begun
   std::unordered_map<FragmentKey, Datagrams::iterator, FragmentKeyHash> index_;
 };

@@ -20,6 +20,7 @@ using wire::IpAddress;
 using wire::Ipv4Malformed;
 using wire::Ipv4View;
 using wire::Ipv6ExtensionProblem;
+using wire::Ipv6FragmentHeader;
 using wire::Ipv6Header;
 using wire::Ipv6Malformed;
 using wire::Ipv6View;
@@ -28,11 +29,44 @@ namespace {
 
 /// IPv6 extension headers are read in the packet's first bytes only; further ones than this are nobody's.
 constexpr std::size_t extensions_peek = 1280;
-/// No router makes a smaller fragment, except the last: it has a link of at least 68 bytes to fill (RFC 791
-/// section 3.2), and IPv6 sources have more. RFC 1858 on what tiny fragments are for.
-constexpr std::size_t link_smallest = 68;
 
-constexpr std::size_t fragment_min(std::size_t header_length) { return (link_smallest - header_length) / 8 * 8; }
+/// Whether the first fragment, whose first bytes are these, ends before an upper-layer header begins.
+bool lacks_headers(std::uint8_t next_header, const Message& fragment) {
+  const auto walked = wire::walk_extensions(next_header, fragment.bytes(), fragment.size(), /*reassembled=*/true);
+  // What else is wrong with the headers is said when the packet is whole.
+  return walked ? walked->offset + transport_peek > fragment.size()
+                : walked.error().problem == Ipv6ExtensionProblem::short_header;
+}
+
+/// Whether the packet, whose headers from `next` on are `payload`, is an ICMPv6 error or redirect, or cannot be told
+/// from one. RFC 4443 section 2.4 (e): "An ICMPv6 error message MUST NOT be originated as a result of receiving the
+/// following: (e.1) An ICMPv6 error message. (e.2) An ICMPv6 redirect message". So headers are passed over whatever is
+/// wrong with them.
+bool may_be_icmp6_error(std::uint8_t next, ConstBytes payload) {
+  while (payload.size() >= Ipv6FragmentHeader::size) {
+    std::size_t size = 0;
+    switch (next) {
+      case wire::protocol_icmp6:
+        return !ip::may_be_answered_by_error(Family::ipv6, payload[0]);
+      case wire::protocol_ipv6_fragment:
+        if (Ipv6FragmentHeader::parse(payload)->offset != 0) {
+          return payload[0] == std::byte{wire::protocol_icmp6};
+        }
+        size = Ipv6FragmentHeader::size;
+        break;
+      case wire::protocol_hop_by_hop:
+      case wire::protocol_ipv6_destination:
+      case wire::protocol_ipv6_route:
+        size = 8 + 8 * std::to_integer<std::size_t>(payload[1]);
+        break;
+      default:
+        return false;
+    }
+    next = std::to_integer<std::uint8_t>(payload[0]);
+    payload = payload.subspan(std::min(size, payload.size()));
+  }
+  return next == wire::protocol_icmp6;
+}
 
 }  // namespace
 
@@ -77,7 +111,7 @@ void Ip::receive(Message message) {
     case wire::ethertype_ipv6:
       return receive_v6(std::move(arrival));
     case wire::ethertype_arp:
-      return receive_arp(arrival.data);
+      return receive_arp(arrival);
     default:
       ++count_.unknown_sap;
   }
@@ -160,8 +194,7 @@ bool Ip::check_addresses(Arrival& arrival) {
   const IpAddress& source = arrival.source;
   // An unspecified IPv6 source asks whether its address is free (RFC 4862 section 5.4.2).
   const bool asks_for_address = source.is_v6() && source.is_unspecified();
-  if (source.is_multicast() || source.is_loopback() || routes_.is_broadcast(source) || routes_.is_local(source) ||
-      (source.is_unspecified() && !asks_for_address)) {
+  if ((!routes_.is_host(source) && !asks_for_address) || routes_.is_local(source)) {
     ++count_.bad_source;
     return false;
   }
@@ -187,9 +220,13 @@ void Ip::receive_v4(Arrival&& arrival) {
   }
   const Ipv4View view = *Ipv4View::check_quoted(arrival.data.bytes());
   if (!view.options().empty()) {
+    if (ip::has_unfinished_source_route(view.options())) {
+      ++count_.source_routed;
+      return;
+    }
     ++count_.options_skipped;
+    arrival.has_options = true;
   }
-  const bool tiny = view.more_fragments() && view.payload_length() < fragment_min(view.header_length());
   Fragment fragment{.key = {arrival.source, arrival.destination, view.identification(), arrival.protocol},
                     .offset = view.fragment_offset(),
                     .more = view.more_fragments(),
@@ -203,7 +240,7 @@ void Ip::receive_v4(Arrival&& arrival) {
   if (!is_fragment) {
     return deliver(std::move(arrival));
   }
-  if (tiny || arrival.data.size() == 0) {
+  if (arrival.data.size() == 0) {
     ++count_.fragment_tiny;
     return;
   }
@@ -235,6 +272,10 @@ bool Ip::check_v6(Arrival& arrival) {
 }
 
 void Ip::receive_v6(Arrival&& arrival) {
+  if (!has_ipv6()) {
+    ++count_.ipv6_off;
+    return;
+  }
   if (!check_v6(arrival) || !check_addresses(arrival)) {
     return;
   }
@@ -264,16 +305,13 @@ void Ip::receive_v6(Arrival&& arrival) {
     ++count_.fragments_in;
     return reassembled_v6(std::move(arrival));
   }
-  const wire::Ipv6FragmentHeader& header = *walked->fragment;
-  const std::size_t length = arrival.data.size();
-  // RFC 8200 section 4.5: "If the first fragment does not include all headers through an Upper-Layer header, then that
-  // fragment should be discarded".
-  const auto rest = header.offset != 0 ? std::expected<wire::Ipv6Extensions, wire::Ipv6ExtensionError>{}
-                                       : wire::walk_extensions(header.next_header, arrival.data.bytes(), length, true);
-  if (length == 0 || (header.more_fragments && length < fragment_min(Ipv6Header::size / 2)) || !rest ||
-      rest->offset + transport_peek > length + (header.offset != 0 ? transport_peek : 0)) {
+  const Ipv6FragmentHeader& header = *walked->fragment;
+  if (arrival.data.size() == 0) {
     ++count_.fragment_tiny;
     return;
+  }
+  if (header.offset == 0 && lacks_headers(header.next_header, arrival.data)) {
+    return first_fragment_problem(std::move(arrival), header.next_header);
   }
   receive_fragment(std::move(arrival), {.key = {arrival.source, arrival.destination, header.identification, 0},
                                         .offset = header.offset,
@@ -283,6 +321,19 @@ void Ip::receive_v6(Arrival&& arrival) {
                                         .data = {}});
 }
 
+/// RFC 8200 section 4.5: "If the first fragment does not include all headers through an Upper-Layer header, then that
+/// fragment should be discarded and an ICMP Parameter Problem, Code 3, message should be sent to the source of the
+/// fragment, with the Pointer field set to zero." RFC 7112 section 5 on what such fragments are for.
+void Ip::first_fragment_problem(Arrival&& arrival, std::uint8_t next_header) {
+  constexpr std::uint8_t incomplete_header_chain = 3;
+  ++count_.fragment_tiny;
+  if (!may_be_icmp6_error(next_header, arrival.data.bytes())) {
+    arrival.protocol = wire::protocol_ipv6_no_next;
+    report_parameter_problem(std::move(arrival), {.code = incomplete_header_chain, .pointer = 0},
+                             /*even_to_group=*/false);
+  }
+}
+
 /// RFC 8200 sections 4 and 4.2: which problems are reported, and how. Pointer and codes are those of RFC 4443
 /// section 3.4.
 void Ip::extension_problem(Arrival&& arrival, const wire::Ipv6ExtensionError& error) {
@@ -290,10 +341,11 @@ void Ip::extension_problem(Arrival&& arrival, const wire::Ipv6ExtensionError& er
   constexpr std::uint8_t unrecognised_next_header = 1;
   constexpr std::uint8_t unrecognised_option = 2;
   ++(error.problem == Ipv6ExtensionProblem::bad_fragment ? count_.bad_fragment : count_.bad_extension);
-  // Where the packet cannot be understood as far as its protocol, it may be an ICMP error: RFC 4443 section 2.4 (e) is
-  // then kept by the rate limit alone.
-  arrival.protocol = wire::protocol_ipv6_no_next;
   arrival.data.trim_front(Ipv6Header::size);
+  if (may_be_icmp6_error(arrival.protocol, arrival.data.bytes())) {
+    return;
+  }
+  arrival.protocol = wire::protocol_ipv6_no_next;
   wire::Icmp6ParameterProblem problem{.code = erroneous_field, .pointer = error.pointer};
   bool even_to_group = false;
   switch (error.problem) {
@@ -324,8 +376,9 @@ void Ip::receive_fragment(Arrival&& arrival, Fragment fragment) {
   Reassembly::Added added = reassembly_.add(std::move(fragment), set().now());
   count_.reassembly_evicted += added.evicted;
   if (added.outcome != Reassembly::Outcome::complete) {
-    return fragment_dropped(added);
+    return fragment_ended(added);
   }
+  ++count_.fragments_held;
   ++count_.reassembled;
   arrival.data = std::move(added.datagram);
   arrival.protocol = added.protocol;
@@ -336,7 +389,7 @@ void Ip::receive_fragment(Arrival&& arrival, Fragment fragment) {
   deliver(std::move(arrival));
 }
 
-void Ip::fragment_dropped(const Reassembly::Added& added) {
+void Ip::fragment_ended(const Reassembly::Added& added) {
   switch (added.outcome) {
     case Reassembly::Outcome::duplicate:
       ++count_.fragment_duplicate;
@@ -350,11 +403,12 @@ void Ip::fragment_dropped(const Reassembly::Added& added) {
     case Reassembly::Outcome::out_of_range:
       ++count_.bad_fragment;
       break;
-    case Reassembly::Outcome::too_many:
     case Reassembly::Outcome::no_room:
       ++count_.fragment_excess;
       break;
     case Reassembly::Outcome::held:
+      ++count_.fragments_held;
+      break;
     case Reassembly::Outcome::complete:
       break;
   }
@@ -362,6 +416,7 @@ void Ip::fragment_dropped(const Reassembly::Added& added) {
 
 /// Extension headers may follow the fragment header (RFC 8200 section 4.1: destination options).
 void Ip::reassembled_v6(Arrival&& arrival) {
+  arrival.fragmented = true;
   if (!gather(arrival.data, extensions_peek)) {
     ++count_.no_memory;
     return;

@@ -27,17 +27,26 @@ namespace {
 
 constexpr Ipv6Address all_nodes{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 
+/// Whether `address` is that of one station. Threat: remembered for a neighbour, the broadcast or a group's address
+/// would send all that is meant for him to everybody.
+bool is_station(const MacAddress& address) { return !address.is_multicast() && !address.is_unspecified(); }
+
 }  // namespace
 
 /// RFC 826, "Packet Reception". The pair of a sender we know is updated; a sender we do not know is added only if
 /// "the Target protocol address is mine". RFC 5227 section 2.1.1: a probe has an all-zero sender address, which is no
 /// pair.
-void Ip::receive_arp(const Message& packet) {
+///
+/// Threat: any host on the link can claim any pair. What no host can be (RFC 1122 section 3.2.1.3) is neither answered
+/// nor believed, a station's address must be one station's, and a reply that we did not ask for does not displace an
+/// address we know: that one is probed (RFC 4861 section 7.2.5, as for an advertisement without the override flag). A
+/// host that moves announces that with a request (RFC 5227 section 3).
+void Ip::receive_arp(const Arrival& arrival) {
   std::array<std::byte, ArpPacket::size> bytes{};
-  const Bytes present = Bytes(bytes).first(std::min(bytes.size(), packet.data_size()));
-  static_cast<void>(packet.copy_data_to(0, present));
+  const Bytes present = Bytes(bytes).first(std::min(bytes.size(), arrival.data.data_size()));
+  static_cast<void>(arrival.data.copy_data_to(0, present));
   const auto arp = ArpPacket::parse(present);
-  if (!arp || !link_.ready() || arp->sender_mac.is_multicast() || arp->sender_mac.is_unspecified()) {
+  if (!arp || !link_.ready() || !is_station(arp->sender_mac)) {
     ++count_.bad_arp;
     return;
   }
@@ -46,42 +55,48 @@ void Ip::receive_arp(const Message& packet) {
     ++(arp->sender_mac == *link_.mac() ? count_.bad_source : count_.address_conflict);
     return;
   }
-  const bool for_us = routes_.is_local(arp->target_address);
-  const bool names_sender = !sender.is_unspecified();
-  if (names_sender && (sender.is_multicast() || routes_.is_broadcast(sender))) {
+  const bool is_request = arp->operation == ArpOperation::request;
+  const bool is_probe = sender.is_unspecified() && is_request;
+  if (!is_probe && !routes_.is_host(sender)) {
     ++count_.bad_arp;
     return;
   }
-  const bool is_request = arp->operation == ArpOperation::request;
-  if (names_sender && is_request && for_us) {
+  const bool for_us = routes_.is_local(arp->target_address);
+  if (is_request && for_us && routes_.is_neighbour(sender)) {
     neighbours_.heard(sender, arp->sender_mac, set().now());
-  } else if (names_sender) {
-    const bool solicited = !is_request && for_us;
-    neighbours_.advertised(sender, arp->sender_mac, solicited, /*override_entry=*/true, set().now());
+  } else if (!is_probe) {
+    neighbours_.advertised(sender, arp->sender_mac, /*solicited=*/!is_request && for_us,
+                           /*override_entry=*/is_request, set().now());
   }
-  if (is_request && for_us) {
-    send_arp({ArpOperation::reply, *link_.mac(), arp->target_address, arp->sender_mac, arp->sender_address},
-             arp->sender_mac);
+  if (!is_request || !for_us) {
+    ++count_.arp_noted;
+    return;
   }
+  const bool answered = send_arp(
+      {ArpOperation::reply, *link_.mac(), arp->target_address, arp->sender_mac, arp->sender_address}, arp->sender_mac);
+  ++(answered ? count_.arp_answered : count_.no_memory);
 }
 
-void Ip::send_arp(const ArpPacket& packet, const MacAddress& to) {
+bool Ip::send_arp(const ArpPacket& packet, const MacAddress& to) {
   Message carrier = new_carrier();
   Message data = Message::allocate(set().pool(), ArpPacket::size);
   if (!carrier || !data) {
-    ++count_.no_memory;
-    return;
+    return false;
   }
   packet.emit(data.append(ArpPacket::size));
   carrier.link(std::move(data));
   to_link(std::move(carrier), to, wire::ethertype_arp);
+  return true;
 }
 
 /// RFC 4861 section 7.2.3, "Receipt of Neighbor Solicitations", and 7.2.4, "Sending Solicited Neighbor Advertisements".
+/// A sender that is not on the link is answered, but not remembered: nothing is ever sent to it but through the
+/// gateway.
 void Ip::receive_solicitation(const Arrival& arrival) {
   const auto message = NeighborSolicitation::parse(arrival.data.bytes());
   const Ipv6Address source = arrival.source.v6();
-  if (!message || !valid_solicitation(*message, source, arrival.destination.v6()) || !link_.ready()) {
+  if (!message || !valid_solicitation(*message, source, arrival.destination.v6()) || !link_.ready() ||
+      !is_station(message->source_link_layer.value_or(arrival.link_source))) {
     ++count_.bad_ndp;
     return;
   }
@@ -96,20 +111,24 @@ void Ip::receive_solicitation(const Arrival& arrival) {
                                      .target = message->target,
                                      .target_link_layer = link_.mac()};
   if (source.is_unspecified()) {
-    return send_ndp(answer, message->target, all_nodes, wire::multicast_mac(all_nodes));
+    const bool answered = send_ndp(answer, message->target, all_nodes, wire::multicast_mac(all_nodes));
+    ++(answered ? count_.ndp_answered : count_.no_memory);
+    return;
   }
   // "If the Source Address is not the unspecified address and, on link layers that have addresses, the solicitation
   // includes a Source Link-Layer Address option, then the recipient SHOULD create or update the Neighbor Cache entry".
-  if (message->source_link_layer) {
+  if (message->source_link_layer && routes_.is_neighbour(source)) {
     neighbours_.heard(source, mac, set().now());
   }
-  send_ndp(answer, message->target, source, mac);
+  const bool answered = send_ndp(answer, message->target, source, mac);
+  ++(answered ? count_.ndp_answered : count_.no_memory);
 }
 
 /// RFC 4861 section 7.2.5, "Receipt of Neighbor Advertisements".
 void Ip::receive_advertisement(const Arrival& arrival) {
   const auto message = NeighborAdvertisement::parse(arrival.data.bytes());
-  if (!message || !valid_advertisement(*message, arrival.destination.v6())) {
+  if (!message || !valid_advertisement(*message, arrival.destination.v6()) || arrival.source.is_unspecified() ||
+      !is_station(message->target_link_layer.value_or(arrival.link_source))) {
     ++count_.bad_ndp;
     return;
   }
@@ -122,16 +141,16 @@ void Ip::receive_advertisement(const Arrival& arrival) {
   // confirms the address it came from.
   neighbours_.advertised(message->target, message->target_link_layer.value_or(arrival.link_source), message->solicited,
                          message->override_entry, set().now());
+  ++count_.ndp_noted;
 }
 
 template <class NdpMessage>
-void Ip::send_ndp(const NdpMessage& message, const Ipv6Address& source, const Ipv6Address& destination,
+bool Ip::send_ndp(const NdpMessage& message, const Ipv6Address& source, const Ipv6Address& destination,
                   const MacAddress& to) {
   Message carrier = new_carrier();
   Message data = Message::allocate(set().pool(), Ipv6Header::size + NdpMessage::size_max);
   if (!carrier || !data) {
-    ++count_.no_memory;
-    return;
+    return false;
   }
   const Bytes header = data.append(Ipv6Header::size);
   const std::size_t size = message.emit(data.append(NdpMessage::size_max));
@@ -149,22 +168,26 @@ void Ip::send_ndp(const NdpMessage& message, const Ipv6Address& source, const Ip
       .emit(header);
   carrier.link(std::move(data));
   to_link(std::move(carrier), to, wire::ethertype_ipv6);
+  return true;
 }
 
 /// RFC 4861 section 7.2.2: multicast solicitations go "to the solicited-node multicast address of the target", and the
 /// source should be the one "of the packet prompting the solicitation", for which we take the one we would choose.
 void Ip::solicit(const IpAddress& target, const std::optional<MacAddress>& to) {
   const std::optional<IpAddress> source = routes_.source_for(target);
-  if (!source || !link_.ready()) {
+  if (!source || !link_.ready() || (target.is_v6() && !has_ipv6())) {
     return;
   }
+  bool asked = false;
   if (target.is_v4()) {
-    return send_arp({ArpOperation::request, *link_.mac(), source->v4(), {}, target.v4()},
-                    to.value_or(wire::mac_broadcast));
+    asked = send_arp({ArpOperation::request, *link_.mac(), source->v4(), {}, target.v4()},
+                     to.value_or(wire::mac_broadcast));
+  } else {
+    const Ipv6Address destination = to ? target.v6() : wire::solicited_node(target.v6());
+    asked = send_ndp(NeighborSolicitation{target.v6(), link_.mac()}, source->v6(), destination,
+                     to ? *to : wire::multicast_mac(destination));
   }
-  const Ipv6Address destination = to ? target.v6() : wire::solicited_node(target.v6());
-  send_ndp(NeighborSolicitation{target.v6(), link_.mac()}, source->v6(), destination,
-           to ? *to : wire::multicast_mac(destination));
+  count_.no_memory_out += asked ? 0U : 1U;
 }
 
 void Ip::transmit(Message packet, const IpAddress& neighbour, const MacAddress& to) {

@@ -38,9 +38,20 @@ bool Routes::is_local(const IpAddress& address) const {
 }
 
 bool Routes::is_broadcast(const IpAddress& address) const {
-  return address.is_broadcast() ||
-         std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) { return prefix.is_broadcast(address); });
+  return address.is_broadcast() || std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) {
+           // RFC 3021 section 2.1: a network of two addresses has no broadcast, in no form.
+           const bool is_zero_form = address.is_v4() && prefix.length < 31 && address == prefix.network();
+           return prefix.is_broadcast(address) || is_zero_form;
+         });
 }
+
+bool Routes::is_host(const IpAddress& address) const {
+  const bool is_this_network = address.is_v4() && address.v4().octets[0] == 0;  // 0.0.0.0/8
+  return !is_this_network && !address.is_unspecified() && !address.is_loopback() && !address.is_multicast() &&
+         !is_broadcast(address);
+}
+
+bool Routes::is_neighbour(const IpAddress& address) const { return is_host(address) && next_hop(address) == address; }
 
 bool Routes::has(Family family) const {
   return std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) { return prefix.address.family() == family; });

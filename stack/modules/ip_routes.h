@@ -22,8 +22,15 @@ class Routes {
   void set_link_local(const wire::Ipv6Address& address);
 
   [[nodiscard]] bool is_local(const wire::IpAddress& address) const;
-  /// The limited broadcast, or the directed broadcast of a network we are on.
+  /// The limited broadcast, or the directed broadcast of a network we are on, in either form. RFC 1122 section 3.3.6:
+  /// "There is a class of hosts that use non-standard broadcast address forms, substituting 0 for -1. All hosts SHOULD
+  /// recognize and accept any of these non-standard broadcast addresses as the destination address of an incoming
+  /// datagram."
   [[nodiscard]] bool is_broadcast(const wire::IpAddress& address) const;
+  /// Whether one host can have `address`, so that it may be a source. RFC 1122 section 3.2.1.3 lists what none can.
+  [[nodiscard]] bool is_host(const wire::IpAddress& address) const;
+  /// Whether a host with `address` would be on the link: what neighbour discovery and ARP may tell us about.
+  [[nodiscard]] bool is_neighbour(const wire::IpAddress& address) const;
   /// A group this host is in: all systems (224.0.0.1), all nodes (ff02::1), solicited-node groups of its addresses.
   [[nodiscard]] bool is_member(const wire::IpAddress& group) const;
   [[nodiscard]] std::vector<wire::IpAddress> groups() const;

@@ -2,7 +2,9 @@
 // The ip module on the way down: from a T_UNITDATA_REQ to frames.
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "stack/core/primitive.h"
@@ -20,6 +22,8 @@ using wire::Ipv6Header;
 
 namespace {
 
+constexpr std::size_t checksum_offset = 10;  // in the IPv4 header
+
 /// IPv4: RFC 791's total length is 16 bits. IPv6: what is reassembled may not exceed 65,535 (RFC 8200 section 4.5).
 std::size_t payload_max(const IpAddress& destination) {
   return destination.is_v4() ? Ipv4Header::payload_length_max : Ipv6Header::payload_length_max;
@@ -27,6 +31,13 @@ std::size_t payload_max(const IpAddress& destination) {
 
 std::size_t header_size(const IpAddress& destination) {
   return destination.is_v4() ? Ipv4Header::size : Ipv6Header::size;
+}
+
+/// As it lies in memory. REQUIRES: ip::ports_size readable bytes.
+std::uint32_t load_word(const std::byte* at) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, at, sizeof word);
+  return word;
 }
 
 }  // namespace
@@ -49,11 +60,14 @@ void Ip::send_unitdata(Message request) {
     data = Message::allocate(set().pool(), 0, headroom());
   }
   if (!unitdata || !bound_ || !data) {
-    ++(data ? count_.bad_request : count_.no_memory);
+    ++(data ? count_.bad_request : count_.no_memory_out);
     return report(unitdata ? (*unitdata)->peer : IpAddress(), unitdata ? (*unitdata)->protocol : std::uint8_t{0}, {},
                   EPROTO, std::move(data));
   }
-  const DataUnit& asked = **unitdata;
+  const DataUnit asked = **unitdata;
+  std::array<std::byte, ip::ports_size> scratch{};
+  const std::byte* const front = data.front(ip::ports_size, scratch.data());
+  const std::uint32_t first_word = front == nullptr ? 0 : load_word(front);
   const Outgoing outgoing{.destination = asked.peer,
                           .source = asked.has_local ? std::optional(asked.local) : std::nullopt,
                           .protocol = asked.protocol,
@@ -64,7 +78,19 @@ void Ip::send_unitdata(Message request) {
     ++count_.refused;
     report(outgoing.destination, outgoing.protocol, {outgoing.source, error == EMSGSIZE ? route_.mtu : 0}, error,
            std::move(data));
+  } else {
+    note_flow(asked, first_word);
   }
+}
+
+/// A datagram of the user's left by route_, and is of another flow than the last.
+void Ip::note_flow(const DataUnit& sent, std::uint32_t first_word) {
+  route_.ports = first_word;
+  flows_.note({.source = route_.source,
+               .destination = sent.peer,
+               .protocol = sent.protocol,
+               .ports = ip::ports_of(sent.protocol, first_word),
+               .dont_fragment = sent.dont_fragment});
 }
 
 /// The short way, for a datagram that follows one of its flow: its header is a copy, patched. False, and nothing has
@@ -74,24 +100,32 @@ bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
                           route_.wanted_source.has_value() == unitdata.has_local &&
                           (!unitdata.has_local || *route_.wanted_source == unitdata.local);
   const std::size_t size = request.data_size();
-  if (!same_route || !route_.header.serves(unitdata) || !bound_ || !request.has_data() ||
-      route_.header.size() + size > route_.mtu || set().now() >= route_.expires) {
+  const TimePoint now = set().now();
+  if (!same_route || !route_.header.serves(unitdata, size) || now >= route_.expires) {
     return false;
   }
-  const wire::MacAddress* const mac = route_mac();
-  const Bytes header = mac == nullptr ? Bytes() : request.prepend_data(route_.header.size());
+  const Block& front = *request.data_block();  // a payload that is served is not empty
+  const wire::MacAddress* const mac = route_mac(now);
+  if (mac == nullptr || front.size() < ip::ports_size) {
+    return false;
+  }
+  const std::uint32_t ports = load_word(front.rptr);
+  const Bytes header = request.prepend_data(route_.header.size());
   if (header.empty()) {
     return false;
   }
   route_.header.emit(header.data(), size, identification_);
-  identification_ = static_cast<std::uint16_t>(identification_ + (unitdata.peer.is_v4() ? 1U : 0U));
-  to_link(std::move(request), *mac, unitdata.peer.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6);
+  identification_ = static_cast<std::uint16_t>(identification_ + route_.header.identifications());
+  if (ports != route_.ports) [[unlikely]] {
+    note_flow(unitdata, ports);
+  }
+  to_link(std::move(request), *mac, route_.header.sap());
   return true;
 }
 
 /// The link address of route_'s next hop, where it needs no asking.
-const wire::MacAddress* Ip::route_mac() {
-  return route_.group_mac ? &*route_.group_mac : neighbours_.known(route_.neighbour, set().now());
+const wire::MacAddress* Ip::route_mac(TimePoint now) {
+  return route_.group_mac ? &*route_.group_mac : neighbours_.known(route_.neighbour, now);
 }
 
 Message Ip::new_carrier() { return Message::of_native(set().pool(), DataUnit{}); }
@@ -106,14 +140,41 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   if (size > payload_max(outgoing.destination)) {
     return EMSGSIZE;
   }
-  if (header_size(outgoing.destination) + size > route_.mtu) {
-    return outgoing.dont_fragment ? EMSGSIZE : send_fragments(outgoing, carrier, data);
+  if (header_size(outgoing.destination) + outgoing.options.size() + size > route_.mtu) {
+    // No fragment carries options: only an echo reply has any, and one that long is not worth more.
+    return outgoing.dont_fragment || !outgoing.options.empty() ? EMSGSIZE : send_fragments(outgoing, carrier, data);
+  }
+  if (!outgoing.options.empty()) {
+    return send_with_options(outgoing, carrier, data);
   }
   if (!prepend_header(outgoing, data, size)) {
     return ENOBUFS;
   }
-  route_.header.take(data.bytes().first(header_size(outgoing.destination)), outgoing.hop_limit, outgoing.traffic_class,
-                     outgoing.dont_fragment);
+  if (bound_) {  // the short way does not ask again
+    const std::size_t header = header_size(outgoing.destination);
+    route_.header.take(data.bytes().first(header), outgoing.hop_limit, outgoing.traffic_class, outgoing.dont_fragment,
+                       std::min(payload_max(outgoing.destination), route_.mtu - header));
+  }
+  dispatch(std::move(carrier), std::move(data));
+  return 0;
+}
+
+/// The header as it is without options, then made longer: RFC 791 section 3.1, the header length is "in 32 bit words".
+int Ip::send_with_options(const Outgoing& outgoing, Message& carrier, Message& data) {
+  const std::size_t size = data.size();
+  const Bytes options = data.prepend(outgoing.options.size());
+  if (options.empty()) {
+    return ENOBUFS;
+  }
+  std::ranges::copy(outgoing.options, options.begin());
+  if (!prepend_header(outgoing, data, size + outgoing.options.size()) ||
+      !data.pull_up(Ipv4Header::size + outgoing.options.size())) {
+    return ENOBUFS;
+  }
+  const Bytes header = data.bytes().first(Ipv4Header::size + outgoing.options.size());
+  header[0] = static_cast<std::byte>(0x40U | header.size() / 4);
+  store_checksum(header.data() + checksum_offset, 0);
+  store_checksum(header.data() + checksum_offset, checksum_of(header_sum(header)));
   dispatch(std::move(carrier), std::move(data));
   return 0;
 }
@@ -192,7 +253,7 @@ int Ip::send_fragments(const Outgoing& outgoing, Message& carrier, Message& data
     Message next_carrier = more ? new_carrier() : Message();
     if ((more && (!rest || !next_carrier)) ||
         !prepend_fragment_header(outgoing, part, std::min(piece, remaining), offset, more, identification)) {
-      ++count_.no_memory;
+      ++count_.no_memory_out;
       return 0;
     }
     dispatch(std::move(carrier), std::move(part));
@@ -215,7 +276,7 @@ int Ip::route_to(const IpAddress& destination, const std::optional<IpAddress>& s
 
 int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>& source) {
   route_ = {};
-  if (!link_.ready()) {
+  if (!link_.ready() || (destination.is_v6() && !has_ipv6())) {
     return ENETDOWN;
   }
   if (routes_.is_broadcast(destination)) {
@@ -240,6 +301,7 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
             .source = *from,
             .next_hop = *next_hop,
             .mtu = estimate.mtu,
+            .ports = 0,
             .neighbour = {},
             .group_mac = {},
             .header = {}};
@@ -252,7 +314,7 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
 /// Hands a packet with its header to the next hop of route_.
 void Ip::dispatch(Message carrier, Message packet) {
   carrier.link(std::move(packet));
-  if (const wire::MacAddress* const mac = route_mac()) {
+  if (const wire::MacAddress* const mac = route_mac(set().now())) {
     const std::uint16_t sap = route_.destination.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
     return to_link(std::move(carrier), *mac, sap);
   }

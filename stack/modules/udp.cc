@@ -372,7 +372,8 @@ void Udp::unclaimed(Message message, const DataUnit& received) {
 }
 
 /// RFC 1122 section 4.1.3.3: "UDP MUST pass to the application layer all ICMP error messages that it receives from the
-/// IP layer." What they quote begins with our header: the source port tells whose datagram it was.
+/// IP layer." What they quote begins with our header: the source port tells whose datagram it was, and ip has seen to
+/// it that one from there to this host and port was sent (ip_flows.h).
 bool Udp::failed(Message& message) {
   std::array<std::byte, UdpHeader::size> header;
   const auto unitdata = native_of<DataUnit>(message, Kind::network_error);
@@ -381,13 +382,15 @@ bool Udp::failed(Message& message) {
     return false;
   }
   const auto source_port = load_big_endian<std::uint16_t>(header.data());
-  if (binding_->state() != udp::State::idle || source_port != binding_->local().port) {
+  const auto length = load_big_endian<std::uint16_t>(header.data() + 4);
+  if (binding_->state() != udp::State::idle || source_port != binding_->local().port || length < UdpHeader::size) {
     ++foreign_error_;
     return false;
   }
   (*unitdata)->kind = Kind::transport_error;
   (*unitdata)->peer_port = load_big_endian<std::uint16_t>(header.data() + 2);
   static_cast<void>(message.unlink());  // what is quoted
+  ++errors_;
   return true;
 }
 

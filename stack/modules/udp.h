@@ -42,6 +42,7 @@
 //   zero_checksum     datagrams over IPv6 without a checksum, dropped
 //   not_my_port       datagrams to another port, dropped
 //   port_unreachable  datagrams to another port, given to ip to be answered
+//   errors            errors about datagrams of this port, passed up
 //   foreign_error     errors about datagrams that this port did not send, dropped
 //   unexpected        acknowledgements and M_CTL that nothing waits for, dropped
 //   no_memory         messages dropped or not answered, since the pool was exhausted
@@ -159,6 +160,7 @@ class Udp : public Module {
   Counter zero_checksum_{*this, "zero_checksum", "datagrams over IPv6 without a checksum"};
   Counter not_my_port_{*this, "not_my_port", "datagrams to another port, dropped"};
   Counter port_unreachable_{*this, "port_unreachable", "datagrams to another port, given to ip to be answered"};
+  Counter errors_{*this, "errors", "errors about datagrams of this port, passed up"};
   Counter foreign_error_{*this, "foreign_error", "errors about datagrams that this port did not send"};
   Counter unexpected_{*this, "unexpected", "acknowledgements and M_CTL that nothing waits for"};
   Counter no_memory_{*this, "no_memory", "messages dropped or not answered, since the pool was exhausted"};

@@ -48,7 +48,7 @@ for driver in packet pcap; do
   [ "$(counter $driver.out ip packets_in)" -ge 15000 ] || { echo "FAILED: most frames were lost on the way" >&2; exit 1; }
   expect "$driver: everything has a name" counted $driver.out ip short_packet bad_version bad_header_length bad_total_length \
     bad_checksum bad_extension not_ours unknown_protocol bad_arp bad_ndp icmp_bad_checksum icmp_malformed bad_fragment \
-    fragment_tiny fragment_overlap reassembly_evicted icmp_errors_limited
+    fragments_held fragment_overlap reassembly_evicted icmp_errors_limited
   expect "$driver: in udp, too" counted $driver.out udp bad_length bad_checksum
 done
 

@@ -216,6 +216,7 @@ class Link : public Module {
   bool answers_late = false;
   std::optional<std::uint32_t> refuses;  // this primitive
   std::uint32_t refuses_with = dlpi::DL_NOTSUPPORTED;
+  std::optional<std::uint16_t> refuses_sap;  // filters of it
   std::deque<Frame> sent;
   std::deque<Message> held;
   std::vector<std::uint32_t> requests;
@@ -263,6 +264,9 @@ class Link : public Module {
       case dlpi::DL_NOTIFY_REQ:
         return tell(dlpi::NotifyAck{dlpi::NotifyReq::decode(block)->notifications});
       case dlpi::DL_FILTER_REQ:
+        if (refuses_sap == dlpi::FilterReq::decode(block)->sap) {
+          return tell(dlpi::ErrorAck{primitive, refuses_with, 0});
+        }
         filters.push_back(*dlpi::FilterReq::decode(block));
         return tell(dlpi::OkAck{primitive});
       default:

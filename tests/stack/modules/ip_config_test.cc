@@ -139,7 +139,8 @@ TEST_F(IpRoutes, Membership) {
 class IpPathMtu : public testing::Test {
  protected:
   std::uint32_t known(std::string_view host) { return table.lookup(address(host), 1500, now).mtu; }
-  bool report(std::string_view host, std::uint32_t mtu, std::uint32_t packet = 1500) {
+  using Report = ip::PathMtu::Report;
+  Report report(std::string_view host, std::uint32_t mtu, std::uint32_t packet = 1500) {
     return table.report(address(host), mtu, packet, 1500, now);
   }
   ip::PathMtu table;
@@ -148,21 +149,25 @@ class IpPathMtu : public testing::Test {
 
 TEST_F(IpPathMtu, GoesDownOnlyAndForgets) {
   EXPECT_EQ(known("8.8.8.8"), 1500);
-  EXPECT_TRUE(report("8.8.8.8", 1400));
+  EXPECT_EQ(report("8.8.8.8", 1400), Report::lowered);
   EXPECT_EQ(known("8.8.8.8"), 1400);
   EXPECT_EQ(known("8.8.4.4"), 1500);
-  EXPECT_FALSE(report("8.8.8.8", 1450)) << "RFC 1191 section 3: never up";
-  EXPECT_FALSE(report("8.8.8.8", 1400)) << "no news";
-  EXPECT_FALSE(report("8.8.8.8", 1300, 1300)) << "a packet of that size would have passed";
-  EXPECT_TRUE(report("8.8.8.8", 1300, 1400));
+  EXPECT_EQ(report("8.8.8.8", 1450), Report::known) << "RFC 1191 section 3: never up";
+  EXPECT_EQ(report("8.8.8.8", 1400), Report::known) << "no news";
+  EXPECT_EQ(report("8.8.8.8", 1300, 1300), Report::implausible) << "a packet of that size would have passed";
+  EXPECT_EQ(report("8.8.8.8", 1300, 1501), Report::implausible) << "no packet of that size leaves on this link";
+  EXPECT_EQ(report("8.8.8.8", 1300, 1400), Report::lowered);
   now += ip::PathMtu::lifetime;
   EXPECT_EQ(known("8.8.8.8"), 1500);
 }
 
 TEST_F(IpPathMtu, HasFloors) {
-  EXPECT_FALSE(report("2001:db8::1", 1279)) << "RFC 8201 section 4";
-  EXPECT_TRUE(report("2001:db8::1", 1280));
-  EXPECT_TRUE(report("8.8.8.8", 68));
+  EXPECT_EQ(report("2001:db8::1", 1279), Report::implausible) << "RFC 8201 section 4";
+  EXPECT_EQ(report("2001:db8::1", 0), Report::implausible);
+  EXPECT_EQ(report("2001:db8::1", 1280), Report::lowered);
+  EXPECT_EQ(report("8.8.8.8", 67), Report::implausible) << "RFC 1191 section 3";
+  EXPECT_EQ(report("8.8.8.8", 1), Report::implausible);
+  EXPECT_EQ(report("8.8.8.8", 68), Report::lowered);
   EXPECT_EQ(known("8.8.8.8"), ip::PathMtu::floor_v4);
 }
 
@@ -170,17 +175,17 @@ TEST_F(IpPathMtu, HasFloors) {
 TEST_F(IpPathMtu, GoesDownThePlateaus) {
   std::uint32_t packet = 1500;
   for (const std::uint32_t plateau : {1492U, 1006U, 552U}) {
-    EXPECT_TRUE(report("8.8.8.8", 0, packet));
+    EXPECT_EQ(report("8.8.8.8", 0, packet), Report::lowered);
     EXPECT_EQ(known("8.8.8.8"), plateau);
     packet = plateau;
   }
-  EXPECT_FALSE(report("8.8.8.8", 0, packet));
+  EXPECT_EQ(report("8.8.8.8", 0, packet), Report::implausible);
 }
 
 TEST_F(IpPathMtu, IsBounded) {
   for (std::uint32_t host = 0; host < 1000; ++host) {
     now += 1ms;
-    EXPECT_TRUE(table.report(Ipv4Address::from_value(0x08080000 + host), 1400, 1500, 1500, now));
+    EXPECT_EQ(table.report(Ipv4Address::from_value(0x08080000 + host), 1400, 1500, 1500, now), Report::lowered);
     EXPECT_LE(table.size(), ip::PathMtu::entries_max);
   }
   EXPECT_EQ(table.lookup(Ipv4Address::from_value(0x08080000 + 999), 1500, now).mtu, 1400) << "the oldest made room";

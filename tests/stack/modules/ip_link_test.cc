@@ -102,6 +102,33 @@ TEST(IpLink, HeedsANewMtuAndTellsTheUserThatRoutesAreVoid) {
   EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 1400);
 }
 
+/// RFC 8200 section 5: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or greater."
+TEST(IpLink, HasNoIpv6WhileTheLinkIsTooNarrow) {
+  Bed bed;
+  bed.bind();
+  bed.know_neighbours();
+  const auto set_mtu = [&](std::uint32_t mtu) {
+    bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_SDU_SIZE, .data = mtu, .address = {}},
+                  MessageType::proto);
+    bed.user.received.clear();
+  };
+  set_mtu(1279);
+  bed.send("fd00:77::2", pattern(8));
+  EXPECT_EQ(uderror_of(bed.next_up()).error, ENETDOWN);
+  bed.link.inject(wire::ethertype_ipv6, packet(V6{}, pattern(8)));
+  EXPECT_EQ(bed.count("ipv6_off"), 1);
+  EXPECT_TRUE(bed.user.received.empty());
+  EXPECT_TRUE(bed.link.sent.empty());
+  bed.send("10.77.0.2", pattern(1260));
+  EXPECT_EQ(bed.next_frame().octets.size(), 1276U) << "IPv4 goes on, in fragments that fit";
+  set_mtu(1280);
+  bed.link.inject(wire::ethertype_ipv6, packet(V6{}, pattern(8)));
+  EXPECT_EQ(unitdata_of(bed.next_up()).data, pattern(8));
+  set_mtu(67);
+  bed.ask(network::RouteReq{address("10.77.0.2")}, network::RouteReq::size, MessageType::ctl);
+  EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 1280U) << "no link is that narrow";
+}
+
 TEST(IpLink, ProbesNeighboursAnewWhenTheLinkComesBack) {
   Bed bed;
   bed.bind();
@@ -121,6 +148,14 @@ TEST(IpLink, TakesANewMacAddress) {
   bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_PHYS_ADDR, .address = dlpi::LinkAddress{fresh, 0x0800}},
                 MessageType::proto);
   EXPECT_THAT(bed.link.groups, Contains(MacAddress{{0x33, 0x33, 0xff, 0, 9, 9}}));
+  // The link-local address is another one, so every route that was told is void.
+  const Message news = bed.next_up();
+  ASSERT_TRUE(news);
+  const auto told = network::RouteAck::decode(news.bytes());
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(told->destination.is_unspecified());
+  bed.ask(network::RouteReq{address("fe80::2")}, network::RouteReq::size, MessageType::ctl);
+  EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->source, address("fe80::ff:fe00:909"));
   bed.send("10.77.0.2", pattern(8));
   EXPECT_EQ(wire::ArpPacket::parse(bed.next_frame().octets)->sender_mac, fresh);
 }
@@ -164,6 +199,25 @@ TEST(IpLink, ARefusedFilterIsReportedWithTheDriversError) {
     EXPECT_EQ(dlpi::ErrorAck::decode(bed.next_up().bytes()), (dlpi::ErrorAck{dlpi::DL_FILTER_REQ, error, 0}));
     EXPECT_TRUE(bed.user.received.empty());
   }
+}
+
+/// Half a filter is none: where the driver refuses the second family, that of the first goes, too.
+TEST(IpLink, AFilterOfOneFamilyAloneDoesNotStay) {
+  Bed bed;
+  bed.bind();
+  bed.link.refuses_sap = wire::ethertype_ipv6;
+  bed.ask(port_7000, filter_size, MessageType::ctl);
+  EXPECT_EQ(dlpi::ErrorAck::decode(bed.next_up().bytes()),
+            (dlpi::ErrorAck{dlpi::DL_FILTER_REQ, dlpi::DL_NOTSUPPORTED, 0}));
+  EXPECT_TRUE(bed.user.received.empty()) << "answered once";
+  ASSERT_FALSE(bed.link.filters.empty());
+  EXPECT_EQ(bed.link.filters.front().local_port, 7000) << "IPv4 had been granted";
+  EXPECT_EQ(bed.link.filters.back(), (dlpi::FilterReq{.sap = 0x0800, .local = {}, .protocol = {}, .local_port = {}}))
+      << "and is given back";
+  // A stream without a filter is the host: it answers.
+  bed.know_neighbours();
+  bed.link.inject(wire::ethertype_ipv4, packet(V4{.protocol = 99}, pattern(8)));
+  EXPECT_EQ(bed.count("icmp_errors_out"), 1);
 }
 
 TEST(IpLink, AFilterNeedsABinding) {

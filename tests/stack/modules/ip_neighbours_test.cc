@@ -475,6 +475,200 @@ TEST(IpNdp, RefusesInvalidMessages) {
   EXPECT_EQ(bed.ip->neighbours().size(), 0);
 }
 
+/// What a host on the link may send to take our traffic, or to have us send to everybody. None of it is answered, and
+/// none changes where datagrams to 10.77.0.2 go or makes us ask for anybody. RFC 1122 section 3.2.1.3 lists what is no
+/// host's address; RFC 5227 section 2.1.1 has the one exception, a probe.
+TEST(IpArp, NothingHostileIsAnsweredOrBelieved) {
+  constexpr MacAddress group{{0x01, 0, 0x5e, 0, 0, 1}};
+  using enum wire::ArpOperation;
+  struct Row {
+    const char* what;
+    wire::ArpOperation operation;
+    MacAddress sender_mac;
+    const char* sender;
+    const char* target;
+    const char* counter;
+  };
+  const Row rows[] = {
+      {"loopback", request, mac_b, "127.0.0.1", "10.77.0.1", "bad_arp"},
+      {"loopback", reply, mac_b, "127.0.0.1", "10.77.0.1", "bad_arp"},
+      {"loopback network", request, mac_b, "127.255.3.4", "10.77.0.1", "bad_arp"},
+      {"the subnet's zero address", request, mac_b, "10.77.0.0", "10.77.0.1", "bad_arp"},
+      {"the subnet's zero address", reply, mac_b, "10.77.0.0", "10.77.0.1", "bad_arp"},
+      {"the subnet's broadcast", request, mac_b, "10.77.0.255", "10.77.0.1", "bad_arp"},
+      {"the subnet's broadcast", reply, mac_b, "10.77.0.255", "10.77.0.1", "bad_arp"},
+      {"limited broadcast", request, mac_b, "255.255.255.255", "10.77.0.1", "bad_arp"},
+      {"multicast", request, mac_b, "224.0.0.1", "10.77.0.1", "bad_arp"},
+      {"multicast", reply, mac_b, "239.1.2.3", "10.77.0.1", "bad_arp"},
+      {"this network", request, mac_b, "0.0.0.1", "10.77.0.1", "bad_arp"},
+      {"reply of nobody", reply, mac_b, "0.0.0.0", "10.77.0.1", "bad_arp"},
+      {"our own address", request, mac_b, "10.77.0.1", "10.77.0.1", "address_conflict"},
+      {"our own address", reply, mac_b, "10.77.0.1", "10.77.0.2", "address_conflict"},
+      {"broadcast station", request, wire::mac_broadcast, "10.77.0.2", "10.77.0.1", "bad_arp"},
+      {"broadcast station", reply, wire::mac_broadcast, "10.77.0.2", "10.77.0.1", "bad_arp"},
+      {"group of stations", request, group, "10.77.0.2", "10.77.0.1", "bad_arp"},
+      {"group of stations", reply, group, "10.77.0.2", "10.77.0.1", "bad_arp"},
+      {"no station", request, MacAddress{}, "10.77.0.2", "10.77.0.1", "bad_arp"},
+      {"no station", reply, MacAddress{}, "10.77.0.2", "10.77.0.1", "bad_arp"},
+      {"reply we did not ask for", reply, mac_b, "10.77.0.2", "10.77.0.1", "arp_noted"},
+      {"reply to another", reply, mac_b, "10.77.0.2", "10.77.0.9", "arp_noted"},
+      {"reply of one we never sent to", reply, mac_b, "10.77.0.7", "10.77.0.1", "arp_noted"},
+  };
+  for (const Row& row : rows) {
+    for (const bool silent_for_long : {false, true}) {  // reachable, stale
+      SCOPED_TRACE(testing::Message() << row.what << (row.operation == request ? ", request" : ", reply")
+                                      << (silent_for_long ? ", entry is stale" : ""));
+      Bed bed;
+      bed.bind();
+      bed.send("10.77.0.2", pattern(8));
+      bed.arp(reply, "10.77.0.2", "10.77.0.1", mac_a);
+      bed.advance(silent_for_long ? 50s : 1s);
+      bed.link.sent.clear();
+      const std::uint64_t before = bed.count(row.counter);
+      const std::uint64_t in = bed.count("packets_in");
+      bed.arp(row.operation, row.sender, row.target, row.sender_mac);
+      EXPECT_EQ(bed.count(row.counter), before + 1);
+      EXPECT_EQ(bed.count("packets_in"), in + 1);
+      bed.advance(0s);
+      EXPECT_TRUE(bed.link.sent.empty()) << "neither answered nor asked for";
+      EXPECT_EQ(bed.ip->neighbours().size(), 1);
+      bed.send("10.77.0.2", pattern(8));
+      EXPECT_EQ(bed.next_frame().to, mac_a);
+    }
+  }
+}
+
+/// A reply that nobody asked for makes us ask the neighbour we know: RFC 4861 section 7.2.5, "If the state of the entry
+/// is REACHABLE, set it to STALE, but do not update the entry in any other way". So one that has really gone is found.
+TEST(IpArp, AnUnaskedReplyIsCheckedWithTheNeighbourWeKnow) {
+  Bed bed;
+  bed.bind();
+  bed.send("10.77.0.2", pattern(8));
+  bed.arp(wire::ArpOperation::reply, "10.77.0.2", "10.77.0.1", mac_a);
+  EXPECT_EQ(bed.ip->neighbours().state(address("10.77.0.2"), bed.now), ip::NeighbourState::reachable);
+  bed.arp(wire::ArpOperation::reply, "10.77.0.2", "10.77.0.1", mac_b);
+  EXPECT_EQ(bed.ip->neighbours().state(address("10.77.0.2"), bed.now), ip::NeighbourState::stale);
+  bed.send("10.77.0.2", pattern(8));
+  bed.link.sent.clear();
+  bed.advance(ip::Neighbours::delay_first_probe_time);
+  const Frame probe = bed.next_frame();
+  EXPECT_EQ(probe.to, mac_a);
+  bed.arp(wire::ArpOperation::reply, "10.77.0.2", "10.77.0.1", mac_b);
+  bed.link.sent.clear();
+  bed.send("10.77.0.2", pattern(8));
+  EXPECT_EQ(bed.next_frame().to, mac_a) << "asked one, heard another";
+  for (int second = 0; second < ip::Neighbours::solicitations_max; ++second) {
+    bed.advance(ip::Neighbours::retransmit_time);
+  }
+  bed.link.sent.clear();
+  bed.send("10.77.0.2", pattern(8));
+  EXPECT_EQ(bed.next_frame().to, wire::mac_broadcast) << "it is gone: everybody is asked";
+  bed.arp(wire::ArpOperation::reply, "10.77.0.2", "10.77.0.1", mac_b);
+  EXPECT_EQ(bed.next_frame().to, mac_b);
+}
+
+/// A sender that is not on the link gets its answer; there is nothing to remember, since we send to it by the gateway.
+TEST(IpArp, AnswersOneFromElsewhereAndRemembersNothing) {
+  Bed bed;
+  bed.arp(wire::ArpOperation::request, "192.168.3.4", "10.77.0.1", mac_a);
+  EXPECT_EQ(bed.next_frame().to, mac_a);
+  EXPECT_EQ(bed.count("arp_answered"), 1);
+  EXPECT_EQ(bed.ip->neighbours().size(), 0);
+}
+
+/// RFC 1122 section 3.3.6: the zero form of a broadcast is one, too; so nobody is asked for it.
+TEST(IpArp, AsksForNoBroadcastAddress) {
+  Bed bed;
+  bed.bind();
+  for (const std::string_view to : {"10.77.0.0", "10.77.0.255", "255.255.255.255"}) {
+    bed.send(to, pattern(8));
+    EXPECT_EQ(uderror_of(bed.next_up()).error, EACCES) << to;
+  }
+  EXPECT_TRUE(bed.link.sent.empty());
+}
+
+/// As above, for neighbour discovery.
+TEST(IpNdp, NothingHostileIsAnsweredOrBelieved) {
+  constexpr MacAddress group{{0x33, 0x33, 0, 0, 0, 1}};
+  const V6 to_us{.destination = "fd00:77::1", .next_header = 58, .hop_limit = 255};
+  const auto from = [&](const char* source) {
+    V6 header = ndp_header;
+    header.source = source;
+    return header;
+  };
+  const auto fragmented = [](const Octets& whole, bool in_two) {
+    const Octets payload = part(whole, 40);
+    V6 header{.destination = "fd00:77::1", .next_header = 44, .hop_limit = 255};
+    std::vector<Octets> frames;
+    if (in_two) {
+      frames.push_back(packet(header, fragment_header(58, 0, true) + part(payload, 0, 16)));
+      frames.push_back(packet(header, fragment_header(58, 16, false) + part(payload, 16)));
+    } else {
+      frames.push_back(packet(header, fragment_header(58, 0, false) + payload));
+    }
+    return frames;
+  };
+  const auto advertised = [&](const MacAddress& mac, bool solicited, bool overriding) {
+    return advertisement(
+        {.solicited = solicited, .override_entry = overriding, .target = v6("fd00:77::2"), .target_link_layer = mac},
+        to_us);
+  };
+  const auto asked = [&](const std::optional<MacAddress>& mac) {
+    V6 header = to_us;
+    return solicitation(header, mac);
+  };
+  struct Row {
+    const char* what;
+    std::vector<Octets> frames;
+    MacAddress link_source;
+  };
+  std::vector<Row> rows = {
+      {"solicitation from the broadcast station", {asked(wire::mac_broadcast)}, mac_b},
+      {"solicitation from a group", {asked(group)}, mac_b},
+      {"solicitation from no station", {asked(MacAddress{})}, mac_b},
+      {"solicitation without option, from a group", {asked(std::nullopt)}, group},
+      {"solicitation without option, from no station", {asked(std::nullopt)}, MacAddress{}},
+      {"advertisement of the broadcast station", {advertised(wire::mac_broadcast, true, true)}, mac_b},
+      {"advertisement of a group", {advertised(group, false, true)}, mac_b},
+      {"advertisement of no station", {advertised(MacAddress{}, true, true)}, mac_b},
+      {"solicitation in an atomic fragment", fragmented(asked(mac_b), false), mac_b},
+      {"solicitation in two fragments", fragmented(asked(mac_b), true), mac_b},
+      {"advertisement in an atomic fragment", fragmented(advertised(mac_b, true, true), false), mac_b},
+      {"advertisement in two fragments", fragmented(advertised(mac_b, true, true), true), mac_b},
+  };
+  // RFC 6980 section 5 names router discovery and redirects, too, which we ignore in any form.
+  for (const std::uint8_t type : std::array<std::uint8_t, 3>{133, 134, 137}) {
+    Octets other(40);
+    other[0] = std::byte{type};
+    const V6 header{.destination = "fd00:77::1", .next_header = 58};
+    rows.push_back({"router discovery in an atomic fragment",
+                    fragmented(packet(header, icmp_summed(other, header)), false), mac_b});
+  }
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    Bed bed;
+    bed.bind();
+    bed.send("fd00:77::2", pattern(8));
+    bed.link.inject(wire::ethertype_ipv6, advertised(mac_a, true, true), false, mac_a);
+    EXPECT_EQ(bed.ip->neighbours().state(address("fd00:77::2"), bed.now), ip::NeighbourState::reachable);
+    bed.link.sent.clear();
+    for (const Octets& frame : row.frames) {
+      bed.link.inject(wire::ethertype_ipv6, frame, false, row.link_source);
+    }
+    EXPECT_EQ(bed.count("bad_ndp"), 1);
+    EXPECT_TRUE(bed.link.sent.empty()) << "not answered";
+    EXPECT_EQ(bed.ip->neighbours().size(), 1);
+    EXPECT_EQ(bed.ip->neighbours().state(address("fd00:77::2"), bed.now), ip::NeighbourState::reachable);
+    bed.send("fd00:77::2", pattern(8));
+    EXPECT_EQ(bed.next_frame().to, mac_a);
+  }
+  // One from elsewhere is answered, since it is there, but does not get into the cache (CVE-2008-2476).
+  Bed bed;
+  bed.link.inject(wire::ethertype_ipv6, solicitation(from("2001:db8::7"), mac_b), true);
+  EXPECT_EQ(bed.count("ndp_answered"), 1);
+  EXPECT_EQ(bed.ip->neighbours().size(), 0);
+}
+
 TEST(IpNdp, CountsAClaimToOurAddress) {
   Bed bed;
   bed.link.inject(wire::ethertype_ipv6,

@@ -98,7 +98,7 @@ TEST_F(IpPair, LossNeverDeliversHalf) {
   while (!b.user.received.empty()) {
     ASSERT_EQ(unitdata_of(b.next_up()).data, pattern(9000));
   }
-  for (int second = 0; second < 40; ++second) {
+  for (int second = 0; second <= 60; ++second) {  // ip::Reassembly::timeout
     advance(1s);
     carry();
   }

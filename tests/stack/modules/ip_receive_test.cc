@@ -123,7 +123,6 @@ std::vector<Malformation> malformations() {
       {"unknown_protocol", ethertype_ipv4, packet(V4{.protocol = 99}, pattern(8))},
       {"bad_fragment", ethertype_ipv4, packet(V4{.more = true}, pattern(65))},
       {"bad_fragment", ethertype_ipv4, packet(V4{.offset = 65'528}, pattern(64))},
-      {"fragment_tiny", ethertype_ipv4, packet(V4{.more = true}, pattern(40))},
       {"fragment_tiny", ethertype_ipv4, packet(V4{.offset = 64}, {})},
       {"short_packet", ethertype_ipv6, part(good6, 0, 39)},
       {"bad_version", ethertype_ipv6, good4},
@@ -142,8 +141,11 @@ std::vector<Malformation> malformations() {
       {"bad_extension", ethertype_ipv6, with_extension(43, bytes({udp, 0, 0, 1, 0, 0, 0, 0}))},
       {"bad_fragment", ethertype_ipv6, with_extension(44, fragment_header(udp, 0, true) + pattern(1))},
       {"bad_fragment", ethertype_ipv6, with_extension(44, fragment_header(udp, 65'528, false))},
-      {"fragment_tiny", ethertype_ipv6, packet(V6{.next_header = 44}, fragment_header(udp, 0, true) + pattern(40))},
-      {"fragment_tiny", ethertype_ipv6, packet(V6{.next_header = 44}, fragment_header(60, 0, true) + pattern(64))},
+      {"fragment_tiny", ethertype_ipv6, packet(V6{.next_header = 44}, fragment_header(udp, 64, false))},
+      {"fragment_tiny", ethertype_ipv6,
+       packet(V6{.next_header = 44}, fragment_header(60, 0, true) + bytes({udp, 0, 1, 4, 0, 0, 0, 0}))},
+      {"fragment_tiny", ethertype_ipv6,
+       packet(V6{.next_header = 44}, fragment_header(60, 0, true) + bytes({udp, 1, 1, 4, 0, 0, 0, 0}))},
       {"unknown_sap", 0x1234, good4},
   };
 }
@@ -250,13 +252,32 @@ TEST(IpReceive, CountsWhatBecomesOfFragments) {
     inject_v4(bed, fragment(0, 800, identification));
   }
   EXPECT_EQ(bed.count("reassembly_evicted"), 1001 - ip::Reassembly::datagrams_max);
-  for (std::size_t at = 0; at <= ip::Reassembly::fragments_max; ++at) {
-    inject_v4(bed, packet(V4{.offset = 64 * at, .more = true, .identification = 5}, pattern(56)));
-  }
-  EXPECT_EQ(bed.count("fragment_excess"), 1);
-  bed.advance(31s);
+  EXPECT_EQ(bed.count("fragments_held"), 1001);
+  bed.advance(ip::Reassembly::timeout - 1s);
+  EXPECT_EQ(bed.ip->reassembly().datagrams(), ip::Reassembly::datagrams_max);
+  bed.advance(1s);
   EXPECT_EQ(bed.ip->reassembly().datagrams(), 0);
-  EXPECT_EQ(bed.count("reassembly_timeout"), ip::Reassembly::datagrams_max - 1) << "all but the one given up";
+  EXPECT_EQ(bed.count("reassembly_timeout"), ip::Reassembly::datagrams_max);
+}
+
+/// RFC 791 section 3.2: "Every internet module must be able to forward a datagram of 68 octets without further
+/// fragmentation. This is because an internet header may be up to 60 octets, and the minimum fragment is 8 octets."
+TEST(IpReceive, ReassemblesTheSmallestFragments) {
+  for (const std::size_t size : {8U, 24U, 40U}) {
+    SCOPED_TRACE(testing::Message() << "fragments of " << size);
+    Bed bed;
+    bed.bind();
+    const Octets whole = pattern(3000);
+    for (std::size_t offset = 0; offset < whole.size(); offset += size) {
+      const bool more = offset + size < whole.size();
+      inject_v4(bed, packet(V4{.offset = offset, .more = more}, part(whole, offset, size)));
+      inject_v6(bed, packet(V6{.next_header = 44}, fragment_header(udp, offset, more) + part(whole, offset, size)));
+    }
+    EXPECT_EQ(unitdata_of(bed.next_up()).data, whole);
+    EXPECT_EQ(unitdata_of(bed.next_up()).data, whole);
+    EXPECT_EQ(bed.count("fragments_held"), bed.count("fragments_in"));
+    EXPECT_EQ(bed.ip->reassembly().bytes(), 0);
+  }
 }
 
 TEST(IpReceive, FragmentsOfDifferentProtocolsAreDifferentDatagrams) {

@@ -190,6 +190,19 @@ TEST(UdpSend, RoutesRememberedAreBounded) {
   }
   EXPECT_EQ(stack.driver().count(), 3 * Udp::routes_max);
   EXPECT_EQ(stack.ip().routes_asked.size(), 3 * Udp::routes_max);
+  // What is remembered is not asked for again: the newest, and no more than the bound.
+  std::size_t remembered = 0;
+  for (std::uint32_t i = 3 * Udp::routes_max; i-- > 0;) {
+    const std::size_t asked = stack.ip().routes_asked.size();
+    stack.up(proto(stack, RouteAck{Ipv4Address::from_value(0x0b000000U + i), local_v4, 1500, EHOSTUNREACH},
+                   MessageType::ctl));
+    stack.send({Ipv4Address::from_value(0x0b000000U + i), peer_port}, "x");
+    const bool known = stack.ip().routes_asked.size() == asked;
+    remembered += known ? 1 : 0;
+    EXPECT_TRUE(known || i < 2 * Udp::routes_max) << "the last to be sent to";
+  }
+  EXPECT_LE(remembered, Udp::routes_max);
+  EXPECT_GE(remembered, 1U);
 }
 
 // ---- Receiving ----
