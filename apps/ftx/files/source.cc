@@ -37,6 +37,7 @@ std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<c
     return std::unexpected(Failure{ExitCode::usage, "too many files for one transfer"});
   }
   std::unordered_set<std::string> names;
+  std::uint64_t total_bytes = 0;
   for (const std::string& path : paths) {
     if (!names.insert(last_component(path)).second) {
       return std::unexpected(
@@ -44,6 +45,10 @@ std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<c
     }
     if (auto added = source->add(path); !added) {
       return std::unexpected(added.error());
+    }
+    total_bytes += source->entries_.back().size_bytes;
+    if (source->entries_.back().size_bytes >= file_bytes_max || total_bytes >= file_bytes_max) {
+      return std::unexpected(Failure{ExitCode::usage, "more than one transfer can carry: " + printable(path)});
     }
   }
   return source;

@@ -2,74 +2,14 @@
 // What strangers and hostile peers cannot do.
 #include <gtest/gtest.h>
 
-#include "tests/apps/ftx/session/simulation.h"
+#include "tests/apps/ftx/session/bench.h"
+#include "tests/apps/ftx/transmit.h"
 
 namespace sluice::ftx::test {
 namespace {
 
-constexpr TimePoint start{1h};
+constexpr TimePoint start = Bench::start;
 const Envelope envelope{Kind::hello, 0, 1, 42};
-
-struct Bench {
-  MemoryDestination destination;
-  Server server;
-  TimePoint now = start;
-  Peer peer{as_bytes("client")};
-  Content buffer = Content(2000);
-
-  explicit Bench(ServerOptions options = {}) : server(options, destination) {}
-
-  void send(std::size_t size) { server.receive(now, ConstBytes(buffer).first(size), peer); }
-  std::size_t answer() {
-    Peer to;
-    return server.transmit(now, buffer, to);
-  }
-
-  Cookie cookie() {
-    send(emit_hello(envelope, {1, 1408}, buffer));
-    const auto reply = parse_cookie(ConstBytes(buffer).first(answer()));
-    return reply ? reply->cookie : Cookie{};
-  }
-
-  void offer(const Cookie& with, std::string_view path = "",
-             const std::vector<FileEntry>& files = {{"file", 100'000}}) {
-    manifest = encode_manifest(files);
-    Offer message{.cookie = with, .adu_bytes = 1408, .files = static_cast<std::uint32_t>(files.size()), .path = path};
-    for (const FileEntry& file : files) {
-      message.total_bytes += file.size_bytes;
-    }
-    message.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
-    message.manifest_digest = digest_of(manifest);
-    send(emit_offer(envelope, message, buffer));
-  }
-
-  void data(const AduName& adu, ConstBytes payload, std::uint64_t sequence = 0) {
-    if (sequence == 0) {
-      sequence = ++last_sequence;
-    }
-    const std::size_t header = emit_data_header(envelope, {{sequence, 1, 1, 0}, adu, false}, buffer);
-    std::copy(payload.begin(), payload.end(), buffer.begin() + static_cast<std::ptrdiff_t>(header));
-    send(header + payload.size());
-  }
-
-  /// A session whose manifest has been accepted.
-  void open() {
-    offer(cookie());
-    data({manifest_file, static_cast<std::uint32_t>(manifest.size()), 0}, manifest);
-  }
-
-  std::optional<Event> event(Event::Kind kind) {
-    while (auto next = server.next_event()) {
-      if (next->kind == kind) {
-        return next;
-      }
-    }
-    return std::nullopt;
-  }
-
-  std::vector<std::byte> manifest;
-  std::uint64_t last_sequence = 0;
-};
 
 TEST(Hostile, AHelloCostsNoMemoryAndIsAnsweredWithLess) {
   Bench bench;
@@ -272,6 +212,253 @@ TEST(Hostile, AReportAboutTheFutureIsIgnored) {
   EXPECT_GT(world.sender->dropped(), 0U);
   ASSERT_NE(world.server_event(Event::Kind::done), nullptr);
   EXPECT_TRUE(world.all_equal());
+}
+
+// --- An ERROR is never a success -----------------------------------------------------------------------------------
+
+// exit_code.h: a code of 16 bits in the message, of 8 in the process. 256 must not become 0.
+constexpr std::array<std::uint16_t, 5> codes_of_no_failure{0, 256, 99, 0x8000, 0xff00};
+
+TEST(Hostile, AnErrorOfWhateverCodeEndsAReceiverAsAFailure) {
+  for (const std::uint16_t code : codes_of_no_failure) {
+    SCOPED_TRACE(code);
+    Bench bench;
+    bench.open();
+    bench.error(code, "all is well");
+    const auto event = bench.event(Event::Kind::error);
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->code, ExitCode::protocol_error);
+    EXPECT_EQ(bench.server.open_sessions(), 0U);
+    EXPECT_TRUE(bench.destination.files.empty());
+  }
+  Bench bench;
+  bench.open();
+  bench.error(130);
+  EXPECT_EQ(bench.event(Event::Kind::error)->code, ExitCode::interrupted);
+}
+
+/// A sender, and by hand the receiver it talks to.
+struct Client {
+  MemorySource source;
+  FixedRate rate{1'000'000'000};
+  std::unique_ptr<Sender> sender;
+  TimePoint now = Bench::start;
+  Envelope envelope{Kind::report, 0, 1, Prng(5)()};
+  Content buffer = Content(2000);
+  std::uint64_t highest = 0;
+  std::uint64_t adus = 0;
+
+  explicit Client(std::size_t bytes, Source* other = nullptr) {
+    source.add("file", random_content(bytes, 1));
+    SenderOptions options;
+    options.seed = 5;
+    options.peer = Peer(as_bytes("server"));
+    sender = std::make_unique<Sender>(now, options, other == nullptr ? source : *other, rate);
+  }
+  /// Takes what it sends; answers how many datagrams.
+  std::size_t take() {
+    std::size_t count = 0;
+    Burst burst;
+    for (sender->transmit(now, burst); !burst.left().empty(); sender->transmit(now, burst)) {
+      for (const Outgoing& datagram : burst.left()) {
+        ++count;
+        Content whole(datagram.header.begin(), datagram.header.end());
+        const auto kind = parse_envelope(whole)->kind;
+        const auto data = kind == Kind::data ? parse_data(whole, datagram.size()) : std::nullopt;
+        const auto probe = kind == Kind::probe ? parse_probe(whole) : std::nullopt;
+        adus += data ? 1 : 0;
+        highest = std::max(highest, data ? data->stamp.sequence : probe ? probe->sequence : 0);
+      }
+    }
+    return count;
+  }
+  void give(std::size_t size) { sender->receive(now, ConstBytes(buffer).first(size)); }
+  void cookie(std::uint64_t nonce) { give(emit_cookie(envelope, {nonce, 1408, {}}, buffer)); }
+  void cookie() { cookie(static_cast<std::uint64_t>(now.time_since_epoch().count())); }
+  void report(const Report& report) { give(emit_report(envelope, report, buffer)); }
+  /// Everything so far arrived.
+  Report all(Phase phase) const {
+    Report report;
+    report.phase = phase;
+    report.window_adus = 1U << 17;
+    report.highest = report.to = highest;
+    report.clock_ns = static_cast<std::uint64_t>((now - Bench::start).count());
+    return report;
+  }
+  /// Past the manifest.
+  void accepted() {
+    take();
+    cookie();
+    take();
+    report(all(Phase::data));
+  }
+};
+
+TEST(Hostile, AnErrorOfWhateverCodeEndsASenderAsAFailure) {
+  for (const std::uint16_t code : codes_of_no_failure) {
+    SCOPED_TRACE(code);
+    Client client(100'000);
+    client.accepted();
+    client.take();
+    client.give(emit_error(client.envelope, {code, ""}, client.buffer));
+    client.take();
+    ASSERT_TRUE(client.sender->finished());
+    EXPECT_EQ(client.sender->exit_code(), ExitCode::protocol_error);
+    while (const auto event = client.sender->next_event()) {
+      EXPECT_NE(event->kind, Event::Kind::done);
+    }
+  }
+}
+
+// --- A receiver that lies ------------------------------------------------------------------------------------------
+
+TEST(Hostile, FinishedIsNotBelievedBeforeEverythingWasSent) {
+  Client client(10'000'000);
+  client.take();
+  client.cookie();
+  client.take();
+  client.report(client.all(Phase::finished));  // not even the list of files was accepted
+  EXPECT_FALSE(client.sender->finished());
+  EXPECT_EQ(client.sender->dropped(), 1U);
+  client.report(client.all(Phase::data));
+  client.now += 1ms;
+  ASSERT_GT(client.take(), 100U);
+  client.report(client.all(Phase::finished));
+  EXPECT_FALSE(client.sender->finished());
+  EXPECT_EQ(client.sender->dropped(), 2U);
+  for (int i = 0; i < 100 && !client.sender->finished(); ++i) {
+    client.now += 1ms;
+    client.take();
+    client.report(client.all(client.adus < 7000 ? Phase::data : Phase::finished));
+  }
+  client.now += 100ms;
+  client.take();
+  client.report(client.all(Phase::finished));
+  client.take();
+  ASSERT_TRUE(client.sender->finished());
+  EXPECT_EQ(client.sender->exit_code(), ExitCode::ok);
+}
+
+TEST(Hostile, ReportsThatBringNothingDoNotKeepASender) {
+  Client client(10'000'000);
+  client.accepted();
+  client.now += 1ms;
+  client.take();
+  const TimePoint start_of_silence = client.now;
+  // The window is shut, and every PROBE is answered as received.
+  while (!client.sender->finished() && client.now < start_of_silence + 100s) {
+    client.now += 100ms;
+    const std::uint64_t before = client.highest;
+    client.take();
+    Report report = client.all(Phase::data);
+    report.window_adus = 0;
+    report.from = client.highest > before ? client.highest : client.highest + 1;
+    client.report(report);
+    while (client.sender->next_event()) {
+    }
+  }
+  ASSERT_TRUE(client.sender->finished());
+  EXPECT_EQ(client.sender->exit_code(), ExitCode::timeout);
+  EXPECT_GE(client.now - start_of_silence, 29s);
+  EXPECT_LE(client.now - start_of_silence, 31s);
+}
+
+/// A file of `size` zeros that takes no memory.
+class Zeros final : public Source {
+ public:
+  explicit Zeros(std::uint64_t size) : entries_{{"zeros", size}} {}
+  const std::vector<FileEntry>& files() const override { return entries_; }
+  Status read(std::uint32_t, std::uint64_t, Bytes out) override {
+    std::ranges::fill(out, std::byte{0});
+    return {};
+  }
+  Status unchanged(std::uint32_t) override { return {}; }
+  std::string path(std::uint32_t) const override { return "zeros"; }
+
+ private:
+  std::vector<FileEntry> entries_;
+};
+
+TEST(Hostile, AnAnnouncedWindowDoesNotMakeASenderRememberEverything) {
+  Zeros zeros(1408ULL * 200'000);
+  Client client(0, &zeros);
+  client.accepted();
+  const std::uint64_t before = client.highest;
+  // Everything arrives, it says, and resolves nothing.
+  for (int i = 0; i < 1000; ++i) {
+    client.now += 1ms;
+    client.take();
+    Report report = client.all(Phase::data);
+    report.window_adus = UINT32_MAX;
+    report.from = 1;
+    report.to = 0;
+    client.report(report);
+  }
+  EXPECT_GE(client.highest - before, 1U << 17);
+  EXPECT_LE(client.highest - before, (1U << 17) + 1000);  // and probes
+}
+
+// --- What is announced is not believed -----------------------------------------------------------------------------
+
+TEST(Hostile, AnAnnouncedListTakesMemoryOnlyAsItArrives) {
+  constexpr std::uint32_t files = 100'000;
+  constexpr std::uint32_t list_bytes = files * 270;
+  ServerOptions options;
+  options.receiver.own_memory_bytes = 0;
+  Bench bench(options);
+  const std::uint64_t all = bench.server.memory_left();
+  Offer offer = bench.offer_of(bench.cookie());
+  offer.files = files;
+  offer.manifest_bytes = list_bytes;
+  bench.offer(offer);
+  ASSERT_EQ(bench.server.open_sessions(), 1U);
+  EXPECT_EQ(bench.server.memory_left(), all);
+  const Content payload(1408);
+  // Far beyond what has arrived: as if lost.
+  bench.data({manifest_file, 1408, list_bytes / 1408 / 2 * 1408}, payload);
+  EXPECT_EQ(bench.server.drops().no_room, 1U);
+  EXPECT_EQ(bench.server.memory_left(), all);
+  std::uint64_t arrived = 0;
+  for (; arrived < 4'000'000; arrived += 1408) {
+    bench.data({manifest_file, 1408, arrived}, payload);
+    ASSERT_LE(all - bench.server.memory_left(), 2 * (arrived + 1408) + Slots::page_bytes) << arrived;
+  }
+  EXPECT_GE(all - bench.server.memory_left(), arrived);
+  // Somewhat ahead is taken: datagrams overtake each other.
+  bench.data({manifest_file, 1408, arrived + 100 * 1408}, payload);
+  EXPECT_EQ(bench.server.drops().no_room, 1U);
+  bench.now += 31s;
+  (void)bench.drain(Kind::error);
+  EXPECT_EQ(bench.server.memory_left(), all);
+}
+
+TEST(Hostile, AListThatCanNeverFitIsRefusedAtOnce) {
+  Bench bench;
+  Offer offer = bench.offer_of(bench.cookie());
+  offer.files = files_max;
+  offer.manifest_bytes = files_max * 27;
+  bench.offer(offer);
+  EXPECT_EQ(bench.event(Event::Kind::error)->code, ExitCode::refused);
+  EXPECT_EQ(bench.server.memory_left(), ServerOptions{}.memory_bytes_max);
+}
+
+TEST(Hostile, ProbesAreNoProgress) {
+  Bench bench;
+  bench.open();
+  const Content payload(1408);
+  bench.now += 20s;
+  bench.data({0, 1408, 0}, payload);
+  const TimePoint last_progress = bench.now;
+  while (bench.server.open_sessions() > 0 && bench.now < last_progress + 100s) {
+    bench.now += 1s;
+    bench.probe();
+    bench.data({0, 1408, 0}, payload);    // there already
+    bench.data({0, 1408, 1408 * 9}, {});  // malformed
+    bench.offer(bench.offer_of(Cookie{}));
+    (void)bench.drain(Kind::report);
+  }
+  EXPECT_EQ(bench.now - last_progress, 30s);
+  EXPECT_EQ(bench.event(Event::Kind::error)->code, ExitCode::timeout);
 }
 
 }  // namespace
