@@ -87,7 +87,7 @@ while time.monotonic() < end:
     for client in clients:
         client.act()
     select.select([client.socket for client in clients], [], [], 0.001)
-    if not ready and sum(client.reports > 50 for client in clients) >= 5:
+    if not ready and sum(client.reports for client in clients) > 300:
         ready = True
         print("ready", flush=True)
 for client in clients:
