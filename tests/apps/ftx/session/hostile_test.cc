@@ -53,15 +53,57 @@ TEST(Hostile, AnOfferNeedsACookieOfThisPeerThisConnectionAndThisMoment) {
   bench.peer = Peer(as_bytes("elsewhere"));
   bench.offer(good);
   bench.peer = Peer(as_bytes("client"));
+  bench.envelope.connection = 43;
+  bench.offer(good);
+  bench.envelope.connection = 42;
   bench.now = start + CookieJar::lifetime + 1ns;
   bench.offer(good);
   bench.now = start - 1ns;
   bench.offer(good);
   EXPECT_EQ(bench.server.sessions(), 0U);
-  EXPECT_EQ(bench.server.drops().bad_cookie, 5U);
-  bench.now = start;
+  EXPECT_EQ(bench.server.drops().bad_cookie, 6U);
+  bench.now = start + CookieJar::lifetime;
   bench.offer(good);
   EXPECT_EQ(bench.server.sessions(), 1U);
+}
+
+TEST(Hostile, AnOfferAboveTheTransportsDatagramsIsMalformed) {
+  ServerOptions options;
+  options.tsdu_bytes = 1472;
+  Bench bench(options);
+  const Cookie cookie = bench.cookie();
+  Offer offer = bench.offer_of(cookie);
+  offer.adu_bytes = adu_bytes_for(options.tsdu_bytes) + adu_bytes_unit;
+  bench.offer(offer);
+  EXPECT_EQ(bench.server.drops().malformed, 1U);
+  EXPECT_EQ(bench.server.sessions(), 0U);
+  offer.adu_bytes -= adu_bytes_unit;
+  bench.offer(offer);
+  EXPECT_EQ(bench.server.sessions(), 1U);
+}
+
+TEST(Hostile, AnotherTransferOfTheConnectionIsNotThisOne) {
+  Bench bench;
+  bench.open();
+  (void)bench.drain(Kind::report);
+  const Content payload(1408);
+  bench.envelope.transfer = 2;
+  bench.send(emit_close(bench.envelope, bench.buffer));
+  bench.error(5);
+  bench.probe();
+  bench.data({0, 1408, 0}, payload);
+  EXPECT_EQ(bench.server.drops().unexpected, 4U);
+  EXPECT_EQ(bench.server.open_sessions(), 1U);
+  EXPECT_EQ(bench.destination.writes, 0U);
+  EXPECT_EQ(bench.answer(), 0U);
+  Content datagram(data_header_bytes + 1408);
+  emit_data_header(bench.envelope, {{900, 1, 1, 0}, {0, 1408, 0}, false}, datagram);
+  EXPECT_EQ(bench.server.inspect(bench.now, datagram, datagram.size(), bench.peer).kind,
+            Server::Inspection::Kind::unwanted);
+  EXPECT_TRUE(bench.server.memory_for(datagram, datagram.size(), bench.peer).empty());
+  bench.envelope.transfer = 1;
+  bench.data({0, 1408, 0}, payload);
+  EXPECT_EQ(bench.destination.writes, 1U);
 }
 
 TEST(Hostile, PathsThatLeadOutAreRefused) {
@@ -166,6 +208,38 @@ TEST(Hostile, AReplayedTransferIsNotRepeated) {
   EXPECT_EQ(world.server->open_sessions(), 0U);
 }
 
+// For as long as the cookie of its OFFER is good, while the server goes about its work.
+TEST(Hostile, AReplayOfAClosedTransferFindsTheSessionForAsLongAsItsCookieIsGood) {
+  World world({});
+  world.source.add("file", random_content(10'000, 1));
+  std::vector<Content> recorded;
+  world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+    recorded.emplace_back(datagram.begin(), datagram.end());
+    return true;
+  });
+  world.run([&] { return world.sender->finished() && world.server->open_sessions() == 0; });
+  const TimePoint over = world.now;
+  const std::uint64_t writes = world.destination.writes;
+  const auto act = [&] {
+    Peer to;
+    Content buffer(2000);
+    for (int i = 0; i < 100 && world.server->transmit(world.now, buffer, to) > 0; ++i) {
+    }
+  };
+  for (; world.now < over + 40s; world.now += 50ms) {
+    act();
+    if ((world.now - over) % 1s < 50ms) {
+      for (const Content& datagram : recorded) {
+        world.inject(datagram);
+        act();
+      }
+    }
+    ASSERT_EQ(world.server->open_sessions(), 0U) << (world.now - over).count();
+  }
+  EXPECT_EQ(world.destination.writes, writes);
+  EXPECT_EQ(world.server->sessions(), 0U);
+}
+
 TEST(Hostile, NoiseFromThePeersAddressDoesNotSpoilATransfer) {
   World world({});
   world.source.add("file", random_content(300'000, 1));
@@ -248,12 +322,13 @@ struct Client {
   std::uint64_t highest = 0;
   std::uint64_t adus = 0;
 
-  explicit Client(std::size_t bytes, Source* other = nullptr) {
+  explicit Client(std::size_t bytes, Source* other = nullptr, CongestionControl* control = nullptr) {
     source.add("file", random_content(bytes, 1));
     SenderOptions options;
     options.seed = 5;
     options.peer = Peer(as_bytes("server"));
-    sender = std::make_unique<Sender>(now, options, other == nullptr ? source : *other, rate);
+    sender = std::make_unique<Sender>(now, options, other == nullptr ? source : *other,
+                                      control == nullptr ? rate : *control);
   }
   /// Takes what it sends; answers how many datagrams.
   std::size_t take() {
@@ -361,6 +436,86 @@ TEST(Hostile, ReportsThatBringNothingDoNotKeepASender) {
   EXPECT_EQ(client.sender->exit_code(), ExitCode::timeout);
   EXPECT_GE(client.now - start_of_silence, 29s);
   EXPECT_LE(client.now - start_of_silence, 31s);
+}
+
+TEST(Hostile, ACookieAnswersOneOfOurHellos) {
+  Client client(100'000);
+  client.take();
+  const auto asked = static_cast<std::uint64_t>(client.now.time_since_epoch().count());
+  client.now += 10ms;
+  client.cookie(asked + 1);  // of the future: the round trip would be negative
+  client.cookie(asked - 1);  // of somebody else's HELLO, before ours
+  client.cookie(0);
+  client.cookie(UINT64_MAX);
+  EXPECT_EQ(client.sender->dropped(), 4U);
+  EXPECT_EQ(client.take(), 0U);
+  client.cookie(asked);
+  EXPECT_EQ(client.sender->dropped(), 4U);
+  EXPECT_GT(client.take(), 0U);
+  client.cookie(asked);  // again: the cookie is there
+  EXPECT_EQ(client.sender->dropped(), 5U);
+}
+
+/// Keeps what the sender tells it.
+class Recorder final : public CongestionControl {
+ public:
+  void on_sent(TimePoint, std::size_t bytes) override { sent += bytes; }
+  void on_report(TimePoint, const Delivery& delivery) override { deliveries.push_back(delivery); }
+  std::uint64_t window_bytes() const override { return window; }
+  TimePoint next_send() const override { return {}; }
+  bool behind(TimePoint) const override { return false; }
+
+  std::vector<Delivery> deliveries;
+  std::uint64_t window = 100'000, sent = 0;
+};
+
+TEST(Hostile, AReportThatAnotherOvertookMeasuresNothing) {
+  MemorySource source;
+  source.add("file", random_content(1'000'000, 1));
+  Recorder control;
+  Client client(0, &source, &control);
+  client.accepted();
+  client.now += 10ms;
+  ASSERT_GT(client.take(), 10U);
+  Report early = client.all(Phase::data);
+  early.to = early.highest = 8;
+  early.window_adus = 1;
+  early.out_of_order = 99;
+  client.now += 10ms;
+  Report late = client.all(Phase::data);
+  client.report(late);
+  const std::size_t measured = control.deliveries.size();
+  client.report(early);
+  EXPECT_EQ(control.deliveries.size(), measured);
+  client.now += 1ms;
+  EXPECT_GT(client.take(), 10U) << "the window is the later report's";
+  // A newer one measures again.
+  client.now += 10ms;
+  client.report(client.all(Phase::data));
+  EXPECT_EQ(control.deliveries.size(), measured + 1);
+}
+
+TEST(Hostile, ImpossibleTimesMeasureNoRoundTrip) {
+  MemorySource source;
+  source.add("file", random_content(1'000'000, 1));
+  Recorder control;
+  Client client(0, &source, &control);
+  client.accepted();
+  const auto measured = [&](std::uint64_t echo_ns, std::uint64_t held_ns) {
+    client.now += 10ms;
+    client.take();
+    client.now += 10ms;
+    Report report = client.all(Phase::data);
+    report.echo_ns = echo_ns;
+    report.held_ns = held_ns;
+    client.report(report);
+    return control.deliveries.back().round_trip;
+  };
+  const auto ns = [&](TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); };
+  EXPECT_EQ(measured(ns(client.now + 10ms), 4'000'000), 6ms);
+  EXPECT_EQ(measured(ns(client.now + 1h), 0), 0ms) << "of the future";
+  EXPECT_EQ(measured(0, 0), 0ms) << "an hour ago";
+  EXPECT_EQ(measured(ns(client.now + 10ms), 20'000'000), 0ms) << "held for longer than it took";
 }
 
 /// A file of `size` zeros that takes no memory.
