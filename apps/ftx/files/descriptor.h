@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// Descriptor: owns a file descriptor. Not thread-safe.
+
 #include <utility>
 
 #include "apps/ftx/files/system.h"
