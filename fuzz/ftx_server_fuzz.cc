@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A live server under arbitrary datagrams. The input is a list of records: an operation, a number (u16) and, but for
 // operation 2, that many bytes. Operations: 0 a datagram as it is; 1 a datagram whose envelope is made good, so that it
-// reaches the session; 2 so many milliseconds pass; 3 an OFFER whose cookie is made good. Whatever comes, memory and
-// sessions stay within their bounds, and everything is given back at the end.
+// reaches the session; 2 so many milliseconds pass; 3 an OFFER whose cookie is made good. An operation of 4 or more is
+// the same from another of three hosts. Whatever comes, memory, open files and sessions stay within their bounds, those
+// of a host too, and everything is given back at the end.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "apps/ftx/protocol/cursor.h"
@@ -21,13 +23,14 @@ constexpr std::size_t offer_cookie_at = envelope_bytes;
 
 class Harness {
  public:
-  Harness() : server_(options(), destination_), jar_(seed), peer_(as_bytes("peer")) {}
+  Harness() : server_(options(), destination_), jar_(seed), peer_(peers_[0]) {}
 
   void run(Reader input) {
     offer_one_file();
     for (int step = 0; step < 200 && !input.rest().empty(); ++step) {
       const auto operation = input.number<std::uint8_t>();
       const auto amount = input.number<std::uint16_t>();
+      peer_ = peers_[operation / 4 % peers_.size()];
       if (operation % 4 == 2) {
         now_ += std::chrono::milliseconds(amount);
       } else {
@@ -43,8 +46,13 @@ class Harness {
   static ServerOptions options() {
     ServerOptions options;
     options.seed = seed;
-    options.sessions_max = 2;
+    options.sessions_max = 3;
+    options.sessions_per_host_max = 2;
     options.memory_bytes_max = 2U << 20;
+    options.memory_per_host_bytes_max = 1U << 20;
+    options.open_files_max = 6;
+    options.open_files_per_host_max = 4;
+    options.receiver.own_memory_bytes = 64U << 10;
     return options;
   }
 
@@ -90,7 +98,7 @@ class Harness {
     while (auto event = server_.next_event()) {
       SLUICE_REQUIRE(!to_json(*event).empty());
     }
-    SLUICE_REQUIRE(server_.sessions() <= 2);
+    SLUICE_REQUIRE(server_.sessions() <= options().sessions_max && server_.open_files() <= options().open_files_max);
   }
 
   void finish() {
@@ -99,6 +107,7 @@ class Harness {
       answer();
     }
     SLUICE_REQUIRE(server_.sessions() == 0 && server_.memory_left() == options().memory_bytes_max);
+    SLUICE_REQUIRE(server_.open_files() == 0);
     SLUICE_REQUIRE(destination_.temporaries.empty());
   }
 
@@ -106,6 +115,7 @@ class Harness {
   MemoryDestination destination_;
   Server server_;
   CookieJar jar_;
+  std::array<Peer, 3> peers_{Peer(as_bytes("peer")), Peer(as_bytes("other")), Peer(as_bytes("third"))};
   Peer peer_;
 };
 

@@ -29,7 +29,7 @@ void add_common_options(CLI::App& app, CommonOptions& options, bool& insecure) {
          "layered: every module makes its own pass; fused: one pass; default: as the stack file says, else fused")
       ->check(CLI::IsMember({"layered", "fused"}));
   app.add_flag("--json", options.json, "one JSON event a line on standard output");
-  app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds of silence")
+  app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--insecure", insecure, "required: data is neither encrypted nor authenticated in this version");

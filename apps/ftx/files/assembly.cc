@@ -13,6 +13,8 @@ namespace {
 // Large enough for a few system calls a megabyte, small enough that the bytes are still in the cache.
 constexpr std::size_t read_back_bytes = 256 * 1024;
 
+constexpr std::string_view large_list_text = "the list of files is larger than this server's memory for it";
+
 std::unexpected<Failure> failed(ExitCode code, std::string text) {
   return std::unexpected(Failure{code, std::move(text)});
 }
@@ -22,34 +24,23 @@ bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBI
 }  // namespace
 
 std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Destination& destination, Budget& budget) {
-  std::unique_ptr<Assembly> assembly(new Assembly(std::move(head), destination, budget));
-  const Head& offered = assembly->head_;
-  const std::uint64_t lists = std::uint64_t{offered.manifest_bytes} + offered.files * file_memory_bytes;
-  if (!assembly->take(lists + read_back_bytes)) {
-    return failed(ExitCode::refused, "the list of files is larger than this server's memory for it");
+  // Says at once what could never succeed; takes nothing for it.
+  const std::uint64_t lists = std::uint64_t{head.manifest_bytes} + head.files * file_memory_bytes;
+  if (!budget.memory.could_take(lists + read_back_bytes)) {
+    return failed(ExitCode::refused, std::string(large_list_text));
   }
-  assembly->manifest_ = {std::vector<std::byte>(offered.manifest_bytes),
-                         Slots(assembly->slot_count(offered.manifest_bytes))};
-  assembly->read_back_.resize(read_back_bytes);
-  return assembly;
+  return std::unique_ptr<Assembly>(new Assembly(std::move(head), destination, budget));
 }
 
 Assembly::Assembly(Head head, Destination& destination, Budget& budget)
-    : head_(std::move(head)), destination_(destination), budget_(budget) {}
-
-Assembly::~Assembly() { budget_.give_back(taken_); }
-
-bool Assembly::take(std::uint64_t bytes) {
-  if (!budget_.take(bytes)) {
-    return false;
-  }
-  taken_ += bytes;
-  return true;
+    : head_(std::move(head)), destination_(destination), budget_(budget) {
+  manifest_.size = head_.manifest_bytes;
+  manifest_.slots = Slots(slot_count(manifest_.size));
 }
 
-void Assembly::give_back(std::uint64_t bytes) {
-  budget_.give_back(bytes);
-  taken_ -= bytes;
+Assembly::~Assembly() {
+  budget_.memory.give_back(budget_.memory.used());
+  budget_.files.give_back(budget_.files.used());
 }
 
 std::string Assembly::path() const {
@@ -77,16 +68,56 @@ std::uint64_t Assembly::marked(const Slots& slots, const AduName& adu) const {
   return count;
 }
 
-void Assembly::mark(Slots& slots, const AduName& adu) const {
+/// Makes sure that mark() allocates nothing; false: no memory.
+bool Assembly::prepare(Slots& slots, const AduName& adu) {
+  const std::uint64_t first = adu.offset / head_.adu_bytes;
+  const std::uint64_t last = first + slots_of(adu) - 1;
+  const std::uint64_t wanted = slots.wanted_bytes(first, last);
+  if (!budget_.memory.take(wanted)) {
+    return false;
+  }
+  if (wanted > 0) {
+    slots.prepare(first, last);
+  }
+  return true;
+}
+
+/// REQUIRES: prepare() succeeded for `adu`.
+void Assembly::mark(Slots& slots, const AduName& adu) {
+  const std::uint64_t before = slots.memory_bytes();
   const std::uint64_t first = adu.offset / head_.adu_bytes;
   for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) {
     slots.mark(slot);
   }
+  budget_.memory.give_back(before - slots.memory_bytes());
 }
 
-Placement Assembly::place_in_list(List& list, const AduName& adu) const {
-  if (!well_placed(adu, list.bytes.size())) {
+/// Room for the bytes of `list` up to `end`; false: no memory. At most doubles what the list has, so that it grows in
+/// few steps and by no more than what arrives.
+bool Assembly::grow(List& list, std::uint64_t end) {
+  const std::uint64_t has = list.bytes.size();
+  if (end <= has) {
+    return true;
+  }
+  const std::uint64_t size = std::min(list.size, std::max(end, 2 * has));
+  if (!budget_.memory.take(size - has)) {
+    return false;
+  }
+  std::vector<std::byte> larger;
+  larger.reserve(size);
+  larger = list.bytes;
+  larger.resize(size);
+  list.bytes.swap(larger);
+  return true;
+}
+
+Placement Assembly::place_in_list(List& list, const AduName& adu) {
+  if (!well_placed(adu, list.size)) {
     return {};
+  }
+  if (adu.offset > 2 * list.landed_bytes + list_ahead_bytes || !grow(list, adu.offset + adu.length) ||
+      !prepare(list.slots, adu)) {
+    return {.kind = Placement::Kind::no_room};
   }
   const std::uint64_t filled = marked(list.slots, adu);
   if (filled == slots_of(adu)) {
@@ -118,7 +149,9 @@ Bytes Assembly::memory_for(const AduName& adu) const {
   if (!well_placed(adu, file.entry.size_bytes) || file.whole || !file.arriving) {
     return {};
   }
-  if (marked(file.arriving->slots, adu) > 0) {
+  const std::uint64_t first = adu.offset / head_.adu_bytes;
+  if (marked(file.arriving->slots, adu) > 0 ||
+      file.arriving->slots.wanted_bytes(first, first + slots_of(adu) - 1) > 0) {
     return {};
   }
   return file.sink->place(adu.offset, adu.length).value_or(Bytes());
@@ -141,12 +174,16 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
     return Placement{.kind = Placement::Kind::duplicate};
   }
   if (!file.arriving) {
-    if (open_files_ == open_files_max) {
+    if (!budget_.files.take(1)) {
       return Placement{.kind = Placement::Kind::no_room};
     }
     if (auto opened = open_file(file); !opened) {
+      budget_.files.give_back(1);
       return std::unexpected(opened.error());
     }
+  }
+  if (!prepare(file.arriving->slots, adu)) {
+    return failed(ExitCode::refused, "'" + file.entry.name + "' is larger than this server's memory for it");
   }
   const std::uint64_t filled = marked(file.arriving->slots, adu);
   if (filled == slots_of(adu)) {
@@ -167,17 +204,12 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
 }
 
 std::expected<void, Failure> Assembly::open_file(File& file) {
-  const std::uint64_t slots = slot_count(file.entry.size_bytes);
-  if (!take(Slots::memory_bytes(slots))) {
-    return failed(ExitCode::refused, "'" + file.entry.name + "' is larger than this server's memory for it");
-  }
   auto created = sink_->create(file.entry);
   if (!created) {
     return std::unexpected(failure(nullptr, created.error()));
   }
   file.sink = std::move(*created);
-  file.arriving = std::make_unique<Arriving>(Slots(slots), Digester(), 0U);
-  ++open_files_;
+  file.arriving = std::make_unique<Arriving>(Slots(slot_count(file.entry.size_bytes)), Digester(), 0U);
   return {};
 }
 
@@ -185,19 +217,29 @@ std::expected<void, Failure> Assembly::open_file(File& file) {
 
 std::expected<void, Failure> Assembly::landed(const AduName& adu) {
   if (adu.file == manifest_file) {
-    mark(manifest_.slots, adu);
+    land_in_list(manifest_, adu);
     return manifest_.slots.whole() && phase_ == Phase::manifest ? manifest_whole() : std::expected<void, Failure>{};
   }
   if (adu.file == digest_file) {
-    mark(digests_.slots, adu);
+    land_in_list(digests_, adu);
     return digests_landed(adu);
   }
   return file_landed(adu);
 }
 
+void Assembly::land_in_list(List& list, const AduName& adu) {
+  const std::uint64_t before = list.slots.received();
+  mark(list.slots, adu);
+  list.landed_bytes += (list.slots.received() - before) * head_.adu_bytes;
+}
+
 std::expected<void, Failure> Assembly::manifest_whole() {
   if (digest_of(manifest_.bytes) != head_.manifest_digest) {
     return failed(ExitCode::digest_mismatch, "the list of files arrived damaged");
+  }
+  // The list is as long as its files announce, so this follows what arrived.
+  if (!budget_.memory.take(head_.files * file_memory_bytes + read_back_bytes)) {
+    return failed(ExitCode::refused, std::string(large_list_text));
   }
   auto entries = decode_manifest(manifest_.bytes, head_.files, head_.total_bytes);
   if (!entries) {
@@ -212,8 +254,9 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   for (std::size_t i = 0; i < files_.size(); ++i) {
     files_[i].entry = std::move((*entries)[i]);
   }
-  const std::uint64_t list_bytes = files_.size() * digest_bytes;
-  digests_ = {std::vector<std::byte>(list_bytes), Slots(slot_count(list_bytes))};
+  digests_.size = files_.size() * digest_bytes;
+  digests_.slots = Slots(slot_count(digests_.size));
+  read_back_.resize(read_back_bytes);
   phase_ = Phase::data;
   return {};
 }
@@ -235,6 +278,7 @@ std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   if (auto finalized = file_whole(file); !finalized) {
     return finalized;
   }
+  budget_.files.give_back(1);
   return commit_if_equal(adu.file);
 }
 
@@ -260,9 +304,7 @@ std::expected<void, Failure> Assembly::file_whole(File& file) {
   }
   file.digest = file.arriving->digester.value();
   file.whole = true;
-  give_back(Slots::memory_bytes(file.arriving->slots.count()));
-  file.arriving.reset();
-  --open_files_;
+  file.arriving.reset();  // its slots are whole, so they hold no page any more
   return {};
 }
 
@@ -271,7 +313,7 @@ std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
   const auto last = static_cast<std::uint32_t>((adu.offset + adu.length) / digest_bytes);
   for (std::uint32_t index = first; index < last; ++index) {
     File& file = files_[index];
-    if (file.entry.size_bytes == 0 && !file.whole) {  // no ADU of its own will come
+    if (file.entry.size_bytes == 0 && !file.whole) {  // no ADU of its own will come; open for a moment only
       if (auto opened = open_file(file); !opened) {
         return opened;
       }

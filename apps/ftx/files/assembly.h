@@ -9,14 +9,16 @@
 //   landed(adu)     it is there now
 //
 // Invariants: a file is renamed only when every ADU has landed and its digest equals the sender's. Assembly takes the
-// memory for lists and slots from the Budget before it allocates, and returns it. Borrows Destination and Budget. Not
-// thread-safe. Amortised O(1) an ADU apart from reading back for the digest; no allocation per ADU.
+// memory for lists and slots and the descriptors of open files from the Budget before it allocates, and returns them.
+// Borrows Destination and Budget. Not thread-safe. Amortised O(1) an ADU apart from reading back for the digest; no
+// allocation per ADU.
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "apps/ftx/files/budget.h"
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/sink.h"
 #include "apps/ftx/files/slots.h"
@@ -24,24 +26,6 @@
 #include "apps/ftx/protocol/message.h"
 
 namespace sluice::ftx {
-
-/// The memory that all sessions of a server share.
-class Budget {
- public:
-  explicit Budget(std::uint64_t bytes) : left_(bytes) {}
-  [[nodiscard]] bool take(std::uint64_t bytes) {
-    if (bytes > left_) {
-      return false;
-    }
-    left_ -= bytes;
-    return true;
-  }
-  void give_back(std::uint64_t bytes) { left_ += bytes; }
-  [[nodiscard]] std::uint64_t left() const { return left_; }
-
- private:
-  std::uint64_t left_;
-};
 
 /// Where an ADU's payload belongs.
 struct Placement {
@@ -59,12 +43,16 @@ struct Placement {
   std::uint64_t offset = 0;
 };
 
+/// Threat: an OFFER is a few bytes and announces up to 4 GiB of lists and files without end. So nothing is allocated
+/// for what is announced: a list grows with what arrived of it, and an ADU far beyond that is treated as lost; slots
+/// come in pages (apps/ftx/files/slots.h); the memory of the files is taken when their list is there.
+///
 /// Names memory of a file only for an ADU of which nothing has landed. The caller may find the payload damaged while it
 /// copies it; the garbage then lies where a payload is still missing, never over a good one.
 class Assembly {
  public:
-  /// The most files open at once. Assembly treats an ADU of one more as lost until a file is complete.
-  static constexpr std::size_t open_files_max = 256;
+  /// An ADU of a list may begin so far beyond twice what has arrived of the list.
+  static constexpr std::uint64_t list_ahead_bytes = 256 * 1024;
 
   struct Head {
     std::string path;
@@ -75,7 +63,7 @@ class Assembly {
     Digest manifest_digest{};
   };
 
-  /// REQUIRES: `head` comes from parse_offer and its path is_relative_path.
+  /// REQUIRES: `head` comes from parse_offer and its path is_relative_path; `budget` is this transfer's own.
   [[nodiscard]] static std::expected<std::unique_ptr<Assembly>, Failure> start(Head head, Destination& destination,
                                                                                Budget& budget);
   ~Assembly();
@@ -117,7 +105,9 @@ class Assembly {
   /// The most memory that a file needs apart from its slots.
   static constexpr std::uint64_t file_memory_bytes = 1024;
   struct List {
-    std::vector<std::byte> bytes;
+    std::uint64_t size = 0;  // as announced
+    std::uint64_t landed_bytes = 0;
+    std::vector<std::byte> bytes;  // as far as it has arrived
     Slots slots;
   };
 
@@ -130,8 +120,11 @@ class Assembly {
   /// How many of the slots of `adu` are filled already.
   [[nodiscard]] std::uint64_t marked(const Slots& slots, const AduName& adu) const;
   [[nodiscard]] std::uint64_t slots_of(const AduName& adu) const { return slot_count(adu.length); }
-  void mark(Slots& slots, const AduName& adu) const;
-  [[nodiscard]] Placement place_in_list(List& list, const AduName& adu) const;
+  [[nodiscard]] bool prepare(Slots& slots, const AduName& adu);
+  void mark(Slots& slots, const AduName& adu);
+  [[nodiscard]] Placement place_in_list(List& list, const AduName& adu);
+  [[nodiscard]] bool grow(List& list, std::uint64_t end);
+  void land_in_list(List& list, const AduName& adu);
   [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu);
   [[nodiscard]] std::expected<void, Failure> open_file(File& file);
 
@@ -143,20 +136,16 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> commit_if_equal(std::uint32_t index);
   [[nodiscard]] std::expected<void, Failure> finish();
   [[nodiscard]] Failure failure(File* file, const Error& error) const;
-  [[nodiscard]] bool take(std::uint64_t bytes);
-  void give_back(std::uint64_t bytes);
 
   Head head_;
   Destination& destination_;
   Budget& budget_;
-  std::uint64_t taken_ = 0;
   Phase phase_ = Phase::manifest;
   List manifest_;
   List digests_;
   std::unique_ptr<Sink> sink_;  // before files_: they must not outlive it
   std::vector<File> files_;
   std::vector<std::byte> read_back_;
-  std::size_t open_files_ = 0;
   std::size_t committed_ = 0;
   std::uint64_t landed_bytes_ = 0;
 };

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/ftx/files/system.h"
 #include "apps/ftx/files/window_set.h"
 #include "apps/ftx/protocol/name.h"
 #include "base/contract.h"
@@ -32,6 +32,15 @@ constexpr std::size_t windows = 2;
 std::unexpected<Error> system_error(std::string_view what, std::string_view name) {
   const int code = errno;
   return fail(code, std::string(what) + " '" + printable(name) + "': " + std::strerror(code));
+}
+
+/// A file made here is nobody else's business until it has its final mode.
+int open_at(int directory, const char* path, int flags) {
+  return retried([&] { return os().openat(directory, path, flags, 0600); });
+}
+
+int look_at(int directory, const std::string& name, struct stat& status) {
+  return retried([&] { return os().fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW); });
 }
 
 /// `.NAME.ftx-XXXXXXXX`, with NAME shortened so that the result is a legal component.
@@ -56,7 +65,7 @@ class DirectoryFile final : public SinkFile {
 
   ~DirectoryFile() override {
     if (!temporary_.empty()) {
-      ::unlinkat(directory_, temporary_.c_str(), 0);
+      retried([&] { return os().unlinkat(directory_, temporary_.c_str(), 0); });
     }
   }
 
@@ -88,11 +97,10 @@ class DirectoryFile final : public SinkFile {
 Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) {
   const std::uint64_t end = offset + bytes.size();
   while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) {
-      continue;
-    }
-    if (put < 0) {
+    const ssize_t put =
+        retried([&] { return os().pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (put <= 0) {
+      errno = put == 0 ? EIO : errno;  // nothing written and no reason given: would be tried for ever
       return system_error("cannot write", name_);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(put));
@@ -113,7 +121,8 @@ Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
   if (!worth_a_map(size)) {
     return fail(ENOTSUP);
   }
-  extended_ = extended_ || ::ftruncate(file_.get(), static_cast<off_t>(entry_.size_bytes)) == 0;
+  extended_ =
+      extended_ || retried([&] { return os().ftruncate(file_.get(), static_cast<off_t>(entry_.size_bytes)); }) == 0;
   if (extended_) {
     // A page of zeros that replaced a page of the file must not receive payload.
     if (windows_.failed()) {
@@ -136,7 +145,7 @@ Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
 Status DirectoryFile::placed(std::uint64_t offset, ConstBytes bytes) {
   if (windows_.failed()) {
     struct stat status{};
-    if (::fstat(file_.get(), &status) != 0) {
+    if (retried([&] { return os().fstat(file_.get(), &status); }) != 0) {
       return system_error("cannot write", name_);
     }
     if (static_cast<std::uint64_t>(status.st_size) < entry_.size_bytes) {
@@ -152,10 +161,8 @@ Status DirectoryFile::placed(std::uint64_t offset, ConstBytes bytes) {
 
 Status DirectoryFile::read(std::uint64_t offset, Bytes out) {
   while (!out.empty()) {
-    const ssize_t got = ::pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
+    const ssize_t got =
+        retried([&] { return os().pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
     if (got < 0) {
       return system_error("cannot read back", name_);
     }
@@ -173,7 +180,8 @@ std::string DirectoryFile::keep() {
   windows_.forget();
   // The file is kept even if it cannot be truncated.
   if (extended_ && file_.valid()) {
-    [[maybe_unused]] const int cut = ::ftruncate(file_.get(), static_cast<off_t>(landed_end_));
+    [[maybe_unused]] const int cut =
+        retried([&] { return os().ftruncate(file_.get(), static_cast<off_t>(landed_end_)); });
   }
   return std::exchange(temporary_, {});
 }
@@ -182,13 +190,16 @@ Status DirectoryFile::finalize() {
   windows_.forget();  // a page written to later would change the time
   const timespec modified{entry_.mtime_s, static_cast<long>(entry_.mtime_ns)};
   const timespec times[2] = {modified, modified};
-  if (::fchmod(file_.get(), entry_.mode) != 0 || ::futimens(file_.get(), times) != 0) {
+  if (retried([&] { return os().fchmod(file_.get(), entry_.mode); }) != 0 ||
+      retried([&] { return os().futimens(file_.get(), times); }) != 0) {
     return system_error("cannot set the attributes of", name_);
   }
-  if (::fsync(file_.get()) != 0) {
+  if (retried([&] { return os().fsync(file_.get()); }) != 0) {
     return system_error("cannot write", name_);
   }
-  if (::close(file_.release()) != 0) {
+  // An interrupted close() has closed all the same, and everything is durable by now (close(2): "Retrying the close()
+  // after a failure return is the wrong thing to do").
+  if (os().close(file_.release()) != 0 && errno != EINTR) {
     return system_error("cannot close", name_);
   }
   return {};
@@ -196,7 +207,8 @@ Status DirectoryFile::finalize() {
 
 Status DirectoryFile::commit() {
   SLUICE_REQUIRE(!file_.valid());
-  if (::renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0) {
+  // Not again after EINTR: over a network the first try may have renamed it.
+  if (os().renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0) {
     return system_error("cannot give its name to", name_);
   }
   temporary_.clear();
@@ -228,14 +240,13 @@ class DirectorySink final : public Sink {
 Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) {
   const std::string name = new_name_.value_or(entry.name);
   struct stat status{};
-  if (::fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode)) {
+  if (look_at(directory_.get(), name, status) == 0 && S_ISDIR(status.st_mode)) {
     errno = EISDIR;
     return system_error("cannot replace", name);
   }
   for (int attempt = 0; attempt < temporary_attempts_max; ++attempt) {
     std::string temporary = temporary_name(name, prng_());
-    Descriptor file(
-        ::openat(directory_.get(), temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    Descriptor file(open_at(directory_.get(), temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC));
     if (file.valid()) {
       return std::make_unique<DirectoryFile>(directory_.get(), std::move(file), std::move(temporary), name, entry,
                                              land_by_);
@@ -249,7 +260,7 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) 
 
 Status DirectorySink::flush() {
   // Some file systems cannot sync a directory and answer EINVAL; the files are durable already.
-  if (::fsync(directory_.get()) != 0 && errno != EINVAL) {
+  if (retried([&] { return os().fsync(directory_.get()); }) != 0 && errno != EINVAL) {
     return system_error("cannot write the directory", shown_);
   }
   return {};
@@ -258,7 +269,7 @@ Status DirectorySink::flush() {
 /// True when `name` is a directory, false when it is another file or missing.
 Result<bool> is_directory(int parent, const std::string& name) {
   struct stat status{};
-  if (::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+  if (look_at(parent, name, status) != 0) {
     if (errno == ENOENT) {
       return false;
     }
@@ -273,23 +284,9 @@ Result<bool> is_directory(int parent, const std::string& name) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (value_ >= 0) {
-    ::close(value_);
-  }
-}
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  Descriptor moved(std::move(other));
-  std::swap(value_, moved.value_);
-  return *this;
-}
-
-int Descriptor::release() { return std::exchange(value_, -1); }
-
 Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::serve(const std::string& directory,
                                                                           std::uint64_t seed, LandBy land_by) {
-  Descriptor root(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor root(open_at(AT_FDCWD, directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.valid()) {
     return system_error("cannot open the directory", directory);
   }
@@ -304,13 +301,13 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
     walk.pop_back();
   }
   // Opening "." gives a second descriptor of the served directory.
-  Descriptor at(::openat(root_.get(), ".", directory_flags));
+  Descriptor at(open_at(root_.get(), ".", directory_flags));
   if (!at.valid()) {
     return system_error("cannot open", "the served directory");
   }
   std::string shown;
   const auto enter = [&](const std::string& name) {
-    at = Descriptor(::openat(at.get(), name.c_str(), directory_flags));
+    at = Descriptor(open_at(at.get(), name.c_str(), directory_flags));
     shown += name + "/";
     return at.valid();
   };

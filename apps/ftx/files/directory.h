@@ -16,26 +16,11 @@
 #include <memory>
 #include <string>
 
+#include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/sink.h"
 #include "base/prng.h"
 
 namespace sluice::ftx {
-
-/// A descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int value = -1) : value_(value) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : value_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-
-  [[nodiscard]] int get() const { return value_; }
-  [[nodiscard]] bool valid() const { return value_ >= 0; }
-  int release();
-
- private:
-  int value_;
-};
 
 /// How payloads reach a file.
 enum class LandBy : std::uint8_t {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 
+#include "apps/ftx/files/system.h"
 #include "base/contract.h"
 
 namespace sluice::ftx {
@@ -128,7 +129,7 @@ Result<MappedWindow> MappedWindow::map(int descriptor, std::uint64_t offset, std
   }
   Entry& entry = entries[*index];
   const int protection = access == Access::write ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* const at = ::mmap(nullptr, size, protection, MAP_SHARED, descriptor, static_cast<off_t>(offset));
+  void* const at = os().mmap(size, protection, MAP_SHARED, descriptor, static_cast<off_t>(offset));
   if (at == MAP_FAILED) {
     const int code = errno;
     entry.begin.store(entry_free, std::memory_order_release);
@@ -148,7 +149,7 @@ MappedWindow::~MappedWindow() {
   }
   // The entry goes first: once unmapped, the addresses may belong to another map.
   entries[entry_].begin.store(entry_taken, std::memory_order_release);
-  ::munmap(bytes_.data(), bytes_.size());
+  os().munmap(bytes_.data(), bytes_.size());
   entries[entry_].begin.store(entry_free, std::memory_order_release);
 }
 

@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <unordered_set>
 
+#include "apps/ftx/files/system.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/name.h"
 #include "base/contract.h"
@@ -18,6 +18,14 @@ namespace {
 
 // Opening a FIFO must not block, and opening a terminal must not make it the controlling one.
 constexpr int open_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+int open_file(const std::string& path) {
+  return retried([&] { return os().openat(AT_FDCWD, path.c_str(), open_flags, 0); });
+}
+
+int status_of(int descriptor, struct stat& status) {
+  return retried([&] { return os().fstat(descriptor, &status); });
+}
 
 std::unexpected<Failure> unreadable(const std::string& path, std::string_view why) {
   return std::unexpected(
@@ -37,6 +45,7 @@ std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<c
     return std::unexpected(Failure{ExitCode::usage, "too many files for one transfer"});
   }
   std::unordered_set<std::string> names;
+  std::uint64_t total_bytes = 0;
   for (const std::string& path : paths) {
     if (!names.insert(last_component(path)).second) {
       return std::unexpected(
@@ -45,27 +54,18 @@ std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<c
     if (auto added = source->add(path); !added) {
       return std::unexpected(added.error());
     }
+    total_bytes += source->entries_.back().size_bytes;
+    if (source->entries_.back().size_bytes >= file_bytes_max || total_bytes >= file_bytes_max) {
+      return std::unexpected(Failure{ExitCode::usage, "more than one transfer can carry: " + printable(path)});
+    }
   }
   return source;
 }
 
-FileSource::~FileSource() {
-  for (const Open& open : open_) {
-    if (open.descriptor >= 0) {
-      ::close(open.descriptor);
-    }
-  }
-}
-
 std::expected<void, Failure> FileSource::add(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), open_flags);
-  if (descriptor < 0) {
-    return unreadable(path, std::strerror(errno));
-  }
+  const Descriptor descriptor(open_file(path));
   struct stat status{};
-  const bool known = ::fstat(descriptor, &status) == 0;
-  ::close(descriptor);
-  if (!known) {
+  if (!descriptor.valid() || status_of(descriptor.get(), status) != 0) {
     return unreadable(path, std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) {
@@ -91,25 +91,24 @@ std::string FileSource::path(std::uint32_t index) const { return printable(paths
 
 Result<int> FileSource::descriptor(std::uint32_t index) {
   Open& open = open_[index % open_max];
-  if (open.descriptor >= 0 && open.index == index) {
-    return open.descriptor;
+  if (open.descriptor.valid() && open.index == index) {
+    return open.descriptor.get();
   }
-  if (open.descriptor >= 0) {
-    ::close(open.descriptor);
-  }
-  open = {index, ::open(paths_[index].c_str(), open_flags)};
-  if (open.descriptor < 0) {
+  Descriptor descriptor(open_file(paths_[index]));
+  if (!descriptor.valid()) {
     return fail(errno, std::strerror(errno));
   }
-  if (auto status = same(index, open.descriptor); !status) {
+  // Kept only when it is the file that was offered: the next call asks no more.
+  if (auto status = same(index, descriptor.get()); !status) {
     return std::unexpected(status.error());
   }
-  return open.descriptor;
+  open = {index, std::move(descriptor)};
+  return open.descriptor.get();
 }
 
 Status FileSource::same(std::uint32_t index, int descriptor) const {
   struct stat status{};
-  if (::fstat(descriptor, &status) != 0) {
+  if (status_of(descriptor, status) != 0) {
     return fail(errno, std::strerror(errno));
   }
   const Identity now{status.st_dev,         status.st_ino,          static_cast<std::uint64_t>(status.st_size),
@@ -131,10 +130,7 @@ Status FileSource::read(std::uint32_t index, std::uint64_t offset, Bytes out) {
     return std::unexpected(open.error());
   }
   while (!out.empty()) {
-    const ssize_t got = ::pread(*open, out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
+    const ssize_t got = retried([&] { return os().pread(*open, out.data(), out.size(), static_cast<off_t>(offset)); });
     if (got < 0) {
       return fail(errno, std::strerror(errno));
     }

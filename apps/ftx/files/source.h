@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/window_set.h"
 #include "apps/ftx/protocol/manifest.h"
 
@@ -64,7 +65,6 @@ class FileSource final : public Source {
   /// Opens each path once to check that it can be read.
   [[nodiscard]] static std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths,
                                                                                 ReadBy read_by = ReadBy::map);
-  ~FileSource() override;
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
 
@@ -85,7 +85,7 @@ class FileSource final : public Source {
   };
   struct Open {
     std::uint32_t index = 0;
-    int descriptor = -1;
+    Descriptor descriptor{};
   };
   static constexpr std::size_t open_max = 32;
   // One for first transmissions, the others for retransmissions from before it.

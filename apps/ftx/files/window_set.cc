@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "apps/ftx/files/system.h"
 #include "base/contract.h"
 
 namespace sluice::ftx {
@@ -89,7 +90,7 @@ Status WindowSet::make_ready(const Kept& kept, std::uint64_t end) {
   run_.ready = kept.from + last;
   const int advice = access_ == MappedWindow::Access::write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   // A kernel without this advice answers EINVAL. The reader finds pages that cannot be read.
-  const bool done = ::madvise(kept.window.bytes().data() + first, last - first, advice) == 0;
+  const bool done = os().madvise(kept.window.bytes().data() + first, last - first, advice) == 0;
   if (!done && errno == EFAULT && access_ == MappedWindow::Access::write) {
     return fail(EFAULT);
   }

@@ -69,6 +69,17 @@ inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
   return exit_codes[13];
 }
 
+/// The row of the code that an ERROR carries. An ERROR is never a success: 0, like a code of a newer peer, means
+/// protocol_error. Takes the whole number of the message, of which an ExitCode holds only the lower half.
+[[nodiscard]] constexpr const ExitCodeRow& failure_row(std::uint16_t code) {
+  for (const ExitCodeRow& row : exit_codes) {
+    if (row.code != ExitCode::ok && static_cast<std::uint16_t>(row.code) == code) {
+      return row;
+    }
+  }
+  return exit_code_row(ExitCode::protocol_error);
+}
+
 /// Why a transfer failed: the code for programs and a sentence for a person.
 struct Failure {
   ExitCode code = ExitCode::internal;

@@ -32,7 +32,7 @@ FileEntry read_entry(Reader& reader) {
 }
 
 bool numbers_hold(const FileEntry& entry) {
-  return entry.size_bytes <= file_bytes_max && entry.mtime_ns < nanoseconds_per_second && entry.mode <= mode_bits;
+  return entry.size_bytes < file_bytes_max && entry.mtime_ns < nanoseconds_per_second && entry.mode <= mode_bits;
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ struct FileEntry {
   bool operator==(const FileEntry&) const = default;
 };
 
-inline constexpr std::size_t entry_bytes_min = 27;  // with a name of one byte
+inline constexpr std::size_t entry_bytes_min = 27;   // with a name of one byte
+inline constexpr std::size_t entry_bytes_max = 281;  // with a name of 255
 
 /// REQUIRES: at most files_max entries, with names that is_component() accepts.
 [[nodiscard]] std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& files);

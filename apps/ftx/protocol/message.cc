@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "apps/ftx/protocol/cursor.h"
+#include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/name.h"
 
 namespace sluice::ftx {
@@ -34,6 +35,11 @@ std::array<std::byte, size> fixed(Reader& reader) {
 
 bool is_adu_size(std::uint32_t bytes) {
   return bytes >= adu_bytes_min && bytes <= adu_bytes_max && bytes % adu_bytes_unit == 0;
+}
+
+/// True when a manifest of `files` entries can be `bytes` long.
+bool holds_entries(std::uint64_t bytes, std::uint64_t files) {
+  return bytes >= files * entry_bytes_min && bytes <= files * entry_bytes_max;
 }
 
 Stamp read_stamp(Reader& reader) {
@@ -148,10 +154,10 @@ std::optional<Offer> parse_offer(ConstBytes datagram) {
   if (!reader.exhausted() || path_bytes > path_bytes_max || !is_adu_size(offer.adu_bytes)) {
     return std::nullopt;
   }
-  if (offer.files == 0 || offer.files > files_max || offer.manifest_bytes == 0) {
+  if (offer.files == 0 || offer.files > files_max || !holds_entries(offer.manifest_bytes, offer.files)) {
     return std::nullopt;
   }
-  if (offer.total_bytes > file_bytes_max) {
+  if (offer.total_bytes >= file_bytes_max) {
     return std::nullopt;
   }
   return offer;

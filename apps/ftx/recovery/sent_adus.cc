@@ -39,6 +39,7 @@ void SentAdus::resolve(std::uint64_t first, std::uint64_t last, bool arrived, Re
     entry.resolved = true;
     if (arrived) {
       ++resolved.arrived;
+      resolved.arrived_bytes += entry.adu.length;
     } else if (entry.adu.file != no_file) {
       retransmit_queue_.push(entry.adu);
       ++resolved.lost;

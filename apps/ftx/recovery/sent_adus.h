@@ -42,7 +42,8 @@ class SentAdus {
   /// What a report resolved.
   struct Resolved {
     std::uint64_t arrived = 0;
-    std::uint64_t lost = 0;  // ADUs that went into the retransmit queue
+    std::uint64_t arrived_bytes = 0;  // payload; a probe has none
+    std::uint64_t lost = 0;           // ADUs that went into the retransmit queue
   };
   /// Null: the report names sequences that were never sent.
   [[nodiscard]] std::optional<Resolved> on_report(const Report& report);

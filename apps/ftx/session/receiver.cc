@@ -32,19 +32,20 @@ Assembly::Head head_of(const Offer& offer) {
 }  // namespace
 
 Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
-                   Destination& destination, Budget& budget, EventQueue& events, DropCounters& drops)
+                   Destination& destination, Budget& host, EventQueue& events, DropCounters& drops)
     : envelope_{Kind::report, 0, envelope.transfer, envelope.connection},
       options_(options),
       events_(events),
       drops_(drops),
+      budget_(host, options.own_memory_bytes),
       started_at_(now),
-      last_received_at_(now),
+      last_progress_at_(now),
       progress_at_(now + options.progress_interval) {
   if (!is_relative_path(offer.path)) {
     fail(now, {ExitCode::refused, "refused the path '" + printable(offer.path) + "'"}, true);
     return;
   }
-  auto assembly = Assembly::start(head_of(offer), destination, budget);
+  auto assembly = Assembly::start(head_of(offer), destination, budget_);
   if (!assembly) {
     fail(now, assembly.error(), true);
     return;
@@ -63,7 +64,6 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
   if (envelope.kind == Kind::data && state_ == State::open) {
     return on_data(now, envelope, datagram);
   }
-  last_received_at_ = now;
   switch (envelope.kind) {
     case Kind::close:
       return close(now);
@@ -116,7 +116,6 @@ Bytes Receiver::memory_for(const Envelope& envelope, ConstBytes header, std::siz
 void Receiver::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, Bytes memory) {
   const auto data = parse_data(header, datagram_bytes);
   SLUICE_REQUIRE(data.has_value());
-  last_received_at_ = now;
   landed(now, {*data, assembly_->placement_in(data->adu, memory)});
 }
 
@@ -131,7 +130,6 @@ std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope
     ++drops_.malformed;
     return std::nullopt;
   }
-  last_received_at_ = now;
   switch (tracker_.classify(data->stamp.sequence)) {
     case ReceiveTracker::Arrival::fresh:
       break;
@@ -180,6 +178,7 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
   if (data.stamp.round_trip_us != 0) {
     round_trip_ = microseconds(data.stamp.round_trip_us);
   }
+  last_progress_at_ = now;
   tracker_.record(now, data.stamp);
   received_bytes_ += data.adu.length;
   if (place.file != nullptr) {
@@ -226,7 +225,7 @@ void Receiver::take_error(TimePoint now, ConstBytes datagram) {
     return;
   }
   if (state_ == State::open) {
-    const ExitCodeRow& row = exit_code_row(static_cast<ExitCode>(error->code));
+    const ExitCodeRow& row = failure_row(error->code);
     fail(now, {row.code, "the sender gave up: " + std::string(error->text)}, false);
   }
   close(now);
@@ -264,6 +263,12 @@ void Receiver::fail(TimePoint now, const Failure& failure, bool tell_peer) {
 void Receiver::interrupt(TimePoint now) {
   if (state_ == State::open) {
     fail(now, {ExitCode::interrupted, "the receiver was interrupted"}, true);
+  }
+}
+
+void Receiver::give_way(TimePoint now) {
+  if (state_ == State::open) {
+    fail(now, {ExitCode::refused, "gave way to another transfer: the server is full"}, false);
   }
 }
 
@@ -325,8 +330,8 @@ void Receiver::schedule_report(TimePoint now) {
 }
 
 void Receiver::tick(TimePoint now) {
-  if (state_ == State::open && now - last_received_at_ >= options_.idle_timeout) {
-    fail(now, {ExitCode::timeout, "nothing came from the sender for too long"}, true);
+  if (state_ == State::open && now - last_progress_at_ >= options_.idle_timeout) {
+    fail(now, {ExitCode::timeout, "nothing new came from the sender for too long"}, true);
   }
   if (state_ != State::open && now >= linger_until_) {
     state_ = State::closed;
@@ -341,7 +346,7 @@ TimePoint Receiver::next_deadline() const {
     return TimePoint::min();
   }
   return std::min(
-      {report_at_, state_ == State::open ? last_received_at_ + options_.idle_timeout : never, linger_until_});
+      {report_at_, state_ == State::open ? last_progress_at_ + options_.idle_timeout : never, linger_until_});
 }
 
 std::size_t Receiver::transmit(TimePoint now, Bytes out) {

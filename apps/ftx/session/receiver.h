@@ -12,8 +12,11 @@
 // receive() does all three.
 //
 // Timers: it sends a report every quarter of a round trip (0.2 .. 20 ms) while data arrives. Without data the interval
-// doubles, up to a second. After `idle_timeout` without a datagram the transfer fails. A finished or failed receiver
+// doubles, up to a second. After `idle_timeout` without progress the transfer fails. A finished or failed receiver
 // still answers until the peer closes.
+//
+// Threat: a peer that keeps a session for as long as it likes with a PROBE now and then. Only payload that lands where
+// none was is progress.
 //
 // Borrows Destination, Budget and EventQueue. Not thread-safe.
 
@@ -37,20 +40,22 @@ struct DropCounters {
   std::uint64_t too_old = 0;     // a sequence below the window
   std::uint64_t misplaced = 0;
   std::uint64_t no_room = 0;
-  std::uint64_t no_session = 0;  // sessions_max reached
+  std::uint64_t no_session = 0;  // no room for another one
+  std::uint64_t displaced = 0;   // sessions that gave way to another
   std::uint64_t unsent = 0;      // answers to strangers that did not fit the queue
 };
 
 struct ReceiverOptions {
   Duration idle_timeout = std::chrono::seconds(30);
   Duration progress_interval = std::chrono::milliseconds(500);
+  std::uint64_t own_memory_bytes = 1U << 20;  // of each session, beside what its host may take
 };
 
 class Receiver {
  public:
-  /// `envelope` and `offer` are those of the OFFER that opened the session.
+  /// `envelope` and `offer` are those of the OFFER that opened the session, `host` the budget of the peer's host.
   Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
-           Destination& destination, Budget& budget, EventQueue& events, DropCounters& drops);
+           Destination& destination, Budget& host, EventQueue& events, DropCounters& drops);
 
   struct Landing {
     Data data;
@@ -75,6 +80,11 @@ class Receiver {
 
   /// The server stops: the session fails and tells the peer.
   void interrupt(TimePoint now);
+  /// Another session gets this one's room: fails if it is open.
+  void give_way(TimePoint now);
+  /// When payload last landed where none was; at first when the session began.
+  [[nodiscard]] TimePoint last_progress_at() const { return last_progress_at_; }
+  [[nodiscard]] const Envelope& envelope() const { return envelope_; }
 
   /// The next datagram for the peer; 0: none now. REQUIRES: `out` holds control_bytes_max.
   std::size_t transmit(TimePoint now, Bytes out);
@@ -113,13 +123,14 @@ class Receiver {
   EventQueue& events_;
   DropCounters& drops_;
   State state_ = State::open;
+  Budget budget_;
   std::unique_ptr<Assembly> assembly_;  // null when the offer was refused
   ReceiveTracker tracker_;
   std::optional<Failure> failure_;  // what the session answers to each datagram
   Phase phase_ = Phase::manifest;
 
   TimePoint started_at_;
-  TimePoint last_received_at_;
+  TimePoint last_progress_at_;
   TimePoint report_at_ = never;
   Duration report_backoff_{};
   bool received_since_report_ = false;

@@ -22,6 +22,8 @@ constexpr Duration error_repeat = milliseconds(200);
 constexpr Duration report_delay_max = milliseconds(25);
 constexpr Duration probe_backoff_max = milliseconds(500);
 constexpr std::uint64_t round_trip_ns_max = 60'000'000'000;
+// The sender remembers every open sequence, so a receiver may not announce more (docs/ftx-protocol.md, "Bounds").
+constexpr std::uint32_t window_adus_max = 1U << 17;
 constexpr Duration rate_span_min = milliseconds(2);
 
 std::uint64_t nanoseconds(TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); }
@@ -34,6 +36,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       congestion_(congestion),
       started_at_(now),
       last_received_at_(now),
+      last_progress_at_(now),
       repeat_at_(now),
       repeat_interval_(repeat_first),
       adu_bytes_(adu_bytes_for(options_.tsdu_bytes)),
@@ -86,6 +89,7 @@ void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
   }
   peer_answered_ = true;
   last_received_at_ = now;
+  last_progress_at_ = now;
   rtt_estimator_.sample(now.time_since_epoch() - Duration(static_cast<Duration::rep>(reply->nonce)));
   adu_bytes_ = std::min(adu_bytes_, reply->adu_bytes);
   cookie_ = reply->cookie;
@@ -98,7 +102,7 @@ void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
 
 void Sender::on_report(TimePoint now, ConstBytes datagram) {
   const auto report = parse_report(datagram);
-  if ((state_ != State::offering && state_ != State::sending) || !report) {
+  if ((state_ != State::offering && state_ != State::sending) || !report || !possible(*report)) {
     ++dropped_;
     return;
   }
@@ -108,16 +112,24 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
     return;
   }
   last_received_at_ = now;
+  if (resolved->arrived_bytes > 0) {
+    last_progress_at_ = now;
+  }
   if (report->clock_ns >= report_clock_ns_) {
     measure(now, *report, *resolved);
   }
   follow_phase(now, report->phase);
 }
 
+/// A receiver that says it is finished before everything has been sent once is broken or hostile, and no success.
+bool Sender::possible(const Report& report) const {
+  return report.phase != Phase::finished || (scheduler_->accepted() && scheduler_->drained());
+}
+
 /// The caller skips reports that a newer one overtook: they say nothing new about the network.
 void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolved& resolved) {
   report_clock_ns_ = report.clock_ns;
-  window_adus_ = report.window_adus;
+  window_adus_ = std::min(report.window_adus, window_adus_max);
   out_of_order_ = report.out_of_order;
   Delivery delivery;
   // All three numbers come from the receiver; an impossible combination (the age wraps around) measures nothing.
@@ -169,7 +181,7 @@ void Sender::take_error(TimePoint now, ConstBytes datagram) {
     ++dropped_;
     return;
   }
-  const ExitCodeRow& row = exit_code_row(static_cast<ExitCode>(error->code));
+  const ExitCodeRow& row = failure_row(error->code);
   if (row.code == ExitCode::connection_lost && !connection_is_lost(now)) {
     return;
   }
@@ -241,8 +253,9 @@ void Sender::tick(TimePoint now) {
   if (state_ == State::greeting && now - started_at_ >= options_.connect_timeout) {
     return end(now, {ExitCode::no_answer, "no answer"});
   }
-  if (now - last_received_at_ >= options_.idle_timeout) {
-    return end(now, {ExitCode::timeout, "the receiver fell silent"});
+  if (now - last_progress_at_ >= options_.idle_timeout) {
+    const bool silent = now - last_received_at_ >= options_.idle_timeout;
+    return end(now, {ExitCode::timeout, silent ? "the receiver fell silent" : "nothing arrives any more"});
   }
   if (now >= progress_at_) {
     note_progress(now);
@@ -296,7 +309,7 @@ TimePoint Sender::next_deadline() const {
     return repeat_at_;
   }
   const TimePoint idle =
-      state_ == State::greeting ? started_at_ + options_.connect_timeout : last_received_at_ + options_.idle_timeout;
+      state_ == State::greeting ? started_at_ + options_.connect_timeout : last_progress_at_ + options_.idle_timeout;
   const TimePoint timers = std::min({idle, repeat_at_, progress_at_});
   if (!scheduler_) {
     return timers;

@@ -11,8 +11,11 @@
 //   over       has nothing more to send
 //
 // Timers: it repeats HELLO and OFFER with doubling intervals. The probe timer sends a PROBE when a report is overdue,
-// so neither a lost last ADU nor a lost report stalls the transfer. After `idle_timeout` without a datagram the
-// transfer fails.
+// so neither a lost last ADU nor a lost report stalls the transfer. After `idle_timeout` without progress, that is
+// without a report that more payload arrived, the transfer fails.
+//
+// Threat: a receiver that lies. A REPORT that says "finished" before everything was sent, or names sequences that were
+// not, is dropped; the window it announces is bounded; reports that bring nothing do not keep the transfer alive.
 //
 // Borrows Source and CongestionControl. Not thread-safe.
 
@@ -71,6 +74,7 @@ class Sender {
   void on_report(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);
   [[nodiscard]] bool connection_is_lost(TimePoint now);
+  [[nodiscard]] bool possible(const Report& report) const;
   void measure(TimePoint now, const Report& report, const SentAdus::Resolved& resolved);
   void follow_phase(TimePoint now, Phase phase);
   void done(TimePoint now);
@@ -104,6 +108,7 @@ class Sender {
 
   TimePoint started_at_;
   TimePoint last_received_at_;
+  TimePoint last_progress_at_;  // when a report last said that payload arrived
   bool peer_answered_ = false;
   std::uint64_t dropped_ = 0;
 

@@ -23,8 +23,12 @@ std::size_t Server::KeyHash::operator()(const Key& key) const {
 }
 
 Server::Server(ServerOptions options, Destination& destination)
-    : options_(options), destination_(destination), jar_(options.seed), budget_(options.memory_bytes_max) {
-  SLUICE_REQUIRE(adu_bytes_for(options.tsdu_bytes) > 0 && options.sessions_max > 0);
+    : options_(options),
+      destination_(destination),
+      jar_(options.seed),
+      budget_(options.memory_bytes_max, options.open_files_max) {
+  SLUICE_REQUIRE(adu_bytes_for(options.tsdu_bytes) > 0 && options.sessions_max > 0 &&
+                 options.sessions_per_host_max > 0);
 }
 
 std::size_t Server::open_sessions() const {
@@ -133,25 +137,84 @@ void Server::open(TimePoint now, const Envelope& envelope, ConstBytes datagram, 
     ++drops_.bad_cookie;
     return;
   }
-  if (!make_room()) {
+  const Peer host = host_of(from);
+  if (!make_room(now, host)) {
     ++drops_.no_session;
     return answer({.to = from, .envelope = envelope, .code = ExitCode::refused});
   }
-  sessions_.emplace(Key{from, envelope.connection}, std::make_unique<Receiver>(now, envelope, *offer, options_.receiver,
-                                                                               destination_, budget_, events_, drops_));
+  Host& holder = hosts_.try_emplace(host, options_, budget_).first->second;
+  ++holder.sessions;
+  sessions_.emplace(Key{from, envelope.connection},
+                    std::make_unique<Receiver>(now, envelope, *offer, options_.receiver, destination_, holder.budget,
+                                               events_, drops_));
 }
 
-/// A session that is over and only lingers makes room for a new one.
-bool Server::make_room() {
+std::size_t Server::sessions_of(const Peer& host) const {
+  const auto found = hosts_.find(host);
+  return found == hosts_.end() ? 0 : found->second.sessions;
+}
+
+/// A session that is over, else the one whose last progress is longest ago; of `host` only, unless null.
+Server::Sessions::iterator Server::stalest(const Peer* host) {
+  auto stalest = sessions_.end();
+  for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
+    if (host != nullptr && host_of(at->first.peer) != *host) {
+      continue;
+    }
+    const auto rank = [](const Receiver& session) {
+      return session.over() ? TimePoint::min() : session.last_progress_at();
+    };
+    if (stalest == sessions_.end() || rank(*at->second) < rank(*stalest->second)) {
+      stalest = at;
+    }
+  }
+  return stalest;
+}
+
+bool Server::make_room(TimePoint now, const Peer& host) {
+  const auto yields = [&](const Receiver& session) {
+    return session.over() || now - session.last_progress_at() >= options_.stalled_after;
+  };
+  if (sessions_of(host) >= options_.sessions_per_host_max) {
+    const auto session = stalest(&host);
+    if (!yields(*session->second)) {
+      return false;
+    }
+    displace(now, session);
+  }
   if (sessions_.size() < options_.sessions_max) {
     return true;
   }
-  const auto lingering = std::ranges::find_if(sessions_, [](const auto& entry) { return entry.second->over(); });
-  if (lingering == sessions_.end()) {
+  if (const auto session = stalest(nullptr); yields(*session->second)) {
+    displace(now, session);
+    return true;
+  }
+  const auto greediest = std::ranges::max_element(
+      hosts_, {}, [](const std::pair<const Peer, Host>& entry) { return entry.second.sessions; });
+  if (greediest->second.sessions <= sessions_of(host) + 1) {
     return false;
   }
-  sessions_.erase(lingering);
+  const Peer greedy = greediest->first;
+  displace(now, stalest(&greedy));
   return true;
+}
+
+void Server::displace(TimePoint now, Sessions::iterator session) {
+  if (!session->second->over()) {
+    ++drops_.displaced;
+    session->second->give_way(now);
+    answer({.to = session->first.peer, .envelope = session->second->envelope(), .code = ExitCode::refused});
+  }
+  erase(session);
+}
+
+Server::Sessions::iterator Server::erase(Sessions::iterator session) {
+  const auto host = hosts_.find(host_of(session->first.peer));
+  const auto next = sessions_.erase(session);  // the session gives back before its host goes
+  if (--host->second.sessions == 0) {
+    hosts_.erase(host);
+  }
+  return next;
 }
 
 void Server::answer(const Answer& answer) {
@@ -193,7 +256,7 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
     }
     const std::size_t size = at->second->transmit(now, out);
     if (at->second->forgettable()) {
-      at = sessions_.erase(at);
+      at = erase(at);
       continue;
     }
     if (size > 0) {

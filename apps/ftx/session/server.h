@@ -5,6 +5,11 @@
 // keeping state for them, and bounds the memory that peers can make it use. Sans-I/O (apps/ftx/session/endpoint.h says
 // how to drive it).
 //
+// Threat: a host that takes what there is, so that nobody else is served. A host may have a part of the sessions, of
+// the memory and of the open files. When the server is full, a newcomer gets the room of a session that is over, else
+// of the one whose last progress is longest ago (stalled_after at least), else of one of the host that has the most
+// sessions, if that is more than the newcomer's host then has.
+//
 // A stranger gets at most one datagram for each of its own, and never a larger one: COOKIE (52 bytes) for a HELLO
 // (1200), ERROR for an unknown connection.
 //
@@ -24,7 +29,14 @@ struct ServerOptions {
   std::uint64_t seed = 0;  // of the cookie key; unpredictable outside of tests
   std::size_t tsdu_bytes = 1472;
   std::size_t sessions_max = 64;
+  std::size_t sessions_per_host_max = 32;
   std::uint64_t memory_bytes_max = 256U << 20;  // lists of files and slots, all sessions together
+  std::uint64_t memory_per_host_bytes_max = 128U << 20;
+  std::uint64_t open_files_max = 512;  // all sessions together, beside one of each session
+  std::uint64_t open_files_per_host_max = Budget::files_max;
+  Duration stalled_after = std::chrono::seconds(3);
+  /// The part of an address that all addresses of one host have in common.
+  ConstBytes (*host_of)(ConstBytes address) = [](ConstBytes address) { return address; };
   ReceiverOptions receiver{};
 };
 
@@ -33,7 +45,7 @@ class Server {
   /// The most answers to strangers that wait to be sent.
   static constexpr std::size_t answers_max = 64;
 
-  /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0, sessions_max > 0.
+  /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0, sessions_max > 0, sessions_per_host_max > 0.
   Server(ServerOptions options, Destination& destination);
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
@@ -75,7 +87,8 @@ class Server {
   /// Sessions that are neither finished nor failed.
   [[nodiscard]] std::size_t open_sessions() const;
   [[nodiscard]] const DropCounters& drops() const { return drops_; }
-  [[nodiscard]] std::uint64_t memory_left() const { return budget_.left(); }
+  [[nodiscard]] std::uint64_t memory_left() const { return budget_.memory.left(); }
+  [[nodiscard]] std::uint64_t open_files() const { return budget_.files.used(); }
 
  private:
   struct Key {
@@ -97,7 +110,13 @@ class Server {
   void receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void greet(const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void open(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
-  [[nodiscard]] bool make_room();
+  using Sessions = std::unordered_map<Key, std::unique_ptr<Receiver>, KeyHash>;
+  [[nodiscard]] bool make_room(TimePoint now, const Peer& host);
+  [[nodiscard]] Sessions::iterator stalest(const Peer* host);
+  [[nodiscard]] std::size_t sessions_of(const Peer& host) const;
+  [[nodiscard]] Peer host_of(const Peer& peer) const { return Peer(options_.host_of(peer.address())); }
+  void displace(TimePoint now, Sessions::iterator session);
+  Sessions::iterator erase(Sessions::iterator session);
   void answer(const Answer& answer);
   std::size_t transmit_answer(TimePoint now, Bytes out, Peer& to);
 
@@ -108,7 +127,18 @@ class Server {
   EventQueue events_;
   DropCounters drops_;
   Ring<Answer> answers_;
-  std::unordered_map<Key, std::unique_ptr<Receiver>, KeyHash> sessions_;
+  /// Exists while it has sessions.
+  struct Host {
+    Host(const ServerOptions& options, Budget& server)
+        : budget(options.memory_per_host_bytes_max, options.open_files_per_host_max, &server) {}
+    Budget budget;
+    std::size_t sessions = 0;
+  };
+  struct PeerHash {
+    std::size_t operator()(const Peer& peer) const { return KeyHash{}({peer, 0}); }
+  };
+  std::unordered_map<Peer, Host, PeerHash> hosts_;  // before sessions_: they borrow
+  Sessions sessions_;
   Key turn_;  // the session that transmitted last
 };
 

@@ -144,6 +144,18 @@ void Transport::drain(Duration time) {
   endpoint_->stream().set_nonblocking(true);
 }
 
+ConstBytes host_of(ConstBytes address) {
+  const auto decoded = wire::TransportAddress::decode(address);
+  if (!decoded) {
+    return address;
+  }
+  const ConstBytes ip = address.last(decoded->address.size());
+  if (decoded->address.is_v4() || decoded->address.v6().is_ipv4_mapped()) {
+    return ip.last(4);
+  }
+  return decoded->address.v6().is_link_local() ? ip : ip.first(8);
+}
+
 Peer peer_of(const wire::TransportAddress& address) {
   std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
   return Peer(ConstBytes(bytes).first(address.encode(bytes)));

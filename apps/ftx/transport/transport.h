@@ -66,5 +66,9 @@ class Transport {
 
 /// The address bytes of a peer, as the transport writes them.
 [[nodiscard]] Peer peer_of(const wire::TransportAddress& address);
+/// What all addresses of the same host have in common: the IPv4 address, a link-local IPv6 address, or the first 64
+/// bits of another one, since the rest is the host's to choose (RFC 4291 section 2.5.4: "All Global Unicast addresses
+/// other than those that start with binary 000 have a 64-bit interface ID field").
+[[nodiscard]] ConstBytes host_of(ConstBytes address);
 
 }  // namespace sluice::ftx

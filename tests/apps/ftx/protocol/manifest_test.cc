@@ -43,6 +43,8 @@ TEST(Manifest, WrongNumbersAreRefused) {
   EXPECT_TRUE(refused({"a", 1, 04755, 0, 0}));  // set-user-ID
   EXPECT_TRUE(refused({"a", 1, 0644, 0, 1'000'000'000}));
   EXPECT_TRUE(refused({"a", UINT64_MAX, 0644, 0, 0}));
+  EXPECT_TRUE(refused({"a", 1ULL << 62, 0644, 0, 0}));
+  EXPECT_FALSE(refused({"a", (1ULL << 62) - 1, 0644, 0, 0}));
 }
 
 TEST(Manifest, SumsDoNotOverflow) {

@@ -164,7 +164,23 @@ TEST(Message, AnOfferOutOfRangeIsRefused) {
   EXPECT_FALSE(accepted([](Offer& o) { o.files = 0; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.files = files_max + 1; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.manifest_bytes = 0; }));
+  // "Sizes and offsets are below 2^62" (docs/ftx-protocol.md).
+  EXPECT_TRUE(accepted([](Offer& o) { o.total_bytes = file_bytes_max - 1; }));
+  EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max + 1; }));
+  // An entry takes 27 to 281 bytes.
+  for (const std::uint32_t files : {1U, 3U, 1000U}) {
+    const auto list = [&](std::uint32_t bytes) {
+      return accepted([&](Offer& o) {
+        o.files = files;
+        o.manifest_bytes = bytes;
+      });
+    };
+    EXPECT_FALSE(list(files * 27 - 1));
+    EXPECT_TRUE(list(files * 27));
+    EXPECT_TRUE(list(files * 281));
+    EXPECT_FALSE(list(files * 281 + 1));
+  }
 }
 
 TEST(Message, AnErrorTextIsPrintableOrRefusedAndNeverTooLong) {

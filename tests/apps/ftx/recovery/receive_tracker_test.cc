@@ -109,5 +109,45 @@ TEST(ReceiveTracker, ALeapClearsTheWholeWindow) {
   EXPECT_EQ(report.missing[0].count, 1000U);
 }
 
+// The word of the highest sequence is also that of the oldest ones, which are forgotten then.
+TEST(ReceiveTracker, WhatArrivedIsNotMissingAtTheWindowsEdge) {
+  ReceiveTracker tracker;
+  const TimePoint now{1h};
+  std::uint64_t sequence = 1;
+  for (; sequence < ReceiveTracker::window_sequences - 100; ++sequence) {
+    tracker.record(now, {sequence, 0, 0, static_cast<std::uint32_t>(sequence - 1)});
+  }
+  for (; sequence < ReceiveTracker::window_sequences + 300; ++sequence) {
+    tracker.record(now, {sequence, 0, 0, static_cast<std::uint32_t>(sequence - 1)});
+    ASSERT_LE(tracker.first_known(), std::max<std::uint64_t>(sequence, ReceiveTracker::window_sequences) -
+                                         ReceiveTracker::window_sequences + 64);
+    for (std::uint64_t back = 0; back < 130 && back + 1 < sequence; ++back) {
+      const std::uint64_t old = 1 + back;
+      ASSERT_NE(tracker.classify(old), ReceiveTracker::Arrival::fresh) << old << " of " << sequence;
+    }
+    Report report;
+    ASSERT_TRUE(tracker.fill_missing(tracker.first_known(), sequence, report));
+    ASSERT_EQ(report.range_count, 0U) << sequence;
+  }
+}
+
+// Every sequence that is still known and did not arrive is fresh; those the window has left are not.
+TEST(ReceiveTracker, AGapIsKnownAsLongAsTheWindowHoldsIt) {
+  ReceiveTracker tracker;
+  const TimePoint now{1h};
+  constexpr std::uint64_t gap = 1000;
+  std::uint64_t left_at = 0;
+  for (std::uint64_t s = 1; s < ReceiveTracker::window_sequences + 2000; ++s) {
+    if (s == gap) {
+      continue;
+    }
+    tracker.record(now, {s, 0, 0, static_cast<std::uint32_t>(std::min<std::uint64_t>(s - 1, 1U << 20))});
+    const bool fresh = s < gap || tracker.classify(gap) == ReceiveTracker::Arrival::fresh;
+    left_at = fresh || left_at != 0 ? left_at : s;
+  }
+  EXPECT_GE(left_at, gap + ReceiveTracker::window_sequences - 64);
+  EXPECT_LE(left_at, gap + ReceiveTracker::window_sequences);
+}
+
 }  // namespace
 }  // namespace sluice::ftx

@@ -190,6 +190,7 @@ TEST(Ends, ARefusedPath) {
 TEST(Ends, AListOfFilesBeyondTheServersMemory) {
   WorldOptions options;
   options.server.memory_bytes_max = 300'000;
+  options.server.receiver.own_memory_bytes = 0;
   const auto world = world_with_file(options);
   for (int i = 0; i < 100; ++i) {
     world->source.add("f" + std::to_string(i), {});
@@ -200,7 +201,8 @@ TEST(Ends, AListOfFilesBeyondTheServersMemory) {
 
 TEST(Ends, SlotsBeyondTheServersMemory) {
   WorldOptions options;
-  options.server.memory_bytes_max = 263'240;  // the lists fit, the slots of the file do not
+  options.server.memory_bytes_max = 263'300;  // the lists fit, a page of slots of the file does not
+  options.server.receiver.own_memory_bytes = 0;
   const auto world = world_with_file(options);
   world->run();
   expect_failed(*world, ExitCode::refused, ExitCode::refused);

@@ -2,74 +2,14 @@
 // What strangers and hostile peers cannot do.
 #include <gtest/gtest.h>
 
-#include "tests/apps/ftx/session/simulation.h"
+#include "tests/apps/ftx/session/bench.h"
+#include "tests/apps/ftx/transmit.h"
 
 namespace sluice::ftx::test {
 namespace {
 
-constexpr TimePoint start{1h};
+constexpr TimePoint start = Bench::start;
 const Envelope envelope{Kind::hello, 0, 1, 42};
-
-struct Bench {
-  MemoryDestination destination;
-  Server server;
-  TimePoint now = start;
-  Peer peer{as_bytes("client")};
-  Content buffer = Content(2000);
-
-  explicit Bench(ServerOptions options = {}) : server(options, destination) {}
-
-  void send(std::size_t size) { server.receive(now, ConstBytes(buffer).first(size), peer); }
-  std::size_t answer() {
-    Peer to;
-    return server.transmit(now, buffer, to);
-  }
-
-  Cookie cookie() {
-    send(emit_hello(envelope, {1, 1408}, buffer));
-    const auto reply = parse_cookie(ConstBytes(buffer).first(answer()));
-    return reply ? reply->cookie : Cookie{};
-  }
-
-  void offer(const Cookie& with, std::string_view path = "",
-             const std::vector<FileEntry>& files = {{"file", 100'000}}) {
-    manifest = encode_manifest(files);
-    Offer message{.cookie = with, .adu_bytes = 1408, .files = static_cast<std::uint32_t>(files.size()), .path = path};
-    for (const FileEntry& file : files) {
-      message.total_bytes += file.size_bytes;
-    }
-    message.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
-    message.manifest_digest = digest_of(manifest);
-    send(emit_offer(envelope, message, buffer));
-  }
-
-  void data(const AduName& adu, ConstBytes payload, std::uint64_t sequence = 0) {
-    if (sequence == 0) {
-      sequence = ++last_sequence;
-    }
-    const std::size_t header = emit_data_header(envelope, {{sequence, 1, 1, 0}, adu, false}, buffer);
-    std::copy(payload.begin(), payload.end(), buffer.begin() + static_cast<std::ptrdiff_t>(header));
-    send(header + payload.size());
-  }
-
-  /// A session whose manifest has been accepted.
-  void open() {
-    offer(cookie());
-    data({manifest_file, static_cast<std::uint32_t>(manifest.size()), 0}, manifest);
-  }
-
-  std::optional<Event> event(Event::Kind kind) {
-    while (auto next = server.next_event()) {
-      if (next->kind == kind) {
-        return next;
-      }
-    }
-    return std::nullopt;
-  }
-
-  std::vector<std::byte> manifest;
-  std::uint64_t last_sequence = 0;
-};
 
 TEST(Hostile, AHelloCostsNoMemoryAndIsAnsweredWithLess) {
   Bench bench;
@@ -113,15 +53,57 @@ TEST(Hostile, AnOfferNeedsACookieOfThisPeerThisConnectionAndThisMoment) {
   bench.peer = Peer(as_bytes("elsewhere"));
   bench.offer(good);
   bench.peer = Peer(as_bytes("client"));
+  bench.envelope.connection = 43;
+  bench.offer(good);
+  bench.envelope.connection = 42;
   bench.now = start + CookieJar::lifetime + 1ns;
   bench.offer(good);
   bench.now = start - 1ns;
   bench.offer(good);
   EXPECT_EQ(bench.server.sessions(), 0U);
-  EXPECT_EQ(bench.server.drops().bad_cookie, 5U);
-  bench.now = start;
+  EXPECT_EQ(bench.server.drops().bad_cookie, 6U);
+  bench.now = start + CookieJar::lifetime;
   bench.offer(good);
   EXPECT_EQ(bench.server.sessions(), 1U);
+}
+
+TEST(Hostile, AnOfferAboveTheTransportsDatagramsIsMalformed) {
+  ServerOptions options;
+  options.tsdu_bytes = 1472;
+  Bench bench(options);
+  const Cookie cookie = bench.cookie();
+  Offer offer = bench.offer_of(cookie);
+  offer.adu_bytes = adu_bytes_for(options.tsdu_bytes) + adu_bytes_unit;
+  bench.offer(offer);
+  EXPECT_EQ(bench.server.drops().malformed, 1U);
+  EXPECT_EQ(bench.server.sessions(), 0U);
+  offer.adu_bytes -= adu_bytes_unit;
+  bench.offer(offer);
+  EXPECT_EQ(bench.server.sessions(), 1U);
+}
+
+TEST(Hostile, AnotherTransferOfTheConnectionIsNotThisOne) {
+  Bench bench;
+  bench.open();
+  (void)bench.drain(Kind::report);
+  const Content payload(1408);
+  bench.envelope.transfer = 2;
+  bench.send(emit_close(bench.envelope, bench.buffer));
+  bench.error(5);
+  bench.probe();
+  bench.data({0, 1408, 0}, payload);
+  EXPECT_EQ(bench.server.drops().unexpected, 4U);
+  EXPECT_EQ(bench.server.open_sessions(), 1U);
+  EXPECT_EQ(bench.destination.writes, 0U);
+  EXPECT_EQ(bench.answer(), 0U);
+  Content datagram(data_header_bytes + 1408);
+  emit_data_header(bench.envelope, {{900, 1, 1, 0}, {0, 1408, 0}, false}, datagram);
+  EXPECT_EQ(bench.server.inspect(bench.now, datagram, datagram.size(), bench.peer).kind,
+            Server::Inspection::Kind::unwanted);
+  EXPECT_TRUE(bench.server.memory_for(datagram, datagram.size(), bench.peer).empty());
+  bench.envelope.transfer = 1;
+  bench.data({0, 1408, 0}, payload);
+  EXPECT_EQ(bench.destination.writes, 1U);
 }
 
 TEST(Hostile, PathsThatLeadOutAreRefused) {
@@ -226,6 +208,38 @@ TEST(Hostile, AReplayedTransferIsNotRepeated) {
   EXPECT_EQ(world.server->open_sessions(), 0U);
 }
 
+// For as long as the cookie of its OFFER is good, while the server goes about its work.
+TEST(Hostile, AReplayOfAClosedTransferFindsTheSessionForAsLongAsItsCookieIsGood) {
+  World world({});
+  world.source.add("file", random_content(10'000, 1));
+  std::vector<Content> recorded;
+  world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+    recorded.emplace_back(datagram.begin(), datagram.end());
+    return true;
+  });
+  world.run([&] { return world.sender->finished() && world.server->open_sessions() == 0; });
+  const TimePoint over = world.now;
+  const std::uint64_t writes = world.destination.writes;
+  const auto act = [&] {
+    Peer to;
+    Content buffer(2000);
+    for (int i = 0; i < 100 && world.server->transmit(world.now, buffer, to) > 0; ++i) {
+    }
+  };
+  for (; world.now < over + 40s; world.now += 50ms) {
+    act();
+    if ((world.now - over) % 1s < 50ms) {
+      for (const Content& datagram : recorded) {
+        world.inject(datagram);
+        act();
+      }
+    }
+    ASSERT_EQ(world.server->open_sessions(), 0U) << (world.now - over).count();
+  }
+  EXPECT_EQ(world.destination.writes, writes);
+  EXPECT_EQ(world.server->sessions(), 0U);
+}
+
 TEST(Hostile, NoiseFromThePeersAddressDoesNotSpoilATransfer) {
   World world({});
   world.source.add("file", random_content(300'000, 1));
@@ -272,6 +286,334 @@ TEST(Hostile, AReportAboutTheFutureIsIgnored) {
   EXPECT_GT(world.sender->dropped(), 0U);
   ASSERT_NE(world.server_event(Event::Kind::done), nullptr);
   EXPECT_TRUE(world.all_equal());
+}
+
+// --- An ERROR is never a success -----------------------------------------------------------------------------------
+
+// exit_code.h: a code of 16 bits in the message, of 8 in the process. 256 must not become 0.
+constexpr std::array<std::uint16_t, 5> codes_of_no_failure{0, 256, 99, 0x8000, 0xff00};
+
+TEST(Hostile, AnErrorOfWhateverCodeEndsAReceiverAsAFailure) {
+  for (const std::uint16_t code : codes_of_no_failure) {
+    SCOPED_TRACE(code);
+    Bench bench;
+    bench.open();
+    bench.error(code, "all is well");
+    const auto event = bench.event(Event::Kind::error);
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->code, ExitCode::protocol_error);
+    EXPECT_EQ(bench.server.open_sessions(), 0U);
+    EXPECT_TRUE(bench.destination.files.empty());
+  }
+  Bench bench;
+  bench.open();
+  bench.error(130);
+  EXPECT_EQ(bench.event(Event::Kind::error)->code, ExitCode::interrupted);
+}
+
+/// A sender, and by hand the receiver it talks to.
+struct Client {
+  MemorySource source;
+  FixedRate rate{1'000'000'000};
+  std::unique_ptr<Sender> sender;
+  TimePoint now = Bench::start;
+  Envelope envelope{Kind::report, 0, 1, Prng(5)()};
+  Content buffer = Content(2000);
+  std::uint64_t highest = 0;
+  std::uint64_t adus = 0;
+
+  explicit Client(std::size_t bytes, Source* other = nullptr, CongestionControl* control = nullptr) {
+    source.add("file", random_content(bytes, 1));
+    SenderOptions options;
+    options.seed = 5;
+    options.peer = Peer(as_bytes("server"));
+    sender = std::make_unique<Sender>(now, options, other == nullptr ? source : *other,
+                                      control == nullptr ? rate : *control);
+  }
+  /// Takes what it sends; answers how many datagrams.
+  std::size_t take() {
+    std::size_t count = 0;
+    Burst burst;
+    for (sender->transmit(now, burst); !burst.left().empty(); sender->transmit(now, burst)) {
+      for (const Outgoing& datagram : burst.left()) {
+        ++count;
+        Content whole(datagram.header.begin(), datagram.header.end());
+        const auto kind = parse_envelope(whole)->kind;
+        const auto data = kind == Kind::data ? parse_data(whole, datagram.size()) : std::nullopt;
+        const auto probe = kind == Kind::probe ? parse_probe(whole) : std::nullopt;
+        adus += data ? 1 : 0;
+        highest = std::max(highest, data ? data->stamp.sequence : probe ? probe->sequence : 0);
+      }
+    }
+    return count;
+  }
+  void give(std::size_t size) { sender->receive(now, ConstBytes(buffer).first(size)); }
+  void cookie(std::uint64_t nonce) { give(emit_cookie(envelope, {nonce, 1408, {}}, buffer)); }
+  void cookie() { cookie(static_cast<std::uint64_t>(now.time_since_epoch().count())); }
+  void report(const Report& report) { give(emit_report(envelope, report, buffer)); }
+  /// Everything so far arrived.
+  Report all(Phase phase) const {
+    Report report;
+    report.phase = phase;
+    report.window_adus = 1U << 17;
+    report.highest = report.to = highest;
+    report.clock_ns = static_cast<std::uint64_t>((now - Bench::start).count());
+    return report;
+  }
+  /// Past the manifest.
+  void accepted() {
+    take();
+    cookie();
+    take();
+    report(all(Phase::data));
+  }
+};
+
+TEST(Hostile, AnErrorOfWhateverCodeEndsASenderAsAFailure) {
+  for (const std::uint16_t code : codes_of_no_failure) {
+    SCOPED_TRACE(code);
+    Client client(100'000);
+    client.accepted();
+    client.take();
+    client.give(emit_error(client.envelope, {code, ""}, client.buffer));
+    client.take();
+    ASSERT_TRUE(client.sender->finished());
+    EXPECT_EQ(client.sender->exit_code(), ExitCode::protocol_error);
+    while (const auto event = client.sender->next_event()) {
+      EXPECT_NE(event->kind, Event::Kind::done);
+    }
+  }
+}
+
+// --- A receiver that lies ------------------------------------------------------------------------------------------
+
+TEST(Hostile, FinishedIsNotBelievedBeforeEverythingWasSent) {
+  Client client(10'000'000);
+  client.take();
+  client.cookie();
+  client.take();
+  client.report(client.all(Phase::finished));  // not even the list of files was accepted
+  EXPECT_FALSE(client.sender->finished());
+  EXPECT_EQ(client.sender->dropped(), 1U);
+  client.report(client.all(Phase::data));
+  client.now += 1ms;
+  ASSERT_GT(client.take(), 100U);
+  client.report(client.all(Phase::finished));
+  EXPECT_FALSE(client.sender->finished());
+  EXPECT_EQ(client.sender->dropped(), 2U);
+  for (int i = 0; i < 100 && !client.sender->finished(); ++i) {
+    client.now += 1ms;
+    client.take();
+    client.report(client.all(client.adus < 7000 ? Phase::data : Phase::finished));
+  }
+  client.now += 100ms;
+  client.take();
+  client.report(client.all(Phase::finished));
+  client.take();
+  ASSERT_TRUE(client.sender->finished());
+  EXPECT_EQ(client.sender->exit_code(), ExitCode::ok);
+}
+
+TEST(Hostile, ReportsThatBringNothingDoNotKeepASender) {
+  Client client(10'000'000);
+  client.accepted();
+  client.now += 1ms;
+  client.take();
+  const TimePoint start_of_silence = client.now;
+  // The window is shut, and every PROBE is answered as received.
+  while (!client.sender->finished() && client.now < start_of_silence + 100s) {
+    client.now += 100ms;
+    const std::uint64_t before = client.highest;
+    client.take();
+    Report report = client.all(Phase::data);
+    report.window_adus = 0;
+    report.from = client.highest > before ? client.highest : client.highest + 1;
+    client.report(report);
+    while (client.sender->next_event()) {
+    }
+  }
+  ASSERT_TRUE(client.sender->finished());
+  EXPECT_EQ(client.sender->exit_code(), ExitCode::timeout);
+  EXPECT_GE(client.now - start_of_silence, 29s);
+  EXPECT_LE(client.now - start_of_silence, 31s);
+}
+
+TEST(Hostile, ACookieAnswersOneOfOurHellos) {
+  Client client(100'000);
+  client.take();
+  const auto asked = static_cast<std::uint64_t>(client.now.time_since_epoch().count());
+  client.now += 10ms;
+  client.cookie(asked + 1);  // of the future: the round trip would be negative
+  client.cookie(asked - 1);  // of somebody else's HELLO, before ours
+  client.cookie(0);
+  client.cookie(UINT64_MAX);
+  EXPECT_EQ(client.sender->dropped(), 4U);
+  EXPECT_EQ(client.take(), 0U);
+  client.cookie(asked);
+  EXPECT_EQ(client.sender->dropped(), 4U);
+  EXPECT_GT(client.take(), 0U);
+  client.cookie(asked);  // again: the cookie is there
+  EXPECT_EQ(client.sender->dropped(), 5U);
+}
+
+/// Keeps what the sender tells it.
+class Recorder final : public CongestionControl {
+ public:
+  void on_sent(TimePoint, std::size_t bytes) override { sent += bytes; }
+  void on_report(TimePoint, const Delivery& delivery) override { deliveries.push_back(delivery); }
+  std::uint64_t window_bytes() const override { return window; }
+  TimePoint next_send() const override { return {}; }
+  bool behind(TimePoint) const override { return false; }
+
+  std::vector<Delivery> deliveries;
+  std::uint64_t window = 100'000, sent = 0;
+};
+
+TEST(Hostile, AReportThatAnotherOvertookMeasuresNothing) {
+  MemorySource source;
+  source.add("file", random_content(1'000'000, 1));
+  Recorder control;
+  Client client(0, &source, &control);
+  client.accepted();
+  client.now += 10ms;
+  ASSERT_GT(client.take(), 10U);
+  Report early = client.all(Phase::data);
+  early.to = early.highest = 8;
+  early.window_adus = 1;
+  early.out_of_order = 99;
+  client.now += 10ms;
+  Report late = client.all(Phase::data);
+  client.report(late);
+  const std::size_t measured = control.deliveries.size();
+  client.report(early);
+  EXPECT_EQ(control.deliveries.size(), measured);
+  client.now += 1ms;
+  EXPECT_GT(client.take(), 10U) << "the window is the later report's";
+  // A newer one measures again.
+  client.now += 10ms;
+  client.report(client.all(Phase::data));
+  EXPECT_EQ(control.deliveries.size(), measured + 1);
+}
+
+TEST(Hostile, ImpossibleTimesMeasureNoRoundTrip) {
+  MemorySource source;
+  source.add("file", random_content(1'000'000, 1));
+  Recorder control;
+  Client client(0, &source, &control);
+  client.accepted();
+  const auto measured = [&](std::uint64_t echo_ns, std::uint64_t held_ns) {
+    client.now += 10ms;
+    client.take();
+    client.now += 10ms;
+    Report report = client.all(Phase::data);
+    report.echo_ns = echo_ns;
+    report.held_ns = held_ns;
+    client.report(report);
+    return control.deliveries.back().round_trip;
+  };
+  const auto ns = [&](TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); };
+  EXPECT_EQ(measured(ns(client.now + 10ms), 4'000'000), 6ms);
+  EXPECT_EQ(measured(ns(client.now + 1h), 0), 0ms) << "of the future";
+  EXPECT_EQ(measured(0, 0), 0ms) << "an hour ago";
+  EXPECT_EQ(measured(ns(client.now + 10ms), 20'000'000), 0ms) << "held for longer than it took";
+}
+
+/// A file of `size` zeros that takes no memory.
+class Zeros final : public Source {
+ public:
+  explicit Zeros(std::uint64_t size) : entries_{{"zeros", size}} {}
+  const std::vector<FileEntry>& files() const override { return entries_; }
+  Status read(std::uint32_t, std::uint64_t, Bytes out) override {
+    std::ranges::fill(out, std::byte{0});
+    return {};
+  }
+  Status unchanged(std::uint32_t) override { return {}; }
+  std::string path(std::uint32_t) const override { return "zeros"; }
+
+ private:
+  std::vector<FileEntry> entries_;
+};
+
+TEST(Hostile, AnAnnouncedWindowDoesNotMakeASenderRememberEverything) {
+  Zeros zeros(1408ULL * 200'000);
+  Client client(0, &zeros);
+  client.accepted();
+  const std::uint64_t before = client.highest;
+  // Everything arrives, it says, and resolves nothing.
+  for (int i = 0; i < 1000; ++i) {
+    client.now += 1ms;
+    client.take();
+    Report report = client.all(Phase::data);
+    report.window_adus = UINT32_MAX;
+    report.from = 1;
+    report.to = 0;
+    client.report(report);
+  }
+  EXPECT_GE(client.highest - before, 1U << 17);
+  EXPECT_LE(client.highest - before, (1U << 17) + 1000);  // and probes
+}
+
+// --- What is announced is not believed -----------------------------------------------------------------------------
+
+TEST(Hostile, AnAnnouncedListTakesMemoryOnlyAsItArrives) {
+  constexpr std::uint32_t files = 100'000;
+  constexpr std::uint32_t list_bytes = files * 270;
+  ServerOptions options;
+  options.receiver.own_memory_bytes = 0;
+  Bench bench(options);
+  const std::uint64_t all = bench.server.memory_left();
+  Offer offer = bench.offer_of(bench.cookie());
+  offer.files = files;
+  offer.manifest_bytes = list_bytes;
+  bench.offer(offer);
+  ASSERT_EQ(bench.server.open_sessions(), 1U);
+  EXPECT_EQ(bench.server.memory_left(), all);
+  const Content payload(1408);
+  // Far beyond what has arrived: as if lost.
+  bench.data({manifest_file, 1408, list_bytes / 1408 / 2 * 1408}, payload);
+  EXPECT_EQ(bench.server.drops().no_room, 1U);
+  EXPECT_EQ(bench.server.memory_left(), all);
+  std::uint64_t arrived = 0;
+  for (; arrived < 4'000'000; arrived += 1408) {
+    bench.data({manifest_file, 1408, arrived}, payload);
+    ASSERT_LE(all - bench.server.memory_left(), 2 * (arrived + 1408) + Slots::page_bytes) << arrived;
+  }
+  EXPECT_GE(all - bench.server.memory_left(), arrived);
+  // Somewhat ahead is taken: datagrams overtake each other.
+  bench.data({manifest_file, 1408, arrived + 100 * 1408}, payload);
+  EXPECT_EQ(bench.server.drops().no_room, 1U);
+  bench.now += 31s;
+  (void)bench.drain(Kind::error);
+  EXPECT_EQ(bench.server.memory_left(), all);
+}
+
+TEST(Hostile, AListThatCanNeverFitIsRefusedAtOnce) {
+  Bench bench;
+  Offer offer = bench.offer_of(bench.cookie());
+  offer.files = files_max;
+  offer.manifest_bytes = files_max * 27;
+  bench.offer(offer);
+  EXPECT_EQ(bench.event(Event::Kind::error)->code, ExitCode::refused);
+  EXPECT_EQ(bench.server.memory_left(), ServerOptions{}.memory_bytes_max);
+}
+
+TEST(Hostile, ProbesAreNoProgress) {
+  Bench bench;
+  bench.open();
+  const Content payload(1408);
+  bench.now += 20s;
+  bench.data({0, 1408, 0}, payload);
+  const TimePoint last_progress = bench.now;
+  while (bench.server.open_sessions() > 0 && bench.now < last_progress + 100s) {
+    bench.now += 1s;
+    bench.probe();
+    bench.data({0, 1408, 0}, payload);    // there already
+    bench.data({0, 1408, 1408 * 9}, {});  // malformed
+    bench.offer(bench.offer_of(Cookie{}));
+    (void)bench.drain(Kind::report);
+  }
+  EXPECT_EQ(bench.now - last_progress, 30s);
+  EXPECT_EQ(bench.event(Event::Kind::error)->code, ExitCode::timeout);
 }
 
 }  // namespace

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/files/system.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace sluice::ftx {
+namespace {
+
+System& real() {
+  static System system;
+  return system;
+}
+System* replaced = nullptr;
+
+}  // namespace
+
+System& os() { return replaced != nullptr ? *replaced : real(); }
+
+ReplaceSystem::ReplaceSystem(System& system) : before_(std::exchange(replaced, &system)) {}
+ReplaceSystem::~ReplaceSystem() { replaced = before_; }
+
+int System::openat(int directory, const char* path, int flags, mode_t mode) {
+  return ::openat(directory, path, flags, mode);
+}
+int System::close(int descriptor) { return ::close(descriptor); }
+ssize_t System::pread(int descriptor, void* out, std::size_t size, off_t offset) {
+  return ::pread(descriptor, out, size, offset);
+}
+ssize_t System::pwrite(int descriptor, const void* bytes, std::size_t size, off_t offset) {
+  return ::pwrite(descriptor, bytes, size, offset);
+}
+int System::ftruncate(int descriptor, off_t size) { return ::ftruncate(descriptor, size); }
+int System::fstat(int descriptor, struct stat* status) { return ::fstat(descriptor, status); }
+int System::fstatat(int directory, const char* path, struct stat* status, int flags) {
+  return ::fstatat(directory, path, status, flags);
+}
+int System::fchmod(int descriptor, mode_t mode) { return ::fchmod(descriptor, mode); }
+int System::futimens(int descriptor, const timespec times[2]) { return ::futimens(descriptor, times); }
+int System::fsync(int descriptor) { return ::fsync(descriptor); }
+int System::renameat(int directory, const char* from, int to_directory, const char* to) {
+  return ::renameat(directory, from, to_directory, to);
+}
+int System::unlinkat(int directory, const char* path, int flags) { return ::unlinkat(directory, path, flags); }
+void* System::mmap(std::size_t size, int protection, int flags, int descriptor, off_t offset) {
+  return ::mmap(nullptr, size, protection, flags, descriptor, offset);
+}
+int System::munmap(void* at, std::size_t size) { return ::munmap(at, size); }
+int System::madvise(void* at, std::size_t size, int advice) { return ::madvise(at, size, advice); }
+
+}  // namespace sluice::ftx

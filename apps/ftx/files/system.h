@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// System: the calls to the operating system that the file side makes, one function each, so that a test can let each of
+// them fail and see their order. The functions are those of POSIX with their results and errno; a call that a signal
+// interrupted before it did anything is made again (retried()).
+//
+// Cost: an indirect call for each system call, none for a byte. The handler of SIGBUS (apps/ftx/files/mapped_window.h)
+// makes its one call itself.
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <ctime>
+
+namespace sluice::ftx {
+
+class System {
+ public:
+  virtual ~System() = default;
+
+  virtual int openat(int directory, const char* path, int flags, mode_t mode);
+  virtual int close(int descriptor);
+  virtual ssize_t pread(int descriptor, void* out, std::size_t size, off_t offset);
+  virtual ssize_t pwrite(int descriptor, const void* bytes, std::size_t size, off_t offset);
+  virtual int ftruncate(int descriptor, off_t size);
+  virtual int fstat(int descriptor, struct stat* status);
+  virtual int fstatat(int directory, const char* path, struct stat* status, int flags);
+  virtual int fchmod(int descriptor, mode_t mode);
+  virtual int futimens(int descriptor, const timespec times[2]);
+  virtual int fsync(int descriptor);
+  virtual int renameat(int directory, const char* from, int to_directory, const char* to);
+  virtual int unlinkat(int directory, const char* path, int flags);
+  virtual void* mmap(std::size_t size, int protection, int flags, int descriptor, off_t offset);
+  virtual int munmap(void* at, std::size_t size);
+  virtual int madvise(void* at, std::size_t size, int advice);
+};
+
+/// The one in use: the operating system's own, unless a test has replaced it.
+[[nodiscard]] System& os();
+
+/// For tests: `system` is in use as long as this lives. Not while other threads use files.
+class ReplaceSystem {
+ public:
+  explicit ReplaceSystem(System& system);
+  ~ReplaceSystem();
+  ReplaceSystem(const ReplaceSystem&) = delete;
+  ReplaceSystem& operator=(const ReplaceSystem&) = delete;
+
+ private:
+  System* before_;
+};
+
+/// Calls `call` again for as long as a signal interrupts it (EINTR).
+template <class Call>
+auto retried(Call&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) {
+    result = call();
+  }
+  return result;
+}
+
+}  // namespace sluice::ftx

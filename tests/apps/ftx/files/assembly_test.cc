@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files put together from ADUs: what is taken from the budget, and how each failure of the sink ends it.
+#include "apps/ftx/files/assembly.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+
+#include "apps/ftx/session/adu_scheduler.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+namespace {
+
+/// Files of zeros, whatever is written; each call may fail.
+class ZeroDestination final : public Destination {
+ public:
+  int create_error = 0, finalize_error = 0, commit_error = 0, flush_error = 0;
+  std::size_t created = 0, committed = 0, flushed = 0, kept = 0, alive = 0;
+
+  Result<std::unique_ptr<Sink>> open(std::string_view, std::size_t) override {
+    return std::make_unique<ZeroSink>(*this);
+  }
+
+ private:
+  static Status status(int error) { return error == 0 ? Status() : Status(fail(error, "told to fail")); }
+
+  class ZeroFile final : public SinkFile {
+   public:
+    explicit ZeroFile(ZeroDestination& owner) : owner_(owner) { ++owner_.alive; }
+    ~ZeroFile() override { --owner_.alive; }
+    Status write(std::uint64_t, ConstBytes) override { return {}; }
+    Status read(std::uint64_t, Bytes out) override {
+      std::ranges::fill(out, std::byte{0});
+      return {};
+    }
+    Status finalize() override { return status(owner_.finalize_error); }
+    Status commit() override {
+      owner_.committed += owner_.commit_error == 0 ? 1 : 0;
+      return status(owner_.commit_error);
+    }
+    std::string keep() override {
+      ++owner_.kept;
+      return ".kept";
+    }
+
+   private:
+    ZeroDestination& owner_;
+  };
+  class ZeroSink final : public Sink {
+   public:
+    explicit ZeroSink(ZeroDestination& owner) : owner_(owner) {}
+    Result<std::unique_ptr<SinkFile>> create(const FileEntry&) override {
+      if (owner_.create_error != 0) {
+        return fail(owner_.create_error, "told to fail");
+      }
+      ++owner_.created;
+      return std::make_unique<ZeroFile>(owner_);
+    }
+    Status flush() override {
+      ++owner_.flushed;
+      return status(owner_.flush_error);
+    }
+    std::string path(const FileEntry& entry) const override { return entry.name; }
+
+   private:
+    ZeroDestination& owner_;
+  };
+};
+
+constexpr std::uint32_t adu_bytes = 256;
+
+/// A transfer of files of zeros.
+struct Transfer {
+  ZeroDestination destination;
+  Budget budget;
+  std::vector<FileEntry> files;
+  std::vector<std::byte> manifest;
+  std::unique_ptr<Assembly> assembly;
+
+  Transfer(std::vector<FileEntry> entries, std::uint64_t memory, std::uint64_t open_files = 256)
+      : budget(memory, open_files), files(std::move(entries)), manifest(encode_manifest(files)) {
+    Assembly::Head head;
+    head.adu_bytes = adu_bytes;
+    head.files = static_cast<std::uint32_t>(files.size());
+    head.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
+    head.manifest_digest = digest_of(manifest);
+    for (const FileEntry& file : files) {
+      head.total_bytes += file.size_bytes;
+    }
+    auto started = Assembly::start(head, destination, budget);
+    EXPECT_TRUE(started);
+    assembly = std::move(*started);
+  }
+
+  /// Lands it where it belongs; the failure, or what place() said.
+  std::expected<Placement::Kind, Failure> land(const AduName& adu, ConstBytes payload = {}) {
+    const auto place = assembly->place(adu);
+    if (!place) {
+      return std::unexpected(place.error());
+    }
+    if (place->kind == Placement::Kind::memory) {
+      std::copy(payload.begin(), payload.end(), place->memory.begin());
+    }
+    if (place->kind == Placement::Kind::memory || place->kind == Placement::Kind::file) {
+      if (auto landed = assembly->landed(adu); !landed) {
+        return std::unexpected(landed.error());
+      }
+    }
+    return place->kind;
+  }
+  std::expected<Placement::Kind, Failure> land_list(std::uint32_t file, ConstBytes list) {
+    std::expected<Placement::Kind, Failure> last = Placement::Kind::misplaced;
+    for (std::size_t at = 0; at < list.size() && last; at += adu_bytes) {
+      const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(adu_bytes, list.size() - at));
+      last = land({file, length, at}, list.subspan(at, length));
+    }
+    return last;
+  }
+  std::expected<Placement::Kind, Failure> land_digests() {
+    std::vector<std::byte> list;
+    for (const FileEntry& file : files) {
+      const Digest digest = digest_of(std::vector<std::byte>(file.size_bytes));
+      list.insert(list.end(), digest.begin(), digest.end());
+    }
+    return land_list(digest_file, list);
+  }
+  std::expected<Placement::Kind, Failure> land_file(std::uint32_t file) {
+    std::expected<Placement::Kind, Failure> last = Placement::Kind::misplaced;
+    for (std::uint64_t at = 0; at < files[file].size_bytes && last; at += adu_bytes) {
+      const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes, files[file].size_bytes - at));
+      last = land({file, length, at});
+    }
+    return last;
+  }
+};
+
+std::vector<FileEntry> many(std::size_t count, std::uint64_t size) {
+  std::vector<FileEntry> files;
+  for (std::size_t i = 0; i < count; ++i) {
+    files.push_back({"f" + std::to_string(i), size});
+  }
+  return files;
+}
+
+constexpr std::uint64_t read_back = 256 * 1024;
+
+TEST(Assembly, SlotsAndOpenFilesComeBackWithEachFile) {
+  // Room for the lists and for the slots of one file, which has more than 64 ADUs; one file open.
+  constexpr std::size_t count = 50;
+  constexpr std::uint64_t lists = count * (1024 + 29 + 16) + read_back;
+  Transfer transfer(many(count, 100 * adu_bytes), lists + Slots::page_bytes, 1);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  const std::uint64_t before = transfer.budget.memory.used();
+  for (std::uint32_t file = 0; file < count; ++file) {
+    const auto landed = transfer.land_file(file);
+    ASSERT_TRUE(landed) << file << ": " << landed.error().text;
+    ASSERT_EQ(*landed, Placement::Kind::file) << file;
+    ASSERT_EQ(transfer.budget.memory.used(), before) << file;
+    ASSERT_EQ(transfer.budget.files.used(), 0U) << file;
+  }
+  ASSERT_TRUE(transfer.land_digests());
+  EXPECT_EQ(transfer.assembly->phase(), Phase::finished);
+  EXPECT_EQ(transfer.destination.committed, count);
+  EXPECT_EQ(transfer.destination.alive, 0U);
+  transfer.assembly.reset();
+  EXPECT_EQ(transfer.budget.memory.used(), 0U);
+}
+
+TEST(Assembly, AFileOfAnySizeTakesMemoryWhereItsAdusLand) {
+  constexpr std::uint64_t size = (1ULL << 62) - 1;
+  Transfer transfer(many(1, size), 1 << 20);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  const std::uint64_t before = transfer.budget.memory.used();
+  Prng prng(1);
+  for (std::uint64_t i = 1; i <= 200; ++i) {
+    const std::uint64_t offset = prng.below(size / adu_bytes) * adu_bytes;
+    ASSERT_TRUE(transfer.land({0, adu_bytes, offset}));
+    ASSERT_LE(transfer.budget.memory.used() - before, i * Slots::page_bytes);
+  }
+  // Near each other they share what they take.
+  const std::uint64_t far = transfer.budget.memory.used();
+  for (std::uint64_t slot = 0; slot < 1000; ++slot) {
+    ASSERT_TRUE(transfer.land({0, adu_bytes, slot * adu_bytes}));
+  }
+  EXPECT_EQ(transfer.budget.memory.used() - far, Slots::page_bytes);
+  // Until there is none left; then the transfer is refused.
+  std::expected<Placement::Kind, Failure> last = Placement::Kind::file;
+  for (int i = 0; i < 10'000 && last; ++i) {
+    last = transfer.land({0, adu_bytes, prng.below(size / adu_bytes) * adu_bytes});
+  }
+  ASSERT_FALSE(last);
+  EXPECT_EQ(last.error().code, ExitCode::refused);
+}
+
+TEST(Assembly, APlaceForUnverifiedBytesTakesNothing) {
+  Transfer transfer(many(1, 1ULL << 40), 1 << 20);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  ASSERT_TRUE(transfer.land({0, adu_bytes, 0}));
+  const std::uint64_t before = transfer.budget.memory.used();
+  for (std::uint64_t page = 0; page < 100; ++page) {
+    EXPECT_TRUE(transfer.assembly->memory_for({0, adu_bytes, page * Slots::page_slots * adu_bytes}).empty());
+  }
+  EXPECT_EQ(transfer.budget.memory.used(), before);
+}
+
+TEST(Assembly, AListMayComeBackwardsAsFarAsItMayRunAhead) {
+  Transfer transfer(many(5000, 0), 64 << 20);
+  const std::size_t last = (transfer.manifest.size() - 1) / adu_bytes * adu_bytes;
+  ASSERT_LT(last, Assembly::list_ahead_bytes);
+  for (std::size_t at = last + adu_bytes; at > 0; at -= adu_bytes) {
+    const std::size_t from = at - adu_bytes;
+    const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(adu_bytes, transfer.manifest.size() - from));
+    ASSERT_EQ(transfer.land({manifest_file, length, from}, ConstBytes(transfer.manifest).subspan(from, length)),
+              Placement::Kind::memory);
+  }
+  EXPECT_EQ(transfer.assembly->phase(), Phase::data);
+  ASSERT_TRUE(transfer.land_digests());
+  EXPECT_EQ(transfer.assembly->phase(), Phase::finished);
+  EXPECT_EQ(transfer.destination.committed, 5000U);
+}
+
+TEST(Assembly, EachFailureOfTheSinkEndsItAndSuccessNeedsTheFlush) {
+  const auto run = [](const std::function<void(ZeroDestination&)>& change) {
+    Transfer transfer({{"a", 1000}, {"b", 0}}, 1 << 20);
+    change(transfer.destination);
+    std::expected<Placement::Kind, Failure> last = transfer.land_list(manifest_file, transfer.manifest);
+    if (last) {
+      last = transfer.land_file(0);
+    }
+    if (last) {
+      last = transfer.land_digests();
+    }
+    EXPECT_EQ(transfer.assembly->phase() == Phase::finished, last.has_value());
+    const bool kept = transfer.destination.kept > 0;
+    transfer.assembly.reset();
+    EXPECT_EQ(transfer.budget.memory.used(), 0U);
+    EXPECT_EQ(transfer.budget.files.used(), 0U);
+    EXPECT_EQ(transfer.destination.alive, 0U);
+    return std::pair(last ? ExitCode::ok : last.error().code, kept);
+  };
+  EXPECT_EQ(run([](ZeroDestination& d) { EXPECT_EQ(d.flushed, 0U); }), std::pair(ExitCode::ok, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.create_error = EIO; }), std::pair(ExitCode::write_failed, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.create_error = ENOSPC; }), std::pair(ExitCode::disk_full, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.finalize_error = EIO; }), std::pair(ExitCode::write_failed, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.finalize_error = EDQUOT; }), std::pair(ExitCode::disk_full, true));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.commit_error = EIO; }), std::pair(ExitCode::write_failed, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.commit_error = ENOSPC; }), std::pair(ExitCode::disk_full, true));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.flush_error = EIO; }), std::pair(ExitCode::write_failed, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.flush_error = ENOSPC; }), std::pair(ExitCode::disk_full, false));
+}
+
+// --- The other side: repairs ---------------------------------------------------------------------------------------
+
+class OneSource final : public Source {
+ public:
+  bool changed = false;
+  const std::vector<FileEntry>& files() const override { return entries_; }
+  Status read(std::uint32_t, std::uint64_t, Bytes out) override {
+    std::ranges::fill(out, std::byte{1});
+    return {};
+  }
+  Status unchanged(std::uint32_t) override { return changed ? Status(fail(ESTALE, "changed")) : Status(); }
+  std::string path(std::uint32_t) const override { return "f"; }
+
+ private:
+  std::vector<FileEntry> entries_{{"f", 10'000}, {"g", 10}};
+};
+
+TEST(AduScheduler, ARepairComesFromTheFileThatWasOffered) {
+  OneSource source;
+  AduScheduler scheduler(source, adu_bytes);
+  (void)scheduler.next();
+  scheduler.accept();
+  ASSERT_TRUE(*scheduler.next());
+  EXPECT_TRUE(scheduler.retransmit({0, adu_bytes, 0}));
+  scheduler.release();
+  source.changed = true;
+  const auto repair = scheduler.retransmit({0, adu_bytes, 0});
+  ASSERT_FALSE(repair);
+  EXPECT_EQ(repair.error().code, ExitCode::source_changed);
+  // The lists are the scheduler's own.
+  EXPECT_TRUE(scheduler.retransmit({manifest_file, 16, 0}));
+}
+
+}  // namespace
+}  // namespace sluice::ftx
