@@ -13,6 +13,10 @@
 // kernel; readiness is asked for again only before the loop sleeps, and once every `rounds_between_collections_max`
 // busy rounds.
 //
+// Nothing spins: readiness that outlives its source's turns (an error that nobody reads, a hangup, data that the source
+// does not take) is not waited for without pause. After some wakes in a row the loop takes the pending error of a
+// socket itself, and where that does not help it leaves the descriptor alone for growing times.
+//
 // Watching: the loop follows the set's list of sources by its version. A source may leave the set, and close its
 // descriptor then, at any time, from inside its own hook, too. The loop never closes a descriptor. REQUIRES: a
 // descriptor that is closed before the loop's next round has no duplicates (the kernel would go on watching through
@@ -36,6 +40,10 @@ class RunLoop final : public Waiter {
   static constexpr std::size_t rounds_between_collections_max = 16;
   /// How long the loop sleeps at most while there is a source that the kernel cannot watch.
   static constexpr Duration unwatched_poll_interval = std::chrono::milliseconds(10);
+  /// How long a descriptor is left alone at most that stays ready although its source takes nothing from it; and one
+  /// that has nothing but an error or a hangup to tell.
+  static constexpr Duration standing_pause_max = std::chrono::milliseconds(10);
+  static constexpr Duration broken_pause_max = std::chrono::seconds(1);
 
   /// Fails where the system has no descriptors left (EMFILE, ENFILE).
   [[nodiscard]] static Result<std::unique_ptr<RunLoop>> open(StreamSet& set);
