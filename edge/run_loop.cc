@@ -182,6 +182,7 @@ struct RunLoop::Implementation {
   void await_signal(asio::signal_set& signals, const std::shared_ptr<std::function<void()>>& callback);
 
   StreamSet& set;
+  StreamTurns turns;
   asio::io_context context{1};  // a hint: one thread runs it
   asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
   asio::steady_timer timer{context};
@@ -260,6 +261,7 @@ bool RunLoop::Implementation::round() {
   bool worked = serve_sources();
   worked |= set.scheduler().poll(steady_now());
   worked |= std::exchange(happened, false);
+  worked |= turns.serve(worked);
   if (worked && ++rounds_since_collection >= rounds_between_collections_max) {
     sleep(TimePoint::min());
   }
@@ -336,7 +338,8 @@ void RunLoop::Implementation::sleep(TimePoint deadline) {
   if (lists_changed()) {
     return;
   }
-  run_handlers_until(std::min({deadline, set.scheduler().next_deadline(), arm_all()}));
+  deadline = std::min({deadline, set.scheduler().next_deadline(), arm_all()});
+  run_handlers_until(turns.declined() ? std::min(deadline, steady_now() + unwatched_poll_interval) : deadline);
 }
 
 void RunLoop::Implementation::await_signal(asio::signal_set& signals,
@@ -405,6 +408,10 @@ Status RunLoop::on_signal(int signal, std::function<void()> callback) {
     return fail(error.code().value(), "cannot wait for signal " + std::to_string(signal) + ": " + error.what());
   }
 }
+
+void RunLoop::attend(Stream& stream, StreamTurns::Turn turn) { implementation_->turns.attend(stream, std::move(turn)); }
+
+void RunLoop::unattend(const Stream& stream) { implementation_->turns.unattend(stream); }
 
 void RunLoop::watch(int descriptor, std::function<bool()> on_readable) {
   auto& watched = implementation_->program_descriptors;
