@@ -2,8 +2,10 @@
 #include "dlpi/interface.h"
 
 #include <fmt/format.h>
+#include <linux/ethtool.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
@@ -21,6 +23,16 @@ ifreq request_for(const std::string& name) {
   ifreq request{};
   name.copy(request.ifr_name, IFNAMSIZ - 1);
   return request;
+}
+
+/// Whether the device has a carrier: what it says itself, where it has an opinion (ETHTOOL_GLINK, "Get link status"),
+/// else what the kernel has made of it.
+bool has_carrier(const Descriptor& socket, const std::string& name, int flags) {
+  ethtool_value link{.cmd = ETHTOOL_GLINK, .data = 0};
+  ifreq request = request_for(name);
+  request.ifr_data = reinterpret_cast<char*>(&link);
+  const bool told = ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0;
+  return told ? link.data != 0 : (flags & IFF_RUNNING) != 0;
 }
 
 std::unexpected<Error> no_such_device(const std::string& name) {
@@ -77,7 +89,7 @@ Result<Interface> find_interface(const std::string& name) {
     return no_such_device(name);
   }
   found.enabled = (request.ifr_flags & IFF_UP) != 0;
-  found.up = found.enabled && (request.ifr_flags & IFF_RUNNING) != 0;
+  found.up = found.enabled && has_carrier(socket, name, request.ifr_flags);
   return found;
 }
 

@@ -21,7 +21,8 @@ struct Interface {
   wire::MacAddress address;
   std::size_t mtu = 0;
   bool enabled = false;  // administratively up
-  bool up = false;       // that, and with a carrier
+  bool up = false;       // that, and with a carrier, as the device itself says; the kernel's operational state
+                         // (IFF_RUNNING) follows up to seconds later, and frames come and go before it does
 };
 
 /// ENODEV where there is none: the text names those that exist. EPROTONOSUPPORT where its frames are not Ethernet.
@@ -46,6 +47,9 @@ class InterfaceMonitor final : public EventSource {
 
   [[nodiscard]] int descriptor() const override { return socket_.get(); }
   bool on_readable() override;
+  /// Tells how the interface is now. For who has reason to think that it has changed though nothing was told yet: the
+  /// kernel tells of a carrier in its own time.
+  void look() const { tell(); }
 
  private:
   InterfaceMonitor(StreamSet& set, Descriptor socket, const Interface& interface, Changed changed);

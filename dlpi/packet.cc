@@ -107,10 +107,14 @@ bool PacketLink::fused() const {
   });
 }
 
-/// Frames that are held make the socket readable, too: where that is all there is, they are recalled, and it is not.
+/// Frames that are held make the socket readable, too, and so does an error that it holds: where that is all there is,
+/// they are recalled and it is taken, and the socket is not. The monitor tells what the error was about.
 bool PacketLink::on_readable() {
   if (!ring_->readable()) {
     ring_->recall();
+    static_cast<void>(ring_->take_error());
+  } else if (!up()) {
+    monitor_->look();
   }
   lends_ = fused();
   for (std::size_t round = 0; round < bursts_per_call_max && ring_->readable() && may_receive(); ++round) {
@@ -127,8 +131,9 @@ bool PacketLink::on_readable() {
   if (!may_receive()) {
     ring_->recall();  // the whole ring is to take what comes until there is room
   }
+  const bool more = ring_->readable() && may_receive();
   count(LinkCounter::kernel_dropped, ring_->take_drops());
-  return ring_->readable() && may_receive();
+  return more;
 }
 
 void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {

@@ -257,8 +257,19 @@ void PacketRing::recall_before(std::uint64_t unit) {
   }
 }
 
+int PacketRing::take_error() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
 std::uint64_t PacketRing::take_drops() {
-  if (!std::exchange(losing_, false)) {
+  bool ask = std::exchange(losing_, false);
+  if (!handed_over()) {
+    ask = ask || reading_ >= oldest_when_empty_ + units();
+    oldest_when_empty_ = oldest_;
+  }
+  if (!ask) {
     return 0;
   }
   tpacket_stats_v3 statistics{};

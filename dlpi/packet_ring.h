@@ -82,8 +82,13 @@ class PacketRing {
   /// Ends all loans: the messages that are left have their bytes to themselves.
   void recall() { recall_before(reading_ + 1); }
   [[nodiscard]] std::size_t lent() const { return lent_; }
-  /// Frames that the kernel has dropped since this was last asked; known once a frame after them has been read.
+  /// Frames that the kernel has dropped since this was last asked. All of them are known once the ring has been found
+  /// empty: it is asked where it says so (TP_STATUS_LOSING), and where the ring may have been full since it was empty.
   [[nodiscard]] std::uint64_t take_drops();
+  /// The error that the socket holds, or 0; the next call finds none. While it is there the socket counts as ready, to
+  /// read and to write: "the interface went down" (ENETDOWN) stands until somebody has asked, and even when it is up
+  /// again.
+  [[nodiscard]] int take_error();
 
   /// From now on only frames of these EtherTypes come, or all.
   Status accept_only(const std::vector<std::uint16_t>& types, bool all);
@@ -123,6 +128,9 @@ class PacketRing {
   Bytes memory_;
   Layout layout_;
   bool losing_ = false;  // the kernel said so (TP_STATUS_LOSING)
+  // What oldest_ was when the ring was last found empty. Only a ring of which every unit is ours or unread makes the
+  // kernel drop; what it has then handed over reaches that far.
+  std::uint64_t oldest_when_empty_ = 0;
   // Units are counted on and on: unit n lies at n % units().
   std::uint64_t oldest_ = 0;  // not given back
   std::uint64_t reading_ = 0;

@@ -161,6 +161,8 @@ bool TapLink::read_burst(Batch& burst) {
     const Bytes room = frame.append(capacity);
     const ssize_t size = ::read(tap_.get(), room.data(), room.size());
     if (size <= 0) {
+      // Removed from under us (ip link del): EIO while it goes, EBADFD from then on, and ready with an error for good.
+      gone_ = gone_ || (size < 0 && (errno == EBADFD || errno == EIO));
       return false;
     }
     frame.trim_back(room.size() - static_cast<std::size_t>(size));
@@ -176,7 +178,7 @@ bool TapLink::on_readable() {
     more = read_burst(burst);
     receive(std::move(burst));
   }
-  return more && may_receive();
+  return more && !gone_ && may_receive();
 }
 
 namespace {

@@ -59,7 +59,7 @@ class TapLink final : public Link, public EventSource {
 
   [[nodiscard]] int descriptor() const override { return tap_.get(); }
   bool on_readable() override;
-  [[nodiscard]] bool wants_readable() const override { return may_receive(); }
+  [[nodiscard]] bool wants_readable() const override { return !gone_ && may_receive(); }
   [[nodiscard]] bool wants_writable() const override { return full_; }
   void on_writable() override;
 
@@ -74,6 +74,7 @@ class TapLink final : public Link, public EventSource {
   Descriptor tap_;
   std::unique_ptr<InterfaceMonitor> monitor_;
   bool full_ = false;
+  bool gone_ = false;  // the interface was removed: the descriptor stays in error for good
 };
 
 [[nodiscard]] Entry tap_entry(std::shared_ptr<LinkTable> table);

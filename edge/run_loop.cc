@@ -5,6 +5,9 @@
 
 #include "edge/run_loop.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -47,6 +50,61 @@ class ProgramDescriptor final : public EventSource {
   std::function<bool()> callback_;
 };
 
+/// Keeps a descriptor that stays ready although its source has nothing more to do with it from ending every sleep: an
+/// error that nobody reads, a hangup, a frame for which there is no memory. Suspicion costs a system call a wake and
+/// begins after `wakes_trusted` in a row; a pause ends it, and whatever is found not ready clears it.
+class Readiness {
+ public:
+  /// The source was woken and says that it is done. `events` is what it was woken for.
+  void settled(int descriptor, short events) {
+    if (++wakes_ <= wakes_trusted) {
+      return;
+    }
+    short standing = poll(descriptor, events);
+    if ((standing & POLLERR) != 0) {
+      take_error(descriptor);
+      standing = poll(descriptor, events);
+    }
+    if (standing == 0) {
+      return busy();
+    }
+    if (++found_standing_ < found_standing_max) {
+      return;
+    }
+    // What waits there may be dealt with later; of an error or a hangup alone nothing will come.
+    const Duration pause_max = (standing & events) != 0 ? RunLoop::standing_pause_max : RunLoop::broken_pause_max;
+    pause_ = std::min(pause_max, std::max(pause_min, 2 * pause_));
+    until_ = steady_now() + pause_;
+  }
+  /// The source has more to do, or had: nothing is wrong.
+  void busy() {
+    wakes_ = found_standing_ = 0;
+    pause_ = {};
+  }
+  [[nodiscard]] TimePoint paused_until() const { return until_; }
+
+ private:
+  static constexpr unsigned wakes_trusted = 16;
+  static constexpr unsigned found_standing_max = 16;
+  static constexpr Duration pause_min = std::chrono::milliseconds(1);
+
+  static short poll(int descriptor, short events) {
+    pollfd asked{descriptor, events, 0};
+    return ::poll(&asked, 1, 0) > 0 ? asked.revents : short{0};
+  }
+  /// "SO_ERROR: Get and clear the pending socket error" (socket(7)). No effect on what is no socket.
+  static void take_error(int descriptor) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    static_cast<void>(::getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size));
+  }
+
+  unsigned wakes_ = 0;  // in a row
+  unsigned found_standing_ = 0;
+  Duration pause_{};
+  TimePoint until_ = TimePoint::min();
+};
+
 /// What the loop knows about one source. Shared with the handlers of its pending waits, which may run after its end.
 struct Watch {
   Watch(asio::io_context& context, EventSource& watched) : source(watched), descriptor(context) {}
@@ -72,11 +130,28 @@ struct Watch {
     }
   }
 
+  /// After the source's turn, where it has not ended.
+  void settle() {
+    if (readable || !source.wants_readable()) {
+      woken_to_read = false;
+      reading.busy();
+    } else if (std::exchange(woken_to_read, false)) {
+      reading.settled(descriptor.native_handle(), POLLIN);
+    }
+    if (std::exchange(woken_to_write, false)) {
+      source.wants_writable() ? writing.settled(descriptor.native_handle(), POLLOUT) : writing.busy();
+    }
+  }
+
   EventSource& source;
   std::shared_ptr<ProgramDescriptor> program_descriptor;  // keeps alive what `source` refers to, if it is one
   asio::posix::stream_descriptor descriptor;
   bool readable = false;
   bool writable = false;
+  bool woken_to_read = false;
+  bool woken_to_write = false;
+  Readiness reading;
+  Readiness writing;
   bool read_pending = false;
   bool write_pending = false;
   bool refused = false;       // the kernel does not watch it
@@ -101,12 +176,13 @@ struct RunLoop::Implementation {
   void add_watch(EventSource& source, std::shared_ptr<ProgramDescriptor> program_descriptor);
   bool serve_sources();
   static bool serve(Watch& watch);
-  bool arm_all();
-  void arm(const std::shared_ptr<Watch>& watch);
+  TimePoint arm_all();
+  static TimePoint arm(const std::shared_ptr<Watch>& watch, TimePoint now);
   void arm_timer(TimePoint deadline);
   void await_signal(asio::signal_set& signals, const std::shared_ptr<std::function<void()>>& callback);
 
   StreamSet& set;
+  StreamTurns turns;
   asio::io_context context{1};  // a hint: one thread runs it
   asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
   asio::steady_timer timer{context};
@@ -172,6 +248,9 @@ bool RunLoop::Implementation::serve_sources() {
   for (std::size_t i = 0; i < watches.size() && !lists_changed(); ++i) {
     const std::shared_ptr<Watch> watch = watches[i];
     served |= serve(*watch);
+    if (!lists_changed()) {
+      watch->settle();
+    }
   }
   return served;
 }
@@ -182,44 +261,53 @@ bool RunLoop::Implementation::round() {
   bool worked = serve_sources();
   worked |= set.scheduler().poll(steady_now());
   worked |= std::exchange(happened, false);
+  worked |= turns.serve(worked);
   if (worked && ++rounds_since_collection >= rounds_between_collections_max) {
     sleep(TimePoint::min());
   }
   return worked;
 }
 
-void RunLoop::Implementation::arm(const std::shared_ptr<Watch>& watch) {
+/// Answers when to arm again what is not armed now.
+TimePoint RunLoop::Implementation::arm(const std::shared_ptr<Watch>& watch, TimePoint now) {
+  TimePoint again = never;
   if (!watch->read_pending && !watch->readable && watch->source.wants_readable()) {
-    watch->read_pending = true;
-    watch->descriptor.async_wait(asio::posix::descriptor_base::wait_read, [watch](const error_code& error) {
-      watch->read_pending = false;
-      watch->readable = true;
-      watch->always_ready = error == asio::error::operation_not_supported;
-    });
+    if (watch->reading.paused_until() > now) {
+      again = watch->reading.paused_until();
+    } else {
+      watch->read_pending = true;
+      watch->descriptor.async_wait(asio::posix::descriptor_base::wait_read, [watch](const error_code& error) {
+        watch->read_pending = false;
+        watch->readable = watch->woken_to_read = true;
+        watch->always_ready = error == asio::error::operation_not_supported;
+      });
+    }
   }
   if (!watch->write_pending && !watch->writable && watch->source.wants_writable()) {
-    watch->write_pending = true;
-    watch->descriptor.async_wait(asio::posix::descriptor_base::wait_write, [watch](const error_code&) {
-      watch->write_pending = false;
-      watch->writable = true;
-    });
+    if (watch->writing.paused_until() > now) {
+      again = std::min(again, watch->writing.paused_until());
+    } else {
+      watch->write_pending = true;
+      watch->descriptor.async_wait(asio::posix::descriptor_base::wait_write, [watch](const error_code&) {
+        watch->write_pending = false;
+        watch->writable = watch->woken_to_write = true;
+      });
+    }
   }
+  return again;
 }
 
-/// Whether all sources that want something are watched; one that is not must be tried now and then.
-bool RunLoop::Implementation::arm_all() {
-  bool all = true;
+/// Answers when to look again though the kernel has told nothing: at a source that it cannot watch, or one that pauses.
+TimePoint RunLoop::Implementation::arm_all() {
+  const TimePoint now = steady_now();
+  TimePoint again = never;
   for (const auto& watch : watches) {
     if (!watch->source.wants_readable() && !watch->source.wants_writable()) {
       continue;
     }
-    if (watch->watched()) {
-      arm(watch);
-    } else {
-      all = false;
-    }
+    again = std::min(again, watch->watched() ? arm(watch, now) : now + unwatched_poll_interval);
   }
-  return all;
+  return again;
 }
 
 /// A timer that is set too early costs a round; setting it anew each time would cost a system call each time.
@@ -250,11 +338,8 @@ void RunLoop::Implementation::sleep(TimePoint deadline) {
   if (lists_changed()) {
     return;
   }
-  deadline = std::min(deadline, set.scheduler().next_deadline());
-  if (!arm_all()) {
-    deadline = std::min(deadline, steady_now() + unwatched_poll_interval);
-  }
-  run_handlers_until(deadline);
+  deadline = std::min({deadline, set.scheduler().next_deadline(), arm_all()});
+  run_handlers_until(turns.declined() ? std::min(deadline, steady_now() + unwatched_poll_interval) : deadline);
 }
 
 void RunLoop::Implementation::await_signal(asio::signal_set& signals,
@@ -300,6 +385,10 @@ bool RunLoop::run_until(const std::function<bool()>& predicate, TimePoint deadli
     if (std::exchange(implementation_->stopped, false) || !wait(deadline)) {
       return predicate();
     }
+    // Where something happens all the time, no wait ends by the deadline.
+    if (deadline != never && steady_now() >= deadline) {
+      return predicate();
+    }
   }
   return true;
 }
@@ -319,6 +408,10 @@ Status RunLoop::on_signal(int signal, std::function<void()> callback) {
     return fail(error.code().value(), "cannot wait for signal " + std::to_string(signal) + ": " + error.what());
   }
 }
+
+void RunLoop::attend(Stream& stream, StreamTurns::Turn turn) { implementation_->turns.attend(stream, std::move(turn)); }
+
+void RunLoop::unattend(const Stream& stream) { implementation_->turns.unattend(stream); }
 
 void RunLoop::watch(int descriptor, std::function<bool()> on_readable) {
   auto& watched = implementation_->program_descriptors;

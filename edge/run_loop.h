@@ -5,13 +5,18 @@
 // come or a descriptor of the program's own is readable, and lets the set work.
 //
 //     auto loop = RunLoop::open(set);
+//     (*loop)->attend(*stream, [&] { return take_some(*stream); });
 //     (*loop)->on_signal(SIGINT, [&] { (*loop)->stop(); });
 //     (*loop)->run_until([&] { return transfer.finished(); });
 //
-// One round serves every ready source once (a source takes a bounded burst), then calls Scheduler::poll() once; so
-// nobody starves anybody. A source that says that more is waiting is tried again in the next round without asking the
-// kernel; readiness is asked for again only before the loop sleeps, and once every `rounds_between_collections_max`
-// busy rounds.
+// One round serves every ready source once (a source takes a bounded burst), then calls Scheduler::poll() once, then
+// gives those who attend to streams a turn each; so nobody starves anybody. A source that says that more is waiting is
+// tried again in the next round without asking the kernel; readiness is asked for again only before the loop sleeps,
+// and once every `rounds_between_collections_max` busy rounds.
+//
+// Nothing spins: readiness that outlives its source's turns (an error that nobody reads, a hangup, data that the source
+// does not take) is not waited for without pause. After some wakes in a row the loop takes the pending error of a
+// socket itself, and where that does not help it leaves the descriptor alone for growing times.
 //
 // Watching: the loop follows the set's list of sources by its version. A source may leave the set, and close its
 // descriptor then, at any time, from inside its own hook, too. The loop never closes a descriptor. REQUIRES: a
@@ -27,6 +32,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "edge/stream_turns.h"
 #include "stack/core/stream_set.h"
 
 namespace sluice {
@@ -34,8 +40,13 @@ namespace sluice {
 class RunLoop final : public Waiter {
  public:
   static constexpr std::size_t rounds_between_collections_max = 16;
-  /// How long the loop sleeps at most while there is a source that the kernel cannot watch.
+  /// How long the loop sleeps at most while there is a source that the kernel cannot watch, or a stream that was
+  /// declined.
   static constexpr Duration unwatched_poll_interval = std::chrono::milliseconds(10);
+  /// How long a descriptor is left alone at most that stays ready although its source takes nothing from it; and one
+  /// that has nothing but an error or a hangup to tell.
+  static constexpr Duration standing_pause_max = std::chrono::milliseconds(10);
+  static constexpr Duration broken_pause_max = std::chrono::seconds(1);
 
   /// Fails where the system has no descriptors left (EMFILE, ENFILE).
   [[nodiscard]] static Result<std::unique_ptr<RunLoop>> open(StreamSet& set);
@@ -58,6 +69,12 @@ class RunLoop final : public Waiter {
 
   /// Calls back, in this loop's thread, whenever `signal` arrives; its default action no longer happens.
   Status on_signal(int signal, std::function<void()> callback);
+
+  /// Gives `turn` its turns with `stream`: edge/stream_turns.h. What is readable is known here; a program need not
+  /// look. REQUIRES: nobody attends to it yet; unattend() before the stream ends.
+  void attend(Stream& stream, StreamTurns::Turn turn);
+  /// No effect when nobody attends to it.
+  void unattend(const Stream& stream);
 
   /// Calls back when `descriptor` is readable or at its end. The callback takes a bounded amount and returns whether
   /// more may be waiting, as EventSource::on_readable does; it may call unwatch(). Descriptors that are always ready

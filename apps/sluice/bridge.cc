@@ -40,10 +40,12 @@ bool take_everything(Stream& stream) {
          stream.ioctl(dlpi::DLIOCRAW).has_value();
 }
 
-/// Moves what has come up `from` down `to`, as much as `to` accepts.
-void forward(Stream& from, Stream& to) {
+/// Moves what has come up `from` down `to`, as much as `to` accepts, up to a turn's worth; whether that was anything.
+bool forward(Stream& from, Stream& to) {
+  constexpr int turn_messages_max = 256;
   Batch batch;
-  while (to.can_put()) {
+  int moved = 0;
+  for (; moved < turn_messages_max && to.can_put(); ++moved) {
     Message message = from.receive();
     if (!message) {
       break;
@@ -58,6 +60,7 @@ void forward(Stream& from, Stream& to) {
   if (!batch.empty()) {
     [[maybe_unused]] const Status sent = to.send(std::move(batch));
   }
+  return moved > 0;
 }
 
 void print_statistics(const StackDeclaration& declaration, Stream& stream, bool json) {
@@ -86,11 +89,11 @@ int run_bridge(const StackDeclaration& first, const StackDeclaration& second, co
   fmt::print("{}\n", options.json ? nlohmann::ordered_json{{"event", "running"}}.dump()
                                   : fmt::format("bridging {} and {}", first.name, second.name));
   std::fflush(stdout);
-  program->loop().run_until([&] {
-    forward(*a, *b);
-    forward(*b, *a);
-    return program->stopped();
-  });
+  program->loop().attend(*a, [&] { return forward(*a, *b); });
+  program->loop().attend(*b, [&] { return forward(*b, *a); });
+  program->loop().run_until([&] { return program->stopped(); });
+  program->loop().unattend(*a);
+  program->loop().unattend(*b);
   print_statistics(first, *a, options.json);
   print_statistics(second, *b, options.json);
   return exit_ok;

@@ -36,12 +36,17 @@ int run_host(const StackDeclaration& stack, const HostOptions& options) {
   fmt::print("{}\n", options.json ? nlohmann::ordered_json{{"event", "running"}, {"stack", stack.name}}.dump()
                                   : fmt::format("running {}", stack.name));
   std::fflush(stdout);
-  program->loop().run_until([&] {
-    // Nobody reads here: what reaches the head has been answered for by the modules below.
-    while (stream->receive()) {
+  // Nobody reads here: what reaches the head has been answered for by the modules below.
+  program->loop().attend(*stream, [&] {
+    constexpr int turn_messages_max = 256;
+    int taken = 0;
+    while (taken < turn_messages_max && stream->receive()) {
+      ++taken;
     }
-    return program->stopped();
+    return taken > 0;
   });
+  program->loop().run_until([&] { return program->stopped(); });
+  program->loop().unattend(*stream);
   print();
   return exit_ok;
 }

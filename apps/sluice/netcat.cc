@@ -35,20 +35,24 @@ class Netcat {
 
   int run() {
     last_activity_ = program_.loop().now();
+    program_.loop().attend(endpoint_.stream(), [this] { return turn(); });
     while (!program_.stopped() && exit_code_ == exit_ok && !expired()) {
-      drain_endpoint();
-      if (pending_ > 0) {
-        send_pending();
-      }
-      update_input();  // last, since a peer may have come and the datagram may have left
+      update_input();  // a peer may have come and the datagram may have left
       [[maybe_unused]] const bool happened = program_.loop().wait(deadline());
     }
+    program_.loop().unattend(endpoint_.stream());
     program_.loop().unwatch(STDIN_FILENO);
     [[maybe_unused]] const Status drained = endpoint_.stream().drain(std::chrono::seconds(1));
     return exit_code_;
   }
 
  private:
+  /// Receives some, and sends what waits to be sent; whether it did either.
+  bool turn() {
+    const bool received = drain_endpoint();
+    return (pending_ > 0 && exit_code_ == exit_ok && send_pending()) || received;
+  }
+
   [[nodiscard]] TimePoint deadline() const {
     TimePoint at = never;
     if (options_.idle_s) {
@@ -88,27 +92,31 @@ class Netcat {
     return false;
   }
 
-  void send_pending() {
+  /// False where there is no room now.
+  bool send_pending() {
     tli::t_unitdata unit;
     unit.addr = {.maxlen = peer_.size(), .len = peer_.size(), .buf = peer_.data()};
     unit.udata = {.maxlen = pending_, .len = pending_, .buf = chunk_.data()};
     const auto sent = endpoint_.t_sndudata(unit);
     if (!sent && sent.error().t_errno == wire::tpi::TLOOK) {
       report_error();
-      return;
+      return true;
     }
     if (!sent && sent.error().t_errno == wire::tpi::TFLOW) {
-      return;
+      return false;
     }
     if (!sent) {
       fail("send", sent.error());
     }
     pending_ = 0;
     last_activity_ = program_.loop().now();
+    return true;
   }
 
-  void drain_endpoint() {
-    for (int burst = 0; burst < 64; ++burst) {
+  /// Takes a turn's worth of datagrams and errors; whether there were any.
+  bool drain_endpoint() {
+    constexpr int turn_units_max = 64;
+    for (int taken = 0; taken < turn_units_max; ++taken) {
       std::array<std::byte, TransportAddress::encoded_size_max> address{};
       tli::t_unitdata unit;
       unit.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
@@ -120,11 +128,13 @@ class Netcat {
       } else if (got.error().t_errno == wire::tpi::TLOOK) {
         report_error();
       } else if (got.error().t_errno == wire::tpi::TNODATA) {
-        return;
+        return taken > 0;
       } else {
-        return fail("receive", got.error());
+        fail("receive", got.error());
+        return false;
       }
     }
+    return true;
   }
 
   void receive(const tli::t_unitdata& unit) {

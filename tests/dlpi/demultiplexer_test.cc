@@ -96,6 +96,27 @@ TEST_F(Demultiplexing, BySap) {
   EXPECT_EQ(a->counted("unclaimed"), 1U);
 }
 
+// DL_SUBS_UNBIND_REQ takes the SAP and what was asked for on it: its filters claim nothing any more, and when the SAP
+// is bound again its frames come without them.
+TEST_F(Demultiplexing, FiltersGoWithTheirSap) {
+  const auto one = stream({arp, ipv4});
+  const auto two = stream({ipv4});
+  const FilterReq wanted{ipv4, here, wire::protocol_udp, 7000};
+  one->filter(wanted);
+  bring({.port = 7000});
+  EXPECT_EQ(got({one.get(), two.get()}), "10");
+  one->request(SubsUnbindReq{.sap = ipv4});
+  EXPECT_EQ(one->acknowledged(), DL_SUBS_UNBIND_REQ);
+  bring({.port = 7000});
+  EXPECT_EQ(got({one.get(), two.get()}), "01");
+  two->filter(wanted);  // nobody has it
+  bring({.port = 7000});
+  EXPECT_EQ(got({one.get(), two.get()}), "01");
+  one->bind_also(ipv4);
+  bring({.port = 7001});
+  EXPECT_EQ(got({one.get(), two.get()}), "10") << "one has no filter now";
+}
+
 TEST_F(Demultiplexing, ByDestination) {
   const auto a = stream({arp});
   const auto b = stream({arp});

@@ -2,7 +2,10 @@
 // What the drivers know of the kernel's interfaces, against interfaces in a namespace of the test's own.
 #include "dlpi/interface.h"
 
+#include <sys/socket.h>
+
 #include <optional>
+#include <string>
 
 #include "tests/dlpi/namespace.h"
 
@@ -45,6 +48,28 @@ TEST_F(InterfaceTest, WithoutACarrierItIsEnabledAndNotUp) {
   watch(*find_interface("near"));
   EXPECT_TRUE(run_until(set_, [&] { return !told_->up; }));
   EXPECT_TRUE(told_->enabled);
+}
+
+// "ENOBUFS [...] the kernel [...] dropped a message. [...] user space can [...] resync" (netlink(7)): what was told of
+// others filled the socket before our interface changed.
+TEST_F(InterfaceTest, AChangeThatTheKernelCouldNotTellIsFoundAllTheSame) {
+  watch(*find_interface("near"));
+  const int bytes = 1;  // as few as the kernel allows
+  ASSERT_EQ(::setsockopt(monitor_->descriptor(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
+  for (int at = 0; at < 20; ++at) {
+    run_command("ip link set lo mtu " + std::to_string(2000 + at));
+  }
+  run_command("ip link set near mtu 1400");
+  EXPECT_EQ(told_->mtu, 1500U);
+  EXPECT_TRUE(run_until(set_, [&] { return told_->mtu == 1400; }));
+}
+
+// The operational state says more than whether frames can go, and follows when the kernel finds time: "dormant" is one
+// in which it lets every frame pass.
+TEST_F(InterfaceTest, TheCarrierCountsAndNotTheOperationalState) {
+  run_command("ip link set near state dormant");
+  run_command("ip -o link show near | grep -q 'LOWER_UP.*state DORMANT'");
+  EXPECT_TRUE(find_interface("near")->up);
 }
 
 TEST_F(InterfaceTest, OneThatHasGoneIsDown) {

@@ -135,6 +135,38 @@ TEST_P(Packet, LinkStateAndMtuAreNotified) {
   EXPECT_EQ(near.expect<NotifyInd>().data, 1280U);
 }
 
+// The kernel tells of a carrier in its own time. A frame tells of it at once: who hears can answer.
+TEST_P(Packet, AFrameShowsThatTheLinkIsUp) {
+  Stream near(set_);
+  open(near, "near", sap);
+  run_command("ip link set far down");
+  ASSERT_TRUE(run_until(set_, [&] { return !near.driver().link()->up(); }));
+  // From here on nobody listens to what the kernel tells.
+  std::vector<EventSource*> monitors;
+  for (EventSource* source : set_.sources()) {
+    if (dynamic_cast<InterfaceMonitor*>(source) != nullptr) {
+      monitors.push_back(source);
+    }
+  }
+  for (EventSource* monitor : monitors) {
+    set_.remove_source(*monitor);
+  }
+  run_command("ip link set far up");
+  StreamSet others;
+  Stream sender(others);
+  Parameters parameters;
+  parameters.set("device", "far");
+  ASSERT_TRUE(sender.open(registry_, "packet", parameters));
+  sender.bind(0x9002);
+  EXPECT_FALSE(near.driver().link()->up());
+  sender.send({near_mac, sap}, bytes_of("are you there?"));
+  EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
+  EXPECT_TRUE(near.driver().link()->up());
+  for (EventSource* monitor : monitors) {
+    set_.add_source(*monitor);
+  }
+}
+
 TEST_P(Packet, GroupsAreJoinedAtTheDevice) {
   Stream near(set_);
   open(near, "near", sap);
@@ -245,24 +277,68 @@ TEST_P(Packet, AFullStreamLeavesFramesInTheRing) {
   })) << got;
 }
 
+// And at once: no later frame has to come for it.
 TEST_P(Packet, WhatTheRingCannotHoldIsCounted) {
   Stream near(set_);
-  Stream far(set_);
   open(near, "near", sap, 256 << 10);
-  open(far, "far", sap);
-  for (std::size_t at = 0; at < 1000; ++at) {
-    far.send({near_mac, sap}, std::vector<std::byte>(1400));
-  }
-  run_for(set_, std::chrono::milliseconds(20));
+  near.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
+  StreamSet others;
+  Stream far(others);
+  Parameters parameters;
+  parameters.set("device", "far");
+  ASSERT_TRUE(far.open(registry_, "packet", parameters));
+  far.bind(sap);
+  constexpr std::size_t count = 1000;
   std::size_t got = 0;
-  EXPECT_TRUE(run_until(set_, [&] {
-    while (near.next()) {
-      ++got;
+  for (int burst = 1; burst <= 3; ++burst) {
+    for (std::size_t at = 0; at < count; ++at) {
+      far.send({near_mac, sap}, std::vector<std::byte>(1400));
     }
-    far.send({near_mac, sap}, bytes_of("nudge"));
-    return near.counted("kernel_dropped") > 0;
-  }));
-  EXPECT_LT(got, 1000U);
+    ASSERT_TRUE(run_until(others, [&] { return far.driver().write_queue().empty(); }));
+    EXPECT_TRUE(run_until(set_,
+                          [&] {
+                            while (near.next()) {
+                              ++got;
+                            }
+                            return got + near.counted("kernel_dropped") == burst * count;
+                          }))
+        << got << " " << near.counts();
+    EXPECT_LT(got, burst * count);
+  }
+}
+
+// EAGAIN: what the socket has no room for waits, and goes when there is room.
+TEST_P(Packet, WhatASmallSendBufferDoesNotTakeWaits) {
+  Stream near(set_);
+  open(near, "near", sap);
+  StreamSet others;
+  Stream far(others);
+  Parameters parameters;
+  parameters.set("device", "far");
+  ASSERT_TRUE(far.open(registry_, "packet", parameters));
+  far.bind(sap);
+  for (EventSource* source : set_.sources()) {
+    if (dynamic_cast<PacketSender*>(source) != nullptr) {
+      const int bytes = 8192;
+      ASSERT_EQ(::setsockopt(source->descriptor(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+    }
+  }
+  run_command("tc qdisc add dev near root tbf rate 4mbit burst 2k limit 1m");  // frames stay in the send buffer
+  constexpr std::uint32_t count = 60;
+  std::vector<std::byte> data(1400);
+  for (std::uint32_t at = 0; at < count; ++at) {
+    store_big_endian(data.data(), at);
+    near.send({far_mac, sap}, data);
+  }
+  EXPECT_GT(near.driver().write_queue().messages(), count / 2) << "the buffer is not small";
+  EXPECT_TRUE(run_until(set_, [&] { return near.driver().link()->statistics().frames_sent == count; }))
+      << near.counts();
+  Station station{far, far_mac};
+  EXPECT_TRUE(run_until(others, [&] {
+    take_numbered(station, data.size());
+    return station.received == count;
+  })) << station.received;
+  EXPECT_EQ(near.counted("transmit_error") + near.counted("transmit_overrun"), 0U);
 }
 
 TEST_P(Packet, StyleTwoAttachesByInterfaceIndex) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -373,6 +374,110 @@ TEST_F(RunLoopTest, AnIdleLoopSleeps) {
     ++rounds;
   }
   EXPECT_EQ(rounds, 0);
+  set.remove_source(source);
+}
+
+/// Takes nothing until it is told to.
+class IdleSource final : public EventSource {
+ public:
+  explicit IdleSource(int descriptor) : descriptor_(descriptor) {}
+  [[nodiscard]] int descriptor() const override { return descriptor_; }
+  bool on_readable() override {
+    ++calls;
+    std::array<char, 64> bytes{};
+    const ssize_t got = takes ? ::read(descriptor_, bytes.data(), bytes.size()) : 0;
+    taken += got > 0 ? static_cast<std::size_t>(got) : 0;
+    return got > 0;
+  }
+  [[nodiscard]] bool wants_writable() const override { return wants_writable_; }
+  void on_writable() override { ++calls; }
+  void want_writable() { wants_writable_ = true; }
+
+  bool takes = false;
+  std::size_t calls = 0;
+  std::size_t taken = 0;
+
+ private:
+  int descriptor_;
+  bool wants_writable_ = false;
+};
+
+/// In half a second a loop that spins makes some thousand calls.
+constexpr std::size_t calls_without_spinning = 200;
+
+TEST_F(RunLoopTest, AnErrorThatTheSourceDoesNotReadIsTakenByTheLoop) {
+  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+  sockaddr_in nobody{};
+  nobody.sin_family = AF_INET;
+  nobody.sin_port = htons(9);
+  nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&nobody), sizeof nobody), 0);
+  ASSERT_EQ(::send(socket, "x", 1, 0), 1);  // the answer is an error that the socket holds: ECONNREFUSED
+  IdleSource source(socket);
+  set.add_source(source);
+  run_for(500ms);
+  EXPECT_GE(source.calls, 1U);
+  EXPECT_LT(source.calls, calls_without_spinning);
+  int error = 0;
+  socklen_t size = sizeof error;
+  ASSERT_EQ(::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size), 0);
+  EXPECT_EQ(error, 0);
+  set.remove_source(source);
+  ::close(socket);
+}
+
+TEST_F(RunLoopTest, AHangupThatNothingClearsDoesNotSpin) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  ::close(pipe[1]);
+  IdleSource source(pipe[0]);
+  set.add_source(source);
+  run_for(500ms);
+  EXPECT_GE(source.calls, 1U);
+  EXPECT_LT(source.calls, calls_without_spinning);
+  set.remove_source(source);
+  ::close(pipe[0]);
+}
+
+// A source may be unable to take what is there, as a driver is when the buffer pool is exhausted; it is asked again.
+TEST_F(RunLoopTest, DataThatTheSourceDoesNotTakeDoesNotSpinAndIsTakenLater) {
+  SocketPair pair;
+  IdleSource source(pair.end(0));
+  set.add_source(source);
+  pair.send(1, "data");
+  run_for(500ms);
+  EXPECT_GE(source.calls, 1U);
+  EXPECT_LT(source.calls, calls_without_spinning);
+  source.takes = true;
+  EXPECT_TRUE(loop->run_until([&] { return source.taken == 4; }, in(5s)));
+  set.remove_source(source);
+}
+
+TEST_F(RunLoopTest, RoomThatTheSourceDoesNotUseDoesNotSpin) {
+  SocketPair pair;
+  IdleSource source(pair.end(0));
+  source.want_writable();
+  set.add_source(source);
+  run_for(500ms);
+  EXPECT_GE(source.calls, 1U);
+  EXPECT_LT(source.calls, calls_without_spinning);
+  set.remove_source(source);
+}
+
+// Each byte ends a sleep and is taken whole: however often that happens, the source is never left alone for a while.
+// The bytes come one after the other, each when the one before was taken, so that a pause would show as a wait.
+TEST_F(RunLoopTest, ASourceThatTakesWhatWakesItIsNeverPaused) {
+  SocketPair pair;
+  ByteSource source(pair.end(0));
+  set.add_source(source);
+  for (std::size_t at = 1; at <= 500; ++at) {
+    pair.send(1, "x");
+    // What there is to do is done in rounds that do not sleep.
+    for (int rounds = 0; source.text.size() < at && rounds < 4; ++rounds) {
+      static_cast<void>(loop->wait(loop->now()));
+    }
+    ASSERT_EQ(source.text.size(), at);
+  }
   set.remove_source(source);
 }
 

@@ -402,6 +402,36 @@ TEST_F(KernelUdpTest, WhatTheKernelDropsIsCounted) {
   EXPECT_EQ(b.counter("kernel_drops") + b.counter("received"), 201U);
 }
 
+// SO_RXQ_OVFL: "the number of packets dropped by the socket since its creation" (socket(7)), with each datagram after:
+// told twice, the same drops are not counted twice, and later ones are added.
+TEST_F(KernelUdpTest, DropsThatAreToldAgainAreNotCountedAgain) {
+  UdpSocket::Options small;
+  small.receive_buffer_bytes = 4096;
+  Endpoint a(set);
+  Endpoint b(set, small);
+  a.bind("127.0.0.1:0");
+  const wire::TransportAddress destination = b.bind("127.0.0.1:0");
+  std::size_t sent = 0;
+  std::uint64_t before = 0;
+  for (int burst = 1; burst <= 3; ++burst) {
+    for (std::size_t i = 0; i < 100; ++i) {
+      a.send(destination, payload(i, 1000 + i));
+    }
+    set.scheduler().poll(loop->now());  // all of them, before anybody reads
+    run_until_quiet();
+    for (int at = 0; at < 3; ++at) {
+      a.send(destination, "after");  // carries the count
+      run_until_quiet();
+    }
+    sent += 103;
+    EXPECT_GT(b.counter("kernel_drops"), before);
+    EXPECT_EQ(b.counter("kernel_drops") + b.counter("received"), sent);
+    before = b.counter("kernel_drops");
+    while (b.take()) {
+    }
+  }
+}
+
 TEST_F(KernelUdpTest, AnExhaustedPoolDropsCountsAndRecovers) {
   StreamSet::Options small;
   small.pool_bytes_max = 2 << 20;

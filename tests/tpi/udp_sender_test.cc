@@ -285,6 +285,52 @@ TEST_F(KernelUdpScripted, NoBufferSpaceIsTriedAgainLater) {
   EXPECT_EQ(calls, 4);
 }
 
+// What waited for a later try goes with the endpoint (T_UNBIND_REQ), and so does the timer: bound again, the endpoint
+// sends and waits as a new one, at no time of the old one's.
+TEST_F(KernelUdpScripted, NoLaterTryOutlivesItsEndpoint) {
+  int calls = 0;
+  script.answer = [&](const auto&) {
+    ++calls;
+    return -ENOBUFS;
+  };
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  send_sizes(endpoint, {3, 2, 1});
+  EXPECT_EQ(calls, 1);
+  endpoint.put(wire::tpi::UnbindReq{});
+  endpoint.expect<wire::tpi::OkAck>();
+  endpoint.bind("127.0.0.1:0");
+  script.answer = [&](const auto&) {
+    ++calls;
+    return -EAGAIN;
+  };
+  send_sizes(endpoint, {7});
+  EXPECT_EQ(calls, 2);
+  set.scheduler().poll(loop->now() + std::chrono::seconds(1));
+  EXPECT_EQ(calls, 2) << "the new socket has not said that it is writable";
+  EXPECT_TRUE(set.sources().at(0)->wants_writable());
+}
+
+// T_UDERROR_IND is an ordinary message: a head that is full gets none, and each that it does not get is counted.
+TEST_F(KernelUdpScripted, ErrorsHeedFlowControl) {
+  script.answer = [](const auto&) { return -EACCES; };
+  Endpoint endpoint(set, {}, scripted);
+  endpoint.bind("127.0.0.1:0");
+  endpoint.head().read_queue().set_marks({.high_bytes = 200, .low_bytes = 1});
+  constexpr std::size_t count = 100;
+  send_sizes(endpoint, Sizes(count, 1));
+  const std::size_t reported = endpoint.head().read_queue().messages();
+  EXPECT_GT(reported, 0U);
+  EXPECT_LT(reported, count / 2);
+  EXPECT_FALSE(endpoint.driver().read_queue().can_put_next());
+  EXPECT_EQ(endpoint.counter("reports_dropped"), count - reported);
+  EXPECT_EQ(endpoint.counter("denied"), count) << "what is not reported is counted all the same";
+  while (endpoint.take()) {
+  }
+  send_sizes(endpoint, {1});
+  EXPECT_EQ(endpoint.receive().primitive, wire::tpi::T_UDERROR_IND);
+}
+
 TEST_F(KernelUdpScripted, AnErrorThatRepeatsIsTheDatagramsOwn) {
   script.answer = [](const std::vector<Seen>& entries) {
     return entries[0].blocks.at(0) == 2 ? -EACCES : 1;  // takes one at a time

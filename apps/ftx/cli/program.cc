@@ -103,20 +103,25 @@ wire::IpAddress any_address(bool v6) {
   return v6 ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{});
 }
 
-/// A session on a transport: what both jobs do alike. `Handler` is the session's datagram handler.
+/// A session on a transport: what both jobs do alike. `Handler` is the session's datagram handler. What arrives is
+/// received in the loop; the job sends.
 template <class Session, class Handler>
 class Traffic {
  public:
   Traffic(Host& host, Transport& transport, Session& session)
-      : host_(host), transport_(transport), session_(session), handler_(session) {}
-
-  /// Receives and sends; answers until when to wait for an event.
-  TimePoint turn(TimePoint now) {
-    handler_.now = now;
-    const bool more = transport_.receive(handler_);
-    const TimePoint due = send(now);
-    return more ? now : due;
+      : host_(host), transport_(transport), session_(session), handler_(session) {
+    host_.loop().attend(transport_.stream(), [this] {
+      handler_.now = host_.loop().now();
+      return transport_.receive(handler_);
+    });
   }
+
+  ~Traffic() { end(); }
+  Traffic(const Traffic&) = delete;
+  Traffic& operator=(const Traffic&) = delete;
+
+  /// The loop receives no more.
+  void end() { host_.loop().unattend(transport_.stream()); }
 
   /// Sends as much as may go before the program receives again; answers when to send again.
   TimePoint send(TimePoint now) {
@@ -170,13 +175,14 @@ class Push {
         sender_.interrupt(now);
         told = true;
       }
-      const TimePoint until = traffic_.turn(now);
+      const TimePoint until = traffic_.send(now);
       show_events();
       if (!sender_.finished()) {
         [[maybe_unused]] const bool happened = host_.loop().wait(until);
       }
     }
     show_events();
+    traffic_.end();
     transport_.drain(std::chrono::seconds(1));
     return sender_.exit_code();
   }
@@ -219,11 +225,12 @@ class Serve {
         outcome_ = ExitCode::interrupted;
         break;
       }
-      const TimePoint until = traffic_.turn(now_);
+      const TimePoint until = traffic_.send(now_);
       show_events();
       [[maybe_unused]] const bool happened = host_.loop().wait(once_ ? std::min(until, ends_at_) : until);
     }
     show_events();
+    traffic_.end();
     transport_.drain(std::chrono::seconds(1));
     return outcome_;
   }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to an interface costs a program some turns of its run loop and then nothing: every driver on real
+// devices, and their descriptors in a real loop.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "edge/run_loop.h"
+#include "tests/dlpi/namespace.h"
+#include "tests/dlpi/test_stream.h"
+
+namespace sluice::dlpi::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint16_t sap = 0x9000;
+constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
+
+/// In half a second a loop that spins turns some thousand times. The kernel tells of one event in a few messages, some
+/// of them a second later.
+constexpr std::size_t turns_when_idle_max = 60;
+
+class Idle : public VethTest, public testing::WithParamInterface<const char*> {
+ protected:
+  Idle() { add_drivers(registry_); }
+  void TearDown() override {
+    static_cast<void>(std::system("ip link del near 2>/dev/null"));
+    static_cast<void>(std::system("ip link del tap7 2>/dev/null"));
+  }
+
+  /// "packet/frame", "packet/block", "pcap" on near; "tap" on tap7.
+  void open(Stream& stream) {
+    const std::string kind = GetParam();
+    Parameters parameters;
+    parameters.set("device", kind == "tap" ? "tap7" : "near");
+    if (kind.starts_with("packet/")) {
+      parameters.set("ring", kind.substr(7));
+    }
+    const Status opened = stream.open(registry_, kind.substr(0, kind.find('/')), parameters);
+    ASSERT_TRUE(opened) << opened.error().text;
+    stream.bind(sap);
+    if (kind == "tap") {
+      run_command("ip link set tap7 up");
+    }
+  }
+  /// The interface in shell commands.
+  static std::string device() { return std::string(GetParam()) == "tap" ? "tap7" : "near"; }
+
+  void run(Duration time) {
+    loop_->run_until([] { return false; }, loop_->now() + time);
+  }
+  std::size_t turns_in(Duration time) {
+    std::size_t turns = 0;
+    const TimePoint end = loop_->now() + time;
+    while (loop_->now() < end && loop_->wait(end)) {
+      ++turns;
+    }
+    return turns;
+  }
+  void expect_idle_after(const std::string& commands) {
+    run_command(commands);
+    run(200ms);
+    EXPECT_LT(turns_in(500ms), turns_when_idle_max) << commands;
+  }
+
+  StreamSet set_;
+  Registry registry_;
+  std::unique_ptr<RunLoop> loop_ = std::move(RunLoop::open(set_)).value();
+};
+
+TEST_P(Idle, DownUpAndDownAgain) {
+  Stream stream(set_);
+  open(stream);
+  expect_idle_after("ip link set " + device() + " down");
+  expect_idle_after("ip link set " + device() + " up");
+  expect_idle_after("ip link set " + device() + " down && ip link set " + device() + " up");
+}
+
+TEST_P(Idle, RemovedAndMadeAnew) {
+  Stream stream(set_);
+  open(stream);
+  expect_idle_after("ip link del " + device());
+  EXPECT_FALSE(stream.driver().link()->up());
+  expect_idle_after("ip link add " + device() + " type veth peer name again && ip link set " + device() + " up");
+}
+
+TEST_P(Idle, MtuAndAddressChange) {
+  Stream stream(set_);
+  open(stream);
+  expect_idle_after("ip link set " + device() + " mtu 1300");
+  EXPECT_EQ(stream.driver().link()->mtu(), 1300U);
+  expect_idle_after("ip link set " + device() + " down && ip link set " + device() +
+                    " address 02:00:00:00:00:77 && ip link set " + device() + " up");
+}
+
+TEST_P(Idle, ThePeerGoesAndComes) {
+  if (device() != "near") {
+    return;  // there is none
+  }
+  Stream stream(set_);
+  open(stream);
+  expect_idle_after("ip link set far down");
+  expect_idle_after("ip link set far up");
+}
+
+/// The interface came up again, and frames come as before.
+TEST_P(Idle, ReceivesAfterItWasDown) {
+  if (device() != "near") {
+    return;
+  }
+  Stream stream(set_);
+  open(stream);
+  Stream far(set_);
+  Parameters parameters;
+  parameters.set("device", "far");
+  ASSERT_TRUE(far.open(registry_, "packet", parameters));
+  far.bind(sap);
+  expect_idle_after("ip link set near down");
+  expect_idle_after("ip link set near up");
+  EXPECT_TRUE(loop_->run_until(
+      [&] {
+        if (far.driver().link()->up() && stream.waiting() == 0) {
+          far.send({near_mac, sap}, bytes_of("hello"));
+        }
+        return stream.waiting() > 0;
+      },
+      loop_->now() + 10s))
+      << stream.counts() << far.counts();
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, Idle, testing::Values("packet/block", "packet/frame", "pcap", "tap"),
+                         [](const auto& kind) {
+                           std::string name = kind.param;
+                           std::replace(name.begin(), name.end(), '/', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace sluice::dlpi::test

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A program with nothing to do takes no processor, whatever became of its interface: `run`, `nc` and `ftx serve` on
+# `packet`, after the link went down, came up again, and was removed. What is asked is the program's own time
+# (utime + stime in /proc/PID/stat), so that others on the machine do not matter.
+source "$(dirname "$0")/common.sh"
+
+ip netns add $NS_A
+ip netns add $NS_B
+for n in 0 1 2; do
+  ip -n $NS_A link add veth$n type veth peer name veth$n netns $NS_B
+  ip -n $NS_A link set veth$n up
+  ip -n $NS_B link set veth$n up
+  stack_file stack$n.toml packet 1$n
+  sed -i "s/veth0/veth$n/" stack$n.toml
+done
+
+mkdir incoming
+mkfifo nc.in
+exec {pipe}<> nc.in
+background run in_b "$SLUICE" run stack0.toml
+INPUT=nc.in background nc in_b "$SLUICE" nc --stack stack1.toml -l -v -p 4000
+background serve in_b "$FTX" serve incoming --insecure --stack stack2.toml
+wait_for run.out running
+wait_for nc.err listening
+wait_for serve.out 7070
+
+ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+idle() {  # WHAT: each takes less than 1 % of two seconds, and two ticks are what the clock cannot tell from none
+  local name
+  declare -A before
+  for name in run nc serve; do before[$name]=$(ticks "${PID[$name]}"); done
+  sleep 2
+  for name in run nc serve; do
+    local used=$(($(ticks "${PID[$name]}") - before[$name]))
+    expect "$1: $name is idle ($used ticks of $((2 * $(getconf CLK_TCK))))" test $used -le $((2 * $(getconf CLK_TCK) / 100))
+  done
+}
+
+for n in 0 1 2; do ip -n $NS_B link set veth$n down; done
+sleep 0.3
+idle "the link is down"
+for n in 0 1 2; do ip -n $NS_B link set veth$n up; done
+sleep 0.3
+idle "the link came up again"
+for n in 0 1 2; do ip -n $NS_A link set veth$n down; ip -n $NS_A link set veth$n up; done
+sleep 0.3
+idle "the peer was away"
+for n in 0 1 2; do ip -n $NS_B link del veth$n; done
+sleep 0.3
+idle "the interface was removed"
+for name in run nc serve; do stop $name || true; done
