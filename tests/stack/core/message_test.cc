@@ -67,7 +67,7 @@ TEST(MessageTest, AllocateLeavesHeadroom) {
   EXPECT_EQ(&message.pool(), &pool);
 }
 
-// SEMANTICS: "a user message larger than the largest class becomes a chain".
+// A user message larger than the largest class becomes a chain.
 TEST(MessageTest, CopyOfBecomesAChainBeyondItsBlockSize) {
   BufferPool pool;
   const Model bytes = counted_bytes(10);

@@ -173,7 +173,7 @@ TEST_F(QueueTest, FullWhenTheBytesReachTheHighWaterMark) {
   EXPECT_EQ(queue().statistics().refused, 1U);
 }
 
-// SEMANTICS: "full when bytes or message count reach the high-water mark": messages without bytes fill a queue, too.
+// A queue is full when bytes or the number of messages reach the high-water mark: messages without bytes fill it, too.
 TEST_F(QueueTest, FullWhenTheMessagesReachTheHighWaterMark) {
   for (int i = 0; i < 3; ++i) {
     add("");
@@ -202,7 +202,6 @@ TEST_F(QueueTest, HighPriorityMessagesCountButAreNotRefused) {
 }
 
 // bcanput(9F): 1 "if a message of priority pri can be placed on the queue", 0 "if the priority band is full".
-// SEMANTICS: "bands: ... own water marks, bcanput of an absent band is true".
 TEST_F(QueueTest, EachBandHasItsOwnMarksAndFullness) {
   queue().set_marks({.high_bytes = 2, .low_bytes = 1}, 1);
   add("ab", 1);
@@ -264,7 +263,7 @@ TEST_F(QueueTest, BackEnablesBelowTheLowWaterMarkWhoeverWasRefused) {
   EXPECT_EQ(stream.head.wsrv_calls, 1) << "one refusal, one wake-up";
 }
 
-// SEMANTICS: "back-enable below the low-water mark, only if someone was refused".
+// A queue back-enables below the low-water mark, and only if it has refused a sender.
 TEST_F(QueueTest, DoesNotBackEnableWhomNobodyRefused) {
   add("abcd");
   drain(queue());

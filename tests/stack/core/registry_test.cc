@@ -175,7 +175,7 @@ TEST(IoctlTest, AMessageWithoutAnIoctlBlockBreaksTheContract) {
 
 // --- types ---------------------------------------------------------------------------------------------------------
 
-// SEMANTICS: "High priority is a property of the type". Guide, "Message Types": ordinary and high-priority messages.
+// High priority is a property of the type. Guide, "Message Types": ordinary and high-priority messages.
 TEST(MessageTypes, HighPriorityIsAPropertyOfTheType) {
   using enum MessageType;
   for (const MessageType type : {data, proto, ioctl, ctl, setopts}) {
