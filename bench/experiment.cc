@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -146,17 +147,26 @@ Samples Rounds::ratio(std::string_view arm, std::string_view reference) const {
   return samples;
 }
 
-Samples Rounds::ratio_of_slowest(const std::vector<std::string>& parts, std::string_view reference) const {
+template <class Join>
+Samples Rounds::ratio_of(const std::vector<std::string>& parts, std::string_view reference, Join join) const {
   const std::vector<double>& other = seconds(reference);
   Samples samples;
   for (std::size_t round = 0; round < other.size(); ++round) {
-    double slowest = 0;
+    double joined = 0;
     for (const std::string& part : parts) {
-      slowest = std::max(slowest, seconds(part)[round]);
+      joined = join(joined, seconds(part)[round]);
     }
-    samples.add(other[round] / slowest);
+    samples.add(other[round] / joined);
   }
   return samples;
+}
+
+Samples Rounds::ratio_of_slowest(const std::vector<std::string>& parts, std::string_view reference) const {
+  return ratio_of(parts, reference, [](double left, double right) { return std::max(left, right); });
+}
+
+Samples Rounds::ratio_of_sum(const std::vector<std::string>& parts, std::string_view reference) const {
+  return ratio_of(parts, reference, std::plus<>());
 }
 
 Samples Rounds::share_beyond(std::string_view arm, std::string_view part) const {

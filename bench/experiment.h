@@ -109,11 +109,16 @@ class Rounds {
   /// The same for the slowest of `parts`, each round's own. What does the work of all parts in one pass cannot be
   /// faster than that: a bound for it. REQUIRES: there is a part.
   [[nodiscard]] Samples ratio_of_slowest(const std::vector<std::string>& parts, std::string_view reference) const;
+  /// The same for all of `parts`, one after the other. What does the work of all parts, as fast as each, is no faster.
+  /// REQUIRES: there is a part.
+  [[nodiscard]] Samples ratio_of_sum(const std::vector<std::string>& parts, std::string_view reference) const;
   /// What share of its time `arm` needs beyond that of `part`, taken in each round; 0 where it needs no more.
   [[nodiscard]] Samples share_beyond(std::string_view arm, std::string_view part) const;
 
  private:
   [[nodiscard]] const std::vector<double>& seconds(std::string_view arm) const;
+  template <class Join>
+  [[nodiscard]] Samples ratio_of(const std::vector<std::string>& parts, std::string_view reference, Join join) const;
 
   std::vector<std::string> names_;
   std::vector<std::vector<double>> seconds_;  // of each arm, in each round

@@ -59,6 +59,15 @@ TEST(Rounds, TheSlowestPartIsEachRoundsOwn) {
   EXPECT_DOUBLE_EQ(ratio.quantile(1), 3);
 }
 
+TEST(Rounds, SumOfPartsIsEachRoundsOwn) {
+  const Rounds rounds({{"reference", [] { return 6.0; }},
+                       {"a", [times = 0]() mutable { return times++ % 2 == 0 ? 2.0 : 1.0; }},
+                       {"b", [] { return 1.0; }}});
+  const Samples ratio = rounds.ratio_of_sum({"a", "b"}, "reference");
+  EXPECT_DOUBLE_EQ(ratio.quantile(0), 2);
+  EXPECT_DOUBLE_EQ(ratio.quantile(1), 3);
+}
+
 TEST(Rounds, ShareBeyondIsTakenWithinARoundAndNeverNegative) {
   const auto turns = std::make_shared<std::string>();
   const Rounds rounds({slower_each_time("whole", 4, turns), slower_each_time("part", 1, turns)});

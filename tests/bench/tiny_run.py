@@ -23,7 +23,7 @@ ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused
         ("ilp", "throughput_ratio"): {"fused/memcpy", "fused/layered", "fused/blocked", "memcpy/layered", "slowest_part/memcpy",
                                        "slowest_part/layered"},
         ("stack", "wire"): {"layered", "fused", "planned", "kernel"},
-        ("stack", "wire_ratio"): {"fused/layered", "fused/kernel", "kernel/layered", "planned/layered"},
+        ("stack", "wire_ratio"): {"fused/layered", "fused/kernel", "kernel/layered", "fixed+kernel/layered", "planned/layered"},
         ("stack", "instructions"): {"batch_layered", "batch_fused", "single_layered", "single_fused"},
         ("stack", "wire_share"): {"layered", "fused"}}
 
