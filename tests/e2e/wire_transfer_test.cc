@@ -75,7 +75,7 @@ class WireTransfer : public testing::Test {
 
 Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& target, std::size_t datagram_bytes,
                              const Disturbance& disturb) {
-  StreamSet set(StreamSet::Options{.seed = 3});
+  StreamSet set(StreamSet::Options{.defer_bytes_min = 1024, .seed = 3});  // as the program has it
   SimulatedWaiter waiter(set);
   const Registry registry = standard_registry();
   const auto file = StackFile::parse(stacks, "test", registry);
