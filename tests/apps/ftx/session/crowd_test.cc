@@ -154,8 +154,9 @@ TEST(Crowd, AHostMayHaveAPartOfTheMemory) {
         bench.data({manifest_file, 1408, at}, payload);
       }
     }
-    EXPECT_LE(options.memory_bytes_max - bench.server.memory_left(), (host + 1U) * options.memory_per_host_bytes_max);
-    EXPECT_GE(options.memory_bytes_max - bench.server.memory_left(), (host + 1U) * 3'500'000);
+    const auto hosts = static_cast<std::uint64_t>(host) + 1;
+    EXPECT_LE(options.memory_bytes_max - bench.server.memory_left(), hosts * options.memory_per_host_bytes_max);
+    EXPECT_GE(options.memory_bytes_max - bench.server.memory_left(), hosts * 3'500'000);
   }
 }
 
