@@ -290,7 +290,7 @@ TEST_P(Packet, WhatTheRingCannotHoldIsCounted) {
   far.bind(sap);
   constexpr std::size_t count = 1000;
   std::size_t got = 0;
-  for (int burst = 1; burst <= 3; ++burst) {
+  for (std::size_t burst = 1; burst <= 3; ++burst) {
     for (std::size_t at = 0; at < count; ++at) {
       far.send({near_mac, sap}, std::vector<std::byte>(1400));
     }
