@@ -95,6 +95,9 @@ class Receiver {
   [[nodiscard]] bool forgettable() const { return state_ == State::closed; }
   /// True when the outcome is known, even if the session still answers.
   [[nodiscard]] bool over() const { return state_ != State::open; }
+  /// True when it is over and its peer can do without it: not while the sender of a whole transfer, which has yet to
+  /// close, may not have heard of that. Without the session he would be told that it is lost.
+  [[nodiscard]] bool dispensable() const { return over() && (state_ != State::lingering || failure_.has_value()); }
   [[nodiscard]] std::uint64_t out_of_order() const { return tracker_.out_of_order(); }
 
  private:

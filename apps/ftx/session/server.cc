@@ -154,7 +154,8 @@ std::size_t Server::sessions_of(const Peer& host) const {
   return found == hosts_.end() ? 0 : found->second.sessions;
 }
 
-/// A session that is over, else the one whose last progress is longest ago; of `host` only, unless null.
+/// A session that its peer can do without, else the one whose last progress is longest ago; of `host` only, unless
+/// null.
 Server::Sessions::iterator Server::stalest(const Peer* host) {
   auto stalest = sessions_.end();
   for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
@@ -162,7 +163,7 @@ Server::Sessions::iterator Server::stalest(const Peer* host) {
       continue;
     }
     const auto rank = [](const Receiver& session) {
-      return session.over() ? TimePoint::min() : session.last_progress_at();
+      return session.dispensable() ? TimePoint::min() : session.last_progress_at();
     };
     if (stalest == sessions_.end() || rank(*at->second) < rank(*stalest->second)) {
       stalest = at;
@@ -173,7 +174,7 @@ Server::Sessions::iterator Server::stalest(const Peer* host) {
 
 bool Server::make_room(TimePoint now, const Peer& host) {
   const auto yields = [&](const Receiver& session) {
-    return session.over() || now - session.last_progress_at() >= options_.stalled_after;
+    return session.dispensable() || now - session.last_progress_at() >= options_.stalled_after;
   };
   if (sessions_of(host) >= options_.sessions_per_host_max) {
     const auto session = stalest(&host);

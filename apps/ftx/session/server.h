@@ -6,9 +6,9 @@
 // how to drive it).
 //
 // Threat: a host that takes what there is, so that nobody else is served. A host may have a part of the sessions, of
-// the memory and of the open files. When the server is full, a newcomer gets the room of a session that is over, else
-// of the one whose last progress is longest ago (stalled_after at least), else of one of the host that has the most
-// sessions, if that is more than the newcomer's host then has.
+// the memory and of the open files. When the server is full, a newcomer gets the room of a session that is over (and,
+// where all arrived, closed by its sender), else of the one whose last progress is longest ago (stalled_after at
+// least), else of one of the host that has the most sessions, if that is more than the newcomer's host then has.
 //
 // A stranger gets at most one datagram for each of its own, and never a larger one: COOKIE (52 bytes) for a HELLO
 // (1200), ERROR for an unknown connection.

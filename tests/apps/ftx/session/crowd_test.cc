@@ -106,6 +106,31 @@ TEST(Crowd, WhatIsOverMakesRoomFirst) {
   EXPECT_EQ(bench.server.open_sessions(), 8U);
 }
 
+TEST(Crowd, ATransferThatIsWholeKeepsItsRoomUntilItsSenderHasHeardSo) {
+  ServerOptions options = small_server();
+  options.sessions_max = 2;
+  options.sessions_per_host_max = 1;
+  Bench bench(options);
+  const Content content = random_content(1000, 3);
+  bench.peer = address(0, 0);
+  bench.offer(bench.cookie(), "", {{"f", content.size()}});
+  bench.data({manifest_file, static_cast<std::uint32_t>(bench.manifest.size()), 0}, bench.manifest);
+  bench.data({0, 1000, 0}, content);
+  const Digest digest = digest_of(content);
+  bench.data({digest_file, digest_bytes, 0}, digest);
+  ASSERT_TRUE(bench.event(Event::Kind::done));
+  EXPECT_TRUE(open_from(bench, 1, 0));
+  // The server is full. A newcomer does not get the room of the one whose sender may not have heard yet ...
+  EXPECT_FALSE(open_from(bench, 2, 0));
+  bench.peer = address(0, 0);
+  bench.probe();
+  EXPECT_TRUE(bench.drain(Kind::report));
+  // ... and gets it once it has.
+  bench.send(emit_close(bench.envelope, bench.buffer));
+  EXPECT_TRUE(open_from(bench, 2, 0));
+  EXPECT_EQ(bench.server.drops().displaced, 0U);
+}
+
 TEST(Crowd, AHostMayHaveAPartOfTheOpenFilesAndEverySessionHasOne) {
   ServerOptions options = small_server();
   options.open_files_max = 20;
