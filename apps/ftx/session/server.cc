@@ -101,13 +101,16 @@ void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstByte
     case Kind::offer:
       return open(now, envelope, datagram, from);
     case Kind::data:
-    case Kind::probe:
-      ++drops_.unknown_connection;
-      // Tells a sender at once that this server has restarted.
-      if (datagram.size() < probe_bytes) {
+    case Kind::probe: {
+      const bool sound = envelope.kind == Kind::data ? parse_data(datagram, datagram.size()).has_value()
+                                                     : parse_probe(datagram).has_value();
+      ++(sound ? drops_.unknown_connection : drops_.malformed);
+      if (!sound) {
         return;
       }
+      // Tells a sender at once that this server has restarted.
       return answer({.to = from, .envelope = envelope, .code = ExitCode::connection_lost});
+    }
     case Kind::cookie:
     case Kind::report:
     case Kind::error:

@@ -34,12 +34,27 @@ TEST(Hostile, AnUnpaddedHelloIsIgnored) {
 }
 
 TEST(Hostile, StrangersNeverGetMoreThanTheySent) {
-  for (const std::size_t size : {16UL, 39UL, 40UL, 56UL, 500UL}) {
+  for (const std::uint32_t length : {1U, 444U, 1408U}) {
+    Bench bench;
+    bench.data({0, length, 0}, Content(length));
+    const std::size_t answered = bench.answer();
+    EXPECT_GT(answered, 0U);
+    EXPECT_LE(answered, data_header_bytes + length);
+    EXPECT_EQ(bench.server.drops().unknown_connection, 1U);
+  }
+  Bench bench;
+  bench.probe();
+  EXPECT_LE(bench.answer(), probe_bytes);
+  EXPECT_EQ(bench.server.drops().unknown_connection, 1U);
+}
+
+TEST(Hostile, WhatIsMalformedIsNotAnswered) {
+  for (const std::size_t size : {16UL, 39UL, 40UL, 56UL, 58UL, 500UL}) {
     Bench bench;
     emit_data_header({Kind::data, 0, 1, 9}, {{1, 1, 1, 0}, {0, 1, 0}, false}, bench.buffer);
     bench.send(size);
-    EXPECT_LE(bench.answer(), size);
-    EXPECT_EQ(bench.server.drops().unknown_connection, 1U);
+    EXPECT_EQ(bench.answer(), 0U) << size;
+    EXPECT_EQ(bench.server.drops().malformed, 1U) << size;
   }
 }
 
