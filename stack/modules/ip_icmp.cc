@@ -312,7 +312,7 @@ bool Ip::path_mtu_reported(const Quoted& quoted, const ip::Flow& flow) {
 /// a non-initial fragment, or a datagram whose source address does not define a single host". Sources and fragments
 /// were looked at before.
 bool Ip::may_answer_error(const Arrival& arrival, bool even_to_group) {
-  const bool from_icmp = arrival.protocol == wire::protocol_icmp4 || arrival.protocol == wire::protocol_icmp6;
+  const bool from_icmp = arrival.protocol == protocol_of(arrival.source);
   if (filtered_ || (arrival.group && !even_to_group) || arrival.source.is_unspecified() ||
       (from_icmp && (arrival.data.bytes().empty() ||
                      !ip::may_be_answered_by_error(arrival.source.family(), arrival.data.bytes()[0])))) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What users, files, disks and peers do wrong: each ends soon, with its own exit code and a text that says what to do, and
-# never leaves half a file under its final name. (What the network does wrong: garbage_test.sh.)
+# never leaves half a file under its final name. (What the network does wrong: tests/hostile.)
 source "$(dirname "$0")/common.sh"
 two_hosts
 

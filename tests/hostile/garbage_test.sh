@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Garbage from the network: random and mutated frames, floods of neighbours and of fragments, datagrams that are not quite
 # ftx. Hosts and servers go on with their work, count what they dropped, and do not grow.
-source "$(dirname "$0")/common.sh"
+source "$(dirname "$0")/../e2e/common.sh"
 two_hosts
-garbage=$TOP/tests/e2e/garbage.py
+garbage=$TOP/tests/hostile/garbage.py
 seed=${GARBAGE_SEED:-20260101}
 
 # Memory of its own: the pages of files that are mapped while they arrive are the page cache's. What was taken from the

@@ -4,41 +4,28 @@
 
 Throws 25000 bad, random, mutated and flooding frames at the host with that MAC address, who has 10.77.0.12 and fd00:77::12,
 or 20000 datagrams that are not quite ftx at a port. The same seed throws the same."""
-import ipaddress
 import random
 import socket
 import struct
 import sys
 import time
 
-V4, V6 = ipaddress.ip_address("10.77.0.12").packed, ipaddress.ip_address("fd00:77::12").packed
-ARP, IPV4, IPV6 = 0x0806, 0x0800, 0x86DD
-ICMP, UDP, FRAGMENT, ICMPV6 = 1, 17, 44, 58
+import frames as f
+
+V4, V6 = f.address("10.77.0.12"), f.address("fd00:77::12")
+PEER4 = f.address("10.77.0.1")
 
 
-def internet_checksum(data):
-    data += b"\0" * (len(data) % 2)
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+def ipv4(protocol, payload, **fields):
+    return f.IPV4, f.ipv4(PEER4, V4, protocol, payload, **fields)
 
 
-def ipv4(protocol, payload, source=b"\x0a\x4d\x00\x01", identification=0, fragment=0, options=b""):
-    header = struct.pack("!BBHHHBBH4s4s", 0x45 + len(options) // 4, 0, 20 + len(options) + len(payload), identification,
-                         fragment, 64, protocol, 0, source, V4) + options
-    return header[:10] + struct.pack("!H", internet_checksum(header)) + header[12:] + payload
+def ipv6(next_header, payload, source):
+    return f.IPV6, f.ipv6(source, V6, next_header, payload)
 
 
-def ipv6(protocol, payload, source, hops=255):
-    return struct.pack("!IHBB", 6 << 28, len(payload), protocol, hops) + source + V6 + payload
-
-
-def icmpv6(kind, body, source):
-    message = struct.pack("!BBH", kind, 0, 0) + body
-    pseudo = source + V6 + struct.pack("!II", len(message), ICMPV6)
-    message = message[:2] + struct.pack("!H", internet_checksum(pseudo + message)) + message[4:]
-    return ipv6(ICMPV6, message, source)
+def icmp6(kind, body, source):
+    return ipv6(f.ICMP6, f.icmp6(source, V6, kind, 0, body), source)
 
 
 class Frames:
@@ -53,59 +40,55 @@ class Frames:
     def source6(self):
         return V6[:8] + self.rng.randbytes(8)
 
+    def station(self):
+        return b"\x02" + self.bytes(5, 5)
+
     def noise(self):
-        return self.rng.choice((ARP, IPV4, IPV6, 0x88CC)), self.bytes(0, 1500)
+        return self.rng.choice((f.ARP, f.IPV4, f.IPV6, 0x88CC)), self.bytes(0, 1500)
 
     def arp(self):
         """A host that asks for us: it wants an entry in the neighbour cache."""
         sender = bytes((10, 77, 0, self.rng.randint(100, 250)))
-        return ARP, struct.pack("!HHBBH6s4s6s4s", 1, IPV4, 6, 4, self.rng.choice((1, 2)),
-                                b"\x02" + self.bytes(5, 5), sender, bytes(6), V4)
+        return f.ARP, f.arp(self.station(), sender, bytes(6), V4, operation=self.rng.choice((1, 2)))
 
     def solicitation(self):
         """The same by neighbour discovery, from any of 2^64 addresses."""
-        source, mac = self.source6(), b"\x02" + self.bytes(5, 5)
-        return IPV6, icmpv6(135, bytes(4) + V6 + b"\1\1" + mac, source)
+        return icmp6(135, bytes(4) + V6 + f.link_address(1, self.station()), self.source6())
 
     def advertisement(self):
-        source, mac = self.source6(), b"\x02" + self.bytes(5, 5)
-        return IPV6, icmpv6(136, b"\x60\0\0\0" + self.source6() + b"\2\1" + mac, source)
+        return icmp6(136, b"\x60\0\0\0" + self.source6() + f.link_address(2, self.station()), self.source6())
 
     def fragment4(self):
         """Of a datagram that never becomes whole."""
-        offset = self.rng.randint(0, 8191) | self.rng.choice((0, 0x2000))
-        return IPV4, ipv4(UDP, self.bytes(8, 1480), identification=self.rng.randint(0, 65535), fragment=offset)
+        return ipv4(f.UDP, self.bytes(8, 1480), identification=self.rng.randint(0, 65535),
+                    offset=self.rng.randint(0, 8191) * 8, more=self.rng.choice((False, True)))
 
     def fragment6(self):
-        place = self.rng.randint(0, 8191) << 3 | self.rng.choice((0, 1))
-        header = struct.pack("!BBHI", UDP, 0, place, self.rng.getrandbits(32))
-        return IPV6, ipv6(FRAGMENT, header + self.bytes(8, 1440), self.source6())
+        header = f.fragment6(f.UDP, self.rng.randint(0, 8191) << 3, self.rng.choice((0, 1)), self.rng.getrandbits(32))
+        return ipv6(f.FRAGMENT, header + self.bytes(8, 1440), self.source6())
 
     def overlap4(self):
         """Few identifications and places: overlaps and duplicates."""
-        return IPV4, ipv4(ICMP, self.bytes(8, 800), identification=self.rng.randint(0, 3),
-                          fragment=self.rng.randint(0, 100) | 0x2000)
+        return ipv4(f.ICMP4, self.bytes(8, 800), identification=self.rng.randint(0, 3),
+                    offset=self.rng.randint(0, 100) * 8, more=True)
 
     def extensions(self):
         chain = b"".join(struct.pack("!BB6s", self.rng.choice((0, 43, 44, 50, 51, 60)), self.rng.randint(0, 3),
                                      self.bytes(6, 6)) for _ in range(self.rng.randint(1, 40)))
-        return IPV6, ipv6(self.rng.choice((0, 43, 60)), chain, self.source6())
+        return ipv6(self.rng.choice((0, 43, 60)), chain, self.source6())
 
     def udp(self):
         datagram = struct.pack("!HHHH", 9, self.rng.randint(1, 65535), self.rng.randint(0, 80), self.rng.getrandbits(16))
-        return IPV4, ipv4(UDP, datagram + self.bytes(0, 64), options=b"\x01" * 4 * self.rng.randint(0, 10))
+        return ipv4(f.UDP, datagram + self.bytes(0, 64), options=b"\x01" * 4 * self.rng.randint(0, 10))
 
     def icmp_error(self):
-        quoted = ipv4(UDP, self.bytes(0, 40))
-        message = struct.pack("!BBHI", self.rng.choice((3, 4, 5, 11, 12)), self.rng.randint(0, 15), 0,
-                              self.rng.getrandbits(16)) + quoted
-        message = message[:2] + struct.pack("!H", internet_checksum(message)) + message[4:]
-        return IPV4, ipv4(ICMP, message)
+        quoted = f.ipv4(PEER4, V4, f.UDP, self.bytes(0, 40))
+        word = struct.pack("!I", self.rng.getrandbits(16))
+        return ipv4(f.ICMP4, f.icmp4(self.rng.choice((3, 4, 5, 11, 12)), self.rng.randint(0, 15), word + quoted))
 
     def runt_icmp(self):
         """An error message that sums up and is too short to quote anything."""
-        message = bytes((self.rng.choice((3, 8, 11, 12)), 0, 0, 0)) + bytes(self.rng.randint(0, 3))
-        return IPV4, ipv4(ICMP, message[:2] + struct.pack("!H", internet_checksum(message)) + message[4:])
+        return ipv4(f.ICMP4, f.icmp4(self.rng.choice((3, 8, 11, 12)), 0, bytes(self.rng.randint(0, 3))))
 
     def mutated(self):
         """A good packet with a few wrong bytes, or cut off."""
@@ -117,8 +100,7 @@ class Frames:
         return kind, bytes(packet[:self.rng.choice((len(packet), len(packet), self.rng.randint(0, len(packet))))])
 
     def echo(self):
-        message = struct.pack("!BBHI", 8, 0, 0, self.rng.getrandbits(32)) + b"ping" * 8
-        return IPV4, ipv4(ICMP, message[:2] + struct.pack("!H", internet_checksum(message)) + message[4:])
+        return ipv4(f.ICMP4, f.icmp4(8, 0, self.bytes(4, 4) + b"ping" * 8))
 
 
 def paced(throw, count):
@@ -133,7 +115,7 @@ def throw_frames(device, mac, seed):
     make = Frames(random.Random(seed))
     link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     link.bind((device, 0))
-    header = bytes.fromhex(mac.replace(":", "")) + bytes.fromhex("020000000099")
+    destination, source = f.mac(mac), f.mac("02:00:00:00:00:99")
     plan = [make.noise] * 3000 + [make.mutated] * 8000 + [make.arp] * 2000 + [make.solicitation] * 3000 + \
         [make.advertisement] * 1000 + [make.fragment4] * 3000 + [make.fragment6] * 2000 + [make.overlap4] * 1000 + \
         [make.extensions] * 500 + [make.udp] * 1000 + [make.icmp_error] * 400 + \
@@ -143,7 +125,7 @@ def throw_frames(device, mac, seed):
 
     def throw():
         kind, packet = next(kinds)()
-        link.send((header + struct.pack("!H", kind) + packet)[:1514].ljust(14, b"\0"))
+        link.send(f.ethernet(destination, source, kind, packet)[:1514])
 
     paced(throw, len(plan))
     return len(plan)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Ten clients of one server, nine of them hostile (tests/e2e/crowd.py): the tenth is served, and its file is whole.
-source "$(dirname "$0")/common.sh"
+# Ten clients of one server, nine of them hostile (tests/hostile/crowd.py): the tenth is served, and its file is whole.
+source "$(dirname "$0")/../e2e/common.sh"
 head -c 8M /dev/urandom > big.bin
 mkdir incoming
 background serve "$FTX" serve incoming --insecure --json --listen 127.0.0.1
 wait_for serve.out listening
-background crowd python3 "$TOP/tests/e2e/crowd.py" 7070 20
+background crowd python3 "$TOP/tests/hostile/crowd.py" 7070 20
 wait_for crowd.out ready
 sleep 3  # until they all hold what they may
 expect_exit 0 "the tenth client is served" timeout 60 "$FTX" big.bin ftx://127.0.0.1/ --insecure

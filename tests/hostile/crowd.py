@@ -11,24 +11,7 @@ import struct
 import sys
 import time
 
-HELLO, COOKIE, OFFER, DATA, PROBE, REPORT, ERROR, CLOSE = range(1, 9)
-MANIFEST = 0xFFFFFFFF
-
-
-def envelope(kind, connection):
-    return struct.pack("!BBHIQ", 1, kind, 0, 1, connection)
-
-
-def hello(connection):
-    return (envelope(HELLO, connection) + struct.pack("!QI", 1, 1408)).ljust(1200, b"\0")
-
-
-def offer(connection, cookie, files, list_bytes):
-    return envelope(OFFER, connection) + cookie + struct.pack("!QIII16sH", 1000, 1408, files, list_bytes, bytes(16), 0)
-
-
-def data(connection, sequence, offset):
-    return envelope(DATA, connection) + struct.pack("!QQIIQII", sequence, 1, 1, 0, offset, MANIFEST, 1408) + bytes(1408)
+import ftx
 
 
 class Client:
@@ -55,11 +38,11 @@ class Client:
             except OSError:
                 return
             kind, connection = answer[1], struct.unpack_from("!Q", answer, 8)[0]
-            self.reports += kind == REPORT
-            self.errors += kind == ERROR
-            if kind == COOKIE:
+            self.reports += kind == ftx.REPORT
+            self.errors += kind == ftx.ERROR
+            if kind == ftx.COOKIE:
                 files = 100000 if self.kind == "lists" else 1
-                self.send(offer(connection, answer[28:52], files, files * 270))
+                self.send(ftx.offer(connection, answer[28:52], files, files * 270))
 
     def act(self):
         self.receive()
@@ -68,16 +51,16 @@ class Client:
         if self.kind == "garbage":
             for _ in range(5):
                 self.send(self.rng.randbytes(self.rng.randrange(1500)))
-                cut = hello(number)
+                cut = ftx.hello(number)
                 self.send(cut[:self.rng.randrange(1200)])
             return
         connections = 1000 if self.kind == "connections" else 64
-        self.send(hello(self.sequence % connections))
+        self.send(ftx.hello(self.sequence % connections))
         if self.kind == "probes":
-            self.send(envelope(PROBE, number) + struct.pack("!QQII", self.sequence, 1, 1, 0))
+            self.send(ftx.probe(number, self.sequence))
         if self.kind == "lists":
             for i in range(4):
-                self.send(data(self.sequence // 64 % 64, self.sequence * 4 + i + 1, (self.sequence * 4 + i) % 5000 * 1408))
+                self.send(ftx.data(self.sequence // 64 % 64, self.sequence * 4 + i + 1, (self.sequence * 4 + i) % 5000 * 1408))
 
 
 clients = [Client(number, ("127.0.0.1", int(sys.argv[1]))) for number in range(9)]
