@@ -39,6 +39,10 @@ std::unexpected<Error> no_such_device(const std::string& name) {
   return fail(ENODEV, fmt::format("there is no network interface '{}' here; there are: {}", name, interface_names()));
 }
 
+std::unexpected<Error> not_found(int code, const std::string& name) {
+  return code == ENODEV ? no_such_device(name) : device_failure(code, "looking up", name);
+}
+
 }  // namespace
 
 std::string interface_names() {
@@ -71,22 +75,22 @@ Result<Interface> find_interface(const std::string& name) {
   found.name = name;
   ifreq request = request_for(name);
   if (::ioctl(socket.get(), SIOCGIFINDEX, &request) != 0) {
-    return no_such_device(name);
+    return not_found(errno, name);
   }
   found.index = request.ifr_ifindex;
   if (::ioctl(socket.get(), SIOCGIFHWADDR, &request) != 0) {
-    return no_such_device(name);
+    return not_found(errno, name);
   }
   if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER && request.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK) {
     return fail(EPROTONOSUPPORT, fmt::format("the frames of interface '{}' are not Ethernet", name));
   }
   std::memcpy(found.address.octets.data(), request.ifr_hwaddr.sa_data, wire::MacAddress::size);
   if (::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) {
-    return no_such_device(name);
+    return not_found(errno, name);
   }
   found.mtu = static_cast<std::size_t>(std::max(0, request.ifr_mtu));
   if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) {
-    return no_such_device(name);
+    return not_found(errno, name);
   }
   found.enabled = (request.ifr_flags & IFF_UP) != 0;
   found.up = found.enabled && has_carrier(socket, name, request.ifr_flags);
@@ -105,7 +109,11 @@ std::unexpected<Error> device_failure(int code, const std::string& what, const s
 }
 
 InterfaceMonitor::InterfaceMonitor(StreamSet& set, Descriptor socket, const Interface& interface, Changed changed)
-    : set_(set), socket_(std::move(socket)), interface_(interface), changed_(std::move(changed)) {
+    : set_(set),
+      socket_(std::move(socket)),
+      interface_(interface),
+      changed_(std::move(changed)),
+      again_(set.scheduler(), [this] { tell(); }) {
   set_.add_source(*this);
 }
 
@@ -126,13 +134,18 @@ Result<std::unique_ptr<InterfaceMonitor>> InterfaceMonitor::open(StreamSet& set,
   return monitor;
 }
 
-void InterfaceMonitor::tell() const {
-  Interface now = interface_;
-  now.enabled = now.up = false;  // an interface that is gone is down
-  if (const Result<Interface> found = find_interface(interface_.name); found && found->index == interface_.index) {
-    now = *found;
+void InterfaceMonitor::tell() {
+  const Result<Interface> found = find_interface(interface_.name);
+  if (found && found->index == interface_.index) {
+    again_.cancel();
+    again_after_ = again_after_min;
+    return changed_(*found);
   }
-  changed_(now);
+  Interface gone = interface_;
+  gone.enabled = gone.up = false;
+  again_.arm_after(again_after_);
+  again_after_ = std::min(2 * again_after_, again_after_max);
+  changed_(gone);
 }
 
 bool InterfaceMonitor::concerns_us(ConstBytes messages) const {

@@ -3,6 +3,7 @@
 
 // The kernel's network interfaces: what they are, and when they change.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "dlpi/descriptor.h"
+#include "stack/core/scheduler.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/address.h"
 
@@ -36,7 +38,9 @@ struct Interface {
 [[nodiscard]] std::unexpected<Error> device_failure(int code, const std::string& what, const std::string& device);
 
 /// Watches one interface through rtnetlink and tells each change. open() itself tells once how the interface is, after
-/// it began to watch: what changed since the caller looked for himself is not missed.
+/// it began to watch: what changed since the caller looked for himself is not missed. An interface that cannot be
+/// looked up is told as down, and looked up again: it may have gone, have another name for a while, or the process may
+/// just now have no descriptor left.
 class InterfaceMonitor final : public EventSource {
  public:
   using Changed = std::function<void(const Interface&)>;
@@ -49,17 +53,22 @@ class InterfaceMonitor final : public EventSource {
   bool on_readable() override;
   /// Tells how the interface is now. For who has reason to think that it has changed though nothing was told yet: the
   /// kernel tells of a carrier in its own time.
-  void look() const { tell(); }
+  void look() { tell(); }
 
  private:
   InterfaceMonitor(StreamSet& set, Descriptor socket, const Interface& interface, Changed changed);
   [[nodiscard]] bool concerns_us(ConstBytes messages) const;
-  void tell() const;
+  void tell();
+
+  static constexpr Duration again_after_min = std::chrono::milliseconds(100);
+  static constexpr Duration again_after_max = std::chrono::seconds(10);
 
   StreamSet& set_;
   Descriptor socket_;
   Interface interface_;
   Changed changed_;
+  Timer again_;
+  Duration again_after_ = again_after_min;
 };
 
 }  // namespace sluice::dlpi

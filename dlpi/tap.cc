@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/prng.h"
+#include "base/retried.h"
 #include "dlpi/device_entry.h"
 #include "stack/wire/ethernet.h"
 
@@ -34,7 +35,7 @@ wire::MacAddress random_address(Prng& prng) {
 }
 
 Result<Descriptor> attach_tap(const std::string& device) {
-  Descriptor tap(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  Descriptor tap(retried([] { return ::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC); }));
   if (!tap) {
     return device_failure(errno, "opening /dev/net/tun for", device);
   }
@@ -128,10 +129,7 @@ bool TapLink::write(Message& frame) {
   for (const Block* block = &frame.first(); block != nullptr; block = block->cont) {
     pieces[static_cast<std::size_t>(pieces_used++)] = {block->rptr, block->size()};
   }
-  ssize_t written = 0;
-  do {
-    written = ::writev(tap_.get(), pieces.data(), pieces_used);
-  } while (written < 0 && errno == EINTR);
+  const ssize_t written = retried([&] { return ::writev(tap_.get(), pieces.data(), pieces_used); });
   if (written < 0 && errno == EAGAIN) {
     return false;
   }
@@ -159,10 +157,10 @@ bool TapLink::read_burst(Batch& burst) {
       return false;  // frames stay in the device
     }
     const Bytes room = frame.append(capacity);
-    const ssize_t size = ::read(tap_.get(), room.data(), room.size());
+    const ssize_t size = retried([&] { return ::read(tap_.get(), room.data(), room.size()); });
     if (size <= 0) {
       // Removed from under us (ip link del): EIO while it goes, EBADFD from then on, and ready with an error for good.
-      gone_ = gone_ || (size < 0 && (errno == EBADFD || errno == EIO));
+      gone_ = gone_ || (size < 0 && errno == EBADFD);
       return false;
     }
     frame.trim_back(room.size() - static_cast<std::size_t>(size));

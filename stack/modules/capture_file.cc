@@ -10,6 +10,8 @@
 #include <cstring>
 #include <memory>
 
+#include "base/retried.h"
+
 namespace sluice {
 namespace {
 
@@ -22,18 +24,15 @@ class File {
 
   /// Two captures that wrote to one file would leave it unreadable: the second is refused before it truncates.
   [[nodiscard]] int take_over() const {
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (retried([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) != 0) {
       return errno == EWOULDBLOCK ? EBUSY : errno;
     }
-    return ::ftruncate(descriptor_, 0) == 0 || errno == EINVAL ? 0 : errno;  // EINVAL: a pipe
+    return retried([&] { return ::ftruncate(descriptor_, 0); }) == 0 || errno == EINVAL ? 0 : errno;  // EINVAL: a pipe
   }
 
   [[nodiscard]] bool write(ConstBytes bytes) const {
     while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) {
-        continue;
-      }
+      const ssize_t written = retried([&] { return ::write(descriptor_, bytes.data(), bytes.size()); });
       if (written <= 0) {
         return false;
       }
@@ -55,7 +54,7 @@ std::unexpected<Error> refused(const std::string& path, int error) {
 
 Result<CaptureSink> open_capture_file(const std::string& path) {
   constexpr mode_t owner_only = 0600;
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, owner_only);
+  const int descriptor = retried([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, owner_only); });
   if (descriptor < 0) {
     return refused(path, errno);
   }

@@ -51,13 +51,13 @@ class Host {
     std::unique_ptr<Host> host(new Host());
     auto loop = RunLoop::open(host->set_);
     if (!loop) {
-      return std::unexpected(Failure{ExitCode::internal, loop.error().text});
+      return std::unexpected(Failure{ExitCode::stack_unusable, loop.error().text});
     }
     host->loop_ = std::move(*loop);
     for (const int signal : {SIGINT, SIGTERM}) {
       const Status status = host->loop_->on_signal(signal, [raw = host.get()] { raw->interrupted_ = true; });
       if (!status) {
-        return std::unexpected(Failure{ExitCode::internal, status.error().text});
+        return std::unexpected(Failure{ExitCode::stack_unusable, status.error().text});
       }
     }
     auto file = options.stack_file.empty() ? StackFile::parse(default_stack, "built-in", host->registry_)

@@ -3,7 +3,7 @@
 
 // System: the calls to the operating system that the file side makes, one function each, so that a test can let each of
 // them fail and see their order. The functions are those of POSIX with their results and errno; a call that a signal
-// interrupted before it did anything is made again (retried()).
+// interrupted before it did anything is made again (base/retried.h).
 //
 // Cost: an indirect call for each system call, none for a byte. The handler of SIGBUS (apps/ftx/files/mapped_window.h)
 // makes its one call itself.
@@ -11,9 +11,10 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <ctime>
+
+#include "base/retried.h"
 
 namespace sluice::ftx {
 
@@ -52,15 +53,5 @@ class ReplaceSystem {
  private:
   System* before_;
 };
-
-/// Calls `call` again for as long as a signal interrupts it (EINTR).
-template <class Call>
-auto retried(Call&& call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) {
-    result = call();
-  }
-  return result;
-}
 
 }  // namespace sluice::ftx
