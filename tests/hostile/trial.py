@@ -132,9 +132,8 @@ class Program:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, until - time.monotonic()))
             more = os.read(self.process.stdout.fileno(), 1 << 16) if ready else b""
             if not more:
-                ended = self.process.poll()
-                raise RuntimeError(f"the program {'is silent' if ended is None else f'ended with {ended}'}:\n"
-                                   + self.text.decode(errors="replace")[-2000:])
+                what = "is silent" if ready == [] else "ended"
+                raise RuntimeError(f"the program {what}:\n" + self.text.decode(errors="replace")[-2000:])
             self.text += more
 
     def wait_for(self, text):
@@ -144,10 +143,10 @@ class Program:
         self.text = self.text[self.read_until(found):]
 
     def end(self):
-        """Interrupts it; its exit code."""
+        """Interrupts it, if it still runs; its exit code. What it wrote meanwhile is in `text`."""
         self.process.send_signal(signal.SIGINT)
         try:
-            self.process.communicate(timeout=SECONDS_MAX)
+            self.text += self.process.communicate(timeout=SECONDS_MAX)[0]
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ftx over the kernel's UDP, either end, while its calls to the operating system fail one by one: what is whole has its
+final name, nothing else has, and who fails says why."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+from faults import Wrong, try_all
+
+FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
+SECONDS_MAX = 20
+INTERNAL, INTERRUPTED = 1, 130
+
+
+class Run:
+    def __init__(self, arguments, settings):
+        self.process = subprocess.Popen([FTX, *arguments], env=settings, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.text = ""
+
+    def first_line(self):
+        self.text = self.process.stdout.readline()
+        return self.text
+
+    def end(self):
+        try:
+            self.text += self.process.communicate(timeout=SECONDS_MAX)[0]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.text += self.process.communicate()[0]
+            raise Wrong(f"it hangs: {self.text}")
+        return self.process.returncode
+
+
+def judge(name, run, status, fault):
+    if status < 0 or status == INTERNAL:
+        raise Wrong(f"{name} ended with {status}: {run.text}")
+    if status != 0 and fault.must_not_matter():
+        raise Wrong(f"{name} did not go on: {status}: {run.text}")
+    if status != 0 and "ftx:" not in run.text:
+        raise Wrong(f"{name} says nothing: {run.text}")
+
+
+def transfer(settings_of, fault, folder, sources):
+    destination = tempfile.mkdtemp(dir=folder)
+    serve = ["serve", destination, "--insecure", "--listen", "127.0.0.1", "--port", "0", "--idle-timeout", "2"]
+    server = Run(serve, settings_of["server"])
+    port = re.search(r"listening on 127\.0\.0\.1:(\d+)", server.first_line())
+    runs = {}
+    if port:
+        client = Run([*sources, f"ftx://127.0.0.1:{port[1]}/", "--insecure", "--idle-timeout", "2"], settings_of["client"])
+        try:
+            runs["client"] = (client, client.end())
+        finally:
+            server.process.send_signal(signal.SIGINT)
+    status = server.end()
+    runs["server"] = (server, 0 if port and status == INTERRUPTED else status)
+    for name, (run, status) in runs.items():
+        if fault is None and status != 0:
+            raise RuntimeError(f"{name} fails without a fault: {run.text}")
+        if fault:
+            judge(name, run, status, fault)
+    final = {name for name in os.listdir(destination) if not name.startswith(".")}
+    for source in sources:
+        name = os.path.basename(source)
+        if name in final:
+            with open(source, "rb") as one, open(os.path.join(destination, name), "rb") as other:
+                if one.read() != other.read():
+                    raise Wrong(f"{name} has its final name and is not what was sent")
+        elif port and runs["client"][1] == 0:
+            raise Wrong(f"the client was told that all is well, and {name} is missing")
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        sources = []
+        for number, size in enumerate((300_000, 5, 0)):
+            sources.append(os.path.join(folder, f"file{number}"))
+            with open(sources[-1], "wb") as file:
+                file.write(os.urandom(size))
+        for role in ("server", "client"):
+            def scenario(settings, fault):
+                settings_of = {"server": dict(os.environ), "client": dict(os.environ), role: settings}
+                transfer(settings_of, fault, folder, sources)
+            failed += try_all(role, FTX, scenario, os.path.join(folder, role))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

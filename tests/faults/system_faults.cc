@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// A library to be preloaded (LD_PRELOAD): lets calls of a program to the operating system fail, one call site at a
+// time. A site is a function and the place in the program's own code that calls it. Calls from other libraries pass.
+//
+//   FAULT_LOG    a file that gets a line for each of a site's first calls: function, offset in the program, which call
+//   FAULT_SITE   the function's name and the offset of the site that fails, "close:6ddb6"
+//   FAULT_CALL   at which of its first calls, from 1
+//   FAULT_ERRNO  with which errno; 0: the call is made for half of the bytes only, where it is one of a file or a pipe
+//
+// close() does close: Linux frees the descriptor whatever it answers.
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace {
+
+constexpr int none = -1;
+
+/// The program's own code, the first object that the linker loaded.
+struct Program {
+  std::uintptr_t base = 0;
+  std::uintptr_t end = 0;
+
+  Program() {
+    dl_iterate_phdr(
+        [](dl_phdr_info* object, std::size_t, void* out) {
+          auto& program = *static_cast<Program*>(out);
+          program.base = object->dlpi_addr;
+          for (int i = 0; i < object->dlpi_phnum; ++i) {
+            const auto& part = object->dlpi_phdr[i];
+            if (part.p_type == PT_LOAD && object->dlpi_addr + part.p_vaddr + part.p_memsz > program.end) {
+              program.end = object->dlpi_addr + part.p_vaddr + part.p_memsz;
+            }
+          }
+          return 1;
+        },
+        this);
+  }
+};
+
+class Sites {
+ public:
+  /// The errno with which this call is to fail, 0: it is to be cut short, or `none`.
+  int fault(const char* function, void* caller) {
+    const auto at = reinterpret_cast<std::uintptr_t>(caller);
+    if (at < program_.base || at >= program_.end) {
+      return none;
+    }
+    // A signal's handler may call while its thread holds the lock: that call passes.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) {
+      return none;
+    }
+    int& calls = calls_[{at, function}];
+    if (calls == calls_max) {
+      return none;
+    }
+    ++calls;
+    const auto offset = static_cast<unsigned long>(at - program_.base);
+    if (log_ != nullptr) {
+      std::fprintf(log_, "%s %lx %d\n", function, offset, calls);
+      std::fflush(log_);
+    }
+    char site[64];
+    std::snprintf(site, sizeof site, "%s:%lx", function, offset);
+    return std::strcmp(site, site_) == 0 && calls == call_ ? errno_ : none;
+  }
+
+ private:
+  static constexpr int calls_max = 3;
+
+  static const char* setting(const char* name, const char* otherwise) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? text : otherwise;
+  }
+
+  std::mutex mutex_;
+  Program program_;
+  std::map<std::pair<std::uintptr_t, const void*>, int> calls_;
+  std::FILE* log_ = std::getenv("FAULT_LOG") != nullptr ? std::fopen(std::getenv("FAULT_LOG"), "ae") : nullptr;
+  const char* site_ = setting("FAULT_SITE", "");
+  int call_ = std::atoi(setting("FAULT_CALL", "1"));
+  int errno_ = std::atoi(setting("FAULT_ERRNO", "5"));
+};
+
+int fault(const char* function, void* caller) {
+  // Never destroyed: calls are made until the very end.
+  static Sites& sites = *new Sites;
+  const int before = errno;
+  const int chosen = sites.fault(function, caller);
+  errno = before;
+  return chosen;
+}
+
+/// Whether a call that moves `size` bytes may do so for half of them.
+bool may_be_cut(int descriptor, std::size_t size) {
+  struct stat status{};
+  return size > 1 && fstat(descriptor, &status) == 0 && (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode));
+}
+
+template <class Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+// Defines `name` for the linker; in C++ it has another one, since the system's headers declare it.
+#define DEFINE(result, name, parameters)                     \
+  extern "C" result faulty_##name parameters __asm__(#name); \
+  extern "C" result faulty_##name parameters
+
+#define FAIL_IF_CHOSEN(result, name)                            \
+  const int chosen = fault(#name, __builtin_return_address(0)); \
+  if (chosen > 0) {                                             \
+    errno = chosen;                                             \
+    return (result)(-1);                                        \
+  }
+
+#define CALL(result, name, parameters, arguments)             \
+  DEFINE(result, name, parameters) {                          \
+    FAIL_IF_CHOSEN(result, name)                              \
+    static auto* const next = real<result parameters>(#name); \
+    return next arguments;                                    \
+  }
+
+// The size is that of the third parameter.
+#define TRANSFER(name, parameters, arguments)                     \
+  DEFINE(ssize_t, name, parameters) {                             \
+    FAIL_IF_CHOSEN(ssize_t, name)                                 \
+    static auto* const next = real<ssize_t parameters>(#name);    \
+    size = chosen == 0 && may_be_cut(fd, size) ? size / 2 : size; \
+    return next arguments;                                        \
+  }
+
+CALL(int, socket, (int domain, int type, int protocol), (domain, type, protocol))
+CALL(int, bind, (int fd, const sockaddr* address, socklen_t size), (fd, address, size))
+CALL(int, getsockname, (int fd, sockaddr* address, socklen_t* size), (fd, address, size))
+CALL(int, getsockopt, (int fd, int level, int name, void* value, socklen_t* size), (fd, level, name, value, size))
+CALL(int, setsockopt, (int fd, int level, int name, const void* value, socklen_t size), (fd, level, name, value, size))
+CALL(ssize_t, recv, (int fd, void* out, std::size_t size, int flags), (fd, out, size, flags))
+CALL(ssize_t, recvmsg, (int fd, msghdr* message, int flags), (fd, message, flags))
+CALL(ssize_t, sendmsg, (int fd, const msghdr* message, int flags), (fd, message, flags))
+CALL(int, recvmmsg, (int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout),
+     (fd, messages, count, flags, timeout))
+CALL(int, sendmmsg, (int fd, mmsghdr* messages, unsigned count, int flags), (fd, messages, count, flags))
+CALL(ssize_t, writev, (int fd, const iovec* parts, int count), (fd, parts, count))
+TRANSFER(read, (int fd, void* out, std::size_t size), (fd, out, size))
+TRANSFER(write, (int fd, const void* bytes, std::size_t size), (fd, bytes, size))
+TRANSFER(pread, (int fd, void* out, std::size_t size, off_t at), (fd, out, size, at))
+TRANSFER(pwrite, (int fd, const void* bytes, std::size_t size, off_t at), (fd, bytes, size, at))
+CALL(int, poll, (pollfd * asked, nfds_t count, int timeout), (asked, count, timeout))
+CALL(int, epoll_create, (int size), (size))
+CALL(int, epoll_create1, (int flags), (flags))
+CALL(int, epoll_ctl, (int fd, int operation, int other, epoll_event* event), (fd, operation, other, event))
+CALL(int, epoll_wait, (int fd, epoll_event* events, int count, int timeout), (fd, events, count, timeout))
+CALL(int, eventfd, (unsigned value, int flags), (value, flags))
+CALL(int, pipe, (int* fds), (fds))
+CALL(int, timerfd_create, (int clock, int flags), (clock, flags))
+CALL(int, timerfd_settime, (int fd, int flags, const itimerspec* wanted, itimerspec* before),
+     (fd, flags, wanted, before))
+CALL(void*, mmap, (void* at, std::size_t size, int protection, int flags, int fd, off_t offset),
+     (at, size, protection, flags, fd, offset))
+CALL(int, munmap, (void* at, std::size_t size), (at, size))
+CALL(int, madvise, (void* at, std::size_t size, int advice), (at, size, advice))
+CALL(int, fstat, (int fd, struct stat* status), (fd, status))
+CALL(int, fstatat, (int fd, const char* path, struct stat* status, int flags), (fd, path, status, flags))
+CALL(int, ftruncate, (int fd, off_t size), (fd, size))
+CALL(int, fchmod, (int fd, mode_t mode), (fd, mode))
+CALL(int, futimens, (int fd, const timespec* times), (fd, times))
+CALL(int, fsync, (int fd), (fd))
+CALL(int, flock, (int fd, int operation), (fd, operation))
+CALL(int, renameat, (int from_fd, const char* from, int to_fd, const char* to), (from_fd, from, to_fd, to))
+CALL(int, unlinkat, (int fd, const char* path, int flags), (fd, path, flags))
+
+DEFINE(int, close, (int fd)) {
+  const int chosen = fault("close", __builtin_return_address(0));
+  static auto* const next = real<int(int)>("close");
+  const int result = next(fd);
+  if (chosen > 0) {
+    errno = chosen;
+    return -1;
+  }
+  return result;
+}
+
+// The rest have one argument that may be absent, and of any type.
+DEFINE(int, open, (const char* path, int flags, ...)) {
+  FAIL_IF_CHOSEN(int, open)
+  va_list more;
+  va_start(more, flags);
+  const int mode = va_arg(more, int);
+  va_end(more);
+  static auto* const next = real<int(const char*, int, ...)>("open");
+  return next(path, flags, mode);
+}
+
+DEFINE(int, openat, (int fd, const char* path, int flags, ...)) {
+  FAIL_IF_CHOSEN(int, openat)
+  va_list more;
+  va_start(more, flags);
+  const int mode = va_arg(more, int);
+  va_end(more);
+  static auto* const next = real<int(int, const char*, int, ...)>("openat");
+  return next(fd, path, flags, mode);
+}
+
+DEFINE(int, fcntl, (int fd, int command, ...)) {
+  FAIL_IF_CHOSEN(int, fcntl)
+  va_list more;
+  va_start(more, command);
+  void* const argument = va_arg(more, void*);
+  va_end(more);
+  static auto* const next = real<int(int, int, ...)>("fcntl");
+  return next(fd, command, argument);
+}
+
+DEFINE(int, ioctl, (int fd, unsigned long request, ...)) {
+  FAIL_IF_CHOSEN(int, ioctl)
+  va_list more;
+  va_start(more, request);
+  void* const argument = va_arg(more, void*);
+  va_end(more);
+  static auto* const next = real<int(int, unsigned long, ...)>("ioctl");
+  return next(fd, request, argument);
+}
