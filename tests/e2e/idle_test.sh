@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A program with nothing to do takes no processor, whatever became of its interface: `run`, `nc` and `ftx serve` on
-# `packet`, after the link went down, came up again, and was removed. What is asked is the program's own time
+# `packet`, after the link went down, came up again, had another MTU and address, and was removed. What is asked is the program's own time
 # (utime + stime in /proc/PID/stat), so that others on the machine do not matter.
 source "$(dirname "$0")/common.sh"
 
@@ -46,6 +46,13 @@ idle "the link came up again"
 for n in 0 1 2; do ip -n $NS_A link set veth$n down; ip -n $NS_A link set veth$n up; done
 sleep 0.3
 idle "the peer was away"
+for n in 0 1 2; do
+  ip -n $NS_B link set veth$n mtu 1400
+  ip -n $NS_B link set veth$n address 02:00:00:00:01:0$n
+  ip -n $NS_B link set veth$n mtu 1500
+done
+sleep 0.3
+idle "its MTU and address changed"
 for n in 0 1 2; do ip -n $NS_B link del veth$n; done
 sleep 0.3
 idle "the interface was removed"

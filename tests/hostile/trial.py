@@ -6,6 +6,7 @@ in the order of arrival. What it sent before the fence's answer is its reply to 
 the program is still there, and that it still knows its peer's true link address.
 """
 import json
+import mmap
 import os
 import select
 import signal
@@ -69,24 +70,49 @@ class Want:
 class Wire:
     """The peer's end of the link: frames as they are. It answers whoever asks for the peer's link address."""
 
+    # packet(7), Documentation/networking/packet_mmap.rst: a ring, since a burst of answers does not fit a socket's buffer.
+    SOL_PACKET, PACKET_RX_RING = 263, 5
+    SLOT_BYTES, SLOTS, BLOCK_BYTES = 2048, 8192, 1 << 16
+    HEADER = struct.Struct("@LIIHH")  # struct tpacket_hdr: status, length, captured, where the frame begins
+    PACKET_TYPE_AT = 32 + 10  # struct sockaddr_ll behind it
+
     def __init__(self, device):
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        ring_bytes = self.SLOT_BYTES * self.SLOTS
+        self.socket.setsockopt(self.SOL_PACKET, self.PACKET_RX_RING, struct.pack(
+            "@IIII", self.BLOCK_BYTES, ring_bytes // self.BLOCK_BYTES, self.SLOT_BYTES, self.SLOTS))
+        self.ring = mmap.mmap(self.socket.fileno(), ring_bytes)
+        self.slot = 0
         self.socket.bind((device, 0))
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self.arp_answers = self.ndp_answers = 0
 
     def send(self, frame):
         self.socket.send(frame)
 
+    def next_frame(self):
+        """The next one in the ring and whether the link brought it, or None."""
+        at = self.slot * self.SLOT_BYTES
+        status, _, captured, start, _ = self.HEADER.unpack_from(self.ring, at)
+        if not status & 1:
+            return None
+        frame = self.ring[at + start:at + start + captured]
+        from_link = self.ring[at + self.PACKET_TYPE_AT] != socket.PACKET_OUTGOING
+        struct.pack_into("@L", self.ring, at, 0)
+        self.slot = (self.slot + 1) % self.SLOTS
+        return frame, from_link
+
     def receive(self, seconds):
         """The host's next frame that is a reply to somebody, or None."""
         until = time.monotonic() + seconds
         while True:
-            ready, _, _ = select.select([self.socket], [], [], max(0.0, until - time.monotonic()))
-            if not ready:
-                return None
-            frame, sender = self.socket.recvfrom(65536)
-            if sender[2] == socket.PACKET_OUTGOING or frame[6:12] != HOST_MAC:
+            found = self.next_frame()
+            if found is None:
+                ready, _, _ = select.select([self.socket], [], [], max(0.0, until - time.monotonic()))
+                if not ready:
+                    return None
+                continue
+            frame, from_link = found
+            if not from_link or frame[6:12] != HOST_MAC:
                 continue
             reply = f.parse(frame)
             if not self.of_its_own(reply):
