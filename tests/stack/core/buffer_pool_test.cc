@@ -275,6 +275,36 @@ TEST(BufferPoolTest, ReadOnlyDoesNotStickToTheSlot) {
   EXPECT_TRUE(message.first().buffer->writable());
 }
 
+// The counterpart: memory that was borrowed must be reclaimed and is never duplicated; what comes to lie in its slot
+// next is neither.
+TEST(BufferPoolTest, BorrowedDoesNotStickToTheSlot) {
+  BufferPool pool;
+  std::array<std::byte, 32> memory{};
+  Message message(pool.borrow(memory, false, nullptr, nullptr));
+  EXPECT_TRUE(message.first().buffer->borrowed());
+  const Buffer* slot = message.first().buffer;
+  message.reset();
+  message = Message(pool.allocate_external(memory, false, nullptr, nullptr));
+  ASSERT_EQ(message.first().buffer, slot);
+  EXPECT_FALSE(message.first().buffer->borrowed());
+  const Message copy = message.duplicate();
+  EXPECT_EQ(copy.first().buffer, slot) << "it shows the same memory instead of being a copy";
+}
+
+// Nor does the callback: a slot that had one is used without one.
+TEST(BufferPoolTest, AReleaseCallbackDoesNotStickToTheSlot) {
+  BufferPool pool;
+  std::array<std::byte, 32> memory{};
+  Released released;
+  Message message(pool.allocate_external(memory, false, Released::callback, &released));
+  const Buffer* slot = message.first().buffer;
+  message.reset();
+  message = Message(pool.allocate_external(memory, false, nullptr, nullptr));
+  ASSERT_EQ(message.first().buffer, slot);
+  message.reset();
+  EXPECT_EQ(released.calls, 1);
+}
+
 // A release callback that uses the pool again, as one that refills a ring does.
 TEST(BufferPoolTest, AReleaseCallbackMayAllocate) {
   struct Refill {

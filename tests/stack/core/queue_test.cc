@@ -263,6 +263,33 @@ TEST_F(QueueTest, BackEnablesBelowTheLowWaterMarkWhoeverWasRefused) {
   EXPECT_EQ(stream.head.wsrv_calls, 1) << "one refusal, one wake-up";
 }
 
+// Guide, "Flow Control": below the mark, in bytes and in messages: reaching it from above is not enough.
+TEST_F(QueueTest, AtTheLowWaterMarkItDoesNotBackEnableYet) {
+  struct Case {
+    const char* what;
+    std::vector<const char*> texts;
+    std::size_t taken;  // until the mark is reached
+  };
+  const Case cases[] = {{"bytes, one message", {"a", "b", "cd"}, 2},
+                        {"messages, no byte", {"", "", "", ""}, 2},
+                        {"messages, one byte", {"aaa", "b", ""}, 1}};
+  for (const auto& [what, texts, taken] : cases) {
+    for (const char* text : texts) {
+      add(text);
+    }
+    ASSERT_FALSE(head().can_put_next()) << what;
+    stream.head.wsrv_calls = 0;
+    for (std::size_t i = 0; i < taken; ++i) {
+      ASSERT_TRUE(queue().dequeue());
+    }
+    stream.poll();
+    EXPECT_EQ(stream.head.wsrv_calls, 0) << what;
+    drain(queue());
+    stream.poll();
+    EXPECT_EQ(stream.head.wsrv_calls, 1) << what;
+  }
+}
+
 // A queue back-enables below the low-water mark, and only if it has refused a sender.
 TEST_F(QueueTest, DoesNotBackEnableWhomNobodyRefused) {
   add("abcd");
