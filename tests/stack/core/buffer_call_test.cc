@@ -77,14 +77,18 @@ TEST_F(BufferCallTest, ABufferOfAnotherClassIsNone) {
     small.emplace_back(block);
   }
   BufferCall call(scheduler, two, [this] { called.push_back(1); });
+  BufferCall behind(scheduler, two, [this] { called.push_back(2); });
   ASSERT_TRUE(call.await(60000));
+  ASSERT_TRUE(behind.await(wanted));
   small.clear();
-  EXPECT_TRUE(idle());
   poll();
-  EXPECT_THAT(called, IsEmpty());
+  EXPECT_THAT(called, ElementsAre(2)) << "who waits for another class is passed";
+  EXPECT_TRUE(call.waiting());
+  EXPECT_FALSE(behind.waiting());
+  EXPECT_TRUE(idle());
   large.clear();
   poll();
-  EXPECT_THAT(called, ElementsAre(1));
+  EXPECT_THAT(called, ElementsAre(2, 1));
 }
 
 // Tru64, bufcall(9r): "If the bufcall scheduling fails (that is, a buffer is not available), the interface passed to

@@ -112,6 +112,8 @@ TEST(BufferPoolTest, WhatWasBorrowedGoesHomeWhenItsOwnerWantsIt) {
   EXPECT_TRUE(block->buffer->writable());
   memory.fill(std::byte{0});
   EXPECT_EQ(block->rptr[0], std::byte{3});
+  EXPECT_EQ(pool.touches().loaded_bytes, 6U) << "a copy is a pass over the bytes";
+  EXPECT_EQ(pool.touches().stored_bytes, 6U);
   EXPECT_EQ(block->rptr[-2], std::byte{1}) << "headers may be gone back to";
   pool.release(block);
   EXPECT_EQ(given_back, 1);

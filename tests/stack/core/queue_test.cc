@@ -535,6 +535,39 @@ TEST(QueuePut, StatisticsCountBatchesAndMessages) {
   EXPECT_EQ(seen.bytes_max, 5U);
 }
 
+/// A module that materializes and keeps what the test gives it.
+struct Keeper : Scripted {
+  using Module::keep;
+  using Module::materialize;
+};
+
+// "materialized": messages of a fused path whose bytes were made real here. What owed nothing is none of them.
+TEST(QueuePut, StatisticsCountWhatAModuleMaterializesAndKeeps) {
+  Stream stream;
+  auto owned = std::make_unique<Keeper>();
+  Keeper& keeper = *owned;
+  ASSERT_TRUE(stream.chain.push(std::move(owned)));
+  const auto message = [&stream](bool owes) {
+    Message made = stream.message("abcd");
+    made.defer();
+    EXPECT_TRUE(!owes || made.transform(Swap{4}) == TransformResult::deferred);
+    return made;
+  };
+  for (const bool owes : {false, true}) {
+    for (const Side side : {Side::write, Side::read}) {
+      const Queue::Statistics& seen = keeper.queue(side).statistics();
+      const std::uint64_t before = seen.materialized;
+      Message kept = message(owes);
+      EXPECT_EQ(keeper.keep(kept, side), TransformResult::done);
+      EXPECT_EQ(seen.materialized - before, owes ? 1U : 0U);
+      Message made = message(owes);
+      EXPECT_EQ(keeper.materialize(made, side), TransformResult::done);
+      EXPECT_EQ(seen.materialized - before, owes ? 2U : 0U);
+      EXPECT_EQ(seen.no_memory, 0U);
+    }
+  }
+}
+
 // --- batches -------------------------------------------------------------------------------------------------------
 
 TEST(BatchTest, IsFirstInFirstOutAndSplices) {
