@@ -126,7 +126,10 @@ Outcome<> Endpoint::t_unbind() {
   if (Outcome<> valid = require(Call::unbind); !valid) {
     return valid;
   }
-  if (error_waits()) {
+  // "[TLOOK] An asynchronous event has occurred on this transport endpoint." For t_unbind() XNS 5.2 ("Events and TLOOK
+  // Error Indication") names T_LISTEN and, in connectionless mode, T_DATA. T_UDERR is told of, too: afterwards
+  // t_rcvuderr() would be out of state.
+  if (good_indication()) {
     return failed(TLOOK);
   }
   if (const auto answer = request(wire::timod::TI_UNBIND, tpi::UnbindReq{}, TPROTO); !answer) {

@@ -17,7 +17,7 @@
 //   | all           | int, global t_errno    | int, global t_errno     | Outcome with the t_errno in it           |
 //   | t_open        | device name, fd        | device name, fd         | a stream with timod on top               |
 //   | t_bind        | busy address: another  | busy address: TADDRBUSY | as XTI                                   |
-//   | t_unbind      | flushes what waits     | TLOOK if data waits     | TLOOK if an error waits; data is flushed |
+//   | t_unbind      | flushes what waits     | TLOOK if data waits     | as XTI; and if an error waits            |
 //   | t_sndudata    | too long: TSYSERR      | too long: TBADDATA      | as XTI                                   |
 //   |               | no TLOOK               | TLOOK if an error waits | as XTI                                   |
 //   | t_rcvudata    | state not checked      | wrong state: TOUTSTATE  | as XTI                                   |
@@ -28,8 +28,9 @@
 //   | t_getstate    | yes                    | yes                     | as XTI                                   |
 //   | t_strerror    | none                   | yes                     | as XTI                                   |
 //   | t_sndvudata   | none                   | yes                     | as XTI; so is t_rcvvudata                |
+//   | t_sysconf     | none                   | yes                     | as XTI                                   |
 //
-// t_unbind() flushes data because nothing stops a datagram from arriving between the last t_rcvudata() and the call.
+// A program that unbinds while peers still send receives until TNODATA and calls again; t_close() discards what waits.
 //
 // Ownership: an endpoint owns its stream. Threads: the stream set's.
 
@@ -57,7 +58,7 @@ class Endpoint {
   /// Binds to `req->addr` (nullptr or empty: the provider chooses); `ret->addr` tells the bound address. TADDRBUSY,
   /// TBADADDR, TNOADDR, TACCES, TBUFOVFLW (bound all the same), TOUTSTATE.
   Outcome<> t_bind(const tli::t_bind* req, tli::t_bind* ret);
-  /// TLOOK when an event waits, TOUTSTATE.
+  /// TLOOK when an event waits, T_DATA or T_UDERR; TOUTSTATE.
   Outcome<> t_unbind();
   /// In this order: TNOTSUPPORT unless connectionless; TOUTSTATE; TBADDATA: empty without SENDZERO, or larger than the
   /// TSDU; TSYSERR after an error or hangup of the stream; TLOOK when a unit data error waits (t_rcvuderr() is due, and

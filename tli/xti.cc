@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tli/xti.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
 
 namespace sluice::tli {
+
+Outcome<long> t_sysconf(int name) {
+  // "[TBADFLAG] name has an invalid value." (t_sysconf())
+  return name == _SC_T_IOV_MAX ? Outcome<long>(static_cast<long>(T_IOV_MAX)) : failed(wire::tpi::TBADFLAG);
+}
 
 std::string_view t_strerror(int t_errno) {
   static constexpr std::array<std::string_view, 30> texts{

@@ -100,6 +100,9 @@ using Outcome = std::expected<T, Failure>;
   return std::unexpected(Failure{t_errno, system_errno});
 }
 
+/// The value of an XTI variable: T_IOV_MAX for _SC_T_IOV_MAX (<unistd.h>). TBADFLAG: there is none of that name.
+[[nodiscard]] Outcome<long> t_sysconf(int name);
+
 /// The text of a t_errno value; "<number>: error unknown" for others, as the standard asks.
 [[nodiscard]] std::string_view t_strerror(int t_errno);
 

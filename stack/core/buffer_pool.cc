@@ -42,8 +42,12 @@ std::byte* BufferPool::take_chunk(std::size_t bytes) {
   return chunk;
 }
 
+std::size_t BufferPool::slot_bytes(std::size_t size_class) {
+  return header_bytes + rounded_up(capacity_of(size_class));
+}
+
 bool BufferPool::grow(std::size_t size_class) {
-  const std::size_t slot_bytes = header_bytes + rounded_up(capacity_of(size_class));
+  const std::size_t slot_bytes = BufferPool::slot_bytes(size_class);
   const std::size_t room = bytes_max_ - bytes_reserved_;
   const std::size_t slots = std::min(std::max<std::size_t>(1, chunk_bytes_min / slot_bytes), room / slot_bytes);
   std::byte* chunk = slots == 0 ? nullptr : take_chunk(slots * slot_bytes);
@@ -57,6 +61,7 @@ bool BufferPool::grow(std::size_t size_class) {
     buffer->next_free_ = free_[size_class];
     free_[size_class] = buffer;
   }
+  slots_[size_class] += slots;
   return true;
 }
 

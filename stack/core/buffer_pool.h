@@ -22,7 +22,8 @@
 //
 // The pool takes memory from the system in chunks, on demand, up to `bytes_max`, and returns it when it is destroyed:
 // in steady state there is no malloc. When the bound is reached an allocation fails, which is an operating error that
-// the caller must handle.
+// the caller must handle: it drops and counts, refuses, or waits until a buffer has come back (BufferCall in
+// stack/core/scheduler.h). Memory never changes its class, so only a buffer of the class that was wanted helps.
 //
 // Ownership: the pool must outlive every block from it. Threads: one pool belongs to one stream set and one thread;
 // reference counts are plain integers. Data that crosses threads is copied.
@@ -191,6 +192,18 @@ class BufferPool {
     put_away(buffer);
   }
 
+  /// Whether allocate(capacity) would find memory, as far as the bound goes. (testb)
+  [[nodiscard]] bool available(std::size_t capacity) const {
+    return capacity <= capacity_max && class_available(class_of(capacity));
+  }
+  /// Likewise for allocate_external() and borrow().
+  [[nodiscard]] bool external_available() const { return class_available(0); }
+  /// Whether it would, once all buffers are back. If not, nobody need wait for it.
+  [[nodiscard]] bool ever_available(std::size_t capacity) const {
+    return capacity <= capacity_max && (slots_[class_of(capacity)] > 0 || available(capacity));
+  }
+  [[nodiscard]] bool external_ever_available() const { return slots_[0] > 0 || external_available(); }
+
   /// An empty plan; nullptr when the pool is exhausted.
   [[nodiscard]] Plan* allocate_plan() {
     if (free_plans_ == nullptr && !grow_plans()) [[unlikely]] {
@@ -258,6 +271,11 @@ class BufferPool {
     ++buffers_in_use_;
     return buffer;
   }
+  /// What one buffer of the class takes from the bound.
+  [[nodiscard]] static std::size_t slot_bytes(std::size_t size_class);
+  [[nodiscard]] bool class_available(std::size_t size_class) const {
+    return free_[size_class] != nullptr || slot_bytes(size_class) <= bytes_max_ - bytes_reserved_;
+  }
   std::byte* take_chunk(std::size_t bytes);
   bool grow(std::size_t size_class);
   bool grow_blocks();
@@ -275,7 +293,8 @@ class BufferPool {
   std::uint64_t buffers_in_use_ = 0;
   std::uint64_t reclaimed_ = 0;
   std::array<Buffer*, class_count> free_{};
-  Block* free_blocks_ = nullptr;  // for duplicates
+  std::array<std::size_t, class_count> slots_{};  // made so far
+  Block* free_blocks_ = nullptr;                  // for duplicates
   Plan* free_plans_ = nullptr;
   Touches touches_;
   std::vector<std::unique_ptr<std::byte, ChunkDeleter>> chunks_;

@@ -2,8 +2,10 @@
 #pragma once
 
 // M_IOCTL, M_IOCACK and M_IOCNAK: the first block holds an IoctlBlock (struct iocblk), data blocks behind it the
-// argument. A module that knows the command answers with M_IOCACK or M_IOCNAK by reply(); one that does not passes it
-// on; a driver that does not answers M_IOCNAK with EINVAL. The head matches answers by id.
+// argument: a copy of the caller's (I_STR), or, where the ioctl is transparent, the caller's memory itself, for the
+// module to read and write in place (Stream::transparent_ioctl). A module that knows the command answers with M_IOCACK
+// or M_IOCNAK by reply(); one that does not passes it on; a driver that does not answers M_IOCNAK with EINVAL. The head
+// matches answers by id.
 
 #include <cstdint>
 #include <cstring>
@@ -19,7 +21,15 @@ struct IoctlBlock {
   std::uint32_t id = 0;
   std::int32_t error = 0;         // errno, in an answer
   std::int32_t return_value = 0;  // in an acknowledgement
+  std::uint32_t count = 0;        // ioc_count: bytes of the argument, or ioctl_transparent
+
+  [[nodiscard]] bool transparent() const;
 };
+
+/// "ioc_count is set to TRANSPARENT to indicate a transparent ioctl" (STREAMS Programming Guide).
+inline constexpr std::uint32_t ioctl_transparent = 0xffff'ffff;
+
+inline bool IoctlBlock::transparent() const { return count == ioctl_transparent; }
 
 [[nodiscard]] inline IoctlBlock ioctl_block(const Message& message) {
   IoctlBlock block;
@@ -31,6 +41,12 @@ struct IoctlBlock {
 inline void set_ioctl_block(Message& message, const IoctlBlock& block) {
   SLUICE_REQUIRE(message.bytes().size() >= sizeof block);
   std::memcpy(message.bytes().data(), &block, sizeof block);
+}
+
+/// The argument of a request, where it lies in one block, as the head's requests have it; empty where there is none.
+[[nodiscard]] inline Bytes ioctl_argument(const Message& request) {
+  const Block* const block = request.data_block();
+  return block == nullptr ? Bytes() : block->bytes();
 }
 
 /// Turns a request into its acknowledgement; its data blocks stay as the answer's data.

@@ -310,6 +310,99 @@ bool Message::pull_up(std::size_t size) {
   return true;
 }
 
+/// msgpullup(9F): "concatenates and aligns the first len data bytes of the message pointed to by mp, copying the data
+/// into a new message. Any remaining bytes in the remaining message blocks will be copied and linked onto the new
+/// message. The original message is unaltered. If len equals -1, all data are concatenated. If len bytes of the same
+/// message type cannot be found, msgpullup() fails and returns NULL."
+Message Message::pulled_up(std::optional<std::size_t> size) {
+  if (materialize() == TransformResult::failed) {
+    return {};
+  }
+  Message encoded;  // of the native descriptor, which this message keeps
+  if (first_->codec != nullptr) {
+    encoded = Message(copy_native(*first_));
+    if (!encoded) {
+      return {};
+    }
+    encoded.encode();
+  }
+  const Block* const start = encoded ? encoded.first_ : first_;
+  std::size_t leading = start->size();
+  const Block* behind = first_->cont;  // of the blocks that lead
+  for (; behind != nullptr && behind->type == type(); behind = behind->cont) {
+    leading += behind->size();
+  }
+  std::size_t left = size.value_or(leading);
+  const auto headroom = static_cast<std::size_t>(start->rptr - start->buffer->base());
+  Message result = left > leading ? Message() : allocate(pool(), left, headroom, type());
+  if (!result) {
+    return {};
+  }
+  result.first_->band = band();
+  count_copy(*result.first_, left);
+  bool leads = true;
+  for (const Block* block = start; block != nullptr; block = block == start ? first_->cont : block->cont) {
+    leads = leads && block != behind;
+    const std::size_t part = leads ? std::min(left, block->size()) : 0;
+    ilp::copy(ConstBytes(block->rptr, part), Bytes(result.first_->wptr, part));
+    result.first_->wptr += part;
+    left -= part;
+    const bool consumed = leads && part == block->size() && (part > 0 || left > 0 || block == start || !size);
+    Message rest = consumed ? Message() : copy_of(pool(), block->bytes().subspan(part), 0, block->type);
+    if (!consumed && !rest) {
+      return {};
+    }
+    if (rest) {
+      rest.first_->band = block->band;
+      result.link(std::move(rest));
+    }
+  }
+  if (fused()) {
+    result.defer();
+  }
+  return result;
+}
+
+/// rmvb(9F): "removes a message block (bp) from a message (mp) [...]. The message block is not freed, merely removed
+/// from the message. It is the module or driver's responsibility to free the message block."
+Message Message::remove_block(const Block& block) {
+  std::size_t index = 0;
+  const Block* at = first_;
+  for (; at != nullptr && at != &block; at = at->cont) {
+    ++index;
+  }
+  if (at == nullptr) {
+    return {};
+  }
+  if (block.type == MessageType::data) {
+    materialize_before_cut();
+    if (failed()) {
+      return {};  // the cut might take away the only block that knows
+    }
+  }
+  forget_facts();
+  Block** link = &first_;  // what is owed may have been carried out to another block than `block`
+  for (; index > 0; --index) {
+    link = &(*link)->cont;
+  }
+  Message removed(std::exchange(*link, (*link)->cont));
+  removed.first_->cont = nullptr;
+  removed.forget_facts();
+  if (Block* const rest = *link; rest != nullptr) {
+    if (removed.first_->plan != nullptr) {  // it owes nothing, and says that the data is on a fused path
+      std::swap(removed.first_->plan, rest->plan);
+    }
+    if (rest == first_) {
+      rest->next = std::exchange(removed.first_->next, nullptr);
+      rest->band = is_high_priority(rest->type) ? std::uint8_t{0} : removed.band();
+    }
+  }
+  if (first_ != nullptr) {
+    forget_facts();
+  }
+  return removed;
+}
+
 void Message::trim_data_front_slowly(std::size_t size) {
   if (owing() != nullptr) {
     plan_trimmed(size);
@@ -473,6 +566,36 @@ bool Message::copy_data_to(std::size_t offset, Bytes out) const {
     offset = 0;
   }
   return out.empty();
+}
+
+void Batch::insert(const Block* before, Message message) {
+  if (before == nullptr) {
+    return push(std::move(message));
+  }
+  Block** link = &first_;
+  while (*link != before) {
+    SLUICE_REQUIRE(*link != nullptr);
+    link = &(*link)->next;
+  }
+  Block* const block = std::exchange(message.first_, nullptr);
+  block->next = *link;
+  *link = block;
+  ++count_;
+}
+
+Message Batch::remove(const Block& message) {
+  Block** link = &first_;
+  Block* previous = nullptr;
+  while (*link != &message) {
+    SLUICE_REQUIRE(*link != nullptr);
+    previous = *link;
+    link = &previous->next;
+  }
+  Block* const block = *link;
+  *link = std::exchange(block->next, nullptr);
+  last_ = last_ == block ? previous : last_;
+  --count_;
+  return Message(block);
 }
 
 bool Message::make_writable() { return own_blocks(false); }

@@ -30,8 +30,9 @@
 //   trim_front, pull_up, make_writable    a copy from the user's memory that is still owed is made first
 //   trim_front            a sum over bytes that are trimmed off takes them in first; a conversion or a stage of a
 //                         module's own that covers them materializes first
-//   pull_up, link, unlink, pop_block of protocol blocks    the plan stays with the data
-//   duplicate, copy, split, trim_back, append, link of data to data, unlink and pop_block of data    materialize first
+//   pull_up, link, unlink, pop_block, remove_block of protocol blocks    the plan stays with the data
+//   duplicate, copy, pulled_up, split, trim_back, append, link of data to data, unlink, pop_block and remove_block of
+//   data                  materialize first
 //   freeing               deferred work is discarded; nothing is counted
 //
 // "Materialize first" can fail, as materialize() can: the message is then marked, every later result about it is
@@ -44,6 +45,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -283,6 +285,13 @@ class Message {
   /// Makes the first `size` bytes contiguous in the first block. False when the message holds fewer bytes of the first
   /// block's type, or the pool is exhausted; the message is then unchanged. (pullupmsg)
   [[nodiscard]] bool pull_up(std::size_t size);
+  /// A message with its own copy of the bytes, the first `size` of them contiguous in its first block (without `size`:
+  /// all of the leading blocks of one type), and the rest block for block. A native descriptor's copy is encoded; this
+  /// message keeps its own. Empty when the leading blocks hold fewer bytes, or the pool is exhausted. (msgpullup)
+  [[nodiscard]] Message pulled_up(std::optional<std::size_t> size);
+  /// Takes `block` out, whose place the blocks behind it take; this message is empty where it was the only one. Empty
+  /// where `block` is none of this message's, which is then unchanged. (rmvb)
+  [[nodiscard]] Message remove_block(const Block& block);
   /// Removes `size` bytes at the front; emptied blocks are freed, all but the last. REQUIRES: size <= size().
   void trim_front(std::size_t size);
   /// As trim_front(), of the data. REQUIRES: size <= data_size().
@@ -471,6 +480,10 @@ class Batch {
     last_ = last_ == nullptr ? block : last_;
     ++count_;
   }
+  /// Puts `message` just before `before`, or at the end where that is nullptr. REQUIRES: `before` is of this batch.
+  void insert(const Block* before, Message message);
+  /// Takes `message` out. REQUIRES: it is of this batch.
+  [[nodiscard]] Message remove(const Block& message);
   /// Takes the first message; empty when there is none.
   [[nodiscard]] Message pop() {
     Block* block = first_;

@@ -6,6 +6,7 @@
 #include "base/contract.h"
 #include "stack/core/module.h"
 #include "stack/core/scheduler.h"
+#include "stack/core/stream_set.h"
 
 namespace sluice {
 namespace {
@@ -13,6 +14,11 @@ namespace {
 /// flushq(9F), FLUSHDATA: "Flush only data messages (types M_DATA M_DELAY M_PROTO and M_PCPROTO)."
 bool is_flushed(const Block& message, FlushKind kind) {
   return kind == FlushKind::all || message.type == MessageType::data || is_protocol(message.type);
+}
+
+/// Where a message belongs among the others: the higher, the nearer to the front.
+unsigned rank_of(const Block& message) {
+  return is_high_priority(message.type) ? unsigned{bands_max} : unsigned{message.band};
 }
 
 /// Whether a band has messages; of banded_'s entries.
@@ -48,6 +54,29 @@ inline TransformResult Queue::outcome(const Message& message, TransformResult re
 
 void Queue::reply(Message message) { other().put_next(std::move(message)); }
 
+/// putctl1(9F): "putctl1() fails if type is M_DATA, M_PROTO, or M_PCPROTO, or if a message block cannot be allocated."
+Message Queue::control_message(MessageType type, std::initializer_list<std::uint8_t> parameters) const {
+  if (type == MessageType::data || is_protocol(type)) {
+    return {};
+  }
+  return Message::copy_of(module_.set().pool(), std::as_bytes(std::span(parameters.begin(), parameters.size())), 0,
+                          type);
+}
+
+bool Queue::put_control(MessageType type, std::initializer_list<std::uint8_t> parameters) {
+  Message message = control_message(type, parameters);
+  const bool made = static_cast<bool>(message);
+  if (made) {
+    put(Batch(std::move(message)));
+  }
+  return made;
+}
+
+bool Queue::put_next_control(MessageType type, std::initializer_list<std::uint8_t> parameters) {
+  SLUICE_REQUIRE(next_ != nullptr);
+  return next_->put_control(type, parameters);
+}
+
 bool Queue::can_put(std::uint8_t band) {
   Queue& queue = *next_with_service_;
   if (!queue.full(band)) {
@@ -70,6 +99,10 @@ bool Queue::can_put_next_in_some_band() {
     band.wanted = band.wanted || band.full;
   }
   return room;
+}
+
+bool Queue::next_has_band_with_room() const {
+  return std::ranges::any_of(next_->next_with_service_->banded_, [](const auto& entry) { return !entry.second.full; });
 }
 
 const Queue::Band* Queue::find_banded(std::uint8_t band) const {
@@ -180,6 +213,59 @@ const Block* Queue::peek() const {
     return ordinary_.waiting.front();
   }
   return std::ranges::find_if(banded_, waits)->second.waiting.front();
+}
+
+const Block* Queue::next_after(const Block& message) const {
+  if (message.next != nullptr) {
+    return message.next;
+  }
+  for (const auto& [number, band] : banded_) {
+    if (number < rank_of(message) && !band.waiting.empty()) {
+      return band.waiting.front();
+    }
+  }
+  return rank_of(message) > 0 ? ordinary_.waiting.front() : nullptr;
+}
+
+/// insq(D3DK): "The message to be inserted, nmp, is placed in q immediately before the message emp. If emp is NULL, the
+/// new message is placed at the end of the queue. [...] All flow control parameters are updated." AIX: "If an attempt
+/// is made to insert a message out of order in a queue by using the insq utility, the message will not be inserted and
+/// the routine is not successful."
+bool Queue::insert(const Block* before, Message&& message) {
+  const Block* previous = nullptr;
+  for (const Block* at = peek(); at != before; at = next_after(*at)) {
+    SLUICE_REQUIRE(at != nullptr);  // else `before` is not on this queue
+    previous = at;
+  }
+  const unsigned rank = rank_of(std::as_const(message).first());
+  const bool in_order = (before == nullptr || rank_of(*before) <= rank) &&  //
+                        (previous == nullptr || rank <= rank_of(*previous));
+  if (!in_order ||
+      (side_ == Side::write && message.fused() && outcome(message, message.keep()) == TransformResult::failed)) {
+    return false;
+  }
+  const bool urgent = is_high_priority(message.type());
+  if (urgent) {
+    message.set_band(0);
+  }
+  Band& band = make_band(message.band());
+  const std::size_t size = message.size();
+  const bool among_its_own = before != nullptr && rank_of(*before) == rank;
+  (urgent ? urgent_ : band.waiting).insert(among_its_own ? before : nullptr, std::move(message));
+  ++statistics_.enqueued;
+  added(band, size);
+  if (urgent || (may_schedule_ && wants_service_)) {
+    enable();
+  }
+  return true;
+}
+
+/// rmvq(D3DK): "A message can be removed from anywhere in a queue."
+Message Queue::remove(const Block& message) {
+  Band& band = make_band(message.band);
+  Message taken = (is_high_priority(message.type) ? urgent_ : band.waiting).remove(message);
+  removed(band, taken.size());
+  return taken;
 }
 
 void Queue::flush_class(Band& band, Batch& waiting, FlushKind kind) {

@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 
 #include "stack/core/message.h"
@@ -67,6 +68,12 @@ class Queue {
   void put_next(Message&& message) { put_next(Batch(std::move(message))); }
   /// Sends a message back the way it came from. (qreply)
   void reply(Message message);
+  /// Makes a control message of `type` whose bytes are `parameters`, and puts it on this queue. False, and nothing is
+  /// sent, where `type` is one of data (M_DATA, M_PROTO, M_PCPROTO) or the pool is exhausted. REQUIRES: the module is
+  /// part of a stream. (putctl, putctl1, putctl2)
+  [[nodiscard]] bool put_control(MessageType type, std::initializer_list<std::uint8_t> parameters = {});
+  /// As put_control, on the next queue. REQUIRES: there is one. (putnextctl, putnextctl1, putnextctl2)
+  [[nodiscard]] bool put_next_control(MessageType type, std::initializer_list<std::uint8_t> parameters = {});
 
   /// Whether the nearest forward queue with a service procedure accepts an ordinary message (or one of `band`); leaves
   /// the want there if not. (canputnext, bcanputnext)
@@ -76,6 +83,8 @@ class Queue {
   /// As can_put_next, for a message of any band above 0 that exists; while there is none, yes. Leaves a want in each
   /// that is full.
   [[nodiscard]] bool can_put_next_in_some_band();
+  /// Whether a band above 0 exists where can_put_next() looks, and is not full. Leaves no want.
+  [[nodiscard]] bool next_has_band_with_room() const;
 
   /// Puts `message` on this queue and schedules the service procedure where the rules ask for it. On a write queue a
   /// message that borrows the user's memory is copied now, through its plan, so that the caller may use the memory
@@ -89,6 +98,20 @@ class Queue {
   /// The first message without taking it; nullptr when there is none. A service procedure that looks before it takes
   /// still ends with a dequeue() that finds nothing: that is what lets the next message schedule it.
   [[nodiscard]] const Block* peek() const;
+
+  // Anywhere on the queue. These walk it. As with peek(), a service procedure that takes messages with remove() still
+  // ends with a dequeue() that finds nothing.
+
+  /// The message behind `message`, in the order in which the queue gives them; nullptr behind the last one. REQUIRES:
+  /// `message` is on this queue. (b_next)
+  [[nodiscard]] const Block* next_after(const Block& message) const;
+  /// Puts `message` just before `before`, or, where that is nullptr, behind all others. Schedules the service procedure
+  /// as put_back() does, for a high-priority message always. False where it would break the order of classes, or
+  /// where enqueue() would lack memory for a copy; `message` is then still the caller's. REQUIRES: `before` is on this
+  /// queue. (insq)
+  [[nodiscard]] bool insert(const Block* before, Message&& message);
+  /// Takes `message` off. Back-enables as dequeue() does. REQUIRES: it is on this queue. (rmvq)
+  [[nodiscard]] Message remove(const Block& message);
 
   /// Discards messages: of all classes, or of one band only, where band 0 includes high priority. (flushq, flushband)
   void flush(FlushKind kind);
@@ -155,6 +178,7 @@ class Queue {
   Band& make_band(std::uint8_t band) { return band == 0 ? ordinary_ : make_banded(band); }
   Band& make_banded(std::uint8_t band);
   Message take(Band& band, Batch& from);
+  [[nodiscard]] Message control_message(MessageType type, std::initializer_list<std::uint8_t> parameters) const;
   void flush_class(Band& band, Batch& waiting, FlushKind kind);
 
   Module& module_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "stack/core/buffer_pool.h"
 #include "stack/core/module.h"
 #include "stack/core/queue.h"
 
@@ -26,6 +27,32 @@ void Timer::cancel() {
     scheduler_.remove(*this);
   }
 }
+
+BufferCall::BufferCall(Scheduler& scheduler, const BufferPool& pool, std::function<void()> callback)
+    : scheduler_(scheduler), pool_(pool), callback_(std::move(callback)) {}
+
+bool BufferCall::await(std::size_t capacity) { return await(capacity, false, pool_.ever_available(capacity)); }
+
+bool BufferCall::await_external() { return await(0, true, pool_.external_ever_available()); }
+
+bool BufferCall::await(std::size_t capacity, bool external, bool possible) {
+  cancel();
+  capacity_ = capacity;
+  external_ = external;
+  waiting_ = possible;
+  if (possible) {
+    scheduler_.buffer_calls_.push_back(this);
+  }
+  return possible;
+}
+
+void BufferCall::cancel() {
+  if (std::exchange(waiting_, false)) {
+    std::erase(scheduler_.buffer_calls_, this);
+  }
+}
+
+bool BufferCall::ready() const { return external_ ? pool_.external_available() : pool_.available(capacity_); }
 
 bool Scheduler::before(const Timer& a, const Timer& b) { return a.at_ != b.at_ ? a.at_ < b.at_ : a.order_ < b.order_; }
 
@@ -95,6 +122,26 @@ bool Scheduler::run_timers() {
   return fired > 0;
 }
 
+bool Scheduler::buffer_call_is_ready() const { return std::ranges::any_of(buffer_calls_, &BufferCall::ready); }
+
+/// Each at most once: who waits again does so for the next poll. A callback may change the list, so the search for the
+/// next one starts anew.
+bool Scheduler::run_buffer_calls() {
+  std::size_t left = buffer_calls_.size();
+  bool called = false;
+  for (; left > 0; --left) {
+    const auto found = std::ranges::find_if(buffer_calls_, &BufferCall::ready);
+    if (found == buffer_calls_.end()) {
+      break;
+    }
+    BufferCall& call = **found;
+    call.cancel();
+    call.callback_();
+    called = true;
+  }
+  return called;
+}
+
 bool Scheduler::run_services(std::size_t services_max) {
   std::size_t served = 0;
   while (first_ != nullptr && served < services_max) {
@@ -115,12 +162,13 @@ void Scheduler::advance(TimePoint now) { now_ = std::max(now_, now); }
 bool Scheduler::poll(TimePoint now, std::size_t services_max) {
   advance(now);
   const bool fired = run_timers();
+  const bool called = !buffer_calls_.empty() && run_buffer_calls();
   const bool served = run_services(services_max);
-  return fired || served;
+  return fired || called || served;
 }
 
 TimePoint Scheduler::next_deadline() const {
-  if (first_ != nullptr) {
+  if (first_ != nullptr || (!buffer_calls_.empty() && buffer_call_is_ready())) {
     return now_;
   }
   return heap_.empty() ? never : std::max(now_, heap_.front()->at_);

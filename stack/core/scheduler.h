@@ -15,6 +15,7 @@
 
 namespace sluice {
 
+class BufferPool;
 class Queue;
 class Scheduler;
 
@@ -45,6 +46,41 @@ class Timer {
   std::size_t position_ = unarmed;  // in the scheduler's heap
 };
 
+/// Calls back once when the pool has memory again, for a module that waits instead of dropping what it could not do
+/// (bufcall, esbbcall, unbufcall). Owned by whoever wants to be called; cancelled when destroyed, so that a module that
+/// has one as a member is never called once it has been popped.
+class BufferCall {
+ public:
+  BufferCall(Scheduler& scheduler, const BufferPool& pool, std::function<void()> callback);
+  ~BufferCall() { cancel(); }
+  BufferCall(const BufferCall&) = delete;
+  BufferCall& operator=(const BufferCall&) = delete;
+
+  /// Calls in the first poll() in which the pool has a buffer of `capacity`, not before this call has returned; those
+  /// who wait are called in the order in which they asked, each while there is still memory. The callback may then
+  /// allocate, and wait again where others were faster; it may await, cancel or destroy any but must not destroy
+  /// its own. False, and nothing is awaited, where the pool will never have such a buffer. One request at a
+  /// time: a second replaces the first. (bufcall)
+  [[nodiscard]] bool await(std::size_t capacity);
+  /// As await(), for what BufferPool::allocate_external() and borrow() need. (esbbcall)
+  [[nodiscard]] bool await_external();
+  /// (unbufcall)
+  void cancel();
+  [[nodiscard]] bool waiting() const { return waiting_; }
+
+ private:
+  friend class Scheduler;
+  [[nodiscard]] bool await(std::size_t capacity, bool external, bool possible);
+  [[nodiscard]] bool ready() const;
+
+  Scheduler& scheduler_;
+  const BufferPool& pool_;
+  std::function<void()> callback_;
+  std::size_t capacity_ = 0;
+  bool external_ = false;
+  bool waiting_ = false;
+};
+
 class Scheduler {
  public:
   /// What poll() does at most before it returns; what is left over makes next_deadline() answer now().
@@ -61,8 +97,9 @@ class Scheduler {
   /// Tells the time without running anything. Time never goes back: an earlier `now` counts as the last one.
   void advance(TimePoint now);
 
-  /// Fires due timers, then runs service procedures until no queue is scheduled (or the bound is reached). Returns
-  /// whether anything ran. Time never goes back: an earlier `now` counts as the last one.
+  /// Fires due timers, calls those whose memory has come (BufferCall), then runs service procedures until no queue is
+  /// scheduled (or the bound is reached). Returns whether anything ran. Time never goes back: an earlier `now` counts
+  /// as the last one.
   bool poll(TimePoint now, std::size_t services_max = services_per_poll_max);
 
   /// When poll() must be called next if nothing arrives before: now() when work is left, `never` when nothing is armed.
@@ -74,6 +111,7 @@ class Scheduler {
   void unschedule(Queue& queue);
 
  private:
+  friend class BufferCall;
   friend class Timer;
   [[nodiscard]] static bool before(const Timer& a, const Timer& b);
   void insert(Timer& timer);
@@ -82,13 +120,16 @@ class Scheduler {
   void sift_down(std::size_t position);
   void place(Timer* timer, std::size_t position);
   bool run_timers();
+  [[nodiscard]] bool buffer_call_is_ready() const;
+  bool run_buffer_calls();
   bool run_services(std::size_t services_max);
 
   TimePoint now_{};
   std::uint64_t armed_ = 0;  // timers armed so far
   Queue* first_ = nullptr;
   Queue* last_ = nullptr;
-  std::vector<Timer*> heap_;  // a binary heap, earliest first
+  std::vector<Timer*> heap_;               // a binary heap, earliest first
+  std::vector<BufferCall*> buffer_calls_;  // those that wait, in the order in which they asked
 };
 
 }  // namespace sluice

@@ -533,7 +533,7 @@ Status Stream::flush(std::uint8_t flags, std::optional<int> band) {
   return {};
 }
 
-Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argument, Duration timeout) {
+Status Stream::ioctl_refusal(std::size_t argument_size, Duration timeout) const {
   // "ic_timout is the number of seconds (-1 = infinite, 0 = use default, >0 = as specified)" (streamio(7I), I_STR)
   if (timeout < Duration::zero() && timeout != ioctl_timeout_infinite) {
     return fail(EINVAL, "a timeout below zero that is not ioctl_timeout_infinite");
@@ -542,18 +542,20 @@ Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argum
     return fail(EBUSY);
   }
   if (Status open = usable(); !open) {
-    return std::unexpected(open.error());
+    return open;
   }
-  if (argument.size() > head_.options().packet_bytes_max) {
-    return fail(EINVAL);
-  }
-  const IoctlBlock block{.command = command, .id = next_ioctl_id_++};
+  return argument_size > head_.options().packet_bytes_max ? fail(EINVAL) : Status{};
+}
+
+Result<Message> Stream::exchange_ioctl(std::int32_t command, std::uint32_t count, Message argument, Duration timeout) {
+  const IoctlBlock block{.command = command, .id = next_ioctl_id_++, .count = count};
   Message request = Message::copy_of(set().pool(), std::as_bytes(std::span(&block, 1)), 0, MessageType::ioctl);
-  Message data = Message::copy_of(set().pool(), argument);
-  if (!request || !data) {
+  if (!request) {
     return fail(ENOSR);
   }
-  request.link(std::move(data));
+  if (argument) {
+    request.link(std::move(argument));
+  }
   head_.expect_ioctl(block.id);
   head_.write_queue().put_next(std::move(request));
 
@@ -577,13 +579,99 @@ Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argum
   if (answer.type() == MessageType::iocnak || result.error != 0) {
     return fail(result.error != 0 ? result.error : EINVAL);
   }
-  IoctlAnswer answered{.return_value = result.return_value, .data = {}};
-  answer.pop_block();
-  answered.data.resize(answer ? answer.size() : 0);
-  if (answer) {
-    consume(answer, answered.data);
+  return answer;
+}
+
+Result<Stream::IoctlAnswer> Stream::ioctl(std::int32_t command, ConstBytes argument, Duration timeout) {
+  if (Status allowed = ioctl_refusal(argument.size(), timeout); !allowed) {
+    return std::unexpected(allowed.error());
+  }
+  Message data = Message::copy_of(set().pool(), argument);
+  if (!data) {
+    return fail(ENOSR);
+  }
+  Result<Message> answer =
+      exchange_ioctl(command, static_cast<std::uint32_t>(argument.size()), std::move(data), timeout);
+  if (!answer) {
+    return std::unexpected(answer.error());
+  }
+  IoctlAnswer answered{.return_value = ioctl_block(*answer).return_value, .data = {}};
+  answer->pop_block();
+  answered.data.resize(*answer ? answer->size() : 0);
+  if (*answer) {
+    consume(*answer, answered.data);
   }
   return answered;
+}
+
+namespace {
+
+/// The caller's memory while a transparent ioctl lasts. The threat: a module that answers too late, or never, still
+/// holds the request and may write to its argument; by then the caller has left. So what is left of the loan moves to
+/// memory of the message's own.
+class LentArgument {
+ public:
+  LentArgument(BufferPool& pool, Bytes memory) : pool_(pool), memory_(memory) {
+    const auto given_back = [](void* self, ConstBytes) { static_cast<LentArgument*>(self)->block_ = nullptr; };
+    block_ = memory.empty() ? nullptr : pool.borrow(memory, /*read_only=*/false, given_back, this);
+  }
+  ~LentArgument() {
+    if (block_ != nullptr) {
+      pool_.reclaim(*block_);
+    }
+  }
+  LentArgument(const LentArgument&) = delete;
+  LentArgument& operator=(const LentArgument&) = delete;
+
+  /// nullptr: the pool is exhausted, or there is none.
+  [[nodiscard]] Block* block() const { return block_; }
+  [[nodiscard]] bool shown_by(const Block& block) const {
+    return !memory_.empty() && block.buffer->base() == memory_.data();
+  }
+
+ private:
+  BufferPool& pool_;
+  Bytes memory_;
+  Block* block_ = nullptr;  // while a message shows the memory
+};
+
+}  // namespace
+
+Result<std::int32_t> Stream::transparent_ioctl(std::int32_t command, Bytes argument, Duration timeout) {
+  if (Status allowed = ioctl_refusal(argument.size(), timeout); !allowed) {
+    return std::unexpected(allowed.error());
+  }
+  LentArgument lent(set().pool(), argument);
+  if (!argument.empty() && lent.block() == nullptr) {
+    return fail(ENOSR);
+  }
+  Result<Message> answer = exchange_ioctl(command, ioctl_transparent, Message(lent.block()), timeout);
+  if (!answer) {
+    return std::unexpected(answer.error());
+  }
+  const std::int32_t return_value = ioctl_block(*answer).return_value;
+  answer->pop_block();
+  if (*answer && !lent.shown_by(std::as_const(*answer).first())) {
+    consume(*answer, argument);
+  }
+  return return_value;
+}
+
+Status Stream::set_signal(std::uint32_t events, SignalHandler handler) {
+  const bool known = (events & ~SignalEvents::all) == 0;
+  const bool alone = (events & SignalEvents::S_BANDURG) != 0 && (events & SignalEvents::S_RDBAND) == 0;
+  // "[EINVAL] The value of arg is invalid. [EINVAL] The value of arg is 0 and the calling process is not registered to
+  // receive the SIGPOLL signal." (ioctl(), XSH, I_SETSIG)
+  if (!known || alone || (events == 0 && head_.watched() == 0)) {
+    return fail(EINVAL);
+  }
+  head_.watch(events, std::move(handler));
+  return {};
+}
+
+Result<std::uint32_t> Stream::signal_events() const {
+  // "[EINVAL] User process is not registered to receive the SIGPOLL signal." (streamio(7), I_GETSIG)
+  return head_.watched() == 0 ? Result<std::uint32_t>(fail(EINVAL)) : head_.watched();
 }
 
 Status Stream::send(Batch batch) {

@@ -160,6 +160,20 @@ class Stream {
     std::vector<std::byte> data;
   };
   Result<IoctlAnswer> ioctl(std::int32_t command, ConstBytes argument = {}, Duration timeout = ioctl_timeout_default);
+  /// A transparent ioctl: any other command than those of streamio(7I), whose argument is memory that the module which
+  /// knows it reads and writes in place, as a rule one value: std::as_writable_bytes(std::span(&value, 1)). Answers the
+  /// return value of the acknowledgement; data in it that lies elsewhere is copied to the front of `argument` as
+  /// far as it fits. Waits, times out and fails as ioctl() does; a failed one may have written to `argument`. When it
+  /// returns, nobody below refers to that memory any more, whatever has become of the request.
+  Result<std::int32_t> transparent_ioctl(std::int32_t command, Bytes argument = {},
+                                         Duration timeout = ioctl_timeout_default);
+
+  /// I_SETSIG: has `handler` called for `events` (stack/head/signal_events.h), instead of what was asked for before;
+  /// for none with 0. EINVAL: unknown events, S_BANDURG without S_RDBAND, or 0 where nothing was asked for. REQUIRES:
+  /// a handler, unless `events` is 0.
+  Status set_signal(std::uint32_t events, SignalHandler handler = {});
+  /// I_GETSIG: the events that were asked for. EINVAL: none.
+  [[nodiscard]] Result<std::uint32_t> signal_events() const;
 
   // Without copies, for programs that handle messages themselves.
 
@@ -201,6 +215,10 @@ class Stream {
   [[nodiscard]] Message build(std::optional<ConstBytes> control, std::optional<ConstBytes> data, bool high_priority,
                               std::uint8_t band, Loan& loan);
   Result<bool> read_message(Bytes& out, bool first);
+  /// What forbids an ioctl before anything is sent.
+  [[nodiscard]] Status ioctl_refusal(std::size_t argument_size, Duration timeout) const;
+  /// Sends M_IOCTL with `argument` (which may be empty) and waits; answers the acknowledgement.
+  Result<Message> exchange_ioctl(std::int32_t command, std::uint32_t count, Message argument, Duration timeout);
 
   StreamHead head_;
   Chain chain_;

@@ -3,6 +3,7 @@
 
 #include "base/contract.h"
 #include "stack/core/ioctl.h"
+#include "stack/core/stream_set.h"
 
 namespace sluice {
 
@@ -32,6 +33,9 @@ PayloadWork StreamHead::payload_work(Side side) const {
 }
 
 void StreamHead::rput(Batch&& batch) {
+  if (watched_ != 0) [[unlikely]] {
+    note_arrivals(batch);
+  }
   while (Message message = batch.pop()) {
     switch (message.type()) {
       case MessageType::pcproto:
@@ -45,6 +49,7 @@ void StreamHead::rput(Batch&& batch) {
           break;
         }
         high_priority_waits_ = true;
+        note(SignalEvents::S_HIPRI);
         [[fallthrough]];
       case MessageType::data:
       case MessageType::proto:
@@ -59,6 +64,7 @@ void StreamHead::rput(Batch&& batch) {
         break;
       case MessageType::hangup:
         hung_up_ = true;
+        note(SignalEvents::S_HANGUP);
         break;
       case MessageType::flush:
         receive_flush(std::move(message));
@@ -97,6 +103,7 @@ void StreamHead::receive_error(Message message) {
     ++unexpected_;
     return;
   }
+  note(SignalEvents::S_ERROR);
   const auto read = std::to_integer<std::uint8_t>(bytes[0]);
   const auto write = bytes.size() > 1 ? std::to_integer<std::uint8_t>(bytes[1]) : read;
   const unsigned flags =
@@ -125,6 +132,69 @@ void StreamHead::receive_flush(Message message) {
     message.bytes()[0] = static_cast<std::byte>(flags & ~unsigned{flush_read});
     write_queue().put_next(std::move(message));
   }
+}
+
+void StreamHead::watch(std::uint32_t events, SignalHandler handler) {
+  SLUICE_REQUIRE(events == 0 || handler != nullptr);
+  watched_ = events;
+  if ((events & SignalEvents::S_BANDURG) == 0) {
+    noted_ |= std::exchange(noted_as_urgent_, 0);
+  }
+  noted_ &= events;
+  noted_as_urgent_ &= events;
+  handler_ = std::move(handler);
+  if (!teller_) {
+    teller_.emplace(set().scheduler(), [this] { tell(); });
+  }
+  // Who was not refused before is to be told as well: ask, so that the queue below knows of it.
+  if ((events & SignalEvents::S_OUTPUT) != 0) {
+    static_cast<void>(write_queue().can_put_next());
+  }
+  if ((events & SignalEvents::S_WRBAND) != 0) {
+    static_cast<void>(write_queue().can_put_next_in_some_band());
+  }
+}
+
+void StreamHead::note(std::uint32_t events) {
+  events &= watched_;
+  if (events == 0) {
+    return;
+  }
+  constexpr std::uint32_t urgent = SignalEvents::S_BANDURG | SignalEvents::S_RDBAND;
+  const bool as_urgent = (events & SignalEvents::S_RDBAND) != 0 && (watched_ & urgent) == urgent;
+  (as_urgent ? noted_as_urgent_ : noted_) |= events;
+  if (!teller_->armed()) {
+    teller_->arm(set().now());
+  }
+}
+
+void StreamHead::note_arrivals(const Batch& batch) {
+  for (const Block* message = batch.front(); message != nullptr; message = message->next) {
+    if (message->type == MessageType::data || message->type == MessageType::proto) {
+      note(SignalEvents::S_INPUT | (message->band == 0 ? SignalEvents::S_RDNORM : SignalEvents::S_RDBAND));
+    }
+  }
+}
+
+void StreamHead::tell() {
+  const std::uint32_t urgent = std::exchange(noted_as_urgent_, 0);
+  const std::uint32_t ordinary = std::exchange(noted_, 0);
+  if (urgent != 0) {
+    const SignalHandler handler = handler_;  // which may set another one
+    handler(urgent, true);
+  }
+  if ((ordinary & watched_) != 0) {
+    const SignalHandler handler = handler_;
+    handler(ordinary & watched_, false);
+  }
+}
+
+void StreamHead::wsrv() {
+  if ((watched_ & (SignalEvents::S_OUTPUT | SignalEvents::S_WRBAND)) == 0) {
+    return;
+  }
+  note((write_queue().can_put_next() ? SignalEvents::S_OUTPUT : 0U) |
+       (write_queue().next_has_band_with_room() ? SignalEvents::S_WRBAND : 0U));
 }
 
 void StreamHead::receive_ioctl_answer(Message message) {

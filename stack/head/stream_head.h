@@ -11,6 +11,7 @@
 
 #include "stack/core/module.h"
 #include "stack/head/head_options.h"
+#include "stack/head/signal_events.h"
 
 namespace sluice {
 
@@ -21,8 +22,9 @@ class StreamHead : public Module {
   [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void rput(Batch&& batch) override;
-  /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake the waiter.
-  void wsrv() override {}
+  /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake the waiter, and tell
+  /// who has asked to be told.
+  void wsrv() override;
 
   /// errno values that M_ERROR left for each side; 0 when there is none.
   [[nodiscard]] int read_error() const { return read_error_; }
@@ -39,6 +41,12 @@ class StreamHead : public Module {
   void abandon_ioctl();
   /// The answer, once it is here.
   [[nodiscard]] Message take_ioctl_answer();
+
+  /// Calls `handler` from now on for these events, and for no others; for none with 0. REQUIRES: a handler unless it is
+  /// for none; the head is part of a stream.
+  void watch(std::uint32_t events, SignalHandler handler);
+  /// The events that are watched; 0: nobody does.
+  [[nodiscard]] std::uint32_t watched() const { return watched_; }
 
   /// Flushes the head's own queues as an M_FLUSH message says.
   void flush_own(const Message& message);
@@ -64,6 +72,10 @@ class StreamHead : public Module {
   void receive_flush(Message message);
   void receive_options(const Message& message);
   void receive_ioctl_answer(Message message);
+  void note_arrivals(const Batch& batch);
+  /// Those of `events` that are watched will be told of in the next poll.
+  void note(std::uint32_t events);
+  void tell();
 
   HeadOptions options_;
   int read_error_ = 0;
@@ -72,6 +84,11 @@ class StreamHead : public Module {
   bool high_priority_waits_ = false;
   std::optional<std::uint32_t> expected_ioctl_;
   Message ioctl_answer_;
+  std::uint32_t watched_ = 0;          // SignalEvents
+  std::uint32_t noted_ = 0;            // have happened since the last call
+  std::uint32_t noted_as_urgent_ = 0;  // likewise
+  SignalHandler handler_;
+  std::optional<Timer> teller_;
 
   Counter second_high_priority_{*this, "second_high_priority",
                                 "M_PCPROTO messages discarded because one was waiting to be read"};

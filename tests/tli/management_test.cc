@@ -3,6 +3,8 @@
 // Local management: t_open, t_close, t_bind, t_unbind, t_optmgmt, t_getinfo, t_getstate, t_sync, t_getprotaddr,
 // t_alloc, t_error, t_strerror. Quotations are of the manual pages (3NSL) of illumos, which are X/Open's.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <climits>
 #include <set>
@@ -151,14 +153,46 @@ TEST_F(Management, BoundAddressDoesNotFit) {
 TEST_F(Management, Unbind) {
   open_bound();
   provider->arrives("peer", "", {"part of it"});
-  provider->arrives("peer", "", {"lost"});
-  EXPECT_EQ(receive(4), "peer/: part T_MORE");
+  EXPECT_EQ(receive(10), "peer/: part of it");
   ASSERT_TRUE(endpoint->t_unbind());
   EXPECT_EQ(endpoint->t_getstate(), T_UNBND);
   EXPECT_EQ(look(), 0);
   ASSERT_TRUE(endpoint->t_bind(nullptr, nullptr));
   provider->arrives("peer", "", {"new"});
   EXPECT_EQ(receive(10), "peer/: new");
+}
+
+// "[TLOOK] An asynchronous event has occurred on this transport endpoint": in connectionless mode, data (XNS 5.2,
+// "Events and TLOOK Error Indication"). The program receives what waits, the rest of a data unit too, and calls again.
+TEST_F(Management, UnbindWhileDataWaits) {
+  open_bound();
+  provider->arrives("peer", "", {"part of it"});
+  provider->arrives("peer", "", {"more"});
+  EXPECT_EQ(error_of(endpoint->t_unbind()), TLOOK);
+  EXPECT_EQ(look(), T_DATA);
+  EXPECT_EQ(receive(8), "peer/: part of  T_MORE");
+  EXPECT_EQ(error_of(endpoint->t_unbind()), TLOOK) << "the rest of it waits";
+  EXPECT_EQ(receive(8), "/: it");
+  EXPECT_EQ(error_of(endpoint->t_unbind()), TLOOK);
+  EXPECT_EQ(receive(8), "peer/: more");
+  EXPECT_EQ(endpoint->t_getstate(), T_IDLE);
+  ASSERT_TRUE(endpoint->t_unbind());
+  EXPECT_EQ(endpoint->t_getstate(), T_UNBND);
+}
+
+// ---- t_sysconf ----
+
+// "If name is valid, t_sysconf() returns the value of the requested limit/option". "[TBADFLAG] name has an invalid
+// value." (t_sysconf(), XNS 5.2) It holds in every state: there need be no endpoint. What it tells is what the vector
+// calls enforce (SendVector, ReceiveVector).
+TEST(Sysconf, KnowsTheLimitOfVectors) {
+  EXPECT_EQ(t_sysconf(_SC_T_IOV_MAX).value_or(0), 16);
+  EXPECT_EQ(t_sysconf(_SC_T_IOV_MAX).value_or(0), static_cast<long>(T_IOV_MAX));
+  for (const int name : {-1, 0, int{_SC_PAGESIZE}, int{_SC_T_IOV_MAX} + 1}) {
+    const auto value = t_sysconf(name);
+    ASSERT_FALSE(value) << name;
+    EXPECT_EQ(value.error(), (Failure{TBADFLAG, 0})) << name;
+  }
 }
 
 // ---- t_optmgmt ----

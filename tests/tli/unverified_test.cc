@@ -75,5 +75,38 @@ TEST_F(Unverified, WhatIsShownStaysUntilItIsTaken) {
   EXPECT_EQ(error_of(endpoint->t_landudata(std::span(&place, 1))), tpi::TNODATA);
 }
 
+// t_landudata: "TBADDATA: more than T_IOV_MAX parts, or less room than bytes; it still waits." No byte is written
+// beyond the room that there is, on either path.
+TEST_F(EndpointTest, TooLittleRoomToLandInLeavesTheDataUnit) {
+  open_bound();
+  for (const bool fused : {false, true}) {
+    Message message = message_of(set.pool(), tpi::UnitdataInd{as_bytes("peer"), {}}, MessageType::proto);
+    Message data = Message::copy_of(set.pool(), as_bytes("12345678"));
+    if (fused) {
+      data.defer();
+    }
+    message.link(std::move(data));
+    provider->up(std::move(message));
+    tli::t_unitdata unit;
+    ASSERT_EQ(endpoint->t_lookudata(unit).value_or(0), 8U);
+    std::string text(8, '-');
+    const auto part = [&text](std::size_t from, std::size_t size) {
+      return tli::t_iovec{std::as_writable_bytes(std::span(text)).data() + from, size};
+    };
+    const std::vector<tli::t_iovec> too_small[] = {
+        {}, {part(0, 7)}, {part(0, 3), part(3, 4)}, {part(0, 0), part(0, 7)}};
+    for (const std::vector<tli::t_iovec>& parts : too_small) {
+      EXPECT_EQ(error_of(endpoint->t_landudata(parts)), tpi::TBADDATA) << parts.size();
+    }
+    const std::vector<tli::t_iovec> too_many(tli::T_IOV_MAX + 1, part(0, 8));
+    EXPECT_EQ(error_of(endpoint->t_landudata(too_many)), tpi::TBADDATA);
+    EXPECT_EQ(text, "--------");
+    const std::vector<tli::t_iovec> enough{part(0, 3), part(3, 5)};
+    EXPECT_EQ(endpoint->t_landudata(enough).value_or(0), 8U) << "it waited";
+    EXPECT_EQ(text, "12345678");
+    EXPECT_EQ(error_of(endpoint->t_landudata(enough)), tpi::TOUTSTATE) << "and is gone";
+  }
+}
+
 }  // namespace
 }  // namespace sluice::test

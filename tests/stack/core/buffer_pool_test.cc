@@ -112,6 +112,8 @@ TEST(BufferPoolTest, WhatWasBorrowedGoesHomeWhenItsOwnerWantsIt) {
   EXPECT_TRUE(block->buffer->writable());
   memory.fill(std::byte{0});
   EXPECT_EQ(block->rptr[0], std::byte{3});
+  EXPECT_EQ(pool.touches().loaded_bytes, 6U) << "a copy is a pass over the bytes";
+  EXPECT_EQ(pool.touches().stored_bytes, 6U);
   EXPECT_EQ(block->rptr[-2], std::byte{1}) << "headers may be gone back to";
   pool.release(block);
   EXPECT_EQ(given_back, 1);
@@ -273,6 +275,36 @@ TEST(BufferPoolTest, ReadOnlyDoesNotStickToTheSlot) {
   message = Message(pool.allocate_external(memory, false, nullptr, nullptr));
   ASSERT_EQ(message.first().buffer, slot);
   EXPECT_TRUE(message.first().buffer->writable());
+}
+
+// The counterpart: memory that was borrowed must be reclaimed and is never duplicated; what comes to lie in its slot
+// next is neither.
+TEST(BufferPoolTest, BorrowedDoesNotStickToTheSlot) {
+  BufferPool pool;
+  std::array<std::byte, 32> memory{};
+  Message message(pool.borrow(memory, false, nullptr, nullptr));
+  EXPECT_TRUE(message.first().buffer->borrowed());
+  const Buffer* slot = message.first().buffer;
+  message.reset();
+  message = Message(pool.allocate_external(memory, false, nullptr, nullptr));
+  ASSERT_EQ(message.first().buffer, slot);
+  EXPECT_FALSE(message.first().buffer->borrowed());
+  const Message copy = message.duplicate();
+  EXPECT_EQ(copy.first().buffer, slot) << "it shows the same memory instead of being a copy";
+}
+
+// Nor does the callback: a slot that had one is used without one.
+TEST(BufferPoolTest, AReleaseCallbackDoesNotStickToTheSlot) {
+  BufferPool pool;
+  std::array<std::byte, 32> memory{};
+  Released released;
+  Message message(pool.allocate_external(memory, false, Released::callback, &released));
+  const Buffer* slot = message.first().buffer;
+  message.reset();
+  message = Message(pool.allocate_external(memory, false, nullptr, nullptr));
+  ASSERT_EQ(message.first().buffer, slot);
+  message.reset();
+  EXPECT_EQ(released.calls, 1);
 }
 
 // A release callback that uses the pool again, as one that refills a ring does.

@@ -288,5 +288,20 @@ TEST(BatchTest, AllAsksUntilOneAnswersNoAndTakesNothing) {
   EXPECT_EQ(pool.statistics().buffers_in_use, 0U);
 }
 
+// What is known of a message is known of its blocks: a duplicate has a block of its own, and learns its own facts.
+TEST(Facts, ADuplicateDoesNotKnowTheOriginalsBlocks) {
+  BufferPool pool;
+  Message message = text_message(pool, "abcdef");
+  ASSERT_EQ(message.data_size(), 6U);
+  Message copy(pool.duplicate(std::as_const(message).first()));
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy.data_block(), &std::as_const(copy).first());
+  copy.trim_data_front(2);
+  EXPECT_EQ(text_of(copy), "cdef");
+  EXPECT_EQ(copy.data_size(), 4U);
+  EXPECT_EQ(text_of(message), "abcdef");
+  EXPECT_EQ(message.data_size(), 6U);
+}
+
 }  // namespace
 }  // namespace sluice::testing

@@ -263,6 +263,33 @@ TEST_F(QueueTest, BackEnablesBelowTheLowWaterMarkWhoeverWasRefused) {
   EXPECT_EQ(stream.head.wsrv_calls, 1) << "one refusal, one wake-up";
 }
 
+// Guide, "Flow Control": below the mark, in bytes and in messages: reaching it from above is not enough.
+TEST_F(QueueTest, AtTheLowWaterMarkItDoesNotBackEnableYet) {
+  struct Case {
+    const char* what;
+    std::vector<const char*> texts;
+    std::size_t taken;  // until the mark is reached
+  };
+  const Case cases[] = {{"bytes, one message", {"a", "b", "cd"}, 2},
+                        {"messages, no byte", {"", "", "", ""}, 2},
+                        {"messages, one byte", {"aaa", "b", ""}, 1}};
+  for (const auto& [what, texts, taken] : cases) {
+    for (const char* text : texts) {
+      add(text);
+    }
+    ASSERT_FALSE(head().can_put_next()) << what;
+    stream.head.wsrv_calls = 0;
+    for (std::size_t i = 0; i < taken; ++i) {
+      ASSERT_TRUE(queue().dequeue());
+    }
+    stream.poll();
+    EXPECT_EQ(stream.head.wsrv_calls, 0) << what;
+    drain(queue());
+    stream.poll();
+    EXPECT_EQ(stream.head.wsrv_calls, 1) << what;
+  }
+}
+
 // A queue back-enables below the low-water mark, and only if it has refused a sender.
 TEST_F(QueueTest, DoesNotBackEnableWhomNobodyRefused) {
   add("abcd");
@@ -506,6 +533,39 @@ TEST(QueuePut, StatisticsCountBatchesAndMessages) {
   stream.driver->write_queue().put_back(stream.message("y"));
   EXPECT_EQ(seen.enqueued, 2U) << "putting back is not a second wait";
   EXPECT_EQ(seen.bytes_max, 5U);
+}
+
+/// A module that materializes and keeps what the test gives it.
+struct Keeper : Scripted {
+  using Module::keep;
+  using Module::materialize;
+};
+
+// "materialized": messages of a fused path whose bytes were made real here. What owed nothing is none of them.
+TEST(QueuePut, StatisticsCountWhatAModuleMaterializesAndKeeps) {
+  Stream stream;
+  auto owned = std::make_unique<Keeper>();
+  Keeper& keeper = *owned;
+  ASSERT_TRUE(stream.chain.push(std::move(owned)));
+  const auto message = [&stream](bool owes) {
+    Message made = stream.message("abcd");
+    made.defer();
+    EXPECT_TRUE(!owes || made.transform(Swap{4}) == TransformResult::deferred);
+    return made;
+  };
+  for (const bool owes : {false, true}) {
+    for (const Side side : {Side::write, Side::read}) {
+      const Queue::Statistics& seen = keeper.queue(side).statistics();
+      const std::uint64_t before = seen.materialized;
+      Message kept = message(owes);
+      EXPECT_EQ(keeper.keep(kept, side), TransformResult::done);
+      EXPECT_EQ(seen.materialized - before, owes ? 1U : 0U);
+      Message made = message(owes);
+      EXPECT_EQ(keeper.materialize(made, side), TransformResult::done);
+      EXPECT_EQ(seen.materialized - before, owes ? 2U : 0U);
+      EXPECT_EQ(seen.no_memory, 0U);
+    }
+  }
 }
 
 // --- batches -------------------------------------------------------------------------------------------------------

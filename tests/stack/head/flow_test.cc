@@ -159,6 +159,20 @@ TEST_F(Flow, SlowReader) {
   EXPECT_EQ(read(4), "cccc");
 }
 
+// I_CANPUT: "Checks if a certain band is writable. [...] The return value is 0 if the priority band arg is flow
+// controlled, 1 if the band is writable". A band is a number of 0..255; one that nobody has used is writable.
+TEST_F(Flow, CanputOfEveryBand) {
+  fill();
+  for (int band = 0; band < 256; ++band) {
+    const auto writable = stream->canput(band);
+    ASSERT_TRUE(writable) << band;
+    EXPECT_EQ(*writable, band != 0) << band;
+  }
+  for (const int band : {-1, 256, 1 << 16}) {
+    EXPECT_EQ(code_of(stream->canput(band)), EINVAL) << band;
+  }
+}
+
 // ---- Close time (I_SETCLTIME) ----
 
 // "the stream head will delay for the specified amount of time to allow the data to drain."

@@ -94,5 +94,58 @@ TEST_F(Options, SenselessOptionsAreCountedAndChangeNothing) {
   EXPECT_EQ(headroom_of(device->sent.front()), 0U);
 }
 
+// Every bound, from both sides: what it allows is taken, one more is refused.
+TEST_F(Options, EveryBoundFromBothSides) {
+  using Flags = StreamOptions;
+  constexpr auto room_max = static_cast<std::uint32_t>(head_room_bytes_max);
+  struct Case {
+    const char* what;
+    StreamOptions options;
+    bool accepted;
+  };
+  const auto one = [](StreamOptions::Flag flag, std::uint32_t StreamOptions::* member, std::uint32_t value) {
+    StreamOptions options;
+    options.so_flags = flag;
+    options.*member = value;
+    return options;
+  };
+  const auto marks = [](std::uint32_t high, std::uint32_t low) {
+    StreamOptions options;
+    options.so_flags = Flags::SO_HIWAT | Flags::SO_LOWAT;
+    options.so_hiwat = high;
+    options.so_lowat = low;
+    return options;
+  };
+  const auto read = [](unsigned mode, unsigned protocol) {
+    StreamOptions options;
+    options.so_flags = Flags::SO_READOPT;
+    options.so_readopt = {static_cast<ReadMode>(mode), static_cast<ProtocolMode>(protocol)};
+    return options;
+  };
+  const Case cases[] = {
+      {"offset", one(Flags::SO_WROFF, &StreamOptions::so_wroff, room_max), true},
+      {"offset", one(Flags::SO_WROFF, &StreamOptions::so_wroff, room_max + 1), false},
+      {"tail", one(Flags::SO_TAIL, &StreamOptions::so_tail, room_max), true},
+      {"tail", one(Flags::SO_TAIL, &StreamOptions::so_tail, room_max + 1), false},
+      {"block", one(Flags::SO_MAXBLK, &StreamOptions::so_maxblk, 1), true},
+      {"block", one(Flags::SO_MAXBLK, &StreamOptions::so_maxblk, 0), false},
+      {"packet", one(Flags::SO_MAXPSZ, &StreamOptions::so_maxpsz, 1), true},
+      {"packet", one(Flags::SO_MAXPSZ, &StreamOptions::so_maxpsz, 0), false},
+      {"marks", marks(1, 1), true},
+      {"marks", marks(1, 0), true},
+      {"marks", marks(1, 2), false},
+      {"marks", marks(0, 0), false},
+      {"read mode", read(2, 0), true},
+      {"read mode", read(3, 0), false},
+      {"protocol mode", read(0, 2), true},
+      {"protocol mode", read(0, 3), false},
+  };
+  for (const auto& [what, options, accepted] : cases) {
+    open({});
+    send_options(options);
+    EXPECT_EQ(counter("unexpected"), accepted ? 0U : 1U) << what;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::test
