@@ -6,14 +6,16 @@
 #include <cerrno>
 
 #include "dlpi/link_stream.h"
+#include "dlpi/vlan.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/ethernet.h"
 
 namespace sluice::dlpi {
 namespace {
 
-constexpr std::uint16_t ethertype_vlan = 0x8100;          // IEEE 802.1Q
-constexpr std::uint16_t ethertype_service_vlan = 0x88a8;  // IEEE 802.1ad
+constexpr std::size_t ethernet_size = wire::EthernetHeader::size;
+
+std::uint16_t type_of(ConstBytes head) { return load_big_endian<std::uint16_t>(head.data() + ethernet_size - 2); }
 
 template <class Value>
 void sort_and_unite(std::vector<Value>& values) {
@@ -25,7 +27,12 @@ void sort_and_unite(std::vector<Value>& values) {
 }  // namespace
 
 Link::Link(StreamSet& set, std::string name, const wire::MacAddress& address, std::size_t mtu)
-    : set_(set), name_(std::move(name)), address_(address), factory_address_(address), mtu_(mtu) {}
+    : set_(set),
+      name_(std::move(name)),
+      address_(address),
+      factory_address_(address),
+      mtu_(mtu),
+      drops_timer_(set.scheduler(), [this] { ask_drops(); }) {}
 
 Link::~Link() = default;
 
@@ -98,43 +105,84 @@ inline void Link::receive_one(Message frame) {
   const std::size_t size = frame.data_size();
   statistics_.bytes_received += size;
   const ConstBytes first = std::as_const(frame).bytes();
-  if (last_.matches(first) && size <= mtu_ + wire::EthernetHeader::size) {
+  if (last_.matches(first) && size <= mtu_ + ethernet_size) {
     return last_stream_->take(std::move(frame));
   }
   std::array<std::byte, FrameKey::head_size_max> scratch;
   const ConstBytes head = head_of(frame, scratch);
-  if (acceptable(frame, head)) {
+  if (head.size() < ethernet_size) {
+    count(LinkCounter::short_frame);
+  } else if (is_vlan_type(type_of(head))) {
+    receive_tagged(std::move(frame), head);
+  } else {
+    receive_untagged(std::move(frame), head);
+  }
+}
+
+void Link::receive_untagged(Message frame, ConstBytes head) {
+  if (frame.size() > mtu_ + ethernet_size) {
+    count(LinkCounter::oversize_frame);
+  } else {
     give(std::move(frame), read_frame_key(head), head);
   }
 }
 
-bool Link::acceptable(const Message& frame, ConstBytes head) {
-  if (head.size() < wire::EthernetHeader::size) {
-    count(LinkCounter::short_frame);
-    return false;
+/// IEEE 802.1Q table 9-2, VID 0: "The null VLAN ID. Indicates that the tag header contains only priority information;
+/// no VLAN identifier is present in the frame." The frame may be shared with others, so that the header gets a block of
+/// its own instead of moving.
+void Link::receive_tagged(Message frame, ConstBytes head) {
+  constexpr std::size_t tag_size = 4;
+  const bool whole = head.size() >= ethernet_size + tag_size;
+  const auto type = whole ? type_of(head.subspan(tag_size)) : std::uint16_t{0};
+  if (!whole || type_of(head) != ethertype_vlan || !is_null_vlan(load_big_endian<std::uint16_t>(head.data() + 14)) ||
+      is_vlan_type(type)) {
+    return count(LinkCounter::vlan_frame);
   }
-  const auto type = load_big_endian<std::uint16_t>(head.data() + 12);
-  if (type == ethertype_vlan || type == ethertype_service_vlan) {
-    count(LinkCounter::vlan_frame);
-    return false;
+  Message untagged = Message::copy_of(set_.pool(), head.first(ethernet_size));
+  if (!untagged) {
+    return count(LinkCounter::no_memory);
   }
-  if (frame.size() > mtu_ + wire::EthernetHeader::size) {
-    count(LinkCounter::oversize_frame);
-    return false;
+  store_big_endian(untagged.bytes().data() + ethernet_size - 2, type);
+  frame.trim_front(ethernet_size + tag_size);
+  untagged.link(std::move(frame));
+  std::array<std::byte, FrameKey::head_size_max> scratch;
+  const ConstBytes new_head = head_of(untagged, scratch);
+  receive_untagged(std::move(untagged), new_head);
+}
+
+void Link::refuse(LinkCounter why, std::size_t size) {
+  ++statistics_.frames_received;
+  statistics_.bytes_received += size;
+  count(why);
+}
+
+void Link::refuse_unwanted(ConstBytes head, std::size_t size) {
+  if (is_vlan_type(type_of(head))) {
+    return refuse(LinkCounter::vlan_frame, size);
   }
-  if (type < wire::ethertype_min) {
-    count(LinkCounter::llc_frame);
+  if (size > mtu_ + ethernet_size) {
+    return refuse(LinkCounter::oversize_frame, size);
   }
-  return true;
+  ++statistics_.frames_received;
+  statistics_.bytes_received += size;
+  const FrameKey key = read_frame_key(head);
+  count_unwanted(key, demultiplexer_.choose(key, address_, chosen_));
+}
+
+/// A frame that was cut before a stream bound its type is unclaimed, too.
+void Link::count_unwanted(const FrameKey& key, Demultiplexer::Fate fate) {
+  const bool ours = fate != Demultiplexer::Fate::not_ours;
+  if (key.sap < wire::ethertype_min) {
+    return count(LinkCounter::llc_frame);
+  }
+  statistics_.frames_unclaimed += ours ? 1U : 0U;
+  count(ours ? LinkCounter::unclaimed : LinkCounter::not_ours);
 }
 
 void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
   const Demultiplexer::Fate fate = demultiplexer_.choose(key, address_, chosen_);
   if (fate != Demultiplexer::Fate::delivered) {
-    const bool unclaimed = fate == Demultiplexer::Fate::unclaimed;
-    statistics_.frames_unclaimed += unclaimed ? 1U : 0U;
-    count(unclaimed ? LinkCounter::unclaimed : LinkCounter::not_ours);
-    return;
+    return count_unwanted(key, fate);
   }
   if (chosen_.size() == 1) {
     last_.take(head, key);
@@ -148,6 +196,21 @@ void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
     }
   }
   chosen_.back()->take(std::move(frame));
+}
+
+void Link::drops_possible() {
+  count(LinkCounter::kernel_dropped, take_drops(/*late=*/false));
+  if (!drops_timer_.armed()) {
+    drops_timer_.arm_after(drops_delay);
+  }
+}
+
+/// Once after the last frame, and on and on while a stream is full, since then frames are dropped and nothing is read.
+void Link::ask_drops() {
+  count(LinkCounter::kernel_dropped, take_drops(/*late=*/true));
+  if (!may_receive()) {
+    drops_timer_.arm_after(drops_delay);
+  }
 }
 
 void Link::set_up(bool up) {
