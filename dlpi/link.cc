@@ -9,6 +9,7 @@
 #include "dlpi/vlan.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/loopback.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -211,6 +212,61 @@ void Link::ask_drops() {
   if (!may_receive()) {
     drops_timer_.arm_after(drops_delay);
   }
+}
+
+bool Link::loop(Message& message) {
+  if (looped_.size() >= loop_frames_max || looped_bytes_ >= loop_bytes_max) {
+    loop_refused_ = true;
+    return false;
+  }
+  looped_bytes_ += message.data_size();
+  looped_.push(std::move(message));
+  streams_.front()->read_queue().enable();
+  return true;
+}
+
+void Link::serve_loop() {
+  for (std::size_t left = std::min(looped_.size(), burst_frames_max); left > 0 && may_receive(); --left) {
+    Message message = looped_.pop();
+    looped_bytes_ -= message.data_size();
+    deliver_looped(std::move(message));
+  }
+  for (std::size_t at = 0; at < streams_.size(); ++at) {
+    streams_[at]->deliver_pending();
+  }
+  if (loop_refused_ && looped_.size() < loop_frames_max / 2 && looped_bytes_ < loop_bytes_max / 2) {
+    loop_refused_ = false;
+    transmit_ready();
+  }
+  if (!looped_.empty() && !streams_.empty() && may_receive()) {
+    streams_.front()->read_queue().enable();
+  }
+}
+
+/// Chosen as for a frame to this station; but only streams that have the SAP read what is in M_CTL.
+void Link::deliver_looped(Message message) {
+  const std::uint16_t sap = wire::dlpi::Loopback::decode(message.bytes()).value_or(wire::dlpi::Loopback{}).sap;
+  std::array<std::byte, FrameKey::head_size_max> head{};
+  const std::size_t seen = std::min(message.data_size(), head.size() - ethernet_size);
+  wire::EthernetHeader{address_, address_, sap}.emit(head);
+  if (!message.copy_data_to(0, Bytes(head).subspan(ethernet_size, seen))) {
+    return count(LinkCounter::no_memory);
+  }
+  const FrameKey key = read_frame_key(ConstBytes(head).first(ethernet_size + seen));
+  static_cast<void>(demultiplexer_.choose(key, address_, chosen_));
+  std::erase_if(chosen_, [sap](const LinkStream* stream) { return !stream->takes_looped(sap); });
+  if (chosen_.empty()) {
+    return count_unwanted(key, Demultiplexer::Fate::unclaimed);
+  }
+  count(LinkCounter::looped);
+  for (std::size_t at = 0; at + 1 < chosen_.size(); ++at) {
+    if (Message copy = message.duplicate()) {
+      chosen_[at]->take_looped(std::move(copy));
+    } else {
+      chosen_[at]->count(LinkCounter::no_memory);
+    }
+  }
+  chosen_.back()->take_looped(std::move(message));
 }
 
 void Link::set_up(bool up) {

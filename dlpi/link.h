@@ -27,6 +27,13 @@
 //         there is room again and calls on_room(). With several streams one that is full must not stop the others: its
 //         frames are dropped and counted `flow_dropped`.
 //
+// Loop
+//   A datagram for this host itself (DL_LOOPBACK, stack/wire/loopback.h) goes to the streams of the link that a frame
+//   of its SAP to this station would go to, but for raw ones, in M_CTL; it is `looped`, or `unclaimed`. The device does
+//   not see it, and it goes while the link is down, too. A service procedure delivers a burst a turn, never the
+//   sender's put, so that a port that answers itself neither recurses nor keeps others from running. At most
+//   loop_frames_max datagrams or loop_bytes_max wait for it; beyond, the sender's write queue fills.
+//
 // Ownership: the streams on a link share it; it goes with the last. Threads: one stream set, one thread.
 
 #include <chrono>
@@ -64,6 +71,9 @@ class Link {
   static constexpr std::size_t burst_frames_max = 64;
   /// How long after a driver has read the kernel is asked again what it dropped.
   static constexpr Duration drops_delay = std::chrono::milliseconds(100);
+
+  static constexpr std::size_t loop_frames_max = 256;
+  static constexpr std::size_t loop_bytes_max = 256 * 1024;
 
   /// What the streams together want, for devices that filter.
   struct Interests {
@@ -103,6 +113,12 @@ class Link {
   /// Sends frames from the front, as many as the device has room for; the rest stays in `frames`, and transmit_ready()
   /// follows, after this call. What the device refuses for good is freed and counted.
   virtual void send(Batch& frames) = 0;
+  /// Takes a message with a DL_LOOPBACK in front and data behind it, which nothing is owed to. False, and the message
+  /// stays, when there is no room; transmit_ready() follows.
+  [[nodiscard]] bool loop(Message& message);
+  [[nodiscard]] bool has_looped() const { return !looped_.empty(); }
+  /// Delivers a burst of what loops.
+  void serve_loop();
   /// A stream that was full has room.
   virtual void on_room() {}
   /// Changes the station's address. ENOTSUP where the device does not let us.
@@ -152,6 +168,7 @@ class Link {
   void give(Message frame, const FrameKey& key, ConstBytes head);
   void count_unwanted(const FrameKey& key, Demultiplexer::Fate fate);
   void ask_drops();
+  void deliver_looped(Message message);
   void notify(std::uint32_t notification);
   [[nodiscard]] Interests interests() const;
 
@@ -169,6 +186,9 @@ class Link {
   LinkStream* last_stream_ = nullptr;  // which this is
   Interests interests_;
   Timer drops_timer_;
+  Batch looped_;
+  std::size_t looped_bytes_ = 0;
+  bool loop_refused_ = false;  // a message, for want of room
 };
 
 /// Opens the link that a stream attaches to. Called at open (style 1, `ppa` is 0) or for DL_ATTACH_REQ (style 2).

@@ -12,7 +12,8 @@
 //   llc_frame, not_ours, unclaimed                            no stream wants it
 // A stream's copy goes up, or ends under that stream's flow_dropped or no_memory. checksum_completed and
 // super_frame_split say what was done to a frame on its way, and end none: what a super-frame was split into is what
-// came. A kernel_dropped frame did not come.
+// came. A kernel_dropped frame did not come, nor did a datagram of this host for itself: it is `looped`, or
+// `unclaimed`.
 
 #include <array>
 #include <cstddef>
@@ -41,6 +42,7 @@ enum class LinkCounter : std::uint8_t {
   checksum_unknown,
   super_frame_split,
   super_frame_dropped,
+  looped,
   count_
 };
 
@@ -71,6 +73,7 @@ inline constexpr std::array<LinkCounterText, link_counter_count> link_counter_te
     {"checksum_unknown", "frames with such a checksum whose place is not in the frame, dropped"},
     {"super_frame_split", "segmentation-offload super-frames split here"},
     {"super_frame_dropped", "super-frames that cannot be split, dropped: ethtool -K DEVICE tso off gso off"},
+    {"looped", "datagrams of this host for itself, delivered without the device"},
 }};
 
 }  // namespace sluice::dlpi

@@ -52,8 +52,7 @@ const std::vector<std::string_view> udp_ends{"short_header", "bad_length",  "bad
 
 class Host {
  public:
-  explicit Host(const Arrangement& arrangement, std::uint64_t seed)
-      : set_({.defer_bytes_min = 0, .seed = seed}), arrangement_(arrangement) {
+  explicit Host(const Arrangement& arrangement, std::uint64_t seed) : set_({.defer_bytes_min = 0, .seed = seed}) {
     add_modules(registry_);
     sluice::dlpi::add_drivers(registry_);
     far_ = open("b", far_driver_);
@@ -158,7 +157,6 @@ class Host {
   }
 
   StreamSet set_;
-  Arrangement arrangement_;
   Registry registry_;
   TimePoint now_{};
   std::unique_ptr<Stream> far_;     // frames come from this end
