@@ -25,10 +25,9 @@
 //   answer twice does no harm. Echo requests, and errors (protocol or port unreachable, reassembly time exceeded,
 //   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
 //   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
-//   RFC 4443 section 2.4 (e)). IPv4 broadcasts are
-//   received, not sent. Groups: all systems, all nodes and the solicited-node groups; no IGMP or MLD. Addresses and
-//   router are configured: no DHCP, no router discovery, redirects are ignored; no duplicate address detection, but a
-//   claim to one of our addresses is counted (address_conflict).
+//   RFC 4443 section 2.4 (e)). IPv4 broadcasts are received, not sent. Groups: all systems, all nodes and the
+//   solicited-node groups; no IGMP or MLD. Addresses and router are configured: no DHCP, no router discovery, redirects
+//   are ignored; no duplicate address detection, but a claim to one of our addresses is counted (address_conflict).
 //
 //   IPv4 options are passed over; the reply to an echo request carries its routes and timestamps (ip_options.h), and
 //   a source route that does not end here is dropped (source_routed).
@@ -38,11 +37,10 @@
 //   gives them to those streams of the link that a frame to us would go to (DL_LOOPBACK, stack/wire/loopback.h), and
 //   they are checked there like others. So one stream of a host reaches another on the same link, and each itself. They
 //   come from the address they go to, unless the user chose another of ours. From the link loopback addresses are
-//   dropped (bad_source, not_ours), as are our own as sources. No module between ip and the
-//   driver sees the datagrams but as M_CTL. An error is never sent to a loopback address (RFC 1122
-//   section 3.2.2). A user may bind to a loopback address; he then reaches nobody but this host. Flow control is the
-//   driver's: what the receiver does not take makes the sender wait while the stream is alone on its link, and is
-//   dropped there (flow_dropped) when it is not.
+//   dropped (bad_source, not_ours), as are our own as sources. Modules between ip and the driver see them as M_CTL. An
+//   error is never sent to a loopback address (RFC 1122 section 3.2.2). A user may bind to a loopback address; he then
+//   reaches nobody but this host. Flow control is the driver's: what the receiver does not take makes the sender wait
+//   while the stream is alone on its link, and is dropped there (flow_dropped) when it is not.
 //
 // What is believed
 //   ICMP errors and reports of a path's MTU: only about datagrams of a flow that the user above sent lately, known by
