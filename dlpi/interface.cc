@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 namespace sluice::dlpi {
@@ -61,6 +62,49 @@ Result<std::string> interface_name(std::uint32_t index) {
     return fail(ENXIO, fmt::format("there is no network interface with index {}", index));
   }
   return std::string(name.data());
+}
+
+/// rtnetlink(7), RTM_GETLINK: the answer is one message, whose attributes have IFLA_STATS64.
+std::optional<std::uint64_t> transmit_drops(int index) {
+  struct Request {
+    nlmsghdr header;
+    ifinfomsg info;
+  } request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = RTM_GETLINK;
+  request.header.nlmsg_flags = NLM_F_REQUEST;
+  request.info.ifi_index = index;
+  const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  alignas(nlmsghdr) std::array<std::byte, 8192> answer;
+  if (!socket || ::send(socket.get(), &request, sizeof request, 0) != static_cast<ssize_t>(sizeof request)) {
+    return std::nullopt;
+  }
+  const ssize_t size = ::recv(socket.get(), answer.data(), answer.size(), 0);
+  if (size < static_cast<ssize_t>(sizeof request)) {
+    return std::nullopt;
+  }
+  nlmsghdr header;
+  std::memcpy(&header, answer.data(), sizeof header);
+  if (header.nlmsg_type != RTM_NEWLINK) {
+    return std::nullopt;
+  }
+  ConstBytes attributes =
+      ConstBytes(answer).first(std::min<std::size_t>(static_cast<std::size_t>(size), header.nlmsg_len));
+  attributes = attributes.subspan(std::min(attributes.size(), sizeof request));
+  while (attributes.size() >= sizeof(rtattr)) {
+    rtattr attribute;
+    std::memcpy(&attribute, attributes.data(), sizeof attribute);
+    const std::size_t length = std::max<std::size_t>(attribute.rta_len, sizeof attribute);
+    constexpr std::size_t end = offsetof(rtnl_link_stats64, tx_dropped) + sizeof(rtnl_link_stats64::tx_dropped);
+    if (attribute.rta_type == IFLA_STATS64 && length >= sizeof attribute + end && attributes.size() >= length) {
+      std::uint64_t dropped = 0;
+      std::memcpy(&dropped, attributes.data() + sizeof attribute + offsetof(rtnl_link_stats64, tx_dropped),
+                  sizeof dropped);
+      return dropped;
+    }
+    attributes = attributes.subspan(std::min(attributes.size(), std::size_t{RTA_ALIGN(length)}));
+  }
+  return std::nullopt;
 }
 
 Result<Interface> find_interface(const std::string& name) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -31,6 +32,8 @@ struct Interface {
 [[nodiscard]] Result<Interface> find_interface(const std::string& name);
 /// The name of an interface index (a PPA); ENXIO where there is none.
 [[nodiscard]] Result<std::string> interface_name(std::uint32_t index);
+/// How many frames the kernel has dropped that it was to send by the interface; nothing where it does not say.
+[[nodiscard]] std::optional<std::uint64_t> transmit_drops(int index);
 /// The interfaces of this network namespace, separated by commas.
 [[nodiscard]] std::string interface_names();
 

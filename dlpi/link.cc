@@ -6,14 +6,17 @@
 #include <cerrno>
 
 #include "dlpi/link_stream.h"
+#include "dlpi/vlan.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/loopback.h"
 
 namespace sluice::dlpi {
 namespace {
 
-constexpr std::uint16_t ethertype_vlan = 0x8100;          // IEEE 802.1Q
-constexpr std::uint16_t ethertype_service_vlan = 0x88a8;  // IEEE 802.1ad
+constexpr std::size_t ethernet_size = wire::EthernetHeader::size;
+
+std::uint16_t type_of(ConstBytes head) { return load_big_endian<std::uint16_t>(head.data() + ethernet_size - 2); }
 
 template <class Value>
 void sort_and_unite(std::vector<Value>& values) {
@@ -25,7 +28,12 @@ void sort_and_unite(std::vector<Value>& values) {
 }  // namespace
 
 Link::Link(StreamSet& set, std::string name, const wire::MacAddress& address, std::size_t mtu)
-    : set_(set), name_(std::move(name)), address_(address), factory_address_(address), mtu_(mtu) {}
+    : set_(set),
+      name_(std::move(name)),
+      address_(address),
+      factory_address_(address),
+      mtu_(mtu),
+      drops_timer_(set.scheduler(), [this] { ask_drops(); }) {}
 
 Link::~Link() = default;
 
@@ -98,43 +106,84 @@ inline void Link::receive_one(Message frame) {
   const std::size_t size = frame.data_size();
   statistics_.bytes_received += size;
   const ConstBytes first = std::as_const(frame).bytes();
-  if (last_.matches(first) && size <= mtu_ + wire::EthernetHeader::size) {
+  if (last_.matches(first) && size <= mtu_ + ethernet_size) {
     return last_stream_->take(std::move(frame));
   }
   std::array<std::byte, FrameKey::head_size_max> scratch;
   const ConstBytes head = head_of(frame, scratch);
-  if (acceptable(frame, head)) {
+  if (head.size() < ethernet_size) {
+    count(LinkCounter::short_frame);
+  } else if (is_vlan_type(type_of(head))) {
+    receive_tagged(std::move(frame), head);
+  } else {
+    receive_untagged(std::move(frame), head);
+  }
+}
+
+void Link::receive_untagged(Message frame, ConstBytes head) {
+  if (frame.size() > mtu_ + ethernet_size) {
+    count(LinkCounter::oversize_frame);
+  } else {
     give(std::move(frame), read_frame_key(head), head);
   }
 }
 
-bool Link::acceptable(const Message& frame, ConstBytes head) {
-  if (head.size() < wire::EthernetHeader::size) {
-    count(LinkCounter::short_frame);
-    return false;
+/// IEEE 802.1Q table 9-2, VID 0: "The null VLAN ID. Indicates that the tag header contains only priority information;
+/// no VLAN identifier is present in the frame." The frame may be shared with others, so that the header gets a block of
+/// its own instead of moving.
+void Link::receive_tagged(Message frame, ConstBytes head) {
+  constexpr std::size_t tag_size = 4;
+  const bool whole = head.size() >= ethernet_size + tag_size;
+  const auto type = whole ? type_of(head.subspan(tag_size)) : std::uint16_t{0};
+  if (!whole || type_of(head) != ethertype_vlan || !is_null_vlan(load_big_endian<std::uint16_t>(head.data() + 14)) ||
+      is_vlan_type(type)) {
+    return count(LinkCounter::vlan_frame);
   }
-  const auto type = load_big_endian<std::uint16_t>(head.data() + 12);
-  if (type == ethertype_vlan || type == ethertype_service_vlan) {
-    count(LinkCounter::vlan_frame);
-    return false;
+  Message untagged = Message::copy_of(set_.pool(), head.first(ethernet_size));
+  if (!untagged) {
+    return count(LinkCounter::no_memory);
   }
-  if (frame.size() > mtu_ + wire::EthernetHeader::size) {
-    count(LinkCounter::oversize_frame);
-    return false;
+  store_big_endian(untagged.bytes().data() + ethernet_size - 2, type);
+  frame.trim_front(ethernet_size + tag_size);
+  untagged.link(std::move(frame));
+  std::array<std::byte, FrameKey::head_size_max> scratch;
+  const ConstBytes new_head = head_of(untagged, scratch);
+  receive_untagged(std::move(untagged), new_head);
+}
+
+void Link::refuse(LinkCounter why, std::size_t size) {
+  ++statistics_.frames_received;
+  statistics_.bytes_received += size;
+  count(why);
+}
+
+void Link::refuse_unwanted(ConstBytes head, std::size_t size) {
+  if (is_vlan_type(type_of(head))) {
+    return refuse(LinkCounter::vlan_frame, size);
   }
-  if (type < wire::ethertype_min) {
-    count(LinkCounter::llc_frame);
+  if (size > mtu_ + ethernet_size) {
+    return refuse(LinkCounter::oversize_frame, size);
   }
-  return true;
+  ++statistics_.frames_received;
+  statistics_.bytes_received += size;
+  const FrameKey key = read_frame_key(head);
+  count_unwanted(key, demultiplexer_.choose(key, address_, chosen_));
+}
+
+/// A frame that was cut before a stream bound its type is unclaimed, too.
+void Link::count_unwanted(const FrameKey& key, Demultiplexer::Fate fate) {
+  const bool ours = fate != Demultiplexer::Fate::not_ours;
+  if (key.sap < wire::ethertype_min) {
+    return count(LinkCounter::llc_frame);
+  }
+  statistics_.frames_unclaimed += ours ? 1U : 0U;
+  count(ours ? LinkCounter::unclaimed : LinkCounter::not_ours);
 }
 
 void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
   const Demultiplexer::Fate fate = demultiplexer_.choose(key, address_, chosen_);
   if (fate != Demultiplexer::Fate::delivered) {
-    const bool unclaimed = fate == Demultiplexer::Fate::unclaimed;
-    statistics_.frames_unclaimed += unclaimed ? 1U : 0U;
-    count(unclaimed ? LinkCounter::unclaimed : LinkCounter::not_ours);
-    return;
+    return count_unwanted(key, fate);
   }
   if (chosen_.size() == 1) {
     last_.take(head, key);
@@ -148,6 +197,76 @@ void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
     }
   }
   chosen_.back()->take(std::move(frame));
+}
+
+void Link::drops_possible() {
+  count(LinkCounter::kernel_dropped, take_drops(/*late=*/false));
+  if (!drops_timer_.armed()) {
+    drops_timer_.arm_after(drops_delay);
+  }
+}
+
+/// Once after the last frame, and on and on while a stream is full, since then frames are dropped and nothing is read.
+void Link::ask_drops() {
+  count(LinkCounter::kernel_dropped, take_drops(/*late=*/true));
+  if (!may_receive()) {
+    drops_timer_.arm_after(drops_delay);
+  }
+}
+
+bool Link::loop(Message& message) {
+  if (looped_.size() >= loop_frames_max || looped_bytes_ >= loop_bytes_max) {
+    loop_refused_ = true;
+    return false;
+  }
+  looped_bytes_ += message.data_size();
+  looped_.push(std::move(message));
+  streams_.front()->read_queue().enable();
+  return true;
+}
+
+void Link::serve_loop() {
+  for (std::size_t left = std::min(looped_.size(), burst_frames_max); left > 0 && may_receive(); --left) {
+    Message message = looped_.pop();
+    looped_bytes_ -= message.data_size();
+    deliver_looped(std::move(message));
+  }
+  for (std::size_t at = 0; at < streams_.size(); ++at) {
+    streams_[at]->deliver_pending();
+  }
+  if (loop_refused_ && looped_.size() < loop_frames_max / 2 && looped_bytes_ < loop_bytes_max / 2) {
+    loop_refused_ = false;
+    transmit_ready();
+  }
+  if (!looped_.empty() && !streams_.empty() && may_receive()) {
+    streams_.front()->read_queue().enable();
+  }
+}
+
+/// Chosen as for a frame to this station; but only streams that have the SAP read what is in M_CTL.
+void Link::deliver_looped(Message message) {
+  const std::uint16_t sap = wire::dlpi::Loopback::decode(message.bytes()).value_or(wire::dlpi::Loopback{}).sap;
+  std::array<std::byte, FrameKey::head_size_max> head{};
+  const std::size_t seen = std::min(message.data_size(), head.size() - ethernet_size);
+  wire::EthernetHeader{address_, address_, sap}.emit(head);
+  if (!message.copy_data_to(0, Bytes(head).subspan(ethernet_size, seen))) {
+    return count(LinkCounter::no_memory);
+  }
+  const FrameKey key = read_frame_key(ConstBytes(head).first(ethernet_size + seen));
+  static_cast<void>(demultiplexer_.choose(key, address_, chosen_));
+  std::erase_if(chosen_, [sap](const LinkStream* stream) { return !stream->takes_looped(sap); });
+  if (chosen_.empty()) {
+    return count_unwanted(key, Demultiplexer::Fate::unclaimed);
+  }
+  count(LinkCounter::looped);
+  for (std::size_t at = 0; at + 1 < chosen_.size(); ++at) {
+    if (Message copy = message.duplicate()) {
+      chosen_[at]->take_looped(std::move(copy));
+    } else {
+      chosen_[at]->count(LinkCounter::no_memory);
+    }
+  }
+  chosen_.back()->take_looped(std::move(message));
 }
 
 void Link::set_up(bool up) {

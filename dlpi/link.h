@@ -12,6 +12,12 @@
 //
 // Frames are messages of M_DATA blocks that start at the Ethernet header, without the frame check sequence.
 //
+// VLANs. A frame with a priority tag (IEEE 802.1Q, VLAN identifier 0) is one of ours: it is delivered without the tag.
+// Frames of other VLANs, with a service tag (802.1ad) or with two tags are dropped, `vlan_frame`.
+//
+// Which counter a frame ends under that no stream gets: dlpi/link_counter.h. What the kernel drops is asked for when a
+// driver has read (drops_possible()), and again soon after: also while a stream is full and nothing is read.
+//
 // Flow control
 //   down  send() takes what the device has room for. What it leaves waits on the stream's write queue, which stops the
 //         modules above at its high-water mark; transmit_ready() says that there is room again and enables those
@@ -21,8 +27,16 @@
 //         there is room again and calls on_room(). With several streams one that is full must not stop the others: its
 //         frames are dropped and counted `flow_dropped`.
 //
+// Loop
+//   A datagram for this host itself (DL_LOOPBACK, stack/wire/loopback.h) goes to the streams of the link that a frame
+//   of its SAP to this station would go to, but for raw ones, in M_CTL; it is `looped`, or `unclaimed`. The device does
+//   not see it, and it goes while the link is down, too. A service procedure delivers a burst a turn, never the
+//   sender's put, so that a port that answers itself neither recurses nor keeps others from running. At most
+//   loop_frames_max datagrams or loop_bytes_max wait for it; beyond, the sender's write queue fills.
+//
 // Ownership: the streams on a link share it; it goes with the last. Threads: one stream set, one thread.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,6 +48,7 @@
 #include "dlpi/demultiplexer.h"
 #include "dlpi/link_counter.h"
 #include "stack/core/message.h"
+#include "stack/core/scheduler.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/address.h"
 
@@ -54,6 +69,11 @@ class Link {
   static constexpr std::size_t mtu_max = std::size_t{2} << 20;
   /// A burst: what a driver takes from its device before the streams get it.
   static constexpr std::size_t burst_frames_max = 64;
+  /// How long after a driver has read the kernel is asked again what it dropped.
+  static constexpr Duration drops_delay = std::chrono::milliseconds(100);
+
+  static constexpr std::size_t loop_frames_max = 256;
+  static constexpr std::size_t loop_bytes_max = 256 * 1024;
 
   /// What the streams together want, for devices that filter.
   struct Interests {
@@ -93,6 +113,12 @@ class Link {
   /// Sends frames from the front, as many as the device has room for; the rest stays in `frames`, and transmit_ready()
   /// follows, after this call. What the device refuses for good is freed and counted.
   virtual void send(Batch& frames) = 0;
+  /// Takes a message with a DL_LOOPBACK in front and data behind it, which nothing is owed to. False, and the message
+  /// stays, when there is no room; transmit_ready() follows.
+  [[nodiscard]] bool loop(Message& message);
+  [[nodiscard]] bool has_looped() const { return !looped_.empty(); }
+  /// Delivers a burst of what loops.
+  void serve_loop();
   /// A stream that was full has room.
   virtual void on_room() {}
   /// Changes the station's address. ENOTSUP where the device does not let us.
@@ -108,8 +134,20 @@ class Link {
 
   // For drivers.
 
-  /// Delivers a burst. Frames above the MTU, too short or with a VLAN tag are dropped and counted.
+  /// Delivers a burst. Frames above the MTU, too short or of a VLAN are dropped and counted.
   void receive(Batch frames);
+  /// A frame of `size` bytes came, and ends here.
+  void refuse(LinkCounter why, std::size_t size);
+  /// A frame of `size` bytes came, of which the driver has the first, since no stream wants its type: counted under
+  /// what it is.
+  void refuse_unwanted(ConstBytes head, std::size_t size);
+  /// The driver has read, and the kernel may have dropped. While nothing is read and nothing comes, it is asked again.
+  void drops_possible();
+  /// How many frames the kernel has dropped since this was last asked. `late`: asked some time after the driver read.
+  [[nodiscard]] virtual std::uint64_t take_drops(bool late) {
+    static_cast<void>(late);
+    return 0;
+  }
   [[nodiscard]] bool may_receive() const;
   void transmit_ready();
   /// The device's state changed; streams that asked for it are told.
@@ -125,8 +163,12 @@ class Link {
 
  private:
   inline void receive_one(Message frame);
-  [[nodiscard]] bool acceptable(const Message& frame, ConstBytes head);
+  void receive_untagged(Message frame, ConstBytes head);
+  void receive_tagged(Message frame, ConstBytes head);
   void give(Message frame, const FrameKey& key, ConstBytes head);
+  void count_unwanted(const FrameKey& key, Demultiplexer::Fate fate);
+  void ask_drops();
+  void deliver_looped(Message message);
   void notify(std::uint32_t notification);
   [[nodiscard]] Interests interests() const;
 
@@ -143,6 +185,10 @@ class Link {
   FrameTemplate last_;                 // of the last frame that went to one stream,
   LinkStream* last_stream_ = nullptr;  // which this is
   Interests interests_;
+  Timer drops_timer_;
+  Batch looped_;
+  std::size_t looped_bytes_ = 0;
+  bool loop_refused_ = false;  // a message, for want of room
 };
 
 /// Opens the link that a stream attaches to. Called at open (style 1, `ppa` is 0) or for DL_ATTACH_REQ (style 2).

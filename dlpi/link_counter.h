@@ -4,6 +4,16 @@
 // What can happen to frames and requests, each counted under its name. A stream has one counter for each. Events of the
 // device rather than of a stream (a frame that nobody claims) are counted at the stream that has been on the link
 // longest.
+//
+// The account of a frame. Every frame that came (LinkStatistics::frames_received) is given to the streams that want it,
+// or ends under exactly one of these, tried in this order, whatever the driver:
+//   super_frame_dropped, no_memory, checksum_unknown          the driver cannot make frames of it
+//   short_frame, vlan_frame, oversize_frame                   it is none that we take
+//   llc_frame, not_ours, unclaimed                            no stream wants it
+// A stream's copy goes up, or ends under that stream's flow_dropped or no_memory. checksum_completed and
+// super_frame_split say what was done to a frame on its way, and end none: what a super-frame was split into is what
+// came. A kernel_dropped frame did not come, nor did a datagram of this host for itself: it is `looped`, or
+// `unclaimed`.
 
 #include <array>
 #include <cstddef>
@@ -32,6 +42,7 @@ enum class LinkCounter : std::uint8_t {
   checksum_unknown,
   super_frame_split,
   super_frame_dropped,
+  looped,
   count_
 };
 
@@ -46,8 +57,8 @@ inline constexpr std::array<LinkCounterText, link_counter_count> link_counter_te
     {"unclaimed", "frames to us for which no stream has the SAP, or only streams whose filters do not match"},
     {"not_ours", "frames to another station, or to a group that no stream has enabled"},
     {"short_frame", "frames under 14 bytes, dropped"},
-    {"llc_frame", "IEEE 802.3 frames (length instead of EtherType), which only promiscuous streams get"},
-    {"vlan_frame", "frames with a VLAN tag, dropped: use a VLAN interface"},
+    {"llc_frame", "IEEE 802.3 frames (length instead of EtherType) that no promiscuous stream took"},
+    {"vlan_frame", "frames of a VLAN, or with two tags, dropped: use a VLAN interface"},
     {"oversize_frame", "frames above the MTU, dropped"},
     {"flow_dropped", "frames dropped because this stream was full and the link serves others, too"},
     {"no_memory", "messages dropped because the buffer pool was exhausted"},
@@ -62,6 +73,7 @@ inline constexpr std::array<LinkCounterText, link_counter_count> link_counter_te
     {"checksum_unknown", "frames with such a checksum whose place is not in the frame, dropped"},
     {"super_frame_split", "segmentation-offload super-frames split here"},
     {"super_frame_dropped", "super-frames that cannot be split, dropped: ethtool -K DEVICE tso off gso off"},
+    {"looped", "datagrams of this host for itself, delivered without the device"},
 }};
 
 }  // namespace sluice::dlpi

@@ -11,6 +11,7 @@
 #include "stack/core/stream_set.h"
 #include "stack/wire/data_unit.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/loopback.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -203,12 +204,24 @@ void LinkStream::wsrv() {
   bool room = true;
   while (room && !write_queue().empty()) {
     Batch frames;
+    Message looped;
     // Never an empty dequeue: after one, put_back() would schedule us again while the device is full.
-    for (std::size_t count = std::min(back.size(), write_queue().messages()); count > 0; --count) {
-      frames.push(write_queue().dequeue());
+    for (std::size_t count = std::min(back.size(), write_queue().messages()); count > 0 && !looped; --count) {
+      Message message = write_queue().dequeue();
+      if (message.type() == MessageType::ctl) {
+        looped = std::move(message);
+      } else {
+        frames.push(std::move(message));
+      }
     }
-    link_->send(frames);
+    if (!frames.empty()) {
+      link_->send(frames);
+    }
     room = frames.empty();
+    if (looped && (!room || !link_->loop(looped))) {
+      room = false;
+      write_queue().put_back(std::move(looped));
+    }
     std::size_t left = 0;
     while (Message frame = frames.pop()) {
       back[left++] = std::move(frame);
@@ -223,7 +236,12 @@ void LinkStream::control(Message message) {
   switch (message.type()) {
     case MessageType::proto:
     case MessageType::pcproto:
+      request(message);
+      return;
     case MessageType::ctl:
+      if (primitive_of(message.bytes()) == DL_LOOPBACK) {
+        return loop(std::move(message));
+      }
       request(message);
       return;
     case MessageType::ioctl:
@@ -234,6 +252,21 @@ void LinkStream::control(Message message) {
       return;
     default:
       count(LinkCounter::unexpected);
+  }
+}
+
+/// What waits goes first, so that datagrams to one place keep their order.
+void LinkStream::loop(Message message) {
+  const std::optional<Loopback> asked = Loopback::decode(message.bytes());
+  if (!asked || state_ != DL_IDLE || !takes_looped(asked->sap) || !message.has_data()) {
+    count(LinkCounter::unexpected);
+    return;
+  }
+  if (keep(message, Side::write) == TransformResult::failed) {
+    return;  // counted
+  }
+  if (!write_queue().empty() || !link_->loop(message)) {
+    hold(Batch(std::move(message)));
   }
 }
 
@@ -293,9 +326,15 @@ void LinkStream::deliver_pending() {
 }
 
 void LinkStream::rsrv() {
-  if (link_ != nullptr) {
-    link_->on_room();
+  if (link_ == nullptr) {
+    return;
   }
+  if (link_->has_looped()) [[unlikely]] {
+    const std::shared_ptr<Link> link = link_;  // a stream above may detach this one
+    link->serve_loop();
+    return link->on_room();
+  }
+  link_->on_room();
 }
 
 void LinkStream::notify(std::uint32_t notification) {

@@ -21,6 +21,10 @@
 //             priority outside 0..100), DL_UNDELIVERABLE (the link is down).
 //   filter    DL_FILTER_REQ narrows a bound SAP (dlpi/demultiplexer.h). One without address, protocol and port
 //             removes the stream's filters on that SAP. A filter that another stream has is refused with DL_BOUND.
+//   loop      DL_LOOPBACK, our own, in M_CTL with its datagram in M_DATA blocks behind: to this host itself, without
+//   the
+//             device (stack/wire/loopback.h, dlpi/link.h). Taken from a stream that has the SAP, DL_IDLE; else
+//             `unexpected`. What the link has no room for waits on the write queue
 //   promiscuous DL_PROMISC_PHYS: every frame the device sees; _SAP: those to this station, of any SAP; _MULTI: all
 //             group addresses, any SAP. Frames that this station sends are not shown.
 //   raw       ioctl DLIOCRAW: from then on data is M_DATA with the Ethernet header, up and down.
@@ -86,6 +90,10 @@ class LinkStream final : public Module {
 
   /// Adds a frame to those of the burst. REQUIRES: it has an Ethernet header.
   void take(Message frame);
+  /// Whether a datagram of this host for itself can go to this stream.
+  [[nodiscard]] bool takes_looped(std::uint16_t sap) const { return !raw_ && subscription_.has_sap(sap); }
+  /// Adds one, with its DL_LOOPBACK in front, to the burst.
+  void take_looped(Message message) { pending_.push(std::move(message)); }
   /// Puts the burst up the stream.
   void deliver_pending();
   /// Sends DL_NOTIFY_IND if the user asked for it.
@@ -134,6 +142,7 @@ class LinkStream final : public Module {
   [[nodiscard]] bool make_raw_frame(Message& message);
   [[nodiscard]] inline bool complete(Message& frame);
   void send(Batch frames);
+  void loop(Message message);
   void hold(Batch frames);
   inline Message indication(Message frame);
 

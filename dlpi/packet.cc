@@ -7,6 +7,7 @@
 #include "dlpi/device_entry.h"
 #include "dlpi/link_stream.h"
 #include "dlpi/packet_membership.h"
+#include "dlpi/vlan.h"
 
 namespace sluice::dlpi {
 
@@ -132,23 +133,34 @@ bool PacketLink::on_readable() {
     ring_->recall();  // the whole ring is to take what comes until there is room
   }
   const bool more = ring_->readable() && may_receive();
-  count(LinkCounter::kernel_dropped, ring_->take_drops());
+  drops_possible();
   return more;
 }
 
 void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
-  if (frame.tagged) {
-    count(LinkCounter::vlan_frame);
-  } else if (!frame.offload.is_super_frame() && frame.truncated) {
-    count(LinkCounter::oversize_frame);
-  } else if (!frame.offload.is_super_frame()) {
-    accept_plain(frame, burst);
-  } else if (!frame.truncated &&
-             (frame.offload.segment_type & ~OffloadHeader::segment_ecn_flag) == OffloadHeader::segment_udp &&
-             split_udp(frame.bytes, frame.offload.segment_size, set().pool(), burst)) {
-    count(LinkCounter::super_frame_split);
+  if (frame.tagged || (frame.tag_removed && is_vlan_type(load_big_endian<std::uint16_t>(frame.bytes.data() + 12)))) {
+    refuse(LinkCounter::vlan_frame, frame.size);
+  } else if (frame.unwanted()) {
+    refuse_unwanted(frame.bytes, frame.size);
+  } else if (frame.offload.is_super_frame()) {
+    accept_super_frame(frame, burst);
+  } else if (frame.truncated()) {
+    refuse(LinkCounter::oversize_frame, frame.size);
   } else {
-    count(LinkCounter::super_frame_dropped);
+    accept_plain(frame, burst);
+  }
+}
+
+/// All of its datagrams come, or none.
+void PacketLink::accept_super_frame(const PacketRing::Frame& frame, Batch& burst) {
+  Batch datagrams;
+  const unsigned type = frame.offload.segment_type & ~unsigned{OffloadHeader::segment_ecn_flag};
+  if (!frame.truncated() && type == OffloadHeader::segment_udp &&
+      split_udp(frame.bytes, frame.offload.segment_size, set().pool(), datagrams)) {
+    count(LinkCounter::super_frame_split);
+    burst.splice(std::move(datagrams));
+  } else {
+    refuse(LinkCounter::super_frame_dropped, frame.size);
   }
 }
 
@@ -164,13 +176,11 @@ Message PacketLink::message_of(const PacketRing::Frame& frame) {
 void PacketLink::accept_plain(const PacketRing::Frame& frame, Batch& burst) {
   Message message = message_of(frame);
   if (!message) {
-    count(LinkCounter::no_memory);
-    return;
+    return refuse(LinkCounter::no_memory, frame.size);
   }
   if ((frame.offload.flags & OffloadHeader::needs_checksum) != 0) {
     if (!complete_checksum(message.bytes(), frame.offload)) {
-      count(LinkCounter::checksum_unknown);
-      return;
+      return refuse(LinkCounter::checksum_unknown, frame.size);
     }
     count(LinkCounter::checksum_completed);
   }

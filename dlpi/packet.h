@@ -18,8 +18,9 @@
 //               receive, too, and answers: give the interface no IP address (ip addr flush dev DEVICE). With one of our
 //               own (`mac`, DL_SET_PHYS_ADDR_REQ) we are a station beside it, and it leaves our frames alone; not where
 //               the network allows one address a port (wireless, many virtual switches)
-//   receives    from a TPACKET_V3 or _V2 ring; only the EtherTypes that are bound: frames of others cost nothing and
-//               are not counted. A layered stream gets a copy. Where all streams on the device are fused, they are
+//   receives    from a TPACKET_V3 or _V2 ring; all of the EtherTypes that are bound, and of others the Ethernet header,
+//   to
+//               be counted. A layered stream gets a copy. Where all streams on the device are fused, they are
 //               shown the frame where it lies in the ring, and its bytes are read and written once, on their way to
 //               the application. A small frame is copied all the same, and so is one that comes while
 //               PacketRing::loans_max are held, or that is still held when the ring wants its memory back: nothing
@@ -30,10 +31,12 @@
 //               `super_frame_split`; TCP's are dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at
 //               the sender). Kernels before 6.2 drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE
 //               tx-udp-segmentation off, there)
+//   tags        the kernel takes a VLAN tag off before we see the frame, and says which it was: a priority tag is
+//               ignored, others are `vlan_frame`
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink
 //   flow        down: what the socket does not take waits. A frame that the device refuses (ENOBUFS) is lost,
 //               `transmit_error`. Up: frames wait in the ring while the only stream is full; what then does not fit
-//               into the ring is `kernel_dropped`
+//               into the ring is `kernel_dropped`, at once
 //   counters    dlpi/link_counter.h
 //   privileges  CAP_NET_RAW in the interface's network namespace; else EPERM with what to do. No such interface:
 //               ENODEV with the names of those that exist
@@ -75,6 +78,7 @@ class PacketLink final : public Link, public EventSource {
   void send(Batch& frames) override;
   void on_room() override;
   Status set_address(const wire::MacAddress& address) override;
+  [[nodiscard]] std::uint64_t take_drops(bool late) override { return ring_->take_drops(late); }
 
   [[nodiscard]] int descriptor() const override { return ring_->descriptor(); }
   bool on_readable() override;
@@ -87,6 +91,7 @@ class PacketLink final : public Link, public EventSource {
   [[nodiscard]] bool fused() const;
   void accept(const PacketRing::Frame& frame, Batch& burst);
   [[nodiscard]] Message message_of(const PacketRing::Frame& frame);
+  void accept_super_frame(const PacketRing::Frame& frame, Batch& burst);
   void accept_plain(const PacketRing::Frame& frame, Batch& burst);
   void changed(const Interface& interface);
 

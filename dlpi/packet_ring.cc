@@ -16,6 +16,8 @@
 #include <cstring>
 #include <utility>
 
+#include "dlpi/vlan.h"
+
 namespace sluice::dlpi {
 namespace {
 
@@ -47,6 +49,11 @@ bool configure(const Descriptor& socket, int version, std::size_t blocks, std::s
   return prepared && set_option(socket, PACKET_RX_RING, by_frame);
 }
 
+std::uint16_t tag_type(const tpacket2_hdr& header) { return header.tp_vlan_tpid; }
+std::uint16_t tag_type(const tpacket3_hdr& header) { return header.hv1.tp_vlan_tpid; }
+std::uint16_t tag_control(const tpacket2_hdr& header) { return header.tp_vlan_tci; }
+std::uint16_t tag_control(const tpacket3_hdr& header) { return static_cast<std::uint16_t>(header.hv1.tp_vlan_tci); }
+
 /// `header` is the kernel's header of either kind.
 template <class Header>
 PacketRing::Frame frame_behind(std::byte* at, const Header& header) {
@@ -55,8 +62,11 @@ PacketRing::Frame frame_behind(std::byte* at, const Header& header) {
   frame.bytes = {start, header.tp_snaplen};
   // The kernel puts the virtio header right in front of the frame.
   std::memcpy(&frame.offload, start - sizeof frame.offload, sizeof frame.offload);
-  frame.tagged = (header.tp_status & TP_STATUS_VLAN_VALID) != 0;
-  frame.truncated = header.tp_snaplen < header.tp_len;
+  frame.size = header.tp_len;
+  frame.tag_removed = (header.tp_status & TP_STATUS_VLAN_VALID) != 0;
+  const bool service_tag =
+      (header.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 && tag_type(header) == ethertype_service_vlan;
+  frame.tagged = frame.tag_removed && (service_tag || !is_null_vlan(tag_control(header)));
   return frame;
 }
 
@@ -263,8 +273,8 @@ int PacketRing::take_error() {
   return ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-std::uint64_t PacketRing::take_drops() {
-  bool ask = std::exchange(losing_, false);
+std::uint64_t PacketRing::take_drops(bool always) {
+  bool ask = std::exchange(losing_, false) || always;
   if (!handed_over()) {
     ask = ask || reading_ >= oldest_when_empty_ + units();
     oldest_when_empty_ = oldest_;
@@ -278,7 +288,7 @@ std::uint64_t PacketRing::take_drops() {
   return got == 0 ? statistics.tp_drops : 0;
 }
 
-/// A BPF program: load the type field, compare with each, keep all or nothing of the frame.
+/// A BPF program: load the type field, compare with each, keep all of the frame or its header.
 Status PacketRing::accept_only(const std::vector<std::uint16_t>& types, bool all) {
   constexpr std::uint32_t everything = 0x40000;
   constexpr std::size_t types_max = 250;  // a jump reaches 255 instructions; with more types all frames come
@@ -289,7 +299,7 @@ Status PacketRing::accept_only(const std::vector<std::uint16_t>& types, bool all
       const auto to_accept = static_cast<std::uint8_t>(types.size() - at);
       program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, types[at], to_accept, 0));
     }
-    program.push_back(BPF_STMT(BPF_RET | BPF_K, 0));
+    program.push_back(BPF_STMT(BPF_RET | BPF_K, unwanted_bytes));
   }
   program.push_back(BPF_STMT(BPF_RET | BPF_K, everything));
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};

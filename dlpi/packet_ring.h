@@ -46,6 +46,7 @@
 #include "dlpi/interface.h"
 #include "dlpi/offload.h"
 #include "stack/core/message.h"
+#include "stack/wire/ethernet.h"
 
 namespace sluice::dlpi {
 
@@ -59,11 +60,18 @@ class PacketRing {
   /// Frames that may be lent at once. Those beyond are the caller's to copy.
   static constexpr std::size_t loans_max = 256;
 
+  /// What comes of a frame whose type no stream wants.
+  static constexpr std::size_t unwanted_bytes = wire::EthernetHeader::size;
+
   struct Frame {
     Bytes bytes;  // in the ring, ours to write; valid until next() or readable() is called
     OffloadHeader offload;
-    bool tagged = false;     // the kernel took off a VLAN tag
-    bool truncated = false;  // bytes are not all of it
+    std::size_t size = 0;      // of all of it
+    bool tagged = false;       // the kernel took off a VLAN tag that is not a priority tag
+    bool tag_removed = false;  // the kernel took off a tag
+    [[nodiscard]] bool truncated() const { return bytes.size() < size; }
+    /// Only its first bytes came, since no stream wants its type.
+    [[nodiscard]] bool unwanted() const { return truncated() && bytes.size() == unwanted_bytes; }
   };
 
   [[nodiscard]] static Result<std::unique_ptr<PacketRing>> open(const Interface& interface, Kind kind,
@@ -83,14 +91,17 @@ class PacketRing {
   void recall() { recall_before(reading_ + 1); }
   [[nodiscard]] std::size_t lent() const { return lent_; }
   /// Frames that the kernel has dropped since this was last asked. All of them are known once the ring has been found
-  /// empty: it is asked where it says so (TP_STATUS_LOSING), and where the ring may have been full since it was empty.
-  [[nodiscard]] std::uint64_t take_drops();
+  /// empty: it is asked where it says so (TP_STATUS_LOSING), and where the ring may have been full since it was empty;
+  /// and in any case if `always`.
+  [[nodiscard]] std::uint64_t take_drops(bool always);
   /// The error that the socket holds, or 0; the next call finds none. While it is there the socket counts as ready, to
   /// read and to write: "the interface went down" (ENETDOWN) stands until somebody has asked, and even when it is up
   /// again.
   [[nodiscard]] int take_error();
 
-  /// From now on only frames of these EtherTypes come, or all.
+  /// From now on frames of these EtherTypes come, or all. Of others only the first bytes do (unwanted_bytes): enough to
+  /// count them under what they are. Threat: a flood of such frames takes room in the ring as any other does, but no
+  /// memory of the pool, and no stream's.
   Status accept_only(const std::vector<std::uint16_t>& types, bool all);
 
  protected:

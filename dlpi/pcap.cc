@@ -13,6 +13,7 @@
 
 #include "dlpi/device_entry.h"
 #include "dlpi/packet_membership.h"
+#include "dlpi/vlan.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -174,11 +175,14 @@ void PcapLink::Room::on_writable() {
 
 void PcapLink::accept(ConstBytes bytes, std::size_t whole_size) {
   if (bytes.size() < whole_size) {
-    count(LinkCounter::oversize_frame);
+    refuse(bytes.size() >= 14 && is_vlan_type(load_big_endian<std::uint16_t>(bytes.data() + 12))
+               ? LinkCounter::vlan_frame
+               : LinkCounter::oversize_frame,
+           whole_size);
   } else if (Message frame = Message::copy_of(set().pool(), bytes)) {
     burst_.push(std::move(frame));
   } else {
-    count(LinkCounter::no_memory);
+    refuse(LinkCounter::no_memory, whole_size);
   }
 }
 
@@ -193,17 +197,19 @@ bool PcapLink::on_readable() {
     more = pcap_dispatch(capture_.get(), count_max, on_frame, reinterpret_cast<u_char*>(this)) == count_max;
     receive(std::exchange(burst_, Batch{}));
   }
-  count_drops();
+  drops_possible();
   return more && may_receive();
 }
 
-void PcapLink::count_drops() {
+std::uint64_t PcapLink::take_drops(bool) {
   pcap_stat statistics{};
-  if (pcap_stats(capture_.get(), &statistics) == 0) {
-    const std::uint64_t total = statistics.ps_drop;
-    count(LinkCounter::kernel_dropped, total - std::min(total, drops_));
-    drops_ = total;
+  if (pcap_stats(capture_.get(), &statistics) != 0) {
+    return 0;
   }
+  const std::uint64_t total = statistics.ps_drop;
+  const std::uint64_t since = total - std::min(total, drops_);
+  drops_ = total;
+  return since;
 }
 
 Entry pcap_entry(std::shared_ptr<LinkTable> table) {

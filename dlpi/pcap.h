@@ -19,6 +19,7 @@
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink;
 //               where the MTU grows after opening, longer frames are `oversize_frame`
 //   flow        as packet; what libpcap's buffer cannot hold is `kernel_dropped`
+//   tags        libpcap puts a VLAN tag that the kernel took off back; what is done with it: dlpi/link.h
 //   counters    dlpi/link_counter.h
 //   privileges  CAP_NET_RAW; else EPERM with what to do. No such interface: ENODEV with the names of those that exist
 //
@@ -89,7 +90,7 @@ class PcapLink final : public Link, public EventSource {
   Status set_interests(const Interests& wanted, const Interests& before) override;
   bool write(Message& frame);
   void accept(ConstBytes bytes, std::size_t whole_size);
-  void count_drops();
+  [[nodiscard]] std::uint64_t take_drops(bool late) override;
 
   Interface interface_;
   Capture capture_;

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -20,8 +21,8 @@
 namespace sluice::dlpi {
 namespace {
 
-/// Largest frame above the MTU that the kernel may hand over: one VLAN tag.
-constexpr std::size_t slack = 4;
+/// Largest frame above the MTU that the kernel may hand over: one VLAN tag, and a byte that shows that it was cut.
+constexpr std::size_t slack = 5;
 
 wire::MacAddress random_address(Prng& prng) {
   wire::MacAddress address;
@@ -88,7 +89,10 @@ Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& d
 }
 
 TapLink::TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap)
-    : Link(set, interface.name, address, interface.mtu), tap_(std::move(tap)) {
+    : Link(set, interface.name, address, interface.mtu),
+      tap_(std::move(tap)),
+      index_(interface.index),
+      drops_(transmit_drops(interface.index)) {
   set.add_source(*this);
 }
 
@@ -176,7 +180,18 @@ bool TapLink::on_readable() {
     more = read_burst(burst);
     receive(std::move(burst));
   }
+  drops_possible();
   return more && !gone_ && may_receive();
+}
+
+/// Asking costs a netlink request, so this is done late only. One that went into another namespace cannot be asked.
+std::uint64_t TapLink::take_drops(bool late) {
+  const std::optional<std::uint64_t> now = late ? transmit_drops(index_) : std::nullopt;
+  if (!now) {
+    return 0;
+  }
+  const std::uint64_t before = std::exchange(drops_, now).value_or(*now);
+  return *now - std::min(*now, before);
 }
 
 namespace {

@@ -20,14 +20,17 @@
 //   link state  up while the interface is (IFF_UP); changes, and of the MTU, come by rtnetlink. One that is moved into
 //               another network namespace goes on working and counts as up
 //   flow        down: what the device does not take waits. Up: frames wait in the device's queue (txqueuelen) while the
-//               only stream is full; then the kernel drops, counted at the interface (ip -s link)
+//               only stream is full; then the kernel drops, `kernel_dropped` (of what it counts at the interface since
+//               the device was opened: ip -s link, TX dropped)
 //   counters    dlpi/link_counter.h
 //   privileges  CAP_NET_ADMIN in the network namespace (or an existing interface of the user's own: ip tuntap add user
 //               USER); else EPERM with what to do. EBUSY: another program has it. Needs /dev/net/tun
 //
 // Ownership: owns the descriptor. Threads: as its stream set.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "dlpi/descriptor.h"
@@ -62,6 +65,7 @@ class TapLink final : public Link, public EventSource {
   [[nodiscard]] bool wants_readable() const override { return !gone_ && may_receive(); }
   [[nodiscard]] bool wants_writable() const override { return full_; }
   void on_writable() override;
+  [[nodiscard]] std::uint64_t take_drops(bool late) override;
 
  private:
   TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap);
@@ -73,6 +77,8 @@ class TapLink final : public Link, public EventSource {
 
   Descriptor tap_;
   std::unique_ptr<InterfaceMonitor> monitor_;
+  int index_;
+  std::optional<std::uint64_t> drops_;  // that the kernel has counted; nothing: not known
   bool full_ = false;
   bool gone_ = false;  // the interface was removed: the descriptor stays in error for good
 };

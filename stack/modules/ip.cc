@@ -9,6 +9,7 @@
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/loopback.h"
 
 namespace sluice {
 
@@ -101,6 +102,9 @@ void Ip::from_below(Message message) {
     }
     forget_templates();
     return primitive_from_below(std::move(message));
+  }
+  if (message.type() == MessageType::ctl && wire::dlpi::primitive_of(message.bytes()) == wire::dlpi::DL_LOOPBACK) {
+    return receive_from_self(std::move(message));
   }
   if (message.type() == MessageType::flush) {
     flush_queues(message);

@@ -25,13 +25,22 @@
 //   answer twice does no harm. Echo requests, and errors (protocol or port unreachable, reassembly time exceeded,
 //   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
 //   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
-//   RFC 4443 section 2.4 (e)). There is no loopback: our own addresses are no destinations. IPv4 broadcasts are
-//   received, not sent. Groups: all systems, all nodes and the solicited-node groups; no IGMP or MLD. Addresses and
-//   router are configured: no DHCP, no router discovery, redirects are ignored; no duplicate address detection, but a
-//   claim to one of our addresses is counted (address_conflict).
+//   RFC 4443 section 2.4 (e)). IPv4 broadcasts are received, not sent. Groups: all systems, all nodes and the
+//   solicited-node groups; no IGMP or MLD. Addresses and router are configured: no DHCP, no router discovery, redirects
+//   are ignored; no duplicate address detection, but a claim to one of our addresses is counted (address_conflict).
 //
 //   IPv4 options are passed over; the reply to an echo request carries its routes and timestamps (ip_options.h), and
 //   a source route that does not end here is dropped (source_routed).
+//
+// This host
+//   Datagrams to our own addresses, 127.0.0.0/8 and ::1 do not touch the link, and go while it is down: the driver
+//   gives them to those streams of the link that a frame to us would go to (DL_LOOPBACK, stack/wire/loopback.h), and
+//   they are checked there like others. So one stream of a host reaches another on the same link, and each itself. They
+//   come from the address they go to, unless the user chose another of ours. From the link loopback addresses are
+//   dropped (bad_source, not_ours), as are our own as sources. Modules between ip and the driver see them as M_CTL. An
+//   error is never sent to a loopback address (RFC 1122 section 3.2.2). A user may bind to a loopback address; he then
+//   reaches nobody but this host. Flow control is the driver's: what the receiver does not take makes the sender wait
+//   while the stream is alone on its link, and is dropped there (flow_dropped) when it is not.
 //
 // What is believed
 //   ICMP errors and reports of a path's MTU: only about datagrams of a flow that the user above sent lately, known by
@@ -135,6 +144,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
     ip::Neighbours::Handle neighbour;
     std::optional<wire::MacAddress> group_mac;
     ip::HeaderTemplate header;
+    bool to_self = false;
   };
 
   /// A packet on its way up.
@@ -153,6 +163,7 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
     bool plain = false;                // whole, and without options or extension headers
     bool fragmented = false;           // came in IPv6 fragments, or in one
     wire::MacAddress link_source{};
+    bool from_self = false;  // did not come from the link
   };
 
   // ip.cc
@@ -214,12 +225,15 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
                                              std::size_t offset, bool more, std::uint32_t identification);
   void dispatch(Message carrier, Message packet);
+  void loop(Message packet);
   [[nodiscard]] inline const wire::MacAddress* route_mac(TimePoint now);
   [[nodiscard]] Message new_carrier();
 
   // ip_receive.cc
   [[nodiscard]] static bool gather(Message& message, std::size_t size);
   void receive(Message message);
+  void receive_from_self(Message message);
+  void receive_packet(Arrival&& arrival, std::uint16_t sap);
   [[nodiscard]] inline bool receive_like_the_last(Message& message, wire::DataUnit& unitdata);
   void receive_v4(Arrival&& arrival);
   void receive_v6(Arrival&& arrival);

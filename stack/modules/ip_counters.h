@@ -18,7 +18,7 @@ struct Counters {
   Module& owner;
 
   // Received
-  Counter packets_in{owner, "packets_in", "packets and ARP messages that came from the link"};
+  Counter packets_in{owner, "packets_in", "packets and ARP messages that came from the link, or from this host"};
   Counter delivered{owner, "delivered", "datagrams passed to the user above"};
   Counter echo_answered{owner, "echo_answered", "echo requests answered"};
   Counter bad_primitive{owner, "bad_primitive", "messages from the driver that are no valid DLPI"};
@@ -52,6 +52,7 @@ struct Counters {
 
   // Sent
   Counter packets_out{owner, "packets_out", "packets sent, fragments and our own messages included"};
+  Counter looped{owner, "looped", "packets sent to this host itself, without the link"};
   Counter fragmented{owner, "fragmented", "datagrams sent in fragments"};
   Counter refused{owner, "refused", "datagrams refused with T_UDERROR_IND"};
   Counter bad_request{owner, "bad_request", "requests from above that are malformed or come in the wrong state"};

@@ -309,11 +309,13 @@ bool Ip::path_mtu_reported(const Quoted& quoted, const ip::Flow& flow) {
 
 /// RFC 1122 section 3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving: an ICMP error message,
 /// or a datagram destined to an IP broadcast or IP multicast address, or a datagram sent as a link-layer broadcast, or
-/// a non-initial fragment, or a datagram whose source address does not define a single host". Sources and fragments
-/// were looked at before.
+/// a non-initial fragment, or a datagram whose source address does not define a single host -- e.g., a zero address, a
+/// loopback address, a broadcast address, a multicast address, or a Class E address." Other sources and fragments were
+/// looked at before.
 bool Ip::may_answer_error(const Arrival& arrival, bool even_to_group) {
   const bool from_icmp = arrival.protocol == protocol_of(arrival.source);
   if (filtered_ || (arrival.group && !even_to_group) || arrival.source.is_unspecified() ||
+      arrival.source.is_loopback() ||
       (from_icmp && (arrival.data.bytes().empty() ||
                      !ip::may_be_answered_by_error(arrival.source.family(), arrival.data.bytes()[0])))) {
     return false;
@@ -410,7 +412,7 @@ void Ip::answer_unreachable(Message request) {
                   .data = std::move(data),
                   .source = unreachable->source,
                   .destination = unreachable->local,
-                  .group = !routes_.is_local(unreachable->local),
+                  .group = !routes_.is_self(unreachable->local),
                   .header_size = unreachable->header_size,
                   .link_source = {}};
   if (arrival.source.is_v4()) {

@@ -8,6 +8,7 @@
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/ip.h"
+#include "stack/wire/loopback.h"
 
 namespace sluice {
 
@@ -105,7 +106,24 @@ void Ip::receive(Message message) {
                   .data = std::move(data),
                   .group = indication.group,
                   .link_source = indication.source.mac};
-  switch (indication.destination.sap) {
+  receive_packet(std::move(arrival), indication.destination.sap);
+}
+
+/// Never of a template: one of the link would let through what only we may send.
+void Ip::receive_from_self(Message message) {
+  ++count_.packets_in;
+  const auto loop = wire::dlpi::Loopback::decode(message.bytes());
+  Message data = message.unlink();
+  Message primitive = new_carrier();
+  if (!loop || !data || !primitive) {
+    ++(primitive ? count_.bad_primitive : count_.no_memory);
+    return;
+  }
+  receive_packet({.primitive = std::move(primitive), .data = std::move(data), .from_self = true}, loop->sap);
+}
+
+void Ip::receive_packet(Arrival&& arrival, std::uint16_t sap) {
+  switch (sap) {
     case wire::ethertype_ipv4:
       return receive_v4(std::move(arrival));
     case wire::ethertype_ipv6:
@@ -192,6 +210,14 @@ bool Ip::check_v4(Arrival& arrival) {
 /// the host." RFC 4291 section 2.7: multicast addresses "must not be used as source addresses in IPv6 packets".
 bool Ip::check_addresses(Arrival& arrival) {
   const IpAddress& source = arrival.source;
+  if (arrival.from_self) {
+    const bool source_holds = routes_.is_self(source);
+    if (!source_holds || !routes_.is_self(arrival.destination)) {
+      ++(source_holds ? count_.not_ours : count_.bad_source);
+      return false;
+    }
+    return true;
+  }
   // An unspecified IPv6 source asks whether its address is free (RFC 4862 section 5.4.2).
   const bool asks_for_address = source.is_v6() && source.is_unspecified();
   if ((!routes_.is_host(source) && !asks_for_address) || routes_.is_local(source)) {
@@ -445,7 +471,7 @@ void Ip::deliver(Arrival&& arrival) {
     return receive_icmp6(std::move(arrival));
   }
   if (is_bound_to(arrival.protocol, arrival.destination)) {
-    if (arrival.plain && !arrival.group) {
+    if (arrival.plain && !arrival.group && !arrival.from_self) {
       arrivals_.take(arrival.source, arrival.destination, arrival.protocol);
     }
     return to_user(std::move(arrival));

@@ -22,6 +22,12 @@ class Routes {
   void set_link_local(const wire::Ipv6Address& address);
 
   [[nodiscard]] bool is_local(const wire::IpAddress& address) const;
+  /// Whether `address` means this host and nothing on any link: one of ours, or a loopback address of a family that we
+  /// have. RFC 1122 section 3.2.1.3 (g), 127/8: "Internal host loopback address. Addresses of this form MUST NOT appear
+  /// outside a host." RFC 4291 section 2.5.3, ::1: "It must not be assigned to any physical interface."
+  [[nodiscard]] bool is_self(const wire::IpAddress& address) const {
+    return is_local(address) || (address.is_loopback() && has(address.family()));
+  }
   /// The limited broadcast, or the directed broadcast of a network we are on, in either form. RFC 1122 section 3.3.6:
   /// "There is a class of hosts that use non-standard broadcast address forms, substituting 0 for -1. All hosts SHOULD
   /// recognize and accept any of these non-standard broadcast addresses as the destination address of an incoming
@@ -37,7 +43,7 @@ class Routes {
   [[nodiscard]] bool has(wire::Family family) const;
 
   /// Whom to hand a datagram for `destination` to: the destination itself on a link, a multicast group, or the
-  /// gateway. Nothing: there is no route, as for our own addresses, since there is no loopback.
+  /// gateway. Nothing: there is no route on a link, as to ourselves.
   [[nodiscard]] std::optional<wire::IpAddress> next_hop(const wire::IpAddress& destination) const;
   /// The address to send from, in short RFC 6724: of the destination's own network, of its scope, else the first.
   [[nodiscard]] std::optional<wire::IpAddress> source_for(const wire::IpAddress& destination) const;

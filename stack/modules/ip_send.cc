@@ -11,6 +11,7 @@
 #include "stack/core/stream_set.h"
 #include "stack/modules/ip.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/loopback.h"
 
 namespace sluice {
 
@@ -150,7 +151,7 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   if (!prepend_header(outgoing, data, size)) {
     return ENOBUFS;
   }
-  if (bound_) {  // the short way does not ask again
+  if (bound_ && !route_.to_self) {  // the short way does not ask again
     const std::size_t header = header_size(outgoing.destination);
     route_.header.take(data.bytes().first(header), outgoing.hop_limit, outgoing.traffic_class, outgoing.dont_fragment,
                        std::min(payload_max(outgoing.destination), route_.mtu - header));
@@ -282,7 +283,8 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
   if (routes_.is_broadcast(destination)) {
     return EACCES;
   }
-  const std::optional<IpAddress> next_hop = routes_.next_hop(destination);
+  const bool to_self = routes_.is_self(destination);
+  const std::optional<IpAddress> next_hop = to_self ? destination : routes_.next_hop(destination);
   if (!next_hop) {
     return ENETUNREACH;
   }
@@ -290,11 +292,16 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
       bound_ && bound_->address.family() == destination.family() && !bound_->address.is_unspecified();
   std::optional<IpAddress> from = source && !source->is_unspecified() ? source : std::nullopt;
   from = !from && bound_here ? std::optional(bound_->address) : from;
-  from = from ? from : routes_.source_for(destination);
-  if (!from || from->family() != destination.family() || !routes_.is_local(*from)) {
+  // RFC 6724 section 5, rule 1: "Prefer same address. If SA = D, then prefer SA."
+  from = from ? from : to_self ? destination : routes_.source_for(destination);
+  if (!from || from->family() != destination.family() ||
+      !(to_self ? routes_.is_self(*from) : routes_.is_local(*from))) {
     return EADDRNOTAVAIL;
   }
-  const auto estimate = path_mtu_.lookup(destination, link_mtu(destination.family()), set().now());
+  const auto packet_max = static_cast<std::uint32_t>(header_size(destination) + payload_max(destination));
+  const ip::PathMtu::Estimate estimate =
+      to_self ? ip::PathMtu::Estimate{.mtu = packet_max, .expires = never}
+              : path_mtu_.lookup(destination, link_mtu(destination.family()), set().now());
   route_ = {.destination = destination,
             .wanted_source = source,
             .expires = estimate.expires,
@@ -304,15 +311,33 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
             .ports = 0,
             .neighbour = {},
             .group_mac = {},
-            .header = {}};
+            .header = {},
+            .to_self = to_self};
   if (destination.is_multicast()) {
     route_.group_mac = wire::multicast_mac(destination);
   }
   return 0;
 }
 
+/// To the driver, which brings it back up the streams that want it. RFC 4291 section 2.5.3: "An IPv6 packet with a
+/// destination address of loopback must never be sent outside of a single node".
+void Ip::loop(Message packet) {
+  const std::uint16_t sap = route_.destination.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
+  Message message = primitive_message(set().pool(), wire::dlpi::Loopback{sap}, MessageType::ctl);
+  if (!message) {
+    ++count_.no_memory_out;
+    return;
+  }
+  message.link(std::move(packet));
+  ++count_.looped;
+  down_.push(std::move(message));
+}
+
 /// Hands a packet with its header to the next hop of route_.
 void Ip::dispatch(Message carrier, Message packet) {
+  if (route_.to_self) {
+    return loop(std::move(packet));
+  }
   carrier.link(std::move(packet));
   if (const wire::MacAddress* const mac = route_mac(set().now())) {
     const std::uint16_t sap = route_.destination.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every frame that came is delivered or ends under exactly one counter: one table of frames over all drivers.
+#include <arpa/inet.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dlpi/descriptor.h"
+#include "dlpi/memory_link.h"
+#include "tests/dlpi/namespace.h"
+#include "tests/dlpi/test_stream.h"
+
+namespace sluice::dlpi::test {
+namespace {
+
+using Octets = std::vector<std::byte>;
+
+constexpr std::uint16_t sap = 0x9000;
+constexpr std::uint16_t unbound = 0x9001;
+constexpr std::size_t mtu = 1500;
+constexpr wire::MacAddress other_mac{{0x02, 0, 0, 0, 0, 0x77}};
+constexpr wire::MacAddress sender{{0x02, 0, 0, 0, 0, 0x99}};
+constexpr wire::MacAddress group_mac{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
+constexpr wire::MacAddress bridges_mac{{0x01, 0x80, 0xc2, 0, 0, 0}};
+
+struct Tag {
+  std::uint16_t type;
+  std::uint16_t control;
+};
+constexpr Tag c_tag(unsigned vlan, unsigned priority = 0) {
+  return {0x8100, static_cast<std::uint16_t>(priority << 13 | vlan)};
+}
+constexpr Tag s_tag(unsigned vlan) { return {0x88a8, static_cast<std::uint16_t>(vlan)}; }
+
+enum class To : std::uint8_t { us, other, all, group, bridges };
+
+struct Case {
+  const char* name;
+  To to;
+  std::vector<Tag> tags;
+  std::uint16_t type;
+  std::size_t payload;   // bytes
+  const char* counter;   // nullptr: delivered
+  std::size_t cut = 0;   // only so many bytes of it; 0: all
+  bool anywhere = true;  // false: no kernel sends such a frame, so that only the wire brings it
+};
+
+// IEEE 802.1Q section 3: "priority-tagged frame: A tagged frame whose tag header carries priority information but no
+// VLAN identification information". IEEE 802.3 section 3.2.6: below 1536 the field is a length.
+const std::vector<Case> cases{
+    {"bound type to us", To::us, {}, sap, 100, nullptr},
+    {"bound type to all", To::all, {}, sap, 100, nullptr},
+    {"bound type to our group", To::group, {}, sap, 100, nullptr},
+    {"bound type to a group of others", To::bridges, {}, sap, 100, "not_ours"},
+    {"bound type to another station", To::other, {}, sap, 100, "not_ours"},
+    {"as large as may be", To::us, {}, sap, mtu, nullptr},
+    {"unbound type to us", To::us, {}, unbound, 100, "unclaimed"},
+    {"unbound type to all", To::all, {}, unbound, 100, "unclaimed"},
+    {"unbound type to a group of others", To::bridges, {}, unbound, 100, "not_ours"},
+    {"unbound type to another station", To::other, {}, unbound, 100, "not_ours"},
+    {"LLC to us", To::us, {}, 100, 100, "llc_frame"},
+    {"LLC to the bridges", To::bridges, {}, 38, 46, "llc_frame"},
+    {"LLC to another station", To::other, {}, 0x5ff, 100, "llc_frame"},
+    {"priority tag", To::us, {c_tag(0)}, sap, 100, nullptr},
+    {"priority tag with a priority", To::us, {c_tag(0, 5)}, sap, 100, nullptr},
+    {"priority tag with drop eligibility", To::all, {c_tag(0x1000)}, sap, 100, nullptr},
+    {"priority tag, as large as may be", To::us, {c_tag(0, 7)}, sap, mtu, nullptr},
+    {"priority tag, unbound type", To::us, {c_tag(0, 1)}, unbound, 100, "unclaimed"},
+    {"priority tag, LLC", To::us, {c_tag(0, 1)}, 100, 100, "llc_frame"},
+    {"priority tag to another station", To::other, {c_tag(0, 1)}, sap, 100, "not_ours"},
+    {"VLAN 5", To::us, {c_tag(5)}, sap, 100, "vlan_frame"},
+    {"VLAN 5, unbound type", To::us, {c_tag(5, 3)}, unbound, 100, "vlan_frame"},
+    {"VLAN 5 to another station", To::other, {c_tag(5)}, sap, 100, "vlan_frame"},
+    {"VLAN 4095", To::us, {c_tag(4095)}, sap, 100, "vlan_frame"},
+    {"service VLAN 5", To::us, {s_tag(5)}, sap, 100, "vlan_frame"},
+    {"service tag without a VLAN", To::us, {s_tag(0)}, sap, 100, "vlan_frame"},
+    {"VLAN 7 in service VLAN 5", To::us, {s_tag(5), c_tag(7)}, sap, 100, "vlan_frame"},
+    {"VLAN 7 behind a priority tag", To::us, {c_tag(0), c_tag(7)}, sap, 100, "vlan_frame"},
+    {"two priority tags", To::us, {c_tag(0), c_tag(0)}, sap, 100, "vlan_frame"},
+    {"too large", To::us, {}, sap, mtu + 1, "oversize_frame"},
+    {"too large, unbound type", To::us, {}, unbound, mtu + 1, "oversize_frame"},
+    {"too large behind a priority tag", To::us, {c_tag(0)}, sap, mtu + 1, "oversize_frame", 0, false},
+    {"nothing", To::us, {}, sap, 0, "short_frame", 1, false},
+    {"too short", To::us, {}, sap, 0, "short_frame", 13, false},
+    {"no more than a header", To::us, {}, sap, 0, nullptr, 14, false},
+    {"the header of a tagged frame", To::us, {c_tag(0)}, sap, 0, "vlan_frame", 16, false},
+    {"no more than a tagged header", To::us, {c_tag(0)}, sap, 0, nullptr, 18, false},
+};
+
+/// What a driver is tried on, and how frames get to it.
+class Account : public testing::Test, public testing::WithParamInterface<const char*> {
+ protected:
+  Account() : kind_(GetParam()) { add_drivers(registry_); }
+
+  void SetUp() override {
+    if (kind_ == "wire") {
+      ASSERT_TRUE(far_.open(registry_, "wire", wire_end("b")));
+    } else {
+      ASSERT_TRUE(enter_namespace()) << "user and network namespaces are needed";
+    }
+    if (kind_.starts_with("p")) {
+      run_command("ip link add near address 02:00:00:00:00:01 type veth peer name far address 02:00:00:00:00:02");
+      run_command("ip link set far mtu 9000");
+      bring_up("near");
+      bring_up("far");
+    }
+    Parameters parameters = kind_ == "wire" ? wire_end("a") : Parameters{};
+    if (kind_ != "wire") {
+      parameters.set("device", kind_ == "tap" ? "tap0" : "near");
+    }
+    if (kind_.starts_with("packet")) {
+      parameters.set("ring", kind_.substr(7));
+      parameters.set("ring_bytes", std::int64_t{256 << 10});
+    } else if (kind_ == "pcap") {
+      parameters.set("buffer_bytes", std::int64_t{256 << 10});
+    }
+    const Status opened = stream_.open(registry_, kind_.substr(0, kind_.find('/')), parameters);
+    ASSERT_TRUE(opened) << opened.error().text;
+    if (kind_ == "tap") {
+      run_command("ip link set tap0 txqueuelen 100");
+      bring_up("tap0");
+    }
+    ASSERT_TRUE(run_until(set_, [&] { return stream_.driver().link()->up(); }));
+    stream_.bind(sap);
+    stream_.request(EnabmultiReq{group_mac});
+    ASSERT_EQ(stream_.acknowledged(), DL_ENABMULTI_REQ);
+  }
+  void TearDown() override {
+    if (kind_.starts_with("p")) {
+      run_command("ip link del near");
+    }
+  }
+  /// IPv6 is off, so that the kernel sends nothing of its own accord.
+  static void bring_up(const std::string& device) {
+    run_command("echo 1 > /proc/sys/net/ipv6/conf/" + device + "/disable_ipv6 && ip link set " + device + " up");
+  }
+  static Parameters wire_end(const char* which) {
+    Parameters parameters;
+    parameters.set("name", "lab");
+    parameters.set("end", which);
+    return parameters;
+  }
+
+  [[nodiscard]] Octets frame_of(const Case& wanted) {
+    const std::map<To, wire::MacAddress> addresses{{To::us, stream_.driver().link()->address()},
+                                                   {To::other, other_mac},
+                                                   {To::all, wire::mac_broadcast},
+                                                   {To::group, group_mac},
+                                                   {To::bridges, bridges_mac}};
+    Octets frame(2 * wire::MacAddress::size);
+    addresses.at(wanted.to).store(frame.data());
+    sender.store(frame.data() + wire::MacAddress::size);
+    const auto add = [&frame](std::uint16_t word) {
+      frame.resize(frame.size() + sizeof word);
+      store_big_endian(frame.data() + frame.size() - sizeof word, word);
+    };
+    for (const Tag& tag : wanted.tags) {
+      add(tag.type);
+      add(tag.control);
+    }
+    add(wanted.type);
+    frame.resize(frame.size() + wanted.payload, std::byte{'x'});
+    if (wanted.cut != 0) {
+      frame.resize(wanted.cut);
+    }
+    return frame;
+  }
+  /// Sends a frame to the driver as its peer. False when the kernel does not send such a frame.
+  bool bring(ConstBytes frame) {
+    if (kind_ == "wire") {
+      Batch batch(Message::copy_of(set_.pool(), frame));
+      far_.driver().link()->send(batch);
+      return batch.empty();
+    }
+    if (!socket_) {
+      socket_ = Descriptor(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+    }
+    sockaddr_ll to{};
+    to.sll_family = AF_PACKET;
+    to.sll_ifindex = static_cast<int>(if_nametoindex(kind_ == "tap" ? "tap0" : "far"));
+    const ssize_t sent =
+        ::sendto(socket_.get(), frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    EXPECT_TRUE(sent == static_cast<ssize_t>(frame.size()) || errno == EMSGSIZE) << strerror(errno);
+    return sent >= 0;
+  }
+  [[nodiscard]] std::uint64_t came() { return stream_.driver().link()->statistics().frames_received; }
+  /// All counters of ends, by name; dlpi/link_counter.h.
+  std::map<std::string, std::uint64_t> ends() {
+    std::map<std::string, std::uint64_t> all;
+    for (const char* name : {"super_frame_dropped", "no_memory", "checksum_unknown", "short_frame", "vlan_frame",
+                             "oversize_frame", "llc_frame", "not_ours", "unclaimed", "flow_dropped"}) {
+      all[name] = stream_.counted(name);
+    }
+    return all;
+  }
+
+  std::string kind_;
+  StreamSet set_;
+  Registry registry_;
+  Stream far_{set_};
+  Stream stream_{set_};
+  Descriptor socket_;  // one for all: the kernel is slow to close a packet socket
+};
+
+TEST_P(Account, EveryFrameIsDeliveredOrEndsUnderOneCounter) {
+  std::uint64_t brought = 0;
+  for (const Case& wanted : cases) {
+    SCOPED_TRACE(wanted.name);
+    if (!wanted.anywhere && kind_ != "wire") {
+      continue;
+    }
+    auto expected = ends();
+    const std::uint64_t before = came();
+    if (!bring(frame_of(wanted))) {
+      EXPECT_EQ(kind_, "tap") << "the kernel refuses to send it";
+      EXPECT_STREQ(wanted.counter, "oversize_frame");
+      continue;
+    }
+    ++brought;
+    EXPECT_TRUE(run_until(set_, [&] { return came() > before; })) << "did not come";
+    EXPECT_EQ(came(), before + 1);
+    EXPECT_EQ(stream_.waiting(), wanted.counter == nullptr ? 1U : 0U) << stream_.counts();
+    if (wanted.counter != nullptr) {
+      ++expected[wanted.counter];
+    } else if (Message up = stream_.next()) {
+      up.encode();
+      const auto indication = UnitdataInd::decode(up.bytes());
+      ASSERT_TRUE(indication);
+      EXPECT_EQ(indication->source, (LinkAddress{sender, sap})) << "without the tag";
+      const Message data = up.unlink();
+      EXPECT_EQ(data ? data.size() : 0, wanted.payload);
+    }
+    EXPECT_EQ(ends(), expected);
+    stream_.forget();
+  }
+  EXPECT_EQ(came(), brought);
+  EXPECT_EQ(stream_.counted("kernel_dropped"), 0U);
+}
+
+// A promiscuous stream takes what else nobody wants: it is delivered, and so does not end under a counter.
+TEST_P(Account, WhatAPromiscuousStreamTakesIsNotCountedAsWell) {
+  stream_.request(PromisconReq{DL_PROMISC_PHYS});
+  ASSERT_EQ(stream_.acknowledged(), DL_PROMISCON_REQ);
+  const auto before = ends();
+  for (const Case& wanted : cases) {
+    const std::string counter = wanted.counter == nullptr ? "" : wanted.counter;
+    if (counter == "llc_frame" || counter == "not_ours" || counter == "unclaimed") {
+      SCOPED_TRACE(wanted.name);
+      ASSERT_TRUE(bring(frame_of(wanted)));
+      EXPECT_TRUE(run_until(set_, [&] { return stream_.waiting() == 1; }));
+      stream_.forget();
+    }
+  }
+  EXPECT_EQ(ends(), before);
+}
+
+// Nobody reads the stream, so that the driver does not read its device: what the kernel drops is counted all the same,
+// and in the end every frame was received or dropped.
+TEST_P(Account, WhatTheKernelDropsIsCountedWhileNothingIsRead) {
+  if (kind_ == "wire") {
+    return;  // its sender waits
+  }
+  const Octets frame = frame_of({"bulk", To::us, {}, sap, 1400, nullptr});
+  constexpr std::uint64_t frames = 2000;
+  for (std::uint64_t at = 0; at < frames; ++at) {
+    ASSERT_TRUE(bring(frame));
+    if (at % 50 == 0) {
+      run_for(set_, std::chrono::milliseconds(1));
+    }
+  }
+  const bool stalled = run_until(set_, [&] { return stream_.counted("kernel_dropped") > 0; });
+  EXPECT_TRUE(stalled) << came() << " came, " << stream_.waiting() << " wait; " << stream_.counts();
+  EXPECT_TRUE(run_until(set_,
+                        [&] {
+                          stream_.forget();
+                          return came() + stream_.counted("kernel_dropped") >= frames;
+                        }))
+      << came() << " came; " << stream_.counts();
+  EXPECT_EQ(came() + stream_.counted("kernel_dropped"), frames);
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, Account, testing::Values("wire", "packet/block", "packet/frame", "pcap", "tap"),
+                         [](const auto& kind) {
+                           std::string name = kind.param;
+                           std::replace(name.begin(), name.end(), '/', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace sluice::dlpi::test
