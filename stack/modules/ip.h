@@ -27,8 +27,21 @@
 //   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
 //   RFC 4443 section 2.4 (e)). There is no loopback: our own addresses are no destinations. IPv4 broadcasts are
 //   received, not sent. Groups: all systems, all nodes and the solicited-node groups; no IGMP or MLD. Addresses and
-//   router are configured: no DHCP, no router discovery, redirects are ignored; no duplicate address detection, but a
-//   claim to one of our addresses is counted (address_conflict).
+//   router are configured: no DHCP, no router discovery, redirects are ignored.
+//
+// Our addresses
+//   Each is announced when the link has come up and again two seconds later: an ARP announcement (RFC 5227
+//   section 2.3), an unsolicited neighbour advertisement (RFC 4861 section 7.2.6). By default they are used at once, so
+//   that a program that lives for a second need not wait for seven. When another host claims one it is kept, announced
+//   again (once in ten seconds, RFC 5227 section 2.4 (c)), counted (address_conflict, address_defended), and `sluice
+//   run`, `sluice nc` and `ftx` say which host it was.
+//
+//   With duplicate_address_detection = true each address is tentative first (RFC 4862 section 5.4 with one
+//   solicitation; RFC 5227 section 2.1): nothing is answered for it, received for it or sent from it (EADDRNOTAVAIL).
+//   IPv6 takes 1 to 2 seconds, IPv4 4 to 7; programs wait for it. A claim then makes it a duplicate, which is not used
+//   until the link comes up again (address_duplicate). That is off by default for another reason, too: any host on the
+//   link can then keep this one off it with one forged frame. Frames of our own MAC address claim nothing: other
+//   streams of this link send them.
 //
 //   IPv4 options are passed over; the reply to an echo request carries its routes and timestamps (ip_options.h), and
 //   a source route that does not end here is dropped (source_routed).
@@ -51,6 +64,8 @@
 //                         fragments: ip_reassembly.h
 //   neighbours_max        entries of the neighbour cache; 1024 if absent
 //   answer_echo           whether echo requests are answered; true if absent
+//   duplicate_address_detection
+//                         whether an address is used only when no other host has claimed it; false if absent
 //
 // Counters
 //   See ip_counters.h; each has a sentence. And those of stack/provider/connectionless.h.
@@ -71,6 +86,7 @@
 
 #include "stack/core/registry.h"
 #include "stack/core/scheduler.h"
+#include "stack/modules/ip_addresses.h"
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
 #include "stack/modules/ip_flows.h"
@@ -94,7 +110,7 @@
 
 namespace sluice {
 
-class Ip final : public Module, private ip::NeighbourUser, private provider::Connectionless {
+class Ip final : public Module, private ip::NeighbourUser, private ip::AddressUser, private provider::Connectionless {
  public:
   Ip(StreamSet& set, ip::Config config);
 
@@ -109,6 +125,8 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   [[nodiscard]] const ip::Counters& counts() const { return count_; }
   [[nodiscard]] const ip::Neighbours& neighbours() const { return neighbours_; }
   [[nodiscard]] const ip::Reassembly& reassembly() const { return reassembly_; }
+  /// For programs: whether addresses are still tentative, and which ones other hosts claim.
+  [[nodiscard]] const ip::Addresses& addresses() const { return addresses_; }
 
  private:
   /// What a datagram of ours is to look like.
@@ -266,6 +284,15 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   [[nodiscard]] int send_icmp(const Outgoing& outgoing, Message carrier, Message data);
   void answer_unreachable(Message request);
 
+  // ip_identity.cc: our own addresses
+  void start_addresses();
+  void arm_host_timer();
+  void on_host_timer();
+  void claimed(const wire::IpAddress& address, const wire::MacAddress& by);
+  void ask_for(const wire::IpAddress& address) override;
+  void announce(const wire::IpAddress& address) override;
+  void address_settled(const wire::IpAddress& address, bool ours) override;
+
   // ip_resolve.cc: ARP and neighbour discovery
   void receive_arp(const Arrival& arrival);
   void receive_solicitation(const Arrival& arrival);
@@ -284,11 +311,13 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   ip::Routes routes_;
   ip::LinkSetup link_;
   ip::Neighbours neighbours_;
+  ip::Addresses addresses_;
   ip::Reassembly reassembly_;
   ip::PathMtu path_mtu_;
   ip::SentFlows flows_;
   ip::ErrorBudget error_budget_;
   Timer timer_;
+  Timer host_timer_;  // of what this host does unasked; rare, so the timer of each datagram does not know it
   Route route_;
   ip::ArrivalTemplate arrivals_;
   std::uint16_t identification_;

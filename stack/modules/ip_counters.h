@@ -67,6 +67,8 @@ struct Counters {
   Counter bad_ndp{owner, "bad_ndp",
                   "neighbour discovery dropped: malformed, hop limit not 255, in a fragment, from what no host can be"};
   Counter address_conflict{owner, "address_conflict", "another host claims our address"};
+  Counter address_duplicate{owner, "address_duplicate", "addresses not used: another host has them"};
+  Counter address_defended{owner, "address_defended", "times an address was announced to a host that claims it"};
   Counter neighbour_failed{owner, "neighbour_failed", "packets dropped: the neighbour does not answer"};
   Counter neighbour_displaced{owner, "neighbour_displaced", "packets dropped: too many waited for an answer"};
   Counter neighbours_full{owner, "neighbours_full", "packets dropped: every entry of the neighbour cache is in use"};

@@ -111,6 +111,10 @@ void Ip::receive_icmp6(Arrival&& arrival) {
     }
     return type == Icmp6Type::neighbor_solicitation ? receive_solicitation(arrival) : receive_advertisement(arrival);
   }
+  if (routes_.is_local(arrival.source)) {
+    ++count_.bad_source;
+    return;
+  }
   const auto message = wire::parse_icmp6(arrival.data.bytes());
   if (!message && message.error() == wire::Icmp6Malformed::unknown_type) {
     return ignore_or_deliver(std::move(arrival));

@@ -21,7 +21,15 @@ class Routes {
   /// Adds the link-local address of this interface (fe80::/64), or replaces it.
   void set_link_local(const wire::Ipv6Address& address);
 
+  /// An address that is tentative, or another host's, is held back: neither received for nor sent from.
+  void hold(const wire::IpAddress& address);
+  void release(const wire::IpAddress& address);
+
+  /// Whether `address` is ours and in use.
   [[nodiscard]] bool is_local(const wire::IpAddress& address) const;
+  /// Whether it is ours, held back or not.
+  [[nodiscard]] bool owns(const wire::IpAddress& address) const;
+  [[nodiscard]] std::vector<wire::IpAddress> addresses() const;
   /// The limited broadcast, or the directed broadcast of a network we are on, in either form. RFC 1122 section 3.3.6:
   /// "There is a class of hosts that use non-standard broadcast address forms, substituting 0 for -1. All hosts SHOULD
   /// recognize and accept any of these non-standard broadcast addresses as the destination address of an incoming
@@ -47,6 +55,7 @@ class Routes {
   std::optional<wire::Ipv4Address> gateway_v4_;
   std::optional<wire::Ipv6Address> gateway_v6_;
   std::optional<wire::Ipv6Address> link_local_;  // also among prefixes_
+  std::vector<wire::IpAddress> held_;            // some of prefixes_
 };
 
 }  // namespace sluice::ip
