@@ -33,6 +33,8 @@ Ip::Ip(StreamSet& set, ip::Config config)
       routes_(config_),
       neighbours_(config_.neighbours_max, set.prng(), *this),
       addresses_(config_.duplicate_address_detection, set.prng(), *this),
+      mld_(2, set.prng(), *this),
+      igmp_(3, set.prng(), *this),
       reassembly_(config_.reassembly_bytes_max),
       timer_(set.scheduler(), [this] { on_timer(); }),
       host_timer_(set.scheduler(), [this] { on_host_timer(); }),

@@ -26,8 +26,15 @@
 //   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
 //   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
 //   RFC 4443 section 2.4 (e)). There is no loopback: our own addresses are no destinations. IPv4 broadcasts are
-//   received, not sent. Groups: all systems, all nodes and the solicited-node groups; no IGMP or MLD. Addresses and
-//   router are configured: no DHCP, no router discovery, redirects are ignored.
+//   received, not sent. Addresses and router are configured: no DHCP, no router discovery,
+//   redirects are ignored.
+//
+// Groups
+//   All systems, all nodes, the solicited-node groups of our addresses, and those that were joined (join()). Routers
+//   and switches are told of all but the first two: by MLD version 2 (RFC 3810), or 1 (RFC 2710) while a router speaks
+//   that; by IGMP version 3 (RFC 3376), 2 or 1 likewise. A report leaves when a group is joined or left, a second one
+//   within a second, and after each query at a random time of as long as the query says. A membership is always for any
+//   source, so a query about sources is answered as one about their group.
 //
 // Our addresses
 //   Each is announced when the link has come up and again two seconds later: an ARP announcement (RFC 5227
@@ -90,6 +97,7 @@
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
 #include "stack/modules/ip_flows.h"
+#include "stack/modules/ip_groups.h"
 #include "stack/modules/ip_header_template.h"
 #include "stack/modules/ip_icmp_errors.h"
 #include "stack/modules/ip_link.h"
@@ -110,7 +118,11 @@
 
 namespace sluice {
 
-class Ip final : public Module, private ip::NeighbourUser, private ip::AddressUser, private provider::Connectionless {
+class Ip final : public Module,
+                 private ip::NeighbourUser,
+                 private ip::AddressUser,
+                 private ip::GroupUser,
+                 private provider::Connectionless {
  public:
   Ip(StreamSet& set, ip::Config config);
 
@@ -121,6 +133,11 @@ class Ip final : public Module, private ip::NeighbourUser, private ip::AddressUs
   void close() override;
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;
+
+  /// Receives what is sent to `group`, and tells routers so; each join wants a leave. EADDRNOTAVAIL when it is no group
+  /// of a family that this host has, ENOBUFS when ip::Routes::joined_max are joined.
+  [[nodiscard]] Status join(const wire::IpAddress& group);
+  void leave(const wire::IpAddress& group);
 
   [[nodiscard]] const ip::Counters& counts() const { return count_; }
   [[nodiscard]] const ip::Neighbours& neighbours() const { return neighbours_; }
@@ -293,6 +310,17 @@ class Ip final : public Module, private ip::NeighbourUser, private ip::AddressUs
   void announce(const wire::IpAddress& address) override;
   void address_settled(const wire::IpAddress& address, bool ours) override;
 
+  // ip_membership.cc: MLD and IGMP
+  void start_groups(wire::Family family);
+  [[nodiscard]] ip::Groups& groups_of(wire::Family family) { return family == wire::Family::ipv4 ? igmp_ : mld_; }
+  void receive_mld(Arrival&& arrival);
+  void receive_igmp(Arrival&& arrival);
+  [[nodiscard]] static bool arrives_with_router_alert(const Arrival& arrival);
+  void report_groups(std::span<const ip::GroupRecord> records) override;
+  void report_group(const wire::IpAddress& group, bool left, unsigned version) override;
+  void send_mld(ConstBytes body, const wire::Ipv6Address& destination);
+  void send_igmp(ConstBytes body, const wire::Ipv4Address& destination);
+
   // ip_resolve.cc: ARP and neighbour discovery
   void receive_arp(const Arrival& arrival);
   void receive_solicitation(const Arrival& arrival);
@@ -312,6 +340,8 @@ class Ip final : public Module, private ip::NeighbourUser, private ip::AddressUs
   ip::LinkSetup link_;
   ip::Neighbours neighbours_;
   ip::Addresses addresses_;
+  ip::Groups mld_;
+  ip::Groups igmp_;
   ip::Reassembly reassembly_;
   ip::PathMtu path_mtu_;
   ip::SentFlows flows_;

@@ -73,8 +73,15 @@ struct Counters {
   Counter neighbour_displaced{owner, "neighbour_displaced", "packets dropped: too many waited for an answer"};
   Counter neighbours_full{owner, "neighbours_full", "packets dropped: every entry of the neighbour cache is in use"};
 
+  // Groups
+  Counter group_queries{owner, "group_queries", "MLD and IGMP queries, answered for the groups we are in"};
+  Counter group_reports_in{owner, "group_reports_in", "what other hosts reported of groups"};
+  Counter bad_group_message{owner, "bad_group_message",
+                            "MLD and IGMP messages dropped: malformed, or not from a router or host of this link"};
+  Counter group_reports_out{owner, "group_reports_out", "MLD and IGMP messages sent"};
+
   // ICMP
-  Counter icmp_bad_checksum{owner, "icmp_bad_checksum", "ICMP messages dropped: checksum"};
+  Counter icmp_bad_checksum{owner, "icmp_bad_checksum", "ICMP and IGMP messages dropped: checksum"};
   Counter icmp_malformed{owner, "icmp_malformed", "ICMP messages dropped: short or bad code"};
   Counter icmp_ignored{owner, "icmp_ignored", "ICMP messages that ask nothing of this host, or are not to be answered"};
   Counter icmp_errors_in{owner, "icmp_errors_in", "ICMP errors passed to the user above"};
@@ -102,7 +109,8 @@ struct Counters {
                       &fragment_overlap, &fragment_refused,  &fragment_excess,  &no_memory,     &arp_answered,
                       &arp_noted,        &bad_arp,           &ndp_answered,     &ndp_noted,     &bad_ndp,
                       &address_conflict, &icmp_bad_checksum, &icmp_malformed,   &icmp_ignored,  &icmp_errors_in,
-                      &icmp_unmatched,   &icmp_implausible,  &icmp_mtu_heeded};
+                      &icmp_unmatched,   &icmp_implausible,  &icmp_mtu_heeded,  &group_queries, &group_reports_in,
+                      &bad_group_message};
   }
 };
 

@@ -115,6 +115,12 @@ void Ip::receive_icmp6(Arrival&& arrival) {
     ++count_.bad_source;
     return;
   }
+  constexpr std::uint8_t mld_first = 130;  // query, report, done: RFC 2710 section 3.1
+  constexpr std::uint8_t mld_last = 132;
+  const auto number = arrival.data.bytes().empty() ? 0 : std::to_integer<std::uint8_t>(arrival.data.bytes()[0]);
+  if (number >= mld_first && number <= mld_last) {
+    return receive_mld(std::move(arrival));
+  }
   const auto message = wire::parse_icmp6(arrival.data.bytes());
   if (!message && message.error() == wire::Icmp6Malformed::unknown_type) {
     return ignore_or_deliver(std::move(arrival));

@@ -2,6 +2,8 @@
 // What the ip module does for its own addresses: detects duplicates, announces, defends (RFC 4862 section 5.4, RFC
 // 5227). Which of these when is the business of ip::Addresses.
 
+#include <algorithm>
+
 #include "stack/core/stream_set.h"
 #include "stack/modules/ip.h"
 #include "stack/wire/ethernet.h"
@@ -28,11 +30,12 @@ void Ip::start_addresses() {
       routes_.release(address);
     }
   }
-  arm_host_timer();
+  start_groups(wire::Family::ipv4);
+  start_groups(wire::Family::ipv6);
 }
 
 void Ip::arm_host_timer() {
-  const TimePoint deadline = addresses_.next_deadline();
+  const TimePoint deadline = std::min({addresses_.next_deadline(), mld_.next_deadline(), igmp_.next_deadline()});
   if (deadline == never) {
     host_timer_.cancel();
   } else {
@@ -41,6 +44,10 @@ void Ip::arm_host_timer() {
 }
 
 void Ip::on_host_timer() {
+  // RFC 4862 section 5.4.2: "Before sending a Neighbor Solicitation, an interface MUST join the all-nodes multicast
+  // address and the solicited-node multicast address of the tentative address."
+  mld_.expire(set().now());
+  igmp_.expire(set().now());
   addresses_.expire(set().now());
   arm_host_timer();
   finish();
@@ -90,6 +97,11 @@ void Ip::address_settled(const IpAddress& address, bool ours) {
     routes_.release(address);
   } else {
     ++count_.address_duplicate;
+  }
+  // RFC 3590 section 4: "Once a valid link-local address is available, a node SHOULD generate new MLD Report messages
+  // for all multicast addresses joined on the interface."
+  if (ours && address.is_v6() && address.is_link_local()) {
+    start_groups(wire::Family::ipv6);
   }
   forget_templates();
   routes_changed({});

@@ -78,10 +78,10 @@ void Ip::address_known() {
   if (config_.has(wire::Family::ipv6)) {
     routes_.set_link_local(wire::link_local_address(*link_.mac()));
   }
-  start_addresses();
   for (const wire::IpAddress& group : routes_.groups()) {
     link_.join(wire::multicast_mac(group));
   }
+  start_addresses();
 }
 
 void Ip::link_notified(const dlpi::NotifyInd& notification) {

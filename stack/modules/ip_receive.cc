@@ -453,6 +453,9 @@ void Ip::deliver(Arrival&& arrival) {
     }
     return to_user(std::move(arrival));
   }
+  if (arrival.source.is_v4() && arrival.protocol == ip::protocol_igmp) {
+    return receive_igmp(std::move(arrival));
+  }
   ++count_.unknown_protocol;
   report_unknown_protocol(std::move(arrival));
 }

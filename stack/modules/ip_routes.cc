@@ -86,17 +86,40 @@ std::vector<IpAddress> Routes::groups() const {
   if (has(Family::ipv6)) {
     groups.emplace_back(wire::ipv6_all_nodes);
   }
-  for (const IpPrefix& prefix : prefixes_) {
-    if (!prefix.address.is_v6()) {
-      continue;
-    }
-    // Addresses that end alike share a group.
-    const IpAddress group = wire::solicited_node(prefix.address.v6());
+  const auto add = [&](const IpAddress& group) {
     if (std::ranges::find(groups, group) == groups.end()) {
       groups.push_back(group);
     }
+  };
+  for (const IpPrefix& prefix : prefixes_) {
+    if (prefix.address.is_v6()) {
+      add(wire::solicited_node(prefix.address.v6()));  // addresses that end alike share a group
+    }
+  }
+  for (const Joined& joined : joined_) {
+    add(joined.group);
   }
   return groups;
+}
+
+bool Routes::join(const IpAddress& group) {
+  auto found = std::ranges::find(joined_, group, &Joined::group);
+  if (found == joined_.end()) {
+    if (joined_.size() == joined_max) {
+      return false;
+    }
+    joined_.push_back({group});
+    found = joined_.end() - 1;
+  }
+  ++found->times;
+  return true;
+}
+
+void Routes::leave(const IpAddress& group) {
+  const auto found = std::ranges::find(joined_, group, &Joined::group);
+  if (found != joined_.end() && --found->times == 0) {
+    joined_.erase(found);
+  }
 }
 
 bool Routes::is_member(const IpAddress& group) const {
@@ -105,6 +128,9 @@ bool Routes::is_member(const IpAddress& group) const {
   }
   if (group == IpAddress(all_systems) || group == IpAddress(wire::ipv6_all_nodes)) {
     return has(group.family());
+  }
+  if (std::ranges::find(joined_, group, &Joined::group) != joined_.end()) {
+    return true;
   }
   return std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) {
     return prefix.address.is_v6() && group == IpAddress(wire::solicited_node(prefix.address.v6()));

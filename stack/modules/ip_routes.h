@@ -5,6 +5,7 @@
 //
 // Not thread-safe. A handful of addresses, searched in order; what is asked for each datagram is cached by the caller.
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace sluice::ip {
 
 class Routes {
  public:
+  static constexpr std::size_t joined_max = 32;
+
   explicit Routes(const Config& config)
       : prefixes_(config.addresses), gateway_v4_(config.gateway_v4), gateway_v6_(config.gateway_v6) {}
 
@@ -39,7 +42,11 @@ class Routes {
   [[nodiscard]] bool is_host(const wire::IpAddress& address) const;
   /// Whether a host with `address` would be on the link: what neighbour discovery and ARP may tell us about.
   [[nodiscard]] bool is_neighbour(const wire::IpAddress& address) const;
-  /// A group this host is in: all systems (224.0.0.1), all nodes (ff02::1), solicited-node groups of its addresses.
+  /// A user joins a group; each join wants a leave. False where joined_max are joined.
+  [[nodiscard]] bool join(const wire::IpAddress& group);
+  void leave(const wire::IpAddress& group);
+  /// A group this host is in: all systems (224.0.0.1), all nodes (ff02::1), solicited-node groups of its addresses, and
+  /// those that were joined.
   [[nodiscard]] bool is_member(const wire::IpAddress& group) const;
   [[nodiscard]] std::vector<wire::IpAddress> groups() const;
   [[nodiscard]] bool has(wire::Family family) const;
@@ -56,6 +63,11 @@ class Routes {
   std::optional<wire::Ipv6Address> gateway_v6_;
   std::optional<wire::Ipv6Address> link_local_;  // also among prefixes_
   std::vector<wire::IpAddress> held_;            // some of prefixes_
+  struct Joined {
+    wire::IpAddress group;
+    std::size_t times = 0;
+  };
+  std::vector<Joined> joined_;
 };
 
 }  // namespace sluice::ip

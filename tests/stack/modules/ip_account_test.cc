@@ -45,7 +45,7 @@ class Maker {
     static constexpr std::array makers{&Maker::datagram4, &Maker::datagram6, &Maker::fragment4, &Maker::fragment6,
                                        &Maker::icmp4,     &Maker::icmp6,     &Maker::arp,       &Maker::ndp,
                                        &Maker::error4,    &Maker::error6,    &Maker::optioned4, &Maker::extended6,
-                                       &Maker::noise};
+                                       &Maker::mld,       &Maker::igmp,      &Maker::noise};
     return (this->*makers[prng_.below(makers.size())])();
   }
 
@@ -191,6 +191,32 @@ class Maker {
     return {wire::ethertype_ipv6,
             packet(V6{.next_header = one_of(std::array<std::uint8_t, 3>{0, 43, 60})},
                    chain + last + udp_datagram(address("fd00:77::2"), address("fd00:77::1"), 53, port, 20))};
+  }
+  Made mld() {
+    const V6 header{.source = one_of(std::array<std::string_view, 3>{"fe80::9", "fe80::9", "fd00:77::2"}),
+                    .destination = ours6(),
+                    .next_header = 58,
+                    .hop_limit = one_of(std::array<std::uint8_t, 3>{1, 1, 255})};
+    Octets octets(one_of(std::array<std::size_t, 3>{24, 26, 28}));
+    octets[0] = std::byte{one_of(std::array<std::uint8_t, 4>{130, 130, 131, 132})};
+    Octets alert(8);
+    alert[0] = std::byte{58};
+    alert[2] = std::byte{one_of(std::array<std::uint8_t, 3>{5, 5, 1})};
+    alert[3] = std::byte{2};
+    V6 outer = header;
+    outer.next_header = 0;
+    alert[6] = std::byte{1};
+    return {wire::ethertype_ipv6, packet(outer, alert + icmp_summed(octets, header))};
+  }
+  Made igmp() {
+    Octets octets(one_of(std::array<std::size_t, 3>{8, 10, 12}));
+    octets[0] = std::byte{one_of(std::array<std::uint8_t, 4>{0x11, 0x11, 0x16, 0x17})};
+    store_checksum(octets.data() + 2, checksum_of(ilp::scalar::sum(octets)));
+    return {wire::ethertype_ipv4, packet(V4{.source = host4(),
+                                            .destination = "224.0.0.1",
+                                            .protocol = 2,
+                                            .ttl = one_of(std::array<std::uint8_t, 3>{1, 1, 64})},
+                                         octets)};
   }
   Made noise() {
     Octets octets(1 + prng_.below(100));

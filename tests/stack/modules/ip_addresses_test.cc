@@ -60,11 +60,19 @@ std::optional<ArpPacket> arp_of(const Frame& frame) {
   return frame.sap == wire::ethertype_arp && arp ? std::optional(*arp) : std::nullopt;
 }
 
+/// Reports of groups begin with hop-by-hop options: ip_groups_test.cc.
+bool is_group_report(const Frame& frame) {
+  return frame.sap == wire::ethertype_ipv6 && frame.octets[6] == std::byte{wire::protocol_hop_by_hop};
+}
+
 /// What was asked and told: "probe", "announcement", "ns TARGET", "na TARGET", else "?".
 std::vector<std::string> said(Bed& bed) {
   std::vector<std::string> words;
   for (; !bed.link.sent.empty(); bed.link.sent.pop_front()) {
     const Frame& frame = bed.link.sent.front();
+    if (is_group_report(frame)) {
+      continue;
+    }
     if (const auto arp = arp_of(frame)) {
       words.emplace_back(arp->sender_address.is_unspecified()         ? "probe"
                          : arp->sender_address == arp->target_address ? "announcement"
@@ -100,6 +108,7 @@ constexpr Duration detection_time_max =
 TEST(IpAddresses, AreAnnouncedAtStartAndUsedAtOnce) {
   Bed bed;
   bed.link.sent = std::exchange(bed.said_at_start, {});
+  std::erase_if(bed.link.sent, is_group_report);
   ASSERT_EQ(bed.link.sent.size(), 6U);
   EXPECT_EQ(bed.link.sent[0].to, wire::mac_broadcast);
   EXPECT_EQ(arp_of(bed.link.sent[0]),
@@ -137,6 +146,7 @@ TEST(IpAddresses, AreAnnouncedAgainWhenTheLinkComesBackOrHasAnotherMacAddress) {
   bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_PHYS_ADDR, .address = dlpi::LinkAddress{fresh, 0x0800}},
                 MessageType::proto);
   bed.advance(0s);
+  std::erase_if(bed.link.sent, is_group_report);
   EXPECT_EQ(arp_of(bed.next_frame())->sender_mac, fresh);
   EXPECT_THAT(said(bed), testing::ElementsAre("na fd00:77::1", "na fe80::ff:fe00:909"));
 }
@@ -155,6 +165,9 @@ TEST(IpAddresses, AreAskedForFirstWhereTheStackFileWantsIt) {
     bed.advance(10ms);
     for (; !bed.link.sent.empty(); bed.link.sent.pop_front()) {
       const Frame& frame = bed.link.sent.front();
+      if (is_group_report(frame)) {
+        continue;
+      }
       if (const auto arp = arp_of(frame)) {
         EXPECT_EQ(frame.to, wire::mac_broadcast);
         if (probes.size() < 3) {
