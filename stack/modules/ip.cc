@@ -39,7 +39,8 @@ Ip::Ip(StreamSet& set, ip::Config config)
       timer_(set.scheduler(), [this] { on_timer(); }),
       host_timer_(set.scheduler(), [this] { on_host_timer(); }),
       // RFC 7739 on why it should not start where others can guess it.
-      identification_(static_cast<std::uint16_t>(set.prng()())) {}
+      identification_(static_cast<std::uint16_t>(set.prng()())),
+      flow_labels_(set.prng()(), set.prng()()) {}
 
 Status Ip::open() {
   advance_link();

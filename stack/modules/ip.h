@@ -50,6 +50,9 @@
 //   link can then keep this one off it with one forged frame. Frames of our own MAC address claim nothing: other
 //   streams of this link send them.
 //
+//   IPv6 datagrams have a flow label that is the same for all of a flow (addresses, protocol, ports), and that nobody
+//   else can tell in advance (ip_flow_label.h). Labels of what arrives change nothing.
+//
 //   IPv4 options are passed over; the reply to an echo request carries its routes and timestamps (ip_options.h), and
 //   a source route that does not end here is dropped (source_routed).
 //
@@ -96,6 +99,7 @@
 #include "stack/modules/ip_addresses.h"
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
+#include "stack/modules/ip_flow_label.h"
 #include "stack/modules/ip_flows.h"
 #include "stack/modules/ip_groups.h"
 #include "stack/modules/ip_header_template.h"
@@ -154,7 +158,8 @@ class Ip final : public Module,
     std::uint8_t hop_limit = 0;  // 0: ttl
     std::uint8_t traffic_class = 0;
     bool dont_fragment = false;
-    ConstBytes options{};  // IPv4, a multiple of 4 bytes
+    std::uint32_t ports = 0;  // as ip::Flow has them
+    ConstBytes options{};     // IPv4, a multiple of 4 bytes
   };
 
   /// How datagrams to a destination leave; the last one is kept, with the header of the last one as a template for
@@ -245,7 +250,9 @@ class Ip final : public Module,
   [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
   [[nodiscard]] int find_route(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
-  [[nodiscard]] bool prepend_header(const Outgoing& outgoing, Message& data, std::size_t size);
+  [[nodiscard]] std::uint32_t flow_label(const wire::IpAddress& destination, std::uint8_t protocol,
+                                         std::uint32_t word) const;
+  [[nodiscard]] bool prepend_header(const Outgoing& outgoing, Message& data, std::size_t size, bool fragment = false);
   [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
                                              std::size_t offset, bool more, std::uint32_t identification);
   void dispatch(Message carrier, Message packet);
@@ -351,6 +358,7 @@ class Ip final : public Module,
   Route route_;
   ip::ArrivalTemplate arrivals_;
   std::uint16_t identification_;
+  ip::FlowLabels flow_labels_;
 
   std::optional<wire::NetworkAddress> bound_;
   bool filtered_ = false;                      // a filter is, or is about to be, in place
