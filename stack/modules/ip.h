@@ -26,8 +26,8 @@
 //   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
 //   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
 //   RFC 4443 section 2.4 (e)). There is no loopback: our own addresses are no destinations. IPv4 broadcasts are
-//   received, not sent. Addresses and router are configured: no DHCP, no router discovery,
-//   redirects are ignored.
+//   received, not sent. Addresses and router are configured: no DHCP, no router
+//   discovery.
 //
 // Groups
 //   All systems, all nodes, the solicited-node groups of our addresses, and those that were joined (join()). Routers
@@ -64,6 +64,11 @@
 //   not displace an address that is known. While the link's MTU is less than 1280 bytes there is no IPv6 (ENETDOWN,
 //   ipv6_off); a stream with IPv6 is not opened on such a link.
 //
+//   ICMP redirects: none, unless redirects = true. Then one is heeded, for ten minutes and its destination only, when
+//   it comes from the router that we use for that destination and names another on the link; over IPv4 it must also
+//   quote a datagram of a flow of the user's. Over IPv6 routers redirect from their link-local address, so that must be
+//   the `gateway`. Any host on the link can pose as the router: that is why they are off by default.
+//
 // Parameters
 //   address               one or more, with prefix length: "10.77.0.1/24", "fd00:77::1/64". With an IPv6 address there
 //                         is a link-local one, too, made of the MAC address
@@ -74,6 +79,7 @@
 //                         fragments: ip_reassembly.h
 //   neighbours_max        entries of the neighbour cache; 1024 if absent
 //   answer_echo           whether echo requests are answered; true if absent
+//   redirects             whether ICMP redirects are heeded; false if absent
 //   duplicate_address_detection
 //                         whether an address is used only when no other host has claimed it; false if absent
 //
@@ -109,6 +115,7 @@
 #include "stack/modules/ip_options.h"
 #include "stack/modules/ip_path_mtu.h"
 #include "stack/modules/ip_reassembly.h"
+#include "stack/modules/ip_redirects.h"
 #include "stack/modules/ip_routes.h"
 #include "stack/provider/connectionless.h"
 #include "stack/wire/arp.h"
@@ -308,6 +315,12 @@ class Ip final : public Module,
   [[nodiscard]] int send_icmp(const Outgoing& outgoing, Message carrier, Message data);
   void answer_unreachable(Message request);
 
+  // ip_redirect_messages.cc: ICMP redirects
+  [[nodiscard]] std::optional<wire::IpAddress> first_hop_router(const wire::IpAddress& destination) const;
+  void redirected(const wire::IpAddress& destination, const wire::IpAddress& next_hop);
+  void receive_redirect4(Arrival&& arrival);
+  void receive_redirect6(Arrival&& arrival);
+
   // ip_identity.cc: our own addresses
   void start_addresses();
   void arm_host_timer();
@@ -351,6 +364,7 @@ class Ip final : public Module,
   ip::Groups igmp_;
   ip::Reassembly reassembly_;
   ip::PathMtu path_mtu_;
+  ip::Redirects redirects_;
   ip::SentFlows flows_;
   ip::ErrorBudget error_budget_;
   Timer timer_;

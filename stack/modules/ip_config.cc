@@ -109,6 +109,7 @@ Result<Config> Config::from(const Parameters& parameters) {
   config.reassembly_bytes_max = size("reassembly_bytes_max", config.reassembly_bytes_max);
   config.neighbours_max = size("neighbours_max", config.neighbours_max);
   config.answer_echo = parameters.boolean("answer_echo", config.answer_echo);
+  config.redirects = parameters.boolean("redirects", config.redirects);
   config.duplicate_address_detection =
       parameters.boolean("duplicate_address_detection", config.duplicate_address_detection);
   if (status = check_mtu(config); !status) {
@@ -149,6 +150,7 @@ std::vector<ParameterSpec> parameter_specs() {
       {.name = "duplicate_address_detection",
        .type = Type::boolean,
        .meaning = "Whether to ask whether an address is free before it is used; false if absent"},
+      {.name = "redirects", .type = Type::boolean, .meaning = "Whether to heed ICMP redirects; false if absent"},
   };
 }
 

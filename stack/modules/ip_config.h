@@ -32,6 +32,7 @@ struct Config {
   std::size_t neighbours_max = 1024;
   bool answer_echo = true;
   bool duplicate_address_detection = false;
+  bool redirects = false;
 
   [[nodiscard]] bool has(wire::Family family) const;
   /// EINVAL with a sentence that names the parameter and what is wrong with it.

@@ -94,6 +94,9 @@ struct Counters {
   Counter icmp_errors_limited{owner, "icmp_errors_limited", "ICMP errors not sent: over the rate"};
   Counter icmp_errors_unquotable{owner, "icmp_errors_unquotable", "ICMP errors not sent: the packet's header is gone"};
   Counter icmp_errors_unroutable{owner, "icmp_errors_unroutable", "ICMP errors not sent: no route to the sender"};
+  Counter redirects_heeded{owner, "redirects_heeded", "redirects that changed a next hop"};
+  Counter redirects_refused{owner, "redirects_refused",
+                            "redirects dropped: malformed, or not by the router that we use for what we sent"};
   Counter path_mtu_lowered{owner, "path_mtu_lowered", "times a path turned out to take less"};
 
   // Link
@@ -102,15 +105,15 @@ struct Counters {
 
   /// See above.
   [[nodiscard]] auto ends() const {
-    return std::array{&delivered,        &echo_answered,     &bad_primitive,    &unknown_sap,   &short_packet,
-                      &bad_version,      &bad_header_length, &bad_total_length, &bad_checksum,  &bad_source,
-                      &not_ours,         &source_routed,     &link_broadcast,   &bad_extension, &ipv6_off,
-                      &unknown_protocol, &fragments_held,    &bad_fragment,     &fragment_tiny, &fragment_duplicate,
-                      &fragment_overlap, &fragment_refused,  &fragment_excess,  &no_memory,     &arp_answered,
-                      &arp_noted,        &bad_arp,           &ndp_answered,     &ndp_noted,     &bad_ndp,
-                      &address_conflict, &icmp_bad_checksum, &icmp_malformed,   &icmp_ignored,  &icmp_errors_in,
-                      &icmp_unmatched,   &icmp_implausible,  &icmp_mtu_heeded,  &group_queries, &group_reports_in,
-                      &bad_group_message};
+    return std::array{&delivered,         &echo_answered,     &bad_primitive,    &unknown_sap,   &short_packet,
+                      &bad_version,       &bad_header_length, &bad_total_length, &bad_checksum,  &bad_source,
+                      &not_ours,          &source_routed,     &link_broadcast,   &bad_extension, &ipv6_off,
+                      &unknown_protocol,  &fragments_held,    &bad_fragment,     &fragment_tiny, &fragment_duplicate,
+                      &fragment_overlap,  &fragment_refused,  &fragment_excess,  &no_memory,     &arp_answered,
+                      &arp_noted,         &bad_arp,           &ndp_answered,     &ndp_noted,     &bad_ndp,
+                      &address_conflict,  &icmp_bad_checksum, &icmp_malformed,   &icmp_ignored,  &icmp_errors_in,
+                      &icmp_unmatched,    &icmp_implausible,  &icmp_mtu_heeded,  &group_queries, &group_reports_in,
+                      &bad_group_message, &redirects_heeded,  &redirects_refused};
   }
 };
 

@@ -225,6 +225,10 @@ void Ip::transmit(Message packet, const IpAddress& neighbour, const MacAddress& 
 /// the user nothing.
 void Ip::undeliverable(Message packet, const IpAddress& neighbour, bool asked) {
   ++(asked ? count_.neighbour_failed : count_.neighbours_full);
+  if (asked) {
+    redirects_.forget(neighbour);
+    route_ = {};
+  }
   Message data = packet.unlink();
   const ConstBytes header = data.bytes();
   Outgoing outgoing;

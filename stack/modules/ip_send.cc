@@ -292,7 +292,7 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
   if (routes_.is_broadcast(destination)) {
     return EACCES;
   }
-  const std::optional<IpAddress> next_hop = routes_.next_hop(destination);
+  std::optional<IpAddress> next_hop = routes_.next_hop(destination);
   if (!next_hop) {
     return ENETUNREACH;
   }
@@ -305,9 +305,11 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
     return EADDRNOTAVAIL;
   }
   const auto estimate = path_mtu_.lookup(destination, link_mtu(destination.family()), set().now());
+  const auto redirect = redirects_.lookup(destination, set().now());
+  next_hop = redirect ? redirect->next_hop : next_hop;
   route_ = {.destination = destination,
             .wanted_source = source,
-            .expires = estimate.expires,
+            .expires = std::min(estimate.expires, redirect ? redirect->expires : never),
             .source = *from,
             .next_hop = *next_hop,
             .mtu = estimate.mtu,

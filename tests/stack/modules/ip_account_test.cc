@@ -45,7 +45,7 @@ class Maker {
     static constexpr std::array makers{&Maker::datagram4, &Maker::datagram6, &Maker::fragment4, &Maker::fragment6,
                                        &Maker::icmp4,     &Maker::icmp6,     &Maker::arp,       &Maker::ndp,
                                        &Maker::error4,    &Maker::error6,    &Maker::optioned4, &Maker::extended6,
-                                       &Maker::mld,       &Maker::igmp,      &Maker::noise};
+                                       &Maker::mld,       &Maker::igmp,      &Maker::redirect4, &Maker::noise};
     return (this->*makers[prng_.below(makers.size())])();
   }
 
@@ -218,6 +218,20 @@ class Maker {
                                             .ttl = one_of(std::array<std::uint8_t, 3>{1, 1, 64})},
                                          octets)};
   }
+  Made redirect4() {
+    const bool sent = prng_.chance(0.5);
+    const Octets quoted = packet(V4{.source = "10.77.0.1", .destination = sent ? "8.8.8.8" : "8.8.4.4"},
+                                 udp_datagram(address("10.77.0.1"), address("8.8.8.8"), port, 53, 8));
+    Octets octets(8);
+    octets[0] = std::byte{5};
+    v4(one_of(std::array<std::string_view, 2>{"10.77.0.253", "10.77.0.252"})).store(octets.data() + 4);
+    octets = octets + part(quoted, 0, 28);
+    store_checksum(octets.data() + 2, checksum_of(ilp::scalar::sum(octets)));
+    return {wire::ethertype_ipv4, packet(V4{.source = one_of(std::array<std::string_view, 4>{
+                                                "10.77.0.254", "10.77.0.253", "10.77.0.252", "10.77.0.2"}),
+                                            .protocol = 1},
+                                         octets)};
+  }
   Made noise() {
     Octets octets(1 + prng_.below(100));
     for (std::byte& octet : octets) {
@@ -275,7 +289,13 @@ class Account : public testing::Test {
     return (*found)->value();
   }
 
-  Bed bed;
+  static ip::Config heeding_redirects() {
+    ip::Config config = both_families();
+    config.redirects = true;
+    return config;
+  }
+
+  Bed bed{heeding_redirects()};
   Udp* udp_module = nullptr;
 };
 
