@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "apps/common/addresses.h"
 #include "apps/common/statistics.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
@@ -33,6 +34,10 @@ int run_host(const StackDeclaration& stack, const HostOptions& options) {
     fmt::print(stderr, "sluice: {}\n", status.error().text);
     return exit_failed;
   }
+  AddressWatch addresses(*stream, "sluice");
+  if (!addresses.settle(program->loop(), [&] { return program->stopped(); })) {
+    return exit_open;
+  }
   fmt::print("{}\n", options.json ? nlohmann::ordered_json{{"event", "running"}, {"stack", stack.name}}.dump()
                                   : fmt::format("running {}", stack.name));
   std::fflush(stdout);
@@ -45,7 +50,10 @@ int run_host(const StackDeclaration& stack, const HostOptions& options) {
     }
     return taken > 0;
   });
-  program->loop().run_until([&] { return program->stopped(); });
+  program->loop().run_until([&] {
+    addresses.tell();
+    return program->stopped();
+  });
   program->loop().unattend(*stream);
   print();
   return exit_ok;

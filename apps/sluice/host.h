@@ -14,8 +14,8 @@ struct HostOptions {
   bool json = false;
 };
 
-/// Runs until SIGINT or SIGTERM. Prints one line when it is up, the counters at SIGUSR1 and at the end. Answers an exit
-/// code.
+/// Runs, once it knows that its addresses are its own, until SIGINT or SIGTERM. Prints one line when it is up, the
+/// counters at SIGUSR1 and at the end. Answers an exit code.
 int run_host(const StackDeclaration& stack, const HostOptions& options);
 
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "apps/common/addresses.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
 #include "stack/wire/address.h"
@@ -26,7 +27,11 @@ constexpr std::size_t chunk_bytes = 16384;
 class Netcat {
  public:
   Netcat(Program& program, Endpoint& endpoint, const NetcatOptions& options)
-      : program_(program), endpoint_(endpoint), options_(options), received_(65536) {}
+      : program_(program),
+        endpoint_(endpoint),
+        options_(options),
+        addresses_(endpoint.stream(), "sluice: nc"),
+        received_(65536) {}
 
   void set_peer(const TransportAddress& peer) {
     peer_.resize(peer.encoded_size());
@@ -34,11 +39,15 @@ class Netcat {
   }
 
   int run() {
+    if (!addresses_.settle(program_.loop(), [this] { return program_.stopped(); })) {
+      return exit_open;
+    }
     last_activity_ = program_.loop().now();
     program_.loop().attend(endpoint_.stream(), [this] { return turn(); });
     while (!program_.stopped() && exit_code_ == exit_ok && !expired()) {
       update_input();  // a peer may have come and the datagram may have left
       [[maybe_unused]] const bool happened = program_.loop().wait(deadline());
+      addresses_.tell();
     }
     program_.loop().unattend(endpoint_.stream());
     program_.loop().unwatch(STDIN_FILENO);
@@ -165,6 +174,7 @@ class Netcat {
   Program& program_;
   Endpoint& endpoint_;
   const NetcatOptions& options_;
+  AddressWatch addresses_;
   std::vector<std::byte> peer_;
   std::array<std::byte, chunk_bytes> chunk_{};
   std::size_t pending_ = 0;

@@ -33,10 +33,15 @@ Ip::Ip(StreamSet& set, ip::Config config)
       config_(std::move(config)),
       routes_(config_),
       neighbours_(config_.neighbours_max, set.prng(), *this),
+      addresses_(config_.duplicate_address_detection, set.prng(), *this),
+      mld_(2, set.prng(), *this),
+      igmp_(3, set.prng(), *this),
       reassembly_(config_.reassembly_bytes_max),
       timer_(set.scheduler(), [this] { on_timer(); }),
+      host_timer_(set.scheduler(), [this] { on_host_timer(); }),
       // RFC 7739 on why it should not start where others can guess it.
-      identification_(static_cast<std::uint16_t>(set.prng()())) {}
+      identification_(static_cast<std::uint16_t>(set.prng()())),
+      flow_labels_(set.prng()(), set.prng()()) {}
 
 Status Ip::open() {
   advance_link();
@@ -52,6 +57,7 @@ Status Ip::open() {
 
 void Ip::close() {
   timer_.cancel();
+  host_timer_.cancel();
   for (const wire::IpAddress& group : routes_.groups()) {
     ask_link(
         primitive_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}, MessageType::proto));

@@ -25,9 +25,32 @@
 //   answer twice does no harm. Echo requests, and errors (protocol or port unreachable, reassembly time exceeded,
 //   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
 //   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
-//   RFC 4443 section 2.4 (e)). IPv4 broadcasts are received, not sent. Groups: all systems, all nodes and the
-//   solicited-node groups; no IGMP or MLD. Addresses and router are configured: no DHCP, no router discovery, redirects
-//   are ignored; no duplicate address detection, but a claim to one of our addresses is counted (address_conflict).
+//   RFC 4443 section 2.4 (e)). IPv4 broadcasts are received, not sent. Addresses and router are configured: no DHCP,
+//   no router discovery.
+//
+// Groups
+//   All systems, all nodes, the solicited-node groups of our addresses, and those that were joined (join()). Routers
+//   and switches are told of all but the first two: by MLD version 2 (RFC 3810), or 1 (RFC 2710) while a router speaks
+//   that; by IGMP version 3 (RFC 3376), 2 or 1 likewise. A report leaves when a group is joined or left, a second one
+//   within a second, and after each query at a random time of as long as the query says. A membership is always for any
+//   source, so a query about sources is answered as one about their group.
+//
+// Our addresses
+//   Each is announced when the link has come up and again two seconds later: an ARP announcement (RFC 5227
+//   section 2.3), an unsolicited neighbour advertisement (RFC 4861 section 7.2.6). By default they are used at once, so
+//   that a program that lives for a second need not wait for seven. When another host claims one it is kept, announced
+//   again (once in ten seconds, RFC 5227 section 2.4 (c)), counted (address_conflict, address_defended), and `sluice
+//   run`, `sluice nc` and `ftx` say which host it was.
+//
+//   With duplicate_address_detection = true each address is tentative first (RFC 4862 section 5.4 with one
+//   solicitation; RFC 5227 section 2.1): nothing is answered for it, received for it or sent from it (EADDRNOTAVAIL).
+//   IPv6 takes 1 to 2 seconds, IPv4 4 to 7; programs wait for it. A claim then makes it a duplicate, which is not used
+//   until the link comes up again (address_duplicate). That is off by default for another reason, too: any host on the
+//   link can then keep this one off it with one forged frame. Frames of our own MAC address claim nothing: other
+//   streams of this link send them.
+//
+//   IPv6 datagrams have a flow label that is the same for all of a flow (addresses, protocol, ports), and that nobody
+//   else can tell in advance (ip_flow_label.h). Labels of what arrives change nothing.
 //
 //   IPv4 options are passed over; the reply to an echo request carries its routes and timestamps (ip_options.h), and
 //   a source route that does not end here is dropped (source_routed).
@@ -50,6 +73,11 @@
 //   not displace an address that is known. While the link's MTU is less than 1280 bytes there is no IPv6 (ENETDOWN,
 //   ipv6_off); a stream with IPv6 is not opened on such a link.
 //
+//   ICMP redirects: none, unless redirects = true. Then one is heeded, for ten minutes and its destination only, when
+//   it comes from the router that we use for that destination and names another on the link; over IPv4 it must also
+//   quote a datagram of a flow of the user's. Over IPv6 routers redirect from their link-local address, so that must be
+//   the `gateway`. Any host on the link can pose as the router: that is why they are off by default.
+//
 // Parameters
 //   address               one or more, with prefix length: "10.77.0.1/24", "fd00:77::1/64". With an IPv6 address there
 //                         is a link-local one, too, made of the MAC address
@@ -60,6 +88,9 @@
 //                         fragments: ip_reassembly.h
 //   neighbours_max        entries of the neighbour cache; 1024 if absent
 //   answer_echo           whether echo requests are answered; true if absent
+//   redirects             whether ICMP redirects are heeded; false if absent
+//   duplicate_address_detection
+//                         whether an address is used only when no other host has claimed it; false if absent
 //
 // Counters
 //   See ip_counters.h; each has a sentence. And those of stack/provider/connectionless.h.
@@ -80,9 +111,12 @@
 
 #include "stack/core/registry.h"
 #include "stack/core/scheduler.h"
+#include "stack/modules/ip_addresses.h"
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
+#include "stack/modules/ip_flow_label.h"
 #include "stack/modules/ip_flows.h"
+#include "stack/modules/ip_groups.h"
 #include "stack/modules/ip_header_template.h"
 #include "stack/modules/ip_icmp_errors.h"
 #include "stack/modules/ip_link.h"
@@ -90,6 +124,7 @@
 #include "stack/modules/ip_options.h"
 #include "stack/modules/ip_path_mtu.h"
 #include "stack/modules/ip_reassembly.h"
+#include "stack/modules/ip_redirects.h"
 #include "stack/modules/ip_routes.h"
 #include "stack/provider/connectionless.h"
 #include "stack/wire/arp.h"
@@ -103,7 +138,11 @@
 
 namespace sluice {
 
-class Ip final : public Module, private ip::NeighbourUser, private provider::Connectionless {
+class Ip final : public Module,
+                 private ip::NeighbourUser,
+                 private ip::AddressUser,
+                 private ip::GroupUser,
+                 private provider::Connectionless {
  public:
   Ip(StreamSet& set, ip::Config config);
 
@@ -115,9 +154,16 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;
 
+  /// Receives what is sent to `group`, and tells routers so; each join wants a leave. EADDRNOTAVAIL when it is no group
+  /// of a family that this host has, ENOBUFS when ip::Routes::joined_max are joined.
+  [[nodiscard]] Status join(const wire::IpAddress& group);
+  void leave(const wire::IpAddress& group);
+
   [[nodiscard]] const ip::Counters& counts() const { return count_; }
   [[nodiscard]] const ip::Neighbours& neighbours() const { return neighbours_; }
   [[nodiscard]] const ip::Reassembly& reassembly() const { return reassembly_; }
+  /// For programs: whether addresses are still tentative, and which ones other hosts claim.
+  [[nodiscard]] const ip::Addresses& addresses() const { return addresses_; }
 
  private:
   /// What a datagram of ours is to look like.
@@ -128,7 +174,8 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
     std::uint8_t hop_limit = 0;  // 0: ttl
     std::uint8_t traffic_class = 0;
     bool dont_fragment = false;
-    ConstBytes options{};  // IPv4, a multiple of 4 bytes
+    std::uint32_t ports = 0;  // as ip::Flow has them
+    ConstBytes options{};     // IPv4, a multiple of 4 bytes
   };
 
   /// How datagrams to a destination leave; the last one is kept, with the header of the last one as a template for
@@ -221,7 +268,9 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
   [[nodiscard]] int find_route(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
-  [[nodiscard]] bool prepend_header(const Outgoing& outgoing, Message& data, std::size_t size);
+  [[nodiscard]] std::uint32_t flow_label(const wire::IpAddress& destination, std::uint8_t protocol,
+                                         std::uint32_t word) const;
+  [[nodiscard]] bool prepend_header(const Outgoing& outgoing, Message& data, std::size_t size, bool fragment = false);
   [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
                                              std::size_t offset, bool more, std::uint32_t identification);
   void dispatch(Message carrier, Message packet);
@@ -280,6 +329,32 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   [[nodiscard]] int send_icmp(const Outgoing& outgoing, Message carrier, Message data);
   void answer_unreachable(Message request);
 
+  // ip_redirect_messages.cc: ICMP redirects
+  [[nodiscard]] std::optional<wire::IpAddress> first_hop_router(const wire::IpAddress& destination) const;
+  void redirected(const wire::IpAddress& destination, const wire::IpAddress& next_hop);
+  void receive_redirect4(Arrival&& arrival);
+  void receive_redirect6(Arrival&& arrival);
+
+  // ip_identity.cc: our own addresses
+  void start_addresses();
+  void arm_host_timer();
+  void on_host_timer();
+  void claimed(const wire::IpAddress& address, const wire::MacAddress& by);
+  void ask_for(const wire::IpAddress& address) override;
+  void announce(const wire::IpAddress& address) override;
+  void address_settled(const wire::IpAddress& address, bool ours) override;
+
+  // ip_membership.cc: MLD and IGMP
+  void start_groups(wire::Family family);
+  [[nodiscard]] ip::Groups& groups_of(wire::Family family) { return family == wire::Family::ipv4 ? igmp_ : mld_; }
+  void receive_mld(Arrival&& arrival);
+  void receive_igmp(Arrival&& arrival);
+  [[nodiscard]] static bool arrives_with_router_alert(const Arrival& arrival);
+  void report_groups(std::span<const ip::GroupRecord> records) override;
+  void report_group(const wire::IpAddress& group, bool left, unsigned version) override;
+  void send_mld(ConstBytes body, const wire::Ipv6Address& destination);
+  void send_igmp(ConstBytes body, const wire::Ipv4Address& destination);
+
   // ip_resolve.cc: ARP and neighbour discovery
   void receive_arp(const Arrival& arrival);
   void receive_solicitation(const Arrival& arrival);
@@ -298,14 +373,20 @@ class Ip final : public Module, private ip::NeighbourUser, private provider::Con
   ip::Routes routes_;
   ip::LinkSetup link_;
   ip::Neighbours neighbours_;
+  ip::Addresses addresses_;
+  ip::Groups mld_;
+  ip::Groups igmp_;
   ip::Reassembly reassembly_;
   ip::PathMtu path_mtu_;
+  ip::Redirects redirects_;
   ip::SentFlows flows_;
   ip::ErrorBudget error_budget_;
   Timer timer_;
+  Timer host_timer_;  // of what this host does unasked; rare, so the timer of each datagram does not know it
   Route route_;
   ip::ArrivalTemplate arrivals_;
   std::uint16_t identification_;
+  ip::FlowLabels flow_labels_;
 
   std::optional<wire::NetworkAddress> bound_;
   bool filtered_ = false;                      // a filter is, or is about to be, in place

@@ -109,6 +109,9 @@ Result<Config> Config::from(const Parameters& parameters) {
   config.reassembly_bytes_max = size("reassembly_bytes_max", config.reassembly_bytes_max);
   config.neighbours_max = size("neighbours_max", config.neighbours_max);
   config.answer_echo = parameters.boolean("answer_echo", config.answer_echo);
+  config.redirects = parameters.boolean("redirects", config.redirects);
+  config.duplicate_address_detection =
+      parameters.boolean("duplicate_address_detection", config.duplicate_address_detection);
   if (status = check_mtu(config); !status) {
     return std::unexpected(status.error());
   }
@@ -144,6 +147,10 @@ std::vector<ParameterSpec> parameter_specs() {
        .minimum = 1,
        .maximum = 1 << 20},
       {.name = "answer_echo", .type = Type::boolean, .meaning = "Whether to answer ICMP echo; true if absent"},
+      {.name = "duplicate_address_detection",
+       .type = Type::boolean,
+       .meaning = "Whether to ask whether an address is free before it is used; false if absent"},
+      {.name = "redirects", .type = Type::boolean, .meaning = "Whether to heed ICMP redirects; false if absent"},
   };
 }
 

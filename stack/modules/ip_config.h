@@ -31,6 +31,8 @@ struct Config {
   std::size_t reassembly_bytes_max = std::size_t{4} << 20;
   std::size_t neighbours_max = 1024;
   bool answer_echo = true;
+  bool duplicate_address_detection = false;
+  bool redirects = false;
 
   [[nodiscard]] bool has(wire::Family family) const;
   /// EINVAL with a sentence that names the parameter and what is wrong with it.

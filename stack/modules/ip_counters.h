@@ -68,12 +68,21 @@ struct Counters {
   Counter bad_ndp{owner, "bad_ndp",
                   "neighbour discovery dropped: malformed, hop limit not 255, in a fragment, from what no host can be"};
   Counter address_conflict{owner, "address_conflict", "another host claims our address"};
+  Counter address_duplicate{owner, "address_duplicate", "addresses not used: another host has them"};
+  Counter address_defended{owner, "address_defended", "times an address was announced to a host that claims it"};
   Counter neighbour_failed{owner, "neighbour_failed", "packets dropped: the neighbour does not answer"};
   Counter neighbour_displaced{owner, "neighbour_displaced", "packets dropped: too many waited for an answer"};
   Counter neighbours_full{owner, "neighbours_full", "packets dropped: every entry of the neighbour cache is in use"};
 
+  // Groups
+  Counter group_queries{owner, "group_queries", "MLD and IGMP queries, answered for the groups we are in"};
+  Counter group_reports_in{owner, "group_reports_in", "what other hosts reported of groups"};
+  Counter bad_group_message{owner, "bad_group_message",
+                            "MLD and IGMP messages dropped: malformed, or not from a router or host of this link"};
+  Counter group_reports_out{owner, "group_reports_out", "MLD and IGMP messages sent"};
+
   // ICMP
-  Counter icmp_bad_checksum{owner, "icmp_bad_checksum", "ICMP messages dropped: checksum"};
+  Counter icmp_bad_checksum{owner, "icmp_bad_checksum", "ICMP and IGMP messages dropped: checksum"};
   Counter icmp_malformed{owner, "icmp_malformed", "ICMP messages dropped: short or bad code"};
   Counter icmp_ignored{owner, "icmp_ignored", "ICMP messages that ask nothing of this host, or are not to be answered"};
   Counter icmp_errors_in{owner, "icmp_errors_in", "ICMP errors passed to the user above"};
@@ -86,6 +95,9 @@ struct Counters {
   Counter icmp_errors_limited{owner, "icmp_errors_limited", "ICMP errors not sent: over the rate"};
   Counter icmp_errors_unquotable{owner, "icmp_errors_unquotable", "ICMP errors not sent: the packet's header is gone"};
   Counter icmp_errors_unroutable{owner, "icmp_errors_unroutable", "ICMP errors not sent: no route to the sender"};
+  Counter redirects_heeded{owner, "redirects_heeded", "redirects that changed a next hop"};
+  Counter redirects_refused{owner, "redirects_refused",
+                            "redirects dropped: malformed, or not by the router that we use for what we sent"};
   Counter path_mtu_lowered{owner, "path_mtu_lowered", "times a path turned out to take less"};
 
   // Link
@@ -94,14 +106,15 @@ struct Counters {
 
   /// See above.
   [[nodiscard]] auto ends() const {
-    return std::array{&delivered,        &echo_answered,     &bad_primitive,    &unknown_sap,   &short_packet,
-                      &bad_version,      &bad_header_length, &bad_total_length, &bad_checksum,  &bad_source,
-                      &not_ours,         &source_routed,     &link_broadcast,   &bad_extension, &ipv6_off,
-                      &unknown_protocol, &fragments_held,    &bad_fragment,     &fragment_tiny, &fragment_duplicate,
-                      &fragment_overlap, &fragment_refused,  &fragment_excess,  &no_memory,     &arp_answered,
-                      &arp_noted,        &bad_arp,           &ndp_answered,     &ndp_noted,     &bad_ndp,
-                      &address_conflict, &icmp_bad_checksum, &icmp_malformed,   &icmp_ignored,  &icmp_errors_in,
-                      &icmp_unmatched,   &icmp_implausible,  &icmp_mtu_heeded};
+    return std::array{&delivered,         &echo_answered,     &bad_primitive,    &unknown_sap,   &short_packet,
+                      &bad_version,       &bad_header_length, &bad_total_length, &bad_checksum,  &bad_source,
+                      &not_ours,          &source_routed,     &link_broadcast,   &bad_extension, &ipv6_off,
+                      &unknown_protocol,  &fragments_held,    &bad_fragment,     &fragment_tiny, &fragment_duplicate,
+                      &fragment_overlap,  &fragment_refused,  &fragment_excess,  &no_memory,     &arp_answered,
+                      &arp_noted,         &bad_arp,           &ndp_answered,     &ndp_noted,     &bad_ndp,
+                      &address_conflict,  &icmp_bad_checksum, &icmp_malformed,   &icmp_ignored,  &icmp_errors_in,
+                      &icmp_unmatched,    &icmp_implausible,  &icmp_mtu_heeded,  &group_queries, &group_reports_in,
+                      &bad_group_message, &redirects_heeded,  &redirects_refused};
   }
 };
 

@@ -61,6 +61,14 @@ void HeaderTemplate::take(ConstBytes header, std::uint8_t hop_limit, std::uint8_
   }
 }
 
+void HeaderTemplate::set_flow_label(std::uint32_t label) {
+  SLUICE_REQUIRE(label < (1U << 20));
+  if (size_ == wire::Ipv6Header::size) {
+    const auto word = load_big_endian<std::uint32_t>(bytes_.data());
+    store_big_endian(bytes_.data(), (word & 0xfff0'0000U) | label);
+  }
+}
+
 void HeaderTemplate::emit(std::byte* out, std::size_t payload, std::uint16_t identification) const {
   if (size_ == wire::Ipv4Header::size) {
     const std::uint16_t length = to_big_endian(static_cast<std::uint16_t>(payload + wire::Ipv4Header::size));

@@ -33,6 +33,9 @@ class HeaderTemplate {
   void take(ConstBytes header, std::uint8_t hop_limit, std::uint8_t traffic_class, bool dont_fragment,
             std::size_t payload_max);
 
+  /// Another flow to the same destination. Over IPv4 nothing. REQUIRES: label < 2^20.
+  void set_flow_label(std::uint32_t label);
+
   [[nodiscard]] std::size_t size() const { return size_; }
   /// How many identifications a datagram takes: IPv6 has none.
   [[nodiscard]] std::uint16_t identifications() const { return identifications_; }

@@ -62,6 +62,11 @@ void Ip::receive_icmp4(Arrival&& arrival) {
   if (!icmp_verified(arrival.data, 0)) {
     return;
   }
+  constexpr std::byte redirect4{5};
+  if (config_.redirects && gather(arrival.data, wire::icmp_header_size) &&
+      arrival.data.bytes().size() >= wire::icmp_header_size && arrival.data.bytes()[0] == redirect4) {
+    return receive_redirect4(std::move(arrival));
+  }
   const auto message = gather(arrival.data, wire::icmp_header_size)
                            ? wire::parse_icmp4(arrival.data.bytes())
                            : std::unexpected(wire::Icmp4Malformed::short_message);
@@ -110,6 +115,19 @@ void Ip::receive_icmp6(Arrival&& arrival) {
       return;
     }
     return type == Icmp6Type::neighbor_solicitation ? receive_solicitation(arrival) : receive_advertisement(arrival);
+  }
+  if (routes_.is_local(arrival.source)) {
+    ++count_.bad_source;
+    return;
+  }
+  if (config_.redirects && type == Icmp6Type::redirect) {
+    return receive_redirect6(std::move(arrival));
+  }
+  constexpr std::uint8_t mld_first = 130;  // query, report, done: RFC 2710 section 3.1
+  constexpr std::uint8_t mld_last = 132;
+  const auto number = arrival.data.bytes().empty() ? 0 : std::to_integer<std::uint8_t>(arrival.data.bytes()[0]);
+  if (number >= mld_first && number <= mld_last) {
+    return receive_mld(std::move(arrival));
   }
   const auto message = wire::parse_icmp6(arrival.data.bytes());
   if (!message && message.error() == wire::Icmp6Malformed::unknown_type) {

@@ -81,6 +81,7 @@ void Ip::address_known() {
   for (const wire::IpAddress& group : routes_.groups()) {
     link_.join(wire::multicast_mac(group));
   }
+  start_addresses();
 }
 
 void Ip::link_notified(const dlpi::NotifyInd& notification) {
@@ -90,6 +91,7 @@ void Ip::link_notified(const dlpi::NotifyInd& notification) {
       break;
     case dlpi::DL_NOTE_LINK_UP:
       neighbours_.doubt_all();
+      start_addresses();
       break;
     case dlpi::DL_NOTE_SDU_SIZE:
       // What is too small for IPv6 leaves IPv4 alone (has_ipv6()).

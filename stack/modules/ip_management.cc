@@ -29,7 +29,8 @@ void Ip::up(Message message) {
 /// allocate an address": a protocol is the user's to choose.
 void Ip::bind(ConstBytes address) {
   const auto wanted = NetworkAddress::decode(address);
-  if (!wanted || !(wanted->address.is_unspecified() || routes_.is_self(wanted->address))) {
+  if (!wanted ||
+      !(wanted->address.is_unspecified() || routes_.owns(wanted->address) || routes_.is_self(wanted->address))) {
     return refused(address.empty() ? tpi::TNOADDR : tpi::TBADADDR);
   }
   bound_ = *wanted;

@@ -19,8 +19,8 @@
 // (rather than discard) at least one (the latest) packet of each set of packets destined to the same unresolved IP
 // address".
 //
-// Duplicate address detection is not done. Not thread-safe. Sends nothing itself: what is to be done goes to a
-// NeighbourUser, which must not call back in.
+// Our own addresses are the business of ip_addresses.h. Not thread-safe. Sends nothing itself: what is to be done goes
+// to a NeighbourUser, which must not call back in.
 
 #include <cstddef>
 #include <cstdint>

@@ -220,7 +220,10 @@ bool Ip::check_addresses(Arrival& arrival) {
   }
   // An unspecified IPv6 source asks whether its address is free (RFC 4862 section 5.4.2).
   const bool asks_for_address = source.is_v6() && source.is_unspecified();
-  if ((!routes_.is_host(source) && !asks_for_address) || routes_.is_local(source)) {
+  // Neighbour discovery from a host that has our address, too.
+  const bool claims_ours =
+      source.is_v6() && arrival.protocol == wire::protocol_icmp6 && arrival.link_source != link_.mac();
+  if ((!routes_.is_host(source) && !asks_for_address) || (routes_.is_local(source) && !claims_ours)) {
     ++count_.bad_source;
     return false;
   }
@@ -475,6 +478,9 @@ void Ip::deliver(Arrival&& arrival) {
       arrivals_.take(arrival.source, arrival.destination, arrival.protocol);
     }
     return to_user(std::move(arrival));
+  }
+  if (arrival.source.is_v4() && arrival.protocol == ip::protocol_igmp) {
+    return receive_igmp(std::move(arrival));
   }
   ++count_.unknown_protocol;
   report_unknown_protocol(std::move(arrival));

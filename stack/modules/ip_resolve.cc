@@ -25,8 +25,6 @@ using wire::NeighborSolicitation;
 
 namespace {
 
-constexpr Ipv6Address all_nodes{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-
 /// Whether `address` is that of one station. Threat: remembered for a neighbour, the broadcast or a group's address
 /// would send all that is meant for him to everybody.
 bool is_station(const MacAddress& address) { return !address.is_multicast() && !address.is_unspecified(); }
@@ -51,12 +49,16 @@ void Ip::receive_arp(const Arrival& arrival) {
     return;
   }
   const IpAddress sender = arp->sender_address;
-  if (routes_.is_local(sender)) {
-    ++(arp->sender_mac == *link_.mac() ? count_.bad_source : count_.address_conflict);
-    return;
-  }
   const bool is_request = arp->operation == ArpOperation::request;
   const bool is_probe = sender.is_unspecified() && is_request;
+  // RFC 5227 section 2.1.1: "In addition, if during this period the host receives any ARP Probe where the packet's
+  // 'target IP address' is the address being probed for, and the packet's 'sender hardware address' is not the hardware
+  // address of any of the host's interfaces, then the host SHOULD similarly treat this as an address conflict".
+  const bool probes_ours = is_probe && addresses_.is_tentative(arp->target_address);
+  if (routes_.owns(sender) || probes_ours) {
+    return arp->sender_mac == *link_.mac() ? static_cast<void>(++count_.bad_source)
+                                           : claimed(probes_ours ? arp->target_address : sender, arp->sender_mac);
+  }
   if (!is_probe && !routes_.is_host(sender)) {
     ++count_.bad_arp;
     return;
@@ -100,6 +102,21 @@ void Ip::receive_solicitation(const Arrival& arrival) {
     ++count_.bad_ndp;
     return;
   }
+  // RFC 4862 section 5.4.3: "If the source address of the Neighbor Solicitation is the unspecified address, the
+  // solicitation is from a node performing Duplicate Address Detection. If the solicitation is from another node, the
+  // tentative address is a duplicate and should not be used (by either node). If the solicitation is from the node
+  // itself (because the node loops back multicast packets), the solicitation does not indicate the presence of a
+  // duplicate address."
+  const bool asks_for_ours = source.is_unspecified() && addresses_.is_tentative(message->target);
+  if (asks_for_ours && arrival.link_source == *link_.mac()) {
+    ++count_.bad_source;
+    return;
+  }
+  if (asks_for_ours || routes_.owns(source)) {
+    return claimed(asks_for_ours ? IpAddress(message->target) : arrival.source, arrival.link_source);
+  }
+  // RFC 4862 section 5.4.3: "If the target address is tentative, and the source address is a unicast address, the
+  // solicitation's sender is performing address resolution on the target; the solicitation should be silently ignored."
   if (!routes_.is_local(message->target)) {
     ++count_.icmp_ignored;
     return;
@@ -111,7 +128,8 @@ void Ip::receive_solicitation(const Arrival& arrival) {
                                      .target = message->target,
                                      .target_link_layer = link_.mac()};
   if (source.is_unspecified()) {
-    const bool answered = send_ndp(answer, message->target, all_nodes, wire::multicast_mac(all_nodes));
+    const bool answered =
+        send_ndp(answer, message->target, wire::ipv6_all_nodes, wire::multicast_mac(wire::ipv6_all_nodes));
     ++(answered ? count_.ndp_answered : count_.no_memory);
     return;
   }
@@ -128,13 +146,17 @@ void Ip::receive_solicitation(const Arrival& arrival) {
 void Ip::receive_advertisement(const Arrival& arrival) {
   const auto message = NeighborAdvertisement::parse(arrival.data.bytes());
   if (!message || !valid_advertisement(*message, arrival.destination.v6()) || arrival.source.is_unspecified() ||
-      !is_station(message->target_link_layer.value_or(arrival.link_source))) {
+      !link_.ready() || !is_station(message->target_link_layer.value_or(arrival.link_source))) {
     ++count_.bad_ndp;
     return;
   }
-  if (routes_.is_local(message->target)) {
-    ++count_.address_conflict;
-    return;
+  // RFC 4862 section 5.4.4: "If the target address is tentative, the tentative address is not unique." Of our own
+  // frames that come back, nothing is to be learned.
+  if (routes_.owns(message->target) || routes_.owns(arrival.source)) {
+    const MacAddress mac = message->target_link_layer.value_or(arrival.link_source);
+    return mac == *link_.mac()
+               ? static_cast<void>(++count_.bad_source)
+               : claimed(routes_.owns(message->target) ? IpAddress(message->target) : arrival.source, mac);
   }
   // "If the link layer has addresses and no Target Link-Layer Address option is included, the receiving node SHOULD
   // silently discard the received advertisement" while the entry is incomplete. A unicast answer without the option
@@ -171,6 +193,11 @@ bool Ip::send_ndp(const NdpMessage& message, const Ipv6Address& source, const Ip
   return true;
 }
 
+template bool Ip::send_ndp(const NeighborSolicitation& message, const Ipv6Address& source,
+                           const Ipv6Address& destination, const MacAddress& to);
+template bool Ip::send_ndp(const NeighborAdvertisement& message, const Ipv6Address& source,
+                           const Ipv6Address& destination, const MacAddress& to);
+
 /// RFC 4861 section 7.2.2: multicast solicitations go "to the solicited-node multicast address of the target", and the
 /// source should be the one "of the packet prompting the solicitation", for which we take the one we would choose.
 void Ip::solicit(const IpAddress& target, const std::optional<MacAddress>& to) {
@@ -198,6 +225,10 @@ void Ip::transmit(Message packet, const IpAddress& neighbour, const MacAddress& 
 /// the user nothing.
 void Ip::undeliverable(Message packet, const IpAddress& neighbour, bool asked) {
   ++(asked ? count_.neighbour_failed : count_.neighbours_full);
+  if (asked) {
+    redirects_.forget(neighbour);
+    route_ = {};
+  }
   Message data = packet.unlink();
   const ConstBytes header = data.bytes();
   Outgoing outgoing;

@@ -14,8 +14,7 @@ using wire::IpPrefix;
 using wire::Ipv4Address;
 using wire::Ipv6Address;
 
-constexpr Ipv4Address all_systems{{224, 0, 0, 1}};                                     // RFC 1112
-constexpr Ipv6Address all_nodes{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};  // RFC 4291 section 2.7.1
+constexpr Ipv4Address all_systems{{224, 0, 0, 1}};  // RFC 1112
 
 /// Whether `destination` means something on one link only.
 bool is_link_scoped(const IpAddress& destination) {
@@ -27,14 +26,36 @@ bool is_link_scoped(const IpAddress& destination) {
 
 void Routes::set_link_local(const Ipv6Address& address) {
   std::erase_if(prefixes_, [&](const IpPrefix& prefix) { return link_local_ && prefix.address == *link_local_; });
+  if (link_local_) {
+    release(*link_local_);
+  }
   link_local_ = address;
-  if (!is_local(address)) {
+  if (!owns(address)) {
     prefixes_.push_back({address, 64});
   }
 }
 
-bool Routes::is_local(const IpAddress& address) const {
+void Routes::hold(const IpAddress& address) {
+  release(address);
+  held_.push_back(address);
+}
+
+void Routes::release(const IpAddress& address) { std::erase(held_, address); }
+
+bool Routes::owns(const IpAddress& address) const {
   return std::ranges::find(prefixes_, address, &IpPrefix::address) != prefixes_.end();
+}
+
+bool Routes::is_local(const IpAddress& address) const {
+  return owns(address) && std::ranges::find(held_, address) == held_.end();
+}
+
+std::vector<IpAddress> Routes::addresses() const {
+  std::vector<IpAddress> addresses;
+  for (const IpPrefix& prefix : prefixes_) {
+    addresses.push_back(prefix.address);
+  }
+  return addresses;
 }
 
 bool Routes::is_broadcast(const IpAddress& address) const {
@@ -63,27 +84,53 @@ std::vector<IpAddress> Routes::groups() const {
     groups.emplace_back(all_systems);
   }
   if (has(Family::ipv6)) {
-    groups.emplace_back(all_nodes);
+    groups.emplace_back(wire::ipv6_all_nodes);
   }
-  for (const IpPrefix& prefix : prefixes_) {
-    if (!prefix.address.is_v6()) {
-      continue;
-    }
-    // Addresses that end alike share a group.
-    const IpAddress group = wire::solicited_node(prefix.address.v6());
+  const auto add = [&](const IpAddress& group) {
     if (std::ranges::find(groups, group) == groups.end()) {
       groups.push_back(group);
     }
+  };
+  for (const IpPrefix& prefix : prefixes_) {
+    if (prefix.address.is_v6()) {
+      add(wire::solicited_node(prefix.address.v6()));  // addresses that end alike share a group
+    }
+  }
+  for (const Joined& joined : joined_) {
+    add(joined.group);
   }
   return groups;
+}
+
+bool Routes::join(const IpAddress& group) {
+  auto found = std::ranges::find(joined_, group, &Joined::group);
+  if (found == joined_.end()) {
+    if (joined_.size() == joined_max) {
+      return false;
+    }
+    joined_.push_back({group});
+    found = joined_.end() - 1;
+  }
+  ++found->times;
+  return true;
+}
+
+void Routes::leave(const IpAddress& group) {
+  const auto found = std::ranges::find(joined_, group, &Joined::group);
+  if (found != joined_.end() && --found->times == 0) {
+    joined_.erase(found);
+  }
 }
 
 bool Routes::is_member(const IpAddress& group) const {
   if (!group.is_multicast()) {
     return false;
   }
-  if (group == IpAddress(all_systems) || group == IpAddress(all_nodes)) {
+  if (group == IpAddress(all_systems) || group == IpAddress(wire::ipv6_all_nodes)) {
     return has(group.family());
+  }
+  if (std::ranges::find(joined_, group, &Joined::group) != joined_.end()) {
+    return true;
   }
   return std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) {
     return prefix.address.is_v6() && group == IpAddress(wire::solicited_node(prefix.address.v6()));
@@ -91,8 +138,7 @@ bool Routes::is_member(const IpAddress& group) const {
 }
 
 std::optional<IpAddress> Routes::next_hop(const IpAddress& destination) const {
-  if (!has(destination.family()) || is_local(destination) || destination.is_unspecified() ||
-      destination.is_loopback()) {
+  if (!has(destination.family()) || owns(destination) || destination.is_unspecified() || destination.is_loopback()) {
     return std::nullopt;
   }
   const bool on_link = destination.is_multicast() || is_link_scoped(destination) ||
@@ -108,10 +154,13 @@ std::optional<IpAddress> Routes::next_hop(const IpAddress& destination) const {
 
 std::optional<IpAddress> Routes::source_for(const IpAddress& destination) const {
   if (is_link_scoped(destination)) {
-    return link_local_ ? std::optional<IpAddress>(*link_local_) : std::nullopt;
+    return link_local_ && is_local(*link_local_) ? std::optional<IpAddress>(*link_local_) : std::nullopt;
   }
   const IpPrefix* first = nullptr;
   for (const IpPrefix& prefix : prefixes_) {
+    if (!is_local(prefix.address)) {
+      continue;
+    }
     if (prefix.contains(destination)) {
       return prefix.address;
     }

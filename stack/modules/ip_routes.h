@@ -5,6 +5,7 @@
 //
 // Not thread-safe. A handful of addresses, searched in order; what is asked for each datagram is cached by the caller.
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -15,12 +16,19 @@ namespace sluice::ip {
 
 class Routes {
  public:
+  static constexpr std::size_t joined_max = 32;
+
   explicit Routes(const Config& config)
       : prefixes_(config.addresses), gateway_v4_(config.gateway_v4), gateway_v6_(config.gateway_v6) {}
 
   /// Adds the link-local address of this interface (fe80::/64), or replaces it.
   void set_link_local(const wire::Ipv6Address& address);
 
+  /// An address that is tentative, or another host's, is held back: neither received for nor sent from.
+  void hold(const wire::IpAddress& address);
+  void release(const wire::IpAddress& address);
+
+  /// Whether `address` is ours and in use.
   [[nodiscard]] bool is_local(const wire::IpAddress& address) const;
   /// Whether `address` means this host and nothing on any link: one of ours, or a loopback address of a family that we
   /// have. RFC 1122 section 3.2.1.3 (g), 127/8: "Internal host loopback address. Addresses of this form MUST NOT appear
@@ -28,6 +36,9 @@ class Routes {
   [[nodiscard]] bool is_self(const wire::IpAddress& address) const {
     return is_local(address) || (address.is_loopback() && has(address.family()));
   }
+  /// Whether it is ours, held back or not.
+  [[nodiscard]] bool owns(const wire::IpAddress& address) const;
+  [[nodiscard]] std::vector<wire::IpAddress> addresses() const;
   /// The limited broadcast, or the directed broadcast of a network we are on, in either form. RFC 1122 section 3.3.6:
   /// "There is a class of hosts that use non-standard broadcast address forms, substituting 0 for -1. All hosts SHOULD
   /// recognize and accept any of these non-standard broadcast addresses as the destination address of an incoming
@@ -37,7 +48,11 @@ class Routes {
   [[nodiscard]] bool is_host(const wire::IpAddress& address) const;
   /// Whether a host with `address` would be on the link: what neighbour discovery and ARP may tell us about.
   [[nodiscard]] bool is_neighbour(const wire::IpAddress& address) const;
-  /// A group this host is in: all systems (224.0.0.1), all nodes (ff02::1), solicited-node groups of its addresses.
+  /// A user joins a group; each join wants a leave. False where joined_max are joined.
+  [[nodiscard]] bool join(const wire::IpAddress& group);
+  void leave(const wire::IpAddress& group);
+  /// A group this host is in: all systems (224.0.0.1), all nodes (ff02::1), solicited-node groups of its addresses, and
+  /// those that were joined.
   [[nodiscard]] bool is_member(const wire::IpAddress& group) const;
   [[nodiscard]] std::vector<wire::IpAddress> groups() const;
   [[nodiscard]] bool has(wire::Family family) const;
@@ -53,6 +68,12 @@ class Routes {
   std::optional<wire::Ipv4Address> gateway_v4_;
   std::optional<wire::Ipv6Address> gateway_v6_;
   std::optional<wire::Ipv6Address> link_local_;  // also among prefixes_
+  std::vector<wire::IpAddress> held_;            // some of prefixes_
+  struct Joined {
+    wire::IpAddress group;
+    std::size_t times = 0;
+  };
+  std::vector<Joined> joined_;
 };
 
 }  // namespace sluice::ip

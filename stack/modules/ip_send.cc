@@ -74,7 +74,8 @@ void Ip::send_unitdata(Message request) {
                           .protocol = asked.protocol,
                           .hop_limit = asked.hop_limit,
                           .traffic_class = asked.traffic_class,
-                          .dont_fragment = asked.dont_fragment};
+                          .dont_fragment = asked.dont_fragment,
+                          .ports = ip::ports_of(asked.protocol, first_word)};
   if (const int error = send_datagram(outgoing, request, data); error != 0) {
     ++count_.refused;
     report(outgoing.destination, outgoing.protocol, {outgoing.source, error == EMSGSIZE ? route_.mtu : 0}, error,
@@ -84,9 +85,13 @@ void Ip::send_unitdata(Message request) {
   }
 }
 
-/// A datagram of the user's left by route_, and is of another flow than the last.
+/// A datagram of the user's leaves by route_, and is of another flow than the last. The template may be the last one's:
+/// one that left in fragments made none.
 void Ip::note_flow(const DataUnit& sent, std::uint32_t first_word) {
   route_.ports = first_word;
+  if (route_.source.is_v6()) {
+    route_.header.set_flow_label(flow_label(sent.peer, sent.protocol, first_word));
+  }
   flows_.note({.source = route_.source,
                .destination = sent.peer,
                .protocol = sent.protocol,
@@ -115,11 +120,11 @@ bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
   if (header.empty()) {
     return false;
   }
-  route_.header.emit(header.data(), size, identification_);
-  identification_ = static_cast<std::uint16_t>(identification_ + route_.header.identifications());
   if (ports != route_.ports) [[unlikely]] {
     note_flow(unitdata, ports);
   }
+  route_.header.emit(header.data(), size, identification_);
+  identification_ = static_cast<std::uint16_t>(identification_ + route_.header.identifications());
   to_link(std::move(request), *mac, route_.header.sap());
   return true;
 }
@@ -180,7 +185,13 @@ int Ip::send_with_options(const Outgoing& outgoing, Message& carrier, Message& d
   return 0;
 }
 
-bool Ip::prepend_header(const Outgoing& outgoing, Message& data, std::size_t size) {
+/// RFC 6437 section 3: "To enable Flow-Label-based classification, source nodes SHOULD assign each unrelated transport
+/// connection and application data stream to a new flow."
+std::uint32_t Ip::flow_label(const IpAddress& destination, std::uint8_t protocol, std::uint32_t word) const {
+  return flow_labels_.of(route_.source.v6(), destination.v6(), protocol, ip::ports_of(protocol, word));
+}
+
+bool Ip::prepend_header(const Outgoing& outgoing, Message& data, std::size_t size, bool fragment) {
   const Bytes header = data.prepend(header_size(outgoing.destination));
   if (header.empty()) {
     return false;
@@ -198,8 +209,9 @@ bool Ip::prepend_header(const Outgoing& outgoing, Message& data, std::size_t siz
         .emit(header);
   } else {
     Ipv6Header{.traffic_class = outgoing.traffic_class,
+               .flow_label = flow_label(outgoing.destination, outgoing.protocol, outgoing.ports),
                .payload_length = static_cast<std::uint16_t>(size),
-               .next_header = outgoing.protocol,
+               .next_header = fragment ? wire::protocol_ipv6_fragment : outgoing.protocol,
                .hop_limit = hop_limit,
                .source = route_.source.v6(),
                .destination = outgoing.destination.v6()}
@@ -217,9 +229,7 @@ bool Ip::prepend_fragment_header(const Outgoing& outgoing, Message& data, std::s
       return false;
     }
     Ipv6FragmentHeader{outgoing.protocol, static_cast<std::uint16_t>(offset), more, identification}.emit(extension);
-    Outgoing first = outgoing;
-    first.protocol = wire::protocol_ipv6_fragment;
-    return prepend_header(first, data, size + Ipv6FragmentHeader::size);
+    return prepend_header(outgoing, data, size + Ipv6FragmentHeader::size, /*fragment=*/true);
   }
   const Bytes header = data.prepend(Ipv4Header::size);
   if (header.empty()) {
@@ -284,7 +294,7 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
     return EACCES;
   }
   const bool to_self = routes_.is_self(destination);
-  const std::optional<IpAddress> next_hop = to_self ? destination : routes_.next_hop(destination);
+  std::optional<IpAddress> next_hop = to_self ? destination : routes_.next_hop(destination);
   if (!next_hop) {
     return ENETUNREACH;
   }
@@ -302,9 +312,11 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
   const ip::PathMtu::Estimate estimate =
       to_self ? ip::PathMtu::Estimate{.mtu = packet_max, .expires = never}
               : path_mtu_.lookup(destination, link_mtu(destination.family()), set().now());
+  const auto redirect = to_self ? std::nullopt : redirects_.lookup(destination, set().now());
+  next_hop = redirect ? redirect->next_hop : next_hop;
   route_ = {.destination = destination,
             .wanted_source = source,
-            .expires = estimate.expires,
+            .expires = std::min(estimate.expires, redirect ? redirect->expires : never),
             .source = *from,
             .next_hop = *next_hop,
             .mtu = estimate.mtu,

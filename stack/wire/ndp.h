@@ -21,6 +21,9 @@ namespace sluice::wire {
 
 inline constexpr std::uint8_t ndp_hop_limit = 255;
 
+/// RFC 4291 section 2.7.1: every IPv6 host of a link.
+inline constexpr Ipv6Address ipv6_all_nodes{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+
 enum class NdpMalformed : std::uint8_t {
   short_message,     ///< "ICMP length (derived from the IP length) is 24 or more octets"
   wrong_type,        ///< another ICMPv6 type

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <optional>
 
+#include "apps/common/addresses.h"
 #include "apps/common/entropy.h"
 #include "apps/common/registry.h"
 #include "apps/ftx/cli/console.h"
@@ -75,7 +77,20 @@ class Host {
   }
 
   std::expected<std::unique_ptr<Transport>, Failure> open(const wire::TransportAddress& local) {
-    return Transport::open(set_, *loop_, stack_, local);
+    auto transport = Transport::open(set_, *loop_, stack_, local);
+    if (transport) {
+      addresses_.emplace((*transport)->stream(), "ftx");
+      if (!addresses_->settle(*loop_, [this] { return interrupted_; })) {
+        return std::unexpected(Failure{ExitCode::stack_unusable, "the stack has no address of its own"});
+      }
+    }
+    return transport;
+  }
+
+  /// Waits as the loop does, then tells what is new of the stack's addresses.
+  void wait(TimePoint deadline) {
+    [[maybe_unused]] const bool happened = loop_->wait(deadline);
+    addresses_->tell();
   }
 
   [[nodiscard]] RunLoop& loop() { return *loop_; }
@@ -90,6 +105,7 @@ class Host {
   Registry registry_ = standard_registry();
   StackDeclaration stack_;  // points into the registry
   std::unique_ptr<RunLoop> loop_;
+  std::optional<AddressWatch> addresses_;
   bool interrupted_ = false;
 };
 
@@ -178,7 +194,7 @@ class Push {
       const TimePoint until = traffic_.send(now);
       show_events();
       if (!sender_.finished()) {
-        [[maybe_unused]] const bool happened = host_.loop().wait(until);
+        host_.wait(until);
       }
     }
     show_events();
@@ -227,7 +243,7 @@ class Serve {
       }
       const TimePoint until = traffic_.send(now_);
       show_events();
-      [[maybe_unused]] const bool happened = host_.loop().wait(once_ ? std::min(until, ends_at_) : until);
+      host_.wait(once_ ? std::min(until, ends_at_) : until);
     }
     show_events();
     traffic_.end();

@@ -46,7 +46,7 @@ class Maker {
     static constexpr std::array makers{&Maker::datagram4, &Maker::datagram6, &Maker::fragment4, &Maker::fragment6,
                                        &Maker::icmp4,     &Maker::icmp6,     &Maker::arp,       &Maker::ndp,
                                        &Maker::error4,    &Maker::error6,    &Maker::optioned4, &Maker::extended6,
-                                       &Maker::noise};
+                                       &Maker::mld,       &Maker::igmp,      &Maker::redirect4, &Maker::noise};
     return (this->*makers[prng_.below(makers.size())])();
   }
 
@@ -193,6 +193,46 @@ class Maker {
     return {wire::ethertype_ipv6,
             packet(V6{.next_header = one_of(std::array<std::uint8_t, 3>{0, 43, 60})},
                    chain + last + udp_datagram(address("fd00:77::2"), address("fd00:77::1"), 53, account_port, 20))};
+  }
+  Made mld() {
+    const V6 header{.source = one_of(std::array<std::string_view, 3>{"fe80::9", "fe80::9", "fd00:77::2"}),
+                    .destination = ours6(),
+                    .next_header = 58,
+                    .hop_limit = one_of(std::array<std::uint8_t, 3>{1, 1, 255})};
+    Octets octets(one_of(std::array<std::size_t, 3>{24, 26, 28}));
+    octets[0] = std::byte{one_of(std::array<std::uint8_t, 4>{130, 130, 131, 132})};
+    Octets alert(8);
+    alert[0] = std::byte{58};
+    alert[2] = std::byte{one_of(std::array<std::uint8_t, 3>{5, 5, 1})};
+    alert[3] = std::byte{2};
+    V6 outer = header;
+    outer.next_header = 0;
+    alert[6] = std::byte{1};
+    return {wire::ethertype_ipv6, packet(outer, alert + icmp_summed(octets, header))};
+  }
+  Made igmp() {
+    Octets octets(one_of(std::array<std::size_t, 3>{8, 10, 12}));
+    octets[0] = std::byte{one_of(std::array<std::uint8_t, 4>{0x11, 0x11, 0x16, 0x17})};
+    store_checksum(octets.data() + 2, checksum_of(ilp::scalar::sum(octets)));
+    return {wire::ethertype_ipv4, packet(V4{.source = host4(),
+                                            .destination = "224.0.0.1",
+                                            .protocol = 2,
+                                            .ttl = one_of(std::array<std::uint8_t, 3>{1, 1, 64})},
+                                         octets)};
+  }
+  Made redirect4() {
+    const bool sent = prng_.chance(0.5);
+    const Octets quoted = packet(V4{.source = "10.77.0.1", .destination = sent ? "8.8.8.8" : "8.8.4.4"},
+                                 udp_datagram(address("10.77.0.1"), address("8.8.8.8"), port, 53, 8));
+    Octets octets(8);
+    octets[0] = std::byte{5};
+    v4(one_of(std::array<std::string_view, 2>{"10.77.0.253", "10.77.0.252"})).store(octets.data() + 4);
+    octets = octets + part(quoted, 0, 28);
+    store_checksum(octets.data() + 2, checksum_of(ilp::scalar::sum(octets)));
+    return {wire::ethertype_ipv4, packet(V4{.source = one_of(std::array<std::string_view, 4>{
+                                                "10.77.0.254", "10.77.0.253", "10.77.0.252", "10.77.0.2"}),
+                                            .protocol = 1},
+                                         octets)};
   }
   Made noise() {
     Octets octets(1 + prng_.below(100));

@@ -46,7 +46,13 @@ class Account : public testing::Test {
     return (*found)->value();
   }
 
-  Bed bed;
+  static ip::Config heeding_redirects() {
+    ip::Config config = both_families();
+    config.redirects = true;
+    return config;
+  }
+
+  Bed bed{heeding_redirects()};
   Udp* udp_module = nullptr;
 };
 

@@ -318,8 +318,10 @@ TEST(IpArp, CountsMalformedMessagesAndConflicts) {
   bed.arp(wire::ArpOperation::request, "10.77.0.255", "10.77.0.1");
   bed.arp(wire::ArpOperation::request, "224.0.0.1", "10.77.0.1");
   EXPECT_EQ(bed.count("bad_arp"), 5);
+  EXPECT_TRUE(bed.link.sent.empty());
   bed.arp(wire::ArpOperation::reply, "10.77.0.1", "10.77.0.1");
   EXPECT_EQ(bed.count("address_conflict"), 1);
+  EXPECT_EQ(bed.next_frame().to, wire::mac_broadcast) << "defended: ip_addresses_test.cc";
   EXPECT_TRUE(bed.link.sent.empty());
   EXPECT_EQ(bed.ip->neighbours().size(), 0);
 }
@@ -530,6 +532,9 @@ TEST(IpArp, NothingHostileIsAnsweredOrBelieved) {
       EXPECT_EQ(bed.count(row.counter), before + 1);
       EXPECT_EQ(bed.count("packets_in"), in + 1);
       bed.advance(0s);
+      if (row.counter == std::string_view("address_conflict")) {
+        EXPECT_EQ(bed.next_frame().to, wire::mac_broadcast) << "our address is announced: ip_addresses_test.cc";
+      }
       EXPECT_TRUE(bed.link.sent.empty()) << "neither answered nor asked for";
       EXPECT_EQ(bed.ip->neighbours().size(), 1);
       bed.send("10.77.0.2", pattern(8));

@@ -190,6 +190,35 @@ TEST_F(IpTemplates, AFlowsHeadersAreThoseOfTheLongWay) {
   }
 }
 
+/// Ports choose the flow label; the short way puts another flow's label in the copied header.
+TEST_F(IpTemplates, AnotherFlowOfTheSameHostsHasAnotherLabel) {
+  for (const int port : {1, 1, 2, 1, 3, 3}) {
+    Octets data = pattern(40);
+    data[0] = static_cast<std::byte>(port);
+    send("fd00:77::2", data);
+  }
+  ASSERT_THAT(frames, SizeIs(6));
+  std::vector<std::uint32_t> labels;
+  for (const Frame& frame : frames) {
+    labels.push_back(wire::Ipv6View::check(frame.octets)->flow_label());
+  }
+  EXPECT_EQ(labels[0], labels[1]);
+  EXPECT_NE(labels[0], labels[2]);
+  EXPECT_EQ(labels[0], labels[3]);
+  EXPECT_NE(labels[0], labels[4]);
+  EXPECT_NE(labels[2], labels[4]);
+  EXPECT_EQ(labels[4], labels[5]);
+  forget();
+  Octets data = pattern(4000);  // leaves in fragments, which make no template
+  data[0] = std::byte{2};
+  send("fd00:77::2", data);
+  send("fd00:77::2", part(data, 0, 40));
+  ASSERT_THAT(frames, SizeIs(4));
+  for (const Frame& frame : frames) {
+    EXPECT_EQ(wire::Ipv6View::check(frame.octets)->flow_label(), labels[2]);
+  }
+}
+
 TEST_F(IpTemplates, OptionsThatAskForNothingAreNone) {
   send("10.77.0.2", pattern(8));
   send("10.77.0.2", pattern(8), {}, udp, false);
