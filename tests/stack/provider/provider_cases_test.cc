@@ -457,6 +457,47 @@ TEST_P(ProviderCalls, LibraryCallsHaveOneResult) {
   EXPECT_TRUE(endpoint.t_close());
 }
 
+// t_unbind(): "[TLOOK] An asynchronous event has occurred on this transport endpoint": data, or an error of data sent
+// before. The endpoint stays bound, nothing is lost, and the program calls again.
+TEST_P(ProviderCalls, UnbindLooksAtWhatWaits) {
+  auto opened = tli::Endpoint::t_open(stream(), nullptr);
+  ASSERT_TRUE(opened);
+  tli::Endpoint& endpoint = **opened;
+  ASSERT_TRUE(endpoint.t_bind(nullptr, nullptr));
+  Queue& provider = endpoint.stream().chain().modules()[1]->read_queue();
+  const auto comes = [&](const Block& primitive, std::size_t data_bytes) {
+    Message message = Message::copy_of(workshop.set().pool(), primitive, 0, MessageType::proto);
+    if (data_bytes > 0) {
+      message.link(Message::copy_of(workshop.set().pool(), Block(data_bytes)));
+    }
+    provider.put_next(std::move(message));
+  };
+  const auto unbind_looks = [&] {
+    const auto unbound = endpoint.t_unbind();
+    return !unbound && unbound.error().t_errno == TLOOK;
+  };
+  comes(block(UnitdataInd{.address = foreign, .options = {}}), 5);
+  EXPECT_TRUE(unbind_looks());
+  EXPECT_EQ(endpoint.t_look().value_or(0), tli::T_DATA);
+  EXPECT_EQ(endpoint.t_sync().value_or(tli::T_UNINIT), tli::T_IDLE) << "the provider is bound still";
+  Block data(8);
+  tli::t_unitdata unit;
+  unit.udata = {.maxlen = data.size(), .len = 0, .buf = data.data()};
+  int flags = 0;
+  ASSERT_TRUE(endpoint.t_rcvudata(unit, flags));
+  EXPECT_EQ(unit.udata.len, 5U);
+
+  comes(block(UderrorInd{.destination = foreign, .options = {}, .error_type = ECONNREFUSED}), 0);
+  EXPECT_TRUE(unbind_looks());
+  EXPECT_EQ(endpoint.t_look().value_or(0), tli::T_UDERR);
+  tli::t_uderr error;
+  ASSERT_TRUE(endpoint.t_rcvuderr(&error));
+  EXPECT_EQ(error.error, ECONNREFUSED);
+
+  ASSERT_TRUE(endpoint.t_unbind());
+  EXPECT_EQ(endpoint.t_sync().value_or(tli::T_UNINIT), tli::T_UNBND);
+}
+
 const auto name_of_arrangement = [](const testing::TestParamInfo<Arrangement>& instance) {
   return std::string(instance.param.name);
 };
