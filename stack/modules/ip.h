@@ -38,9 +38,9 @@
 // Our addresses
 //   Each is announced when the link has come up and again two seconds later: an ARP announcement (RFC 5227
 //   section 2.3), an unsolicited neighbour advertisement (RFC 4861 section 7.2.6). By default they are used at once, so
-//   that a program that lives for a second need not wait for seven. When another host claims one it is kept, announced
-//   again (once in ten seconds, RFC 5227 section 2.4 (c)), counted (address_conflict, address_defended), and `sluice
-//   run`, `sluice nc` and `ftx` say which host it was.
+//   that a program that lives for a second need not wait for seven; meanwhile one question asks who else has them. When
+//   another host claims one it is kept, announced again (once in ten seconds, RFC 5227 section 2.4 (c)), counted
+//   (address_conflict, address_defended), and `sluice run`, `sluice nc` and `ftx` say which host it was.
 //
 //   With duplicate_address_detection = true each address is tentative first (RFC 4862 section 5.4 with one
 //   solicitation; RFC 5227 section 2.1): nothing is answered for it, received for it or sent from it (EADDRNOTAVAIL).

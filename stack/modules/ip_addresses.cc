@@ -2,6 +2,7 @@
 #include "stack/modules/ip_addresses.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice::ip {
 
@@ -35,6 +36,7 @@ void Addresses::start(const IpAddress& address, TimePoint now) {
     entry->deadline = now + random({}, address.is_v4() ? probe_wait : solicitation_delay_max);
   } else {
     entry->left = announce_num;
+    entry->asks_too = true;
   }
 }
 
@@ -114,8 +116,12 @@ void Addresses::ask(Entry& entry, TimePoint now) {
 
 /// RFC 5227 section 2.3: "by broadcasting ANNOUNCE_NUM ARP Announcements, spaced ANNOUNCE_INTERVAL seconds apart." RFC
 /// 4861 section 7.2.6 has the like for neighbour discovery: "a node MAY send up to MAX_NEIGHBOR_ADVERTISEMENT
-/// unsolicited Neighbor Advertisement messages".
+/// unsolicited Neighbor Advertisement messages". Where nothing was asked before, it is asked now: hosts that say
+/// nothing of an announcement of their address do answer the question for it.
 void Addresses::announce(Entry& entry, TimePoint now) {
+  if (std::exchange(entry.asks_too, false)) {
+    user_.ask_for(entry.address);
+  }
   --entry.left;
   entry.deadline = entry.left > 0 ? now + announce_interval : never;
   user_.announce(entry.address);

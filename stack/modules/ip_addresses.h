@@ -5,7 +5,7 @@
 // them, and deals with hosts that claim them.
 //
 //                 detect                                    not detect
-//     tentative ──► asks, waits ──silence──► ours ◄──────────── at once, announced
+//     tentative ──► asks, waits ──silence──► ours ◄──────────── at once; asks, too, and announces
 //         │ another host claims it             │ another host claims it
 //         ▼                                    ▼
 //     duplicate: not used                    kept; defended (RFC 5227 section 2.4 (c)), once in DEFEND_INTERVAL
@@ -98,7 +98,8 @@ class Addresses {
   struct Entry {
     wire::IpAddress address;
     State state = State::tentative;
-    int left = 0;  // questions, or announcements
+    int left = 0;           // questions, or announcements
+    bool asks_too = false;  // with the first announcement
     TimePoint deadline = never;
     TimePoint claimed_at = never;  // last; never: not yet
   };
