@@ -223,7 +223,7 @@ class Maker {
   Made redirect4() {
     const bool sent = prng_.chance(0.5);
     const Octets quoted = packet(V4{.source = "10.77.0.1", .destination = sent ? "8.8.8.8" : "8.8.4.4"},
-                                 udp_datagram(address("10.77.0.1"), address("8.8.8.8"), port, 53, 8));
+                                 udp_datagram(address("10.77.0.1"), address("8.8.8.8"), account_port, 53, 8));
     Octets octets(8);
     octets[0] = std::byte{5};
     v4(one_of(std::array<std::string_view, 2>{"10.77.0.253", "10.77.0.252"})).store(octets.data() + 4);
