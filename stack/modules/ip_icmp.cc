@@ -116,7 +116,7 @@ void Ip::receive_icmp6(Arrival&& arrival) {
     }
     return type == Icmp6Type::neighbor_solicitation ? receive_solicitation(arrival) : receive_advertisement(arrival);
   }
-  if (routes_.is_local(arrival.source)) {
+  if (routes_.is_local(arrival.source) && !arrival.from_self) {
     ++count_.bad_source;
     return;
   }

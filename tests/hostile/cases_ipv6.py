@@ -3,11 +3,10 @@
 import struct
 
 import frames as f
-from trial import HOST6, HOST_LOCAL, HOST_MAC, PEER6, PEER_LOCAL, PEER_MAC, Case, Want
+from trial import ALL_NODES, HOST6, HOST_LOCAL, HOST_MAC, PEER6, PEER_LOCAL, PEER_MAC, Case, Want
 
 ABC = bytes(range(256)) * 8
 ECHO = b"\0\7\0\1abcdefgh"
-ALL_NODES, ALL_ROUTERS = f.address("ff02::1"), f.address("ff02::2")
 OTHER = f.address("fd00:77::13")
 SOURCE_LINK = f.link_address(1, PEER_MAC)
 
