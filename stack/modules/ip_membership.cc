@@ -102,7 +102,7 @@ bool is_reported(const IpAddress& group) {
                        : group != IpAddress(Ipv4Address{{224, 0, 0, 1}});
 }
 
-/// Whether the options in a hop-by-hop header, of `options`, have a router alert.
+/// Whether `options`, of a hop-by-hop header, have a router alert. RFC 2711 section 2.1: its length is 2.
 bool has_router_alert(ConstBytes options) {
   while (options.size() >= 2) {
     if (options[0] == std::byte{0}) {
@@ -110,8 +110,11 @@ bool has_router_alert(ConstBytes options) {
       continue;
     }
     const std::size_t size = 2 + std::to_integer<std::size_t>(options[1]);
-    if (options[0] == std::byte{5} || size > options.size()) {
-      return options[0] == std::byte{5};
+    if (size > options.size()) {
+      return false;
+    }
+    if (options[0] == std::byte{5} && size == 4) {
+      return true;
     }
     options = options.subspan(size);
   }

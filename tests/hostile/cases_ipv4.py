@@ -206,6 +206,22 @@ def udp_cases():
                    ends={"ip.delivered": 1, "udp.not_my_port": 1})
 
 
+def group_cases():
+    def query(size=12, ttl=1):
+        message = f.put_checksum((bytes([0x11, 255, 0, 0]) + b"\0" * 8)[:size],
+                                 2) if size >= 4 else bytes([0x11, 255, 0])[:size]
+        group = f.address("224.0.0.1")
+        return packet(f.IGMP, message, destination=group, to=f.group_mac(group), ttl=ttl)
+    yield Case("a query about groups", "RFC 3376 5.2", [query()], ends="ip.group_queries")
+    for ttl in (0, 2, 64, 255):
+        yield Case(f"a query about groups, TTL {ttl}",
+                   'RFC 3376 4: "Every IGMP message described in this document is sent with '
+                   'an IP Time-to-Live of 1"', [query(ttl=ttl)], ends="ip.bad_group_message")
+    for size in (*range(8), 9, 11):
+        yield Case(f"a query about groups of {size} bytes", "RFC 3376 7.1: 8 bytes, or 12 and more",
+                   [query(size)], ends="ip.icmp_bad_checksum" if size < 4 else "ip.bad_group_message")
+
+
 identifications = iter(range(1000, 60000))
 
 
@@ -273,5 +289,5 @@ def fragment_cases():
 
 
 CASES = [*header_cases(), *address_cases(), *option_cases(), *icmp_cases(), *quoting_cases(), *protocol_cases(),
-         *udp_cases(),
+         *udp_cases(), *group_cases(),
          *fragment_cases()]

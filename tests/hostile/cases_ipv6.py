@@ -301,6 +301,25 @@ def ndp_cases():
                    [packet(f.FRAGMENT, f.fragment6(f.ICMP6, 0, 0) + message)], ends="ip.bad_ndp")
 
 
+def mld(kind=130, source=PEER_LOCAL, hops=1, alert=b"\5\2\0\0", size=28):
+    """A query about all groups by default, to be answered within half a minute."""
+    body = (struct.pack("!HH", 0x7FFF, 0) + b"\0" * 20)[:size - 4]
+    message = f.icmp6(source, ALL_NODES, kind, 0, body)
+    return packet(f.HOP_BY_HOP, f.options6(f.ICMP6, alert) + message, source, ALL_NODES, hops=hops)
+
+
+def group_cases():
+    text = 'RFC 3810 6.2: "if the source address of the message is a valid link-local address, if the Hop Limit is set to 1, ' \
+           'and if the Router Alert option is present [...]. If any of these checks fails, the packet is dropped"'
+    yield Case("a query about groups", "RFC 3810 6.2", [mld()], ends="ip.group_queries")
+    for fields in ([{"hops": hops} for hops in (0, 2, 64, 255)] + [{"source": PEER6}] +
+                   [{"alert": alert} for alert in (b"", b"\x1e\2\0\0", b"\5\0\0\0")] +
+                   [{"size": size} for size in (*range(5, 24), 25, 27)]):
+        for kind in (130, 131, 132):
+            if kind == 130 or fields.get("size", 0) < 24:
+                yield Case(f"MLD type {kind} with {fields}", text, [mld(kind, **fields)], ends="ip.bad_group_message")
+
+
 identifications = iter(range(5000, 1_000_000))
 
 
@@ -406,5 +425,5 @@ def udp_cases():
 
 
 CASES = [*header_cases(), *address_cases(), *next_header_cases(), *option_cases(), *routing_cases(), *icmp_cases(),
-         *ndp_cases(),
+         *ndp_cases(), *group_cases(),
          *fragment_cases(), *udp_cases()]

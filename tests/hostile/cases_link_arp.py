@@ -16,6 +16,13 @@ def answer(target=PEER4):
     return Want("arp", type=2, to=PEER_MAC, body=HOST_MAC + HOST4 + PEER_MAC + target)
 
 
+SERVICE_TAG = 0x88A8
+
+
+def tagged(tag, kind, payload, protocol=f.VLAN):
+    return f.ethernet(HOST_MAC, PEER_MAC, protocol, struct.pack("!HH", tag, kind) + payload)
+
+
 def link_cases():
     echo = f.ipv4(PEER4, HOST4, f.ICMP4, f.icmp4(8, 0, b"\0\1\0\1"))
     reply = Want("icmp4", 0, 0, source=HOST4, destination=PEER4, body=b"\0\1\0\1")
@@ -30,6 +37,23 @@ def link_cases():
                    'RFC 1122 3.3.6: "A host SHOULD silently discard a datagram that is received via a link-layer broadcast '
                    '[...] but does not specify an IP multicast or broadcast destination address"',
                    [f.ethernet(to, PEER_MAC, f.IPV4, echo)], ends="ip.link_broadcast")
+    text = 'IEEE 802.1Q 6.9: a priority tag, whose VLAN identifier is 0, "carries only priority information"'
+    for priority in (0, 1, 7):
+        yield Case(f"a priority tag, {priority}", text, [tagged(priority << 13, f.IPV4, echo)], (reply,),
+                   "ip.echo_answered")
+    for identifier in (1, 5, 4094, 4095):
+        yield Case(f"VLAN {identifier}", "IEEE 802.1Q: another network than ours", [tagged(identifier, f.IPV4, echo)],
+                   ends="link.vlan_frame")
+    yield Case("a tag in a tag", "IEEE 802.1ad: none of ours",
+               [tagged(0, f.VLAN, struct.pack("!HH", 0, f.IPV4) + echo),
+                tagged(5, f.IPV4, echo, SERVICE_TAG), tagged(0, f.VLAN, struct.pack("!HH", 5, f.IPV4) + echo, SERVICE_TAG)],
+               ends="link.vlan_frame")
+    for length in (0, 3, 46, 1500):
+        yield Case(f"an 802.3 frame, length {length}", "RFC 1042: LLC is not spoken here; a length is no EtherType",
+                   [f.ethernet(HOST_MAC, PEER_MAC, length, b"\xaa\xaa\3\0\0\0\x08\0" + echo)], ends="link.llc_frame")
+    for kind in (0x0600, 0x0801, 0x8035, 0x8863, 0x88CC, 0xFFFF):
+        yield Case(f"EtherType {kind:04x}", "nobody is bound to it", [f.ethernet(HOST_MAC, PEER_MAC, kind, echo)],
+                   ends="link.unclaimed")
     for kind in (f.IPV4, f.IPV6, f.ARP):
         yield Case(f"nothing behind EtherType {kind:04x}", "there is no header",
                    [f.ethernet(HOST_MAC, PEER_MAC, kind, b"")], ends="ip.bad_arp" if kind == f.ARP else "ip.short_packet")
