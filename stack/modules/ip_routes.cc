@@ -68,8 +68,10 @@ bool Routes::is_broadcast(const IpAddress& address) const {
 
 bool Routes::is_host(const IpAddress& address) const {
   const bool is_this_network = address.is_v4() && address.v4().octets[0] == 0;  // 0.0.0.0/8
-  return !is_this_network && !address.is_unspecified() && !address.is_loopback() && !address.is_multicast() &&
-         !is_broadcast(address);
+  // RFC 1122 section 3.2.2 counts class E, 240.0.0.0/4, among what "does not define a single host".
+  const bool is_class_e = address.is_v4() && address.v4().octets[0] >= 240;
+  return !is_this_network && !is_class_e && !address.is_unspecified() && !address.is_loopback() &&
+         !address.is_multicast() && !is_broadcast(address);
 }
 
 bool Routes::is_neighbour(const IpAddress& address) const { return is_host(address) && next_hop(address) == address; }

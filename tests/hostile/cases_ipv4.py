@@ -59,11 +59,12 @@ def header_cases():
 
 
 def address_cases():
-    for source in ("0.0.0.0", "0.0.0.5", "127.0.0.1", "127.255.255.254", "224.0.0.1", "239.255.255.250",
+    for source in ("0.0.0.0", "0.0.0.5", "127.0.0.1", "127.255.255.254", "224.0.0.1", "239.255.255.250", "240.0.0.1",
+                   "254.1.2.3",
                    "255.255.255.255", "10.77.0.255", "10.77.0.0", "10.77.0.12"):
         for protocol, payload in ((f.ICMP4, None), (f.UDP, f.udp(f.address(source), HOST4, b"x")), (99, b"x")):
             yield Case(f"protocol {protocol} from {source}",
-                       'RFC 1122 3.2.1.3: "A host MUST silently discard an incoming datagram containing an IP source address '
+                       'RFC 1122 3.2.1.3, 3.2.2: "A host MUST silently discard an incoming datagram containing an IP source address '
                        'that is invalid by the rules of this section"',
                        [packet(protocol, payload, source=f.address(source))], ends="ip.bad_source")
     for destination in ("10.77.0.13", "127.0.0.1", "8.8.8.8", "10.77.1.255", "224.0.0.5", "239.1.1.1", "240.0.0.1"):

@@ -420,8 +420,8 @@ def udp_cases():
                    ends={"ip.delivered": 1, "udp.not_my_port": 1})
     long = ABC[:1400]
     yield Case("a closed port, 1400 bytes",
-               'RFC 4443 2.4 (c): "as much [...] as possible without the ICMPv6 error message exceeding '
-               'the minimum IPv6 MTU"', [packet(f.UDP, f.udp(PEER6, HOST6, long))], (error(1, 4),), closed)
+               'RFC 4443 3.1: "As much of invoking packet as possible without the ICMPv6 packet exceeding the '
+               'minimum IPv6 MTU"', [packet(f.UDP, f.udp(PEER6, HOST6, long))], (error(1, 4),), closed)
 
 
 CASES = [*header_cases(), *address_cases(), *next_header_cases(), *option_cases(), *routing_cases(), *icmp_cases(),

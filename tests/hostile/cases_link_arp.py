@@ -87,7 +87,8 @@ def arp_cases():
             yield Case(f"ARP operation {operation} from {station}", text,
                        [request(sender_mac=f.mac(station), operation=operation)], ends="ip.bad_arp")
     text = "RFC 1122 3.2.1.3: addresses that no host can have are no senders"
-    for sender in ("127.0.0.1", "224.0.0.1", "239.1.2.3", "255.255.255.255", "10.77.0.0", "10.77.0.255", "0.0.0.5"):
+    for sender in ("127.0.0.1", "224.0.0.1", "239.1.2.3", "240.0.0.1", "255.255.255.255", "10.77.0.0", "10.77.0.255",
+                   "0.0.0.5"):
         for operation in (1, 2):
             yield Case(f"ARP operation {operation} of {sender}", text,
                        [request(sender=f.address(sender), operation=operation)], ends="ip.bad_arp")

@@ -345,8 +345,8 @@ ENDS = ends()
 
 def quotes(reply, case):
     """Whether an ICMP error holds the start of what was sent. RFC 1122 section 3.2.2: "at least the first 8 data octets of
-    the datagram"; "this header (and data) MUST be unchanged". RFC 4443 section 2.4 (c): as much "as possible without the
-    ICMPv6 error message exceeding the minimum IPv6 MTU"."""
+    the datagram"; "this header (and data) MUST be unchanged". RFC 4443 section 3.1: "As much of invoking packet as possible
+    without the ICMPv6 packet exceeding the minimum IPv6 MTU"."""
     quoted = reply.body[4:]
     for frame in case.frames:
         packet = frame[14:]
