@@ -60,23 +60,18 @@ struct Program {
 
 class Sites {
  public:
-  /// The errno with which this call is to fail, 0: it is to be cut short, or `none`.
-  int fault(const char* function, void* caller) {
-    const auto at = reinterpret_cast<std::uintptr_t>(caller);
-    if (at < program_.base || at >= program_.end) {
-      return none;
-    }
+  /// The errno with which this call is to fail, 0: it is to be cut short, or `none`. `offset` is the caller's.
+  int fault(const char* function, std::uintptr_t offset) {
     // A signal's handler may call while its thread holds the lock: that call passes.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) {
       return none;
     }
-    int& calls = calls_[{at, function}];
+    int& calls = calls_[{offset, function}];
     if (calls == calls_max) {
       return none;
     }
     ++calls;
-    const auto offset = static_cast<unsigned long>(at - program_.base);
     if (log_ != nullptr) {
       std::fprintf(log_, "%s %lx %d\n", function, offset, calls);
       std::fflush(log_);
@@ -95,7 +90,6 @@ class Sites {
   }
 
   std::mutex mutex_;
-  Program program_;
   std::map<std::pair<std::uintptr_t, const void*>, int> calls_;
   std::FILE* log_ = std::getenv("FAULT_LOG") != nullptr ? std::fopen(std::getenv("FAULT_LOG"), "ae") : nullptr;
   const char* site_ = setting("FAULT_SITE", "");
@@ -104,10 +98,16 @@ class Sites {
 };
 
 int fault(const char* function, void* caller) {
-  // Never destroyed: calls are made until the very end.
+  static const Program program;
+  const auto at = reinterpret_cast<std::uintptr_t>(caller);
+  if (at < program.base || at >= program.end) {
+    return none;
+  }
+  // Made by the program's first call, not by a library's, which may come before there is an environment. Never
+  // destroyed: calls are made until the very end.
   static Sites& sites = *new Sites;
   const int before = errno;
-  const int chosen = sites.fault(function, caller);
+  const int chosen = sites.fault(function, at - program.base);
   errno = before;
   return chosen;
 }
