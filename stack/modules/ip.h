@@ -321,7 +321,8 @@ class Ip final : public Module,
   template <class IcmpMessage>
   void answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group = false);
   [[nodiscard]] bool may_answer_error(const Arrival& arrival, bool even_to_group);
-  [[nodiscard]] bool restore_header(Arrival& arrival);
+  [[nodiscard]] static ConstBytes headers_of(const Arrival& arrival);
+  [[nodiscard]] static bool restore_header(Arrival& arrival);
   [[nodiscard]] ip::EchoOptions echo_options(const Arrival& arrival) const;
   void report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterProblem& problem, bool even_to_group);
   void report_unknown_protocol(Arrival&& arrival);

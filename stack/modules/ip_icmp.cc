@@ -197,17 +197,13 @@ void Ip::answer_echo(Arrival&& arrival, const IcmpEcho& request) {
 
 /// Those of the request lie where receiving left them, in front of the data; of one in fragments, those of the first.
 ip::EchoOptions Ip::echo_options(const Arrival& arrival) const {
-  const Block& block = arrival.data.first();
-  const auto before = static_cast<std::size_t>(block.rptr - block.buffer->base());
-  if (before < arrival.header_size) {
+  const ConstBytes headers = headers_of(arrival);
+  if (headers.empty()) {
     return {};
   }
-  const auto view = Ipv4View::check_quoted(ConstBytes(block.rptr - arrival.header_size, arrival.header_size));
-  if (!view || IpAddress(view->source()) != arrival.source || IpAddress(view->destination()) != arrival.destination) {
-    return {};
-  }
+  const Ipv4View view = *Ipv4View::check_quoted(headers);
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(set().now().time_since_epoch());
-  return ip::options_of_reply(view->options(), view->source(), view->destination(),
+  return ip::options_of_reply(view.options(), view.source(), view.destination(),
                               static_cast<std::uint32_t>(milliseconds.count()) & 0x7fff'ffffU);
 }
 
@@ -345,23 +341,28 @@ bool Ip::may_answer_error(const Arrival& arrival, bool even_to_group) {
   return true;
 }
 
-/// Moves the packet's start back to its network header, which receiving left where it was; RFC 1122 section 3.2.2:
-/// "this header (and data) MUST be unchanged from the received datagram".
-bool Ip::restore_header(Arrival& arrival) {
-  Block& block = arrival.data.first();
+/// The headers, where receiving left them: in front of the data. Empty where they are gone, or are another packet's.
+ConstBytes Ip::headers_of(const Arrival& arrival) {
+  const Block& block = arrival.data.first();
   const auto before = static_cast<std::size_t>(block.rptr - block.buffer->base());
-  if (arrival.header_size == 0 || before < arrival.header_size) {
-    return false;
+  if (before < arrival.header_size) {
+    return {};
   }
-  const ConstBytes header(block.rptr - arrival.header_size, arrival.header_size);
+  const ConstBytes headers(block.rptr - arrival.header_size, arrival.header_size);
   const auto matches = [&](const auto& view) {
     return view && IpAddress(view->source()) == arrival.source && IpAddress(view->destination()) == arrival.destination;
   };
-  if (!(arrival.source.is_v4() ? matches(Ipv4View::check_quoted(header)) : matches(Ipv6View::check_quoted(header)))) {
-    return false;
-  }
-  block.rptr -= arrival.header_size;
-  return true;
+  const bool right =
+      arrival.source.is_v4() ? matches(Ipv4View::check_quoted(headers)) : matches(Ipv6View::check_quoted(headers));
+  return right ? headers : ConstBytes();
+}
+
+/// Moves the packet's start back to its network header, which receiving left where it was; RFC 1122 section 3.2.2:
+/// "this header (and data) MUST be unchanged from the received datagram".
+bool Ip::restore_header(Arrival& arrival) {
+  const ConstBytes headers = headers_of(arrival);
+  arrival.data.first().rptr -= headers.size();
+  return !headers.empty();
 }
 
 template <class IcmpMessage>

@@ -217,18 +217,14 @@ void Ip::receive_igmp(Arrival&& arrival) {
   }
 }
 
-/// Where the headers still lie in front of the data, as receiving left them.
 bool Ip::arrives_with_router_alert(const Arrival& arrival) {
-  const Block& block = arrival.data.first();
-  const auto before = static_cast<std::size_t>(block.rptr - block.buffer->base());
-  if (arrival.header_size < Ipv6Header::size + 8 || before < arrival.header_size) {
+  const ConstBytes headers = headers_of(arrival);
+  if (headers.size() < Ipv6Header::size + 8) {
     return false;
   }
-  const ConstBytes headers(block.rptr - arrival.header_size, arrival.header_size);
-  const auto view = wire::Ipv6View::check_quoted(headers);
   const ConstBytes extensions = headers.subspan(Ipv6Header::size);
   const std::size_t size = 8 + 8 * std::to_integer<std::size_t>(extensions[1]);
-  return view && IpAddress(view->source()) == arrival.source && view->next_header() == wire::protocol_hop_by_hop &&
+  return wire::Ipv6View::check_quoted(headers)->next_header() == wire::protocol_hop_by_hop &&
          size <= extensions.size() && has_router_alert(extensions.first(size).subspan(2));
 }
 

@@ -73,16 +73,15 @@ void Ip::receive_redirect4(Arrival&& arrival) {
 /// greater than zero." What the options say is not used: the target is asked for its address.
 void Ip::receive_redirect6(Arrival&& arrival) {
   constexpr std::size_t fixed_size = 40;
-  constexpr std::size_t option_unit = 8;
   Message& data = arrival.data;
   bool valid = arrival.source.is_link_local() && arrival.hop_limit == wire::ndp_hop_limit &&
                gather(data, data.size()) && data.size() >= fixed_size && data.bytes()[1] == std::byte{0};
   if (valid) {
     ConstBytes options = data.bytes().subspan(fixed_size);
     while (valid && !options.empty()) {
-      const std::size_t size = options.size() < 2 ? 0 : option_unit * std::to_integer<std::size_t>(options[1]);
-      valid = size > 0 && size <= options.size();
-      options = valid ? options.subspan(size) : ConstBytes{};
+      const std::size_t size = wire::ndp_option_size(options);
+      valid = size > 0;
+      options = options.subspan(size);
     }
   }
   if (!valid) {

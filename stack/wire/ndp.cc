@@ -39,11 +39,8 @@ std::expected<void, NdpMalformed> check_body(ConstBytes message, Icmp6Type type)
 std::expected<std::optional<MacAddress>, NdpMalformed> find_link_layer(ConstBytes options, std::uint8_t wanted) {
   std::optional<MacAddress> found;
   while (!options.empty()) {
-    if (options.size() < option_unit) {
-      return std::unexpected(NdpMalformed::bad_option);
-    }
-    const std::size_t length = option_unit * static_cast<std::size_t>(options[1]);
-    if (length == 0 || length > options.size()) {
+    const std::size_t length = ndp_option_size(options);
+    if (length == 0) {
       return std::unexpected(NdpMalformed::bad_option);
     }
     if (static_cast<std::uint8_t>(options[0]) == wanted && !found) {
@@ -75,6 +72,11 @@ std::size_t emit_message(Icmp6Type type, std::uint32_t flags, const Ipv6Address&
 }
 
 }  // namespace
+
+std::size_t ndp_option_size(ConstBytes options) {
+  const std::size_t size = options.size() < option_unit ? 0 : option_unit * static_cast<std::size_t>(options[1]);
+  return size > options.size() ? 0 : size;
+}
 
 std::expected<NeighborSolicitation, NdpMalformed> NeighborSolicitation::parse(ConstBytes message) {
   if (const auto body = check_body(message, Icmp6Type::neighbor_solicitation); !body) {

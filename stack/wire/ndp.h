@@ -66,6 +66,9 @@ struct NeighborAdvertisement {
   friend constexpr auto operator<=>(const NeighborAdvertisement&, const NeighborAdvertisement&) = default;
 };
 
+/// The size in bytes of the first of some options; 0 where it is malformed: of no length, or reaching beyond them.
+[[nodiscard]] std::size_t ndp_option_size(ConstBytes options);
+
 /// RFC 4291 section 2.7.1: the group ff02::1:ffXX:XXXX that a holder of `address` joins, and solicitations go to.
 [[nodiscard]] constexpr Ipv6Address solicited_node(const Ipv6Address& address) {
   return {{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, address.octets[13], address.octets[14], address.octets[15]}};

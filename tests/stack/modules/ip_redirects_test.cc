@@ -90,6 +90,17 @@ class IpRedirects : public testing::Test {
     bed.link.inject(wire::ethertype_ipv6, packet(header, icmp_summed(octets, header)));
   }
 
+  /// Each of the rows, a name and a redirect.
+  void expect_refused(const auto& rows) {
+    for (const auto& [what, redirect] : rows) {
+      SCOPED_TRACE(what);
+      const std::uint64_t before = bed.count("redirects_refused");
+      tell(redirect);
+      EXPECT_EQ(bed.count("redirects_refused"), before + 1);
+      EXPECT_EQ(bed.count("redirects_heeded"), 0U);
+    }
+  }
+
   Bed bed;
 };
 
@@ -171,13 +182,7 @@ TEST_F(IpRedirects, OfOthersAreRefusedOverIpv4) {
       {"with half a header", {.quoted_size = 12}},
       {"without ports", {.quoted_size = 20}},
   };
-  for (const auto& [what, redirect] : rows) {
-    SCOPED_TRACE(what);
-    const std::uint64_t before = bed.count("redirects_refused");
-    tell(redirect);
-    EXPECT_EQ(bed.count("redirects_refused"), before + 1);
-    EXPECT_EQ(bed.count("redirects_heeded"), 0U);
-  }
+  expect_refused(rows);
 }
 
 /// RFC 4861 section 8.1: "A host MUST silently discard any received Redirect message that does not satisfy all of the
@@ -200,13 +205,7 @@ TEST_F(IpRedirects, OfOthersAreRefusedOverIpv6) {
       {"to a group", {.target = "ff02::1"}},
       {"about a neighbour", {.destination = "fd00:77::2"}},
   };
-  for (const auto& [what, redirect] : rows) {
-    SCOPED_TRACE(what);
-    const std::uint64_t before = bed.count("redirects_refused");
-    tell(redirect);
-    EXPECT_EQ(bed.count("redirects_refused"), before + 1);
-    EXPECT_EQ(bed.count("redirects_heeded"), 0U);
-  }
+  expect_refused(rows);
 }
 
 TEST(IpRedirectTable, IsBounded) {
