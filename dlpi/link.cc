@@ -113,7 +113,7 @@ inline void Link::receive_one(Message frame) {
   const ConstBytes head = head_of(frame, scratch);
   if (head.size() < ethernet_size) {
     count(LinkCounter::short_frame);
-  } else if (is_vlan_type(type_of(head))) {
+  } else if (has_tag(head)) {
     receive_tagged(std::move(frame), head);
   } else {
     receive_untagged(std::move(frame), head);
@@ -158,7 +158,7 @@ void Link::refuse(LinkCounter why, std::size_t size) {
 }
 
 void Link::refuse_unwanted(ConstBytes head, std::size_t size) {
-  if (is_vlan_type(type_of(head))) {
+  if (has_tag(head)) {
     return refuse(LinkCounter::vlan_frame, size);
   }
   if (size > mtu_ + ethernet_size) {

@@ -21,10 +21,9 @@
 //             priority outside 0..100), DL_UNDELIVERABLE (the link is down).
 //   filter    DL_FILTER_REQ narrows a bound SAP (dlpi/demultiplexer.h). One without address, protocol and port
 //             removes the stream's filters on that SAP. A filter that another stream has is refused with DL_BOUND.
-//   loop      DL_LOOPBACK, our own, in M_CTL with its datagram in M_DATA blocks behind: to this host itself, without
-//   the
-//             device (stack/wire/loopback.h, dlpi/link.h). Taken from a stream that has the SAP, DL_IDLE; else
-//             `unexpected`. What the link has no room for waits on the write queue
+//   loop      DL_LOOPBACK, our own, in M_CTL with its datagram in M_DATA blocks behind: to this host itself,
+//             without the device (stack/wire/loopback.h, dlpi/link.h). Taken from a stream that has the SAP, DL_IDLE;
+//             else `unexpected`. What the link has no room for waits on the write queue
 //   promiscuous DL_PROMISC_PHYS: every frame the device sees; _SAP: those to this station, of any SAP; _MULTI: all
 //             group addresses, any SAP. Frames that this station sends are not shown.
 //   raw       ioctl DLIOCRAW: from then on data is M_DATA with the Ethernet header, up and down.

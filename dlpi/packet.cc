@@ -138,7 +138,7 @@ bool PacketLink::on_readable() {
 }
 
 void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
-  if (frame.tagged || (frame.tag_removed && is_vlan_type(load_big_endian<std::uint16_t>(frame.bytes.data() + 12)))) {
+  if (frame.tagged || (frame.tag_removed && has_tag(frame.bytes))) {
     refuse(LinkCounter::vlan_frame, frame.size);
   } else if (frame.unwanted()) {
     refuse_unwanted(frame.bytes, frame.size);

@@ -18,10 +18,9 @@
 //               receive, too, and answers: give the interface no IP address (ip addr flush dev DEVICE). With one of our
 //               own (`mac`, DL_SET_PHYS_ADDR_REQ) we are a station beside it, and it leaves our frames alone; not where
 //               the network allows one address a port (wireless, many virtual switches)
-//   receives    from a TPACKET_V3 or _V2 ring; all of the EtherTypes that are bound, and of others the Ethernet header,
-//   to
-//               be counted. A layered stream gets a copy. Where all streams on the device are fused, they are
-//               shown the frame where it lies in the ring, and its bytes are read and written once, on their way to
+//   receives    from a TPACKET_V3 or _V2 ring; all of the EtherTypes that are bound, and of others the Ethernet
+//               header, to be counted. A layered stream gets a copy. Where all streams on the device are fused, they
+//               are shown the frame where it lies in the ring, and its bytes are read and written once, on their way to
 //               the application. A small frame is copied all the same, and so is one that comes while
 //               PacketRing::loans_max are held, or that is still held when the ring wants its memory back: nothing
 //               more has come, the stream is full, half of the ring has passed by, or the link ends

@@ -175,10 +175,7 @@ void PcapLink::Room::on_writable() {
 
 void PcapLink::accept(ConstBytes bytes, std::size_t whole_size) {
   if (bytes.size() < whole_size) {
-    refuse(bytes.size() >= 14 && is_vlan_type(load_big_endian<std::uint16_t>(bytes.data() + 12))
-               ? LinkCounter::vlan_frame
-               : LinkCounter::oversize_frame,
-           whole_size);
+    refuse(has_tag(bytes) ? LinkCounter::vlan_frame : LinkCounter::oversize_frame, whole_size);
   } else if (Message frame = Message::copy_of(set().pool(), bytes)) {
     burst_.push(std::move(frame));
   } else {
