@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the end-to-end tests. Runs the test in namespaces of its own, which end with it.
 #
-#   two_hosts            two namespaces, $NS_A and $NS_B, joined by a veth pair
+#   two_namespaces       $NS_A and $NS_B, joined by a veth pair that is down and offloads nothing
+#   two_hosts            the same, up, and with addresses of the kernel's
 #   in_a / in_b COMMAND  runs COMMAND there
 #   background NAME COMMAND   starts it: its input from $INPUT, if set, its output in $DIR/NAME.out and .err, its process
 #                             in ${PID[NAME]}
@@ -40,16 +41,23 @@ ip link set lo up
 NS_A=host-a NS_B=host-b
 ADDR_A=10.77.0.1 ADDR_B=10.77.0.2 ADDR6_A=fd00:77::1 ADDR6_B=fd00:77::2
 
-# Both ends have kernel addresses .1 and .2; a stack of ours in namespace A takes .11 and ::11, in B .12 and ::12.
-two_hosts() {
+two_namespaces() {
   ip netns add $NS_A
   ip netns add $NS_B
   ip -n $NS_A link add veth0 type veth peer name veth0 netns $NS_B
+  local ns
+  for ns in $NS_A $NS_B; do
+    ip netns exec "$ns" ethtool -K veth0 tx off gso off tso off gro off >/dev/null 2>&1 || true
+  done
+}
+
+# Both ends have kernel addresses .1 and .2; a stack of ours in namespace A takes .11 and ::11, in B .12 and ::12.
+two_hosts() {
+  two_namespaces
   local side
   for side in A B; do
     local ns=NS_$side address=ADDR_$side address6=ADDR6_$side
     ip -n "${!ns}" link set lo up
-    ip netns exec "${!ns}" ethtool -K veth0 tx off gso off tso off gro off >/dev/null 2>&1 || true
     ip -n "${!ns}" link set veth0 up
     ip -n "${!ns}" address add "${!address}/24" dev veth0
     ip -n "${!ns}" address add "${!address6}/64" dev veth0 nodad

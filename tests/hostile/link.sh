@@ -2,12 +2,9 @@
 # Sourced by the tests that throw cases: a link on which nobody speaks but the program under trial and the trial.
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/common.sh"
 
-ip netns add $NS_A
-ip netns add $NS_B
-ip -n $NS_A link add veth0 type veth peer name veth0 netns $NS_B
+two_namespaces
 for side in $NS_A $NS_B; do
   ip netns exec "$side" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.veth0.disable_ipv6=1
-  ip netns exec "$side" ethtool -K veth0 tx off gso off tso off gro off >/dev/null 2>&1 || true
 done
 ip -n $NS_B link set veth0 address 02:00:00:00:00:12
 ip -n $NS_A link set veth0 up
