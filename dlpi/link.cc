@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "dlpi/link_stream.h"
+#include "dlpi/super_frame.h"
 #include "dlpi/vlan.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/ethernet.h"
@@ -109,6 +110,9 @@ inline void Link::receive_one(Message frame) {
   if (last_.matches(first) && size <= mtu_ + ethernet_size) {
     return last_stream_->take(std::move(frame));
   }
+  if (is_super_frame(frame)) [[unlikely]] {
+    return receive_super_frame(std::move(frame));
+  }
   std::array<std::byte, FrameKey::head_size_max> scratch;
   const ConstBytes head = head_of(frame, scratch);
   if (head.size() < ethernet_size) {
@@ -117,6 +121,49 @@ inline void Link::receive_one(Message frame) {
     receive_tagged(std::move(frame), head);
   } else {
     receive_untagged(std::move(frame), head);
+  }
+}
+
+Batch Link::split_super_frames(Batch frames) {
+  Batch split;
+  while (Message frame = frames.pop()) {
+    if (!is_super_frame(frame)) {
+      split.push(std::move(frame));
+    } else if (Batch segments; split_super_frame(std::move(frame), segments)) {
+      count(LinkCounter::super_frame_split);
+      split.splice(std::move(segments));
+    } else {
+      count(LinkCounter::no_memory);
+    }
+  }
+  return split;
+}
+
+/// It is counted as the frames that it stands for.
+void Link::receive_super_frame(Message frame) {
+  const std::size_t size = frame.data_size();
+  const std::size_t segments = segments_in(frame);
+  std::array<std::byte, FrameKey::head_size_max> scratch;
+  const ConstBytes head = ConstBytes(scratch).first(std::min(size, scratch.size()));
+  static_cast<void>(frame.copy_data_to(0, Bytes(scratch).first(head.size())));
+  const FrameKey key = read_frame_key(head);
+  const Demultiplexer::Fate fate = demultiplexer_.choose(key, address_, chosen_);
+  if (fate == Demultiplexer::Fate::delivered && chosen_.size() == 1 && chosen_.front()->takes_super_frames()) {
+    statistics_.frames_received += segments - 1;
+    statistics_.bytes_received += (segments - 1) * header_bytes_in(frame);
+    count(LinkCounter::super_frame_received);
+    return chosen_.front()->take_super_frame(std::move(frame));
+  }
+  --statistics_.frames_received;
+  statistics_.bytes_received -= size;
+  Batch frames;
+  if (!split_super_frame(std::move(frame), frames)) {
+    frames.clear();
+    return refuse(LinkCounter::no_memory, size);
+  }
+  count(LinkCounter::super_frame_split);
+  while (Message one = frames.pop()) {
+    receive_one(std::move(one));
   }
 }
 

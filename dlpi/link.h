@@ -27,6 +27,11 @@
 //         there is room again and calls on_room(). With several streams one that is full must not stop the others: its
 //         frames are dropped and counted `flow_dropped`.
 //
+// Super-frames
+//   Several datagrams behind one header (dlpi/super_frame.h) go to the device whole where it takes them and up whole to
+//   a stream that does; else they are split here. What was split counts as the frames it became, and so does what
+//   passes whole.
+//
 // Loop
 //   A datagram for this host itself (DL_LOOPBACK, stack/wire/loopback.h) goes to the streams of the link that a frame
 //   of its SAP to this station would go to, but for raw ones, in M_CTL; it is `looped`, or `unclaimed`. The device does
@@ -119,6 +124,12 @@ class Link {
   [[nodiscard]] bool has_looped() const { return !looped_.empty(); }
   /// Delivers a burst of what loops.
   void serve_loop();
+  /// Whether send() takes super-frames (dlpi/super_frame.h); otherwise the stream splits them first.
+  [[nodiscard]] virtual bool takes_super_frames() const { return false; }
+  /// Whether send() has read a frame's bytes when it returns, so that they may lie in the user's memory till then.
+  [[nodiscard]] virtual bool reads_lent_memory() const { return false; }
+  /// The same frames, with those split that stand for several.
+  [[nodiscard]] Batch split_super_frames(Batch frames);
   /// A stream that was full has room.
   virtual void on_room() {}
   /// Changes the station's address. ENOTSUP where the device does not let us.
@@ -163,6 +174,7 @@ class Link {
 
  private:
   inline void receive_one(Message frame);
+  void receive_super_frame(Message frame);
   void receive_untagged(Message frame, ConstBytes head);
   void receive_tagged(Message frame, ConstBytes head);
   void give(Message frame, const FrameKey& key, ConstBytes head);

@@ -7,7 +7,8 @@
 //
 // The account of a frame. Every frame that came (LinkStatistics::frames_received) is given to the streams that want it,
 // or ends under exactly one of these, tried in this order, whatever the driver:
-//   super_frame_dropped, no_memory, checksum_unknown          the driver cannot make frames of it
+//   super_frame_dropped, super_frame_malformed, no_memory, checksum_unknown
+//                                                             the driver cannot make frames of it
 //   short_frame, vlan_frame, oversize_frame                   it is none that we take
 //   llc_frame, not_ours, unclaimed                            no stream wants it
 // A stream's copy goes up, or ends under that stream's flow_dropped or no_memory. checksum_completed and
@@ -42,6 +43,9 @@ enum class LinkCounter : std::uint8_t {
   checksum_unknown,
   super_frame_split,
   super_frame_dropped,
+  super_frame_malformed,
+  super_frame_received,
+  super_frame_sent,
   looped,
   count_
 };
@@ -72,7 +76,10 @@ inline constexpr std::array<LinkCounterText, link_counter_count> link_counter_te
     {"checksum_completed", "frames whose checksum a local sender had left to hardware, completed here"},
     {"checksum_unknown", "frames with such a checksum whose place is not in the frame, dropped"},
     {"super_frame_split", "segmentation-offload super-frames split here"},
-    {"super_frame_dropped", "super-frames that cannot be split, dropped: ethtool -K DEVICE tso off gso off"},
+    {"super_frame_dropped", "super-frames that are not UDP, or come without a checksum, dropped: ethtool -K DEVICE tso off gso off"},
+    {"super_frame_malformed", "super-frames whose offload header and headers contradict each other, dropped"},
+    {"super_frame_received", "super-frames given to a stream whole"},
+    {"super_frame_sent", "super-frames that the device has taken whole"},
     {"looped", "datagrams of this host for itself, delivered without the device"},
 }};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requests of local management, each answered at once; dlpi/link_stream.cc has the data path.
 #include "dlpi/link_stream.h"
+#include "dlpi/super_frame.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -98,6 +99,8 @@ LinkStream::Answer LinkStream::answer(std::uint32_t primitive, ConstBytes block)
       return on_statistics();
     case DL_NOTIFY_REQ:
       return on_notify(block);
+    case DL_CAPABILITY_REQ:
+      return on_capability(block);
     case DL_FILTER_REQ:
       return on_filter(block);
     default:
@@ -315,6 +318,18 @@ LinkStream::Answer LinkStream::on_notify(ConstBytes block) {
   }
   notifications_ = decoded->notifications & notifications_supported;
   return make(NotifyAck{notifications_supported}, MessageType::proto);
+}
+
+LinkStream::Answer LinkStream::on_capability(ConstBytes block) {
+  const Decoded<CapabilityReq> decoded = CapabilityReq::decode(block);
+  if (!decoded) {
+    return std::unexpected(Refusal{error_for(decoded.error())});
+  }
+  segments_wanted_ = segments_wanted_ || decoded->segments;
+  return make(CapabilityAck{SegmentsCapability{.packet_bytes_max = super_frame_packet_max,
+                                               .flags = link_->takes_super_frames() ? SegmentsCapability::by_device
+                                                                                    : std::uint32_t{0}}},
+              MessageType::proto);
 }
 
 LinkStream::Answer LinkStream::on_filter(ConstBytes block) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dlpi/super_frame.h"
 #include "stack/core/ioctl.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/data_unit.h"
@@ -79,7 +80,7 @@ Status LinkStream::attach(std::uint32_t ppa) {
 
 void LinkStream::detach() {
   subscription_ = {};
-  raw_ = false;
+  raw_ = segments_wanted_ = false;
   notifications_ = 0;
   pending_.clear();
   write_queue().flush(FlushKind::all);
@@ -121,7 +122,7 @@ bool LinkStream::make_frame(Message& request) {
     return unitdata_error(request, DL_BADADDR);
   }
   const std::size_t size = request.data_size();
-  if (size == 0 || size > link_->mtu()) {
+  if (size == 0 || (size > link_->mtu() && !fits_in_segments(request, link_->mtu()))) {
     return unitdata_error(request, DL_BADDATA);
   }
   if (!are_priorities(decoded->priority)) {
@@ -136,14 +137,22 @@ bool LinkStream::make_frame(Message& request) {
     return false;
   }
   wire::EthernetHeader{decoded->destination.mac, link_->address(), decoded->destination.sap}.emit(header);
+  if (is_super_frame(request)) [[unlikely]] {
+    super_frames_to_go_ = true;
+    return link_->takes_super_frames() ? complete(request) : true;
+  }
   while (request.type() != MessageType::data) {
     request.pop_block();
   }
   return complete(request);
 }
 
-/// The pass of a fused path: what the link gets is a frame of real bytes that nobody wants back.
+/// The pass of a fused path: what the link gets is a frame of real bytes that nobody wants back. A super-frame to which
+/// nothing but the copy is owed is left to the device, which gathers it from the user's memory.
 bool LinkStream::complete(Message& frame) {
+  if (is_super_frame(frame) && frame.owes_copy_only() && link_->reads_lent_memory()) {
+    return true;
+  }
   if (frame.fused() && frame.gather() == TransformResult::failed) {
     count(LinkCounter::no_memory);
     return false;
@@ -178,6 +187,9 @@ bool LinkStream::make_raw_frame(Message& message) {
 void LinkStream::send(Batch frames) {
   if (frames.empty()) {
     return;
+  }
+  if (std::exchange(super_frames_to_go_, false) && !link_->takes_super_frames()) [[unlikely]] {
+    frames = link_->split_super_frames(std::move(frames));
   }
   if (write_queue().empty()) {
     link_->send(frames);
@@ -310,6 +322,24 @@ inline Message LinkStream::indication(Message frame) {
     message.link(std::move(frame));
   }
   return message;
+}
+
+/// The descriptor that says how it is divided becomes that of the indication.
+void LinkStream::take_super_frame(Message frame) {
+  defer_if_fused(frame);
+  std::array<std::byte, wire::EthernetHeader::size> scratch;
+  const std::byte* const header = frame.front(scratch.size(), scratch.data());
+  DataUnit& unitdata = *frame.native<DataUnit>();
+  const auto sap = load_big_endian<std::uint16_t>(header + 2 * wire::MacAddress::size);
+  unitdata = {.kind = DataUnit::Kind::link_indication,
+              .checksum_offloaded = unitdata.checksum_offloaded,
+              .header_size = unitdata.header_size,
+              .segment_size = unitdata.segment_size};
+  unitdata.destination = {wire::MacAddress::load(header), sap};
+  unitdata.source = {wire::MacAddress::load(header + wire::MacAddress::size), sap};
+  unitdata.group = unitdata.destination.mac.is_multicast();
+  frame.trim_data_front(wire::EthernetHeader::size);
+  pending_.push(std::move(frame));
 }
 
 /// A stream that is alone on its link never drops here: its frames wait in the device (Link::may_receive).

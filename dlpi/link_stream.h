@@ -9,7 +9,7 @@
 //             Acknowledgements are M_PCPROTO, everything else M_PROTO. DL_FILTER_REQ may come in M_CTL. A DLSAP address
 //             is MAC address and EtherType.
 //   requests  INFO ATTACH DETACH BIND UNBIND SUBS_BIND (peer) SUBS_UNBIND UNITDATA ENABMULTI DISABMULTI PROMISCON
-//             PROMISCOFF PHYS_ADDR SET_PHYS_ADDR GET_STATISTICS NOTIFY, and FILTER, our own. In which states:
+//             PROMISCOFF PHYS_ADDR SET_PHYS_ADDR GET_STATISTICS NOTIFY CAPABILITY, and FILTER, our own. In which states:
 //             dlpi/state_table.h. Each is answered before put returns.
 //   style     1 where the stack file names a device: the stream opens attached, DL_UNBOUND. 2 where it does not: it
 //             opens DL_UNATTACHED, and DL_ATTACH_REQ names the device by PPA, which is the kernel's interface index.
@@ -72,6 +72,7 @@ class LinkStream final : public Module {
   LinkStream(std::string_view kind, Style style, LinkOpener opener, LinkWork work = {});
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
   [[nodiscard]] bool is_driver() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::EthernetHeader::size; }
@@ -89,6 +90,10 @@ class LinkStream final : public Module {
 
   /// Adds a frame to those of the burst. REQUIRES: it has an Ethernet header.
   void take(Message frame);
+  /// Whether a super-frame may be given to it whole.
+  [[nodiscard]] bool takes_super_frames() const { return segments_wanted_ && !raw_ && segments(); }
+  /// As take(), of one. REQUIRES: takes_super_frames().
+  void take_super_frame(Message frame);
   /// Whether a datagram of this host for itself can go to this stream.
   [[nodiscard]] bool takes_looped(std::uint16_t sap) const { return !raw_ && subscription_.has_sap(sap); }
   /// Adds one, with its DL_LOOPBACK in front, to the burst.
@@ -132,6 +137,7 @@ class LinkStream final : public Module {
   Answer on_set_phys_addr(ConstBytes block);
   Answer on_statistics();
   Answer on_notify(ConstBytes block);
+  Answer on_capability(ConstBytes block);
   Answer on_filter(ConstBytes block);
   Answer resubscribe(Subscription wanted, std::uint32_t acknowledged);
 
@@ -157,6 +163,8 @@ class LinkStream final : public Module {
   wire::dlpi::State state_ = wire::dlpi::DL_UNATTACHED;
   Subscription subscription_;
   bool raw_ = false;
+  bool segments_wanted_ = false;     // DL_CAPABILITY_REQ said so
+  bool super_frames_to_go_ = false;  // among the frames that send() is about to get
   std::uint32_t notifications_ = 0;
   Batch pending_;  // received in this burst
   std::deque<Counter> counters_;

@@ -11,7 +11,8 @@
 //               end   "a" or "b"
 //               mtu   bytes, 68..2097152, absent 1500; both ends must say the same
 //   addresses   02:HH:HH:HH:HH:0a and ..:0b, where HH is a hash of the name; DL_SET_PHYS_ADDR_REQ changes them
-//   data        a frame goes to the other end as it is: blocks by reference, no byte is touched, none lost
+//   data        a frame goes to the other end as it is: blocks by reference, no byte is touched, none lost. A
+//               super-frame likewise, and nobody sums what it holds
 //   link state  up while both ends are open. Before, DL_UNITDATA_REQ is answered DL_UNDELIVERABLE
 //   flow        an end holds capacity_bytes() or frames_max that its streams have not taken; beyond, the sender's write
 //               queue fills
@@ -47,6 +48,7 @@ class MemoryLink final : public Link {
   static void connect(MemoryLink& one, MemoryLink& other);
 
   void send(Batch& frames) override;
+  [[nodiscard]] bool takes_super_frames() const override { return true; }
   void on_room() override;
   Status set_address(const wire::MacAddress& address) override;
 

@@ -8,13 +8,13 @@
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "stack/core/message.h"
 
 namespace sluice::dlpi {
 
 /// struct virtio_net_hdr, in the machine's byte order, as PACKET_VNET_HDR gives it.
 struct OffloadHeader {
   static constexpr std::uint8_t needs_checksum = 1;       // VIRTIO_NET_HDR_F_NEEDS_CSUM
+  static constexpr std::uint8_t data_valid = 2;           // VIRTIO_NET_HDR_F_DATA_VALID
   static constexpr std::uint8_t segment_none = 0;         // VIRTIO_NET_HDR_GSO_NONE
   static constexpr std::uint8_t segment_udp = 5;          // VIRTIO_NET_HDR_GSO_UDP_L4
   static constexpr std::uint8_t segment_ecn_flag = 0x80;  // VIRTIO_NET_HDR_GSO_ECN
@@ -33,10 +33,5 @@ static_assert(sizeof(OffloadHeader) == 10);
 /// Completes the checksum of a frame: "the checksum field [...] is set to the sum of the pseudo header", and what is
 /// stored covers everything from checksum_start on. False when the fields do not lie in the frame.
 [[nodiscard]] bool complete_checksum(Bytes frame, const OffloadHeader& offload);
-
-/// Splits a UDP super-frame (UDP_SEGMENT) into the datagrams it stands for, each with its own lengths and checksums.
-/// False when it is not UDP over IPv4 or IPv6 without extension headers, when its fields contradict each other, or when
-/// the pool is exhausted; `out` then has what was made before.
-[[nodiscard]] bool split_udp(ConstBytes frame, std::size_t segment_size, BufferPool& pool, Batch& out);
 
 }  // namespace sluice::dlpi

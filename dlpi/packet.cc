@@ -7,6 +7,7 @@
 #include "dlpi/device_entry.h"
 #include "dlpi/link_stream.h"
 #include "dlpi/packet_membership.h"
+#include "dlpi/super_frame.h"
 #include "dlpi/vlan.h"
 
 namespace sluice::dlpi {
@@ -22,6 +23,7 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
   }
   std::shared_ptr<PacketLink> link(new PacketLink(set, *interface, std::move(*ring)));
   link->lent_bytes_min_ = options.lent_bytes_min;
+  link->offload_ = options.offload;
   PacketLink* const self = link.get();
   auto sender = PacketSender::open(set, *interface, options.bypass_qdisc, [self] { self->transmit_ready(); });
   if (!sender) {
@@ -78,10 +80,18 @@ Status PacketLink::set_address(const wire::MacAddress& wanted) {
 // ---- Down ----
 
 void PacketLink::send(Batch& frames) {
-  const PacketSender::Sent done = sender_->send(frames);
-  sent(done.frames, done.bytes);
-  count(LinkCounter::transmit_error, done.refused);
-  count(LinkCounter::no_memory, done.no_memory);
+  for (bool again = true; again;) {
+    PacketSender::Sent done = sender_->send(frames);
+    sent(done.frames, done.bytes);
+    count(LinkCounter::transmit_error, done.refused);
+    count(LinkCounter::no_memory, done.no_memory);
+    count(LinkCounter::super_frame_sent, done.super_frames);
+    again = !done.to_split.empty();
+    if (again) {
+      done.to_split.splice(std::move(frames));  // no other will go whole
+      frames = split_super_frames(std::move(done.to_split));
+    }
+  }
 }
 
 // ---- Up ----
@@ -151,17 +161,23 @@ void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
   }
 }
 
-/// All of its datagrams come, or none.
 void PacketLink::accept_super_frame(const PacketRing::Frame& frame, Batch& burst) {
-  Batch datagrams;
-  const unsigned type = frame.offload.segment_type & ~unsigned{OffloadHeader::segment_ecn_flag};
-  if (!frame.truncated() && type == OffloadHeader::segment_udp &&
-      split_udp(frame.bytes, frame.offload.segment_size, set().pool(), datagrams)) {
-    count(LinkCounter::super_frame_split);
-    burst.splice(std::move(datagrams));
-  } else {
-    refuse(LinkCounter::super_frame_dropped, frame.size);
+  if (frame.truncated()) {
+    return refuse(LinkCounter::super_frame_dropped, frame.size);
   }
+  const auto unitdata = read_super_frame(frame.bytes, frame.offload);
+  if (!unitdata) {
+    return refuse(unitdata.error() == SuperFrameError::malformed ? LinkCounter::super_frame_malformed
+                                                                 : LinkCounter::super_frame_dropped,
+                  frame.size);
+  }
+  Message message = Message::of_native(set().pool(), *unitdata);
+  Message data = message_of(frame);
+  if (!message || !data) {
+    return refuse(LinkCounter::no_memory, frame.size);
+  }
+  message.link(std::move(data));
+  burst.push(std::move(message));
 }
 
 Message PacketLink::message_of(const PacketRing::Frame& frame) {
@@ -196,6 +212,7 @@ Result<std::shared_ptr<Link>> open_packet(StreamSet& set, const std::string& dev
   }
   PacketLink::Options options;
   const bool by_frame = parameters.text("ring", "block") == "frame";
+  options.offload = parameters.boolean("offload", true);
   options.ring = by_frame ? PacketRing::Kind::by_frame : PacketRing::Kind::by_block;
   options.ring_bytes = static_cast<std::size_t>(parameters.integer("ring_bytes", PacketLink::ring_bytes_default));
   options.bypass_qdisc = parameters.boolean("qdisc_bypass", false);
@@ -223,6 +240,9 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
               {.name = "qdisc_bypass",
                .type = ParameterSpec::Type::boolean,
                .meaning = "send past traffic control, unseen by captures on this host; absent: false"},
+              {.name = "offload",
+               .type = ParameterSpec::Type::boolean,
+               .meaning = "let device or receiver split and sum datagrams that are sent together; absent: true"},
               {.name = "mac", .meaning = "our Ethernet address; absent: the interface's"},
           },
       .table = std::move(table),

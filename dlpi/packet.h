@@ -13,6 +13,9 @@
 //                             adds none and drops super-frames
 //               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB
 //               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
+//               offload       boolean, absent true: datagrams that are sent together go to the kernel as one super-frame
+//                             (dlpi/super_frame.h), and device or receiver sum and split them. With false this driver
+//                             does both
 //               mac           our address; absent: the interface's
 //   address     the kernel's own stack stays on the interface. With the interface's address it looks at what we
 //               receive, too, and answers: give the interface no IP address (ip addr flush dev DEVICE). With one of our
@@ -26,9 +29,9 @@
 //               more has come, the stream is full, half of the ring has passed by, or the link ends
 //   sends       sendmmsg (dlpi/packet_sender.h)
 //   offload     a sender on this host (veth, bridge) may leave checksums and segmentation to hardware that is not
-//               there. A partial checksum is completed, `checksum_completed`; UDP super-frames are split,
-//               `super_frame_split`; TCP's are dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at
-//               the sender). Kernels before 6.2 drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE
+//               there. A partial checksum is completed, `checksum_completed`; UDP super-frames go up whole to a stream
+//               that takes them, `super_frame_received`, and are split for others, `super_frame_split`; TCP's are
+//               dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at the sender). Kernels before 6.2 drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE
 //               tx-udp-segmentation off, there)
 //   tags        the kernel takes a VLAN tag off before we see the frame, and says which it was: a priority tag is
 //               ignored, others are `vlan_frame`
@@ -67,6 +70,7 @@ class PacketLink final : public Link, public EventSource {
     PacketRing::Kind ring = PacketRing::Kind::by_block;
     std::size_t ring_bytes = ring_bytes_default;
     bool bypass_qdisc = false;
+    bool offload = true;
     wire::MacAddress address;                             // unspecified: the interface's
     std::size_t lent_bytes_min = lent_bytes_min_default;  // smaller frames are copied on a fused path, too
   };
@@ -75,6 +79,8 @@ class PacketLink final : public Link, public EventSource {
   ~PacketLink() override;
 
   void send(Batch& frames) override;
+  [[nodiscard]] bool takes_super_frames() const override { return offload_ && sender_->takes_super_frames(); }
+  [[nodiscard]] bool reads_lent_memory() const override { return true; }
   void on_room() override;
   Status set_address(const wire::MacAddress& address) override;
   [[nodiscard]] std::uint64_t take_drops(bool late) override { return ring_->take_drops(late); }
@@ -96,6 +102,7 @@ class PacketLink final : public Link, public EventSource {
 
   Interface interface_;       // as it was opened
   bool own_address_ = false;  // not the interface's
+  bool offload_ = true;
   std::size_t lent_bytes_min_ = 0;
   bool lends_ = false;  // in this call of on_readable()
   std::unique_ptr<PacketRing> ring_;

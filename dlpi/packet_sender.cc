@@ -6,6 +6,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/retried.h"
+#include "dlpi/super_frame.h"
+
 namespace sluice::dlpi {
 namespace {
 
@@ -17,6 +20,11 @@ bool bind_to(const Descriptor& socket, int index) {
   address.sll_family = AF_PACKET;
   address.sll_ifindex = index;
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+bool begins_with_super_frame(const Batch& frames) {
+  const Block* const first = frames.front();
+  return first != nullptr && first->codec != nullptr;  // frames have no descriptor
 }
 
 }  // namespace
@@ -39,7 +47,8 @@ Result<std::unique_ptr<PacketSender>> PacketSender::open(StreamSet& set, const I
 PacketSender::PacketSender(StreamSet& set, Descriptor socket, std::function<void()> on_room)
     : set_(set), socket_(std::move(socket)), on_room_(std::move(on_room)) {
   for (std::size_t at = 0; at < headers_.size(); ++at) {
-    headers_[at].msg_hdr.msg_iov = pieces_[at].data();
+    pieces_[at][0] = {&plain_, sizeof plain_};
+    headers_[at].msg_hdr.msg_iov = pieces_[at].data() + 1;
   }
   set_.add_source(*this);
 }
@@ -56,17 +65,79 @@ bool PacketSender::describe(Message& frame, std::size_t at) {
   if (frame.block_count() > blocks_per_frame_max && !frame.pull_up(frame.size())) {
     return false;
   }
-  std::size_t count = 0;
+  std::size_t count = 1;
   for (const Block* block = &frame.first(); block != nullptr; block = block->cont) {
     pieces_[at][count++] = {block->rptr, block->size()};
   }
-  headers_[at].msg_hdr.msg_iovlen = count;
+  headers_[at].msg_hdr.msg_iovlen = count - (offload_headers_ ? 0 : 1);
   return true;
+}
+
+/// packet(7), PACKET_VNET_HDR: a frame that is sent has one in front, too. Can be changed, since there is no ring here.
+bool PacketSender::enable_offload_headers() {
+  const int on = 1;
+  if (!offload_headers_ && ::setsockopt(socket_.get(), SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) == 0) {
+    offload_headers_ = true;
+    for (std::size_t at = 0; at < headers_.size(); ++at) {
+      headers_[at].msg_hdr.msg_iov = pieces_[at].data();
+    }
+  }
+  return offload_headers_;
+}
+
+/// Names what the kernel is to gather. A frame in too many pieces is made one. False when there is no memory for that.
+bool PacketSender::describe_super_frame(Message& frame) {
+  auto count = frame.runs(runs_);
+  if (!count) {
+    count = frame.gather() == TransformResult::done ? frame.runs(runs_) : std::nullopt;
+  }
+  if (!count) {
+    return false;
+  }
+  super_ = offload_of(frame);
+  super_pieces_[0] = {&super_, sizeof super_};
+  for (std::size_t at = 0; at < *count; ++at) {
+    super_pieces_[1 + at] = {const_cast<std::byte*>(runs_[at].data()), runs_[at].size()};
+  }
+  msghdr header{};
+  header.msg_iov = super_pieces_.data();
+  header.msg_iovlen = 1 + *count;
+  super_header_ = header;
+  return true;
+}
+
+/// Sends `frame`, which came before `frames`.
+void PacketSender::send_super_frame(Message frame, Batch& frames, Sent& done) {
+  if (!enable_offload_headers()) {
+    takes_super_frames_ = false;
+    done.to_split.push(std::move(frame));
+    return;
+  }
+  if (!describe_super_frame(frame)) {
+    ++done.no_memory;
+    return;
+  }
+  const ssize_t taken = retried([this] { return ::sendmsg(socket_.get(), &super_header_, 0); });
+  if (taken >= 0) {
+    const std::size_t segments = segments_in(frame);
+    done.frames += segments;
+    done.bytes += frame.data_size() + (segments - 1) * header_bytes_in(frame);
+    ++done.super_frames;
+  } else if (errno == EAGAIN) {
+    full_ = true;
+    frames.push_front(std::move(frame));
+  } else if (errno == EINVAL && !has_sent_super_frame_) {
+    takes_super_frames_ = false;
+    done.to_split.push(std::move(frame));
+  } else {
+    ++done.refused;  // as send() has it
+  }
+  has_sent_super_frame_ = has_sent_super_frame_ || taken >= 0;
 }
 
 std::size_t PacketSender::gather(Batch& frames, Sent& done) {
   std::size_t count = 0;
-  while (count < held_.size() && !frames.empty()) {
+  while (count < held_.size() && !frames.empty() && !begins_with_super_frame(frames)) {
     held_[count] = frames.pop();
     if (describe(held_[count], count)) {
       ++count;
@@ -86,14 +157,18 @@ void PacketSender::put_back(Batch& frames, std::size_t from, std::size_t to) {
 
 PacketSender::Sent PacketSender::send(Batch& frames) {
   Sent done;
-  while (!frames.empty() && !full_) {
+  while (!frames.empty() && !full_ && done.to_split.empty()) {
+    if (begins_with_super_frame(frames)) [[unlikely]] {
+      send_super_frame(frames.pop(), frames, done);
+      continue;
+    }
     const std::size_t count = gather(frames, done);
     std::size_t at = 0;
     while (at < count && !full_) {
       const int taken = ::sendmmsg(socket_.get(), &headers_[at], static_cast<unsigned>(count - at), 0);
       if (taken > 0) {
         for (const std::size_t end = at + static_cast<std::size_t>(taken); at < end; ++at) {
-          done.bytes += headers_[at].msg_len;
+          done.bytes += headers_[at].msg_len - (offload_headers_ ? sizeof plain_ : 0);
           ++done.frames;
           held_[at].reset();
         }

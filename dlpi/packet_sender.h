@@ -7,7 +7,11 @@
 // of 7 runs, frames per CPU second relative to kernel UDP sendmmsg of the same datagrams: sendmmsg 1.45, with
 // PACKET_QDISC_BYPASS 1.44, TPACKET_V2 ring 1.30, TPACKET_V3 ring 1.25. So sendmmsg, and no bypass: frames stay
 // visible to captures and subject to traffic control. The virtio header that the receiving socket wants would cost 4 %
-// here, hence a socket of its own.
+// here, hence a socket of its own; it gets one with the first super-frame.
+//
+// A super-frame (dlpi/super_frame.h) goes to the kernel whole, with a virtio header that says how it is divided, and its
+// bytes are read where they lie, the user's memory as a rule. The kernel splits it as late as it can: between two ends
+// of a veth pair never. Kernels before 6.2 refuse it (EINVAL): then it is for the caller to split, and no other comes.
 //
 // Ownership: owns its socket. Threads: as its stream set.
 
@@ -21,6 +25,7 @@
 #include "base/result.h"
 #include "dlpi/descriptor.h"
 #include "dlpi/interface.h"
+#include "dlpi/offload.h"
 #include "stack/core/message.h"
 #include "stack/core/stream_set.h"
 
@@ -30,6 +35,7 @@ class PacketSender final : public EventSource {
  public:
   static constexpr std::size_t frames_per_call_max = 64;
   static constexpr std::size_t blocks_per_frame_max = 8;
+  static constexpr std::size_t runs_per_super_frame_max = 512;
 
   /// `on_room` is called when the socket has room again after a refusal.
   [[nodiscard]] static Result<std::unique_ptr<PacketSender>> open(StreamSet& set, const Interface& interface,
@@ -42,9 +48,13 @@ class PacketSender final : public EventSource {
     std::size_t bytes = 0;
     std::size_t refused = 0;    // for good: freed
     std::size_t no_memory = 0;  // could not be made contiguous: freed
+    std::size_t super_frames = 0;  // of the frames sent
+    Batch to_split = {};  // the kernel knows no super-frames: those behind it wait
   };
   /// Takes frames from the front until the socket is full.
   [[nodiscard]] Sent send(Batch& frames);
+  /// Whether the kernel takes super-frames, as far as it is known.
+  [[nodiscard]] bool takes_super_frames() const { return takes_super_frames_; }
 
   [[nodiscard]] int descriptor() const override { return socket_.get(); }
   bool on_readable() override { return false; }  // bound to no protocol: nothing arrives here
@@ -56,15 +66,27 @@ class PacketSender final : public EventSource {
   PacketSender(StreamSet& set, Descriptor socket, std::function<void()> on_room);
   std::size_t gather(Batch& frames, Sent& done);
   bool describe(Message& frame, std::size_t at);
+  bool describe_super_frame(Message& frame);
+  bool enable_offload_headers();
+  void send_super_frame(Message frame, Batch& frames, Sent& done);
   void put_back(Batch& frames, std::size_t from, std::size_t to);
 
   StreamSet& set_;
   Descriptor socket_;
   std::function<void()> on_room_;
   bool full_ = false;
+  bool takes_super_frames_ = true;
+  bool offload_headers_ = false;  // each frame has one in front
+  OffloadHeader plain_;           // of a frame that nobody splits
+  OffloadHeader super_;
+  bool has_sent_super_frame_ = false;
+  msghdr super_header_{};
   std::array<Message, frames_per_call_max> held_;
   std::array<mmsghdr, frames_per_call_max> headers_{};
-  std::array<std::array<iovec, blocks_per_frame_max>, frames_per_call_max> pieces_{};
+  // One for the offload header, and the blocks.
+  std::array<std::array<iovec, 1 + blocks_per_frame_max>, frames_per_call_max> pieces_{};
+  std::array<ConstBytes, runs_per_super_frame_max> runs_{};
+  std::array<iovec, 1 + runs_per_super_frame_max> super_pieces_{};
 };
 
 }  // namespace sluice::dlpi

@@ -60,6 +60,7 @@ inline constexpr std::array state_table{
     Rule{wire::dlpi::DL_GET_STATISTICS_REQ, in_attached, {}},
     // Later than 2.0.0: illumos refuses it on an unattached stream.
     Rule{wire::dlpi::DL_NOTIFY_REQ, in_attached, {}},
+    Rule{wire::dlpi::DL_CAPABILITY_REQ, in_attached, {}},
     // Ours: narrows a bound SAP.
     Rule{wire::dlpi::DL_FILTER_REQ, in_idle, {}},
 };

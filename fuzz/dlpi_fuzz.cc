@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   round_trip_each<UnitdataReq, UnitdataInd, UderrorInd, InfoReq, DetachReq, UnbindReq, GetStatisticsReq, AttachReq,
                   OkAck, PromisconReq, PromiscoffReq, PhysAddrReq, NotifyAck, InfoAck, BindReq, BindAck, SubsBindReq,
                   SubsBindAck, SubsUnbindReq, ErrorAck, EnabmultiReq, DisabmultiReq, PhysAddrAck, SetPhysAddrReq,
-                  NotifyReq, NotifyInd, FilterReq>(block);
+                  NotifyReq, NotifyInd, CapabilityReq, CapabilityAck, FilterReq>(block);
   sluice::fuzz::round_trip_free<GetStatisticsAck>(block);
   return 0;
 }

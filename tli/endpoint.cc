@@ -31,6 +31,7 @@ Outcome<std::unique_ptr<Endpoint>> Endpoint::t_open(std::unique_ptr<Stream> stre
     return failed(TBADNAME);
   }
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(stream)));
+  endpoint->stream_->accept_segments();
   if (Outcome<> learned = endpoint->learn_info(&endpoint->state_); !learned) {
     return std::unexpected(learned.error());
   }

@@ -34,14 +34,17 @@
 //
 // Ownership: an endpoint owns its stream. Threads: the stream set's.
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stack/head/stream.h"
 #include "stack/wire/data_unit.h"
+#include "stack/wire/network.h"
 #include "tli/alloc.h"
 #include "tli/state.h"
 #include "tli/xti.h"
@@ -82,6 +85,20 @@ class Endpoint {
   /// as many of these as units.
   Outcome<std::size_t> t_sndmvudata(std::span<const t_unitdata> units, std::span<const std::span<const t_iovec>> parts);
   static constexpr std::size_t batch_units_max = 32;
+  /// Sends several data units of `segment` bytes each, the last perhaps shorter, to one place: the data is gathered
+  /// from `parts`, which need not be cut where data units are. They cross the stack as one message as far down as its
+  /// provider and device can take them so: one descent for all (what UDP_SEGMENT is to sendmsg(2)). As t_sndudata(),
+  /// but all go, or none. TBADDATA: no segment size, one above the TSDU, more than segments_max data units,
+  /// segments_bytes_max bytes or segments_parts_max parts, or no data.
+  Outcome<> t_sndsudata(const t_unitdata& unitdata, std::span<const t_iovec> parts, std::size_t segment);
+  static constexpr std::size_t segments_max = wire::network::segments_max;
+  static constexpr std::size_t segments_bytes_max = 65487;  // fits an IPv4 and an IPv6 packet
+  static constexpr std::size_t segments_parts_max = 256;
+  /// Receives the data units that came together from one sender, up to as many as `parts` have room for; answers the
+  /// bytes, and in `segment` the size of each but the last. As t_rcvvudata() where one came alone. A data unit
+  /// that does not fit stays, and only the first may be delivered in part, with T_MORE.
+  Outcome<std::size_t> t_rcvsudata(t_unitdata& unitdata, std::span<const t_iovec> parts, std::size_t& segment,
+                                   int& flags);
   /// Receives up to units.size() data units, as t_rcvudata() each, and waits for the first of them only; answers how
   /// many. Ends early at one that does not fit (`flags` has T_MORE, of the last), and before an error that waits.
   Outcome<std::size_t> t_rcvmudata(std::span<t_unitdata> units, int& flags);
@@ -147,6 +164,10 @@ class Endpoint {
   };
   template <class DataOf>
   Outcome<std::size_t> send_many(std::span<const t_unitdata> units, DataOf data_of);
+  Outcome<> add_segments(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
+                         std::size_t segment, Loan& loan, Batch& batch);
+  Outcome<> add_one_by_one(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
+                           std::size_t segment, Loan& loan, Batch& batch);
   Outcome<> add_request(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts, Loan& loan,
                         Batch& batch);
 
@@ -155,9 +176,26 @@ class Endpoint {
     if (!next_) {
       next_ = stream_->receive_native();
       names_told_ = shown_ = false;
+      note_segments();
     }
     return static_cast<bool>(next_);
   }
+  void note_segments() {
+    segment_ = 0;
+    if (next_) {
+      if (wire::DataUnit* const unit = next_.native<wire::DataUnit>()) {
+        segment_ = std::exchange(unit->segment_size, std::uint16_t{0});  // each data unit has options of its own
+      }
+    }
+  }
+  /// The bytes of the data unit at hand, or what is left of them.
+  [[nodiscard]] std::size_t unit_size() const {
+    const std::size_t size = next_.data_size();
+    return segment_ == 0 ? size : names_told_ ? unit_left_ : std::min(segment_, size);
+  }
+  /// The data unit at hand, of a message of several, has been delivered or is not wanted.
+  void finish_segment(std::size_t size);
+  bool copy_segment(std::span<const t_iovec> parts, std::size_t size);
   bool good_indication();
   [[nodiscard]] bool is_error() const;
   bool error_waits();
@@ -167,12 +205,15 @@ class Endpoint {
   Outcome<> next_data_unit(t_unitdata& unitdata, bool first);
   Outcome<> tell_names(t_unitdata& unitdata) const;
   bool land(std::span<const t_iovec> parts);
+  std::optional<std::size_t> receive_segment(std::span<const t_iovec> parts, int& flags);
   Outcome<std::size_t> receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags, bool first);
 
   std::unique_ptr<Stream> stream_;
   State state_ = T_UNBND;
   t_info info_;
   Message next_;               // the first indication that was not delivered whole
+  std::size_t segment_ = 0;    // next_ has several data units of so many bytes each, the last perhaps shorter
+  std::size_t unit_left_ = 0;  // of the one at hand, when its beginning has been delivered
   bool shown_ = false;         // by t_lookudata()
   bool names_told_ = false;    // its address and options have been delivered: the rest is T_MORE
   bool flow_refused_ = false;  // the last send met TFLOW: T_GODATA is due when the way is free again

@@ -34,6 +34,32 @@ inline bool Endpoint::is_error() const {
   return !names_told_ && is_protocol(next_.type()) && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
 }
 
+void Endpoint::finish_segment(std::size_t size) {
+  if (next_.data_size() > size) {
+    next_.trim_data_front(size);
+    names_told_ = shown_ = false;
+  } else {
+    next_.reset();
+  }
+}
+
+/// Copies the first `size` bytes of the data unit at hand to `parts`, as many as there is room for. False when its
+/// bytes turn out not to be good.
+bool Endpoint::copy_segment(std::span<const t_iovec> parts, std::size_t size) {
+  if (!next_.materialized() && next_.materialize() == TransformResult::failed) {
+    next_.reset();
+    return false;
+  }
+  std::size_t done = 0;
+  for (const t_iovec& part : parts) {
+    const Bytes place(part.iov_base, std::min(part.iov_len, size - done));
+    static_cast<void>(next_.copy_data_to(done, place));
+    done += place.size();
+  }
+  stream_->set().pool().touches().add(done, done);
+  return true;
+}
+
 bool Endpoint::error_waits() { return good_indication() && is_error(); }
 
 inline Outcome<> Endpoint::next_indication(bool may_wait) {
@@ -129,6 +155,12 @@ inline Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<co
     if (const Outcome<> ready = next_data_unit(unitdata, first); !ready) {
       return std::unexpected(ready.error());
     }
+    if (segment_ != 0) [[unlikely]] {
+      if (const auto received = receive_segment(parts, flags)) {
+        return *received;
+      }
+      continue;
+    }
     landed = next_.fused() && land(parts);
   } while (!next_);
   const std::size_t size = next_.data_size();
@@ -157,6 +189,56 @@ inline Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<co
   }
   flags = left > 0 ? T_MORE : 0;
   return size - left;
+}
+
+/// One data unit of several that came as one message. Nothing when they are not good after all.
+std::optional<std::size_t> Endpoint::receive_segment(std::span<const t_iovec> parts, int& flags) {
+  const std::size_t size = unit_size();
+  std::size_t room = 0;
+  for (const t_iovec& part : parts) {
+    room += std::min(part.iov_len, size - room);
+  }
+  if (!copy_segment(parts, room)) {
+    return std::nullopt;
+  }
+  if (room == size) {
+    finish_segment(size);
+  } else {
+    next_.trim_data_front(room);
+    names_told_ = true;
+    unit_left_ = size - room;
+  }
+  flags = room < size ? T_MORE : 0;
+  return room;
+}
+
+Outcome<std::size_t> Endpoint::t_rcvsudata(t_unitdata& unitdata, std::span<const t_iovec> parts, std::size_t& segment,
+                                           int& flags) {
+  flags = 0;
+  std::size_t room = 0;
+  for (const t_iovec& part : parts) {
+    room += part.iov_len;
+  }
+  Outcome<> ready = require_connectionless(Call::rcvudata);
+  ready = ready && parts.size() > T_IOV_MAX ? failed(TBADDATA) : ready;
+  for (;;) {
+    ready = ready ? next_data_unit(unitdata, true) : ready;
+    if (!ready) {
+      return std::unexpected(ready.error());
+    }
+    if (segment_ == 0 || names_told_ || room < 2 * segment_) {
+      const Outcome<std::size_t> one = receive(unitdata, parts, flags, true);
+      segment = one.value_or(0);
+      return one;
+    }
+    const std::size_t size = next_.data_size();
+    const std::size_t whole = room >= size ? size : room / segment_ * segment_;
+    segment = segment_;
+    if (copy_segment(parts, whole)) {
+      finish_segment(whole);
+      return whole;
+    }
+  }
 }
 
 Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
@@ -197,7 +279,7 @@ Outcome<std::size_t> Endpoint::t_lookudata(t_unitdata& unitdata) {
   if (!ready) {
     return std::unexpected(ready.error());
   }
-  const std::size_t size = next_.data_size();
+  const std::size_t size = unit_size();
   unitdata.udata.len = std::min(unitdata.udata.maxlen, size);
   static_cast<void>(next_.copy_data_to(0, Bytes(unitdata.udata.buf, unitdata.udata.len)));
   shown_ = true;
@@ -208,9 +290,16 @@ Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts) {
   if (!next_ || !shown_) {
     return failed(TOUTSTATE);
   }
-  const std::size_t size = next_.data_size();
+  const std::size_t size = unit_size();
   if (const Outcome<std::size_t> room = size_of(parts); !room || *room < size) {
     return failed(TBADDATA);
+  }
+  if (segment_ != 0) {
+    const bool good = copy_segment(parts, size);
+    if (good) {
+      finish_segment(size);
+    }
+    return good ? Outcome<std::size_t>(size) : failed(TNODATA);
   }
   land(parts);
   const bool good = static_cast<bool>(next_);
@@ -220,8 +309,11 @@ Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts) {
 
 void Endpoint::t_skipudata() {
   if (next_ && shown_) {
-    static_cast<void>(next_.materialize());
-    next_.reset();
+    if (next_.materialize() == TransformResult::done && segment_ != 0) {
+      finish_segment(unit_size());
+    } else {
+      next_.reset();
+    }
   }
 }
 

@@ -61,7 +61,8 @@ inline bool Endpoint::read_names(const t_unitdata& unitdata) {
   }
   peer_size_ = 0;
   const auto decoded = wire::TransportAddress::decode(address);
-  if (!decoded || (!options.empty() && options.size() != wire::network::Sending::size)) {
+  if (!decoded || (!options.empty() && options.size() != wire::network::Sending::size &&
+                    options.size() != wire::network::Sending::size_max)) {
     return false;
   }
   request_ = DataUnit{.kind = DataUnit::Kind::transport_request, .peer = decoded->address, .peer_port = decoded->port};
@@ -157,6 +158,87 @@ Outcome<std::size_t> Endpoint::t_sndmvudata(std::span<const t_unitdata> units,
                            [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
     return Data{*size, std::span(bytes).first(parts[at].size())};
   });
+}
+
+Outcome<> Endpoint::t_sndsudata(const t_unitdata& unitdata, std::span<const t_iovec> parts, std::size_t segment) {
+  if (Outcome<> valid = require_connectionless(Call::sndudata); !valid) {
+    return valid;
+  }
+  std::array<ConstBytes, segments_parts_max> bytes;
+  std::size_t size = 0;
+  if (parts.size() > bytes.size() || segment == 0 || !may_send(segment)) {
+    return failed(TBADDATA);
+  }
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    if (parts[at].iov_len > segments_bytes_max - size) {
+      return failed(TBADDATA);
+    }
+    bytes[at] = ConstBytes(parts[at].iov_base, parts[at].iov_len);
+    size += parts[at].iov_len;
+  }
+  if (size == 0 || size > segments_max * segment) {
+    return failed(TBADDATA);
+  }
+  const std::span<const ConstBytes> whole = std::span(bytes).first(parts.size());
+  Loan loan = stream_->loan();  // ends before the list of parts does
+  Batch batch;
+  const Outcome<> added = stream_->head().segments() && size > segment
+                              ? add_segments(unitdata, size, whole, segment, loan, batch)
+                              : add_one_by_one(unitdata, size, whole, segment, loan, batch);
+  if (added) {
+    stream_->head().write_queue().put_next(std::move(batch));
+  }
+  return added;
+}
+
+/// One request for all of them. What cannot be read of the names goes as bytes, one by one.
+Outcome<> Endpoint::add_segments(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
+                                 std::size_t segment, Loan& loan, Batch& batch) {
+  if (const Outcome<> ready = wait_until_sendable(); !ready) {
+    return ready;
+  }
+  if (!read_names(unitdata)) {
+    return add_one_by_one(unitdata, size, parts, segment, loan, batch);
+  }
+  Message request = Message::of_native(stream_->set().pool(), request_);
+  Message data = stream_->segments_of(parts, loan);
+  if (!request || !data) {
+    return failed(TSYSERR, ENOSR);
+  }
+  DataUnit& unit = *request.native<DataUnit>();
+  unit.options = DataUnit::Options::sending;
+  unit.segment_size = static_cast<std::uint16_t>(segment);
+  request.link(std::move(data));
+  batch.push(std::move(request));
+  return {};
+}
+
+/// Where something in the stream is not made for several in one message.
+Outcome<> Endpoint::add_one_by_one(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
+                                   std::size_t segment, Loan& loan, Batch& batch) {
+  std::array<ConstBytes, segments_parts_max> of_unit;
+  std::size_t next = 0;    // part that is not used up,
+  std::size_t offset = 0;  // from this byte on
+  for (std::size_t sent = 0; sent < size;) {
+    const std::size_t unit_size = std::min(segment, size - sent);
+    std::size_t count = 0;
+    for (std::size_t filled = 0; filled < unit_size;) {
+      const ConstBytes left = parts[next].subspan(offset);
+      of_unit[count] = left.first(std::min(left.size(), unit_size - filled));
+      filled += of_unit[count].size();
+      offset += of_unit[count++].size();
+      if (offset == parts[next].size()) {
+        ++next;
+        offset = 0;
+      }
+    }
+    const Outcome<> added = add_request(unitdata, unit_size, std::span(of_unit).first(count), loan, batch);
+    if (!added) {
+      return added;
+    }
+    sent += unit_size;
+  }
+  return {};
 }
 
 }  // namespace sluice::tli

@@ -140,7 +140,10 @@ void BufferPool::reclaim(Block& block) {
 }
 
 void BufferPool::complete(DeferredCopy& copy) {
-  std::copy_n(copy.source, copy.size, copy.place);
+  std::byte* at = std::copy_n(copy.source, copy.first_size, copy.place);
+  for (const ConstBytes run : copy.more) {
+    at = std::ranges::copy(run, at).out;
+  }
   touches_.add(copy.size, copy.size);
   copy.end();
   ++reclaimed_;

@@ -67,6 +67,18 @@ void Chain::set_mode(ProcessingMode mode) {
   }
 }
 
+/// With every primitive encoded nothing is left of what one header for several datagrams means.
+void Chain::update_segments() {
+  bool all = !modules_.empty() && head_.handles_segments() && !set_.encodes_primitives();
+  for (const auto& module : modules_) {
+    all = all && module->handles_segments();
+  }
+  head_.segments_ = all;
+  for (const auto& module : modules_) {
+    module->segments_ = all;
+  }
+}
+
 void Chain::attach(Module& module) {
   module.set_ = &set_;
   module.handle_ = set_.module_handles().add();
@@ -115,6 +127,7 @@ void Chain::wire() {
   };
   wire_side(Side::write, order.begin(), order.end());
   wire_side(Side::read, order.rbegin(), order.rend());
+  update_segments();
 }
 
 }  // namespace sluice

@@ -32,6 +32,8 @@ class Chain {
   /// From the next message that any module makes. Messages under way stay what they are.
   void set_mode(ProcessingMode mode);
   [[nodiscard]] ProcessingMode mode() const { return head_.mode(); }
+  /// Asks everybody anew whether they handle segmented messages. Called when the head has changed its mind.
+  void update_segments();
 
   /// From just below the head to the driver.
   [[nodiscard]] const std::vector<std::unique_ptr<Module>>& modules() const { return modules_; }

@@ -327,6 +327,11 @@ class Message {
   void defer_copy(ConstBytes lent, std::byte* place, DeferredCopy*& list) {
     plan()->copy.begin(lent, place, data_block(), list);
   }
+  /// As defer_copy(), of `runs`, which follow each other. REQUIRES: at least one; the list outlives the loan.
+  void defer_copies(std::span<const ConstBytes> runs, std::byte* place, DeferredCopy*& list);
+  /// Where the data lies now, in order: in the blocks, and in the user's memory where only the copy is owed. Nothing
+  /// when more is owed, or `out` has too little room.
+  [[nodiscard]] std::optional<std::size_t> runs(std::span<ConstBytes> out) const;
 
   /// Reverses each unit of the data. `failed` when the data is not a whole number of units.
   TransformResult transform(const Swap& swap);
@@ -349,6 +354,11 @@ class Message {
   }
   /// Whether the bytes are what they should be: nothing is owed.
   [[nodiscard]] bool materialized() const { return owing() == nullptr; }
+  /// Whether a copy from the user's memory is owed, and nothing else.
+  [[nodiscard]] bool owes_copy_only() const {
+    const Plan* const planned = plan();
+    return planned != nullptr && planned->copy.source != nullptr && planned->step_count == 0 && !planned->failed;
+  }
   /// Whether a deferred check has failed: the message is good for nothing.
   [[nodiscard]] bool failed() const {
     const Plan* const planned = plan();
@@ -366,6 +376,9 @@ class Message {
   /// Carries out what is owed on the way to `places`, filled one after the other; the message's own bytes are not to be
   /// used afterwards, and it is on the layered path. REQUIRES: the places have room for the data.
   TransformResult land(std::span<const Bytes> places);
+  /// As land(), and sums[i] is the sum of the bytes that have come to lie in places[i]: taken in the same pass, where
+  /// nothing is owed but copies and a conversion. REQUIRES: as many sums as places.
+  TransformResult land_summed(std::span<const Bytes> places, std::span<std::uint16_t> sums);
 
   /// Runs `change`, a change of `owner`'s protocol state, once the bytes are known to be good: at once unless a check
   /// has been deferred; never if `owner` is gone by then. REQUIRES: what it captures is trivially copyable and small.

@@ -114,6 +114,16 @@ void Message::defer() {
   }
 }
 
+void Message::defer_copies(std::span<const ConstBytes> runs, std::byte* place, DeferredCopy*& list) {
+  SLUICE_REQUIRE(!runs.empty());
+  defer_copy(runs.front(), place, list);
+  std::size_t more = 0;
+  for (const ConstBytes run : runs.subspan(1)) {
+    more += run.size();
+  }
+  plan()->copy.continue_with(runs.subspan(1), more);
+}
+
 /// For whatever needs the bytes in their block, converted or not.
 void Message::complete_copy() {
   if (Plan* const planned = plan(); planned != nullptr && planned->copy.source != nullptr) {
@@ -383,6 +393,24 @@ TransformResult Message::land(std::span<const Bytes> places) {
     return TransformResult::failed;
   }
   return pass_to(planned, places) ? end_plan() : TransformResult::failed;
+}
+
+TransformResult Message::land_summed(std::span<const Bytes> places, std::span<std::uint16_t> sums) {
+  SLUICE_REQUIRE(sums.size() == places.size());
+  Plan* const planned = plan();
+  if (planned != nullptr && planned->failed) {
+    return TransformResult::failed;
+  }
+  return pass_to_summed(planned, first_, data_size(), places, sums, pool().touches()) ? end_plan()
+                                                                                       : TransformResult::failed;
+}
+
+std::optional<std::size_t> Message::runs(std::span<ConstBytes> out) const {
+  const Plan* const planned = owing();
+  if (planned != nullptr && (planned->failed || planned->step_count > 0)) {
+    return std::nullopt;
+  }
+  return lying_runs(first_, planned == nullptr ? nullptr : &planned->copy, out);
 }
 
 // ---- Manipulations ----

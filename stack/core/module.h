@@ -100,6 +100,9 @@ class Module {
   /// Before others, every message is materialized and encoded: a module that knows nothing of either sees real bytes
   /// and breaks nothing.
   [[nodiscard]] virtual bool handles_deferred() const { return false; }
+  /// Whether it is written for segmented messages, too: data of several datagrams behind one header. They cross a stream
+  /// only where everybody is (segments()); elsewhere its ends take them apart.
+  [[nodiscard]] virtual bool handles_segments() const { return false; }
   /// Whether it ends a stream instead of being pushed on one.
   [[nodiscard]] virtual bool is_driver() const { return false; }
   /// What it does to payload on `side`. A module that loops over payload in secret makes `explain` wrong, nothing else.
@@ -121,6 +124,8 @@ class Module {
   [[nodiscard]] StreamSet& set() const { return *set_; }
   /// The path of the stream it is part of.
   [[nodiscard]] ProcessingMode mode() const { return mode_; }
+  /// Whether everybody in the stream, its head included, handles segmented messages.
+  [[nodiscard]] bool segments() const { return segments_; }
 
  protected:
   /// This module, as deferred checks and changes remember it. REQUIRES: it is part of a stream.
@@ -146,6 +151,7 @@ class Module {
   Services services_;
   StreamSet* set_ = nullptr;
   ProcessingMode mode_ = ProcessingMode::layered;
+  bool segments_ = false;
   ModuleHandle handle_;
   std::vector<Counter*> counters_;
   Queue read_{*this, Side::read};

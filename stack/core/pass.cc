@@ -55,10 +55,23 @@ class ChainCursor {
     lies_ = at_;
     end_ = block_ == nullptr ? nullptr : block_->wptr;
     if (copy_ != nullptr && copy_->block == block_ && at_ < copy_->place + copy_->size) {
-      const std::ptrdiff_t done = at_ - copy_->place;
-      lies_ = done < 0 ? at_ : const_cast<std::byte*>(copy_->source) + done;  // passes only read it
-      end_ = done < 0 ? copy_->place : lies_ + (copy_->place + copy_->size - at_);
+      if (at_ < copy_->place) {
+        end_ = copy_->place;
+      } else {
+        open_run(static_cast<std::size_t>(at_ - copy_->place));
+      }
     }
+  }
+
+  /// Goes on in the lent run that has byte `done` of what was lent.
+  void open_run(std::size_t done) {
+    ConstBytes run = next_run_ == 0 ? ConstBytes(copy_->source, copy_->first_size) : copy_->more[next_run_ - 1];
+    while (done >= run_start_ + run.size()) {
+      run_start_ += run.size();
+      run = copy_->more[next_run_++];
+    }
+    lies_ = const_cast<std::byte*>(run.data()) + (done - run_start_);  // passes only read it
+    end_ = const_cast<std::byte*>(run.data()) + run.size();
   }
 
   Block* first_;
@@ -66,7 +79,9 @@ class ChainCursor {
   std::byte* at_;
   std::byte* lies_ = nullptr;
   std::byte* end_ = nullptr;
-  const DeferredCopy* copy_;  // nullptr: nothing lies elsewhere
+  const DeferredCopy* copy_;   // nullptr: nothing lies elsewhere
+  std::size_t next_run_ = 0;   // of the lent ones behind the first: the cursor is in the one before it
+  std::size_t run_start_ = 0;  // where that one begins in what was lent
 };
 
 /// Walks a list of places.
@@ -384,7 +399,7 @@ class StraightPass {
     if (plan.copy.source != nullptr) {
       size_ = plan.copy.size;
       from_ = plan.copy.source;
-      fits = fits && plan.copy.block == &block && plan.copy.place + size_ == end_;
+      fits = fits && plan.copy.more.empty() && plan.copy.block == &block && plan.copy.place + size_ == end_;
     } else {
       size_ = swap_ != nullptr ? swap_->covers : sum_ != nullptr ? sum_->covers : data_size_;
       from_ = end_ - size_;
@@ -495,9 +510,109 @@ bool pass_to(Plan& plan, Block* chain, std::size_t data_size, std::span<const By
                             : carry_out_by_parts(plan, chain, data_size, to(), touches);
 }
 
+namespace {
+
+/// Copies, a conversion of whole units from data byte `converted_from` on, and a sum for each place.
+class SummingPass {
+ public:
+  SummingPass(const Plan* plan, Block* chain, std::size_t data_size)
+      : from_(chain, plan == nullptr || plan->copy.source == nullptr ? nullptr : &plan->copy),
+        unit_(plan == nullptr || plan->swap == nullptr ? std::size_t{1} : plan->swap->unit),
+        converted_from_(unit_ == 1 ? data_size : data_size - plan->swap->covers),
+        plain_(plan == nullptr || (plan->straight && plan->sum == nullptr && plan->change_count == 0)) {}
+
+  /// Whether that is all there is to do, and no unit lies in two places.
+  [[nodiscard]] bool fits(std::span<const Bytes> places) const {
+    std::size_t end = 0;
+    return plain_ && (unit_ == 1 || std::ranges::all_of(places, [&](Bytes place) {
+                        end += place.size();
+                        return end <= converted_from_ || (end - converted_from_) % unit_ == 0;
+                      }));
+  }
+
+  /// Fills `place` and answers the sum of what it then holds. REQUIRES: fits().
+  std::uint16_t fill(Bytes place) {
+    std::uint16_t sum = 0;
+    for (std::size_t filled = 0; filled < place.size();) {
+      const std::size_t unit = done_ < converted_from_ ? 1 : unit_;
+      const Bytes rest = place.subspan(filled);
+      const Bytes piece = from_.piece();
+      const std::size_t limit = done_ < converted_from_ ? converted_from_ - done_ : rest.size();
+      const std::size_t whole = std::min({piece.size(), rest.size(), limit}) & ~(unit - 1);
+      const std::size_t part = whole == 0 ? unit : whole;
+      sum = add_sums(sum, whole == 0 ? straddling_unit(rest.first(unit)) : move(unit, piece.first(whole), rest),
+                     filled);
+      if (whole != 0) {
+        from_.advance(whole);
+      }
+      filled += part;
+      done_ += part;
+    }
+    return sum;
+  }
+
+ private:
+  static std::uint16_t move(std::size_t unit, ConstBytes from, Bytes to) {
+    // The units' bytes come out reversed, and so do those of each 16-bit word.
+    return unit == 1 ? ilp::sum_copy(from, to.first(from.size()))
+                     : byte_swapped(ilp::sum_swap_copy(unit, from, to.first(from.size())));
+  }
+  std::uint16_t straddling_unit(Bytes to) {
+    std::array<std::byte, unit_max> unit;
+    for (std::byte& byte : Bytes(unit).first(to.size())) {
+      byte = from_.piece().front();
+      from_.advance(1);
+    }
+    return move(to.size(), ConstBytes(unit).first(to.size()), to);
+  }
+
+  ChainCursor from_;
+  std::size_t unit_;
+  std::size_t converted_from_;
+  bool plain_;
+  std::size_t done_ = 0;
+};
+
+}  // namespace
+
+bool pass_to_summed(Plan* plan, Block* chain, std::size_t data_size, std::span<const Bytes> places,
+                    std::span<std::uint16_t> sums, Touches& touches) {
+  SummingPass pass(plan, chain, data_size);
+  if (pass.fits(places)) {
+    std::ranges::transform(places, sums.begin(), [&pass](Bytes place) { return pass.fill(place); });
+    touches.add(data_size, data_size);
+    if (plan != nullptr) {
+      plan->clear();
+    }
+    return true;
+  }
+  bool held = true;
+  if (plan != nullptr) {
+    held = pass_to(*plan, chain, data_size, places, touches);
+  } else {
+    copy_to(chain, data_size, places, touches);
+  }
+  std::ranges::transform(places, sums.begin(), [](Bytes place) { return ilp::sum(place); });
+  touches.add(data_size, 0);
+  return held;
+}
+
 void copy_to(Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches) {
   static const Plan nothing_owed{};
   Pass(nothing_owed, chain, data_size, PlaceCursor(places), touches).run();
+}
+
+std::optional<std::size_t> lying_runs(Block* chain, const DeferredCopy* copy, std::span<ConstBytes> out) {
+  std::size_t count = 0;
+  ChainCursor cursor(chain, copy != nullptr && copy->source != nullptr ? copy : nullptr);
+  for (Bytes piece = cursor.piece(); !piece.empty(); piece = cursor.piece()) {
+    if (count == out.size()) {
+      return std::nullopt;
+    }
+    out[count++] = piece;
+    cursor.advance(piece.size());
+  }
+  return count;
 }
 
 void pass_over_front(const Plan& plan, Block* chain, std::size_t data_size, std::size_t offset, Bytes out) {

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -93,8 +94,17 @@ bool pass_in_place(Plan& plan, Block* chain, std::size_t data_size, Touches& tou
 /// REQUIRES: the places hold data_size bytes.
 bool pass_to(Plan& plan, Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches);
 
+/// As pass_to, or copy_to where `plan` is nullptr; and sums[i] becomes the sum of what is written to places[i]. In one
+/// pass where nothing but copies and one conversion is owed, in a second one otherwise.
+bool pass_to_summed(Plan* plan, Block* chain, std::size_t data_size, std::span<const Bytes> places,
+                    std::span<std::uint16_t> sums, Touches& touches);
+
 /// As pass_to, where nothing is owed.
 void copy_to(Block* chain, std::size_t data_size, std::span<const Bytes> places, Touches& touches);
+
+/// Where the data of `chain` lies, in order, given the copy that is owed to it (nullptr: none); how many runs that are,
+/// or nothing when `out` has too little room.
+std::optional<std::size_t> lying_runs(Block* chain, const DeferredCopy* copy, std::span<ConstBytes> out);
 
 /// Writes to `out` what data bytes [offset, offset + out.size()) will be. Everything is still owed: no check is made,
 /// no field filled, no stage asked for its result. For headers: it begins at the front. REQUIRES: the data has so many.

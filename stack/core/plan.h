@@ -65,20 +65,22 @@ struct PlannedStage {
 };
 
 /// The copy from the user's memory, which is owed as well: `size` bytes of `block` from `place` on still lie at
-/// `source`. The call that lends them (stack/head/loan.h) keeps a list of these, to complete those that are left when
-/// it returns.
+/// `source` or, of a message that was lent in several runs, there and in `more`, one after the other. The call that
+/// lends them (stack/head/loan.h) keeps a list of these, to complete those that are left when it returns.
 struct DeferredCopy {
   const std::byte* source = nullptr;  // nullptr: nothing is owed
   std::byte* place = nullptr;
-  std::size_t size = 0;
+  std::size_t size = 0;  // of all runs
   const Block* block = nullptr;
+  std::span<const ConstBytes> more{};
+  std::size_t first_size = 0;  // of the run at `source`
   DeferredCopy* next = nullptr;
   DeferredCopy** link = nullptr;  // what points to this
 
   void begin(ConstBytes lent, std::byte* to, const Block* holder, DeferredCopy*& list) {
     source = lent.data();
     place = to;
-    size = lent.size();
+    size = first_size = lent.size();
     block = holder;
     next = list;
     link = &list;
@@ -87,10 +89,17 @@ struct DeferredCopy {
       next->link = &next;
     }
   }
+  /// The lent bytes continue with these runs, `bytes` in all. REQUIRES: begin() has just been called; the list stays
+  /// where it is as long as the loan.
+  void continue_with(std::span<const ConstBytes> runs, std::size_t bytes) {
+    more = runs;
+    size += bytes;
+  }
   /// The bytes are where they belong, or nobody wants them any more.
   void end() {
     if (source != nullptr) {
       source = nullptr;
+      more = {};
       *link = next;
       if (next != nullptr) {
         next->link = link;

@@ -48,6 +48,8 @@ struct HeadOptions {
   /// The largest data part that write() and putmsg() send in one message. (SO_MAXPSZ)
   std::size_t packet_bytes_max = BufferPool::capacity_max;
   ReadOptions read = {};
+  /// The user takes segmented messages: the data of several datagrams behind one T_UNITDATA_IND.
+  bool segments = false;
   WaterMarks read_marks{.high_bytes = std::size_t{4} << 20, .low_bytes = std::size_t{1} << 20};
 };
 

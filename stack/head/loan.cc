@@ -12,11 +12,37 @@ Loan::~Loan() {
   }
 }
 
-Message Loan::message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail) {
+namespace {
+
+std::size_t size_of(std::span<const ConstBytes> parts) {
   std::size_t size = 0;
   for (const ConstBytes& part : parts) {
     size += part.size();
   }
+  return size;
+}
+
+}  // namespace
+
+Message Loan::segmented(std::span<const ConstBytes> parts, std::size_t headroom) {
+  const std::size_t size = size_of(parts);
+  if (size < defer_bytes_min_ || mode_ != ProcessingMode::fused) {
+    return message(parts, headroom);
+  }
+  Message message = Message::of_size(pool_, size, headroom, 0);
+  if (message) {
+    message.defer();
+  }
+  if (message && message.fused()) {
+    message.defer_copies(parts, message.bytes().data(), owed_);
+    return message;
+  }
+  message.reset();  // without memory for a plan
+  return this->message(parts, headroom);
+}
+
+Message Loan::message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail) {
+  const std::size_t size = size_of(parts);
   Message message = Message::of_size(pool_, size, headroom, tail);
   if (!message) {
     return message;

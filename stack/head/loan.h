@@ -40,6 +40,9 @@ class Loan {
   /// A data message of `parts`, one after the other, with `headroom` spare bytes in front and `tail` at the end. Empty
   /// when the pool is exhausted.
   [[nodiscard]] Message message(std::span<const ConstBytes> parts, std::size_t headroom, std::size_t tail = 0);
+  /// As message(), for many parts, small ones among them, as a segmented message has: on a fused path all of them are
+  /// copied later. REQUIRES: the list of parts outlives the loan, too.
+  [[nodiscard]] Message segmented(std::span<const ConstBytes> parts, std::size_t headroom);
 
  private:
   BufferPool& pool_;

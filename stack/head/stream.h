@@ -136,6 +136,12 @@ class Stream {
   [[nodiscard]] int write_refusal() const {
     return head_.write_error() == 0 && head_.hung_up() ? ENXIO : head_.write_error();
   }
+  /// The user takes, and may send, the data of several datagrams in one message (wire::network::Received). For
+  /// libraries that read native descriptors: others would take several datagrams for one.
+  void accept_segments() {
+    head_.options().segments = true;
+    chain_.update_segments();
+  }
   /// Whether flow control lets a message of `band` go down; leaves the want there if not.
   [[nodiscard]] bool can_put(std::uint8_t band = 0) { return head_.write_queue().can_put_next(band); }
   /// I_CANPUT: as can_put(), where the stream is good. EINVAL: a band that is not 0..255; ENXIO after hangup, the errno
@@ -184,6 +190,8 @@ class Stream {
   /// A data message of `parts` with that room, which on a fused path shows them where they lie while `loan` lasts.
   /// Empty when the pool is exhausted. REQUIRES: `loan` is of this stream's pool and path.
   [[nodiscard]] Message message_of(std::span<const ConstBytes> parts, Loan& loan);
+  /// As message_of(), of several datagrams' parts (Loan::segmented()).
+  [[nodiscard]] Message segments_of(std::span<const ConstBytes> parts, Loan& loan);
   /// Sends messages down. The caller has asked can_put(); errors and hangup discard them.
   Status send(Batch batch);
   /// The next message, its primitive as bytes; empty when there is none.

@@ -20,6 +20,8 @@ class StreamHead : public Module {
   explicit StreamHead(const HeadOptions& options);
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  /// As the user of the stream has said (Stream::accept_segments()).
+  [[nodiscard]] bool handles_segments() const override { return options_.segments; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void rput(Batch&& batch) override;
   /// Runs when the stream below accepts messages again; nothing waits here, so all it does is wake the waiter, and tell

@@ -147,6 +147,7 @@ class Ip final : public Module,
   Ip(StreamSet& set, ip::Config config);
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return wire::Ipv6Header::size; }
   /// ENXIO or the driver's errno when the driver refuses at once; later refusals become M_ERROR.
   Status open() override;
@@ -176,6 +177,7 @@ class Ip final : public Module,
     bool dont_fragment = false;
     std::uint32_t ports = 0;  // as ip::Flow has them
     ConstBytes options{};     // IPv4, a multiple of 4 bytes
+    std::uint16_t segment_size = 0;  // as DataUnit has it
   };
 
   /// How datagrams to a destination leave; the last one is kept, with the header of the last one as a template for
@@ -211,6 +213,8 @@ class Ip final : public Module,
     bool fragmented = false;           // came in IPv6 fragments, or in one
     wire::MacAddress link_source{};
     bool from_self = false;  // did not come from the link
+    bool checksum_offloaded = false;  // these two as DataUnit has them
+    std::uint16_t segment_size = 0;
   };
 
   // ip.cc
@@ -264,6 +268,7 @@ class Ip final : public Module,
   [[nodiscard]] inline bool send_like_the_last(Message& request, wire::DataUnit& unitdata);
   void note_flow(const wire::DataUnit& sent, std::uint32_t first_word);
   [[nodiscard]] int send_datagram(const Outgoing& outgoing, Message& carrier, Message& data);
+  [[nodiscard]] int send_segments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int send_with_options(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);

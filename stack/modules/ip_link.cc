@@ -25,6 +25,8 @@ std::optional<std::uint32_t> answered_by(ConstBytes block) {
       return dlpi::DL_PHYS_ADDR_REQ;
     case dlpi::DL_NOTIFY_ACK:
       return dlpi::DL_NOTIFY_REQ;
+    case dlpi::DL_CAPABILITY_ACK:
+      return dlpi::DL_CAPABILITY_REQ;
     case dlpi::DL_OK_ACK: {
       const auto ack = dlpi::OkAck::decode(block);
       return ack ? std::optional(ack->value) : std::nullopt;
@@ -46,7 +48,8 @@ LinkSetup::LinkSetup()
              {dlpi::DL_SUBS_BIND_REQ, wire::ethertype_arp, {}, true},
              {dlpi::DL_SUBS_BIND_REQ, wire::ethertype_ipv6, {}, true},
              {dlpi::DL_NOTIFY_REQ, 0, {}, false},
-             {dlpi::DL_PHYS_ADDR_REQ, 0, {}, true}} {}
+             {dlpi::DL_PHYS_ADDR_REQ, 0, {}, true},
+             {dlpi::DL_CAPABILITY_REQ, 0, {}, false}} {}
 
 Message LinkSetup::next_request(BufferPool& pool) {
   if (waiting_ || steps_.empty() || error_ != 0) {
@@ -74,6 +77,9 @@ Message LinkSetup::next_request(BufferPool& pool) {
     case dlpi::DL_PHYS_ADDR_REQ:
       message = primitive_message(pool, dlpi::PhysAddrReq{dlpi::DL_CURR_PHYS_ADDR}, MessageType::proto);
       break;
+    case dlpi::DL_CAPABILITY_REQ:
+      message = primitive_message(pool, dlpi::CapabilityReq{dlpi::SegmentsCapability{}}, MessageType::proto);
+      break;
     default:
       message = primitive_message(pool, dlpi::EnabmultiReq{step.group}, MessageType::proto);
       break;
@@ -92,6 +98,9 @@ LinkSetup::Answer LinkSetup::answer(ConstBytes primitive) {
   }
   if (const auto info = dlpi::InfoAck::decode(primitive)) {
     mtu_ = info->max_sdu;
+  }
+  if (const auto capabilities = dlpi::CapabilityAck::decode(primitive)) {
+    segments_bytes_max_ = capabilities->segments ? capabilities->segments->packet_bytes_max : 0;
   }
   if (const auto address = dlpi::PhysAddrAck::decode(primitive)) {
     mac_ = address->address;

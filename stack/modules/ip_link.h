@@ -5,6 +5,7 @@
 // last is answered, whether that happens at once or later.
 //
 //     DL_INFO_REQ   DL_BIND_REQ 0x0800   DL_SUBS_BIND_REQ 0x0806, 0x86dd   DL_NOTIFY_REQ   DL_PHYS_ADDR_REQ
+//     DL_CAPABILITY_REQ
 //     and, when the address is known, DL_ENABMULTI_REQ for each group
 //
 // Not thread-safe; sends nothing itself.
@@ -45,6 +46,8 @@ class LinkSetup {
   /// Set from answers and notifications; bytes.
   [[nodiscard]] std::uint32_t mtu() const { return mtu_; }
   void set_mtu(std::uint32_t mtu) { mtu_ = mtu; }
+  /// The largest packet that may stand for several datagrams; 0: none may.
+  [[nodiscard]] std::uint32_t segments_bytes_max() const { return segments_bytes_max_; }
   [[nodiscard]] const std::optional<wire::MacAddress>& mac() const { return mac_; }
   void set_mac(const wire::MacAddress& mac) { mac_ = mac; }
 
@@ -62,6 +65,7 @@ class LinkSetup {
   bool waiting_ = false;  // for the answer to the first of them
   int error_ = 0;
   std::uint32_t mtu_ = 0;
+  std::uint32_t segments_bytes_max_ = 0;
   std::optional<wire::MacAddress> mac_;
 };
 

@@ -79,6 +79,7 @@ void Ip::answer_route(const network::RouteReq& request) {
   if (ack.error == 0) {
     ack.source = route_.source;
     ack.mtu = route_.mtu;
+    ack.segments = link_.segments_bytes_max() > 0 && !route_.to_self && !request.destination.is_multicast();
   }
   up(primitive_message(set().pool(), ack, MessageType::ctl));
 }

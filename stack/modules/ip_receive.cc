@@ -31,6 +31,12 @@ namespace {
 /// IPv6 extension headers are read in the packet's first bytes only; further ones than this are nobody's.
 constexpr std::size_t extensions_peek = 1280;
 
+/// How many datagrams a UDP datagram of segments stands for.
+std::size_t segments_in(const Message& message, std::size_t segment_size) {
+  const std::size_t size = message.data_size();
+  return size <= transport_peek ? 1 : (size - transport_peek + segment_size - 1) / segment_size;
+}
+
 /// Whether the first fragment, whose first bytes are these, ends before an upper-layer header begins.
 bool lacks_headers(std::uint8_t next_header, const Message& fragment) {
   const auto walked = wire::walk_extensions(next_header, fragment.bytes(), fragment.size(), /*reassembled=*/true);
@@ -105,7 +111,9 @@ void Ip::receive(Message message) {
   Arrival arrival{.primitive = std::move(message),
                   .data = std::move(data),
                   .group = indication.group,
-                  .link_source = indication.source.mac};
+                  .link_source = indication.source.mac,
+                  .checksum_offloaded = indication.checksum_offloaded,
+                  .segment_size = indication.segment_size};
   receive_packet(std::move(arrival), indication.destination.sap);
 }
 
@@ -150,6 +158,11 @@ bool Ip::receive_like_the_last(Message& message, DataUnit& unitdata) {
     return false;
   }
   message.trim_data_front(unitdata.header_size);
+  if (unitdata.segment_size != 0) [[unlikely]] {
+    const std::uint64_t more = segments_in(message, unitdata.segment_size) - 1;
+    count_.packets_in += more;
+    count_.delivered += more;
+  }
   ++count_.packets_in;
   ++count_.delivered;
   up_.push(std::move(message));
@@ -497,11 +510,18 @@ void Ip::to_user(Arrival&& arrival) {
                                    .group = arrival.group,
                                    .peer = arrival.source,
                                    .local = arrival.destination,
-                                   .header_size = static_cast<std::uint16_t>(arrival.header_size)})) {
+                                   .header_size = static_cast<std::uint16_t>(arrival.header_size),
+                                   .segment_size = arrival.segment_size})) {
     ++count_.no_memory;
     return;
   }
+  message.native<DataUnit>()->checksum_offloaded = arrival.checksum_offloaded;
   message.link(std::move(arrival.data));
+  if (arrival.segment_size != 0) {
+    const std::uint64_t more = segments_in(message, arrival.segment_size) - 1;
+    count_.packets_in += more;
+    count_.delivered += more;
+  }
   ++count_.delivered;
   up_.push(std::move(message));
 }

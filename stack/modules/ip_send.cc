@@ -20,6 +20,7 @@ using wire::IpAddress;
 using wire::Ipv4Header;
 using wire::Ipv6FragmentHeader;
 using wire::Ipv6Header;
+using ip::transport_peek;
 
 namespace {
 
@@ -75,7 +76,9 @@ void Ip::send_unitdata(Message request) {
                           .hop_limit = asked.hop_limit,
                           .traffic_class = asked.traffic_class,
                           .dont_fragment = asked.dont_fragment,
-                          .ports = ip::ports_of(asked.protocol, first_word)};
+                          .ports = ip::ports_of(asked.protocol, first_word),
+                          .options = {},
+                          .segment_size = asked.segment_size};
   if (const int error = send_datagram(outgoing, request, data); error != 0) {
     ++count_.refused;
     report(outgoing.destination, outgoing.protocol, {outgoing.source, error == EMSGSIZE ? route_.mtu : 0}, error,
@@ -146,6 +149,9 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   if (size > payload_max(outgoing.destination)) {
     return EMSGSIZE;
   }
+  if (outgoing.segment_size != 0) {
+    return send_segments(outgoing, carrier, data);
+  }
   if (header_size(outgoing.destination) + outgoing.options.size() + size > route_.mtu) {
     // No fragment carries options: only an echo reply has any, and one that long is not worth more.
     return outgoing.dont_fragment || !outgoing.options.empty() ? EMSGSIZE : send_fragments(outgoing, carrier, data);
@@ -161,6 +167,27 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
     route_.header.take(data.bytes().first(header), outgoing.hop_limit, outgoing.traffic_class, outgoing.dont_fragment,
                        std::min(payload_max(outgoing.destination), route_.mtu - header));
   }
+  dispatch(std::move(carrier), std::move(data));
+  return 0;
+}
+
+/// One header for all; its lengths are those of the whole. The user, who has asked for the route, does not send what
+/// would have to be fragmented.
+int Ip::send_segments(const Outgoing& outgoing, Message& carrier, Message& data) {
+  const std::size_t size = data.size();
+  const std::size_t header = header_size(outgoing.destination) + transport_peek;
+  if (outgoing.protocol != wire::protocol_udp || size <= transport_peek || route_.to_self ||
+      header + outgoing.segment_size > route_.mtu ||
+      header_size(outgoing.destination) + size > link_.segments_bytes_max()) {
+    return EMSGSIZE;
+  }
+  if (!prepend_header(outgoing, data, size)) {
+    return ENOBUFS;
+  }
+  const std::size_t segments = (size - transport_peek + outgoing.segment_size - 1) / outgoing.segment_size;
+  identification_ = static_cast<std::uint16_t>(identification_ + segments - 1);
+  count_.packets_out += segments - 1;  // and one as it leaves
+  carrier.native<DataUnit>()->header_size = static_cast<std::uint16_t>(header);
   dispatch(std::move(carrier), std::move(data));
   return 0;
 }

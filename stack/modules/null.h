@@ -31,6 +31,7 @@ class Null : public Module {
   Null() : Module("null") {}
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
 };
 
 [[nodiscard]] Entry null_entry();

@@ -56,6 +56,7 @@ class Timod : public Module {
   Timod() : Module("timod") {}
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;
   void close() override { waiting_.reset(); }

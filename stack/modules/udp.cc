@@ -7,6 +7,8 @@
 
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
 
 namespace sluice {
 namespace {
@@ -36,6 +38,23 @@ inline bool is_transport_request(const Message& message) {
     return unitdata->kind == Kind::transport_request;
   }
   return message.type() == MessageType::proto && primitive_of(message.bytes()) == T_UNITDATA_REQ;
+}
+
+/// A request that is one datagram, or cannot be read; what stands for several must not go with others in one step.
+inline bool is_single_request(const Message& message) {
+  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
+    return unitdata->kind == Kind::transport_request && unitdata->segment_size == 0;
+  }
+  if (!is_transport_request(message)) {
+    return false;
+  }
+  const auto request = UnitdataReq::decode(message.bytes());
+  return !request || request->options.size() <= wire::network::Sending::size;
+}
+
+/// How many datagrams a message of `size` data bytes stands for.
+std::size_t segments_in(std::size_t size, std::size_t segment_size) {
+  return segment_size == 0 || size == 0 ? 1 : (size + segment_size - 1) / segment_size;
 }
 
 }  // namespace
@@ -79,7 +98,7 @@ void Udp::down(Message message) {
 // ---- Down ----
 
 void Udp::wput(Batch&& batch) {
-  if (binding_->state() == udp::State::idle && batch.all(is_transport_request)) {
+  if (binding_->state() == udp::State::idle && batch.all(is_single_request)) {
     batch.retain([this](Message& message) { return send(message); });
     if (!batch.empty()) {
       write_queue().put_next(std::move(batch));
@@ -133,7 +152,69 @@ bool Udp::send(Message& message) {
     }
     return refuse(std::move(message), malformed ? EINVAL : ENOBUFS);
   }
-  return send_datagram(message, **unitdata);
+  return (*unitdata)->segment_size != 0 ? send_segments(message, **unitdata) : send_datagram(message, **unitdata);
+}
+
+/// Whether so many bytes, several datagrams, can go down behind one header.
+bool Udp::goes_whole(const DataUnit& unitdata, std::size_t size) {
+  const bool summed = checksum_ || unitdata.peer.is_v6();
+  if (!segments() || !summed || size > tsdu_bytes_max ||
+      segments_in(size, unitdata.segment_size) > wire::network::segments_max) {
+    return false;
+  }
+  const Source route = this->route(unitdata.peer);
+  const std::size_t headers = UdpHeader::size + (unitdata.peer.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size);
+  return route.error == 0 && route.segments && headers + unitdata.segment_size <= route.mtu;
+}
+
+/// Several datagrams: whole, or one by one. As send().
+bool Udp::send_segments(Message& message, DataUnit& unitdata) {
+  const std::size_t size = message.data_size();
+  if (size <= unitdata.segment_size) {
+    unitdata.segment_size = 0;
+    return send_datagram(message, unitdata);
+  }
+  if (!flow_.serves(unitdata)) {
+    if (const int error = find_flow(unitdata); error != 0) {
+      return refuse(std::move(message), error);
+    }
+  }
+  if (goes_whole(unitdata, size)) {
+    if (!put_header(message, unitdata.peer_port, static_cast<std::uint16_t>(size), /*offloaded=*/true)) {
+      return refuse(std::move(message), ENOBUFS);
+    }
+    sent_ += segments_in(size, unitdata.segment_size) - 1;
+    unitdata.checksum_offloaded = true;
+    to_network(unitdata);
+    return true;
+  }
+  DataUnit single = unitdata;
+  single.segment_size = 0;
+  Message data = message.unlink();
+  while (data) {
+    const bool more = data.data_size() > unitdata.segment_size;
+    Message rest = more ? data.split(unitdata.segment_size) : Message();
+    Message request = Message::of_native(set().pool(), single);
+    if (!request || (more && !rest)) {
+      return refuse(std::move(message), ENOBUFS);
+    }
+    request.link(std::move(data));
+    if (send_datagram(request, *request.native<DataUnit>())) {
+      write_queue().put_next(std::move(request));
+    }
+    data = std::move(rest);
+  }
+  return false;
+}
+
+/// What ip is told of a datagram whose header is in place.
+inline void Udp::to_network(DataUnit& unitdata) {
+  unitdata.kind = Kind::network_request;
+  unitdata.protocol = wire::protocol_udp;
+  unitdata.options = DataUnit::Options::sending;
+  unitdata.has_local = true;
+  unitdata.local = flow_.source;
+  ++sent_;
 }
 
 bool Udp::send_datagram(Message& message, DataUnit& unitdata) {
@@ -146,20 +227,15 @@ bool Udp::send_datagram(Message& message, DataUnit& unitdata) {
   if (size > (unitdata.peer.is_v4() ? tsdu_bytes_max : UdpHeader::payload_length_max)) {
     return refuse(std::move(message), EMSGSIZE);
   }
-  if (!put_header(message, unitdata.peer_port, static_cast<std::uint16_t>(size))) {
+  if (!put_header(message, unitdata.peer_port, static_cast<std::uint16_t>(size), /*offloaded=*/false)) {
     return refuse(std::move(message), ENOBUFS);
   }
-  unitdata.kind = Kind::network_request;
-  unitdata.protocol = wire::protocol_udp;
-  unitdata.options = DataUnit::Options::sending;
-  unitdata.has_local = true;
-  unitdata.local = flow_.source;
-  ++sent_;
+  to_network(unitdata);
   return true;
 }
 
-/// Puts the header in front of the data. False when there is no memory for it.
-bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint16_t size) {
+/// Puts the header in front of the data; with `offloaded` its checksum is left to the link. False when there is no memory for it.
+bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint16_t size, bool offloaded) {
   if (!message.has_data()) {
     Message empty = Message::allocate(set().pool(), UdpHeader::size, headroom_below);
     if (!empty) {
@@ -178,8 +254,14 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
   if (!checksum_ && flow_.destination.is_v4()) {
     return true;
   }
+  const std::uint16_t pseudo_header =
+      add_sums(flow_.pseudo_header_sum, number_sum(static_cast<std::uint16_t>(size + UdpHeader::size)));
+  if (offloaded) {
+    store_checksum(space.data() + UdpHeader::checksum_offset, pseudo_header);
+    return true;
+  }
   const Sum sum{
-      .initial = add_sums(flow_.pseudo_header_sum, number_sum(static_cast<std::uint16_t>(size + UdpHeader::size))),
+      .initial = pseudo_header,
       .field = space.data() + UdpHeader::checksum_offset,
       .zero_is_sent_as_ones = true};
   return message.transform(sum) != TransformResult::failed;
@@ -305,7 +387,7 @@ bool Udp::receive(Message& message) {
   if (const std::size_t padding = size - UdpHeader::size - header->payload_length; padding > 0) {
     message.trim_back(padding);
   }
-  if (!verified(message, *header, unitdata.peer, unitdata.local)) {
+  if (!unitdata.checksum_offloaded && !verified(message, *header, unitdata.peer, unitdata.local)) {
     return false;
   }
   if (!is_mine(*header)) {
@@ -315,6 +397,9 @@ bool Udp::receive(Message& message) {
   unitdata.kind = Kind::transport_indication;
   unitdata.peer_port = header->source_port;
   message.trim_data_front(UdpHeader::size);
+  if (unitdata.segment_size != 0) [[unlikely]] {
+    received_ += segments_in(header->payload_length, unitdata.segment_size) - 1;
+  }
   message.when_verified(handle(), [this] { ++received_; });
   return true;
 }
@@ -406,7 +491,8 @@ void Udp::route_changed(const wire::network::RouteAck& ack) {
   if (ack.destination.is_unspecified()) {
     routes_.clear();
   } else if (const auto known = routes_.find(ack.destination); known != routes_.end()) {
-    known->second = {.address = ack.source, .error = static_cast<int>(ack.error)};
+    known->second = {
+        .address = ack.source, .error = static_cast<int>(ack.error), .mtu = ack.mtu, .segments = ack.segments};
   }
 }
 

@@ -15,6 +15,11 @@
 //   to, hop limit, traffic class). T_UDERROR_IND with the destination, an errno and, as options, network::Failure (the
 //   path's MTU with EMSGSIZE), for datagrams of this port that could not be sent or that an ICMP error quotes.
 //
+//   Segmented messages. A T_UNITDATA_REQ whose options have a segment size stands for several datagrams. Where route
+//   and stream let it, it goes to ip as one, behind one header whose checksum field holds the pseudo-header's sum, and
+//   the link does the rest; else it is taken apart here. On the way up such a message is passed on as it is, and its
+//   checksum, which the link knows to be right, is not looked at.
+//
 //   Below: ip, as stack/wire/network.h says. A T_UNITDATA_REQ becomes a header in front of its data and a
 //   T_UNITDATA_REQ to the destination's host, in the same blocks.
 //
@@ -83,6 +88,7 @@ class Udp : public Module {
   explicit Udp(bool checksum);
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::UdpHeader::size; }
   Status open() override;
@@ -93,6 +99,8 @@ class Udp : public Module {
   struct Source {
     wire::IpAddress address;
     int error = 0;  // an errno: there is none
+    std::uint32_t mtu = 0;
+    bool segments = false;  // as RouteAck has them
   };
 
   // What datagrams to, and from, the host of the last one have in common. Whatever passes that is no datagram (a bind,
@@ -125,10 +133,14 @@ class Udp : public Module {
   [[nodiscard]] bool from_user(Message& message);
   [[nodiscard]] inline bool send(Message& message);
   [[nodiscard]] inline bool send_datagram(Message& message, wire::DataUnit& unitdata);
+  inline void to_network(wire::DataUnit& unitdata);
+  bool send_segments(Message& message, wire::DataUnit& unitdata);
+  [[nodiscard]] bool goes_whole(const wire::DataUnit& unitdata, std::size_t size);
   [[nodiscard]] int find_flow(const wire::DataUnit& unitdata);
   [[nodiscard]] Source source_for(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& wanted);
   [[nodiscard]] Source route(const wire::IpAddress& destination);
-  [[nodiscard]] inline bool put_header(Message& message, std::uint16_t destination_port, std::uint16_t size);
+  [[nodiscard]] inline bool put_header(Message& message, std::uint16_t destination_port, std::uint16_t size,
+                                       bool offloaded);
   bool refuse(Message request, int error);
   void up(Message message);
   void down(Message message);

@@ -17,7 +17,7 @@ using Options = DataUnit::Options;
 template <class T>
 using Decoded = std::expected<T, Malformed>;
 
-constexpr std::size_t options_size_max = network::Received::size;
+constexpr std::size_t options_size_max = network::Received::size_max;
 
 const DataUnit& value_at(const std::byte* native) { return *reinterpret_cast<const DataUnit*>(native); }
 
@@ -93,6 +93,7 @@ bool read_sending(ConstBytes bytes, DataUnit& unit) {
     unit.hop_limit = sending->hop_limit;
     unit.traffic_class = sending->traffic_class;
     unit.dont_fragment = sending->dont_fragment;
+    unit.segment_size = sending->segment_size;
   }
   return sending.has_value();
 }
@@ -106,6 +107,7 @@ bool read_received(ConstBytes bytes, DataUnit& unit) {
     unit.traffic_class = received->traffic_class;
     unit.group = received->group;
     unit.header_size = received->header_size;
+    unit.segment_size = received->segment_size;
   }
   return received.has_value();
 }
@@ -182,7 +184,8 @@ std::expected<DataUnit, DataUnit::Malformed> DataUnit::decode(ConstBytes block, 
 std::size_t DataUnit::options_size() const {
   static constexpr std::array<std::size_t, 4> sizes{0, network::Sending::size, network::Received::size,
                                                     network::Failure::size};
-  return sizes[static_cast<std::size_t>(options)];
+  const bool extended = segment_size != 0 && (options == Options::sending || options == Options::received);
+  return sizes[static_cast<std::size_t>(options)] + (extended ? sizeof(std::uint32_t) : 0);
 }
 
 std::size_t DataUnit::encode_options(Bytes out) const {
@@ -191,9 +194,9 @@ std::size_t DataUnit::encode_options(Bytes out) const {
     case Options::none:
       return 0;
     case Options::sending:
-      return network::Sending{known_local, hop_limit, traffic_class, dont_fragment}.encode(out);
+      return network::Sending{known_local, hop_limit, traffic_class, dont_fragment, segment_size}.encode(out);
     case Options::received:
-      return network::Received{local, hop_limit, traffic_class, group, header_size}.encode(out);
+      return network::Received{local, hop_limit, traffic_class, group, header_size, segment_size}.encode(out);
     case Options::failure:
       return network::Failure{known_local, mtu}.encode(out);
   }

@@ -46,7 +46,7 @@ struct DataUnit {
   };
 
   static const Codec codec;
-  static constexpr std::size_t encoded_size_max = 68;
+  static constexpr std::size_t encoded_size_max = 72;
 
   Kind kind = Kind::transport_request;
   Options options = Options::none;
@@ -56,10 +56,16 @@ struct DataUnit {
   bool dont_fragment = false;       ///< sending
   bool group = false;               ///< received, link_indication: came to a group or broadcast address
   bool has_local = false;           ///< sending, failure: whether `local` says something
+  /// The transport's checksum field holds the sum of the pseudo-header, and what is missing is the device's business
+  /// (down), or is known to be right (up). Never encoded: only those exchange it who have agreed to.
+  bool checksum_offloaded = false;
   IpAddress peer{};                 ///< where to, or where from
   IpAddress local{};                ///< source of a request, destination of an indication
   std::uint16_t peer_port = 0;      ///< transport_*
   std::uint16_t header_size = 0;    ///< received: bytes of network headers before the first data byte
+  /// Requests and indications: the data is that of several datagrams of so many bytes each, the last perhaps shorter,
+  /// behind one header for all; 0: of one.
+  std::uint16_t segment_size = 0;
   std::int32_t error = 0;           ///< *_error: an errno
   std::uint32_t mtu = 0;            ///< failure
   dlpi::LinkAddress destination{};  ///< link_*
@@ -81,7 +87,7 @@ struct DataUnit {
   std::size_t encode_options(Bytes out) const;
   /// Whether options of a request are as if there were none.
   [[nodiscard]] bool asks_for_nothing() const {
-    return !has_local && hop_limit == 0 && traffic_class == 0 && !dont_fragment;
+    return !has_local && hop_limit == 0 && traffic_class == 0 && !dont_fragment && segment_size == 0;
   }
   /// Takes over the options of a primitive of this kind; false when they cannot be read.
   [[nodiscard]] bool read_options(ConstBytes bytes);

@@ -308,6 +308,43 @@ std::size_t NotifyInd::encode(Bytes out) const {
   return encoded_size_max;
 }
 
+template <std::uint32_t Number>
+Decoded<Capability<Number>> Capability<Number>::decode(ConstBytes block) {
+  if (const auto fixed = check_fixed<Capability>(block, 3); !fixed) {
+    return std::unexpected(fixed.error());
+  }
+  const auto listed = slice(block, fixed_size, word_at(block, 2), word_at(block, 1));
+  if (!listed) {
+    return std::unexpected(Malformed::bad_offset);
+  }
+  Capability capability;
+  for (ConstBytes rest = *listed; !rest.empty();) {
+    if (rest.size() < 2 * word_size || word_at(rest, 1) > rest.size() - 2 * word_size ||
+        word_at(rest, 1) % word_size != 0) {
+      return std::unexpected(Malformed::bad_offset);
+    }
+    const ConstBytes value = rest.subspan(2 * word_size, word_at(rest, 1));
+    if (word_at(rest, 0) == SegmentsCapability::number && value.size() >= 2 * word_size) {
+      capability.segments = SegmentsCapability{word_at(value, 0), word_at(value, 1)};
+    }
+    rest = rest.subspan(2 * word_size + value.size());
+  }
+  return capability;
+}
+
+template <std::uint32_t Number>
+std::size_t Capability<Number>::encode(Bytes out) const {
+  SLUICE_REQUIRE(out.size() >= encoded_size_max);
+  if (!segments) {
+    return store_words(out, {primitive, 0, 0});
+  }
+  return store_words(out, {primitive, fixed_size, 4 * word_size, SegmentsCapability::number, 2 * word_size,
+                           segments->packet_bytes_max, segments->flags});
+}
+
+template struct Capability<DL_CAPABILITY_REQ>;
+template struct Capability<DL_CAPABILITY_ACK>;
+
 Decoded<GetStatisticsAck> GetStatisticsAck::decode(ConstBytes block) {
   if (const auto fixed = check_fixed<GetStatisticsAck>(block, 3); !fixed) {
     return std::unexpected(fixed.error());

@@ -308,6 +308,39 @@ struct NotifyInd {
   friend constexpr auto operator<=>(const NotifyInd&, const NotifyInd&) = default;
 };
 
+/// What a link can do beyond sending and receiving frames, and what its user wants of it, after the primitives of that
+/// name of Solaris (<sys/dlpi.h>): "DL_CAPABILITY_REQ can either be empty (i.e., dl_sub_length is zero) which is a
+/// request for the driver to return all capabilities. Otherwise, the DL_CAPABILITY_REQ contains the capabilities the
+/// DLS user wants to use and their settings." A list of capabilities, each with its number and length, of which one is
+/// known here, our own; others are skipped.
+struct SegmentsCapability {
+  static constexpr std::uint32_t number = 0x8000'0001;  ///< dl_cap
+  enum Flag : std::uint32_t {
+    by_device = 1,  ///< otherwise the driver splits
+  };
+
+  std::uint32_t packet_bytes_max = 0;  ///< of one IP packet that stands for several datagrams
+  std::uint32_t flags = 0;
+
+  friend constexpr auto operator<=>(const SegmentsCapability&, const SegmentsCapability&) = default;
+};
+
+template <std::uint32_t Number>
+struct Capability {
+  static constexpr std::uint32_t primitive = Number;
+  static constexpr std::size_t fixed_size = 3 * word_size;
+  static constexpr std::size_t encoded_size_max = fixed_size + 4 * word_size;
+
+  std::optional<SegmentsCapability> segments{};
+
+  [[nodiscard]] static Decoded<Capability> decode(ConstBytes block);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const Capability&, const Capability&) = default;
+};
+
+using CapabilityReq = Capability<DL_CAPABILITY_REQ>;
+using CapabilityAck = Capability<DL_CAPABILITY_ACK>;
+
 /// The specification leaves the structure of the statistics to the provider. `statistics` views the block.
 struct GetStatisticsAck {
   static constexpr std::uint32_t primitive = DL_GET_STATISTICS_ACK;

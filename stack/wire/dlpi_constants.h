@@ -40,6 +40,8 @@ enum Primitive : std::uint32_t {
   DL_NOTIFY_REQ = 0x100,
   DL_NOTIFY_ACK = 0x101,
   DL_NOTIFY_IND = 0x102,
+  DL_CAPABILITY_REQ = 0x110,
+  DL_CAPABILITY_ACK = 0x111,
   // Sluice's own, above 0x80000000 as the specification asks of private media types
   DL_FILTER_REQ = 0x8000'0001,
 };

@@ -112,7 +112,11 @@ Decoded<RouteAck> RouteAck::decode(ConstBytes block) {
   if (!destination || !source) {
     return std::unexpected(Malformed::bad_address);
   }
-  return RouteAck{*destination, *source, load_word(block.data() + 44), load_word(block.data() + 48)};
+  const std::uint32_t segments = load_word(block.data() + 52);
+  if (segments > 1) {
+    return std::unexpected(Malformed::bad_value);
+  }
+  return RouteAck{*destination, *source, load_word(block.data() + 44), load_word(block.data() + 48), segments == 1};
 }
 
 std::size_t RouteAck::encode(Bytes out) const {
@@ -122,6 +126,7 @@ std::size_t RouteAck::encode(Bytes out) const {
   store_address(source, out.data() + 24);
   store_word(out.data() + 44, mtu);
   store_word(out.data() + 48, error);
+  store_word(out.data() + 52, segments ? 1 : 0);
   return size;
 }
 
@@ -158,21 +163,25 @@ Decoded<Sending> Sending::decode(ConstBytes options) {
   if (!source) {
     return std::unexpected(source.error());
   }
-  if ((options[3] & ~flag) != std::byte{0}) {
+  const std::uint32_t segment_size = options.size() < size_max ? 0 : load_word(options.data() + size);
+  if ((options[3] & ~flag) != std::byte{0} || segment_size > 0xffff) {
     return std::unexpected(Malformed::bad_value);
   }
   return Sending{*source, static_cast<std::uint8_t>(options[1]), static_cast<std::uint8_t>(options[2]),
-                 options[3] == flag};
+                 options[3] == flag, static_cast<std::uint16_t>(segment_size)};
 }
 
 std::size_t Sending::encode(Bytes out) const {
-  SLUICE_REQUIRE(out.size() >= size);
+  SLUICE_REQUIRE(out.size() >= encoded_size());
   out[0] = family_byte(source);
   out[1] = std::byte{hop_limit};
   out[2] = std::byte{traffic_class};
   out[3] = dont_fragment ? flag : std::byte{0};
   store_octets(source, out.data() + 4);
-  return size;
+  if (segment_size != 0) {
+    store_word(out.data() + size, segment_size);
+  }
+  return encoded_size();
 }
 
 Decoded<Received> Received::decode(ConstBytes options) {
@@ -184,22 +193,30 @@ Decoded<Received> Received::decode(ConstBytes options) {
     return std::unexpected(local.error());
   }
   const std::uint32_t header_size = load_word(options.data() + 20);
-  if ((options[3] & ~flag) != std::byte{0} || header_size > 0xffff) {
+  const std::uint32_t segment_size = options.size() < size_max ? 0 : load_word(options.data() + size);
+  if ((options[3] & ~flag) != std::byte{0} || header_size > 0xffff || segment_size > 0xffff) {
     return std::unexpected(Malformed::bad_value);
   }
-  return Received{*local, static_cast<std::uint8_t>(options[1]), static_cast<std::uint8_t>(options[2]),
-                  options[3] == flag, static_cast<std::uint16_t>(header_size)};
+  return Received{*local,
+                  static_cast<std::uint8_t>(options[1]),
+                  static_cast<std::uint8_t>(options[2]),
+                  options[3] == flag,
+                  static_cast<std::uint16_t>(header_size),
+                  static_cast<std::uint16_t>(segment_size)};
 }
 
 std::size_t Received::encode(Bytes out) const {
-  SLUICE_REQUIRE(out.size() >= size);
+  SLUICE_REQUIRE(out.size() >= encoded_size());
   out[0] = family_byte(local);
   out[1] = std::byte{hop_limit};
   out[2] = std::byte{traffic_class};
   out[3] = group ? flag : std::byte{0};
   store_octets(local, out.data() + 4);
   store_word(out.data() + 20, header_size);
-  return size;
+  if (segment_size != 0) {
+    store_word(out.data() + size, segment_size);
+  }
+  return encoded_size();
 }
 
 Decoded<Failure> Failure::decode(ConstBytes options) {

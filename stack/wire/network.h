@@ -19,8 +19,8 @@
 // by the ports whose it was.
 //
 // Every struct X here has
-//   X::size                         bytes of its one, fixed encoding
-//   std::size_t encode(Bytes) const writes it, returns size. REQUIRES: room for it.
+//   X::size                         bytes of its fixed encoding, which Sending and Received may extend
+//   std::size_t encode(Bytes) const writes it, returns its size. REQUIRES: room for it.
 //   static decode(ConstBytes)       -> X or what is malformed.
 // Requests start with a word that names them, in the machine's byte order; longer blocks are accepted. An address is
 // the family (4 or 6; 0: none) and 16 octets, of which IPv4 uses the first four and leaves the others zero.
@@ -70,12 +70,13 @@ struct RouteReq {
 /// is void, ask again.
 struct RouteAck {
   static constexpr std::uint32_t primitive = route_ack;
-  static constexpr std::size_t size = 52;
+  static constexpr std::size_t size = 56;
 
   IpAddress destination{};
   IpAddress source{};       ///< of the same family; meaningless unless error is 0
   std::uint32_t mtu = 0;    ///< largest IP packet that passes unfragmented, header included, in bytes
   std::uint32_t error = 0;  ///< 0, or the errno why there is no route: ENETUNREACH, EADDRNOTAVAIL
+  bool segments = false;    ///< several datagrams may go in one message (Sending::segment_size)
 
   [[nodiscard]] static Decoded<RouteAck> decode(ConstBytes block);
   std::size_t encode(Bytes out) const;
@@ -99,9 +100,13 @@ struct UnreachableReq {
   friend constexpr auto operator<=>(const UnreachableReq&, const UnreachableReq&) = default;
 };
 
-/// Options of T_UNITDATA_REQ. Absent options mean Sending{}.
+/// Datagrams in one message (Sending::segment_size) that any device takes: UDP_MAX_SEGMENTS of Linux before 6.10.
+inline constexpr std::size_t segments_max = 64;
+
+/// Options of T_UNITDATA_REQ. Absent options mean Sending{}. They are longer when they have a segment size.
 struct Sending {
   static constexpr std::size_t size = 20;
+  static constexpr std::size_t size_max = 24;
 
   std::optional<IpAddress> source{};  ///< nothing: ip chooses
   std::uint8_t hop_limit = 0;         ///< 0: the module's `ttl`
@@ -109,15 +114,20 @@ struct Sending {
   /// Neither this host nor a router may fragment: larger than the path's MTU is answered with EMSGSIZE. Otherwise this
   /// host fragments to the path's MTU, and routers may (IPv4).
   bool dont_fragment = false;
+  /// The data is that of several datagrams of so many bytes each, the last perhaps shorter; 0: of one.
+  std::uint16_t segment_size = 0;
 
+  [[nodiscard]] std::size_t encoded_size() const { return segment_size == 0 ? size : size_max; }
   [[nodiscard]] static Decoded<Sending> decode(ConstBytes options);
+  /// REQUIRES: room for encoded_size().
   std::size_t encode(Bytes out) const;
   friend constexpr auto operator<=>(const Sending&, const Sending&) = default;
 };
 
-/// Options of T_UNITDATA_IND; its address is the packet's source.
+/// Options of T_UNITDATA_IND; its address is the packet's source. They are longer when they have a segment size.
 struct Received {
   static constexpr std::size_t size = 24;
+  static constexpr std::size_t size_max = 28;
 
   IpAddress local{};  ///< the packet's destination: an address of this host, or a group when `group` is set
   std::uint8_t hop_limit = 0;
@@ -125,8 +135,11 @@ struct Received {
   bool group = false;  ///< came to a multicast or broadcast address: never answered with an error
   /// The packet's network headers lie this many bytes before the first data byte, in the same buffer.
   std::uint16_t header_size = 0;
+  std::uint16_t segment_size = 0;  ///< as Sending has it; to users only that have asked for segments
 
+  [[nodiscard]] std::size_t encoded_size() const { return segment_size == 0 ? size : size_max; }
   [[nodiscard]] static Decoded<Received> decode(ConstBytes options);
+  /// REQUIRES: room for encoded_size().
   std::size_t encode(Bytes out) const;
   friend constexpr auto operator<=>(const Received&, const Received&) = default;
 };

@@ -56,7 +56,7 @@ struct Outgoing {
 /// between. So the caller may send a burst in parts.
 class Burst {
  public:
-  static constexpr std::size_t datagrams_max = 32;
+  static constexpr std::size_t datagrams_max = 45;
   /// A burst ends with the datagram that reaches this: what a session has just read should still be in a cache when it
   /// is sent.
   static constexpr std::size_t payload_bytes_max = 64 * 1024;

@@ -57,22 +57,39 @@ std::size_t Transport::tsdu_bytes() const {
   return tsdu > 0 ? static_cast<std::size_t>(tsdu) : std::size_t{0};
 }
 
+namespace {
+
+// XTI's buffers are not const; a call that sends does not write to them.
+std::byte* writable(ConstBytes bytes) { return const_cast<std::byte*>(bytes.data()); }
+
+/// How many datagrams in front have one destination and one size, but for the last, which may be shorter, and can go in
+/// one call.
+std::size_t run_in(std::span<const Outgoing> datagrams) {
+  const std::size_t size = datagrams.front().size();
+  std::size_t bytes = size;
+  std::size_t count = 1;
+  while (count < datagrams.size() && count < tli::Endpoint::segments_max && datagrams[count - 1].size() == size &&
+         datagrams[count].size() <= size && bytes + datagrams[count].size() <= tli::Endpoint::segments_bytes_max &&
+         datagrams[count].to == datagrams.front().to) {
+    bytes += datagrams[count++].size();
+  }
+  return count;
+}
+
+}  // namespace
+
 bool Transport::send(Burst& burst) {
-  // XTI's buffers are not const; a call that sends does not write to them.
-  const auto writable = [](ConstBytes bytes) { return const_cast<std::byte*>(bytes.data()); };
-  std::array<tli::t_unitdata, Burst::datagrams_max> units;
-  std::array<std::array<tli::t_iovec, 2>, Burst::datagrams_max> pieces;
-  std::array<std::span<const tli::t_iovec>, Burst::datagrams_max> parts;
+  std::array<tli::t_iovec, 2 * Burst::datagrams_max> parts;
   for (int errors = 0; !burst.left().empty();) {
-    const std::span<const Outgoing> left = burst.left();
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      const ConstBytes to = left[i].to.address();
-      units[i].addr = {.maxlen = to.size(), .len = to.size(), .buf = writable(to)};
-      pieces[i] = {
-          {{writable(left[i].header), left[i].header.size()}, {writable(left[i].payload), left[i].payload.size()}}};
-      parts[i] = pieces[i];
+    const std::span<const Outgoing> run = burst.left().first(run_in(burst.left()));
+    for (std::size_t at = 0; at < run.size(); ++at) {
+      parts[2 * at] = {writable(run[at].header), run[at].header.size()};
+      parts[2 * at + 1] = {writable(run[at].payload), run[at].payload.size()};
     }
-    const auto sent = endpoint_->t_sndmvudata(std::span(units).first(left.size()), std::span(parts).first(left.size()));
+    const ConstBytes to = run.front().to.address();
+    tli::t_unitdata unit;
+    unit.addr = {.maxlen = to.size(), .len = to.size(), .buf = writable(to)};
+    const auto sent = endpoint_->t_sndsudata(unit, std::span(parts).first(2 * run.size()), run.front().size());
     // TLI reports an error about an earlier datagram, perhaps another peer's, before it sends the next one.
     if (!sent && sent.error().t_errno == TLOOK && errors < burst_max) {
       take_error();
@@ -80,7 +97,7 @@ bool Transport::send(Burst& burst) {
     } else if (!sent && sent.error().t_errno == TFLOW) {
       return false;
     } else {
-      burst.sent(sent.value_or(1));
+      burst.sent(run.size());
     }
   }
   return true;
