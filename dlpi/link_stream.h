@@ -9,8 +9,8 @@
 //             Acknowledgements are M_PCPROTO, everything else M_PROTO. DL_FILTER_REQ may come in M_CTL. A DLSAP address
 //             is MAC address and EtherType.
 //   requests  INFO ATTACH DETACH BIND UNBIND SUBS_BIND (peer) SUBS_UNBIND UNITDATA ENABMULTI DISABMULTI PROMISCON
-//             PROMISCOFF PHYS_ADDR SET_PHYS_ADDR GET_STATISTICS NOTIFY CAPABILITY, and FILTER, our own. In which states:
-//             dlpi/state_table.h. Each is answered before put returns.
+//             PROMISCOFF PHYS_ADDR SET_PHYS_ADDR GET_STATISTICS NOTIFY CAPABILITY, and FILTER, our own. In which
+//             states: dlpi/state_table.h. Each is answered before put returns.
 //   style     1 where the stack file names a device: the stream opens attached, DL_UNBOUND. 2 where it does not: it
 //             opens DL_UNATTACHED, and DL_ATTACH_REQ names the device by PPA, which is the kernel's interface index.
 //   bind      DL_BIND_REQ's SAP is an EtherType (0x600..0xffff), or 0: no traffic but what promiscuous mode brings.

@@ -128,13 +128,15 @@ bool PacketLink::on_readable() {
     monitor_->look();
   }
   lends_ = fused();
+  std::size_t bytes = 0;
   for (std::size_t round = 0; round < bursts_per_call_max && ring_->readable() && may_receive(); ++round) {
     Batch burst;
-    for (std::size_t taken = 0; taken < burst_frames_max; ++taken) {
+    for (std::size_t taken = 0; taken < burst_frames_max && bytes < bytes_per_call_max; ++taken) {
       const std::optional<PacketRing::Frame> frame = ring_->next();
       if (!frame) {
         break;
       }
+      bytes += frame->size;
       accept(*frame, burst);
     }
     receive(std::move(burst));

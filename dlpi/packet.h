@@ -13,7 +13,8 @@
 //                             adds none and drops super-frames
 //               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB
 //               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
-//               offload       boolean, absent true: datagrams that are sent together go to the kernel as one super-frame
+//               offload       boolean, absent true: datagrams that are sent together go to the kernel as one
+//               super-frame
 //                             (dlpi/super_frame.h), and device or receiver sum and split them. With false this driver
 //                             does both
 //               mac           our address; absent: the interface's
@@ -31,8 +32,8 @@
 //   offload     a sender on this host (veth, bridge) may leave checksums and segmentation to hardware that is not
 //               there. A partial checksum is completed, `checksum_completed`; UDP super-frames go up whole to a stream
 //               that takes them, `super_frame_received`, and are split for others, `super_frame_split`; TCP's are
-//               dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at the sender). Kernels before 6.2 drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE
-//               tx-udp-segmentation off, there)
+//               dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at the sender). Kernels before 6.2
+//               drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE tx-udp-segmentation off, there)
 //   tags        the kernel takes a VLAN tag off before we see the frame, and says which it was: a priority tag is
 //               ignored, others are `vlan_frame`
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink
@@ -61,6 +62,8 @@ class PacketLink final : public Link, public EventSource {
  public:
   static constexpr std::size_t ring_bytes_default = std::size_t{8} << 20;
   static constexpr std::size_t bursts_per_call_max = 4;
+  /// What a call takes of super-frames, which fill the ring fast: readers get their turn before it is wanted back.
+  static constexpr std::size_t bytes_per_call_max = 384 * 1024;
 
   /// Where copying a frame out costs what lending it does. Measured with packet_bench (receive_path), CPU time of the
   /// copy over that of the loan: 0.99 at 64 and 200 bytes, 0.99 to 1.01 at 400, 1.02 at 700, 1.11 at 1472.

@@ -9,9 +9,10 @@
 // visible to captures and subject to traffic control. The virtio header that the receiving socket wants would cost 4 %
 // here, hence a socket of its own; it gets one with the first super-frame.
 //
-// A super-frame (dlpi/super_frame.h) goes to the kernel whole, with a virtio header that says how it is divided, and its
-// bytes are read where they lie, the user's memory as a rule. The kernel splits it as late as it can: between two ends
-// of a veth pair never. Kernels before 6.2 refuse it (EINVAL): then it is for the caller to split, and no other comes.
+// A super-frame (dlpi/super_frame.h) goes to the kernel whole, with a virtio header that says how it is divided, and
+// its bytes are read where they lie, the user's memory as a rule. The kernel splits it as late as it can: between two
+// ends of a veth pair never. Kernels before 6.2 refuse it (EINVAL): then it is for the caller to split, and no other
+// comes.
 //
 // Ownership: owns its socket. Threads: as its stream set.
 
@@ -46,10 +47,10 @@ class PacketSender final : public EventSource {
   struct Sent {
     std::size_t frames = 0;
     std::size_t bytes = 0;
-    std::size_t refused = 0;    // for good: freed
-    std::size_t no_memory = 0;  // could not be made contiguous: freed
+    std::size_t refused = 0;       // for good: freed
+    std::size_t no_memory = 0;     // could not be made contiguous: freed
     std::size_t super_frames = 0;  // of the frames sent
-    Batch to_split = {};  // the kernel knows no super-frames: those behind it wait
+    Batch to_split = {};           // the kernel knows no super-frames: those behind it wait
   };
   /// Takes frames from the front until the socket is full.
   [[nodiscard]] Sent send(Batch& frames);

@@ -111,10 +111,11 @@ bool split_in_place(Split& split, Batch& out) {
     if (index + 1 < split.segments()) {
       rest = data.split(part);
     }
-    Message frame = Message::copy_of(pool, split.header());
+    Message frame = Message::of_size(pool, split.headers.size, 0, 0);
     if (!frame || (index + 1 < split.segments() && !rest)) {
       return false;
     }
+    std::ranges::copy(split.header(), frame.bytes().begin());
     finish_headers(frame.bytes(), split.headers, index, part, data.data_sum());
     pool.touches().add(part, 0);
     frame.link(std::move(data));
@@ -158,9 +159,7 @@ bool split_in_pass(Split& split, Batch& out) {
 
 }  // namespace
 
-std::size_t header_bytes_in(const Message& frame) {
-  return ethernet_size + frame.native<DataUnit>()->header_size;
-}
+std::size_t header_bytes_in(const Message& frame) { return ethernet_size + frame.native<DataUnit>()->header_size; }
 
 std::size_t segments_in(const Message& frame) {
   const std::size_t data = frame.data_size() - header_bytes_in(frame);
@@ -194,8 +193,8 @@ std::expected<DataUnit, SuperFrameError> read_super_frame(ConstBytes frame, cons
   const bool partial = (offload.flags & OffloadHeader::needs_checksum) != 0;
   if (udp_length != wire::UdpHeader::size + data || data == 0 || offload.segment_size == 0 ||
       data > super_frame_segments_max * offload.segment_size ||
-      (partial && (offload.checksum_start != headers->udp() ||
-                   offload.checksum_offset != wire::UdpHeader::checksum_offset))) {
+      (partial &&
+       (offload.checksum_start != headers->udp() || offload.checksum_offset != wire::UdpHeader::checksum_offset))) {
     return std::unexpected(SuperFrameError::malformed);
   }
   return DataUnit{.kind = DataUnit::Kind::link_indication,
@@ -226,8 +225,9 @@ bool split_super_frame(Message frame, Batch& out) {
   split.headers = *read;
   frame.pop_block();
   split.frame = std::move(frame);
-  const bool fused = split.frame.fused() && split.segments() <= super_frame_segments_max;
-  return fused ? split_in_pass(split, out) : split_in_place(split, out);
+  // Parts of memory that its owner wants back cannot be shown by several.
+  const bool moves = split.frame.fused() || std::as_const(split.frame).first().buffer->borrowed();
+  return moves && split.segments() <= super_frame_segments_max ? split_in_pass(split, out) : split_in_place(split, out);
 }
 
 }  // namespace sluice::dlpi

@@ -11,8 +11,8 @@
 //
 // Where nobody else does, it is split here: each datagram gets the header with its own lengths, identification (RFC
 // 6864: as if they had been sent one by one) and checksum. On a fused path the data goes from where it lies, the user's
-// memory as a rule, to the frames in the one pass that also sums it; on a layered one frames show their parts of it, and
-// summing is a pass of its own.
+// memory as a rule, to the frames in the one pass that also sums it; on a layered one frames show their parts of it,
+// and summing is a pass of its own.
 //
 // Threat: what a device says of a super-frame that it gives us is not believed before read_super_frame() has compared
 // it with the headers. Sizes that lie would make us read behind the frame, a segment size of nothing would never end.

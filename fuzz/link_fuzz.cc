@@ -12,6 +12,7 @@
 #include "base/contract.h"
 #include "dlpi/link_stream.h"
 #include "dlpi/offload.h"
+#include "dlpi/super_frame.h"
 #include "fuzz/round_trip.h"
 #include "stack/core/chain.h"
 #include "stack/wire/dlpi.h"
@@ -49,12 +50,35 @@ void finish(BufferPool& pool, ConstBytes bytes) {
   const ConstBytes frame = bytes.subspan(sizeof offload);
   Message copy = Message::copy_of(pool, frame);
   static_cast<void>(complete_checksum(copy.bytes(), offload));
+}
+
+/// A super-frame, if the device may call it one, on either path.
+Message super_frame(BufferPool& pool, ConstBytes bytes, bool fused) {
+  OffloadHeader offload;
+  if (bytes.size() < sizeof offload) {
+    return {};
+  }
+  std::memcpy(&offload, bytes.data(), sizeof offload);
+  const ConstBytes frame = bytes.subspan(sizeof offload);
+  const auto unitdata = read_super_frame(frame, offload);
+  if (!unitdata) {
+    return {};
+  }
+  Message message = Message::of_native(pool, *unitdata);
+  message.link(Message::copy_of(pool, frame));
+  if (fused) {
+    message.defer();
+  }
+  return message;
+}
+
+void split(Message frame) {
+  const std::size_t size = frame.data_size();
+  const std::size_t count = segments_in(frame);
   Batch segments;
-  if (split_udp(frame, offload.segment_size, pool, segments)) {
-    SLUICE_REQUIRE(!segments.empty());
-    while (const Message segment = segments.pop()) {
-      SLUICE_REQUIRE(segment.size() <= frame.size());
-    }
+  SLUICE_REQUIRE(split_super_frame(std::move(frame), segments) && segments.size() == count);
+  while (const Message segment = segments.pop()) {
+    SLUICE_REQUIRE(segment.size() <= size);
   }
 }
 
@@ -71,6 +95,12 @@ void play(StreamSet& set, ConstBytes input) {
     input = input.subspan(3 + size);
     if (kind == 3) {
       finish(set.pool(), record);
+      for (const bool fused : {false, true}) {
+        if (Message frame = super_frame(set.pool(), record, fused)) {
+          split(std::move(frame));
+          device->bring(super_frame(set.pool(), record, fused));
+        }
+      }
     } else if (kind == 2) {
       device->bring(Message::copy_of(set.pool(), record));
     } else {

@@ -62,7 +62,7 @@ inline bool Endpoint::read_names(const t_unitdata& unitdata) {
   peer_size_ = 0;
   const auto decoded = wire::TransportAddress::decode(address);
   if (!decoded || (!options.empty() && options.size() != wire::network::Sending::size &&
-                    options.size() != wire::network::Sending::size_max)) {
+                   options.size() != wire::network::Sending::size_max)) {
     return false;
   }
   request_ = DataUnit{.kind = DataUnit::Kind::transport_request, .peer = decoded->address, .peer_port = decoded->port};

@@ -327,7 +327,7 @@ class Message {
   void defer_copy(ConstBytes lent, std::byte* place, DeferredCopy*& list) {
     plan()->copy.begin(lent, place, data_block(), list);
   }
-  /// As defer_copy(), of `runs`, which follow each other. REQUIRES: at least one; the list outlives the loan.
+  /// As defer_copy(), of `runs`, which follow each other. REQUIRES: the list outlives the loan.
   void defer_copies(std::span<const ConstBytes> runs, std::byte* place, DeferredCopy*& list);
   /// Where the data lies now, in order: in the blocks, and in the user's memory where only the copy is owed. Nothing
   /// when more is owed, or `out` has too little room.

@@ -115,7 +115,12 @@ void Message::defer() {
 }
 
 void Message::defer_copies(std::span<const ConstBytes> runs, std::byte* place, DeferredCopy*& list) {
-  SLUICE_REQUIRE(!runs.empty());
+  while (!runs.empty() && runs.front().empty()) {
+    runs = runs.subspan(1);  // may lie nowhere, which stands for nothing being owed
+  }
+  if (runs.empty()) {
+    return;
+  }
   defer_copy(runs.front(), place, list);
   std::size_t more = 0;
   for (const ConstBytes run : runs.subspan(1)) {
@@ -402,7 +407,7 @@ TransformResult Message::land_summed(std::span<const Bytes> places, std::span<st
     return TransformResult::failed;
   }
   return pass_to_summed(planned, first_, data_size(), places, sums, pool().touches()) ? end_plan()
-                                                                                       : TransformResult::failed;
+                                                                                      : TransformResult::failed;
 }
 
 std::optional<std::size_t> Message::runs(std::span<ConstBytes> out) const {

@@ -100,8 +100,8 @@ class Module {
   /// Before others, every message is materialized and encoded: a module that knows nothing of either sees real bytes
   /// and breaks nothing.
   [[nodiscard]] virtual bool handles_deferred() const { return false; }
-  /// Whether it is written for segmented messages, too: data of several datagrams behind one header. They cross a stream
-  /// only where everybody is (segments()); elsewhere its ends take them apart.
+  /// Whether it is written for segmented messages, too: data of several datagrams behind one header. They cross a
+  /// stream only where everybody is (segments()); elsewhere its ends take them apart.
   [[nodiscard]] virtual bool handles_segments() const { return false; }
   /// Whether it ends a stream instead of being pushed on one.
   [[nodiscard]] virtual bool is_driver() const { return false; }

@@ -540,8 +540,8 @@ class SummingPass {
       const std::size_t limit = done_ < converted_from_ ? converted_from_ - done_ : rest.size();
       const std::size_t whole = std::min({piece.size(), rest.size(), limit}) & ~(unit - 1);
       const std::size_t part = whole == 0 ? unit : whole;
-      sum = add_sums(sum, whole == 0 ? straddling_unit(rest.first(unit)) : move(unit, piece.first(whole), rest),
-                     filled);
+      sum =
+          add_sums(sum, whole == 0 ? straddling_unit(rest.first(unit)) : move(unit, piece.first(whole), rest), filled);
       if (whole != 0) {
         from_.advance(whole);
       }

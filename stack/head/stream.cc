@@ -223,9 +223,7 @@ Message Stream::message_of(std::span<const ConstBytes> parts, Loan& loan) {
   return loan.message(parts, headroom(), head_.options().write_tail);
 }
 
-Message Stream::segments_of(std::span<const ConstBytes> parts, Loan& loan) {
-  return loan.segmented(parts, headroom());
-}
+Message Stream::segments_of(std::span<const ConstBytes> parts, Loan& loan) { return loan.segmented(parts, headroom()); }
 
 /// A data part: room for headers in front of its first block, the tail room behind its last one.
 Message Stream::build_data(ConstBytes data, Loan& loan) {

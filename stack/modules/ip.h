@@ -175,8 +175,8 @@ class Ip final : public Module,
     std::uint8_t hop_limit = 0;  // 0: ttl
     std::uint8_t traffic_class = 0;
     bool dont_fragment = false;
-    std::uint32_t ports = 0;  // as ip::Flow has them
-    ConstBytes options{};     // IPv4, a multiple of 4 bytes
+    std::uint32_t ports = 0;         // as ip::Flow has them
+    ConstBytes options{};            // IPv4, a multiple of 4 bytes
     std::uint16_t segment_size = 0;  // as DataUnit has it
   };
 
@@ -212,7 +212,7 @@ class Ip final : public Module,
     bool plain = false;                // whole, and without options or extension headers
     bool fragmented = false;           // came in IPv6 fragments, or in one
     wire::MacAddress link_source{};
-    bool from_self = false;  // did not come from the link
+    bool from_self = false;           // did not come from the link
     bool checksum_offloaded = false;  // these two as DataUnit has them
     std::uint16_t segment_size = 0;
   };

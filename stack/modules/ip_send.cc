@@ -15,12 +15,12 @@
 
 namespace sluice {
 
+using ip::transport_peek;
 using wire::DataUnit;
 using wire::IpAddress;
 using wire::Ipv4Header;
 using wire::Ipv6FragmentHeader;
 using wire::Ipv6Header;
-using ip::transport_peek;
 
 namespace {
 

@@ -163,7 +163,8 @@ bool Udp::goes_whole(const DataUnit& unitdata, std::size_t size) {
     return false;
   }
   const Source route = this->route(unitdata.peer);
-  const std::size_t headers = UdpHeader::size + (unitdata.peer.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size);
+  const std::size_t headers =
+      UdpHeader::size + (unitdata.peer.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size);
   return route.error == 0 && route.segments && headers + unitdata.segment_size <= route.mtu;
 }
 
@@ -234,7 +235,8 @@ bool Udp::send_datagram(Message& message, DataUnit& unitdata) {
   return true;
 }
 
-/// Puts the header in front of the data; with `offloaded` its checksum is left to the link. False when there is no memory for it.
+/// Puts the header in front of the data; with `offloaded` its checksum is left to the link. False when there is no
+/// memory for it.
 bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint16_t size, bool offloaded) {
   if (!message.has_data()) {
     Message empty = Message::allocate(set().pool(), UdpHeader::size, headroom_below);
@@ -261,9 +263,7 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
     return true;
   }
   const Sum sum{
-      .initial = pseudo_header,
-      .field = space.data() + UdpHeader::checksum_offset,
-      .zero_is_sent_as_ones = true};
+      .initial = pseudo_header, .field = space.data() + UdpHeader::checksum_offset, .zero_is_sent_as_ones = true};
   return message.transform(sum) != TransformResult::failed;
 }
 

@@ -50,19 +50,19 @@ struct DataUnit {
 
   Kind kind = Kind::transport_request;
   Options options = Options::none;
-  std::uint8_t protocol = 0;        ///< network_*: in the IP header
-  std::uint8_t hop_limit = 0;       ///< sending (0: the module's own), received
-  std::uint8_t traffic_class = 0;   ///< sending, received
-  bool dont_fragment = false;       ///< sending
-  bool group = false;               ///< received, link_indication: came to a group or broadcast address
-  bool has_local = false;           ///< sending, failure: whether `local` says something
+  std::uint8_t protocol = 0;       ///< network_*: in the IP header
+  std::uint8_t hop_limit = 0;      ///< sending (0: the module's own), received
+  std::uint8_t traffic_class = 0;  ///< sending, received
+  bool dont_fragment = false;      ///< sending
+  bool group = false;              ///< received, link_indication: came to a group or broadcast address
+  bool has_local = false;          ///< sending, failure: whether `local` says something
   /// The transport's checksum field holds the sum of the pseudo-header, and what is missing is the device's business
   /// (down), or is known to be right (up). Never encoded: only those exchange it who have agreed to.
   bool checksum_offloaded = false;
-  IpAddress peer{};                 ///< where to, or where from
-  IpAddress local{};                ///< source of a request, destination of an indication
-  std::uint16_t peer_port = 0;      ///< transport_*
-  std::uint16_t header_size = 0;    ///< received: bytes of network headers before the first data byte
+  IpAddress peer{};               ///< where to, or where from
+  IpAddress local{};              ///< source of a request, destination of an indication
+  std::uint16_t peer_port = 0;    ///< transport_*
+  std::uint16_t header_size = 0;  ///< received: bytes of network headers before the first data byte
   /// Requests and indications: the data is that of several datagrams of so many bytes each, the last perhaps shorter,
   /// behind one header for all; 0: of one.
   std::uint16_t segment_size = 0;

@@ -67,7 +67,8 @@ inline std::vector<std::byte> datagram_to_kernel(std::string_view payload) {
 
 /// The payload of the datagram in a DL_UNITDATA_IND, its checksums verified; empty when they do not hold.
 inline std::string verified_payload(Message& message) {
-  const Message data = message.unlink();
+  Message data = message.unlink();
+  EXPECT_TRUE(data.pull_up(data.size()));
   const ConstBytes packet = data.bytes();
   const auto ip = wire::Ipv4View::check(packet);
   if (!ip) {

@@ -68,6 +68,8 @@ Message right_request(Stream& stream, std::uint32_t primitive) {
       return stream.encoded(GetStatisticsReq{});
     case DL_NOTIFY_REQ:
       return stream.encoded(NotifyReq{});
+    case DL_CAPABILITY_REQ:
+      return stream.encoded(CapabilityReq{});
     case DL_FILTER_REQ:
       return stream.encoded(FilterReq{.sap = 0x0800, .local = {}, .protocol = 17, .local_port = {}});
     default:
@@ -101,6 +103,7 @@ const std::map<std::uint32_t, Expected> expectations{
     {DL_SET_PHYS_ADDR_REQ, {DL_ERROR_ACK, false, true, true, DL_IDLE, false}},  // DL_NOTSUPPORTED by this device
     {DL_GET_STATISTICS_REQ, {DL_GET_STATISTICS_ACK, false, true, true, DL_IDLE, false}},
     {DL_NOTIFY_REQ, {DL_NOTIFY_ACK, false, true, true, DL_IDLE, false}},
+    {DL_CAPABILITY_REQ, {DL_CAPABILITY_ACK, false, true, true, DL_IDLE, false}},
     {DL_FILTER_REQ, {DL_OK_ACK, false, false, true, DL_IDLE, false}},
 };
 

@@ -66,9 +66,11 @@ Buffer by_the_structs(const DataUnit& unit) {
   const std::optional<IpAddress> local = unit.has_local ? std::optional(unit.local) : std::nullopt;
   Buffer options;
   if (unit.options == Options::sending) {
-    options = encoded(network::Sending{local, unit.hop_limit, unit.traffic_class, unit.dont_fragment});
+    options =
+        encoded(network::Sending{local, unit.hop_limit, unit.traffic_class, unit.dont_fragment, unit.segment_size});
   } else if (unit.options == Options::received) {
-    options = encoded(network::Received{unit.local, unit.hop_limit, unit.traffic_class, unit.group, unit.header_size});
+    options = encoded(network::Received{unit.local, unit.hop_limit, unit.traffic_class, unit.group, unit.header_size,
+                                        unit.segment_size});
   } else if (unit.options == Options::failure) {
     options = encoded(network::Failure{local, unit.mtu});
   }
@@ -118,6 +120,7 @@ class Draw {
     }
     drawn.group = options == Options::received && flag();
     drawn.header_size = options == Options::received ? number<std::uint16_t>() : std::uint16_t{0};
+    drawn.segment_size = has_fields && flag() ? number<std::uint16_t>() : std::uint16_t{0};
     drawn.mtu = options == Options::failure ? number<std::uint32_t>() : 0;
     return drawn;
   }
