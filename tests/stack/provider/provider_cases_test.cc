@@ -18,6 +18,7 @@
 #include "stack/head/stream.h"
 #include "stack/modules/register.h"
 #include "stack/wire/network.h"
+#include "stack/wire/options.h"
 #include "stack/wire/timod.h"
 #include "tests/stack/head/simulated_waiter.h"
 #include "tests/stack/modules/harness.h"
@@ -238,8 +239,8 @@ struct Case {
   std::string answer;
 };
 
-const std::string unbound_info = " 65507 -2 -2 -2 20 24 65507 3 0 5";
-const std::string idle_info = " 65507 -2 -2 -2 20 24 65507 3 3 5";
+const std::string unbound_info = " 65507 -2 -2 -2 20 180 65507 3 0 5";
+const std::string idle_info = " 65507 -2 -2 -2 20 180 65507 3 3 5";
 const Block foreign = encoded(TransportAddress{wire::Ipv4Address{{192, 0, 2, 1}}, 7000});
 
 std::function<std::string(Provider&)> asking(const Block& request, MessageType type = MessageType::proto) {
@@ -248,6 +249,20 @@ std::function<std::string(Provider&)> asking(const Block& request, MessageType t
 
 Block optmgmt(std::int32_t flags, std::size_t option_bytes = 0) {
   const Block options(option_bytes);
+  return block(OptmgmtReq{.options = options, .flags = flags});
+}
+/// One option, with its status as T_OPTMGMT_ACK brings it.
+Block option(std::uint32_t level, std::uint32_t name, const Block& value = {}, std::int32_t status = 0) {
+  Block bytes;
+  wire::xti::append(bytes,
+                    {.level = level, .name = name, .status = static_cast<std::uint32_t>(status), .value = value});
+  return bytes;
+}
+Block operator+(Block left, const Block& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+Block managing(std::int32_t flags, const Block& options) {
   return block(OptmgmtReq{.options = options, .flags = flags});
 }
 Block svr4_optmgmt(std::int32_t flags, std::size_t option_bytes = 0) {
@@ -342,6 +357,14 @@ const std::vector<Case>& cases() {
       {"a result as flag", true, asking(svr4_optmgmt(T_SUCCESS)), "error of 9: " + std::to_string(TBADFLAG) + " 0"},
       {"an option", true, asking(optmgmt(T_NEGOTIATE, 16)), "error of 27: " + std::to_string(TBADOPT) + " 0"},
       {"an option of TLI", true, asking(svr4_optmgmt(T_CHECK, 16)), "error of 9: " + std::to_string(TBADOPT) + " 0"},
+      // illumos and XTI: a level that the provider does not know is an error, a name that it does not is a result.
+      {"an option of no level", true, asking(managing(T_NEGOTIATE, option(99, 1))),
+       "error of 27: " + std::to_string(TBADOPT) + " 0"},
+      {"an option of no name", true, asking(managing(T_CHECK, option(wire::xti::T_INET_IP, 0x7777))),
+       "T_OPTMGMT_ACK 16 " + std::to_string(T_NOTSUPPORT)},
+      {"an option that is cut", true,
+       asking(managing(T_CHECK, words({20, wire::xti::T_INET_IP, wire::xti::T_IP_BROADCAST, 0}))),
+       "error of 27: " + std::to_string(TBADOPT) + " 0"},
       {"short option management", true, asking(words({T_OPTMGMT_REQ, 0})),
        "error of 27: " + std::to_string(TBADOPT) + " 0"},
 
@@ -434,7 +457,7 @@ TEST_P(ProviderCalls, LibraryCallsHaveOneResult) {
   auto opened = tli::Endpoint::t_open(stream(), &info);
   ASSERT_TRUE(opened);
   tli::Endpoint& endpoint = **opened;
-  EXPECT_EQ(info.options, 24);
+  EXPECT_EQ(info.options, 180);
   EXPECT_EQ(info.tsdu, 65507);
 
   Block wanted = foreign;
