@@ -53,9 +53,13 @@ PayloadWork Udp::payload_work(Side side) const {
 }
 
 Status Udp::open() {
+  const auto to_network = [this](Message message) { down(std::move(message)); };
+  options_ = std::make_unique<udp::Options>(set().pool(), checksum_, to_network, [this] { routes_.clear(); });
   binding_ = std::make_unique<udp::Binding>(
-      *this, udp::Binding::Hooks{.down = [this](Message message) { down(std::move(message)); },
-                                 .up = [this](Message message) { up(std::move(message)); }});
+      *this, udp::Binding::Hooks{.down = to_network,
+                                 .up = [this](Message message) { up(std::move(message)); },
+                                 .options = options_.get(),
+                                 .unbinding = [this] { options_->leave_all(); }});
   binding_->open();
   return {};
 }
@@ -175,7 +179,7 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
       space);
   // RFC 8200 section 8.1: "Unlike IPv4, the default behavior when UDP packets are originated by an IPv6 node is that
   // the UDP checksum is not optional."
-  if (!checksum_ && flow_.destination.is_v4()) {
+  if (!options_->checksum() && flow_.destination.is_v4()) {
     return true;
   }
   const Sum sum{
@@ -397,7 +401,7 @@ bool Udp::failed(Message& message) {
 void Udp::control(const Message& message) {
   if (const auto ack = wire::network::RouteAck::decode(message.bytes())) {
     route_changed(*ack);
-  } else if (!binding_->filter_answered(message)) {
+  } else if (!options_->answered(message.bytes()) && !binding_->filter_answered(message)) {
     ++unexpected_;
   }
 }
