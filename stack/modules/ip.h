@@ -91,7 +91,7 @@
 //                         is a link-local one, too, made of the MAC address
 //   gateway               default router, one a family; none if absent
 //   mtu                   largest IP packet in bytes; the link's if absent
-//   ttl                   hop limit of what is sent; 64 if absent
+//   ttl                   hop limit of what is sent to hosts, unless the user asks otherwise; 64 if absent
 //   reassembly_bytes_max  bytes of buffers that unfinished datagrams may hold; 4194304 if absent. What is done with
 //                         fragments: ip_reassembly.h
 //   neighbours_max        entries of the neighbour cache; 1024 if absent

@@ -179,7 +179,7 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
       space);
   // RFC 8200 section 8.1: "Unlike IPv4, the default behavior when UDP packets are originated by an IPv6 node is that
   // the UDP checksum is not optional."
-  if (!options_->checksum() && flow_.destination.is_v4()) {
+  if (!checksum_ && flow_.destination.is_v4()) {
     return true;
   }
   const Sum sum{

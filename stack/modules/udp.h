@@ -149,7 +149,7 @@ class Udp : public Module {
   void control(const Message& message);
   void route_changed(const wire::network::RouteAck& ack);
 
-  bool checksum_;  // of the stack file
+  bool checksum_;
   std::unique_ptr<udp::Options> options_;
   std::unique_ptr<udp::Binding> binding_;
   std::unordered_map<wire::IpAddress, Source> routes_;

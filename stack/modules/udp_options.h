@@ -21,15 +21,14 @@ namespace sluice::udp {
 
 class Options final : public provider::OptionStore {
  public:
-  /// `changed` is called when datagrams may leave otherwise than before.
-  Options(BufferPool& pool, bool checksum, std::function<void(Message)> down, std::function<void()> changed)
+  /// `checksum` is where the module looks whether datagrams carry one. `changed` is called when datagrams may leave
+  /// otherwise than before.
+  Options(BufferPool& pool, bool& checksum, std::function<void(Message)> down, std::function<void()> changed)
       : pool_(pool),
         initial_checksum_(checksum),
         checksum_(checksum),
         down_(std::move(down)),
         changed_(std::move(changed)) {}
-
-  [[nodiscard]] bool checksum() const { return checksum_; }
 
   [[nodiscard]] std::optional<std::uint32_t> current(provider::Setting setting) override;
   [[nodiscard]] std::optional<std::uint32_t> initial(provider::Setting setting) override;
@@ -48,7 +47,7 @@ class Options final : public provider::OptionStore {
 
   BufferPool& pool_;
   bool initial_checksum_;
-  bool checksum_;
+  bool& checksum_;
   std::function<void(Message)> down_;
   std::function<void()> changed_;
   provider::JoinedGroups joined_;
