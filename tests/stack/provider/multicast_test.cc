@@ -94,11 +94,12 @@ class Host {
     return manage(wire::tpi::T_NEGOTIATE, request);
   }
 
-  void send(std::string_view to, std::uint16_t to_port = port, std::string_view text = "hello") {
+  void send(std::string_view to, std::uint16_t to_port = port, std::string_view text = "hello", Octets options = {}) {
     Octets address = encoded(TransportAddress{ip(to), to_port});
     Octets data(as_bytes(text).begin(), as_bytes(text).end());
     tli::t_unitdata unit;
     unit.addr = tli::buffer_of(address);
+    unit.opt = tli::buffer_of(options);
     unit.udata = tli::buffer_of(data);
     const auto sent = endpoint_->t_sndudata(unit);
     EXPECT_TRUE(sent) << "t_errno " << sent.error().t_errno;
@@ -365,6 +366,59 @@ TEST(Broadcast, NeedsPermission) {
     EXPECT_EQ(elsewhere.count(), 0U);
     EXPECT_EQ(local.count(), 1U) << "on the same host";
     EXPECT_EQ(sender.count(), 1U) << "on that port, too";
+  }
+}
+
+// Of the endpoint, and of one datagram, which changes nothing for the next.
+TEST_P(Multicast, TtlAndTypeOfService) {
+  const bool v6 = GetParam().v6;
+  const auto sender = host("a", 1);
+  const auto far = host("b", 2);
+  sender->bind(any());
+  far->bind(any());
+  run();
+  const std::uint32_t level = v6 ? T_INET_IPV6 : T_INET_IP;
+  const std::uint32_t hops = v6 ? std::uint32_t{T_IPV6_UNICAST_HOPS} : std::uint32_t{T_IP_TTL};
+  const auto how = [&](const Octets& options) {
+    sender->send(address(2), port, "hello", options);
+    run();
+    const auto came = far->received();
+    EXPECT_EQ(came.size(), 1U);
+    return came.size() == 1 ? std::pair(int{came[0].how.hop_limit}, int{came[0].how.traffic_class}) : std::pair(0, 0);
+  };
+  Octets own;
+  tli::put_option(own, level, hops, 9);
+  if (!v6) {
+    tli::put_option(own, T_INET_IP, T_IP_TOS, 0x10);
+  }
+  EXPECT_EQ(how({}), std::pair(64, 0));
+  EXPECT_EQ(how({}), std::pair(64, 0)) << "by the template of the last";
+  EXPECT_EQ(how(own), std::pair(9, v6 ? 0 : 0x10));
+  EXPECT_EQ(how({}), std::pair(64, 0));
+  EXPECT_EQ(sender->set(level, hops, 33), wire::tpi::T_SUCCESS);
+  if (!v6) {
+    EXPECT_EQ(sender->set(T_INET_IP, T_IP_TOS, 0x20), wire::tpi::T_SUCCESS);
+  }
+  EXPECT_EQ(how({}), std::pair(33, v6 ? 0 : 0x20));
+  EXPECT_EQ(how({}), std::pair(33, v6 ? 0 : 0x20));
+  EXPECT_EQ(how(own), std::pair(9, v6 ? 0 : 0x10));
+}
+
+// What a datagram cannot have is an error of that datagram.
+TEST_P(Multicast, OptionsThatADatagramCannotHave) {
+  const auto sender = host("a", 1);
+  sender->bind(any());
+  Octets membership;
+  tli::put_membership(membership, ip(GetParam().group));
+  Octets ttl_of_zero;
+  tli::put_option(ttl_of_zero, T_INET_IP, T_IP_TTL, 0);
+  Octets malformed;
+  tli::put_option(malformed, T_INET_IP, T_IP_TTL, 9);
+  malformed[0] = std::byte{21};
+  for (const Octets& options : {membership, ttl_of_zero, malformed}) {
+    sender->send(address(2), port, "hello", options);
+    run();
+    EXPECT_EQ(sender->error(), EINVAL);
   }
 }
 
