@@ -64,6 +64,9 @@ Status Udp::open() {
   return {};
 }
 
+/// ip may stay, without this user.
+void Udp::close() { options_->leave_all(); }
+
 void Udp::up(Message message) {
   if (message) {
     read_queue().put_next(std::move(message));

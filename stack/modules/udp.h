@@ -91,6 +91,7 @@ class Udp : public Module {
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::UdpHeader::size; }
   Status open() override;
+  void close() override;
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;
 
