@@ -53,9 +53,10 @@ void Ip::release() {
 }
 
 bool Ip::is_bound_to(std::uint8_t protocol, const IpAddress& local) const {
+  const bool to_group =
+      bound_ && bound_->address.family() == local.family() && (local.is_multicast() || routes_.is_broadcast(local));
   return bound_ && bound_->protocol == protocol &&
-         (bound_->address.is_unspecified() || bound_->address == local || local.is_multicast() ||
-          routes_.is_broadcast(local));
+         (bound_->address.is_unspecified() || bound_->address == local || to_group);
 }
 
 void Ip::control_from_above(Message message) {

@@ -173,13 +173,15 @@ TEST_P(Multicast, EveryMemberOnThePortAndNobodyElse) {
   const auto stranger = host("b", 4);
   const auto neighbour = host("b", 5);
   const auto elsewhere = host("b", 6);
+  const auto other_family = host("b", 7);
   sender->bind(any());
   wild->bind(any());
   bound->bind(address(3));
   stranger->bind(address(4));
   neighbour->bind(address(5));
   elsewhere->bind(any(), other_port);
-  for (Host* const member : {wild.get(), bound.get(), elsewhere.get()}) {
+  other_family->bind(groups.v6 ? "10.77.0.7" : "fd00:77::7");
+  for (Host* const member : {wild.get(), bound.get(), elsewhere.get(), other_family.get()}) {
     EXPECT_EQ(member->join(groups.group), wire::tpi::T_SUCCESS);
   }
   EXPECT_EQ(neighbour->join(groups.same_mac), wire::tpi::T_SUCCESS);
@@ -192,6 +194,7 @@ TEST_P(Multicast, EveryMemberOnThePortAndNobodyElse) {
   EXPECT_EQ(stranger->count(), 0U);
   EXPECT_EQ(neighbour->count(), 0U);
   EXPECT_EQ(elsewhere->count(), 1U);
+  EXPECT_EQ(other_family->count(), 0U) << "a member, but bound to an address of the other family";
   EXPECT_EQ(sender->count(), 0U);
 
   sender->send(groups.same_mac);
