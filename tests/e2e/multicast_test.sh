@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Groups and broadcasts between `sluice nc` and a socket of the kernel's, IPv4 and IPv6, either way: who joined gets
-# them, who left or did not join does not, the kernel hears our reports of groups, and the TTL is 1.
+# Groups and broadcasts between `sluice nc`, over packet and over kernel_udp, and a socket of the kernel's, IPv4 and
+# IPv6, either way: who joined gets them, who did not join does not; our reports of groups arrive well formed.
 source "$(dirname "$0")/common.sh"
 two_hosts
 
@@ -42,13 +42,16 @@ s.sendto(text.encode(), (host, port))
 PYTHON
 
 stack_file ours.toml packet 12
+printf '[stack.main]\ndriver = { kind = "kernel_udp" }\npush = ["timod"]\n' > kernel_udp.toml
+ip -n $NS_B route add 224.0.0.0/4 dev veth0
 background capture in_a tshark -l -i veth0 -V
 wait_for capture.err Capturing
 
-try() {  # FAMILY GROUP OTHER-GROUP OUR-ADDRESS ITS-ADDRESS
-  local family=$1 group=$2 other=$3 ours=$4 its=$5
+# Only we join GROUP, and only the kernel ITS-GROUP.
+try() {  # NAME STACK-FILE GROUP OTHER-GROUP ITS-GROUP OUR-ADDRESS
+  local family=$1 file=$2 group=$3 other=$4 theirs=$5 ours=$6
   # The kernel sends, we are the member.
-  background "member$family" in_b "$SLUICE" nc --stack ours.toml -l -v -p 4000 --join "$group"
+  background "member$family" in_b "$SLUICE" nc --stack "$file" -l -v -p 4000 --join "$group"
   wait_for "member$family.err" listening
   expect "v$family: the kernel sends to another group" in_a python3 send.py "$other" 4000 "not for us"
   expect "v$family: the kernel sends to the group" in_a python3 send.py "$group" 4000 "from the kernel"
@@ -57,16 +60,16 @@ try() {  # FAMILY GROUP OTHER-GROUP OUR-ADDRESS ITS-ADDRESS
   expect "v$family: SIGINT ends it well" stop "member$family"
 
   # We send, a socket of the kernel's is the member.
-  background "kernel$family" in_a python3 member.py "$group" 5000
+  background "kernel$family" in_a python3 member.py "$theirs" 5000
   wait_for "kernel$family.out" joined
-  expect_exit 0 "v$family: we send to the group" in_b bash -c "echo from sluice | '$SLUICE' nc --stack ours.toml -q 0.5 $group 5000"
+  expect_exit 0 "v$family: we send to the group" in_b bash -c "echo from sluice | '$SLUICE' nc --stack $file -q 0.5 $theirs 5000"
   wait_for "kernel$family.out" "$ours from sluice"
   kill "${PID[kernel$family]}"
   finish "kernel$family" || true
 }
 
-try 4 239.1.2.3 239.1.2.4 10.77.0.12 $ADDR_A
-try 6 ff15::1:2:3 ff15::1:2:4 fd00:77::12 $ADDR6_A
+try 4 ours.toml 239.1.2.3 239.1.2.4 239.1.2.5 10.77.0.12
+try 6 ours.toml ff15::1:2:3 ff15::1:2:4 ff15::1:2:5 fd00:77::12
 
 # Broadcasts.
 background listener in_b "$SLUICE" nc --stack ours.toml -l -v -p 4000
@@ -97,3 +100,6 @@ expect "and left" grep -q "Group Record : 239.1.2.3 *Change To Include Mode" cap
 expect "MLD says that we joined" grep -q "Changed to exclude: ff15::1:2:3" capture.out
 expect "and left" grep -q "Changed to include: ff15::1:2:3" capture.out
 expect "nothing is malformed" bash -c '! grep -qiE "checksum status: bad|malformed" capture.out'
+
+try 4-kernel kernel_udp.toml 239.1.2.3 239.1.2.4 239.1.2.5 $ADDR_B
+try 6-kernel kernel_udp.toml ff15::1:2:3 ff15::1:2:4 ff15::1:2:5 $ADDR6_B
