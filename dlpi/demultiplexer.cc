@@ -18,6 +18,8 @@ constexpr std::size_t ethernet_size = wire::EthernetHeader::size;
 /// Most specific first: more members before fewer, then port before address before protocol.
 constexpr std::array<unsigned, 7> shapes_by_specificity{7, 6, 5, 3, 4, 2, 1};
 
+constexpr unsigned without_address = 5;
+
 /// The destination port, which UDP, TCP, SCTP, DCCP and UDP-Lite all have at the same place.
 std::optional<std::uint16_t> port_at(ConstBytes packet, std::size_t offset, std::uint8_t protocol) {
   constexpr std::array<std::uint8_t, 5> with_ports{6, 17, 33, 132, 136};
@@ -182,6 +184,7 @@ const Demultiplexer::SapGroup* Demultiplexer::find_group(std::uint16_t sap) cons
 void Demultiplexer::rebuild(std::span<LinkStream* const> streams) {
   groups_.clear();
   watchers_.clear();
+  members_.clear();
   shapes_used_ = 0;
   std::size_t filters = 0;
   for (const LinkStream* stream : streams) {
@@ -199,11 +202,14 @@ void Demultiplexer::rebuild(std::span<LinkStream* const> streams) {
     }
     for (const auto& filter : wanted.filters) {
       insert(FilterKey::of(filter), stream);
+      const FilterKey key = FilterKey::of(filter);
+      members_.push_back({key.reduced_to(key.shape() & without_address), stream});
     }
     if (wanted.promiscuous_phys || wanted.promiscuous_sap || wanted.promiscuous_multi) {
       watchers_.push_back(stream);
     }
   }
+  std::ranges::stable_sort(members_, {}, rank_of);
 }
 
 void Demultiplexer::insert(const FilterKey& key, LinkStream* stream) {
@@ -244,15 +250,39 @@ LinkStream* Demultiplexer::most_specific(const FilterKey& flow) const {
   return nullptr;
 }
 
+/// The streams whose filter claims a datagram to a group: those of the most specific filters that any of them accepts.
+/// False where there are none.
+bool Demultiplexer::choose_members(const FrameKey& key, std::vector<LinkStream*>& chosen) const {
+  const unsigned known = key.flow.shape();
+  for (const unsigned shape : {5U, 4U, 1U, 0U}) {
+    if ((shape & known) != shape) {
+      continue;
+    }
+    const std::uint64_t rank = key.flow.reduced_to(shape).words[2];
+    for (const Slot& slot : std::ranges::equal_range(members_, rank, {}, rank_of)) {
+      if (slot.stream->subscription().accepts_group(key.destination) &&
+          std::ranges::find(chosen, slot.stream) == chosen.end()) {
+        chosen.push_back(slot.stream);
+      }
+    }
+    if (!chosen.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void Demultiplexer::choose_bound(const FrameKey& key, const SapGroup& group, std::vector<LinkStream*>& chosen) const {
   const auto accepts = [&](const LinkStream* stream) {
     return !key.destination.is_multicast() || stream->subscription().accepts_group(key.destination);
   };
-  if (!key.to_all && shapes_used_ != 0) {
+  const bool to_members = key.destination.is_multicast() && !key.to_all && shapes_used_ != 0;
+  if (to_members && choose_members(key, chosen)) {
+    return;
+  }
+  if (!key.to_all && shapes_used_ != 0 && !to_members) {
     if (LinkStream* claimant = most_specific(key.flow); claimant != nullptr) {
-      if (accepts(claimant)) {
-        chosen.push_back(claimant);
-      }
+      chosen.push_back(claimant);
       return;
     }
   }

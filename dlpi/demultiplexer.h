@@ -8,9 +8,10 @@
 //   3. filter (DL_FILTER_REQ): local IP address, IP protocol, local port; the most specific wins
 //
 // A datagram that a filter claims goes to that stream alone; what no filter claims goes to the streams of the SAP that
-// have no filter there. ICMP, ICMPv6 (so NDP), fragments, IPv6 packets with extension headers, and every SAP that is
-// not IP (so ARP) go to all streams bound to the SAP, since each needs them. Promiscuous streams get their copy in any
-// case.
+// have no filter there. One to a group or broadcast address on the link goes to every stream that accepts that address
+// and whose filter claims it, the filter's local address aside, as on BSD. Which IP groups a stream is in its ip knows.
+// ICMP, ICMPv6 (so NDP), fragments, IPv6 packets with extension headers, and every SAP that is not IP (so ARP) go to
+// all streams bound to the SAP, since each needs them. Promiscuous streams get their copy in any case.
 //
 // Headers are read as they came, unverified, and only to choose. A malformed one has no filter and goes where the
 // unclaimed go, so that one module counts it.
@@ -145,12 +146,15 @@ class Demultiplexer {
     FilterKey key;
     LinkStream* stream = nullptr;
   };
+  /// Of a key without address: all that is in it.
+  [[nodiscard]] static std::uint64_t rank_of(const Slot& slot) { return slot.key.words[2]; }
 
   SapGroup& group_for(std::uint16_t sap);
   [[nodiscard]] const SapGroup* find_group(std::uint16_t sap) const;
   void insert(const FilterKey& key, LinkStream* stream);
   [[nodiscard]] LinkStream* find(const FilterKey& key) const;
   [[nodiscard]] LinkStream* most_specific(const FilterKey& flow) const;
+  [[nodiscard]] bool choose_members(const FrameKey& key, std::vector<LinkStream*>& chosen) const;
   void choose_bound(const FrameKey& key, const SapGroup& group, std::vector<LinkStream*>& chosen) const;
   void choose_watchers(const FrameKey& key, bool to_us, std::vector<LinkStream*>& chosen) const;
 
@@ -158,6 +162,7 @@ class Demultiplexer {
   std::vector<LinkStream*> watchers_;  // promiscuous in some way
   std::vector<Slot> slots_;            // open addressing, size a power of two, at most half full
   unsigned shapes_used_ = 0;           // bit n: some filter has shape n
+  std::vector<Slot> members_;          // filters without their address, sorted by protocol and port
 };
 
 }  // namespace sluice::dlpi

@@ -19,6 +19,11 @@ constexpr std::size_t ethernet_size = wire::EthernetHeader::size;
 
 std::uint16_t type_of(ConstBytes head) { return load_big_endian<std::uint16_t>(head.data() + ethernet_size - 2); }
 
+/// Whether it loops for the members of a group.
+bool looped_group(const Message& message) {
+  return wire::dlpi::Loopback::decode(message.bytes()).value_or(wire::dlpi::Loopback{}).group.is_multicast();
+}
+
 template <class Value>
 void sort_and_unite(std::vector<Value>& values) {
   std::ranges::sort(values);
@@ -263,6 +268,11 @@ void Link::ask_drops() {
 
 bool Link::loop(Message& message) {
   if (looped_.size() >= loop_frames_max || looped_bytes_ >= loop_bytes_max) {
+    if (looped_group(message)) {
+      count(LinkCounter::flow_dropped);
+      message.reset();
+      return true;
+    }
     loop_refused_ = true;
     return false;
   }
@@ -290,12 +300,13 @@ void Link::serve_loop() {
   }
 }
 
-/// Chosen as for a frame to this station; but only streams that have the SAP read what is in M_CTL.
+/// Chosen as for a frame to this station, or to the group; but only streams that have the SAP read what is in M_CTL.
 void Link::deliver_looped(Message message) {
-  const std::uint16_t sap = wire::dlpi::Loopback::decode(message.bytes()).value_or(wire::dlpi::Loopback{}).sap;
+  const auto [sap, group] = wire::dlpi::Loopback::decode(message.bytes()).value_or(wire::dlpi::Loopback{});
+  const bool to_group = group.is_multicast();
   std::array<std::byte, FrameKey::head_size_max> head{};
   const std::size_t seen = std::min(message.data_size(), head.size() - ethernet_size);
-  wire::EthernetHeader{address_, address_, sap}.emit(head);
+  wire::EthernetHeader{to_group ? group : address_, address_, sap}.emit(head);
   if (!message.copy_data_to(0, Bytes(head).subspan(ethernet_size, seen))) {
     return count(LinkCounter::no_memory);
   }
@@ -303,7 +314,7 @@ void Link::deliver_looped(Message message) {
   static_cast<void>(demultiplexer_.choose(key, address_, chosen_));
   std::erase_if(chosen_, [sap](const LinkStream* stream) { return !stream->takes_looped(sap); });
   if (chosen_.empty()) {
-    return count_unwanted(key, Demultiplexer::Fate::unclaimed);
+    return to_group ? void() : count_unwanted(key, Demultiplexer::Fate::unclaimed);  // a group may have no member here
   }
   count(LinkCounter::looped);
   for (std::size_t at = 0; at + 1 < chosen_.size(); ++at) {

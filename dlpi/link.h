@@ -35,9 +35,11 @@
 // Loop
 //   A datagram for this host itself (DL_LOOPBACK, stack/wire/loopback.h) goes to the streams of the link that a frame
 //   of its SAP to this station would go to, but for raw ones, in M_CTL; it is `looped`, or `unclaimed`. The device does
-//   not see it, and it goes while the link is down, too. A service procedure delivers a burst a turn, never the
-//   sender's put, so that a port that answers itself neither recurses nor keeps others from running. At most
-//   loop_frames_max datagrams or loop_bytes_max wait for it; beyond, the sender's write queue fills.
+//   not see it, and it goes while the link is down, too. One for a group goes to the streams that a frame to the
+//   group's address would go to; what there is no room for is dropped (`flow_dropped`), so that a member that does not
+//   read stops no sender, as on the link. A service procedure delivers a burst a turn, never the sender's put, so that
+//   a port that answers itself neither recurses nor keeps others from running. At most loop_frames_max datagrams or
+//   loop_bytes_max wait for it; beyond, the sender's write queue fills.
 //
 // Ownership: the streams on a link share it; it goes with the last. Threads: one stream set, one thread.
 

@@ -65,7 +65,9 @@ class Endpoint {
   Outcome<> t_unbind();
   /// In this order: TNOTSUPPORT unless connectionless; TOUTSTATE; TBADDATA: empty without SENDZERO, or larger than the
   /// TSDU; TSYSERR after an error or hangup of the stream; TLOOK when a unit data error waits (t_rcvuderr() is due, and
-  /// nothing was sent); TFLOW; TBADADDR, TBADOPT: no room for that much; TSYSERR with ENOSR.
+  /// nothing was sent); TFLOW; TBADADDR, TBADOPT: no room for that much; TSYSERR with ENOSR. Options are a
+  /// network::Sending, or XTI's: T_IP_TTL and T_IP_TOS to an IPv4 address, T_IPV6_UNICAST_HOPS to an IPv6 one
+  /// (tli/options.h).
   Outcome<> t_sndudata(const t_unitdata& unitdata);
   /// As t_sndudata, the data gathered from `parts`. TBADDATA: more than T_IOV_MAX.
   Outcome<> t_sndvudata(const t_unitdata& unitdata, std::span<const t_iovec> parts);
@@ -120,6 +122,9 @@ class Endpoint {
 
   /// Tells about a data unit sent before that failed; nullptr only clears it. TNOUDERR, TBUFOVFLW, TOUTSTATE.
   Outcome<> t_rcvuderr(t_uderr* uderr);
+  /// Manages options (T_NEGOTIATE, T_CHECK, T_DEFAULT, T_CURRENT in `req.flags`): `ret` has each of them with its
+  /// status, and the worst of these in `flags`. Which there are: stack/provider/options.h; how to write and read them:
+  /// tli/options.h. TBADOPT, TBADFLAG, TBUFOVFLW (done all the same), TOUTSTATE.
   Outcome<> t_optmgmt(const tli::t_optmgmt& req, tli::t_optmgmt& ret);
   Outcome<> t_getinfo(t_info& info);
   /// T_UNBND or T_IDLE; T_UNINIT after t_close().

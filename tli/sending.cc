@@ -11,7 +11,9 @@
 #include "base/contract.h"
 #include "stack/core/primitive.h"
 #include "stack/wire/network.h"
+#include "stack/wire/options.h"
 #include "stack/wire/tpi.h"
+#include "stack/wire/words.h"
 #include "tli/buffers.h"
 #include "tli/endpoint.h"
 
@@ -50,6 +52,38 @@ Outcome<> Endpoint::wait_until_sendable() {
   }
 }
 
+namespace {
+
+/// The options of one data unit, as XTI has them: a TTL, and for IPv4 a type of service. False for any other.
+bool read_options(ConstBytes options, DataUnit& request) {
+  using namespace wire::xti;
+  if (!is_well_formed(options)) {
+    return false;
+  }
+  request.options = DataUnit::Options::sending;
+  OptionReader reader(options);
+  while (const auto option = reader.next()) {
+    const std::size_t size = option->value.size();
+    if (size != 1 && size != wire::word_size) {
+      return false;
+    }
+    const std::uint32_t value =
+        size == 1 ? std::to_integer<std::uint32_t>(option->value[0]) : wire::load_word(option->value.data());
+    const std::uint32_t level = request.peer.is_v4() ? T_INET_IP : T_INET_IPV6;
+    const std::uint32_t hops = request.peer.is_v4() ? std::uint32_t{T_IP_TTL} : std::uint32_t{T_IPV6_UNICAST_HOPS};
+    if (option->level == level && option->name == hops && value >= 1 && value <= 255) {
+      request.hop_limit = static_cast<std::uint8_t>(value);
+    } else if (option->level == level && level == T_INET_IP && option->name == T_IP_TOS && value <= 255) {
+      request.traffic_class = static_cast<std::uint8_t>(value);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 /// Reads where a data unit goes, and how, into request_; most go where the last one went. False when its address or
 /// options are of no kind that is known here.
 inline bool Endpoint::read_names(const t_unitdata& unitdata) {
@@ -61,13 +95,16 @@ inline bool Endpoint::read_names(const t_unitdata& unitdata) {
   }
   peer_size_ = 0;
   const auto decoded = wire::TransportAddress::decode(address);
-  if (!decoded || (!options.empty() && options.size() != wire::network::Sending::size &&
-                   options.size() != wire::network::Sending::size_max)) {
+  if (!decoded) {
     return false;
   }
   request_ = DataUnit{.kind = DataUnit::Kind::transport_request, .peer = decoded->address, .peer_port = decoded->port};
   if (!options.empty()) {
-    return request_.read_options(options);
+    // The first word of a Sending is below 16 or above 255, that of a t_opthdr is its size.
+    const bool sized = options.size() == wire::network::Sending::size ||
+                       options.size() == wire::network::Sending::size_max;
+    const bool sending = sized && request_.read_options(options);
+    return sending || read_options(options, request_);
   }
   std::ranges::copy(address, peer_.begin());
   peer_size_ = address.size();

@@ -87,6 +87,7 @@ void KernelUdp::close() {
 void KernelUdp::release_socket() {
   if (socket_) {
     set().remove_source(*this);
+    socket_options_.detach();
     socket_.reset();
   }
   update_counters();
@@ -150,6 +151,7 @@ void KernelUdp::bind(ConstBytes address) {
     return refused(error, error == TSYSERR ? opened.error().code : 0);
   }
   socket_.emplace(std::move(*opened));
+  socket_options_.attach(socket_->descriptor(), socket_->local().address.is_v6());
   sender_.enable_segmentation(socket_->segments());
   set().add_source(*this);
   bound(Encoded(socket_->local()).bytes());

@@ -20,6 +20,8 @@
 //                              (port unreachable), EHOSTUNREACH, ... From here: EINVAL (malformed address or
 //                              primitive or options), EMSGSIZE, EAFNOSUPPORT (the endpoint has no such addresses),
 //                              ENOPROTOOPT (options that ask for something).
+//              Options are those of stack/provider/options.h, as far as the kernel takes them (tpi/socket_options.h); a
+//              broadcast without T_IP_BROADCAST is answered with EACCES.
 //              Local management, and what is allowed when, are those of every connectionless provider here:
 //              stack/provider/connectionless.h, states.h. After a fatal error (M_ERROR with EPROTO) the stream is good
 //              for nothing but close.
@@ -50,6 +52,7 @@
 #include "stack/core/scheduler.h"
 #include "stack/core/stream_set.h"
 #include "stack/provider/connectionless.h"
+#include "tpi/socket_options.h"
 #include "tpi/udp_receiver.h"
 #include "tpi/udp_sender.h"
 #include "tpi/udp_socket.h"
@@ -89,6 +92,7 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
   void unbind() override;
   void release() override;
   void up(Message message) override;
+  [[nodiscard]] provider::OptionStore* options() override { return &socket_options_; }
 
   // Requests and errors.
   void take(Message message);
@@ -114,6 +118,7 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
   void release_socket();
 
   UdpSocket::Options options_;
+  SocketOptions socket_options_;
   std::optional<UdpSocket> socket_;
   UdpSender sender_;
   UdpReceiver receiver_;

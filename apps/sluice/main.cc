@@ -141,6 +141,11 @@ int main(int argc, char** argv) {
   netcat_command->add_option("-p", netcat.local_port, "local port");
   netcat_command->add_option("-w", netcat.idle_s, "end after so many seconds without a datagram");
   netcat_command->add_option("-q", netcat.linger_s, "end so many seconds after the end of standard input");
+  netcat_command->add_option("--join", netcat.join, "join a multicast group; may be given several times")
+      ->type_name("GROUP")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  netcat_command->add_flag("--broadcast", netcat.broadcast, "allow HOST to be a broadcast address");
   netcat_command->add_option("HOST", host, "the peer's IP address");
   netcat_command->add_option("PORT", port, "the peer's port");
   netcat_command->callback([&] {

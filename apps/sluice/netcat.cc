@@ -14,6 +14,7 @@
 #include "apps/sluice/program.h"
 #include "stack/wire/address.h"
 #include "tli/endpoint.h"
+#include "tli/options.h"
 
 namespace sluice {
 namespace {
@@ -200,6 +201,38 @@ tli::Outcome<TransportAddress> bind_port(Endpoint& endpoint, std::uint16_t port,
   return TransportAddress::decode(ConstBytes(answer).first(bound.addr.len)).value_or(any);
 }
 
+/// What was asked for of groups and broadcasts, in one request. Empty, or what is wrong.
+std::string set_options(Endpoint& endpoint, const NetcatOptions& options) {
+  std::vector<std::byte> wanted;
+  for (const std::string& text : options.join) {
+    const auto group = wire::IpAddress::from_text(text);
+    if (!group || !group->is_multicast()) {
+      return fmt::format("--join {}: no multicast group", text);
+    }
+    tli::put_membership(wanted, *group);
+  }
+  if (options.broadcast) {
+    tli::put_option(wanted, wire::xti::T_INET_IP, wire::xti::T_IP_BROADCAST, wire::xti::T_YES);
+  }
+  if (wanted.empty()) {
+    return {};
+  }
+  std::vector<std::byte> outcome(wanted.size());
+  tli::t_optmgmt answer{.opt = tli::buffer_of(outcome)};
+  if (const auto set = endpoint.t_optmgmt({.opt = tli::buffer_of(wanted), .flags = wire::tpi::T_NEGOTIATE}, answer);
+      !set) {
+    return Endpoint::t_error("options", set.error());
+  }
+  std::size_t at = 0;
+  for (auto results = tli::options_of(answer.opt); const auto result = results.next(); ++at) {
+    if (result->status != wire::tpi::T_SUCCESS) {
+      return at < options.join.size() ? fmt::format("cannot join {}", options.join[at])
+                                      : std::string("broadcasts are not supported");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 int run_netcat(const StackDeclaration& stack, const NetcatOptions& options) {
@@ -227,6 +260,10 @@ int run_netcat(const StackDeclaration& stack, const NetcatOptions& options) {
   }
   if (!bound) {
     fmt::print(stderr, "sluice: nc: {}\n", Endpoint::t_error("stack '" + stack.name + "'", bound.error()));
+    return exit_open;
+  }
+  if (const std::string problem = set_options(**endpoint, options); !problem.empty()) {
+    fmt::print(stderr, "sluice: nc: {}\n", problem);
     return exit_open;
   }
   if (options.verbose) {

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "stack/head/stack_file.h"
 
@@ -17,6 +18,8 @@ struct NetcatOptions {
   std::string peer;                // HOST:PORT, without -l
   std::optional<double> idle_s;    // -w: end after so long without a datagram either way
   std::optional<double> linger_s;  // -q: end so long after the end of standard input
+  std::vector<std::string> join;   // --join: groups to receive
+  bool broadcast = false;          // --broadcast: may send to broadcast addresses
 };
 
 /// Answers an exit code.

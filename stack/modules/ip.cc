@@ -41,7 +41,8 @@ Ip::Ip(StreamSet& set, ip::Config config)
       host_timer_(set.scheduler(), [this] { on_host_timer(); }),
       // RFC 7739 on why it should not start where others can guess it.
       identification_(static_cast<std::uint16_t>(set.prng()())),
-      flow_labels_(set.prng()(), set.prng()()) {}
+      flow_labels_(set.prng()(), set.prng()()),
+      settings_(initial_settings()) {}
 
 Status Ip::open() {
   advance_link();
@@ -56,6 +57,7 @@ Status Ip::open() {
 }
 
 void Ip::close() {
+  leave_all();
   timer_.cancel();
   host_timer_.cancel();
   for (const wire::IpAddress& group : routes_.groups()) {

@@ -14,7 +14,7 @@
 //     T_UNITDATA_REQ/IND  one datagram each, M_DATA from the transport header on
 //     T_UDERROR_IND       could not be sent, or an ICMP error came back; errno and what is known of the datagram
 //     local management    as every connectionless provider here: stack/provider/connectionless.h
-//     M_CTL RouteReq, UnreachableReq
+//     M_CTL RouteReq, UnreachableReq, SettingsReq, GroupReq
 //     M_CTL dlpi::FilterReq  completed and passed down; its DL_OK_ACK or DL_ERROR_ACK comes up in M_CTL
 //   Everything else passes through.
 //   Received data is a window on the driver's buffers; reassembled data a chain of them. Sent data is never copied: the
@@ -25,15 +25,23 @@
 //   answer twice does no harm. Echo requests, and errors (protocol or port unreachable, reassembly time exceeded,
 //   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
 //   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
-//   RFC 4443 section 2.4 (e)). IPv4 broadcasts are received, not sent. Addresses and router are configured: no DHCP,
-//   no router discovery.
+//   RFC 4443 section 2.4 (e)). Addresses and router are configured: no DHCP, no router discovery.
 //
 // Groups
 //   All systems, all nodes, the solicited-node groups of our addresses, and those that were joined (join()). Routers
 //   and switches are told of all but the first two: by MLD version 2 (RFC 3810), or 1 (RFC 2710) while a router speaks
 //   that; by IGMP version 3 (RFC 3376), 2 or 1 likewise. A report leaves when a group is joined or left, a second one
 //   within a second, and after each query at a random time of as long as the query says. A membership is always for any
-//   source, so a query about sources is answered as one about their group.
+//   source, so a query about sources is answered as one about their group. The user above joins and leaves (M_CTL
+//   GroupReq); what he is in when the stream closes is left with one report. Each stream of a link is in its own
+//   groups: when one leaves what another is in, routers ask, and the other answers.
+//
+//   A datagram to a group has a hop limit of 1 and is given to the members in this host, too (DL_LOOPBACK), unless the
+//   user asked otherwise (M_CTL SettingsReq); one with a hop limit of 0 stays here.
+//
+// Broadcasts
+//   Datagrams to 255.255.255.255 and to the broadcast addresses of our networks are received, whatever address the user
+//   is bound to. They are sent when he asked for that (SettingsReq), else refused (EACCES).
 //
 // Our addresses
 //   Each is announced when the link has come up and again two seconds later: an ARP announcement (RFC 5227
@@ -83,7 +91,7 @@
 //                         is a link-local one, too, made of the MAC address
 //   gateway               default router, one a family; none if absent
 //   mtu                   largest IP packet in bytes; the link's if absent
-//   ttl                   hop limit of what is sent; 64 if absent
+//   ttl                   hop limit of what is sent to hosts, unless the user asks otherwise; 64 if absent
 //   reassembly_bytes_max  bytes of buffers that unfinished datagrams may hold; 4194304 if absent. What is done with
 //                         fragments: ip_reassembly.h
 //   neighbours_max        entries of the neighbour cache; 1024 if absent
@@ -108,6 +116,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "stack/core/registry.h"
 #include "stack/core/scheduler.h"
@@ -177,6 +186,7 @@ class Ip final : public Module,
     bool dont_fragment = false;
     std::uint32_t ports = 0;         // as ip::Flow has them
     ConstBytes options{};            // IPv4, a multiple of 4 bytes
+    bool by_user = false;            // settings_ say what is 0 here
     std::uint16_t segment_size = 0;  // as DataUnit has it
   };
 
@@ -194,6 +204,7 @@ class Ip final : public Module,
     std::optional<wire::MacAddress> group_mac;
     ip::HeaderTemplate header;
     bool to_self = false;
+    bool loops = false;  // to members in this host, too
   };
 
   /// A packet on its way up.
@@ -233,6 +244,10 @@ class Ip final : public Module,
   void up(Message message) override;
   void control_from_above(Message message);
   void answer_route(const wire::network::RouteReq& request);
+  [[nodiscard]] wire::network::Settings initial_settings() const;
+  void answer_settings(const wire::network::SettingsReq& request);
+  [[nodiscard]] int change_groups(const wire::network::GroupReq& request);
+  void leave_all();
   void routes_changed(const wire::IpAddress& destination);
   [[nodiscard]] bool is_bound_to(std::uint8_t protocol, const wire::IpAddress& local) const;
   void report(const wire::IpAddress& destination, std::uint8_t protocol, const wire::network::Failure& failure,
@@ -278,6 +293,8 @@ class Ip final : public Module,
   [[nodiscard]] bool prepend_header(const Outgoing& outgoing, Message& data, std::size_t size, bool fragment = false);
   [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
                                              std::size_t offset, bool more, std::uint32_t identification);
+  [[nodiscard]] std::uint8_t hop_limit_of(const Outgoing& outgoing) const;
+  [[nodiscard]] std::uint8_t traffic_class_of(const Outgoing& outgoing) const;
   void dispatch(Message carrier, Message packet);
   void loop(Message packet);
   [[nodiscard]] inline const wire::MacAddress* route_mac(TimePoint now);
@@ -394,6 +411,8 @@ class Ip final : public Module,
   std::uint16_t identification_;
   ip::FlowLabels flow_labels_;
 
+  wire::network::Settings settings_;
+  std::vector<wire::IpAddress> joined_;  // by the user above, each once
   std::optional<wire::NetworkAddress> bound_;
   bool filtered_ = false;                      // a filter is, or is about to be, in place
   int filters_pending_ = 0;                    // answers of the driver that are outstanding

@@ -52,7 +52,8 @@ struct Counters {
 
   // Sent
   Counter packets_out{owner, "packets_out", "packets sent, fragments and our own messages included"};
-  Counter looped{owner, "looped", "packets sent to this host itself, without the link"};
+  Counter looped{owner, "looped", "packets given to this host itself, without the link"};
+  Counter kept_here{owner, "kept_here", "packets to a group with a hop limit of 0: given to this host at most"};
   Counter fragmented{owner, "fragmented", "datagrams sent in fragments"};
   Counter refused{owner, "refused", "datagrams refused with T_UDERROR_IND"};
   Counter bad_request{owner, "bad_request", "requests from above that are malformed or come in the wrong state"};

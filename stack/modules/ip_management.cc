@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ip module's user: what he binds to, his requests in M_CTL, and T_UDERROR_IND.
 
+#include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "stack/core/primitive.h"
@@ -51,9 +53,10 @@ void Ip::release() {
 }
 
 bool Ip::is_bound_to(std::uint8_t protocol, const IpAddress& local) const {
+  const bool to_group =
+      bound_ && bound_->address.family() == local.family() && (local.is_multicast() || routes_.is_broadcast(local));
   return bound_ && bound_->protocol == protocol &&
-         (bound_->address.is_unspecified() || bound_->address == local || local.is_multicast() ||
-          routes_.is_broadcast(local));
+         (bound_->address.is_unspecified() || bound_->address == local || to_group);
 }
 
 void Ip::control_from_above(Message message) {
@@ -61,6 +64,19 @@ void Ip::control_from_above(Message message) {
     case network::route_req:
       if (const auto request = network::RouteReq::decode(message.bytes())) {
         return answer_route(*request);
+      }
+      ++count_.bad_request;
+      return;
+    case network::settings_req:
+      if (const auto request = network::SettingsReq::decode(message.bytes())) {
+        return answer_settings(*request);
+      }
+      ++count_.bad_request;
+      return;
+    case network::group_req:
+      if (const auto request = network::GroupReq::decode(message.bytes())) {
+        const auto error = static_cast<std::uint32_t>(change_groups(*request));
+        return up(primitive_message(set().pool(), network::GroupAck{request->group, error}, MessageType::ctl));
       }
       ++count_.bad_request;
       return;
@@ -82,6 +98,52 @@ void Ip::answer_route(const network::RouteReq& request) {
     ack.segments = link_.segments_bytes_max() > 0 && !route_.to_self && !request.destination.is_multicast();
   }
   up(primitive_message(set().pool(), ack, MessageType::ctl));
+}
+
+network::Settings Ip::initial_settings() const { return {.ttl = config_.ttl, .hops = config_.ttl}; }
+
+void Ip::answer_settings(const network::SettingsReq& request) {
+  settings_ = request.wanted.value_or(settings_);
+  up(primitive_message(set().pool(), network::SettingsAck{settings_, initial_settings()}, MessageType::ctl));
+}
+
+/// Answers an errno.
+int Ip::change_groups(const network::GroupReq& request) {
+  using Action = network::GroupReq::Action;
+  if (request.action == Action::leave_all) {
+    leave_all();
+    return 0;
+  }
+  const bool is_in = std::ranges::find(joined_, request.group) != joined_.end();
+  const bool is_here = request.interface.is_unspecified() || routes_.owns(request.interface);
+  if (!is_here || is_in != (request.action == Action::leave)) {
+    return is_here && is_in ? EADDRINUSE : EADDRNOTAVAIL;
+  }
+  if (is_in) {
+    std::erase(joined_, request.group);
+    leave(request.group);
+    return 0;
+  }
+  if (const Status joined = join(request.group); !joined) {
+    return joined.error().code;
+  }
+  joined_.push_back(request.group);
+  return 0;
+}
+
+/// Reports leave at once: after close() no timer will send them.
+void Ip::leave_all() {
+  if (joined_.empty()) {
+    return;
+  }
+  for (const IpAddress& group : std::exchange(joined_, {})) {
+    leave(group);
+  }
+  for (const wire::Family family : {wire::Family::ipv4, wire::Family::ipv6}) {
+    groups_of(family).expire(set().now());
+  }
+  arm_host_timer();
+  finish();
 }
 
 /// Tells the user; an unspecified destination stands for all of them.

@@ -223,12 +223,16 @@ bool Ip::check_v4(Arrival& arrival) {
 /// the host." RFC 4291 section 2.7: multicast addresses "must not be used as source addresses in IPv6 packets".
 bool Ip::check_addresses(Arrival& arrival) {
   const IpAddress& source = arrival.source;
+  const bool group = routes_.is_member(arrival.destination) ||
+                     (arrival.destination.is_v4() && routes_.is_broadcast(arrival.destination));
   if (arrival.from_self) {
-    const bool source_holds = routes_.is_self(source);
-    if (!source_holds || !routes_.is_self(arrival.destination)) {
+    // What another stream of this host sends to a group may come from an address that we do not have.
+    const bool source_holds = routes_.is_self(source) || (group && routes_.is_host(source));
+    if (!source_holds || !(group || routes_.is_self(arrival.destination))) {
       ++(source_holds ? count_.not_ours : count_.bad_source);
       return false;
     }
+    arrival.group = group;
     return true;
   }
   // An unspecified IPv6 source asks whether its address is free (RFC 4862 section 5.4.2).
@@ -240,8 +244,6 @@ bool Ip::check_addresses(Arrival& arrival) {
     ++count_.bad_source;
     return false;
   }
-  const bool group = routes_.is_member(arrival.destination) ||
-                     (arrival.destination.is_v4() && routes_.is_broadcast(arrival.destination));
   if (!group && !routes_.is_local(arrival.destination)) {
     ++count_.not_ours;
     return false;

@@ -78,6 +78,7 @@ void Ip::send_unitdata(Message request) {
                           .dont_fragment = asked.dont_fragment,
                           .ports = ip::ports_of(asked.protocol, first_word),
                           .options = {},
+                          .by_user = true,
                           .segment_size = asked.segment_size};
   if (const int error = send_datagram(outgoing, request, data); error != 0) {
     ++count_.refused;
@@ -162,7 +163,7 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   if (!prepend_header(outgoing, data, size)) {
     return ENOBUFS;
   }
-  if (bound_ && !route_.to_self) {  // the short way does not ask again
+  if (bound_ && !route_.to_self && !route_.loops && hop_limit_of(outgoing) > 0) {  // the short way does not ask again
     const std::size_t header = header_size(outgoing.destination);
     route_.header.take(data.bytes().first(header), outgoing.hop_limit, outgoing.traffic_class, outgoing.dont_fragment,
                        std::min(payload_max(outgoing.destination), route_.mtu - header));
@@ -218,14 +219,32 @@ std::uint32_t Ip::flow_label(const IpAddress& destination, std::uint8_t protocol
   return flow_labels_.of(route_.source.v6(), destination.v6(), protocol, ip::ports_of(protocol, word));
 }
 
+/// RFC 1112 section 6.1: "If the upper-layer protocol chooses not to specify a time-to-live, it should default to 1 for
+/// all multicast IP datagrams, so that an explicit choice is required to multicast beyond a single network." RFC 3493
+/// section 5.2 has the same default.
+std::uint8_t Ip::hop_limit_of(const Outgoing& outgoing) const {
+  if (outgoing.hop_limit != 0 || !outgoing.by_user) {
+    return outgoing.hop_limit != 0 ? outgoing.hop_limit : config_.ttl;
+  }
+  if (outgoing.destination.is_multicast()) {
+    return outgoing.destination.is_v4() ? settings_.multicast_ttl : settings_.multicast_hops;
+  }
+  return outgoing.destination.is_v4() ? settings_.ttl : settings_.hops;
+}
+
+std::uint8_t Ip::traffic_class_of(const Outgoing& outgoing) const {
+  const bool as_set = outgoing.by_user && outgoing.traffic_class == 0 && outgoing.destination.is_v4();
+  return as_set ? settings_.type_of_service : outgoing.traffic_class;
+}
+
 bool Ip::prepend_header(const Outgoing& outgoing, Message& data, std::size_t size, bool fragment) {
   const Bytes header = data.prepend(header_size(outgoing.destination));
   if (header.empty()) {
     return false;
   }
-  const std::uint8_t hop_limit = outgoing.hop_limit != 0 ? outgoing.hop_limit : config_.ttl;
+  const std::uint8_t hop_limit = hop_limit_of(outgoing);
   if (outgoing.destination.is_v4()) {
-    Ipv4Header{.type_of_service = outgoing.traffic_class,
+    Ipv4Header{.type_of_service = traffic_class_of(outgoing),
                .payload_length = static_cast<std::uint16_t>(size),
                .identification = identification_++,
                .dont_fragment = outgoing.dont_fragment,
@@ -262,12 +281,12 @@ bool Ip::prepend_fragment_header(const Outgoing& outgoing, Message& data, std::s
   if (header.empty()) {
     return false;
   }
-  Ipv4Header{.type_of_service = outgoing.traffic_class,
+  Ipv4Header{.type_of_service = traffic_class_of(outgoing),
              .payload_length = static_cast<std::uint16_t>(size),
              .identification = static_cast<std::uint16_t>(identification),
              .more_fragments = more,
              .fragment_offset = static_cast<std::uint16_t>(offset),
-             .time_to_live = outgoing.hop_limit != 0 ? outgoing.hop_limit : config_.ttl,
+             .time_to_live = hop_limit_of(outgoing),
              .protocol = outgoing.protocol,
              .source = route_.source.v4(),
              .destination = outgoing.destination.v4()}
@@ -317,11 +336,13 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
   if (!link_.ready() || (destination.is_v6() && !has_ipv6())) {
     return ENETDOWN;
   }
-  if (routes_.is_broadcast(destination)) {
+  const bool is_broadcast = routes_.is_broadcast(destination);
+  if (is_broadcast && !settings_.broadcast) {
     return EACCES;
   }
   const bool to_self = routes_.is_self(destination);
-  std::optional<IpAddress> next_hop = to_self ? destination : routes_.next_hop(destination);
+  const bool is_itself = to_self || (is_broadcast && routes_.has(destination.family()));
+  std::optional<IpAddress> next_hop = is_itself ? destination : routes_.next_hop(destination);
   if (!next_hop) {
     return ENETUNREACH;
   }
@@ -351,9 +372,13 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
             .neighbour = {},
             .group_mac = {},
             .header = {},
-            .to_self = to_self};
-  if (destination.is_multicast()) {
+            .to_self = to_self,
+            .loops = is_broadcast};
+  if (is_broadcast) {
+    route_.group_mac = wire::mac_broadcast;
+  } else if (destination.is_multicast()) {
     route_.group_mac = wire::multicast_mac(destination);
+    route_.loops = destination.is_v4() ? settings_.multicast_loop : settings_.multicast_loop_v6;
   }
   return 0;
 }
@@ -362,7 +387,8 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
 /// destination address of loopback must never be sent outside of a single node".
 void Ip::loop(Message packet) {
   const std::uint16_t sap = route_.destination.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
-  Message message = primitive_message(set().pool(), wire::dlpi::Loopback{sap}, MessageType::ctl);
+  const wire::dlpi::Loopback loopback{.sap = sap, .group = route_.group_mac.value_or(wire::MacAddress{})};
+  Message message = primitive_message(set().pool(), loopback, MessageType::ctl);
   if (!message) {
     ++count_.no_memory_out;
     return;
@@ -372,10 +398,24 @@ void Ip::loop(Message packet) {
   down_.push(std::move(message));
 }
 
-/// Hands a packet with its header to the next hop of route_.
+/// Hands a packet with its header to the next hop of route_. RFC 1112 section 6.1: "by default, a copy of the datagram
+/// is looped back." RFC 1122 section 3.2.1.7: "A host MUST NOT send a datagram with a Time-to-Live (TTL) value of
+/// zero."
 void Ip::dispatch(Message carrier, Message packet) {
   if (route_.to_self) {
     return loop(std::move(packet));
+  }
+  if (route_.loops) {
+    if (Message copy = packet.duplicate()) {
+      loop(std::move(copy));
+    } else {
+      ++count_.no_memory_out;
+    }
+  }
+  const std::size_t hop_limit_offset = route_.destination.is_v4() ? 8 : 7;
+  if (packet.bytes()[hop_limit_offset] == std::byte{0}) {
+    ++count_.kept_here;
+    return;
   }
   carrier.link(std::move(packet));
   if (const wire::MacAddress* const mac = route_mac(set().now())) {

@@ -72,12 +72,19 @@ PayloadWork Udp::payload_work(Side side) const {
 }
 
 Status Udp::open() {
+  const auto to_network = [this](Message message) { down(std::move(message)); };
+  options_ = std::make_unique<udp::Options>(set().pool(), checksum_, to_network, [this] { routes_.clear(); });
   binding_ = std::make_unique<udp::Binding>(
-      *this, udp::Binding::Hooks{.down = [this](Message message) { down(std::move(message)); },
-                                 .up = [this](Message message) { up(std::move(message)); }});
+      *this, udp::Binding::Hooks{.down = to_network,
+                                 .up = [this](Message message) { up(std::move(message)); },
+                                 .options = options_.get(),
+                                 .unbinding = [this] { options_->leave_all(); }});
   binding_->open();
   return {};
 }
+
+/// ip may stay, without this user.
+void Udp::close() { options_->leave_all(); }
 
 void Udp::up(Message message) {
   if (message) {
@@ -482,7 +489,7 @@ bool Udp::failed(Message& message) {
 void Udp::control(const Message& message) {
   if (const auto ack = wire::network::RouteAck::decode(message.bytes())) {
     route_changed(*ack);
-  } else if (!binding_->filter_answered(message)) {
+  } else if (!options_->answered(message.bytes()) && !binding_->filter_answered(message)) {
     ++unexpected_;
   }
 }

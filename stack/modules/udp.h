@@ -30,11 +30,15 @@
 //   says: M_ERROR with EPROTO. What is allowed when, and the answers to local management, are those of every
 //   connectionless provider here: stack/provider/states.h, connectionless.h. Like every one, T_UNBIND_REQ flushes.
 //
+//   Options are managed as stack/provider/options.h says: all in its table. Groups are left with T_UNBIND_REQ and
+//   close. A datagram to a broadcast address is refused (T_UDERROR_IND with EACCES) unless T_IP_BROADCAST is T_YES.
+//
 //   An unbound stream, and one whose driver cannot filter, answers datagrams to other ports with ICMP "port
 //   unreachable".
 //
 // Parameters
-//   checksum = true | false    whether datagrams over IPv4 carry a checksum; true if absent. Over IPv6 they always do
+//   checksum = true | false    whether datagrams over IPv4 carry a checksum unless T_UDP_CHECKSUM says otherwise; true
+//                              if absent. Over IPv6 they always do
 //
 // Counters
 //   sent              datagrams passed to ip
@@ -71,6 +75,7 @@
 
 #include "stack/core/registry.h"
 #include "stack/modules/udp_binding.h"
+#include "stack/modules/udp_options.h"
 #include "stack/wire/address.h"
 #include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
@@ -92,6 +97,7 @@ class Udp : public Module {
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::UdpHeader::size; }
   Status open() override;
+  void close() override;
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;
 
@@ -157,6 +163,7 @@ class Udp : public Module {
   void route_changed(const wire::network::RouteAck& ack);
 
   bool checksum_;
+  std::unique_ptr<udp::Options> options_;
   std::unique_ptr<udp::Binding> binding_;
   std::unordered_map<wire::IpAddress, Source> routes_;
   Flow flow_;

@@ -25,6 +25,7 @@ Binding::Binding(Module& module, Hooks hooks)
 void Binding::open() { ask_bind(Phase::bind_any, {}); }
 
 void Binding::release() {
+  hooks_.unbinding();
   phase_ = Phase::quiet;
   timer_.cancel();
 }
@@ -91,7 +92,10 @@ void Binding::start_bind() {
   }
 }
 
-void Binding::unbind() { ask_unbind(Phase::unbind_release); }
+void Binding::unbind() {
+  hooks_.unbinding();
+  ask_unbind(Phase::unbind_release);
+}
 
 bool Binding::acknowledged(const Message& answer) {
   if (phase_ == Phase::quiet || phase_ == Phase::bind_filter) {

@@ -47,6 +47,8 @@ class Binding final : public provider::Connectionless {
   struct Hooks {
     std::function<void(Message)> down;  ///< to ip
     std::function<void(Message)> up;    ///< to the user; an empty message is one that no memory was left for
+    provider::OptionStore* options = nullptr;
+    std::function<void()> unbinding = [] {};  ///< the user gives up his address
   };
 
   /// REQUIRES: `module` is part of a stream.
@@ -85,6 +87,7 @@ class Binding final : public provider::Connectionless {
   void unbind() override;
   void release() override;
   void up(Message message) override { hooks_.up(std::move(message)); }
+  [[nodiscard]] provider::OptionStore* options() override { return hooks_.options; }
 
   void wait(Phase phase, Duration time_max);
   void start_bind();

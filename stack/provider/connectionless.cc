@@ -9,7 +9,6 @@
 #include "base/contract.h"
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
-#include "stack/wire/network.h"
 
 namespace sluice::provider {
 namespace {
@@ -116,7 +115,7 @@ InfoAck Connectionless::info() const {
   };
   return {.tsdu_size = tsdu_bytes_max(),
           .addr_size = wire::TransportAddress::encoded_size_max,
-          .opt_size = wire::network::Received::size,
+          .opt_size = static_cast<std::int32_t>(all_options_size()),
           .tidu_size = tsdu_bytes_max(),
           .serv_type = T_CLTS,
           .current_state = current_state(),
@@ -135,21 +134,24 @@ void Connectionless::answer_capability(ConstBytes block, MessageType type) {
   answer(CapabilityAck{.capabilities = request->capabilities & TC1_INFO, .info = info()}, type);
 }
 
-/// There are no options to manage: those of a datagram go with the datagram. T_OPTMGMT_REQ: "[TBADFLAG] The flags as
-/// specified were incorrect or invalid. [TBADOPT] The options as specified were in an incorrect format, or they
-/// contained invalid information." T_OPTMGMT_ACK would have the request's flags "with any additional flags"; XTI's
-/// t_optmgmt(): "The overall result of the negotiation is returned in ret->flags". illumos and OpenSS7 answer the
-/// result alone, and so does this.
+/// T_OPTMGMT_REQ: "[TBADFLAG] The flags as specified were incorrect or invalid. [TBADOPT] The options as specified were
+/// in an incorrect format, or they contained invalid information." T_OPTMGMT_ACK would have the request's flags "with
+/// any additional flags"; XTI's t_optmgmt(): "The overall result of the negotiation is returned in ret->flags". OpenSS7
+/// answers the result alone, and so does this.
 void Connectionless::manage_options(std::int32_t primitive, ConstBytes block) {
   const auto request = either<OptmgmtReq, Svr4OptmgmtReq>(block);
-  if (!request || !request->options.empty()) {
+  if (!request || (primitive == T_SVR4_OPTMGMT_REQ && !request->options.empty())) {
     return answer_error(primitive, TBADOPT);
   }
   constexpr std::array<std::int32_t, 4> actions{T_NEGOTIATE, T_CHECK, T_DEFAULT, T_CURRENT};
   if (std::ranges::find(actions, request->flags) == actions.end()) {
     return answer_error(primitive, TBADFLAG);
   }
-  answer(OptmgmtAck{.options = {}, .flags = T_SUCCESS});
+  const auto managed = manage(request->flags, request->options, options());
+  if (!managed) {
+    return answer_error(primitive, managed.error());
+  }
+  answer(OptmgmtAck{.options = managed->options, .flags = managed->flags});
 }
 
 /// T_BIND_REQ: "Note that the CONIND_number should be ignored by those providing a connectionless transport service."

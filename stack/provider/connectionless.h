@@ -4,14 +4,15 @@
 // Local management of a connectionless-mode (T_CLTS) transport provider: keeps the state of the interface, answers
 // every request of TPI 2.0.0 that is not a datagram, and calls what derives from it to bind and unbind.
 //
-//     T_INFO_REQ        T_INFO_ACK. One address and one option format for all providers: OPT_size is that of
-//                       network::Received, the larger of both kinds
+//     T_INFO_REQ        T_INFO_ACK. One address and one option format for all providers: OPT_size is that of all
+//                       options that T_ALLOPT may bring, which is more than any datagram has
 //     T_CAPABILITY_REQ  T_CAPABILITY_ACK with TC1_INFO, where asked. TC1_ACCEPTOR_ID is never set: the identifier is
 //                       "suitable for use in the ACCEPTOR_id field of the T_CONN_RES message", and nobody connects here
 //                       (as in illumos; OpenSS7 gives one)
 //     T_ADDR_REQ        T_ADDR_ACK
 //     T_BIND_REQ, O_T_BIND_REQ, T_UNBIND_REQ    T_BIND_ACK, T_OK_ACK, T_ERROR_ACK
-//     T_OPTMGMT_REQ, T_SVR4_OPTMGMT_REQ         T_OPTMGMT_ACK: there is no option to manage
+//     T_OPTMGMT_REQ     T_OPTMGMT_ACK: stack/provider/options.h
+//     T_SVR4_OPTMGMT_REQ    T_OPTMGMT_ACK: there is no option of TLI's format to manage
 //     the rest          T_ERROR_ACK with TNOTSUPPORT, or M_ERROR: stack/provider/states.h
 //
 // Ownership: a base of a module, or a part of one, which outlives it. Threads: as its module's.
@@ -23,6 +24,7 @@
 #include "stack/core/counter.h"
 #include "stack/core/message.h"
 #include "stack/core/module.h"
+#include "stack/provider/options.h"
 #include "stack/provider/states.h"
 #include "stack/wire/address.h"
 #include "stack/wire/tpi.h"
@@ -68,6 +70,8 @@ class Connectionless {
   virtual void release() = 0;
   /// Puts an answer up; an empty message is one that no memory was left for.
   virtual void up(Message message) = 0;
+  /// Nothing: no option is supported.
+  [[nodiscard]] virtual OptionStore* options() { return nullptr; }
 
   void fail_fatally();
   void start_bind(std::int32_t primitive, ConstBytes block);

@@ -155,6 +155,124 @@ std::size_t UnreachableReq::encode(Bytes out) const {
   return size;
 }
 
+namespace {
+
+void store_settings(const Settings& settings, std::byte* at) {
+  std::memset(at, 0, Settings::size);
+  at[0] = std::byte{settings.ttl};
+  at[1] = std::byte{settings.type_of_service};
+  at[2] = settings.broadcast ? flag : std::byte{0};
+  at[3] = std::byte{settings.multicast_ttl};
+  at[4] = settings.multicast_loop ? flag : std::byte{0};
+  at[5] = std::byte{settings.hops};
+  at[6] = std::byte{settings.multicast_hops};
+  at[7] = settings.multicast_loop_v6 ? flag : std::byte{0};
+}
+
+Decoded<Settings> load_settings(const std::byte* at) {
+  const bool flags_hold = ((at[2] | at[4] | at[7]) & ~flag) == std::byte{0};
+  if (!flags_hold || at[0] == std::byte{0} || at[5] == std::byte{0}) {
+    return std::unexpected(Malformed::bad_value);
+  }
+  return Settings{.ttl = static_cast<std::uint8_t>(at[0]),
+                  .type_of_service = static_cast<std::uint8_t>(at[1]),
+                  .broadcast = at[2] == flag,
+                  .multicast_ttl = static_cast<std::uint8_t>(at[3]),
+                  .multicast_loop = at[4] == flag,
+                  .hops = static_cast<std::uint8_t>(at[5]),
+                  .multicast_hops = static_cast<std::uint8_t>(at[6]),
+                  .multicast_loop_v6 = at[7] == flag};
+}
+
+}  // namespace
+
+Decoded<SettingsReq> SettingsReq::decode(ConstBytes block) {
+  if (const auto held = expect<SettingsReq>(block); !held) {
+    return std::unexpected(held.error());
+  }
+  const std::uint32_t changes = load_word(block.data() + 4);
+  if (changes == 0) {
+    return SettingsReq{};
+  }
+  const auto wanted = load_settings(block.data() + 8);
+  if (changes != 1 || !wanted) {
+    return std::unexpected(Malformed::bad_value);
+  }
+  return SettingsReq{*wanted};
+}
+
+std::size_t SettingsReq::encode(Bytes out) const {
+  SLUICE_REQUIRE(out.size() >= size);
+  store_word(out.data(), primitive);
+  store_word(out.data() + 4, wanted ? 1 : 0);
+  store_settings(wanted.value_or(Settings{}), out.data() + 8);
+  return size;
+}
+
+Decoded<SettingsAck> SettingsAck::decode(ConstBytes block) {
+  if (const auto held = expect<SettingsAck>(block); !held) {
+    return std::unexpected(held.error());
+  }
+  const auto current = load_settings(block.data() + 4);
+  const auto initial = load_settings(block.data() + 4 + Settings::size);
+  if (!current || !initial) {
+    return std::unexpected(Malformed::bad_value);
+  }
+  return SettingsAck{*current, *initial};
+}
+
+std::size_t SettingsAck::encode(Bytes out) const {
+  SLUICE_REQUIRE(out.size() >= size);
+  store_word(out.data(), primitive);
+  store_settings(current, out.data() + 4);
+  store_settings(initial, out.data() + 4 + Settings::size);
+  return size;
+}
+
+Decoded<GroupReq> GroupReq::decode(ConstBytes block) {
+  if (const auto held = expect<GroupReq>(block); !held) {
+    return std::unexpected(held.error());
+  }
+  const std::uint32_t action = load_word(block.data() + 4);
+  const auto group = load_address(block.data() + 8);
+  const auto interface = load_address(block.data() + 28);
+  if (!group || !interface) {
+    return std::unexpected(Malformed::bad_address);
+  }
+  if (action < 1 || action > 3) {
+    return std::unexpected(Malformed::bad_value);
+  }
+  return GroupReq{static_cast<Action>(action), *group, *interface};
+}
+
+std::size_t GroupReq::encode(Bytes out) const {
+  SLUICE_REQUIRE(out.size() >= size);
+  store_word(out.data(), primitive);
+  store_word(out.data() + 4, static_cast<std::uint32_t>(action));
+  store_address(group, out.data() + 8);
+  store_address(interface, out.data() + 28);
+  return size;
+}
+
+Decoded<GroupAck> GroupAck::decode(ConstBytes block) {
+  if (const auto held = expect<GroupAck>(block); !held) {
+    return std::unexpected(held.error());
+  }
+  const auto group = load_address(block.data() + 4);
+  if (!group) {
+    return std::unexpected(group.error());
+  }
+  return GroupAck{*group, load_word(block.data() + 24)};
+}
+
+std::size_t GroupAck::encode(Bytes out) const {
+  SLUICE_REQUIRE(out.size() >= size);
+  store_word(out.data(), primitive);
+  store_address(group, out.data() + 4);
+  store_word(out.data() + 24, error);
+  return size;
+}
+
 Decoded<Sending> Sending::decode(ConstBytes options) {
   if (options.size() < size) {
     return std::unexpected(Malformed::short_block);

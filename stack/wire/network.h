@@ -9,6 +9,10 @@
 //     M_CTL dlpi::FilterReq{local_port}    ─────►  completed, passed to the driver; its answer comes up in M_CTL
 //     M_CTL RouteReq                       ─────►
 //                                          ◄─────  M_CTL RouteAck, before put_next() of the request returns
+//     M_CTL SettingsReq                    ─────►  asks how datagrams leave, or changes it
+//                                          ◄─────  M_CTL SettingsAck, likewise before put_next() returns
+//     M_CTL GroupReq                       ─────►  joins or leaves a group
+//                                          ◄─────  M_CTL GroupAck, likewise
 //     T_UNITDATA_REQ [Sending] + M_DATA    ─────►
 //                                          ◄─────  T_UNITDATA_IND [Received] + M_DATA
 //     M_CTL UnreachableReq + M_DATA        ─────►  answers a received datagram with ICMP "port unreachable"
@@ -42,6 +46,10 @@ enum Primitive : std::uint32_t {
   route_req = 0x8000'0101,
   route_ack = 0x8000'0102,
   unreachable_req = 0x8000'0103,
+  settings_req = 0x8000'0104,
+  settings_ack = 0x8000'0105,
+  group_req = 0x8000'0106,
+  group_ack = 0x8000'0107,
 };
 
 enum class Malformed : std::uint8_t {
@@ -100,6 +108,75 @@ struct UnreachableReq {
   friend constexpr auto operator<=>(const UnreachableReq&, const UnreachableReq&) = default;
 };
 
+/// How the user's datagrams leave where their own options (Sending) do not say otherwise.
+struct Settings {
+  static constexpr std::size_t size = 12;
+
+  std::uint8_t ttl = 64;  ///< IPv4, to a host or a broadcast address
+  std::uint8_t type_of_service = 0;
+  bool broadcast = false;          ///< whether broadcasts are sent; else EACCES
+  std::uint8_t multicast_ttl = 1;  ///< 0: they stay in this host
+  bool multicast_loop = true;      ///< members in this host get what it sends to their group
+  std::uint8_t hops = 64;          ///< IPv6, likewise
+  std::uint8_t multicast_hops = 1;
+  bool multicast_loop_v6 = true;
+
+  friend constexpr auto operator<=>(const Settings&, const Settings&) = default;
+};
+
+/// Down. Answered with SettingsAck, at once.
+struct SettingsReq {
+  static constexpr std::uint32_t primitive = settings_req;
+  static constexpr std::size_t size = 8 + Settings::size;
+
+  std::optional<Settings> wanted{};  ///< nothing: only asks
+
+  [[nodiscard]] static Decoded<SettingsReq> decode(ConstBytes block);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const SettingsReq&, const SettingsReq&) = default;
+};
+
+/// Up: what is in force from now on, and what is where nobody has changed it.
+struct SettingsAck {
+  static constexpr std::uint32_t primitive = settings_ack;
+  static constexpr std::size_t size = 4 + 2 * Settings::size;
+
+  Settings current{};
+  Settings initial{};
+
+  [[nodiscard]] static Decoded<SettingsAck> decode(ConstBytes block);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const SettingsAck&, const SettingsAck&) = default;
+};
+
+/// Down: the user joins a group, leaves it, or leaves all that he has joined. Answered with GroupAck, at once. What a
+/// user is in when the stream closes ip leaves.
+struct GroupReq {
+  static constexpr std::uint32_t primitive = group_req;
+  static constexpr std::size_t size = 48;
+  enum class Action : std::uint8_t { join = 1, leave = 2, leave_all = 3 };
+
+  Action action = Action::leave_all;
+  IpAddress group{};
+  IpAddress interface{};  ///< one of this host's, or unspecified
+
+  [[nodiscard]] static Decoded<GroupReq> decode(ConstBytes block);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const GroupReq&, const GroupReq&) = default;
+};
+
+struct GroupAck {
+  static constexpr std::uint32_t primitive = group_ack;
+  static constexpr std::size_t size = 28;
+
+  IpAddress group{};
+  std::uint32_t error = 0;  ///< 0 or an errno: EADDRNOTAVAIL, ENOBUFS
+
+  [[nodiscard]] static Decoded<GroupAck> decode(ConstBytes block);
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const GroupAck&, const GroupAck&) = default;
+};
+
 /// Datagrams in one message (Sending::segment_size) that any device takes: UDP_MAX_SEGMENTS of Linux before 6.10.
 inline constexpr std::size_t segments_max = 64;
 
@@ -109,8 +186,8 @@ struct Sending {
   static constexpr std::size_t size_max = 24;
 
   std::optional<IpAddress> source{};  ///< nothing: ip chooses
-  std::uint8_t hop_limit = 0;         ///< 0: the module's `ttl`
-  std::uint8_t traffic_class = 0;     ///< the whole octet, differentiated services and ECN
+  std::uint8_t hop_limit = 0;         ///< 0: as Settings say
+  std::uint8_t traffic_class = 0;     ///< the whole octet, differentiated services and ECN; 0: likewise
   /// Neither this host nor a router may fragment: larger than the path's MTU is answered with EMSGSIZE. Otherwise this
   /// host fragments to the path's MTU, and routers may (IPv4).
   bool dont_fragment = false;
@@ -156,7 +233,7 @@ struct Received {
 /// |                | fragmented; larger than IP allows | path's as known now                                      |
 /// | EPROTO         | malformed request                 | other parameter problems                                 |
 /// | EADDRNOTAVAIL  | source is not an address of ours  |                                                          |
-/// | EACCES         | a broadcast, which is not sent    |                                                          |
+/// | EACCES         | a broadcast, and not allowed any  |                                                          |
 /// | ENOBUFS        | no memory                         |                                                          |
 struct Failure {
   static constexpr std::size_t size = 24;

@@ -134,6 +134,36 @@ TEST_F(Demultiplexing, ByDestination) {
   EXPECT_EQ(a->counted("not_ours"), 1U);
 }
 
+// A unicast has one owner; what is sent to a group goes to all that accept it and whose filter claims its port,
+// whatever local address they are bound to. Who has no filter gets what none of them takes.
+TEST_F(Demultiplexing, GroupsHaveManyMembers) {
+  constexpr wire::Ipv4Address there{{10, 0, 0, 3}};
+  const auto one = filtered(here, wire::protocol_udp, 7000);
+  const auto two = filtered(there, wire::protocol_udp, 7000);
+  const auto wild = filtered({}, wire::protocol_udp, 7000);
+  const auto stranger = filtered(wire::Ipv4Address{{10, 0, 0, 4}}, wire::protocol_udp, 7000);
+  const auto elsewhere = filtered({}, wire::protocol_udp, 7001);
+  const auto rest = stream({ipv4});
+  for (Stream* const member : {one.get(), two.get(), wild.get(), elsewhere.get(), rest.get()}) {
+    member->request(EnabmultiReq{group});
+    member->forget();
+  }
+  const auto all = {one.get(), two.get(), wild.get(), stranger.get(), elsewhere.get(), rest.get()};
+  const auto bring_to = [&](const wire::MacAddress& mac, const Datagram& datagram) {
+    link_->bring(frame(mac, ipv4, ipv4_packet(datagram)));
+    return got(all);
+  };
+  constexpr wire::Ipv4Address members{{224, 0, 0, 5}};
+  EXPECT_EQ(bring_to(group, {.destination = members, .port = 7000}), "111000");
+  EXPECT_EQ(bring_to(group, {.destination = members, .port = 7001}), "000010");
+  EXPECT_EQ(bring_to(group, {.destination = members, .port = 7002}), "000001");
+  EXPECT_EQ(bring_to(wire::mac_broadcast, {.destination = {{255, 255, 255, 255}}, .port = 7000}), "111100");
+  EXPECT_EQ(bring_to(TestLink::mac, {.destination = there, .port = 7000}), "010000");
+  one->request(DisabmultiReq{group});
+  one->forget();
+  EXPECT_EQ(bring_to(group, {.destination = members, .port = 7000}), "011000");
+}
+
 TEST_F(Demultiplexing, PromiscuousStreams) {
   const auto plain = stream({arp});
   const auto phys = stream({});

@@ -374,6 +374,43 @@ TEST(IpGroups, AnOldIgmpRouterIsToldOfLeaving) {
   EXPECT_THAT(told[0].says, ElementsAre("left 239.1.2.3"));
 }
 
+/// The user's requests in M_CTL. What he is in when he unbinds or the stream closes is left at once: no timer follows a
+/// close.
+TEST(IpGroups, TheUserJoinsAndLeaves) {
+  using Action = network::GroupReq::Action;
+  Bed bed;
+  const auto ask = [&](Action action, std::string_view group, std::string_view interface = "0.0.0.0") {
+    bed.ask(network::GroupReq{action, address(group), address(interface)}, network::GroupReq::size, MessageType::ctl);
+    const auto ack = network::GroupAck::decode(bed.next_up().bytes());
+    EXPECT_EQ(ack->group, address(group));
+    return static_cast<int>(ack->error);
+  };
+  EXPECT_EQ(ask(Action::join, "239.1.2.3"), 0);
+  EXPECT_EQ(ask(Action::join, "239.1.2.3"), EADDRINUSE);
+  EXPECT_EQ(ask(Action::join, "239.1.2.4", "10.77.0.9"), EADDRNOTAVAIL) << "no interface of ours";
+  EXPECT_EQ(ask(Action::join, "10.77.0.9"), EADDRNOTAVAIL);
+  EXPECT_EQ(ask(Action::leave, "239.1.2.5"), EADDRNOTAVAIL);
+  EXPECT_EQ(ask(Action::join, "ff05::77", "10.77.0.1"), 0);
+  pass(bed, 2s);
+  EXPECT_THAT(said(bed), UnorderedElementsAre("ex 239.1.2.3", "ex 239.1.2.3", "ex ff05::77", "ex ff05::77"));
+  EXPECT_EQ(ask(Action::leave, "239.1.2.3"), 0);
+  EXPECT_EQ(ask(Action::leave, "239.1.2.3"), EADDRNOTAVAIL);
+  pass(bed, 2s);
+  EXPECT_THAT(said(bed), ElementsAre("in 239.1.2.3", "in 239.1.2.3"));
+  EXPECT_EQ(ask(Action::leave_all, "0.0.0.0"), 0);
+  EXPECT_THAT(said(bed), ElementsAre("in ff05::77")) << "at once";
+  EXPECT_EQ(ask(Action::leave_all, "0.0.0.0"), 0);
+  pass(bed, 2s);
+  EXPECT_THAT(said(bed), ElementsAre("in ff05::77"));
+
+  EXPECT_EQ(ask(Action::join, "239.1.2.3"), 0);
+  EXPECT_EQ(ask(Action::join, "ff05::77"), 0);
+  pass(bed, 2s);
+  said(bed);
+  ASSERT_TRUE(bed.chain.pop());
+  EXPECT_THAT(said(bed), UnorderedElementsAre("in 239.1.2.3", "in ff05::77"));
+}
+
 TEST(IpGroups, JoiningIsBoundedAndChecked) {
   Bed bed;
   EXPECT_EQ(bed.ip->join(address("10.77.0.9")).error().code, EADDRNOTAVAIL);

@@ -276,7 +276,8 @@ TEST_F(IpSend, Management) {
   bed.ask(tpi::OptmgmtReq{.options = {}, .flags = tpi::T_CURRENT}, tpi::OptmgmtReq::fixed_size);
   EXPECT_EQ(tpi::OptmgmtAck::decode(bed.next_up().bytes())->flags, tpi::T_SUCCESS);
   const Octets options = pattern(8);
-  bed.ask(tpi::OptmgmtReq{.options = options}, tpi::OptmgmtReq{.options = options}.encoded_size());
+  bed.ask(tpi::OptmgmtReq{.options = options, .flags = tpi::T_CHECK},
+          tpi::OptmgmtReq{.options = options, .flags = tpi::T_CHECK}.encoded_size());
   EXPECT_EQ(tpi::ErrorAck::decode(bed.next_up().bytes())->tli_error, tpi::TBADOPT);
   bed.ask(tpi::UnbindReq{}, 4);
   EXPECT_EQ(bed.next_up().type(), MessageType::flush);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 
+#include "stack/wire/options.h"
 #include "tests/stack/modules/udp_stack.h"
 
 namespace sluice::test {
@@ -69,6 +70,43 @@ TEST(UdpSend, TheChecksumCanBeLeftOutOverIpv4Only) {
   EXPECT_EQ(data_text(stack.driver().take()).substr(6, 2), std::string(2, '\0'));
   stack.send({peer_v6, peer_port}, "x");
   EXPECT_EQ(data_text(stack.driver().take()), datagram(local_v6, port, peer_v6, peer_port, "x"));
+}
+
+// RFC 8200 section 8.1: "Unlike IPv4, the default behavior when UDP packets are originated by an IPv6 node is that the
+// UDP checksum is not optional." So T_UDP_CHECKSUM is about IPv4; and a flow that is under way heeds it.
+TEST(UdpSend, TheChecksumIsAnOptionOverIpv4Only) {
+  UdpStack stack;
+  stack.bind();
+  const auto manage = [&](std::uint32_t value) {
+    std::vector<std::byte> bytes(4);
+    std::memcpy(bytes.data(), &value, sizeof value);
+    std::vector<std::byte> options;
+    wire::xti::append(options,
+                      {.level = wire::xti::T_INET_UDP, .name = wire::xti::T_UDP_CHECKSUM, .status = 0, .value = bytes});
+    stack.down(proto(stack, OptmgmtReq{.options = options, .flags = T_NEGOTIATE}));
+    EXPECT_EQ(OptmgmtAck::decode(stack.head().take().bytes())->flags, T_SUCCESS);
+  };
+  const auto sent_to = [&](const IpAddress& peer) {
+    stack.send({peer, peer_port}, "x");
+    return data_text(stack.driver().take());
+  };
+  const std::string whole = datagram(local_v4, port, peer_v4, peer_port, "x");
+  EXPECT_EQ(sent_to(peer_v4), whole);
+  manage(wire::xti::T_NO);
+  EXPECT_EQ(sent_to(peer_v4).substr(6, 2), std::string(2, '\0'));
+  EXPECT_EQ(sent_to(peer_v6), datagram(local_v6, port, peer_v6, peer_port, "x"));
+  manage(wire::xti::T_YES);
+  EXPECT_EQ(sent_to(peer_v4), whole);
+}
+
+// What ip would answer is not supported where nothing answers.
+TEST(UdpSend, OptionsOfIpAreSupportedWhereIpAnswers) {
+  UdpStack stack;
+  stack.bind();
+  std::vector<std::byte> options;
+  wire::xti::append(options, {.level = wire::xti::T_INET_IP, .name = wire::xti::T_IP_TTL});
+  stack.down(proto(stack, OptmgmtReq{.options = options, .flags = T_CURRENT}));
+  EXPECT_EQ(OptmgmtAck::decode(stack.head().take().bytes())->flags, T_NOTSUPPORT);
 }
 
 TEST(UdpSend, TheHeaderGoesIntoTheHeadroomAndThePrimitiveIntoItsBlock) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -18,6 +19,7 @@
 #include "stack/head/stream.h"
 #include "stack/modules/register.h"
 #include "stack/wire/network.h"
+#include "stack/wire/options.h"
 #include "stack/wire/timod.h"
 #include "tests/stack/head/simulated_waiter.h"
 #include "tests/stack/modules/harness.h"
@@ -28,6 +30,7 @@ namespace sluice::test {
 namespace {
 
 using namespace wire::tpi;
+using namespace wire::xti;
 using wire::IpAddress;
 using wire::TransportAddress;
 using wire::network::Sending;
@@ -187,6 +190,13 @@ std::string in_words(const Message& message, const Arrangement& arrangement) {
     text += address(addresses->local) + address(addresses->remote);
   } else if (const auto options = OptmgmtAck::decode(bytes)) {
     text += " " + std::to_string(options->options.size()) + " " + std::to_string(options->flags);
+    wire::xti::OptionReader reader(options->options);
+    while (const auto one = reader.next()) {
+      text += ", " + std::to_string(one->level) + "/" + std::to_string(one->name) + " " + std::to_string(one->status);
+      for (const std::byte octet : one->value) {
+        text += " " + std::to_string(std::to_integer<int>(octet));
+      }
+    }
   } else if (const auto failed = UderrorInd::decode(bytes)) {
     text += " " + std::to_string(failed->error_type);
   }
@@ -223,6 +233,21 @@ class Provider {
   [[nodiscard]] Block peer() const {
     return encoded(TransportAddress{IpAddress::from_text(workshop_.arrangement().peer).value(), 9});
   }
+  /// ip_mreq, on this provider's interface.
+  [[nodiscard]] Block membership(const wire::Ipv4Address& group) const {
+    Block value(2 * wire::Ipv4Address::size);
+    group.store(value.data());
+    workshop_.arrangement().address().store(value.data() + wire::Ipv4Address::size);
+    return value;
+  }
+  /// MGMT_flags of the answer.
+  std::int32_t flags_of(const Block& request) {
+    const std::string answer = ask(request);
+    int size = 0;
+    int flags = -1;
+    EXPECT_EQ(std::sscanf(answer.c_str(), "T_OPTMGMT_ACK %d %d", &size, &flags), 2) << answer;
+    return flags;
+  }
   void bind() { ASSERT_EQ(ask(block(BindReq{.address = address()})), "T_BIND_ACK local:port 0"); }
 
  private:
@@ -238,8 +263,8 @@ struct Case {
   std::string answer;
 };
 
-const std::string unbound_info = " 65507 -2 -2 -2 20 24 65507 3 0 5";
-const std::string idle_info = " 65507 -2 -2 -2 20 24 65507 3 3 5";
+const std::string unbound_info = " 65507 -2 -2 -2 20 180 65507 3 0 5";
+const std::string idle_info = " 65507 -2 -2 -2 20 180 65507 3 3 5";
 const Block foreign = encoded(TransportAddress{wire::Ipv4Address{{192, 0, 2, 1}}, 7000});
 
 std::function<std::string(Provider&)> asking(const Block& request, MessageType type = MessageType::proto) {
@@ -248,6 +273,23 @@ std::function<std::string(Provider&)> asking(const Block& request, MessageType t
 
 Block optmgmt(std::int32_t flags, std::size_t option_bytes = 0) {
   const Block options(option_bytes);
+  return block(OptmgmtReq{.options = options, .flags = flags});
+}
+/// One option, with its status as T_OPTMGMT_ACK brings it.
+Block option(std::uint32_t level, std::uint32_t name, const Block& value = {}, std::int32_t status = 0) {
+  Block bytes;
+  wire::xti::append(bytes,
+                    {.level = level, .name = name, .status = static_cast<std::uint32_t>(status), .value = value});
+  return bytes;
+}
+Block operator+(Block left, const Block& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+Block scalar(std::uint32_t level, std::uint32_t name, std::uint32_t value) {
+  return option(level, name, words({value}));
+}
+Block managing(std::int32_t flags, const Block& options) {
   return block(OptmgmtReq{.options = options, .flags = flags});
 }
 Block svr4_optmgmt(std::int32_t flags, std::size_t option_bytes = 0) {
@@ -342,6 +384,138 @@ const std::vector<Case>& cases() {
       {"a result as flag", true, asking(svr4_optmgmt(T_SUCCESS)), "error of 9: " + std::to_string(TBADFLAG) + " 0"},
       {"an option", true, asking(optmgmt(T_NEGOTIATE, 16)), "error of 27: " + std::to_string(TBADOPT) + " 0"},
       {"an option of TLI", true, asking(svr4_optmgmt(T_CHECK, 16)), "error of 9: " + std::to_string(TBADOPT) + " 0"},
+      // illumos and XTI: a level that the provider does not know is an error, a name that it does not is a result.
+      {"an option of no level", true, asking(managing(T_NEGOTIATE, option(99, 1))),
+       "error of 27: " + std::to_string(TBADOPT) + " 0"},
+      {"an option of no name", true, asking(managing(T_CHECK, option(wire::xti::T_INET_IP, 0x7777))),
+       "T_OPTMGMT_ACK 16 1024, 0/30583 1024"},
+      {"an option of no name, among others", true,
+       asking(managing(T_NEGOTIATE, option(T_INET_IP, 0x7777, {std::byte{7}}) + scalar(T_INET_IP, T_IP_BROADCAST, 1))),
+       "T_OPTMGMT_ACK 40 1024, 0/30583 1024 7, 0/262 32 1 0 0 0"},
+      {"no generic option", true, asking(managing(T_CURRENT, option(XTI_GENERIC, 1))),
+       "T_OPTMGMT_ACK 16 1024, 65535/1 1024"},
+
+      // T_NEGOTIATE: "If the status is T_SUCCESS, T_FAILURE, T_NOTSUPPORT or T_READONLY, the returned option value is
+      // the same as the one requested on input."
+      {"negotiate a broadcast", true, asking(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_BROADCAST, 1))),
+       "T_OPTMGMT_ACK 20 32, 0/262 32 1 0 0 0"},
+      {"and see it", true,
+       [](Provider& provider) {
+         provider.ask(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_BROADCAST, 1)));
+         return provider.ask(managing(T_CURRENT, option(T_INET_IP, T_IP_BROADCAST)));
+       },
+       "T_OPTMGMT_ACK 20 32, 0/262 32 1 0 0 0"},
+      {"a value that is none", true, asking(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_BROADCAST, 2))),
+       "T_OPTMGMT_ACK 20 64, 0/262 64 2 0 0 0"},
+      {"a TTL of 0", true, asking(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_TTL, 0))),
+       "T_OPTMGMT_ACK 20 64, 0/4 64 0 0 0 0"},
+      {"a TTL in one byte", true, asking(managing(T_NEGOTIATE, option(T_INET_IP, T_IP_TTL, {std::byte{9}}))),
+       "T_OPTMGMT_ACK 20 32, 0/4 32 9"},
+      {"a value of no known size", true, asking(managing(T_NEGOTIATE, option(T_INET_IP, T_IP_TTL, Block(2)))),
+       "T_OPTMGMT_ACK 20 64, 0/4 64 0 0"},
+      {"no value", true, asking(managing(T_NEGOTIATE, option(T_INET_IP, T_IP_TTL))), "T_OPTMGMT_ACK 16 64, 0/4 64"},
+      {"set before it is bound", false,
+       [](Provider& provider) {
+         provider.ask(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_TTL, 9)));
+         provider.bind();
+         return provider.ask(managing(T_CURRENT, option(T_INET_IP, T_IP_TTL)));
+       },
+       "T_OPTMGMT_ACK 20 32, 0/4 32 9"},
+
+      // T_CHECK: "Note that no negotiation takes place. All currently effective option values remain unchanged."
+      {"check without a value", true, asking(managing(T_CHECK, option(T_INET_IP, T_IP_TTL))),
+       "T_OPTMGMT_ACK 16 32, 0/4 32"},
+      {"check", true,
+       [](Provider& provider) {
+         return provider.ask(managing(T_CHECK, scalar(T_INET_IP, T_IP_TTL, 9) + scalar(T_INET_IP, T_IP_TTL, 256))) +
+                "; " + provider.ask(managing(T_CURRENT, option(T_INET_IP, T_IP_TTL)));
+       },
+       "T_OPTMGMT_ACK 40 64, 0/4 32 9 0 0 0, 0/4 64 0 1 0 0; T_OPTMGMT_ACK 20 32, 0/4 32 64"},
+
+      // T_ALLOPT: "The result is returned option by option in ret->opt.buf."
+      {"all that is set, and all by default", true,
+       [](Provider& provider) {
+         provider.ask(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_TOS, 16) + scalar(T_INET_IP, T_IP_MULTICAST_TTL, 3) +
+                                                scalar(T_INET_IP, T_IP_MULTICAST_LOOP, 0)));
+         const std::string current = provider.ask(managing(T_CURRENT, option(T_INET_IP, T_ALLOPT)));
+         const std::string reset = provider.ask(managing(T_NEGOTIATE, option(T_INET_IP, T_ALLOPT)));
+         EXPECT_EQ(provider.ask(managing(T_CURRENT, option(T_INET_IP, T_ALLOPT))), reset);
+         EXPECT_EQ(provider.ask(managing(T_DEFAULT, option(T_INET_IP, T_ALLOPT))), reset);
+         return current + "; " + reset;
+       },
+       "T_OPTMGMT_ACK 100 32, 0/4 32 64, 0/264 32 16, 0/262 32 0 0 0 0, 0/17 32 3, 0/18 32 0; "
+       "T_OPTMGMT_ACK 100 32, 0/4 32 64, 0/264 32 0, 0/262 32 0 0 0 0, 0/17 32 1, 0/18 32 1"},
+      {"all of a level that has one", true, asking(managing(T_CURRENT, option(T_INET_UDP, T_ALLOPT))),
+       "T_OPTMGMT_ACK 20 32, 17/1536 32 1 0 0 0"},
+      {"check all", true, asking(managing(T_CHECK, option(T_INET_IP, T_ALLOPT))), "T_OPTMGMT_ACK 16 64, 0/0 64"},
+      {"no checksum", true,
+       [](Provider& provider) {
+         provider.ask(managing(T_NEGOTIATE, scalar(T_INET_UDP, T_UDP_CHECKSUM, 0)));
+         return provider.ask(managing(T_CURRENT, option(T_INET_UDP, T_UDP_CHECKSUM)));
+       },
+       "T_OPTMGMT_ACK 20 32, 17/1536 32 0 0 0 0"},
+
+      // Groups. What is wrong with one is its status, and the others are done.
+      {"join, twice, leave, twice", true,
+       [](Provider& provider) {
+         const Block member = provider.membership({{239, 1, 2, 3}});
+         const Block joins = option(T_INET_IP, T_IP_ADD_MEMBERSHIP, member);
+         const Block leaves = option(T_INET_IP, T_IP_DROP_MEMBERSHIP, member);
+         std::string outcomes;
+         for (const Block& request : {joins, joins, leaves, leaves, joins}) {
+           outcomes += std::to_string(provider.flags_of(managing(T_NEGOTIATE, request))) + " ";
+         }
+         return outcomes;
+       },
+       "32 64 32 64 32 "},
+      {"what is no group", true,
+       [](Provider& provider) {
+         const Block member = provider.membership({{10, 1, 2, 3}});
+         const Block no_interface = Block{std::byte{239}, std::byte{1}, std::byte{2}, std::byte{3}, std::byte{192},
+                                          std::byte{0}, std::byte{2}, std::byte{77}};
+         std::string outcomes;
+         for (const Block& value : {member, no_interface, Block(7), Block(9), Block{}}) {
+           outcomes += std::to_string(
+                           provider.flags_of(managing(T_NEGOTIATE, option(T_INET_IP, T_IP_ADD_MEMBERSHIP, value)))) +
+                       " ";
+         }
+         return outcomes;
+       },
+       "64 64 64 64 64 "},
+      {"checking joins nothing", true,
+       [](Provider& provider) {
+         const Block joins = option(T_INET_IP, T_IP_ADD_MEMBERSHIP, provider.membership({{239, 1, 2, 3}}));
+         return std::to_string(provider.flags_of(managing(T_CHECK, joins))) + " " +
+                std::to_string(provider.flags_of(managing(T_CHECK, joins)));
+       },
+       "32 32"},
+      {"a membership has no value", true, asking(managing(T_CURRENT, option(T_INET_IP, T_IP_ADD_MEMBERSHIP))),
+       "T_OPTMGMT_ACK 16 32, 0/19 32"},
+      {"more groups than there may be", true,
+       [](Provider& provider) {
+         std::size_t joined = 0;
+         for (std::uint8_t number = 1; number <= 40; ++number) {
+           const Block joins = option(T_INET_IP, T_IP_ADD_MEMBERSHIP, provider.membership({{239, 1, 2, number}}));
+           joined += provider.flags_of(managing(T_NEGOTIATE, joins)) == T_SUCCESS ? 1U : 0U;
+         }
+         return std::to_string(joined);
+       },
+       "20"},
+
+      // Of a buffer that is malformed nothing is done.
+      {"a malformed second one", true,
+       [](Provider& provider) {
+         const Block good = scalar(T_INET_IP, T_IP_TTL, 9);
+         return provider.ask(managing(T_NEGOTIATE, good + words({15, 0, 4, 0}))) + "; " +
+                provider.ask(managing(T_NEGOTIATE, good + option(99, 1))) + "; " +
+                provider.ask(managing(T_CURRENT, option(T_INET_IP, T_IP_TTL)));
+       },
+       "error of 27: 2 0; error of 27: 2 0; T_OPTMGMT_ACK 20 32, 0/4 32 64"},
+      {"more options than are looked at", true, asking(managing(T_CURRENT, option(T_INET_IP, T_IP_TTL, Block(1009)))),
+       "error of 27: " + std::to_string(TBADOPT) + " 0"},
+      {"an option that is cut", true,
+       asking(managing(T_CHECK, words({20, wire::xti::T_INET_IP, wire::xti::T_IP_BROADCAST, 0}))),
+       "error of 27: " + std::to_string(TBADOPT) + " 0"},
       {"short option management", true, asking(words({T_OPTMGMT_REQ, 0})),
        "error of 27: " + std::to_string(TBADOPT) + " 0"},
 
@@ -434,7 +608,7 @@ TEST_P(ProviderCalls, LibraryCallsHaveOneResult) {
   auto opened = tli::Endpoint::t_open(stream(), &info);
   ASSERT_TRUE(opened);
   tli::Endpoint& endpoint = **opened;
-  EXPECT_EQ(info.options, 24);
+  EXPECT_EQ(info.options, 180);
   EXPECT_EQ(info.tsdu, 65507);
 
   Block wanted = foreign;

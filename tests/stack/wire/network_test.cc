@@ -48,12 +48,40 @@ TEST(Network, EveryMessageRoundTrips) {
     expect_round_trip(RouteAck{address, address, 1500, 0});
     expect_round_trip(RouteAck{address, IpAddress{}, 0, 101});
     expect_round_trip(UnreachableReq{address, address, 60});
+    expect_round_trip(GroupReq{GroupReq::Action::join, address, address});
+    expect_round_trip(GroupReq{GroupReq::Action::leave, address, IpAddress{}});
+    expect_round_trip(GroupAck{address, 99});
     expect_round_trip(Sending{address, 1, 0xb8, true});
     expect_round_trip(Received{address, 255, 3, true, 40});
     expect_round_trip(Failure{address, 1280});
   }
+  const Settings settings{.ttl = 1,
+                          .type_of_service = 2,
+                          .broadcast = true,
+                          .multicast_ttl = 3,
+                          .multicast_loop = false,
+                          .hops = 4,
+                          .multicast_hops = 5,
+                          .multicast_loop_v6 = false};
+  expect_round_trip(SettingsReq{});
+  expect_round_trip(SettingsReq{settings});
+  expect_round_trip(SettingsAck{settings, Settings{}});
   expect_round_trip(Sending{});
   expect_round_trip(Failure{});
+}
+
+TEST(Network, SettingsAndGroupsAreChecked) {
+  EXPECT_EQ(error_with(SettingsReq{Settings{}}, 4, std::byte{2}), Malformed::bad_value);
+  for (const std::size_t flag_at : {10U, 12U, 15U}) {
+    EXPECT_EQ(error_with(SettingsReq{Settings{}}, flag_at, std::byte{2}), Malformed::bad_value) << flag_at;
+  }
+  // RFC 1122 section 3.2.1.7: "A host MUST NOT send a datagram with a Time-to-Live (TTL) value of zero."
+  EXPECT_EQ(error_with(SettingsReq{Settings{}}, 8, std::byte{0}), Malformed::bad_value);
+  EXPECT_EQ(error_with(SettingsReq{Settings{}}, 13, std::byte{0}), Malformed::bad_value);
+  EXPECT_EQ(error_with(GroupReq{}, 4, std::byte{0}), Malformed::bad_value);
+  EXPECT_EQ(error_with(GroupReq{}, 4, std::byte{4}), Malformed::bad_value);
+  EXPECT_EQ(error_with(GroupReq{}, 8, std::byte{5}), Malformed::bad_address);
+  EXPECT_EQ(error_with(GroupReq{}, 28, std::byte{5}), Malformed::bad_address);
 }
 
 TEST(Network, RequestsNameThemselves) {

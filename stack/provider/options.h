@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Option management as XTI has it (XNS 5.2, t_optmgmt()): what T_OPTMGMT_REQ asks for option by option, against what a
+// provider has. The provider says which values there are and sets them (OptionStore); what a request means, and its
+// outcome, is the same for all.
+//
+//     | level       | options                                    | value               |
+//     |-------------|--------------------------------------------|---------------------|
+//     | T_INET_IP   | T_IP_TTL, T_IP_TOS                         | 1..255; 0..255      |
+//     |             | T_IP_BROADCAST                             | T_YES, T_NO         |
+//     |             | T_IP_MULTICAST_TTL, T_IP_MULTICAST_LOOP    | 0..255; 0, 1        |
+//     |             | T_IP_ADD_MEMBERSHIP, T_IP_DROP_MEMBERSHIP  | ip_mreq, 8 bytes    |
+//     | T_INET_IPV6 | T_IPV6_UNICAST_HOPS, T_IPV6_MULTICAST_HOPS | 0..255, -1: default |
+//     |             | T_IPV6_MULTICAST_LOOP                      | 0, 1                |
+//     |             | T_IPV6_JOIN_GROUP, T_IPV6_LEAVE_GROUP      | ipv6_mreq, 20 bytes |
+//     | T_INET_UDP  | T_UDP_CHECKSUM, of datagrams over IPv4     | T_YES, T_NO         |
+//
+// A scalar may come in one byte or four, whichever its option has.
+//
+// Plain values and functions; thread-safe as such.
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "stack/wire/address.h"
+#include "stack/wire/options.h"
+#include "stack/wire/tpi_constants.h"
+
+namespace sluice::provider {
+
+/// The options that have a value.
+enum class Setting : std::uint8_t {
+  ttl,
+  type_of_service,
+  broadcast,
+  multicast_ttl,
+  multicast_loop,
+  hops,
+  multicast_hops,
+  multicast_loop_v6,
+  checksum,
+};
+inline constexpr std::size_t setting_count = 9;
+
+/// What ip_mreq and ipv6_mreq say.
+struct Membership {
+  wire::IpAddress group;
+  wire::IpAddress interface;          ///< IPv4: an address of the interface, or 0.0.0.0. IPv6: ::
+  std::uint32_t interface_index = 0;  ///< IPv6: 0 is any
+};
+
+class OptionStore {
+ public:
+  /// Values in force, and without anybody's doing. Nothing: there is no such option here.
+  [[nodiscard]] virtual std::optional<std::uint32_t> current(Setting setting) = 0;
+  [[nodiscard]] virtual std::optional<std::uint32_t> initial(Setting setting) = 0;
+  /// False when the value is refused. It is one that the table above allows.
+  [[nodiscard]] virtual bool set(Setting setting, std::uint32_t value) = 0;
+  /// Joins or leaves; with `check` only says whether it would.
+  [[nodiscard]] virtual bool join(const Membership& membership, bool check) = 0;
+  [[nodiscard]] virtual bool leave(const Membership& membership, bool check) = 0;
+
+ protected:
+  ~OptionStore() = default;
+};
+
+/// Groups that an endpoint is in, each once. BSD's IP_MAX_MEMBERSHIPS was 20.
+class JoinedGroups {
+ public:
+  static constexpr std::size_t groups_max = 20;
+
+  [[nodiscard]] bool has(const wire::IpAddress& group) const;
+  [[nodiscard]] bool may_join(const wire::IpAddress& group) const {
+    return group.is_multicast() && !has(group) && all_.size() < groups_max;
+  }
+  void add(const Membership& membership) { all_.push_back(membership); }
+  void remove(const wire::IpAddress& group);
+  void clear() { all_.clear(); }
+  [[nodiscard]] const std::vector<Membership>& all() const { return all_; }
+
+ private:
+  std::vector<Membership> all_;
+};
+
+/// What T_OPTMGMT_ACK says.
+struct Managed {
+  std::vector<std::byte> options;
+  std::int32_t flags = wire::tpi::T_SUCCESS;  ///< "the worst single result"
+};
+
+/// The largest buffer of options that is looked at. Each T_ALLOPT in it is answered with all options of its level.
+inline constexpr std::size_t request_bytes_max = 1024;
+/// The size of the options of all levels, for T_INFO_ACK: "ret->opt.maxlen must be given at least the value
+/// info->options before the call" (T_ALLOPT).
+[[nodiscard]] std::size_t all_options_size();
+
+/// Carries out `action` (T_NEGOTIATE, T_CHECK, T_DEFAULT or T_CURRENT) on `options`. TBADOPT, and nothing was done, for
+/// what is no list of options, or is of a level that is not known. Without a store no option is supported.
+[[nodiscard]] std::expected<Managed, wire::tpi::TliError> manage(std::int32_t action, ConstBytes options,
+                                                                 OptionStore* store);
+
+}  // namespace sluice::provider
