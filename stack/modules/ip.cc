@@ -34,6 +34,7 @@ Ip::Ip(StreamSet& set, ip::Config config)
       routes_(config_),
       neighbours_(config_.neighbours_max, set.prng(), *this),
       addresses_(config_.duplicate_address_detection, set.prng(), *this),
+      autoconfiguration_(set.prng(), *this),
       mld_(2, set.prng(), *this),
       igmp_(3, set.prng(), *this),
       reassembly_(config_.reassembly_bytes_max),
@@ -41,7 +42,8 @@ Ip::Ip(StreamSet& set, ip::Config config)
       host_timer_(set.scheduler(), [this] { on_host_timer(); }),
       // RFC 7739 on why it should not start where others can guess it.
       identification_(static_cast<std::uint16_t>(set.prng()())),
-      flow_labels_(set.prng()(), set.prng()()) {}
+      flow_labels_(set.prng()(), set.prng()()),
+      hop_limit_v6_(config_.ttl) {}
 
 Status Ip::open() {
   advance_link();

@@ -48,6 +48,10 @@ void Addresses::begin(const std::vector<IpAddress>& addresses, TimePoint now) {
   }
 }
 
+void Addresses::forget(const IpAddress& address) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.address == address; });
+}
+
 bool Addresses::claimed(const IpAddress& address, const MacAddress& by, TimePoint now) {
   Entry* const entry = find(address);
   if (entry == nullptr) {
@@ -100,7 +104,7 @@ void Addresses::ask(Entry& entry, TimePoint now) {
     // be used safely." RFC 4862 section 5.4: "An address is considered unique if none of the tests indicate the
     // presence of a duplicate address within RetransTimer milliseconds after having sent DupAddrDetectTransmits
     // Neighbor Solicitations."
-    entry.deadline = now + (!v4               ? retransmit_time
+    entry.deadline = now + (!v4               ? retransmit_time_
                             : entry.left == 0 ? announce_wait
                                               : random(probe_min, probe_max - probe_min));
     return user_.ask_for(entry.address);

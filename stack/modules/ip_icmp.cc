@@ -107,14 +107,17 @@ void Ip::receive_icmp6(Arrival&& arrival) {
     ++count_.bad_ndp;
     return;
   }
-  if (type == Icmp6Type::neighbor_solicitation || type == Icmp6Type::neighbor_advertisement) {
-    // RFC 4861 sections 7.1.1 and 7.1.2: "The IP Hop Limit field has a value of 255, i.e., the packet could not
+  const bool from_router = config_.autoconfigure && type == Icmp6Type::router_advertisement;
+  if (from_router || type == Icmp6Type::neighbor_solicitation || type == Icmp6Type::neighbor_advertisement) {
+    // RFC 4861 sections 6.1.2, 7.1.1 and 7.1.2: "The IP Hop Limit field has a value of 255, i.e., the packet could not
     // possibly have been forwarded by a router."
     if (arrival.hop_limit != wire::ndp_hop_limit || !gather(arrival.data, arrival.data.size())) {
       ++count_.bad_ndp;
       return;
     }
-    return type == Icmp6Type::neighbor_solicitation ? receive_solicitation(arrival) : receive_advertisement(arrival);
+    return from_router                                ? receive_router_advertisement(arrival)
+           : type == Icmp6Type::neighbor_solicitation ? receive_solicitation(arrival)
+                                                      : receive_advertisement(arrival);
   }
   if (routes_.is_local(arrival.source) && !arrival.from_self) {
     ++count_.bad_source;

@@ -35,7 +35,8 @@ void Ip::start_addresses() {
 }
 
 void Ip::arm_host_timer() {
-  const TimePoint deadline = std::min({addresses_.next_deadline(), mld_.next_deadline(), igmp_.next_deadline()});
+  const TimePoint deadline = std::min(
+      {addresses_.next_deadline(), autoconfiguration_.next_deadline(), mld_.next_deadline(), igmp_.next_deadline()});
   if (deadline == never) {
     host_timer_.cancel();
   } else {
@@ -48,6 +49,7 @@ void Ip::on_host_timer() {
   // address and the solicited-node multicast address of the tentative address."
   mld_.expire(set().now());
   igmp_.expire(set().now());
+  autoconfiguration_.expire(set().now());
   addresses_.expire(set().now());
   arm_host_timer();
   finish();

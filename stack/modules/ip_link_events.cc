@@ -33,7 +33,8 @@ void Ip::ask_link(Message message) {
 }
 
 std::uint32_t Ip::link_mtu(wire::Family family) const {
-  return std::min({config_.mtu_max, link_.mtu(), family == wire::Family::ipv4 ? packet_max_v4 : packet_max_v6});
+  return family == wire::Family::ipv4 ? std::min({config_.mtu_max, link_.mtu(), packet_max_v4})
+                                      : std::min({config_.mtu_max, link_.mtu(), advertised_mtu_, packet_max_v6});
 }
 
 void Ip::primitive_from_below(Message message) {
@@ -75,8 +76,18 @@ bool Ip::link_answered(ConstBytes primitive) {
 
 /// With the MAC address come the link-local address and the groups.
 void Ip::address_known() {
+  const wire::Ipv6Address link_local = wire::link_local_address(*link_.mac());
+  if (config_.autoconfigure) {
+    autoconfiguration_.start(link_local, set().now());
+  }
+  const std::vector<wire::IpAddress> groups_before = routes_.groups();
   if (config_.has(wire::Family::ipv6)) {
-    routes_.set_link_local(wire::link_local_address(*link_.mac()));
+    routes_.set_link_local(link_local);
+  }
+  for (const wire::IpAddress& group : groups_before) {
+    if (!routes_.is_member(group)) {
+      leave_group(group);  // the solicited-node group of a link-local address that is no longer ours
+    }
   }
   for (const wire::IpAddress& group : routes_.groups()) {
     link_.join(wire::multicast_mac(group));
@@ -91,6 +102,9 @@ void Ip::link_notified(const dlpi::NotifyInd& notification) {
       break;
     case dlpi::DL_NOTE_LINK_UP:
       neighbours_.doubt_all();
+      if (config_.autoconfigure && link_.ready()) {
+        autoconfiguration_.start(wire::link_local_address(*link_.mac()), set().now());
+      }
       start_addresses();
       break;
     case dlpi::DL_NOTE_SDU_SIZE:

@@ -13,6 +13,7 @@
 #include "stack/modules/ip.h"
 #include "stack/wire/checksum.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/ndp.h"
 
 namespace sluice {
 
@@ -37,7 +38,6 @@ enum Igmp : std::uint8_t {
   igmp_report_v3 = 0x22,
 };
 
-constexpr Ipv6Address all_routers_v6{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 constexpr Ipv6Address mld_routers{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16}};  // RFC 3810 section 5.2.14
 constexpr Ipv4Address all_routers_v4{{224, 0, 0, 2}};
 constexpr Ipv4Address igmp_routers{{224, 0, 0, 22}};  // RFC 3376 section 4.2.14
@@ -131,22 +131,38 @@ Status Ip::join(const IpAddress& group) {
   if (!routes_.join(group)) {
     return fail(ENOBUFS, "ip: too many groups");
   }
-  if (news && link_.ready()) {
-    link_.join(wire::multicast_mac(group));
-    advance_link();
-    if (is_reported(group)) {
-      static_cast<void>(groups_of(group.family()).join(group, set().now()));
-    }
-    arm_host_timer();
+  if (news) {
+    enter_group(group);
     finish();
   }
   return {};
 }
 
+/// A group that we are in from now on: the driver and the routers are told.
+void Ip::enter_group(const IpAddress& group) {
+  if (!link_.ready()) {
+    return;
+  }
+  link_.join(wire::multicast_mac(group));
+  advance_link();
+  if (is_reported(group)) {
+    static_cast<void>(groups_of(group.family()).join(group, set().now()));
+  }
+  arm_host_timer();
+}
+
 void Ip::leave(const IpAddress& group) {
   const bool was_member = routes_.is_member(group);
   routes_.leave(group);
-  if (!was_member || routes_.is_member(group) || !link_.ready()) {
+  if (was_member && !routes_.is_member(group)) {
+    leave_group(group);
+    finish();
+  }
+}
+
+/// A group that we are in no longer; other groups may have its MAC address.
+void Ip::leave_group(const IpAddress& group) {
+  if (!link_.ready()) {
     return;
   }
   const wire::MacAddress mac = wire::multicast_mac(group);
@@ -156,7 +172,6 @@ void Ip::leave(const IpAddress& group) {
   }
   groups_of(group.family()).leave(group, set().now());
   arm_host_timer();
-  finish();
 }
 
 void Ip::start_groups(Family family) {
@@ -252,7 +267,7 @@ void Ip::report_group(const IpAddress& group, bool left, unsigned version) {
   if (group.is_v6()) {
     bytes[0] = static_cast<std::byte>(left ? mld_done : mld_report);
     group.store(bytes.data() + 8);
-    return send_mld(bytes, left ? all_routers_v6 : group.v6());
+    return send_mld(bytes, left ? wire::ipv6_all_routers : group.v6());
   }
   bytes[0] = static_cast<std::byte>(left ? igmp_leave : version == 1 ? igmp_report_v1 : igmp_report_v2);
   group.store(bytes.data() + 4);

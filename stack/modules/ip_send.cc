@@ -196,7 +196,9 @@ bool Ip::prepend_header(const Outgoing& outgoing, Message& data, std::size_t siz
   if (header.empty()) {
     return false;
   }
-  const std::uint8_t hop_limit = outgoing.hop_limit != 0 ? outgoing.hop_limit : config_.ttl;
+  const std::uint8_t hop_limit = outgoing.hop_limit != 0        ? outgoing.hop_limit
+                                 : outgoing.destination.is_v4() ? config_.ttl
+                                                                : hop_limit_v6_;
   if (outgoing.destination.is_v4()) {
     Ipv4Header{.type_of_service = outgoing.traffic_class,
                .payload_length = static_cast<std::uint16_t>(size),
