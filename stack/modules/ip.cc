@@ -8,6 +8,7 @@
 
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
+#include "stack/wire/answering.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/loopback.h"
 
@@ -60,6 +61,7 @@ Status Ip::open() {
 void Ip::close() {
   timer_.cancel();
   host_timer_.cancel();
+  leave_groups();
   for (const wire::IpAddress& group : routes_.groups()) {
     ask_link(
         primitive_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}, MessageType::proto));
@@ -113,6 +115,9 @@ void Ip::from_below(Message message) {
   }
   if (message.type() == MessageType::ctl && wire::dlpi::primitive_of(message.bytes()) == wire::dlpi::DL_LOOPBACK) {
     return receive_from_self(std::move(message));
+  }
+  if (const auto told = wire::dlpi::AnswerInd::decode(message.bytes()); told && message.type() == MessageType::ctl) {
+    return answering_told(*told);
   }
   if (message.type() == MessageType::flush) {
     flush_queues(message);

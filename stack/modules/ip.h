@@ -21,12 +21,15 @@
 //   header goes into its headroom, fragments share its buffer.
 //
 // What is answered
-//   Any stream answers ARP and neighbour solicitations: when several streams share a link, each does, and the same
-//   answer twice does no harm. Echo requests, and errors (protocol or port unreachable, reassembly time exceeded,
-//   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
-//   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
-//   RFC 4443 section 2.4 (e)). IPv4 broadcasts are received, not sent. Addresses and router are configured, or of IPv6
-//   advertised by routers (autoconfigure): no DHCP.
+//   When several streams share a link each learns from what arrives, and for each address one answers, the same for
+//   all questions: the first that has no filter, else the first (DL_ANSWER_IND, stack/wire/answering.h). Any stream
+//   answers ARP and neighbour solicitations so. Echo requests, and errors (protocol or port unreachable, reassembly
+//   time exceeded, parameter problem), only from a stream that has no filter: that one is the host; `host = true` in a
+//   stack file puts one beside a program's own (stack/head/stack_file.h). While other streams have filters, no error is
+//   sent about what came to all of them, fragments and IPv6 extension headers: it may be theirs. At most 100 errors a
+//   second. Never an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122
+//   section 3.2.2, RFC 4443 section 2.4 (e)). IPv4 broadcasts are received, not sent. Addresses and router are
+//   configured, or of IPv6 advertised by routers (autoconfigure): no DHCP.
 //
 // Groups
 //   All systems, all nodes, the solicited-node groups of our addresses, and those that were joined (join()). Routers
@@ -140,6 +143,7 @@
 #include "stack/modules/ip_redirects.h"
 #include "stack/modules/ip_routes.h"
 #include "stack/provider/connectionless.h"
+#include "stack/wire/answering.h"
 #include "stack/wire/arp.h"
 #include "stack/wire/data_unit.h"
 #include "stack/wire/dlpi.h"
@@ -272,6 +276,15 @@ class Ip final : public Module,
     down_.push(std::move(message));
   }
   void ask_link(Message message);
+  void answering_told(const wire::dlpi::AnswerInd& told);
+  void tell_address(const wire::IpAddress& address, bool ours);
+  [[nodiscard]] const wire::dlpi::AnswerInd* told_of(const wire::IpAddress& local) const;
+  /// Whether this stream of the link answers for `local`; where that is no address of ours, for the first of its
+  /// family.
+  [[nodiscard]] bool answers_for(const wire::IpAddress& local) const {
+    const wire::dlpi::AnswerInd* const told = told_of(local);
+    return told == nullptr || told->answers;
+  }
   [[nodiscard]] std::uint32_t link_mtu(wire::Family family) const;
   /// RFC 8200 section 5: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or greater."
   [[nodiscard]] bool has_ipv6() const { return link_mtu(wire::Family::ipv6) >= ip::mtu_min_v6; }
@@ -337,6 +350,7 @@ class Ip final : public Module,
   [[nodiscard]] bool path_mtu_reported(const Quoted& quoted, const ip::Flow& flow);
   template <class IcmpMessage>
   void answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group = false);
+  [[nodiscard]] bool may_be_anothers(const Arrival& arrival);
   [[nodiscard]] bool may_answer_error(const Arrival& arrival, bool even_to_group);
   [[nodiscard]] static ConstBytes headers_of(const Arrival& arrival);
   [[nodiscard]] static bool restore_header(Arrival& arrival);
@@ -374,6 +388,7 @@ class Ip final : public Module,
   // ip_membership.cc: MLD and IGMP
   void enter_group(const wire::IpAddress& group);
   void leave_group(const wire::IpAddress& group);
+  void leave_groups();
   void start_groups(wire::Family family);
   [[nodiscard]] ip::Groups& groups_of(wire::Family family) { return family == wire::Family::ipv4 ? igmp_ : mld_; }
   void receive_mld(Arrival&& arrival);
@@ -422,8 +437,9 @@ class Ip final : public Module,
   ip::ArrivalTemplate arrivals_;
   std::uint16_t identification_;
   ip::FlowLabels flow_labels_;
-  std::uint8_t hop_limit_v6_;                   // what is sent has, where its user says nothing
-  std::uint32_t advertised_mtu_ = 0xffff'ffff;  // by a router; IPv6
+  std::vector<wire::dlpi::AnswerInd> answering_;  // what the driver has told, where it differs from not being told
+  std::uint8_t hop_limit_v6_;                     // what is sent has, where its user says nothing
+  std::uint32_t advertised_mtu_ = 0xffff'ffff;    // by a router; IPv6
 
   std::optional<wire::NetworkAddress> bound_;
   bool filtered_ = false;                      // a filter is, or is about to be, in place

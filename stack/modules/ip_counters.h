@@ -107,6 +107,8 @@ struct Counters {
   Counter icmp_errors_limited{owner, "icmp_errors_limited", "ICMP errors not sent: over the rate"};
   Counter icmp_errors_unquotable{owner, "icmp_errors_unquotable", "ICMP errors not sent: the packet's header is gone"};
   Counter icmp_errors_unroutable{owner, "icmp_errors_unroutable", "ICMP errors not sent: no route to the sender"};
+  Counter icmp_errors_unsure{owner, "icmp_errors_unsure",
+                             "ICMP errors not sent: what they are about may be another stream's of this link"};
   Counter redirects_heeded{owner, "redirects_heeded", "redirects that changed a next hop"};
   Counter redirects_refused{owner, "redirects_refused",
                             "redirects dropped: malformed, or not by the router that we use for what we sent"};

@@ -65,7 +65,7 @@ std::uint32_t decoded(std::uint32_t code, std::uint32_t floating, unsigned manti
 }
 
 /// RFC 3810 section 8.1: a query is of MLDv1 when its "length = 24 octets", of MLDv2 when its "length >= 28 octets";
-/// others "MUST be silently ignored (e.g., Query length of 26 octets)".
+/// others "(e.g., a Query of length 26 octets) MUST be silently ignored."
 std::optional<GroupQuery> parse_mld_query(ConstBytes message) {
   const std::size_t size = message.size();
   if (size < 24 || (size > 24 && size < 28)) {
@@ -174,6 +174,21 @@ void Ip::leave_group(const IpAddress& group) {
   arm_host_timer();
 }
 
+/// The stream is closed. RFC 2710 section 4: "When a node ceases to listen to a multicast address on an interface, it
+/// SHOULD send a single Done message to the link-scope all-routers multicast address (FF02::2)"; RFC 3810 section 6.1
+/// has a State Change Report, of which this is the first and only one: nobody is left to repeat it. Where another
+/// stream of the link has our addresses the host still listens, and says nothing.
+void Ip::leave_groups() {
+  const std::vector<IpAddress> addresses = routes_.addresses();
+  for (const Family family : {Family::ipv4, Family::ipv6}) {
+    const auto ours = std::ranges::find(addresses, family, &IpAddress::family);
+    if (link_.ready() && ours != addresses.end() && told_of(*ours) == nullptr) {
+      groups_of(family).begin({}, set().now());
+      groups_of(family).expire(set().now());
+    }
+  }
+}
+
 void Ip::start_groups(Family family) {
   std::vector<IpAddress> reported = routes_.groups();
   std::erase_if(reported, [&](const IpAddress& group) { return group.family() != family || !is_reported(group); });
@@ -260,7 +275,7 @@ void Ip::report_groups(std::span<const GroupRecord> records) {
   v6 ? send_mld(body, mld_routers) : send_igmp(body, igmp_routers);
 }
 
-/// RFC 2710 section 3: a Report goes to "the multicast address being reported", a Done to "link-scope all-routers". RFC
+/// RFC 2710 section 8: a Report goes to "the multicast address being reported", a Done to "link-scope all-routers". RFC
 /// 2236 section 9 likewise.
 void Ip::report_group(const IpAddress& group, bool left, unsigned version) {
   std::array<std::byte, 24> bytes{};

@@ -62,7 +62,7 @@ void Ip::receive_arp(const Arrival& arrival) {
     neighbours_.advertised(sender, arp->sender_mac, /*solicited=*/!is_request && for_us,
                            /*override_entry=*/is_request, set().now());
   }
-  if (!is_request || !for_us) {
+  if (!is_request || !for_us || !answers_for(arp->target_address)) {
     ++count_.arp_noted;
     return;
   }
@@ -119,7 +119,8 @@ void Ip::receive_solicitation(const Arrival& arrival) {
                                      .override_entry = true,
                                      .target = message->target,
                                      .target_link_layer = link_.mac()};
-  if (source.is_unspecified()) {
+  const bool answers = answers_for(message->target);
+  if (source.is_unspecified() && answers) {
     const bool answered =
         send_ndp(answer, message->target, wire::ipv6_all_nodes, wire::multicast_mac(wire::ipv6_all_nodes));
     ++(answered ? count_.ndp_answered : count_.no_memory);
@@ -129,6 +130,10 @@ void Ip::receive_solicitation(const Arrival& arrival) {
   // includes a Source Link-Layer Address option, then the recipient SHOULD create or update the Neighbor Cache entry".
   if (message->source_link_layer && routes_.is_neighbour(source)) {
     neighbours_.heard(source, mac, set().now());
+  }
+  if (!answers) {
+    ++count_.ndp_noted;
+    return;
   }
   const bool answered = send_ndp(answer, message->target, source, mac);
   ++(answered ? count_.ndp_answered : count_.no_memory);

@@ -125,6 +125,7 @@ bool Ip::address_formed(const Ipv6Address& address) {
   if (news) {
     enter_group(wire::solicited_node(address));
   }
+  tell_address(address, true);
   addresses_.start(address, set().now());
   if (addresses_.is_tentative(address)) {
     routes_.hold(address);
@@ -147,6 +148,7 @@ void Ip::address_deprecated(const Ipv6Address& address, bool deprecated) {
 /// assigned addresses corresponding to that multicast address have been removed."
 void Ip::address_expired(const Ipv6Address& address) {
   routes_.remove(address);
+  tell_address(address, false);
   addresses_.forget(address);
   ++count_.addresses_expired;
   if (const Ipv6Address group = wire::solicited_node(address); !routes_.is_member(group)) {

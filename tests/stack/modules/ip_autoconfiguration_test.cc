@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "stack/core/primitive.h"
 #include "stack/wire/ndp.h"
 #include "tests/stack/modules/ip_bed.h"
 
@@ -558,6 +559,30 @@ TEST(IpAutoconfiguration, GroupsOfAddressesComeAndGo) {
   EXPECT_TRUE(std::ranges::any_of(host.link.sent, is_leave));
   advertise(host, {.prefixes = {{}}});
   EXPECT_TRUE(host.answers_for("2001:db8:1::ff:fe00:33"));
+}
+
+/// RFC 2710 section 4: "When a node ceases to listen to a multicast address on an interface, it SHOULD send a single
+/// Done message". Not while another stream of this host listens.
+TEST(IpAutoconfiguration, GroupsAreLeftWhenTheStreamIsClosed) {
+  const auto leaves = [](const std::deque<Frame>& sent) {
+    return std::ranges::count_if(sent, [](const Frame& frame) {
+      return frame.sap == wire::ethertype_ipv6 && frame.octets.size() >= 76 && frame.octets[6] == std::byte{0} &&
+             frame.octets[48] == std::byte{143} && frame.octets[56] == std::byte{3};
+    });
+  };
+  for (const bool alone : {true, false}) {
+    Bed bed(config_of({"fd00:77::1/64"}));
+    if (!alone) {
+      Message told =
+          primitive_message(bed.set.pool(), dlpi::AnswerInd{address("fd00:77::1"), true, true}, MessageType::ctl);
+      bed.link.read_queue().put_next(std::move(told));
+    }
+    bed.link.sent.clear();
+    bed.ip->close();
+    EXPECT_EQ(leaves(bed.link.sent), alone ? 1 : 0);
+    const auto unbind = std::ranges::find(bed.link.requests, std::uint32_t{dlpi::DL_UNBIND_REQ});
+    EXPECT_NE(unbind, bed.link.requests.end());
+  }
 }
 
 /// RFC 4861 section 6.1.2: "A node MUST silently discard any received Router Advertisement messages that do not satisfy
