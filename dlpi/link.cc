@@ -50,6 +50,7 @@ void Link::attach(LinkStream& stream) {
 
 void Link::detach(LinkStream& stream) {
   std::erase(streams_, &stream);
+  answering_.forget(stream);
   // The device may go on filtering for a stream that left: it then hands us frames that nobody claims.
   static_cast<void>(subscription_changed());
 }
@@ -57,6 +58,7 @@ void Link::detach(LinkStream& stream) {
 Status Link::subscription_changed() {
   demultiplexer_.rebuild(streams_);
   last_.clear();
+  tell_answering();
   Interests wanted = interests();
   if (wanted == interests_) {
     return {};
@@ -66,6 +68,22 @@ Status Link::subscription_changed() {
     interests_ = std::move(wanted);
   }
   return told;
+}
+
+void Link::note_address(LinkStream& stream, const wire::dlpi::AddressReq& request) {
+  if (!answering_.set(stream, request)) {
+    stream.count(LinkCounter::unexpected);
+    return;
+  }
+  tell_answering();
+}
+
+void Link::tell_answering() {
+  for (const Answering::Change& change : answering_.assign(streams_)) {
+    if (change.stream->tell(change.told)) {
+      answering_.told(change);
+    }
+  }
 }
 
 Link::Interests Link::interests() const {

@@ -32,6 +32,10 @@
 //   a stream that does; else they are split here. What was split counts as the frames it became, and so does what
 //   passes whole.
 //
+// Answers
+//   Frames that every stream needs (ARP, neighbour discovery, ICMP) go to each; which one answers, for each address
+//   that several have, is decided here and told (stack/wire/answering.h, dlpi/answering.h).
+//
 // Loop
 //   A datagram for this host itself (DL_LOOPBACK, stack/wire/loopback.h) goes to the streams of the link that a frame
 //   of its SAP to this station would go to, but for raw ones, in M_CTL; it is `looped`, or `unclaimed`. The device does
@@ -52,6 +56,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "dlpi/answering.h"
 #include "dlpi/demultiplexer.h"
 #include "dlpi/link_counter.h"
 #include "stack/core/message.h"
@@ -117,6 +122,8 @@ class Link {
   [[nodiscard]] bool taken(const FilterKey& filter, const LinkStream* asker) const {
     return demultiplexer_.taken(filter, asker);
   }
+  /// A stream has an address, or has it no longer: who answers for it is decided anew, and told.
+  void note_address(LinkStream& stream, const wire::dlpi::AddressReq& request);
   /// Sends frames from the front, as many as the device has room for; the rest stays in `frames`, and transmit_ready()
   /// follows, after this call. What the device refuses for good is freed and counted.
   virtual void send(Batch& frames) = 0;
@@ -182,6 +189,7 @@ class Link {
   void give(Message frame, const FrameKey& key, ConstBytes head);
   void count_unwanted(const FrameKey& key, Demultiplexer::Fate fate);
   void ask_drops();
+  void tell_answering();
   void deliver_looped(Message message);
   void notify(std::uint32_t notification);
   [[nodiscard]] Interests interests() const;
@@ -195,6 +203,7 @@ class Link {
   LinkStatistics statistics_;
   std::vector<LinkStream*> streams_;  // in the order of attachment
   Demultiplexer demultiplexer_;
+  Answering answering_;
   std::vector<LinkStream*> chosen_;    // by the frame at hand; a member so that its memory stays
   FrameTemplate last_;                 // of the last frame that went to one stream,
   LinkStream* last_stream_ = nullptr;  // which this is

@@ -254,6 +254,9 @@ void LinkStream::control(Message message) {
       if (primitive_of(message.bytes()) == DL_LOOPBACK) {
         return loop(std::move(message));
       }
+      if (primitive_of(message.bytes()) == DL_ADDRESS_REQ) {
+        return note_address(message);
+      }
       request(message);
       return;
     case MessageType::ioctl:
@@ -280,6 +283,25 @@ void LinkStream::loop(Message message) {
   if (!write_queue().empty() || !link_->loop(message)) {
     hold(Batch(std::move(message)));
   }
+}
+
+void LinkStream::note_address(const Message& message) {
+  const std::optional<AddressReq> request = AddressReq::decode(message.bytes());
+  if (!request || link_ == nullptr) {
+    count(LinkCounter::unexpected);
+    return;
+  }
+  link_->note_address(*this, *request);
+}
+
+bool LinkStream::tell(const AnswerInd& answering) {
+  Message message = primitive_message(set().pool(), answering, MessageType::ctl);
+  if (!message) {
+    count(LinkCounter::no_memory);
+    return false;
+  }
+  read_queue().put_next(std::move(message));
+  return true;
 }
 
 void LinkStream::ioctl(Message message) {

@@ -24,6 +24,8 @@
 //   loop      DL_LOOPBACK, our own, in M_CTL with its datagram in M_DATA blocks behind: to this host itself,
 //             without the device (stack/wire/loopback.h, dlpi/link.h). Taken from a stream that has the SAP, DL_IDLE;
 //             else `unexpected`. What the link has no room for waits on the write queue
+//   answers   DL_ADDRESS_REQ, our own, in M_CTL: an address that the stream's user has; DL_ANSWER_IND tells it when
+//             another stream of the link is to answer for it (stack/wire/answering.h)
 //   promiscuous DL_PROMISC_PHYS: every frame the device sees; _SAP: those to this station, of any SAP; _MULTI: all
 //             group addresses, any SAP. Frames that this station sends are not shown.
 //   raw       ioctl DLIOCRAW: from then on data is M_DATA with the Ethernet header, up and down.
@@ -100,6 +102,8 @@ class LinkStream final : public Module {
   void take_looped(Message message) { pending_.push(std::move(message)); }
   /// Puts the burst up the stream.
   void deliver_pending();
+  /// Sends DL_ANSWER_IND. False without memory.
+  bool tell(const wire::dlpi::AnswerInd& answering);
   /// Sends DL_NOTIFY_IND if the user asked for it.
   void notify(std::uint32_t notification);
   void count(LinkCounter counter, std::uint64_t occurrences = 1) {
@@ -148,6 +152,7 @@ class LinkStream final : public Module {
   [[nodiscard]] inline bool complete(Message& frame);
   void send(Batch frames);
   void loop(Message message);
+  void note_address(const Message& message);
   void hold(Batch frames);
   inline Message indication(Message frame);
 

@@ -24,6 +24,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstBytes bytes = fuzz::input(data, size);
   round_trip_ndp<wire::NeighborSolicitation>(bytes);
   round_trip_ndp<wire::NeighborAdvertisement>(bytes);
+  if (const auto advertisement = wire::RouterAdvertisement::parse(bytes)) {
+    ConstBytes options = advertisement->options;
+    while (wire::next_prefix(options)) {
+      SLUICE_REQUIRE(options.size() < advertisement->options.size());
+    }
+    SLUICE_REQUIRE(options.empty());
+  }
   const auto message = wire::parse_icmp6(bytes);
   if (!message) {
     return 0;

@@ -19,7 +19,7 @@ AddressWatch::AddressWatch(Stream& stream, std::string_view program) : program_(
 }
 
 bool AddressWatch::settle(RunLoop& loop, const std::function<bool()>& stopped) {
-  const auto settling = [](const Watched& at) { return at.ip->addresses().settling(); };
+  const auto settling = [](const Watched& at) { return at.ip->settling(); };
   loop.run_until([&] { return stopped() || std::ranges::none_of(watched_, settling); });
   tell();
   for (const Watched& at : watched_) {
@@ -40,6 +40,18 @@ void AddressWatch::tell() {
 std::vector<std::string> AddressWatch::news() {
   std::vector<std::string> sentences;
   for (Watched& at : watched_) {
+    const std::vector<wire::Ipv6Address> formed = at.ip->autoconfiguration().addresses();
+    for (const wire::Ipv6Address& address : formed) {
+      if (std::ranges::find(at.formed, address) == at.formed.end()) {
+        sentences.push_back(fmt::format("address {} is used: a router advertised its prefix", address.to_text()));
+      }
+    }
+    for (const wire::Ipv6Address& address : at.formed) {
+      if (std::ranges::find(formed, address) == formed.end()) {
+        sentences.push_back(fmt::format("address {} is no longer used", address.to_text()));
+      }
+    }
+    at.formed = formed;
     const std::vector<ip::AddressConflict>& conflicts = at.ip->addresses().conflicts();
     for (; at.told < conflicts.size(); ++at.told) {
       const ip::AddressConflict& conflict = conflicts[at.told];

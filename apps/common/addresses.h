@@ -2,7 +2,8 @@
 #pragma once
 
 // What becomes of a host's addresses, told to people: whether the link has another host with one of them (the manual of
-// `ip`: duplicate_address_detection). A stream without `ip`, over the kernel's UDP, has nothing to tell.
+// `ip`: duplicate_address_detection), and which ones routers gave it (autoconfigure). A stream without `ip`, over the
+// kernel's UDP, has nothing to tell.
 //
 // Borrows the stream, whose modules must stay while this lives. Not thread-safe.
 
@@ -14,6 +15,7 @@
 
 #include "edge/run_loop.h"
 #include "stack/head/stream.h"
+#include "stack/wire/address.h"
 
 namespace sluice {
 
@@ -30,13 +32,15 @@ class AddressWatch {
 
   /// Tells on standard error what is new.
   void tell();
-  /// What is new: a sentence for each conflict since the last call. Bounded: ip::Addresses::conflicts().
+  /// What is new: a sentence for each conflict since the last call, and for each address that was formed of a router's
+  /// prefix or has expired. Bounded: ip::Addresses::conflicts(), ip::Autoconfiguration::addresses_max.
   [[nodiscard]] std::vector<std::string> news();
 
  private:
   struct Watched {
     const Ip* ip;
-    std::size_t told = 0;
+    std::size_t told = 0;                     // of its conflicts
+    std::vector<wire::Ipv6Address> formed{};  // that were told
   };
 
   std::vector<Watched> watched_;

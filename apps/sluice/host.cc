@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/addresses.h"
+#include "apps/common/host_stream.h"
 #include "apps/common/statistics.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
@@ -42,14 +43,7 @@ int run_host(const StackDeclaration& stack, const HostOptions& options) {
                                   : fmt::format("running {}", stack.name));
   std::fflush(stdout);
   // Nobody reads here: what reaches the head has been answered for by the modules below.
-  program->loop().attend(*stream, [&] {
-    constexpr int turn_messages_max = 256;
-    int taken = 0;
-    while (taken < turn_messages_max && stream->receive()) {
-      ++taken;
-    }
-    return taken > 0;
-  });
+  attend_unread(program->loop(), *stream);
   program->loop().run_until([&] {
     addresses.tell();
     return program->stopped();

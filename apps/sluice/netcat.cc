@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/common/addresses.h"
+#include "apps/common/host_stream.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
 #include "stack/wire/address.h"
@@ -248,6 +249,11 @@ int run_netcat(const StackDeclaration& stack, const NetcatOptions& options) {
   const std::unique_ptr<Program> program = Program::start();
   std::unique_ptr<Stream> stream = program == nullptr ? nullptr : program->open(stack);
   if (stream == nullptr) {
+    return exit_open;
+  }
+  const auto host = HostStream::open(program->set(), program->loop(), stack);
+  if (!host) {
+    fmt::print(stderr, "sluice: {}\n", host.error().text);
     return exit_open;
   }
   auto endpoint = Endpoint::t_open(std::move(stream), nullptr);

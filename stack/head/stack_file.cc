@@ -239,6 +239,14 @@ class Reader {
     const std::string prefix = fmt::format("stack.{}", name);
     const std::size_t faults_before = faults_.count();
     read_mode(prefix, table, stack);
+    if (const toml::node* host = table.get("host")) {
+      const auto wanted = host->value_exact<bool>();
+      if (!wanted) {
+        faults_.add(line_of(*host), prefix + ".host",
+                    fmt::format("expected true or false, found {}", type_name(*host)));
+      }
+      stack.host = wanted.value_or(false);
+    }
     read_driver(prefix, table, stack);
     if (const auto automatic = autopush_.find(stack.driver.instance); automatic != autopush_.end()) {
       stack.push = automatic->second;
@@ -250,6 +258,11 @@ class Reader {
     // A chain of which a part is unknown would only be found wrong a second time.
     if (faults_.count() == faults_before) {
       check_chain(prefix, stack);
+    }
+    if (stack.host && std::ranges::none_of(stack.push, [](const ModuleDeclaration& module) {
+          return module.entry->upper == Service::network;
+        })) {
+      faults_.add(line_of(*table.get("host")), prefix + ".host", "expected \"ip\" in push, which answers");
     }
     return stack;
   }
@@ -348,7 +361,7 @@ class Reader {
   }
 
   void read_parameters(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
-    Names known{"mode", "path", "driver", "push"};
+    Names known{"mode", "path", "driver", "push", "host"};
     const toml::table no_parameters;  // a copy of a table would forget its lines
     for (ModuleDeclaration& module : stack.push) {
       known.push_back(module.instance);
@@ -516,6 +529,20 @@ Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaratio
     }
   }
   return stream;
+}
+
+Result<std::unique_ptr<Stream>> open_host(StreamSet& set, const StackDeclaration& declaration) {
+  if (!declaration.host) {
+    return nullptr;
+  }
+  StackDeclaration host = declaration;
+  host.name += ", host";
+  // What writes a file or spoils frames stays with the stream that it was declared for.
+  std::erase_if(host.push, [](const ModuleDeclaration& module) {
+    return module.entry->transparent ||
+           (module.entry->upper != Service::network && module.entry->upper != Service::transport);
+  });
+  return open_stack(set, host);
 }
 
 }  // namespace sluice

@@ -9,6 +9,11 @@
 //     push   = ["ip", "udp", "timod"]              # the first stands on the driver
 //     ip     = { address = "10.77.0.1/24" }        # parameters of a pushed module
 //
+// `host = true` beside them has a program that binds a port put a second stream on the same device, with the declared
+// `ip` and `udp` alone and bound to nothing (open_host): it gets what no filter claims, so that the host answers ping,
+// and closed ports, while the stream itself sees its port alone. Off if absent, since then a stream that is full can
+// let frames wait in its device; with two streams on the link they are dropped (dlpi/link.h).
+//
 // A module that is pushed twice needs names of its own: push = ["capture:low", "ip", "capture:high"], with tables
 // "capture:low" = { ... }. A list pushed on every stack of a driver kind, below what the stack itself pushes:
 //
@@ -44,6 +49,7 @@ struct ModuleDeclaration {
 struct StackDeclaration {
   std::string name;
   ProcessingMode mode = ProcessingMode::layered;
+  bool host = false;
   ModuleDeclaration driver;
   std::vector<ModuleDeclaration> push;  // lowest first
   int line = 0;
@@ -79,5 +85,9 @@ class StackFile {
 /// Opens the declared driver and pushes the declared modules on it. Errors name the stack and the module.
 [[nodiscard]] Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaration& declaration,
                                                          const HeadOptions& options = {});
+
+/// The stream that answers for the host beside one that was opened by `declaration`, where that says `host = true`;
+/// nothing where it does not. Nobody needs to read it.
+[[nodiscard]] Result<std::unique_ptr<Stream>> open_host(StreamSet& set, const StackDeclaration& declaration);
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
+#include "stack/wire/answering.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/loopback.h"
 
@@ -34,6 +35,7 @@ Ip::Ip(StreamSet& set, ip::Config config)
       routes_(config_),
       neighbours_(config_.neighbours_max, set.prng(), *this),
       addresses_(config_.duplicate_address_detection, set.prng(), *this),
+      autoconfiguration_(set.prng(), *this),
       mld_(2, set.prng(), *this),
       igmp_(3, set.prng(), *this),
       reassembly_(config_.reassembly_bytes_max),
@@ -42,6 +44,7 @@ Ip::Ip(StreamSet& set, ip::Config config)
       // RFC 7739 on why it should not start where others can guess it.
       identification_(static_cast<std::uint16_t>(set.prng()())),
       flow_labels_(set.prng()(), set.prng()()),
+      hop_limit_v6_(config_.ttl),
       settings_(initial_settings()) {}
 
 Status Ip::open() {
@@ -60,6 +63,7 @@ void Ip::close() {
   leave_all();
   timer_.cancel();
   host_timer_.cancel();
+  leave_groups();
   for (const wire::IpAddress& group : routes_.groups()) {
     ask_link(
         primitive_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}, MessageType::proto));
@@ -113,6 +117,9 @@ void Ip::from_below(Message message) {
   }
   if (message.type() == MessageType::ctl && wire::dlpi::primitive_of(message.bytes()) == wire::dlpi::DL_LOOPBACK) {
     return receive_from_self(std::move(message));
+  }
+  if (const auto told = wire::dlpi::AnswerInd::decode(message.bytes()); told && message.type() == MessageType::ctl) {
+    return answering_told(*told);
   }
   if (message.type() == MessageType::flush) {
     flush_queues(message);

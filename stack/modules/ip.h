@@ -21,11 +21,15 @@
 //   header goes into its headroom, fragments share its buffer.
 //
 // What is answered
-//   Any stream answers ARP and neighbour solicitations: when several streams share a link, each does, and the same
-//   answer twice does no harm. Echo requests, and errors (protocol or port unreachable, reassembly time exceeded,
-//   parameter problem), only from a stream that has no filter: that one is the host. At most 100 errors a second. Never
-//   an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
-//   RFC 4443 section 2.4 (e)). Addresses and router are configured: no DHCP, no router discovery.
+//   When several streams share a link each learns from what arrives, and for each address one answers, the same for
+//   all questions: the first that has no filter, else the first (DL_ANSWER_IND, stack/wire/answering.h). Any stream
+//   answers ARP and neighbour solicitations so. Echo requests, and errors (protocol or port unreachable, reassembly
+//   time exceeded, parameter problem), only from a stream that has no filter: that one is the host; `host = true` in a
+//   stack file puts one beside a program's own (stack/head/stack_file.h). While other streams have filters, no error is
+//   sent about what came to all of them, fragments and IPv6 extension headers: it may be theirs. At most 100 errors a
+//   second. Never an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122
+//   section 3.2.2, RFC 4443 section 2.4 (e)). Addresses and router are configured, or of IPv6 advertised by routers
+//   (autoconfigure): no DHCP.
 //
 // Groups
 //   All systems, all nodes, the solicited-node groups of our addresses, and those that were joined (join()). Routers
@@ -63,6 +67,16 @@
 //   IPv4 options are passed over; the reply to an echo request carries its routes and timestamps (ip_options.h), and
 //   a source route that does not end here is dropped (source_routed).
 //
+// Routers
+//   With autoconfigure = true the host asks for IPv6 routers when the link has come up (three times at most), and takes
+//   from their advertisements its addresses (RFC 4862: prefix and modified EUI-64 of the MAC address), what is on the
+//   link, the default router, hop limit, MTU, and the times of neighbour discovery (RFC 4861 section 6.3). Addresses
+//   are announced and tried as those of the stack file are; a deprecated one is used where there is no other. What the
+//   stack file says wins: a `gateway` of IPv6 over advertised routers, `ttl` over the advertised hop limit, an address
+//   over one that is formed alike; `mtu` bounds the advertised one. Programs wait until a router has spoken, or ten
+//   seconds. Which bounds there are, and against whom: ip_autoconfiguration.h. Off, advertisements are passed to a user
+//   that is bound to ICMPv6, or ignored.
+//
 // This host
 //   Datagrams to our own addresses, 127.0.0.0/8 and ::1 do not touch the link, and go while it is down: the driver
 //   gives them to those streams of the link that a frame to us would go to (DL_LOOPBACK, stack/wire/loopback.h), and
@@ -88,10 +102,13 @@
 //
 // Parameters
 //   address               one or more, with prefix length: "10.77.0.1/24", "fd00:77::1/64". With an IPv6 address there
-//                         is a link-local one, too, made of the MAC address
+//                         is a link-local one, too, made of the MAC address. None is needed with autoconfigure
+//   autoconfigure         whether IPv6 addresses, routes and link parameters come from routers, too (above); false if
+//                         absent. With it there is IPv6, and a link-local address
 //   gateway               default router, one a family; none if absent
 //   mtu                   largest IP packet in bytes; the link's if absent
-//   ttl                   hop limit of what is sent to hosts, unless the user asks otherwise; 64 if absent
+//   ttl                   hop limit of what is sent to hosts, unless the user asks otherwise; 64, or what routers
+//                         advertise, if absent
 //   reassembly_bytes_max  bytes of buffers that unfinished datagrams may hold; 4194304 if absent. What is done with
 //                         fragments: ip_reassembly.h
 //   neighbours_max        entries of the neighbour cache; 1024 if absent
@@ -121,6 +138,7 @@
 #include "stack/core/registry.h"
 #include "stack/core/scheduler.h"
 #include "stack/modules/ip_addresses.h"
+#include "stack/modules/ip_autoconfiguration.h"
 #include "stack/modules/ip_config.h"
 #include "stack/modules/ip_counters.h"
 #include "stack/modules/ip_flow_label.h"
@@ -136,6 +154,7 @@
 #include "stack/modules/ip_redirects.h"
 #include "stack/modules/ip_routes.h"
 #include "stack/provider/connectionless.h"
+#include "stack/wire/answering.h"
 #include "stack/wire/arp.h"
 #include "stack/wire/data_unit.h"
 #include "stack/wire/dlpi.h"
@@ -150,6 +169,7 @@ namespace sluice {
 class Ip final : public Module,
                  private ip::NeighbourUser,
                  private ip::AddressUser,
+                 private ip::AutoconfigurationUser,
                  private ip::GroupUser,
                  private provider::Connectionless {
  public:
@@ -174,6 +194,9 @@ class Ip final : public Module,
   [[nodiscard]] const ip::Reassembly& reassembly() const { return reassembly_; }
   /// For programs: whether addresses are still tentative, and which ones other hosts claim.
   [[nodiscard]] const ip::Addresses& addresses() const { return addresses_; }
+  /// Likewise: whether addresses may still come, since one is tentative or no router has spoken yet.
+  [[nodiscard]] const ip::Autoconfiguration& autoconfiguration() const { return autoconfiguration_; }
+  [[nodiscard]] bool settling() const { return addresses_.settling() || autoconfiguration_.searching(); }
 
  private:
   /// What a datagram of ours is to look like.
@@ -274,6 +297,15 @@ class Ip final : public Module,
     down_.push(std::move(message));
   }
   void ask_link(Message message);
+  void answering_told(const wire::dlpi::AnswerInd& told);
+  void tell_address(const wire::IpAddress& address, bool ours);
+  [[nodiscard]] const wire::dlpi::AnswerInd* told_of(const wire::IpAddress& local) const;
+  /// Whether this stream of the link answers for `local`; where that is no address of ours, for the first of its
+  /// family.
+  [[nodiscard]] bool answers_for(const wire::IpAddress& local) const {
+    const wire::dlpi::AnswerInd* const told = told_of(local);
+    return told == nullptr || told->answers;
+  }
   [[nodiscard]] std::uint32_t link_mtu(wire::Family family) const;
   /// RFC 8200 section 5: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or greater."
   [[nodiscard]] bool has_ipv6() const { return link_mtu(wire::Family::ipv6) >= ip::mtu_min_v6; }
@@ -342,6 +374,7 @@ class Ip final : public Module,
   [[nodiscard]] bool path_mtu_reported(const Quoted& quoted, const ip::Flow& flow);
   template <class IcmpMessage>
   void answer_error(Arrival&& arrival, const IcmpMessage& message, bool even_to_group = false);
+  [[nodiscard]] bool may_be_anothers(const Arrival& arrival);
   [[nodiscard]] bool may_answer_error(const Arrival& arrival, bool even_to_group);
   [[nodiscard]] static ConstBytes headers_of(const Arrival& arrival);
   [[nodiscard]] static bool restore_header(Arrival& arrival);
@@ -367,7 +400,19 @@ class Ip final : public Module,
   void announce(const wire::IpAddress& address) override;
   void address_settled(const wire::IpAddress& address, bool ours) override;
 
+  // ip_router_discovery.cc: router solicitations and advertisements
+  void receive_router_advertisement(const Arrival& arrival);
+  void take_link_values(const wire::RouterAdvertisement& message);
+  void solicit_routers() override;
+  bool address_formed(const wire::Ipv6Address& address) override;
+  void address_deprecated(const wire::Ipv6Address& address, bool deprecated) override;
+  void address_expired(const wire::Ipv6Address& address) override;
+  void routes_learned() override;
+
   // ip_membership.cc: MLD and IGMP
+  void enter_group(const wire::IpAddress& group);
+  void leave_group(const wire::IpAddress& group);
+  void leave_groups();
   void start_groups(wire::Family family);
   [[nodiscard]] ip::Groups& groups_of(wire::Family family) { return family == wire::Family::ipv4 ? igmp_ : mld_; }
   void receive_mld(Arrival&& arrival);
@@ -379,6 +424,11 @@ class Ip final : public Module,
   void send_igmp(ConstBytes body, const wire::Ipv4Address& destination);
 
   // ip_resolve.cc: ARP and neighbour discovery
+  /// Whether `address` is that of one station. Threat: remembered for a neighbour, the broadcast or a group's address
+  /// would send all that is meant for him to everybody.
+  [[nodiscard]] static bool is_station(const wire::MacAddress& address) {
+    return !address.is_multicast() && !address.is_unspecified();
+  }
   void receive_arp(const Arrival& arrival);
   void receive_solicitation(const Arrival& arrival);
   void receive_advertisement(const Arrival& arrival);
@@ -397,6 +447,7 @@ class Ip final : public Module,
   ip::LinkSetup link_;
   ip::Neighbours neighbours_;
   ip::Addresses addresses_;
+  ip::Autoconfiguration autoconfiguration_;
   ip::Groups mld_;
   ip::Groups igmp_;
   ip::Reassembly reassembly_;
@@ -410,6 +461,9 @@ class Ip final : public Module,
   ip::ArrivalTemplate arrivals_;
   std::uint16_t identification_;
   ip::FlowLabels flow_labels_;
+  std::vector<wire::dlpi::AnswerInd> answering_;  // what the driver has told, where it differs from not being told
+  std::uint8_t hop_limit_v6_;                     // what is sent has, where its user says nothing
+  std::uint32_t advertised_mtu_ = 0xffff'ffff;    // by a router; IPv6
 
   wire::network::Settings settings_;
   std::vector<wire::IpAddress> joined_;  // by the user above, each once

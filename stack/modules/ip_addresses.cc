@@ -18,8 +18,8 @@ Addresses::Entry* Addresses::find(const IpAddress& address) {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-/// RFC 5227 section 2.1.1: "the host should wait for a random time interval selected uniformly in the range zero to
-/// PROBE_WAIT seconds, and should then send PROBE_NUM probe packets, each of these probe packets spaced randomly and
+/// RFC 5227 section 2.1.1: "the host should then wait for a random time interval selected uniformly in the range zero
+/// to PROBE_WAIT seconds, and should then send PROBE_NUM probe packets, each of these probe packets spaced randomly and
 /// uniformly, PROBE_MIN to PROBE_MAX seconds apart." RFC 4862 section 5.4.2: "the node SHOULD delay joining the
 /// solicited-node multicast address by a random delay between 0 and MAX_RTR_SOLICITATION_DELAY" (here it is the
 /// question that waits; what is received meanwhile counts).
@@ -48,6 +48,10 @@ void Addresses::begin(const std::vector<IpAddress>& addresses, TimePoint now) {
   }
 }
 
+void Addresses::forget(const IpAddress& address) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.address == address; });
+}
+
 bool Addresses::claimed(const IpAddress& address, const MacAddress& by, TimePoint now) {
   Entry* const entry = find(address);
   if (entry == nullptr) {
@@ -66,7 +70,7 @@ bool Addresses::claimed(const IpAddress& address, const MacAddress& by, TimePoin
       break;
   }
   note({address, by, false});
-  // RFC 5227 section 2.4 (c): "If this is not the first conflicting ARP packet the host has seen, and the time recorded
+  // RFC 5227 section 2.4 (c): "if this is not the first conflicting ARP packet the host has seen, and the time recorded
   // for the previous conflicting ARP packet is within DEFEND_INTERVAL seconds, then the host MUST NOT send another
   // defensive ARP Announcement." Neighbour discovery has no such rule; the same one keeps two hosts from a quarrel.
   const bool recent = entry->claimed_at != never && now - entry->claimed_at < defend_interval;
@@ -100,7 +104,7 @@ void Addresses::ask(Entry& entry, TimePoint now) {
     // be used safely." RFC 4862 section 5.4: "An address is considered unique if none of the tests indicate the
     // presence of a duplicate address within RetransTimer milliseconds after having sent DupAddrDetectTransmits
     // Neighbor Solicitations."
-    entry.deadline = now + (!v4               ? retransmit_time
+    entry.deadline = now + (!v4               ? retransmit_time_
                             : entry.left == 0 ? announce_wait
                                               : random(probe_min, probe_max - probe_min));
     return user_.ask_for(entry.address);

@@ -76,6 +76,10 @@ class Addresses {
   void begin(const std::vector<wire::IpAddress>& addresses, TimePoint now);
   /// One address begins, or begins anew.
   void start(const wire::IpAddress& address, TimePoint now);
+  /// It is ours no longer.
+  void forget(const wire::IpAddress& address);
+  /// RFC 4861 section 6.3.4: how long an answer over IPv6 is waited for, where a router has told.
+  void set_retransmit_time(Duration time) { retransmit_time_ = time; }
 
   /// Another host claims `address`. Whether it is one that begins or holds here.
   bool claimed(const wire::IpAddress& address, const wire::MacAddress& by, TimePoint now);
@@ -114,6 +118,7 @@ class Addresses {
   bool detect_;
   Prng& prng_;
   AddressUser& user_;
+  Duration retransmit_time_ = retransmit_time;
   std::vector<Entry> entries_;
   std::vector<AddressConflict> conflicts_;
   std::uint64_t defended_ = 0;

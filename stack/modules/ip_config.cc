@@ -82,19 +82,21 @@ Status check_mtu(const Config& config) {
 }  // namespace
 
 bool Config::has(Family family) const {
-  return std::ranges::any_of(addresses, [&](const IpPrefix& prefix) { return prefix.address.family() == family; });
+  return (autoconfigure && family == Family::ipv6) ||
+         std::ranges::any_of(addresses, [&](const IpPrefix& prefix) { return prefix.address.family() == family; });
 }
 
 Result<Config> Config::from(const Parameters& parameters) {
   Config config;
+  config.autoconfigure = parameters.boolean("autoconfigure", config.autoconfigure);
   Status status;
   for (const std::string& text : parameters.texts("address")) {
     if (status = add_address(config, text); !status) {
       return std::unexpected(status.error());
     }
   }
-  if (config.addresses.empty()) {
-    return fail(EINVAL, "address: expected at least one, such as \"10.77.0.1/24\"");
+  if (config.addresses.empty() && !config.autoconfigure) {
+    return fail(EINVAL, "address: expected at least one, such as \"10.77.0.1/24\", or autoconfigure = true");
   }
   for (const std::string& text : parameters.texts("gateway")) {
     if (status = add_gateway(config, text); !status) {
@@ -103,6 +105,7 @@ Result<Config> Config::from(const Parameters& parameters) {
   }
   config.mtu_max = static_cast<std::uint32_t>(parameters.integer("mtu", config.mtu_max));
   config.ttl = static_cast<std::uint8_t>(parameters.integer("ttl", config.ttl));
+  config.ttl_is_given = parameters.has("ttl");
   const auto size = [&](std::string_view name, std::size_t otherwise) {
     return static_cast<std::size_t>(parameters.integer(name, static_cast<std::int64_t>(otherwise)));
   };
@@ -123,8 +126,7 @@ std::vector<ParameterSpec> parameter_specs() {
   return {
       {.name = "address",
        .type = Type::texts,
-       .meaning = "Addresses with prefix lengths, IPv4 or IPv6, such as \"10.77.0.1/24\"",
-       .required = true},
+       .meaning = "Addresses with prefix lengths, IPv4 or IPv6, such as \"10.77.0.1/24\""},
       {.name = "gateway", .type = Type::texts, .meaning = "Default router, one a family; none if absent"},
       {.name = "mtu",
        .type = Type::integer,
@@ -146,6 +148,9 @@ std::vector<ParameterSpec> parameter_specs() {
        .meaning = "Entries of the neighbour cache; 1024 if absent",
        .minimum = 1,
        .maximum = 1 << 20},
+      {.name = "autoconfigure",
+       .type = Type::boolean,
+       .meaning = "Whether to take IPv6 addresses and routers from router advertisements; false if absent"},
       {.name = "answer_echo", .type = Type::boolean, .meaning = "Whether to answer ICMP echo; true if absent"},
       {.name = "duplicate_address_detection",
        .type = Type::boolean,

@@ -28,12 +28,15 @@ struct Config {
   std::optional<wire::Ipv6Address> gateway_v6;
   std::uint32_t mtu_max = 0xffff'ffff;  ///< in bytes; the link's own MTU counts where it is less
   std::uint8_t ttl = 64;
+  bool ttl_is_given = false;
   std::size_t reassembly_bytes_max = std::size_t{4} << 20;
   std::size_t neighbours_max = 1024;
   bool answer_echo = true;
   bool duplicate_address_detection = false;
   bool redirects = false;
+  bool autoconfigure = false;
 
+  /// Whether there are addresses of that family, or may come to be.
   [[nodiscard]] bool has(wire::Family family) const;
   /// EINVAL with a sentence that names the parameter and what is wrong with it.
   [[nodiscard]] static Result<Config> from(const Parameters& parameters);

@@ -68,6 +68,18 @@ struct Counters {
   Counter ndp_noted{owner, "ndp_noted", "neighbour advertisements: noted where the neighbour is known"};
   Counter bad_ndp{owner, "bad_ndp",
                   "neighbour discovery dropped: malformed, hop limit not 255, in a fragment, from what no host can be"};
+  Counter router_solicitations{owner, "router_solicitations", "times routers were asked to advertise themselves"};
+  Counter router_advertisements{owner, "router_advertisements", "router advertisements heeded"};
+  Counter routers_full{owner, "routers_full", "advertised routers not used: as many are known as may be"};
+  Counter prefixes_full{owner, "prefixes_full", "advertised on-link prefixes not used: as many are known as may be"};
+  Counter prefixes_refused{owner, "prefixes_refused",
+                           "advertised prefixes not used: no prefix of hosts, or impossible length or lifetimes"};
+  Counter learned_addresses_full{owner, "learned_addresses_full",
+                                 "addresses not formed of advertised prefixes: there are as many as may be"};
+  Counter router_values_refused{owner, "router_values_refused",
+                                "advertised hop limits, MTUs and times not used: out of bounds"};
+  Counter addresses_formed{owner, "addresses_formed", "addresses formed of advertised prefixes"};
+  Counter addresses_expired{owner, "addresses_expired", "addresses given up: their valid lifetime was over"};
   Counter address_conflict{owner, "address_conflict", "another host claims our address"};
   Counter address_duplicate{owner, "address_duplicate", "addresses not used: another host has them"};
   Counter address_defended{owner, "address_defended", "times an address was announced to a host that claims it"};
@@ -96,6 +108,8 @@ struct Counters {
   Counter icmp_errors_limited{owner, "icmp_errors_limited", "ICMP errors not sent: over the rate"};
   Counter icmp_errors_unquotable{owner, "icmp_errors_unquotable", "ICMP errors not sent: the packet's header is gone"};
   Counter icmp_errors_unroutable{owner, "icmp_errors_unroutable", "ICMP errors not sent: no route to the sender"};
+  Counter icmp_errors_unsure{owner, "icmp_errors_unsure",
+                             "ICMP errors not sent: what they are about may be another stream's of this link"};
   Counter redirects_heeded{owner, "redirects_heeded", "redirects that changed a next hop"};
   Counter redirects_refused{owner, "redirects_refused",
                             "redirects dropped: malformed, or not by the router that we use for what we sent"};
@@ -107,15 +121,50 @@ struct Counters {
 
   /// See above.
   [[nodiscard]] auto ends() const {
-    return std::array{&delivered,         &echo_answered,     &bad_primitive,    &unknown_sap,   &short_packet,
-                      &bad_version,       &bad_header_length, &bad_total_length, &bad_checksum,  &bad_source,
-                      &not_ours,          &source_routed,     &link_broadcast,   &bad_extension, &ipv6_off,
-                      &unknown_protocol,  &fragments_held,    &bad_fragment,     &fragment_tiny, &fragment_duplicate,
-                      &fragment_overlap,  &fragment_refused,  &fragment_excess,  &no_memory,     &arp_answered,
-                      &arp_noted,         &bad_arp,           &ndp_answered,     &ndp_noted,     &bad_ndp,
-                      &address_conflict,  &icmp_bad_checksum, &icmp_malformed,   &icmp_ignored,  &icmp_errors_in,
-                      &icmp_unmatched,    &icmp_implausible,  &icmp_mtu_heeded,  &group_queries, &group_reports_in,
-                      &bad_group_message, &redirects_heeded,  &redirects_refused};
+    return std::array{&delivered,
+                      &echo_answered,
+                      &bad_primitive,
+                      &unknown_sap,
+                      &short_packet,
+                      &bad_version,
+                      &bad_header_length,
+                      &bad_total_length,
+                      &bad_checksum,
+                      &bad_source,
+                      &not_ours,
+                      &source_routed,
+                      &link_broadcast,
+                      &bad_extension,
+                      &ipv6_off,
+                      &unknown_protocol,
+                      &fragments_held,
+                      &bad_fragment,
+                      &fragment_tiny,
+                      &fragment_duplicate,
+                      &fragment_overlap,
+                      &fragment_refused,
+                      &fragment_excess,
+                      &no_memory,
+                      &arp_answered,
+                      &arp_noted,
+                      &bad_arp,
+                      &ndp_answered,
+                      &ndp_noted,
+                      &bad_ndp,
+                      &router_advertisements,
+                      &address_conflict,
+                      &icmp_bad_checksum,
+                      &icmp_malformed,
+                      &icmp_ignored,
+                      &icmp_errors_in,
+                      &icmp_unmatched,
+                      &icmp_implausible,
+                      &icmp_mtu_heeded,
+                      &group_queries,
+                      &group_reports_in,
+                      &bad_group_message,
+                      &redirects_heeded,
+                      &redirects_refused};
   }
 };
 

@@ -68,7 +68,7 @@ class Groups {
   // RFC 3810 section 9 and RFC 3376 section 8.
   static constexpr int robustness = 2;
   static constexpr Duration unsolicited_report_interval = std::chrono::seconds(1);
-  static constexpr Duration unsolicited_report_interval_old = std::chrono::seconds(10);  // RFC 2710, 2236: section 7.10
+  static constexpr Duration unsolicited_report_interval_old = std::chrono::seconds(10);  // RFC 2710 7.10, RFC 2236 8.10
   /// RFC 3810 section 9.12: "([Robustness Variable] times (the [Query Interval] in the last Query received)) plus
   /// ([Query Response Interval])", with their default values.
   static constexpr Duration older_version_querier_present = std::chrono::seconds(2 * 125 + 10);

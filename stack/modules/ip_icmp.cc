@@ -107,14 +107,17 @@ void Ip::receive_icmp6(Arrival&& arrival) {
     ++count_.bad_ndp;
     return;
   }
-  if (type == Icmp6Type::neighbor_solicitation || type == Icmp6Type::neighbor_advertisement) {
-    // RFC 4861 sections 7.1.1 and 7.1.2: "The IP Hop Limit field has a value of 255, i.e., the packet could not
+  const bool from_router = config_.autoconfigure && type == Icmp6Type::router_advertisement;
+  if (from_router || type == Icmp6Type::neighbor_solicitation || type == Icmp6Type::neighbor_advertisement) {
+    // RFC 4861 sections 6.1.2, 7.1.1 and 7.1.2: "The IP Hop Limit field has a value of 255, i.e., the packet could not
     // possibly have been forwarded by a router."
     if (arrival.hop_limit != wire::ndp_hop_limit || !gather(arrival.data, arrival.data.size())) {
       ++count_.bad_ndp;
       return;
     }
-    return type == Icmp6Type::neighbor_solicitation ? receive_solicitation(arrival) : receive_advertisement(arrival);
+    return from_router                                ? receive_router_advertisement(arrival)
+           : type == Icmp6Type::neighbor_solicitation ? receive_solicitation(arrival)
+                                                      : receive_advertisement(arrival);
   }
   if (routes_.is_local(arrival.source) && !arrival.from_self) {
     ++count_.bad_source;
@@ -160,7 +163,7 @@ void Ip::ignore_or_deliver(Arrival&& arrival) {
 /// the same as the specific-destination address". RFC 4443 section 4.2 likewise; to a group, it "MUST be a unicast
 /// address belonging to the interface on which the multicast Echo Request message was received".
 void Ip::answer_echo(Arrival&& arrival, const IcmpEcho& request) {
-  if (!config_.answer_echo || filtered_) {
+  if (!config_.answer_echo || filtered_ || !answers_for(arrival.destination)) {
     ++count_.icmp_ignored;
     return;
   }
@@ -328,8 +331,8 @@ bool Ip::path_mtu_reported(const Quoted& quoted, const ip::Flow& flow) {
 /// looked at before.
 bool Ip::may_answer_error(const Arrival& arrival, bool even_to_group) {
   const bool from_icmp = arrival.protocol == protocol_of(arrival.source);
-  if (filtered_ || (arrival.group && !even_to_group) || arrival.source.is_unspecified() ||
-      arrival.source.is_loopback() ||
+  if (filtered_ || !answers_for(arrival.destination) || (arrival.group && !even_to_group) ||
+      arrival.source.is_unspecified() || arrival.source.is_loopback() ||
       (from_icmp && (arrival.data.bytes().empty() ||
                      !ip::may_be_answered_by_error(arrival.source.family(), arrival.data.bytes()[0])))) {
     return false;
@@ -363,6 +366,21 @@ bool Ip::restore_header(Arrival& arrival) {
   const ConstBytes headers = headers_of(arrival);
   arrival.data.first().rptr -= headers.size();
   return !headers.empty();
+}
+
+/// Whether a datagram that we have no user for may be one of another stream's: one has a filter and this address, and
+/// the datagram went to every stream of the link, as a fragment, which does not tell its port, or as one with IPv6
+/// extension headers. Nobody is told then that a port is closed which may be open; what is not told is counted.
+bool Ip::may_be_anothers(const Arrival& arrival) {
+  const wire::dlpi::AnswerInd* const told = told_of(arrival.destination);
+  if (told == nullptr || !told->shared) {
+    return false;
+  }
+  const ConstBytes headers = headers_of(arrival);
+  const bool unsure = headers.empty() || (arrival.source.is_v4() ? Ipv4View::check_quoted(headers)->is_fragment()
+                                                                 : headers.size() > Ipv6View::header_size);
+  count_.icmp_errors_unsure += unsure ? 1U : 0U;
+  return unsure;
 }
 
 template <class IcmpMessage>
@@ -399,6 +417,9 @@ void Ip::report_parameter_problem(Arrival&& arrival, const wire::Icmp6ParameterP
 /// Problem message to the source of the packet, with an ICMP Code value of 1 ("unrecognized Next Header type
 /// encountered")"; nothing follows a No Next Header, so that is no error (section 4.7).
 void Ip::report_unknown_protocol(Arrival&& arrival) {
+  if (may_be_anothers(arrival)) {
+    return;
+  }
   if (arrival.source.is_v4()) {
     return answer_error(std::move(arrival),
                         Icmp4Message(wire::Icmp4Unreachable{.code = wire::Icmp4UnreachableCode::protocol}));
@@ -434,6 +455,9 @@ void Ip::answer_unreachable(Message request) {
                   .group = !routes_.is_self(unreachable->local),
                   .header_size = unreachable->header_size,
                   .link_source = {}};
+  if (may_be_anothers(arrival)) {
+    return;
+  }
   if (arrival.source.is_v4()) {
     return answer_error(std::move(arrival), Icmp4Message(wire::Icmp4Unreachable{}));
   }

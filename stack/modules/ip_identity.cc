@@ -35,7 +35,8 @@ void Ip::start_addresses() {
 }
 
 void Ip::arm_host_timer() {
-  const TimePoint deadline = std::min({addresses_.next_deadline(), mld_.next_deadline(), igmp_.next_deadline()});
+  const TimePoint deadline = std::min(
+      {addresses_.next_deadline(), autoconfiguration_.next_deadline(), mld_.next_deadline(), igmp_.next_deadline()});
   if (deadline == never) {
     host_timer_.cancel();
   } else {
@@ -48,6 +49,7 @@ void Ip::on_host_timer() {
   // address and the solicited-node multicast address of the tentative address."
   mld_.expire(set().now());
   igmp_.expire(set().now());
+  autoconfiguration_.expire(set().now());
   addresses_.expire(set().now());
   arm_host_timer();
   finish();
@@ -61,7 +63,7 @@ void Ip::claimed(const IpAddress& address, const wire::MacAddress& by) {
   arm_host_timer();
 }
 
-/// RFC 5227 section 2.1.1: an ARP Probe has "an all-zero 'sender IP address'". RFC 4862 section 5.4.2: "The
+/// RFC 5227 section 1.1: an ARP Probe has "an all-zero 'sender IP address'". RFC 4862 section 5.4.2: "The
 /// solicitation's Target Address is set to the address being checked, the IP source is set to the unspecified address,
 /// and the IP destination is set to the solicited-node multicast address of the target address."
 void Ip::ask_for(const IpAddress& address) {
@@ -78,6 +80,9 @@ void Ip::ask_for(const IpAddress& address) {
 /// RFC 5227 section 2.3: "An ARP Announcement is identical to the ARP Probe described above, except that now the sender
 /// and target IP addresses are both set to the host's newly selected IPv4 address."
 void Ip::announce(const IpAddress& address) {
+  if (!answers_for(address)) {
+    return;  // another stream of this link says so
+  }
   bool told = true;
   if (address.is_v4()) {
     told = send_arp({ArpOperation::request, *link_.mac(), address.v4(), {}, address.v4()}, wire::mac_broadcast);

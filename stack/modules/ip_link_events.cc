@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/ip.h"
 #include "stack/wire/ethernet.h"
@@ -33,7 +34,8 @@ void Ip::ask_link(Message message) {
 }
 
 std::uint32_t Ip::link_mtu(wire::Family family) const {
-  return std::min({config_.mtu_max, link_.mtu(), family == wire::Family::ipv4 ? packet_max_v4 : packet_max_v6});
+  return family == wire::Family::ipv4 ? std::min({config_.mtu_max, link_.mtu(), packet_max_v4})
+                                      : std::min({config_.mtu_max, link_.mtu(), advertised_mtu_, packet_max_v6});
 }
 
 void Ip::primitive_from_below(Message message) {
@@ -75,13 +77,63 @@ bool Ip::link_answered(ConstBytes primitive) {
 
 /// With the MAC address come the link-local address and the groups.
 void Ip::address_known() {
+  const wire::Ipv6Address link_local = wire::link_local_address(*link_.mac());
+  if (config_.autoconfigure) {
+    autoconfiguration_.start(link_local, set().now());
+  }
+  const std::vector<wire::IpAddress> groups_before = routes_.groups();
+  const std::vector<wire::IpAddress> addresses_before = routes_.addresses();
   if (config_.has(wire::Family::ipv6)) {
-    routes_.set_link_local(wire::link_local_address(*link_.mac()));
+    routes_.set_link_local(link_local);
+  }
+  for (const wire::IpAddress& address : addresses_before) {
+    if (!routes_.owns(address)) {
+      tell_address(address, false);
+    }
+  }
+  for (const wire::IpAddress& address : routes_.addresses()) {
+    tell_address(address, true);
+  }
+  for (const wire::IpAddress& group : groups_before) {
+    if (!routes_.is_member(group)) {
+      leave_group(group);  // the solicited-node group of a link-local address that is no longer ours
+    }
   }
   for (const wire::IpAddress& group : routes_.groups()) {
     link_.join(wire::multicast_mac(group));
   }
   start_addresses();
+}
+
+/// The driver is told of each address, so that of several streams that have it one answers (stack/wire/answering.h).
+void Ip::tell_address(const wire::IpAddress& address, bool ours) {
+  std::erase_if(answering_, [&](const dlpi::AnswerInd& told) { return !ours && told.address == address; });
+  if (Message message = primitive_message(set().pool(), dlpi::AddressReq{address, ours}, MessageType::ctl)) {
+    down_.push(std::move(message));
+  } else {
+    ++count_.no_memory_out;
+  }
+}
+
+void Ip::answering_told(const dlpi::AnswerInd& told) {
+  std::erase_if(answering_, [&](const dlpi::AnswerInd& known) { return known.address == told.address; });
+  if (routes_.owns(told.address) && !(told.answers && !told.shared)) {
+    answering_.push_back(told);
+  }
+}
+
+const dlpi::AnswerInd* Ip::told_of(const wire::IpAddress& local) const {
+  if (answering_.empty()) {
+    return nullptr;
+  }
+  wire::IpAddress address = local;
+  if (!routes_.owns(local)) {
+    const std::vector<wire::IpAddress> ours = routes_.addresses();
+    const auto first = std::ranges::find(ours, local.family(), &wire::IpAddress::family);
+    address = first == ours.end() ? local : *first;
+  }
+  const auto told = std::ranges::find(answering_, address, &dlpi::AnswerInd::address);
+  return told == answering_.end() ? nullptr : &*told;
 }
 
 void Ip::link_notified(const dlpi::NotifyInd& notification) {
@@ -91,6 +143,9 @@ void Ip::link_notified(const dlpi::NotifyInd& notification) {
       break;
     case dlpi::DL_NOTE_LINK_UP:
       neighbours_.doubt_all();
+      if (config_.autoconfigure && link_.ready()) {
+        autoconfiguration_.start(wire::link_local_address(*link_.mac()), set().now());
+      }
       start_addresses();
       break;
     case dlpi::DL_NOTE_SDU_SIZE:

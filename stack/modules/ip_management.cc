@@ -100,7 +100,7 @@ void Ip::answer_route(const network::RouteReq& request) {
   up(primitive_message(set().pool(), ack, MessageType::ctl));
 }
 
-network::Settings Ip::initial_settings() const { return {.ttl = config_.ttl, .hops = config_.ttl}; }
+network::Settings Ip::initial_settings() const { return {.ttl = config_.ttl, .hops = hop_limit_v6_}; }
 
 void Ip::answer_settings(const network::SettingsReq& request) {
   settings_ = request.wanted.value_or(settings_);

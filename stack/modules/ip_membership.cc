@@ -13,6 +13,7 @@
 #include "stack/modules/ip.h"
 #include "stack/wire/checksum.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/ndp.h"
 
 namespace sluice {
 
@@ -37,7 +38,6 @@ enum Igmp : std::uint8_t {
   igmp_report_v3 = 0x22,
 };
 
-constexpr Ipv6Address all_routers_v6{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 constexpr Ipv6Address mld_routers{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16}};  // RFC 3810 section 5.2.14
 constexpr Ipv4Address all_routers_v4{{224, 0, 0, 2}};
 constexpr Ipv4Address igmp_routers{{224, 0, 0, 22}};  // RFC 3376 section 4.2.14
@@ -65,7 +65,7 @@ std::uint32_t decoded(std::uint32_t code, std::uint32_t floating, unsigned manti
 }
 
 /// RFC 3810 section 8.1: a query is of MLDv1 when its "length = 24 octets", of MLDv2 when its "length >= 28 octets";
-/// others "MUST be silently ignored (e.g., Query length of 26 octets)".
+/// others "(e.g., a Query of length 26 octets) MUST be silently ignored."
 std::optional<GroupQuery> parse_mld_query(ConstBytes message) {
   const std::size_t size = message.size();
   if (size < 24 || (size > 24 && size < 28)) {
@@ -131,22 +131,38 @@ Status Ip::join(const IpAddress& group) {
   if (!routes_.join(group)) {
     return fail(ENOBUFS, "ip: too many groups");
   }
-  if (news && link_.ready()) {
-    link_.join(wire::multicast_mac(group));
-    advance_link();
-    if (is_reported(group)) {
-      static_cast<void>(groups_of(group.family()).join(group, set().now()));
-    }
-    arm_host_timer();
+  if (news) {
+    enter_group(group);
     finish();
   }
   return {};
 }
 
+/// A group that we are in from now on: the driver and the routers are told.
+void Ip::enter_group(const IpAddress& group) {
+  if (!link_.ready()) {
+    return;
+  }
+  link_.join(wire::multicast_mac(group));
+  advance_link();
+  if (is_reported(group)) {
+    static_cast<void>(groups_of(group.family()).join(group, set().now()));
+  }
+  arm_host_timer();
+}
+
 void Ip::leave(const IpAddress& group) {
   const bool was_member = routes_.is_member(group);
   routes_.leave(group);
-  if (!was_member || routes_.is_member(group) || !link_.ready()) {
+  if (was_member && !routes_.is_member(group)) {
+    leave_group(group);
+    finish();
+  }
+}
+
+/// A group that we are in no longer; other groups may have its MAC address.
+void Ip::leave_group(const IpAddress& group) {
+  if (!link_.ready()) {
     return;
   }
   const wire::MacAddress mac = wire::multicast_mac(group);
@@ -156,7 +172,21 @@ void Ip::leave(const IpAddress& group) {
   }
   groups_of(group.family()).leave(group, set().now());
   arm_host_timer();
-  finish();
+}
+
+/// The stream is closed. RFC 2710 section 4: "When a node ceases to listen to a multicast address on an interface, it
+/// SHOULD send a single Done message to the link-scope all-routers multicast address (FF02::2)"; RFC 3810 section 6.1
+/// has a State Change Report, of which this is the first and only one: nobody is left to repeat it. Where another
+/// stream of the link has our addresses the host still listens, and says nothing.
+void Ip::leave_groups() {
+  const std::vector<IpAddress> addresses = routes_.addresses();
+  for (const Family family : {Family::ipv4, Family::ipv6}) {
+    const auto ours = std::ranges::find(addresses, family, &IpAddress::family);
+    if (link_.ready() && ours != addresses.end() && told_of(*ours) == nullptr) {
+      groups_of(family).begin({}, set().now());
+      groups_of(family).expire(set().now());
+    }
+  }
 }
 
 void Ip::start_groups(Family family) {
@@ -245,14 +275,14 @@ void Ip::report_groups(std::span<const GroupRecord> records) {
   v6 ? send_mld(body, mld_routers) : send_igmp(body, igmp_routers);
 }
 
-/// RFC 2710 section 3: a Report goes to "the multicast address being reported", a Done to "link-scope all-routers". RFC
+/// RFC 2710 section 8: a Report goes to "the multicast address being reported", a Done to "link-scope all-routers". RFC
 /// 2236 section 9 likewise.
 void Ip::report_group(const IpAddress& group, bool left, unsigned version) {
   std::array<std::byte, 24> bytes{};
   if (group.is_v6()) {
     bytes[0] = static_cast<std::byte>(left ? mld_done : mld_report);
     group.store(bytes.data() + 8);
-    return send_mld(bytes, left ? all_routers_v6 : group.v6());
+    return send_mld(bytes, left ? wire::ipv6_all_routers : group.v6());
   }
   bytes[0] = static_cast<std::byte>(left ? igmp_leave : version == 1 ? igmp_report_v1 : igmp_report_v2);
   group.store(bytes.data() + 4);

@@ -148,12 +148,14 @@ void Neighbours::enter(Entry& entry, NeighbourState state, TimePoint now) {
   }
   entry.state = state;
   if (state == reachable) {
-    const auto half = static_cast<std::uint64_t>(reachable_time.count() / 2);
+    const Duration base = entry.address.is_v4() ? reachable_time : reachable_time_v6_;
+    const auto half = static_cast<std::uint64_t>(base.count() / 2);
     entry.deadline = now + Duration(static_cast<Duration::rep>(half + prng_.below(2 * half)));
     return;
   }
   if (state == incomplete || state == probe || state == delay) {
-    entry.deadline = now + (state == delay ? delay_first_probe_time : retransmit_time);
+    const Duration retransmit = entry.address.is_v4() ? retransmit_time : retransmit_time_v6_;
+    entry.deadline = now + (state == delay ? delay_first_probe_time : retransmit);
     next_deadline_ = std::min(next_deadline_, entry.deadline);
   }
 }

@@ -123,6 +123,9 @@ class Neighbours {
                   TimePoint now);
   /// The link was away: what is known needs to be probed again.
   void doubt_all();
+  /// RFC 4861 section 6.3.4: BaseReachableTime and RetransTimer of IPv6 neighbours, where a router has told.
+  void set_reachable_time(Duration time) { reachable_time_v6_ = time; }
+  void set_retransmit_time(Duration time) { retransmit_time_v6_ = time; }
 
   /// Handles what is due.
   void expire(TimePoint now);
@@ -160,6 +163,8 @@ class Neighbours {
   std::size_t entries_max_;
   Prng& prng_;
   NeighbourUser& user_;
+  Duration reachable_time_v6_ = reachable_time;
+  Duration retransmit_time_v6_ = retransmit_time;
   std::vector<Entry> slots_;
   std::vector<std::uint32_t> free_;
   std::unordered_map<wire::IpAddress, std::uint32_t> index_;

@@ -23,14 +23,6 @@ using wire::MacAddress;
 using wire::NeighborAdvertisement;
 using wire::NeighborSolicitation;
 
-namespace {
-
-/// Whether `address` is that of one station. Threat: remembered for a neighbour, the broadcast or a group's address
-/// would send all that is meant for him to everybody.
-bool is_station(const MacAddress& address) { return !address.is_multicast() && !address.is_unspecified(); }
-
-}  // namespace
-
 /// RFC 826, "Packet Reception". The pair of a sender we know is updated; a sender we do not know is added only if
 /// "the Target protocol address is mine". RFC 5227 section 2.1.1: a probe has an all-zero sender address, which is no
 /// pair.
@@ -70,7 +62,7 @@ void Ip::receive_arp(const Arrival& arrival) {
     neighbours_.advertised(sender, arp->sender_mac, /*solicited=*/!is_request && for_us,
                            /*override_entry=*/is_request, set().now());
   }
-  if (!is_request || !for_us) {
+  if (!is_request || !for_us || !answers_for(arp->target_address)) {
     ++count_.arp_noted;
     return;
   }
@@ -127,7 +119,8 @@ void Ip::receive_solicitation(const Arrival& arrival) {
                                      .override_entry = true,
                                      .target = message->target,
                                      .target_link_layer = link_.mac()};
-  if (source.is_unspecified()) {
+  const bool answers = answers_for(message->target);
+  if (source.is_unspecified() && answers) {
     const bool answered =
         send_ndp(answer, message->target, wire::ipv6_all_nodes, wire::multicast_mac(wire::ipv6_all_nodes));
     ++(answered ? count_.ndp_answered : count_.no_memory);
@@ -137,6 +130,10 @@ void Ip::receive_solicitation(const Arrival& arrival) {
   // includes a Source Link-Layer Address option, then the recipient SHOULD create or update the Neighbor Cache entry".
   if (message->source_link_layer && routes_.is_neighbour(source)) {
     neighbours_.heard(source, mac, set().now());
+  }
+  if (!answers) {
+    ++count_.ndp_noted;
+    return;
   }
   const bool answered = send_ndp(answer, message->target, source, mac);
   ++(answered ? count_.ndp_answered : count_.no_memory);
@@ -149,6 +146,10 @@ void Ip::receive_advertisement(const Arrival& arrival) {
       !link_.ready() || !is_station(message->target_link_layer.value_or(arrival.link_source))) {
     ++count_.bad_ndp;
     return;
+  }
+  if (!message->router && config_.autoconfigure) {
+    autoconfiguration_.no_router(message->target);
+    arm_host_timer();
   }
   // RFC 4862 section 5.4.4: "If the target address is tentative, the tentative address is not unique." Of our own
   // frames that come back, nothing is to be learned.
@@ -197,6 +198,8 @@ template bool Ip::send_ndp(const NeighborSolicitation& message, const Ipv6Addres
                            const Ipv6Address& destination, const MacAddress& to);
 template bool Ip::send_ndp(const NeighborAdvertisement& message, const Ipv6Address& source,
                            const Ipv6Address& destination, const MacAddress& to);
+template bool Ip::send_ndp(const wire::RouterSolicitation& message, const Ipv6Address& source,
+                           const Ipv6Address& destination, const MacAddress& to);
 
 /// RFC 4861 section 7.2.2: multicast solicitations go "to the solicited-node multicast address of the target", and the
 /// source should be the one "of the packet prompting the solicitation", for which we take the one we would choose.
@@ -227,6 +230,9 @@ void Ip::undeliverable(Message packet, const IpAddress& neighbour, bool asked) {
   ++(asked ? count_.neighbour_failed : count_.neighbours_full);
   if (asked) {
     redirects_.forget(neighbour);
+    if (neighbour.is_v6()) {
+      autoconfiguration_.unreachable(neighbour.v6());
+    }
     route_ = {};
   }
   Message data = packet.unlink();

@@ -2,6 +2,7 @@
 #include "stack/modules/ip_routes.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "stack/wire/ndp.h"
 
@@ -22,6 +23,20 @@ bool is_link_scoped(const IpAddress& destination) {
          (destination.is_link_local() || (destination.is_multicast() && (destination.v6().octets[1] & 0xfU) == 2));
 }
 
+/// RFC 6724 section 2.2: CommonPrefixLen, "up to the length of S's prefix (i.e., the portion of the address not
+/// including the interface ID)", which has 64 bits here.
+unsigned common_prefix(const Ipv6Address& source, const Ipv6Address& destination) {
+  unsigned bits = 0;
+  for (std::size_t at = 0; at < 8; ++at) {
+    const auto differs = static_cast<std::uint8_t>(source.octets[at] ^ destination.octets[at]);
+    bits += static_cast<unsigned>(std::countl_zero(differs));
+    if (differs != 0) {
+      break;
+    }
+  }
+  return bits;
+}
+
 }  // namespace
 
 void Routes::set_link_local(const Ipv6Address& address) {
@@ -32,6 +47,19 @@ void Routes::set_link_local(const Ipv6Address& address) {
   link_local_ = address;
   if (!owns(address)) {
     prefixes_.push_back({address, 64});
+  }
+}
+
+void Routes::remove(const IpAddress& address) {
+  std::erase_if(prefixes_, [&](const IpPrefix& prefix) { return prefix.address == address; });
+  release(address);
+  set_deprecated(address, false);
+}
+
+void Routes::set_deprecated(const IpAddress& address, bool deprecated) {
+  std::erase(deprecated_, address);
+  if (deprecated) {
+    deprecated_.push_back(address);
   }
 }
 
@@ -77,7 +105,8 @@ bool Routes::is_host(const IpAddress& address) const {
 bool Routes::is_neighbour(const IpAddress& address) const { return is_host(address) && next_hop(address) == address; }
 
 bool Routes::has(Family family) const {
-  return std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) { return prefix.address.family() == family; });
+  return (autoconfigured_ && family == Family::ipv6) ||
+         std::ranges::any_of(prefixes_, [&](const IpPrefix& prefix) { return prefix.address.family() == family; });
 }
 
 std::vector<IpAddress> Routes::groups() const {
@@ -144,34 +173,44 @@ std::optional<IpAddress> Routes::next_hop(const IpAddress& destination) const {
     return std::nullopt;
   }
   const bool on_link = destination.is_multicast() || is_link_scoped(destination) ||
-                       std::ranges::any_of(prefixes_, [&](const IpPrefix& p) { return p.contains(destination); });
+                       std::ranges::any_of(prefixes_, [&](const IpPrefix& p) { return p.contains(destination); }) ||
+                       std::ranges::any_of(on_link_, [&](const IpPrefix& p) { return p.contains(destination); });
   if (on_link) {
     return destination;
   }
   if (destination.is_v4()) {
     return gateway_v4_ ? std::optional<IpAddress>(*gateway_v4_) : std::nullopt;
   }
-  return gateway_v6_ ? std::optional<IpAddress>(*gateway_v6_) : std::nullopt;
+  const std::optional<Ipv6Address>& router = gateway_v6_ ? gateway_v6_ : router_;
+  return router ? std::optional<IpAddress>(*router) : std::nullopt;
 }
 
 std::optional<IpAddress> Routes::source_for(const IpAddress& destination) const {
   if (is_link_scoped(destination)) {
     return link_local_ && is_local(*link_local_) ? std::optional<IpAddress>(*link_local_) : std::nullopt;
   }
-  const IpPrefix* first = nullptr;
+  const IpPrefix* best = nullptr;
+  unsigned best_rank = 0;
   for (const IpPrefix& prefix : prefixes_) {
-    if (!is_local(prefix.address)) {
+    // RFC 6724 section 5, rule 2: "Prefer appropriate scope." A link-local source would never be answered.
+    const bool contains = prefix.contains(destination);
+    const bool eligible = prefix.address.family() == destination.family() &&
+                          (contains || !(prefix.address.is_v6() && prefix.address.is_link_local()));
+    if (!eligible || !is_local(prefix.address)) {
       continue;
     }
-    if (prefix.contains(destination)) {
-      return prefix.address;
+    // Rule 3: "Avoid deprecated addresses." Rule 8: "Use longest matching prefix."
+    constexpr unsigned preferred = 256;
+    constexpr unsigned own_network = 128;
+    const bool deprecated = std::ranges::find(deprecated_, prefix.address) != deprecated_.end();
+    const unsigned rank = 1 + (deprecated ? 0 : preferred) + (contains ? own_network : 0) +
+                          (destination.is_v6() ? common_prefix(prefix.address.v6(), destination.v6()) : 0);
+    if (rank > best_rank) {
+      best = &prefix;
+      best_rank = rank;
     }
-    // RFC 6724 section 5, rule 2: "Prefer appropriate scope." A link-local source would never be answered.
-    const bool eligible =
-        prefix.address.family() == destination.family() && !(prefix.address.is_v6() && prefix.address.is_link_local());
-    first = first == nullptr && eligible ? &prefix : first;
   }
-  return first == nullptr ? std::nullopt : std::optional(first->address);
+  return best == nullptr ? std::nullopt : std::optional(best->address);
 }
 
 }  // namespace sluice::ip

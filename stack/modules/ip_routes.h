@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "stack/modules/ip_config.h"
@@ -19,10 +20,28 @@ class Routes {
   static constexpr std::size_t joined_max = 32;
 
   explicit Routes(const Config& config)
-      : prefixes_(config.addresses), gateway_v4_(config.gateway_v4), gateway_v6_(config.gateway_v6) {}
+      : prefixes_(config.addresses),
+        gateway_v4_(config.gateway_v4),
+        gateway_v6_(config.gateway_v6),
+        autoconfigured_(config.autoconfigure) {}
 
   /// Adds the link-local address of this interface (fe80::/64), or replaces it.
   void set_link_local(const wire::Ipv6Address& address);
+
+  /// An address that routers' prefixes have made, and its going. It says nothing of what is on the link: RFC 5942
+  /// section 4, rule 1: "The assignment of an IPv6 address -- whether through IPv6 stateless address autoconfiguration
+  /// [RFC4862], DHCPv6 [RFC3315], or manual configuration -- MUST NOT implicitly cause a prefix derived from that
+  /// address to be treated as on-link and added to the Prefix List." (One in the stack file has its prefix length
+  /// written with it.)
+  void add(const wire::Ipv6Address& address) { prefixes_.push_back({address, 128}); }
+  void remove(const wire::IpAddress& address);
+  void set_deprecated(const wire::IpAddress& address, bool deprecated);
+  /// What routers tell: a default router, which a `gateway` in the stack file takes precedence of, and the prefixes
+  /// that are on the link.
+  void set_learned(const std::optional<wire::Ipv6Address>& router, std::vector<wire::IpPrefix> on_link) {
+    router_ = router;
+    on_link_ = std::move(on_link);
+  }
 
   /// An address that is tentative, or another host's, is held back: neither received for nor sent from.
   void hold(const wire::IpAddress& address);
@@ -60,7 +79,8 @@ class Routes {
   /// Whom to hand a datagram for `destination` to: the destination itself on a link, a multicast group, or the
   /// gateway. Nothing: there is no route on a link, as to ourselves.
   [[nodiscard]] std::optional<wire::IpAddress> next_hop(const wire::IpAddress& destination) const;
-  /// The address to send from, in short RFC 6724: of the destination's own network, of its scope, else the first.
+  /// The address to send from, in short RFC 6724: of the destination's scope, not deprecated, and of its own network or
+  /// with the longest prefix in common; else the first.
   [[nodiscard]] std::optional<wire::IpAddress> source_for(const wire::IpAddress& destination) const;
 
  private:
@@ -69,6 +89,10 @@ class Routes {
   std::optional<wire::Ipv6Address> gateway_v6_;
   std::optional<wire::Ipv6Address> link_local_;  // also among prefixes_
   std::vector<wire::IpAddress> held_;            // some of prefixes_
+  std::vector<wire::IpAddress> deprecated_;      // likewise
+  bool autoconfigured_ = false;
+  std::optional<wire::Ipv6Address> router_;
+  std::vector<wire::IpPrefix> on_link_;
   struct Joined {
     wire::IpAddress group;
     std::size_t times = 0;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Neighbour discovery (RFC 4861): neighbour solicitation and advertisement with the link-layer address option of
-// Ethernet. The messages are whole ICMPv6 messages; the checksum is handled as in icmp6.h.
+// Neighbour discovery (RFC 4861): neighbour solicitation and advertisement, router solicitation (sent only) and
+// advertisement (received only), with the link-layer address option of Ethernet. The messages are whole ICMPv6
+// messages; the checksum is handled as in icmp6.h.
 //
-// Before it calls parse, the module must check what the IPv6 header says. RFC 4861 sections 7.1.1 and 7.1.2: "The IP
-// Hop Limit field has a value of 255, i.e., the packet could not possibly have been forwarded by a router"; and with
-// valid_solicitation or valid_advertisement, once parsed, what the message and the addresses say together.
+// Before it calls parse, the module must check what the IPv6 header says. RFC 4861 sections 6.1.2, 7.1.1 and 7.1.2:
+// "The IP Hop Limit field has a value of 255, i.e., the packet could not possibly have been forwarded by a router"; of
+// a router advertisement also that the "IP Source Address is a link-local address"; and with valid_solicitation or
+// valid_advertisement, once parsed, what the message and the addresses say together.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +25,8 @@ inline constexpr std::uint8_t ndp_hop_limit = 255;
 
 /// RFC 4291 section 2.7.1: every IPv6 host of a link.
 inline constexpr Ipv6Address ipv6_all_nodes{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+/// And every router.
+inline constexpr Ipv6Address ipv6_all_routers{{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 
 enum class NdpMalformed : std::uint8_t {
   short_message,     ///< "ICMP length (derived from the IP length) is 24 or more octets"
@@ -65,6 +69,51 @@ struct NeighborAdvertisement {
 
   friend constexpr auto operator<=>(const NeighborAdvertisement&, const NeighborAdvertisement&) = default;
 };
+
+/// "Routers, advertise yourselves."
+struct RouterSolicitation {
+  static constexpr std::size_t size_min = 8;
+  static constexpr std::size_t size_max = size_min + 8;
+
+  /// RFC 4861 section 4.1: "MUST NOT be included if the Source Address is the unspecified address."
+  std::optional<MacAddress> source_link_layer;
+
+  std::size_t emit(Bytes out) const;
+};
+
+/// RFC 4861 section 4.6.2. Lifetimes are in seconds; all one bits: infinity.
+struct PrefixInformation {
+  static constexpr std::uint32_t infinity = 0xffff'ffff;
+
+  std::uint8_t length = 0;  ///< as it came: it may be more than 128
+  bool on_link = false;
+  bool autonomous = false;
+  std::uint32_t valid_lifetime = 0;
+  std::uint32_t preferred_lifetime = 0;
+  Ipv6Address prefix;
+
+  friend constexpr auto operator<=>(const PrefixInformation&, const PrefixInformation&) = default;
+};
+
+/// "I am a router; this is the link." What is zero, but for the lifetime, is unspecified.
+struct RouterAdvertisement {
+  static constexpr std::size_t size_min = 16;
+
+  std::uint8_t hop_limit = 0;
+  std::uint16_t lifetime = 0;          ///< seconds as a default router
+  std::uint32_t reachable_time = 0;    ///< milliseconds
+  std::uint32_t retransmit_timer = 0;  ///< milliseconds
+  std::optional<MacAddress> source_link_layer;
+  std::optional<std::uint32_t> mtu;
+  ConstBytes options;  ///< a window on the message, each option whole
+
+  /// RFC 4861 section 6.1.2 as for the others. `options` lives as long as `message`.
+  [[nodiscard]] static std::expected<RouterAdvertisement, NdpMalformed> parse(ConstBytes message);
+};
+
+/// The next prefix information of `options`, which then begin behind it; nothing, and they are empty, when there is
+/// none. One whose length is not its own (RFC 4861 section 4.6.2: 4 units of 8 octets) is passed over.
+[[nodiscard]] std::optional<PrefixInformation> next_prefix(ConstBytes& options);
 
 /// The size in bytes of the first of some options; 0 where it is malformed: of no length, or reaching beyond them.
 [[nodiscard]] std::size_t ndp_option_size(ConstBytes options);

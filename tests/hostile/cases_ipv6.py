@@ -240,7 +240,7 @@ def ndp_cases():
                         ("with padding", solicitation() + b"\0" * 9)):
         yield Case(f"a solicitation: {name}", text, [frame], (answer,), "ip.ndp_answered")
     yield Case("a solicitation from ::",
-               'RFC 4861 7.2.4: "the sender MUST set the Solicited flag to zero and multicast the '
+               'RFC 4861 7.2.4: "the node MUST set the Solicited flag to zero and multicast the '
                'advertisement to the all-nodes address"', [solicitation(options=b"", source=b"\0" * 16)],
                (Want("icmp6", 136, 0, source=HOST6, destination=ALL_NODES, to=f.group_mac(ALL_NODES), hops=255,
                      body=struct.pack("!I", 0x20000000) + HOST6 + f.link_address(2, HOST_MAC)),), "ip.ndp_answered")

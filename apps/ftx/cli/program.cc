@@ -8,6 +8,7 @@
 
 #include "apps/common/addresses.h"
 #include "apps/common/entropy.h"
+#include "apps/common/host_stream.h"
 #include "apps/common/registry.h"
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/cli/url.h"
@@ -79,6 +80,11 @@ class Host {
   std::expected<std::unique_ptr<Transport>, Failure> open(const wire::TransportAddress& local) {
     auto transport = Transport::open(set_, *loop_, stack_, local);
     if (transport) {
+      auto host = HostStream::open(set_, *loop_, stack_);
+      if (!host) {
+        return std::unexpected(Failure{ExitCode::stack_unusable, host.error().text});
+      }
+      host_ = *std::move(host);
       addresses_.emplace((*transport)->stream(), "ftx");
       if (!addresses_->settle(*loop_, [this] { return interrupted_; })) {
         return std::unexpected(Failure{ExitCode::stack_unusable, "the stack has no address of its own"});
@@ -106,6 +112,7 @@ class Host {
   StackDeclaration stack_;  // points into the registry
   std::unique_ptr<RunLoop> loop_;
   std::optional<AddressWatch> addresses_;
+  std::unique_ptr<HostStream> host_;
   bool interrupted_ = false;
 };
 

@@ -167,7 +167,12 @@ std::vector<BadFile> bad_files() {
        {"[stack.a]\n" + veth + "push = [\"ip\"]\npsuh = []\n",
         "f.toml:4: stack.a.psuh: there is no key \"psuh\"; did you mean \"push\"? (expected one of \"mode\", \"path\", "
         "\"driver\", "
-        "\"push\", \"ip\")"}},
+        "\"push\", \"host\", \"ip\")"}},
+      {"host is no truth value",
+       {"[stack.a]\n" + veth + "push = [\"ip\"]\nhost = 1\n",
+        "f.toml:4: stack.a.host: expected true or false, found an integer"}},
+      {"a host that nothing answers for",
+       {"[stack.a]\n" + veth + "host = true\n", "f.toml:3: stack.a.host: expected \"ip\" in push, which answers"}},
       {"service is missing",
        {"[stack.a]\n" + veth + "push = [\"ip\",\n \"timod\"]\n",
         "f.toml:4: stack.a.push: 'timod' needs the TPI transport service below it, but 'ip' offers the TPI network "
@@ -396,6 +401,29 @@ push   = ["timod"]
   EXPECT_EQ(bulk.push[0].parameters.text("file", ""), "low.pcapng");
   EXPECT_FALSE(bulk.push[2].parameters.has("file"));
   EXPECT_EQ(file->stacks()[1].name, "simple");
+}
+
+/// The stream that answers for the host has the declared ip and udp, and nothing that writes files or that a program
+/// speaks to.
+TEST(StackFile, AHostStreamHasIpAndUdpAlone) {
+  const std::string veth = "driver = {kind = \"packet\", device = \"veth0\"}\n";
+  const auto file = StackFile::parse("[stack.a]\nhost = true\n" + veth +
+                                         "push = [\"tap\", \"ip\", \"tap:high\", \"udp\", \"timod\"]\n" +
+                                         "[stack.b]\n" + veth + "push = [\"ip\"]\n",
+                                     "f.toml", registry());
+  ASSERT_TRUE(file) << file.error().text;
+  StreamSet set;
+  const auto host = open_host(set, file->stacks()[0]);
+  ASSERT_TRUE(host) << host.error().text;
+  ASSERT_NE(*host, nullptr);
+  std::string names;
+  for (const auto& module : (*host)->chain().modules()) {
+    names += std::string(module->name()) + " ";
+  }
+  EXPECT_EQ(names, "udp ip packet ");
+  const auto none = open_host(set, file->stacks()[1]);
+  ASSERT_TRUE(none);
+  EXPECT_EQ(*none, nullptr) << "off unless the file says so";
 }
 
 TEST(StackFile, StacksAreInTheOrderOfTheFile) {

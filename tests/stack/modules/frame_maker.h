@@ -46,7 +46,8 @@ class Maker {
     static constexpr std::array makers{&Maker::datagram4, &Maker::datagram6, &Maker::fragment4, &Maker::fragment6,
                                        &Maker::icmp4,     &Maker::icmp6,     &Maker::arp,       &Maker::ndp,
                                        &Maker::error4,    &Maker::error6,    &Maker::optioned4, &Maker::extended6,
-                                       &Maker::mld,       &Maker::igmp,      &Maker::redirect4, &Maker::noise};
+                                       &Maker::mld,       &Maker::igmp,      &Maker::redirect4, &Maker::router,
+                                       &Maker::noise};
     return (this->*makers[prng_.below(makers.size())])();
   }
 
@@ -137,6 +138,27 @@ class Maker {
           .emit(octets);
     }
     return {wire::ethertype_ipv6, packet(header, icmp_summed(octets, header))};
+  }
+  /// With a prefix as like as not; its values are anything.
+  Made router() {
+    const V6 header{.source = prng_.chance(0.9) ? "fe80::fe" : host6(),
+                    .destination = "ff02::1",
+                    .next_header = 58,
+                    .hop_limit = 255};
+    Octets octets(16 + (prng_.chance(0.5) ? 32 : 0));
+    octets[0] = std::byte{134};
+    store_big_endian(octets.data() + 4, static_cast<std::uint32_t>(prng_()));
+    store_big_endian(octets.data() + 8, prng_.chance(0.5) ? std::uint32_t{0} : static_cast<std::uint32_t>(prng_()));
+    if (octets.size() > 16) {
+      octets[16] = std::byte{3};
+      octets[17] = std::byte{4};
+      octets[18] = prng_.chance(0.8) ? std::byte{64} : std::byte{0};
+      octets[19] = static_cast<std::byte>(prng_.below(4) << 6);
+      store_big_endian(octets.data() + 20, static_cast<std::uint32_t>(1 + prng_.below(60)));
+      v6("fd00:5::").store(octets.data() + 32);
+      store_big_endian(octets.data() + 36, static_cast<std::uint32_t>(prng_.below(64)));
+    }
+    return {wire::ethertype_ipv6, packet(header, icmp_summed(octets, header)), true};
   }
   /// About what the test has sent, and about what it has not.
   Made error4() {

@@ -61,7 +61,7 @@ class Host {
     EXPECT_TRUE(link().set_address(our_mac));
     const std::vector<std::string> addresses{"10.77.0.1/24", "fd00:77::1/64"};
     const std::vector<std::string> gateways{"10.77.0.254", "fd00:77::fe"};
-    ip_ = push("ip", {{"address", addresses}, {"gateway", gateways}, {"redirects", true}});
+    ip_ = push("ip", {{"address", addresses}, {"gateway", gateways}, {"redirects", true}, {"autoconfigure", true}});
     udp_ = push("udp", {});
     push("timod", {});
     if (arrangement.bound) {

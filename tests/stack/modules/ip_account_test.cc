@@ -46,13 +46,14 @@ class Account : public testing::Test {
     return (*found)->value();
   }
 
-  static ip::Config heeding_redirects() {
+  static ip::Config heeding_all() {
     ip::Config config = both_families();
     config.redirects = true;
+    config.autoconfigure = true;
     return config;
   }
 
-  Bed bed{heeding_redirects()};
+  Bed bed{heeding_all()};
   Udp* udp_module = nullptr;
 };
 

@@ -114,8 +114,8 @@ TEST(IpAddresses, AreAnnouncedAtStartAndUsedAtOnce) {
   EXPECT_EQ(bed.link.sent[1].to, wire::mac_broadcast);
   EXPECT_EQ(arp_of(bed.link.sent[1]),
             (ArpPacket{ArpOperation::request, our_mac, v4("10.77.0.1"), {}, v4("10.77.0.1")}));
-  // RFC 4861 section 7.2.6: "the Target Address field is set to an IP address of the interface [...] the Solicited flag
-  // MUST be set to zero".
+  // RFC 4861 section 7.2.6: "The Target Address field in the unsolicited advertisement is set to an IP address of the
+  // interface [...] The Solicited flag MUST be set to zero".
   const Frame& advertisement = bed.link.sent[3];
   EXPECT_EQ(advertisement.to, all_nodes_mac);
   const auto header = wire::Ipv6Header::parse(advertisement.octets);
@@ -313,7 +313,7 @@ TEST(IpAddresses, OurOwnFramesAreNoConflict) {
 }
 
 /// RFC 5227 section 2.4 (c): such a host "should take appropriate steps to log useful information such as source
-/// Ethernet address from the ARP packet, and inform an administrator of the problem [...] If this is not the first
+/// Ethernet address from the ARP packet, and inform an administrator of the problem [...] if this is not the first
 /// conflicting ARP packet the host has seen, and the time recorded for the previous conflicting ARP packet is within
 /// DEFEND_INTERVAL seconds, then the host MUST NOT send another defensive ARP Announcement."
 ///

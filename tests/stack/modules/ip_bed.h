@@ -21,6 +21,7 @@
 #include "ilp/scalar.h"
 #include "stack/core/chain.h"
 #include "stack/modules/ip.h"
+#include "stack/wire/answering.h"
 #include "stack/wire/checksum.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/ethernet.h"
@@ -222,12 +223,17 @@ class Link : public Module {
   std::vector<std::uint32_t> requests;
   std::vector<MacAddress> groups;
   std::vector<std::uint16_t> saps;
+  std::vector<IpAddress> ours;  // what ip says its addresses are
   std::vector<dlpi::FilterReq> filters;
 
  private:
   void take(Message message) {
     if (const auto request = dlpi::UnitdataReq::decode(message.bytes())) {
       sent.push_back({request->destination.mac, request->destination.sap, data_of(message)});
+      return;
+    }
+    if (const auto told = dlpi::AddressReq::decode(message.bytes())) {
+      told->ours ? ours.push_back(told->address) : static_cast<void>(std::erase(ours, told->address));
       return;
     }
     requests.push_back(dlpi::primitive_of(message.bytes()).value_or(0));

@@ -164,9 +164,8 @@ void pass(Bed& bed, Duration time) {
 }
 
 /// RFC 3810 section 6: "The link-scope all-nodes multicast address, (FF02::1), is handled as a special case. On all
-/// nodes
-/// [...] MLD messages are never sent regarding neither the link-scope all-nodes multicast address". Section 6.1: a
-/// second report follows within the Unsolicited Report Interval.
+/// nodes [...] No MLD messages are ever sent regarding neither the link-scope all-nodes multicast address".
+/// Section 6.1: a second report follows within the Unsolicited Report Interval.
 TEST(IpGroups, SolicitedNodeGroupsAreReportedAtStart) {
   Bed bed;
   const std::vector<Report> told = reports(bed.said_at_start);
@@ -241,8 +240,8 @@ TEST(IpGroups, AFloodOfQueriesIsAnsweredOnce) {
   EXPECT_LE(said(bed).size(), 3U);
 }
 
-/// RFC 3810 section 8.1: "Query messages that do not match any of the above conditions (e.g., Query length of 26
-/// octets) MUST be silently ignored." Section 6.2: a query is dropped unless "the source address of the message is a
+/// RFC 3810 section 8.1: "Query messages that do not match any of the above conditions (e.g., a Query of length
+/// 26 octets) MUST be silently ignored." Section 6.2: a query is dropped unless "the source address of the message is a
 /// valid link-local address, [...] the Hop Limit is set to 1, and [...] the Router Alert option is present".
 TEST(IpGroups, WhatIsNoQueryOfThisLinkIsDropped) {
   const std::pair<const char*, Mld> rows[] = {
@@ -285,9 +284,10 @@ TEST(IpGroups, QueriesAboutOneGroupAreAnsweredForThatOne) {
   EXPECT_THAT(said(bed), IsEmpty());
 }
 
-/// RFC 3810 section 8.2.1: "When Host Compatibility Mode is MLDv1, a host acts using the MLDv1 protocol on that
-/// interface." RFC 2710 section 4: "If a node receives another node's Report from an interface for a multicast address
-/// while it has a timer running for that same address on that interface, it stops its timer".
+/// RFC 3810 section 8.2.1: "When Host Compatibility Mode is MLDv1, a host acts in MLDv1 compatibility mode, using
+/// only the MLDv1 protocol, on that interface." RFC 2710 section 4: "If a node receives another node's Report from an
+/// interface for a multicast address while it has a timer running for that same address on that interface, it stops its
+/// timer".
 TEST(IpGroups, SpeaksTheVersionOfAnOldRouter) {
   Bed bed;
   ASSERT_TRUE(bed.ip->join(address("ff05::77")));

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/prng.h"
+#include "stack/core/primitive.h"
 #include "stack/modules/ip_flows.h"
 #include "stack/modules/ip_options.h"
 #include "stack/wire/udp.h"
@@ -731,6 +732,70 @@ TEST(IpFlows, HavePortsWhereTheProtocolHas) {
   EXPECT_EQ(ip::ports_of(udp, 0x1234'5678), 0x1234'5678U);
   EXPECT_EQ(ip::ports_of(wire::protocol_tcp, 0x1234'5678), 0x1234'5678U);
   EXPECT_EQ(ip::ports_of(wire::protocol_icmp4, 0x1234'5678), 0U) << "an echo's checksum differs each time";
+}
+
+/// A stream that the driver told that another one answers learns from what arrives, and says nothing.
+class IpBesideAnother : public testing::Test {
+ protected:
+  void tell(std::string_view of, bool answers, bool shared) {
+    Message message =
+        primitive_message(bed.set.pool(), dlpi::AnswerInd{address(of), answers, shared}, MessageType::ctl);
+    bed.link.read_queue().put_next(std::move(message));
+  }
+  void ask_all() {
+    bed.link.sent.clear();
+    bed.arp(wire::ArpOperation::request, "10.77.0.2", "10.77.0.1");
+    Octets question(wire::NeighborSolicitation::size_max);
+    question.resize(wire::NeighborSolicitation{v6("fd00:77::1"), peer_mac}.emit(question));
+    const V6 ndp{.next_header = 58, .hop_limit = 255};
+    bed.link.inject(wire::ethertype_ipv6, packet(ndp, icmp_summed(question, ndp)));
+    const V6 six{.next_header = 58};
+    bed.link.inject(wire::ethertype_ipv6, packet(six, icmp(wire::Icmp6Message(wire::IcmpEcho{false, 1, 1}), {}, six)));
+    bed.link.inject(wire::ethertype_ipv4, packet(V4{.protocol = 1}, icmp(wire::Icmp4Message(wire::IcmpEcho{}), {})));
+    bed.link.inject(wire::ethertype_ipv4, packet(V4{.protocol = 99}, pattern(8)));
+  }
+  Bed bed;
+};
+
+TEST_F(IpBesideAnother, TheDriverIsToldOfEachAddress) {
+  EXPECT_THAT(bed.link.ours,
+              testing::UnorderedElementsAre(address("10.77.0.1"), address("fd00:77::1"), address("fe80::ff:fe00:1")));
+}
+
+TEST_F(IpBesideAnother, OneThatDoesNotAnswerLearns) {
+  ask_all();
+  EXPECT_EQ(bed.link.sent.size(), 5U) << "nobody told it not to";
+  tell("10.77.0.1", false, false);
+  tell("fd00:77::1", false, false);
+  ask_all();
+  EXPECT_TRUE(bed.link.sent.empty());
+  EXPECT_EQ(bed.ip->neighbours().size(), 2U);
+  bed.bind();
+  bed.send("10.77.0.2", pattern(8));
+  EXPECT_EQ(bed.next_frame().to, peer_mac) << "it need not ask";
+  tell("10.77.0.1", true, false);
+  ask_all();
+  EXPECT_EQ(bed.link.sent.size(), 3U);
+  tell("fd00:77::1", true, false);
+  ask_all();
+  EXPECT_EQ(bed.link.sent.size(), 5U);
+}
+
+/// A fragment goes to every stream, since it does not tell its port: what no stream here wants may be another's.
+TEST_F(IpBesideAnother, NobodyIsToldThatAnotherStreamsPortIsClosed) {
+  tell("10.77.0.1", true, true);
+  tell("fd00:77::1", true, true);
+  bed.know_neighbours();
+  bed.link.inject(wire::ethertype_ipv4, packet(V4{.protocol = 99}, pattern(8)));
+  EXPECT_EQ(bed.count("icmp_errors_out"), 1U) << "no filter of another stream claimed it";
+  bed.link.inject(wire::ethertype_ipv4, packet(V4{.protocol = 99, .more = true}, pattern(16)));
+  bed.link.inject(wire::ethertype_ipv4, packet(V4{.protocol = 99, .offset = 16}, pattern(16)));
+  const V6 six{.next_header = 44};
+  bed.link.inject(wire::ethertype_ipv6, packet(six, fragment_header(99, 0, true) + pattern(16)));
+  bed.link.inject(wire::ethertype_ipv6, packet(six, fragment_header(99, 16, false) + pattern(16)));
+  EXPECT_EQ(bed.count("unknown_protocol"), 3U);
+  EXPECT_EQ(bed.count("icmp_errors_out"), 1U);
+  EXPECT_EQ(bed.count("icmp_errors_unsure"), 2U);
 }
 
 }  // namespace

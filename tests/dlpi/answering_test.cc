@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of the streams of a link that have an address one answers for it.
+#include "dlpi/answering.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stack/core/primitive.h"
+#include "tests/dlpi/test_stream.h"
+
+namespace sluice::dlpi::test {
+namespace {
+
+constexpr std::uint16_t ipv4 = wire::ethertype_ipv4;
+constexpr std::uint16_t ipv6 = wire::ethertype_ipv6;
+const wire::IpAddress first = wire::IpAddress::from_text("10.77.0.1").value();
+const wire::IpAddress second = wire::IpAddress::from_text("fd00::2").value();
+
+class AnsweringTest : public testing::Test {
+ protected:
+  std::unique_ptr<Stream> stream(const std::vector<wire::IpAddress>& addresses) {
+    auto made = std::make_unique<Stream>(set_);
+    EXPECT_TRUE(made->open(driver_on(link_)));
+    made->bind(ipv4);
+    made->bind_also(ipv6);
+    for (const wire::IpAddress& address : addresses) {
+      says(*made, address, true);
+    }
+    return made;
+  }
+  void says(Stream& stream, const wire::IpAddress& address, bool ours) {
+    stream.put(primitive_message(set_.pool(), AddressReq{address, ours}, MessageType::ctl));
+  }
+  void filters(Stream& stream, std::uint16_t sap, std::uint16_t port) {
+    stream.put(stream.encoded(FilterReq{sap, std::nullopt, std::uint8_t{17}, port}, MessageType::ctl));
+  }
+  /// What it was told last, of what it was told about `address` since it was asked last: "answers", "silent", with
+  /// " shared"; or nothing.
+  static std::string told(Stream& stream, const wire::IpAddress& address) {
+    std::string words;
+    while (const Message message = stream.next()) {
+      const auto told = AnswerInd::decode(message.bytes());
+      if (told && told->address == address) {
+        EXPECT_EQ(message.type(), MessageType::ctl);
+        words = std::string(told->answers ? "answers" : "silent") + (told->shared ? " shared" : "");
+      }
+    }
+    return words;
+  }
+
+  StreamSet set_;
+  std::shared_ptr<TestLink> link_ = std::make_shared<TestLink>(set_);
+};
+
+TEST_F(AnsweringTest, OneAloneIsToldNothing) {
+  const auto alone = stream({first, second});
+  filters(*alone, ipv4, 7);
+  EXPECT_EQ(told(*alone, first), "");
+  EXPECT_EQ(told(*alone, second), "");
+}
+
+TEST_F(AnsweringTest, TheFirstAnswersAndWhenItLeavesTheNext) {
+  auto a = stream({first});
+  auto b = stream({first});
+  auto c = stream({first});
+  EXPECT_EQ(told(*a, first), "");
+  EXPECT_EQ(told(*b, first), "silent");
+  EXPECT_EQ(told(*c, first), "silent");
+  a.reset();
+  EXPECT_EQ(told(*b, first), "answers");
+  EXPECT_EQ(told(*c, first), "");
+  b->request(UnbindReq{});
+  EXPECT_EQ(told(*c, first), "answers") << "one that is not bound gets no question";
+}
+
+TEST_F(AnsweringTest, OneWithoutAFilterComesFirst) {
+  const auto user = stream({first});
+  const auto host = stream({first});
+  EXPECT_EQ(told(*host, first), "silent");
+  filters(*user, ipv4, 7);
+  EXPECT_EQ(told(*host, first), "answers shared");
+  EXPECT_EQ(told(*user, first), "silent");
+  filters(*host, ipv4, 8);
+  EXPECT_EQ(told(*user, first), "answers shared");
+  EXPECT_EQ(told(*host, first), "silent shared");
+}
+
+/// A filter is one SAP's.
+TEST_F(AnsweringTest, FamiliesAreDecidedApart) {
+  const auto user = stream({first, second});
+  const auto host = stream({first, second});
+  told(*host, first);
+  filters(*user, ipv6, 7);
+  EXPECT_EQ(told(*user, first), "");
+  EXPECT_EQ(told(*host, second), "answers shared");
+}
+
+TEST_F(AnsweringTest, EachAnswersForWhatOnlyItHas) {
+  const auto a = stream({first});
+  const auto b = stream({second});
+  EXPECT_EQ(told(*a, first), "");
+  EXPECT_EQ(told(*b, second), "");
+  says(*b, first, true);
+  EXPECT_EQ(told(*b, first), "silent");
+  says(*a, first, false);
+  EXPECT_EQ(told(*b, first), "answers");
+}
+
+/// What is no request of this kind, and more addresses than there is room for, change nothing.
+TEST_F(AnsweringTest, IsBounded) {
+  const auto many = stream({});
+  for (unsigned n = 0; n < 2 * Answering::addresses_max; ++n) {
+    says(*many, wire::Ipv4Address{{10, 0, 0, static_cast<std::uint8_t>(n)}}, true);
+  }
+  EXPECT_EQ(many->counted("unexpected"), Answering::addresses_max);
+  Message cut = primitive_message(set_.pool(), AddressReq{first, true}, MessageType::ctl);
+  cut.trim_back(1);
+  many->put(std::move(cut));
+  EXPECT_EQ(many->counted("unexpected"), Answering::addresses_max + 1);
+}
+
+}  // namespace
+}  // namespace sluice::dlpi::test
