@@ -22,7 +22,7 @@
 //               kernel's as if we were not there, and no counter's (`unclaimed` and `not_ours` do not see them). What
 //               we take the kernel does not get, so that with a `mac` of our own it keeps its traffic but misses
 //               broadcasts of our types: where it is to speak IPv4 on the interface, too, its peers need permanent
-//               neighbours. Captures (tcpdump) do not see in native mode what we take. A promiscuous stream takes
+//               neighbours. Captures on this host (tcpdump) do not see what we take. A promiscuous stream takes
 //               everything
 //   receives    into slots of memory shared with the kernel (dlpi/xdp_queue.h). A layered stream gets a copy. Where all
 //               streams on the device are fused, they are shown the frame where it lies, but for small ones; a slot
