@@ -12,10 +12,10 @@
 //                       and writes our slots itself if it can (zero copy); "zerocopy": it must; "generic": the kernel
 //                       runs the program later and copies, on any device; "auto" (absent): native where the device has
 //                       it, else generic
-//               queue   serve this receive queue of the device alone, 0..; absent: all, of which there may be
-//                       queues_max. Frames that come on a queue without a socket are the kernel's
-//               frames  slots of 4 KiB to receive into, a power of two, 64..65536, absent 2048; on each queue.
-//                       XdpQueue::Options::send_slots more to send from
+//               queue   serve this receive queue of the device alone, 0..; absent: all, of which there may be 16.
+//                       Frames that come on a queue without a socket are the kernel's
+//               frames  slots of 4 KiB to receive into, a power of two, 64..65536, absent 2048; on each queue. 512 more
+//                       to send from
 //               mac     our address; absent: the interface's
 //   takes       an XDP program (dlpi/xdp_filter.h) takes frames of the EtherTypes that are bound, to our address, to
 //               broadcast, and to groups that a stream has enabled, out of the kernel's hands; all others are the
@@ -30,9 +30,9 @@
 //               stream is full, or the link ends
 //   sends       from a slot, on the first queue; the frame is copied into it. Past traffic control, and unseen by
 //               captures on this host
-//   MTU         a frame fills one slot: the MTU may be mtu_max; more is refused when opening (EMSGSIZE), and an
-//               interface that grows beyond later counts as mtu_max, its longer frames as `kernel_dropped`. Frames in
-//               several slots take Linux 6.6 and libxdp 1.4; this is for those of Debian 12, too
+//   MTU         a frame fills one slot: the MTU may be 3822; more is refused when opening (EMSGSIZE), and an interface
+//               that grows beyond later counts as 3822, its longer frames as `kernel_dropped`. Frames in several slots
+//               (XDP_USE_SG) take Linux 6.6; Debian 12 has 6.1, and libraries that do not know of them
 //   offload     XDP does not say what a local sender left to hardware. On a veth pair let the peer do its own work,
 //                 ethtool -K PEER tx off tso off gso off
 //               else modules above drop bad checksums, and super-frames are `kernel_dropped` or `oversize_frame`.
