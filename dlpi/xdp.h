@@ -45,8 +45,9 @@
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink.
 //               An interface that was removed does not come back: open a new stream
 //   flow        down: what finds no free slot waits. A frame that the device refuses is lost, `transmit_error`; so is
-//               one above 4096 bytes. Up: frames wait in the slots while the only stream is full; what then finds no
-//               slot is `kernel_dropped`
+//               one above 4096 bytes. What a device had taken when it went down goes when it comes up. Up: frames wait
+//               in the slots while the only stream is full; what then finds no slot is `kernel_dropped`, but with zero
+//               copy the device's own to count (ethtool -S DEVICE)
 //   counters    dlpi/link_counter.h
 //   privileges  CAP_NET_RAW in the interface's network namespace, CAP_NET_ADMIN and CAP_BPF outside of all user
 //               namespaces; else EPERM with what is lacking. EBUSY: another XDP program is on the interface, or another

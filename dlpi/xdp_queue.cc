@@ -48,7 +48,7 @@ Result<std::unique_ptr<XdpQueue>> XdpQueue::open_once(const Interface& interface
 }
 
 XdpQueue::XdpQueue(const Interface& interface, const Options& options)
-    : interface_(interface), options_(options), slots_(options.receive_slots) {
+    : interface_(interface), options_(options), slots_(options.receive_slots), under_way_(options.send_slots) {
   for (Slot& slot : slots_) {
     slot.queue = this;
   }
@@ -237,9 +237,11 @@ void XdpQueue::take_completions() {
   std::uint32_t at = 0;
   const std::uint32_t count = xsk_ring_cons__peek(&completion_, completion_.size, &at);
   for (std::uint32_t end = at + count; at != end; ++at) {
-    const std::uint64_t place = *xsk_ring_cons__comp_addr(&completion_, at) / slot_bytes * slot_bytes;
-    if (place >= slots_.size() * slot_bytes && place < memory_.size() && sending()) {
-      free_send_slots_.push_back(place);
+    const std::uint64_t number = *xsk_ring_cons__comp_addr(&completion_, at) / slot_bytes;
+    const std::uint64_t sender = number - slots_.size();
+    if (number >= slots_.size() && sender < under_way_.size() && under_way_[sender]) {
+      under_way_[sender] = false;
+      free_send_slots_.push_back(number * slot_bytes);
     }
   }
   if (count > 0) {
@@ -280,6 +282,7 @@ XdpQueue::Sent XdpQueue::send(Batch& frames) {
       }
       const std::uint64_t place = free_send_slots_.back();
       free_send_slots_.pop_back();
+      under_way_[place / slot_bytes - slots_.size()] = true;
       std::byte* to = memory_.data() + place;
       for (const Block* block = &frame.first(); block != nullptr; block = block->cont) {
         to = std::copy(block->rptr, block->wptr, to);

@@ -20,8 +20,8 @@
 //
 // Threat: a lent frame is bytes from outside, in memory shared with the kernel. The kernel writes only to slots that
 // the fill ring gave it, so that what was checked stays checked. What comes out of its rings is checked all the same
-// before it is used: a place outside the receiving slots, or a slot that is not the kernel's, is no frame
-// (`invalid`).
+// before it is used: a place outside the receiving slots, or a slot that is not the kernel's, is no frame, but counts
+// as dropped; what was not sent is not completed.
 //
 // Sending. A frame is copied into a slot. Where the device has no zero copy, the kernel sends in our system call,
 // and copies once more. It wants to be woken only when it says so (XDP_USE_NEED_WAKEUP).
@@ -153,6 +153,7 @@ class XdpQueue {
   std::uint64_t invalid_ = 0;
 
   std::vector<std::uint64_t> free_send_slots_;  // places in the memory
+  std::vector<bool> under_way_;                 // by number, behind the receiving slots
 };
 
 }  // namespace sluice::dlpi

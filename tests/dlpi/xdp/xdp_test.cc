@@ -446,6 +446,50 @@ TEST_P(Xdp, AllQueuesAreServedOrOne) {
   EXPECT_EQ(refused.error().code, EINVAL);
 }
 
+/// So many datagrams of the kernel's, each of a flow of its own.
+void send_flows(int count) {
+  const sockaddr_in to = socket_address(our_ip);
+  for (int at = 0; at < count; ++at) {
+    const int socket = ::socket(AF_INET, SOCK_DGRAM, 0);
+    EXPECT_EQ(::sendto(socket, "flow", 4, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to), 4);
+    ::close(socket);
+  }
+}
+
+// In generic mode veth does not say which queue it was: all are of the first.
+TEST_P(Xdp, FramesOfOtherQueuesAreTheKernels) {
+  give_kernel_the_far_end();
+  run_command("ethtool -L near rx 2 tx 2 && ethtool -L far rx 2 tx 2");
+  constexpr std::size_t flows = 64;
+  StreamSet others;
+  {
+    Stream all(others);
+    open(all, "near", wire::ethertype_ipv4);
+    send_flows(flows);
+    EXPECT_TRUE(run_until(others, [&] { return all.waiting() == flows; })) << all.waiting();
+  }
+  std::size_t got = 0;
+  for (const std::int64_t queue : {0, 1}) {
+    StreamSet own;
+    Stream one(own);
+    Parameters of_queue = parameters("near");
+    of_queue.set("queue", queue);
+    ASSERT_TRUE(one.open(registry_, "xdp", of_queue));
+    one.bind(wire::ethertype_ipv4);
+    for (int times = 0; times < 4; ++times) {
+      send_flows(flows);
+    }
+    run_for(own, std::chrono::milliseconds(50));
+    if (mode() == std::string_view("generic")) {
+      EXPECT_EQ(one.waiting(), queue == 0 ? 4 * flows : 0);
+    } else {
+      EXPECT_LT(one.waiting(), 4 * flows);
+    }
+    got += one.waiting();
+  }
+  EXPECT_GT(got, 0U);
+}
+
 TEST_P(Xdp, ASecondProgramOnTheInterfaceIsRefused) {
   Stream near(set_);
   open(near, "near", sap);
