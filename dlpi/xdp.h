@@ -6,7 +6,8 @@
 // Manual
 //   stack file  driver = { kind = "xdp", device = "eth1" }
 //               driver = { kind = "xdp" }                   # style 2: DL_ATTACH_REQ, PPA = interface index
-//   service     DLPI (dlpi/link_stream.h). Any number of streams may share a device.
+//   service     DLPI (dlpi/link_stream.h). Any number of streams of one stream set may share a device, but no other
+//               program
 //   parameters  device  interface; absent: style 2
 //               mode    "native": the device's driver runs our program before it makes a packet of the frame, and reads
 //                       and writes our slots itself if it can (zero copy); "zerocopy": it must; "generic": the kernel
