@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -66,8 +67,11 @@ class VethLab {
     }
   }
 
-  VethLab() {
-    must(test::enter_user_namespace(CLONE_NEWNET),
+  /// XDP programs are loaded outside of all user namespaces: with `system`, the lab belongs to none, which takes root.
+  enum class Rights : std::uint8_t { own, system };
+
+  explicit VethLab(Rights rights = Rights::own) {
+    must(rights == Rights::own ? test::enter_user_namespace(CLONE_NEWNET) : ::unshare(CLONE_NEWNET) == 0,
          "this benchmark needs user and network namespaces of its own (kernel.unprivileged_userns_clone=1); unshare");
     near_ = own_network_namespace();
     must(::unshare(CLONE_NEWNET) == 0, "making a second network namespace");

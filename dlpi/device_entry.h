@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the drivers of kernel interfaces (packet, pcap, tap) have in common in the registry: parameter `device`, style 1
-// with it and style 2 without, and one link for all streams of a set on one device.
+// What the drivers of kernel interfaces (packet, xdp, pcap, tap) have in common in the registry: parameter `device`,
+// style 1 with it and style 2 without, and one link for all streams of a set on one device.
 
 #include <functional>
 #include <memory>

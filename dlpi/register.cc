@@ -8,6 +8,7 @@
 #include "dlpi/packet.h"
 #include "dlpi/pcap.h"
 #include "dlpi/tap.h"
+#include "dlpi/xdp.h"
 
 namespace sluice::dlpi {
 
@@ -17,6 +18,7 @@ void add_drivers(Registry& registry) {
   registry.add(packet_entry(table));
   registry.add(tap_entry(table));
   registry.add(pcap_entry(table));
+  registry.add(xdp_entry(table));
 }
 
 }  // namespace sluice::dlpi

@@ -14,6 +14,9 @@
 #   expect_exit CODE WHAT COMMAND   the same for a command whose exit code must be CODE; output in last.out and last.err
 #   counter FILE MODULE NAME        from the last counters that a program with --json printed into FILE
 #
+# Where E2E_WANTS=xdp is set before, the namespaces belong to no user namespace, and who may not make such is told that
+# the test is skipped (exit code 77).
+#
 # Every wait is bounded: by itself, or by the test's own time limit (E2E_SECONDS_MAX), which ends all its processes.
 set -euo pipefail
 
@@ -27,9 +30,18 @@ if [ "${SLUICE_E2E_INSIDE:-}" != yes ]; then
   for program in "$FTX" "$SLUICE" ip tshark ping nc ethtool; do
     command -v "$program" >/dev/null || { echo "$program is missing; scripts/test installs and builds what is needed" >&2; exit 1; }
   done
-  unshare -Urnm true || { echo "this test needs namespaces: unshare -Urnm failed" >&2; exit 1; }
+  if [ "${E2E_WANTS:-}" = xdp ]; then
+    [ $(( 0x$(sed -n 's/^CapEff:\t//p' /proc/self/status) >> 39 & 1 )) = 1 ] &&
+      [ "$(awk '{ print $1, $2, $3 }' /proc/self/uid_map)" = "0 0 4294967295" ] || {
+      echo "skipped: XDP needs CAP_BPF outside of all user namespaces; run the tests as root" >&2
+      exit 77
+    }
+    E2E_NAMESPACES=-nm
+  fi
+  E2E_NAMESPACES=${E2E_NAMESPACES:--Urnm}
+  unshare "$E2E_NAMESPACES" true || { echo "this test needs namespaces: unshare $E2E_NAMESPACES failed" >&2; exit 1; }
   export SLUICE_E2E_INSIDE=yes
-  exec timeout --kill-after=5 "${E2E_SECONDS_MAX:-280}" unshare -Urnm --pid --fork --kill-child --mount-proc "$0" "$@"
+  exec timeout --kill-after=5 "${E2E_SECONDS_MAX:-280}" unshare "$E2E_NAMESPACES" --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
 
 mount -t tmpfs e2e /run

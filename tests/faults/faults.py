@@ -7,7 +7,7 @@ import errno
 import os
 import subprocess
 
-SENDS = {"sendmsg", "sendmmsg"}
+SENDS = {"sendmsg", "sendmmsg", "sendto"}
 RECEIVES = {"recv", "recvmsg", "recvmmsg"}
 MOVES = {"read", "write", "pread", "pwrite"}
 
@@ -18,11 +18,14 @@ DESCRIPTORS = {"open", "openat", "socket", "epoll_create", "epoll_create1", "eve
 DISK = {"read", "pread", "write", "pwrite", "fsync", "ftruncate", "fstat", "fstatat", "fchmod", "futimens", "openat", "close",
         "renameat", "unlinkat"}
 SPACE = {"write", "pwrite", "openat", "ftruncate", "renameat", "fsync"}
-MEMORY = {"mmap", "socket", "setsockopt", "poll", "epoll_ctl", "ioctl"}
-PERMISSION = {"open", "openat", "socket", "bind", "setsockopt", "ioctl", "renameat", "unlinkat", "fchmod"}
+# XDP; libxdp's functions answer -1, which is EPERM.
+PROGRAMS = {"bpf_map_create", "bpf_map_update_elem", "bpf_prog_load", "bpf_link_create", "bpf_link_update", "bpf_link_detach"}
+MEMORY = {"mmap", "socket", "setsockopt", "poll", "epoll_ctl", "ioctl"} | PROGRAMS
+PERMISSION = {"open", "openat", "socket", "bind", "setsockopt", "ioctl", "renameat", "unlinkat", "fchmod", "xsk_umem__create",
+              "xsk_socket__create"} | PROGRAMS
 OTHER = {"bind": ["EADDRINUSE", "EADDRNOTAVAIL"], "ioctl": ["ENODEV"], "getsockopt": ["ENOPROTOOPT"],
          "setsockopt": ["ENOPROTOOPT"], "getsockname": ["ENOBUFS"], "fcntl": ["EINVAL"], "recvmsg": ["ENETDOWN"],
-         "sendmmsg": ["ENETDOWN", "EPERM"], "sendmsg": ["ENETDOWN"], "munmap": ["EINVAL"], "madvise": ["EAGAIN"],
+         "sendmmsg": ["ENETDOWN", "EPERM"], "sendmsg": ["ENETDOWN"], "sendto": ["ENETDOWN", "EBUSY"], "munmap": ["EINVAL"], "madvise": ["EAGAIN"],
          "timerfd_settime": ["EINVAL"], "writev": ["EIO"], "flock": ["ENOLCK"], "recvmmsg": ["ECONNREFUSED"]}
 HALF = "half"
 NAMES = ("LD_PRELOAD", "ASAN_OPTIONS", "FAULT_LOG", "FAULT_SITE", "FAULT_CALL", "FAULT_ERRNO")  # of a program's settings

@@ -163,6 +163,8 @@ CALL(ssize_t, recvmsg, (int fd, msghdr* message, int flags), (fd, message, flags
 CALL(ssize_t, sendmsg, (int fd, const msghdr* message, int flags), (fd, message, flags))
 CALL(int, recvmmsg, (int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout),
      (fd, messages, count, flags, timeout))
+CALL(ssize_t, sendto, (int fd, const void* bytes, std::size_t size, int flags, const sockaddr* to, socklen_t to_size),
+     (fd, bytes, size, flags, to, to_size))
 CALL(int, sendmmsg, (int fd, mmsghdr* messages, unsigned count, int flags), (fd, messages, count, flags))
 CALL(ssize_t, writev, (int fd, const iovec* parts, int count), (fd, parts, count))
 TRANSFER(read, (int fd, void* out, std::size_t size), (fd, out, size))
@@ -192,6 +194,25 @@ CALL(int, fsync, (int fd), (fd))
 CALL(int, flock, (int fd, int operation), (fd, operation))
 CALL(int, renameat, (int from_fd, const char* from, int to_fd, const char* to), (from_fd, from, to_fd, to))
 CALL(int, unlinkat, (int fd, const char* path, int flags), (fd, path, flags))
+
+// bpf(2) has no function of its own; libbpf's, and what libxdp makes of several calls.
+CALL(int, bpf_map_create,
+     (int type, const char* name, unsigned key, unsigned value, unsigned entries, const void* options),
+     (type, name, key, value, entries, options))
+CALL(int, bpf_map_update_elem, (int map, const void* key, const void* value, std::uint64_t flags),
+     (map, key, value, flags))
+CALL(int, bpf_prog_load,
+     (int type, const char* name, const char* license, const void* program, std::size_t size, void* options),
+     (type, name, license, program, size, options))
+CALL(int, bpf_link_create, (int program, int target, int type, const void* options), (program, target, type, options))
+CALL(int, bpf_link_update, (int link, int program, const void* options), (link, program, options))
+CALL(int, bpf_link_detach, (int link), (link))
+CALL(int, xsk_umem__create,
+     (void* umem, void* memory, std::uint64_t size, void* fill, void* completion, const void* options),
+     (umem, memory, size, fill, completion, options))
+CALL(int, xsk_socket__create,
+     (void* socket, const char* device, unsigned queue, void* umem, void* receive, void* transmit, const void* options),
+     (socket, device, queue, umem, receive, transmit, options))
 
 DEFINE(int, close, (int fd)) {
   const int chosen = fault("close", __builtin_return_address(0));

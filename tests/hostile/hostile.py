@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hostile.py host|listener|server DEVICE NAMESPACE PROGRAM ARGUMENT...
+"""hostile.py host|filtered_host|listener|server DEVICE NAMESPACE PROGRAM ARGUMENT...
 
 Starts the program in the namespace and throws all cases at it over the device, which is the peer's end of their link."""
 import sys
@@ -11,7 +11,7 @@ import cases_ipv6
 import cases_link_arp
 import trial
 
-TARGETS = {"host": trial.Host, "listener": trial.Listener, "server": trial.Server}
+TARGETS = {"host": trial.Host, "filtered_host": trial.FilteredHost, "listener": trial.Listener, "server": trial.Server}
 
 
 def main():

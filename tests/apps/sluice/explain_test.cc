@@ -161,7 +161,7 @@ TEST_F(Explain, NothingThatAFileNamesIsOpened) {
       std::filesystem::temp_directory_path() / ("sluice_explain_" + std::to_string(::getpid()));
   std::filesystem::create_directory(directory);
   std::ofstream(directory / "precious") << "do not replace";
-  for (const std::string driver : {"packet", "pcap", "tap"}) {
+  for (const std::string driver : {"packet", "pcap", "tap", "xdp"}) {
     const StackFile file = parsed("[stack.s]\ndriver = { kind = \"" + driver + "\", device = \"no-such-device\" }\n" +
                                   "push = [\"capture:a\", \"capture:b\"]\n" + "\"capture:a\" = { file = \"" +
                                   (directory / "precious").string() + "\" }\n\"capture:b\" = { file = \"" +

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every frame on the interface is ours or the kernel's, never both: a table of frames. What is ours is delivered or
+// ends under exactly one counter.
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dlpi/descriptor.h"
+#include "dlpi/xdp.h"
+#include "tests/dlpi/test_stream.h"
+#include "tests/dlpi/xdp/xdp_namespace.h"
+
+namespace sluice::dlpi::test {
+namespace {
+
+using Octets = std::vector<std::byte>;
+
+constexpr std::uint16_t sap = 0x9000;
+constexpr std::uint16_t unbound = 0x9001;
+constexpr std::size_t mtu = 1500;
+constexpr wire::MacAddress us{{0x02, 0, 0, 0, 0, 1}};
+constexpr wire::MacAddress other{{0x02, 0, 0, 0, 0, 0x77}};
+constexpr wire::MacAddress sender{{0x02, 0, 0, 0, 0, 0x99}};
+constexpr wire::MacAddress group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
+constexpr wire::MacAddress bridges{{0x01, 0x80, 0xc2, 0, 0, 0}};
+
+constexpr const char* delivered = "delivered";
+constexpr const char* the_kernels = "the kernel's";
+
+struct Case {
+  const char* name;
+  wire::MacAddress to;
+  std::vector<std::uint16_t> words;  // tags and type
+  std::size_t payload;
+  const char* fate;  // or the counter's name
+};
+
+// IEEE 802.1Q section 3: "priority-tagged frame: A tagged frame whose tag header carries priority information but no
+// VLAN identification information". IEEE 802.3 section 3.2.6: below 1536 the field is a length.
+const std::vector<Case> cases{
+    {"bound type to us", us, {sap}, 100, delivered},
+    {"bound type to all", wire::mac_broadcast, {sap}, 100, delivered},
+    {"bound type to our group", group, {sap}, 100, delivered},
+    {"bound type to a group of others", bridges, {sap}, 100, the_kernels},
+    {"bound type to another station", other, {sap}, 100, the_kernels},
+    {"as large as may be", us, {sap}, mtu, delivered},
+    {"no more than a header", us, {sap}, 0, delivered},
+    {"unbound type to us", us, {unbound}, 100, the_kernels},
+    {"unbound type to all", wire::mac_broadcast, {unbound}, 100, the_kernels},
+    {"the bound type's octets the other way round", us, {0x0090}, 100, the_kernels},
+    {"LLC to us", us, {100}, 100, the_kernels},
+    {"priority tag", us, {0x8100, 0, sap}, 100, delivered},
+    {"priority tag with a priority", us, {0x8100, 0xa000, sap}, 100, delivered},
+    {"priority tag with drop eligibility", wire::mac_broadcast, {0x8100, 0x1000, sap}, 100, delivered},
+    {"priority tag, as large as may be", us, {0x8100, 0xe000, sap}, mtu, delivered},
+    {"priority tag, unbound type", us, {0x8100, 0x2000, unbound}, 100, the_kernels},
+    {"priority tag to another station", other, {0x8100, 0x2000, sap}, 100, the_kernels},
+    {"VLAN 5", us, {0x8100, 5, sap}, 100, the_kernels},
+    {"VLAN 4095", us, {0x8100, 4095, sap}, 100, the_kernels},
+    {"VLAN 256, of which one octet is 0", us, {0x8100, 256, sap}, 100, the_kernels},
+    {"service VLAN 5", us, {0x88a8, 5, sap}, 100, the_kernels},
+    {"service tag without a VLAN", us, {0x88a8, 0, sap}, 100, the_kernels},
+    {"VLAN 7 behind a priority tag", us, {0x8100, 0, 0x8100, 7, sap}, 100, the_kernels},
+    {"two priority tags", us, {0x8100, 0, 0x8100, 0, sap}, 100, the_kernels},
+    {"too large", us, {sap}, mtu + 1, "oversize_frame"},
+    {"too large, unbound type", us, {unbound}, mtu + 1, the_kernels},
+};
+
+class XdpAccount : public XdpVethTest, public testing::WithParamInterface<const char*> {
+ protected:
+  XdpAccount() { add_drivers(registry_); }
+
+  void SetUp() override {
+    XdpVethTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    run_command("ip link set far mtu 3000");
+    open_stream(64);
+    kernel_ = Descriptor(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL)));
+    sockaddr_ll address = on("near");
+    ASSERT_EQ(::bind(kernel_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    constexpr int ignore = 1;
+    ASSERT_EQ(::setsockopt(kernel_.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &ignore, sizeof ignore), 0);
+    far_ = Descriptor(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  }
+  void open_stream(std::int64_t frames) {
+    Parameters parameters;
+    parameters.set("device", "near");
+    parameters.set("mode", GetParam());
+    parameters.set("frames", frames);
+    const Status opened = stream_.open(registry_, "xdp", parameters);
+    ASSERT_TRUE(opened) << opened.error().text;
+    stream_.bind(sap);
+    stream_.request(EnabmultiReq{group});
+    ASSERT_EQ(stream_.acknowledged(), DL_ENABMULTI_REQ);
+  }
+  static sockaddr_ll on(const char* device) {
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(ETH_P_ALL);
+    address.sll_ifindex = static_cast<int>(if_nametoindex(device));
+    return address;
+  }
+  static Octets frame_of(const Case& wanted) {
+    Octets frame(2 * wire::MacAddress::size + 2 * wanted.words.size());
+    wanted.to.store(frame.data());
+    sender.store(frame.data() + wire::MacAddress::size);
+    for (std::size_t at = 0; at < wanted.words.size(); ++at) {
+      store_big_endian(frame.data() + 12 + 2 * at, wanted.words[at]);
+    }
+    frame.resize(frame.size() + wanted.payload, std::byte{'x'});
+    return frame;
+  }
+  void bring(ConstBytes frame) {
+    const sockaddr_ll to = on("far");
+    ASSERT_EQ(::sendto(far_.get(), frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
+              static_cast<ssize_t>(frame.size()))
+        << strerror(errno);
+  }
+  [[nodiscard]] std::uint64_t came() { return stream_.driver().link()->statistics().frames_received; }
+  std::uint64_t kernel_got() {
+    std::array<std::byte, 4096> buffer;
+    while (::recv(kernel_.get(), buffer.data(), buffer.size(), 0) >= 0) {
+      ++kernel_got_;
+    }
+    return kernel_got_;
+  }
+  std::map<std::string, std::uint64_t> ends() {
+    std::map<std::string, std::uint64_t> all;
+    for (const char* name : {"super_frame_dropped", "no_memory", "checksum_unknown", "short_frame", "vlan_frame",
+                             "oversize_frame", "llc_frame", "not_ours", "unclaimed", "flow_dropped"}) {
+      all[name] = stream_.counted(name);
+    }
+    return all;
+  }
+
+  StreamSet set_;
+  Registry registry_;
+  Stream stream_{set_};
+  Descriptor kernel_;
+  Descriptor far_;
+  std::uint64_t kernel_got_ = 0;
+};
+
+TEST_P(XdpAccount, EveryFrameIsOursOrTheKernels) {
+  for (const Case& wanted : cases) {
+    SCOPED_TRACE(wanted.name);
+    auto expected = ends();
+    const std::uint64_t before = came();
+    const std::uint64_t kernels_before = kernel_got();
+    const bool ours = wanted.fate != the_kernels;
+    bring(frame_of(wanted));
+    EXPECT_TRUE(run_until(set_, [&] { return came() + kernel_got() > before + kernels_before; })) << "did not come";
+    EXPECT_EQ(came(), before + (ours ? 1 : 0));
+    EXPECT_EQ(kernel_got(), kernels_before + (ours ? 0 : 1));
+    EXPECT_EQ(stream_.waiting(), wanted.fate == delivered ? 1U : 0U) << stream_.counts();
+    if (wanted.fate == delivered) {
+      Message up = stream_.next();
+      up.encode();
+      const auto indication = UnitdataInd::decode(up.bytes());
+      ASSERT_TRUE(indication);
+      EXPECT_EQ(indication->source, (LinkAddress{sender, sap})) << "without the tag";
+      const Message data = up.unlink();
+      EXPECT_EQ(data ? data.size() : 0, wanted.payload);
+    } else if (ours) {
+      ++expected[wanted.fate];
+    }
+    EXPECT_EQ(ends(), expected);
+    stream_.forget();
+  }
+  EXPECT_EQ(stream_.counted("kernel_dropped"), 0U);
+}
+
+TEST_P(XdpAccount, APromiscuousStreamLeavesTheKernelNothing) {
+  stream_.request(PromisconReq{DL_PROMISC_PHYS});
+  ASSERT_EQ(stream_.acknowledged(), DL_PROMISCON_REQ);
+  for (const Case& wanted : cases) {
+    SCOPED_TRACE(wanted.name);
+    const std::uint64_t before = came();
+    bring(frame_of(wanted));
+    EXPECT_TRUE(run_until(set_, [&] { return came() == before + 1; }));
+    stream_.forget();
+  }
+  EXPECT_EQ(kernel_got(), 0U);
+}
+
+// Nobody reads the stream, so that the driver does not read its device: what the kernel drops is counted all the same,
+// and in the end every frame was received or dropped.
+TEST_P(XdpAccount, WhatTheKernelDropsIsCountedWhileNothingIsRead) {
+  const Octets frame = frame_of({"bulk", us, {sap}, 1400, delivered});
+  constexpr std::uint64_t frames = 2000;
+  for (std::uint64_t at = 0; at < frames; ++at) {
+    bring(frame);
+    if (at % 50 == 0) {
+      run_for(set_, std::chrono::milliseconds(1));
+    }
+  }
+  EXPECT_TRUE(run_until(set_, [&] { return stream_.counted("kernel_dropped") > 0; }))
+      << came() << " came, " << stream_.waiting() << " wait; " << stream_.counts();
+  EXPECT_TRUE(run_until(set_,
+                        [&] {
+                          stream_.forget();
+                          return came() + stream_.counted("kernel_dropped") >= frames;
+                        }))
+      << came() << " came; " << stream_.counts();
+  EXPECT_EQ(came() + stream_.counted("kernel_dropped"), frames);
+}
+
+// The interface's MTU has grown beyond what a slot holds. Native mode does not let it.
+TEST_P(XdpAccount, WhatNoSlotHoldsIsCounted) {
+  if (GetParam() == std::string("native")) {
+    EXPECT_NE(std::system("ip link set far mtu 9000 2>/dev/null"), 0);
+    return;
+  }
+  run_command("ip link set near mtu 9000 && ip link set far mtu 9000");
+  ASSERT_TRUE(run_until(set_, [&] { return stream_.driver().link()->mtu() == XdpLink::mtu_max; }));
+  bring(frame_of({"larger than a slot", us, {sap}, XdpLink::mtu_max + 5, ""}));
+  bring(frame_of({"as large as a slot", us, {sap}, XdpLink::mtu_max, ""}));
+  ASSERT_TRUE(run_until(set_, [&] { return stream_.waiting() == 1; }));
+  Message up = stream_.next();
+  EXPECT_EQ(up.unlink().size(), XdpLink::mtu_max);
+  EXPECT_TRUE(run_until(set_, [&] { return stream_.counted("kernel_dropped") == 1; })) << stream_.counts();
+  EXPECT_EQ(came(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, XdpAccount, testing::Values("generic", "native"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+}  // namespace
+}  // namespace sluice::dlpi::test
