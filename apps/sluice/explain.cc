@@ -150,6 +150,21 @@ std::string side_text(std::string_view title, const ExplainedSide& side) {
                             side.passes() == 1 ? "one pass" : fmt::format("{} passes", side.passes()));
 }
 
+/// What becomes of several datagrams in one message (tli/endpoint.h, t_sndsudata).
+std::string segments_text(const Explanation& explanation) {
+  std::string text = "several datagrams in one message\n";
+  if (explanation.not_for_segments.empty()) {
+    return text +
+           "  cross the stream whole: one descent for all. Who splits them sums them, too: the device\n"
+           "  where it takes them whole, and these sums are not counted above; else the driver\n";
+  }
+  text += "  are taken apart at the stream's ends, since these are made for one at a time:";
+  for (const std::string& name : explanation.not_for_segments) {
+    text += "\n    " + escaped(name, name_columns_max);
+  }
+  return text + "\n";
+}
+
 std::string cost_text(const ByteCost& cost) { return fmt::format("{} + {}", cost.loads, cost.stores); }
 
 Json cost_json(const ByteCost& cost) { return {{"loads", cost.loads}, {"stores", cost.stores}}; }
@@ -223,7 +238,8 @@ std::string payload_text(const Explanation& explanation) {
 
 Json payload_json(const Explanation& explanation) {
   Json json{{"down", side_json(explanation.down, explanation.live)},
-            {"up", side_json(explanation.up, explanation.live)}};
+            {"up", side_json(explanation.up, explanation.live)},
+            {"segments", {{"whole", explanation.not_for_segments.empty()}, {"because", explanation.not_for_segments}}}};
   if (explanation.measured) {
     json["measured"] = Json{{"loads", explanation.measured->loads}, {"stores", explanation.measured->stores}};
   }
@@ -232,9 +248,9 @@ Json payload_json(const Explanation& explanation) {
 
 std::string explain_text(const StackDeclaration& stack, const Explanation& explanation) {
   const bool declared = explanation.mode == stack.mode;
-  return fmt::format("stack {}, mode {}{}\n\n{}\n{}", escaped(stack.name), name_of(explanation.mode),
+  return fmt::format("stack {}, mode {}{}\n\n{}\n{}\n{}", escaped(stack.name), name_of(explanation.mode),
                      declared ? "" : fmt::format(" (declared: {})", name_of(stack.mode)), chain_text(stack),
-                     payload_text(explanation));
+                     payload_text(explanation), segments_text(explanation));
 }
 
 std::string explain_json(const StackDeclaration& stack, const Explanation& explanation) {

@@ -192,8 +192,14 @@ std::size_t ExplainedSide::passes() const {
 }
 
 Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode) {
-  return {
+  Explanation explanation{
       .mode = mode, .down = explain_side(modules, mode, Side::write), .up = explain_side(modules, mode, Side::read)};
+  for (const NamedModule& named : modules.subspan(std::min<std::size_t>(1, modules.size()))) {
+    if (!named.module->handles_segments()) {
+      explanation.not_for_segments.push_back(named.name);
+    }
+  }
+  return explanation;
 }
 
 Explanation explain(Stream& stream, std::optional<std::uint64_t> payload_bytes) {

@@ -96,6 +96,9 @@ struct Explanation {
   ProcessingMode mode = ProcessingMode::layered;
   ExplainedSide down;
   ExplainedSide up;
+  /// Modules below the head that are not made for segmented messages: for their sake the stream's ends take such
+  /// messages apart. Empty: they cross it whole.
+  std::vector<std::string> not_for_segments;
   bool live = false;                      // `materialized` means something
   std::optional<Measured> measured = {};  // of all the set's streams, both ways
 };
