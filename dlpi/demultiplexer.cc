@@ -209,7 +209,7 @@ void Demultiplexer::rebuild(std::span<LinkStream* const> streams) {
       watchers_.push_back(stream);
     }
   }
-  std::ranges::stable_sort(members_, {}, rank_of);
+  std::ranges::sort(members_, {}, rank_of);
 }
 
 void Demultiplexer::insert(const FilterKey& key, LinkStream* stream) {
