@@ -28,9 +28,10 @@ bool are_priorities(const wire::dlpi::Priority& range) {
 
 using wire::DataUnit;
 
+/// One that asks for one frame.
 inline bool is_unitdata_request(const Message& message) {
   if (const DataUnit* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind == DataUnit::Kind::link_request;
+    return unitdata->kind == DataUnit::Kind::link_request && unitdata->segment_size == 0;
   }
   return is_protocol(message.type()) && primitive_of(message.bytes()) == DL_UNITDATA_REQ;
 }
@@ -100,8 +101,11 @@ void LinkStream::wput(Batch&& batch) {
   }
   Batch frames;
   while (Message message = batch.pop()) {
-    const bool unitdata = is_unitdata_request(message);
-    if (unitdata || message.type() == MessageType::data) {
+    if (is_super_frame(message)) {
+      if (make_super_frame(message)) {
+        frames.push(std::move(message));
+      }
+    } else if (const bool unitdata = is_unitdata_request(message); unitdata || message.type() == MessageType::data) {
       if (unitdata ? make_frame(message) : make_raw_frame(message)) {
         frames.push(std::move(message));
       }
@@ -122,7 +126,7 @@ bool LinkStream::make_frame(Message& request) {
     return unitdata_error(request, DL_BADADDR);
   }
   const std::size_t size = request.data_size();
-  if (size == 0 || (size > link_->mtu() && !fits_in_segments(request, link_->mtu()))) {
+  if (size == 0 || size > link_->mtu()) {
     return unitdata_error(request, DL_BADDATA);
   }
   if (!are_priorities(decoded->priority)) {
@@ -137,27 +141,43 @@ bool LinkStream::make_frame(Message& request) {
     return false;
   }
   wire::EthernetHeader{decoded->destination.mac, link_->address(), decoded->destination.sap}.emit(header);
-  if (is_super_frame(request)) [[unlikely]] {
-    super_frames_to_go_ = true;
-    return link_->takes_super_frames() ? complete(request) : true;
-  }
   while (request.type() != MessageType::data) {
     request.pop_block();
   }
   return complete(request);
 }
 
-/// The pass of a fused path: what the link gets is a frame of real bytes that nobody wants back. A super-frame to which
-/// nothing but the copy is owed is left to the device, which gathers it from the user's memory.
+/// The pass of a fused path: what the link gets is a frame of real bytes that nobody wants back.
 bool LinkStream::complete(Message& frame) {
-  if (is_super_frame(frame) && frame.owes_copy_only() && link_->reads_lent_memory()) {
-    return true;
-  }
   if (frame.fused() && frame.gather() == TransformResult::failed) {
     count(LinkCounter::no_memory);
     return false;
   }
   return true;
+}
+
+/// Of a request for several frames, which keeps its descriptor. Who splits it makes the pass; one to which nothing but
+/// the copy is owed is left to the device, which gathers it from the user's memory.
+bool LinkStream::make_super_frame(Message& request) {
+  const wire::dlpi::LinkAddress to = request.native<DataUnit>()->destination;
+  const std::uint32_t error = state_ != DL_IDLE                          ? DL_OUTSTATE
+                              : to.sap < wire::ethertype_min             ? DL_BADADDR
+                              : !fits_in_segments(request, link_->mtu()) ? DL_BADDATA
+                              : !link_->up()                             ? DL_UNDELIVERABLE
+                                                                         : std::uint32_t{0};
+  if (error != 0) {
+    return unitdata_error(request, error);
+  }
+  const Bytes header = request.prepend_data(wire::EthernetHeader::size);
+  const bool is_ready =
+      !link_->takes_super_frames() || !request.fused() || (request.owes_copy_only() && link_->reads_lent_memory());
+  if (header.empty()) {
+    count(LinkCounter::no_memory);
+    return false;
+  }
+  wire::EthernetHeader{to.mac, link_->address(), to.sap}.emit(header);
+  super_frames_to_go_ = true;
+  return is_ready || complete(request);
 }
 
 /// DL_UNITDATA_REQ: "If the request is erroneous, message DL_UDERROR_IND is returned, and the resulting state is
@@ -354,9 +374,9 @@ void LinkStream::take_super_frame(Message frame) {
   DataUnit& unitdata = *frame.native<DataUnit>();
   const auto sap = load_big_endian<std::uint16_t>(header + 2 * wire::MacAddress::size);
   unitdata = {.kind = DataUnit::Kind::link_indication,
-              .checksum_offloaded = unitdata.checksum_offloaded,
               .header_size = unitdata.header_size,
-              .segment_size = unitdata.segment_size};
+              .segment_size = unitdata.segment_size,
+              .checksum_offloaded = unitdata.checksum_offloaded};
   unitdata.destination = {wire::MacAddress::load(header), sap};
   unitdata.source = {wire::MacAddress::load(header + wire::MacAddress::size), sap};
   unitdata.group = unitdata.destination.mac.is_multicast();

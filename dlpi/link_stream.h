@@ -150,6 +150,7 @@ class LinkStream final : public Module {
   bool unitdata_error(const Message& request, std::uint32_t error);
   [[nodiscard]] bool make_raw_frame(Message& message);
   [[nodiscard]] inline bool complete(Message& frame);
+  [[nodiscard]] bool make_super_frame(Message& request);
   void send(Batch frames);
   void loop(Message message);
   void note_address(const Message& message);

@@ -198,9 +198,9 @@ std::expected<DataUnit, SuperFrameError> read_super_frame(ConstBytes frame, cons
     return std::unexpected(SuperFrameError::malformed);
   }
   return DataUnit{.kind = DataUnit::Kind::link_indication,
-                  .checksum_offloaded = true,
                   .header_size = static_cast<std::uint16_t>(headers->size - ethernet_size),
-                  .segment_size = offload.segment_size};
+                  .segment_size = offload.segment_size,
+                  .checksum_offloaded = true};
 }
 
 OffloadHeader offload_of(const Message& frame) {

@@ -163,6 +163,7 @@ class Endpoint {
   [[nodiscard]] bool may_send(std::size_t size) const;
   Outcome<> wait_until_sendable();
   bool read_names(const t_unitdata& unitdata);
+  bool read_other_names(ConstBytes address, ConstBytes options);
   struct Data {
     std::size_t size;
     std::span<const ConstBytes> parts;
@@ -181,17 +182,9 @@ class Endpoint {
     if (!next_) {
       next_ = stream_->receive_native();
       names_told_ = shown_ = false;
-      note_segments();
+      segment_ = 0;  // until tell_names() has looked
     }
     return static_cast<bool>(next_);
-  }
-  void note_segments() {
-    segment_ = 0;
-    if (next_) {
-      if (wire::DataUnit* const unit = next_.native<wire::DataUnit>()) {
-        segment_ = std::exchange(unit->segment_size, std::uint16_t{0});  // each data unit has options of its own
-      }
-    }
   }
   /// The bytes of the data unit at hand, or what is left of them.
   [[nodiscard]] std::size_t unit_size() const {
@@ -208,7 +201,7 @@ class Endpoint {
   Outcome<> next_indication(bool may_wait);
   /// As next_indication(), and stores address and options.
   Outcome<> next_data_unit(t_unitdata& unitdata, bool first);
-  Outcome<> tell_names(t_unitdata& unitdata) const;
+  Outcome<> tell_names(t_unitdata& unitdata);
   bool land(std::span<const t_iovec> parts);
   std::optional<std::size_t> receive_segment(std::span<const t_iovec> parts, int& flags);
   Outcome<std::size_t> receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags, bool first);

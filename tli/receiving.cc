@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "stack/wire/data_unit.h"
 #include "stack/wire/tpi.h"
@@ -83,10 +84,13 @@ inline Outcome<> Endpoint::next_indication(bool may_wait) {
 /// "[TBUFOVFLW] The number of bytes allocated for the incoming protocol address or options [...] is greater than 0 but
 /// not sufficient to store the information. The unit data information to be returned in unitdata will be discarded."
 /// (t_rcvudata)
-inline Outcome<> Endpoint::tell_names(t_unitdata& unitdata) const {
+inline Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
   netbuf& addr = unitdata.addr;
   netbuf& opt = unitdata.opt;
-  if (const DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
+  if (DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
+    if (unit->segment_size != 0) [[unlikely]] {
+      segment_ = std::exchange(unit->segment_size, std::uint16_t{0});  // each data unit has options of its own
+    }
     const bool fit = (addr.maxlen == 0 || unit->address_size() <= addr.maxlen) &&
                      (opt.maxlen == 0 || unit->options_size() <= opt.maxlen);
     addr.len = fit && addr.maxlen > 0 ? unit->encode_address({addr.buf, addr.maxlen}) : 0;

@@ -93,6 +93,10 @@ inline bool Endpoint::read_names(const t_unitdata& unitdata) {
       std::memcmp(address.data(), peer_.data(), peer_size_) == 0) [[likely]] {
     return true;
   }
+  return read_other_names(address, options);
+}
+
+[[gnu::noinline]] bool Endpoint::read_other_names(ConstBytes address, ConstBytes options) {
   peer_size_ = 0;
   const auto decoded = wire::TransportAddress::decode(address);
   if (!decoded) {
@@ -101,8 +105,8 @@ inline bool Endpoint::read_names(const t_unitdata& unitdata) {
   request_ = DataUnit{.kind = DataUnit::Kind::transport_request, .peer = decoded->address, .peer_port = decoded->port};
   if (!options.empty()) {
     // The first word of a Sending is below 16 or above 255, that of a t_opthdr is its size.
-    const bool sized = options.size() == wire::network::Sending::size ||
-                       options.size() == wire::network::Sending::size_max;
+    const bool sized =
+        options.size() == wire::network::Sending::size || options.size() == wire::network::Sending::size_max;
     const bool sending = sized && request_.read_options(options);
     return sending || read_options(options, request_);
   }

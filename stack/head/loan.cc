@@ -29,12 +29,13 @@ Message Loan::segmented(std::span<const ConstBytes> parts, std::size_t headroom)
   if (size < defer_bytes_min_ || mode_ != ProcessingMode::fused) {
     return message(parts, headroom);
   }
-  Message message = Message::of_size(pool_, size, headroom, 0);
+  Message message = Message::allocate(pool_, size, headroom);
+  const Bytes place = message ? message.append(size) : Bytes();
   if (message) {
     message.defer();
   }
   if (message && message.fused()) {
-    message.defer_copies(parts, message.bytes().data(), owed_);
+    message.defer_copies(parts, place.data(), owed_);
     return message;
   }
   message.reset();  // without memory for a plan

@@ -338,6 +338,7 @@ class Ip final : public Module,
   void receive_from_self(Message message);
   void receive_packet(Arrival&& arrival, std::uint16_t sap);
   [[nodiscard]] inline bool receive_like_the_last(Message& message, wire::DataUnit& unitdata);
+  void count_segments(const Message& message, std::size_t segment_size);
   void receive_v4(Arrival&& arrival);
   void receive_v6(Arrival&& arrival);
   [[nodiscard]] bool check_v4(Arrival& arrival);

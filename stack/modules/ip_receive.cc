@@ -31,12 +31,6 @@ namespace {
 /// IPv6 extension headers are read in the packet's first bytes only; further ones than this are nobody's.
 constexpr std::size_t extensions_peek = 1280;
 
-/// How many datagrams a UDP datagram of segments stands for.
-std::size_t segments_in(const Message& message, std::size_t segment_size) {
-  const std::size_t size = message.data_size();
-  return size <= transport_peek ? 1 : (size - transport_peek + segment_size - 1) / segment_size;
-}
-
 /// Whether the first fragment, whose first bytes are these, ends before an upper-layer header begins.
 bool lacks_headers(std::uint8_t next_header, const Message& fragment) {
   const auto walked = wire::walk_extensions(next_header, fragment.bytes(), fragment.size(), /*reassembled=*/true);
@@ -145,7 +139,7 @@ void Ip::receive_packet(Arrival&& arrival, std::uint16_t sap) {
 
 /// The short way, for a datagram that follows one of its flow. False, and nothing has happened, when there is more to
 /// it.
-bool Ip::receive_like_the_last(Message& message, DataUnit& unitdata) {
+[[gnu::always_inline]] inline bool Ip::receive_like_the_last(Message& message, DataUnit& unitdata) {
   const std::uint16_t sap = unitdata.destination.sap;
   if ((sap != wire::ethertype_ipv4 && sap != wire::ethertype_ipv6) || unitdata.group || !message.has_data() ||
       !message.materialized()) {
@@ -159,14 +153,22 @@ bool Ip::receive_like_the_last(Message& message, DataUnit& unitdata) {
   }
   message.trim_data_front(unitdata.header_size);
   if (unitdata.segment_size != 0) [[unlikely]] {
-    const std::uint64_t more = segments_in(message, unitdata.segment_size) - 1;
-    count_.packets_in += more;
-    count_.delivered += more;
+    count_segments(message, unitdata.segment_size);
   }
   ++count_.packets_in;
   ++count_.delivered;
   up_.push(std::move(message));
   return true;
+}
+
+/// A UDP datagram that stands for several counts as these. One is counted with the message.
+[[gnu::noinline]] void Ip::count_segments(const Message& message, std::size_t segment_size) {
+  const std::size_t size = message.data_size();
+  if (size > transport_peek) {
+    const std::uint64_t more = (size - transport_peek - 1) / segment_size;
+    count_.packets_in += more;
+    count_.delivered += more;
+  }
 }
 
 /// Checks the header, counts what is wrong with it, takes padding off. Leaves `data` at the header.
@@ -520,9 +522,7 @@ void Ip::to_user(Arrival&& arrival) {
   message.native<DataUnit>()->checksum_offloaded = arrival.checksum_offloaded;
   message.link(std::move(arrival.data));
   if (arrival.segment_size != 0) {
-    const std::uint64_t more = segments_in(message, arrival.segment_size) - 1;
-    count_.packets_in += more;
-    count_.delivered += more;
+    count_segments(message, arrival.segment_size);
   }
   ++count_.delivered;
   up_.push(std::move(message));

@@ -224,9 +224,7 @@ std::uint32_t Ip::flow_label(const IpAddress& destination, std::uint8_t protocol
 /// section 5.2 has the same default.
 std::uint8_t Ip::hop_limit_of(const Outgoing& outgoing) const {
   if (outgoing.hop_limit != 0 || !outgoing.by_user) {
-    return outgoing.hop_limit != 0          ? outgoing.hop_limit
-           : outgoing.destination.is_v4() ? config_.ttl
-                                          : hop_limit_v6_;
+    return outgoing.hop_limit != 0 ? outgoing.hop_limit : outgoing.destination.is_v4() ? config_.ttl : hop_limit_v6_;
   }
   if (outgoing.destination.is_multicast()) {
     return outgoing.destination.is_v4() ? settings_.multicast_ttl : settings_.multicast_hops;

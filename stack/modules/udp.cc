@@ -114,7 +114,7 @@ void Udp::wput(Batch&& batch) {
   }
   while (Message message = batch.pop()) {
     const bool is_datagram = binding_->state() == udp::State::idle && is_transport_request(message);
-    if (is_datagram ? send(message) : from_user(message)) {
+    if (is_datagram ? send_any(message) : from_user(message)) {
       write_queue().put_next(std::move(message));
     }
   }
@@ -127,7 +127,7 @@ bool Udp::from_user(Message& message) {
     return true;
   }
   message = binding_->accept(std::move(message));
-  return message && send(message);
+  return message && send_any(message);
 }
 
 /// TPI, T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it
@@ -148,18 +148,32 @@ bool Udp::refuse(Message request, int error) {
   return false;
 }
 
-/// The message becomes a request of ip. False when it was refused.
-bool Udp::send(Message& message) {
+/// The request in front, or nothing: it was dropped or refused.
+inline DataUnit* Udp::request_of(Message& message) {
   const auto unitdata = native_of<DataUnit>(message, Kind::transport_request);
-  if (!unitdata) {
-    const auto malformed = unitdata.error().malformed;
-    if (malformed == DataUnit::Malformed::primitive) {
-      ++malformed_;
-      return false;
-    }
-    return refuse(std::move(message), malformed ? EINVAL : ENOBUFS);
+  if (unitdata) [[likely]] {
+    return *unitdata;
   }
-  return (*unitdata)->segment_size != 0 ? send_segments(message, **unitdata) : send_datagram(message, **unitdata);
+  const auto malformed = unitdata.error().malformed;
+  if (malformed == DataUnit::Malformed::primitive) {
+    ++malformed_;
+  } else {
+    refuse(std::move(message), malformed ? EINVAL : ENOBUFS);
+  }
+  return nullptr;
+}
+
+/// The message, one datagram, becomes a request of ip. False when it was refused.
+bool Udp::send(Message& message) {
+  DataUnit* const unitdata = request_of(message);
+  return unitdata != nullptr && send_datagram(message, *unitdata);
+}
+
+/// As send(), of one datagram or several.
+bool Udp::send_any(Message& message) {
+  DataUnit* const unitdata = request_of(message);
+  return unitdata != nullptr &&
+         (unitdata->segment_size == 0 ? send_datagram(message, *unitdata) : send_segments(message, *unitdata));
 }
 
 /// Whether so many bytes, several datagrams, can go down behind one header.
@@ -188,9 +202,15 @@ bool Udp::send_segments(Message& message, DataUnit& unitdata) {
     }
   }
   if (goes_whole(unitdata, size)) {
-    if (!put_header(message, unitdata.peer_port, static_cast<std::uint16_t>(size), /*offloaded=*/true)) {
+    const Bytes space = message.prepend_data(UdpHeader::size);
+    if (space.empty()) {
       return refuse(std::move(message), ENOBUFS);
     }
+    UdpHeader{.source_port = binding_->local().port,
+              .destination_port = unitdata.peer_port,
+              .payload_length = static_cast<std::uint16_t>(size),
+              .checksum = pseudo_header_sum(size)}
+        .emit(space);
     sent_ += segments_in(size, unitdata.segment_size) - 1;
     unitdata.checksum_offloaded = true;
     to_network(unitdata);
@@ -235,16 +255,20 @@ bool Udp::send_datagram(Message& message, DataUnit& unitdata) {
   if (size > (unitdata.peer.is_v4() ? tsdu_bytes_max : UdpHeader::payload_length_max)) {
     return refuse(std::move(message), EMSGSIZE);
   }
-  if (!put_header(message, unitdata.peer_port, static_cast<std::uint16_t>(size), /*offloaded=*/false)) {
+  if (!put_header(message, unitdata.peer_port, static_cast<std::uint16_t>(size))) {
     return refuse(std::move(message), ENOBUFS);
   }
   to_network(unitdata);
   return true;
 }
 
-/// Puts the header in front of the data; with `offloaded` its checksum is left to the link. False when there is no
-/// memory for it.
-bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint16_t size, bool offloaded) {
+/// Of flow_, for `size` bytes of data.
+inline std::uint16_t Udp::pseudo_header_sum(std::size_t size) const {
+  return add_sums(flow_.pseudo_header_sum, number_sum(static_cast<std::uint16_t>(size + UdpHeader::size)));
+}
+
+/// Puts the header in front of the data. False when there is no memory for it.
+bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint16_t size) {
   if (!message.has_data()) {
     Message empty = Message::allocate(set().pool(), UdpHeader::size, headroom_below);
     if (!empty) {
@@ -263,14 +287,9 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
   if (!checksum_ && flow_.destination.is_v4()) {
     return true;
   }
-  const std::uint16_t pseudo_header =
-      add_sums(flow_.pseudo_header_sum, number_sum(static_cast<std::uint16_t>(size + UdpHeader::size)));
-  if (offloaded) {
-    store_checksum(space.data() + UdpHeader::checksum_offset, pseudo_header);
-    return true;
-  }
-  const Sum sum{
-      .initial = pseudo_header, .field = space.data() + UdpHeader::checksum_offset, .zero_is_sent_as_ones = true};
+  const Sum sum{.initial = pseudo_header_sum(size),
+                .field = space.data() + UdpHeader::checksum_offset,
+                .zero_is_sent_as_ones = true};
   return message.transform(sum) != TransformResult::failed;
 }
 
@@ -340,8 +359,10 @@ void Udp::rput(Batch&& batch) {
 
 /// Whether the message passes on.
 bool Udp::from_network(Message& message) {
-  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind == Kind::network_error ? failed(message) : receive(message);
+  if (DataUnit* const unitdata = message.native<DataUnit>()) {
+    return unitdata->kind == Kind::network_error ? failed(message)
+           : unitdata->checksum_offloaded        ? receive_offloaded(message, *unitdata)
+                                                 : receive(message);
   }
   if (message.type() == MessageType::ctl) {
     forget_flows();
@@ -394,7 +415,7 @@ bool Udp::receive(Message& message) {
   if (const std::size_t padding = size - UdpHeader::size - header->payload_length; padding > 0) {
     message.trim_back(padding);
   }
-  if (!unitdata.checksum_offloaded && !verified(message, *header, unitdata.peer, unitdata.local)) {
+  if (!verified(message, *header, unitdata.peer, unitdata.local)) {
     return false;
   }
   if (!is_mine(*header)) {
@@ -404,10 +425,31 @@ bool Udp::receive(Message& message) {
   unitdata.kind = Kind::transport_indication;
   unitdata.peer_port = header->source_port;
   message.trim_data_front(UdpHeader::size);
-  if (unitdata.segment_size != 0) [[unlikely]] {
-    received_ += segments_in(header->payload_length, unitdata.segment_size) - 1;
-  }
   message.when_verified(handle(), [this] { ++received_; });
+  return true;
+}
+
+/// What the link knows to be right, header and sums: several datagrams, as a rule.
+bool Udp::receive_offloaded(Message& message, DataUnit& unitdata) {
+  std::array<std::byte, UdpHeader::size> scratch;
+  const std::byte* const front = message.front(UdpHeader::size, scratch.data());
+  if (front == nullptr) {
+    ++short_header_;
+    return false;
+  }
+  const auto header = UdpHeader::parse({front, UdpHeader::size}, message.data_size());
+  if (!header) {
+    ++bad_length_;
+    return false;
+  }
+  if (!is_mine(*header)) {
+    unclaimed(std::move(message), unitdata);
+    return false;
+  }
+  unitdata.kind = Kind::transport_indication;
+  unitdata.peer_port = header->source_port;
+  message.trim_data_front(UdpHeader::size);
+  received_ += segments_in(message.data_size(), unitdata.segment_size);
   return true;
 }
 

@@ -137,7 +137,9 @@ class Udp : public Module {
 
   // Down.
   [[nodiscard]] bool from_user(Message& message);
+  [[nodiscard]] inline wire::DataUnit* request_of(Message& message);
   [[nodiscard]] inline bool send(Message& message);
+  [[nodiscard]] bool send_any(Message& message);
   [[nodiscard]] inline bool send_datagram(Message& message, wire::DataUnit& unitdata);
   inline void to_network(wire::DataUnit& unitdata);
   bool send_segments(Message& message, wire::DataUnit& unitdata);
@@ -145,8 +147,8 @@ class Udp : public Module {
   [[nodiscard]] int find_flow(const wire::DataUnit& unitdata);
   [[nodiscard]] Source source_for(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& wanted);
   [[nodiscard]] Source route(const wire::IpAddress& destination);
-  [[nodiscard]] inline bool put_header(Message& message, std::uint16_t destination_port, std::uint16_t size,
-                                       bool offloaded);
+  [[nodiscard]] inline bool put_header(Message& message, std::uint16_t destination_port, std::uint16_t size);
+  [[nodiscard]] inline std::uint16_t pseudo_header_sum(std::size_t size) const;
   bool refuse(Message request, int error);
   void up(Message message);
   void down(Message message);
@@ -157,6 +159,7 @@ class Udp : public Module {
   [[nodiscard]] inline bool verified(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
                                      const wire::IpAddress& local);
   [[nodiscard]] inline bool is_mine(const wire::UdpHeader& header) const;
+  [[nodiscard]] bool receive_offloaded(Message& message, wire::DataUnit& unitdata);
   void unclaimed(Message message, const wire::DataUnit& received);
   [[nodiscard]] bool failed(Message& message);
   void control(const Message& message);

@@ -184,8 +184,9 @@ std::expected<DataUnit, DataUnit::Malformed> DataUnit::decode(ConstBytes block, 
 std::size_t DataUnit::options_size() const {
   static constexpr std::array<std::size_t, 4> sizes{0, network::Sending::size, network::Received::size,
                                                     network::Failure::size};
-  const bool extended = segment_size != 0 && (options == Options::sending || options == Options::received);
-  return sizes[static_cast<std::size_t>(options)] + (extended ? sizeof(std::uint32_t) : 0);
+  static constexpr std::array<std::size_t, 4> segmented_sizes{0, network::Sending::size_max,
+                                                              network::Received::size_max, network::Failure::size};
+  return (segment_size == 0 ? sizes : segmented_sizes)[static_cast<std::size_t>(options)];
 }
 
 std::size_t DataUnit::encode_options(Bytes out) const {

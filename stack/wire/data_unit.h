@@ -56,16 +56,16 @@ struct DataUnit {
   bool dont_fragment = false;      ///< sending
   bool group = false;              ///< received, link_indication: came to a group or broadcast address
   bool has_local = false;          ///< sending, failure: whether `local` says something
-  /// The transport's checksum field holds the sum of the pseudo-header, and what is missing is the device's business
-  /// (down), or is known to be right (up). Never encoded: only those exchange it who have agreed to.
-  bool checksum_offloaded = false;
-  IpAddress peer{};               ///< where to, or where from
-  IpAddress local{};              ///< source of a request, destination of an indication
-  std::uint16_t peer_port = 0;    ///< transport_*
-  std::uint16_t header_size = 0;  ///< received: bytes of network headers before the first data byte
+  IpAddress peer{};                ///< where to, or where from
+  IpAddress local{};               ///< source of a request, destination of an indication
+  std::uint16_t peer_port = 0;     ///< transport_*
+  std::uint16_t header_size = 0;   ///< received: bytes of network headers before the first data byte
   /// Requests and indications: the data is that of several datagrams of so many bytes each, the last perhaps shorter,
   /// behind one header for all; 0: of one.
   std::uint16_t segment_size = 0;
+  /// The transport's checksum field holds the sum of the pseudo-header, and what is missing is the device's business
+  /// (down), or is known to be right (up). Never encoded: only those exchange it who have agreed to.
+  bool checksum_offloaded = false;
   std::int32_t error = 0;           ///< *_error: an errno
   std::uint32_t mtu = 0;            ///< failure
   dlpi::LinkAddress destination{};  ///< link_*
