@@ -173,8 +173,8 @@ bool fits_in_segments(const Message& request, std::size_t mtu) {
   }
   const DataUnit& unitdata = *request.native<DataUnit>();
   const std::size_t size = request.data_size();
-  return size > unitdata.header_size && size <= super_frame_packet_max &&
-         std::size_t{unitdata.header_size} + unitdata.segment_size <= mtu &&
+  return unitdata.header_size >= wire::Ipv4Header::size + wire::UdpHeader::size && size > unitdata.header_size &&
+         size <= super_frame_packet_max && std::size_t{unitdata.header_size} + unitdata.segment_size <= mtu &&
          size - unitdata.header_size <= super_frame_segments_max * unitdata.segment_size;
 }
 

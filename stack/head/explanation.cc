@@ -192,8 +192,10 @@ std::size_t ExplainedSide::passes() const {
 }
 
 Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode) {
-  Explanation explanation{
-      .mode = mode, .down = explain_side(modules, mode, Side::write), .up = explain_side(modules, mode, Side::read)};
+  Explanation explanation;
+  explanation.mode = mode;
+  explanation.down = explain_side(modules, mode, Side::write);
+  explanation.up = explain_side(modules, mode, Side::read);
   for (const NamedModule& named : modules.subspan(std::min<std::size_t>(1, modules.size()))) {
     if (!named.module->handles_segments()) {
       explanation.not_for_segments.push_back(named.name);

@@ -97,6 +97,8 @@ void Ip::receive(Message message) {
     return;
   }
   const DataUnit indication = **decoded;
+  (*decoded)->segment_size = 0;  // the descriptor may go down again, with an answer
+  (*decoded)->checksum_offloaded = false;
   Message data = message.unlink();
   if (!data) {
     ++count_.short_packet;

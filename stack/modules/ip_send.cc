@@ -178,7 +178,7 @@ int Ip::send_segments(const Outgoing& outgoing, Message& carrier, Message& data)
   const std::size_t size = data.size();
   const std::size_t header = header_size(outgoing.destination) + transport_peek;
   if (outgoing.protocol != wire::protocol_udp || size <= transport_peek || route_.to_self ||
-      header + outgoing.segment_size > route_.mtu ||
+      header + outgoing.segment_size > route_.mtu || header + size - transport_peek <= route_.mtu ||
       header_size(outgoing.destination) + size > link_.segments_bytes_max()) {
     return EMSGSIZE;
   }

@@ -176,7 +176,8 @@ bool Udp::send_any(Message& message) {
          (unitdata->segment_size == 0 ? send_datagram(message, *unitdata) : send_segments(message, *unitdata));
 }
 
-/// Whether so many bytes, several datagrams, can go down behind one header.
+/// Whether so many bytes, several datagrams, can go down behind one header. Those that would fit one packet go alone:
+/// ip's short way is for one datagram.
 bool Udp::goes_whole(const DataUnit& unitdata, std::size_t size) {
   const bool summed = checksum_ || unitdata.peer.is_v6();
   if (!segments() || !summed || size > tsdu_bytes_max ||
@@ -186,7 +187,8 @@ bool Udp::goes_whole(const DataUnit& unitdata, std::size_t size) {
   const Source route = this->route(unitdata.peer);
   const std::size_t headers =
       UdpHeader::size + (unitdata.peer.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size);
-  return route.error == 0 && route.segments && headers + unitdata.segment_size <= route.mtu;
+  return route.error == 0 && route.segments && headers + unitdata.segment_size <= route.mtu &&
+         headers + size > route.mtu;
 }
 
 /// Several datagrams: whole, or one by one. As send().

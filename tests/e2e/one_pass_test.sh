@@ -10,6 +10,26 @@ two_hosts
 size_mib=${FTX_TEST_MIB:-256}
 head -c "${size_mib}M" /dev/urandom > big.bin
 
+# With super-frames (offload = true) the sender's kernel gathers from the file's pages, the receiver lands them once, and
+# nobody sums.
+run_offloaded() {
+  mkdir -p in-offloaded
+  rm -f in-offloaded/*
+  background serve-offloaded in_b "$FTX" serve in-offloaded --stack offloaded-b.toml --listen 10.77.0.12 --port 7070 --once \
+    --insecure --json
+  wait_for serve-offloaded.out listening
+  in_a "$FTX" big.bin ftx://10.77.0.12:7070/ --stack offloaded-a.toml --insecure --json > send-offloaded.out
+  expect "offloaded: the server ends well" finish serve-offloaded
+  expect "offloaded: the files are equal" cmp big.bin in-offloaded/big.bin
+  python3 - <<'PYTHON'
+import json, sys
+sent, received = ([json.loads(line) for line in open(f"{side}-offloaded.out")][-1] for side in ("send", "serve"))
+down, up = sent["loaded_bytes"] / sent["bytes"], received["loaded_bytes"] / received["bytes"]
+print(f"offloaded: {down:.3f} loads a payload byte down, {up:.3f} up")
+sys.exit(not (down <= 0.1 and 0.99 <= up <= 1.1))
+PYTHON
+}
+
 run() {  # PATH
   local path=$1
   rm -rf "in-$path" "serve-$path.out"
@@ -46,5 +66,12 @@ PYTHON
 for path in layered fused; do
   stack_file $path-a.toml packet 11
   stack_file $path-b.toml packet 12
+  sed -i 's/kind = "packet"/kind = "packet", offload = false/' $path-a.toml $path-b.toml
   expect "$path: each byte is touched as often as explained" eval "run $path || run $path || run $path"
 done
+
+for host in 1:a 2:b; do
+  stack_file offloaded-${host#*:}.toml packet 1${host%:*}
+  sed -i 's/^driver/mode = "fused"\ndriver/' offloaded-${host#*:}.toml
+done
+expect "offloaded: only the receiver touches the payload, and once" eval "run_offloaded || run_offloaded || run_offloaded"

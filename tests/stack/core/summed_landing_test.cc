@@ -100,7 +100,8 @@ TEST(LentRuns, CannotBeShownWhenMoreIsOwedOrThereIsNoRoom) {
   std::array<ConstBytes, 1> one;
   EXPECT_FALSE(lent.message.runs(one));
   std::array<std::byte, 2> sum{};
-  ASSERT_EQ(lent.message.transform(Sum{.initial = 0, .field = sum.data()}), TransformResult::deferred);
+  ASSERT_EQ(lent.message.transform(Sum{.initial = 0, .field = sum.data(), .zero_is_sent_as_ones = false}),
+            TransformResult::deferred);
   std::array<ConstBytes, 16> where;
   EXPECT_FALSE(lent.message.runs(where));
   EXPECT_FALSE(lent.message.owes_copy_only());
@@ -131,7 +132,8 @@ TEST(LandSummed, EachPlaceHasItsSum) {
     const bool sums_too = prng() % 8 == 0;  // then it takes two passes
     std::array<std::byte, 2> field{};
     if (sums_too) {
-      ASSERT_EQ(lent.message.transform(Sum{.initial = 0, .field = field.data()}), TransformResult::deferred);
+      ASSERT_EQ(lent.message.transform(Sum{.initial = 0, .field = field.data(), .zero_is_sent_as_ones = false}),
+                TransformResult::deferred);
     }
     Vector out(lent.all.size());
     std::vector<Bytes> places{Bytes(out).first(headers)};

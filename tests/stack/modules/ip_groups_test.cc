@@ -408,7 +408,8 @@ TEST(IpGroups, TheUserJoinsAndLeaves) {
   pass(bed, 2s);
   said(bed);
   ASSERT_TRUE(bed.chain.pop());
-  EXPECT_THAT(said(bed), UnorderedElementsAre("in 239.1.2.3", "in ff05::77"));
+  // And with its addresses go their groups.
+  EXPECT_THAT(said(bed), UnorderedElementsAre("in 239.1.2.3", "in ff05::77", "in ff02::1:ff00:1"));
 }
 
 TEST(IpGroups, JoiningIsBoundedAndChecked) {
