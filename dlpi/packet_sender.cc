@@ -30,7 +30,7 @@ bool begins_with_super_frame(const Batch& frames) {
 }  // namespace
 
 Result<std::unique_ptr<PacketSender>> PacketSender::open(StreamSet& set, const Interface& interface, bool bypass_qdisc,
-                                                         std::function<void()> on_room) {
+                                                         std::function<void()> on_room, SendCall call) {
   Descriptor socket(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket || !bind_to(socket, interface.index)) {
     return device_failure(errno, "opening a packet socket on", interface.name);
@@ -41,11 +41,11 @@ Result<std::unique_ptr<PacketSender>> PacketSender::open(StreamSet& set, const I
   if (bypass_qdisc && ::setsockopt(socket.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &bypass, sizeof bypass) != 0) {
     return device_failure(errno, "bypassing traffic control on", interface.name);
   }
-  return std::unique_ptr<PacketSender>(new PacketSender(set, std::move(socket), std::move(on_room)));
+  return std::unique_ptr<PacketSender>(new PacketSender(set, std::move(socket), std::move(on_room), call));
 }
 
-PacketSender::PacketSender(StreamSet& set, Descriptor socket, std::function<void()> on_room)
-    : set_(set), socket_(std::move(socket)), on_room_(std::move(on_room)) {
+PacketSender::PacketSender(StreamSet& set, Descriptor socket, std::function<void()> on_room, SendCall call)
+    : set_(set), socket_(std::move(socket)), on_room_(std::move(on_room)), call_(call) {
   for (std::size_t at = 0; at < headers_.size(); ++at) {
     pieces_[at][0] = {&plain_, sizeof plain_};
     headers_[at].msg_hdr.msg_iov = pieces_[at].data() + 1;
@@ -99,10 +99,8 @@ bool PacketSender::describe_super_frame(Message& frame) {
   for (std::size_t at = 0; at < *count; ++at) {
     super_pieces_[1 + at] = {const_cast<std::byte*>(runs_[at].data()), runs_[at].size()};
   }
-  msghdr header{};
-  header.msg_iov = super_pieces_.data();
-  header.msg_iovlen = 1 + *count;
-  super_header_ = header;
+  super_header_.msg_iov = super_pieces_.data();
+  super_header_.msg_iovlen = 1 + *count;
   return true;
 }
 
@@ -117,7 +115,7 @@ void PacketSender::send_super_frame(Message frame, Batch& frames, Sent& done) {
     ++done.no_memory;
     return;
   }
-  const ssize_t taken = retried([this] { return ::sendmsg(socket_.get(), &super_header_, 0); });
+  const ssize_t taken = retried([this] { return call_(socket_.get(), &super_header_, 0); });
   if (taken >= 0) {
     const std::size_t segments = segments_in(frame);
     done.frames += segments;

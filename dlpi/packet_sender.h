@@ -38,9 +38,13 @@ class PacketSender final : public EventSource {
   static constexpr std::size_t blocks_per_frame_max = 8;
   static constexpr std::size_t runs_per_super_frame_max = 512;
 
+  /// sendmsg, for super-frames, or what a test puts in its place.
+  using SendCall = ssize_t (*)(int descriptor, const msghdr* message, int flags);
+
   /// `on_room` is called when the socket has room again after a refusal.
   [[nodiscard]] static Result<std::unique_ptr<PacketSender>> open(StreamSet& set, const Interface& interface,
-                                                                  bool bypass_qdisc, std::function<void()> on_room);
+                                                                  bool bypass_qdisc, std::function<void()> on_room,
+                                                                  SendCall call = ::sendmsg);
   ~PacketSender() override;
 
   /// What send() has done.
@@ -64,7 +68,7 @@ class PacketSender final : public EventSource {
   void on_writable() override;
 
  private:
-  PacketSender(StreamSet& set, Descriptor socket, std::function<void()> on_room);
+  PacketSender(StreamSet& set, Descriptor socket, std::function<void()> on_room, SendCall call);
   std::size_t gather(Batch& frames, Sent& done);
   bool describe(Message& frame, std::size_t at);
   bool describe_super_frame(Message& frame);
@@ -75,6 +79,7 @@ class PacketSender final : public EventSource {
   StreamSet& set_;
   Descriptor socket_;
   std::function<void()> on_room_;
+  SendCall call_;
   bool full_ = false;
   bool takes_super_frames_ = true;
   bool offload_headers_ = false;  // each frame has one in front

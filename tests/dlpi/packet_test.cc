@@ -12,6 +12,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "dlpi/super_frame.h"
 #include "tests/dlpi/datagram.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
@@ -114,6 +115,99 @@ TEST_P(Packet, AUdpSuperFrameIsSplitOrDropped) {
   EXPECT_EQ(received, data);
   EXPECT_EQ(near.counted("super_frame_split"), 1U);
   ::close(socket);
+}
+
+/// Super-frames on their way out, and a kernel that refuses them.
+class SuperFramesOut : public VethTest {
+ protected:
+  /// Three datagrams for the kernel at the far end behind one header.
+  Message super_frame() {
+    std::vector<std::byte> packet = datagram_to_kernel("one  two  three");
+    store_checksum(packet.data() + 26, wire::pseudo_header_sum(our_ip, kernel_ip, wire::protocol_udp, 23));
+    Message message = Message::of_native(set_.pool(), wire::DataUnit{.kind = wire::DataUnit::Kind::link_request,
+                                                                     .header_size = 28,
+                                                                     .segment_size = 5,
+                                                                     .checksum_offloaded = true});
+    message.link(Message::copy_of(set_.pool(), frame(far_mac, wire::ethertype_ipv4, packet)));
+    return message;
+  }
+  Message single(std::string_view text) {
+    return Message::copy_of(set_.pool(), frame(far_mac, wire::ethertype_ipv4, datagram_to_kernel(text)));
+  }
+  std::unique_ptr<PacketSender> open(PacketSender::SendCall call) {
+    auto sender = PacketSender::open(set_, *find_interface("near"), false, [] {}, call);
+    EXPECT_TRUE(sender);
+    return std::move(*sender);
+  }
+  /// What the kernel gets, in order.
+  std::vector<std::string> arrived(int socket, std::size_t count) {
+    std::vector<std::string> texts;
+    EXPECT_TRUE(run_until(set_, [&] {
+      for (std::string text = received_by(socket); !text.empty(); text = received_by(socket)) {
+        texts.push_back(text);
+      }
+      return texts.size() >= count;
+    }));
+    return texts;
+  }
+
+  StreamSet set_;
+};
+
+TEST_F(SuperFramesOut, KeepTheirPlaceAmongFrames) {
+  give_kernel_the_far_end();
+  const int socket = kernel_socket();
+  const auto sender = open(::sendmsg);
+  Batch frames;
+  frames.push(single("before"));
+  frames.push(super_frame());
+  frames.push(single("after"));
+  const PacketSender::Sent done = sender->send(frames);
+  EXPECT_EQ(done.frames, 5U);
+  EXPECT_EQ(done.super_frames, 1U);
+  EXPECT_EQ(done.bytes, 3 * 42U + 15 + 42 + 6 + 42 + 5);
+  EXPECT_TRUE(frames.empty() && done.to_split.empty());
+  EXPECT_EQ(arrived(socket, 5), (std::vector<std::string>{"before", "one  ", "two  ", "three", "after"}));
+  ::close(socket);
+}
+
+/// Linux before 6.2 knows no VIRTIO_NET_HDR_GSO_UDP_L4.
+TEST_F(SuperFramesOut, AreGivenBackByAKernelThatKnowsNone) {
+  give_kernel_the_far_end();
+  const int socket = kernel_socket();
+  const auto sender = open([](int, const msghdr*, int) -> ssize_t {
+    errno = EINVAL;
+    return -1;
+  });
+  Batch frames;
+  frames.push(single("before"));
+  frames.push(super_frame());
+  frames.push(single("after"));
+  PacketSender::Sent done = sender->send(frames);
+  EXPECT_EQ(done.frames, 1U);
+  EXPECT_EQ(done.to_split.size(), 1U);
+  EXPECT_EQ(frames.size(), 1U) << "what came behind it waits";
+  EXPECT_FALSE(sender->takes_super_frames());
+  Batch split;
+  ASSERT_TRUE(split_super_frame(done.to_split.pop(), split));
+  split.splice(std::move(frames));
+  EXPECT_EQ(sender->send(split).frames, 4U) << "with the offload header that the socket now wants";
+  EXPECT_EQ(arrived(socket, 5), (std::vector<std::string>{"before", "one  ", "two  ", "three", "after"}));
+  ::close(socket);
+}
+
+TEST_F(SuperFramesOut, WaitWhereTheSocketIsFull) {
+  const auto sender = open([](int, const msghdr*, int) -> ssize_t {
+    errno = EAGAIN;
+    return -1;
+  });
+  Batch frames;
+  frames.push(super_frame());
+  frames.push(single("after"));
+  const PacketSender::Sent done = sender->send(frames);
+  EXPECT_EQ(done.frames, 0U);
+  EXPECT_EQ(frames.size(), 2U);
+  EXPECT_TRUE(sender->takes_super_frames() && sender->wants_writable());
 }
 
 TEST_P(Packet, LinkStateAndMtuAreNotified) {
