@@ -56,7 +56,8 @@ struct Outgoing {
 /// between. So the caller may send a burst in parts.
 class Burst {
  public:
-  /// Of 1,472 bytes: together they make a super-frame of which a block of a receive ring holds two (dlpi/packet_ring.h).
+  /// Of 1,472 bytes: together they make a super-frame of which a block of a receive ring holds two
+  /// (dlpi/packet_ring.h).
   static constexpr std::size_t datagrams_max = 44;
   /// A burst ends with the datagram that reaches this: what a session has just read should still be in a cache when it
   /// is sent.
