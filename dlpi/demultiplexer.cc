@@ -201,8 +201,8 @@ void Demultiplexer::rebuild(std::span<LinkStream* const> streams) {
       }
     }
     for (const auto& filter : wanted.filters) {
-      insert(FilterKey::of(filter), stream);
       const FilterKey key = FilterKey::of(filter);
+      insert(key, stream);
       members_.push_back({key.reduced_to(key.shape() & without_address), stream});
     }
     if (wanted.promiscuous_phys || wanted.promiscuous_sap || wanted.promiscuous_multi) {

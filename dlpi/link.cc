@@ -269,6 +269,12 @@ void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
   chosen_.back()->take(std::move(frame));
 }
 
+bool Link::fused() const {
+  return !streams_.empty() && std::ranges::all_of(streams_, [](const LinkStream* stream) {
+    return stream->mode() == ProcessingMode::fused;
+  });
+}
+
 void Link::drops_possible() {
   count(LinkCounter::kernel_dropped, take_drops(/*late=*/false));
   if (!drops_timer_.armed()) {

@@ -169,6 +169,8 @@ class Link {
     return 0;
   }
   [[nodiscard]] bool may_receive() const;
+  /// Whether every stream of the link defers its passes.
+  [[nodiscard]] bool fused() const;
   void transmit_ready();
   /// The device's state changed; streams that asked for it are told.
   void set_up(bool up);

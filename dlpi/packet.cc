@@ -111,13 +111,6 @@ bool PacketLink::wants_readable() const { return may_receive(); }
 
 void PacketLink::on_room() { on_readable(); }
 
-/// Whether every stream of the link defers its passes.
-bool PacketLink::fused() const {
-  return !streams().empty() && std::ranges::all_of(streams(), [](const LinkStream* stream) {
-    return stream->mode() == ProcessingMode::fused;
-  });
-}
-
 /// Frames that are held make the socket readable, too, and so does an error that it holds: where that is all there is,
 /// they are recalled and it is taken, and the socket is not. The monitor tells what the error was about.
 bool PacketLink::on_readable() {

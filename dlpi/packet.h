@@ -96,7 +96,6 @@ class PacketLink final : public Link, public EventSource {
   PacketLink(StreamSet& set, const Interface& interface, std::unique_ptr<PacketRing> ring);
 
   Status set_interests(const Interests& wanted, const Interests& before) override;
-  [[nodiscard]] bool fused() const;
   void accept(const PacketRing::Frame& frame, Batch& burst);
   [[nodiscard]] Message message_of(const PacketRing::Frame& frame);
   void accept_super_frame(const PacketRing::Frame& frame, Batch& burst);

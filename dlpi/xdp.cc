@@ -235,13 +235,6 @@ void XdpLink::on_room() {
   }
 }
 
-/// Whether every stream of the link defers its passes.
-bool XdpLink::fused() const {
-  return !streams().empty() && std::ranges::all_of(streams(), [](const LinkStream* stream) {
-    return stream->mode() == ProcessingMode::fused;
-  });
-}
-
 bool XdpLink::receive_from(XdpQueue& queue) {
   if (!queue.readable()) {
     static_cast<void>(queue.take_error());  // the monitor tells what it was about

@@ -125,7 +125,6 @@ class XdpLink final : public Link {
   Status set_interests(const Interests& wanted, const Interests& before) override;
   [[nodiscard]] Status filter_for(const Interests& wanted, const wire::MacAddress& station);
   void changed(const Interface& interface);
-  [[nodiscard]] bool fused() const;
   bool receive_from(XdpQueue& queue);
   void accept(XdpQueue& queue, Bytes frame, bool lends, Batch& burst);
   void go_on_sending();
