@@ -137,6 +137,8 @@ class Link {
   [[nodiscard]] virtual bool takes_super_frames() const { return false; }
   /// Whether send() has read a frame's bytes when it returns, so that they may lie in the user's memory till then.
   [[nodiscard]] virtual bool reads_lent_memory() const { return false; }
+  /// Bytes of frames that wait here at least, while no stream has room for them, before frames are lost; 0: not known.
+  [[nodiscard]] virtual std::size_t receive_room() const { return 0; }
   /// The same frames, with those split that stand for several.
   [[nodiscard]] Batch split_super_frames(Batch frames);
   /// A stream that was full has room.

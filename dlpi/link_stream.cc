@@ -13,6 +13,7 @@
 #include "stack/wire/data_unit.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/loopback.h"
+#include "stack/wire/receive_room.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -325,6 +326,10 @@ bool LinkStream::tell(const AnswerInd& answering) {
 }
 
 void LinkStream::ioctl(Message message) {
+  if (ioctl_block(message).command == wire::SLIOCRECEIVEROOM && link_ != nullptr) {
+    const std::int32_t room = wire::receive_room_value(link_->receive_room());
+    return read_queue().put_next(ioctl_acknowledged(std::move(message), room));
+  }
   const bool raw = ioctl_block(message).command == DLIOCRAW && state_ != DL_UNATTACHED;
   raw_ = raw_ || raw;
   read_queue().put_next(raw ? ioctl_acknowledged(std::move(message)) : ioctl_refused(std::move(message), EINVAL));

@@ -124,6 +124,7 @@ XdpLink::Source::~Source() { link_.set().remove_source(*this); }
 Status XdpLink::open_queues(const Options& options, unsigned first, unsigned end) {
   XdpQueue::Options wanted;
   wanted.receive_slots = options.frames;
+  receive_slots_ = options.frames;
   wanted.copies = filter_.mode() == XdpFilter::Mode::generic ? XdpQueue::Copies::always
                   : options.mode == Mode::zero_copy          ? XdpQueue::Copies::never
                                                              : XdpQueue::Copies::as_the_kernel_chooses;

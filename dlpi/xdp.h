@@ -101,6 +101,8 @@ class XdpLink final : public Link {
   void on_room() override;
   Status set_address(const wire::MacAddress& address) override;
   [[nodiscard]] std::uint64_t take_drops(bool late) override;
+  /// A frame takes a slot of the queue that it arrives in. Not all are waiting: some are lent, some half full.
+  [[nodiscard]] std::size_t receive_room() const override { return receive_slots_ / 4 * mtu(); }
   [[nodiscard]] XdpFilter::Mode mode() const { return filter_.mode(); }
 
  private:
@@ -130,7 +132,8 @@ class XdpLink final : public Link {
   void go_on_sending();
   [[nodiscard]] XdpQueue& sender() { return *sources_.front()->queue; }
 
-  Interface interface_;       // as it was opened
+  Interface interface_;  // as it was opened
+  std::size_t receive_slots_ = 0;
   bool own_address_ = false;  // not the interface's
   Interests interests_;
   XdpFilter filter_;

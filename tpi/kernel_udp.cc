@@ -10,6 +10,7 @@
 #include "stack/core/primitive.h"
 #include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
+#include "stack/wire/receive_room.h"
 
 namespace sluice::tpi {
 namespace {
@@ -130,6 +131,10 @@ void KernelUdp::take(Message message) {
 void KernelUdp::answer_ioctl(Message message) {
   if (message.bytes().size() < sizeof(IoctlBlock)) {
     ++dropped_;
+    return;
+  }
+  if (ioctl_block(message).command == wire::SLIOCRECEIVEROOM && socket_) {
+    read_queue().put_next(ioctl_acknowledged(std::move(message), wire::receive_room_value(socket_->receive_room())));
     return;
   }
   ++unsupported_;

@@ -66,6 +66,9 @@ class UdpSocket {
   [[nodiscard]] bool segments() const { return segments_; }
   [[nodiscard]] bool coalesces() const { return coalesces_; }
 
+  /// Bytes of user data that wait here at least before datagrams are lost.
+  [[nodiscard]] std::size_t receive_room() const;
+
   /// `address` as this socket's family has it; nothing where the socket cannot send there.
   [[nodiscard]] std::optional<SocketAddress> socket_address(const wire::TransportAddress& address) const;
 

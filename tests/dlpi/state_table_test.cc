@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "stack/wire/receive_room.h"
 #include "tests/dlpi/test_stream.h"
 
 namespace sluice::dlpi::test {
@@ -401,6 +402,9 @@ TEST_F(DlpiState, RawModeCarriesWholeFrames) {
   stream->put(Message::copy_of(set_.pool(), whole));
   EXPECT_EQ(stream->counted("unexpected"), 1U) << "M_DATA is for raw mode";
   EXPECT_EQ(ioctl(4711).type(), MessageType::iocnak);
+  const Message room = ioctl(wire::SLIOCRECEIVEROOM);
+  EXPECT_EQ(room.type(), MessageType::iocack);
+  EXPECT_EQ(ioctl_block(room).return_value, 12'345) << "as the link says";
   EXPECT_EQ(ioctl(DLIOCRAW).type(), MessageType::iocack);
   stream->put(Message::copy_of(set_.pool(), whole));
   EXPECT_EQ(link_->out.size(), 1U);

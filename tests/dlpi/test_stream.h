@@ -151,6 +151,7 @@ class TestLink final : public Link {
     }
   }
   void on_room() override { ++rooms; }
+  [[nodiscard]] std::size_t receive_room() const override { return 12'345; }
   Status set_interests(const Interests& wanted, const Interests&) override {
     interests = wanted;
     return refuse_interests ? fail(EPERM) : Status{};

@@ -15,6 +15,7 @@
 
 #include "base/prng.h"
 #include "stack/core/ioctl.h"
+#include "stack/wire/receive_room.h"
 #include "tests/tpi/endpoint.h"
 
 namespace sluice::tpi {
@@ -148,6 +149,23 @@ TEST_F(KernelUdpTest, WhatWasSentBeforeUnbindStillGoes) {
   sender.put(UnbindReq{});
   ASSERT_TRUE(run_until_received(receiver, 1));
   EXPECT_EQ(receiver.receive().data, "last words");
+}
+
+TEST_F(KernelUdpTest, SaysHowMuchWaitsInTheSocket) {
+  const auto room_of = [this](std::size_t receive_buffer_bytes) {
+    Endpoint endpoint(set, {.receive_buffer_bytes = receive_buffer_bytes});
+    endpoint.bind("127.0.0.1:0");
+    Message request = Message::allocate(set.pool(), sizeof(IoctlBlock), 0, MessageType::ioctl);
+    static_cast<void>(request.append(sizeof(IoctlBlock)));
+    set_ioctl_block(request, {.command = wire::SLIOCRECEIVEROOM, .id = 7});
+    endpoint.down().put_next(std::move(request));
+    const Message answer = endpoint.take();
+    EXPECT_TRUE(answer && answer.type() == MessageType::iocack);
+    return answer ? ioctl_block(answer).return_value : -1;
+  };
+  const std::int32_t room = room_of(100'000);
+  EXPECT_EQ(room, 50'000) << "a quarter of what SO_RCVBUF says, which doubles what it is asked for (socket(7))";
+  EXPECT_EQ(room_of(50'000), room / 2);
 }
 
 TEST_F(KernelUdpTest, IoctlsAreRefused) {

@@ -360,6 +360,7 @@ ExitCode serve(const ServeOptions& options) {
   ServerOptions server_options;
   server_options.seed = entropy();
   server_options.tsdu_bytes = (*transport)->tsdu_bytes();
+  server_options.receive_room_bytes = (*transport)->receive_room();
   server_options.host_of = host_of;
   server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
   Server server(server_options, **destination);

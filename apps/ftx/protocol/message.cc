@@ -76,8 +76,8 @@ bool ranges_in_order(const Report& report) {
 }
 
 bool is_report(const Report& report) {
-  return report.phase <= Phase::finished && report.highest < sequence_max && report.from >= 1 &&
-         report.from <= report.to + 1 && report.to <= report.highest && ranges_in_order(report);
+  return report.phase <= Phase::finished && report.highest < sequence_max && report.credit_bytes < file_bytes_max &&
+         report.from >= 1 && report.from <= report.to + 1 && report.to <= report.highest && ranges_in_order(report);
 }
 
 }  // namespace
@@ -219,8 +219,8 @@ std::optional<Report> parse_report(ConstBytes datagram) {
   const auto reserved = reader.number<std::uint8_t>();
   report.range_count = reader.number<std::uint16_t>();
   report.window_adus = reader.number<std::uint32_t>();
-  for (std::uint64_t* field : {&report.highest, &report.from, &report.to, &report.received_bytes, &report.out_of_order,
-                               &report.echo_ns, &report.held_ns, &report.clock_ns}) {
+  for (std::uint64_t* field : {&report.credit_bytes, &report.highest, &report.from, &report.to, &report.received_bytes,
+                               &report.out_of_order, &report.echo_ns, &report.held_ns, &report.clock_ns}) {
     *field = reader.number<std::uint64_t>();
   }
   if (!reader.ok() || reserved != 0 || report.range_count > Report::ranges_max) {
@@ -241,7 +241,11 @@ std::size_t emit_report(const Envelope& envelope, const Report& report, Bytes ou
   Writer writer = start(envelope, Kind::report, out);
   writer.number(static_cast<std::uint8_t>(report.phase)).number(std::uint8_t{0});
   writer.number(static_cast<std::uint16_t>(report.range_count)).number(report.window_adus);
-  writer.number(report.highest).number(report.from).number(report.to).number(report.received_bytes);
+  writer.number(report.credit_bytes)
+      .number(report.highest)
+      .number(report.from)
+      .number(report.to)
+      .number(report.received_bytes);
   writer.number(report.out_of_order).number(report.echo_ns).number(report.held_ns).number(report.clock_ns);
   for (std::size_t i = 0; i < report.range_count; ++i) {
     writer.number(report.missing[i].first).number(report.missing[i].count);

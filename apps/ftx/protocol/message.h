@@ -122,8 +122,9 @@ struct SequenceRange {
 /// Covers the sequences from..to: those in `missing` did not arrive, all others did. Says nothing about later ones.
 struct Report {
   Phase phase = Phase::manifest;
-  std::uint32_t window_adus = 0;  // how many unreported sequences the sender may have
-  std::uint64_t highest = 0;      // the highest sequence that arrived
+  std::uint32_t window_adus = 0;   // how many unreported sequences the sender may have
+  std::uint64_t credit_bytes = 0;  // payload that may be sent beyond `highest`: what the receiver can hold unread
+  std::uint64_t highest = 0;       // the highest sequence that arrived
   std::uint64_t from = 1;
   std::uint64_t to = 0;              // from - 1: the report covers none
   std::uint64_t received_bytes = 0;  // payload bytes, each sequence once

@@ -326,7 +326,8 @@ Duration Receiver::report_interval() const {
 void Receiver::schedule_report(TimePoint now) {
   received_since_report_ = true;
   report_backoff_ = {};
-  report_at_ = std::min(report_at_, now + report_interval());
+  const bool credit_used = received_bytes_ - reported_bytes_ >= credit_bytes_ / 4;
+  report_at_ = std::min(report_at_, credit_used ? now : now + report_interval());
 }
 
 void Receiver::tick(TimePoint now) {
@@ -349,7 +350,7 @@ TimePoint Receiver::next_deadline() const {
       {report_at_, state_ == State::open ? last_progress_at_ + options_.idle_timeout : never, linger_until_});
 }
 
-std::size_t Receiver::transmit(TimePoint now, Bytes out) {
+std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_bytes) {
   SLUICE_REQUIRE(out.size() >= control_bytes_max);
   tick(now);
   if (state_ == State::closed) {
@@ -362,15 +363,16 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out) {
     }
     return emit_error(envelope_, {static_cast<std::uint16_t>(failure_->code), failure_->text}, out);
   }
-  return now >= report_at_ || continue_from_ ? transmit_report(now, out) : 0;
+  return now >= report_at_ || continue_from_ ? transmit_report(now, out, credit_bytes) : 0;
 }
 
-std::size_t Receiver::transmit_report(TimePoint now, Bytes out) {
+std::size_t Receiver::transmit_report(TimePoint now, Bytes out, std::uint64_t credit_bytes) {
   Report report;
   report.phase = phase_;
   report.window_adus = window_adus;
+  report.credit_bytes = credit_bytes_ = credit_bytes;
   report.highest = tracker_.highest();
-  report.received_bytes = received_bytes_;
+  report.received_bytes = reported_bytes_ = received_bytes_;
   report.out_of_order = tracker_.out_of_order();
   report.echo_ns = tracker_.highest_sent_at_ns();
   report.held_ns = report.highest > 0 ? nanoseconds(now - tracker_.highest_at()) : 0;

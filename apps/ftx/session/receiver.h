@@ -11,8 +11,9 @@
 //   landed(landing)   counts sequence and slot as received
 // receive() does all three.
 //
-// Timers: it sends a report every quarter of a round trip (0.2 .. 20 ms) while data arrives. Without data the interval
-// doubles, up to a second. After `idle_timeout` without progress the transfer fails. A finished or failed receiver
+// Timers: it sends a report every quarter of a round trip (0.2 .. 20 ms) while data arrives, and whenever a quarter of
+// the credit has been used, so that the sender need not wait for more. Without data the interval doubles, up to a
+// second. After `idle_timeout` without progress the transfer fails. A finished or failed receiver
 // still answers until the peer closes.
 //
 // Threat: a peer that keeps a session for as long as it likes with a PROBE now and then. Only payload that lands where
@@ -86,8 +87,9 @@ class Receiver {
   [[nodiscard]] TimePoint last_progress_at() const { return last_progress_at_; }
   [[nodiscard]] const Envelope& envelope() const { return envelope_; }
 
-  /// The next datagram for the peer; 0: none now. REQUIRES: `out` holds control_bytes_max.
-  std::size_t transmit(TimePoint now, Bytes out);
+  /// The next datagram for the peer; 0: none now. `credit_bytes` is what a report announces: how much of this peer's
+  /// payload can wait unread. REQUIRES: `out` holds control_bytes_max.
+  std::size_t transmit(TimePoint now, Bytes out, std::uint64_t credit_bytes);
   /// When to call transmit() if no datagram arrives before.
   [[nodiscard]] TimePoint next_deadline() const;
 
@@ -118,7 +120,7 @@ class Receiver {
   void tick(TimePoint now);
   void schedule_report(TimePoint now);
   [[nodiscard]] Duration report_interval() const;
-  std::size_t transmit_report(TimePoint now, Bytes out);
+  std::size_t transmit_report(TimePoint now, Bytes out, std::uint64_t credit_bytes);
   [[nodiscard]] Event event(Event::Kind kind, TimePoint now) const;
 
   Envelope envelope_;
@@ -137,6 +139,8 @@ class Receiver {
   TimePoint report_at_ = never;
   Duration report_backoff_{};
   bool received_since_report_ = false;
+  std::uint64_t credit_bytes_ = 0;              // what the last report announced
+  std::uint64_t reported_bytes_ = 0;            // received_bytes_ of the last report
   bool answer_due_ = false;                     // ERROR or CLOSE
   std::optional<std::uint64_t> continue_from_;  // where a report that did not fit one datagram continues
   TimePoint linger_until_ = never;

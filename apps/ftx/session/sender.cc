@@ -139,6 +139,7 @@ void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolv
     delivery.round_trip = Duration(static_cast<Duration::rep>(age_ns - report.held_ns));
     rtt_estimator_.sample(delivery.round_trip);
   }
+  receive_credit_.on_report(report, delivery.round_trip);
   delivery.rate = rate_meter_.on_report(report, std::max(rtt_estimator_.smoothed() / 2, rate_span_min));
   delivery.in_flight_bytes = sent_adus_.in_flight_bytes();
   delivery.application_limited = std::exchange(application_limited_, false);
@@ -393,7 +394,8 @@ std::size_t Sender::offer(Bytes out) const {
 }
 
 bool Sender::window_is_full() const {
-  return sent_adus_.span() >= window_adus_ || sent_adus_.in_flight_bytes() >= congestion_.window_bytes();
+  return sent_adus_.span() >= window_adus_ ||
+         sent_adus_.in_flight_bytes() >= std::min(congestion_.window_bytes(), receive_credit_.window_bytes());
 }
 
 std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {

@@ -25,6 +25,7 @@
 
 #include "apps/ftx/recovery/congestion.h"
 #include "apps/ftx/recovery/rate_meter.h"
+#include "apps/ftx/recovery/receive_credit.h"
 #include "apps/ftx/recovery/rtt_estimator.h"
 #include "apps/ftx/recovery/sent_adus.h"
 #include "apps/ftx/session/adu_scheduler.h"
@@ -130,6 +131,7 @@ class Sender {
   bool application_limited_ = false;  // sent less than allowed since the last report
   bool window_limited_ = false;       // the window, not the pacer, held back the next ADU
   std::uint32_t window_adus_ = 64;
+  ReceiveCredit receive_credit_;
   std::uint64_t report_clock_ns_ = 0;
 
   TimePoint probe_at_ = never;

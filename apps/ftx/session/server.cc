@@ -10,6 +10,8 @@
 namespace sluice::ftx {
 namespace {
 
+constexpr std::uint64_t credit_bytes_min = 16 * 1024;
+
 constexpr std::string_view busy_text = "the server is busy: it has as many transfers as it may";
 
 /// An ERROR without text is shorter than a PROBE, the shortest datagram of a sender, so it never amplifies.
@@ -249,6 +251,7 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
   if (!answers_.empty()) {
     return transmit_answer(now, out, to);
   }
+  const std::uint64_t credit = credit_bytes();
   // Sessions take turns: the one after the last that transmitted comes first.
   auto at = sessions_.find(turn_);
   if (at != sessions_.end()) {
@@ -258,7 +261,7 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
     if (at == sessions_.end()) {
       at = sessions_.begin();
     }
-    const std::size_t size = at->second->transmit(now, out);
+    const std::size_t size = at->second->transmit(now, out, credit);
     if (at->second->forgettable()) {
       at = erase(at);
       continue;
@@ -271,6 +274,11 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
     ++at;
   }
   return 0;
+}
+
+/// Each open session's part of what the transport holds. All of them always get something, so a crowd may overrun it.
+std::uint64_t Server::credit_bytes() const {
+  return std::max(options_.receive_room_bytes / std::max<std::uint64_t>(open_sessions(), 1), credit_bytes_min);
 }
 
 std::size_t Server::transmit_answer(TimePoint now, Bytes out, Peer& to) {

@@ -28,6 +28,8 @@ namespace sluice::ftx {
 struct ServerOptions {
   std::uint64_t seed = 0;  // of the cookie key; unpredictable outside of tests
   std::size_t tsdu_bytes = 1472;
+  /// What the transport holds of payload that nobody has read yet. Sessions share it (Report::credit_bytes).
+  std::uint64_t receive_room_bytes = std::uint64_t{1} << 20;
   std::size_t sessions_max = 64;
   std::size_t sessions_per_host_max = 32;
   std::uint64_t memory_bytes_max = 256U << 20;  // lists of files and slots, all sessions together
@@ -114,6 +116,7 @@ class Server {
   [[nodiscard]] bool make_room(TimePoint now, const Peer& host);
   [[nodiscard]] Sessions::iterator stalest(const Peer* host);
   [[nodiscard]] std::size_t sessions_of(const Peer& host) const;
+  [[nodiscard]] std::uint64_t credit_bytes() const;
   [[nodiscard]] Peer host_of(const Peer& peer) const { return Peer(options_.host_of(peer.address())); }
   void displace(TimePoint now, Sessions::iterator session);
   Sessions::iterator erase(Sessions::iterator session);

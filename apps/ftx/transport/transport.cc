@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/ftx/protocol/message.h"
+#include "stack/wire/receive_room.h"
 
 namespace sluice::ftx {
 namespace {
@@ -16,10 +17,21 @@ Failure open_failure(const Error& error) {
   return {privilege ? ExitCode::missing_privilege : ExitCode::stack_unusable, error.text};
 }
 
+/// What every driver holds of whose room nothing is known: a tenth of a queue of a thousand frames, the usual one.
+constexpr std::size_t receive_room_least = 100 * 1472;
+
+std::size_t receive_room_of(Stream& stream) {
+  const auto room = stream.ioctl(wire::SLIOCRECEIVEROOM);
+  return room && room->return_value > 0 ? static_cast<std::size_t>(room->return_value) : receive_room_least;
+}
+
 }  // namespace
 
 Transport::Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local)
-    : endpoint_(std::move(endpoint)), local_(local), buffer_(65536) {
+    : endpoint_(std::move(endpoint)),
+      local_(local),
+      receive_room_(receive_room_of(endpoint_->stream())),
+      buffer_(65536) {
   endpoint_->stream().set_nonblocking(true);
 }
 

@@ -35,6 +35,9 @@ class Transport {
   /// The largest datagram that the provider accepts.
   [[nodiscard]] std::size_t tsdu_bytes() const;
 
+  /// How many bytes of payload wait in the driver, at least, before some are lost.
+  [[nodiscard]] std::size_t receive_room() const { return receive_room_; }
+
   /// Sends what is left in `burst`, in order. False: the transport is full; what it has not taken is left in the burst,
   /// try again after the next event. A datagram that fails is lost, as if the network had lost it.
   bool send(Burst& burst);
@@ -60,6 +63,7 @@ class Transport {
 
   std::unique_ptr<tli::Endpoint> endpoint_;
   wire::TransportAddress local_;
+  std::size_t receive_room_;
   std::vector<Peer> refused_;  // peers whose host says that nobody listens; receive() reports them
   std::vector<std::byte> buffer_;
 };

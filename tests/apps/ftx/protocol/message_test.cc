@@ -16,6 +16,7 @@ Report sample_report() {
   Report report;
   report.phase = Phase::data;
   report.window_adus = 1000;
+  report.credit_bytes = 2000;
   report.highest = 100;
   report.from = 10;
   report.to = 90;
@@ -221,6 +222,7 @@ TEST(Message, TheExampleOfTheProtocolPage) {
   Report report;
   report.phase = Phase::data;
   report.window_adus = 131072;
+  report.credit_bytes = 1 << 20;
   report.highest = report.to = 9;
   report.from = 4;
   report.received_bytes = 1440;
@@ -233,6 +235,7 @@ TEST(Message, TheExampleOfTheProtocolPage) {
   const auto bytes = from_hex(
       "010600000000000100000000deadbeef"
       "0100000100020000"
+      "0000000000100000"
       "000000000000000900000000000000040000000000000009"
       "00000000000005a00000000000000000"
       "000000003b9aca0000000000001e84800000000000989680"

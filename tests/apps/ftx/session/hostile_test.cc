@@ -371,6 +371,7 @@ struct Client {
     Report report;
     report.phase = phase;
     report.window_adus = 1U << 17;
+    report.credit_bytes = 1U << 30;
     report.highest = report.to = highest;
     report.clock_ns = static_cast<std::uint64_t>((now - Bench::start).count());
     return report;

@@ -116,11 +116,42 @@ void World::deliver(ConstBytes datagram) {
   inspection.session->landing_failed(now, inspection.landing, status.error());
 }
 
+bool World::stopped() const {
+  const TimePoint from = started_at_ + options.reader.stopped_from;
+  return now >= from && now < from + options.reader.stopped_for;
+}
+
+void World::arrive(Content datagram) {
+  if (unread_bytes_ + datagram.size() > options.reader.room_bytes) {
+    ++overrun;
+    return;
+  }
+  unread_bytes_ += datagram.size();
+  unread_.push(std::move(datagram));
+}
+
+void World::read() {
+  while (!unread_.empty() && now >= reads_at_) {
+    const Content datagram = std::move(unread_.front());
+    unread_.pop();
+    unread_bytes_ -= datagram.size();
+    if (options.reader.rate > 0) {
+      const double cost_ns = static_cast<double>(datagram.size()) * 1e9 / static_cast<double>(options.reader.rate);
+      reads_at_ = now + Duration(static_cast<Duration::rep>(cost_ns));
+    }
+    deliver(datagram);
+  }
+}
+
 void World::step() {
   while (auto datagram = forward.arrive(now)) {
     if (server_alive) {
-      deliver(*datagram);
+      arrive(std::move(*datagram));
     }
+  }
+  const bool server_runs = server_alive && !stopped();
+  if (server_runs) {
+    read();
   }
   while (auto datagram = back.arrive(now)) {
     if (sender_alive) {
@@ -130,7 +161,7 @@ void World::step() {
   if (sender_alive) {
     transmit_all(*sender, now, [&](ConstBytes datagram, const Peer&) { forward.send(now, datagram); });
   }
-  if (server_alive) {
+  if (server_runs) {
     transmit_all(*server, now, [&](ConstBytes datagram, const Peer& to) {
       if (to == peer) {
         back.send(now, datagram);
@@ -138,7 +169,7 @@ void World::step() {
     });
   }
   spins += sender_alive && sender->next_deadline() <= now ? 1 : 0;
-  spins += server_alive && server->next_deadline() <= now ? 1 : 0;
+  spins += server_runs && server->next_deadline() <= now ? 1 : 0;
   while (auto event = sender->next_event()) {
     sender_events.push_back(*event);
   }
@@ -152,8 +183,10 @@ TimePoint World::next_event_at() const {
   if (sender_alive) {
     at = std::min(at, sender->next_deadline());
   }
-  if (server_alive) {
-    at = std::min(at, server->next_deadline());
+  if (server_alive && stopped()) {
+    at = std::min(at, started_at_ + options.reader.stopped_from + options.reader.stopped_for);
+  } else if (server_alive) {
+    at = std::min({at, server->next_deadline(), unread_.empty() ? never : reads_at_});
   }
   return at;
 }

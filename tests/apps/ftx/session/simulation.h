@@ -199,8 +199,17 @@ class Link {
 
 // --- The world -----------------------------------------------------------------------------------------------------
 
+/// The receiving program: it reads from a buffer of a size, at a rate, and not at all while it is stopped.
+struct Reader {
+  std::uint64_t room_bytes = UINT64_MAX;  // what does not fit is lost
+  std::uint64_t rate = 0;                 // bytes a second, 0: without bound
+  Duration stopped_from{};                // of simulated time since the start
+  Duration stopped_for{};
+};
+
 struct WorldOptions {
   std::uint64_t seed = 1;
+  Reader reader;
   LinkFaults forward;
   LinkFaults back;
   SenderOptions sender;
@@ -237,7 +246,8 @@ class World {
   bool sender_alive = true;
   bool server_alive = true;
   std::function<void()> each_step;
-  std::uint64_t spins = 0;  // times a session had nothing to send and yet wanted to be asked again at once
+  std::uint64_t overrun = 0;  // datagrams that found the reader's buffer full
+  std::uint64_t spins = 0;    // times a session had nothing to send and yet wanted to be asked again at once
   std::vector<Event> sender_events;
   std::vector<Event> server_events;
 
@@ -251,9 +261,17 @@ class World {
     return nullptr;
   }
   void step();
+  void arrive(Content datagram);
+  void read();
+  [[nodiscard]] bool stopped() const;
   void deliver(ConstBytes datagram);
   void start();
   [[nodiscard]] TimePoint next_event_at() const;
+
+  TimePoint started_at_{1h};
+  std::queue<Content> unread_;
+  std::uint64_t unread_bytes_ = 0;
+  TimePoint reads_at_{};
 };
 
 }  // namespace sluice::ftx::test

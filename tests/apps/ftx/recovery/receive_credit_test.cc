@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/recovery/receive_credit.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ftx {
+namespace {
+
+using namespace std::chrono_literals;
+
+Report report_at(Duration clock, std::uint64_t received, std::uint64_t credit) {
+  Report report;
+  report.clock_ns = report.echo_ns = static_cast<std::uint64_t>(clock.count());
+  report.received_bytes = received;
+  report.credit_bytes = credit;
+  return report;
+}
+
+TEST(ReceiveCredit, BeginsSmall) { EXPECT_EQ(ReceiveCredit().window_bytes(), 64U * 1024); }
+
+TEST(ReceiveCredit, WithoutARateIsWhatTheReportSays) {
+  ReceiveCredit credit;
+  credit.on_report(report_at(0ms, 0, 1000), 10ms);
+  EXPECT_EQ(credit.window_bytes(), 1000U);
+  credit.on_report(report_at(0ms, 0, 0), {});
+  EXPECT_EQ(credit.window_bytes(), 0U);
+}
+
+TEST(ReceiveCredit, AddsWhatTheNetworkHolds) {
+  ReceiveCredit credit;
+  credit.on_report(report_at(0ms, 0, 1000), 10ms);
+  credit.on_report(report_at(20ms, 2'000'000, 1000), 30ms);  // 100 MB/s; the least round trip counts
+  EXPECT_EQ(credit.window_bytes(), 1000U + 1'000'000U);
+}
+
+TEST(ReceiveCredit, FollowsAReceiverThatGetsSlowerAfterTwoRates) {
+  ReceiveCredit credit;
+  credit.on_report(report_at(0ms, 0, 0), 10ms);
+  credit.on_report(report_at(20ms, 2'000'000, 0), 10ms);
+  credit.on_report(report_at(40ms, 2'200'000, 0), 10ms);
+  EXPECT_EQ(credit.window_bytes(), 1'000'000U) << "one slow rate may be a pause";
+  credit.on_report(report_at(60ms, 2'400'000, 0), 10ms);
+  EXPECT_EQ(credit.window_bytes(), 100'000U);
+}
+
+TEST(ReceiveCredit, IsBoundedWhateverTheReceiverSays) {
+  ReceiveCredit credit;
+  credit.on_report(report_at(0ms, 0, file_bytes_max - 1), 60s);
+  credit.on_report(report_at(60s, UINT64_MAX, file_bytes_max - 1), 60s);
+  EXPECT_GE(credit.window_bytes(), file_bytes_max - 1);
+  EXPECT_LE(credit.window_bytes(), file_bytes_max + 1'000'000'000'000U);
+}
+
+}  // namespace
+}  // namespace sluice::ftx
