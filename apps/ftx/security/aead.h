@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Aead: seals or opens datagrams with one key, in one direction (authenticated encryption with associated data, RFC
+// 5116).
+//
+// Threats: a datagram read, changed or made by somebody on the path; a nonce used twice, which with AES-GCM gives away
+// the plaintexts' difference and the authentication key; a key used for so long that its bounds no longer hold.
+//
+// The nonce is made of the IV, a number space and a number:
+//     RFC 9001 section 5.3: "The nonce, N, is formed by combining the packet protection IV with the packet number."
+//     RFC 8446 section 5.3: "The 64-bit record sequence number is encoded in network byte order and padded to the left
+//     with zeros to iv_length. The padded sequence number is XORed with either the static client_write_iv or
+//     server_write_iv"
+// Where RFC 8446 pads with zeros, the number space stands (u32), so that each space may count from 0.
+//
+// Guarantees that a caller must give: it seals each (space, number) at most once with a key, also over Aeads.
+//
+// Owns a cipher context that is keyed once; a datagram costs a new IV and the bytes. Not thread-safe.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/time.h"
+
+struct evp_cipher_ctx_st;  // EVP_CIPHER_CTX
+
+namespace sluice::ftx {
+
+/// The numbers are those of the wire.
+enum class Cipher : std::uint8_t { aes_128_gcm = 1, chacha20_poly1305 = 2 };
+
+enum class Direction : std::uint8_t { seal, open };
+
+inline constexpr std::size_t aead_tag_bytes = 16;
+inline constexpr std::size_t aead_iv_bytes = 12;
+
+[[nodiscard]] constexpr bool is_cipher(std::uint8_t number) { return number == 1 || number == 2; }
+[[nodiscard]] constexpr std::size_t key_bytes(Cipher cipher) { return cipher == Cipher::aes_128_gcm ? 16 : 32; }
+[[nodiscard]] constexpr std::string_view name(Cipher cipher) {
+  return cipher == Cipher::aes_128_gcm ? "aes-128-gcm" : "chacha20-poly1305";
+}
+
+/// RFC 9001 section 6.6: "If the total number of encrypted packets with the same key exceeds the confidentiality limit
+/// for the selected AEAD, the endpoint MUST stop using those keys."
+struct AeadLimits {
+  std::uint64_t sealed_max;
+  std::uint64_t forged_max;
+};
+
+/// RFC 9001 section 6.6: "For AEAD_AES_128_GCM and AEAD_AES_256_GCM, the confidentiality limit is 2^23 encrypted
+/// packets; see Appendix B.1. For AEAD_CHACHA20_POLY1305, the confidentiality limit is greater than the number of
+/// possible packets (2^62) and so can be disregarded." and "For AEAD_AES_128_GCM and AEAD_AES_256_GCM, the integrity
+/// limit is 2^52 invalid packets; see Appendix B.1. For AEAD_CHACHA20_POLY1305, the integrity limit is 2^36 invalid
+/// packets; see [AEBounds]." The limits hold for packets of up to 2^16 bytes; a UDP datagram is no longer.
+[[nodiscard]] constexpr AeadLimits limits_of(Cipher cipher) {
+  return cipher == Cipher::aes_128_gcm ? AeadLimits{std::uint64_t{1} << 23, std::uint64_t{1} << 52}
+                                       : AeadLimits{std::uint64_t{1} << 62, std::uint64_t{1} << 36};
+}
+
+class Aead {
+ public:
+  /// REQUIRES: key.size() == key_bytes(cipher), iv.size() == aead_iv_bytes. Fails with ENOTSUP where OpenSSL lacks the
+  /// cipher. Both are copied. `limits` are for tests.
+  static Result<Aead> create(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction, AeadLimits limits);
+  static Result<Aead> create(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction) {
+    return create(cipher, key, iv, direction, limits_of(cipher));
+  }
+
+  Aead(Aead&&) noexcept = default;
+  Aead& operator=(Aead&&) noexcept = default;
+  ~Aead();
+
+  [[nodiscard]] Cipher cipher() const { return cipher_; }
+
+  /// Ciphertext and tag of `plain` to `sealed`; in place where plain.data() == sealed.data(). `associated` is not sent,
+  /// only bound. False, and nothing sealed, when exhausted() or when OpenSSL fails.
+  /// REQUIRES: made to seal, sealed.size() == plain.size() + aead_tag_bytes.
+  [[nodiscard]] bool seal(std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes plain,
+                          Bytes sealed) {
+    return seal(space, number, associated, std::span(&plain, 1), sealed);
+  }
+  /// The same of several runs, one after the other: a header here and a file's bytes there cost no copy.
+  /// REQUIRES: no run lies in `sealed` but a first one at its beginning.
+  [[nodiscard]] bool seal(std::uint32_t space, std::uint64_t number, ConstBytes associated,
+                          std::span<const ConstBytes> plain, Bytes sealed);
+
+  /// The plaintext of `sealed` to `plain`; in place where both begin at the same byte. False when the tag does not
+  /// hold, or `sealed` is shorter than a tag: `plain` then holds meaningless bytes, which nobody may look at. A byte
+  /// counts only after true has come back. REQUIRES: made to open; plain.size() + aead_tag_bytes == sealed.size()
+  /// unless `sealed` is shorter than a tag.
+  [[nodiscard]] bool open(std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
+                          Bytes plain);
+
+  [[nodiscard]] std::uint64_t sealed() const { return sealed_; }
+  [[nodiscard]] std::uint64_t forged() const { return forged_; }
+  /// The limit of forgeries is one of the connection, not of a key:
+  /// RFC 9001 section 6.6: "In addition to counting packets sent, endpoints MUST count the number of received packets
+  /// that fail authentication during the lifetime of a connection." So the Aead of the next key begins with what failed
+  /// before.
+  void inherit_forged(std::uint64_t forged) { forged_ += forged; }
+
+  /// Half of what one key may seal is sealed: time for the next key. (RFC 9001 section 6.6: "Endpoints MUST initiate a
+  /// key update before sending more protected packets than the confidentiality limit for the selected AEAD permits.")
+  [[nodiscard]] bool needs_new_key() const { return sealed_ >= limits_.sealed_max / 2; }
+  /// A limit is reached: seal() and open() refuse from now on. When it is that of forgeries, the session must end:
+  /// RFC 9001 section 6.6: "the endpoint MUST immediately close the connection with a connection error of type
+  /// AEAD_LIMIT_REACHED and not process any more packets."
+  [[nodiscard]] bool exhausted() const { return sealed_ >= limits_.sealed_max || forged_ >= limits_.forged_max; }
+
+ private:
+  struct FreeContext {
+    void operator()(evp_cipher_ctx_st* context) const;
+  };
+  using Nonce = std::array<unsigned char, aead_iv_bytes>;
+
+  Aead(Cipher cipher, Direction direction, AeadLimits limits, ConstBytes iv);
+  [[nodiscard]] Nonce nonce(std::uint32_t space, std::uint64_t number) const;
+
+  std::unique_ptr<evp_cipher_ctx_st, FreeContext> context_;
+  std::array<std::byte, aead_iv_bytes> iv_{};
+  Cipher cipher_;
+  Direction direction_;
+  AeadLimits limits_;
+  std::uint64_t sealed_ = 0;
+  std::uint64_t forged_ = 0;
+};
+
+/// The cipher that seals faster here: AES where the processor has instructions for it, else ChaCha20. Seals a few
+/// hundred KB with each, in turns, until about 2 ms have passed by `clock` (or the bytes are sealed: a clock that
+/// stands still ends it, too). AES-128-GCM where both take as long.
+[[nodiscard]] Cipher choose_cipher(const std::function<TimePoint()>& clock);
+
+}  // namespace sluice::ftx

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/security/aead.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "tests/apps/ftx/security/hex.h"
+
+namespace sluice::ftx {
+namespace {
+
+using test::counting;
+using test::from_hex;
+using test::to_hex;
+using Buffer = std::vector<std::byte>;
+
+constexpr std::array ciphers{Cipher::aes_128_gcm, Cipher::chacha20_poly1305};
+
+Aead make(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction) {
+  auto aead = Aead::create(cipher, key, iv, direction);
+  EXPECT_TRUE(aead.has_value());
+  return std::move(*aead);
+}
+
+Aead make(Cipher cipher, Direction direction) {
+  return make(cipher, counting(key_bytes(cipher)), counting(12, 0x80), direction);
+}
+
+Buffer sealed_by(Aead& aead, std::uint64_t number, ConstBytes associated, ConstBytes plain) {
+  Buffer sealed(plain.size() + aead_tag_bytes);
+  EXPECT_TRUE(aead.seal(7, number, associated, plain, sealed));
+  return sealed;
+}
+
+struct Vector {
+  Cipher cipher;
+  std::string key, iv;
+  std::uint32_t space;
+  std::uint64_t number;
+  std::string associated, plain, sealed;
+};
+
+const std::vector<Vector>& vectors() {
+  static const std::string sunscreen(
+      "4c616469657320616e642047656e746c656d656e206f662074686520636c617373206f66202739393a204966204920636f756c64206f"
+      "6666657220796f75206f6e6c79206f6e652074697020666f7220746865206675747572652c2073756e73637265656e20776f756c6420"
+      "62652069742e");
+  static const std::vector<Vector> list{
+      // McGrew, Viega: The Galois/Counter Mode of Operation (GCM), appendix B, test cases 1 to 4.
+      {Cipher::aes_128_gcm, std::string(32, '0'), std::string(24, '0'), 0, 0, "", "",
+       "58e2fccefa7e3061367f1d57a4e7455a"},
+      {Cipher::aes_128_gcm, std::string(32, '0'), std::string(24, '0'), 0, 0, "", std::string(32, '0'),
+       "0388dace60b6a392f328c2b971b2fe78ab6e47d42cec13bdf53a67b21257bddf"},
+      {Cipher::aes_128_gcm, "feffe9928665731c6d6a8f9467308308", "cafebabefacedbaddecaf888", 0, 0, "",
+       "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0d"
+       "e657ba637b391aafd255",
+       "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e21d514b25466931c7d8f6a5aac84aa051ba30b396a0a"
+       "ac973d58e091473f59854d5c2af327cd64a62cf35abd2ba6fab4"},
+      // The same key; its IV made of our space and number.
+      {Cipher::aes_128_gcm, "feffe9928665731c6d6a8f9467308308", std::string(24, '0'), 0xcafebabe, 0xfacedbaddecaf888,
+       "feedfacedeadbeeffeedfacedeadbeefabaddad2",
+       "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0d"
+       "e657ba637b39",
+       "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e21d514b25466931c7d8f6a5aac84aa051ba30b396a0a"
+       "ac973d58e0915bc94fbc3221a5db94fae95ae7121a47"},
+      // RFC 8439 section 2.8.2.
+      {Cipher::chacha20_poly1305, "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f",
+       "070000004041424344454647", 0, 0, "50515253c0c1c2c3c4c5c6c7", sunscreen,
+       "d31a8d34648e60db7b86afbc53ef7ec2a4aded51296e08fea9e2b5a736ee62d63dbea45e8ca9671282fafb69da92728b1a71de0a9e06"
+       "0b2905d6a5b67ecd3b3692ddbd7f2d778b8c9803aee328091b58fab324e4fad675945585808b4831d7bc3ff4def08e4b7a9de576d265"
+       "86cec64b61161ae10b594f09e26a7e902ecbd0600691"},
+      {Cipher::chacha20_poly1305, "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f",
+       "f0000000000000000000000f", 0xf7000000, 0x4041424344454648, "50515253c0c1c2c3c4c5c6c7", sunscreen,
+       "d31a8d34648e60db7b86afbc53ef7ec2a4aded51296e08fea9e2b5a736ee62d63dbea45e8ca9671282fafb69da92728b1a71de0a9e06"
+       "0b2905d6a5b67ecd3b3692ddbd7f2d778b8c9803aee328091b58fab324e4fad675945585808b4831d7bc3ff4def08e4b7a9de576d265"
+       "86cec64b61161ae10b594f09e26a7e902ecbd0600691"},
+  };
+  return list;
+}
+
+TEST(Aead, PublishedVectors) {
+  for (const Vector& vector : vectors()) {
+    SCOPED_TRACE(vector.sealed);
+    Aead sealer = make(vector.cipher, from_hex(vector.key), from_hex(vector.iv), Direction::seal);
+    Aead opener = make(vector.cipher, from_hex(vector.key), from_hex(vector.iv), Direction::open);
+    const Buffer plain = from_hex(vector.plain);
+    const Buffer associated = from_hex(vector.associated);
+    Buffer sealed(plain.size() + aead_tag_bytes);
+    Buffer opened(plain.size());
+    for (int again = 0; again < 2; ++again) {  // one context, many datagrams
+      ASSERT_TRUE(sealer.seal(vector.space, vector.number, associated, plain, sealed));
+      EXPECT_EQ(to_hex(sealed), vector.sealed);
+      ASSERT_TRUE(opener.open(vector.space, vector.number, associated, sealed, opened));
+      EXPECT_EQ(to_hex(opened), vector.plain);
+      Buffer other(48);
+      ASSERT_TRUE(sealer.seal(1, 2, counting(3), counting(32), other));
+      EXPECT_FALSE(opener.open(1, 3, counting(3), other, Bytes(other).first(32)));
+    }
+  }
+}
+
+TEST(Aead, RunsInPlaceAndWholeAreTheSame) {
+  for (const Cipher cipher : ciphers) {
+    Aead sealer = make(cipher, Direction::seal);
+    Aead opener = make(cipher, Direction::open);
+    for (const unsigned size : {0U, 1U, 15U, 16U, 17U, 63U, 64U, 65U, 255U, 256U, 257U, 1408U, 9000U, 65000U}) {
+      const Buffer plain = counting(size, 3);
+      const Buffer associated = counting(20, 9);
+      const Buffer whole = sealed_by(sealer, size, associated, plain);
+
+      Buffer in_place = plain;
+      in_place.resize(size + aead_tag_bytes);
+      ASSERT_TRUE(sealer.seal(7, size, associated, Bytes(in_place).first(size), in_place));
+      EXPECT_EQ(in_place, whole) << size;
+
+      for (const unsigned cut : {0U, size / 7, size / 2, size}) {
+        const std::array<ConstBytes, 4> runs{ConstBytes(plain).first(cut / 2),
+                                             ConstBytes(plain).subspan(cut / 2, cut - cut / 2), ConstBytes{},
+                                             ConstBytes(plain).subspan(cut)};
+        Buffer sealed(size + aead_tag_bytes);
+        ASSERT_TRUE(sealer.seal(7, size, associated, runs, sealed));
+        EXPECT_EQ(sealed, whole) << size << ", " << cut;
+      }
+      ASSERT_TRUE(opener.open(7, size, associated, in_place, Bytes(in_place).first(size)));
+      EXPECT_EQ(Buffer(in_place.begin(), in_place.end() - aead_tag_bytes), plain) << size;
+    }
+  }
+}
+
+/// A datagram changed anywhere is refused: each bit of what is sealed, of its tag, of the header, of number and space.
+TEST(Aead, RefusesEveryChange) {
+  for (const Cipher cipher : ciphers) {
+    Aead sealer = make(cipher, Direction::seal);
+    Aead opener = make(cipher, Direction::open);
+    const Buffer header = counting(24);
+    const Buffer plain = counting(50);
+    const Buffer sealed = sealed_by(sealer, 5, header, plain);
+    Buffer opened(plain.size());
+    std::uint64_t refused = 0;
+    const auto refuses = [&](std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes bytes) {
+      Buffer to(bytes.size() < aead_tag_bytes ? 0 : bytes.size() - aead_tag_bytes);
+      ++refused;
+      return !opener.open(space, number, associated, bytes, to);
+    };
+    for (std::size_t bit = 0; bit < sealed.size() * 8; ++bit) {
+      Buffer changed = sealed;
+      changed[bit / 8] ^= std::byte{1} << (bit % 8);
+      EXPECT_TRUE(refuses(7, 5, header, changed)) << bit;
+    }
+    for (std::size_t bit = 0; bit < header.size() * 8; ++bit) {
+      Buffer changed = header;
+      changed[bit / 8] ^= std::byte{1} << (bit % 8);
+      EXPECT_TRUE(refuses(7, 5, changed, sealed)) << bit;
+    }
+    for (int bit = 0; bit < 64; ++bit) {
+      EXPECT_TRUE(refuses(7, 5 ^ (std::uint64_t{1} << bit), header, sealed)) << bit;
+    }
+    for (int bit = 0; bit < 32; ++bit) {
+      EXPECT_TRUE(refuses(7 ^ (std::uint32_t{1} << bit), 5, header, sealed)) << bit;
+    }
+    for (std::size_t size = 0; size < sealed.size(); ++size) {
+      EXPECT_TRUE(refuses(7, 5, header, ConstBytes(sealed).first(size))) << size;
+      EXPECT_TRUE(size == 0 || refuses(7, 5, header, ConstBytes(sealed).subspan(size))) << size;
+    }
+    EXPECT_TRUE(refuses(7, 5, ConstBytes(header).first(23), sealed));
+    EXPECT_TRUE(refuses(7, 5, {}, sealed));
+    EXPECT_EQ(opener.forged(), refused - 0U);
+    ASSERT_TRUE(opener.open(7, 5, header, sealed, opened));
+    EXPECT_EQ(opened, plain);
+    EXPECT_EQ(opener.forged(), refused);
+  }
+}
+
+TEST(Aead, AnotherKeyOrIvOpensNothing) {
+  for (const Cipher cipher : ciphers) {
+    Aead sealer = make(cipher, Direction::seal);
+    const Buffer sealed = sealed_by(sealer, 1, {}, counting(40));
+    Buffer opened(40);
+    Aead other_key = make(cipher, counting(key_bytes(cipher), 1), counting(12, 0x80), Direction::open);
+    Aead other_iv = make(cipher, counting(key_bytes(cipher)), counting(12, 0x81), Direction::open);
+    EXPECT_FALSE(other_key.open(7, 1, {}, sealed, opened));
+    EXPECT_FALSE(other_iv.open(7, 1, {}, sealed, opened));
+  }
+}
+
+/// RFC 9001 section 6.6: "For AEAD_AES_128_GCM and AEAD_AES_256_GCM, the confidentiality limit is 2^23 encrypted
+/// packets"
+static_assert(limits_of(Cipher::aes_128_gcm).sealed_max == 8'388'608);
+/// "the integrity limit is 2^52 invalid packets"
+static_assert(limits_of(Cipher::aes_128_gcm).forged_max == 4'503'599'627'370'496);
+/// "For AEAD_CHACHA20_POLY1305, the integrity limit is 2^36 invalid packets"
+static_assert(limits_of(Cipher::chacha20_poly1305).forged_max == 68'719'476'736);
+
+/// RFC 9001 section 6.6: "If the total number of encrypted packets with the same key exceeds the confidentiality limit
+/// for the selected AEAD, the endpoint MUST stop using those keys."
+TEST(Aead, SealsNoMoreThanItsLimit) {
+  for (const Cipher cipher : ciphers) {
+    auto sealer = Aead::create(cipher, counting(key_bytes(cipher)), counting(12), Direction::seal,
+                               {.sealed_max = 8, .forged_max = 9});
+    ASSERT_TRUE(sealer.has_value());
+    Buffer sealed(20);
+    for (std::uint64_t number = 0; number < 8; ++number) {
+      EXPECT_EQ(sealer->needs_new_key(), number >= 4) << number;
+      EXPECT_FALSE(sealer->exhausted());
+      EXPECT_TRUE(sealer->seal(0, number, {}, counting(4), sealed));
+    }
+    EXPECT_TRUE(sealer->exhausted());
+    sealed.assign(20, std::byte{0});
+    EXPECT_FALSE(sealer->seal(0, 8, {}, counting(4), sealed));
+    EXPECT_EQ(sealed, Buffer(20, std::byte{0}));
+    EXPECT_EQ(sealer->sealed(), 8U);
+  }
+}
+
+TEST(Aead, OpensNothingAfterTooManyForgeries) {
+  for (const Cipher cipher : ciphers) {
+    Aead sealer = make(cipher, Direction::seal);
+    const Buffer good = sealed_by(sealer, 0, {}, counting(4));
+    auto opener = Aead::create(cipher, counting(key_bytes(cipher)), counting(12, 0x80), Direction::open,
+                               {.sealed_max = 1, .forged_max = 5});
+    ASSERT_TRUE(opener.has_value());
+    opener->inherit_forged(2);
+    Buffer opened(4);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(opener->open(7, 0, {}, good, opened));  // what holds is not counted
+      EXPECT_FALSE(opener->open(7, 1, {}, good, opened));
+    }
+    EXPECT_EQ(opener->forged(), 5U);
+    EXPECT_TRUE(opener->exhausted());
+    EXPECT_FALSE(opener->open(7, 0, {}, good, opened));
+  }
+}
+
+TEST(AeadDeathTest, RoomForTheTagIsTheCallersDuty) {
+  Aead sealer = make(Cipher::aes_128_gcm, Direction::seal);
+  Buffer sealed(19);
+  EXPECT_DEATH(static_cast<void>(sealer.seal(0, 0, {}, counting(4), sealed)), "contract broken");
+  EXPECT_DEATH(static_cast<void>(sealer.open(0, 0, {}, sealed, Bytes(sealed).first(3))), "contract broken");
+}
+
+/// A clock by which each call takes as long as the test says. choose_cipher() asks it once at the start, then before
+/// and after each cipher, then once a turn.
+class Clock {
+ public:
+  Clock(Duration aes, Duration chacha) : steps_{aes, chacha} {}
+
+  TimePoint operator()() {
+    const int in_turn = calls_++ == 0 ? 4 : (calls_ - 2) % 5;
+    if (in_turn == 1 || in_turn == 3) {
+      now_ += steps_[static_cast<std::size_t>(in_turn / 2)];
+    }
+    return now_;
+  }
+  int calls() const { return calls_; }
+
+ private:
+  std::array<Duration, 2> steps_;
+  TimePoint now_{};
+  int calls_ = 0;
+};
+
+TEST(ChooseCipher, TakesTheFaster) {
+  using std::chrono::microseconds;
+  Clock aes(microseconds(10), microseconds(30));
+  EXPECT_EQ(choose_cipher(std::ref(aes)), Cipher::aes_128_gcm);
+  Clock chacha(microseconds(90), microseconds(30));
+  EXPECT_EQ(choose_cipher(std::ref(chacha)), Cipher::chacha20_poly1305);
+  Clock still(microseconds(0), microseconds(0));
+  EXPECT_EQ(choose_cipher(std::ref(still)), Cipher::aes_128_gcm);
+}
+
+TEST(ChooseCipher, EndsAfterTwoMillisecondsAndWithAnyClock) {
+  using std::chrono::microseconds;
+  Clock slow(microseconds(1500), microseconds(1500));
+  static_cast<void>(choose_cipher(std::ref(slow)));
+  EXPECT_EQ(slow.calls(), 1 + 5);  // one turn
+  Clock fast(microseconds(250), microseconds(251));
+  static_cast<void>(choose_cipher(std::ref(fast)));
+  EXPECT_EQ(fast.calls(), 1 + 4 * 5);
+  Clock still(microseconds(0), microseconds(0));
+  static_cast<void>(choose_cipher(std::ref(still)));
+  EXPECT_EQ(still.calls(), 1 + 16 * 5);
+}
+
+}  // namespace
+}  // namespace sluice::ftx
