@@ -46,6 +46,7 @@ class Harness {
   static ServerOptions options() {
     ServerOptions options;
     options.seed = seed;
+    options.insecure = true;
     options.sessions_max = 3;
     options.sessions_per_host_max = 2;
     options.memory_bytes_max = 2U << 20;

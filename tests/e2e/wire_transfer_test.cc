@@ -96,6 +96,7 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
   sender_options.tsdu_bytes = datagram_bytes;
   Sender sender(waiter.now(), sender_options, **source, congestion);
   ServerOptions server_options;
+  server_options.insecure = true;
   server_options.tsdu_bytes = (*host)->tsdu_bytes();
   Server server(server_options, **destination);
 

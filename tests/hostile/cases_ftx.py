@@ -23,7 +23,7 @@ def cases():
     for kind, whole in good.items():
         for size in sorted({*range(min(len(whole), 60)), len(whole) - 1}):
             yield case(f"{kind} cut to {size} bytes", text, whole[:size])
-        for version in (0, 2, 255):
+        for version in (0, 1, 3, 255):
             yield case(f"{kind} of version {version}", text, bytes([version]) + whole[1:])
         for bit in range(16):
             if not (kind == "DATA" and bit == 0):

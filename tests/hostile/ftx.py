@@ -6,7 +6,7 @@ HELLO, COOKIE, OFFER, DATA, PROBE, REPORT, ERROR, CLOSE = range(1, 9)
 MANIFEST, DIGESTS = 0xFFFFFFFF, 0xFFFFFFFE
 
 
-def envelope(kind, connection, version=1, flags=0, transfer=1):
+def envelope(kind, connection, version=2, flags=0, transfer=1):
     return struct.pack("!BBHIQ", version, kind, flags, transfer, connection)
 
 
@@ -40,7 +40,7 @@ def probe(connection, sequence=1, **fields):
 
 def report(connection, ranges=(), count=None, phase=1, **fields):
     return envelope(REPORT, connection, **fields) + struct.pack(
-        "!BBHI8Q", phase, 0, len(ranges) if count is None else count, 131072, 9, 1, 9, 0, 0, 0, 0, 0) + \
+        "!BBHI9Q", phase, 0, len(ranges) if count is None else count, 131072, 1 << 20, 9, 1, 9, 0, 0, 0, 0, 0) + \
         b"".join(struct.pack("!QI", *one) for one in ranges)
 
 

@@ -359,6 +359,7 @@ ExitCode serve(const ServeOptions& options) {
   }
   ServerOptions server_options;
   server_options.seed = entropy();
+  server_options.insecure = true;
   server_options.tsdu_bytes = (*transport)->tsdu_bytes();
   server_options.receive_room_bytes = (*transport)->receive_room();
   server_options.host_of = host_of;

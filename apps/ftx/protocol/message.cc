@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::uint64_t sequence_max = std::uint64_t{1} << 62;
 
-Writer start(const Envelope& envelope, Kind kind, Bytes out, std::uint16_t flags = 0) {
+Writer start(const Envelope& envelope, Kind kind, Bytes out, int own_flags = 0) {
   Writer writer(out);
+  const auto flags = static_cast<std::uint16_t>((envelope.flags & (flag_sealed | flag_key_phase)) | own_flags);
   writer.number(protocol_version).number(static_cast<std::uint8_t>(kind)).number(flags);
   writer.number(envelope.transfer).number(envelope.connection);
   return writer;
@@ -97,7 +98,8 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
     return std::nullopt;
   }
   envelope.kind = static_cast<Kind>(kind);
-  const std::uint16_t allowed = envelope.kind == Kind::data ? flag_repair : std::uint16_t{0};
+  const bool sealed = (envelope.flags & flag_sealed) != 0;
+  const int allowed = (envelope.kind == Kind::data ? flag_repair : 0) | flag_sealed | (sealed ? flag_key_phase : 0);
   if ((envelope.flags & ~allowed) != 0) {
     return std::nullopt;
   }
@@ -184,15 +186,17 @@ std::optional<Data> parse_data(ConstBytes datagram, std::size_t datagram_bytes) 
   if (data.adu.length == 0 || data.adu.offset >= file_bytes_max) {
     return std::nullopt;
   }
-  if (datagram_bytes - data_header_bytes != data.adu.length) {
+  const auto flags = load_big_endian<std::uint16_t>(datagram.data() + 2);
+  const std::size_t behind = (flags & flag_sealed) != 0 ? tag_bytes : 0;
+  if (datagram_bytes - data_header_bytes != std::uint64_t{data.adu.length} + behind) {
     return std::nullopt;
   }
-  data.repair = (load_big_endian<std::uint16_t>(datagram.data() + 2) & flag_repair) != 0;
+  data.repair = (flags & flag_repair) != 0;
   return data;
 }
 
 std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes out) {
-  Writer writer = start(envelope, Kind::data, out, data.repair ? flag_repair : std::uint16_t{0});
+  Writer writer = start(envelope, Kind::data, out, data.repair ? flag_repair : 0);
   write_stamp(writer, data.stamp);
   return writer.number(data.adu.offset).number(data.adu.file).number(data.adu.length).size();
 }

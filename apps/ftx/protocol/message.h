@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The datagrams of the ftx protocol, version 1: values, and their parse and emit functions. docs/ftx-protocol.md has
+// The datagrams of the ftx protocol, version 2: values, and their parse and emit functions. docs/ftx-protocol.md has
 // the grammar. A parse function checks everything that it can check without knowing the transfer. No sum of two fields
 // of a parsed value overflows. No parse function allocates.
 //
@@ -16,7 +16,7 @@
 
 namespace sluice::ftx {
 
-inline constexpr std::uint8_t protocol_version = 1;
+inline constexpr std::uint8_t protocol_version = 2;
 
 /// The size of the largest control message, which every endpoint must carry. HELLO is padded to exactly this size, so
 /// no answer to an unvalidated address is larger than the datagram it answers.
@@ -25,6 +25,7 @@ inline constexpr std::size_t control_bytes_max = 1200;
 inline constexpr std::size_t envelope_bytes = 16;
 inline constexpr std::size_t data_header_bytes = 56;
 inline constexpr std::size_t probe_bytes = 40;
+inline constexpr std::size_t tag_bytes = 16;  // behind what is sealed
 inline constexpr std::size_t cookie_bytes = 24;
 inline constexpr std::size_t digest_bytes = 16;
 inline constexpr std::size_t error_text_bytes_max = 512;
@@ -45,11 +46,11 @@ inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's si
 inline constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 62;
 
 /// The largest ADU that a transport of `tsdu_bytes` a datagram carries; 0 when it cannot carry the protocol at all.
-[[nodiscard]] constexpr std::uint32_t adu_bytes_for(std::size_t tsdu_bytes) {
+[[nodiscard]] constexpr std::uint32_t adu_bytes_for(std::size_t tsdu_bytes, bool sealed = false) {
   if (tsdu_bytes < control_bytes_max) {
     return 0;
   }
-  const std::size_t room = tsdu_bytes - data_header_bytes;
+  const std::size_t room = tsdu_bytes - data_header_bytes - (sealed ? tag_bytes : 0);
   const std::size_t limited = room < adu_bytes_max ? room : adu_bytes_max;
   return static_cast<std::uint32_t>(limited / adu_bytes_unit * adu_bytes_unit);
 }
@@ -64,11 +65,16 @@ struct AduName {
   bool operator==(const AduName&) const = default;
 };
 
+inline constexpr std::uint16_t flag_repair = 1;     // DATA only
+inline constexpr std::uint16_t flag_sealed = 2;     // apps/ftx/session/protection.h
+inline constexpr std::uint16_t flag_key_phase = 4;  // sealed only: the generation of the keys is odd
+
 struct Envelope {
   Kind kind{};
   std::uint16_t flags = 0;
   std::uint32_t transfer = 0;
   std::uint64_t connection = 0;
+  [[nodiscard]] bool sealed() const { return (flags & flag_sealed) != 0; }
 };
 
 using Cookie = std::array<std::byte, cookie_bytes>;
@@ -102,8 +108,6 @@ struct Stamp {
   std::uint32_t round_trip_us = 0;
   std::uint32_t behind = 0;  // sequence - behind: the oldest sequence that the sender still needs reported
 };
-
-inline constexpr std::uint16_t flag_repair = 1;
 
 struct Data {
   Stamp stamp;

@@ -35,6 +35,7 @@ namespace sluice::ftx {
 struct DropCounters {
   std::uint64_t malformed = 0;
   std::uint64_t unknown_connection = 0;
+  std::uint64_t forged = 0;  // sealed, and did not open or has been here before
   std::uint64_t bad_cookie = 0;
   std::uint64_t unexpected = 0;  // a kind that this side or state does not accept
   std::uint64_t duplicate = 0;   // a sequence or a place that is filled already

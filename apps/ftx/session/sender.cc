@@ -30,21 +30,28 @@ std::uint64_t nanoseconds(TimePoint time) { return static_cast<std::uint64_t>(ti
 
 }  // namespace
 
-Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionControl& congestion)
+Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionControl& congestion,
+               std::optional<Protection> protection)
     : options_(std::move(options)),
       source_(source),
       congestion_(congestion),
+      protection_(std::move(protection)),
       started_at_(now),
       last_received_at_(now),
       last_progress_at_(now),
       repeat_at_(now),
       repeat_interval_(repeat_first),
-      adu_bytes_(adu_bytes_for(options_.tsdu_bytes)),
+      adu_bytes_(adu_bytes_for(options_.tsdu_bytes, protection_.has_value())),
       progress_at_(now + options_.progress_interval) {
   SLUICE_REQUIRE(adu_bytes_ > 0 && is_relative_path(options_.path) && options_.path.size() <= path_bytes_max);
-  Prng prng(options_.seed);
-  envelope_.connection = prng();
   envelope_.transfer = 1;
+  if (protection_) {
+    envelope_.connection = protection_->connection();
+    begin_offering(now);
+  } else {
+    Prng prng(options_.seed);
+    envelope_.connection = prng();
+  }
 }
 
 // --- What comes in -------------------------------------------------------------------------------------------------
@@ -54,6 +61,11 @@ void Sender::receive(TimePoint now, ConstBytes datagram) {
   const bool ours =
       envelope && envelope->connection == envelope_.connection && envelope->transfer == envelope_.transfer;
   if (!ours || state_ == State::over) {
+    ++dropped_;
+    return;
+  }
+  datagram = open(*envelope, datagram);
+  if (datagram.empty()) {
     ++dropped_;
     return;
   }
@@ -79,6 +91,14 @@ void Sender::receive(TimePoint now, ConstBytes datagram) {
   }
 }
 
+/// The datagram without its seal; empty: not sealed as this session is, or forged, or a kind that no receiver sends.
+ConstBytes Sender::open(const Envelope& envelope, ConstBytes datagram) {
+  if (envelope.sealed() != protection_.has_value() || (protection_ && envelope.kind == Kind::data)) {
+    return {};
+  }
+  return protection_ ? protection_->open_control(datagram) : datagram;
+}
+
 void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
   const auto reply = parse_cookie(datagram);
   // The nonce is the time of one of our HELLOs, so it lies between the first and the last.
@@ -93,6 +113,13 @@ void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
   rtt_estimator_.sample(now.time_since_epoch() - Duration(static_cast<Duration::rep>(reply->nonce)));
   adu_bytes_ = std::min(adu_bytes_, reply->adu_bytes);
   cookie_ = reply->cookie;
+  begin_offering(now);
+}
+
+void Sender::begin_offering(TimePoint now) {
+  if (protection_) {
+    sealed_.resize(Burst::payload_bytes_max + adu_bytes_ + tag_bytes);
+  }
   scheduler_.emplace(source_, adu_bytes_);
   manifest_digest_ = digest_of(scheduler_->manifest());
   state_ = State::offering;
@@ -111,6 +138,7 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
     ++dropped_;
     return;
   }
+  peer_answered_ = true;
   last_received_at_ = now;
   if (resolved->arrived_bytes > 0) {
     last_progress_at_ = now;
@@ -251,7 +279,7 @@ void Sender::tick(TimePoint now) {
   if (state_ == State::over || state_ == State::failing) {
     return;
   }
-  if (state_ == State::greeting && now - started_at_ >= options_.connect_timeout) {
+  if (!peer_answered_ && now - started_at_ >= options_.connect_timeout) {
     return end(now, {ExitCode::no_answer, "no answer"});
   }
   if (now - last_progress_at_ >= options_.idle_timeout) {
@@ -310,7 +338,7 @@ TimePoint Sender::next_deadline() const {
     return repeat_at_;
   }
   const TimePoint idle =
-      state_ == State::greeting ? started_at_ + options_.connect_timeout : last_progress_at_ + options_.idle_timeout;
+      !peer_answered_ ? started_at_ + options_.connect_timeout : last_progress_at_ + options_.idle_timeout;
   const TimePoint timers = std::min({idle, repeat_at_, progress_at_});
   if (!scheduler_) {
     return timers;
@@ -322,6 +350,7 @@ TimePoint Sender::next_deadline() const {
 
 void Sender::transmit(TimePoint now, Burst& burst) {
   burst.clear();
+  sealed_used_ = 0;
   if (scheduler_) {
     scheduler_->release();
   }
@@ -355,6 +384,13 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
     return control(header, probe(now, header));
   }
   return std::nullopt;
+}
+
+Outgoing Sender::control(Bytes out, std::size_t size) {
+  if (protection_) {
+    size = protection_->seal_control(out, size);
+  }
+  return {options_.peer, out.first(size), {}};
 }
 
 std::size_t Sender::next_control(TimePoint now, Bytes out) {
@@ -428,12 +464,25 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
 }
 
 Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header) {
+  envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
   const std::size_t size = emit_data_header(envelope_, {stamp(now), adu.name, repair}, header);
+  const ConstBytes payload = protection_ ? seal(header.first(size), adu.payload) : adu.payload;
   sent_adus_.on_sent(adu.name);
   repaired_ += repair ? 1 : 0;
-  congestion_.on_sent(now, size + adu.payload.size());
+  congestion_.on_sent(now, size + payload.size());
   probe_at_ = now + probe_timeout();
-  return {options_.peer, header.first(size), adu.payload};
+  return {options_.peer, header.first(size), payload};
+}
+
+/// Keys change long before they are used up; if OpenSSL fails all the same, what is sent does not open at the other
+/// end.
+ConstBytes Sender::seal(ConstBytes header, ConstBytes payload) {
+  const Bytes sealed = Bytes(sealed_).subspan(sealed_used_, payload.size() + tag_bytes);
+  sealed_used_ += sealed.size();
+  if (!protection_->seal_payload(header, payload, sealed)) {
+    std::ranges::fill(sealed, std::byte{0});
+  }
+  return sealed;
 }
 
 std::size_t Sender::probe(TimePoint now, Bytes out) {

@@ -4,7 +4,7 @@
 // Sender: the sending side of one transfer, from HELLO to CLOSE. Sans-I/O (apps/ftx/session/endpoint.h says how to
 // drive it).
 //
-//   greeting   sends HELLO until a COOKIE arrives
+//   greeting   sends HELLO until a COOKIE arrives; a sealed session begins by offering
 //   offering   sends OFFER and the manifest's ADUs until the receiver accepts
 //   sending    sends files and digests, retransmissions first; a PROBE when nothing else may go and no report arrives
 //   failing    sends ERROR, three times at most, until the receiver closes
@@ -15,13 +15,15 @@
 // without a report that more payload arrived, the transfer fails.
 //
 // Threat: a receiver that lies. A REPORT that says "finished" before everything was sent, or names sequences that were
-// not, is dropped; the window it announces is bounded; reports that bring nothing do not keep the transfer alive.
+// not, is dropped; the window it announces is bounded; reports that bring nothing do not keep the transfer alive,
+// and in a sealed session nothing counts that does not open (apps/ftx/session/protection.h): not even an ERROR.
 //
 // Borrows Source and CongestionControl. Not thread-safe.
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/ftx/recovery/congestion.h"
 #include "apps/ftx/recovery/rate_meter.h"
@@ -31,6 +33,7 @@
 #include "apps/ftx/session/adu_scheduler.h"
 #include "apps/ftx/session/endpoint.h"
 #include "apps/ftx/session/event.h"
+#include "apps/ftx/session/protection.h"
 
 namespace sluice::ftx {
 
@@ -47,7 +50,9 @@ struct SenderOptions {
 class Sender {
  public:
   /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0; is_relative_path(options.path); path within path_bytes_max.
-  Sender(TimePoint now, SenderOptions options, Source& source, CongestionControl& congestion);
+  /// With `protection` every datagram is sealed, there is no HELLO, and whatever is not sealed is dropped.
+  Sender(TimePoint now, SenderOptions options, Source& source, CongestionControl& congestion,
+         std::optional<Protection> protection = std::nullopt);
 
   void receive(TimePoint now, ConstBytes datagram);
   /// The transport reports that nobody listens there (ICMP port unreachable, T_UDERROR_IND).
@@ -71,7 +76,9 @@ class Sender {
  private:
   enum class State { greeting, offering, sending, failing, over };
 
+  [[nodiscard]] ConstBytes open(const Envelope& envelope, ConstBytes datagram);
   void on_cookie(TimePoint now, ConstBytes datagram);
+  void begin_offering(TimePoint now);
   void on_report(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);
   [[nodiscard]] bool connection_is_lost(TimePoint now);
@@ -84,11 +91,12 @@ class Sender {
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<Outgoing> next(TimePoint now, Bytes header);
-  [[nodiscard]] Outgoing control(Bytes out, std::size_t size) const { return {options_.peer, out.first(size), {}}; }
+  [[nodiscard]] Outgoing control(Bytes out, std::size_t size);
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
   [[nodiscard]] std::size_t offer(Bytes out) const;
   [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);
   [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header);
+  [[nodiscard]] ConstBytes seal(ConstBytes header, ConstBytes payload);
   [[nodiscard]] std::size_t probe(TimePoint now, Bytes out);
   [[nodiscard]] Stamp stamp(TimePoint now) const;
   [[nodiscard]] bool window_is_full() const;
@@ -101,6 +109,9 @@ class Sender {
   SenderOptions options_;
   Source& source_;
   CongestionControl& congestion_;
+  std::optional<Protection> protection_;
+  std::vector<std::byte> sealed_;  // the sealed payloads of a burst
+  std::size_t sealed_used_ = 0;
   Envelope envelope_;
   EventQueue events_;
   State state_ = State::greeting;

@@ -35,7 +35,7 @@ Server::Server(ServerOptions options, Destination& destination)
 
 std::size_t Server::open_sessions() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(sessions_, [](const auto& entry) { return !entry.second->over(); }));
+      std::ranges::count_if(sessions_, [](const auto& entry) { return !entry.second.receiver->over(); }));
 }
 
 // --- What comes in -------------------------------------------------------------------------------------------------
@@ -46,20 +46,73 @@ void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
     ++drops_.malformed;
     return;
   }
+  if (envelope->sealed()) {
+    return receive_sealed(now, *envelope, datagram, from);
+  }
   const auto session = sessions_.find(Key{from, envelope->connection});
   if (session != sessions_.end()) {
-    return session->second->receive(now, *envelope, datagram);
+    return session->second.receiver->receive(now, *envelope, datagram);
   }
   receive_stranger(now, *envelope, datagram, from);
 }
 
+void Server::expect(Protection protection) {
+  const std::uint64_t connection = protection.connection();
+  expected_.insert_or_assign(connection, std::move(protection));
+}
+
+void Server::receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto session = sessions_.find(Key{Peer(), envelope.connection});
+  if (session == sessions_.end()) {
+    return open_expected(now, envelope, datagram, from);
+  }
+  if (envelope.kind == Kind::data) {
+    return receive_sealed_data(now, session->second, envelope, datagram);
+  }
+  const ConstBytes opened = session->second.protection->open_control(datagram);
+  if (opened.empty()) {
+    ++drops_.forged;
+    return;
+  }
+  session->second.receiver->receive(now, envelope, opened);
+}
+
+/// The payload is opened where it belongs. A forged one leaves rubbish there, in a place that nothing has filled yet,
+/// and which stays unfilled.
+void Server::receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope, ConstBytes datagram) {
+  const auto data = parse_data(datagram, datagram.size());
+  if (!data) {
+    ++drops_.malformed;
+    return;
+  }
+  const ConstBytes header = datagram.first(data_header_bytes);
+  const ConstBytes sealed = datagram.subspan(data_header_bytes);
+  const Bytes place = session.receiver->memory_for(envelope, header, datagram.size());
+  if (!place.empty()) {
+    if (!session.protection->open_payload(header, sealed, place)) {
+      ++drops_.forged;
+      return;
+    }
+    return session.receiver->placed(now, header, datagram.size(), place);
+  }
+  opened_.resize(data_header_bytes + data->adu.length);
+  if (!session.protection->open_payload(header, sealed, Bytes(opened_).subspan(data_header_bytes))) {
+    ++drops_.forged;
+    return;
+  }
+  Envelope plain = envelope;
+  plain.flags = 0;
+  emit_data_header(plain, *data, opened_);
+  session.receiver->receive(now, plain, opened_);
+}
+
 Bytes Server::memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const {
   const auto envelope = parse_envelope(header);
-  if (!envelope || envelope->kind != Kind::data) {
+  if (!envelope || envelope->kind != Kind::data || envelope->sealed()) {
     return {};
   }
   const auto session = sessions_.find(Key{from, envelope->connection});
-  return session == sessions_.end() ? Bytes() : session->second->memory_for(*envelope, header, datagram_bytes);
+  return session == sessions_.end() ? Bytes() : session->second.receiver->memory_for(*envelope, header, datagram_bytes);
 }
 
 void Server::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from, Bytes memory) {
@@ -67,19 +120,19 @@ void Server::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes
   SLUICE_REQUIRE(envelope.has_value());
   const auto session = sessions_.find(Key{from, envelope->connection});
   SLUICE_REQUIRE(session != sessions_.end());
-  session->second->placed(now, header, datagram_bytes, memory);
+  session->second.receiver->placed(now, header, datagram_bytes, memory);
 }
 
 Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
   const auto envelope = parse_envelope(header);
-  if (!envelope || envelope->kind != Kind::data) {
+  if (!envelope || envelope->kind != Kind::data || envelope->sealed()) {
     return {};
   }
   const auto session = sessions_.find(Key{from, envelope->connection});
-  if (session == sessions_.end() || session->second->over()) {
+  if (session == sessions_.end() || session->second.receiver->over()) {
     return {};
   }
-  auto landing = session->second->inspect(now, *envelope, header, datagram_bytes);
+  auto landing = session->second.receiver->inspect(now, *envelope, header, datagram_bytes);
   if (!landing) {
     return {.kind = Inspection::Kind::unwanted};
   }
@@ -87,16 +140,20 @@ Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t
   if (landing->place.verified_only) {
     return {};
   }
-  return {Inspection::Kind::land, session->second.get(), *landing};
+  return {Inspection::Kind::land, session->second.receiver.get(), *landing};
 }
 
 void Server::interrupt(TimePoint now) {
   for (const auto& [key, session] : sessions_) {
-    session->interrupt(now);
+    session.receiver->interrupt(now);
   }
 }
 
 void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  if (!options_.insecure) {
+    ++drops_.unexpected;
+    return;
+  }
   switch (envelope.kind) {
     case Kind::hello:
       return greet(envelope, datagram, from);
@@ -142,16 +199,54 @@ void Server::open(TimePoint now, const Envelope& envelope, ConstBytes datagram, 
     ++drops_.bad_cookie;
     return;
   }
+  if (!admit(now, envelope, *offer, from, std::nullopt)) {
+    answer({.to = from, .envelope = envelope, .code = ExitCode::refused});
+  }
+}
+
+/// Before its OFFER nothing of an expected session counts: what overtook that comes again.
+void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto expected = expected_.find(envelope.connection);
+  if (expected == expected_.end()) {
+    ++drops_.unknown_connection;
+    return;
+  }
+  if (envelope.kind != Kind::offer) {
+    ++drops_.unexpected;
+    return;
+  }
+  const ConstBytes opened = expected->second.open_control(datagram);
+  if (opened.empty()) {
+    ++drops_.forged;
+    return;
+  }
+  const auto offer = parse_offer(opened);
+  if (!offer || offer->adu_bytes > adu_bytes_for(options_.tsdu_bytes, true)) {
+    ++drops_.malformed;
+    return;
+  }
+  // Room is there: the server expects no more than it may have.
+  std::optional<Protection> protection = std::move(expected->second);
+  expected_.erase(expected);
+  static_cast<void>(admit(now, envelope, *offer, from, std::move(protection)));
+}
+
+bool Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
+                   std::optional<Protection> protection) {
   const Peer host = host_of(from);
   if (!make_room(now, host)) {
     ++drops_.no_session;
-    return answer({.to = from, .envelope = envelope, .code = ExitCode::refused});
+    return false;
   }
   Host& holder = hosts_.try_emplace(host, options_, budget_).first->second;
   ++holder.sessions;
-  sessions_.emplace(Key{from, envelope.connection},
-                    std::make_unique<Receiver>(now, envelope, *offer, options_.receiver, destination_, holder.budget,
-                                               events_, drops_));
+  Envelope plain = envelope;
+  plain.flags = 0;
+  auto receiver =
+      std::make_unique<Receiver>(now, plain, offer, options_.receiver, destination_, holder.budget, events_, drops_);
+  const Key key{protection ? Peer() : from, envelope.connection};
+  sessions_.emplace(key, Session{std::move(receiver), from, std::move(protection)});
+  return true;
 }
 
 std::size_t Server::sessions_of(const Peer& host) const {
@@ -164,13 +259,13 @@ std::size_t Server::sessions_of(const Peer& host) const {
 Server::Sessions::iterator Server::stalest(const Peer* host) {
   auto stalest = sessions_.end();
   for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
-    if (host != nullptr && host_of(at->first.peer) != *host) {
+    if (host != nullptr && host_of(at->second.peer) != *host) {
       continue;
     }
     const auto rank = [](const Receiver& session) {
       return session.dispensable() ? TimePoint::min() : session.last_progress_at();
     };
-    if (stalest == sessions_.end() || rank(*at->second) < rank(*stalest->second)) {
+    if (stalest == sessions_.end() || rank(*at->second.receiver) < rank(*stalest->second.receiver)) {
       stalest = at;
     }
   }
@@ -183,7 +278,7 @@ bool Server::make_room(TimePoint now, const Peer& host) {
   };
   if (sessions_of(host) >= options_.sessions_per_host_max) {
     const auto session = stalest(&host);
-    if (!yields(*session->second)) {
+    if (!yields(*session->second.receiver)) {
       return false;
     }
     displace(now, session);
@@ -191,7 +286,7 @@ bool Server::make_room(TimePoint now, const Peer& host) {
   if (sessions_.size() < options_.sessions_max) {
     return true;
   }
-  if (const auto session = stalest(nullptr); yields(*session->second)) {
+  if (const auto session = stalest(nullptr); yields(*session->second.receiver)) {
     displace(now, session);
     return true;
   }
@@ -206,16 +301,17 @@ bool Server::make_room(TimePoint now, const Peer& host) {
 }
 
 void Server::displace(TimePoint now, Sessions::iterator session) {
-  if (!session->second->over()) {
+  Receiver& receiver = *session->second.receiver;
+  if (!receiver.over()) {
     ++drops_.displaced;
-    session->second->give_way(now);
-    answer({.to = session->first.peer, .envelope = session->second->envelope(), .code = ExitCode::refused});
+    receiver.give_way(now);
+    answer({.to = session->second.peer, .envelope = receiver.envelope(), .code = ExitCode::refused});
   }
   erase(session);
 }
 
 Server::Sessions::iterator Server::erase(Sessions::iterator session) {
-  const auto host = hosts_.find(host_of(session->first.peer));
+  const auto host = hosts_.find(host_of(session->second.peer));
   const auto next = sessions_.erase(session);  // the session gives back before its host goes
   if (--host->second.sessions == 0) {
     hosts_.erase(host);
@@ -261,14 +357,18 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
     if (at == sessions_.end()) {
       at = sessions_.begin();
     }
-    const std::size_t size = at->second->transmit(now, out, credit);
-    if (at->second->forgettable()) {
+    Session& session = at->second;
+    std::size_t size = session.receiver->transmit(now, out, credit);
+    if (size > 0 && session.protection) {
+      size = session.protection->seal_control(out, size);
+    }
+    if (session.receiver->forgettable()) {
       at = erase(at);
       continue;
     }
     if (size > 0) {
       turn_ = at->first;
-      to = at->first.peer;
+      to = session.peer;
       return size;
     }
     ++at;
@@ -298,7 +398,7 @@ TimePoint Server::next_deadline() const {
   }
   TimePoint deadline = never;
   for (const auto& [key, session] : sessions_) {
-    deadline = std::min(deadline, session->next_deadline());
+    deadline = std::min(deadline, session.receiver->next_deadline());
   }
   return deadline;
 }

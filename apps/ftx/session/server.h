@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Server: all receiving sessions of one endpoint. It demultiplexes by (peer, connection), answers strangers without
+// Server: all receiving sessions of one endpoint. It demultiplexes by (peer, connection), sealed sessions by connection
+// alone, opens and seals for them, answers strangers without
 // keeping state for them, and bounds the memory that peers can make it use. Sans-I/O (apps/ftx/session/endpoint.h says
 // how to drive it).
 //
@@ -21,6 +22,7 @@
 #include "apps/ftx/recovery/ring.h"
 #include "apps/ftx/session/cookie.h"
 #include "apps/ftx/session/endpoint.h"
+#include "apps/ftx/session/protection.h"
 #include "apps/ftx/session/receiver.h"
 
 namespace sluice::ftx {
@@ -28,6 +30,8 @@ namespace sluice::ftx {
 struct ServerOptions {
   std::uint64_t seed = 0;  // of the cookie key; unpredictable outside of tests
   std::size_t tsdu_bytes = 1472;
+  /// Takes sessions that are not sealed from anybody. Without it the server answers nobody but those it expects.
+  bool insecure = false;
   /// What the transport holds of payload that nobody has read yet. Sessions share it (Report::credit_bytes).
   std::uint64_t receive_room_bytes = std::uint64_t{1} << 20;
   std::size_t sessions_max = 64;
@@ -49,6 +53,9 @@ class Server {
 
   /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0, sessions_max > 0, sessions_per_host_max > 0.
   Server(ServerOptions options, Destination& destination);
+
+  /// The session of this protection may begin: its first datagram comes sealed.
+  void expect(Protection protection);
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
 
@@ -109,10 +116,21 @@ class Server {
     ExitCode code = ExitCode::ok;  // ok: a COOKIE, else an ERROR
   };
 
+  struct Session {
+    std::unique_ptr<Receiver> receiver;
+    Peer peer;
+    std::optional<Protection> protection;
+  };
+  using Sessions = std::unordered_map<Key, Session, KeyHash>;
+
+  void receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  void receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope, ConstBytes datagram);
   void receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void greet(const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void open(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
-  using Sessions = std::unordered_map<Key, std::unique_ptr<Receiver>, KeyHash>;
+  void open_expected(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  [[nodiscard]] bool admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
+                           std::optional<Protection> protection);
   [[nodiscard]] bool make_room(TimePoint now, const Peer& host);
   [[nodiscard]] Sessions::iterator stalest(const Peer* host);
   [[nodiscard]] std::size_t sessions_of(const Peer& host) const;
@@ -129,6 +147,8 @@ class Server {
   Budget budget_;
   EventQueue events_;
   DropCounters drops_;
+  std::unordered_map<std::uint64_t, Protection> expected_;  // by connection
+  std::vector<std::byte> opened_;                           // a DATA datagram without its seal
   Ring<Answer> answers_;
   /// Exists while it has sessions.
   struct Host {

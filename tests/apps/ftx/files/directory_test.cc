@@ -174,7 +174,7 @@ TEST_F(Directory, WhatDoesNotFitIsAnErrorOfItsOwn) {
 /// Moves `paths` to `path` below the served directory, without a link in between.
 Event move(DirectoryDestination& destination, const std::vector<std::string>& paths, const std::string& path) {
   auto source = FileSource::open(paths).value();
-  Server server({.seed = 1}, destination);
+  Server server({.seed = 1, .insecure = true}, destination);
   FixedRate rate(100'000'000);
   TimePoint now{std::chrono::hours(1)};
   SenderOptions options;

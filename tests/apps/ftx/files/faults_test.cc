@@ -53,6 +53,7 @@ class Faults : public Mapped {
     }
     ServerOptions server_options;
     server_options.seed = 1;
+    server_options.insecure = true;
     server_options.tsdu_bytes = 65'507;
     Server server(server_options, **destination);
     FixedRate rate(1'000'000'000);

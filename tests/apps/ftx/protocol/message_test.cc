@@ -77,12 +77,17 @@ TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
     changed[at] = static_cast<std::byte>(value);
     return parse_envelope(changed).has_value();
   };
-  EXPECT_TRUE(with(0, 1));
+  EXPECT_TRUE(with(0, 2));
   EXPECT_FALSE(with(0, 0));
-  EXPECT_FALSE(with(0, 2));
+  EXPECT_FALSE(with(0, 1));
+  EXPECT_FALSE(with(0, 3));
   EXPECT_FALSE(with(1, 0));
   EXPECT_FALSE(with(1, 9));
-  EXPECT_FALSE(with(3, 1));  // the repair flag belongs to DATA
+  EXPECT_FALSE(with(3, flag_repair));  // belongs to DATA
+  EXPECT_TRUE(with(3, flag_sealed));
+  EXPECT_TRUE(with(3, flag_sealed | flag_key_phase));
+  EXPECT_FALSE(with(3, flag_key_phase));  // of a key that is not there
+  EXPECT_FALSE(with(3, 8));
   for (std::size_t size = 0; size < envelope_bytes; ++size) {
     EXPECT_FALSE(parse_envelope(ConstBytes(out).first(size)));
   }
@@ -215,7 +220,7 @@ TEST(Message, TheExampleOfTheProtocolPage) {
   std::vector<std::byte> out(control_bytes_max);
   const std::size_t header = emit_data_header(example, {{9, 1'000'000'000, 1000, 5}, {0, 2, 1408}, true}, out);
   const auto data = from_hex(
-      "01040001000000010000000"
+      "02040001000000010000000"
       "0deadbeef0000000000000009000000003b9aca00000003e80000000500000000000005800000000000000002");
   EXPECT_EQ(std::vector(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(header)), data);
 
@@ -233,7 +238,7 @@ TEST(Message, TheExampleOfTheProtocolPage) {
   report.missing[0] = {6, 2};
   const std::size_t size = emit_report(example, report, out);
   const auto bytes = from_hex(
-      "010600000000000100000000deadbeef"
+      "020600000000000100000000deadbeef"
       "0100000100020000"
       "0000000000100000"
       "000000000000000900000000000000040000000000000009"

@@ -303,6 +303,7 @@ class Hostile {
 TEST(Crowd, TheTenthOfTenClientsFinishesWhateverTheOtherNineDo) {
   ServerOptions options;
   options.seed = seed;
+  options.insecure = true;
   options.host_of = host_part;
   MemoryDestination destination;
   Server server(options, destination);

@@ -20,6 +20,7 @@
 #include "apps/ftx/session/server.h"
 #include "base/prng.h"
 #include "tests/apps/ftx/files/mapped.h"
+#include "tests/apps/ftx/session/simulation.h"
 #include "tests/apps/ftx/transmit.h"
 #include "tests/user_namespace.h"
 
@@ -32,6 +33,7 @@ struct Way {
   ReadBy read_by = ReadBy::map;
   LandBy land_by = LandBy::map;
   std::size_t tsdu_bytes = 1472;
+  bool sealed = false;
 };
 
 /// A sender and a server without a link in between; `damage` of the payloads are found damaged after they were put in
@@ -43,12 +45,17 @@ struct Transfer {
            const std::function<void(std::uint64_t sent)>& each = {}) {
     const std::vector<std::string> paths{path.string()};
     auto source = FileSource::open(paths, way.read_by).value();
-    Server server({.seed = 1, .tsdu_bytes = way.tsdu_bytes}, destination);
+    Server server({.seed = 1, .tsdu_bytes = way.tsdu_bytes, .insecure = !way.sealed}, destination);
+    std::optional<Protection> protection;
+    if (way.sealed) {
+      server.expect(test::protection_of(1, Side::responder));
+      protection = test::protection_of(1, Side::initiator);
+    }
     FixedRate rate(400'000'000);
     TimePoint now{std::chrono::hours(1)};
     SenderOptions options;
     options.tsdu_bytes = way.tsdu_bytes;
-    Sender sender(now, options, *source, rate);
+    Sender sender(now, options, *source, rate, std::move(protection));
     const Peer peer(as_bytes("peer"));
     Burst burst;
     std::uint64_t sent = 0;
@@ -144,6 +151,24 @@ TEST_F(Mapped, EveryWayMovesTheSameFile) {
   }
 }
 
+TEST_F(Mapped, EveryWayMovesTheSameFileSealed) {
+  Content content;
+  const fs::path path = file("name", 5 * mebibyte + 17, &content);
+  for (const ReadBy read_by : {ReadBy::map, ReadBy::read}) {
+    for (const LandBy land_by : {LandBy::map, LandBy::write}) {
+      for (const std::size_t tsdu : {1472UL, 65'000UL}) {
+        SCOPED_TRACE(testing::Message() << static_cast<int>(read_by) << static_cast<int>(land_by) << " " << tsdu);
+        const auto destination = this->destination(land_by);
+        const Transfer transfer(path, *destination, {read_by, land_by, tsdu, true});
+        EXPECT_EQ(transfer.server_end.kind, Event::Kind::done);
+        EXPECT_EQ(transfer.sender_end.repaired, 0U);
+        EXPECT_EQ(content_of(root_ / "name"), content);
+        fs::remove(root_ / "name");
+      }
+    }
+  }
+}
+
 TEST_F(Mapped, PayloadsDamagedInTheirPlaceAreRepaired) {
   Content content;
   const fs::path path = file("name", 5 * mebibyte + 17, &content);
@@ -209,7 +234,7 @@ void on_a_small_disk(const fs::path& directory, std::size_t bytes, const std::fu
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const bool apart = ::unshare(CLONE_NEWNS) == 0 || test::enter_user_namespace(CLONE_NEWNS);
+    const bool apart = ::unshare(CLONE_NEWNS) == 0 || sluice::test::enter_user_namespace(CLONE_NEWNS);
     const bool mounted =
         apart && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
         ::mount("tmpfs", directory.c_str(), "tmpfs", 0, ("size=" + std::to_string(bytes)).c_str()) == 0;

@@ -69,6 +69,11 @@ std::optional<Content> Link::arrive(TimePoint now) {
   return bytes;
 }
 
+Protection protection_of(std::uint64_t seed, Side side, Cipher cipher, std::optional<AeadLimits> limits) {
+  return Protection::create(KeySchedule(Secret(random_content(session_secret_bytes, seed))), cipher, side, limits)
+      .value();
+}
+
 World::World(WorldOptions world_options)
     : options(std::move(world_options)),
       forward(options.forward, options.seed * 2),
@@ -76,7 +81,11 @@ World::World(WorldOptions world_options)
       peer(as_bytes("client")) {
   options.server.seed = options.seed + 1000;
   options.sender.seed = options.seed + 2000;
+  options.server.insecure = !options.sealed;
   server = std::make_unique<Server>(options.server, destination);
+  if (options.sealed) {
+    server->expect(protection_of(options.seed, Side::responder, options.cipher, options.limits));
+  }
   if (options.fixed_rate > 0) {
     congestion = std::make_unique<FixedRate>(options.fixed_rate);
   } else {
@@ -86,7 +95,11 @@ World::World(WorldOptions world_options)
 
 void World::start() {
   if (!sender) {
-    sender = std::make_unique<Sender>(now, options.sender, source, *congestion);
+    std::optional<Protection> protection;
+    if (options.sealed) {
+      protection = protection_of(options.seed, Side::initiator, options.cipher, options.limits);
+    }
+    sender = std::make_unique<Sender>(now, options.sender, source, *congestion, std::move(protection));
   }
 }
 

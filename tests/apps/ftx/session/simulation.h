@@ -199,6 +199,10 @@ class Link {
 
 // --- The world -----------------------------------------------------------------------------------------------------
 
+/// One end of a session whose secret the seed makes.
+[[nodiscard]] Protection protection_of(std::uint64_t seed, Side side, Cipher cipher = Cipher::aes_128_gcm,
+                                       std::optional<AeadLimits> limits = std::nullopt);
+
 /// The receiving program: it reads from a buffer of a size, at a rate, and not at all while it is stopped.
 struct Reader {
   std::uint64_t room_bytes = UINT64_MAX;  // what does not fit is lost
@@ -216,6 +220,9 @@ struct WorldOptions {
   ServerOptions server;
   std::uint64_t fixed_rate = 0;  // 0: DeliveryRate
   Duration run_max = 600s;
+  bool sealed = false;  // by a secret that the seed makes
+  Cipher cipher = Cipher::aes_128_gcm;
+  std::optional<AeadLimits> limits;
   bool land_by_hand = false;  // the caller puts payloads in their places, not the server
 };
 

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two ends of a sealed session, datagram by datagram.
+#include "apps/ftx/session/protection.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/apps/ftx/session/simulation.h"
+
+namespace sluice::ftx::test {
+namespace {
+
+struct Ends {
+  Protection initiator;
+  Protection responder;
+  explicit Ends(std::optional<AeadLimits> limits = std::nullopt, Cipher cipher = Cipher::aes_128_gcm)
+      : initiator(protection_of(1, Side::initiator, cipher, limits)),
+        responder(protection_of(1, Side::responder, cipher, limits)) {}
+};
+
+Content control_of(Protection& end, std::uint16_t code) {
+  Content out(control_bytes_max);
+  const std::size_t size = emit_error({Kind::error, 0, 1, end.connection()}, {code, "text"}, out);
+  out.resize(end.seal_control(out, size));
+  return out;
+}
+
+Content data_of(Protection& end, std::uint64_t sequence, ConstBytes payload) {
+  Content out(data_header_bytes + payload.size() + tag_bytes);
+  const Envelope envelope{Kind::data, end.flags(), 1, end.connection()};
+  const Data data{{sequence, 1, 1, 0}, {0, static_cast<std::uint32_t>(payload.size()), 1408 * sequence}, false};
+  emit_data_header(envelope, data, out);
+  EXPECT_TRUE(
+      end.seal_payload(ConstBytes(out).first(data_header_bytes), payload, Bytes(out).subspan(data_header_bytes)));
+  return out;
+}
+
+std::optional<Content> opened(Protection& end, ConstBytes datagram) {
+  if (datagram.size() < data_header_bytes + tag_bytes || !parse_data(datagram, datagram.size())) {
+    return std::nullopt;
+  }
+  Content payload(datagram.size() - data_header_bytes - tag_bytes);
+  if (!end.open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes), payload)) {
+    return std::nullopt;
+  }
+  return payload;
+}
+
+TEST(Protection, BothEndsHaveOneConnectionAndTwoKeys) {
+  Ends ends;
+  EXPECT_EQ(ends.initiator.connection(), ends.responder.connection());
+  EXPECT_NE(ends.initiator.connection(), protection_of(2, Side::initiator).connection());
+  Content there = control_of(ends.initiator, 7);
+  const ConstBytes plain = ends.responder.open_control(there);
+  ASSERT_FALSE(plain.empty());
+  EXPECT_EQ(parse_envelope(plain)->flags, 0);
+  EXPECT_EQ(parse_error(plain)->code, 7);
+  // Neither is what a side sealed any good to itself.
+  EXPECT_TRUE(ends.initiator.open_control(control_of(ends.initiator, 7)).empty());
+  EXPECT_FALSE(ends.responder.open_control(control_of(ends.initiator, 8)).empty());
+  EXPECT_FALSE(ends.initiator.open_control(control_of(ends.responder, 9)).empty());
+  EXPECT_FALSE(opened(ends.initiator, data_of(ends.initiator, 1, random_content(100, 1))));
+}
+
+TEST(Protection, WhatIsSealedDoesNotShowWhatItIs) {
+  Ends ends;
+  const Content payload(1000, std::byte{'x'});
+  for (const Content& sealed : {data_of(ends.initiator, 1, payload), data_of(ends.initiator, 2, payload)}) {
+    EXPECT_LT(std::ranges::count(ConstBytes(sealed).subspan(data_header_bytes), std::byte{'x'}), 30);
+  }
+  const Content one = control_of(ends.initiator, 7), same = control_of(ends.initiator, 7);
+  EXPECT_FALSE(std::ranges::equal(ConstBytes(one).subspan(24), ConstBytes(same).subspan(24)));
+}
+
+TEST(Protection, AChangedByteAnywhereIsRefused) {
+  for (const Cipher cipher : {Cipher::aes_128_gcm, Cipher::chacha20_poly1305}) {
+    Ends ends(std::nullopt, cipher);
+    const Content payload = random_content(100, 3);
+    const Content data = data_of(ends.initiator, 1, payload), control = control_of(ends.initiator, 1);
+    std::uint64_t forged = 0;
+    for (int bit = 0; bit < 8; ++bit) {
+      for (std::size_t at = 0; at < data.size(); ++at) {
+        Content changed = data;
+        changed[at] ^= static_cast<std::byte>(1U << bit);
+        EXPECT_FALSE(opened(ends.responder, changed)) << at;
+      }
+      for (std::size_t at = 0; at < control.size(); ++at) {
+        Content changed = control;
+        changed[at] ^= static_cast<std::byte>(1U << bit);
+        EXPECT_TRUE(ends.responder.open_control(changed).empty()) << at;
+        ++forged;
+      }
+    }
+    EXPECT_GE(ends.responder.forged(), forged);
+    EXPECT_EQ(ends.responder.opening_generation(), 0U) << "a forged key phase moves nothing";
+    EXPECT_EQ(opened(ends.responder, data), payload);
+    EXPECT_FALSE(ends.responder.open_control(control).empty());
+  }
+}
+
+TEST(Protection, ATruncatedOneIsRefused) {
+  Ends ends;
+  const Content control = control_of(ends.initiator, 1);
+  for (std::size_t size = envelope_bytes; size < control.size(); ++size) {
+    EXPECT_TRUE(ends.responder.open_control(ConstBytes(control).first(size)).empty()) << size;
+  }
+  EXPECT_FALSE(ends.responder.open_control(control).empty());
+}
+
+TEST(Protection, AReplayedControlDatagramIsRefused) {
+  Ends ends;
+  std::vector<Content> sent;
+  for (int i = 0; i < 100; ++i) {
+    sent.push_back(control_of(ends.initiator, 1));
+  }
+  std::ranges::reverse(sent);
+  for (const Content& one : sent) {
+    EXPECT_FALSE(ends.responder.open_control(one).empty());
+  }
+  for (const Content& one : sent) {
+    EXPECT_TRUE(ends.responder.open_control(one).empty());
+  }
+}
+
+TEST(Protection, KeysOfAnotherSecretOrCipherOpenNothing) {
+  Protection mine = protection_of(1, Side::initiator);
+  Protection other = protection_of(2, Side::responder);
+  Protection cipher = protection_of(1, Side::responder, Cipher::chacha20_poly1305);
+  for (int i = 0; i < 10; ++i) {
+    const Content control = control_of(mine, 1);
+    EXPECT_TRUE(other.open_control(control).empty());
+    EXPECT_TRUE(cipher.open_control(control).empty());
+  }
+}
+
+// Over many generations, in an order that a bad network makes.
+TEST(Protection, KeysChangeWhileDatagramsOvertakeEachOther) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Ends ends(AeadLimits{.sealed_max = 40, .forged_max = UINT64_MAX});
+    Prng prng(seed);
+    struct Travelling {
+      std::uint64_t sent;
+      bool is_data;
+      Content datagram;
+    };
+    std::vector<Travelling> under_way;
+    std::uint64_t sequence = 1;
+    const auto arrive = [&] {
+      // Nothing takes as long as a key lasts.
+      const bool late = under_way.front().sent + 12 < sequence;
+      const std::size_t which = late ? 0 : prng.below(under_way.size());
+      const auto [sent, is_data, datagram] = under_way[which];
+      under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
+      if (is_data) {
+        EXPECT_TRUE(opened(ends.responder, datagram));
+      } else {
+        EXPECT_FALSE(ends.responder.open_control(datagram).empty());
+      }
+    };
+    for (; sequence <= 1000; ++sequence) {
+      const bool data = prng.chance(0.9);
+      under_way.push_back(
+          {sequence, data,
+           data ? data_of(ends.initiator, sequence, random_content(10, 1)) : control_of(ends.initiator, 1)});
+      if (under_way.size() > 8) {
+        arrive();
+      }
+    }
+    while (!under_way.empty()) {
+      arrive();
+    }
+    EXPECT_GE(ends.initiator.sealing_generation(), 40U);
+    EXPECT_EQ(ends.responder.opening_generation(), ends.initiator.sealing_generation());
+    EXPECT_EQ(ends.responder.forged(), 0U);
+  }
+}
+
+TEST(Protection, EachDirectionChangesItsKeysByItself) {
+  Ends ends(AeadLimits{.sealed_max = 10, .forged_max = UINT64_MAX});
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    EXPECT_TRUE(opened(ends.responder, data_of(ends.initiator, i, random_content(10, 1))));
+    if (i % 20 == 0) {
+      EXPECT_FALSE(ends.initiator.open_control(control_of(ends.responder, 1)).empty());
+    }
+  }
+  EXPECT_GE(ends.initiator.sealing_generation(), 15U);
+  EXPECT_LE(ends.responder.sealing_generation(), 1U);
+}
+
+}  // namespace
+}  // namespace sluice::ftx::test

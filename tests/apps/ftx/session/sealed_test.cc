@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sealed sessions, and what somebody on the path, or off it, does to them.
+#include <gtest/gtest.h>
+
+#include "tests/apps/ftx/session/bench.h"
+#include "tests/apps/ftx/session/simulation.h"
+
+namespace sluice::ftx::test {
+namespace {
+
+WorldOptions sealed_options(std::uint64_t seed = 1) {
+  WorldOptions options;
+  options.seed = seed;
+  options.sealed = true;
+  return options;
+}
+
+void expect_arrived(World& world) {
+  world.run();
+  ASSERT_TRUE(world.sender->finished());
+  EXPECT_EQ(world.sender->exit_code(), ExitCode::ok);
+  EXPECT_TRUE(world.all_equal());
+  ASSERT_NE(world.server_event(Event::Kind::done), nullptr);
+  EXPECT_EQ(world.server->memory_left(), world.options.server.memory_bytes_max);
+  EXPECT_EQ(world.spins, 0U);
+}
+
+TEST(Sealed, FilesOfEverySizeArriveWithoutAGreeting) {
+  const std::uint32_t adu = adu_bytes_for(1472, true);
+  for (const Cipher cipher : {Cipher::aes_128_gcm, Cipher::chacha20_poly1305}) {
+    for (const std::size_t size : {0UL, 1UL, adu - 1UL, adu + 0UL, adu + 1UL, 64UL * adu, 65UL * adu + 7, 1000000UL}) {
+      SCOPED_TRACE(size);
+      WorldOptions options = sealed_options();
+      options.cipher = cipher;
+      World world(options);
+      Kind first{};
+      world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+        EXPECT_LE(datagram.size(), 1472U);
+        const auto envelope = parse_envelope(datagram);
+        EXPECT_TRUE(envelope && envelope->sealed());
+        first = first == Kind{} ? envelope->kind : first;
+        return true;
+      });
+      world.back.set_filter([](TimePoint, ConstBytes datagram) {
+        const auto envelope = parse_envelope(datagram);
+        EXPECT_TRUE(envelope && envelope->sealed());
+        return true;
+      });
+      world.source.add("file", random_content(size, size));
+      expect_arrived(world);
+      EXPECT_EQ(first, Kind::offer);
+      EXPECT_EQ(world.sender_event(Event::Kind::done)->adus, (size + adu - 1) / adu);
+      EXPECT_EQ(world.sender_event(Event::Kind::done)->repaired, 0U);
+    }
+  }
+}
+
+// Bit errors that no checksum caught are losses here: nothing that does not open counts.
+TEST(Sealed, AnyLinkDeliversTheSameBytes) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Prng prng(seed);
+    WorldOptions options = sealed_options(seed);
+    for (LinkFaults* link : {&options.forward, &options.back}) {
+      link->loss = prng.unit() * 0.2;
+      link->burst = 1 + prng.unit() * 5;
+      link->reorder = prng.unit() * 0.5;
+      link->duplicate = prng.unit() * 0.1;
+      link->corrupt = prng.unit() * 0.2;
+      link->delay = Duration(static_cast<Duration::rep>(prng.below(100'000'000)));
+    }
+    options.cipher = prng.chance(0.5) ? Cipher::aes_128_gcm : Cipher::chacha20_poly1305;
+    if (prng.chance(0.5)) {
+      options.limits = AeadLimits{.sealed_max = 50 + prng.below(200), .forged_max = UINT64_MAX};
+    }
+    World world(options);
+    const std::uint64_t files = 1 + prng.below(5);
+    for (std::uint64_t i = 0; i < files; ++i) {
+      world.source.add("f" + std::to_string(i), random_content(prng.below(300'000), seed + i));
+    }
+    expect_arrived(world);
+  }
+}
+
+TEST(Sealed, KeysChangeOnTheWay) {
+  WorldOptions options = sealed_options();
+  options.limits = AeadLimits{.sealed_max = 100, .forged_max = UINT64_MAX};
+  World world(options);
+  bool odd = false, even = false;
+  world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+    ((parse_envelope(datagram)->flags & flag_key_phase) != 0 ? odd : even) = true;
+    return true;
+  });
+  world.source.add("file", random_content(2'000'000, 1));
+  expect_arrived(world);
+  EXPECT_TRUE(odd && even);
+  EXPECT_EQ(world.server->drops().forged, 0U);
+}
+
+TEST(Sealed, WithoutTheSecretThereIsNoSession) {
+  World world(sealed_options());
+  world.server = std::make_unique<Server>(world.options.server, world.destination);
+  world.server->expect(protection_of(2, Side::responder));
+  world.source.add("file", random_content(1000, 1));
+  world.run();
+  ASSERT_TRUE(world.sender->finished());
+  EXPECT_EQ(world.sender->exit_code(), ExitCode::no_answer);
+  EXPECT_EQ(world.server->sessions(), 0U);
+  EXPECT_EQ(world.back.sent, 0U) << "strangers get no answer";
+}
+
+// Threat: a client or an attacker who leaves the seal away, and a server who takes it.
+TEST(Sealed, NothingUnsealedIsTakenOrAnswered) {
+  World world(sealed_options());
+  world.source.add("file", random_content(500'000, 1));
+  world.run([&] { return world.server->sessions() == 1 && world.forward.sent > 100; });
+  ASSERT_EQ(world.server->sessions(), 1U);
+  const Envelope plain{Kind::hello, 0, 1, protection_of(1, Side::initiator).connection()};
+  Content out(2000);
+  const auto inject = [&](std::size_t size) { world.inject(ConstBytes(out).first(size)); };
+  const auto answer = [&](std::size_t size) { world.sender->receive(world.now, ConstBytes(out).first(size)); };
+  const std::uint64_t before = world.sender->dropped();
+  inject(emit_hello(plain, {1, 1408}, out));
+  inject(emit_offer(plain, {.adu_bytes = 1408, .files = 1, .manifest_bytes = 31}, out));
+  inject(emit_error(plain, {5, "forged"}, out));
+  inject(emit_close(plain, out));
+  inject(emit_probe(plain, {1'000'000, 1, 1, 0}, out));
+  inject(emit_data_header(plain, {{1'000'001, 1, 1, 0}, {0, 100, 0}, false}, out) + 100);
+  answer(emit_error(plain, {5, "forged"}, out));
+  answer(emit_close(plain, out));
+  answer(emit_cookie(plain, {1, 1408, {}}, out));
+  Report finished;
+  finished.phase = Phase::finished;
+  answer(emit_report(plain, finished, out));
+  EXPECT_EQ(world.server->drops().unexpected, 6U);
+  EXPECT_EQ(world.sender->dropped(), before + 4);
+  expect_arrived(world);
+}
+
+// Threat: somebody on the path who sees everything, and sends what he likes: changed, cut, replayed, sent back,
+// of another connection, with another key phase. The transfer ends as if he were not there.
+TEST(Sealed, WhoIsOnThePathChangesNothing) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    World world(sealed_options(seed));
+    world.source.add("file", random_content(400'000, seed));
+    Prng prng(seed);
+    Protection stranger = protection_of(seed + 1000, Side::initiator);
+    std::uint64_t attacks = 0;
+    const auto attack = [&](ConstBytes datagram, const auto& send) {
+      Content copy(datagram.begin(), datagram.end());
+      switch (prng.below(7)) {
+        case 0:
+          copy[prng.below(copy.size())] ^= static_cast<std::byte>(1U << prng.below(8));
+          break;
+        case 1:
+          copy.resize(prng.below(copy.size()));
+          break;
+        case 2:
+          break;  // as it is, before the real one: that one is the replay then
+        case 3:
+          copy.push_back(std::byte{0});
+          break;
+        case 4:
+          copy[3] ^= std::byte{flag_key_phase};
+          break;
+        case 5:
+          store_big_endian(copy.data() + 8, stranger.connection());
+          break;
+        default:
+          std::ranges::fill(Bytes(copy).last(copy.size() / 2), std::byte{0xaa});
+      }
+      ++attacks;
+      send(copy);
+    };
+    const auto to_server = [&](ConstBytes bytes) { world.inject(bytes); };
+    const auto to_sender = [&](ConstBytes bytes) { world.sender->receive(world.now, bytes); };
+    std::vector<Content> seen;
+    world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+      if (prng.chance(0.3)) {
+        attack(datagram, to_server);
+      }
+      if (prng.chance(0.1)) {
+        attack(datagram, to_sender);
+      }
+      seen.emplace_back(datagram.begin(), datagram.end());
+      world.inject(seen[prng.below(seen.size())]);  // replayed
+      return true;
+    });
+    world.back.set_filter([&](TimePoint, ConstBytes datagram) {
+      if (prng.chance(0.3)) {
+        attack(datagram, to_sender);
+        attack(datagram, to_server);
+      }
+      return true;
+    });
+    expect_arrived(world);
+    EXPECT_GT(attacks, 100U);
+    EXPECT_GT(world.server->drops().forged, 10U);
+    EXPECT_EQ(world.server->sessions(), 0U);
+  }
+}
+
+// Threat: the expected OFFER captured, and sent before or after the client's, from elsewhere.
+TEST(Sealed, AnExpectedSessionBeginsOnce) {
+  World world(sealed_options());
+  world.source.add("file", random_content(1000, 1));
+  Content first;
+  world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+    if (first.empty()) {
+      first.assign(datagram.begin(), datagram.end());
+    }
+    return true;
+  });
+  expect_arrived(world);
+  const std::uint64_t unknown = world.server->drops().unknown_connection;
+  for (int i = 0; i < 10; ++i) {
+    world.inject(first);
+  }
+  EXPECT_EQ(world.server->sessions(), 0U);
+  EXPECT_EQ(world.server->drops().unknown_connection, unknown + 10);
+}
+
+}  // namespace
+}  // namespace sluice::ftx::test
