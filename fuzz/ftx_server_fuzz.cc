@@ -2,8 +2,9 @@
 // A live server under arbitrary datagrams. The input is a list of records: an operation, a number (u16) and, but for
 // operation 2, that many bytes. Operations: 0 a datagram as it is; 1 a datagram whose envelope is made good, so that it
 // reaches the session; 2 so many milliseconds pass; 3 an OFFER whose cookie is made good. An operation of 4 or more is
-// the same from another of three hosts. Whatever comes, memory, open files and sessions stay within their bounds, those
-// of a host too, and everything is given back at the end.
+// the same from another of three hosts; one of 12 or more is sealed as a peer who has the secret would. Whatever comes,
+// memory, open files and sessions stay within their bounds, those of a host too, and everything is given back at the
+// end.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,7 +24,13 @@ constexpr std::size_t offer_cookie_at = envelope_bytes;
 
 class Harness {
  public:
-  Harness() : server_(options(), destination_), jar_(seed), peer_(peers_[0]) {}
+  Harness()
+      : server_(options(), destination_),
+        jar_(seed),
+        peer_(peers_[0]),
+        protection_(protection_of(seed, Side::initiator)) {
+    server_.expect(protection_of(seed, Side::responder));
+  }
 
   void run(Reader input) {
     offer_one_file();
@@ -35,7 +42,12 @@ class Harness {
         now_ += std::chrono::milliseconds(amount);
       } else {
         const ConstBytes bytes = input.take(std::min<std::size_t>(amount, input.rest().size()));
-        deliver(operation % 4, Content(bytes.begin(), bytes.end()));
+        const Content datagram(bytes.begin(), bytes.end());
+        if (operation / 12 % 2 == 1 && bytes.size() >= envelope_bytes) {
+          seal_and_deliver(datagram);
+        } else {
+          deliver(operation % 4, datagram);
+        }
       }
       answer();
     }
@@ -67,6 +79,26 @@ class Harness {
       const auto id = load_big_endian<std::uint64_t>(bytes.data() + 8);
       const Cookie cookie = jar_.issue(now_, peer_, id);
       std::copy(cookie.begin(), cookie.end(), bytes.begin() + offer_cookie_at);
+    }
+    server_.receive(now_, bytes, peer_);
+  }
+
+  void seal_and_deliver(Content bytes) {
+    store_big_endian<std::uint8_t>(bytes.data(), protocol_version);
+    store_big_endian<std::uint32_t>(bytes.data() + 4, 1);
+    store_big_endian<std::uint64_t>(bytes.data() + 8, protection_.connection());
+    const bool data = bytes[1] == static_cast<std::byte>(Kind::data);
+    if (data && bytes.size() >= data_header_bytes) {
+      const auto repair = static_cast<std::uint16_t>(load_big_endian<std::uint16_t>(bytes.data() + 2) & flag_repair);
+      store_big_endian(bytes.data() + 2, static_cast<std::uint16_t>(protection_.flags() | repair));
+      const Content payload(bytes.begin() + data_header_bytes, bytes.end());
+      bytes.resize(bytes.size() + tag_bytes);
+      SLUICE_REQUIRE(protection_.seal_payload(ConstBytes(bytes).first(data_header_bytes), payload,
+                                              Bytes(bytes).subspan(data_header_bytes)));
+    } else if (!data) {
+      const std::size_t size = std::min(bytes.size(), control_bytes_max - Protection::overhead_bytes);
+      bytes.resize(control_bytes_max);
+      bytes.resize(protection_.seal_control(bytes, size));
     }
     server_.receive(now_, bytes, peer_);
   }
@@ -118,6 +150,7 @@ class Harness {
   CookieJar jar_;
   std::array<Peer, 3> peers_{Peer(as_bytes("peer")), Peer(as_bytes("other")), Peer(as_bytes("third"))};
   Peer peer_;
+  Protection protection_;
 };
 
 }  // namespace

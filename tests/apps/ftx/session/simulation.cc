@@ -69,11 +69,6 @@ std::optional<Content> Link::arrive(TimePoint now) {
   return bytes;
 }
 
-Protection protection_of(std::uint64_t seed, Side side, Cipher cipher, std::optional<AeadLimits> limits) {
-  return Protection::create(KeySchedule(Secret(random_content(session_secret_bytes, seed))), cipher, side, limits)
-      .value();
-}
-
 World::World(WorldOptions world_options)
     : options(std::move(world_options)),
       forward(options.forward, options.seed * 2),

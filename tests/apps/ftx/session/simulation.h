@@ -200,11 +200,14 @@ class Link {
 // --- The world -----------------------------------------------------------------------------------------------------
 
 /// One end of a session whose secret the seed makes.
-[[nodiscard]] Protection protection_of(std::uint64_t seed, Side side, Cipher cipher = Cipher::aes_128_gcm,
-                                       std::optional<AeadLimits> limits = std::nullopt);
+[[nodiscard]] inline Protection protection_of(std::uint64_t seed, Side side, Cipher cipher = Cipher::aes_128_gcm,
+                                              std::optional<AeadLimits> limits = std::nullopt) {
+  return Protection::create(KeySchedule(Secret(random_content(session_secret_bytes, seed))), cipher, side, limits)
+      .value();
+}
 
 /// The receiving program: it reads from a buffer of a size, at a rate, and not at all while it is stopped.
-struct Reader {
+struct ReaderModel {
   std::uint64_t room_bytes = UINT64_MAX;  // what does not fit is lost
   std::uint64_t rate = 0;                 // bytes a second, 0: without bound
   Duration stopped_from{};                // of simulated time since the start
@@ -213,7 +216,7 @@ struct Reader {
 
 struct WorldOptions {
   std::uint64_t seed = 1;
-  Reader reader;
+  ReaderModel reader;
   LinkFaults forward;
   LinkFaults back;
   SenderOptions sender;
