@@ -94,7 +94,7 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
   if (!reader.ok() || version != protocol_version) {
     return std::nullopt;
   }
-  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::close)) {
+  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::response)) {
     return std::nullopt;
   }
   envelope.kind = static_cast<Kind>(kind);
@@ -276,5 +276,23 @@ std::size_t emit_error(const Envelope& envelope, const ErrorMessage& error, Byte
 }
 
 std::size_t emit_close(const Envelope& envelope, Bytes out) { return start(envelope, Kind::close, out).size(); }
+
+std::size_t emit_knock(const Envelope& envelope, Bytes out) {
+  return start(envelope, Kind::knock, out).zeros_up_to(control_bytes_max - seal_bytes).size();
+}
+
+std::optional<std::uint64_t> parse_nonce(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  const auto nonce = reader.number<std::uint64_t>();
+  return reader.exhausted() ? std::optional(nonce) : std::nullopt;
+}
+
+std::size_t emit_challenge(const Envelope& envelope, std::uint64_t nonce, Bytes out) {
+  return start(envelope, Kind::challenge, out).number(nonce).size();
+}
+
+std::size_t emit_response(const Envelope& envelope, std::uint64_t nonce, Bytes out) {
+  return start(envelope, Kind::response, out).number(nonce).size();
+}
 
 }  // namespace sluice::ftx

@@ -25,7 +25,8 @@ inline constexpr std::size_t control_bytes_max = 1200;
 inline constexpr std::size_t envelope_bytes = 16;
 inline constexpr std::size_t data_header_bytes = 56;
 inline constexpr std::size_t probe_bytes = 40;
-inline constexpr std::size_t tag_bytes = 16;  // behind what is sealed
+inline constexpr std::size_t tag_bytes = 16;   // behind what is sealed
+inline constexpr std::size_t seal_bytes = 24;  // what sealing adds to a control datagram: a number, a tag
 inline constexpr std::size_t cookie_bytes = 24;
 inline constexpr std::size_t digest_bytes = 16;
 inline constexpr std::size_t error_text_bytes_max = 512;
@@ -55,7 +56,19 @@ inline constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 62;
   return static_cast<std::uint32_t>(limited / adu_bytes_unit * adu_bytes_unit);
 }
 
-enum class Kind : std::uint8_t { hello = 1, cookie, offer, data, probe, report, error, close };
+enum class Kind : std::uint8_t {
+  hello = 1,
+  cookie,
+  offer,
+  data,
+  probe,
+  report,
+  error,
+  close,
+  knock,
+  challenge,
+  response
+};
 
 /// The name of an application data unit: where its bytes belong, whichever datagram carries them.
 struct AduName {
@@ -156,6 +169,8 @@ struct ErrorMessage {
 [[nodiscard]] std::optional<Stamp> parse_probe(ConstBytes datagram);
 [[nodiscard]] std::optional<Report> parse_report(ConstBytes datagram);
 [[nodiscard]] std::optional<ErrorMessage> parse_error(ConstBytes datagram);
+/// Of CHALLENGE and RESPONSE.
+[[nodiscard]] std::optional<std::uint64_t> parse_nonce(ConstBytes datagram);
 
 /// `datagram` may end after the header, so a caller can name the payload's place before it reads the payload.
 /// `datagram_bytes` is the size of the whole datagram.
@@ -170,5 +185,9 @@ std::size_t emit_probe(const Envelope& envelope, const Stamp& stamp, Bytes out);
 std::size_t emit_report(const Envelope& envelope, const Report& report, Bytes out);
 std::size_t emit_error(const Envelope& envelope, const ErrorMessage& error, Bytes out);
 std::size_t emit_close(const Envelope& envelope, Bytes out);
+/// Padded, so that sealed it has control_bytes_max.
+std::size_t emit_knock(const Envelope& envelope, Bytes out);
+std::size_t emit_challenge(const Envelope& envelope, std::uint64_t nonce, Bytes out);
+std::size_t emit_response(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 
 }  // namespace sluice::ftx

@@ -40,7 +40,7 @@ enum class Side : std::uint8_t { initiator, responder };
 class Protection {
  public:
   /// What sealing adds to a control datagram.
-  static constexpr std::size_t overhead_bytes = 8 + tag_bytes;
+  static constexpr std::size_t overhead_bytes = seal_bytes;
 
   /// Keys of generation 0. `limits`: for tests.
   static Result<Protection> create(const KeySchedule& schedule, Cipher cipher, Side side,

@@ -82,6 +82,9 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
     case Kind::hello:
     case Kind::cookie:
     case Kind::report:
+    case Kind::knock:
+    case Kind::challenge:
+    case Kind::response:
       ++drops_.unexpected;
       return;
   }

@@ -36,6 +36,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       source_(source),
       congestion_(congestion),
       protection_(std::move(protection)),
+      path_(options_.seed),
       started_at_(now),
       last_received_at_(now),
       last_progress_at_(now),
@@ -47,7 +48,13 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
   envelope_.transfer = 1;
   if (protection_) {
     envelope_.connection = protection_->connection();
-    begin_offering(now);
+    if (options_.waits_for_knock) {
+      state_ = State::waiting;
+      repeat_at_ = never;
+      unproven_bytes_ = 0;
+    } else {
+      begin_offering(now);
+    }
   } else {
     Prng prng(options_.seed);
     envelope_.connection = prng();
@@ -56,7 +63,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
 
 // --- What comes in -------------------------------------------------------------------------------------------------
 
-void Sender::receive(TimePoint now, ConstBytes datagram) {
+void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
   const auto envelope = parse_envelope(datagram);
   const bool ours =
       envelope && envelope->connection == envelope_.connection && envelope->transfer == envelope_.transfer;
@@ -64,12 +71,21 @@ void Sender::receive(TimePoint now, ConstBytes datagram) {
     ++dropped_;
     return;
   }
+  const std::size_t bytes = datagram.size();
   datagram = open(*envelope, datagram);
   if (datagram.empty()) {
     ++dropped_;
     return;
   }
+  if (protection_) {
+    follow_path(now, *envelope, datagram, from);
+  }
   switch (envelope->kind) {
+    case Kind::knock:
+      return on_knock(now, bytes, from);
+    case Kind::challenge:
+    case Kind::response:
+      return;  // followed
     case Kind::cookie:
       return on_cookie(now, datagram);
     case Kind::report:
@@ -97,6 +113,47 @@ ConstBytes Sender::open(const Envelope& envelope, ConstBytes datagram) {
     return {};
   }
   return protection_ ? protection_->open_control(datagram) : datagram;
+}
+
+/// The first who answers is the receiver; later it may have another address.
+void Sender::follow_path(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto nonce = parse_nonce(datagram);
+  if (envelope.kind == Kind::challenge && nonce) {
+    response_due_ = nonce;
+  }
+  if (state_ == State::waiting || from == options_.peer) {
+    return;
+  }
+  const bool first = !peer_answered_ && std::ranges::find(options_.others, from) != options_.others.end();
+  if (first || (envelope.kind == Kind::response && nonce && path_.on_response(from, *nonce))) {
+    options_.peer = from;
+  } else if (peer_answered_) {
+    path_.on_other_path(now, from);
+  }
+}
+
+/// Threat: a KNOCK captured and sent again from a victim's address. Until a REPORT proves that somebody there has the
+/// secret, it gets three times what came from there at most (RFC 9000 section 8: "an endpoint MUST limit the amount of
+/// data it sends to the unvalidated address to three times the amount of data received from that address").
+void Sender::on_knock(TimePoint now, std::size_t bytes, const Peer& from) {
+  if (peer_answered_ || !options_.waits_for_knock) {
+    ++dropped_;
+    return;
+  }
+  if (from != options_.peer) {
+    options_.peer = from;
+    unproven_bytes_ = 0;
+  }
+  unproven_bytes_ += 3 * bytes;
+  if (state_ == State::waiting) {
+    begin_offering(now);
+  }
+  repeat_at_ = now;
+}
+
+/// What is sent before anybody answered must reach the right one, and may have to stay within unproven_bytes_.
+bool Sender::may_send_data() const {
+  return peer_answered_ || (options_.others.empty() && unproven_bytes_ >= options_.tsdu_bytes);
 }
 
 void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
@@ -328,7 +385,7 @@ bool Sender::feedback_needed() const {
 }
 
 /// The probe timer runs only when the transfer cannot proceed without a report.
-bool Sender::may_probe(TimePoint now) const { return now >= probe_at_ && feedback_needed(); }
+bool Sender::may_probe(TimePoint now) const { return now >= probe_at_ && feedback_needed() && may_send_data(); }
 
 TimePoint Sender::next_deadline() const {
   if (state_ == State::over) {
@@ -337,10 +394,13 @@ TimePoint Sender::next_deadline() const {
   if (state_ == State::failing) {
     return repeat_at_;
   }
+  if (response_due_ || path_.due() || (state_ == State::offering && may_offer_others())) {
+    return TimePoint::min();
+  }
   const TimePoint idle =
       !peer_answered_ ? started_at_ + options_.connect_timeout : last_progress_at_ + options_.idle_timeout;
   const TimePoint timers = std::min({idle, repeat_at_, progress_at_});
-  if (!scheduler_) {
+  if (!scheduler_ || !may_send_data()) {
     return timers;
   }
   return std::min(timers, feedback_needed() ? probe_at_ : congestion_.next_send());
@@ -371,6 +431,9 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   if (const std::size_t size = next_control(now, header); size > 0) {
     return control(header, size);
   }
+  if (auto datagram = next_on_path(header)) {
+    return datagram;
+  }
   if (state_ != State::offering && state_ != State::sending) {
     return std::nullopt;
   }
@@ -386,10 +449,31 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   return std::nullopt;
 }
 
+std::optional<Outgoing> Sender::next_on_path(Bytes header) {
+  if (const auto nonce = std::exchange(response_due_, std::nullopt)) {
+    return control(header, emit_response(envelope_, *nonce, header));
+  }
+  if (const auto challenge = path_.take()) {
+    Outgoing datagram = control(header, emit_challenge(envelope_, challenge->nonce, header));
+    datagram.to = challenge->to;
+    return datagram;
+  }
+  if (state_ == State::offering && may_offer_others()) {
+    Outgoing datagram = control(header, offer(header));
+    datagram.to = options_.others[next_other_++];
+    return datagram;
+  }
+  return std::nullopt;
+}
+
+/// Each round of the OFFER goes to all addresses.
+bool Sender::may_offer_others() const { return !peer_answered_ && next_other_ < options_.others.size(); }
+
 Outgoing Sender::control(Bytes out, std::size_t size) {
   if (protection_) {
     size = protection_->seal_control(out, size);
   }
+  unproven_bytes_ -= std::min<std::uint64_t>(size, unproven_bytes_);
   return {options_.peer, out.first(size), {}};
 }
 
@@ -412,7 +496,8 @@ std::size_t Sender::next_control(TimePoint now, Bytes out) {
   repeat_interval_ = std::min(repeat_interval_ * 2, repeat_max);
   asked_at_ = now;
   if (state_ == State::offering) {
-    return offer(out);
+    next_other_ = 0;
+    return unproven_bytes_ < control_bytes_max ? 0 : offer(out);
   }
   return emit_hello(envelope_, {nanoseconds(now), adu_bytes_}, out);
 }
@@ -435,6 +520,9 @@ bool Sender::window_is_full() const {
 }
 
 std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
+  if (!may_send_data()) {
+    return std::nullopt;
+  }
   if (window_is_full()) {
     window_limited_ = true;
     return std::nullopt;
@@ -469,6 +557,7 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
   const ConstBytes payload = protection_ ? seal(header.first(size), adu.payload) : adu.payload;
   sent_adus_.on_sent(adu.name);
   repaired_ += repair ? 1 : 0;
+  unproven_bytes_ -= std::min<std::uint64_t>(size + payload.size(), unproven_bytes_);
   congestion_.on_sent(now, size + payload.size());
   probe_at_ = now + probe_timeout();
   return {options_.peer, header.first(size), payload};

@@ -4,6 +4,7 @@
 // Sender: the sending side of one transfer, from HELLO to CLOSE. Sans-I/O (apps/ftx/session/endpoint.h says how to
 // drive it).
 //
+//   waiting    for the KNOCK of a receiver that began the session; from there it offers to where that came from
 //   greeting   sends HELLO until a COOKIE arrives; a sealed session begins by offering
 //   offering   sends OFFER and the manifest's ADUs until the receiver accepts
 //   sending    sends files and digests, retransmissions first; a PROBE when nothing else may go and no report arrives
@@ -33,12 +34,17 @@
 #include "apps/ftx/session/adu_scheduler.h"
 #include "apps/ftx/session/endpoint.h"
 #include "apps/ftx/session/event.h"
+#include "apps/ftx/session/path_validation.h"
 #include "apps/ftx/session/protection.h"
 
 namespace sluice::ftx {
 
 struct SenderOptions {
-  Peer peer;         // where datagrams go
+  Peer peer;  // where datagrams go
+  /// With a protection: where the receiver may be as well. The first that answers counts.
+  std::vector<Peer> others{};
+  /// With a protection: the receiver begins the session, and `peer` is where its KNOCK comes from.
+  bool waits_for_knock = false;
   std::string path;  // what the user wrote after ftx://HOST:PORT/
   std::size_t tsdu_bytes = 1472;
   std::uint64_t seed = 0;  // of the connection identifier; unpredictable outside of tests
@@ -54,7 +60,7 @@ class Sender {
   Sender(TimePoint now, SenderOptions options, Source& source, CongestionControl& congestion,
          std::optional<Protection> protection = std::nullopt);
 
-  void receive(TimePoint now, ConstBytes datagram);
+  void receive(TimePoint now, ConstBytes datagram, const Peer& from = {});
   /// The transport reports that nobody listens there (ICMP port unreachable, T_UDERROR_IND).
   void unreachable(TimePoint now);
   /// The user interrupted the transfer.
@@ -74,11 +80,16 @@ class Sender {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
  private:
-  enum class State { greeting, offering, sending, failing, over };
+  enum class State { waiting, greeting, offering, sending, failing, over };
 
   [[nodiscard]] ConstBytes open(const Envelope& envelope, ConstBytes datagram);
   void on_cookie(TimePoint now, ConstBytes datagram);
   void begin_offering(TimePoint now);
+  void on_knock(TimePoint now, std::size_t bytes, const Peer& from);
+  void follow_path(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  [[nodiscard]] std::optional<Outgoing> next_on_path(Bytes header);
+  [[nodiscard]] bool may_send_data() const;
+  [[nodiscard]] bool may_offer_others() const;
   void on_report(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);
   [[nodiscard]] bool connection_is_lost(TimePoint now);
@@ -112,6 +123,10 @@ class Sender {
   std::optional<Protection> protection_;
   std::vector<std::byte> sealed_;  // the sealed payloads of a burst
   std::size_t sealed_used_ = 0;
+  PathValidation path_;
+  std::optional<std::uint64_t> response_due_;
+  std::size_t next_other_ = 0;
+  std::uint64_t unproven_bytes_ = UINT64_MAX;  // what may go to an address that has proven nothing
   Envelope envelope_;
   EventQueue events_;
   State state_ = State::greeting;

@@ -4,12 +4,15 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/contract.h"
 
 namespace sluice::ftx {
 namespace {
 
+constexpr Duration knock_first = std::chrono::milliseconds(250);
+constexpr Duration knock_max = std::chrono::milliseconds(500);
 constexpr std::uint64_t credit_bytes_min = 16 * 1024;
 
 constexpr std::string_view busy_text = "the server is busy: it has as many transfers as it may";
@@ -67,23 +70,95 @@ void Server::receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes 
     return open_expected(now, envelope, datagram, from);
   }
   if (envelope.kind == Kind::data) {
-    return receive_sealed_data(now, session->second, envelope, datagram);
+    if (receive_sealed_data(now, session->second, envelope, datagram)) {
+      follow_path(now, session->second, envelope, {}, from);
+    }
+    return;
   }
   const ConstBytes opened = session->second.protection->open_control(datagram);
   if (opened.empty()) {
     ++drops_.forged;
     return;
   }
-  session->second.receiver->receive(now, envelope, opened);
+  follow_path(now, session->second, envelope, opened, from);
+  if (envelope.kind != Kind::challenge && envelope.kind != Kind::response) {
+    session->second.receiver->receive(now, envelope, opened);
+  }
+}
+
+/// Something that opened came from `from`. `opened`: unless it is DATA.
+void Server::follow_path(TimePoint now, Session& session, const Envelope& envelope, ConstBytes opened,
+                         const Peer& from) {
+  const auto nonce = parse_nonce(opened);
+  if (envelope.kind == Kind::challenge && nonce) {
+    session.response_due = nonce;
+  }
+  if (from == session.peer) {
+    return;
+  }
+  if (!session.path) {
+    session.path.emplace(
+        XXH3_64bits_withSeed(from.address().data(), from.address().size(), options_.seed ^ envelope.connection));
+  }
+  if (envelope.kind == Kind::response && nonce && session.path->on_response(from, *nonce)) {
+    session.peer = from;
+  } else {
+    session.path->on_other_path(now, from);
+  }
+}
+
+void Server::invite(TimePoint now, Protection protection, std::vector<Peer> at, Duration timeout) {
+  SLUICE_REQUIRE(!at.empty());
+  invitations_.push_back({.connection = protection.connection(),
+                          .at = std::move(at),
+                          .knock_at = now,
+                          .interval = knock_first,
+                          .until = now + timeout});
+  expect(std::move(protection));
+}
+
+void Server::give_up_invitations(TimePoint now) {
+  std::erase_if(invitations_, [&](const Invitation& invitation) {
+    if (now < invitation.until) {
+      return false;
+    }
+    expected_.erase(invitation.connection);
+    Event error;
+    error.kind = Event::Kind::error;
+    error.connection = invitation.connection;
+    error.code = ExitCode::no_answer;
+    error.text = "no answer";
+    events_.push(std::move(error));
+    return true;
+  });
+}
+
+/// Each round of a KNOCK goes to all addresses.
+std::size_t Server::transmit_knock(TimePoint now, Bytes out, Peer& to) {
+  for (Invitation& invitation : invitations_) {
+    if (now < invitation.knock_at) {
+      continue;
+    }
+    to = invitation.at[invitation.next++];
+    if (invitation.next == invitation.at.size()) {
+      invitation.next = 0;
+      invitation.knock_at = now + invitation.interval;
+      invitation.interval = std::min(invitation.interval * 2, knock_max);
+    }
+    const Envelope envelope{Kind::knock, 0, 1, invitation.connection};
+    return expected_.at(invitation.connection).seal_control(out, emit_knock(envelope, out));
+  }
+  return 0;
 }
 
 /// The payload is opened where it belongs. A forged one leaves rubbish there, in a place that nothing has filled yet,
 /// and which stays unfilled.
-void Server::receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope, ConstBytes datagram) {
+/// True when it opened.
+bool Server::receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope, ConstBytes datagram) {
   const auto data = parse_data(datagram, datagram.size());
   if (!data) {
     ++drops_.malformed;
-    return;
+    return false;
   }
   const ConstBytes header = datagram.first(data_header_bytes);
   const ConstBytes sealed = datagram.subspan(data_header_bytes);
@@ -91,19 +166,21 @@ void Server::receive_sealed_data(TimePoint now, Session& session, const Envelope
   if (!place.empty()) {
     if (!session.protection->open_payload(header, sealed, place)) {
       ++drops_.forged;
-      return;
+      return false;
     }
-    return session.receiver->placed(now, header, datagram.size(), place);
+    session.receiver->placed(now, header, datagram.size(), place);
+    return true;
   }
   opened_.resize(data_header_bytes + data->adu.length);
   if (!session.protection->open_payload(header, sealed, Bytes(opened_).subspan(data_header_bytes))) {
     ++drops_.forged;
-    return;
+    return false;
   }
   Envelope plain = envelope;
   plain.flags = 0;
   emit_data_header(plain, *data, opened_);
   session.receiver->receive(now, plain, opened_);
+  return true;
 }
 
 Bytes Server::memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const {
@@ -174,6 +251,9 @@ void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstByte
     case Kind::report:
     case Kind::error:
     case Kind::close:
+    case Kind::knock:
+    case Kind::challenge:
+    case Kind::response:
       ++drops_.unexpected;
       return;
   }
@@ -227,6 +307,7 @@ void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes d
   }
   // Room is there: the server expects no more than it may have.
   std::optional<Protection> protection = std::move(expected->second);
+  std::erase_if(invitations_, [&](const Invitation& one) { return one.connection == envelope.connection; });
   expected_.erase(expected);
   static_cast<void>(admit(now, envelope, *offer, from, std::move(protection)));
 }
@@ -245,7 +326,7 @@ bool Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, 
   auto receiver =
       std::make_unique<Receiver>(now, plain, offer, options_.receiver, destination_, holder.budget, events_, drops_);
   const Key key{protection ? Peer() : from, envelope.connection};
-  sessions_.emplace(key, Session{std::move(receiver), from, std::move(protection)});
+  sessions_.emplace(key, Session{std::move(receiver), from, host, std::move(protection), {}, {}});
   return true;
 }
 
@@ -259,7 +340,7 @@ std::size_t Server::sessions_of(const Peer& host) const {
 Server::Sessions::iterator Server::stalest(const Peer* host) {
   auto stalest = sessions_.end();
   for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
-    if (host != nullptr && host_of(at->second.peer) != *host) {
+    if (host != nullptr && at->second.host != *host) {
       continue;
     }
     const auto rank = [](const Receiver& session) {
@@ -311,7 +392,7 @@ void Server::displace(TimePoint now, Sessions::iterator session) {
 }
 
 Server::Sessions::iterator Server::erase(Sessions::iterator session) {
-  const auto host = hosts_.find(host_of(session->second.peer));
+  const auto host = hosts_.find(session->second.host);
   const auto next = sessions_.erase(session);  // the session gives back before its host goes
   if (--host->second.sessions == 0) {
     hosts_.erase(host);
@@ -347,6 +428,10 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
   if (!answers_.empty()) {
     return transmit_answer(now, out, to);
   }
+  give_up_invitations(now);
+  if (const std::size_t size = transmit_knock(now, out, to); size > 0) {
+    return size;
+  }
   const std::uint64_t credit = credit_bytes();
   // Sessions take turns: the one after the last that transmitted comes first.
   auto at = sessions_.find(turn_);
@@ -358,7 +443,11 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
       at = sessions_.begin();
     }
     Session& session = at->second;
-    std::size_t size = session.receiver->transmit(now, out, credit);
+    to = session.peer;
+    std::size_t size = transmit_sealed(session, out, to);
+    if (size == 0) {
+      size = session.receiver->transmit(now, out, credit);
+    }
     if (size > 0 && session.protection) {
       size = session.protection->seal_control(out, size);
     }
@@ -368,12 +457,24 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
     }
     if (size > 0) {
       turn_ = at->first;
-      to = session.peer;
       return size;
     }
     ++at;
   }
   return 0;
+}
+
+/// What the session has to say of its path; 0: nothing.
+std::size_t Server::transmit_sealed(Session& session, Bytes out, Peer& to) {
+  if (const auto nonce = std::exchange(session.response_due, std::nullopt)) {
+    return emit_response(session.receiver->envelope(), *nonce, out);
+  }
+  const auto challenge = session.path ? session.path->take() : std::nullopt;
+  if (!challenge) {
+    return 0;
+  }
+  to = challenge->to;
+  return emit_challenge(session.receiver->envelope(), challenge->nonce, out);
 }
 
 /// Each open session's part of what the transport holds. All of them always get something, so a crowd may overrun it.
@@ -397,8 +498,14 @@ TimePoint Server::next_deadline() const {
     return TimePoint::min();
   }
   TimePoint deadline = never;
+  for (const Invitation& invitation : invitations_) {
+    deadline = std::min({deadline, invitation.knock_at, invitation.until});
+  }
   for (const auto& [key, session] : sessions_) {
     deadline = std::min(deadline, session.receiver->next_deadline());
+    if (session.response_due || (session.path && session.path->due())) {
+      return TimePoint::min();
+    }
   }
   return deadline;
 }

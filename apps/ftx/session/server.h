@@ -18,10 +18,12 @@
 
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "apps/ftx/recovery/ring.h"
 #include "apps/ftx/session/cookie.h"
 #include "apps/ftx/session/endpoint.h"
+#include "apps/ftx/session/path_validation.h"
 #include "apps/ftx/session/protection.h"
 #include "apps/ftx/session/receiver.h"
 
@@ -56,6 +58,9 @@ class Server {
 
   /// The session of this protection may begin: its first datagram comes sealed.
   void expect(Protection protection);
+  /// Begins the session of this protection: knocks at `at`, all of them, until its sender offers. If none does within
+  /// `timeout`, that is an event of kind error.
+  void invite(TimePoint now, Protection protection, std::vector<Peer> at, Duration timeout);
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
 
@@ -119,12 +124,29 @@ class Server {
   struct Session {
     std::unique_ptr<Receiver> receiver;
     Peer peer;
+    Peer host;
     std::optional<Protection> protection;
+    std::optional<PathValidation> path;
+    std::optional<std::uint64_t> response_due;
+  };
+  /// A sender that has yet to offer.
+  struct Invitation {
+    std::uint64_t connection = 0;
+    std::vector<Peer> at;
+    std::size_t next = 0;  // of `at`
+    TimePoint knock_at{};
+    Duration interval{};
+    TimePoint until{};
   };
   using Sessions = std::unordered_map<Key, Session, KeyHash>;
 
   void receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
-  void receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope, ConstBytes datagram);
+  [[nodiscard]] bool receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope,
+                                         ConstBytes datagram);
+  void follow_path(TimePoint now, Session& session, const Envelope& envelope, ConstBytes opened, const Peer& from);
+  [[nodiscard]] std::size_t transmit_knock(TimePoint now, Bytes out, Peer& to);
+  [[nodiscard]] std::size_t transmit_sealed(Session& session, Bytes out, Peer& to);
+  void give_up_invitations(TimePoint now);
   void receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void greet(const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void open(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
@@ -148,6 +170,7 @@ class Server {
   EventQueue events_;
   DropCounters drops_;
   std::unordered_map<std::uint64_t, Protection> expected_;  // by connection
+  std::vector<Invitation> invitations_;                     // of those
   std::vector<std::byte> opened_;                           // a DATA datagram without its seal
   Ring<Answer> answers_;
   /// Exists while it has sessions.

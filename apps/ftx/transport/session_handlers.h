@@ -16,7 +16,7 @@ class SenderHandler final : public DatagramHandler {
  public:
   explicit SenderHandler(Sender& sender) : sender_(sender) {}
 
-  void on_datagram(ConstBytes datagram, const Peer&) override { sender_.receive(now, datagram); }
+  void on_datagram(ConstBytes datagram, const Peer& from) override { sender_.receive(now, datagram, from); }
   void on_refused(const Peer&) override { sender_.unreachable(now); }
 
   TimePoint now{};

@@ -82,7 +82,7 @@ TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
   EXPECT_FALSE(with(0, 1));
   EXPECT_FALSE(with(0, 3));
   EXPECT_FALSE(with(1, 0));
-  EXPECT_FALSE(with(1, 9));
+  EXPECT_FALSE(with(1, 12));
   EXPECT_FALSE(with(3, flag_repair));  // belongs to DATA
   EXPECT_TRUE(with(3, flag_sealed));
   EXPECT_TRUE(with(3, flag_sealed | flag_key_phase));

@@ -174,7 +174,7 @@ TEST(Sealed, WhoIsOnThePathChangesNothing) {
       send(copy);
     };
     const auto to_server = [&](ConstBytes bytes) { world.inject(bytes); };
-    const auto to_sender = [&](ConstBytes bytes) { world.sender->receive(world.now, bytes); };
+    const auto to_sender = [&](ConstBytes bytes) { world.sender->receive(world.now, bytes, world.server_peer); };
     std::vector<Content> seen;
     world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
       if (prng.chance(0.3)) {
@@ -219,6 +219,177 @@ TEST(Sealed, AnExpectedSessionBeginsOnce) {
   }
   EXPECT_EQ(world.server->sessions(), 0U);
   EXPECT_EQ(world.server->drops().unknown_connection, unknown + 10);
+}
+
+// --- Who begins, and from where ------------------------------------------------------------------------------------
+
+WorldOptions pull_options(std::uint64_t seed = 1) {
+  WorldOptions options = sealed_options(seed);
+  options.pull = true;
+  return options;
+}
+
+TEST(SealedPull, TheReceiverKnocksAndTheSenderOffers) {
+  World world(pull_options());
+  std::vector<Kind> first;
+  for (Link* link : {&world.forward, &world.back}) {
+    link->set_filter([&](TimePoint, ConstBytes datagram) {
+      if (first.size() < 2) {
+        first.push_back(parse_envelope(datagram)->kind);
+      }
+      EXPECT_LE(datagram.size(), 1472U);
+      return true;
+    });
+  }
+  world.source.add("file", random_content(1'000'000, 1));
+  expect_arrived(world);
+  EXPECT_EQ(first, (std::vector{Kind::knock, Kind::offer}));
+  EXPECT_EQ(world.misdirected, 0U);
+}
+
+TEST(SealedPull, AnyLinkDeliversTheSameBytes) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE(seed);
+    Prng prng(seed);
+    WorldOptions options = pull_options(seed);
+    for (LinkFaults* link : {&options.forward, &options.back}) {
+      link->loss = prng.unit() * 0.3;
+      link->reorder = prng.unit() * 0.5;
+      link->duplicate = prng.unit() * 0.1;
+      link->corrupt = prng.unit() * 0.1;
+    }
+    World world(options);
+    world.source.add("file", random_content(prng.below(300'000), seed));
+    expect_arrived(world);
+  }
+}
+
+TEST(SealedPull, NobodyOffersAndTheReceiverSaysSo) {
+  MemoryDestination destination;
+  Server server({.seed = 1}, destination);
+  const TimePoint start{1h};
+  TimePoint now = start;
+  const std::vector<Peer> addresses{Peer(as_bytes("one")), Peer(as_bytes("two"))};
+  server.invite(now, protection_of(1, Side::initiator), addresses, 10s);
+  std::map<std::string, int> knocks;
+  std::optional<Event> event;
+  Content out(2000);
+  while (!event && now < start + 1min) {
+    Peer to;
+    for (std::size_t size = server.transmit(now, out, to); size > 0; size = server.transmit(now, out, to)) {
+      EXPECT_EQ(parse_envelope(ConstBytes(out).first(size))->kind, Kind::knock);
+      ++knocks[std::string(as_text(to.address()))];
+    }
+    event = server.next_event();
+    ASSERT_GT(server.next_deadline(), now) << "it would spin";
+    now = std::min(server.next_deadline(), start + 1min);
+  }
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, Event::Kind::error);
+  EXPECT_EQ(event->code, ExitCode::no_answer);
+  EXPECT_EQ(knocks["one"], knocks["two"]);
+  EXPECT_GE(knocks["one"], 20);
+  EXPECT_LE(knocks["one"], 22);
+}
+
+TEST(SealedPull, NobodyKnocksAndTheSenderSaysSo) {
+  World world(pull_options());
+  world.source.add("file", random_content(1000, 1));
+  world.server_alive = false;
+  world.run();
+  ASSERT_TRUE(world.sender->finished());
+  EXPECT_EQ(world.sender->exit_code(), ExitCode::no_answer);
+  EXPECT_EQ(world.forward.sent + world.misdirected, 0U);
+}
+
+// Threat: a KNOCK captured and sent from a victim's address, before the receiver's own comes or after it.
+TEST(SealedPull, AVictimGetsThreeTimesWhatCameFromItsAddressAtMost) {
+  World world(pull_options());
+  for (int i = 0; i < 1000; ++i) {
+    world.source.add("a file with a rather long name, so that the list of files is long, too " + std::to_string(i),
+                     random_content(100, 1));
+  }
+  Content knock(2000);
+  Peer to;
+  knock.resize(world.server->transmit(world.now, knock, to));
+  ASSERT_EQ(knock.size(), control_bytes_max);
+  world.run([] { return true; });  // makes the sender
+  const Peer victim(as_bytes("victim"));
+  std::size_t sent = 0;
+  for (int i = 0; i < 1000; ++i) {
+    world.sender->receive(world.now, knock, victim);
+    Burst burst;
+    for (world.sender->transmit(world.now, burst); !burst.left().empty(); world.sender->transmit(world.now, burst)) {
+      for (const Outgoing& datagram : burst.left()) {
+        EXPECT_TRUE(datagram.to == victim);
+        sent += datagram.size();
+      }
+    }
+    world.now += 10ms;
+  }
+  EXPECT_GT(sent, 1000U);
+  EXPECT_LE(sent, 3 * control_bytes_max) << "one KNOCK opens, all others are replays";
+}
+
+TEST(Sealed, TheFirstAddressThatAnswersCounts) {
+  for (const bool nobody_at_first : {false, true}) {
+    SCOPED_TRACE(nobody_at_first);
+    WorldOptions options = sealed_options();
+    const Peer other(as_bytes("other"));
+    options.sender.peer = nobody_at_first ? other : Peer(as_bytes("server"));
+    options.sender.others = {nobody_at_first ? Peer(as_bytes("server")) : other};
+    World world(options);
+    world.source.add("file", random_content(300'000, 1));
+    expect_arrived(world);
+    EXPECT_EQ(world.misdirected, 1U) << "one OFFER";
+    EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 1);
+  }
+}
+
+// A NAT forgets the sender, or the receiver, and gives it another address in the middle of a transfer.
+TEST(Sealed, ATransferSurvivesItsPeersNewAddress) {
+  for (const bool pull : {false, true}) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      SCOPED_TRACE(testing::Message() << pull << " " << seed);
+      WorldOptions options = pull ? pull_options(seed) : sealed_options(seed);
+      options.forward.loss = options.back.loss = 0.05;
+      options.forward.rate = 10'000'000;
+      World world(options);
+      world.source.add("file", random_content(3'000'000, seed));
+      int moves = 0;
+      world.each_step = [&] {
+        if (world.now - TimePoint(1h) > (moves + 1) * 100ms && moves < 3) {
+          ++moves;
+          (pull ? world.server_peer : world.peer) = Peer(as_bytes("moved " + std::to_string(moves)));
+        }
+      };
+      expect_arrived(world);
+      EXPECT_EQ(moves, 3);
+      EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 10);
+    }
+  }
+}
+
+// Threat: datagrams captured and sent from a victim's address before the real ones come.
+TEST(Sealed, AVictimIsOnlyAskedWhetherItIsThePeer) {
+  World world(sealed_options());
+  world.source.add("file", random_content(2'000'000, 1));
+  const Peer victim(as_bytes("victim"));
+  std::size_t stolen = 0;
+  bool on = false;
+  world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+    if (on) {
+      world.server->receive(world.now, datagram, victim);
+      stolen += datagram.size();
+      return false;
+    }
+    return true;
+  });
+  world.each_step = [&] { on = world.forward.sent > 200 && world.forward.sent < 1000; };
+  expect_arrived(world);
+  EXPECT_GT(stolen, 500'000U);
+  EXPECT_GT(world.misdirected, 0U) << "challenges";
+  EXPECT_LT(world.misdirected, 20U);
 }
 
 }  // namespace

@@ -73,13 +73,20 @@ World::World(WorldOptions world_options)
     : options(std::move(world_options)),
       forward(options.forward, options.seed * 2),
       back(options.back, options.seed * 2 + 1),
-      peer(as_bytes("client")) {
+      peer(as_bytes("client")),
+      server_peer(as_bytes("server")) {
   options.server.seed = options.seed + 1000;
   options.sender.seed = options.seed + 2000;
   options.server.insecure = !options.sealed;
   server = std::make_unique<Server>(options.server, destination);
-  if (options.sealed) {
+  if (options.pull) {
+    server->invite(now, protection_of(options.seed, Side::initiator, options.cipher, options.limits), {peer}, 10s);
+  } else if (options.sealed) {
     server->expect(protection_of(options.seed, Side::responder, options.cipher, options.limits));
+  }
+  options.sender.waits_for_knock = options.pull;
+  if (options.sender.peer == Peer()) {
+    options.sender.peer = server_peer;
   }
   if (options.fixed_rate > 0) {
     congestion = std::make_unique<FixedRate>(options.fixed_rate);
@@ -92,7 +99,8 @@ void World::start() {
   if (!sender) {
     std::optional<Protection> protection;
     if (options.sealed) {
-      protection = protection_of(options.seed, Side::initiator, options.cipher, options.limits);
+      protection =
+          protection_of(options.seed, options.pull ? Side::responder : Side::initiator, options.cipher, options.limits);
     }
     sender = std::make_unique<Sender>(now, options.sender, source, *congestion, std::move(protection));
   }
@@ -163,16 +171,24 @@ void World::step() {
   }
   while (auto datagram = back.arrive(now)) {
     if (sender_alive) {
-      sender->receive(now, *datagram);
+      sender->receive(now, *datagram, server_peer);
     }
   }
   if (sender_alive) {
-    transmit_all(*sender, now, [&](ConstBytes datagram, const Peer&) { forward.send(now, datagram); });
+    transmit_all(*sender, now, [&](ConstBytes datagram, const Peer& to) {
+      if (to == server_peer) {
+        forward.send(now, datagram);
+      } else {
+        ++misdirected;
+      }
+    });
   }
   if (server_runs) {
     transmit_all(*server, now, [&](ConstBytes datagram, const Peer& to) {
       if (to == peer) {
         back.send(now, datagram);
+      } else {
+        ++misdirected;
       }
     });
   }

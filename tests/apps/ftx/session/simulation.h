@@ -224,6 +224,7 @@ struct WorldOptions {
   std::uint64_t fixed_rate = 0;  // 0: DeliveryRate
   Duration run_max = 600s;
   bool sealed = false;  // by a secret that the seed makes
+  bool pull = false;    // sealed; the server knocks, the sender waits for that
   Cipher cipher = Cipher::aes_128_gcm;
   std::optional<AeadLimits> limits;
   bool land_by_hand = false;  // the caller puts payloads in their places, not the server
@@ -252,7 +253,9 @@ class World {
   std::unique_ptr<Server> server;
   Link forward;
   Link back;
-  Peer peer;
+  Peer peer;                      // where the sender is
+  Peer server_peer;               // where the server is
+  std::uint64_t misdirected = 0;  // datagrams to where nobody is
   bool sender_alive = true;
   bool server_alive = true;
   std::function<void()> each_step;
