@@ -33,12 +33,13 @@ void Console::show(const Event& event) {
   }
 }
 
-void Console::fail(const Failure& failure) {
+ExitCode Console::fail(const Failure& failure) {
   Event event;
   event.kind = Event::Kind::error;
   event.code = failure.code;
   event.text = failure.text;
   show(event);
+  return failure.code;
 }
 
 void Console::show_text(const Event& event) {

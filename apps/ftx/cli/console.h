@@ -14,8 +14,8 @@ class Console {
   Console(bool json, Side side);
 
   void show(const Event& event);
-  /// A failure outside of a session.
-  void fail(const Failure& failure);
+  /// A failure outside of a session. Answers its exit code.
+  ExitCode fail(const Failure& failure);
 
  private:
   void show_text(const Event& event);
