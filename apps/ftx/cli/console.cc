@@ -22,13 +22,13 @@ std::string human_bytes(double bytes) {
 
 }  // namespace
 
-Console::Console(bool json, Side side) : json_(json), side_(side), terminal_(::isatty(STDERR_FILENO) != 0) {}
+Console::Console(Form form, Side side) : form_(form), side_(side), terminal_(::isatty(STDERR_FILENO) != 0) {}
 
 void Console::show(const Event& event) {
-  if (json_) {
+  if (form_ == Form::json) {
     fmt::print("{}\n", to_json(event));
     std::fflush(stdout);
-  } else {
+  } else if (form_ == Form::text) {
     show_text(event);
   }
 }

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transfers that start through ssh, the near side.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "apps/common/entropy.h"
+#include "apps/ftx/cli/fixed_destination.h"
+#include "apps/ftx/cli/hand_over.h"
+#include "apps/ftx/cli/program.h"
+#include "apps/ftx/cli/receiving.h"
+#include "apps/ftx/cli/sending.h"
+#include "apps/ftx/cli/url.h"
+#include "apps/ftx/files/directory.h"
+#include "apps/ftx/files/source.h"
+#include "apps/ftx/remote/operand.h"
+#include "apps/ftx/remote/paths.h"
+#include "apps/ftx/remote/remote_start.h"
+
+namespace sluice::ftx {
+namespace {
+
+/// How long an address is tried while there is another.
+constexpr Duration candidate_time_max = std::chrono::seconds(3);
+
+/// What pushing and pulling do alike.
+class Near {
+ public:
+  Near(const PushOptions& options, Operand there, Console& console)
+      : options_(options), there_(std::move(there)), console_(console) {}
+
+ protected:
+  /// Starts ssh and the far side.
+  std::expected<StartReady, Failure> start(StartRequest& request);
+  [[nodiscard]] bool interrupted() const { return host_->interrupted(); }
+
+  const PushOptions& options_;
+  Operand there_;
+  Console& console_;
+  SshCommand command_;
+  OneTimeSecret secret_;
+  std::unique_ptr<Host> host_;  // before what uses its loop
+  std::unique_ptr<RemoteStart> remote_;
+};
+
+std::expected<StartReady, Failure> Near::start(StartRequest& request) {
+  auto words = split_words(options_.ssh.command);
+  if (!words) {
+    return std::unexpected(
+        Failure{ExitCode::usage, fmt::format("--ssh '{}': {}", options_.ssh.command, words.error().text)});
+  }
+  command_ = {*std::move(words), options_.ssh.port, there_.login(), options_.ssh.remote_ftx};
+  auto secret = OneTimeSecret::draw();
+  if (!secret) {
+    return std::unexpected(Failure{ExitCode::internal, secret.error().text});
+  }
+  request.secret = *std::move(secret);
+  request.session_version = protocol_version;
+  request.datagram_bytes = static_cast<std::uint32_t>(options_.datagram_bytes.value_or(0));
+  request.idle_timeout_ms = static_cast<std::uint32_t>(std::clamp(options_.idle_timeout_s * 1000, 1.0, 4e9));
+  request.program = options_.version;
+  auto remote = RemoteStart::begin(host_->loop(), command_, request);
+  secret_ = std::move(request.secret);
+  if (!remote) {
+    return std::unexpected(remote.error());
+  }
+  remote_ = *std::move(remote);
+  auto ready =
+      remote_->ready(host_->loop().now() + seconds(options_.ssh.connect_timeout_s), [this] { return interrupted(); });
+  if (ready && ready->session_version != protocol_version) {
+    return std::unexpected(Failure{
+        ExitCode::remote_version,
+        fmt::format("{}: ftx {} there speaks version {} of the protocol, ftx {} here version "
+                    "{}: install the same version on both hosts",
+                    there_.login(), ready->program, ready->session_version, options_.version, protocol_version)});
+  }
+  return ready;
+}
+
+// ---- push ----
+
+class Push : Near {
+ public:
+  using Near::Near;
+  ExitCode run();
+
+ private:
+  std::vector<wire::IpAddress> candidates(const StartReady& ready);
+  std::expected<ExitCode, Failure> try_address(const StartReady& ready, const wire::IpAddress& address, bool last);
+
+  std::unique_ptr<FileSource> source_;
+};
+
+/// The addresses of the host that ssh goes to, then the one where it has arrived.
+std::vector<wire::IpAddress> Push::candidates(const StartReady& ready) {
+  const std::string name =
+      RemoteStart::host_name(host_->loop(), command_, there_.host, [this] { return interrupted(); });
+  auto addresses = resolve_all(name).value_or(std::vector<wire::IpAddress>{});
+  if (ready.address && std::find(addresses.begin(), addresses.end(), *ready.address) == addresses.end()) {
+    addresses.push_back(*ready.address);
+  }
+  return addresses;
+}
+
+/// no_answer: another address may do better.
+std::expected<ExitCode, Failure> Push::try_address(const StartReady& ready, const wire::IpAddress& address, bool last) {
+  auto transport = host_->open({any_address(address.is_v6()), 0});
+  if (!transport) {
+    return std::unexpected(transport.error());
+  }
+  const auto datagram_bytes = datagram_bytes_for(options_, address.is_v6(), **transport, ready.datagram_bytes);
+  if (!datagram_bytes) {
+    return std::unexpected(datagram_bytes.error());
+  }
+  SenderOptions options{.peer = peer_of({address, ready.udp_port}),
+                        .path = {},
+                        .tsdu_bytes = *datagram_bytes,
+                        .seed = entropy(),
+                        .idle_timeout = seconds(options_.idle_timeout_s)};
+  if (!last) {
+    options.connect_timeout = candidate_time_max;
+  }
+  hand_over(secret_, options);
+  const auto congestion = congestion_for(options_, *datagram_bytes);
+  Sender sender(host_->loop().now(), options, *source_, *congestion);
+  Sending sending(*host_, **transport, sender, options_.destination, console_);
+  sending.lost = [this] { return remote_->lost(); };
+  sending.shows_no_answer = false;
+  return sending.run();
+}
+
+ExitCode Push::run() {
+  auto source = FileSource::open(options_.sources);
+  if (!source) {
+    return console_.fail(source.error());
+  }
+  source_ = *std::move(source);
+  auto host = Host::start(options_);
+  if (!host) {
+    return console_.fail(host.error());
+  }
+  host_ = *std::move(host);
+  StartRequest request;
+  request.direction = Direction::push;
+  request.paths = {there_.path};
+  const auto ready = start(request);
+  if (!ready) {
+    return console_.fail(ready.error());
+  }
+  const auto addresses = candidates(*ready);
+  std::string tried;
+  for (const wire::IpAddress& address : addresses) {
+    const auto code = try_address(*ready, address, &address == &addresses.back());
+    if (!code) {
+      return console_.fail(code.error());
+    }
+    if (*code != ExitCode::no_answer) {
+      return *code;
+    }
+    tried += (tried.empty() ? "" : ", ") + address.to_text();
+  }
+  return console_.fail({ExitCode::udp_blocked,
+                        fmt::format("ssh comes through to {}, UDP does not, to port {} of {}: let it through in the "
+                                    "firewalls between",
+                                    there_.login(), ready->udp_port, tried.empty() ? "no known address" : tried)});
+}
+
+// ---- pull ----
+
+class Pull : Near {
+ public:
+  using Near::Near;
+  ExitCode run(const std::vector<std::string>& paths);
+};
+
+ExitCode Pull::run(const std::vector<std::string>& paths) {
+  const auto place = place_of(options_.destination.empty() ? "." : options_.destination);
+  if (!place) {
+    return console_.fail({ExitCode::write_failed, place.error().text});
+  }
+  auto destination = DirectoryDestination::serve(place->directory, entropy());
+  if (!destination) {
+    return console_.fail({ExitCode::write_failed, destination.error().text});
+  }
+  auto host = Host::start(options_);
+  if (!host) {
+    return console_.fail(host.error());
+  }
+  host_ = *std::move(host);
+  auto transport = host_->open({any_address(true), 0});
+  transport = transport ? std::move(transport) : host_->open({any_address(false), 0});
+  if (!transport) {
+    return console_.fail(transport.error());
+  }
+  StartRequest request;
+  request.direction = Direction::pull;
+  request.udp_port = (*transport)->local().port;
+  request.paths = paths;
+  const auto ready = start(request);
+  if (!ready) {
+    return console_.fail(ready.error());
+  }
+  ServerOptions options;
+  options.seed = entropy();
+  options.tsdu_bytes = (*transport)->tsdu_bytes();
+  options.host_of = host_of;
+  options.receiver.idle_timeout = seconds(options_.idle_timeout_s);
+  hand_over(secret_, options);
+  FixedDestination fixed(**destination, place->name, wanted_names(paths));
+  Server server(options, fixed);
+  Receiving receiving(*host_, **transport, server, console_, true);
+  receiving.shown_path = options_.destination;
+  receiving.lost = [this] { return remote_->lost(); };
+  return receiving.run();
+}
+
+std::unexpected<Failure> wrong(std::string text) { return std::unexpected(Failure{ExitCode::usage, std::move(text)}); }
+
+std::expected<std::vector<Operand>, Failure> parse_operands(const PushOptions& options) {
+  std::vector<Operand> operands;
+  for (const std::string& text : options.sources) {
+    auto operand = parse_operand(text);
+    if (!operand) {
+      return wrong(operand.error().text);
+    }
+    operands.push_back(*std::move(operand));
+  }
+  const auto destination = parse_operand(options.destination);
+  if (!destination) {
+    return wrong(destination.error().text);
+  }
+  const bool pulls = std::any_of(operands.begin(), operands.end(),
+                                 [](const Operand& one) { return one.kind != Operand::Kind::local; });
+  for (const Operand& source : operands) {
+    if (source.kind == Operand::Kind::url || (pulls && source.login() != operands.front().login())) {
+      return wrong("sources are local files, or files of one host: [user@]host:path");
+    }
+  }
+  if (pulls == (destination->kind != Operand::Kind::local)) {
+    return wrong(pulls ? "one end must be this host"
+                       : fmt::format("'{}' is on this host, and so are the sources: write "
+                                     "[user@]host:path or ftx://HOST:PORT/PATH",
+                                     options.destination));
+  }
+  operands.push_back(*destination);
+  return operands;
+}
+
+}  // namespace
+
+ExitCode transfer(const PushOptions& options) {
+  Console console(options.form(), Console::Side::sender);
+  const auto operands = parse_operands(options);
+  if (!operands) {
+    return console.fail(operands.error());
+  }
+  const Operand& destination = operands->back();
+  if (destination.kind == Operand::Kind::url) {
+    return push(options);
+  }
+  if (destination.kind == Operand::Kind::remote) {
+    return Push(options, destination, console).run();
+  }
+  std::vector<std::string> paths;
+  for (auto source = operands->begin(); source + 1 != operands->end(); ++source) {
+    paths.push_back(source->path);
+  }
+  Console receiving(options.form(), Console::Side::receiver);
+  return Pull(options, operands->front(), receiving).run(paths);
+}
+
+}  // namespace sluice::ftx
