@@ -177,7 +177,8 @@ std::vector<std::byte> encode(const StartFailure& failure) {
 }
 
 StartReader::StartReader(Preamble preamble)
-    : preamble_left_(preamble == Preamble::skipped ? preamble_bytes_max : 0),
+    : mode_(preamble),
+      preamble_left_(preamble == Preamble::skipped ? preamble_bytes_max : 0),
       buffer_(start_header_bytes + start_body_bytes_max) {}
 
 void StartReader::feed(ConstBytes bytes) {
@@ -201,8 +202,8 @@ std::expected<bool, Failure> StartReader::align() {
     ++at;
   }
   if (at > preamble_left_) {
-    return broken(preamble_left_ == 0 ? "it does not begin with the start's magic"
-                                      : fmt::format("its login shell prints too much before it: '{}'", preamble()));
+    return broken(mode_ == Preamble::none ? "it does not begin with the start's magic"
+                                          : fmt::format("its login shell prints too much before it: '{}'", preamble()));
   }
   preamble_left_ -= at;
   preamble_ += seen.substr(0, std::min(at, preamble_shown_max - preamble_.size()));

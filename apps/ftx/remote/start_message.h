@@ -102,6 +102,7 @@ class StartReader {
   [[nodiscard]] std::expected<bool, Failure> align();
   void drop(std::size_t count);
 
+  Preamble mode_;
   std::size_t preamble_left_;
   std::string preamble_{};
   bool aligned_ = false;           // the buffer begins where a message does
