@@ -37,7 +37,7 @@ std::expected<std::unique_ptr<Host>, Failure> Host::start(const CommonOptions& o
   }
   host->loop_ = std::move(*loop);
   for (const int signal : {SIGINT, SIGTERM}) {
-    const Status status = host->loop_->on_signal(signal, [raw = host.get()] { raw->interrupted_ = true; });
+    const Status status = host->also_interrupted_by(signal);
     if (!status) {
       return std::unexpected(Failure{ExitCode::stack_unusable, status.error().text});
     }
@@ -56,7 +56,13 @@ std::expected<std::unique_ptr<Host>, Failure> Host::start(const CommonOptions& o
   return host;
 }
 
+Status Host::also_interrupted_by(int signal) {
+  return loop_->on_signal(signal, [this] { interrupted_ = true; });
+}
+
 std::expected<std::unique_ptr<Transport>, Failure> Host::open(const wire::TransportAddress& local) {
+  addresses_.reset();
+  host_.reset();
   auto transport = Transport::open(set_, *loop_, stack_, local);
   if (transport) {
     auto host = HostStream::open(set_, *loop_, stack_);
@@ -74,7 +80,9 @@ std::expected<std::unique_ptr<Transport>, Failure> Host::open(const wire::Transp
 
 void Host::wait(TimePoint deadline) {
   [[maybe_unused]] const bool happened = loop_->wait(deadline);
-  addresses_->tell();
+  if (addresses_) {
+    addresses_->tell();
+  }
 }
 
 wire::IpAddress any_address(bool v6) {

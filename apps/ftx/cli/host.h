@@ -21,7 +21,7 @@ class Host {
  public:
   [[nodiscard]] static std::expected<std::unique_ptr<Host>, Failure> start(const CommonOptions& options);
 
-  /// The transport stays the caller's; one at a time.
+  /// The transport is the caller's; one at a time.
   [[nodiscard]] std::expected<std::unique_ptr<Transport>, Failure> open(const wire::TransportAddress& local);
 
   /// Waits as the loop does, then tells what is new of the stack's addresses.
@@ -30,7 +30,9 @@ class Host {
   [[nodiscard]] RunLoop& loop() { return *loop_; }
   /// The passes over payload so far.
   [[nodiscard]] const Touches& touches() { return set_.pool().touches(); }
+  /// SIGINT or SIGTERM has come, or one of also_interrupted_by().
   [[nodiscard]] bool interrupted() const { return interrupted_; }
+  Status also_interrupted_by(int signal);
 
  private:
   Host();

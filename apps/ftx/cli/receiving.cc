@@ -22,7 +22,9 @@ ExitCode Receiving::run() {
     show_events();
     if (const auto failure = lost()) {
       if (ends_at_ == never) {
-        stop(failure);
+        // A signal of the terminal is for ssh, too, which may end before we have seen ours.
+        host_.wait(now_);
+        stop(host_.interrupted() ? std::nullopt : failure);
       }
       break;
     }

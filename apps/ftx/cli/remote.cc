@@ -183,6 +183,8 @@ ExitCode remote(std::string_view version) {
     fmt::print(stderr, "ftx: {}\n", host.error().text);
     return host.error().code;
   }
+  // A hangup means that the pipe ends: what is half written is removed first.
+  [[maybe_unused]] const Status hangup = (*host)->also_interrupted_by(SIGHUP);
   StartPipe pipe((*host)->loop(), STDIN_FILENO, STDOUT_FILENO);
   const auto code = Remote(**host, pipe, console, version).run();
   if (!code) {

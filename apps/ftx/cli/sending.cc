@@ -29,7 +29,7 @@ ExitCode Sending::run() {
       break;
     }
     if (const auto failure = lost()) {
-      return told ? ExitCode::interrupted : console_.fail(*failure);
+      return end_lost(*failure);
     }
     host_.wait(until);
   }
@@ -39,8 +39,21 @@ ExitCode Sending::run() {
   return sender_.exit_code();
 }
 
+ExitCode Sending::end_lost(const Failure& failure) {
+  // The outcome is known; only the peer does not know that we know.
+  if (outcome_) {
+    return *outcome_;
+  }
+  // A signal of the terminal is for ssh, too, which may end before we have seen ours.
+  host_.wait(host_.loop().now());
+  return console_.fail(host_.interrupted() ? Failure{ExitCode::interrupted, "interrupted"} : failure);
+}
+
 void Sending::show_events() {
   while (auto event = traffic_.next_event()) {
+    if (event->kind == Event::Kind::done || event->kind == Event::Kind::error) {
+      outcome_ = event->code;
+    }
     event->path = destination_;
     if (event->code != ExitCode::no_answer || shows_no_answer) {
       console_.show(*event);

@@ -6,6 +6,7 @@
 // Borrows everything. Not thread-safe.
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ class Sending {
   ExitCode run();
 
  private:
+  ExitCode end_lost(const Failure& failure);
   void show_events();
 
   Host& host_;
@@ -47,6 +49,7 @@ class Sending {
   Traffic<Sender, SenderHandler> traffic_;
   std::string destination_;
   Console& console_;
+  std::optional<ExitCode> outcome_{};  // as it was shown
 };
 
 /// What the options ask for: a fixed rate, or one that follows the receiver's reports.

@@ -40,6 +40,7 @@ class Near {
   Console& console_;
   SshCommand command_;
   OneTimeSecret secret_;
+  std::string host_name_;       // that ssh goes to
   std::unique_ptr<Host> host_;  // before what uses its loop
   std::unique_ptr<RemoteStart> remote_;
 };
@@ -66,6 +67,10 @@ std::expected<StartReady, Failure> Near::start(StartRequest& request) {
     return std::unexpected(remote.error());
   }
   remote_ = *std::move(remote);
+  // While ssh connects.
+  if (request.direction == Direction::push) {
+    host_name_ = RemoteStart::host_name(host_->loop(), command_, there_.host, [this] { return interrupted(); });
+  }
   auto ready =
       remote_->ready(host_->loop().now() + seconds(options_.ssh.connect_timeout_s), [this] { return interrupted(); });
   if (ready && ready->session_version != protocol_version) {
@@ -94,9 +99,7 @@ class Push : Near {
 
 /// The addresses of the host that ssh goes to, then the one where it has arrived.
 std::vector<wire::IpAddress> Push::candidates(const StartReady& ready) {
-  const std::string name =
-      RemoteStart::host_name(host_->loop(), command_, there_.host, [this] { return interrupted(); });
-  auto addresses = resolve_all(name).value_or(std::vector<wire::IpAddress>{});
+  auto addresses = resolve_all(host_name_).value_or(std::vector<wire::IpAddress>{});
   if (ready.address && std::find(addresses.begin(), addresses.end(), *ready.address) == addresses.end()) {
     addresses.push_back(*ready.address);
   }
