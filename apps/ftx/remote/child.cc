@@ -40,8 +40,8 @@ struct SpawnSettings {
   posix_spawnattr_t attributes;
 };
 
-/// "Signals set to be ignored by the calling process image shall be set to be ignored by the new process image" (POSIX,
-/// exec): ours are not the program's.
+/// "Except for SIGCHLD, signals set to be ignored (SIG_IGN) by the calling process image shall be set to be ignored by
+/// the new process image" (POSIX, exec): ours are not the program's.
 int default_signals(posix_spawnattr_t& attributes) {
   sigset_t ours;
   ::sigemptyset(&ours);

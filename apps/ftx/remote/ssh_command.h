@@ -34,8 +34,8 @@ struct SshCommand {
 /// The value of "hostname" in what `ssh -G` printed; empty: there is none.
 [[nodiscard]] std::string hostname_in(std::string_view configuration);
 
-/// The addresses of SSH_CONNECTION: "the client IP address, client port number, server IP address, and server port
-/// number" (ssh(1), ENVIRONMENT). Empty where the text is none of these.
+/// The addresses of SSH_CONNECTION: "client IP address, client port number, server IP address, and server port number"
+/// (ssh(1), ENVIRONMENT). Empty where the text is none of these.
 struct SshConnection {
   std::string client;
   std::string server;

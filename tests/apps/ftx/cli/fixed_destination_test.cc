@@ -57,7 +57,7 @@ TEST(FixedDestination, ThePathThatTheSenderOffersCountsForNothing) {
   EXPECT_THAT(below.paths, testing::ElementsAre("mine 3"));
 }
 
-/// CVE-2019-6111: "the scp client [...] performs only cursory validation of the object name returned".
+/// CVE-2019-6111: "the scp client only performs cursory validation of the object name returned".
 TEST(FixedDestination, ANameThatNobodyAskedForIsRefused) {
   EXPECT_TRUE(accepts({"a.log"}, "a.log"));
   EXPECT_FALSE(accepts({"a.log"}, "b.log"));
