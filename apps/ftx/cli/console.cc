@@ -22,23 +22,24 @@ std::string human_bytes(double bytes) {
 
 }  // namespace
 
-Console::Console(bool json, Side side) : json_(json), side_(side), terminal_(::isatty(STDERR_FILENO) != 0) {}
+Console::Console(Form form, Side side) : form_(form), side_(side), terminal_(::isatty(STDERR_FILENO) != 0) {}
 
 void Console::show(const Event& event) {
-  if (json_) {
+  if (form_ == Form::json) {
     fmt::print("{}\n", to_json(event));
     std::fflush(stdout);
-  } else {
+  } else if (form_ == Form::text) {
     show_text(event);
   }
 }
 
-void Console::fail(const Failure& failure) {
+ExitCode Console::fail(const Failure& failure) {
   Event event;
   event.kind = Event::Kind::error;
   event.code = failure.code;
   event.text = failure.text;
   show(event);
+  return failure.code;
 }
 
 void Console::show_text(const Event& event) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Console: prints the events of a transfer, as JSON lines on standard output or as text. Shows progress only on a
-// terminal.
+// Console: prints the events of a transfer, as JSON lines on standard output, as text, or not at all. Shows progress
+// only on a terminal.
 
 #include "apps/ftx/session/event.h"
 
@@ -11,18 +11,19 @@ namespace sluice::ftx {
 class Console {
  public:
   enum class Side : std::uint8_t { sender, receiver };
-  Console(bool json, Side side);
+  enum class Form : std::uint8_t { text, json, nothing };
+  Console(Form form, Side side);
 
   void show(const Event& event);
-  /// A failure outside of a session.
-  void fail(const Failure& failure);
+  /// A failure outside of a session. Answers its exit code.
+  ExitCode fail(const Failure& failure);
 
  private:
   void show_text(const Event& event);
   void show_progress(const Event& event);
   void clear_progress();
 
-  bool json_;
+  Form form_;
   Side side_;
   bool terminal_;
   bool progress_shown_ = false;

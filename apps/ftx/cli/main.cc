@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ftx program: reads the command line and does one of the two jobs of apps/ftx/cli/program.h.
+// The ftx program: reads the command line and does one of the jobs of apps/ftx/cli/program.h.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -32,24 +32,27 @@ void add_common_options(CLI::App& app, CommonOptions& options, bool& insecure) {
   app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("--insecure", insecure, "required: data is neither encrypted nor authenticated in this version");
+  app.add_flag("--insecure", insecure, "with ftx:// and serve, required: they neither encrypt nor authenticate yet");
 }
 
-/// Requires --insecure, so that no user takes an unprotected transfer for a protected one.
-bool refused_as_insecure(bool insecure) {
-  if (!insecure) {
-    fmt::print(stderr, "ftx: this version does not encrypt or authenticate; say --insecure to go on without\n");
-  }
-  return !insecure;
+void add_ssh_options(CLI::App& app, SshOptions& options) {
+  app.add_option("--ssh", options.command, "the ssh program, with arguments of its own")->capture_default_str();
+  app.add_option("-p", options.port, "port of ssh there; default: as ssh is configured")->check(CLI::Range(1, 65535));
+  app.add_option("--remote-ftx", options.remote_ftx, "ftx there, as the login shell there reads it")
+      ->capture_default_str();
+  app.add_option("--connect-timeout", options.connect_timeout_s,
+                 "give up when ssh has not got through after so many seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
-int run(CLI::App& app, int argc, char** argv, bool& insecure, const std::function<ExitCode()>& job) {
+int run(CLI::App& app, int argc, char** argv, const std::function<ExitCode()>& job) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
   }
-  return static_cast<int>(refused_as_insecure(insecure) ? ExitCode::usage : job());
+  return static_cast<int>(job());
 }
 
 int serve_main(int argc, char** argv) {
@@ -63,35 +66,49 @@ int serve_main(int argc, char** argv) {
   app.add_flag("--once", options.once, "end with the first transfer, and with its exit code");
   add_common_options(app, options, insecure);
   app.footer(exit_code_table());
-  return run(app, argc, argv, insecure, [&] { return serve(options); });
+  return run(app, argc, argv, [&] {
+    if (!insecure) {
+      fmt::print(stderr, "ftx: {}\n", insecure_text);
+      return ExitCode::usage;
+    }
+    return serve(options);
+  });
 }
 
-int push_main(int argc, char** argv) {
-  CLI::App app("Sends files: ftx SRC... ftx://HOST:PORT/PATH\nReceives them:  ftx serve DIR", "ftx");
+int transfer_main(int argc, char** argv) {
+  CLI::App app(
+      "Sends files:      ftx SRC... [USER@]HOST:PATH       through ssh, as scp does\n"
+      "                  ftx SRC... ftx://HOST:PORT/PATH   to: ftx serve DIR\n"
+      "Fetches files:    ftx [USER@]HOST:SRC... DEST",
+      "ftx");
   PushOptions options;
-  bool insecure = false;
+  options.version = SLUICE_VERSION;
   std::vector<std::string> operands;
   app.set_version_flag("--version", SLUICE_VERSION);
-  app.add_option("SRC... ftx://HOST:PORT/PATH", operands,
-                 "files, then where they go: PATH is a directory when it ends in '/' or exists")
+  app.add_option("SRC... DEST", operands, "files, then where they go: a directory when it ends in '/' or exists")
       ->required()
       ->expected(2, -1);
   app.add_option("--rate", options.rate_mbit, "send at so many Mbit/s, whatever the network does")
       ->check(CLI::PositiveNumber);
   app.add_option("--datagram-bytes", options.datagram_bytes,
                  "bytes of a UDP payload; default: what fits a frame of 1500");
-  add_common_options(app, options, insecure);
+  add_ssh_options(app, options.ssh);
+  add_common_options(app, options, options.insecure);
   app.footer(exit_code_table());
-  return run(app, argc, argv, insecure, [&] {
+  return run(app, argc, argv, [&] {
     options.destination = operands.back();
     options.sources.assign(operands.begin(), operands.end() - 1);
-    return push(options);
+    return transfer(options);
   });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool serving = argc > 1 && std::string_view(argv[1]) == "serve";
-  return serving ? serve_main(argc - 1, argv + 1) : push_main(argc, argv);
+  const std::string_view job = argc > 1 ? argv[1] : "";
+  // What ssh runs there; not for people, so --help is silent about it.
+  if (job == "remote" && argc == 2) {
+    return static_cast<int>(remote(SLUICE_VERSION));
+  }
+  return job == "serve" ? serve_main(argc - 1, argv + 1) : transfer_main(argc, argv);
 }

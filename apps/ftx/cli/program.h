@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The two jobs of the ftx program, serve and push: each connects a session to a transport and a run loop.
+// The jobs of the ftx program: each connects a session to a transport and a run loop. `serve` and `push` meet at an
+// address; `push_through_ssh`, `pull_through_ssh` and `remote` are started by ssh (docs/formats/ftx-start.md).
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "apps/ftx/cli/console.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "stack/core/module.h"
 
@@ -18,6 +21,7 @@ struct CommonOptions {
   std::string stack_name;
   std::optional<ProcessingMode> mode;  // --mode; without it: what the stack file says, and fused over kernel UDP
   bool json = false;
+  [[nodiscard]] Console::Form form() const { return json ? Console::Form::json : Console::Form::text; }
   double idle_timeout_s = 30;
 };
 
@@ -28,17 +32,39 @@ struct ServeOptions : CommonOptions {
   bool once = false;  // end after the first transfer
 };
 
+/// How to start the ftx on the other host.
+struct SshOptions {
+  std::string command = "ssh";        // a program and its first arguments
+  std::optional<std::uint16_t> port;  // without it: as ssh is configured
+  std::string remote_ftx = "ftx";
+  double connect_timeout_s = 120;  // time to answer questions of ssh, too
+};
+
 struct PushOptions : CommonOptions {
+  bool insecure = false;  // ftx:// is taken
+  std::string version;    // of this program
   std::vector<std::string> sources;
-  std::string destination;          // ftx://HOST:PORT/PATH
+  std::string destination;  // ftx://HOST:PORT/PATH, [user@]host:path, or local
+  SshOptions ssh;
   std::optional<double> rate_mbit;  // --rate
   std::optional<std::size_t> datagram_bytes;
 };
 
+/// What is said where --insecure is missing.
+inline constexpr std::string_view insecure_text =
+    "ftx:// and `ftx serve` neither encrypt nor authenticate in this version: transfer through ssh "
+    "([user@]host:path), or say --insecure to go on without";
+
 /// Receives into a directory until SIGINT or SIGTERM.
 [[nodiscard]] ExitCode serve(const ServeOptions& options);
 
-/// Sends files.
+/// Sends files to an ftx:// URL.
 [[nodiscard]] ExitCode push(const PushOptions& options);
+
+/// Sends or receives files, as the operands say.
+[[nodiscard]] ExitCode transfer(const PushOptions& options);
+
+/// The far side of a start: `ftx remote`, which ssh runs. Standard input and output are the pipe.
+[[nodiscard]] ExitCode remote(std::string_view version);
 
 }  // namespace sluice::ftx

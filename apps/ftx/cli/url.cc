@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <memory>
@@ -18,6 +19,15 @@ std::unexpected<Error> malformed(std::string_view text) {
   return fail(EINVAL, fmt::format("'{}': expected ftx://HOST:PORT/PATH, such as ftx://192.0.2.1:{}/incoming/ or "
                                   "ftx://[2001:db8::1]:{}/",
                                   text, default_port, default_port));
+}
+
+wire::IpAddress address_of(const addrinfo& found) {
+  if (found.ai_family == AF_INET) {
+    const auto* address = reinterpret_cast<const sockaddr_in*>(found.ai_addr);
+    return wire::IpAddress(wire::Ipv4Address::load(reinterpret_cast<const std::byte*>(&address->sin_addr)));
+  }
+  const auto* address = reinterpret_cast<const sockaddr_in6*>(found.ai_addr);
+  return wire::IpAddress(wire::Ipv6Address::load(reinterpret_cast<const std::byte*>(&address->sin6_addr)));
 }
 
 }  // namespace
@@ -53,8 +63,13 @@ Result<Url> parse_url(std::string_view text) {
 }
 
 Result<wire::IpAddress> resolve(const std::string& host) {
+  const auto addresses = resolve_all(host);
+  return addresses ? Result<wire::IpAddress>(addresses->front()) : std::unexpected(addresses.error());
+}
+
+Result<std::vector<wire::IpAddress>> resolve_all(const std::string& host) {
   if (auto address = wire::IpAddress::from_text(host)) {
-    return *address;
+    return std::vector{*address};
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -63,12 +78,15 @@ Result<wire::IpAddress> resolve(const std::string& host) {
     return fail(EHOSTUNREACH, fmt::format("'{}': {}", host, ::gai_strerror(code)));
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
-  if (found->ai_family == AF_INET) {
-    const auto* address = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
-    return wire::IpAddress(wire::Ipv4Address::load(reinterpret_cast<const std::byte*>(&address->sin_addr)));
+  std::vector<wire::IpAddress> addresses;
+  for (const addrinfo* one = found; one != nullptr && addresses.size() < addresses_max; one = one->ai_next) {
+    const bool known = one->ai_family == AF_INET || one->ai_family == AF_INET6;
+    if (known && std::find(addresses.begin(), addresses.end(), address_of(*one)) == addresses.end()) {
+      addresses.push_back(address_of(*one));
+    }
   }
-  const auto* address = reinterpret_cast<const sockaddr_in6*>(found->ai_addr);
-  return wire::IpAddress(wire::Ipv6Address::load(reinterpret_cast<const std::byte*>(&address->sin6_addr)));
+  return addresses.empty() ? fail(EHOSTUNREACH, fmt::format("'{}' has no IP address", host))
+                           : Result<std::vector<wire::IpAddress>>(std::move(addresses));
 }
 
 }  // namespace sluice::ftx

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "stack/wire/address.h"
@@ -24,5 +25,9 @@ struct Url {
 
 /// The address of `host`: an address is taken as it is; a name gives the first answer of the system's resolver.
 [[nodiscard]] Result<wire::IpAddress> resolve(const std::string& host);
+
+/// All of them, in the resolver's order, addresses_max at most.
+inline constexpr std::size_t addresses_max = 8;
+[[nodiscard]] Result<std::vector<wire::IpAddress>> resolve_all(const std::string& host);
 
 }  // namespace sluice::ftx

@@ -28,6 +28,13 @@ enum class ExitCode : std::uint8_t {
   protocol_error = 13,
   connection_lost = 14,
   stack_unusable = 15,
+  ssh_missing = 16,
+  ssh_failed = 17,
+  remote_missing = 18,
+  remote_version = 19,
+  udp_blocked = 20,
+  no_such_path = 21,
+  remote_lost = 22,
   interrupted = 130,
 };
 
@@ -37,7 +44,7 @@ struct ExitCodeRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
+inline constexpr std::array<ExitCodeRow, 24> exit_codes{{
     {ExitCode::ok, "ok", "every file arrived, its digest equal, under its final name"},
     {ExitCode::internal, "internal", "a fault of ftx itself"},
     {ExitCode::usage, "usage", "the command line is wrong"},
@@ -56,6 +63,13 @@ inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
     {ExitCode::connection_lost, "connection_lost", "the peer no longer knows the connection (it restarted)"},
     {ExitCode::stack_unusable, "stack_unusable",
      "the stack cannot be opened: no such device, address in use, or the like"},
+    {ExitCode::ssh_missing, "ssh_missing", "the ssh program cannot be started"},
+    {ExitCode::ssh_failed, "ssh_failed", "ssh failed, or did not get through in time; its own message says why"},
+    {ExitCode::remote_missing, "remote_missing", "there is no ftx to run on the other host"},
+    {ExitCode::remote_version, "remote_version", "the ftx on the other host speaks another version"},
+    {ExitCode::udp_blocked, "udp_blocked", "UDP does not come through to the other host"},
+    {ExitCode::no_such_path, "no_such_path", "there is no such file or directory on the other host"},
+    {ExitCode::remote_lost, "remote_lost", "the ftx on the other host, or ssh, ended before the transfer"},
     {ExitCode::interrupted, "interrupted", "interrupted by a signal"},
 }};
 

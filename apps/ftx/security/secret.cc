@@ -2,6 +2,7 @@
 #include "apps/ftx/security/secret.h"
 
 #include <openssl/crypto.h>
+#include <openssl/rand.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -33,6 +34,14 @@ Secret::Secret(ConstBytes bytes) {
 Secret Secret::of_size(std::size_t size) {
   Secret secret;
   secret.allocate(size);
+  return secret;
+}
+
+Result<Secret> Secret::random(std::size_t size) {
+  Secret secret = of_size(size);
+  if (RAND_priv_bytes(reinterpret_cast<unsigned char*>(secret.bytes().data()), static_cast<int>(size)) != 1) {
+    return fail(EIO, "the system gives no random bytes");
+  }
   return secret;
 }
 

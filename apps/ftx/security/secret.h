@@ -34,6 +34,8 @@ class Secret {
   explicit Secret(ConstBytes bytes);
   /// `size` bytes of zero, to be filled. REQUIRES: size <= bytes_max.
   static Secret of_size(std::size_t size);
+  /// `size` bytes of the system's random source; fails where it has none. REQUIRES: size <= bytes_max.
+  static Result<Secret> random(std::size_t size);
 
   Secret(Secret&& other) noexcept;
   Secret& operator=(Secret&& other) noexcept;

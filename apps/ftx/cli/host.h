@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Host: what every job of the program needs: stream set, run loop, signals and the declared stack.
+//
+// Not thread-safe.
+
+#include <expected>
+#include <memory>
+#include <optional>
+
+#include "apps/common/addresses.h"
+#include "apps/common/host_stream.h"
+#include "apps/ftx/cli/program.h"
+#include "apps/ftx/transport/transport.h"
+#include "edge/run_loop.h"
+
+namespace sluice::ftx {
+
+class Host {
+ public:
+  [[nodiscard]] static std::expected<std::unique_ptr<Host>, Failure> start(const CommonOptions& options);
+
+  /// The transport is the caller's; one at a time.
+  [[nodiscard]] std::expected<std::unique_ptr<Transport>, Failure> open(const wire::TransportAddress& local);
+
+  /// Waits as the loop does, then tells what is new of the stack's addresses.
+  void wait(TimePoint deadline);
+
+  [[nodiscard]] RunLoop& loop() { return *loop_; }
+  /// The passes over payload so far.
+  [[nodiscard]] const Touches& touches() { return set_.pool().touches(); }
+  /// SIGINT or SIGTERM has come, or one of also_interrupted_by().
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
+  Status also_interrupted_by(int signal);
+
+ private:
+  Host();
+
+  StreamSet set_;
+  Registry registry_;
+  StackDeclaration stack_;  // points into the registry
+  std::unique_ptr<RunLoop> loop_;
+  std::optional<AddressWatch> addresses_;
+  std::unique_ptr<HostStream> host_;
+  bool interrupted_ = false;
+};
+
+/// The wildcard address of IPv6 or IPv4. The IPv6 one serves both where the provider can.
+[[nodiscard]] wire::IpAddress any_address(bool v6);
+
+[[nodiscard]] Duration seconds(double value);
+
+}  // namespace sluice::ftx

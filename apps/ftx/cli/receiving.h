@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Receiving: runs a server until it is interrupted or, with `once`, until its first transfer is over.
+//
+// Borrows everything. Not thread-safe.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "apps/ftx/cli/console.h"
+#include "apps/ftx/cli/host.h"
+#include "apps/ftx/cli/traffic.h"
+#include "apps/ftx/session/server.h"
+#include "apps/ftx/transport/session_handlers.h"
+
+namespace sluice::ftx {
+
+class Receiving {
+ public:
+  Receiving(Host& host, Transport& transport, Server& server, Console& console, bool once)
+      : host_(host),
+        transport_(transport),
+        server_(server),
+        traffic_(host, transport, server),
+        console_(console),
+        once_(once) {}
+
+  /// Asked each turn: why the transfer cannot go on. With an outcome it is only the end.
+  std::function<std::optional<Failure>()> lost = [] { return std::optional<Failure>(); };
+
+  /// What it means that nobody answers; without it the session's own words.
+  std::optional<Failure> unanswered{};
+
+  /// What events are shown for; empty: the path that the sender offered.
+  std::string shown_path{};
+
+  ExitCode run();
+
+ private:
+  [[nodiscard]] bool ended() const;
+  void stop(const std::optional<Failure>& failure);
+  void show_events();
+
+  Host& host_;
+  Transport& transport_;
+  Server& server_;
+  Traffic<Server, ServerHandler> traffic_;
+  Console& console_;
+  bool once_;
+  TimePoint ends_at_ = never;  // set by the first outcome
+  ExitCode outcome_ = ExitCode::ok;
+  TimePoint now_{};
+};
+
+}  // namespace sluice::ftx

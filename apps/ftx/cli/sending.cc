@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/cli/sending.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/ftx/recovery/delivery_rate.h"
+
+namespace sluice::ftx {
+namespace {
+
+/// What a frame of 1500 bytes holds beside the IP and UDP headers.
+std::size_t default_datagram_bytes(bool v6) { return v6 ? 1452 : 1472; }
+
+}  // namespace
+
+ExitCode Sending::run() {
+  bool told = false;
+  while (!sender_.finished()) {
+    const TimePoint now = host_.loop().now();
+    if (host_.interrupted() && !told) {
+      sender_.interrupt(now);
+      told = true;
+    }
+    const TimePoint until = traffic_.send(now);
+    show_events();
+    if (sender_.finished()) {
+      break;
+    }
+    if (const auto failure = lost()) {
+      return end_lost(*failure);
+    }
+    host_.wait(until);
+  }
+  show_events();
+  traffic_.end();
+  transport_.drain(std::chrono::seconds(1));
+  return outcome_.value_or(sender_.exit_code());
+}
+
+ExitCode Sending::end_lost(const Failure& failure) {
+  // The outcome is known; only the peer does not know that we know.
+  if (outcome_) {
+    return *outcome_;
+  }
+  // A signal of the terminal is for ssh, too, which may end before we have seen ours.
+  host_.wait(host_.loop().now());
+  return console_.fail(host_.interrupted() ? Failure{ExitCode::interrupted, "interrupted"} : failure);
+}
+
+void Sending::show_events() {
+  while (auto event = traffic_.next_event()) {
+    if (event->code == ExitCode::no_answer && unanswered) {
+      event->code = unanswered->code;
+      event->text = unanswered->text;
+    }
+    if (event->kind == Event::Kind::done || event->kind == Event::Kind::error) {
+      outcome_ = event->code;
+    }
+    event->path = destination_;
+    console_.show(*event);
+  }
+}
+
+std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes) {
+  if (options.rate_mbit) {
+    return std::make_unique<FixedRate>(static_cast<std::uint64_t>(*options.rate_mbit * 1e6 / 8));
+  }
+  return std::make_unique<DeliveryRate>(datagram_bytes);
+}
+
+std::expected<std::size_t, Failure> datagram_bytes_for(const PushOptions& options, bool v6, const Transport& transport,
+                                                       std::size_t peer_bytes_max) {
+  const std::size_t bytes = std::min(options.datagram_bytes.value_or(default_datagram_bytes(v6)), peer_bytes_max);
+  if (adu_bytes_for(bytes) == 0 || bytes > transport.tsdu_bytes()) {
+    return std::unexpected(Failure{ExitCode::usage, fmt::format("--datagram-bytes {}: expected {} .. {}", bytes,
+                                                                control_bytes_max, transport.tsdu_bytes())});
+  }
+  return bytes;
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Sending: runs a sender until its transfer is over, whoever started it.
+//
+// Borrows everything. Not thread-safe.
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apps/ftx/cli/console.h"
+#include "apps/ftx/cli/host.h"
+#include "apps/ftx/cli/program.h"
+#include "apps/ftx/cli/traffic.h"
+#include "apps/ftx/recovery/congestion.h"
+#include "apps/ftx/session/sender.h"
+#include "apps/ftx/transport/session_handlers.h"
+
+namespace sluice::ftx {
+
+class Sending {
+ public:
+  /// `destination` is what the outcome is shown for.
+  Sending(Host& host, Transport& transport, Sender& sender, std::string destination, Console& console)
+      : host_(host),
+        transport_(transport),
+        sender_(sender),
+        traffic_(host, transport, sender),
+        destination_(std::move(destination)),
+        console_(console) {}
+
+  /// Asked each turn: why the transfer cannot go on.
+  std::function<std::optional<Failure>()> lost = [] { return std::optional<Failure>(); };
+  /// What it means that nobody answers; without it the session's own words.
+  std::optional<Failure> unanswered{};
+
+  ExitCode run();
+
+ private:
+  ExitCode end_lost(const Failure& failure);
+  void show_events();
+
+  Host& host_;
+  Transport& transport_;
+  Sender& sender_;
+  Traffic<Sender, SenderHandler> traffic_;
+  std::string destination_;
+  Console& console_;
+  std::optional<ExitCode> outcome_{};  // as it was shown
+};
+
+/// What the options ask for: a fixed rate, or one that follows the receiver's reports.
+[[nodiscard]] std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes);
+
+/// What a datagram may have: what the options say or what a frame of 1500 bytes holds, at most `peer_bytes_max`.
+[[nodiscard]] std::expected<std::size_t, Failure> datagram_bytes_for(
+    const PushOptions& options, bool v6, const Transport& transport,
+    std::size_t peer_bytes_max = std::numeric_limits<std::size_t>::max());
+
+}  // namespace sluice::ftx

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/common/entropy.h"
+#include "apps/ftx/cli/console.h"
+#include "apps/ftx/cli/host.h"
+#include "apps/ftx/cli/program.h"
+#include "apps/ftx/cli/receiving.h"
+#include "apps/ftx/cli/url.h"
+#include "apps/ftx/files/directory.h"
+#include "apps/ftx/session/server.h"
+
+namespace sluice::ftx {
+
+ExitCode serve(const ServeOptions& options) {
+  Console console(options.form(), Console::Side::receiver);
+  auto destination = DirectoryDestination::serve(options.directory, entropy());
+  if (!destination) {
+    return console.fail({ExitCode::write_failed, destination.error().text});
+  }
+  auto host = Host::start(options);
+  if (!host) {
+    return console.fail(host.error());
+  }
+  Result<wire::IpAddress> local =
+      options.listen.empty() ? Result<wire::IpAddress>(any_address(true)) : resolve(options.listen);
+  if (!local) {
+    return console.fail({ExitCode::usage, local.error().text});
+  }
+  auto transport = (*host)->open({*local, options.port});
+  if (!transport && options.listen.empty()) {
+    transport = (*host)->open({any_address(false), options.port});  // a stack without IPv6
+  }
+  if (!transport) {
+    return console.fail(transport.error());
+  }
+  ServerOptions server_options;
+  server_options.seed = entropy();
+  server_options.tsdu_bytes = (*transport)->tsdu_bytes();
+  server_options.insecure = true;
+  server_options.receive_room_bytes = (*transport)->receive_room();
+  server_options.host_of = host_of;
+  server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
+  Server server(server_options, **destination);
+  Event listening;
+  listening.kind = Event::Kind::listening;
+  listening.path = (*transport)->local().to_text();
+  console.show(listening);
+  return Receiving(**host, **transport, server, console, options.once).run();
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/remote/remote_start.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace sluice::ftx {
+namespace {
+
+constexpr int ssh_failed_status = 255;
+// What shells answer (POSIX, Shell Command Language, 2.8.2): "If a command is not found, the exit status shall be 127.
+// If the command name is found, but it is not an executable utility, the exit status shall be 126."
+constexpr int not_executable_status = 126;
+constexpr int not_found_status = 127;
+/// What an ftx without `remote` answers.
+constexpr int usage_status = static_cast<int>(ExitCode::usage);
+/// What `ssh -G` prints is shorter.
+constexpr std::size_t configuration_bytes_max = 256 * 1024;
+/// How often to look for the end of a program where the system has no descriptor for it.
+constexpr Duration look_interval = std::chrono::milliseconds(100);
+
+}  // namespace
+
+RemoteStart::RemoteStart(RunLoop& loop, SshCommand command, std::unique_ptr<Child> child)
+    : loop_(loop), command_(std::move(command)), child_(std::move(child)) {
+  loop_.watch(child_->socket(), [this] { return receive(); });
+  if (child_->process() >= 0) {
+    watching_process_ = true;
+    loop_.watch(child_->process(), [this] {
+      loop_.unwatch(child_->process());
+      watching_process_ = false;
+      while (receive()) {
+      }
+      stop_receiving();
+      return false;
+    });
+  }
+}
+
+RemoteStart::~RemoteStart() {
+  stop_receiving();
+  if (watching_process_) {
+    loop_.unwatch(child_->process());
+  }
+}
+
+std::expected<std::unique_ptr<RemoteStart>, Failure> RemoteStart::begin(RunLoop& loop, SshCommand command,
+                                                                        const StartRequest& request) {
+  auto bytes = encode(request);
+  if (!bytes) {
+    return std::unexpected(Failure{ExitCode::usage, "the paths are too long, or too many, for one start"});
+  }
+  auto child = Child::start(start_arguments(command));
+  if (!child) {
+    wipe(*bytes);
+    return std::unexpected(Failure{ExitCode::ssh_missing,
+                                   child.error().text + "; install the OpenSSH client, or name a program with --ssh"});
+  }
+  std::unique_ptr<RemoteStart> start(new RemoteStart(loop, std::move(command), *std::move(child)));
+  // A program that is gone already says so when its output is read.
+  [[maybe_unused]] const Status written = start->child_->write(*bytes);
+  wipe(*bytes);
+  return start;
+}
+
+bool RemoteStart::receive() {
+  if (input_ended_) {
+    return false;
+  }
+  std::array<std::byte, 4096> bytes;
+  const auto got = child_->read(Bytes(bytes).first(std::min(bytes.size(), reader_.room())));
+  if (!got && got.error().code == EAGAIN) {
+    return false;
+  }
+  if (!got || *got == 0) {
+    stop_receiving();
+    return false;
+  }
+  reader_.feed(ConstBytes(bytes).first(*got));
+  take_messages();
+  return !failure_;
+}
+
+void RemoteStart::stop_receiving() {
+  if (!std::exchange(input_ended_, true)) {
+    loop_.unwatch(child_->socket());
+  }
+}
+
+void RemoteStart::take_messages() {
+  while (!failure_) {
+    auto message = reader_.next();
+    if (!message) {
+      failure_ = message.error();
+    } else if (!*message) {
+      return;
+    } else if (auto* ready = std::get_if<StartReady>(&**message); ready != nullptr && !ready_) {
+      ready_ = std::move(*ready);
+    } else if (auto* told = std::get_if<StartFailure>(&**message)) {
+      failure_ = Failure{told->code, fmt::format("{}: {}", command_.login, told->text)};
+    } else {
+      failure_ = Failure{ExitCode::protocol_error, "the other ftx broke the start: a message out of turn"};
+    }
+  }
+}
+
+/// The pipe has ended, or ssh has, without a message that says why.
+Failure RemoteStart::failure_of_end() {
+  const std::string& there = command_.login;
+  const std::string start = fmt::format("'{} remote' on {}", command_.remote_ftx, there);
+  const auto status = child_->status();
+  const int code = status && WIFEXITED(*status) ? WEXITSTATUS(*status) : -1;
+  if (ready_) {
+    return {ExitCode::remote_lost,
+            fmt::format("{}: the ftx there, or the connection of ssh to it, ended before the transfer; run it again",
+                        there)};
+  }
+  if (code == ssh_failed_status || (status && WIFSIGNALED(*status))) {
+    return {ExitCode::ssh_failed, fmt::format("ssh to {} failed; what it said is above. Try: {} {} true", there,
+                                              command_.program.front(), there)};
+  }
+  if (code == not_found_status || code == not_executable_status) {
+    return {ExitCode::remote_missing,
+            fmt::format("there is no '{}' to run on {}: install ftx there, or name it with --remote-ftx PATH",
+                        command_.remote_ftx, there)};
+  }
+  if (code == usage_status) {
+    return {ExitCode::remote_version,
+            fmt::format("{} does not know this start: install the same version of ftx on both hosts", start)};
+  }
+  const std::string printed = reader_.preamble();
+  return {ExitCode::remote_lost,
+          fmt::format("{} ended{} before it answered{}", start, code >= 0 ? fmt::format(" with status {}", code) : "",
+                      printed.empty() ? "" : fmt::format("; it printed '{}'", printed))};
+}
+
+void RemoteStart::note_end() {
+  if (failure_) {
+    return;
+  }
+  if (child_->process() < 0 && child_->status()) {
+    while (receive()) {
+    }
+    stop_receiving();
+  }
+  // Its status says more than its silence: it comes right behind.
+  if (input_ended_ && (ready_ || child_->status())) {
+    failure_ = failure_of_end();
+  }
+}
+
+std::optional<Failure> RemoteStart::lost() {
+  note_end();
+  return failure_;
+}
+
+std::expected<StartReady, Failure> RemoteStart::ready(TimePoint deadline, const std::function<bool()>& stopped) {
+  const auto settled = [&] { return ready_ || lost() || stopped(); };
+  while (!settled() && loop_.now() < deadline) {
+    loop_.run_until(settled, child_->process() < 0 ? std::min(deadline, loop_.now() + look_interval) : deadline);
+  }
+  if (ready_) {
+    return *ready_;
+  }
+  if (failure_) {
+    return std::unexpected(*failure_);
+  }
+  if (stopped()) {
+    return std::unexpected(Failure{ExitCode::interrupted, "interrupted"});
+  }
+  return std::unexpected(
+      Failure{input_ended_ ? ExitCode::remote_lost : ExitCode::ssh_failed,
+              fmt::format("{}: no answer through ssh in time; see --connect-timeout", command_.login)});
+}
+
+std::string RemoteStart::host_name(RunLoop& loop, const SshCommand& command, const std::string& host,
+                                   const std::function<bool()>& stopped) {
+  auto child = Child::start(query_arguments(command));
+  if (!child) {
+    return host;
+  }
+  (*child)->close_input();
+  std::string configuration;
+  bool ended = false;
+  loop.watch((*child)->socket(), [&] {
+    std::array<std::byte, 4096> bytes;
+    const auto got = (*child)->read(bytes);
+    ended = got ? *got == 0 || configuration.size() > configuration_bytes_max : got.error().code != EAGAIN;
+    if (got) {
+      configuration += as_text(ConstBytes(bytes).first(*got));
+    }
+    return got && !ended;
+  });
+  loop.run_until([&] { return ended || stopped(); }, loop.now() + query_time_max);
+  loop.unwatch((*child)->socket());
+  const std::string name = hostname_in(configuration);
+  return name.empty() ? host : name;
+}
+
+}  // namespace sluice::ftx

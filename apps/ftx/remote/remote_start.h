@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// RemoteStart: the near side of a start. It starts ssh, which starts `ftx remote` on the other host; sends the request,
+// waits for the answer; and watches both until the transfer is over: the far side ends when the pipe does.
+//
+// Every failure says what to do, by exit codes of its own (apps/ftx/protocol/exit_code.h): ssh_missing, ssh_failed,
+// remote_missing, remote_version, remote_lost.
+//
+// Borrows the run loop. Not thread-safe.
+
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "apps/ftx/remote/child.h"
+#include "apps/ftx/remote/ssh_command.h"
+#include "apps/ftx/remote/start_message.h"
+#include "edge/run_loop.h"
+
+namespace sluice::ftx {
+
+class RemoteStart {
+ public:
+  /// How long `ssh -G` may take.
+  static constexpr Duration query_time_max = std::chrono::seconds(5);
+
+  [[nodiscard]] static std::expected<std::unique_ptr<RemoteStart>, Failure> begin(RunLoop& loop, SshCommand command,
+                                                                                  const StartRequest& request);
+  ~RemoteStart();
+  RemoteStart(const RemoteStart&) = delete;
+  RemoteStart& operator=(const RemoteStart&) = delete;
+
+  /// Runs the loop until the far side is ready, `deadline` has come or `stopped()` holds.
+  [[nodiscard]] std::expected<StartReady, Failure> ready(TimePoint deadline, const std::function<bool()>& stopped);
+
+  /// Why the transfer cannot go on: the far side said so, or it or ssh is gone.
+  [[nodiscard]] std::optional<Failure> lost();
+
+  /// The host name that ssh goes to, as its configuration says; `host` where ssh does not tell.
+  [[nodiscard]] static std::string host_name(RunLoop& loop, const SshCommand& command, const std::string& host,
+                                             const std::function<bool()>& stopped);
+
+ private:
+  RemoteStart(RunLoop& loop, SshCommand command, std::unique_ptr<Child> child);
+  /// Takes what has come; false when nothing waits any more.
+  bool receive();
+  void take_messages();
+  void stop_receiving();
+  void note_end();
+  [[nodiscard]] Failure failure_of_end();
+
+  RunLoop& loop_;
+  SshCommand command_;
+  std::unique_ptr<Child> child_;
+  StartReader reader_{StartReader::Preamble::skipped};
+  std::optional<StartReady> ready_{};
+  std::optional<Failure> failure_{};
+  bool input_ended_ = false;  // the pipe's
+  bool watching_process_ = false;
+};
+
+}  // namespace sluice::ftx

@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ftx starts its peer through a program that stands for ssh: what it gives to it, and every way in which it can fail.
+Each case has a directory of its own; traffic is on loopback."""
+import os
+import pathlib
+import re
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
+SECONDS_MAX = 60
+OK, USAGE, PROTOCOL_ERROR, WRITE_FAILED = 0, 2, 13, 10
+SSH_MISSING, SSH_FAILED, REMOTE_MISSING, REMOTE_VERSION = 16, 17, 18, 19
+UDP_BLOCKED, NO_SUCH_PATH, REMOTE_LOST, INTERRUPTED = 20, 21, 22, 130
+MAGIC = b"\xf7ftx-start\r\n"
+REMOTE = f"exec {shlex.quote(FTX)} remote"
+
+
+class Case:
+    """A home directory over there, files here, and an ssh that is a shell script."""
+
+    def __init__(self, folder, script):
+        self.top = pathlib.Path(folder)
+        self.home, self.here = self.top / "home", self.top / "here"
+        self.home.mkdir()
+        self.here.mkdir()
+        self.ssh = self.top / "my ssh"
+        self.ssh.write_text(f"""#!/bin/sh
+top={shlex.quote(folder)}
+for argument; do [ "$argument" = -G ] && {{ echo "hostname 127.0.0.1"; exit 0; }}; done
+export HOME="$top/home" SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22"
+echo $$ > "$top/pid"
+{script}
+""")
+        self.ssh.chmod(0o700)
+
+    def start(self, *operands, options=()):
+        command = [FTX, "--insecure", "--ssh", f"'{self.ssh}' -F config", *options, *operands]
+        return subprocess.Popen(command, cwd=self.here, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, errors="replace")
+
+    def run(self, *operands, options=()):
+        return self.end(self.start(*operands, options=options))
+
+    def end(self, process):
+        try:
+            self.text = process.communicate(timeout=SECONDS_MAX)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"it hangs: {process.communicate()[0]}")
+        return process.returncode
+
+    def expect(self, code, *operands, options=(), says=""):
+        status = self.run(*operands, options=options)
+        assert status == code, f"exit code {status}, expected {code}: {self.text}"
+        assert says in self.text, f"'{says}' is not said: {self.text}"
+        if code != OK:
+            assert len(self.text.strip().splitlines()) == 1, f"not one line: {self.text}"
+        self.expect_nothing_runs()
+
+    def remote_pid(self):
+        return wait_until(lambda: self.pid_file(), "ssh did not start")
+
+    def pid_file(self):
+        path = self.top / "pid"
+        return int(path.read_text()) if path.exists() and path.read_text().strip() else None
+
+    def expect_nothing_runs(self):
+        pid = self.pid_file()
+        if pid is not None:
+            wait_until(lambda: not pathlib.Path(f"/proc/{pid}").exists(), f"process {pid} is still there")
+
+    def source(self, name="a.bin", size=300_000):
+        (self.here / name).write_bytes(os.urandom(size))
+        return name
+
+    def expect_equal(self, here, there):
+        assert (self.here / here).read_bytes() == (self.home / there).read_bytes(), f"{here} and {there} differ"
+
+    def leftovers(self):
+        return [str(path) for path in [*self.home.rglob("*"), *self.here.rglob("*")] if ".ftx-" in path.name]
+
+
+def wait_until(condition, what):
+    for _ in range(SECONDS_MAX * 20):
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+def case(script=REMOTE):
+    def decorate(function):
+        cases.append((function, script))
+        return function
+    return decorate
+
+
+cases = []
+
+
+# ---- what works ----
+
+@case()
+def push_into_home_under_a_new_name_and_into_a_directory(at):
+    (at.home / "dir").mkdir()
+    source = at.source()
+    at.expect(OK, source, "127.0.0.1:")
+    at.expect_equal(source, source)
+    at.expect(OK, source, "me@127.0.0.1:new name")
+    at.expect_equal(source, "new name")
+    at.expect(OK, source, "127.0.0.1:~/dir")
+    at.expect_equal(source, "dir/a.bin")
+    at.expect(OK, source, at.source("b.bin"), "127.0.0.1:dir/")
+    at.expect_equal("b.bin", "dir/b.bin")
+    at.expect(OK, source, f"127.0.0.1:{at.home}/absolute")
+    at.expect_equal(source, "absolute")
+    assert not at.leftovers()
+
+
+@case()
+def pull_files_patterns_and_under_a_new_name(at):
+    for name in ("a.log", "b.log", "c.txt"):
+        (at.home / name).write_bytes(os.urandom(100_000))
+    (at.here / "in").mkdir()
+    at.expect(OK, "127.0.0.1:*.log", "127.0.0.1:~/c.txt", "in")
+    assert sorted(os.listdir(at.here / "in")) == ["a.log", "b.log", "c.txt"]
+    at.expect_equal("in/b.log", "b.log")
+    at.expect(OK, "127.0.0.1:c.txt", "other name")
+    at.expect_equal("other name", "c.txt")
+    at.expect(OK, "127.0.0.1:c.txt", ".")
+    at.expect_equal("c.txt", "c.txt")
+    assert not at.leftovers()
+
+
+@case('echo "Welcome to this host"; printf "no newline "; ' + REMOTE)
+def a_banner_is_skipped(at):
+    at.expect(OK, at.source(), "127.0.0.1:")
+    at.expect_equal("a.bin", "a.bin")
+
+
+@case()
+def json_says_the_same(at):
+    at.expect(OK, at.source(), "127.0.0.1:", options=["--json"], says='"event":"done"')
+    assert at.run("a.bin", "127.0.0.1:no/x", options=["--json"]) == NO_SUCH_PATH
+    assert '"name":"no_such_path"' in at.text, at.text
+
+
+# ---- what ssh gets ----
+
+@case('printf "%s\\n" "$@" > "$top/arguments"; env > "$top/environment"; ls -l /proc/$$/fd > "$top/descriptors"; '
+      'cat /proc/$$/status > "$top/status"; tee "$top/input" | ' + REMOTE.removeprefix("exec "))
+def no_secret_and_no_path_in_arguments_and_environment(at):
+    """"no secret on argv": who looks at the list of processes must not learn it; and no shell may see a path."""
+    path = "$(touch pwned) `id` ; x"
+    at.expect(OK, at.source(), "127.0.0.1:" + path)
+    at.expect_equal("a.bin", path)
+    request = (at.top / "input").read_bytes()
+    assert request.startswith(MAGIC) and path.encode() in request
+    secret = request[18:50]
+    arguments = (at.top / "arguments").read_bytes()
+    environment = (at.top / "environment").read_bytes()
+    assert b"ftx remote" in arguments and b"pwned" not in arguments + environment
+    for form in (secret, secret.hex().encode(), secret[:8], secret[:8].hex().encode()):
+        assert form not in arguments + environment + at.text.encode()
+    assert not list(at.top.rglob("pwned"))
+    # Another transfer has another secret.
+    at.expect(OK, "a.bin", "127.0.0.1:y")
+    assert (at.top / "input").read_bytes()[18:50] != secret
+
+    open_there = [line for line in (at.top / "descriptors").read_text().splitlines() if "->" in line]
+    # The shell's own: its script, and copies of 0 to 2.
+    targets = {int(line.split("->")[0].split()[-1]): line.split("->")[1].strip() for line in open_there}
+    given = {targets[number] for number in (0, 1, 2)}
+    others = [target for target in targets.values() if target not in given and "my ssh" not in target]
+    assert not others, others
+    ignored = int(re.search(r"^SigIgn:\s*(\w+)", (at.top / "status").read_text(), re.M).group(1), 16)
+    assert not ignored & (1 << (signal.SIGXFSZ - 1) | 1 << (signal.SIGPIPE - 1)), hex(ignored)
+
+
+@case('printf "%s\\n" "$@" > "$top/arguments"; ' + REMOTE)
+def options_reach_ssh(at):
+    at.expect(OK, at.source(), "me@127.0.0.1:", options=["-p", "2222", "--remote-ftx", "/opt/my ftx"])
+    arguments = (at.top / "arguments").read_text().splitlines()
+    assert arguments[:4] == ["-F", "config", "-p", "2222"], arguments
+    assert arguments[-3:] == ["--", "me@127.0.0.1", "/opt/my ftx remote"], arguments
+
+
+# ---- what fails ----
+
+@case()
+def wrong_command_lines(at):
+    at.source()
+    at.expect(USAGE, "a.bin", "b.bin")
+    at.expect(USAGE, "127.0.0.1:x", "127.0.0.1:y")
+    at.expect(USAGE, "127.0.0.1:x", "a.bin", "127.0.0.1:y")
+    at.expect(USAGE, "127.0.0.1:x", "127.0.0.2:x", ".")
+    at.expect(USAGE, "127.0.0.1:x", "a.bin", ".")
+    at.expect(USAGE, "ftx://127.0.0.1/x", ".")
+    at.expect(USAGE, "a.bin", "-oProxyCommand=id@h:x", options=["--"], says="./-oProxyCommand")
+    at.expect(USAGE, "a.bin", "127.0.0.1:~nobody/x")
+    at.expect(USAGE, "a.bin", "127.0.0.1:" + "x" * 5000)
+    ended = subprocess.run([FTX, "a.bin", "h:", "--insecure", "--ssh", "'"], cwd=at.here, capture_output=True, text=True)
+    assert ended.returncode == USAGE and "--ssh" in ended.stderr, ended
+
+
+@case()
+def paths_that_are_missing(at):
+    at.source()
+    (at.home / "file").write_text("x")
+    at.expect(NO_SUCH_PATH, "a.bin", "127.0.0.1:no/x", says="no such directory")
+    at.expect(NO_SUCH_PATH, "a.bin", "127.0.0.1:no/", says="no such directory")
+    at.expect(NO_SUCH_PATH, "127.0.0.1:*.log", ".", says="'*.log'")
+    at.expect(WRITE_FAILED, "127.0.0.1:file", "no/x", says="no such directory")
+    assert at.run("127.0.0.1:", ".") == 5, at.text  # a directory is no regular file
+    assert not at.leftovers()
+
+
+@case()
+def no_ssh_program(at):
+    at.ssh.unlink()
+    at.expect(SSH_MISSING, at.source(), "127.0.0.1:", says="--ssh")
+
+
+@case("exit 255")
+def ssh_fails(at):
+    at.expect(SSH_FAILED, at.source(), "127.0.0.1:", says="ssh to 127.0.0.1 failed")
+
+
+@case('echo "ssh: no such host" >&2; exit 255')
+def the_message_of_ssh_is_shown(at):
+    assert at.run(at.source(), "127.0.0.1:") == SSH_FAILED
+    assert at.text.startswith("ssh: no such host\n"), at.text
+
+
+@case("kill -9 $$")
+def ssh_is_killed(at):
+    at.expect(SSH_FAILED, at.source(), "127.0.0.1:")
+
+
+@case("exit 127")
+def there_is_no_ftx(at):
+    at.expect(REMOTE_MISSING, at.source(), "127.0.0.1:", says="--remote-ftx")
+
+
+@case("exit 126")
+def the_ftx_there_cannot_be_run(at):
+    at.expect(REMOTE_MISSING, at.source(), "127.0.0.1:")
+
+
+@case("exit 2")
+def the_ftx_there_is_older(at):
+    at.expect(REMOTE_VERSION, at.source(), "127.0.0.1:", says="same version")
+
+
+@case("cat >/dev/null & printf '\\367ftx-start\\r\\n\\002\\002\\000\\000\\000\\000'; wait")
+def the_ftx_there_speaks_another_version(at):
+    at.expect(REMOTE_VERSION, at.source(), "127.0.0.1:", says="version 2")
+
+
+@case("echo this account is closed")
+def the_login_shell_ends_with_a_word(at):
+    at.expect(REMOTE_LOST, at.source(), "127.0.0.1:", says="this account is closed")
+
+
+@case("exec yes 2>/dev/null")
+def the_login_shell_prints_for_ever(at):
+    at.expect(PROTOCOL_ERROR, at.source(), "127.0.0.1:", says="y?y?y?")
+
+
+@case("exec sleep 1000")
+def ssh_never_answers(at):
+    at.expect(SSH_FAILED, at.source(), "127.0.0.1:", options=["--connect-timeout", "0.5"], says="--connect-timeout")
+
+
+@case("trap '' HUP INT TERM; while :; do sleep 0.1; done")
+def ssh_that_ignores_everything_is_killed(at):
+    at.expect(SSH_FAILED, at.source(), "127.0.0.1:", options=["--connect-timeout", "0.5"])
+
+
+@case("exec <&- >&-; exec sleep 1000")
+def ssh_closes_its_output_and_stays(at):
+    at.expect(REMOTE_LOST, at.source(), "127.0.0.1:", options=["--connect-timeout", "0.5"])
+
+
+@case('cat > /dev/null & python3 "$top/liar"; wait')
+def udp_does_not_come_through(at):
+    ready = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
+    message = MAGIC + b"\x01\x02" + struct.pack(">I", len(ready)) + ready
+    (at.top / "liar").write_text(f"import sys\nsys.stdout.buffer.write({message!r})\n")
+    at.expect(UDP_BLOCKED, at.source(), "127.0.0.1:", says="port 9 of 127.0.0.1")
+
+
+@case('cat > /dev/null & python3 "$top/liar"; wait')
+def a_message_out_of_turn(at):
+    ready = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
+    message = MAGIC + b"\x01\x02" + struct.pack(">I", len(ready)) + ready
+    (at.top / "liar").write_text(f"import sys\nsys.stdout.buffer.write({message!r} + b'x')\n")
+    at.expect(PROTOCOL_ERROR, at.source(), "127.0.0.1:", says="broke the start")
+
+
+# ---- in the middle ----
+
+def begin(at, *operands):
+    """A transfer that takes long, when the first bytes have come."""
+    process = at.start(*operands, options=["--rate", "8"])
+    wait_until(lambda: any(os.stat(path).st_blocks for path in at.leftovers()), "nothing arrives")
+    return process
+
+
+@case()
+def the_far_side_dies(at):
+    process = begin(at, at.source(size=50_000_000), "127.0.0.1:")
+    os.kill(at.remote_pid(), signal.SIGKILL)
+    assert at.end(process) == REMOTE_LOST, at.text
+    assert "run it again" in at.text, at.text
+    assert not (at.home / "a.bin").exists()
+
+
+# The far side gets the end of its input when the process that stands for ssh ends, as sshd has it.
+@case(f"exec 3<&0; mkfifo \"$top/in\"; cat <&3 > \"$top/in\" & cat=$!; {shlex.quote(FTX)} remote < \"$top/in\" 3<&- & "
+      "echo $! > \"$top/far\"; trap 'kill $cat; exit 1' TERM; wait $!")
+def ssh_dies(at):
+    process = begin(at, at.source(size=50_000_000), "127.0.0.1:")
+    far = int((at.top / "far").read_text())
+    os.kill(at.remote_pid(), signal.SIGTERM)
+    assert at.end(process) == REMOTE_LOST, at.text
+    wait_until(lambda: not pathlib.Path(f"/proc/{far}").exists(), "the far side outlives its pipe")
+    assert not at.leftovers() and not (at.home / "a.bin").exists()
+
+
+@case()
+def interrupted(at):
+    process = begin(at, at.source(size=50_000_000), "127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    assert at.end(process) == INTERRUPTED, at.text
+    at.expect_nothing_runs()
+    assert not at.leftovers() and not (at.home / "a.bin").exists()
+
+
+@case("exec sleep 1000")
+def interrupted_before_the_answer(at):
+    process = at.start(at.source(), "127.0.0.1:")
+    at.remote_pid()
+    process.send_signal(signal.SIGINT)
+    assert at.end(process) == INTERRUPTED, at.text
+    at.expect_nothing_runs()
+
+
+# ---- the far side by itself ----
+
+def remote(bytes_in, environment=None):
+    return subprocess.run([FTX, "remote"], input=bytes_in, capture_output=True, timeout=SECONDS_MAX, env=environment)
+
+
+@case()
+def the_far_side_answers_nonsense_with_a_failure(at):
+    for bytes_in in (b"", b"GET / HTTP/1.0\r\n\r\n", MAGIC + b"\x01\x01\xff\xff\xff\xff", MAGIC + b"\x01\x02\0\0\0\0", MAGIC[:5]):
+        ended = remote(bytes_in)
+        assert ended.returncode == PROTOCOL_ERROR, (bytes_in, ended)
+        assert ended.stdout.startswith(MAGIC + b"\x01\x03") and not ended.stderr, (bytes_in, ended)
+    ended = remote(MAGIC + b"\x02\x01\0\0\0\0")
+    assert ended.returncode == REMOTE_VERSION and ended.stdout.startswith(MAGIC + b"\x01\x03"), ended
+
+
+@case()
+def the_far_side_of_another_protocol_says_so(at):
+    body = bytes(32) + struct.pack(">BBIIBB", 1, 77, 0, 1000, 1, 1) + b"9" + struct.pack(">HH", 1, 0)
+    ended = remote(MAGIC + b"\x01\x01" + struct.pack(">I", len(body)) + body)
+    assert ended.returncode == REMOTE_VERSION and b"version 77" in ended.stdout, ended
+
+
+@case()
+def the_far_side_ends_with_its_input(at):
+    """A request and then the end: nothing stays."""
+    body = bytes(32) + struct.pack(">BBIIBB", 1, 2, 0, 30000, 1, 1) + b"9" + struct.pack(">HH", 1, 0)
+    ended = remote(MAGIC + b"\x01\x01" + struct.pack(">I", len(body)) + body, {**os.environ, "HOME": str(at.home)})
+    assert ended.stdout.startswith(MAGIC + b"\x01\x02") and ended.returncode == INTERRUPTED, ended
+    assert not at.leftovers()
+
+
+def main():
+    failed = 0
+    for function, script in cases:
+        if len(sys.argv) > 1 and function.__name__ not in sys.argv[1:]:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                function(Case(folder, script))
+                print(f"ok: {function.__name__}")
+            except AssertionError as error:
+                failed += 1
+                print(f"FAILED: {function.__name__}: {error}")
+    return 1 if failed else 0
+
+
+sys.exit(main())

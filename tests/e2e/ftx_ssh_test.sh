@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ftx started through a real ssh between two namespaces: one sshd in B, files both ways, and what is said when something
+# fails. Accounts, keys and configuration are the test's own; no agent is asked, and /etc stays as it is.
+source "$(dirname "$0")/common.sh"
+for program in ssh ssh-keygen /usr/sbin/sshd; do
+  command -v "$program" >/dev/null || { echo "$program is missing; scripts/test installs and builds what is needed" >&2; exit 1; }
+done
+two_hosts
+unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
+
+# Who logs in: root here is `me` there, a user namespace of which sshd needs no privilege. ssh and sshd take home directories
+# from the user database, not from $HOME.
+mkdir -m 700 home-a home-b keys
+cp -r "$SLUICE_BIN/ftx" home-b/ftx-there
+printf 'root:x:0:0:root:%s:/bin/bash\nme:x:1000:1000:me:%s:/bin/sh\n' "$DIR/home-a" "$DIR/home-b" > passwd
+printf 'root:x:0:\nme:x:1000:\n' > group
+mount --bind passwd /etc/passwd
+mount --bind group /etc/group
+export HOME=$DIR/home-a
+for key in host other user; do ssh-keygen -q -t ed25519 -N "" -C "" -f keys/$key; done
+cp keys/user.pub keys/authorized
+port=2222
+cat > sshd_config <<CONFIG
+Port $port
+HostKey $DIR/keys/host
+AuthorizedKeysFile $DIR/keys/authorized
+PidFile $DIR/sshd.pid
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+CONFIG
+known() {  # KEY
+  local address
+  for address in $ADDR_B "$ADDR6_B" nowhere; do echo "[$address]:$port $(cat "keys/$1.pub")"; done
+}
+known host > known_hosts
+known other > known_wrong
+cat > ssh_config <<CONFIG
+Host there
+  HostName $ADDR_B
+Host *
+  User me
+  Port $port
+  IdentityFile $DIR/keys/user
+  IdentitiesOnly yes
+  BatchMode yes
+  StrictHostKeyChecking yes
+  UserKnownHostsFile $DIR/known_hosts
+  GlobalKnownHostsFile /dev/null
+  LogLevel ERROR
+CONFIG
+background sshd in_b unshare --user --map-user=1000 --map-group=1000 /usr/sbin/sshd -D -e -f "$DIR/sshd_config"
+for i in $(seq 200); do in_b ss -Hltn "sport = :$port" | grep -q . && break; sleep 0.05; done
+
+ssh_a="ssh -F $DIR/ssh_config"
+far=$DIR/home-b/ftx-there
+ftx_a() { in_a "$FTX" --insecure --ssh "${SSH:-$ssh_a}" --remote-ftx "${FAR:-$far}" "$@"; }
+no_far_side() {
+  local i
+  for i in $(seq 200); do pgrep -f "^$far remote" >/dev/null || return 0; sleep 0.05; done
+  echo "the far side still runs" >&2
+  return 1
+}
+no_leftovers() { ! find home-b -name '*.ftx-*' | grep .; }
+says() { grep -q -- "$1" last.err || { echo "'$1' is not said:" >&2; cat last.err >&2; return 1; }; }
+fails() {  # CODE TEXT WHAT COMMAND
+  expect_exit "$1" "$3" "${@:4}"
+  says "$2"
+  expect "$3: nothing runs there" no_far_side
+}
+
+head -c 8M /dev/urandom > big.bin
+echo small > "with space.txt"
+mkdir home-b/data
+
+# What works.
+expect "push to an alias" ftx_a big.bin there:
+expect "push to an alias: equal" cmp big.bin home-b/big.bin
+expect "push by address, a path with spaces, a file with spaces" ftx_a "with space.txt" "me@$ADDR_B:data/a name"
+expect "spaces: equal" cmp "with space.txt" "home-b/data/a name"
+expect "push into ~/data, two files" ftx_a big.bin "with space.txt" "there:~/data/"
+expect "~/data: equal" cmp "with space.txt" "home-b/data/with space.txt"
+expect "push over IPv6" ftx_a big.bin "[$ADDR6_B]:six.bin" -p $port
+expect "IPv6: equal" cmp big.bin home-b/six.bin
+mkdir in
+expect "pull by pattern" ftx_a 'there:data/*' "there:~/six.bin" in
+expect "pull: equal" cmp big.bin in/six.bin
+expect "pull: equal, with spaces" cmp "with space.txt" "in/with space.txt"
+expect "pull over IPv6" ftx_a "[$ADDR6_B]:six.bin" in/seven.bin
+expect "pull over IPv6: equal" cmp big.bin in/seven.bin
+expect "nothing runs there" no_far_side
+
+# The host name that ssh knows, resolved here, leads elsewhere: the address where ssh has arrived is tried next.
+in_a ip address add 10.77.0.200/32 dev lo
+cat > elsewhere_config <<CONFIG
+Host there
+  HostName 10.77.0.200
+  ProxyCommand nc $ADDR_B $port
+  HostKeyAlias [$ADDR_B]:$port
+Include $DIR/ssh_config
+CONFIG
+SSH="ssh -F $DIR/elsewhere_config" expect "the second address comes through" ftx_a big.bin there:second.bin
+expect "second address: equal" cmp big.bin home-b/second.bin
+
+# What fails before the transfer.
+SSH="$ssh_a -o UserKnownHostsFile=$DIR/known_wrong" fails 17 "host key" "a wrong host key" ftx_a big.bin there:x
+fails 17 "refused" "no sshd there" ftx_a big.bin there:x -p 2223
+FAR=$DIR/home-b/nothing fails 18 "remote-ftx" "no ftx there" ftx_a big.bin there:x
+fails 21 "no such directory" "no such directory there" ftx_a big.bin there:nowhere/x
+fails 21 "no such file" "no such file there" ftx_a 'there:*.nothing' in
+SSH=$DIR/nothing fails 16 "ssh" "no ssh here" ftx_a big.bin there:x
+cat > home-b/older <<'OLDER'
+#!/bin/sh
+printf '\367ftx-start\r\n\002\002\000\000\000\000'
+OLDER
+chmod +x home-b/older
+FAR=$DIR/home-b/older fails 19 "version 2" "another version there" ftx_a big.bin there:x
+cat > home-b/.profile <<'PROFILE'
+echo "Welcome to this host"
+PROFILE
+FAR=". $DIR/home-b/.profile; $far" expect "a banner is no harm" ftx_a big.bin there:banner.bin
+expect "banner: equal" cmp big.bin home-b/banner.bin
+
+# UDP does not come through: A has no way for what is not TCP.
+in_a ip rule add ipproto udp to $ADDR_B blackhole priority 1
+fails 20 "port [0-9]* of $ADDR_B" "UDP is blocked" ftx_a big.bin there:blocked.bin
+in_a ip rule del priority 1
+in_b ip rule add ipproto udp to $ADDR_A blackhole priority 1
+fails 20 "does not come through" "UDP is blocked for a pull" ftx_a there:big.bin in/blocked.bin
+in_b ip rule del priority 1
+expect "blocked: nothing arrived" test ! -e home-b/blocked.bin
+
+# What fails in the middle.
+slow() {  # NAME
+  background "$1" in_a "$FTX" --insecure --ssh "$ssh_a" --remote-ftx "$far" --rate 2 big.bin "there:$1.bin"
+  local i
+  for i in $(seq 200); do find home-b -name ".$1.bin.ftx-*" | grep -q . && return 0; sleep 0.05; done
+  echo "$1: nothing arrives" >&2
+  return 1
+}
+slow killed
+kill -KILL "$(pgrep -f "^$far remote")"
+expect_exit 22 "the far side is killed" finish killed
+slow cut
+kill -KILL "$(pgrep -P "${PID[cut]}" ssh)"
+expect_exit 22 "ssh is killed" finish cut
+expect "ssh is killed: the far side ends" no_far_side
+slow gone
+kill -KILL "${PID[gone]}"
+expect_exit 137 "ftx here is killed" finish gone
+expect "ftx here is killed: the far side ends" no_far_side
+slow interrupted
+expect_exit 130 "interrupted" stop interrupted
+expect "interrupted: the far side ends" no_far_side
+rm -f home-b/.killed.bin.ftx-*  # kill -9 leaves it
+expect "nothing is left" no_leftovers
+expect "no file is there by halves" test ! -e home-b/killed.bin -a ! -e home-b/cut.bin -a ! -e home-b/interrupted.bin \
+  -a ! -e home-b/gone.bin
