@@ -81,7 +81,7 @@ bool same(const StartRequest& left, const StartRequest& right) {
 }
 
 TEST(StartMessage, ARequestIsReadAsItWasWritten) {
-  for (const std::size_t step : {1, 7, 100000}) {
+  for (const std::size_t step : {1UL, 7UL, 100000UL}) {
     StartReader reader(Preamble::none);
     const auto message = first_of(reader, encode(push_request()).value(), step);
     ASSERT_TRUE(message && *message) << step;
@@ -289,7 +289,7 @@ TEST(StartPreamble, WhatALoginShellPrintsIsSkipped) {
                     "ftx-star\xf7"),
         std::string("\xf7\xf7\xf7"
                     "ftx-start\r")}) {
-    for (const std::size_t step : {1, 3, 4096}) {
+    for (const std::size_t step : {1UL, 3UL, 4096UL}) {
       StartReader reader(Preamble::skipped);
       const auto message = first_of(reader, joined(text(banner), encode(ready_message())), step);
       ASSERT_TRUE(message && *message) << banner.substr(0, 20) << ", " << step;
