@@ -56,7 +56,7 @@ for i in $(seq 200); do in_b ss -Hltn "sport = :$port" | grep -q . && break; sle
 
 ssh_a="ssh -F $DIR/ssh_config"
 far=$DIR/home-b/ftx-there
-ftx_a() { in_a "$FTX" --insecure --ssh "${SSH:-$ssh_a}" --remote-ftx "${FAR:-$far}" "$@"; }
+ftx_a() { in_a "$FTX" --ssh "${SSH:-$ssh_a}" --remote-ftx "${FAR:-$far}" "$@"; }
 no_far_side() {
   local i
   for i in $(seq 200); do pgrep -f "^$far remote" >/dev/null || return 0; sleep 0.05; done
@@ -128,13 +128,13 @@ in_a ip rule add ipproto udp to $ADDR_B blackhole priority 1
 fails 20 "port [0-9]* of $ADDR_B" "UDP is blocked" ftx_a big.bin there:blocked.bin
 in_a ip rule del priority 1
 in_b ip rule add ipproto udp to $ADDR_A blackhole priority 1
-fails 20 "does not come through" "UDP is blocked for a pull" ftx_a there:big.bin in/blocked.bin
+fails 20 "UDP does not" "UDP is blocked for a pull" ftx_a there:big.bin in/blocked.bin
 in_b ip rule del priority 1
 expect "blocked: nothing arrived" test ! -e home-b/blocked.bin
 
 # What fails in the middle.
 slow() {  # NAME
-  background "$1" in_a "$FTX" --insecure --ssh "$ssh_a" --remote-ftx "$far" --rate 2 big.bin "there:$1.bin"
+  background "$1" in_a "$FTX" --ssh "$ssh_a" --remote-ftx "$far" --rate 2 big.bin "there:$1.bin"
   local i
   for i in $(seq 200); do find home-b -name ".$1.bin.ftx-*" | grep -q . && return 0; sleep 0.05; done
   echo "$1: nothing arrives" >&2

@@ -288,11 +288,20 @@ bool Sender::connection_is_lost(TimePoint now) {
   return state_ != State::offering && now - last_received_at_ >= lost_after;
 }
 
-void Sender::unreachable(TimePoint now) {
+void Sender::unreachable(TimePoint now, const Peer& peer) {
   // Once a peer has answered, an ICMP message proves nothing: it may be forged or transient.
-  if (!peer_answered_ && state_ == State::greeting) {
-    end(now, {ExitCode::no_answer, "connection refused: nothing listens there"});
+  if (peer_answered_ || options_.waits_for_knock || (state_ != State::greeting && state_ != State::offering)) {
+    return;
   }
+  std::erase(options_.others, peer);
+  if (peer != options_.peer) {
+    return;
+  }
+  if (options_.others.empty()) {
+    return end(now, {ExitCode::no_answer, "connection refused: nothing listens there"});
+  }
+  options_.peer = options_.others.front();
+  options_.others.erase(options_.others.begin());
 }
 
 void Sender::interrupt(TimePoint now) {

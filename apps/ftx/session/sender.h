@@ -61,8 +61,8 @@ class Sender {
          std::optional<Protection> protection = std::nullopt);
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from = {});
-  /// The transport reports that nobody listens there (ICMP port unreachable, T_UDERROR_IND).
-  void unreachable(TimePoint now);
+  /// The transport reports that nobody listens at `peer` (ICMP port unreachable, T_UDERROR_IND).
+  void unreachable(TimePoint now, const Peer& peer);
   /// The user interrupted the transfer.
   void interrupt(TimePoint now);
 

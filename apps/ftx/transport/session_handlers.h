@@ -17,7 +17,7 @@ class SenderHandler final : public DatagramHandler {
   explicit SenderHandler(Sender& sender) : sender_(sender) {}
 
   void on_datagram(ConstBytes datagram, const Peer& from) override { sender_.receive(now, datagram, from); }
-  void on_refused(const Peer&) override { sender_.unreachable(now); }
+  void on_refused(const Peer& peer) override { sender_.unreachable(now, peer); }
 
   TimePoint now{};
 

@@ -41,7 +41,7 @@ echo $$ > "$top/pid"
         self.ssh.chmod(0o700)
 
     def start(self, *operands, options=()):
-        command = [FTX, "--insecure", "--ssh", f"'{self.ssh}' -F config", *options, *operands]
+        command = [FTX, "--ssh", f"'{self.ssh}' -F config", *options, *operands]
         return subprocess.Popen(command, cwd=self.here, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, errors="replace")
 
@@ -207,7 +207,7 @@ def wrong_command_lines(at):
     at.expect(USAGE, "a.bin", "-oProxyCommand=id@h:x", options=["--"], says="./-oProxyCommand")
     at.expect(USAGE, "a.bin", "127.0.0.1:~nobody/x")
     at.expect(USAGE, "a.bin", "127.0.0.1:" + "x" * 5000)
-    ended = subprocess.run([FTX, "a.bin", "h:", "--insecure", "--ssh", "'"], cwd=at.here, capture_output=True, text=True)
+    ended = subprocess.run([FTX, "a.bin", "h:", "--ssh", "'"], cwd=at.here, capture_output=True, text=True)
     assert ended.returncode == USAGE and "--ssh" in ended.stderr, ended
 
 
@@ -290,7 +290,7 @@ def ssh_closes_its_output_and_stays(at):
     at.expect(REMOTE_LOST, at.source(), "127.0.0.1:", options=["--connect-timeout", "0.5"])
 
 
-@case('cat > /dev/null & python3 "$top/liar"; wait')
+@case('python3 "$top/liar"; exec cat > /dev/null')
 def udp_does_not_come_through(at):
     ready = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
     message = MAGIC + b"\x01\x02" + struct.pack(">I", len(ready)) + ready

@@ -89,13 +89,13 @@ TEST(Ends, NoAnswerAtAll) {
 TEST(Ends, PortUnreachableCountsOnlyBeforeTheFirstAnswer) {
   const auto refused = world_with_file();
   refused->server_alive = false;
-  refused->each_step = [&] { refused->sender->unreachable(refused->now); };
+  refused->each_step = [&] { refused->sender->unreachable(refused->now, refused->server_peer); };
   refused->run();
   EXPECT_EQ(refused->sender->exit_code(), ExitCode::no_answer);
   EXPECT_LE(refused->now.time_since_epoch(), 1h + 1s);
 
   const auto forged = world_with_file();
-  halfway(*forged, [&] { forged->sender->unreachable(forged->now); });
+  halfway(*forged, [&] { forged->sender->unreachable(forged->now, forged->server_peer); });
   forged->run();
   EXPECT_EQ(forged->sender->exit_code(), ExitCode::ok);
 }

@@ -346,6 +346,29 @@ TEST(Sealed, TheFirstAddressThatAnswersCounts) {
   }
 }
 
+// What ICMP says counts until somebody answers, and for the address that it is about.
+TEST(Sealed, AnAddressThatRefusesIsTriedNoMore) {
+  MemorySource source;
+  source.add("file", random_content(1000, 1));
+  FixedRate rate(1'000'000);
+  const Peer one(as_bytes("one")), two(as_bytes("two"));
+  SenderOptions options;
+  options.peer = one;
+  options.others = {two};
+  TimePoint now{1h};
+  Sender sender(now, options, source, rate, protection_of(1, Side::initiator));
+  sender.unreachable(now, Peer(as_bytes("elsewhere")));
+  sender.unreachable(now, one);
+  ASSERT_FALSE(sender.finished());
+  Burst burst;
+  sender.transmit(now, burst);
+  ASSERT_FALSE(burst.left().empty());
+  EXPECT_TRUE(burst.left().front().to == two);
+  sender.unreachable(now, two);
+  ASSERT_TRUE(sender.finished());
+  EXPECT_EQ(sender.exit_code(), ExitCode::no_answer);
+}
+
 // A NAT forgets the sender, or the receiver, and gives it another address in the middle of a transfer.
 TEST(Sealed, ATransferSurvivesItsPeersNewAddress) {
   for (const bool pull : {false, true}) {
