@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A receiver that is stopped for seconds in the middle of a transfer loses nothing that the link did not lose: what is
-# under way then fits where it waits (docs/ftx-protocol.md, credit_bytes).
+# under way then fits where it waits (docs/formats/ftx.md, credit_bytes).
 source "$(dirname "$0")/common.sh"
 two_hosts
 

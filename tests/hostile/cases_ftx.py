@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datagrams at an ftx server from somebody who has no session: docs/ftx-protocol.md."""
+"""Datagrams at an ftx server from somebody who has no session: docs/formats/ftx.md."""
 import ftx
 from trial import PEER4, HOST4, Case, Server, Want, datagram
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datagrams of the ftx protocol (docs/ftx-protocol.md), built from their fields."""
+"""Datagrams of the ftx protocol (docs/formats/ftx.md), built from their fields."""
 import struct
 
 HELLO, COOKIE, OFFER, DATA, PROBE, REPORT, ERROR, CLOSE = range(1, 9)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The datagrams of the ftx protocol, version 2: values, and their parse and emit functions. docs/ftx-protocol.md has
+// The datagrams of the ftx protocol, version 2: values, and their parse and emit functions. docs/formats/ftx.md has
 // the grammar. A parse function checks everything that it can check without knowing the transfer. No sum of two fields
 // of a parsed value overflows. No parse function allocates.
 //
@@ -37,7 +37,7 @@ inline constexpr std::uint32_t adu_bytes_min = 256;
 inline constexpr std::uint32_t adu_bytes_max = 1U << 21;
 inline constexpr std::uint32_t adu_bytes_unit = 16;
 
-/// File indices that name the transfer's own lists rather than a file (docs/ftx-protocol.md, "Streams").
+/// File indices that name the transfer's own lists rather than a file (docs/formats/ftx.md, "Streams").
 inline constexpr std::uint32_t manifest_file = 0xffff'ffff;
 inline constexpr std::uint32_t digest_file = 0xffff'fffe;
 inline constexpr std::uint32_t no_file = 0xffff'fffd;

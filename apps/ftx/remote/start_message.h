@@ -42,7 +42,7 @@ struct StartRequest {
   Secret secret{};  // session_secret_bytes
   Cipher cipher = Cipher::aes_128_gcm;
   StartDirection direction = StartDirection::push;
-  std::uint8_t session_version = 0;  // of docs/ftx-protocol.md
+  std::uint8_t session_version = 0;  // of docs/formats/ftx.md
   std::uint32_t datagram_bytes = 0;  // at most; 0: as the far side can
   std::uint32_t idle_timeout_ms = 0;
   std::string program{};             // the program's version

@@ -22,7 +22,7 @@ constexpr Duration error_repeat = milliseconds(200);
 constexpr Duration report_delay_max = milliseconds(25);
 constexpr Duration probe_backoff_max = milliseconds(500);
 constexpr std::uint64_t round_trip_ns_max = 60'000'000'000;
-// The sender remembers every open sequence, so a receiver may not announce more (docs/ftx-protocol.md, "Bounds").
+// The sender remembers every open sequence, so a receiver may not announce more (docs/formats/ftx.md, "Bounds").
 constexpr std::uint32_t window_adus_max = 1U << 17;
 constexpr Duration rate_span_min = milliseconds(2);
 

@@ -170,7 +170,7 @@ TEST(Message, AnOfferOutOfRangeIsRefused) {
   EXPECT_FALSE(accepted([](Offer& o) { o.files = 0; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.files = files_max + 1; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.manifest_bytes = 0; }));
-  // "Sizes and offsets are below 2^62" (docs/ftx-protocol.md).
+  // "Sizes and offsets are below 2^62" (docs/formats/ftx.md).
   EXPECT_TRUE(accepted([](Offer& o) { o.total_bytes = file_bytes_max - 1; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max + 1; }));
@@ -214,7 +214,7 @@ std::vector<std::byte> from_hex(std::string_view hex) {
   return bytes;
 }
 
-// docs/ftx-protocol.md, "Example".
+// docs/formats/ftx.md, "Example".
 TEST(Message, TheExampleOfTheProtocolPage) {
   const Envelope example{Kind::data, 0, 1, 0xdeadbeef};
   std::vector<std::byte> out(control_bytes_max);

@@ -274,7 +274,7 @@ TEST(StartMessage, ALongTextIsCut) {
   EXPECT_EQ(std::get<StartFailure>(**message).text.size(), start_text_bytes_max);
 }
 
-/// "An ERROR is never a success" (docs/ftx-protocol.md); so it is here.
+/// "An ERROR is never a success" (docs/formats/ftx.md); so it is here.
 TEST(StartMessage, AFailureIsNoSuccess) {
   StartReader reader(Preamble::none);
   const auto message = first_of(reader, encode(StartFailure{ExitCode::ok, "x"}));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tests/apps/ftx/security/hex.h"
 #include "tests/apps/ftx/session/simulation.h"
 
 namespace sluice::ftx::test {
@@ -61,6 +62,30 @@ TEST(Protection, BothEndsHaveOneConnectionAndTwoKeys) {
   EXPECT_FALSE(ends.responder.open_control(control_of(ends.initiator, 8)).empty());
   EXPECT_FALSE(ends.initiator.open_control(control_of(ends.responder, 9)).empty());
   EXPECT_FALSE(opened(ends.initiator, data_of(ends.initiator, 1, random_content(100, 1))));
+}
+
+// docs/formats/ftx.md, "Example": computed apart from this program, with libcrypto and Python's hmac.
+TEST(Protection, TheExampleOfTheProtocolPage) {
+  Content secret(session_secret_bytes);
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    secret[i] = static_cast<std::byte>(i);
+  }
+  const KeySchedule schedule{Secret(secret)};
+  Protection initiator = Protection::create(schedule, Cipher::aes_128_gcm, Side::initiator).value();
+  EXPECT_EQ(initiator.connection(), 0xda3a4ddbe7a33737U);
+  Content close(control_bytes_max);
+  const Envelope envelope{Kind::close, 0, 1, initiator.connection()};
+  close.resize(initiator.seal_control(close, emit_close(envelope, close)));
+  EXPECT_EQ(to_hex(close), "0208000200000001da3a4ddbe7a337370000000000000000aa7e7843638aac746ad4b095b296d6f4");
+  Content data(data_header_bytes + 2 + tag_bytes);
+  emit_data_header({Kind::data, initiator.flags(), 1, initiator.connection()},
+                   {{9, 1'000'000'000, 1000, 5}, {0, 2, 1408}, true}, data);
+  ASSERT_TRUE(initiator.seal_payload(ConstBytes(data).first(data_header_bytes), as_bytes("hi"),
+                                     Bytes(data).subspan(data_header_bytes)));
+  EXPECT_EQ(
+      to_hex(data),
+      "0204000300000001da3a4ddbe7a337370000000000000009000000003b9aca00000003e80000000500000000000005800000000000000002"
+      "6d82b9901958fa82a73013c26374f567db18");
 }
 
 TEST(Protection, WhatIsSealedDoesNotShowWhatItIs) {
