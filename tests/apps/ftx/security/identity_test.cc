@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ui.h>
 #include <openssl/x509.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -172,6 +173,20 @@ TEST(Identity, RefusesOtherKindsOfKeysAndPasswords) {
         std::string("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")}) {
     EXPECT_FALSE(Identity::parse(as_bytes(pem)).has_value()) << pem;
   }
+}
+
+/// A server that nobody sits at must not wait for a password at a terminal.
+TEST(Identity, AsksNobodyForAPassword) {
+  static int asked;
+  asked = 0;
+  UI_METHOD* const terminal = UI_create_method("a terminal");
+  UI_method_set_opener(terminal, [](UI*) { return ++asked, 0; });
+  const UI_METHOD* const before = UI_get_default_method();
+  UI_set_default_method(terminal);
+  EXPECT_FALSE(Identity::parse(as_bytes(pem_of(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"), "secret"))).has_value());
+  EXPECT_EQ(asked, 0);
+  UI_set_default_method(before);
+  UI_destroy_method(terminal);
 }
 
 }  // namespace
