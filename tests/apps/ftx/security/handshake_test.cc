@@ -463,5 +463,47 @@ TEST(Handshake, APeersGoodbyeIsSeen) {
   EXPECT_EQ(server.error(), "the client ended the session");
 }
 
+/// Takes every offered secret for the right one of these tests.
+int find_right_secret(SSL* ssl, const unsigned char* /*name*/, std::size_t /*size*/, SSL_SESSION** session) {
+  const Secret right = secret(Shared::right);
+  const unsigned char suite[] = {0x13, 0x01};
+  *session = SSL_SESSION_new();
+  SSL_SESSION_set1_master_key(*session, reinterpret_cast<const unsigned char*>(right.bytes().data()), right.size());
+  SSL_SESSION_set_cipher(*session, SSL_CIPHER_find(ssl, suite));
+  SSL_SESSION_set_protocol_version(*session, TLS1_3_VERSION);
+  return 1;
+}
+
+int choose_ftx(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
+               unsigned /*offered_size*/, void* /*argument*/) {
+  *chosen = offered + 1;
+  *size = offered[0];
+  return SSL_TLSEXT_ERR_OK;
+}
+
+/// RFC 8446 section 4.1.4: "The server will send this message in response to a ClientHello message if it is able to
+/// find an acceptable set of parameters but the ClientHello does not contain sufficient information to proceed with the
+/// handshake."
+TEST(Handshake, GoesOnAfterAHelloRetryRequest) {
+  Handshake server = begin(Role::server, of_server());
+  Other client(false, TLS1_3_VERSION, "ftx/2");
+  SSL_set1_groups_list(client.ssl(), "P-384:X25519");  // its only key share is of a group that the server lacks
+  client.run_with(server);
+  EXPECT_EQ(server.state(), State::complete) << server.error();
+
+  for (const bool by_secret : {true, false}) {
+    Options options = of_client();
+    options.shared_secret = secret(by_secret ? Shared::right : Shared::none);
+    Handshake of_ours = begin(Role::client, std::move(options));
+    Other retrying(true, TLS1_3_VERSION, nullptr);
+    SSL_set1_groups_list(retrying.ssl(), "P-256");
+    SSL_CTX_set_alpn_select_cb(SSL_get_SSL_CTX(retrying.ssl()), choose_ftx, nullptr);
+    SSL_set_psk_find_session_callback(retrying.ssl(), by_secret ? find_right_secret : nullptr);
+    retrying.run_with(of_ours);
+    EXPECT_EQ(of_ours.state(), State::complete) << of_ours.error();
+    EXPECT_EQ(of_ours.used_shared_secret(), by_secret);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::ftx
