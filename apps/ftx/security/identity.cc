@@ -156,8 +156,7 @@ Status Identity::store(const std::string& path) const {
   }
   char* pem = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &pem);
-  return write_private_file(path, as_bytes({pem, static_cast<std::size_t>(size)}), Readers::owner_only,
-                            IfPresent::refuse);
+  return write_private_file(path, as_bytes({pem, static_cast<std::size_t>(size)}), IfPresent::refuse);
 }
 
 }  // namespace sluice::ftx

@@ -155,7 +155,7 @@ Status KnownHosts::add(const std::string& path, const std::string& host, const K
     text += '\n';
   }
   text += host + " " + key.text() + "\n";
-  return write_private_file(path, as_bytes(text), Readers::anybody, IfPresent::replace);
+  return write_private_file(path, as_bytes(text), IfPresent::replace);
 }
 
 Result<AllowedKeys> AllowedKeys::parse(std::string_view text, const std::string& file) {

@@ -117,7 +117,7 @@ Result<std::vector<std::byte>> read_private_file(const std::string& path, Reader
   return fail(EFBIG, path + " is longer than " + std::to_string(private_file_bytes_max) + " bytes");
 }
 
-Status write_private_file(const std::string& path, ConstBytes content, Readers readers, IfPresent present) {
+Status write_private_file(const std::string& path, ConstBytes content, IfPresent present) {
   const std::size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   std::string temporary = path + ".XXXXXX";
@@ -133,8 +133,7 @@ Status write_private_file(const std::string& path, ConstBytes content, Readers r
   if (const Status wrote = write_all(file.get(), content, path); !wrote) {
     return undone(wrote);
   }
-  if ((readers == Readers::anybody && ::fchmod(file.get(), 0644) != 0) ||
-      retried([&] { return ::fsync(file.get()); }) != 0) {
+  if (retried([&] { return ::fsync(file.get()); }) != 0) {
     return undone(failed(path, "write", errno));
   }
   const int named =

@@ -30,9 +30,9 @@ enum class Readers : std::uint8_t {
 
 enum class IfPresent : std::uint8_t { refuse, replace };
 
-/// Writes a file in one step: a reader of `path` sees it as it was, or all of `content`. Mode 0600 for secrets, else
-/// 0644; on disk (fsync) before it has its name. IfPresent::refuse fails with EEXIST when there is one.
-[[nodiscard]] Status write_private_file(const std::string& path, ConstBytes content, Readers readers,
-                                        IfPresent present);
+/// Writes a file of mode 0600 in one step: a reader of `path` sees it as it was, or all of `content`; it is on disk
+/// (fsync) before it has its name. A failure leaves what was there and no temporary file. IfPresent::refuse fails with
+/// EEXIST when there is anything, a dangling link included; IfPresent::replace replaces a link, not what it points to.
+[[nodiscard]] Status write_private_file(const std::string& path, ConstBytes content, IfPresent present);
 
 }  // namespace sluice::ftx

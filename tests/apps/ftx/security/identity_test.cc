@@ -9,8 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/apps/ftx/security/scratch.h"
@@ -89,6 +91,21 @@ TEST(Identity, NeverOverwritesAKey) {
   EXPECT_FALSE(Identity::create()->store(scratch / "link").has_value());
   EXPECT_EQ(::access((scratch / "elsewhere").c_str(), F_OK), -1);
   EXPECT_EQ(scratch.files(), 2);
+}
+
+TEST(Identity, IsCreatedOnceByManyAtATime) {
+  const Scratch scratch;
+  std::vector<KeyPin> pins(8);
+  std::vector<std::thread> threads;
+  for (KeyPin& pin : pins) {
+    threads.emplace_back([&pin, path = scratch / "key"] { pin = Identity::load_or_create(path)->pin(); });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(std::count(pins.begin(), pins.end(), pins[0]), 8);
+  EXPECT_EQ(pins[0], Identity::load(scratch / "key")->pin());
+  EXPECT_EQ(scratch.files(), 1);
 }
 
 TEST(Identity, IsNotStoredWhereNothingCanBe) {

@@ -2,10 +2,13 @@
 #include "apps/ftx/security/known_hosts.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -124,6 +127,36 @@ TEST(KnownHosts, AddsNothingToAFileThatItCannotRead) {
   const std::string path = scratch.write("hosts", "nonsense\n", 0644);
   EXPECT_FALSE(KnownHosts::add(path, "host:1", pin(1)).has_value());
   EXPECT_EQ(Scratch::read(path), "nonsense\n");
+}
+
+/// A full disk, for which a limit on files stands here: the list stays as it was, and nothing is left beside it.
+TEST(KnownHostsDeathTest, StaysAsItWasWhenTheDiskIsFull) {
+  const Scratch scratch;
+  const std::string path = scratch / "hosts";
+  ASSERT_TRUE(KnownHosts::add(path, "host:1", pin(1)).has_value());
+  const std::string before = Scratch::read(path);
+  EXPECT_EXIT(
+      {
+        rlimit limit{};
+        limit.rlim_cur = limit.rlim_max = before.size();
+        std::signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &limit);
+        const Status added = KnownHosts::add(path, "host:2", pin(2));
+        std::_Exit(!added && added.error().code == EFBIG ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EQ(Scratch::read(path), before);
+  EXPECT_EQ(scratch.files(), 1);
+}
+
+/// The hosts that somebody uses are nobody else's business.
+TEST(KnownHosts, IsReadByItsOwnerOnly) {
+  const Scratch scratch;
+  const std::string path = scratch / "hosts";
+  ASSERT_TRUE(KnownHosts::add(path, "host:1", pin(1)).has_value());
+  struct stat status{};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600U);
 }
 
 /// A reader beside a writer sees whole lines only.
