@@ -6,8 +6,11 @@
 // next flight, with the byte at the number changed; 2 the same flight unchanged; 3 the side's flight to the peer.
 // Nothing crashes; a failure says why; a side that gets no honest flight completes nothing; two that complete agree.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,7 +26,7 @@ using namespace sluice::ftx;
 using Role = HandshakeContext::Role;
 using State = Handshake::State;
 
-HandshakeContext context_of(Role role, std::uint8_t mode) {
+HandshakeContext make_context(Role role, std::uint8_t mode) {
   static const Identity client_key = Identity::create().value();
   static const Identity server_key = Identity::create().value();
   const bool is_server = role == Role::server;
@@ -35,6 +38,16 @@ HandshakeContext context_of(Role role, std::uint8_t mode) {
     options.shared_secret = Secret::of_size(HandshakeContext::shared_secret_bytes);
   }
   return HandshakeContext::create(role, std::move(options)).value();
+}
+
+/// Contexts are shared by handshakes, and cost more than one.
+const HandshakeContext& context_of(Role role, std::uint8_t mode) {
+  static std::array<std::array<std::optional<HandshakeContext>, 8>, 2> contexts;
+  auto& context = contexts[static_cast<std::size_t>(role)][mode % 8];
+  if (!context) {
+    context = make_context(role, mode);
+  }
+  return *context;
 }
 
 void check(const Handshake& side) {

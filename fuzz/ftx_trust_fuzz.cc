@@ -4,6 +4,7 @@
 // private key. Nothing crashes; a refused file gets a reason with no byte that a terminal would obey; an accepted line
 // is spelled so that it reads back as itself.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
