@@ -51,7 +51,7 @@ inline constexpr std::size_t hash_bytes = 32;  // SHA-256
 [[nodiscard]] Result<Secret> expand_label(const Secret& secret, std::string_view label, ConstBytes context,
                                           std::size_t size);
 
-/// Whoever begins the session (its client) is the initiator.
+/// The client, which begins the session, is the initiator.
 enum class Way : std::uint8_t { to_responder, to_initiator };
 
 /// One direction's keys of one generation.

@@ -6,7 +6,7 @@
 // A ring of words, of which the newest part is the window (RFC 6479): no bit is ever shifted. Asking and marking are
 // separate, since a number counts only after its datagram's tag holds:
 //     RFC 4303 section 3.4.3: "The receive window is updated only if the ICV verification succeeds."
-// Whoever forges a high number would otherwise close the window to everything that comes.
+// A forged high number would otherwise close the window to every datagram that follows.
 //
 // Not thread-safe.
 
