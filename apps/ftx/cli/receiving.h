@@ -30,6 +30,8 @@ class Receiving {
   /// Asked each turn: why the transfer cannot go on. With an outcome it is only the end.
   std::function<std::optional<Failure>()> lost = [] { return std::optional<Failure>(); };
 
+  /// How long `once` stays to answer a sender that missed the last report.
+  Duration linger = std::chrono::seconds(3);
   /// What events are shown for; empty: the path that the sender offered.
   std::string shown_path{};
 

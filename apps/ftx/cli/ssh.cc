@@ -153,15 +153,22 @@ ExitCode Push::run() {
   }
   const auto addresses = candidates(*ready);
   std::string tried;
+  std::optional<Failure> unusable;  // an address for which this host or its stack has no transport
   for (const wire::IpAddress& address : addresses) {
     const auto code = try_address(*ready, address, &address == &addresses.back());
-    if (!code) {
-      return console_.fail(code.error());
-    }
-    if (*code != ExitCode::no_answer) {
+    if (code && *code != ExitCode::no_answer) {
       return *code;
     }
-    tried += (tried.empty() ? "" : ", ") + address.to_text();
+    if (code) {
+      tried += (tried.empty() ? "" : ", ") + address.to_text();
+    } else if (code.error().code == ExitCode::usage) {
+      return console_.fail(code.error());
+    } else {
+      unusable = code.error();
+    }
+  }
+  if (tried.empty() && unusable) {
+    return console_.fail(*unusable);
   }
   return console_.fail({ExitCode::udp_blocked,
                         fmt::format("ssh comes through to {}, UDP does not, to port {} of {}: let it through in the "
