@@ -107,7 +107,7 @@ expect "second address: equal" cmp big.bin home-b/second.bin
 stack_file v4.toml packet 11
 sed -i 's/, "fd00.*"\]/]/' v4.toml
 sed "s/10.77.0.200/$ADDR6_A/" elsewhere_config > six_config
-SSH="ssh -F $DIR/six_config" expect "an address that the stack cannot have is passed over" ftx_a --stack v4.toml big.bin there:third.bin
+SSH="ssh -F $DIR/six_config" expect "an address that the stack cannot reach is passed over" ftx_a --stack v4.toml big.bin there:third.bin
 expect "over a stack of ours: equal" cmp big.bin home-b/third.bin
 
 # What fails before the transfer.
