@@ -103,6 +103,12 @@ Include $DIR/ssh_config
 CONFIG
 SSH="ssh -F $DIR/elsewhere_config" expect "the second address comes through" ftx_a big.bin there:second.bin
 expect "second address: equal" cmp big.bin home-b/second.bin
+# A stack of ours that has IPv4 alone, and a host name that means IPv6.
+stack_file v4.toml packet 11
+sed -i 's/, "fd00.*"\]/]/' v4.toml
+sed "s/10.77.0.200/$ADDR6_A/" elsewhere_config > six_config
+SSH="ssh -F $DIR/six_config" expect "an address that the stack cannot reach is passed over" ftx_a --stack v4.toml big.bin there:third.bin
+expect "over a stack of ours: equal" cmp big.bin home-b/third.bin
 
 # What fails before the transfer.
 SSH="$ssh_a -o UserKnownHostsFile=$DIR/known_wrong" fails 17 "host key" "a wrong host key" ftx_a big.bin there:x

@@ -4,13 +4,6 @@
 #include <algorithm>
 
 namespace sluice::ftx {
-namespace {
-
-/// How long `once` stays to answer a sender that missed the last report.
-constexpr Duration once_linger = std::chrono::seconds(3);
-
-}  // namespace
-
 ExitCode Receiving::run() {
   while (!ended()) {
     now_ = host_.loop().now();
@@ -67,7 +60,7 @@ void Receiving::show_events() {
     console_.show(*event);
     if (event->kind == Event::Kind::done || event->kind == Event::Kind::error) {
       outcome_ = event->kind == Event::Kind::done ? ExitCode::ok : event->code;
-      ends_at_ = now_ + once_linger;
+      ends_at_ = now_ + linger;
     }
   }
 }

@@ -33,6 +33,8 @@ class Receiving {
   /// What it means that nobody answers; without it the session's own words.
   std::optional<Failure> unanswered{};
 
+  /// How long `once` stays to answer a sender that missed the last report.
+  Duration linger = std::chrono::seconds(3);
   /// What events are shown for; empty: the path that the sender offered.
   std::string shown_path{};
 

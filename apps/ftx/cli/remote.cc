@@ -24,6 +24,8 @@ namespace {
 
 /// The request is on its way when ssh starts us.
 constexpr Duration request_time_max = std::chrono::seconds(60);
+/// Who got the last report closes the pipe. Until then it may have been lost, however long the network is down.
+constexpr Duration linger = std::chrono::seconds(30);
 
 class Remote {
  public:
@@ -128,6 +130,7 @@ std::expected<ExitCode, Failure> Remote::receive() {
   answer(**transport);
   Receiving receiving(host_, **transport, server, console_, true);
   receiving.lost = [this] { return lost(); };
+  receiving.linger = linger;
   return receiving.run();
 }
 
