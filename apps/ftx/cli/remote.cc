@@ -24,6 +24,8 @@ namespace {
 
 /// The request is on its way when ssh starts us.
 constexpr Duration request_time_max = std::chrono::seconds(60);
+/// The near side gives up first, and says why.
+constexpr Duration knock_time_max = std::chrono::seconds(60);
 /// Who got the last report closes the pipe. Until then it may have been lost, however long the network is down.
 constexpr Duration linger = std::chrono::seconds(30);
 
@@ -162,6 +164,7 @@ std::expected<ExitCode, Failure> Remote::send() {
                               .path = {},
                               .tsdu_bytes = *datagram_bytes,
                               .seed = entropy(),
+                              .connect_timeout = knock_time_max,
                               .idle_timeout = idle_timeout()};
   answer(**transport);
   const auto congestion = congestion_for({}, *datagram_bytes);
