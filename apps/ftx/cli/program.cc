@@ -15,7 +15,8 @@
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/protocol/name.h"
-#include "apps/ftx/recovery/delivery_rate.h"
+#include "apps/ftx/recovery/bbr.h"
+#include "apps/ftx/recovery/fixed_rate.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "apps/ftx/transport/session_handlers.h"
@@ -318,7 +319,7 @@ ExitCode push(const PushOptions& options) {
   if (options.rate_mbit) {
     congestion = std::make_unique<FixedRate>(static_cast<std::uint64_t>(*options.rate_mbit * 1e6 / 8));
   } else {
-    congestion = std::make_unique<DeliveryRate>(datagram_bytes);
+    congestion = std::make_unique<Bbr>(datagram_bytes, entropy());
   }
   const SenderOptions sender_options{.peer = peer_of({*address, url->port}),
                                      .path = url->path,

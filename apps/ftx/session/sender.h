@@ -24,7 +24,7 @@
 #include <string>
 
 #include "apps/ftx/recovery/congestion.h"
-#include "apps/ftx/recovery/rate_meter.h"
+#include "apps/ftx/recovery/delivery_sampler.h"
 #include "apps/ftx/recovery/rtt_estimator.h"
 #include "apps/ftx/recovery/sent_adus.h"
 #include "apps/ftx/session/adu_scheduler.h"
@@ -125,10 +125,10 @@ class Sender {
   Digest manifest_digest_{};
   SentAdus sent_adus_;
   RttEstimator rtt_estimator_;
-  RateMeter rate_meter_;
-  std::uint64_t round_ends_at_ = 0;
-  bool application_limited_ = false;  // sent less than allowed since the last report
+  DeliverySampler delivery_sampler_;
+  bool application_limited_ = false;  // sent less than allowed since the last datagram
   bool window_limited_ = false;       // the window, not the pacer, held back the next ADU
+  bool window_limited_since_report_ = false;
   std::uint32_t window_adus_ = 64;
   std::uint64_t report_clock_ns_ = 0;
 
