@@ -16,7 +16,9 @@
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/protocol/name.h"
 #include "apps/ftx/recovery/bbr.h"
+#include "apps/ftx/recovery/cubic.h"
 #include "apps/ftx/recovery/fixed_rate.h"
+#include "apps/ftx/recovery/ledbat.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "apps/ftx/transport/session_handlers.h"
@@ -318,6 +320,10 @@ ExitCode push(const PushOptions& options) {
   std::unique_ptr<CongestionControl> congestion;
   if (options.rate_mbit) {
     congestion = std::make_unique<FixedRate>(static_cast<std::uint64_t>(*options.rate_mbit * 1e6 / 8));
+  } else if (options.background) {
+    congestion = std::make_unique<Ledbat>(datagram_bytes);
+  } else if (options.cubic) {
+    congestion = std::make_unique<Cubic>(datagram_bytes);
   } else {
     congestion = std::make_unique<Bbr>(datagram_bytes, entropy());
   }

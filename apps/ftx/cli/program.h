@@ -32,6 +32,8 @@ struct PushOptions : CommonOptions {
   std::vector<std::string> sources;
   std::string destination;          // ftx://HOST:PORT/PATH
   std::optional<double> rate_mbit;  // --rate
+  bool cubic = false;               // --congestion cubic; else bbr
+  bool background = false;
   std::optional<std::size_t> datagram_bytes;
 };
 

@@ -28,6 +28,7 @@ enum class ExitCode : std::uint8_t {
   protocol_error = 13,
   connection_lost = 14,
   stack_unusable = 15,
+  congested = 16,
   interrupted = 130,
 };
 
@@ -37,7 +38,7 @@ struct ExitCodeRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
+inline constexpr std::array<ExitCodeRow, 18> exit_codes{{
     {ExitCode::ok, "ok", "every file arrived, its digest equal, under its final name"},
     {ExitCode::internal, "internal", "a fault of ftx itself"},
     {ExitCode::usage, "usage", "the command line is wrong"},
@@ -56,6 +57,7 @@ inline constexpr std::array<ExitCodeRow, 17> exit_codes{{
     {ExitCode::connection_lost, "connection_lost", "the peer no longer knows the connection (it restarted)"},
     {ExitCode::stack_unusable, "stack_unusable",
      "the stack cannot be opened: no such device, address in use, or the like"},
+    {ExitCode::congested, "congested", "the network loses too much at the rate asked for"},
     {ExitCode::interrupted, "interrupted", "interrupted by a signal"},
 }};
 

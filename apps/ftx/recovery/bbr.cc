@@ -44,10 +44,12 @@ constexpr double braking_window_gain = 1.5;
 
 // Deviation 6: cruising while a queue is evident.
 constexpr double crowded_pacing_gain = 0.95;
+constexpr double crowded_window_gain = 1.5;
 
 // Deviation 1: when loss is congestion.
-constexpr int queue_evidence_part = 8;         // of min_rtt
-constexpr double blind_loss_threshold = 0.10;  // without evidence of a queue
+constexpr int startup_queue_evidence_part = 16;  // a queue grows by more than that between two reports
+constexpr int queue_evidence_part = 8;           // of min_rtt
+constexpr double blind_loss_threshold = 0.10;    // without evidence of a queue
 constexpr double background_loss_max = 0.08;
 constexpr std::uint64_t background_rounds = 16;   // what it remembers
 constexpr std::uint64_t blind_datagrams_min = 8;  // losses fewer than this are no rate
@@ -167,7 +169,9 @@ void Bbr::update_round(const Delivery& delivery) {
     end_round();
   }
   if (delivery.round_trip > Duration{}) {
-    rtt_max_[0] = std::max(rtt_max_[0], delivery.round_trip);
+    // The lower of two samples: one that is late shows a busy program, not a queue.
+    rtt_max_[0] = std::max(rtt_max_[0], std::min(delivery.round_trip, last_rtt_));
+    last_rtt_ = delivery.round_trip;
   }
   round_lost_ += delivery.newly_lost_bytes;
   round_resolved_ += delivery.newly_resolved_bytes;
@@ -288,7 +292,8 @@ void Bbr::update_min_rtt(TimePoint now, const Delivery& delivery) {
 bool Bbr::queue_evident() const { return std::max(rtt_max_[0], rtt_max_[1]) > queue_bound(); }
 
 Duration Bbr::queue_bound() const {
-  return min_rtt_ == Duration::max() ? min_rtt_ : min_rtt_ + min_rtt_ / queue_evidence_part;
+  const int of_min_rtt = state_ == State::startup ? startup_queue_evidence_part : queue_evidence_part;
+  return min_rtt_ == Duration::max() ? min_rtt_ : min_rtt_ + min_rtt_ / of_min_rtt;
 }
 
 double Bbr::loss_threshold() const {
@@ -627,6 +632,9 @@ double Bbr::window_gain() const {
   }
   if (state_ == State::startup) {
     return queue_evident() ? braking_window_gain : startup_window_gain;
+  }
+  if (state_ == State::probe_bw_cruise && queue_evident()) {
+    return crowded_window_gain;
   }
   return state_ == State::probe_bw_up ? up_window_gain : default_window_gain;
 }

@@ -41,8 +41,8 @@
 //      begins with 128 datagrams over a round trip that the handshake measured; a dozen TCP connections begin so. But
 //      as soon as a queue is evident, it brakes: it paces at 1.25 and holds half a bandwidth-delay product in the queue
 //      until the rate stops growing, so that it does not fill a queue of one bandwidth-delay product.
-//   6. While it cruises and a queue is evident, it paces at 0.95: what flows that compete have estimated then sums up
-//   to more
+//   6. While it cruises and a queue is evident, it paces at 0.95 with a window gain of 1.5: what flows that compete
+//   have estimated then sums up to more
 //      than the path delivers, and they converge to equal shares only as fast as that queue goes.
 //   7. There is no undo of spurious loss (5.5.11): reports do not tell that a datagram declared lost came after all.
 //
@@ -179,6 +179,7 @@ class Bbr final : public CongestionControl {
   TimePoint probe_rtt_min_at_{};
   bool probe_rtt_expired_ = false;
   std::array<Duration, 2> rtt_max_{};
+  Duration last_rtt_{};
 
   std::uint64_t settled_delivered_ = 0;  // what was sent later was sent after the last probing ended
 

@@ -142,6 +142,9 @@ void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolv
   delivery.smoothed_round_trip = rtt_estimator_.smoothed();
   delivery.window_limited = std::exchange(window_limited_since_report_, false);
   congestion_.on_report(now, delivery);
+  if (const char* reason = congestion_.tripped()) {
+    return fail(now, {ExitCode::congested, reason});
+  }
   // A report that resolves nothing must not delay the probe: the receiver may be missing the last ADUs.
   if (resolved.arrived + resolved.lost == 0) {
     return;

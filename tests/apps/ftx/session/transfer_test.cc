@@ -271,5 +271,18 @@ TEST(Transfer, AFixedRateIsKept) {
   EXPECT_NEAR(world.sender_event(Event::Kind::done)->seconds, 3.13, 0.15);
 }
 
+TEST(Transfer, AFixedRateFarAboveThePathEndsTheTransfer) {
+  WorldOptions options;
+  options.fixed_rate = 4'000'000;
+  options.forward = {.delay = 10ms, .rate = 1'000'000, .queue_bytes = 50'000};
+  World world(options);
+  world.source.add("file", random_content(30'000'000, 1));
+  world.run();
+  ASSERT_TRUE(world.sender->finished());
+  EXPECT_EQ(world.sender->exit_code(), ExitCode::congested);
+  ASSERT_NE(world.server_event(Event::Kind::error), nullptr);
+  EXPECT_EQ(world.server_event(Event::Kind::error)->code, ExitCode::congested);
+}
+
 }  // namespace
 }  // namespace sluice::ftx::test
