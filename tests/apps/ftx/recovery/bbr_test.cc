@@ -33,7 +33,7 @@ struct Driver {
     const std::uint64_t bytes = change.rate / 25;
     Delivery delivery;
     delivery.round_trip = delivery.smoothed_round_trip = change.round_trip;
-    delivery.newest.emplace();
+    delivery.newest = Delivery::AtSend{};
     delivery.newest->delivered_bytes = delivered;
     delivery.newest->in_flight_bytes = change.in_flight;
     delivery.newest->application_limited = change.limited;
