@@ -145,6 +145,9 @@ void Bbr::on_report(TimePoint now, const Delivery& delivery) {
   update_cycle(now, delivery);
   update_min_rtt(now, delivery);
   check_probe_rtt(now);
+  if (delivery.newest) {
+    crowded_ = queue_evident() && !limited(*delivery.newest);
+  }
   if (delivery.newly_delivered_bytes > 0) {
     idle_restart_ = false;
   }
@@ -314,7 +317,7 @@ void Bbr::note_loss(TimePoint now, const Delivery& delivery) {
   const Delivery::AtSend& lost = *delivery.newest_lost;
   const double rate = ratio(lost.lost_since_bytes, lost.resolved_since_bytes);
   const bool settled = lost.delivered_bytes >= settled_delivered_;
-  if (settled && (queue_evident() ? rate > 2 * background_loss_ : loss_is_too_high(lost))) {
+  if (settled && (queue_evident() && !limited(lost) ? rate > 2 * background_loss_ : loss_is_too_high(lost))) {
     if (!loss_in_round_) {
       loss_round_delivered_ = delivered_;
     }
@@ -618,7 +621,7 @@ double Bbr::pacing_gain() const {
     case State::probe_bw_up:
       return up_pacing_gain;
     case State::probe_bw_cruise:
-      return queue_evident() ? crowded_pacing_gain : 1;
+      return crowded_ ? crowded_pacing_gain : 1;
     case State::probe_bw_refill:
     case State::probe_rtt:
       return 1;
@@ -633,7 +636,7 @@ double Bbr::window_gain() const {
   if (state_ == State::startup) {
     return queue_evident() ? braking_window_gain : startup_window_gain;
   }
-  if (state_ == State::probe_bw_cruise && queue_evident()) {
+  if (state_ == State::probe_bw_cruise && crowded_) {
     return crowded_window_gain;
   }
   return state_ == State::probe_bw_up ? up_window_gain : default_window_gain;

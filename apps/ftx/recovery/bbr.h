@@ -27,8 +27,10 @@
 //        of
 //          what comes when probe_bw_up sends a quarter more, and more than half in startup.
 //        - the pacing rate makes up for the loss that was measured while there was no queue.
-//      What is sent while draining says nothing of the path, so its losses do not shrink the short-term model.
-//      The price: a queue of less than an eighth of a bandwidth-delay product may be kept losing up to 10 %.
+//      A program that gets no processor in time measures long round trips and low rates, so what it sends counts as
+//      without a queue unless the loss is above the threshold. What is sent while draining says nothing of the path, so
+//      its losses do not shrink the short-term model. The price: a queue of less than an eighth of a bandwidth-delay
+//      product may be kept losing up to 10 %.
 //   2. The loss rate is what was lost of what was resolved since the datagram was sent, not of what was in flight then:
 //      reports declare losses late, so losses of one and a half round trips come together.
 //   3. Events are reports, not packets: what the draft does per lost packet happens once a report, for the newest.
@@ -180,6 +182,7 @@ class Bbr final : public CongestionControl {
   bool probe_rtt_expired_ = false;
   std::array<Duration, 2> rtt_max_{};
   Duration last_rtt_{};
+  bool crowded_ = false;  // a queue is evident, and it is not for a program that gets no processor that it seems so
 
   std::uint64_t settled_delivered_ = 0;  // what was sent later was sent after the last probing ended
 
