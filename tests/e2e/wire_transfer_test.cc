@@ -15,7 +15,7 @@
 #include "apps/common/registry.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/source.h"
-#include "apps/ftx/recovery/delivery_rate.h"
+#include "apps/ftx/recovery/bbr.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "apps/ftx/transport/session_handlers.h"
@@ -90,7 +90,7 @@ Event WireTransfer::transfer(const std::string& stacks, const wire::IpAddress& t
   const std::vector<std::string> paths{(directory_ / "big.bin").string()};
   auto source = FileSource::open(paths);
   auto destination = DirectoryDestination::serve((directory_ / "in").string(), 1);
-  DeliveryRate congestion(datagram_bytes);
+  Bbr congestion(datagram_bytes, 1);
   SenderOptions sender_options;
   sender_options.peer = peer_of({target, 7070});
   sender_options.tsdu_bytes = datagram_bytes;

@@ -88,8 +88,17 @@ int transfer_main(int argc, char** argv) {
   app.add_option("SRC... DEST", operands, "files, then where they go: a directory when it ends in '/' or exists")
       ->required()
       ->expected(2, -1);
-  app.add_option("--rate", options.rate_mbit, "send at so many Mbit/s, whatever the network does")
-      ->check(CLI::PositiveNumber);
+  auto* rate = app.add_option("--rate", options.rate_mbit,
+                              "send at so many Mbit/s, whatever the network does; ends when a third is lost for 10 s")
+                   ->check(CLI::PositiveNumber);
+  auto* congestion = app.add_option_function<std::string>(
+                            "--congestion", [&options](const std::string& name) { options.cubic = name == "cubic"; },
+                            "congestion control: bbr (the default) or cubic")
+                         ->check(CLI::IsMember({"bbr", "cubic"}))
+                         ->excludes(rate);
+  app.add_flag("--background", options.background, "give way to all other traffic")
+      ->excludes(rate)
+      ->excludes(congestion);
   app.add_option("--datagram-bytes", options.datagram_bytes,
                  "bytes of a UDP payload; default: what fits a frame of 1500");
   add_ssh_options(app, options.ssh);

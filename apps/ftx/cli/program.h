@@ -47,6 +47,8 @@ struct PushOptions : CommonOptions {
   std::string destination;  // ftx://HOST:PORT/PATH, [user@]host:path, or local
   SshOptions ssh;
   std::optional<double> rate_mbit;  // --rate
+  bool cubic = false;               // --congestion cubic; else bbr
+  bool background = false;
   std::optional<std::size_t> datagram_bytes;
 };
 

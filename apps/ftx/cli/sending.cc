@@ -5,7 +5,11 @@
 
 #include <algorithm>
 
-#include "apps/ftx/recovery/delivery_rate.h"
+#include "apps/common/entropy.h"
+#include "apps/ftx/recovery/bbr.h"
+#include "apps/ftx/recovery/cubic.h"
+#include "apps/ftx/recovery/fixed_rate.h"
+#include "apps/ftx/recovery/ledbat.h"
 
 namespace sluice::ftx {
 namespace {
@@ -67,7 +71,13 @@ std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, st
   if (options.rate_mbit) {
     return std::make_unique<FixedRate>(static_cast<std::uint64_t>(*options.rate_mbit * 1e6 / 8));
   }
-  return std::make_unique<DeliveryRate>(datagram_bytes);
+  if (options.background) {
+    return std::make_unique<Ledbat>(datagram_bytes);
+  }
+  if (options.cubic) {
+    return std::make_unique<Cubic>(datagram_bytes);
+  }
+  return std::make_unique<Bbr>(datagram_bytes, entropy());
 }
 
 std::expected<std::size_t, Failure> datagram_bytes_for(const PushOptions& options, bool v6, const Transport& transport,

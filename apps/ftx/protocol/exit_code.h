@@ -35,6 +35,7 @@ enum class ExitCode : std::uint8_t {
   udp_blocked = 20,
   no_such_path = 21,
   remote_lost = 22,
+  congested = 23,
   interrupted = 130,
 };
 
@@ -44,7 +45,7 @@ struct ExitCodeRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<ExitCodeRow, 24> exit_codes{{
+inline constexpr std::array<ExitCodeRow, 25> exit_codes{{
     {ExitCode::ok, "ok", "every file arrived, its digest equal, under its final name"},
     {ExitCode::internal, "internal", "a fault of ftx itself"},
     {ExitCode::usage, "usage", "the command line is wrong"},
@@ -70,6 +71,7 @@ inline constexpr std::array<ExitCodeRow, 24> exit_codes{{
     {ExitCode::udp_blocked, "udp_blocked", "UDP does not come through to the other host"},
     {ExitCode::no_such_path, "no_such_path", "there is no such file or directory on the other host"},
     {ExitCode::remote_lost, "remote_lost", "the ftx on the other host, or ssh, ended before the transfer"},
+    {ExitCode::congested, "congested", "the network loses too much at the rate asked for"},
     {ExitCode::interrupted, "interrupted", "interrupted by a signal"},
 }};
 

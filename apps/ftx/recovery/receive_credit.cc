@@ -28,7 +28,7 @@ std::uint64_t ReceiveCredit::window_bytes() const {
     return credit_bytes_;
   }
   const double seconds = std::chrono::duration<double>(round_trip_min_).count();
-  const double network = static_cast<double>(std::max(rate_, rate_before_)) * seconds;
+  const double network = 2 * static_cast<double>(std::max(rate_, rate_before_)) * seconds;
   return credit_bytes_ + static_cast<std::uint64_t>(std::min(network, network_bytes_max));
 }
 

@@ -7,9 +7,10 @@
 //
 // A report says how much that buffer holds (Report::credit_bytes). What is under way in the network itself does not lie
 // in it, so the sender may add what the network holds while the receiver keeps up: the rate at which the receiver took
-// data times the least round trip. A receiver that gets slower lowers that rate, and with it what is under way.
+// data times the least round trip, and as much again, so that a sender that starts can double its rate each round trip.
+// A receiver that gets slower lowers that rate, and with it what is under way.
 //
-//   window = credit + rate * least round trip
+//   window = credit + 2 * rate * least round trip
 //
 // Threat: a receiver that announces what it does not have hurts only its own transfer; congestion control and the bound
 // on open sequences limit what it makes the sender send and remember.
@@ -28,7 +29,7 @@ namespace sluice::ftx {
 class ReceiveCredit {
  public:
   /// Before the first report: a receiver that cannot hold this much is no receiver.
-  static constexpr std::uint64_t initial_bytes = 64 * 1024;
+  static constexpr std::uint64_t initial_bytes = 128 * 1024;
 
   /// `round_trip`: of this report; zero: not measured.
   void on_report(const Report& report, Duration round_trip);

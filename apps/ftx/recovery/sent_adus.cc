@@ -5,19 +5,35 @@
 
 namespace sluice::ftx {
 
-void SentAdus::on_sent(const AduName& adu) {
+void SentAdus::on_sent(const AduName& adu, TimePoint now, bool application_limited) {
+  // draft-ietf-ccwg-bbr-06 section 4.1.1.3: "when the algorithm marks a transport flow as application-limited, it marks
+  // all bandwidth samples for the next round trip as application-limited (at which point, the bubble, the idle gap, can
+  // be said to have exited the data pipeline)."
+  if (application_limited) {
+    limited_to_ = std::max<std::uint64_t>(next() - 1, 1);
+  }
   sent_bytes_ += adu.length;
-  entries_.push({adu, sent_bytes_, false});
+  entries_.push({adu, sent_bytes_, now, false, limited_to_ > 0});
+}
+
+SentAdus::Datagram SentAdus::datagram(std::uint64_t sequence) const {
+  const Entry& entry = entries_[sequence - oldest_];
+  return {sequence, entry.sent_at, entry.sent_bytes + sequence * data_header_bytes, entry.application_limited};
 }
 
 std::optional<SentAdus::Resolved> SentAdus::on_report(const Report& report) {
   if (report.highest >= next()) {
     return std::nullopt;
   }
+  Resolved resolved;
   if (report.highest >= oldest_) {
     passed_bytes_ = std::max(passed_bytes_, entries_[report.highest - oldest_].sent_bytes);
+    passed_ = std::max(passed_, report.highest);
+    resolved.newest = datagram(report.highest);
   }
-  Resolved resolved;
+  if (report.highest > limited_to_) {
+    limited_to_ = 0;
+  }
   std::uint64_t sequence = report.from;
   for (std::size_t i = 0; i < report.range_count; ++i) {
     const SequenceRange& range = report.missing[i];
@@ -37,12 +53,17 @@ void SentAdus::resolve(std::uint64_t first, std::uint64_t last, bool arrived, Re
       continue;
     }
     entry.resolved = true;
+    resolved_datagram_bytes_ += entry.adu.length + data_header_bytes;
     if (arrived) {
       ++resolved.arrived;
       resolved.arrived_bytes += entry.adu.length;
     } else if (entry.adu.file != no_file) {
       retransmit_queue_.push(entry.adu);
       ++resolved.lost;
+      lost_datagram_bytes_ += entry.adu.length + data_header_bytes;
+      lost_runs_ += sequence == last_lost_ + 1 ? 0 : 1;
+      last_lost_ = sequence;
+      resolved.newest_lost = datagram(sequence);
     }
   }
 }

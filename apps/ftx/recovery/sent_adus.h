@@ -8,8 +8,11 @@
 // a report that declares that new sequence lost causes another one. An old, repeated or duplicated report therefore
 // never causes a second retransmission.
 //
+// It counts in two units: payload bytes, and datagram bytes, which are payload and header. Congestion control uses the
+// latter, because tiny ADUs load the network mostly with headers.
+//
 // Invariants: oldest() is unresolved or equals next().
-// Not thread-safe. Amortised O(1) a sequence; no allocation in steady state.
+// Not thread-safe. Amortised O(1) a sequence; no allocation in steady state. 40 bytes an open sequence.
 
 #include <cstdint>
 #include <optional>
@@ -17,6 +20,7 @@
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/recovery/retransmit_queue.h"
 #include "apps/ftx/recovery/ring.h"
+#include "base/time.h"
 
 namespace sluice::ftx {
 
@@ -31,19 +35,43 @@ class SentAdus {
 
   /// Payload bytes sent after the highest sequence that is known to have arrived: what the network may still hold.
   /// (Forward acknowledgement: Mathis and Mahdavi, "Forward Acknowledgement", SIGCOMM 1996.)
+  /// What was sent before has left the network, arrived or lost, but for what is being overtaken; reports say which of
+  /// the two only half a round trip later.
   [[nodiscard]] std::uint64_t in_flight_bytes() const { return sent_bytes_ - passed_bytes_; }
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
+  [[nodiscard]] std::uint64_t passed_bytes() const { return passed_bytes_; }
 
-  /// Records the datagram with sequence next().
-  void on_sent(const AduName& adu);
+  // The same with headers, and what reports have resolved. Totals since the start.
+  [[nodiscard]] std::uint64_t in_flight_datagram_bytes() const {
+    return in_flight_bytes() + (next() - 1 - passed_) * data_header_bytes;
+  }
+  [[nodiscard]] std::uint64_t passed_datagram_bytes() const { return passed_bytes_ + passed_ * data_header_bytes; }
+  [[nodiscard]] std::uint64_t lost_datagram_bytes() const { return lost_datagram_bytes_; }
+  [[nodiscard]] std::uint64_t resolved_datagram_bytes() const { return resolved_datagram_bytes_; }
+  /// Runs of lost sequences: how often the path began to lose.
+  [[nodiscard]] std::uint64_t lost_runs() const { return lost_runs_; }
+
+  /// Records the datagram with sequence next(). `application_limited`: the sender has sent less than it was allowed to
+  /// since the last datagram.
+  void on_sent(const AduName& adu, TimePoint now = {}, bool application_limited = false);
   /// A probe has a sequence but no ADU.
-  void on_probe_sent() { on_sent(AduName{}); }
+  void on_probe_sent(TimePoint now = {}) { on_sent(AduName{}, now, true); }
+
+  /// What congestion control wants to know of one datagram.
+  struct Datagram {
+    std::uint64_t sequence = 0;
+    TimePoint sent_at{};
+    std::uint64_t sent_datagram_bytes = 0;  // of all datagrams up to and including this one
+    bool application_limited = false;
+  };
 
   /// What a report resolved.
   struct Resolved {
     std::uint64_t arrived = 0;
-    std::uint64_t arrived_bytes = 0;  // payload; a probe has none
-    std::uint64_t lost = 0;           // ADUs that went into the retransmit queue
+    std::uint64_t arrived_bytes = 0;      // payload; a probe has none
+    std::uint64_t lost = 0;               // ADUs that went into the retransmit queue
+    std::optional<Datagram> newest;       // the highest that arrived; null if a report resolved it before
+    std::optional<Datagram> newest_lost;  // the last of those that this report declared lost
   };
   /// Null: the report names sequences that were never sent.
   [[nodiscard]] std::optional<Resolved> on_report(const Report& report);
@@ -55,9 +83,12 @@ class SentAdus {
   struct Entry {
     AduName adu;
     std::uint64_t sent_bytes = 0;  // of all datagrams up to and including this one
+    TimePoint sent_at{};
     bool resolved = false;
+    bool application_limited = false;
   };
 
+  [[nodiscard]] Datagram datagram(std::uint64_t sequence) const;
   void resolve(std::uint64_t first, std::uint64_t last, bool arrived, Resolved& resolved);
   void forget_resolved();
 
@@ -66,6 +97,12 @@ class SentAdus {
   std::uint64_t oldest_ = 1;
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t passed_bytes_ = 0;
+  std::uint64_t passed_ = 0;  // the highest sequence that is known to have arrived
+  std::uint64_t lost_datagram_bytes_ = 0;
+  std::uint64_t resolved_datagram_bytes_ = 0;
+  std::uint64_t lost_runs_ = 0;
+  std::uint64_t last_lost_ = 0;
+  std::uint64_t limited_to_ = 0;  // the last datagram before the latest gap; 0: what is sent now follows no gap
 };
 
 }  // namespace sluice::ftx

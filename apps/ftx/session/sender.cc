@@ -24,7 +24,6 @@ constexpr Duration probe_backoff_max = milliseconds(500);
 constexpr std::uint64_t round_trip_ns_max = 60'000'000'000;
 // The sender remembers every open sequence, so a receiver may not announce more (docs/formats/ftx.md, "Bounds").
 constexpr std::uint32_t window_adus_max = 1U << 17;
-constexpr Duration rate_span_min = milliseconds(2);
 
 std::uint64_t nanoseconds(TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); }
 
@@ -168,6 +167,7 @@ void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
   last_received_at_ = now;
   last_progress_at_ = now;
   rtt_estimator_.sample(now.time_since_epoch() - Duration(static_cast<Duration::rep>(reply->nonce)));
+  congestion_.on_first_round_trip(rtt_estimator_.smoothed());
   adu_bytes_ = std::min(adu_bytes_, reply->adu_bytes);
   cookie_ = reply->cookie;
   begin_offering(now);
@@ -216,23 +216,21 @@ void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolv
   report_clock_ns_ = report.clock_ns;
   window_adus_ = std::min(report.window_adus, window_adus_max);
   out_of_order_ = report.out_of_order;
-  Delivery delivery;
+  Delivery delivery = delivery_sampler_.on_report(now, report, sent_adus_, resolved);
   // All three numbers come from the receiver; an impossible combination (the age wraps around) measures nothing.
   const std::uint64_t age_ns = nanoseconds(now) - report.echo_ns;
   const bool plausible = age_ns <= round_trip_ns_max && report.held_ns <= age_ns;
-  if (report.highest > 0 && plausible && resolved.arrived + resolved.lost > 0) {
+  if (plausible && delivery.newest) {
     delivery.round_trip = Duration(static_cast<Duration::rep>(age_ns - report.held_ns));
     rtt_estimator_.sample(delivery.round_trip);
   }
   receive_credit_.on_report(report, delivery.round_trip);
-  delivery.rate = rate_meter_.on_report(report, std::max(rtt_estimator_.smoothed() / 2, rate_span_min));
-  delivery.in_flight_bytes = sent_adus_.in_flight_bytes();
-  delivery.application_limited = std::exchange(application_limited_, false);
-  delivery.round_ended = report.highest >= round_ends_at_;
-  if (delivery.round_ended) {
-    round_ends_at_ = sent_adus_.next();
-  }
+  delivery.smoothed_round_trip = rtt_estimator_.smoothed();
+  delivery.window_limited = std::exchange(window_limited_since_report_, false);
   congestion_.on_report(now, delivery);
+  if (const char* reason = congestion_.tripped()) {
+    return fail(now, {ExitCode::congested, reason});
+  }
   // A report that resolves nothing must not delay the probe: the receiver may be missing the last ADUs.
   if (resolved.arrived + resolved.lost == 0) {
     return;
@@ -523,9 +521,13 @@ std::size_t Sender::offer(Bytes out) const {
   return emit_offer(envelope_, offer, out);
 }
 
+bool Sender::congestion_window_is_full() const {
+  return sent_adus_.in_flight_datagram_bytes() >= congestion_.window_bytes();
+}
+
 bool Sender::window_is_full() const {
-  return sent_adus_.span() >= window_adus_ ||
-         sent_adus_.in_flight_bytes() >= std::min(congestion_.window_bytes(), receive_credit_.window_bytes());
+  return sent_adus_.span() >= window_adus_ || congestion_window_is_full() ||
+         sent_adus_.in_flight_bytes() >= receive_credit_.window_bytes();
 }
 
 std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
@@ -533,7 +535,9 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
     return std::nullopt;
   }
   if (window_is_full()) {
-    window_limited_ = true;
+    // What the receiver's credit holds back says nothing about the network.
+    window_limited_ = congestion_window_is_full();
+    application_limited_ |= !window_limited_;
     return std::nullopt;
   }
   if (now < congestion_.next_send()) {
@@ -564,10 +568,12 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
   envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
   const std::size_t size = emit_data_header(envelope_, {stamp(now), adu.name, repair}, header);
   const ConstBytes payload = protection_ ? seal(header.first(size), adu.payload) : adu.payload;
-  sent_adus_.on_sent(adu.name);
+  delivery_sampler_.on_sent(now, sent_adus_);
+  sent_adus_.on_sent(adu.name, now, std::exchange(application_limited_, false));
   repaired_ += repair ? 1 : 0;
   unproven_bytes_ -= std::min<std::uint64_t>(size + payload.size(), unproven_bytes_);
   congestion_.on_sent(now, size + payload.size());
+  window_limited_since_report_ |= congestion_window_is_full();
   probe_at_ = now + probe_timeout();
   return {options_.peer, header.first(size), payload};
 }
@@ -585,7 +591,7 @@ ConstBytes Sender::seal(ConstBytes header, ConstBytes payload) {
 
 std::size_t Sender::probe(TimePoint now, Bytes out) {
   const std::size_t size = emit_probe(envelope_, stamp(now), out);
-  sent_adus_.on_probe_sent();
+  sent_adus_.on_probe_sent(now);
   probe_backoff_ = std::min(std::max(probe_backoff_ * 2, probe_timeout()), probe_backoff_max);
   probe_at_ = now + probe_timeout();
   return size;

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "apps/ftx/recovery/congestion.h"
-#include "apps/ftx/recovery/rate_meter.h"
+#include "apps/ftx/recovery/delivery_sampler.h"
 #include "apps/ftx/recovery/receive_credit.h"
 #include "apps/ftx/recovery/rtt_estimator.h"
 #include "apps/ftx/recovery/sent_adus.h"
@@ -110,6 +110,7 @@ class Sender {
   [[nodiscard]] ConstBytes seal(ConstBytes header, ConstBytes payload);
   [[nodiscard]] std::size_t probe(TimePoint now, Bytes out);
   [[nodiscard]] Stamp stamp(TimePoint now) const;
+  [[nodiscard]] bool congestion_window_is_full() const;
   [[nodiscard]] bool window_is_full() const;
   [[nodiscard]] bool feedback_needed() const;
   [[nodiscard]] bool may_probe(TimePoint now) const;
@@ -152,10 +153,10 @@ class Sender {
   Digest manifest_digest_{};
   SentAdus sent_adus_;
   RttEstimator rtt_estimator_;
-  RateMeter rate_meter_;
-  std::uint64_t round_ends_at_ = 0;
-  bool application_limited_ = false;  // sent less than allowed since the last report
+  DeliverySampler delivery_sampler_;
+  bool application_limited_ = false;  // sent less than allowed since the last datagram
   bool window_limited_ = false;       // the window, not the pacer, held back the next ADU
+  bool window_limited_since_report_ = false;
   std::uint32_t window_adus_ = 64;
   ReceiveCredit receive_credit_;
   std::uint64_t report_clock_ns_ = 0;

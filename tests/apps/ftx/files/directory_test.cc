@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "apps/ftx/files/source.h"
-#include "apps/ftx/recovery/delivery_rate.h"
+#include "apps/ftx/recovery/fixed_rate.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "tests/apps/ftx/files/served_directory.h"

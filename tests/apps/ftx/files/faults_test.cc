@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "apps/ftx/recovery/congestion.h"
+#include "apps/ftx/recovery/fixed_rate.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "tests/apps/ftx/files/faulty_system.h"

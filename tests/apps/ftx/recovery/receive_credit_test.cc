@@ -16,7 +16,7 @@ Report report_at(Duration clock, std::uint64_t received, std::uint64_t credit) {
   return report;
 }
 
-TEST(ReceiveCredit, BeginsSmall) { EXPECT_EQ(ReceiveCredit().window_bytes(), 64U * 1024); }
+TEST(ReceiveCredit, BeginsSmall) { EXPECT_EQ(ReceiveCredit().window_bytes(), 128U * 1024); }
 
 TEST(ReceiveCredit, WithoutARateIsWhatTheReportSays) {
   ReceiveCredit credit;
@@ -30,7 +30,7 @@ TEST(ReceiveCredit, AddsWhatTheNetworkHolds) {
   ReceiveCredit credit;
   credit.on_report(report_at(0ms, 0, 1000), 10ms);
   credit.on_report(report_at(20ms, 2'000'000, 1000), 30ms);  // 100 MB/s; the least round trip counts
-  EXPECT_EQ(credit.window_bytes(), 1000U + 1'000'000U);
+  EXPECT_EQ(credit.window_bytes(), 1000U + 2'000'000U);
 }
 
 TEST(ReceiveCredit, FollowsAReceiverThatGetsSlowerAfterTwoRates) {
@@ -38,9 +38,9 @@ TEST(ReceiveCredit, FollowsAReceiverThatGetsSlowerAfterTwoRates) {
   credit.on_report(report_at(0ms, 0, 0), 10ms);
   credit.on_report(report_at(20ms, 2'000'000, 0), 10ms);
   credit.on_report(report_at(40ms, 2'200'000, 0), 10ms);
-  EXPECT_EQ(credit.window_bytes(), 1'000'000U) << "one slow rate may be a pause";
+  EXPECT_EQ(credit.window_bytes(), 2'000'000U) << "one slow rate may be a pause";
   credit.on_report(report_at(60ms, 2'400'000, 0), 10ms);
-  EXPECT_EQ(credit.window_bytes(), 100'000U);
+  EXPECT_EQ(credit.window_bytes(), 200'000U);
 }
 
 TEST(ReceiveCredit, IsBoundedWhateverTheReceiverSays) {

@@ -75,5 +75,40 @@ TEST(SentAdus, InFlightIsWhatWasSentAfterTheHighestArrival) {
   EXPECT_EQ(sent_adus.span(), 10U);
 }
 
+TEST(SentAdus, CountsDatagramsWithTheirHeaders) {
+  SentAdus sent_adus;
+  for (std::uint64_t slot = 0; slot < 10; ++slot) {
+    sent_adus.on_sent(adu(slot));
+  }
+  constexpr std::uint64_t size = 100 + data_header_bytes;
+  EXPECT_EQ(sent_adus.in_flight_datagram_bytes(), 10 * size);
+  EXPECT_TRUE(sent_adus.on_report(report_of(1, 6, 8, {{2, 1}, {4, 2}})));
+  EXPECT_EQ(sent_adus.in_flight_datagram_bytes(), 2 * size);
+  EXPECT_EQ(sent_adus.passed_datagram_bytes(), 8 * size);
+  EXPECT_EQ(sent_adus.resolved_datagram_bytes(), 6 * size);
+  EXPECT_EQ(sent_adus.lost_datagram_bytes(), 3 * size);
+  EXPECT_EQ(sent_adus.lost_runs(), 2U);
+}
+
+// draft-ietf-ccwg-bbr-06 section 4.1.1.3: "it marks all bandwidth samples for the next round trip as
+// application-limited".
+TEST(SentAdus, AGapMarksWhatIsSentInTheNextRoundTrip) {
+  SentAdus sent_adus;
+  const auto limited = [&](std::uint64_t sequence) {
+    return sent_adus.on_report(report_of(1, 0, sequence))->newest->application_limited;
+  };
+  sent_adus.on_sent(adu(0));
+  sent_adus.on_sent(adu(1));
+  sent_adus.on_sent(adu(2), {}, true);  // 3 follows a gap
+  sent_adus.on_sent(adu(3));
+  EXPECT_FALSE(limited(2));   // all that was before the gap has arrived, but 3 is not known to have
+  sent_adus.on_sent(adu(4));  // 5
+  EXPECT_TRUE(limited(3));
+  sent_adus.on_sent(adu(5));  // 6
+  EXPECT_TRUE(limited(4));
+  EXPECT_TRUE(limited(5));
+  EXPECT_FALSE(limited(6));
+}
+
 }  // namespace
 }  // namespace sluice::ftx

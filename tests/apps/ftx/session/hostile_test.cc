@@ -257,7 +257,7 @@ TEST(Hostile, AReplayOfAClosedTransferFindsTheSessionForAsLongAsItsCookieIsGood)
 
 TEST(Hostile, NoiseFromThePeersAddressDoesNotSpoilATransfer) {
   World world({});
-  world.source.add("file", random_content(300'000, 1));
+  world.source.add("file", random_content(900'000, 1));
   Prng prng(5);
   std::vector<Content> seen;
   world.forward.set_filter([&](TimePoint, ConstBytes datagram) {

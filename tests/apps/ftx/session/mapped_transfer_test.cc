@@ -16,6 +16,7 @@
 #include "apps/ftx/files/assembly.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/source.h"
+#include "apps/ftx/recovery/fixed_rate.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "base/prng.h"

@@ -15,14 +15,14 @@ WorldOptions sealed_options(std::uint64_t seed = 1) {
   return options;
 }
 
-void expect_arrived(World& world) {
+void expect_arrived(World& world, bool undisturbed = true) {
   world.run();
   ASSERT_TRUE(world.sender->finished());
   EXPECT_EQ(world.sender->exit_code(), ExitCode::ok);
   EXPECT_TRUE(world.all_equal());
   ASSERT_NE(world.server_event(Event::Kind::done), nullptr);
   EXPECT_EQ(world.server->memory_left(), world.options.server.memory_bytes_max);
-  EXPECT_EQ(world.spins, 0U);
+  EXPECT_TRUE(world.spins == 0U || !undisturbed);
 }
 
 TEST(Sealed, FilesOfEverySizeArriveWithoutAGreeting) {
@@ -194,7 +194,7 @@ TEST(Sealed, WhoIsOnThePathChangesNothing) {
       }
       return true;
     });
-    expect_arrived(world);
+    expect_arrived(world, false);  // what comes between two steps is answered in the next
     EXPECT_GT(attacks, 100U);
     EXPECT_GT(world.server->drops().forged, 10U);
     EXPECT_EQ(world.server->sessions(), 0U);

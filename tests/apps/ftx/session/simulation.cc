@@ -91,7 +91,7 @@ World::World(WorldOptions world_options)
   if (options.fixed_rate > 0) {
     congestion = std::make_unique<FixedRate>(options.fixed_rate);
   } else {
-    congestion = std::make_unique<DeliveryRate>(options.sender.tsdu_bytes);
+    congestion = std::make_unique<Bbr>(options.sender.tsdu_bytes, options.seed);
   }
 }
 

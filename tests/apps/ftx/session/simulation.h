@@ -15,7 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/ftx/recovery/delivery_rate.h"
+#include "apps/ftx/recovery/bbr.h"
+#include "apps/ftx/recovery/fixed_rate.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "base/prng.h"
@@ -221,7 +222,7 @@ struct WorldOptions {
   LinkFaults back;
   SenderOptions sender;
   ServerOptions server;
-  std::uint64_t fixed_rate = 0;  // 0: DeliveryRate
+  std::uint64_t fixed_rate = 0;  // 0: Bbr
   Duration run_max = 600s;
   bool sealed = false;  // by a secret that the seed makes
   bool pull = false;    // sealed; the server knocks, the sender waits for that

@@ -223,15 +223,31 @@ TEST(Transfer, CorruptDatagramsNeverMakeAWrongFile) {
   }
 }
 
+// Over 1 Gbit/s and 50 ms with a queue of one bandwidth-delay product, 64 MiB: the link alone takes 0.56 s with
+// headers, the handshake and start-up half a second.
 TEST(Transfer, AGigabitLinkWithLossIsFilled) {
+  for (const auto& [loss, bound] : {std::pair{0.001, 1.15}, {0.01, 1.2}, {0.05, 1.6}}) {
+    SCOPED_TRACE(loss);
+    WorldOptions options;
+    options.forward = {.loss = loss, .delay = 25ms, .rate = 125'000'000, .queue_bytes = 6'250'000};
+    options.back.delay = 25ms;
+    World world(options);
+    world.source.add("file", random_content(64 << 20, 1));
+    expect_arrived(world);
+    EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, bound);
+    EXPECT_LT(world.forward.overflowed * 20, world.forward.sent) << "start-up at most: 64 MiB are ten round trips";
+  }
+}
+
+// 100 Mbit/s, 200 ms, 0.5 % lost in bursts of three; 64 MiB take the link 5.6 s with headers.
+TEST(Transfer, ALongLinkWithBurstsOfLossIsFilled) {
   WorldOptions options;
-  options.forward = {.loss = 0.05, .delay = 25ms, .rate = 125'000'000, .queue_bytes = 6'250'000};
-  options.back.delay = 25ms;
+  options.forward = {.loss = 0.005, .burst = 3, .delay = 100ms, .rate = 12'500'000, .queue_bytes = 2'500'000};
+  options.back.delay = 100ms;
   World world(options);
-  world.source.add("file", random_content(64'000'000, 1));
+  world.source.add("file", random_content(64 << 20, 1));
   expect_arrived(world);
-  // The link alone takes 0.51 s, with 5 % sent twice 0.54 s; start-up costs about eight round trips.
-  EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 1.6);
+  EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 5.6 / 0.88 + 1.6);  // and eight round trips of beginning
 }
 
 TEST(Transfer, AShallowQueueIsNotFloodedForever) {
@@ -253,6 +269,19 @@ TEST(Transfer, AFixedRateIsKept) {
   world.source.add("file", random_content(3'000'000, 1));
   expect_arrived(world);
   EXPECT_NEAR(world.sender_event(Event::Kind::done)->seconds, 3.13, 0.15);
+}
+
+TEST(Transfer, AFixedRateFarAboveThePathEndsTheTransfer) {
+  WorldOptions options;
+  options.fixed_rate = 4'000'000;
+  options.forward = {.delay = 10ms, .rate = 1'000'000, .queue_bytes = 50'000};
+  World world(options);
+  world.source.add("file", random_content(30'000'000, 1));
+  world.run();
+  ASSERT_TRUE(world.sender->finished());
+  EXPECT_EQ(world.sender->exit_code(), ExitCode::congested);
+  ASSERT_NE(world.server_event(Event::Kind::error), nullptr);
+  EXPECT_EQ(world.server_event(Event::Kind::error)->code, ExitCode::congested);
 }
 
 }  // namespace

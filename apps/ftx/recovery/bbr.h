@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Bbr: congestion control after BBRv3, draft-ietf-ccwg-bbr-06. Section numbers below are that draft's.
+//
+// It models the path by the highest delivery rate (max_bw), the lowest round trip (min_rtt) and the volume in flight at
+// which losses began (inflight_longterm); it paces at the rate, and bounds what is in flight by a multiple of both.
+//
+//   startup         doubles the rate each round trip until it stops growing, or until losses say that the queue is full
+//   drain           empties the queue that startup built
+//   probe_bw_down   sends less than the path delivers until the queue is gone and there is headroom for others
+//   probe_bw_cruise sends what the path delivers
+//   probe_bw_refill fills the pipe for a round trip, so that probing does not mistake an empty pipe for a full queue
+//   probe_bw_up     sends a quarter more, to find out whether the path delivers more
+//   probe_rtt       every 5 s: halves what is in flight for 200 ms, to see the round trip without a queue
+//
+// Deviations from the draft, each because reports come a few times a round trip, or because a link that loses at random
+// must not starve a transfer:
+//
+//   1. Loss counts against what else is known of the queue. The draft takes 2 % loss for a full queue (BBR.LossThresh),
+//      and outside of probing any loss; so it collapses on a radio link that loses 3 % whatever is sent: 62 round trips
+//      of cruising shrink the rate by 3 % each (section 5.3.3.8.3 does that sum for 1 %). A full queue also delays. So
+//        - while the round trip has been an eighth above min_rtt in this round or the last, loss counts as in the
+//        draft,
+//          but above the loss that was measured while there was no queue (8 % at most);
+//        - otherwise only loss above 10 % counts. A policer or a very shallow queue, which do not delay, lose a fifth
+//        of
+//          what comes when probe_bw_up sends a quarter more, and more than half in startup.
+//        - the pacing rate makes up for the loss that was measured while there was no queue.
+//      A program that gets no processor in time measures long round trips and low rates, so what it sends counts as
+//      without a queue unless the loss is above the threshold. What is sent while draining says nothing of the path, so
+//      its losses do not shrink the short-term model. The price: a queue of less than an eighth of a bandwidth-delay
+//      product may be kept losing up to 10 %.
+//   2. The loss rate is what was lost of what was resolved since the datagram was sent, not of what was in flight then:
+//      reports declare losses late, so losses of one and a half round trips come together.
+//   3. Events are reports, not packets: what the draft does per lost packet happens once a report, for the newest.
+//   4. The offload budget (5.5.8.2) is what may be sent until the programs at both ends get a processor. "The offload
+//      budget can be increased by min(Ack-Eliciting Threshold, Requested Max Ack Delay * BBR.max_bw) to account for
+//      delayed acknowledgements."
+//   5. Startup. A report is up to a quarter of a round trip old, and its sample averages over more than one, so gains
+//   of
+//      2.77 and 2 grow the rate by 1.7 a round trip, not by 2. Startup uses 4 and 2.77 (measured: it doubles), and
+//      begins with 128 datagrams over a round trip that the handshake measured; a dozen TCP connections begin so. But
+//      as soon as a queue is evident, it brakes: it paces at 1.25 and holds half a bandwidth-delay product in the queue
+//      until the rate stops growing, so that it does not fill a queue of one bandwidth-delay product.
+//   6. While it cruises and a queue is evident, it paces at 0.95 with a window gain of 1.5: what flows that compete
+//   have estimated then sums up to more
+//      than the path delivers, and they converge to equal shares only as fast as that queue goes.
+//   7. There is no undo of spurious loss (5.5.11): reports do not tell that a datagram declared lost came after all.
+//
+// Random numbers (the length of cruising) come from a seed. Reads no clock. Not thread-safe.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "apps/ftx/recovery/congestion.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+
+class Bbr final : public CongestionControl {
+ public:
+  /// `datagram_bytes` is the size of a full DATA datagram. REQUIRES: datagram_bytes > 0.
+  Bbr(std::size_t datagram_bytes, std::uint64_t seed);
+
+  void on_first_round_trip(Duration round_trip) override;
+  void on_sent(TimePoint now, std::size_t bytes) override;
+  void on_report(TimePoint now, const Delivery& delivery) override;
+  [[nodiscard]] std::uint64_t window_bytes() const override { return window_; }
+  [[nodiscard]] TimePoint next_send() const override { return pacer_.next_send(); }
+  [[nodiscard]] bool behind(TimePoint now) const override { return pacer_.behind(now); }
+
+  enum class State { startup, drain, probe_bw_down, probe_bw_cruise, probe_bw_refill, probe_bw_up, probe_rtt };
+  [[nodiscard]] State state() const { return state_; }
+  /// Bytes a second.
+  [[nodiscard]] std::uint64_t bandwidth() const;
+  [[nodiscard]] std::uint64_t pacing_rate() const { return pacer_.rate(); }
+  [[nodiscard]] Duration min_round_trip() const { return min_rtt_; }
+  /// The volume in flight beyond which losses were seen; `unbounded` if there were none.
+  [[nodiscard]] std::uint64_t inflight_longterm() const { return inflight_longterm_; }
+  static constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
+
+ private:
+  enum class AckPhase { init, refilling, probe_starting, probe_feedback, probe_stopping };
+
+  // --- The model
+  void update_round(const Delivery& delivery);
+  void start_round() { next_round_delivered_ = delivered_; }
+  void end_round();
+  void update_latest_delivery(const Delivery& delivery);
+  void update_max_bandwidth(const Delivery& delivery);
+  void update_congestion_signals();
+  void adapt_lower_bounds();
+  void update_aggregation(TimePoint now, const Delivery& delivery);
+  void update_min_rtt(TimePoint now, const Delivery& delivery);
+  void note_loss(TimePoint now, const Delivery& delivery);
+  [[nodiscard]] bool queue_evident() const;
+  [[nodiscard]] Duration queue_bound() const;
+  [[nodiscard]] double loss_threshold() const;
+  [[nodiscard]] bool loss_is_too_high(const Delivery::AtSend& datagram) const;
+  [[nodiscard]] bool limited(const Delivery::AtSend& datagram) const;
+  void reset_congestion_signals();
+  void reset_short_term_model();
+
+  // --- The states
+  void check_full_bandwidth(const Delivery& delivery);
+  void reset_full_bandwidth(std::uint64_t baseline);
+  void check_startup_high_loss();
+  void enter_startup();
+  void enter_drain();
+  void check_drain_done(TimePoint now);
+  void update_cycle(TimePoint now, const Delivery& delivery);
+  bool adapt_long_term_model(const Delivery& delivery);
+  void start_down(TimePoint now);
+  void start_cruise();
+  void start_refill();
+  void start_up(const Delivery& delivery);
+  [[nodiscard]] bool time_to_probe(TimePoint now) const;
+  [[nodiscard]] bool time_to_cruise() const;
+  [[nodiscard]] bool time_to_go_down(const Delivery& delivery);
+  void raise_inflight_slope();
+  void probe_inflight_upward(const Delivery& delivery);
+  void check_probe_rtt(TimePoint now);
+  void handle_probe_rtt(TimePoint now);
+  void check_probe_rtt_done(TimePoint now);
+  [[nodiscard]] bool in_probe_bw() const;
+  [[nodiscard]] bool probing() const;
+
+  // --- What follows from them
+  [[nodiscard]] double pacing_gain() const;
+  [[nodiscard]] double window_gain() const;
+  [[nodiscard]] std::uint64_t max_bandwidth() const { return std::max(max_bw_[0], max_bw_[1]); }
+  [[nodiscard]] std::uint64_t bdp(double gain) const;
+  [[nodiscard]] std::uint64_t target_inflight() const { return std::min(bdp(1), window_); }
+  [[nodiscard]] std::uint64_t drained_inflight() const;
+  [[nodiscard]] std::uint64_t inflight_with_headroom() const;
+  [[nodiscard]] std::uint64_t extra_acked() const;
+  void init_pacing_rate(Duration round_trip);
+  void set_pacing_rate(double gain);
+  void set_window(const Delivery& delivery);
+
+  const std::uint64_t datagram_;  // (C.SMSS)
+  Prng prng_;
+  Pacer pacer_;
+  State state_ = State::startup;
+  std::uint64_t window_;  // (C.cwnd)
+  std::uint64_t prior_window_ = 0;
+
+  // What the last report said, and what was sent after it.
+  std::uint64_t delivered_ = 0;
+  std::uint64_t in_flight_ = 0;
+  bool sent_since_report_ = false;
+  bool started_ = false;
+
+  // Round trips, counted by packets (5.5.1).
+  std::uint64_t next_round_delivered_ = 0;
+  std::uint64_t round_count_ = 0;
+  bool round_start_ = false;
+  std::uint64_t rounds_since_probe_up_ = 0;
+
+  // Bandwidth: the highest of this cycle and of the one before (5.5.5, 5.5.6).
+  std::array<std::uint64_t, 2> max_bw_{};
+  std::uint64_t bw_shortterm_ = unbounded;
+  std::uint64_t bw_latest_ = 0;
+
+  // Volume.
+  std::uint64_t inflight_longterm_ = unbounded;
+  std::uint64_t inflight_shortterm_ = unbounded;
+  std::uint64_t inflight_latest_ = 0;
+  static constexpr std::size_t extra_acked_rounds = 10;
+  std::array<std::uint64_t, extra_acked_rounds> extra_acked_{};
+  TimePoint extra_acked_since_{};
+  std::uint64_t extra_acked_delivered_ = 0;
+
+  // Round trips (5.3.4.3), and the largest of this round and the one before.
+  Duration min_rtt_ = Duration::max();
+  TimePoint min_rtt_at_{};
+  Duration probe_rtt_min_ = Duration::max();
+  TimePoint probe_rtt_min_at_{};
+  bool probe_rtt_expired_ = false;
+  std::array<Duration, 2> rtt_max_{};
+  Duration last_rtt_{};
+  bool crowded_ = false;  // a queue is evident, and it is not for a program that gets no processor that it seems so
+
+  std::uint64_t settled_delivered_ = 0;  // what was sent later was sent after the last probing ended
+
+  // Loss, of this round; and what is lost while there is no queue.
+  std::uint64_t round_lost_ = 0;
+  std::uint64_t round_resolved_ = 0;
+  std::uint64_t round_lost_runs_ = 0;
+  double round_loss_rate_ = 0;  // of the last round
+  std::uint64_t last_round_lost_runs_ = 0;
+  double background_loss_ = 0;
+  std::uint64_t background_lost_ = 0;
+  std::uint64_t background_resolved_ = 0;
+  bool loss_in_round_ = false;
+  std::uint64_t loss_round_delivered_ = 0;
+  bool loss_round_start_ = false;
+
+  // The full-pipe estimator (5.3.1.2).
+  std::uint64_t full_bw_ = 0;
+  int full_bw_count_ = 0;
+  bool full_bw_now_ = false;
+  bool full_bw_reached_ = false;
+  std::uint64_t drain_start_round_ = 0;
+
+  // The cycle of ProbeBW.
+  AckPhase ack_phase_ = AckPhase::init;
+  TimePoint cycle_at_{};
+  Duration probe_wait_{};
+  bool probe_sample_ = false;    // (BBR.is_bw_probe_sample)
+  bool probe_too_high_ = false;  // (BBR.prev_probe_too_high)
+  bool probe_precautionary_ = false;
+  std::uint64_t up_rounds_ = 0;
+  std::uint64_t up_acked_ = 0;
+  std::uint64_t up_acked_per_increment_ = unbounded;
+
+  // ProbeRTT, and samples that were limited by it.
+  TimePoint probe_rtt_done_at_ = never;
+  bool probe_rtt_round_done_ = false;
+  std::uint64_t limited_from_ = 0;
+  std::uint64_t limited_to_ = 0;
+  bool idle_restart_ = false;
+};
+
+std::string_view to_text(Bbr::State state);
+
+}  // namespace sluice::ftx

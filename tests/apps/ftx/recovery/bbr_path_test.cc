@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bbr on simulated paths (path.h): time to finish, share, queue. Every bound names what the link itself would do.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "apps/ftx/recovery/bbr.h"
+#include "tests/apps/ftx/recovery/path.h"
+
+namespace sluice::ftx::test {
+namespace {
+
+std::unique_ptr<Bbr> bbr(std::uint64_t seed = 1) { return std::make_unique<Bbr>(Flow::datagram_bytes, seed); }
+
+Bbr& model(Flow& flow) { return static_cast<Bbr&>(flow.control()); }
+
+double megabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+/// What `flow` delivers in `span`, in MB a second.
+double throughput(Path& path, Flow& flow, Duration span) {
+  const std::uint64_t before = flow.delivered_bytes();
+  path.run(span);
+  return megabytes(flow.delivered_bytes() - before) / std::chrono::duration<double>(span).count();
+}
+
+TEST(BbrPath, AGigabitPathWithRandomLossIsFilled) {
+  // The link takes 2.15 s; what is sent again 2.17 s at 1 %, 2.26 s at 5 %.
+  for (const auto& [loss, bound] : {std::pair{0.0, 2.6}, {0.001, 2.6}, {0.01, 2.6}, {0.05, 3.0}}) {
+    double sum = 0;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      SCOPED_TRACE(testing::Message() << "loss " << loss << " seed " << seed);
+      Path path({.loss = loss, .seed = seed});
+      Flow& flow = path.add(bbr(seed), 256 << 20);
+      path.run(20s);
+      ASSERT_TRUE(flow.finished());
+      sum += flow.seconds();
+      EXPECT_LT(flow.dropped * 100, flow.datagrams());
+    }
+    // The mean: how often the last ADUs are lost again is the repair's luck.
+    EXPECT_LE(sum / 5, bound) << "loss " << loss;
+    RecordProperty("seconds_at_loss_" + std::to_string(loss), std::to_string(sum / 5));
+  }
+}
+
+TEST(BbrPath, ALongPathWithBurstsOfLossIsFilled) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    Path path(
+        {.rate = 12'500'000, .round_trip = 200ms, .queue_bytes = 2'500'000, .loss = 0.005, .burst = 3, .seed = seed});
+    Flow& flow = path.add(bbr(seed), 256 << 20);
+    path.run(60s);
+    ASSERT_TRUE(flow.finished());
+    EXPECT_LE(flow.seconds(), 21.5 / 0.88);
+    EXPECT_LT(flow.dropped * 100, flow.datagrams());
+  }
+}
+
+TEST(BbrPath, AQueueOfAQuarterBandwidthDelayProductIsEnough) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    Path path({.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 125'000, .seed = seed});
+    Flow& flow = path.add(bbr(seed));
+    EXPECT_GE(throughput(path, flow, 20s), 12.5 * 0.85);
+    EXPECT_LT(flow.dropped * 100, flow.datagrams() * 2);
+  }
+}
+
+TEST(BbrPath, TwoFlowsShare) {
+  double sum = 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    Path path({.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 500'000, .seed = seed});
+    Flow& first = path.add(bbr(seed));
+    Flow& second = path.add(bbr(seed + 100), Flow::endless, 1s);
+    path.run(40s);  // the latecomer starts with nothing, and each cycle of probing moves a few percent
+    const std::uint64_t before = second.delivered_bytes();
+    const double one = throughput(path, first, 60s);
+    const double other = megabytes(second.delivered_bytes() - before) / 60;
+    sum += one / other;
+    EXPECT_GE(one / other, 0.7);
+    EXPECT_LE(one / other, 1.45);
+    EXPECT_GE(one + other, 12.5 * 0.9);
+  }
+  EXPECT_GE(sum / 4, 0.8);
+  EXPECT_LE(sum / 4, 1.25);
+}
+
+TEST(BbrPath, TheRoundTripIsMeasuredAgainWhenTheRouteChanges) {
+  Path path({.rate = 12'500'000, .round_trip = 20ms, .queue_bytes = 500'000});
+  Flow& flow = path.add(bbr());
+  path.run(3s);
+  EXPECT_LT(model(flow).min_round_trip(), 22ms);
+  path.options.round_trip = 60ms;
+  path.run(15s);
+  EXPECT_GT(model(flow).min_round_trip(), 59ms);
+  EXPECT_LT(model(flow).min_round_trip(), 66ms);
+  EXPECT_GE(throughput(path, flow, 10s), 12.5 * 0.88);
+}
+
+TEST(BbrPath, ARateThatDropsToATenthAndRecovers) {
+  Path path({.rate = 125'000'000, .round_trip = 20ms, .queue_bytes = 2'500'000});
+  Flow& flow = path.add(bbr());
+  path.run(3s);
+  path.options.rate = 12'500'000;
+  path.run(8s);
+  EXPECT_NEAR(throughput(path, flow, 2s), 12.5, 1.5);
+  EXPECT_LT(megabytes(model(flow).bandwidth()), 16);
+  path.options.rate = 125'000'000;
+  path.run(20s);
+  EXPECT_GE(throughput(path, flow, 3s), 125 * 0.85);
+}
+
+TEST(BbrPath, TenGigabitsOverAFifthOfAMillisecond) {
+  Path path({.rate = 1'250'000'000, .round_trip = 200us, .queue_bytes = 2'000'000});
+  Flow& flow = path.add(bbr(), 512 << 20);
+  path.run(20s);
+  ASSERT_TRUE(flow.finished());
+  EXPECT_LE(flow.seconds(), 0.43 / 0.8);
+  EXPECT_LT(flow.dropped * 100, flow.datagrams() * 2);
+}
+
+TEST(BbrPath, APolicerIsNotOverrun) {
+  Path path({.round_trip = 40ms, .police_rate = 12'500'000, .police_bytes = 125'000});
+  Flow& flow = path.add(bbr());
+  path.run(3s);
+  const std::uint64_t dropped = flow.dropped, sent = flow.datagrams();
+  EXPECT_GE(throughput(path, flow, 20s), 12.5 * 0.75);
+  EXPECT_LT((flow.dropped - dropped) * 20, flow.datagrams() - sent) << "one in twenty";
+}
+
+TEST(BbrPath, HavingLittleToSendDoesNotLowerTheEstimate) {
+  Path path({.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 500'000});
+  Flow& flow = path.add(bbr());
+  const TimePoint begin = path.now;
+  // Everything for 4 s, then 1 MB/s for 20 s, then everything.
+  flow.available = [begin](TimePoint now) -> std::uint64_t {
+    const double seconds = std::chrono::duration<double>(now - begin).count();
+    const double slow = 60e6 + (seconds - 6) * 1e6;
+    return seconds < 6 ? 60'000'000 : seconds < 26 ? static_cast<std::uint64_t>(slow) : Flow::endless;
+  };
+  path.run(25s);
+  EXPECT_GE(megabytes(model(flow).bandwidth()), 11.5);
+  path.run(1500ms);
+  EXPECT_GE(throughput(path, flow, 2s), 12.5 * 0.88);
+}
+
+TEST(BbrPath, ARestartAfterAnIdleTimeIsPaced) {
+  Path path({.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 100'000});
+  Flow& flow = path.add(bbr());
+  const TimePoint begin = path.now;
+  flow.available = [begin](TimePoint now) -> std::uint64_t { return now - begin < 8s ? 40'000'000 : Flow::endless; };
+  path.run(7900ms);
+  const std::uint64_t dropped = flow.dropped;
+  path.queued_most = 0;
+  path.run(170ms);  // less than two round trips of sending: before it probes for bandwidth
+  EXPECT_EQ(flow.dropped, dropped);
+  EXPECT_LT(path.queued_most, 60'000U) << "the pacer's burst is 2 ms: 25 kB";
+  EXPECT_GT(flow.delivered_bytes(), 40'000'000U);
+}
+
+TEST(BbrPath, ThirtyPercentLossStillProgresses) {
+  Path path({.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 500'000, .loss = 0.3});
+  Flow& flow = path.add(bbr());
+  EXPECT_GE(throughput(path, flow, 30s), 0.25);
+}
+
+}  // namespace
+}  // namespace sluice::ftx::test

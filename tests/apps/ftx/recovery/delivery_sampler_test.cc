@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/recovery/delivery_sampler.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::ftx {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t adu_bytes = 944;
+constexpr std::uint64_t datagram = adu_bytes + data_header_bytes;  // 1000
+static_assert(datagram == 1000);
+
+/// Sends a datagram a millisecond; the round trip is 10 ms and the receiver reports at once.
+struct Link {
+  void send() {
+    sampler.on_sent(now, sent);
+    sent.on_sent({0, adu_bytes, 0}, now);
+    now += 1ms;
+  }
+  /// The report that `highest` has arrived, `held` before it was made.
+  Delivery report(std::uint64_t highest, std::uint64_t arrived, Duration held = 0ns, std::uint64_t to = 0,
+                  std::vector<SequenceRange> missing = {}) {
+    Report report;
+    report.highest = highest;
+    report.received_bytes = arrived * adu_bytes;
+    report.held_ns = static_cast<std::uint64_t>(held.count());
+    report.clock_ns = static_cast<std::uint64_t>((now - TimePoint{} - 5ms).count());
+    report.to = to;
+    report.range_count = missing.size();
+    std::copy(missing.begin(), missing.end(), report.missing.begin());
+    const auto resolved = sent.on_report(report);
+    return sampler.on_report(now, report, sent, *resolved);
+  }
+
+  SentAdus sent;
+  DeliverySampler sampler;
+  TimePoint now{1h};
+};
+
+TEST(DeliverySampler, TheRateIsThatOfArrivalHoweverReportsAreSpaced) {
+  Link link;
+  for (int i = 0; i < 10; ++i) {
+    link.send();
+  }
+  EXPECT_EQ(link.report(1, 1).rate, 100'000U);  // 1000 bytes in a round trip: all that was known then
+  for (int i = 0; i < 7; ++i) {
+    link.send();
+  }
+  (void)link.report(8, 8);
+  for (int i = 0; i < 13; ++i) {
+    link.send();
+  }
+  // 21 was sent after the report about 8 and arrives 13 ms after 8 did.
+  const Delivery delivery = link.report(21, 21);
+  EXPECT_EQ(delivery.rate, 1'000'000U);
+  EXPECT_EQ(delivery.newest->delivered_bytes, 8 * datagram);
+  EXPECT_EQ(delivery.newly_delivered_bytes, 13 * datagram);
+  EXPECT_EQ(delivery.in_flight_bytes, 9 * datagram);
+}
+
+TEST(DeliverySampler, TheTimeThatTheReceiverHeldAReportDoesNotLowerTheRate) {
+  Link link;
+  for (int i = 0; i < 10; ++i) {
+    link.send();
+  }
+  (void)link.report(1, 1);
+  for (int i = 0; i < 12; ++i) {
+    link.send();
+  }
+  (void)link.report(11, 11, 2ms);
+  for (int i = 0; i < 14; ++i) {
+    link.send();
+  }
+  EXPECT_EQ(link.report(24, 24, 3ms).rate, 1'000'000U);
+}
+
+TEST(DeliverySampler, LossIsThatOfWhatWasResolvedSinceTheDatagramWasSent) {
+  Link link;
+  for (int i = 0; i < 20; ++i) {
+    link.send();
+  }
+  const Delivery delivery = link.report(10, 8, 0ns, 8, {{3, 2}});
+  ASSERT_TRUE(delivery.newest_lost);
+  EXPECT_EQ(delivery.newly_lost_bytes, 2 * datagram);
+  EXPECT_EQ(delivery.newly_lost_runs, 1U);
+  EXPECT_EQ(delivery.newly_resolved_bytes, 8 * datagram);
+  EXPECT_EQ(delivery.newest_lost->lost_since_bytes, 2 * datagram);
+  EXPECT_EQ(delivery.newest_lost->resolved_since_bytes, 8 * datagram);
+  EXPECT_EQ(delivery.delivered_bytes, 8 * datagram);
+}
+
+// A receiver that wants to be sent more: it claims more than was sent, and that its clock hardly moved.
+TEST(DeliverySampler, ALyingReceiverGetsNoHigherRateThanWasSent) {
+  Link link;
+  for (int i = 0; i < 10; ++i) {
+    link.send();
+  }
+  (void)link.report(1, 1);
+  for (int i = 0; i < 13; ++i) {
+    link.send();
+  }
+  Report report;
+  report.highest = 14;
+  report.received_bytes = UINT64_MAX / 2;
+  report.clock_ns = static_cast<std::uint64_t>((1h + 6ms).count());
+  const auto resolved = link.sent.on_report(report);
+  const Delivery delivery = link.sampler.on_report(link.now, report, link.sent, *resolved);
+  EXPECT_LE(delivery.delivered_bytes, 14 * datagram);
+  EXPECT_LE(*delivery.rate, 1'000'000U);
+}
+
+TEST(DeliverySampler, NothingNewIsNoSample) {
+  Link link;
+  link.send();
+  link.send();
+  EXPECT_TRUE(link.report(1, 1).newest);
+  const Delivery delivery = link.report(1, 1);
+  EXPECT_FALSE(delivery.newest);
+  EXPECT_FALSE(delivery.rate);
+  EXPECT_EQ(delivery.newly_delivered_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace sluice::ftx

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cubic and Ledbat on simulated paths (path.h), alone and beside others.
+#include <gtest/gtest.h>
+
+#include "apps/ftx/recovery/bbr.h"
+#include "apps/ftx/recovery/cubic.h"
+#include "apps/ftx/recovery/ledbat.h"
+#include "tests/apps/ftx/recovery/path.h"
+
+namespace sluice::ftx::test {
+namespace {
+
+constexpr PathOptions home{.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 500'000};  // one BDP
+
+std::unique_ptr<CongestionControl> cubic() { return std::make_unique<Cubic>(Flow::datagram_bytes); }
+std::unique_ptr<CongestionControl> ledbat() { return std::make_unique<Ledbat>(Flow::datagram_bytes); }
+std::unique_ptr<CongestionControl> bbr(std::uint64_t seed) { return std::make_unique<Bbr>(Flow::datagram_bytes, seed); }
+
+/// The share of the link that each gets in `span`.
+std::pair<double, double> shares(Path& path, const Flow& one, const Flow& other, Duration span) {
+  const std::uint64_t first = one.delivered_bytes(), second = other.delivered_bytes();
+  path.run(span);
+  const double link = static_cast<double>(path.options.rate) * std::chrono::duration<double>(span).count();
+  return {static_cast<double>(one.delivered_bytes() - first) / link,
+          static_cast<double>(other.delivered_bytes() - second) / link};
+}
+
+TEST(CubicPath, FillsALinkWhoseQueueHoldsABandwidthDelayProduct) {
+  Path path(home);
+  Flow& flow = path.add(cubic());
+  path.run(5s);
+  EXPECT_GE(shares(path, flow, flow, 30s).first, 0.9);
+  EXPECT_LT(flow.dropped * 100, flow.datagrams());
+}
+
+// RFC 9406: slow start notices the queue by the delay, before the queue overflows.
+TEST(CubicPath, SlowStartNoticesTheQueueBeforeItOverflows) {
+  Path path(home);
+  Flow& flow = path.add(cubic());
+  bool noticed = false;
+  flow.on_delivery = [&](TimePoint, const Delivery&) {
+    if (!noticed && static_cast<Cubic&>(flow.control()).state() != Cubic::State::slow_start) {
+      noticed = true;
+      EXPECT_EQ(flow.dropped, 0U);
+    }
+  };
+  path.run(2s);
+  EXPECT_TRUE(noticed);
+}
+
+TEST(CubicPath, TwoFlowsShare) {
+  Path path(home);
+  Flow& first = path.add(cubic());
+  Flow& second = path.add(cubic(), Flow::endless, 2s);
+  path.run(30s);
+  const auto [one, other] = shares(path, first, second, 60s);
+  EXPECT_GE(one / other, 0.7);
+  EXPECT_LE(one / other, 1.45);
+}
+
+// Each probe for bandwidth overflows the queue, and Cubic takes longer than the time between two probes to come
+// back. 1.5 of an equal share would be right for Bbr; this is the bound that holds.
+TEST(CubicPath, CubicIsNotStarvedByBbr) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    PathOptions options = home;
+    options.seed = seed;
+    Path path(options);
+    Flow& one = path.add(bbr(seed));
+    Flow& other = path.add(cubic());
+    path.run(10s);
+    const auto [bbr_share, cubic_share] = shares(path, one, other, 60s);
+    EXPECT_GE(bbr_share / 0.5, 0.7);
+    EXPECT_LE(bbr_share / 0.5, 1.7);
+    EXPECT_GE(cubic_share / 0.5, 0.28);
+  }
+}
+
+TEST(LedbatPath, FillsAnIdleLink) {
+  Path path(home);
+  Flow& flow = path.add(ledbat());
+  path.run(20s);
+  EXPECT_GE(shares(path, flow, flow, 60s).first, 0.75) << "a tenth of the time it slows down";
+  EXPECT_LT(flow.dropped * 200, flow.datagrams());
+}
+
+TEST(LedbatPath, LeavesACubicFlowNineTenths) {
+  Path path(home);
+  Flow& background = path.add(ledbat());
+  path.run(10s);
+  Flow& foreground = path.add(cubic());
+  path.run(10s);
+  const auto [cubic_share, ledbat_share] = shares(path, foreground, background, 60s);
+  EXPECT_GE(cubic_share, 0.9);
+  EXPECT_GT(ledbat_share, 0.0);
+}
+
+}  // namespace
+}  // namespace sluice::ftx::test
