@@ -82,6 +82,9 @@ expect "failures are recorded" python3 failed.py fakes.jsonl "syq:code 7: this t
 expect "a failed tool has no time" grep -q '^| syq  *| 0/1 *| - *| - ' fakes.out
 expect "its failure is shown" grep -q 'failed: qcp, run 1, veth: the file differs' fakes.out
 expect "the others have theirs" grep -q '^| cp  *| 1/1 *| [0-9]' fakes.out
+printf '#!/bin/sh\necho "$*" >> %s/ports\nexit 3\n' $fakes > $fakes/socat
+expect "two rounds of one tool" peers --only lan --runs 2 --size 1 --peers socat --json ports.jsonl > ports.out
+expect "a round has a port of its own" test "$(grep -o 'TCP-LISTEN:[0-9]*' $fakes/ports | sort -u | wc -l)" = 2
 gone() {  # PATTERN
   local i
   for i in $(seq 200); do pgrep -f "$1" >/dev/null || return 0; sleep 0.05; done
