@@ -76,10 +76,10 @@ kill -INT "${PID[serve-port]}"
 ended 130 "an idle server interrupted" listening serve-port
 
 # ---- the command line ----
-fails 2 "sending without --insecure" 'does not encrypt.*--insecure' "$FTX" small.txt "ftx://$ADDR_B/"
-fails 2 "serving without --insecure" 'does not encrypt.*--insecure' "$FTX" serve .
+fails 2 "sending without --insecure" 'neither encrypt.*--insecure' "$FTX" small.txt "ftx://$ADDR_B/"
+fails 2 "serving without --insecure" 'neither encrypt.*--insecure' "$FTX" serve .
 for url in ftp://x/ ftx:// "ftx://$ADDR_B:0/" "ftx://$ADDR_B:99999/" 'ftx://[fd00::1/' "$ADDR_B"; do
-  fails 2 "bad URL $url" 'expected ftx://HOST:PORT/PATH' $(send small.txt "$url")
+  fails 2 "bad URL $url" 'ftx://HOST:PORT/PATH' $(send small.txt "$url")
 done
 for path in .. ../x a/../../x a//b; do
   fails 2 "path $path" 'must stay inside what the server serves' $(send small.txt "ftx://$ADDR_B/$path")

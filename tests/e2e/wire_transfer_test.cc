@@ -202,7 +202,7 @@ TEST_F(WireTransfer, OnTheFusedPathTheRunIsTheSame) {
 // A capture de-fuses both streams and lets go of them again, a thousand times, between two turns of a transfer that
 // never pauses: nothing is lost, nothing comes out of order, no byte is wrong, and what the capture saw was real.
 TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
-  write_source(40'000'000);
+  write_source(100'000'000);
   int pushed = 0;
   int popped = 0;
   std::uint64_t materialized = 0;

@@ -22,7 +22,7 @@ namespace sluice::ftx {
 namespace {
 
 /// How long UDP is tried.
-constexpr Duration knock_time_max = SenderOptions{}.connect_timeout;
+constexpr Duration knock_time_max = std::chrono::seconds(10);
 
 /// What pushing and pulling do alike.
 class Near {

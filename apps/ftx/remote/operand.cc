@@ -42,6 +42,9 @@ Result<Operand> parse_operand(std::string_view text) {
   }
   operand.kind = Operand::Kind::remote;
   operand.path = text.substr(colon + 1);
+  if (operand.path.starts_with("//")) {
+    return fail(EINVAL, fmt::format("'{}': expected ftx://HOST:PORT/PATH or [user@]host:path", printable(text)));
+  }
   std::string_view login = text.substr(0, colon);
   const std::size_t at = login.rfind('@');
   if (at != std::string_view::npos) {

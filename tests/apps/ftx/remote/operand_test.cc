@@ -61,6 +61,14 @@ TEST(Operand, WhatSshWouldTakeForAnOptionIsRefused) {
   }
 }
 
+TEST(Operand, AnotherSchemeIsRefused) {
+  for (const char* text : {"ftp://x/", "http://host", "sftp://user@host/x", "user@ftp://x/"}) {
+    const auto operand = parse_operand(text);
+    ASSERT_FALSE(operand) << text;
+    EXPECT_NE(operand.error().text.find("expected ftx://HOST:PORT/PATH"), std::string::npos) << operand.error().text;
+  }
+}
+
 TEST(Operand, TheLoginIsWhatSshTakes) {
   EXPECT_EQ(parse_operand("a@[::1]:x")->login(), "a@::1");
   EXPECT_EQ(parse_operand("h:x")->login(), "h");
