@@ -57,6 +57,17 @@ bool is_request(const Message& message) {
   return unit != nullptr && unit->kind == DataUnit::Kind::transport_request;
 }
 
+/// The segment size of a request that is several datagrams, else 0.
+std::uint16_t segment_of(const Message& request) {
+  const DataUnit* const unit = request.native<DataUnit>();
+  return unit != nullptr && request.data_size() > unit->segment_size ? unit->segment_size : std::uint16_t{0};
+}
+
+std::size_t datagrams_in(const Message& request) {
+  const std::size_t segment = segment_of(request);
+  return segment == 0 ? 1 : (request.data_size() + segment - 1) / segment;
+}
+
 }  // namespace
 
 KernelUdp::KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSender::SendCall send_call)
@@ -114,7 +125,11 @@ void KernelUdp::take(Message message) {
     case MessageType::data:
       if (Message datagram = is_request(message) && state() == provider::State::idle ? std::move(message)
                                                                                      : accept(std::move(message))) {
-        write_queue().enqueue(std::move(datagram));
+        if (segment_of(datagram) != 0 && write_queue().empty() && !writing_blocked_ && !retry_.armed()) {
+          send_at_once(std::move(datagram));
+        } else {
+          write_queue().enqueue(std::move(datagram));
+        }
       }
       break;
     case MessageType::flush:
@@ -193,38 +208,38 @@ void KernelUdp::up(Message message) {
   }
 }
 
-void KernelUdp::count_error(int error) {
+void KernelUdp::count_error(int error, std::size_t datagrams) {
   switch (error) {
     case ECONNREFUSED:
-      ++refused_;
+      refused_ += datagrams;
       break;
     case EHOSTUNREACH:
     case ENETUNREACH:
     case EHOSTDOWN:
     case ENETDOWN:
-      ++unreachable_;
+      unreachable_ += datagrams;
       break;
     case EMSGSIZE:
-      ++too_big_;
+      too_big_ += datagrams;
       break;
     case EACCES:
     case EPERM:
-      ++denied_;
+      denied_ += datagrams;
       break;
     case EINVAL:
     case EAFNOSUPPORT:
     case ENOPROTOOPT:
-      ++bad_requests_;
+      bad_requests_ += datagrams;
       break;
     default:
-      ++other_errors_;
+      other_errors_ += datagrams;
   }
 }
 
 /// T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it via
 /// the T_UDERROR_IND indication."
-void KernelUdp::report(Message indication, int error) {
-  count_error(error);
+void KernelUdp::report(Message indication, int error, std::size_t datagrams) {
+  count_error(error, datagrams);
   if (!read_queue().can_put_next()) {
     ++reports_dropped_;
   } else if (indication) {
@@ -236,11 +251,13 @@ void KernelUdp::report(Message indication, int error) {
 
 /// The request becomes the indication; its data goes.
 void KernelUdp::refuse_datagram(Message request, int error) {
+  const std::size_t datagrams = datagrams_in(request);
   static_cast<void>(request.unlink());
   if (DataUnit* const unit = request.native<DataUnit>()) {
     unit->kind = DataUnit::Kind::transport_error;
+    unit->segment_size = 0;
     unit->error = error;
-    return report(std::move(request), error);
+    return report(std::move(request), error, datagrams);
   }
   const auto unreadable = UnitdataReq::decode(request.bytes());
   const UderrorInd indication{.destination = unreadable ? unreadable->address : ConstBytes{},
@@ -294,27 +311,51 @@ int KernelUdp::resolve(const wire::TransportAddress& address) {
   return 0;
 }
 
-/// TPI would have a datagram above the TSDU size end the stream; here, as in `udp`, it is an error of that datagram.
-/// The options are those of `udp`, too; a socket takes such as ask for nothing.
+/// Several datagrams while nothing waits: the user's bytes go from where they lie.
+void KernelUdp::send_at_once(Message request) {
+  prepare(std::move(request));
+  if (!sender_.empty()) {
+    static_cast<void>(send_burst());
+  }
+  update_counters();
+}
+
+/// Why `request`, of a known destination, is not sent; 0: it is. TPI would have a datagram above the TSDU size end the
+/// stream; here, as in `udp`, it is an error of that datagram. The options are those of `udp`, too; a socket takes such
+/// as ask for nothing.
+int KernelUdp::refusal(const Message& request, const DataUnit& unit) {
+  const std::size_t segment = segment_of(request);
+  if ((segment == 0 ? request.data_size() : segment) > static_cast<std::size_t>(tsdu_bytes_max())) {
+    return EMSGSIZE;
+  }
+  if (segment != 0 && !UdpSender::fits_run(request.data_size(), segment)) {
+    return EINVAL;
+  }
+  DataUnit asked = unit;
+  asked.segment_size = 0;
+  if (asked.options == DataUnit::Options::sending && !asked.asks_for_nothing()) {
+    return ENOPROTOOPT;
+  }
+  return resolve({unit.peer, unit.peer_port});
+}
+
 void KernelUdp::prepare(Message request) {
   const auto unit = native_of<DataUnit>(request, DataUnit::Kind::transport_request);
-  if (!unit && unit.error().malformed != DataUnit::Malformed::names) {
-    return refuse_datagram(std::move(request), unit.error().malformed ? EINVAL : ENOBUFS);
-  }
-  if (request.data_size() > static_cast<std::size_t>(tsdu_bytes_max())) {
-    return refuse_datagram(std::move(request), EMSGSIZE);
-  }
   if (!unit) {
-    return refuse_datagram(std::move(request), EINVAL);
+    const bool names = unit.error().malformed == DataUnit::Malformed::names;
+    const bool large = request.data_size() > static_cast<std::size_t>(tsdu_bytes_max());
+    return refuse_datagram(std::move(request), names && large ? EMSGSIZE : unit.error().malformed ? EINVAL : ENOBUFS);
   }
-  if ((*unit)->options == DataUnit::Options::sending && !(*unit)->asks_for_nothing()) {
-    return refuse_datagram(std::move(request), ENOPROTOOPT);
-  }
-  if (const int error = resolve({(*unit)->peer, (*unit)->peer_port}); error != 0) {
+  if (const int error = refusal(request, **unit); error != 0) {
     return refuse_datagram(std::move(request), error);
   }
-  if (request.materialize() == TransformResult::failed) {
+  const std::uint16_t segment = segment_of(request);
+  const bool run = segment != 0 && sender_.sends_runs();
+  if (!(run && request.owes_copy_only()) && request.materialize() == TransformResult::failed) {
     return refuse_datagram(std::move(request), ENOBUFS);
+  }
+  if (segment != 0 && !run) {
+    return take_apart(std::move(request));
   }
   if (request.block_count() > UdpSender::iovecs_max) {
     Message data = request.unlink();
@@ -323,7 +364,26 @@ void KernelUdp::prepare(Message request) {
     }
     request.link(std::move(data));
   }
-  sender_.add(std::move(request), destination_);
+  sender_.add(std::move(request), destination_, segment);
+}
+
+/// Several datagrams, one by one. REQUIRES: `request` is sound, and its destination resolved.
+void KernelUdp::take_apart(Message request) {
+  DataUnit single = *request.native<DataUnit>();
+  const std::size_t segment = std::exchange(single.segment_size, std::uint16_t{0});
+  Message data = request.unlink();
+  while (data) {
+    const bool more = data.data_size() > segment;
+    Message rest = more ? data.split(segment) : Message();
+    Message datagram = Message::of_native(set().pool(), single);
+    if (!datagram || (more && !rest)) {
+      request.link(std::move(data));
+      return refuse_datagram(std::move(request), ENOBUFS);
+    }
+    datagram.link(std::move(data));
+    sender_.add(std::move(datagram), destination_);
+    data = std::move(rest);
+  }
 }
 
 /// False when sending has to wait.
@@ -345,6 +405,12 @@ bool KernelUdp::send_burst() {
         if (!socket_) {
           return false;
         }
+        break;
+      case UdpSender::Progress::no_run: {
+        Message run = sender_.take_front();
+        put_back_unsent();
+        prepare(std::move(run));
+      }
     }
   }
 }
@@ -365,14 +431,21 @@ void KernelUdp::account_failure(std::size_t& attempts) {
 void KernelUdp::stop_writing(bool until_writable) {
   ++write_waits_;
   write_queue().set_enabled(false);
-  while (!sender_.empty()) {
-    write_queue().put_back(sender_.take_back());
-  }
-  sender_.clear();
+  put_back_unsent();
   writing_blocked_ = until_writable;
   if (!until_writable) {
     retry_.arm_after(retry_delay);
   }
+}
+
+/// What is still the user's is copied now, to the memory that its message has for that.
+void KernelUdp::put_back_unsent() {
+  while (!sender_.empty()) {
+    Message message = sender_.take_back();
+    static_cast<void>(message.materialize());
+    write_queue().put_back(std::move(message));
+  }
+  sender_.clear();
 }
 
 void KernelUdp::resume_writing() {
@@ -390,7 +463,7 @@ bool KernelUdp::on_readable() {
     return false;
   }
   Batch batch;
-  const UdpReceiver::Outcome outcome = receiver_.receive(socket_->descriptor(), set().pool(), batch);
+  const UdpReceiver::Outcome outcome = receiver_.receive(socket_->descriptor(), set().pool(), segments(), batch);
   update_counters();
   if (outcome.error != 0) {
     receive_failed(outcome.error);

@@ -32,6 +32,12 @@
 //              fragment = true              false: datagrams larger than the path MTU are refused with EMSGSIZE
 //              receive_buffer_bytes = 4 MiB, send_buffer_bytes = 4 MiB    of the socket; what the system allows of it
 //
+// SEGMENTS     A request with a segment size goes to the kernel as one run, at once where nothing waits, then from
+// where the
+//              user's bytes lie. Where the kernel takes no run it is taken apart, datagram by datagram; one error
+//              answers what is left of it. What the kernel has coalesced is one indication where the whole stream
+//              handles that.
+//
 // FLOW         Down: datagrams wait on the write queue; its service procedure sends bursts. What the kernel does not
 //              take stays there, first in first out, until the socket is writable; a full queue stops who asks
 //              can_put_next(). Up: a full stream head stops reading, at most one burst beyond its mark; what then
@@ -52,6 +58,7 @@
 #include "stack/core/scheduler.h"
 #include "stack/core/stream_set.h"
 #include "stack/provider/connectionless.h"
+#include "stack/wire/data_unit.h"
 #include "tpi/socket_options.h"
 #include "tpi/udp_receiver.h"
 #include "tpi/udp_sender.h"
@@ -72,6 +79,7 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
 
   void close() override;
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
   [[nodiscard]] bool is_driver() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   void wput(Batch&& batch) override;
@@ -97,14 +105,18 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
   // Requests and errors.
   void take(Message message);
   void answer_ioctl(Message message);
-  void report(Message indication, int error);
+  void report(Message indication, int error, std::size_t datagrams = 1);
   void refuse_datagram(Message request, int error);
-  void count_error(int error);
+  void count_error(int error, std::size_t datagrams);
 
   // Sending.
   void send_waiting();
   void fill_burst();
+  void send_at_once(Message request);
   void prepare(Message request);
+  [[nodiscard]] int refusal(const Message& request, const wire::DataUnit& unit);
+  void take_apart(Message request);
+  void put_back_unsent();
   [[nodiscard]] int resolve(const wire::TransportAddress& address);
   [[nodiscard]] bool send_burst();
   void account_failure(std::size_t& attempts);

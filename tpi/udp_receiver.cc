@@ -22,6 +22,8 @@ T control_value(const cmsghdr* part) {
   return value;
 }
 
+std::size_t datagrams_in(std::size_t bytes, std::size_t segment) { return (bytes + segment - 1) / segment; }
+
 }  // namespace
 
 bool UdpReceiver::fill_slot(Slot& slot, BufferPool& pool) {
@@ -55,7 +57,8 @@ std::size_t UdpReceiver::prepare_slots(BufferPool& pool) {
   return ready;
 }
 
-UdpReceiver::Outcome UdpReceiver::receive(int descriptor, BufferPool& pool, Batch& batch) {
+UdpReceiver::Outcome UdpReceiver::receive(int descriptor, BufferPool& pool, bool segmented, Batch& batch) {
+  segmented_ = segmented;
   const std::size_t ready = prepare_slots(pool);
   if (ready == 0) {
     return {.error = ENOBUFS};
@@ -82,6 +85,7 @@ void UdpReceiver::deliver(std::size_t slot, BufferPool& pool, Batch& batch) {
     return;
   }
   source_ = transport_address(sources_[slot]);
+  statistics_.coalesced += bytes > segment ? datagrams_in(bytes, segment) : 0;
   if (bytes <= small_bytes) {
     deliver_small(slots_[slot].small, bytes, segment, pool, batch);
   } else {
@@ -96,7 +100,7 @@ void UdpReceiver::deliver_small(Message& small, std::size_t bytes, std::size_t s
   if (bytes > segment || bytes < small_bytes / sharing_divisor) {
     deliver_copied(block.bytes(), segment, pool, batch);
   } else {
-    push(std::move(small), batch);
+    push(std::move(small), bytes, segment, batch);
   }
 }
 
@@ -130,44 +134,47 @@ void UdpReceiver::note_kernel_drops(std::uint32_t total) {
 }
 
 void UdpReceiver::deliver_copied(ConstBytes bytes, std::size_t segment, BufferPool& pool, Batch& batch) {
-  statistics_.coalesced += bytes.size() > segment ? (bytes.size() + segment - 1) / segment : 0;
   do {
-    const std::size_t part = std::min(segment, bytes.size());
-    push(Message::copy_of(pool, bytes.first(part)), batch);
+    const std::size_t part = segmented_ ? bytes.size() : std::min(segment, bytes.size());
+    push(Message::copy_of(pool, bytes.first(part)), part, segment, batch);
     bytes = bytes.subspan(part);
   } while (!bytes.empty());
 }
 
 void UdpReceiver::deliver_shared(Message data, std::size_t segment, Batch& batch) {
-  const std::size_t bytes = data.size();
-  statistics_.coalesced += bytes > segment ? (bytes + segment - 1) / segment : 0;
-  while (data && data.size() > segment) {
+  while (data && !segmented_ && data.size() > segment) {
     Message rest = data.split(segment);
     if (!rest) {
-      statistics_.no_buffer += (data.size() - 1) / segment;
+      statistics_.no_buffer += datagrams_in(data.size() - segment, segment);
       data.trim_back(data.size() - segment);
     }
-    push(std::exchange(data, std::move(rest)), batch);
+    push(std::exchange(data, std::move(rest)), segment, segment, batch);
   }
   if (data) {
-    push(std::move(data), batch);
+    const std::size_t size = data.size();
+    push(std::move(data), size, segment, batch);
   }
 }
 
-/// An empty `data` is one that could not be had.
-void UdpReceiver::push(Message data, Batch& batch) {
+/// `data` of `size` bytes; empty: it could not be had.
+void UdpReceiver::push(Message data, std::size_t size, std::size_t segment, Batch& batch) {
   using wire::DataUnit;
-  Message message = !data ? Message()
-                          : Message::of_native(data.pool(), DataUnit{.kind = DataUnit::Kind::transport_indication,
-                                                                     .peer = source_.address,
-                                                                     .peer_port = source_.port});
+  const bool several = size > segment;
+  const std::size_t datagrams = several ? datagrams_in(size, segment) : 1;
+  Message message = !data
+                        ? Message()
+                        : Message::of_native(
+                              data.pool(), DataUnit{.kind = DataUnit::Kind::transport_indication,
+                                                    .peer = source_.address,
+                                                    .peer_port = source_.port,
+                                                    .segment_size = static_cast<std::uint16_t>(several ? segment : 0)});
   if (!message) {
-    ++statistics_.no_buffer;
+    statistics_.no_buffer += datagrams;
     return;
   }
   message.link(std::move(data));
   batch.push(std::move(message));
-  ++statistics_.datagrams;
+  statistics_.datagrams += datagrams;
 }
 
 void UdpReceiver::clear() {

@@ -16,11 +16,10 @@
 //                 │      │                   │
 //     messages  [ind]─ [ind]─             [ind]─
 //
+// Where the stream takes segmented messages, it is one message instead, with the segment size in its T_UNITDATA_IND.
+//
 // Anything else fills less than a quarter of its buffer and is copied into one of the right size, so that a waiting
 // datagram holds at most about four times its size of the pool.
-//
-// The T_UNITDATA_IND block is encoded once for each run of datagrams with one source and shared by them. Whoever wants
-// to write into one makes a copy first, as with every shared block (Buffer::writable()).
 //
 // Ownership: owns its slots. Threads: one. REQUIRES: clear() before the pool ends.
 
@@ -61,8 +60,8 @@ class UdpReceiver {
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
-  /// Appends one burst to `batch`.
-  [[nodiscard]] Outcome receive(int descriptor, BufferPool& pool, Batch& batch);
+  /// Appends one burst to `batch`; `segmented`: what the kernel has coalesced stays one message.
+  [[nodiscard]] Outcome receive(int descriptor, BufferPool& pool, bool segmented, Batch& batch);
   /// Frees the slots, for another socket.
   void clear();
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
@@ -87,7 +86,7 @@ class UdpReceiver {
   void note_kernel_drops(std::uint32_t total);
   void deliver_copied(ConstBytes bytes, std::size_t segment, BufferPool& pool, Batch& batch);
   void deliver_shared(Message data, std::size_t segment, Batch& batch);
-  void push(Message data, Batch& batch);
+  void push(Message data, std::size_t size, std::size_t segment, Batch& batch);
 
   std::array<Slot, slots_max> slots_;
   std::array<SocketAddress, slots_max> sources_;
@@ -95,6 +94,7 @@ class UdpReceiver {
   std::array<std::array<iovec, 2>, slots_max> iovecs_;
   std::array<mmsghdr, slots_max> headers_{};
   wire::TransportAddress source_;  // of the datagrams that are being delivered
+  bool segmented_ = false;
   std::uint32_t kernel_drops_seen_ = 0;
   Statistics statistics_;
 };

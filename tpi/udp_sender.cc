@@ -13,19 +13,35 @@
 
 namespace sluice::tpi {
 
-void UdpSender::add(Message message, const SocketAddress& destination) {
-  SLUICE_REQUIRE(has_room());
-  Datagram& datagram = datagrams_[count_];
-  datagram.bytes = datagram.blocks = 0;
+/// Names the pieces of the data for the kernel; how many they are.
+std::size_t UdpSender::describe(const Message& message, std::span<iovec> out) {
+  std::size_t count = 0;
+  if (!message.materialized()) {
+    count = message.runs(runs_).value_or(0);
+    SLUICE_REQUIRE(count <= out.size());
+    std::transform(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(count), out.begin(), [](ConstBytes run) {
+      return iovec{const_cast<std::byte*>(run.data()), run.size()};  // the kernel reads them
+    });
+    return count;
+  }
   for (const Block* block = &message.first(); block != nullptr; block = block->cont) {
     if (block->type == MessageType::data && block->size() > 0) {
-      datagram.bytes += block->size();
-      ++datagram.blocks;
+      SLUICE_REQUIRE(count < out.size());
+      out[count++] = {block->rptr, block->size()};
     }
   }
-  SLUICE_REQUIRE(datagram.blocks <= iovecs_max);
+  return count;
+}
+
+void UdpSender::add(Message message, const SocketAddress& destination, std::uint16_t segment) {
+  SLUICE_REQUIRE(count_ < messages_max);
+  Datagram& datagram = datagrams_[count_];
+  datagram.bytes = message.data_size();
+  datagram.pieces = describe(message, iovecs_);
+  SLUICE_REQUIRE(segment == 0 || fits_run(datagram.bytes, segment));
   datagram.message = std::move(message);
   datagram.destination = destination;
+  datagram.segment = segment;
   ++count_;
 }
 
@@ -33,11 +49,11 @@ void UdpSender::add(Message message, const SocketAddress& destination) {
 bool UdpSender::joins_last(const Datagram& datagram) const {
   const Entry& last = entries_[entry_count_ - 1];
   const Datagram& previous = *(&datagram - 1);
-  const Datagram& first = *(&datagram - last.datagrams);
+  const Datagram& first = *(&datagram - last.messages);
   const bool segmented = segmentation_ && static_cast<std::size_t>(&first - &datagrams_[next_]) >= plain_left_;
-  return segmented && datagram.bytes > 0 && previous.bytes == first.bytes && datagram.bytes <= first.bytes &&
-         last.datagrams < run_datagrams_max && last.bytes + datagram.bytes <= run_bytes_max &&
-         datagram.destination == first.destination;
+  return segmented && datagram.segment == 0 && first.segment == 0 && datagram.bytes > 0 &&
+         previous.bytes == first.bytes && datagram.bytes <= first.bytes && last.datagrams < run_datagrams_max &&
+         last.bytes + datagram.bytes <= run_bytes_max && datagram.destination == first.destination;
 }
 
 void UdpSender::begin_entry(Datagram& datagram) {
@@ -53,15 +69,12 @@ void UdpSender::begin_entry(Datagram& datagram) {
 }
 
 void UdpSender::append(const Datagram& datagram) {
-  for (const Block* block = &datagram.message.first(); block != nullptr; block = block->cont) {
-    if (block->type == MessageType::data && block->size() > 0) {
-      iovecs_[iovec_count_++] = {block->rptr, block->size()};
-    }
-  }
+  iovec_count_ += describe(datagram.message, std::span(iovecs_).subspan(iovec_count_));
   Entry& entry = entries_[entry_count_ - 1];
-  ++entry.datagrams;
+  ++entry.messages;
+  entry.datagrams += datagram.segment == 0 ? 1 : (datagram.bytes + datagram.segment - 1) / datagram.segment;
   entry.bytes += datagram.bytes;
-  headers_[entry_count_ - 1].msg_hdr.msg_iovlen += datagram.blocks;
+  headers_[entry_count_ - 1].msg_hdr.msg_iovlen += datagram.pieces;
 }
 
 void UdpSender::set_segment(std::size_t entry, std::uint16_t segment) {
@@ -77,28 +90,29 @@ void UdpSender::set_segment(std::size_t entry, std::uint16_t segment) {
 
 void UdpSender::build_entries() {
   entry_count_ = iovec_count_ = 0;
-  for (std::size_t i = next_; i < count_ && iovec_count_ + datagrams_[i].blocks <= iovecs_max; ++i) {
+  for (std::size_t i = next_; i < count_ && iovec_count_ + datagrams_[i].pieces <= iovecs_max; ++i) {
     if (entry_count_ == 0 || !joins_last(datagrams_[i])) {
       begin_entry(datagrams_[i]);
     }
     append(datagrams_[i]);
   }
   std::size_t first = next_;
-  for (std::size_t entry = 0; entry < entry_count_; first += entries_[entry++].datagrams) {
+  for (std::size_t entry = 0; entry < entry_count_; first += entries_[entry++].messages) {
     if (entries_[entry].datagrams > 1) {
-      set_segment(entry, static_cast<std::uint16_t>(datagrams_[first].bytes));
+      const Datagram& datagram = datagrams_[first];
+      set_segment(entry, datagram.segment != 0 ? datagram.segment : static_cast<std::uint16_t>(datagram.bytes));
     }
   }
 }
 
 void UdpSender::retire(std::size_t entries) {
   for (std::size_t entry = 0; entry < entries; ++entry) {
-    const std::size_t datagrams = entries_[entry].datagrams;
-    for (std::size_t i = 0; i < datagrams; ++i) {
+    const auto [messages, datagrams, bytes] = entries_[entry];
+    for (std::size_t i = 0; i < messages; ++i) {
       datagrams_[next_++].message.reset();
     }
     statistics_.datagrams += datagrams;
-    plain_left_ -= std::min(plain_left_, datagrams);
+    plain_left_ -= std::min(plain_left_, messages);
     if (datagrams > 1) {
       ++statistics_.runs;
       plain_after_refusal_ = run_datagrams_max;
@@ -133,6 +147,9 @@ UdpSender::Progress UdpSender::send(int descriptor) {
     }
     if (refused_run()) {
       send_plainly();
+      if (datagrams_[next_].segment != 0) {
+        return Progress::no_run;
+      }
     } else if (error_ != EINTR) {
       return Progress::failed;
     }

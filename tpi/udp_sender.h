@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Hands a burst of datagrams to the kernel with few system calls and no copy: the messages' data blocks are the iovecs.
+// Hands a burst of datagrams to the kernel with few system calls and no copy: the iovecs show where the data lies, in
+// the messages' blocks or still in the user's memory.
 //
 // All datagrams of a burst go in one sendmmsg. Where the kernel segments (GSO, UDP_SEGMENT), consecutive datagrams of
 // one size to one destination become one entry of it, a run, which the kernel takes through its stack once:
@@ -9,8 +10,11 @@
 //     messages   1400 1400 1400 600 | 1400 1400 | 0 | 9000      (| other destination, or other size)
 //     entries    [ run, segment 1400 ] [ run ]  [0] [9000]       a shorter datagram may end a run
 //
+// A segmented message is a run from the start.
+//
 // The kernel refuses a run whose segments do not fit the path MTU, and some devices cannot do it. The run is then sent
-// as plain datagrams, and so are some more after it, twice as many each time that it happens again in a row.
+// as plain datagrams, and so are some more after it, twice as many each time that it happens again in a row. A
+// segmented message is for the caller to take apart.
 //
 // Ownership: owns the messages until the kernel has them. Threads: one.
 
@@ -19,6 +23,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "stack/core/message.h"
 #include "tpi/udp_socket.h"
@@ -38,8 +43,9 @@ class UdpSender {
 
   enum class Progress : std::uint8_t {
     done,     // the kernel has all of them
-    blocked,  // it takes no more now: front() is the first that is left
-    failed,   // it refused front(), or told of an earlier datagram's error: see error()
+    blocked,  // it takes no more now: the first that is left is in front
+    failed,   // it refused the first, or told of an earlier datagram's error: see error()
+    no_run,   // the first is a segmented message, which it does not take as one
   };
 
   explicit UdpSender(SendCall call = ::sendmmsg) : call_(call) {}
@@ -48,17 +54,22 @@ class UdpSender {
 
   [[nodiscard]] bool empty() const { return next_ == count_; }
   [[nodiscard]] bool has_room() const { return count_ < burst_datagrams_max; }
-  /// Adds a datagram: the data blocks of `message`. REQUIRES: has_room(); at most iovecs_max of its blocks hold data.
-  void add(Message message, const SocketAddress& destination);
+  /// Whether the kernel is asked to take what is added next as a run.
+  [[nodiscard]] bool sends_runs() const { return segmentation_ && count_ - next_ >= plain_left_; }
+  /// Adds the data of `message`, to which nothing is owed but the copy from the user's memory: a datagram or, where
+  /// `segment` is not 0, several of that size, the last perhaps shorter. REQUIRES: had room before the message was
+  /// taken apart; the data lies in iovecs_max pieces at most; sends_runs() and fits_run() for several.
+  void add(Message message, const SocketAddress& destination, std::uint16_t segment = 0);
+  [[nodiscard]] static bool fits_run(std::size_t bytes, std::size_t segment) {
+    return bytes <= run_bytes_max && bytes <= run_datagrams_max * segment;
+  }
 
   /// Sends until all is done or the caller must decide.
   [[nodiscard]] Progress send(int descriptor);
   /// errno of the last failure.
   [[nodiscard]] int error() const { return error_; }
 
-  /// The first datagram that is left. REQUIRES: !empty().
-  [[nodiscard]] const Message& front() const { return datagrams_[next_].message; }
-  /// Takes the first, or the last, datagram that is left. REQUIRES: !empty().
+  /// Takes the first, or the last, message that is left. REQUIRES: !empty().
   [[nodiscard]] Message take_front();
   [[nodiscard]] Message take_back();
   void clear();
@@ -72,20 +83,25 @@ class UdpSender {
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
 
  private:
-  struct Datagram {
+  struct Datagram {  // or several, where segment is not 0
     Message message;
     SocketAddress destination;
     std::size_t bytes = 0;
-    std::size_t blocks = 0;  // that hold data
+    std::size_t pieces = 0;
+    std::uint16_t segment = 0;
   };
   struct Entry {
+    std::size_t messages = 0;
     std::size_t datagrams = 0;
     std::size_t bytes = 0;
   };
+  /// A burst, and behind its last message what becomes of it when it is taken apart.
+  static constexpr std::size_t messages_max = burst_datagrams_max + run_datagrams_max;
   struct alignas(cmsghdr) Control {
     std::array<std::byte, CMSG_SPACE(sizeof(std::uint16_t))> bytes;
   };
 
+  std::size_t describe(const Message& message, std::span<iovec> out);
   void build_entries();
   void begin_entry(Datagram& datagram);
   void append(const Datagram& datagram);
@@ -100,15 +116,16 @@ class UdpSender {
   int error_ = 0;
   std::size_t next_ = 0;
   std::size_t count_ = 0;
-  std::size_t plain_left_ = 0;  // datagrams that go without segmentation, from next_ on
+  std::size_t plain_left_ = 0;  // messages that go without segmentation, from next_ on
   std::size_t plain_after_refusal_ = run_datagrams_max;
   std::size_t entry_count_ = 0;
   std::size_t iovec_count_ = 0;
-  std::array<Datagram, burst_datagrams_max> datagrams_;
-  std::array<Entry, burst_datagrams_max> entries_;
-  std::array<mmsghdr, burst_datagrams_max> headers_{};
-  std::array<Control, burst_datagrams_max> controls_;
+  std::array<Datagram, messages_max> datagrams_;
+  std::array<Entry, messages_max> entries_;
+  std::array<mmsghdr, messages_max> headers_{};
+  std::array<Control, messages_max> controls_{};
   std::array<iovec, iovecs_max> iovecs_;
+  std::array<ConstBytes, iovecs_max> runs_;  // as Message::runs() tells them
   Statistics statistics_;
 };
 

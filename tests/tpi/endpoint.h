@@ -39,9 +39,12 @@ class KeepingHead final : public Module {
     }
   }
   void wsrv() override { ++enabled; }
+  [[nodiscard]] bool handles_deferred() const override { return segments; }
+  [[nodiscard]] bool handles_segments() const override { return segments; }
 
   int enabled = 0;  // how often the write side was back-enabled
   int flushes = 0;
+  bool segments = false;
 
  private:
   /// As a stream head does: flushes the read side, sends the write side's flag back down.
@@ -63,8 +66,11 @@ struct Received {
 
 class Endpoint {
  public:
-  explicit Endpoint(StreamSet& set, const UdpSocket::Options& options = {}, UdpSender::SendCall send_call = ::sendmmsg)
+  /// `segments`: several datagrams may come up as one message, native descriptors as they are.
+  explicit Endpoint(StreamSet& set, const UdpSocket::Options& options = {}, UdpSender::SendCall send_call = ::sendmmsg,
+                    bool segments = false)
       : set_(set), chain_(set, head_) {
+    head_.segments = segments;
     EXPECT_TRUE(chain_.open_driver(std::make_unique<KernelUdp>(set, options, send_call)));
   }
 
@@ -83,6 +89,8 @@ class Endpoint {
     }
     down().put_next(std::move(message));
   }
+
+  void put(Message message) { down().put_next(std::move(message)); }
 
   /// The next message that has come up; empty when there is none.
   [[nodiscard]] Message take() { return head_.read_queue().dequeue(); }

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
 #include "tests/tpi/endpoint.h"
 
@@ -130,6 +131,59 @@ TEST_P(KernelUdpData, AHundredThousandDatagramsInOrder) {
   }
   EXPECT_EQ(received, total);
   EXPECT_EQ(b.counter("kernel_drops"), 0U);
+}
+
+/// Several datagrams in one message, and whatever of that arrives as one: the same datagrams come out.
+TEST_P(KernelUdpData, SegmentedMessagesCarryTheSameDatagrams) {
+  struct Run {
+    std::size_t segment;
+    std::size_t size;
+  };
+  constexpr std::array<Run, 6> runs{
+      {{1400, 44 * 1400 + 7}, {1400, 1401}, {512, 64 * 512}, {8000, 8 * 8000}, {9, 20}, {30000, 60001}}};
+  Endpoint to(set, options(), ::sendmmsg, /*segments=*/true);
+  const wire::TransportAddress address = [&] {
+    to.put_bind<BindReq>(std::get<2>(GetParam()));
+    Message bound = to.take();
+    bound.encode();
+    return *wire::TransportAddress::decode(BindAck::decode(bound.bytes())->address);
+  }();
+  to.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1});
+  std::vector<std::string> sent;
+  for (const Run& run : runs) {
+    const std::string text = payload(run.segment, run.size);
+    for (std::size_t at = 0; at < text.size(); at += run.segment) {
+      sent.push_back(text.substr(at, run.segment));
+    }
+    Message request =
+        Message::of_native(set.pool(), wire::DataUnit{.kind = wire::DataUnit::Kind::transport_request,
+                                                      .peer = address.address,
+                                                      .peer_port = address.port,
+                                                      .segment_size = static_cast<std::uint16_t>(run.segment)});
+    request.link(Message::copy_of(set.pool(), as_bytes(text)));
+    a.put(std::move(request));
+  }
+  run_until_quiet();
+  std::vector<std::string> received;
+  std::size_t whole = 0;
+  for (Message message = to.take(); message; message = to.take()) {
+    const auto* const unit = message.native<wire::DataUnit>();
+    ASSERT_NE(unit, nullptr);
+    EXPECT_EQ((wire::TransportAddress{unit->peer, unit->peer_port}), a_address);
+    std::string text(message.data_size(), 0);
+    ASSERT_TRUE(message.copy_data_to(0, std::as_writable_bytes(std::span(text))));
+    const std::size_t segment = unit->segment_size == 0 ? text.size() : unit->segment_size;
+    whole += unit->segment_size == 0 ? 0U : 1U;
+    for (std::size_t at = 0; at < text.size(); at += segment) {
+      received.push_back(text.substr(at, segment));
+    }
+  }
+  EXPECT_EQ(received, sent);
+  EXPECT_EQ(a.counter("sent"), sent.size());
+  EXPECT_EQ(to.counter("received"), sent.size());
+  const auto probe = UdpSocket::bind({wire::Ipv4Address{{127, 0, 0, 1}}, 0}, options());
+  ASSERT_TRUE(probe);
+  EXPECT_EQ(whole, probe->segments() && probe->coalesces() ? runs.size() : 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Loopback, KernelUdpData,

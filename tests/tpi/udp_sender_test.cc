@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "stack/head/loan.h"
+#include "stack/wire/data_unit.h"
 #include "tests/tpi/endpoint.h"
 
 namespace sluice::tpi {
@@ -24,7 +26,9 @@ using Sizes = std::vector<std::size_t>;
 /// One entry that the scripted kernel saw.
 struct Seen {
   std::vector<std::size_t> blocks;  // sizes of its iovecs
-  std::size_t segment = 0;          // 0: a plain datagram
+  std::vector<const void*> at;      // where they lie
+  std::string bytes;
+  std::size_t segment = 0;  // 0: a plain datagram
   std::uint16_t port = 0;
 };
 
@@ -50,6 +54,8 @@ Seen seen(const msghdr& header) {
   Seen entry;
   for (std::size_t i = 0; i < header.msg_iovlen; ++i) {
     entry.blocks.push_back(header.msg_iov[i].iov_len);
+    entry.at.push_back(header.msg_iov[i].iov_base);
+    entry.bytes.append(static_cast<const char*>(header.msg_iov[i].iov_base), header.msg_iov[i].iov_len);
   }
   if (header.msg_controllen > 0) {
     const cmsghdr* part = CMSG_FIRSTHDR(&header);
@@ -383,6 +389,177 @@ TEST_F(KernelUdpScripted, AManyBlockDatagramIsMadeContiguousRatherThanRefused) {
   endpoint.down().put_next(std::move(message));
   set.scheduler().poll(loop->now());
   EXPECT_EQ(script.taken_sizes(), (Sizes{5000}));
+}
+
+// ---- Segmented messages: several datagrams in one ----
+
+class KernelUdpSegments : public KernelUdpScripted {
+ protected:
+  void SetUp() override {
+    KernelUdpScripted::SetUp();
+    endpoint.bind("127.0.0.1:0");
+  }
+
+  /// A request for `text` in datagrams of `segment` bytes, as t_sndsudata makes it.
+  [[nodiscard]] Message request(std::size_t segment, Message data) {
+    wire::DataUnit unit{.kind = wire::DataUnit::Kind::transport_request,
+                        .options = wire::DataUnit::Options::sending,
+                        .peer = destination().address,
+                        .peer_port = destination().port,
+                        .segment_size = static_cast<std::uint16_t>(segment)};
+    Message message = Message::of_native(set.pool(), unit);
+    message.link(std::move(data));
+    return message;
+  }
+  void put(std::size_t segment, const std::string& text) {
+    endpoint.put(request(segment, Message::copy_of(set.pool(), as_bytes(text))));
+  }
+  /// Bytes of every datagram that the kernel took.
+  [[nodiscard]] static std::vector<std::string> datagrams() {
+    std::vector<std::string> all;
+    for (const auto& call : script.taken) {
+      for (const Seen& seen : call) {
+        const std::size_t step = seen.segment == 0 ? std::max<std::size_t>(seen.bytes.size(), 1) : seen.segment;
+        for (std::size_t at = 0; at < seen.bytes.size(); at += step) {
+          all.push_back(seen.bytes.substr(at, step));
+        }
+      }
+    }
+    return all;
+  }
+
+  Endpoint endpoint{set, {}, scripted};
+};
+
+TEST_F(KernelUdpSegments, GoAsOneRunWithinTheCallWhereNothingWaits) {
+  put(4, "aaaabbbbcc");
+  ASSERT_EQ(script.taken.size(), 1U) << "no service procedure has run";
+  ASSERT_EQ(script.taken[0].size(), 1U);
+  EXPECT_EQ(script.taken[0][0].segment, 4U);
+  EXPECT_EQ(script.taken[0][0].bytes, "aaaabbbbcc");
+  EXPECT_EQ(endpoint.counter("sent"), 3U);
+  EXPECT_EQ(endpoint.counter("segmented_runs"), 1U);
+}
+
+TEST_F(KernelUdpSegments, OneThatFitsASegmentIsADatagram) {
+  put(4, "abc");
+  set.scheduler().poll(loop->now());
+  ASSERT_EQ(script.taken.size(), 1U);
+  EXPECT_EQ(script.taken[0][0].segment, 0U);
+  EXPECT_EQ(endpoint.counter("sent"), 1U);
+}
+
+TEST_F(KernelUdpSegments, WaitTheirTurnBehindWhatWaits) {
+  endpoint.send(destination(), "first");
+  put(4, "aaaabb");
+  endpoint.send(destination(), "last");
+  EXPECT_TRUE(script.taken.empty());
+  set.scheduler().poll(loop->now());
+  EXPECT_EQ(datagrams(), (std::vector<std::string>{"first", "aaaa", "bb", "last"}));
+}
+
+/// The kernel gets the user's own bytes; those that it does not take are copied before the call returns.
+TEST_F(KernelUdpSegments, LeaveFromTheUsersMemoryOrAreCopiedInTime) {
+  for (const bool blocked : {false, true}) {
+    script = {};
+    script.answer = [&](const auto& entries) { return blocked ? -EAGAIN : static_cast<int>(entries.size()); };
+    std::string users(600, 'u');
+    std::string more(500, 'm');
+    const std::array<ConstBytes, 2> parts{as_bytes(users), as_bytes(more)};
+    {
+      Loan loan(set.pool(), ProcessingMode::fused, 0);
+      endpoint.put(request(700, loan.segmented(parts, 0)));
+    }
+    std::string sent = users + more;
+    users.assign(600, '-');  // the call has returned
+    if (blocked) {
+      EXPECT_TRUE(script.taken.empty());
+      script.answer = nullptr;
+      EXPECT_TRUE(loop->run_until([] { return !script.taken.empty(); }, loop->now() + std::chrono::seconds(10)));
+    } else {
+      EXPECT_EQ(script.taken.at(0).at(0).at, (std::vector<const void*>{users.data(), more.data()}));
+    }
+    EXPECT_EQ(datagrams(), (std::vector<std::string>{sent.substr(0, 700), sent.substr(700)})) << blocked;
+  }
+}
+
+/// "no run": taken apart, in order, the user's memory or not, and what came behind it still comes behind it.
+TEST_F(KernelUdpSegments, AreTakenApartWhereTheKernelTakesNoRun) {
+  for (const int error : {EMSGSIZE, EINVAL, EIO}) {
+    script = {};
+    script.answer = [error](const std::vector<Seen>& entries) {
+      const auto run = std::find_if(entries.begin(), entries.end(), [](const Seen& seen) { return seen.segment > 0; });
+      return run == entries.begin() ? -error : static_cast<int>(run - entries.begin());
+    };
+    const std::uint64_t sent = endpoint.counter("sent");
+    endpoint.send(destination(), "first");
+    put(4, "aaaabbbbcc");
+    put(5, "dddddeeeeef");
+    endpoint.send(destination(), "last");
+    set.scheduler().poll(loop->now());
+    EXPECT_EQ(datagrams(), (std::vector<std::string>{"first", "aaaa", "bbbb", "cc", "ddddd", "eeeee", "f", "last"}));
+    EXPECT_EQ(endpoint.counter("sent") - sent, 8U);
+    const std::string users(800, 'u');
+    const ConstBytes part = as_bytes(users);
+    Loan loan(set.pool(), ProcessingMode::fused, 0);
+    script.taken.clear();
+    endpoint.put(request(700, loan.segmented(std::span(&part, 1), 0)));
+    EXPECT_EQ(datagrams(), (std::vector<std::string>{users.substr(0, 700), users.substr(700)}));
+  }
+  EXPECT_FALSE(endpoint.take()) << "no error came up";
+}
+
+TEST_F(KernelUdpSegments, AreTakenApartWithoutSegmentation) {
+  UdpSocket::Options options;
+  options.gso = false;
+  Endpoint plain(set, options, scripted);
+  plain.bind("127.0.0.1:0");
+  plain.put(request(4, Message::copy_of(set.pool(), as_bytes(std::string_view("aaaabbbbcc")))));
+  ASSERT_EQ(script.taken.size(), 1U);
+  EXPECT_EQ(script.taken[0].size(), 3U);
+  EXPECT_EQ(datagrams(), (std::vector<std::string>{"aaaa", "bbbb", "cc"}));
+}
+
+TEST_F(KernelUdpSegments, OneErrorAnswersAllAndCountsEach) {
+  script.answer = [](const auto&) { return -EACCES; };
+  put(4, "aaaabbbbcc");
+  const Received error = endpoint.receive();
+  EXPECT_EQ(error.primitive, wire::tpi::T_UDERROR_IND);
+  EXPECT_EQ(error.error, EACCES);
+  EXPECT_EQ(error.address, destination());
+  EXPECT_EQ(endpoint.counter("denied"), 3U);
+  EXPECT_FALSE(endpoint.take());
+}
+
+TEST_F(KernelUdpSegments, MoreThanARunHoldsIsRefused) {
+  put(1, std::string(UdpSender::run_datagrams_max + 1, 'x'));
+  EXPECT_EQ(endpoint.receive().error, EINVAL);
+  put(2000, std::string(UdpSender::run_bytes_max + 1, 'x'));
+  EXPECT_EQ(endpoint.receive().error, EINVAL);
+  EXPECT_TRUE(script.taken.empty());
+  put(1, std::string(UdpSender::run_datagrams_max, 'x'));
+  EXPECT_EQ(script.taken.size(), 1U);
+}
+
+/// A burst that is full when a run must be taken apart still has room for it.
+TEST_F(KernelUdpSegments, ManyAreTakenApartInOrder) {
+  script.answer = [](const std::vector<Seen>& entries) {
+    const auto run = std::find_if(entries.begin(), entries.end(), [](const Seen& seen) { return seen.segment > 0; });
+    return run == entries.begin() ? -EMSGSIZE : static_cast<int>(run - entries.begin());
+  };
+  std::vector<std::string> expected;
+  endpoint.send(destination(), "0");
+  expected.emplace_back("0");
+  for (int run = 0; run < 10; ++run) {
+    std::string text;
+    for (std::size_t i = 0; i < UdpSender::run_datagrams_max; ++i) {
+      expected.push_back(std::to_string(100000 + expected.size()));
+      text += expected.back();
+    }
+    put(6, text);
+  }
+  set.scheduler().poll(loop->now());
+  EXPECT_EQ(datagrams(), expected);
 }
 
 }  // namespace
