@@ -117,6 +117,13 @@ class Endpoint {
   /// does not hold; it is gone and counted, and the places hold bytes that mean nothing. TBADDATA: more than T_IOV_MAX
   /// parts, or less room than bytes; it still waits. TOUTSTATE: none has been shown.
   Outcome<std::size_t> t_landudata(std::span<const t_iovec> parts);
+  /// Shows the data units that came together from one sender, as t_rcvsudata() would deliver them, where they lie: all
+  /// that is left of them, in one piece, and in `segment` the size of each but the last. The bytes are the caller's to
+  /// change until t_endsudata(), which is due next. Empty where one came alone, where something is still owed to the
+  /// bytes, or where they are not in one piece: take them in another way. TNODATA, TLOOK, TBUFOVFLW, TOUTSTATE.
+  Outcome<Bytes> t_showsudata(t_unitdata& unitdata, std::size_t& segment);
+  /// The caller is done with what t_showsudata() showed.
+  void t_endsudata();
   /// Discards the data unit that t_lookudata() showed; one whose checksum does not hold is counted all the same.
   void t_skipudata();
 

@@ -311,6 +311,30 @@ Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts) {
   return good ? Outcome<std::size_t>(size) : failed(TNODATA);
 }
 
+Outcome<Bytes> Endpoint::t_showsudata(t_unitdata& unitdata, std::size_t& segment) {
+  Outcome<> ready = require_connectionless(Call::rcvudata);
+  ready = ready ? next_data_unit(unitdata, true) : ready;
+  ready = ready && names_told_ ? failed(TOUTSTATE) : ready;  // t_rcvudata() has begun to take it
+  if (!ready) {
+    return std::unexpected(ready.error());
+  }
+  const Block* const block = next_.data_block();
+  const std::size_t size = next_.data_size();
+  if (segment_ == 0 || size <= segment_ || !next_.materialized() || block->size() != size ||
+      !block->buffer->writable()) {
+    return Bytes();
+  }
+  shown_ = true;
+  segment = segment_;
+  return Bytes(block->rptr, size);
+}
+
+void Endpoint::t_endsudata() {
+  if (shown_) {
+    next_.reset();
+  }
+}
+
 void Endpoint::t_skipudata() {
   if (next_ && shown_) {
     if (next_.materialize() == TransformResult::done && segment_ != 0) {

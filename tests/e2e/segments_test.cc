@@ -277,6 +277,70 @@ TEST_P(Segments, AreLookedAtAndLandOneByOne) {
   EXPECT_TRUE(received().empty());
 }
 
+TEST_P(Segments, AreShownWhereTheyLieOrTakenInAnotherWay) {
+  ASSERT_TRUE(send(Texts{"first"}, 100));
+  ASSERT_EQ(received().size(), 1U);
+  Prng prng(3);
+  std::size_t shown_whole = 0;
+  for (const bool some_taken : {false, true}) {
+    const auto [whole, parts] = random_data(prng, 9999);
+    ASSERT_TRUE(send(parts, 1000));
+    Texts expected = cut(whole, 1000);
+    const auto taken = [&] {
+      std::string buffer(1000, '\0');
+      t_unitdata unit;
+      unit.udata = {.maxlen = buffer.size(), .len = 0, .buf = reinterpret_cast<std::byte*>(buffer.data())};
+      int flags = 0;
+      EXPECT_TRUE(b_->t_rcvudata(unit, flags));
+      return buffer.substr(0, unit.udata.len);
+    };
+    if (some_taken) {
+      EXPECT_EQ(taken(), expected.front());
+      expected.erase(expected.begin());
+    }
+    std::array<std::byte, 32> from{};
+    t_unitdata unit;
+    unit.addr = {.maxlen = from.size(), .len = 0, .buf = from.data()};
+    std::size_t segment = 0;
+    const auto shown = b_->t_showsudata(unit, segment);
+    ASSERT_TRUE(shown);
+    if (shown->empty()) {
+      EXPECT_EQ(received(), expected) << "nothing is lost";
+      continue;
+    }
+    ++shown_whole;
+    EXPECT_EQ(segment, 1000U);
+    EXPECT_EQ(wire::TransportAddress::decode(ConstBytes(from).first(unit.addr.len)), address(1));
+    const std::string text(reinterpret_cast<const char*>(shown->data()), shown->size());
+    EXPECT_EQ(cut(text, segment), expected);
+    std::ranges::fill(*shown, std::byte{0});
+    b_->t_endsudata();
+    EXPECT_TRUE(received().empty());
+    b_->t_endsudata();  // nothing is shown: nothing is discarded
+    ASSERT_TRUE(send(Texts{"next"}, 100));
+    b_->t_endsudata();
+    EXPECT_EQ(received(), Texts{"next"});
+  }
+  EXPECT_EQ(shown_whole, GetParam().arrives_whole && GetParam().leaves_whole ? 2U : 0U);
+}
+
+/// One that t_rcvudata() has begun to take is taken to its end first.
+TEST_P(Segments, AreNotShownInTheMiddleOfOne) {
+  ASSERT_TRUE(send(Texts{"first"}, 100));
+  ASSERT_EQ(received().size(), 1U);
+  ASSERT_TRUE(send(Texts{std::string(5000, 'x')}, 1000));
+  std::string buffer(10, '\0');
+  t_unitdata unit;
+  unit.udata = {.maxlen = buffer.size(), .len = 0, .buf = reinterpret_cast<std::byte*>(buffer.data())};
+  int flags = 0;
+  ASSERT_TRUE(b_->t_rcvudata(unit, flags));
+  ASSERT_EQ(flags, T_MORE);
+  std::size_t segment = 0;
+  const auto shown = b_->t_showsudata(unit, segment);
+  ASSERT_FALSE(shown);
+  EXPECT_EQ(shown.error().t_errno, TOUTSTATE);
+}
+
 TEST_P(Segments, WhatCannotBeSent) {
   const auto error_of = [](const Outcome<>& outcome) { return outcome ? 0 : int{outcome.error().t_errno}; };
   EXPECT_EQ(error_of(send(Texts{"text"}, 0)), TBADDATA) << "no segment size";

@@ -9,15 +9,15 @@ import subprocess
 
 SENDS = {"sendmsg", "sendmmsg", "sendto"}
 RECEIVES = {"recv", "recvmsg", "recvmmsg"}
-MOVES = {"read", "write", "pread", "pwrite"}
+MOVES = {"read", "write", "pread", "pwritev"}
 
 # open(2), read(2), ... under "ERRORS". What a signal interrupts, what would block, what was done in part, and what the
 # network has no room for are no failures: the program does its work all the same.
 INTERRUPTED = SENDS | RECEIVES | MOVES | {"writev", "open", "openat", "poll", "epoll_wait", "fsync", "ftruncate", "flock"}
 DESCRIPTORS = {"open", "openat", "socket", "epoll_create", "epoll_create1", "eventfd", "pipe", "timerfd_create"}
-DISK = {"read", "pread", "write", "pwrite", "fsync", "ftruncate", "fstat", "fstatat", "fchmod", "futimens", "openat", "close",
+DISK = {"read", "pread", "write", "pwritev", "fsync", "ftruncate", "fstat", "fstatat", "fchmod", "futimens", "openat", "close",
         "renameat", "unlinkat"}
-SPACE = {"write", "pwrite", "openat", "ftruncate", "renameat", "fsync"}
+SPACE = {"write", "pwritev", "openat", "ftruncate", "renameat", "fsync"}
 # XDP; libxdp's functions answer -1, which is EPERM.
 PROGRAMS = {"bpf_map_create", "bpf_map_update_elem", "bpf_prog_load", "bpf_link_create", "bpf_link_update", "bpf_link_detach"}
 MEMORY = {"mmap", "socket", "setsockopt", "poll", "epoll_ctl", "ioctl"} | PROGRAMS

@@ -170,7 +170,13 @@ CALL(ssize_t, writev, (int fd, const iovec* parts, int count), (fd, parts, count
 TRANSFER(read, (int fd, void* out, std::size_t size), (fd, out, size))
 TRANSFER(write, (int fd, const void* bytes, std::size_t size), (fd, bytes, size))
 TRANSFER(pread, (int fd, void* out, std::size_t size, off_t at), (fd, out, size, at))
-TRANSFER(pwrite, (int fd, const void* bytes, std::size_t size, off_t at), (fd, bytes, size, at))
+DEFINE(ssize_t, pwritev, (int fd, const iovec* parts, int count, off_t at)) {
+  FAIL_IF_CHOSEN(ssize_t, pwritev)
+  static auto* const next = real<ssize_t(int, const iovec*, int, off_t)>("pwritev");
+  const bool cut = chosen == 0 && may_be_cut(fd, parts->iov_len);
+  const iovec half{parts->iov_base, parts->iov_len / 2};
+  return next(fd, cut ? &half : parts, cut ? 1 : count, at);
+}
 CALL(int, poll, (pollfd * asked, nfds_t count, int timeout), (asked, count, timeout))
 CALL(int, epoll_create, (int size), (size))
 CALL(int, epoll_create1, (int flags), (flags))

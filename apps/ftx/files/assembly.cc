@@ -128,7 +128,7 @@ Placement Assembly::place_in_list(List& list, const AduName& adu) {
           .verified_only = filled > 0};
 }
 
-std::expected<Placement, Failure> Assembly::place(const AduName& adu) {
+std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer prefer) {
   if (adu.file == manifest_file) {
     return place_in_list(manifest_, adu);
   }
@@ -138,7 +138,7 @@ std::expected<Placement, Failure> Assembly::place(const AduName& adu) {
   if (adu.file == digest_file) {
     return place_in_list(digests_, adu);
   }
-  return place_in_file(adu);
+  return place_in_file(adu, prefer);
 }
 
 Bytes Assembly::memory_for(const AduName& adu) const {
@@ -162,7 +162,7 @@ Placement Assembly::placement_in(const AduName& adu, Bytes memory) const {
   return {.kind = Placement::Kind::memory, .memory = memory, .file = files_[adu.file].sink.get(), .offset = adu.offset};
 }
 
-std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
+std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Prefer prefer) {
   if (adu.file >= files_.size()) {
     return Placement{};
   }
@@ -191,7 +191,7 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu) {
   }
   Placement place{
       .kind = Placement::Kind::file, .verified_only = filled > 0, .file = file.sink.get(), .offset = adu.offset};
-  if (place.verified_only) {
+  if (place.verified_only || prefer == Prefer::file) {
     return place;
   }
   if (const auto memory = file.sink->place(adu.offset, adu.length); memory) {
@@ -225,6 +225,32 @@ std::expected<void, Failure> Assembly::landed(const AduName& adu) {
     return digests_landed(adu);
   }
   return file_landed(adu);
+}
+
+std::expected<void, Failure> Assembly::gather(const AduName& adu, ConstBytes payload) {
+  Gathered& now = gathered_;
+  if (now.count == now.pieces.size() || now.file != adu.file || now.end != adu.offset) {
+    if (auto written = write_gathered(); !written) {
+      return written;
+    }
+  }
+  if (now.count == 0) {
+    now.file = adu.file;
+    now.from = adu.offset;
+  }
+  now.pieces[now.count++] = payload;
+  now.end = adu.offset + payload.size();
+  return {};
+}
+
+std::expected<void, Failure> Assembly::write_gathered() {
+  const std::size_t count = std::exchange(gathered_.count, 0);
+  if (count == 0) {
+    return {};
+  }
+  File& file = files_[gathered_.file];
+  const Status written = file.sink->write_run(gathered_.from, std::span(gathered_.pieces).first(count));
+  return written ? std::expected<void, Failure>() : std::unexpected(failure(&file, written.error()));
 }
 
 void Assembly::land_in_list(List& list, const AduName& adu) {
@@ -284,6 +310,9 @@ std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
 
 /// Reads the file back, so that the digest covers what the file holds and not what the datagrams held.
 std::expected<void, Failure> Assembly::digest_written(File& file, std::uint64_t whole_bytes) {
+  if (auto written = write_gathered(); !written) {
+    return written;
+  }
   Arriving& arriving = *file.arriving;
   while (arriving.digested_bytes < whole_bytes) {
     const std::uint64_t left = whole_bytes - arriving.digested_bytes;

@@ -8,11 +8,15 @@
 //   place(adu)      where the payload belongs, or why not
 //   landed(adu)     it is there now
 //
+// Payloads that came together and belong together are written together: gather() instead of writing, landed(), and
+// write_gathered() before the memory that they lie in is used again.
+//
 // Invariants: a file is renamed only when every ADU has landed and its digest equals the sender's. Assembly takes the
 // memory for lists and slots and the descriptors of open files from the Budget before it allocates, and returns them.
 // Borrows Destination and Budget. Not thread-safe. Amortised O(1) an ADU apart from reading back for the digest; no
 // allocation per ADU.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -70,7 +74,9 @@ class Assembly {
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
-  [[nodiscard]] std::expected<Placement, Failure> place(const AduName& adu);
+  /// `prefer`: what to name of a file where both are possible.
+  enum class Prefer : std::uint8_t { memory, file };
+  [[nodiscard]] std::expected<Placement, Failure> place(const AduName& adu, Prefer prefer = Prefer::memory);
   /// The memory that place(adu) would name; empty when it would name none or would change the state first.
   [[nodiscard]] Bytes memory_for(const AduName& adu) const;
   /// The placement for the memory that memory_for(adu) named. REQUIRES: no other call in between.
@@ -78,6 +84,10 @@ class Assembly {
   /// REQUIRES: place(adu) named memory or a file, and the payload is there; for a file's memory SinkFile::placed()
   /// succeeded.
   [[nodiscard]] std::expected<void, Failure> landed(const AduName& adu);
+  /// Counts as the write of a payload to the file that place(adu) named. REQUIRES: `payload` stays valid until
+  /// write_gathered().
+  [[nodiscard]] std::expected<void, Failure> gather(const AduName& adu, ConstBytes payload);
+  [[nodiscard]] std::expected<void, Failure> write_gathered();
   /// The failure that a failed write of `adu` causes. Keeps the partial file when the destination is full.
   [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
 
@@ -111,6 +121,15 @@ class Assembly {
     Slots slots;
   };
 
+  /// Payloads that follow each other in a file and are not written yet.
+  struct Gathered {
+    std::uint32_t file = 0;
+    std::uint64_t from = 0;
+    std::uint64_t end = 0;
+    std::size_t count = 0;
+    std::array<ConstBytes, 64> pieces;
+  };
+
   Assembly(Head head, Destination& destination, Budget& budget);
 
   [[nodiscard]] std::uint64_t slot_count(std::uint64_t bytes) const {
@@ -125,7 +144,7 @@ class Assembly {
   [[nodiscard]] Placement place_in_list(List& list, const AduName& adu);
   [[nodiscard]] bool grow(List& list, std::uint64_t end);
   void land_in_list(List& list, const AduName& adu);
-  [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu);
+  [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu, Prefer prefer);
   [[nodiscard]] std::expected<void, Failure> open_file(File& file);
 
   [[nodiscard]] std::expected<void, Failure> manifest_whole();
@@ -146,6 +165,7 @@ class Assembly {
   std::unique_ptr<Sink> sink_;  // before files_: they must not outlive it
   std::vector<File> files_;
   std::vector<std::byte> read_back_;
+  Gathered gathered_;
   std::size_t committed_ = 0;
   std::uint64_t landed_bytes_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -26,6 +27,8 @@ constexpr int temporary_attempts_max = 100;
 // for 4 KiB, and a large write costs less a byte than any page fault. A small file does not repay its map.
 constexpr std::size_t map_adu_bytes_max = 2048;
 constexpr std::uint64_t map_file_bytes_min = 1U << 20;
+// Of one write call; a burst of datagrams has about as many.
+constexpr std::size_t pieces_max = 64;
 // One for what arrives in order, one for what arrives late.
 constexpr std::size_t windows = 2;
 
@@ -70,6 +73,7 @@ class DirectoryFile final : public SinkFile {
   }
 
   Status write(std::uint64_t offset, ConstBytes bytes) override;
+  Status write_run(std::uint64_t offset, std::span<const ConstBytes> pieces) override;
   Result<Bytes> place(std::uint64_t offset, std::size_t size) override;
   Status placed(std::uint64_t offset, ConstBytes bytes) override;
   Status read(std::uint64_t offset, Bytes out) override;
@@ -81,6 +85,7 @@ class DirectoryFile final : public SinkFile {
   [[nodiscard]] std::unexpected<Error> cut_short() const {
     return fail(EIO, "'" + name_ + "' was cut short by someone else");
   }
+  [[nodiscard]] Status write_vectors(std::uint64_t& offset, std::span<iovec> vectors);
   [[nodiscard]] bool worth_a_map(std::size_t size) const;
 
   int directory_;
@@ -94,20 +99,45 @@ class DirectoryFile final : public SinkFile {
   WindowSet windows_;
 };
 
-Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) {
-  const std::uint64_t end = offset + bytes.size();
-  while (!bytes.empty()) {
-    const ssize_t put =
-        retried([&] { return os().pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) { return write_run(offset, std::span(&bytes, 1)); }
+
+Status DirectoryFile::write_run(std::uint64_t offset, std::span<const ConstBytes> pieces) {
+  std::array<iovec, pieces_max> vectors;
+  while (!pieces.empty()) {
+    const std::size_t count = std::min(pieces.size(), vectors.size());
+    std::transform(pieces.begin(), pieces.begin() + static_cast<std::ptrdiff_t>(count), vectors.begin(),
+                   [](ConstBytes piece) { return iovec{const_cast<std::byte*>(piece.data()), piece.size()}; });
+    if (Status written = write_vectors(offset, std::span(vectors).first(count)); !written) {
+      return written;
+    }
+    pieces = pieces.subspan(count);
+  }
+  landed_end_ = std::max(landed_end_, offset);
+  return {};
+}
+
+/// Writes all of `vectors`, which it changes, and moves `offset` behind them.
+Status DirectoryFile::write_vectors(std::uint64_t& offset, std::span<iovec> vectors) {
+  for (std::size_t left = 0;;) {
+    while (!vectors.empty() && left >= vectors.front().iov_len) {
+      left -= vectors.front().iov_len;
+      vectors = vectors.subspan(1);
+    }
+    if (vectors.empty()) {
+      return {};
+    }
+    vectors.front().iov_base = static_cast<std::byte*>(vectors.front().iov_base) + left;
+    vectors.front().iov_len -= left;
+    const ssize_t put = retried([&] {
+      return os().pwritev(file_.get(), vectors.data(), static_cast<int>(vectors.size()), static_cast<off_t>(offset));
+    });
     if (put <= 0) {
       errno = put == 0 ? EIO : errno;  // nothing written and no reason given: would be tried for ever
       return system_error("cannot write", name_);
     }
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-    offset += static_cast<std::uint64_t>(put);
+    left = static_cast<std::size_t>(put);
+    offset += left;
   }
-  landed_end_ = std::max(landed_end_, end);
-  return {};
 }
 
 bool DirectoryFile::worth_a_map(std::size_t size) const {

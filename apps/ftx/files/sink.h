@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,15 @@ class SinkFile {
   virtual ~SinkFile() = default;
   /// Writes at `offset`, in any order.
   [[nodiscard]] virtual Status write(std::uint64_t offset, ConstBytes bytes) = 0;
+  /// As write(), of `pieces`, one behind the other.
+  [[nodiscard]] virtual Status write_run(std::uint64_t offset, std::span<const ConstBytes> pieces) {
+    Status status;
+    for (const ConstBytes piece : pieces) {
+      status = status ? write(offset, piece) : status;
+      offset += piece.size();
+    }
+    return status;
+  }
   /// The memory of the bytes [offset, offset + size) of the file, so that a payload lands there without another copy;
   /// valid until the next call for this file other than placed(). Its content is unspecified. ENOTSUP: no such memory,
   /// use write(). REQUIRES: size > 0; the range lies within the file as created.

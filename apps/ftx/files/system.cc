@@ -31,8 +31,8 @@ int System::close(int descriptor) { return ::close(descriptor); }
 ssize_t System::pread(int descriptor, void* out, std::size_t size, off_t offset) {
   return ::pread(descriptor, out, size, offset);
 }
-ssize_t System::pwrite(int descriptor, const void* bytes, std::size_t size, off_t offset) {
-  return ::pwrite(descriptor, bytes, size, offset);
+ssize_t System::pwritev(int descriptor, const iovec* pieces, int count, off_t offset) {
+  return ::pwritev(descriptor, pieces, count, offset);
 }
 int System::ftruncate(int descriptor, off_t size) { return ::ftruncate(descriptor, size); }
 int System::fstat(int descriptor, struct stat* status) { return ::fstat(descriptor, status); }

@@ -10,6 +10,7 @@
 
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <ctime>
@@ -25,7 +26,7 @@ class System {
   virtual int openat(int directory, const char* path, int flags, mode_t mode);
   virtual int close(int descriptor);
   virtual ssize_t pread(int descriptor, void* out, std::size_t size, off_t offset);
-  virtual ssize_t pwrite(int descriptor, const void* bytes, std::size_t size, off_t offset);
+  virtual ssize_t pwritev(int descriptor, const iovec* pieces, int count, off_t offset);
   virtual int ftruncate(int descriptor, off_t size);
   virtual int fstat(int descriptor, struct stat* status);
   virtual int fstatat(int directory, const char* path, struct stat* status, int flags);

@@ -66,7 +66,8 @@ class Protection {
   /// Empty: forged, or has been here before.
   [[nodiscard]] ConstBytes open_control(ConstBytes datagram);
   /// Opens the payload of a DATA datagram; false: forged, and the contents of `payload` mean nothing.
-  /// REQUIRES: parse_data() accepts header and size; payload.size() + tag_bytes == sealed.size(); they do not overlap.
+  /// REQUIRES: parse_data() accepts header and size; payload.size() + tag_bytes == sealed.size(); they begin at the
+  /// same byte or do not overlap.
   [[nodiscard]] bool open_payload(ConstBytes header, ConstBytes sealed, Bytes payload);
 
   /// Datagrams that did not open.

@@ -91,17 +91,32 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
 }
 
 void Receiver::on_data(TimePoint now, const Envelope& envelope, ConstBytes datagram) {
-  const auto landing = inspect(now, envelope, datagram, datagram.size());
+  const auto landing =
+      inspect(now, envelope, datagram, datagram.size(), in_run_ ? Assembly::Prefer::file : Assembly::Prefer::memory);
   if (!landing) {
     return;
   }
   const ConstBytes payload = datagram.subspan(data_header_bytes);
   if (landing->place.kind == Placement::Kind::memory) {
     std::copy(payload.begin(), payload.end(), landing->place.memory.begin());
+  } else if (in_run_) {
+    if (auto gathered = assembly_->gather(landing->data.adu, payload); !gathered) {
+      return fail(now, gathered.error(), true);
+    }
   } else if (auto status = landing->place.file->write(landing->place.offset, payload); !status) {
     return landing_failed(now, *landing, status.error());
   }
   landed(now, *landing);
+}
+
+void Receiver::end_run(TimePoint now) {
+  in_run_ = false;
+  if (state_ != State::open) {
+    return;
+  }
+  if (auto written = assembly_->write_gathered(); !written) {
+    fail(now, written.error(), true);
+  }
 }
 
 Bytes Receiver::memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const {
@@ -123,7 +138,7 @@ void Receiver::placed(TimePoint now, ConstBytes header, std::size_t datagram_byt
 }
 
 std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
-                                                   std::size_t datagram_bytes) {
+                                                   std::size_t datagram_bytes, Assembly::Prefer prefer) {
   if (state_ != State::open || envelope.transfer != envelope_.transfer) {
     ++drops_.unexpected;
     return std::nullopt;
@@ -143,7 +158,7 @@ std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope
       ++drops_.too_old;
       return std::nullopt;
   }
-  auto place = assembly_->place(data->adu);
+  auto place = assembly_->place(data->adu, prefer);
   if (!place) {
     fail(now, place.error(), true);
     return std::nullopt;

@@ -9,7 +9,8 @@
 //   (the pass)        the caller copies the payload there and verifies it; if it is damaged, the caller reports
 //                     nothing, and inspect() names the place again when the ADU arrives again
 //   landed(landing)   counts sequence and slot as received
-// receive() does all three.
+// receive() does all three. Between begin_run() and end_run() it leaves the writing of payloads to end_run(), which
+// writes those that follow each other in a file with one call.
 //
 // Timers: it sends a report every quarter of a round trip (0.2 .. 20 ms) while data arrives, and whenever a quarter of
 // the credit has been used, so that the sender need not wait for more. Without data the interval doubles, up to a
@@ -71,7 +72,8 @@ class Receiver {
   void placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, Bytes memory);
   /// Where the payload of a DATA datagram belongs; null: nowhere, and the datagram is done.
   [[nodiscard]] std::optional<Landing> inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
-                                               std::size_t datagram_bytes);
+                                               std::size_t datagram_bytes,
+                                               Assembly::Prefer prefer = Assembly::Prefer::memory);
   /// The payload is in its place and verified. If the file did not accept it after all, the session fails as in
   /// landing_failed().
   void landed(TimePoint now, const Landing& landing);
@@ -79,6 +81,10 @@ class Receiver {
 
   /// REQUIRES: `envelope` is that of `datagram` and names this session.
   void receive(TimePoint now, const Envelope& envelope, ConstBytes datagram);
+
+  /// What receive() gets from now on stays valid until end_run().
+  void begin_run() { in_run_ = true; }
+  void end_run(TimePoint now);
 
   /// The server stops: the session fails and tells the peer.
   void interrupt(TimePoint now);
@@ -129,6 +135,7 @@ class Receiver {
   EventQueue& events_;
   DropCounters& drops_;
   State state_ = State::open;
+  bool in_run_ = false;
   Budget budget_;
   std::unique_ptr<Assembly> assembly_;  // null when the offer was refused
   ReceiveTracker tracker_;

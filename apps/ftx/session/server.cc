@@ -59,6 +59,61 @@ void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
   receive_stranger(now, *envelope, datagram, from);
 }
 
+void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const Peer& from) {
+  for (Bytes datagram : datagrams) {
+    const auto envelope = parse_envelope(datagram);
+    const bool data = envelope && envelope->kind == Kind::data;
+    const auto session =
+        data ? sessions_.find(Key{envelope->sealed() ? Peer() : from, envelope->connection}) : sessions_.end();
+    if (session == sessions_.end()) {
+      receive(now, datagram, from);
+      continue;
+    }
+    if (envelope->sealed()) {
+      if (!open_in_place(session->second, *envelope, datagram)) {
+        continue;
+      }
+      follow_path(now, session->second, *envelope, {}, from);
+    }
+    begin_run(now, session->second.receiver.get());
+    Envelope plain = *envelope;
+    plain.flags = 0;
+    in_run_->receive(now, plain, datagram);
+  }
+  begin_run(now, nullptr);
+}
+
+/// Ends the run that another receiver has. Null: there is none from now on.
+void Server::begin_run(TimePoint now, Receiver* receiver) {
+  if (in_run_ != nullptr && in_run_ != receiver) {
+    in_run_->end_run(now);
+  }
+  in_run_ = receiver;
+  if (in_run_ != nullptr) {
+    in_run_->begin_run();
+  }
+}
+
+/// Makes of a sealed DATA datagram what it was before it was sealed. False: dropped and counted.
+bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& datagram) {
+  const auto data = parse_data(datagram, datagram.size());
+  if (!data) {
+    ++drops_.malformed;
+    return false;
+  }
+  const Bytes payload = datagram.subspan(data_header_bytes, data->adu.length);
+  if (!session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes),
+                                        payload)) {
+    ++drops_.forged;
+    return false;
+  }
+  datagram = datagram.first(data_header_bytes + payload.size());
+  Envelope plain = envelope;
+  plain.flags = 0;
+  emit_data_header(plain, *data, datagram);
+  return true;
+}
+
 void Server::expect(Protection protection) {
   const std::uint64_t connection = protection.connection();
   expected_.insert_or_assign(connection, std::move(protection));
@@ -392,6 +447,9 @@ void Server::displace(TimePoint now, Sessions::iterator session) {
 }
 
 Server::Sessions::iterator Server::erase(Sessions::iterator session) {
+  if (session->second.receiver.get() == in_run_) {
+    in_run_ = nullptr;
+  }
   const auto host = hosts_.find(session->second.host);
   const auto next = sessions_.erase(session);  // the session gives back before its host goes
   if (--host->second.sessions == 0) {

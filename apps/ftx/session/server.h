@@ -63,6 +63,9 @@ class Server {
   void invite(TimePoint now, Protection protection, std::vector<Peer> at, Duration timeout);
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
+  /// As receive(), of datagrams that came together. Opens what is sealed where it lies, and writes payloads that follow
+  /// each other in a file from there with one call.
+  void receive_run(TimePoint now, std::span<const Bytes> datagrams, const Peer& from);
 
   /// receive() in three steps, for callers that land payloads themselves: call inspect(); if it answers `land`, put the
   /// payload into its place; then call landed() or landing_failed() of the session. A place is memory, perhaps of the
@@ -140,7 +143,9 @@ class Server {
   };
   using Sessions = std::unordered_map<Key, Session, KeyHash>;
 
+  void begin_run(TimePoint now, Receiver* receiver);
   void receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  [[nodiscard]] bool open_in_place(Session& session, const Envelope& envelope, Bytes& datagram);
   [[nodiscard]] bool receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope,
                                          ConstBytes datagram);
   void follow_path(TimePoint now, Session& session, const Envelope& envelope, ConstBytes opened, const Peer& from);
@@ -172,6 +177,7 @@ class Server {
   std::unordered_map<std::uint64_t, Protection> expected_;  // by connection
   std::vector<Invitation> invitations_;                     // of those
   std::vector<std::byte> opened_;                           // a DATA datagram without its seal
+  Receiver* in_run_ = nullptr;                              // of the run that is being received, if any
   Ring<Answer> answers_;
   /// Exists while it has sessions.
   struct Host {

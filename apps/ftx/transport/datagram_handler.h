@@ -5,7 +5,9 @@
 //
 // A payload may land in one pass. Transport shows the handler the header first; the handler names memory for the
 // payload; Transport then copies and verifies it in that pass and calls on_placed(). A datagram without a place goes to
-// on_datagram() whole.
+// on_datagram() whole. Datagrams that came together and owe nothing are shown where they lie: on_run().
+
+#include <span>
 
 #include "apps/ftx/session/endpoint.h"
 #include "base/bytes.h"
@@ -27,6 +29,12 @@ class DatagramHandler {
   }
   /// A whole, verified datagram.
   virtual void on_datagram(ConstBytes datagram, const Peer& from) = 0;
+  /// Whole, verified datagrams from one sender, which may be changed until the call returns.
+  virtual void on_run(std::span<const Bytes> datagrams, const Peer& from) {
+    for (const Bytes datagram : datagrams) {
+      on_datagram(datagram, from);
+    }
+  }
   /// The host of `peer` reports that nobody listens there.
   virtual void on_refused(const Peer& peer) = 0;
 };

@@ -39,6 +39,9 @@ class ServerHandler final : public DatagramHandler {
     server_.placed(now, header, datagram_bytes, from, memory_);
   }
   void on_datagram(ConstBytes datagram, const Peer& from) override { server_.receive(now, datagram, from); }
+  void on_run(std::span<const Bytes> datagrams, const Peer& from) override {
+    server_.receive_run(now, datagrams, from);
+  }
   void on_refused(const Peer&) override {}
 
   TimePoint now{};

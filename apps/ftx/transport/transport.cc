@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/transport/transport.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -128,6 +129,10 @@ void Transport::take_error() {
 bool Transport::receive(DatagramHandler& handler) {
   bool more = true;
   for (int count = 0; count < burst_max; ++count) {
+    if (const int taken = take_run(handler); taken > 0) {
+      count += taken - 1;
+      continue;
+    }
     std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
     std::array<std::byte, data_header_bytes> header{};
     tli::t_unitdata unit;
@@ -146,6 +151,24 @@ bool Transport::receive(DatagramHandler& handler) {
     handler.on_refused(peer);
   }
   return more;
+}
+
+int Transport::take_run(DatagramHandler& handler) {
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
+  tli::t_unitdata unit;
+  unit.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
+  std::size_t segment = 0;
+  const auto shown = endpoint_->t_showsudata(unit, segment);
+  if (!shown || shown->empty()) {
+    return 0;
+  }
+  run_.clear();
+  for (Bytes left = *shown; !left.empty(); left = left.subspan(run_.back().size())) {
+    run_.push_back(left.first(std::min(segment, left.size())));
+  }
+  handler.on_run(run_, Peer(ConstBytes(unit.addr.buf, unit.addr.len)));
+  endpoint_->t_endsudata();
+  return static_cast<int>(run_.size());
 }
 
 void Transport::take_shown(DatagramHandler& handler, const tli::t_unitdata& unit, std::size_t datagram_bytes) {

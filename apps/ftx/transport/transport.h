@@ -44,8 +44,8 @@ class Transport {
   /// False when send() would send nothing. The run loop's wait ends when there is room again.
   [[nodiscard]] bool can_send() { return endpoint_->stream().can_put(); }
 
-  /// Hands every waiting datagram to `handler`, up to a burst. True when more may wait. A payload that the handler
-  /// names a place for lands there in one pass, which also verifies it.
+  /// Hands every waiting datagram to `handler`, up to a burst and what came together with its last one. True when more
+  /// may wait. A payload that the handler names a place for lands there in one pass, which also verifies it.
   bool receive(DatagramHandler& handler);
 
   /// Waits until the sent datagrams have left, for `time` at most.
@@ -56,6 +56,8 @@ class Transport {
  private:
   Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local);
 
+  /// Receives the datagrams that came together; how many, 0 where it takes another way.
+  int take_run(DatagramHandler& handler);
   /// Receives the datagram whose header `unit` shows.
   void take_shown(DatagramHandler& handler, const tli::t_unitdata& unit, std::size_t datagram_bytes);
   /// Receives the unit data error that waits and records which peer refused.
@@ -66,6 +68,7 @@ class Transport {
   std::size_t receive_room_;
   std::vector<Peer> refused_;  // peers whose host says that nobody listens; receive() reports them
   std::vector<std::byte> buffer_;
+  std::vector<Bytes> run_;
 };
 
 /// The address bytes of a peer, as the transport writes them.

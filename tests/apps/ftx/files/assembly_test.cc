@@ -19,6 +19,14 @@ class ZeroDestination final : public Destination {
  public:
   int create_error = 0, finalize_error = 0, commit_error = 0, flush_error = 0;
   std::size_t created = 0, committed = 0, flushed = 0, kept = 0, alive = 0;
+  struct Written {
+    std::string file;
+    std::uint64_t offset;
+    std::size_t pieces;
+    bool operator==(const Written&) const = default;
+  };
+  std::vector<Written> runs;  // that were written
+  int write_error = 0;
 
   Result<std::unique_ptr<Sink>> open(std::string_view, std::size_t) override {
     return std::make_unique<ZeroSink>(*this);
@@ -29,9 +37,13 @@ class ZeroDestination final : public Destination {
 
   class ZeroFile final : public SinkFile {
    public:
-    explicit ZeroFile(ZeroDestination& owner) : owner_(owner) { ++owner_.alive; }
+    ZeroFile(ZeroDestination& owner, std::string name) : owner_(owner), name_(std::move(name)) { ++owner_.alive; }
     ~ZeroFile() override { --owner_.alive; }
     Status write(std::uint64_t, ConstBytes) override { return {}; }
+    Status write_run(std::uint64_t offset, std::span<const ConstBytes> pieces) override {
+      owner_.runs.push_back({name_, offset, pieces.size()});
+      return status(owner_.write_error);
+    }
     Status read(std::uint64_t, Bytes out) override {
       std::ranges::fill(out, std::byte{0});
       return {};
@@ -48,16 +60,17 @@ class ZeroDestination final : public Destination {
 
    private:
     ZeroDestination& owner_;
+    std::string name_;
   };
   class ZeroSink final : public Sink {
    public:
     explicit ZeroSink(ZeroDestination& owner) : owner_(owner) {}
-    Result<std::unique_ptr<SinkFile>> create(const FileEntry&) override {
+    Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
       if (owner_.create_error != 0) {
         return fail(owner_.create_error, "told to fail");
       }
       ++owner_.created;
-      return std::make_unique<ZeroFile>(owner_);
+      return std::make_unique<ZeroFile>(owner_, entry.name);
     }
     Status flush() override {
       ++owner_.flushed;
@@ -283,6 +296,69 @@ TEST(AduScheduler, ARepairComesFromTheFileThatWasOffered) {
   EXPECT_EQ(repair.error().code, ExitCode::source_changed);
   // The lists are the scheduler's own.
   EXPECT_TRUE(scheduler.retransmit({manifest_file, 16, 0}));
+}
+
+// --- Payloads that are written together ---
+
+/// As land(), leaving the writing to write_gathered().
+std::expected<void, Failure> gather(Transfer& transfer, std::uint32_t file, std::uint64_t adu) {
+  static const std::vector<std::byte> zeros(adu_bytes);
+  const AduName name{file, adu_bytes, adu * adu_bytes};
+  const auto place = transfer.assembly->place(name, Assembly::Prefer::file);
+  if (!place || place->kind != Placement::Kind::file) {
+    ADD_FAILURE() << "no place for ADU " << adu;
+    return {};
+  }
+  auto gathered = transfer.assembly->gather(name, zeros);
+  return gathered ? transfer.assembly->landed(name) : gathered;
+}
+
+TEST(Gathered, WhatFollowsEachOtherInAFileIsWrittenByOneCall) {
+  Transfer transfer({{"a", 1000 * adu_bytes}, {"b", 1000 * adu_bytes}}, 1 << 20);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  auto& runs = transfer.destination.runs;
+  using Runs = std::vector<ZeroDestination::Written>;
+  for (const std::uint64_t adu : {5U, 6U, 7U, 9U, 8U}) {
+    ASSERT_TRUE(gather(transfer, 0, adu));
+  }
+  ASSERT_TRUE(gather(transfer, 1, 9));
+  EXPECT_EQ(runs, (Runs{{"a", 5 * adu_bytes, 3}, {"a", 9 * adu_bytes, 1}, {"a", 8 * adu_bytes, 1}}));
+  ASSERT_TRUE(transfer.assembly->write_gathered());
+  EXPECT_EQ(runs.back(), (ZeroDestination::Written{"b", 9 * adu_bytes, 1}));
+  runs.clear();
+  ASSERT_TRUE(transfer.assembly->write_gathered());
+  EXPECT_TRUE(runs.empty()) << "it is written once";
+  for (std::uint64_t adu = 100; adu < 165; ++adu) {
+    ASSERT_TRUE(gather(transfer, 1, adu));
+  }
+  ASSERT_TRUE(transfer.assembly->write_gathered());
+  EXPECT_EQ(runs, (Runs{{"b", 100 * adu_bytes, 64}, {"b", 164 * adu_bytes, 1}}));
+}
+
+/// The digest is of what the file holds: it is written before it is read back.
+TEST(Gathered, IsWrittenBeforeTheFileIsReadBack) {
+  Transfer transfer({{"a", 3 * adu_bytes}}, 1 << 20);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  for (const std::uint64_t adu : {0U, 1U}) {
+    ASSERT_TRUE(gather(transfer, 0, adu));
+  }
+  EXPECT_TRUE(transfer.destination.runs.empty());
+  ASSERT_TRUE(gather(transfer, 0, 2));
+  EXPECT_EQ(transfer.destination.runs, (std::vector<ZeroDestination::Written>{{"a", 0, 3}}));
+}
+
+TEST(Gathered, AFailedWriteIsTheFilesFailure) {
+  for (const int error : {EIO, ENOSPC}) {
+    Transfer transfer({{"a", 10 * adu_bytes}}, 1 << 20);
+    ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+    transfer.destination.write_error = error;
+    ASSERT_TRUE(gather(transfer, 0, 1));
+    ASSERT_TRUE(gather(transfer, 0, 2));
+    const auto written = transfer.assembly->write_gathered();
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, error == ENOSPC ? ExitCode::disk_full : ExitCode::write_failed);
+    EXPECT_EQ(transfer.destination.kept, error == ENOSPC ? 1U : 0U);
+  }
 }
 
 }  // namespace

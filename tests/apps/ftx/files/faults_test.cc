@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "apps/ftx/recovery/fixed_rate.h"
@@ -119,7 +120,7 @@ class Faults : public Mapped {
       const auto syncs = system.all("fsync", temporary);
       ASSERT_EQ(syncs.size(), 1U) << temporary;
       EXPECT_LT(syncs[0], rename);
-      for (const char* change : {"pwrite", "ftruncate", "fchmod", "futimens"}) {
+      for (const char* change : {"pwritev", "ftruncate", "fchmod", "futimens"}) {
         for (const std::size_t at : system.all(change, temporary)) {
           EXPECT_LT(at, syncs[0]) << change << " after fsync";
         }
@@ -178,8 +179,8 @@ class Faults : public Mapped {
       clear();
     }
     if (fault.error == EIO) {
-      for (const char* name : {"openat", "pwrite", "pread", "fsync", "fchmod", "futimens", "renameat", "fstat"}) {
-        EXPECT_TRUE(ended.contains(name) || (name == std::string("pwrite") && land_by == LandBy::map)) << name;
+      for (const char* name : {"openat", "pwritev", "pread", "fsync", "fchmod", "futimens", "renameat", "fstat"}) {
+        EXPECT_TRUE(ended.contains(name) || (name == std::string("pwritev") && land_by == LandBy::map)) << name;
       }
     }
   }
@@ -221,9 +222,47 @@ TEST_F(Faults, EveryCallMayFail) {
   }
 }
 
+/// However little each call takes, all pieces come to lie one behind the other.
+TEST_F(Faults, ARunOfPiecesIsWrittenWholeWhateverEachCallTakes) {
+  class Slow final : public System {
+   public:
+    std::size_t at_once = 1;
+    ssize_t pwritev(int descriptor, const iovec* pieces, int count, off_t offset) override {
+      std::string some;
+      for (int i = 0; i < count; ++i) {
+        some.append(static_cast<const char*>(pieces[i].iov_base), pieces[i].iov_len);
+      }
+      some.resize(std::min(some.size(), at_once));
+      const iovec part{some.data(), some.size()};
+      return System::pwritev(descriptor, &part, 1, offset);
+    }
+  };
+  Slow system;
+  const ReplaceSystem replaced(system);
+  const auto destination = this->destination(LandBy::write);
+  auto sink = destination->open("", 1).value();
+  std::vector<std::string> texts;
+  for (int i = 0; i < 150; ++i) {
+    texts.push_back(std::string(static_cast<std::size_t>(i % 7), static_cast<char>('a' + i % 26)));
+  }
+  const std::string whole = std::accumulate(texts.begin(), texts.end(), std::string("xyz"));
+  std::vector<ConstBytes> pieces;
+  for (const std::string& text : texts) {
+    pieces.push_back(as_bytes(text));
+  }
+  for (system.at_once = 1; system.at_once <= 20; ++system.at_once) {
+    auto arriving = sink->create({"name", whole.size()}).value();
+    ASSERT_TRUE(arriving->write(0, as_bytes("xyz")));
+    ASSERT_TRUE(arriving->write_run(3, pieces));
+    std::string read(whole.size(), 0);
+    ASSERT_TRUE(arriving->read(0, std::as_writable_bytes(std::span(read))));
+    EXPECT_EQ(read, whole) << system.at_once;
+  }
+}
+
 TEST_F(Faults, AWriteOfNothingDoesNotGoOnForEver) {
   class Nothing final : public System {
-    ssize_t pwrite(int, const void*, std::size_t, off_t) override { return 0; }
+    ssize_t pwritev(int, const iovec*, int, off_t) override { return 0; }
   };
   Nothing system;
   const ReplaceSystem replaced(system);

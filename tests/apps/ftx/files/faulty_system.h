@@ -69,9 +69,12 @@ class FaultySystem final : public System {
     const Fault now = next({"pread", of(descriptor)});
     return now.error != 0 ? failed(now) : System::pread(descriptor, out, now.partial ? 1 : size, offset);
   }
-  ssize_t pwrite(int descriptor, const void* bytes, std::size_t size, off_t offset) override {
-    const Fault now = next({"pwrite", of(descriptor)});
-    return now.error != 0 ? failed(now) : System::pwrite(descriptor, bytes, now.partial ? 1 : size, offset);
+  ssize_t pwritev(int descriptor, const iovec* pieces, int count, off_t offset) override {
+    const Fault now = next({"pwritev", of(descriptor)});
+    const iovec first_byte{pieces->iov_base, 1};
+    return now.error != 0
+               ? failed(now)
+               : System::pwritev(descriptor, now.partial ? &first_byte : pieces, now.partial ? 1 : count, offset);
   }
   int ftruncate(int descriptor, off_t size) override {
     return simple({"ftruncate", of(descriptor)}, [&] { return System::ftruncate(descriptor, size); });

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Datagrams that came together (Server::receive_run) do what they do one by one (receive), whatever is among them.
+#include <gtest/gtest.h>
+
+#include "tests/apps/ftx/session/bench.h"
+#include "tests/apps/ftx/session/simulation.h"
+
+namespace sluice::ftx::test {
+namespace {
+
+constexpr TimePoint begin{1h + 5s};  // a cookie that the recorded server gave counts
+
+/// What a sender sent until it had finished, over a link that loses some.
+std::vector<Content> recorded(const WorldOptions& options) {
+  std::vector<Content> datagrams;
+  World world(options);
+  Prng prng(options.seed);
+  world.source.add("small", random_content(prng.below(3000), options.seed));
+  world.source.add("large", random_content(100'000 + prng.below(900'000), options.seed + 1));
+  world.source.add("empty", {});
+  world.source.add("other", random_content(prng.below(300'000), options.seed + 2));
+  world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+    datagrams.emplace_back(datagram.begin(), datagram.end());
+    return true;
+  });
+  world.run();
+  EXPECT_TRUE(world.all_equal());
+  return datagrams;
+}
+
+/// A server that gets `datagrams`, and what has become of them.
+struct Replay {
+  explicit Replay(const WorldOptions& options) : server(Bench::insecure(options.server), destination) {
+    if (options.sealed) {
+      server.expect(protection_of(options.seed, Side::responder));
+    }
+  }
+
+  /// Whatever the server answers, until it has nothing more to say.
+  void listen() {
+    Content out(2000);
+    Peer to;
+    for (std::size_t size = 1; size > 0;) {
+      size = server.transmit(now, out, to);
+      answers.emplace_back(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(size));
+    }
+    while (auto event = server.next_event()) {
+      events.push_back(event->kind);
+    }
+    now += 1ms;
+  }
+  void one_by_one(std::span<const Content> datagrams, const Peer& from) {
+    for (const Content& datagram : datagrams) {
+      server.receive(now, datagram, from);
+    }
+    listen();
+  }
+  void together(std::span<const Content> datagrams, const Peer& from) {
+    std::vector<Content> own(datagrams.begin(), datagrams.end());
+    std::vector<Bytes> run(own.begin(), own.end());
+    server.receive_run(now, run, from);
+    for (Content& datagram : own) {  // the memory is used for something else
+      std::ranges::fill(datagram, std::byte{0xee});
+    }
+    listen();
+  }
+
+  MemoryDestination destination;
+  Server server;
+  TimePoint now = begin;
+  std::vector<Content> answers;
+  std::vector<Event::Kind> events;
+};
+
+void expect_same(Replay& one, Replay& run) {
+  EXPECT_EQ(one.destination.files, run.destination.files);
+  EXPECT_EQ(one.events, run.events);
+  EXPECT_EQ(one.answers, run.answers);
+  const DropCounters& a = one.server.drops();
+  const DropCounters& b = run.server.drops();
+  EXPECT_EQ(a.malformed, b.malformed);
+  EXPECT_EQ(a.unknown_connection, b.unknown_connection);
+  EXPECT_EQ(a.forged, b.forged);
+  EXPECT_EQ(a.duplicate, b.duplicate);
+  EXPECT_EQ(a.misplaced, b.misplaced);
+  EXPECT_EQ(a.unexpected, b.unexpected);
+  EXPECT_EQ(one.server.memory_left(), run.server.memory_left());
+}
+
+/// Some of `datagrams` repeated, cut, late and, where `change`, with a bit error.
+std::vector<Content> disturbed(std::vector<Content> datagrams, Prng& prng, bool change) {
+  std::vector<Content> result;
+  for (Content& datagram : datagrams) {
+    const std::uint64_t what = prng.below(100);
+    if (what < 2 && change) {
+      Content changed = datagram;
+      changed[prng.below(changed.size())] ^= std::byte{1};
+      result.push_back(std::move(changed));  // in front of the good one
+    } else if (what < 4) {
+      result.push_back(datagram);
+    } else if (what < 6) {
+      result.emplace_back(datagram.begin(),
+                          datagram.begin() + static_cast<std::ptrdiff_t>(prng.below(datagram.size())));
+    } else if (what < 10 && result.size() > 8) {
+      std::swap(datagram, result[result.size() - 1 - prng.below(5)]);
+    }
+    result.push_back(std::move(datagram));
+  }
+  return result;
+}
+
+class Runs : public testing::TestWithParam<bool> {};
+
+TEST_P(Runs, DoWhatTheirDatagramsDoOneByOne) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    WorldOptions options;
+    options.seed = seed;
+    options.sealed = GetParam();
+    options.server.seed = seed + 1000;  // as in the world: the cookie counts here, too
+    options.forward.loss = 0.05;
+    Prng prng(seed);
+    const std::vector<Content> datagrams = disturbed(recorded(options), prng, options.sealed);
+    Replay one(options);
+    Replay run(options);
+    for (std::size_t at = 0; at < datagrams.size();) {
+      const std::size_t count = std::min<std::size_t>(1 + prng.below(60), datagrams.size() - at);
+      one.one_by_one(std::span(datagrams).subspan(at, count), Peer(as_bytes("client")));
+      run.together(std::span(datagrams).subspan(at, count), Peer(as_bytes("client")));
+      at += count;
+    }
+    expect_same(one, run);
+    EXPECT_EQ(one.destination.files.size(), 4U) << "the whole transfer was replayed";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sessions, Runs, testing::Bool(),
+                         [](const auto& instance) { return std::string(instance.param ? "Sealed" : "Insecure"); });
+
+// The disk fills up within a run: the session fails as if each had been written by itself, and nothing of it stays
+// in use.
+TEST(RunsThatFail, AFullDiskEndsTheSession) {
+  for (const std::uint64_t capacity : {0U, 1407U, 1408U, 5000U}) {
+    Bench bench;
+    bench.open();
+    bench.destination.capacity_bytes = capacity;
+    std::vector<Content> datagrams;
+    for (const std::uint64_t adu : {0U, 1U, 2U, 9U, 10U}) {
+      Content& datagram = datagrams.emplace_back(data_header_bytes + 1408);
+      emit_data_header(bench.envelope, {{++bench.last_sequence, 1, 1, 0}, {0, 1408, adu * 1408}, false}, datagram);
+    }
+    std::vector<Bytes> run(datagrams.begin(), datagrams.end());
+    bench.server.receive_run(bench.now, run, bench.peer);
+    const auto error = bench.event(Event::Kind::error);
+    ASSERT_TRUE(error) << capacity;
+    EXPECT_EQ(error->code, ExitCode::disk_full);
+    EXPECT_TRUE(bench.drain(Kind::error)) << "the sender is told";
+    EXPECT_EQ(bench.server.memory_left(), ServerOptions{}.memory_bytes_max);
+    EXPECT_EQ(bench.server.open_sessions(), 0U);
+    bench.server.receive_run(bench.now, run, bench.peer);  // and what comes later is answered as ever
+    EXPECT_TRUE(bench.drain(Kind::error));
+  }
+}
+
+/// A run whose datagrams belong to two sessions of one peer, and to nobody.
+TEST(RunsOfTwo, EachSessionGetsItsOwn) {
+  Bench bench;
+  std::array<Envelope, 2> envelopes{bench.envelope, bench.envelope};
+  envelopes[1].connection = 43;
+  for (const Envelope& envelope : envelopes) {
+    bench.envelope = envelope;
+    bench.open();
+  }
+  std::vector<Content> datagrams;
+  const Content content = random_content(100'000, 1);
+  for (std::uint32_t at = 0; at < content.size(); at += 1408) {
+    const auto length = std::min<std::uint32_t>(1408, static_cast<std::uint32_t>(content.size()) - at);
+    for (std::uint64_t connection : {42U, 43U, 44U}) {
+      Envelope envelope = bench.envelope;
+      envelope.connection = connection;
+      Content& datagram = datagrams.emplace_back(data_header_bytes + length);
+      emit_data_header(envelope, {{++bench.last_sequence, 1, 1, 0}, {0, length, at}, false}, datagram);
+      std::copy_n(content.begin() + at, length, datagram.begin() + data_header_bytes);
+    }
+  }
+  std::vector<Bytes> run(datagrams.begin(), datagrams.end());
+  bench.server.receive_run(bench.now, run, bench.peer);
+  ASSERT_EQ(bench.destination.temporaries.size(), 2U);
+  for (const auto& [name, written] : bench.destination.temporaries) {
+    EXPECT_EQ(written, content);
+  }
+  EXPECT_EQ(bench.server.drops().unknown_connection, content.size() / 1408 + 1);
+}
+
+}  // namespace
+}  // namespace sluice::ftx::test
