@@ -107,7 +107,7 @@ class UdpSender {
   std::array<Datagram, burst_datagrams_max> datagrams_;
   std::array<Entry, burst_datagrams_max> entries_;
   std::array<mmsghdr, burst_datagrams_max> headers_{};
-  std::array<Control, burst_datagrams_max> controls_;
+  std::array<Control, burst_datagrams_max> controls_{};  // the kernel reads the padding of a control message, too
   std::array<iovec, iovecs_max> iovecs_;
   Statistics statistics_;
 };
