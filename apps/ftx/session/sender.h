@@ -86,7 +86,10 @@ class Sender {
   /// REQUIRES: finished().
   [[nodiscard]] ExitCode exit_code() const { return outcome_; }
   /// The largest datagram that is sent now, apart from probes.
-  [[nodiscard]] std::size_t datagram_bytes() const { return path_mtu_ ? path_mtu_->bytes() : options_.tsdu_bytes; }
+  [[nodiscard]] std::size_t datagram_bytes() const {
+    const std::size_t before = options_.ip_header_bytes ? PathMtu::base_bytes : options_.tsdu_bytes;
+    return path_mtu_ ? path_mtu_->bytes() : before;
+  }
   [[nodiscard]] const PathMtu* path_mtu() const { return path_mtu_ ? &*path_mtu_ : nullptr; }
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }

@@ -67,7 +67,7 @@ TEST(PathMtuTransfer, DatagramsAreAsLargeAsThePathCarries) {
       WorldOptions options;
       options.sealed = form > 0;
       options.pull = form == 2;
-      options.forward.rate = 4'000'000;  // more than a second, a hundred round trips
+      options.fixed_rate = 4'000'000;  // more than a second, a hundred round trips
       PathWorld path(mtu, options);
       path.world.source.add("file", random_content(5'000'000, mtu));
       path.run();
@@ -184,7 +184,7 @@ TEST(PathMtuTransfer, CongestionIsNoBlackHole) {
 
 TEST(PathMtuTransfer, TooBigMessagesAloneSlowNothingDown) {
   WorldOptions options;
-  options.forward.rate = 4'000'000;
+  options.fixed_rate = 4'000'000;
   PathWorld path(9000, options);
   path.world.source.add("file", random_content(3'000'000, 1));
   std::size_t at = 0;
