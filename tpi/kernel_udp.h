@@ -29,7 +29,8 @@
 // PARAMETERS   gso = true                   send runs of equal datagrams in one call (UDP_SEGMENT), where the kernel
 //                                           can
 //              gro = true                   receive such runs in one call (UDP_GRO), where the kernel can
-//              fragment = true              false: datagrams larger than the path MTU are refused with EMSGSIZE
+//              fragment = true              false: no datagram is fragmented; one larger than the interface's MTU is
+//                                           refused with EMSGSIZE, and what ICMP says of the path's is T_UDERROR_IND
 //              receive_buffer_bytes = 4 MiB, send_buffer_bytes = 4 MiB    of the socket; what the system allows of it
 //
 // SEGMENTS     A request with a segment size goes to the kernel as one run, at once where nothing waits, then from

@@ -42,8 +42,8 @@ void add_providers(Registry& registry) {
                       .meaning = "receive such runs in one call where the kernel can; true if absent"},
                      {.name = "fragment",
                       .type = Type::boolean,
-                      .meaning = "let IP fragment datagrams larger than the path MTU, rather than refuse them with "
-                                 "EMSGSIZE; true if absent"},
+                      .meaning = "let IP fragment datagrams larger than the path MTU; false: no router fragments them "
+                                 "either, and EMSGSIZE refuses those larger than the interface's; true if absent"},
                      {.name = "receive_buffer_bytes",
                       .type = Type::integer,
                       .meaning = "socket receive buffer, in bytes, as far as the system allows; 4 MiB if absent",

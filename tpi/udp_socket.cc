@@ -119,13 +119,14 @@ void UdpSocket::configure(bool v6, const Options& options) {
   static_cast<void>(enable(SOL_SOCKET, SO_RXQ_OVFL));
   static_cast<void>(enable(IPPROTO_IP, IP_RECVERR));
   // WANT, not the system's default: datagrams carry "don't fragment" while the path MTU is being found, and larger ones
-  // are fragmented here. DO refuses those with EMSGSIZE.
+  // are fragmented here. PROBE: all carry it, whatever ICMP messages have said of the path, so that who searches for
+  // the path MTU can (RFC 8899); EMSGSIZE refuses those larger than the interface's MTU.
   static_cast<void>(
-      enable(IPPROTO_IP, IP_MTU_DISCOVER, options.fragment ? int{IP_PMTUDISC_WANT} : int{IP_PMTUDISC_DO}));
+      enable(IPPROTO_IP, IP_MTU_DISCOVER, options.fragment ? int{IP_PMTUDISC_WANT} : int{IP_PMTUDISC_PROBE}));
   if (v6) {
     static_cast<void>(enable(IPPROTO_IPV6, IPV6_RECVERR));
     static_cast<void>(
-        enable(IPPROTO_IPV6, IPV6_MTU_DISCOVER, options.fragment ? int{IPV6_PMTUDISC_WANT} : int{IPV6_PMTUDISC_DO}));
+        enable(IPPROTO_IPV6, IPV6_MTU_DISCOVER, options.fragment ? int{IPV6_PMTUDISC_WANT} : int{IPV6_PMTUDISC_PROBE}));
   }
   // A segment size of zero is no segmentation: setting it only asks whether the kernel knows the option.
   segments_ = options.gso && enable(IPPROTO_UDP, UDP_SEGMENT, 0);

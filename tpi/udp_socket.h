@@ -40,7 +40,7 @@ class UdpSocket {
   struct Options {
     bool gso = true;       // send several datagrams of one size in one call, where the kernel can
     bool gro = true;       // receive so
-    bool fragment = true;  // let IP fragment datagrams that are larger than the path MTU; refuse them otherwise
+    bool fragment = true;  // let IP fragment; else refuse what is larger than the interface's MTU
     std::size_t receive_buffer_bytes = std::size_t{4} << 20;
     std::size_t send_buffer_bytes = std::size_t{4} << 20;
   };

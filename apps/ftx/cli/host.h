@@ -27,6 +27,8 @@ class Host {
   /// Waits as the loop does, then tells what is new of the stack's addresses.
   void wait(TimePoint deadline);
 
+  /// No datagram is fragmented, here or by a router, so that a sender may search for the path MTU.
+  [[nodiscard]] bool never_fragments() const { return never_fragments_; }
   [[nodiscard]] RunLoop& loop() { return *loop_; }
   /// The passes over payload so far.
   [[nodiscard]] const Touches& touches() { return set_.pool().touches(); }
@@ -43,6 +45,7 @@ class Host {
   std::unique_ptr<RunLoop> loop_;
   std::optional<AddressWatch> addresses_;
   std::unique_ptr<HostStream> host_;
+  bool never_fragments_ = false;
   bool interrupted_ = false;
 };
 

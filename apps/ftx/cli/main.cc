@@ -99,8 +99,9 @@ int transfer_main(int argc, char** argv) {
   app.add_flag("--background", options.background, "give way to all other traffic")
       ->excludes(rate)
       ->excludes(congestion);
-  app.add_option("--datagram-bytes", options.datagram_bytes,
-                 "bytes of a UDP payload; default: what fits a frame of 1500");
+  app.add_option(
+      "--datagram-bytes", options.datagram_bytes,
+      "the largest UDP payload; default: what the path carries, up to frames of 9000; with --stack: of 1500");
   add_ssh_options(app, options.ssh);
   add_common_options(app, options, options.insecure);
   app.footer(exit_code_table());

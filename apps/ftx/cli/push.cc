@@ -31,14 +31,15 @@ ExitCode push(const PushOptions& options) {
   if (!transport) {
     return console.fail(transport.error());
   }
-  const auto datagram_bytes = datagram_bytes_for(options, address->is_v6(), **transport);
-  if (!datagram_bytes) {
-    return console.fail(datagram_bytes.error());
+  const auto datagram = datagram_size_for(options, address->is_v6(), **host, **transport);
+  if (!datagram) {
+    return console.fail(datagram.error());
   }
-  const auto congestion = congestion_for(options, *datagram_bytes);
+  const auto congestion = congestion_for(options, datagram->usual_bytes);
   const SenderOptions sender_options{.peer = peer_of({*address, url->port}),
                                      .path = url->path,
-                                     .tsdu_bytes = *datagram_bytes,
+                                     .tsdu_bytes = datagram->bytes_max,
+                                     .ip_header_bytes = datagram->ip_header_bytes,
                                      .seed = entropy(),
                                      .idle_timeout = seconds(options.idle_timeout_s)};
   if (!is_relative_path(url->path)) {

@@ -150,10 +150,10 @@ std::expected<ExitCode, Failure> Remote::send() {
     return std::unexpected(transport.error());
   }
   const auto client = wire::IpAddress::from_text(ssh_.client);
-  const auto datagram_bytes =
-      datagram_bytes_for({}, !client || client->is_v6(), **transport, datagram_bytes_max(**transport));
-  if (!datagram_bytes) {
-    return std::unexpected(datagram_bytes.error());
+  const auto datagram =
+      datagram_size_for({}, !client || client->is_v6(), host_, **transport, datagram_bytes_max(**transport));
+  if (!datagram) {
+    return std::unexpected(datagram.error());
   }
   auto protection = protection_of(std::move(request_.secret), request_.cipher, Side::responder);
   if (!protection) {
@@ -162,12 +162,13 @@ std::expected<ExitCode, Failure> Remote::send() {
   const SenderOptions options{.peer = {},
                               .waits_for_knock = true,
                               .path = {},
-                              .tsdu_bytes = *datagram_bytes,
+                              .tsdu_bytes = datagram->bytes_max,
+                              .ip_header_bytes = datagram->ip_header_bytes,
                               .seed = entropy(),
                               .connect_timeout = knock_time_max,
                               .idle_timeout = idle_timeout()};
   answer(**transport);
-  const auto congestion = congestion_for({}, *datagram_bytes);
+  const auto congestion = congestion_for({}, datagram->usual_bytes);
   Sender sender(host_.loop().now(), options, **source, *congestion, *std::move(protection));
   Sending sending(host_, **transport, sender, {}, console_);
   sending.lost = [this] { return lost(); };

@@ -14,8 +14,11 @@
 namespace sluice::ftx {
 namespace {
 
-/// What a frame of 1500 bytes holds beside the IP and UDP headers.
-std::size_t default_datagram_bytes(bool v6) { return v6 ? 1452 : 1472; }
+constexpr std::size_t ethernet_mtu = 1500;
+constexpr std::size_t jumbo_mtu = 9000;
+
+/// The IP and UDP headers.
+std::size_t header_bytes(bool v6) { return v6 ? 48 : 28; }
 
 }  // namespace
 
@@ -80,14 +83,21 @@ std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, st
   return std::make_unique<Bbr>(datagram_bytes, entropy());
 }
 
-std::expected<std::size_t, Failure> datagram_bytes_for(const PushOptions& options, bool v6, const Transport& transport,
-                                                       std::size_t peer_bytes_max) {
-  const std::size_t bytes = std::min(options.datagram_bytes.value_or(default_datagram_bytes(v6)), peer_bytes_max);
+std::expected<DatagramSize, Failure> datagram_size_for(const PushOptions& options, bool v6, const Host& host,
+                                                       const Transport& transport, std::size_t peer_bytes_max) {
+  const std::size_t usual = ethernet_mtu - header_bytes(v6);
+  const std::size_t largest =
+      host.never_fragments() ? std::min(jumbo_mtu - header_bytes(v6), transport.tsdu_bytes()) : usual;
+  const std::size_t bytes = std::min(options.datagram_bytes.value_or(largest), peer_bytes_max);
   if (adu_bytes_for(bytes) == 0 || bytes > transport.tsdu_bytes()) {
     return std::unexpected(Failure{ExitCode::usage, fmt::format("--datagram-bytes {}: expected {} .. {}", bytes,
                                                                 control_bytes_max, transport.tsdu_bytes())});
   }
-  return bytes;
+  DatagramSize size{.bytes_max = bytes, .usual_bytes = std::min(bytes, usual)};
+  if (host.never_fragments()) {
+    size.ip_header_bytes = header_bytes(v6);
+  }
+  return size;
 }
 
 }  // namespace sluice::ftx

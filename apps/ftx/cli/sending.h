@@ -55,9 +55,17 @@ class Sending {
 /// What the options ask for: a fixed rate, or one that follows the receiver's reports.
 [[nodiscard]] std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes);
 
-/// What a datagram may have: what the options say or what a frame of 1500 bytes holds, at most `peer_bytes_max`.
-[[nodiscard]] std::expected<std::size_t, Failure> datagram_bytes_for(
-    const PushOptions& options, bool v6, const Transport& transport,
+/// How large datagrams may be.
+struct DatagramSize {
+  std::size_t bytes_max = 0;                     // SenderOptions::tsdu_bytes
+  std::optional<std::size_t> ip_header_bytes{};  // likewise; set where the path MTU is searched
+  std::size_t usual_bytes = 0;                   // for congestion control
+};
+
+/// What the options say, at most `peer_bytes_max`. Without them: where nothing is fragmented what the path carries, up
+/// to a frame of 9000 bytes; else what a frame of 1500 bytes holds.
+[[nodiscard]] std::expected<DatagramSize, Failure> datagram_size_for(
+    const PushOptions& options, bool v6, const Host& host, const Transport& transport,
     std::size_t peer_bytes_max = std::numeric_limits<std::size_t>::max());
 
 }  // namespace sluice::ftx

@@ -132,9 +132,9 @@ std::expected<ExitCode, Failure> Push::push(const StartReady& ready) {
   if (!transport) {
     return std::unexpected(transport.error());
   }
-  const auto datagram_bytes = datagram_bytes_for(options_, v6, **transport, ready.datagram_bytes);
-  if (!datagram_bytes) {
-    return std::unexpected(datagram_bytes.error());
+  const auto datagram = datagram_size_for(options_, v6, *host_, **transport, ready.datagram_bytes);
+  if (!datagram) {
+    return std::unexpected(datagram.error());
   }
   auto protection = protection_of(std::move(secret_), cipher_, Side::initiator);
   if (!protection) {
@@ -142,13 +142,14 @@ std::expected<ExitCode, Failure> Push::push(const StartReady& ready) {
   }
   SenderOptions options{.peer = peer_of({addresses.front(), ready.udp_port}),
                         .path = {},
-                        .tsdu_bytes = *datagram_bytes,
+                        .tsdu_bytes = datagram->bytes_max,
+                        .ip_header_bytes = datagram->ip_header_bytes,
                         .seed = entropy(),
                         .idle_timeout = seconds(options_.idle_timeout_s)};
   for (auto other = addresses.begin() + 1; other != addresses.end(); ++other) {
     options.others.push_back(peer_of({*other, ready.udp_port}));
   }
-  const auto congestion = congestion_for(options_, *datagram_bytes);
+  const auto congestion = congestion_for(options_, datagram->usual_bytes);
   Sender sender(host_->loop().now(), options, *source_, *congestion, *std::move(protection));
   Sending sending(*host_, **transport, sender, options_.destination, console_);
   sending.lost = [this] { return remote_->lost(); };

@@ -61,11 +61,7 @@ bool Assembly::well_placed(const AduName& adu, std::uint64_t size) const {
 
 std::uint64_t Assembly::marked(const Slots& slots, const AduName& adu) const {
   const std::uint64_t first = adu.offset / head_.adu_bytes;
-  std::uint64_t count = 0;
-  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) {
-    count += slots.marked(slot) ? 1 : 0;
-  }
-  return count;
+  return slots.marked(first, first + slots_of(adu) - 1);
 }
 
 /// Makes sure that mark() allocates nothing; false: no memory.
@@ -86,9 +82,7 @@ bool Assembly::prepare(Slots& slots, const AduName& adu) {
 void Assembly::mark(Slots& slots, const AduName& adu) {
   const std::uint64_t before = slots.memory_bytes();
   const std::uint64_t first = adu.offset / head_.adu_bytes;
-  for (std::uint64_t slot = first; slot < first + slots_of(adu); ++slot) {
-    slots.mark(slot);
-  }
+  slots.mark(first, first + slots_of(adu) - 1);
   budget_.memory.give_back(before - slots.memory_bytes());
 }
 
@@ -289,8 +283,10 @@ std::expected<void, Failure> Assembly::manifest_whole() {
 
 std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   File& file = files_[adu.file];
+  // Parts of it may have landed in ADUs of another size.
+  const std::uint64_t filled = marked(file.arriving->slots, adu);
   mark(file.arriving->slots, adu);
-  landed_bytes_ += adu.length;
+  landed_bytes_ += adu.length - std::min<std::uint64_t>(filled * head_.adu_bytes, adu.length);
   const std::uint64_t prefix = std::min(file.arriving->slots.prefix() * head_.adu_bytes, file.entry.size_bytes);
   const bool whole = file.arriving->slots.whole();
   if (whole || prefix - file.arriving->digested_bytes >= read_back_bytes) {

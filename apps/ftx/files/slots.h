@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Slots: which ADUs of one file have landed, a bit each, and how far the file is complete from its start.
+// Slots: which parts of one file have landed, a bit each, and how far the file is complete from its start. A slot is as
+// long as the OFFER says; an ADU fills a run of them.
 //
 // Threat: a peer that announces a huge file. The bits lie in pages that exist only where ADUs have landed beyond the
-// prefix, so memory follows what arrived out of order and never the size of the file.
+// prefix, so memory follows what arrived out of order and never the size of the file. What arrives in order needs none.
 //
 // Invariants: prefix() <= count; every slot below prefix() is marked and slot prefix() is not; received() counts marks.
-// Not thread-safe. A file of up to 64 ADUs needs no allocation. Calls for slots near each other are O(1).
+// Not thread-safe. A file of up to 64 slots needs no allocation. Runs near each other are O(1) for each 64 slots.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -37,7 +39,7 @@ class Slots {
   /// What mark() of the slots first..last would allocate. REQUIRES: first <= last < count().
   [[nodiscard]] std::uint64_t wanted_bytes(std::uint64_t first, std::uint64_t last) const {
     SLUICE_REQUIRE(first <= last && last < count_);
-    if (count_ <= 64) {
+    if (count_ <= 64 || continues_prefix(first)) {
       return 0;
     }
     std::uint64_t wanted = 0;
@@ -50,7 +52,10 @@ class Slots {
   /// Allocates the pages of first..last now. REQUIRES: as wanted_bytes().
   void prepare(std::uint64_t first, std::uint64_t last) {
     SLUICE_REQUIRE(first <= last && last < count_);
-    for (std::uint64_t page = first / page_slots; count_ > 64 && page <= last / page_slots; ++page) {
+    if (count_ <= 64 || continues_prefix(first)) {
+      return;
+    }
+    for (std::uint64_t page = first / page_slots; page <= last / page_slots; ++page) {
       if ((page + 1) * page_slots > prefix_) {
         make(page);
       }
@@ -62,22 +67,46 @@ class Slots {
     SLUICE_REQUIRE(slot < count_);
     return slot < prefix_ || (word(slot / 64) >> (slot % 64) & 1) != 0;
   }
+  /// How many of first..last are marked. REQUIRES: first <= last < count().
+  [[nodiscard]] std::uint64_t marked(std::uint64_t first, std::uint64_t last) const {
+    SLUICE_REQUIRE(first <= last && last < count_);
+    std::uint64_t marked = first < prefix_ ? std::min(prefix_, last + 1) - first : 0;
+    for (std::uint64_t at = first + marked; at <= last; at = (at / 64 + 1) * 64) {
+      marked += static_cast<std::uint64_t>(std::popcount(word(at / 64) & mask(at, last)));
+    }
+    return marked;
+  }
 
-  /// REQUIRES: slot < count(). Marking twice changes nothing. Amortised O(1). Frees pages that the prefix has passed.
-  void mark(std::uint64_t slot) {
-    if (marked(slot)) {
+  void mark(std::uint64_t slot) { mark(slot, slot); }
+  /// REQUIRES: first <= last < count(). Marking twice changes nothing. Frees pages that the prefix has passed.
+  void mark(std::uint64_t first, std::uint64_t last) {
+    SLUICE_REQUIRE(first <= last && last < count_);
+    if (count_ > 64 && continues_prefix(first)) {
+      received_ += last + 1 - first;
+      prefix_ = last + 1;
       return;
     }
-    std::uint64_t& word = count_ <= 64 ? inline_ : make(slot / page_slots)[slot % page_slots / 64];
-    word |= std::uint64_t{1} << (slot % 64);
-    ++received_;
-    if (slot == prefix_) {
+    for (std::uint64_t at = std::max(first, prefix_); at <= last; at = (at / 64 + 1) * 64) {
+      std::uint64_t& word = count_ <= 64 ? inline_ : make(at / page_slots)[at % page_slots / 64];
+      const std::uint64_t added = mask(at, last) & ~word;
+      word |= added;
+      received_ += static_cast<std::uint64_t>(std::popcount(added));
+    }
+    if (first <= prefix_) {
       advance();
     }
   }
 
  private:
   using Page = std::array<std::uint64_t, page_slots / 64>;
+
+  /// All that has landed is the prefix, and a run from `first` on makes it longer.
+  [[nodiscard]] bool continues_prefix(std::uint64_t first) const { return first == prefix_ && pages_.empty(); }
+  /// The bits of at..last in the word of `at`.
+  [[nodiscard]] static std::uint64_t mask(std::uint64_t at, std::uint64_t last) {
+    const std::uint64_t from = ~std::uint64_t{0} << (at % 64);
+    return last / 64 > at / 64 ? from : from & ~std::uint64_t{0} >> (63 - last % 64);
+  }
 
   [[nodiscard]] Page* find(std::uint64_t page) const {
     if (last_ == nullptr || last_page_ != page) {

@@ -153,7 +153,8 @@ std::optional<Offer> parse_offer(ConstBytes datagram) {
   offer.manifest_digest = fixed<digest_bytes>(reader);
   const auto path_bytes = reader.number<std::uint16_t>();
   offer.path = as_text(reader.take(path_bytes));
-  if (!reader.exhausted() || path_bytes > path_bytes_max || !is_adu_size(offer.adu_bytes)) {
+  const bool slots = offer.adu_bytes == adu_bytes_unit || is_adu_size(offer.adu_bytes);
+  if (!reader.exhausted() || path_bytes > path_bytes_max || !slots) {
     return std::nullopt;
   }
   if (offer.files == 0 || offer.files > files_max || !holds_entries(offer.manifest_bytes, offer.files)) {
@@ -204,16 +205,17 @@ std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes o
 std::optional<Stamp> parse_probe(ConstBytes datagram) {
   Reader reader = body(datagram);
   const Stamp stamp = read_stamp(reader);
-  if (!reader.exhausted() || !is_stamp(stamp)) {
+  if (!reader.ok() || !is_stamp(stamp)) {  // what follows is padding
     return std::nullopt;
   }
   return stamp;
 }
 
-std::size_t emit_probe(const Envelope& envelope, const Stamp& stamp, Bytes out) {
+std::size_t emit_probe(const Envelope& envelope, const Stamp& stamp, Bytes out, std::size_t bytes) {
+  SLUICE_REQUIRE(bytes >= probe_bytes);
   Writer writer = start(envelope, Kind::probe, out);
   write_stamp(writer, stamp);
-  return writer.size();
+  return writer.zeros_up_to(bytes).size();
 }
 
 std::optional<Report> parse_report(ConstBytes datagram) {

@@ -32,7 +32,8 @@ inline constexpr std::size_t digest_bytes = 16;
 inline constexpr std::size_t error_text_bytes_max = 512;
 inline constexpr std::size_t path_bytes_max = 1024;
 
-/// Payload bytes of a full ADU: a multiple of 16, so that a digest never straddles two ADUs.
+/// Payload bytes of a full ADU: a multiple of 16, so that a digest never straddles two ADUs. Those of an OFFER may be
+/// as few as adu_bytes_unit.
 inline constexpr std::uint32_t adu_bytes_min = 256;
 inline constexpr std::uint32_t adu_bytes_max = 1U << 21;
 inline constexpr std::uint32_t adu_bytes_unit = 16;
@@ -181,7 +182,8 @@ std::size_t emit_hello(const Envelope& envelope, const Hello& hello, Bytes out);
 std::size_t emit_cookie(const Envelope& envelope, const CookieReply& reply, Bytes out);
 std::size_t emit_offer(const Envelope& envelope, const Offer& offer, Bytes out);
 std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes out);
-std::size_t emit_probe(const Envelope& envelope, const Stamp& stamp, Bytes out);
+/// With `bytes` padded up to that size, which `out` then holds; else probe_bytes.
+std::size_t emit_probe(const Envelope& envelope, const Stamp& stamp, Bytes out, std::size_t bytes = probe_bytes);
 std::size_t emit_report(const Envelope& envelope, const Report& report, Bytes out);
 std::size_t emit_error(const Envelope& envelope, const ErrorMessage& error, Bytes out);
 std::size_t emit_close(const Envelope& envelope, Bytes out);

@@ -16,11 +16,18 @@ class RetransmitQueue {
   [[nodiscard]] bool empty() const { return adus_.empty(); }
   void push(const AduName& adu) { adus_.push(adu); }
 
-  /// The ADU that waits longest. REQUIRES: not empty.
-  AduName pop() {
-    SLUICE_REQUIRE(!adus_.empty());
-    const AduName adu = adus_.front();
-    adus_.pop();
+  /// The ADU that waits longest; if it is longer than `bytes_max`, its first part, and the rest waits on. REQUIRES: not
+  /// empty; bytes_max > 0.
+  AduName pop(std::uint32_t bytes_max = adu_bytes_max) {
+    SLUICE_REQUIRE(!adus_.empty() && bytes_max > 0);
+    AduName adu = adus_.front();
+    if (adu.length <= bytes_max) {
+      adus_.pop();
+      return adu;
+    }
+    adu.length = bytes_max;
+    adus_.front().offset += bytes_max;
+    adus_.front().length -= bytes_max;
     return adu;
   }
 

@@ -28,6 +28,9 @@ std::optional<SentAdus::Resolved> SentAdus::on_report(const Report& report) {
   Resolved resolved;
   if (report.highest >= oldest_) {
     passed_bytes_ = std::max(passed_bytes_, entries_[report.highest - oldest_].sent_bytes);
+    if (report.highest > passed_) {
+      small_arrived_ = entries_[report.highest - oldest_].adu.length <= large_above_;
+    }
     passed_ = std::max(passed_, report.highest);
     resolved.newest = datagram(report.highest);
   }
@@ -57,9 +60,11 @@ void SentAdus::resolve(std::uint64_t first, std::uint64_t last, bool arrived, Re
     if (arrived) {
       ++resolved.arrived;
       resolved.arrived_bytes += entry.adu.length;
+      large_lost_ = entry.adu.length > large_above_ ? 0 : large_lost_;
     } else if (entry.adu.file != no_file) {
       retransmit_queue_.push(entry.adu);
       ++resolved.lost;
+      large_lost_ += entry.adu.length > large_above_ && sequence >= large_from_ ? 1 : 0;
       lost_datagram_bytes_ += entry.adu.length + data_header_bytes;
       lost_runs_ += sequence == last_lost_ + 1 ? 0 : 1;
       last_lost_ = sequence;

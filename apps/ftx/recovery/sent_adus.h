@@ -51,6 +51,18 @@ class SentAdus {
   /// Runs of lost sequences: how often the path began to lose.
   [[nodiscard]] std::uint64_t lost_runs() const { return lost_runs_; }
 
+  // What black hole detection wants to know (apps/ftx/recovery/path_mtu.h).
+  /// ADUs longer than this are large from now on; what was sent before counts no more.
+  void set_large_above(std::uint64_t bytes) {
+    large_above_ = bytes;
+    large_from_ = next();
+    large_lost_ = 0;
+  }
+  /// Large ADUs lost since the last that arrived.
+  [[nodiscard]] std::uint64_t large_lost() const { return large_lost_; }
+  /// The newest datagram that is known to have arrived is not large.
+  [[nodiscard]] bool small_arrived() const { return small_arrived_; }
+
   /// Records the datagram with sequence next(). `application_limited`: the sender has sent less than it was allowed to
   /// since the last datagram.
   void on_sent(const AduName& adu, TimePoint now = {}, bool application_limited = false);
@@ -102,6 +114,10 @@ class SentAdus {
   std::uint64_t resolved_datagram_bytes_ = 0;
   std::uint64_t lost_runs_ = 0;
   std::uint64_t last_lost_ = 0;
+  std::uint64_t large_above_ = UINT64_MAX;
+  std::uint64_t large_from_ = 0;  // sequence
+  std::uint64_t large_lost_ = 0;
+  bool small_arrived_ = false;
   std::uint64_t limited_to_ = 0;  // the last datagram before the latest gap; 0: what is sent now follows no gap
 };
 

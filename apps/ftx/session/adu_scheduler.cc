@@ -14,10 +14,14 @@ AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
   for (const FileEntry& entry : source.files()) {
     total_bytes_ += entry.size_bytes;
   }
-  // A whole number of ADUs, so that no ADU spans two reads.
   ahead_.resize(std::max<std::size_t>(read_ahead_bytes / adu_bytes, 1) * adu_bytes);
   digests_.reserve(source.files().size() * digest_bytes);
   repair_.resize(adu_bytes);
+}
+
+void AduScheduler::set_adu_bytes(std::uint32_t adu_bytes) {
+  SLUICE_REQUIRE(adu_bytes > 0 && adu_bytes % adu_bytes_unit == 0 && adu_bytes <= repair_.size());
+  adu_bytes_ = adu_bytes;
 }
 
 void AduScheduler::release() {
@@ -85,17 +89,17 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
   if (!payload) {
     return std::unexpected(payload.error());
   }
-  const Adu adu{{file_, length, offset_}, *payload};
-  offset_ += length;
-  sent_bytes_ += length;
+  const Adu adu{{file_, static_cast<std::uint32_t>(payload->size()), offset_}, *payload};
+  offset_ += payload->size();
+  sent_bytes_ += payload->size();
   ++sent_adu_count_;
   return adu;
 }
 
-/// The `length` bytes at offset_, digested.
-std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t length) {
+/// Up to `length_max` bytes at offset_, digested. Less where a read ends, if the size of ADUs changed since.
+std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t length_max) {
   if (offset_ >= ahead_from_ + ahead_size_) {
-    const auto view = source_.view(file_, offset_, length);
+    const auto view = source_.view(file_, offset_, length_max);
     if (view) {
       // The digest brings the bytes into the cache for the pass that follows, and accesses every page.
       digester_.update(*view);
@@ -111,7 +115,8 @@ std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t leng
       return std::unexpected(read.error());
     }
   }
-  return ConstBytes(ahead_).subspan(offset_ - ahead_from_, length);
+  const std::size_t at = offset_ - ahead_from_;
+  return ConstBytes(ahead_).subspan(at, std::min<std::size_t>(length_max, ahead_size_ - at));
 }
 
 std::expected<void, Failure> AduScheduler::intact() {
@@ -123,8 +128,9 @@ std::expected<void, Failure> AduScheduler::intact() {
 
 std::expected<void, Failure> AduScheduler::read_ahead() {
   ahead_from_ = offset_;
-  ahead_size_ =
-      static_cast<std::size_t>(std::min<std::uint64_t>(ahead_.size(), source_.files()[file_].size_bytes - offset_));
+  // A whole number of ADUs, so that no ADU spans two reads.
+  const std::size_t whole = ahead_.size() / adu_bytes_ * adu_bytes_;
+  ahead_size_ = static_cast<std::size_t>(std::min<std::uint64_t>(whole, source_.files()[file_].size_bytes - offset_));
   const Bytes part = Bytes(ahead_).first(ahead_size_);
   if (auto status = source_.read(file_, offset_, part); !status) {
     return std::unexpected(failure(file_, status.error()));

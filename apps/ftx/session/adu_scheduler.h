@@ -29,6 +29,9 @@ class AduScheduler {
 
   /// REQUIRES: adu_bytes obeys message.h; the source has at least one file and outlives this object.
   AduScheduler(Source& source, std::uint32_t adu_bytes);
+  /// next() returns ADUs of this size from now on. REQUIRES: a multiple of adu_bytes_unit, from there to the
+  /// constructor's adu_bytes.
+  void set_adu_bytes(std::uint32_t adu_bytes);
 
   struct Adu {
     AduName name;
@@ -61,7 +64,7 @@ class AduScheduler {
   [[nodiscard]] std::optional<Adu> next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
                                                 std::uint64_t& given) const;
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_files();
-  [[nodiscard]] std::expected<ConstBytes, Failure> next_payload(std::uint32_t length);
+  [[nodiscard]] std::expected<ConstBytes, Failure> next_payload(std::uint32_t length_max);
   [[nodiscard]] std::expected<void, Failure> read_ahead();
   [[nodiscard]] std::expected<void, Failure> intact();
   [[nodiscard]] std::expected<void, Failure> finish_file();

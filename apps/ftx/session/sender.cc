@@ -42,6 +42,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       repeat_at_(now),
       repeat_interval_(repeat_first),
       adu_bytes_(adu_bytes_for(options_.tsdu_bytes, protection_.has_value())),
+      adu_bytes_now_(adu_bytes_),
       progress_at_(now + options_.progress_interval) {
   SLUICE_REQUIRE(adu_bytes_ > 0 && is_relative_path(options_.path) && options_.path.size() <= path_bytes_max);
   envelope_.transfer = 1;
@@ -152,7 +153,7 @@ void Sender::on_knock(TimePoint now, std::size_t bytes, const Peer& from) {
 
 /// What is sent before anybody answered must reach the right one, and may have to stay within unproven_bytes_.
 bool Sender::may_send_data() const {
-  return peer_answered_ || (options_.others.empty() && unproven_bytes_ >= options_.tsdu_bytes);
+  return peer_answered_ || (options_.others.empty() && unproven_bytes_ >= datagram_bytes());
 }
 
 void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
@@ -168,7 +169,7 @@ void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
   last_progress_at_ = now;
   rtt_estimator_.sample(now.time_since_epoch() - Duration(static_cast<Duration::rep>(reply->nonce)));
   congestion_.on_first_round_trip(rtt_estimator_.smoothed());
-  adu_bytes_ = std::min(adu_bytes_, reply->adu_bytes);
+  adu_bytes_ = adu_bytes_now_ = std::min(adu_bytes_, reply->adu_bytes);
   cookie_ = reply->cookie;
   begin_offering(now);
 }
@@ -178,6 +179,7 @@ void Sender::begin_offering(TimePoint now) {
     sealed_.resize(Burst::payload_bytes_max + adu_bytes_ + tag_bytes);
   }
   scheduler_.emplace(source_, adu_bytes_);
+  begin_path_mtu(now);
   manifest_digest_ = digest_of(scheduler_->manifest());
   state_ = State::offering;
   repeat_at_ = now;
@@ -203,6 +205,7 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
   if (report->clock_ns >= report_clock_ns_) {
     measure(now, *report, *resolved);
   }
+  follow_path_mtu(now, *report);
   follow_phase(now, report->phase);
 }
 
@@ -353,6 +356,9 @@ void Sender::tick(TimePoint now) {
   if (now >= progress_at_) {
     note_progress(now);
   }
+  if (path_mtu_) {
+    path_mtu_->on_timer(now);
+  }
 }
 
 void Sender::note_progress(TimePoint now) {
@@ -410,7 +416,9 @@ TimePoint Sender::next_deadline() const {
   if (!scheduler_ || !may_send_data()) {
     return timers;
   }
-  return std::min(timers, feedback_needed() ? probe_at_ : congestion_.next_send());
+  const TimePoint path = path_mtu_ ? path_mtu_->next_deadline() : never;
+  return std::min({timers, path, may_probe_path() ? path_mtu_->probe_at() : never,
+                   feedback_needed() ? probe_at_ : congestion_.next_send()});
 }
 
 // --- What goes out -------------------------------------------------------------------------------------------------
@@ -444,11 +452,20 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   if (state_ != State::offering && state_ != State::sending) {
     return std::nullopt;
   }
+  // While offering, what the receiver must have goes first; later the probe would wait for a gap.
+  if (state_ == State::sending) {
+    if (auto probe = next_path_probe(now, header)) {
+      return probe;
+    }
+  }
   if (auto adu = next_adu(now, header)) {
     return adu;
   }
   if (state_ == State::failing) {
     return control(header, next_control(now, header));  // the source failed: sends ERROR at once
+  }
+  if (auto probe = next_path_probe(now, header)) {
+    return probe;
   }
   if (may_probe(now)) {
     return control(header, probe(now, header));
@@ -513,7 +530,8 @@ std::size_t Sender::offer(Bytes out) const {
   Offer offer;
   offer.cookie = cookie_;
   offer.total_bytes = scheduler_->total_bytes();
-  offer.adu_bytes = adu_bytes_;
+  // Where ADUs may change their size, a slot is the least that they may change by.
+  offer.adu_bytes = path_mtu_ ? adu_bytes_unit : adu_bytes_;
   offer.files = static_cast<std::uint32_t>(source_.files().size());
   offer.manifest_bytes = static_cast<std::uint32_t>(scheduler_->manifest().size());
   offer.manifest_digest = manifest_digest_;
@@ -545,7 +563,7 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
   }
   application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
   if (!sent_adus_.retransmit_queue().empty()) {
-    auto adu = scheduler_->retransmit(sent_adus_.retransmit_queue().pop());
+    auto adu = scheduler_->retransmit(sent_adus_.retransmit_queue().pop(adu_bytes_now_));
     if (adu) {
       return put(now, *adu, true, header);
     }

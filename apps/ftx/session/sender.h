@@ -11,6 +11,9 @@
 //   failing    sends ERROR, three times at most, until the receiver closes
 //   over       has nothing more to send
 //
+// Path MTU (sender_path_mtu.cc): ADUs begin with what PathMtu::base_bytes carries, and grow and shrink with what probes
+// find. A lost ADU that has become too large is sent again in parts.
+//
 // Timers: it repeats HELLO and OFFER with doubling intervals. The probe timer sends a PROBE when a report is overdue,
 // so neither a lost last ADU nor a lost report stalls the transfer. After `idle_timeout` without progress, that is
 // without a report that more payload arrived, the transfer fails.
@@ -28,6 +31,7 @@
 
 #include "apps/ftx/recovery/congestion.h"
 #include "apps/ftx/recovery/delivery_sampler.h"
+#include "apps/ftx/recovery/path_mtu.h"
 #include "apps/ftx/recovery/receive_credit.h"
 #include "apps/ftx/recovery/rtt_estimator.h"
 #include "apps/ftx/recovery/sent_adus.h"
@@ -45,8 +49,11 @@ struct SenderOptions {
   std::vector<Peer> others{};
   /// With a protection: the receiver begins the session, and `peer` is where its KNOCK comes from.
   bool waits_for_knock = false;
-  std::string path;  // what the user wrote after ftx://HOST:PORT/
-  std::size_t tsdu_bytes = 1472;
+  std::string path;               // what the user wrote after ftx://HOST:PORT/
+  std::size_t tsdu_bytes = 1472;  // the largest datagram
+  /// What IP and UDP put in front of a datagram. With it the sender searches for the path MTU, up to tsdu_bytes
+  /// (apps/ftx/recovery/path_mtu.h). REQUIRES: the transport does not fragment then.
+  std::optional<std::size_t> ip_header_bytes{};
   std::uint64_t seed = 0;  // of the connection identifier; unpredictable outside of tests
   Duration connect_timeout = std::chrono::seconds(10);
   Duration idle_timeout = std::chrono::seconds(30);
@@ -63,6 +70,8 @@ class Sender {
   void receive(TimePoint now, ConstBytes datagram, const Peer& from = {});
   /// The transport reports that nobody listens at `peer` (ICMP port unreachable, T_UDERROR_IND).
   void unreachable(TimePoint now, const Peer& peer);
+  /// The transport refused a datagram as too large, or an ICMP message says so of one (EMSGSIZE).
+  void too_big(TimePoint now);
   /// The user interrupted the transfer.
   void interrupt(TimePoint now);
 
@@ -76,6 +85,12 @@ class Sender {
   [[nodiscard]] bool finished() const { return state_ == State::over && !close_due_; }
   /// REQUIRES: finished().
   [[nodiscard]] ExitCode exit_code() const { return outcome_; }
+  /// The largest datagram that is sent now, apart from probes.
+  [[nodiscard]] std::size_t datagram_bytes() const {
+    const std::size_t before = options_.ip_header_bytes ? PathMtu::base_bytes : options_.tsdu_bytes;
+    return path_mtu_ ? path_mtu_->bytes() : before;
+  }
+  [[nodiscard]] const PathMtu* path_mtu() const { return path_mtu_ ? &*path_mtu_ : nullptr; }
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
@@ -110,6 +125,14 @@ class Sender {
   [[nodiscard]] ConstBytes seal(ConstBytes header, ConstBytes payload);
   [[nodiscard]] std::size_t probe(TimePoint now, Bytes out);
   [[nodiscard]] Stamp stamp(TimePoint now) const;
+
+  // sender_path_mtu.cc
+  void begin_path_mtu(TimePoint now);
+  [[nodiscard]] bool may_probe_path() const;
+  [[nodiscard]] std::optional<Outgoing> next_path_probe(TimePoint now, Bytes header);
+  void follow_path_mtu(TimePoint now, const Report& report);
+  void resize_adus();
+
   [[nodiscard]] bool congestion_window_is_full() const;
   [[nodiscard]] bool window_is_full() const;
   [[nodiscard]] bool feedback_needed() const;
@@ -147,7 +170,10 @@ class Sender {
   int errors_left_ = 3;
   bool close_due_ = false;
 
-  std::uint32_t adu_bytes_;
+  std::uint32_t adu_bytes_;      // of the largest datagram
+  std::uint32_t adu_bytes_now_;  // of datagram_bytes()
+  std::optional<PathMtu> path_mtu_;
+  std::vector<std::byte> path_probe_;
   Cookie cookie_{};
   std::optional<AduScheduler> scheduler_;  // set when the cookie arrives
   Digest manifest_digest_{};

@@ -37,6 +37,8 @@ class DatagramHandler {
   }
   /// The host of `peer` reports that nobody listens there.
   virtual void on_refused(const Peer& peer) = 0;
+  /// A datagram was larger than the interface takes, or an ICMP message says so of the path.
+  virtual void on_too_big() {}
 };
 
 }  // namespace sluice::ftx

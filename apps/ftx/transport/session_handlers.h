@@ -18,6 +18,7 @@ class SenderHandler final : public DatagramHandler {
 
   void on_datagram(ConstBytes datagram, const Peer& from) override { sender_.receive(now, datagram, from); }
   void on_refused(const Peer& peer) override { sender_.unreachable(now, peer); }
+  void on_too_big() override { sender_.too_big(now); }
 
   TimePoint now{};
 

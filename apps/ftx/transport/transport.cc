@@ -121,6 +121,7 @@ void Transport::take_error() {
   tli::t_uderr error;
   error.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
   const bool received = endpoint_->t_rcvuderr(&error).has_value();
+  too_big_ |= received && error.error == EMSGSIZE;
   if (received && error.error == ECONNREFUSED && refused_.size() < burst_max) {
     refused_.emplace_back(ConstBytes(address).first(error.addr.len));
   }
@@ -149,6 +150,9 @@ bool Transport::receive(DatagramHandler& handler) {
   }
   for (const Peer& peer : std::exchange(refused_, {})) {
     handler.on_refused(peer);
+  }
+  if (std::exchange(too_big_, false)) {
+    handler.on_too_big();
   }
   return more;
 }

@@ -67,6 +67,7 @@ class Transport {
   wire::TransportAddress local_;
   std::size_t receive_room_;
   std::vector<Peer> refused_;  // peers whose host says that nobody listens; receive() reports them
+  bool too_big_ = false;       // a datagram was; likewise
   std::vector<std::byte> buffer_;
   std::vector<Bytes> run_;
 };

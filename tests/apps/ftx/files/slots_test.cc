@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "base/prng.h"
 
@@ -34,6 +36,46 @@ TEST(Slots, AgreeWithASet) {
     }
   }
   EXPECT_TRUE(Slots(0).whole());
+}
+
+TEST(Slots, RunsAgreeWithSingleSlots) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Prng prng(seed);
+    const std::uint64_t count = 1 + prng.below(3 * Slots::page_slots);
+    Slots slots(count);
+    std::vector<bool> model(count);
+    std::uint64_t prefix = 0;
+    for (int step = 0; !slots.whole(); ++step) {
+      // Often where the prefix ends, so that it also grows without a page.
+      const std::uint64_t first = prng.chance(0.5) || step > 500 ? prefix : prng.below(count);
+      const std::uint64_t last = std::min(count - 1, first + prng.below(200));
+      const auto begin = model.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = model.begin() + static_cast<std::ptrdiff_t>(last) + 1;
+      ASSERT_EQ(slots.marked(first, last), static_cast<std::uint64_t>(std::count(begin, end, true)));
+      const std::uint64_t before = slots.memory_bytes();
+      const std::uint64_t wanted = slots.wanted_bytes(first, last);
+      slots.prepare(first, last);
+      ASSERT_EQ(slots.memory_bytes(), before + wanted);
+      slots.mark(first, last);
+      ASSERT_LE(slots.memory_bytes(), before + wanted) << "mark() allocates nothing";
+      std::fill(begin, end, true);
+      prefix = static_cast<std::uint64_t>(std::find(model.begin(), model.end(), false) - model.begin());
+      ASSERT_EQ(slots.prefix(), prefix);
+      ASSERT_EQ(slots.received(), static_cast<std::uint64_t>(std::count(model.begin(), model.end(), true)));
+    }
+    EXPECT_EQ(slots.memory_bytes(), 0U);
+  }
+}
+
+TEST(Slots, WhatArrivesInOrderNeedsNoMemory) {
+  Slots slots(1U << 20);
+  for (std::uint64_t first = 0; first < slots.count(); first += 64) {
+    EXPECT_EQ(slots.wanted_bytes(first, first + 63), 0U);
+    slots.mark(first, first + 63);
+    ASSERT_EQ(slots.memory_bytes(), 0U);
+  }
+  EXPECT_TRUE(slots.whole());
 }
 
 TEST(Slots, MemoryFollowsWhatLandedAndNotTheSize) {

@@ -110,5 +110,42 @@ TEST(SentAdus, AGapMarksWhatIsSentInTheNextRoundTrip) {
   EXPECT_FALSE(limited(6));
 }
 
+TEST(SentAdus, CountsLargeLossesSinceTheLastLargeArrival) {
+  SentAdus sent;
+  const auto report = [](std::uint64_t highest, std::vector<std::uint64_t> missing) {
+    Report one;
+    one.highest = one.to = highest;
+    for (const std::uint64_t sequence : missing) {
+      one.missing[one.range_count++] = {sequence, 1};
+    }
+    return one;
+  };
+  sent.on_sent({0, 1400, 0});
+  sent.set_large_above(1000);
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    sent.on_sent({0, 1400, i * 1400});  // 2 to 5
+  }
+  sent.on_sent({0, 900, 7000});  // 6
+  ASSERT_TRUE(sent.on_report(report(6, {1, 3, 4, 5})));
+  EXPECT_EQ(sent.large_lost(), 3U) << "1 was sent before, 2 arrived";
+  EXPECT_TRUE(sent.small_arrived());
+  sent.on_sent({0, 900, 8000});   // 7
+  sent.on_sent({0, 1400, 9000});  // 8
+  ASSERT_TRUE(sent.on_report(report(8, {7})));
+  EXPECT_EQ(sent.large_lost(), 0U) << "8 arrived; 7 is not large";
+  EXPECT_FALSE(sent.small_arrived());
+}
+
+TEST(RetransmitQueue, GivesWhatBecameTooLongInParts) {
+  RetransmitQueue queue;
+  queue.push({3, 1000, 64});
+  queue.push({4, 10, 0});
+  EXPECT_EQ(queue.pop(480), (AduName{3, 480, 64}));
+  EXPECT_EQ(queue.pop(480), (AduName{3, 480, 544}));
+  EXPECT_EQ(queue.pop(480), (AduName{3, 40, 1024}));
+  EXPECT_EQ(queue.pop(480), (AduName{4, 10, 0}));
+  EXPECT_TRUE(queue.empty());
+}
+
 }  // namespace
 }  // namespace sluice::ftx

@@ -203,6 +203,7 @@ TEST(Ends, SlotsBeyondTheServersMemory) {
   WorldOptions options;
   options.server.memory_bytes_max = 263'300;  // the lists fit, a page of slots of the file does not
   options.server.receiver.own_memory_bytes = 0;
+  options.forward.loss = 0.05;  // what arrives in order needs none
   const auto world = world_with_file(options);
   world->run();
   expect_failed(*world, ExitCode::refused, ExitCode::refused);
