@@ -16,10 +16,9 @@ constexpr std::uint64_t word_mask = ReceiveTracker::window_sequences / 64 - 1;
 
 ReceiveTracker::ReceiveTracker() : bits_(window_sequences / 64) {}
 
-std::uint64_t ReceiveTracker::first_known() const {
+std::uint64_t ReceiveTracker::oldest_remembered() const {
   // Entering a word clears all of it, so the oldest whole window starts one word later.
-  const std::uint64_t oldest = highest_ >= window_sequences ? highest_ - window_sequences + 64 : 1;
-  return std::max(floor_, oldest);
+  return highest_ >= window_sequences ? highest_ - window_sequences + 64 : 1;
 }
 
 std::uint64_t ReceiveTracker::arrived_word(std::uint64_t sequence) const { return bits_[(sequence / 64) & word_mask]; }
@@ -31,7 +30,20 @@ ReceiveTracker::Arrival ReceiveTracker::classify(std::uint64_t sequence) const {
   if (sequence < first_known()) {
     return Arrival::too_old;
   }
-  return (arrived_word(sequence) >> (sequence % 64) & 1) != 0 ? Arrival::duplicate : Arrival::fresh;
+  return arrived(sequence) ? Arrival::duplicate : Arrival::fresh;
+}
+
+void ReceiveTracker::mark(std::uint64_t sequence) {
+  bits_[(sequence / 64) & word_mask] |= std::uint64_t{1} << (sequence % 64);
+}
+
+void ReceiveTracker::note_too_old(TimePoint now, std::uint64_t sequence) {
+  if (sequence < oldest_remembered() || sequence >= floor_ || sequence > highest_ || arrived(sequence)) {
+    return;
+  }
+  mark(sequence);
+  ++out_of_order_;
+  loss_detector_.on_reordered(now, sequence);
 }
 
 void ReceiveTracker::record(TimePoint now, const Stamp& stamp) {
@@ -45,7 +57,7 @@ void ReceiveTracker::record(TimePoint now, const Stamp& stamp) {
     ++out_of_order_;
     loss_detector_.on_reordered(now, stamp.sequence);
   }
-  bits_[(stamp.sequence / 64) & word_mask] |= std::uint64_t{1} << (stamp.sequence % 64);
+  mark(stamp.sequence);
   floor_ = std::max(floor_, stamp.sequence - stamp.behind);
 }
 

@@ -8,6 +8,7 @@
 // Every call is O(1), except fill_missing(), which is linear in the sequences it covers / 64 plus the gaps it names.
 // Not thread-safe.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,10 @@ class ReceiveTracker {
 
   /// Records that `stamp.sequence` arrived. REQUIRES: classify() answers fresh.
   void record(TimePoint now, const Stamp& stamp);
+  /// A datagram came that classify() calls too old. If it has not been here before, it was declared lost too early: the
+  /// reorder threshold learns from it. Otherwise a path whose reordering is longer than the threshold would have
+  /// everything late sent again for ever, since the sender moves the floor past what a report declared lost.
+  void note_too_old(TimePoint now, std::uint64_t sequence);
 
   [[nodiscard]] std::uint64_t highest() const { return highest_; }
   [[nodiscard]] TimePoint highest_at() const { return loss_detector_.highest_at(); }
@@ -40,14 +45,19 @@ class ReceiveTracker {
   /// The oldest sequence that the sender still needs reported.
   [[nodiscard]] std::uint64_t floor() const { return floor_; }
   /// The first sequence that a report can cover.
-  [[nodiscard]] std::uint64_t first_known() const;
+  [[nodiscard]] std::uint64_t first_known() const { return std::max(floor_, oldest_remembered()); }
 
   /// Fills from, to, missing and range_count of `report` for from..horizon, as far as the ranges fit. True when all
   /// did. REQUIRES: from >= first_known().
   bool fill_missing(std::uint64_t from, std::uint64_t horizon, Report& report) const;
 
  private:
+  [[nodiscard]] std::uint64_t oldest_remembered() const;
   [[nodiscard]] std::uint64_t arrived_word(std::uint64_t sequence) const;
+  [[nodiscard]] bool arrived(std::uint64_t sequence) const {
+    return (arrived_word(sequence) >> (sequence % 64) & 1) != 0;
+  }
+  void mark(std::uint64_t sequence);
   void advance_to(TimePoint now, const Stamp& stamp);
 
   std::vector<std::uint64_t> bits_;

@@ -156,6 +156,7 @@ std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope
       return std::nullopt;
     case ReceiveTracker::Arrival::too_old:
       ++drops_.too_old;
+      tracker_.note_too_old(now, data->stamp.sequence);
       return std::nullopt;
   }
   auto place = assembly_->place(data->adu, prefer);
@@ -405,7 +406,8 @@ std::size_t Receiver::transmit_report(TimePoint now, Bytes out, std::uint64_t cr
   const bool busy = std::exchange(received_since_report_, false);
   report_backoff_ =
       busy ? report_interval() : std::min(std::max(report_backoff_, report_interval_max) * 2, report_backoff_max);
-  report_at_ = state_ == State::open ? now + report_backoff_ : never;
+  // Also when it is over, until the sender closes: one that follows this end to a new address hears of it by a report.
+  report_at_ = now + report_backoff_;
   return emit_report(envelope_, report, out);
 }
 

@@ -93,6 +93,8 @@ class Sender {
   [[nodiscard]] const PathMtu* path_mtu() const { return path_mtu_ ? &*path_mtu_ : nullptr; }
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+  /// Sequences that it remembers: those since the oldest that no report has resolved.
+  [[nodiscard]] std::uint64_t remembered() const { return sent_adus_.span(); }
 
  private:
   enum class State { waiting, greeting, offering, sending, failing, over };

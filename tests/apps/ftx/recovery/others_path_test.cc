@@ -58,10 +58,10 @@ TEST(CubicPath, TwoFlowsShare) {
   EXPECT_LE(one / other, 1.45);
 }
 
-// Each probe for bandwidth overflows the queue, and Cubic takes longer than the time between two probes to come
-// back. 1.5 of an equal share would be right for Bbr; this is the bound that holds.
-TEST(CubicPath, CubicIsNotStarvedByBbr) {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+// Each of several seeds, and their mean within 0.7 .. 1.5 of an equal share.
+TEST(CubicPath, CubicAndBbrShare) {
+  double sum = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     PathOptions options = home;
     options.seed = seed;
@@ -70,10 +70,13 @@ TEST(CubicPath, CubicIsNotStarvedByBbr) {
     Flow& other = path.add(cubic());
     path.run(10s);
     const auto [bbr_share, cubic_share] = shares(path, one, other, 60s);
-    EXPECT_GE(bbr_share / 0.5, 0.7);
-    EXPECT_LE(bbr_share / 0.5, 1.7);
-    EXPECT_GE(cubic_share / 0.5, 0.28);
+    sum += bbr_share / 0.5;
+    EXPECT_LE(bbr_share / 0.5, 1.6);
+    EXPECT_GE(cubic_share / 0.5, 0.4);
+    EXPECT_GE(bbr_share + cubic_share, 0.95);
   }
+  EXPECT_GE(sum / 10, 0.7);
+  EXPECT_LE(sum / 10, 1.5);
 }
 
 TEST(LedbatPath, FillsAnIdleLink) {

@@ -65,6 +65,26 @@ TEST(ReceiveTracker, MissingAgreesWithASetAcrossTheWindow) {
   }
 }
 
+// Reordering longer than the threshold: the sender has moved its floor past what it was told is lost.
+TEST(ReceiveTracker, WhatComesAfterItWasDeclaredLostRaisesTheThreshold) {
+  ReceiveTracker tracker;
+  const TimePoint start{1h};
+  tracker.record(start, {1, 0, 2000, 0});
+  tracker.record(start + 1ms, {3, 0, 2000, 2});
+  ASSERT_EQ(tracker.reorder_threshold(), 1ms);
+  tracker.record(start + 5ms, {4, 0, 2000, 0});  // the sender knows of 1 to 3
+  ASSERT_EQ(tracker.classify(2), ReceiveTracker::Arrival::too_old);
+  tracker.note_too_old(start + 9ms, 2);
+  EXPECT_EQ(tracker.reorder_threshold(), 10ms) << "5/4 of 8 ms";
+  EXPECT_EQ(tracker.out_of_order(), 1U);
+  // Copies of what has arrived are not late, nor is what was never sent.
+  for (const std::uint64_t sequence : {1U, 2U, 3U, 4U, 5U, 1'000'000U}) {
+    tracker.note_too_old(start + 900ms, sequence);
+  }
+  EXPECT_EQ(tracker.reorder_threshold(), 10ms);
+  EXPECT_EQ(tracker.out_of_order(), 1U);
+}
+
 TEST(ReceiveTracker, NothingIsLostBeforeTheReorderThresholdHasPassed) {
   ReceiveTracker tracker;
   const TimePoint now{1h};

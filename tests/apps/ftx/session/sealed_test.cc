@@ -393,6 +393,22 @@ TEST(Sealed, ATransferSurvivesItsPeersNewAddress) {
   }
 }
 
+// Its last report is lost, and nobody knows where it is: it has to speak again by itself.
+TEST(Sealed, AReceiverThatMovesWhenItHasFinishedIsHeard) {
+  World world(sealed_options());
+  world.source.add("file", random_content(300'000, 1));
+  TimePoint moved = never;
+  world.back.set_filter([&](TimePoint now, ConstBytes) {
+    if (moved == never && !world.destination.files.empty()) {
+      moved = now;
+      world.server_peer = Peer(as_bytes("moved"));
+    }
+    return moved == never || now > moved + 100ms;
+  });
+  expect_arrived(world);
+  EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 2);
+}
+
 // Threat: datagrams captured and sent from a victim's address before the real ones come.
 TEST(Sealed, AVictimIsOnlyAskedWhetherItIsThePeer) {
   World world(sealed_options());

@@ -14,11 +14,18 @@ bool Link::lose(TimePoint now, ConstBytes datagram) {
   // Gilbert's model: runs of losses of mean length `burst`, with `loss` of all datagrams lost.
   const double leave = 1 / faults_.burst;
   const double enter = faults_.loss * leave / (1 - faults_.loss);
-  in_burst_ = prng_.chance(in_burst_ ? 1 - leave : enter);
+  const bool goes_on = in_burst_ && now - burst_began_ < faults_.burst_max;
+  const bool loses = prng_.chance(goes_on ? 1 - leave : enter);
+  if (loses && !goes_on) {
+    burst_began_ = now;
+  }
+  in_burst_ = loses;
   return in_burst_;
 }
 
-void Link::send(TimePoint now, ConstBytes datagram) {
+void Link::send(TimePoint now, ConstBytes datagram, const Peer& from) {
+  const auto envelope = parse_envelope(datagram);
+  const bool is_data = envelope && envelope->kind == Kind::data;
   ++sent;
   sent_bytes += datagram.size();
   TimePoint leaves = now;
@@ -28,6 +35,7 @@ void Link::send(TimePoint now, ConstBytes datagram) {
                                                     static_cast<double>(faults_.rate) / 1e9);
     if (waiting + datagram.size() > faults_.queue_bytes) {
       ++overflowed;
+      overflowed_data += is_data ? 1 : 0;
       return;
     }
     free_at_ += Duration(
@@ -36,37 +44,34 @@ void Link::send(TimePoint now, ConstBytes datagram) {
   }
   if (lose(now, datagram)) {
     ++lost;
-    const auto envelope = parse_envelope(datagram);
-    if (envelope && envelope->kind == Kind::data) {
-      ++lost_data;
-    }
+    lost_data += is_data ? 1 : 0;
     return;
   }
   const auto extra = [&] {
     return Duration(
         static_cast<Duration::rep>(prng_.below(static_cast<std::uint64_t>(faults_.reorder_delay.count()) + 1)));
   };
-  travel(leaves + faults_.delay + (prng_.chance(faults_.reorder) ? extra() : 0ns), datagram);
+  travel(leaves + faults_.delay + (prng_.chance(faults_.reorder) ? extra() : 0ns), datagram, from);
   if (prng_.chance(faults_.duplicate)) {
-    travel(leaves + faults_.delay + extra(), datagram);
+    travel(leaves + faults_.delay + extra(), datagram, from);
   }
 }
 
-void Link::travel(TimePoint at, ConstBytes datagram) {
+void Link::travel(TimePoint at, ConstBytes datagram, const Peer& from) {
   Content bytes(datagram.begin(), datagram.end());
   if (prng_.chance(faults_.corrupt)) {
     bytes[prng_.below(bytes.size())] ^= static_cast<std::byte>(1U << prng_.below(8));
   }
-  queue_.push({at, order_++, std::move(bytes)});
+  queue_.push({at, order_++, {std::move(bytes), from}});
 }
 
-std::optional<Content> Link::arrive(TimePoint now) {
+std::optional<Link::Arrival> Link::arrive(TimePoint now) {
   if (queue_.empty() || queue_.top().at > now) {
     return std::nullopt;
   }
-  Content bytes = queue_.top().bytes;
+  Arrival arrival = std::move(const_cast<Travelling&>(queue_.top()).arrival);  // the order does not depend on it
   queue_.pop();
-  return bytes;
+  return arrival;
 }
 
 World::World(WorldOptions world_options)
@@ -80,7 +85,8 @@ World::World(WorldOptions world_options)
   options.server.insecure = !options.sealed;
   server = std::make_unique<Server>(options.server, destination);
   if (options.pull) {
-    server->invite(now, protection_of(options.seed, Side::initiator, options.cipher, options.limits), {peer}, 10s);
+    server->invite(now, protection_of(options.seed, Side::initiator, options.cipher, options.limits), {peer},
+                   options.invite_timeout);
   } else if (options.sealed) {
     server->expect(protection_of(options.seed, Side::responder, options.cipher, options.limits));
   }
@@ -106,14 +112,14 @@ void World::start() {
   }
 }
 
-void World::deliver(ConstBytes datagram) {
+void World::deliver(ConstBytes datagram, const Peer& from) {
   if (!options.land_by_hand) {
-    return server->receive(now, datagram, peer);
+    return server->receive(now, datagram, from);
   }
   const ConstBytes header = datagram.first(std::min(datagram.size(), data_header_bytes));
-  const Server::Inspection inspection = server->inspect(now, header, datagram.size(), peer);
+  const Server::Inspection inspection = server->inspect(now, header, datagram.size(), from);
   if (inspection.kind == Server::Inspection::Kind::other) {
-    return server->receive(now, datagram, peer);
+    return server->receive(now, datagram, from);
   }
   if (inspection.kind == Server::Inspection::Kind::unwanted) {
     return;
@@ -137,25 +143,25 @@ bool World::stopped() const {
   return now >= from && now < from + options.reader.stopped_for;
 }
 
-void World::arrive(Content datagram) {
-  if (unread_bytes_ + datagram.size() > options.reader.room_bytes) {
+void World::arrive(Link::Arrival datagram) {
+  if (unread_bytes_ + datagram.bytes.size() > options.reader.room_bytes) {
     ++overrun;
     return;
   }
-  unread_bytes_ += datagram.size();
+  unread_bytes_ += datagram.bytes.size();
   unread_.push(std::move(datagram));
 }
 
 void World::read() {
   while (!unread_.empty() && now >= reads_at_) {
-    const Content datagram = std::move(unread_.front());
+    const auto [datagram, from] = std::move(unread_.front());
     unread_.pop();
     unread_bytes_ -= datagram.size();
     if (options.reader.rate > 0) {
       const double cost_ns = static_cast<double>(datagram.size()) * 1e9 / static_cast<double>(options.reader.rate);
       reads_at_ = now + Duration(static_cast<Duration::rep>(cost_ns));
     }
-    deliver(datagram);
+    deliver(datagram, from);
   }
 }
 
@@ -171,13 +177,13 @@ void World::step() {
   }
   while (auto datagram = back.arrive(now)) {
     if (sender_alive) {
-      sender->receive(now, *datagram, server_peer);
+      sender->receive(now, datagram->bytes, datagram->from);
     }
   }
   if (sender_alive) {
     transmit_all(*sender, now, [&](ConstBytes datagram, const Peer& to) {
       if (to == server_peer) {
-        forward.send(now, datagram);
+        forward.send(now, datagram, peer);
       } else {
         ++misdirected;
       }
@@ -186,7 +192,7 @@ void World::step() {
   if (server_runs) {
     transmit_all(*server, now, [&](ConstBytes datagram, const Peer& to) {
       if (to == peer) {
-        back.send(now, datagram);
+        back.send(now, datagram, server_peer);
       } else {
         ++misdirected;
       }

@@ -4,6 +4,7 @@
 // A sender and a server joined by a simulated link, in simulated time: files in memory, faults by a seed.
 // The same seed gives the same run. Every run ends: by the sessions' own timers or at `run_max`.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -32,8 +33,9 @@ using Content = std::vector<std::byte>;
 inline Content random_content(std::size_t size, std::uint64_t seed) {
   Prng prng(seed);
   Content content(size);
-  for (std::byte& byte : content) {
-    byte = static_cast<std::byte>(prng());
+  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = prng();
+    std::memcpy(content.data() + at, &word, std::min(sizeof word, size - at));
   }
   return content;
 }
@@ -154,8 +156,9 @@ class MemoryDestination final : public Destination {
 
 struct LinkFaults {
   double loss = 0;
-  double burst = 1;    // mean length of a run of losses
-  double reorder = 0;  // chance of an extra delay of up to reorder_delay
+  double burst = 1;                      // mean length of a run of losses
+  Duration burst_max = Duration::max();  // it ends then, however few were sent
+  double reorder = 0;                    // chance of an extra delay of up to reorder_delay
   Duration reorder_delay = 10ms;
   double duplicate = 0;
   double corrupt = 0;  // a flipped bit that no checksum caught
@@ -172,27 +175,33 @@ class Link {
   Link(LinkFaults faults, std::uint64_t seed) : faults_(faults), prng_(seed) {}
 
   void set_filter(Filter filter) { filter_ = std::move(filter); }
-  void send(TimePoint now, ConstBytes datagram);
-  [[nodiscard]] TimePoint next_arrival() const { return queue_.empty() ? never : queue_.top().at; }
-  [[nodiscard]] std::optional<Content> arrive(TimePoint now);
+  struct Arrival {
+    Content bytes;
+    Peer from;
+  };
 
-  std::uint64_t sent = 0, sent_bytes = 0, lost = 0, lost_data = 0, overflowed = 0;
+  void send(TimePoint now, ConstBytes datagram, const Peer& from);
+  [[nodiscard]] TimePoint next_arrival() const { return queue_.empty() ? never : queue_.top().at; }
+  [[nodiscard]] std::optional<Arrival> arrive(TimePoint now);
+
+  std::uint64_t sent = 0, sent_bytes = 0, lost = 0, lost_data = 0, overflowed = 0, overflowed_data = 0;
 
  private:
   struct Travelling {
     TimePoint at{};
     std::uint64_t order = 0;
-    Content bytes;
+    Arrival arrival;
     bool operator<(const Travelling& other) const { return std::pair(at, order) > std::pair(other.at, other.order); }
   };
 
   bool lose(TimePoint now, ConstBytes datagram);
-  void travel(TimePoint at, ConstBytes datagram);
+  void travel(TimePoint at, ConstBytes datagram, const Peer& from);
 
   LinkFaults faults_;
   Prng prng_;
   Filter filter_;
   bool in_burst_ = false;
+  TimePoint burst_began_{};
   TimePoint free_at_{};
   std::uint64_t order_ = 0;
   std::priority_queue<Travelling> queue_;
@@ -226,6 +235,7 @@ struct WorldOptions {
   Duration run_max = 600s;
   bool sealed = false;  // by a secret that the seed makes
   bool pull = false;    // sealed; the server knocks, the sender waits for that
+  Duration invite_timeout = 10s;
   Cipher cipher = Cipher::aes_128_gcm;
   std::optional<AeadLimits> limits;
   bool land_by_hand = false;  // the caller puts payloads in their places, not the server
@@ -275,15 +285,15 @@ class World {
     return nullptr;
   }
   void step();
-  void arrive(Content datagram);
+  void arrive(Link::Arrival datagram);
   void read();
   [[nodiscard]] bool stopped() const;
-  void deliver(ConstBytes datagram);
+  void deliver(ConstBytes datagram, const Peer& from);
   void start();
   [[nodiscard]] TimePoint next_event_at() const;
 
   TimePoint started_at_{1h};
-  std::queue<Content> unread_;
+  std::queue<Link::Arrival> unread_;
   std::uint64_t unread_bytes_ = 0;
   TimePoint reads_at_{};
 };

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sender that lies to the real ftx over loopback: `ftx remote` where the session is sealed, `ftx serve` where it is
+// not. One row, one lie, with the sentence of docs/formats/ftx.md that it breaks. Whatever it says, ftx ends in time
+// with the code of the row, has taken little memory, and has written nothing but, where the row says so, the file.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "tests/hostile/far_side.h"
+#include "tests/hostile/liar.h"
+
+namespace sluice::ftx::hostile {
+namespace {
+
+struct Lie {
+  const char* name;
+  const char* sentence;
+  std::function<void(Liar&)> tell;
+  std::set<ExitCode> ends;
+  bool arrives = false;  // "a.bin" does all the same
+};
+
+/// A manifest with one entry whose name or mode is changed behind the encoder's back.
+void with_name(Liar& liar, std::string name) {
+  liar.entries[0].name = std::move(name);
+  liar.list = encode_manifest(liar.entries);
+  liar.begin();
+}
+
+void change_offer(Liar& liar, const std::function<void(Offer&)>& change) {
+  liar.greet();
+  Offer message = liar.honest_offer();
+  change(message);
+  for (int i = 0; i < 3; ++i) {
+    liar.offer(message);
+    liar.manifest();
+    liar.hear(Kind::report, 100ms);
+  }
+}
+
+/// One ADU that breaks the rule, and then the truth.
+void stray(Liar& liar, const AduName& adu, std::size_t payload_bytes) {
+  if (liar.begin()) {
+    liar.data(adu, Content(payload_bytes, std::byte{0x5a}));
+    liar.finish();
+  }
+}
+
+void stamped(Liar& liar, const Stamp& stamp) {
+  if (liar.begin()) {
+    liar.data({0, adu_bytes, 0}, ConstBytes(liar.contents[0]).first(adu_bytes), stamp);
+    liar.finish();
+  }
+}
+
+constexpr auto ok = ExitCode::ok;
+constexpr auto refused = ExitCode::refused;
+constexpr auto wrong = ExitCode::protocol_error;
+constexpr auto timeout = ExitCode::timeout;
+constexpr auto waits = ExitCode::interrupted;  // nothing has begun: it waits until somebody interrupts it
+constexpr auto mismatch = ExitCode::digest_mismatch;
+
+constexpr const char* rule_name =
+    "A name is one path component: 1..255 bytes, not `.` or `..`, no `/`, no C0 or C1 control character, no DEL";
+constexpr const char* rule_size = "Sizes and offsets are below 2^62";
+constexpr const char* rule_place = "An ADU is `adu_bytes` long, lies at a multiple of `adu_bytes`";
+constexpr const char* rule_drop =
+    "An endpoint drops and counts a datagram that is too long, too short or out of range, and never answers it";
+constexpr const char* rule_digest =
+    "It renames a file when all of it is there and its digest, computed over what was written, equals the sender's";
+constexpr const char* rule_progress =
+    "Either side gives up after 30 s without progress: the receiver when no payload landed where none was";
+constexpr const char* rule_sequence =
+    "Every DATA and PROBE has a sequence number of its own, from 1 up, never used twice";
+constexpr const char* rule_announced = "Nothing is allocated for what is only announced";
+constexpr const char* rule_error = "an ERROR is never a success: 0 and unknown codes mean `protocol_error`";
+
+const std::vector<Lie>& lies() {
+  static const std::vector<Lie> table{
+      {"TheTruth", "", [](Liar& liar) { EXPECT_TRUE(liar.begin() && liar.finish()); }, {ok}, true},
+
+      // --- What it offers
+      {"NameLeadsUp", rule_name, [](Liar& liar) { with_name(liar, "../outside"); }, {refused}},
+      {"NameIsAbsolute", rule_name, [](Liar& liar) { with_name(liar, "/tmp/x"); }, {refused}},
+      {"NameIsTwoDots", rule_name, [](Liar& liar) { with_name(liar, ".."); }, {refused}},
+      {"NameIsADot", rule_name, [](Liar& liar) { with_name(liar, "."); }, {refused}},
+      {"NameHasAnEscape", rule_name, [](Liar& liar) { with_name(liar, "a\x1b[2Jb"); }, {refused}},
+      {"NameHasAnEnd", rule_name, [](Liar& liar) { with_name(liar, std::string("a\0b", 3)); }, {refused}},
+      {"NameHasAC1",
+       rule_name,
+       [](Liar& liar) {
+         with_name(liar,
+                   "a\xc2\x9b"
+                   "b");
+       },
+       {refused}},
+      {"OneNameTwice",
+       "no name comes twice",
+       [](Liar& liar) {
+         liar.add("a.bin", Content(10));
+         liar.begin();
+       },
+       {refused}},
+      {"ModeOfASetuidProgram",
+       "mode:u32 (0777 at most)",
+       [](Liar& liar) {
+         liar.list[20] = std::byte{0x08};  // the mode's third byte: 04000
+         liar.begin();
+       },
+       {wrong, refused}},
+      {"ManifestOfAnotherDigest",
+       "entry* and manifest_digest[16]",
+       [](Liar& liar) { change_offer(liar, [](Offer& o) { o.manifest_digest[3] ^= std::byte{1}; }); },
+       {wrong, mismatch, refused}},
+      {"MoreFilesThanEntries",
+       "an OFFER whose `manifest_bytes` cannot hold `files` entries is malformed",
+       [](Liar& liar) { change_offer(liar, [](Offer& o) { o.files = 1000; }); },
+       {waits}},
+      {"TwoFilesInAListOfOne",
+       "manifest := entry*",
+       [](Liar& liar) {
+         liar.entries[0].name = std::string(200, 'a');
+         liar.list = encode_manifest(liar.entries);
+         change_offer(liar, [](Offer& o) { o.files = 2; });
+       },
+       {wrong, refused}},
+      {"TotalOfOtherFiles",
+       "total_bytes:u64",
+       [](Liar& liar) { change_offer(liar, [](Offer& o) { ++o.total_bytes; }); },
+       {wrong, refused}},
+      {"FileOfAlmostTwoTo62",
+       "disk space follows what is written",
+       [](Liar& liar) {
+         liar.entries[0].size_bytes = file_bytes_max - 1;
+         liar.list = encode_manifest(liar.entries);
+         if (liar.begin()) {
+           liar.all_of(0, liar.contents[0]);
+         }
+       },
+       {timeout, refused, ExitCode::write_failed, ExitCode::disk_full}},
+      {"FileBeyondTwoTo62",
+       rule_size,
+       [](Liar& liar) {
+         liar.list[0] = std::byte{0x40};
+         change_offer(liar, [](Offer&) {});
+       },
+       {wrong, refused}},
+      {"ListThatNeverComes",
+       rule_announced,
+       [](Liar& liar) {
+         liar.greet();
+         Offer message = liar.honest_offer();
+         message.files = files_max;
+         message.manifest_bytes = files_max * 281U;
+         for (int i = 0; i < 3; ++i) {
+           liar.offer(message);
+           liar.manifest();
+           liar.data({manifest_file, adu_bytes, 1'000'000 * adu_bytes}, Content(adu_bytes));
+         }
+       },
+       {timeout, refused}},
+      {"AduBytesOfZero",
+       "`adu_bytes` is a multiple of 16 in 256 .. 2 MiB",
+       [](Liar& liar) { change_offer(liar, [](Offer& o) { o.adu_bytes = 0; }); },
+       {waits}},
+      {"AduBytesOddly",
+       "`adu_bytes` is a multiple of 16 in 256 .. 2 MiB",
+       [](Liar& liar) { change_offer(liar, [](Offer& o) { o.adu_bytes = 1025; }); },
+       {waits}},
+      {"AduBytesAboveTheTransport",
+       "`adu_bytes` in COOKIE is the lesser of what both transports carry",
+       [](Liar& liar) { change_offer(liar, [](Offer& o) { o.adu_bytes = 1 << 20; }); },
+       {waits}},
+      {"AnotherOfferInTheMiddle",
+       "One connection carries one transfer",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           Offer second = liar.honest_offer();
+           second.total_bytes = 1;
+           second.files = 1;
+           liar.offer(second);
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+
+      // --- Where data goes
+      {"DataBeforeTheOffer",
+       "The session begins with OFFER",
+       [](Liar& liar) {
+         liar.greet();
+         for (int i = 0; i < 20; ++i) {
+           liar.data({0, adu_bytes, 0}, Content(adu_bytes));
+         }
+       },
+       {waits}},
+      {"DataBeyondTheEnd",
+       rule_place,
+       [](Liar& liar) { stray(liar, {0, adu_bytes, 1000 * adu_bytes}, adu_bytes); },
+       {ok},
+       true},
+      {"DataAcrossTheEnd",
+       rule_place,
+       [](Liar& liar) { stray(liar, {0, adu_bytes, 9 * adu_bytes}, adu_bytes); },
+       {ok},
+       true},
+      {"DataAtNoMultiple", rule_place, [](Liar& liar) { stray(liar, {0, adu_bytes, 100}, adu_bytes); }, {ok}, true},
+      {"DataShortInTheMiddle", rule_place, [](Liar& liar) { stray(liar, {0, 100, adu_bytes}, 100); }, {ok}, true},
+      {"DataOfNothing", rule_place, [](Liar& liar) { stray(liar, {0, 0, 0}, 0); }, {ok}, true},
+      {"DataOfAnotherFile",
+       "files, numbered from 0 in the order of the manifest",
+       [](Liar& liar) { stray(liar, {1, adu_bytes, 0}, adu_bytes); },
+       {ok},
+       true},
+      {"DataOfNoFile",
+       "two lists travel as if they were files",
+       [](Liar& liar) { stray(liar, {no_file, adu_bytes, 0}, adu_bytes); },
+       {ok},
+       true},
+      {"DataAtAHugeOffset",
+       rule_size,
+       [](Liar& liar) { stray(liar, {0, adu_bytes, (file_bytes_max / adu_bytes - 1) * adu_bytes}, adu_bytes); },
+       {ok},
+       true},
+      {"DataAtTwoTo62",
+       rule_size,
+       [](Liar& liar) { stray(liar, {0, adu_bytes, file_bytes_max}, adu_bytes); },
+       {ok},
+       true},
+      {"DigestsBeyondTheList",
+       rule_place,
+       [](Liar& liar) { stray(liar, {digest_file, adu_bytes, 50 * adu_bytes}, adu_bytes); },
+       {ok},
+       true},
+      {"OneByteTooMany",
+       rule_drop,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           // The header says 1024, the datagram has 1025.
+           liar.out.assign(70'000, std::byte{});
+           Envelope here = liar.envelope;
+           here.flags = liar.protection ? liar.protection->flags() : std::uint16_t{0};
+           const std::size_t header = emit_data_header(here, {liar.next_stamp(), {0, adu_bytes, 0}, false}, liar.out);
+           liar.raw(ConstBytes(liar.out).first(header + adu_bytes + 1 + (liar.sealed() ? tag_bytes : 0)));
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+      {"OnePlaceWithOtherBytesFirst",
+       rule_digest,
+       [](Liar& liar) { stray(liar, {0, adu_bytes, 0}, adu_bytes); },
+       {mismatch}},
+      {"OnePlaceWithOtherBytesLater",
+       "a sequence and a place count once",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.all_of(0, ConstBytes(liar.contents[0]).first(2 * adu_bytes));
+           liar.until(Phase::data);
+           liar.data({0, adu_bytes, 0}, Content(adu_bytes, std::byte{0x5a}));
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+      {"WrongDigest",
+       rule_digest,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.all_of(0, liar.contents[0]);
+           liar.contents[0][5] ^= std::byte{1};
+           liar.digests();
+           liar.until(Phase::finished);
+         }
+       },
+       {mismatch}},
+      {"DigestsNeverCome",
+       rule_progress,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.all_of(0, liar.contents[0]);
+         }
+       },
+       {timeout}},
+      {"DigestsFirst",
+       "Besides the files two lists travel",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.digests();
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+      {"DigestsBeforeTheManifest",
+       "Besides the files two lists travel",
+       [](Liar& liar) {
+         liar.greet();
+         liar.offer(liar.honest_offer());
+         liar.digests();
+         if (liar.begin()) {
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+
+      // --- Sequences
+      {"SequenceZero", rule_sequence, [](Liar& liar) { stamped(liar, {0, 1, 1000, 0}); }, {ok}, true},
+      {"SequenceOfAll", rule_sequence, [](Liar& liar) { stamped(liar, {UINT64_MAX, 1, 1000, 0}); }, {ok}, true},
+      {"SequenceThatLeaps",
+       "bounds how many sequences may be open",
+       [](Liar& liar) { stamped(liar, {file_bytes_max - 1, 1, 1000, 0}); },
+       {timeout, waits}},
+      {"BehindBeforeTheFirst",
+       "`behind` tells the receiver the oldest sequence that is still open",
+       [](Liar& liar) { stamped(liar, {100, 1, 1000, UINT32_MAX}); },
+       {ok},
+       true},
+      {"BehindNothing",
+       "`behind` tells the receiver the oldest sequence that is still open",
+       [](Liar& liar) {
+         stamped(liar, {liar.sequence + 2000, 1, 1000, 0});
+         liar.sequence += 2001;
+         liar.finish();
+       },
+       {ok},
+       true},
+      {"OneSequenceTwice",
+       rule_sequence,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           const Stamp stamp = liar.next_stamp();
+           liar.data({0, adu_bytes, 0}, ConstBytes(liar.contents[0]).first(adu_bytes), stamp);
+           liar.data({0, adu_bytes, adu_bytes}, Content(adu_bytes, std::byte{0x5a}), stamp);
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+      {"RoundTripOfAnHour",
+       "round_trip_us:u32",
+       [](Liar& liar) { stamped(liar, {liar.sequence + 1, 1, UINT32_MAX, 0}); },
+       {ok},
+       true},
+
+      // --- How it ends
+      {"CloseBeforeTheEnd",
+       "A REPORT of phase 2 ends the transfer with success, an ERROR ends it otherwise",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.all_of(0, ConstBytes(liar.contents[0]).first(2 * adu_bytes));
+           liar.control(emit_close(liar.envelope, liar.out));
+         }
+       },
+       {wrong}},
+      {"ErrorOfSuccess",
+       rule_error,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.control(emit_error(liar.envelope, {0, "it went well"}, liar.out));
+         }
+       },
+       {wrong}},
+      {"ErrorOfAnUnknownCode",
+       rule_error,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.control(emit_error(liar.envelope, {256, "?"}, liar.out));
+         }
+       },
+       {wrong}},
+      {"ProbesForEver",
+       "A PROBE is no progress",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           for (int i = 0; i < 150 && liar.errors == 0; ++i) {
+             liar.probe(liar.next_stamp());
+             liar.hear(10ms);
+           }
+         }
+       },
+       {timeout}},
+      {"OneAduForEver",
+       rule_progress,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           for (int i = 0; i < 150 && liar.errors == 0; ++i) {
+             liar.data({0, adu_bytes, 0}, Content(adu_bytes));
+             liar.hear(10ms);
+           }
+         }
+       },
+       {timeout}},
+
+      // --- What is no matter of a sender's
+      {"AnswersOfAReceiver",
+       "2, 6 and 9 to the sender",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.control(emit_cookie(liar.envelope, {1, adu_bytes, {}}, liar.out));
+           liar.control(emit_knock(liar.envelope, liar.out));
+           Report finished;
+           finished.phase = Phase::finished;
+           liar.report(finished);
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+      {"AnotherTransfer",
+       "One connection carries one transfer",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.envelope.transfer = 2;
+           liar.data({0, adu_bytes, 0}, Content(adu_bytes));
+           liar.control(emit_close(liar.envelope, liar.out));
+           liar.control(emit_error(liar.envelope, {5, "no"}, liar.out));
+           liar.envelope.transfer = 1;
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+      {"TheOtherKindOfSeal",
+       "nothing on the wire negotiates that",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           std::array<std::byte, control_bytes_max> plain{};
+           Envelope here = liar.envelope;
+           here.flags = liar.sealed() ? std::uint16_t{0} : flag_sealed;
+           liar.raw(ConstBytes(plain).first(emit_error(here, {5, "no"}, plain)));
+           liar.raw(ConstBytes(plain).first(emit_close(here, plain)));
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
+      {"AThousandChallenges",
+       "CHALLENGE, four a second at most",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           const std::uint64_t before = liar.datagrams;
+           for (std::uint64_t i = 0; i < 1000; ++i) {
+             liar.control(emit_challenge(liar.envelope, i, liar.out));
+           }
+           liar.finish();
+           EXPECT_LE(liar.datagrams - before, 1200U);
+         }
+       },
+       {ok},
+       true},
+      {"TheSameControlDatagramAgain",
+       "has a number that was there before (of the last 1,024) is dropped and counted",
+       [](Liar& liar) {
+         liar.greet();
+         Content first;
+         for (int i = 0; i < 3; ++i) {
+           std::size_t size = emit_offer(liar.envelope, liar.honest_offer(), liar.out);
+           size = liar.protection ? liar.protection->seal_control(liar.out, size) : size;
+           first.assign(liar.out.begin(), liar.out.begin() + static_cast<std::ptrdiff_t>(size));
+           liar.raw(first);
+         }
+         if (liar.begin()) {
+           for (int i = 0; i < 100; ++i) {
+             liar.raw(first);
+           }
+           liar.finish();
+           for (int i = 0; i < 100; ++i) {
+             liar.raw(first);
+           }
+         }
+       },
+       {ok},
+       true},
+  };
+  return table;
+}
+
+class LyingSender : public testing::TestWithParam<std::tuple<bool, std::size_t>> {};
+
+TEST_P(LyingSender, ChangesNothing) {
+  const auto [sealed, row] = GetParam();
+  const Lie& lie = lies()[row];
+  SCOPED_TRACE(testing::Message() << lie.name << ": " << lie.sentence);
+  FarSide far(sealed, StartDirection::push);
+  ASSERT_GT(far.port(), 0);
+  Liar liar(far.port(), far.take_protection());
+  liar.add("a.bin", random_content(9 * adu_bytes + 500));
+  const Content truth = liar.contents[0];
+  lie.tell(liar);
+  if (!lie.ends.contains(ok) && !lie.ends.contains(waits) && liar.errors == 0) {
+    liar.hear(Kind::error, 3s);  // it says that it gives up
+  }
+  far.expect_end(lie.ends);
+  far.expect_files(lie.arrives ? std::optional(truth) : std::nullopt);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, LyingSender,
+                         testing::Combine(testing::Bool(), testing::Range<std::size_t>(0, lies().size())),
+                         [](const auto& instance) {
+                           return std::string(std::get<0>(instance.param) ? "Sealed" : "Insecure") +
+                                  lies()[std::get<1>(instance.param)].name;
+                         });
+
+}  // namespace
+}  // namespace sluice::ftx::hostile
