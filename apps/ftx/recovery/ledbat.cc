@@ -127,7 +127,7 @@ void Ledbat::grow(TimePoint now, const Delivery& delivery) {
     return;
   }
   const double increase = delivery.window_limited ? gain() * acked / window_ : 0;
-  // Section 4.2, per round trip: the gain less the window times the excess over the target, down to half the window.
+  // Section 4.3, per round trip: the gain less the window times the excess over the target, down to half the window.
   const double decrease = excess > 1 ? std::min(decrease_constant * (excess - 1), 0.5) * acked : 0;
   window_ = std::clamp(window_ + (excess > 1 ? -decrease : increase), window_min, window_max);
 }

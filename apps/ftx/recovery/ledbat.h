@@ -7,10 +7,10 @@
 // queue that TCP fills is above that, so that it gives way. Where nobody else sends it fills the link. `--background`
 // uses it.
 //
-//   - It measures the queue by the round trip, not by the delay one way (section 4.1), so it needs no clocks in step.
+//   - It measures the queue by the round trip, not by the delay one way (section 4.5), so it needs no clocks in step.
 //   - Its gain is that of a Reno flow divided by up to 16 (section 4.2), so a short base delay does not favour it.
-//   - Above the target it decreases in proportion to the excess, by half at most (section 4.2).
-//   - Slow start ends at three quarters of the target (section 4.3).
+//   - Above the target it decreases in proportion to the excess, by half at most (section 4.3).
+//   - Slow start ends at three quarters of the target (section 4.1).
 //   - After slow start, and then so that it costs a tenth of the time, it holds two datagrams for two round trips
 //     (section 4.4): the queue of its own drains and the base delay is measured, so several do not add up.
 //

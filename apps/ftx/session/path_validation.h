@@ -29,7 +29,8 @@ class PathValidation {
 
   /// Something that opened came from `from`, which is not the peer's address.
   void on_other_path(TimePoint now, const Peer& from) {
-    if (candidate_ == from && now - challenged_at_ < interval) {
+    // Of all addresses: else two in turns would be challenged for each datagram.
+    if (challenged_at_ != TimePoint{} && now - challenged_at_ < interval) {
       return;
     }
     if (candidate_ != from) {

@@ -25,6 +25,8 @@ struct Driver {
     std::uint64_t lost = 0;  // bytes
     bool limited = false;
     Duration after = 40ms;
+    bool window_limited = false;
+    std::uint64_t runs = 10;  // of losses
   };
 
   /// A report a whole round trip after the last.
@@ -42,11 +44,12 @@ struct Driver {
     delivery.newly_delivered_bytes = bytes;
     delivery.newly_resolved_bytes = bytes + change.lost;
     delivery.in_flight_bytes = change.in_flight;
+    delivery.window_limited = change.window_limited;
     delivery.rate = change.rate;
     delivery.newest->resolved_since_bytes = bytes + change.lost;
     if (change.lost > 0) {
       delivery.newly_lost_bytes = delivery.newest->lost_since_bytes = change.lost;
-      delivery.newly_lost_runs = 10;
+      delivery.newly_lost_runs = change.runs;
       delivery.newest_lost = delivery.newest;
     }
     bbr.on_sent(now, datagram);
@@ -99,6 +102,11 @@ TEST(Bbr, TheStateAfterEachEvent) {
        {.rate = rate * 2, .round_trip = 60ms, .in_flight = 4 * bdp, .lost = bdp / 10},
        3,
        drain},
+      {"one run of losses with a queue",
+       startup,
+       {.rate = rate * 2, .round_trip = 60ms, .in_flight = 4 * bdp, .lost = bdp / 10, .runs = 1},
+       3,
+       startup},
       {"30 % loss without a queue", startup, {.rate = rate * 2, .in_flight = 4 * bdp, .lost = bdp}, 2, drain},
       {"queue is still there", drain, {.in_flight = 2 * bdp}, 2, drain},
       {"queue is gone", drain, {.in_flight = bdp}, 1, probe_bw_cruise},
@@ -166,6 +174,113 @@ TEST(Bbr, TooMuchLossWhileProbingBoundsWhatIsInFlight) {
     driver.round({.round_trip = 60ms, .in_flight = bdp * 3 / 2, .lost = bdp / 10});
   }
   EXPECT_EQ(driver.bbr.inflight_longterm(), bdp * 3 / 2);
+}
+
+// Deviation 8: what a probe lost is reported while what was sent after it arrives, and counts until a round later.
+TEST(Bbr, TheLossesOfAProbeCountForTwoRoundsAfterIt) {
+  for (const int clean : {1, 2}) {
+    SCOPED_TRACE(clean);
+    Driver driver;
+    driver.reach(probe_bw_up);
+    for (int i = 0; i < 20 && driver.bbr.state() == probe_bw_up; ++i) {
+      driver.round({});
+    }
+    for (int i = 0; i < clean; ++i) {
+      driver.round({.round_trip = 60ms});
+    }
+    driver.round({.round_trip = 60ms, .in_flight = bdp * 3 / 2, .lost = bdp / 10});
+    EXPECT_EQ(driver.bbr.inflight_longterm(), clean == 1 ? bdp * 3 / 2 : Bbr::unbounded);
+  }
+}
+
+// Section 5.3.3.5: "in each successive round trip, BBR.inflight_longterm grows (in units of C.SMSS) by 1, 2, 4, 8, 16".
+TEST(Bbr, WhatMayBeInFlightGrowsFasterEachRoundOfProbing) {
+  Driver driver;
+  driver.reach(probe_bw_up);
+  for (int i = 0; i < 2; ++i) {
+    driver.round({.round_trip = 60ms, .in_flight = bdp * 3 / 2, .lost = bdp / 10});
+  }
+  for (int i = 0; i < 400 && driver.bbr.state() != probe_bw_up; ++i) {
+    driver.round({.in_flight = bdp / 2, .window_limited = true});
+  }
+  const std::uint64_t before = driver.bbr.inflight_longterm();
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    driver.round({.rate = rate * (5 + i) / 4, .in_flight = bdp / 2, .window_limited = true});
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));
+  }
+  EXPECT_GE(driver.bbr.inflight_longterm() - before, 8 * datagram) << "one a round would be five at most";
+}
+
+/// Bounded by the losses of a probe, and out of it.
+Driver bounded(std::uint64_t in_flight) {
+  Driver driver;
+  driver.reach(probe_bw_up);
+  for (int i = 0; i < 2; ++i) {
+    driver.round({.round_trip = 60ms, .in_flight = in_flight, .lost = bdp / 10});
+  }
+  EXPECT_EQ(driver.bbr.inflight_longterm(), in_flight);
+  EXPECT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down));
+  return driver;
+}
+
+// Section 5.3.3.9, IsTimeToCruise: "if (C.inflight > InflightWithHeadroom()) return false /* not enough headroom */".
+TEST(Bbr, ItLeavesHeadroomBeforeItCruises) {
+  Driver driver = bounded(bdp);
+  driver.round({.in_flight = bdp * 95 / 100});
+  EXPECT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down));
+  driver.round({.in_flight = bdp * 80 / 100});
+  EXPECT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise));
+}
+
+// Section 5.3.3.6: "then the flow immediately returns to ProbeBW_REFILL to probe for bandwidth again".
+TEST(Bbr, AProbeThatStopsInTimeAndDoesNoHarmIsFollowedByAnother) {
+  for (const bool harm : {false, true}) {
+    SCOPED_TRACE(harm);
+    Driver driver = bounded(bdp);
+    driver.round({.round_trip = 39ms, .in_flight = bdp});  // a new minimum: no ProbeRTT in between
+    driver.round({.in_flight = bdp / 2, .after = 3001ms});
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_refill));
+    driver.round({.in_flight = bdp / 2});
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));
+    driver.round({.in_flight = bdp});
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down)) << "as far as it was harmful before";
+    driver.round({.round_trip = 60ms, .in_flight = 2 * bdp});
+    driver.round({.round_trip = 60ms, .in_flight = 2 * bdp, .lost = harm ? bdp / 10 : 0});
+    EXPECT_EQ(to_text(driver.bbr.state()), to_text(harm ? probe_bw_down : probe_bw_refill));
+  }
+}
+
+// Section 5.5.10.2: "if (!RS.is_app_limited)".
+TEST(Bbr, LossesOfAProbeThatHadLittleToSendBoundNothing) {
+  Driver driver;
+  driver.reach(probe_bw_up);
+  driver.round({.in_flight = bdp / 10, .lost = bdp / 4, .limited = true});
+  EXPECT_NE(to_text(driver.bbr.state()), to_text(probe_bw_up));
+  EXPECT_EQ(driver.bbr.inflight_longterm(), Bbr::unbounded);
+}
+
+TEST(Bbr, ARoundOfLossSlowsItToSevenTenthsAtMost) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  const std::uint64_t before = driver.bbr.bandwidth();
+  for (int i = 0; i < 2; ++i) {
+    driver.round({.rate = rate / 10, .round_trip = 60ms, .lost = bdp / 20});
+  }
+  EXPECT_LT(driver.bbr.bandwidth(), before);
+  EXPECT_GE(driver.bbr.bandwidth(), before * 48 / 100) << "two rounds";
+}
+
+// Section 5.6.2: "to cause BBR to pace at 1% below the bw, on average"; section 5.4.1: "BBR sets C.pacing_rate to
+// exactly BBR.bw" after idleness, whatever it was about to do.
+TEST(Bbr, TheRateIsOnePercentBelowTheBandwidth) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  EXPECT_EQ(driver.bbr.pacing_rate(), driver.bbr.bandwidth() * 99 / 100);
+  driver.reach(probe_bw_up);
+  EXPECT_GT(driver.bbr.pacing_rate(), driver.bbr.bandwidth());
+  driver.round({.rate = rate * 5 / 4, .in_flight = 0});
+  driver.bbr.on_sent(driver.now, datagram);
+  EXPECT_EQ(driver.bbr.pacing_rate(), driver.bbr.bandwidth() * 99 / 100);
 }
 
 }  // namespace

@@ -111,6 +111,45 @@ TEST(DeliverySampler, ALyingReceiverGetsNoHigherRateThanWasSent) {
   EXPECT_LE(*delivery.rate, 1'000'000U);
 }
 
+// Section 4.1.2.2: the interval starts anew when nothing is in flight, on the receiver's clock, too.
+TEST(DeliverySampler, AnIdleTimeDoesNotLowerTheRate) {
+  Link link;
+  for (int i = 0; i < 10; ++i) {
+    link.send();
+  }
+  (void)link.report(10, 10);
+  link.now += 1s;
+  for (int i = 0; i < 14; ++i) {
+    link.send();
+  }
+  EXPECT_EQ(link.report(14, 14).rate, 4 * datagram * 1000 / 14) << "4 in the 14 ms since it began again";
+}
+
+// What was delivered since the report that is known has left the network.
+TEST(DeliverySampler, WhatIsInFlightIsNotAsOldAsTheReport) {
+  Link link;
+  for (int i = 0; i < 10; ++i) {
+    link.send();
+  }
+  (void)link.report(1, 1);
+  for (int i = 0; i < 12; ++i) {
+    link.send();
+  }
+  // 16 was sent 6 ms after that report, and 15 after 1; its round trip is 6 ms.
+  EXPECT_EQ(link.report(17, 17).newest->in_flight_bytes, 16 * datagram * 6 / 12);
+}
+
+TEST(DeliverySampler, WhatWasDeliveredNeverBecomesLess) {
+  Link link;
+  for (int i = 0; i < 20; ++i) {
+    link.send();
+  }
+  EXPECT_EQ(link.report(8, 8).delivered_bytes, 8 * datagram);
+  const Delivery delivery = link.report(10, 5);
+  EXPECT_EQ(delivery.delivered_bytes, 8 * datagram);
+  EXPECT_EQ(delivery.newly_delivered_bytes, 0U);
+}
+
 TEST(DeliverySampler, NothingNewIsNoSample) {
   Link link;
   link.send();

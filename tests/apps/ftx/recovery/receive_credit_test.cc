@@ -43,6 +43,15 @@ TEST(ReceiveCredit, FollowsAReceiverThatGetsSlowerAfterTwoRates) {
   EXPECT_EQ(credit.window_bytes(), 200'000U);
 }
 
+// Over a tenth of a millisecond a rate is that of a bunch.
+TEST(ReceiveCredit, ARateIsMeasuredOverAMillisecondAtLeast) {
+  ReceiveCredit credit;
+  credit.on_report(report_at(0us, 0, 0), 100us);
+  credit.on_report(report_at(100us, 500'000, 0), 100us);
+  credit.on_report(report_at(1000us, 1'000'000, 0), 100us);  // 1 GB/s
+  EXPECT_EQ(credit.window_bytes(), 200'000U);
+}
+
 TEST(ReceiveCredit, IsBoundedWhateverTheReceiverSays) {
   ReceiveCredit credit;
   credit.on_report(report_at(0ms, 0, file_bytes_max - 1), 60s);

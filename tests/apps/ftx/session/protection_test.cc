@@ -202,6 +202,45 @@ TEST(Protection, KeysChangeWhileDatagramsOvertakeEachOther) {
   }
 }
 
+// RFC 9001 section 6.5: "A recovered packet number that is lower than any packet number from the current key phase uses
+// the previous packet protection keys". Whoever has the key before, and sends more under it, is not heard.
+TEST(Protection, TheKeyBeforeOpensOnlyWhatIsBelowTheCurrentOne) {
+  Protection changing = protection_of(1, Side::initiator, Cipher::aes_128_gcm, AeadLimits{8, UINT64_MAX});
+  Protection old = protection_of(1, Side::initiator);
+  Protection responder = protection_of(1, Side::responder);
+  const Content payload = random_content(10, 1);
+  for (std::uint64_t sequence = 1; sequence <= 4; ++sequence) {
+    EXPECT_TRUE(opened(responder, data_of(changing, sequence, payload)));
+  }
+  const Content ten = data_of(changing, 10, payload), twelve = data_of(changing, 12, payload);
+  ASSERT_EQ(changing.sealing_generation(), 1U);
+  EXPECT_TRUE(opened(responder, twelve));
+  EXPECT_TRUE(opened(responder, ten));
+  EXPECT_TRUE(opened(responder, data_of(old, 9, payload)));
+  for (const std::uint64_t sequence : {11U, 13U}) {
+    EXPECT_FALSE(opened(responder, data_of(old, sequence, payload))) << sequence;
+  }
+}
+
+TEST(Protection, ForgeriesCountForAllKeysTogether) {
+  Protection changing = protection_of(1, Side::initiator, Cipher::aes_128_gcm, AeadLimits{8, UINT64_MAX});
+  Protection responder = protection_of(1, Side::responder, Cipher::aes_128_gcm, AeadLimits{1000, 6});
+  const Content payload = random_content(10, 1);
+  std::uint64_t sequence = 0;
+  const auto forge = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      Content forged = data_of(changing, ++sequence, payload);
+      forged.back() ^= std::byte{1};
+      EXPECT_FALSE(opened(responder, forged));
+    }
+  };
+  forge(4);
+  EXPECT_TRUE(opened(responder, data_of(changing, ++sequence, payload)));
+  ASSERT_EQ(responder.opening_generation(), 1U);
+  forge(2);
+  EXPECT_FALSE(opened(responder, data_of(changing, ++sequence, payload))) << "six forgeries";
+}
+
 TEST(Protection, EachDirectionChangesItsKeysByItself) {
   Ends ends(AeadLimits{.sealed_max = 10, .forged_max = UINT64_MAX});
   for (std::uint64_t i = 1; i <= 100; ++i) {

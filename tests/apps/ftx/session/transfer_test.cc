@@ -106,6 +106,25 @@ TEST(Transfer, ReorderingCausesAlmostNoRepairs) {
   }
 }
 
+// The first late ones are declared lost, and the sender has forgotten them when they come: the receiver learns from
+// them all the same.
+TEST(Transfer, ReorderingFarLongerThanTheRoundTripIsLearned) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    WorldOptions options;
+    options.seed = seed;
+    options.forward.reorder = 0.5;
+    options.forward.reorder_delay = 50ms;
+    options.forward.delay = options.back.delay = 100us;
+    options.fixed_rate = 5'000'000;
+    World world(options);
+    world.source.add("file", random_content(10'000'000, seed));
+    expect_arrived(world);
+    const Event& done = *world.sender_event(Event::Kind::done);
+    EXPECT_LE(done.repaired * 50, done.adus);
+  }
+}
+
 TEST(Transfer, DuplicatesAreNeitherWrittenNorRepaired) {
   WorldOptions options;
   options.forward.duplicate = 0.5;
