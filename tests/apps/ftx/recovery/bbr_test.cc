@@ -237,7 +237,8 @@ TEST(Bbr, AProbeThatStopsInTimeAndDoesNoHarmIsFollowedByAnother) {
   for (const bool harm : {false, true}) {
     SCOPED_TRACE(harm);
     Driver driver = bounded(bdp);
-    driver.round({.round_trip = 39ms, .in_flight = bdp / 2, .after = 3001ms});
+    driver.round({.round_trip = 39ms, .in_flight = bdp});  // a new minimum: no ProbeRTT in between
+    driver.round({.in_flight = bdp / 2, .after = 3001ms});
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_refill));
     driver.round({.in_flight = bdp / 2});
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));
