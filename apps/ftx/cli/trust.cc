@@ -2,6 +2,7 @@
 #include "apps/ftx/cli/trust.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,7 +109,8 @@ void run(Host& host, Transport& transport, ClientHandshake& handshake) {
   }
 }
 
-bool answers_yes(const std::string& server, const KeyPin& key) {
+/// Asks on the terminal, if there is one. The loop goes on meanwhile, for a signal's sake.
+bool answers_yes(Host& host, const std::string& server, const KeyPin& key) {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) {
     return false;
   }
@@ -116,6 +118,12 @@ bool answers_yes(const std::string& server, const KeyPin& key) {
              "ftx: {} is not known yet. Its key is\n  {}\nas `ftx key` prints it there. Is that right (yes/no)? ",
              server, key.text());
   std::fflush(stderr);
+  for (pollfd input{STDIN_FILENO, POLLIN, 0}; ::poll(&input, 1, 0) <= 0;) {
+    host.wait(host.loop().now() + std::chrono::milliseconds(100));
+    if (host.interrupted()) {
+      return false;
+    }
+  }
   char answer[8] = {};
   return std::fgets(answer, sizeof answer, stdin) != nullptr && std::strcmp(answer, "yes\n") == 0;
 }
@@ -131,7 +139,7 @@ class Client {
   std::expected<void, Failure> prepare(const Url& url);
   std::expected<Acquainted, Failure> attempt();
   [[nodiscard]] Status check(const KeyPin& key);
-  [[nodiscard]] Failure explain(Failure failure) const;
+  [[nodiscard]] Failure explain(const ClientHandshake& client) const;
   void remember();
 
   Host& host_;
@@ -194,8 +202,9 @@ Status Client::check(const KeyPin& key) {
   return fail(EPERM, "the server's key is not good enough");
 }
 
-Failure Client::explain(Failure failure) const {
-  if (failure.code == ExitCode::not_allowed) {
+Failure Client::explain(const ClientHandshake& client) const {
+  Failure failure = client.failure();
+  if (client.refused()) {
     failure.text = identity_ ? fmt::format(
                                    "{} does not allow this client: the line that `ftx key` prints here, {}, must "
                                    "stand in the list of allowed keys there",
@@ -254,7 +263,7 @@ std::expected<Acquainted, Failure> Client::attempt() {
                          *std::move(handshake));
   run(host_, transport_, client);
   if (client.state() == ClientHandshake::State::failed) {
-    return std::unexpected(explain(client.failure()));
+    return std::unexpected(explain(client));
   }
   remember();
   return Acquainted{client.take_protection(), client.tsdu_bytes()};
@@ -266,9 +275,12 @@ std::expected<Acquainted, Failure> Client::meet(const Url& url) {
   }
   auto acquainted = attempt();
   // The question is asked between two handshakes: no server waits for a person.
-  if (!acquainted && acquainted.error().code == ExitCode::unknown_host_key && answers_yes(server_, *shown_)) {
+  if (!acquainted && acquainted.error().code == ExitCode::unknown_host_key && answers_yes(host_, server_, *shown_)) {
     accepted_ = shown_;
     return attempt();
+  }
+  if (host_.interrupted()) {
+    return failed(ExitCode::interrupted, "interrupted");
   }
   return acquainted;
 }

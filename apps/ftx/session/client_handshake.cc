@@ -94,8 +94,8 @@ void ClientHandshake::on_control(TimePoint now, ConstBytes datagram) {
 void ClientHandshake::advance() {
   const bool sent = stream_.send(handshake_.take_output());
   if (handshake_.state() == Handshake::State::failed) {
-    const bool refused = state_ == State::settling;
-    return fail({refused ? ExitCode::not_allowed : ExitCode::protocol_error, handshake_.error()});
+    refused_ = state_ == State::settling;
+    return fail({refused_ ? ExitCode::not_allowed : ExitCode::protocol_error, handshake_.error()});
   }
   if (!sent) {
     return fail({ExitCode::internal, "the TLS handshake is longer than ftx allows"});

@@ -68,6 +68,8 @@ class ClientHandshake {
   }
   /// REQUIRES: state() == State::failed.
   [[nodiscard]] const Failure& failure() const { return failure_; }
+  /// It failed because the server has seen who this client is.
+  [[nodiscard]] bool refused() const { return refused_; }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
  private:
@@ -83,6 +85,7 @@ class ClientHandshake {
   Envelope envelope_;
   State state_ = State::greeting;
   Failure failure_;
+  bool refused_ = false;
   std::optional<Protection> protection_;
   TimePoint started_at_;
   TimePoint asked_at_{};

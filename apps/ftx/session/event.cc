@@ -16,9 +16,7 @@ bool may_be_dropped(const Event& event) {
 nlohmann::ordered_json fields(const Event& event) {
   switch (event.kind) {
     case Event::Kind::listening:
-      return event.text.empty()
-                 ? nlohmann::ordered_json{{"event", "listening"}, {"address", event.path}}
-                 : nlohmann::ordered_json{{"event", "listening"}, {"address", event.path}, {"key", event.text}};
+      return {{"event", "listening"}, {"address", event.path}, {"key", event.text}};
     case Event::Kind::offer:
       return {{"event", "offer"}, {"files", event.files}, {"bytes", event.bytes}, {"path", event.path}};
     case Event::Kind::progress:

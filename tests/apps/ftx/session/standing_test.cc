@@ -196,6 +196,7 @@ TEST(Standing, AClientThatIsNotAllowedIsToldSoAndTheServersProgramWhichKeyItHas)
     Meeting meeting({.loss = loss}, 3);
     meeting.begin(client_context(bad_key));
     expect_refused(meeting, ExitCode::not_allowed);
+    EXPECT_TRUE(meeting.client->refused());
     const Event* rejected = meeting.event(Event::Kind::rejected);
     ASSERT_NE(rejected, nullptr);
     EXPECT_NE(rejected->text.find(key(bad_key).pin().text()), std::string::npos);
@@ -345,6 +346,7 @@ TEST(Standing, AServerWithoutHandshakesSaysSo) {
   Meeting meeting({}, 1, options);
   expect_refused(meeting, ExitCode::not_allowed);
   EXPECT_NE(meeting.client->failure().text.find("--insecure"), std::string::npos);
+  EXPECT_FALSE(meeting.client->refused());
 }
 
 TEST(Standing, AFullServerSaysSoSealed) {
