@@ -10,7 +10,7 @@
 // to answer whatever others do, and neither a host nor all of them can make the server sign more often than
 // per_host_max or handshakes_max times in it. In a crowd one gives way each yields_after / handshakes_max, so that who
 // tries again has a new chance each time. A handshake ends after `timeout`, and so does one that is complete and
-// offers nothing. Each takes up to about 40 KiB, most of it OpenSSL's, and none before its cookie was good.
+// offers nothing. Each takes about 50 KiB, most of it OpenSSL's, and none before its cookie was good.
 //
 // Not thread-safe. Every call is linear in the handshakes; transmit() and next_deadline() are O(1) where nothing is
 // due.
