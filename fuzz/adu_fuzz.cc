@@ -62,6 +62,9 @@ void decode_control(const Envelope& envelope, ConstBytes datagram) {
   if (const auto stamp = parse_probe(datagram); stamp && envelope.kind == Kind::probe) {
     same(datagram, ConstBytes(out).first(emit_probe(envelope, *stamp, out)));
   }
+  if (const auto control = parse_control(datagram); control && envelope.kind == Kind::control) {
+    same(datagram, ConstBytes(out).first(emit_control(envelope, *control, out)));
+  }
   if (const auto error = parse_error(datagram); error && envelope.kind == Kind::error) {
     SLUICE_REQUIRE(is_printable(error->text));
     same(datagram, ConstBytes(out).first(emit_error(envelope, *error, out)));

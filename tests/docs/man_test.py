@@ -112,7 +112,7 @@ def check_events():
         problems.append("apps/ftx/session/event.cc is no longer laid out as this test reads it")
 
 
-check_options("ftx", {"serve"})
+check_options("ftx", {"serve", "key"})
 check_options("sluice", set(re.findall(r"^  (\w+)", section(help_of("sluice"), "Subcommands"), re.M)))
 check_ftx_exit_codes()
 check_sluice_exit_codes()

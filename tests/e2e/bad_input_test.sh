@@ -76,8 +76,15 @@ kill -INT "${PID[serve-port]}"
 ended 130 "an idle server interrupted" listening serve-port
 
 # ---- the command line ----
-fails 2 "sending without --insecure" 'neither encrypt.*--insecure' "$FTX" small.txt "ftx://$ADDR_B/"
-fails 2 "serving without --insecure" 'neither encrypt.*--insecure' "$FTX" serve .
+export XDG_CONFIG_HOME=$DIR/config
+fails 2 "serving nobody" 'nobody may send yet.*ftx key' "$FTX" serve .
+fails 2 "serving with a list that is not there" 'nowhere' "$FTX" serve . --allow nowhere
+fails 2 "serving anyone and a list" 'anyone' "$FTX" serve . --allow nowhere --anyone
+echo password > password.txt && chmod 600 password.txt
+fails 2 "a password for a secret" '64 hexadecimal digits' "$FTX" small.txt "ftx://$ADDR_B/" --secret-file password.txt
+chmod 644 password.txt
+fails 2 "a secret that others can read" 'password.txt' "$FTX" serve . --secret-file password.txt
+fails 2 "a key that is none" 'accept-key' in_a "$FTX" small.txt "ftx://$ADDR_B/" --accept-key ftx-key:none
 for url in ftp://x/ ftx:// "ftx://$ADDR_B:0/" "ftx://$ADDR_B:99999/" 'ftx://[fd00::1/' "$ADDR_B"; do
   fails 2 "bad URL $url" 'ftx://HOST:PORT/PATH' $(send small.txt "$url")
 done

@@ -49,7 +49,10 @@ void Console::show_text(const Event& event) {
   clear_progress();
   switch (event.kind) {
     case Event::Kind::listening:
-      fmt::print("ftx: listening on {}\n", event.path);
+      fmt::print("ftx: listening on {}{}{}\n", event.path, event.text.empty() ? "" : ", key ", event.text);
+      break;
+    case Event::Kind::rejected:
+      fmt::print(stderr, "ftx: a client did not get in: {}\n", event.text);
       break;
     case Event::Kind::error:
       fmt::print(stderr, "ftx: {}\n", event.text);

@@ -32,7 +32,16 @@ void add_common_options(CLI::App& app, CommonOptions& options, bool& insecure) {
   app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("--insecure", insecure, "with ftx:// and serve, required: they neither encrypt nor authenticate yet");
+  app.add_flag("--insecure", insecure, "with ftx:// and serve: neither encrypt nor authenticate; for measurements");
+}
+
+CLI::Option* add_key_option(CLI::App& app, TrustOptions& options) {
+  return app.add_option("--key", options.key_file, "this user's own key; default: ~/.config/ftx/key, made if need be");
+}
+
+void add_secret_option(CLI::App& app, TrustOptions& options) {
+  app.add_option("--secret-file", options.secret_file,
+                 "a secret that both ends have, of 64 hexadecimal digits: it proves both to each other");
 }
 
 void add_ssh_options(CLI::App& app, SshOptions& options) {
@@ -59,20 +68,30 @@ int serve_main(int argc, char** argv) {
   CLI::App app("Receives files into a directory", "ftx serve");
   ServeOptions options;
   options.port = default_port;
-  bool insecure = false;
   app.add_option("DIR", options.directory, "what is served: nothing is written outside of it")->required();
   app.add_option("--listen", options.listen, "local IP address; any without it");
   app.add_option("--port", options.port, "local UDP port; 0 lets the system choose")->capture_default_str();
   app.add_flag("--once", options.once, "end with the first transfer, and with its exit code");
-  add_common_options(app, options, insecure);
+  add_key_option(app, options.trust);
+  add_secret_option(app, options.trust);
+  auto* allow = app.add_option("--allow", options.trust.allow_file,
+                               "who may send: lines of a key, as ftx key prints it, and a name; default: "
+                               "~/.config/ftx/allowed_keys");
+  app.add_flag("--anyone", options.trust.anyone, "everybody may send; it is still encrypted")->excludes(allow);
+  app.add_option("--quota", options.quota_bytes, "take so many bytes of files in all; units: K, M, G, T")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--transfer-max", options.transfer_bytes_max, "take no transfer of more bytes than so many")
+      ->transform(CLI::AsSizeValue(false));
+  add_common_options(app, options, options.insecure);
   app.footer(exit_code_table());
-  return run(app, argc, argv, [&] {
-    if (!insecure) {
-      fmt::print(stderr, "ftx: {}\n", insecure_text);
-      return ExitCode::usage;
-    }
-    return serve(options);
-  });
+  return run(app, argc, argv, [&] { return serve(options); });
+}
+
+int key_main(int argc, char** argv) {
+  CLI::App app("Prints this user's own key, as a line for a server's list of allowed keys", "ftx key");
+  TrustOptions options;
+  add_key_option(app, options);
+  return run(app, argc, argv, [&] { return show_key(options); });
 }
 
 int transfer_main(int argc, char** argv) {
@@ -103,6 +122,12 @@ int transfer_main(int argc, char** argv) {
       "--datagram-bytes", options.datagram_bytes,
       "the largest UDP payload; default: what the path carries, up to frames of 9000; with --stack: of 1500");
   add_ssh_options(app, options.ssh);
+  add_key_option(app, options.trust);
+  add_secret_option(app, options.trust);
+  app.add_option("--known-hosts", options.trust.known_hosts_file,
+                 "the keys of servers, for ftx://; default: ~/.config/ftx/known_hosts");
+  app.add_option("--accept-key", options.trust.accept_key,
+                 "the key of a server that is not known yet, for ftx://, as ftx key prints it there");
   add_common_options(app, options, options.insecure);
   app.footer(exit_code_table());
   return run(app, argc, argv, [&] {
@@ -119,6 +144,10 @@ int main(int argc, char** argv) {
   // What ssh runs there; not for people, so --help is silent about it.
   if (job == "remote" && argc == 2) {
     return static_cast<int>(remote(SLUICE_VERSION));
+  }
+  // A file of that name is sent all the same: ftx key HOST:
+  if (job == "key" && (argc == 2 || argv[2][0] == '-')) {
+    return key_main(argc - 1, argv + 1);
   }
   return job == "serve" ? serve_main(argc - 1, argv + 1) : transfer_main(argc, argv);
 }

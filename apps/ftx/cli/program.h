@@ -25,7 +25,21 @@ struct CommonOptions {
   double idle_timeout_s = 30;
 };
 
+/// Whom to know, for `serve` and ftx:// (apps/ftx/cli/trust.h). Empty names: files of the configuration directory.
+struct TrustOptions {
+  std::string key_file;
+  std::string secret_file;  // empty: none
+  std::string known_hosts_file;
+  std::string accept_key;  // of a server that is not known yet
+  std::string allow_file;
+  bool anyone = false;
+};
+
 struct ServeOptions : CommonOptions {
+  bool insecure = false;
+  TrustOptions trust;
+  std::optional<std::uint64_t> quota_bytes;
+  std::optional<std::uint64_t> transfer_bytes_max;
   std::string directory;
   std::string listen;  // an IP address; empty: any
   std::uint16_t port = 0;
@@ -41,8 +55,9 @@ struct SshOptions {
 };
 
 struct PushOptions : CommonOptions {
-  bool insecure = false;  // ftx:// is taken
-  std::string version;    // of this program
+  bool insecure = false;  // ftx:// without a handshake
+  TrustOptions trust;
+  std::string version;  // of this program
   std::vector<std::string> sources;
   std::string destination;  // ftx://HOST:PORT/PATH, [user@]host:path, or local
   SshOptions ssh;
@@ -52,13 +67,11 @@ struct PushOptions : CommonOptions {
   std::optional<std::size_t> datagram_bytes;
 };
 
-/// What is said where --insecure is missing.
-inline constexpr std::string_view insecure_text =
-    "ftx:// and `ftx serve` neither encrypt nor authenticate in this version: transfer through ssh "
-    "([user@]host:path), or say --insecure to go on without";
-
 /// Receives into a directory until SIGINT or SIGTERM.
 [[nodiscard]] ExitCode serve(const ServeOptions& options);
+
+/// Prints this user's own key.
+[[nodiscard]] ExitCode show_key(const TrustOptions& options);
 
 /// Sends files to an ftx:// URL.
 [[nodiscard]] ExitCode push(const PushOptions& options);

@@ -4,6 +4,7 @@
 #include "apps/ftx/cli/host.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/receiving.h"
+#include "apps/ftx/cli/trust.h"
 #include "apps/ftx/cli/url.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/session/server.h"
@@ -15,6 +16,15 @@ ExitCode serve(const ServeOptions& options) {
   auto destination = DirectoryDestination::serve(options.directory, entropy());
   if (!destination) {
     return console.fail({ExitCode::write_failed, destination.error().text});
+  }
+  std::expected<ServerTrust, Failure> trust;
+  if (!options.insecure) {
+    // Keys lie in ordinary memory, too, while a cipher works with them.
+    [[maybe_unused]] const Status undumpable = forbid_core_dumps();
+    trust = server_trust(options.trust);
+    if (!trust) {
+      return console.fail(trust.error());
+    }
   }
   auto host = Host::start(options);
   if (!host) {
@@ -35,7 +45,12 @@ ExitCode serve(const ServeOptions& options) {
   ServerOptions server_options;
   server_options.seed = entropy();
   server_options.tsdu_bytes = (*transport)->tsdu_bytes();
-  server_options.insecure = true;
+  server_options.insecure = options.insecure;
+  if (!options.insecure) {
+    server_options.handshake = trust->context;
+  }
+  server_options.quota_bytes = options.quota_bytes.value_or(Budget::unlimited);
+  server_options.transfer_bytes_max = options.transfer_bytes_max.value_or(Budget::unlimited);
   server_options.receive_room_bytes = (*transport)->receive_room();
   server_options.host_of = host_of;
   server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
@@ -43,6 +58,7 @@ ExitCode serve(const ServeOptions& options) {
   Event listening;
   listening.kind = Event::Kind::listening;
   listening.path = (*transport)->local().to_text();
+  listening.text = options.insecure ? "" : trust->key.text();
   console.show(listening);
   return Receiving(**host, **transport, server, console, options.once).run();
 }

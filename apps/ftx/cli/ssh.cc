@@ -276,7 +276,7 @@ ExitCode transfer(const PushOptions& options) {
   }
   const Operand& destination = operands->back();
   if (destination.kind == Operand::Kind::url) {
-    return options.insecure ? push(options) : console.fail({ExitCode::usage, std::string(insecure_text)});
+    return push(options);
   }
   if (destination.kind == Operand::Kind::remote) {
     return Push(options, destination, console).run();

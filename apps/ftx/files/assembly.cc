@@ -19,6 +19,8 @@ std::unexpected<Failure> failed(ExitCode code, std::string text) {
   return std::unexpected(Failure{code, std::move(text)});
 }
 
+std::string bytes_text(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
+
 bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
 
 }  // namespace
@@ -28,6 +30,13 @@ std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Des
   const std::uint64_t lists = std::uint64_t{head.manifest_bytes} + head.files * file_memory_bytes;
   if (!budget.memory.could_take(lists + read_back_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
+  }
+  if (!budget.storage.take(head.total_bytes)) {
+    return failed(ExitCode::refused, head.total_bytes > budget.storage.most()
+                                         ? "larger than a transfer to this server may be: " +
+                                               bytes_text(head.total_bytes) + " of " + bytes_text(budget.storage.most())
+                                         : "over this server's quota: " + bytes_text(head.total_bytes) +
+                                               " is more than what is left of it");
   }
   return std::unique_ptr<Assembly>(new Assembly(std::move(head), destination, budget));
 }
@@ -41,6 +50,8 @@ Assembly::Assembly(Head head, Destination& destination, Budget& budget)
 Assembly::~Assembly() {
   budget_.memory.give_back(budget_.memory.used());
   budget_.files.give_back(budget_.files.used());
+  // Threat: a peer that fills the disk again and again, with transfers that never end well.
+  budget_.storage.give_back(budget_.storage.used() - std::min(landed_bytes_, budget_.storage.used()));
 }
 
 std::string Assembly::path() const {

@@ -36,6 +36,9 @@ enum class ExitCode : std::uint8_t {
   no_such_path = 21,
   remote_lost = 22,
   congested = 23,
+  unknown_host_key = 24,
+  wrong_host_key = 25,
+  not_allowed = 26,
   interrupted = 130,
 };
 
@@ -45,7 +48,7 @@ struct ExitCodeRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<ExitCodeRow, 25> exit_codes{{
+inline constexpr std::array<ExitCodeRow, 28> exit_codes{{
     {ExitCode::ok, "ok", "every file arrived, its digest equal, under its final name"},
     {ExitCode::internal, "internal", "a fault of ftx itself"},
     {ExitCode::usage, "usage", "the command line is wrong"},
@@ -72,6 +75,10 @@ inline constexpr std::array<ExitCodeRow, 25> exit_codes{{
     {ExitCode::no_such_path, "no_such_path", "there is no such file or directory on the other host"},
     {ExitCode::remote_lost, "remote_lost", "the ftx on the other host, or ssh, ended before the transfer"},
     {ExitCode::congested, "congested", "the network loses too much at the rate asked for"},
+    {ExitCode::unknown_host_key, "unknown_host_key", "the server's key is not known here yet"},
+    {ExitCode::wrong_host_key, "wrong_host_key",
+     "the server has another key than the one known here, or not the shared secret"},
+    {ExitCode::not_allowed, "not_allowed", "the server does not allow this client"},
     {ExitCode::interrupted, "interrupted", "interrupted by a signal"},
 }};
 

@@ -94,11 +94,14 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
   if (!reader.ok() || version != protocol_version) {
     return std::nullopt;
   }
-  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::response)) {
+  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::control)) {
     return std::nullopt;
   }
   envelope.kind = static_cast<Kind>(kind);
   const bool sealed = (envelope.flags & flag_sealed) != 0;
+  if (sealed && envelope.kind == Kind::control) {
+    return std::nullopt;  // it comes before there are keys
+  }
   const int allowed = (envelope.kind == Kind::data ? flag_repair : 0) | flag_sealed | (sealed ? flag_key_phase : 0);
   if ((envelope.flags & ~allowed) != 0) {
     return std::nullopt;
@@ -281,6 +284,28 @@ std::size_t emit_close(const Envelope& envelope, Bytes out) { return start(envel
 
 std::size_t emit_knock(const Envelope& envelope, Bytes out) {
   return start(envelope, Kind::knock, out).zeros_up_to(control_bytes_max - seal_bytes).size();
+}
+
+std::optional<Control> parse_control(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  Control control;
+  control.cookie = fixed<cookie_bytes>(reader);
+  control.cipher = reader.number<std::uint8_t>();
+  control.offset = reader.number<std::uint32_t>();
+  control.acknowledged = reader.number<std::uint32_t>();
+  control.bytes = reader.rest();
+  if (!reader.ok() || datagram.size() > control_bytes_max || control.offset > control_offset_max ||
+      control.acknowledged > control_offset_max) {
+    return std::nullopt;
+  }
+  return control;
+}
+
+std::size_t emit_control(const Envelope& envelope, const Control& control, Bytes out) {
+  SLUICE_REQUIRE(control.bytes.size() <= control_bytes_max - control_header_bytes);
+  Writer writer = start(envelope, Kind::control, out);
+  writer.bytes(control.cookie).number(control.cipher).number(control.offset).number(control.acknowledged);
+  return writer.bytes(control.bytes).size();
 }
 
 std::optional<std::uint64_t> parse_nonce(ConstBytes datagram) {

@@ -31,6 +31,8 @@ inline constexpr std::size_t cookie_bytes = 24;
 inline constexpr std::size_t digest_bytes = 16;
 inline constexpr std::size_t error_text_bytes_max = 512;
 inline constexpr std::size_t path_bytes_max = 1024;
+inline constexpr std::size_t control_header_bytes = 49;  // of CONTROL, with its envelope
+inline constexpr std::uint32_t control_offset_max = 1U << 20;
 
 /// Payload bytes of a full ADU: a multiple of 16, so that a digest never straddles two ADUs. Those of an OFFER may be
 /// as few as adu_bytes_unit.
@@ -68,7 +70,8 @@ enum class Kind : std::uint8_t {
   close,
   knock,
   challenge,
-  response
+  response,
+  control
 };
 
 /// The name of an application data unit: where its bytes belong, whichever datagram carries them.
@@ -155,6 +158,15 @@ struct Report {
   std::array<SequenceRange, ranges_max> missing{};
 };
 
+/// A piece of one direction's bytes of the handshake (apps/ftx/session/control_stream.h).
+struct Control {
+  Cookie cookie{};  // of the client's; zero in the server's
+  std::uint8_t cipher = 0;
+  std::uint32_t offset = 0;
+  std::uint32_t acknowledged = 0;
+  ConstBytes bytes{};  // borrows the datagram; empty: an acknowledgement
+};
+
 struct ErrorMessage {
   std::uint16_t code = 0;
   std::string_view text;  // borrows the datagram; printable characters only
@@ -170,6 +182,7 @@ struct ErrorMessage {
 [[nodiscard]] std::optional<Stamp> parse_probe(ConstBytes datagram);
 [[nodiscard]] std::optional<Report> parse_report(ConstBytes datagram);
 [[nodiscard]] std::optional<ErrorMessage> parse_error(ConstBytes datagram);
+[[nodiscard]] std::optional<Control> parse_control(ConstBytes datagram);
 /// Of CHALLENGE and RESPONSE.
 [[nodiscard]] std::optional<std::uint64_t> parse_nonce(ConstBytes datagram);
 
@@ -189,6 +202,8 @@ std::size_t emit_error(const Envelope& envelope, const ErrorMessage& error, Byte
 std::size_t emit_close(const Envelope& envelope, Bytes out);
 /// Padded, so that sealed it has control_bytes_max.
 std::size_t emit_knock(const Envelope& envelope, Bytes out);
+/// REQUIRES: control.bytes.size() <= control_bytes_max - control_header_bytes.
+std::size_t emit_control(const Envelope& envelope, const Control& control, Bytes out);
 std::size_t emit_challenge(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 std::size_t emit_response(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 

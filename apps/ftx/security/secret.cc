@@ -14,7 +14,8 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr std::size_t heap_bytes = std::size_t{64} << 10;
+// A session of ftx keeps 9 blocks of 64 bytes there, a handshake 7 (apps/ftx/session/handshakes.h, server.h).
+constexpr std::size_t heap_bytes = std::size_t{256} << 10;
 
 /// Sets the secure heap up once for the process: 0 not at all, 1 locked, 2 not locked (CRYPTO_secure_malloc_init(3)).
 int heap_state() {

@@ -4,10 +4,10 @@
 // CookieJar: stateless cookies. A cookie proves that a peer receives at the address it sends from; the server keeps no
 // state for it.
 //
-//   cookie = time (u64 nanoseconds) | XXH3-128(secret, address | connection | time)
+//   cookie = time (u64 nanoseconds) | the first 16 bytes of HMAC-SHA256(secret, time | connection | address)
 //
-// XXH3 is not a cryptographic hash. The cookie keeps spoofed addresses from costing memory and from reflecting traffic;
-// it does not authenticate.
+// Threat: false addresses that cost memory, signatures or reflected traffic, by cookies made up from those that were
+// seen. It does not say who the peer is.
 //
 // Not thread-safe.
 

@@ -9,13 +9,14 @@ namespace sluice::ftx {
 namespace {
 
 bool may_be_dropped(const Event& event) {
-  return event.kind == Event::Kind::progress || event.kind == Event::Kind::repair;
+  return event.kind == Event::Kind::progress || event.kind == Event::Kind::repair ||
+         event.kind == Event::Kind::rejected;
 }
 
 nlohmann::ordered_json fields(const Event& event) {
   switch (event.kind) {
     case Event::Kind::listening:
-      return {{"event", "listening"}, {"address", event.path}};
+      return {{"event", "listening"}, {"address", event.path}, {"key", event.text}};
     case Event::Kind::offer:
       return {{"event", "offer"}, {"files", event.files}, {"bytes", event.bytes}, {"path", event.path}};
     case Event::Kind::progress:
@@ -30,6 +31,8 @@ nlohmann::ordered_json fields(const Event& event) {
       const auto code = static_cast<int>(event.code);
       return {{"event", "error"}, {"code", code}, {"name", exit_code_row(event.code).name}, {"text", event.text}};
     }
+    case Event::Kind::rejected:
+      return {{"event", "rejected"}, {"text", event.text}};
     case Event::Kind::done:
       return {{"event", "done"},
               {"bytes", event.bytes},
@@ -50,6 +53,9 @@ std::string to_json(const Event& event) {
   nlohmann::ordered_json object = fields(event);
   if (event.connection != 0) {
     object["connection"] = event.connection;
+  }
+  if (!event.client.empty()) {
+    object["client"] = event.client;
   }
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -14,11 +14,12 @@ namespace sluice::ftx {
 
 struct Event {
   enum class Kind {
-    listening,  // path: the address
+    listening,  // path: the address, text: the key
     offer,      // files, bytes, path
     progress,   // bytes so far, total_bytes, adus, repaired
     repair,     // adus: asked for again since the last event of this kind
     error,      // code, text
+    rejected,   // text: a client that may not come; no transfer of anybody
     done,       // bytes, seconds, adus, repaired, out_of_order, path, loaded_bytes, stored_bytes
   };
   Kind kind{};
@@ -37,12 +38,14 @@ struct Event {
   ExitCode code = ExitCode::ok;
   std::string path{};
   std::string text{};
+  std::string client{};  // of a server: who sends, as its key or its secret has proved
 };
 
 /// One line of JSON, without the newline. Replacement characters stand for text that is not UTF-8.
 [[nodiscard]] std::string to_json(const Event& event);
 
-/// Events that wait for the program. A full queue drops its oldest progress or repair event.
+/// Events that wait for the program. A full queue drops its oldest event of progress, a repair or a
+/// rejected client.
 class EventQueue {
  public:
   static constexpr std::size_t events_max = 1024;

@@ -37,7 +37,7 @@ Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, 
       options_(options),
       events_(events),
       drops_(drops),
-      budget_(host, options.own_memory_bytes),
+      budget_(host, options.own_memory_bytes, options.storage_bytes_max),
       started_at_(now),
       last_progress_at_(now),
       progress_at_(now + options.progress_interval) {
@@ -85,6 +85,7 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
     case Kind::knock:
     case Kind::challenge:
     case Kind::response:
+    case Kind::control:
       ++drops_.unexpected;
       return;
   }

@@ -43,15 +43,17 @@ struct DropCounters {
   std::uint64_t too_old = 0;     // a sequence below the window
   std::uint64_t misplaced = 0;
   std::uint64_t no_room = 0;
-  std::uint64_t no_session = 0;  // no room for another one
-  std::uint64_t displaced = 0;   // sessions that gave way to another
-  std::uint64_t unsent = 0;      // answers to strangers that did not fit the queue
+  std::uint64_t no_session = 0;    // no room for another one
+  std::uint64_t no_handshake = 0;  // likewise, of a handshake
+  std::uint64_t displaced = 0;     // sessions that gave way to another
+  std::uint64_t unsent = 0;        // answers to strangers that did not fit the queue
 };
 
 struct ReceiverOptions {
   Duration idle_timeout = std::chrono::seconds(30);
   Duration progress_interval = std::chrono::milliseconds(500);
-  std::uint64_t own_memory_bytes = 1U << 20;  // of each session, beside what its host may take
+  std::uint64_t own_memory_bytes = 1U << 20;     // of each session, beside what its host may take
+  std::uint64_t storage_bytes_max = UINT64_MAX;  // what one session may write
 };
 
 class Receiver {

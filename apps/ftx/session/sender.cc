@@ -102,6 +102,7 @@ void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
     case Kind::offer:
     case Kind::data:
     case Kind::probe:
+    case Kind::control:
       ++dropped_;
       return;
   }

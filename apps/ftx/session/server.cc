@@ -17,8 +17,17 @@ constexpr std::uint64_t credit_bytes_min = 16 * 1024;
 
 constexpr std::string_view busy_text = "the server is busy: it has as many transfers as it may";
 
-/// An ERROR without text is shorter than a PROBE, the shortest datagram of a sender, so it never amplifies.
-std::string_view answer_text(ExitCode code) { return code == ExitCode::refused ? busy_text : std::string_view(); }
+constexpr std::string_view plain_text = "this server begins every session with a handshake, and this client does not";
+constexpr std::string_view insecure_text = "this server runs with --insecure: it neither encrypts nor authenticates";
+
+/// An ERROR without text is shorter than a PROBE, the shortest datagram of a sender, so it never amplifies. Who gets a
+/// text has shown a cookie.
+std::string_view answer_text(ExitCode code, bool standing) {
+  if (code == ExitCode::not_allowed) {
+    return standing ? plain_text : insecure_text;
+  }
+  return code == ExitCode::refused ? busy_text : std::string_view();
+}
 
 }  // namespace
 
@@ -31,9 +40,13 @@ Server::Server(ServerOptions options, Destination& destination)
     : options_(options),
       destination_(destination),
       jar_(options.seed),
-      budget_(options.memory_bytes_max, options.open_files_max) {
+      budget_(options.memory_bytes_max, options.open_files_max, nullptr, options.quota_bytes) {
   SLUICE_REQUIRE(adu_bytes_for(options.tsdu_bytes) > 0 && options.sessions_max > 0 &&
-                 options.sessions_per_host_max > 0);
+                 options.sessions_per_host_max > 0 && !(options.insecure && options.handshake));
+  options_.receiver.storage_bytes_max = std::min(options.receiver.storage_bytes_max, options.transfer_bytes_max);
+  if (options.handshake) {
+    handshakes_.emplace(*options.handshake, options.handshake_limits);
+  }
 }
 
 std::size_t Server::open_sessions() const {
@@ -282,13 +295,15 @@ void Server::interrupt(TimePoint now) {
 }
 
 void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
-  if (!options_.insecure) {
+  if (!options_.insecure && !handshakes_) {
     ++drops_.unexpected;
     return;
   }
   switch (envelope.kind) {
     case Kind::hello:
       return greet(envelope, datagram, from);
+    case Kind::control:
+      return on_control(now, envelope, datagram, from);
     case Kind::offer:
       return open(now, envelope, datagram, from);
     case Kind::data:
@@ -320,7 +335,8 @@ void Server::greet(const Envelope& envelope, ConstBytes datagram, const Peer& fr
     ++drops_.malformed;
     return;
   }
-  const std::uint32_t adu_bytes = std::min(hello->adu_bytes, adu_bytes_for(options_.tsdu_bytes));
+  const std::uint32_t adu_bytes =
+      std::min(hello->adu_bytes, adu_bytes_for(options_.tsdu_bytes, handshakes_.has_value()));
   answer({.to = from, .envelope = envelope, .nonce = hello->nonce, .adu_bytes = adu_bytes});
 }
 
@@ -330,19 +346,72 @@ void Server::open(TimePoint now, const Envelope& envelope, ConstBytes datagram, 
     ++drops_.malformed;
     return;
   }
+  if (handshakes_) {
+    return refuse_plain(now, envelope, offer->cookie, from);
+  }
   if (!jar_.accepts(now, from, envelope.connection, offer->cookie)) {
     ++drops_.bad_cookie;
     return;
   }
-  if (!admit(now, envelope, *offer, from, std::nullopt)) {
-    answer({.to = from, .envelope = envelope, .code = ExitCode::refused});
+  if (!make_room(now, host_of(from))) {
+    ++drops_.no_session;
+    return answer({.to = from, .envelope = envelope, .code = ExitCode::refused});
+  }
+  admit(now, envelope, *offer, from, std::nullopt, {});
+}
+
+/// A client that wants to begin otherwise than this server is told so, if it is where it says.
+void Server::refuse_plain(TimePoint now, const Envelope& envelope, const Cookie& cookie, const Peer& from) {
+  ++drops_.unexpected;
+  if (jar_.accepts(now, from, envelope.connection, cookie)) {
+    answer({.to = from, .envelope = envelope, .code = ExitCode::not_allowed});
+  }
+}
+
+/// Threat: handshakes begun from false addresses. What begins one has a cookie, and what has none gets no answer.
+void Server::on_control(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto control = parse_control(datagram);
+  if (!control || envelope.transfer != 1) {
+    ++drops_.malformed;
+    return;
+  }
+  if (!handshakes_) {
+    return refuse_plain(now, envelope, control->cookie, from);
+  }
+  if (!handshakes_->knows(from, envelope.connection)) {
+    const auto cipher = static_cast<Cipher>(control->cipher);
+    const bool known = cipher == Cipher::aes_128_gcm || cipher == Cipher::chacha20_poly1305;
+    if (control->offset != 0 || control->bytes.empty() || !known) {
+      ++drops_.unexpected;
+      return;
+    }
+    if (!jar_.accepts(now, from, envelope.connection, control->cookie)) {
+      ++drops_.bad_cookie;
+      return;
+    }
+    if (!handshakes_->begin(now, from, host_of(from), envelope.connection, cipher)) {
+      ++drops_.no_handshake;
+      return;
+    }
+  }
+  if (!handshakes_->receive(now, from, envelope.connection, *control)) {
+    ++drops_.unexpected;
+  }
+  while (auto why = handshakes_->next_refusal()) {
+    Event rejected;
+    rejected.kind = Event::Kind::rejected;
+    rejected.text = *std::move(why);
+    events_.push(std::move(rejected));
   }
 }
 
 /// Before its OFFER nothing of an expected session counts: what overtook that comes again.
 void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
   const auto expected = expected_.find(envelope.connection);
-  if (expected == expected_.end()) {
+  Protection* const protection = expected != expected_.end() ? &expected->second
+                                 : handshakes_               ? handshakes_->find(envelope.connection)
+                                                             : nullptr;
+  if (protection == nullptr) {
     ++drops_.unknown_connection;
     return;
   }
@@ -350,7 +419,7 @@ void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes d
     ++drops_.unexpected;
     return;
   }
-  const ConstBytes opened = expected->second.open_control(datagram);
+  const ConstBytes opened = protection->open_control(datagram);
   if (opened.empty()) {
     ++drops_.forged;
     return;
@@ -360,20 +429,24 @@ void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes d
     ++drops_.malformed;
     return;
   }
-  // Room is there: the server expects no more than it may have.
-  std::optional<Protection> protection = std::move(expected->second);
+  if (!make_room(now, host_of(from))) {
+    ++drops_.no_session;
+    return answer_sealed(*protection, {Kind::error, 0, envelope.transfer, envelope.connection}, from);
+  }
   std::erase_if(invitations_, [&](const Invitation& one) { return one.connection == envelope.connection; });
+  if (expected == expected_.end()) {
+    Handshakes::Taken taken = handshakes_->take(envelope.connection);
+    return admit(now, envelope, *offer, from, std::move(taken.protection), std::move(taken.client));
+  }
+  std::optional<Protection> own = std::move(expected->second);
   expected_.erase(expected);
-  static_cast<void>(admit(now, envelope, *offer, from, std::move(protection)));
+  admit(now, envelope, *offer, from, std::move(own), {});
 }
 
-bool Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
-                   std::optional<Protection> protection) {
+/// REQUIRES: make_room() has said yes.
+void Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
+                   std::optional<Protection> protection, Client client) {
   const Peer host = host_of(from);
-  if (!make_room(now, host)) {
-    ++drops_.no_session;
-    return false;
-  }
   Host& holder = hosts_.try_emplace(host, options_, budget_).first->second;
   ++holder.sessions;
   Envelope plain = envelope;
@@ -381,8 +454,7 @@ bool Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, 
   auto receiver =
       std::make_unique<Receiver>(now, plain, offer, options_.receiver, destination_, holder.budget, events_, drops_);
   const Key key{protection ? Peer() : from, envelope.connection};
-  sessions_.emplace(key, Session{std::move(receiver), from, host, std::move(protection), {}, {}});
-  return true;
+  sessions_.emplace(key, Session{std::move(receiver), from, host, std::move(protection), std::move(client), {}, {}});
 }
 
 std::size_t Server::sessions_of(const Peer& host) const {
@@ -441,7 +513,11 @@ void Server::displace(TimePoint now, Sessions::iterator session) {
   if (!receiver.over()) {
     ++drops_.displaced;
     receiver.give_way(now);
-    answer({.to = session->second.peer, .envelope = receiver.envelope(), .code = ExitCode::refused});
+    if (session->second.protection) {
+      answer_sealed(*session->second.protection, receiver.envelope(), session->second.peer);
+    } else {
+      answer({.to = session->second.peer, .envelope = receiver.envelope(), .code = ExitCode::refused});
+    }
   }
   erase(session);
 }
@@ -466,6 +542,26 @@ void Server::answer(const Answer& answer) {
   answers_.push(answer);
 }
 
+/// That the server is busy: a sealed session takes no other ERROR.
+void Server::answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to) {
+  Answer busy{.to = to, .envelope = envelope};
+  busy.sealed.resize(control_bytes_max);
+  const std::size_t size =
+      emit_error(envelope, {static_cast<std::uint16_t>(ExitCode::refused), busy_text}, busy.sealed);
+  busy.sealed.resize(protection.seal_control(busy.sealed, size));
+  answer(busy);
+}
+
+std::optional<Event> Server::next_event() {
+  auto event = events_.pop();
+  if (event && event->connection != 0) {
+    if (const auto session = sessions_.find(Key{Peer(), event->connection}); session != sessions_.end()) {
+      event->client = session->second.client.text();
+    }
+  }
+  return event;
+}
+
 // --- What goes out -------------------------------------------------------------------------------------------------
 
 void Server::transmit(TimePoint now, Burst& burst) {
@@ -488,6 +584,9 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
   }
   give_up_invitations(now);
   if (const std::size_t size = transmit_knock(now, out, to); size > 0) {
+    return size;
+  }
+  if (const std::size_t size = handshakes_ ? handshakes_->transmit(now, out, to) : 0; size > 0) {
     return size;
   }
   const std::uint64_t credit = credit_bytes();
@@ -541,11 +640,16 @@ std::uint64_t Server::credit_bytes() const {
 }
 
 std::size_t Server::transmit_answer(TimePoint now, Bytes out, Peer& to) {
-  const Answer answer = answers_.front();
+  const Answer answer = std::move(answers_.front());
   answers_.pop();
   to = answer.to;
+  if (!answer.sealed.empty()) {
+    std::ranges::copy(answer.sealed, out.begin());
+    return answer.sealed.size();
+  }
   if (answer.code != ExitCode::ok) {
-    return emit_error(answer.envelope, {static_cast<std::uint16_t>(answer.code), answer_text(answer.code)}, out);
+    const std::string_view text = answer_text(answer.code, handshakes_.has_value());
+    return emit_error(answer.envelope, {static_cast<std::uint16_t>(answer.code), text}, out);
   }
   return emit_cookie(answer.envelope,
                      {answer.nonce, answer.adu_bytes, jar_.issue(now, answer.to, answer.envelope.connection)}, out);
@@ -555,7 +659,7 @@ TimePoint Server::next_deadline() const {
   if (!answers_.empty()) {
     return TimePoint::min();
   }
-  TimePoint deadline = never;
+  TimePoint deadline = handshakes_ ? handshakes_->next_deadline() : never;
   for (const Invitation& invitation : invitations_) {
     deadline = std::min({deadline, invitation.knock_at, invitation.until});
   }

@@ -11,6 +11,9 @@
 // where all arrived, closed by its sender), else of the one whose last progress is longest ago (stalled_after at
 // least), else of one of the host that has the most sessions, if that is more than the newcomer's host then has.
 //
+// A standing server (options.handshake) takes sealed sessions only, after a TLS handshake of which it keeps nothing
+// before the client's cookie was good (apps/ftx/session/handshakes.h).
+//
 // A stranger gets at most one datagram for each of its own, and never a larger one: COOKIE (52 bytes) for a HELLO
 // (1200), ERROR for an unknown connection.
 //
@@ -23,6 +26,7 @@
 #include "apps/ftx/recovery/ring.h"
 #include "apps/ftx/session/cookie.h"
 #include "apps/ftx/session/endpoint.h"
+#include "apps/ftx/session/handshakes.h"
 #include "apps/ftx/session/path_validation.h"
 #include "apps/ftx/session/protection.h"
 #include "apps/ftx/session/receiver.h"
@@ -34,6 +38,13 @@ struct ServerOptions {
   std::size_t tsdu_bytes = 1472;
   /// Takes sessions that are not sealed from anybody. Without it the server answers nobody but those it expects.
   bool insecure = false;
+  /// Takes sealed sessions from whom it proves. Not with `insecure`.
+  std::optional<HandshakeContext> handshake{};
+  HandshakeLimits handshake_limits{};
+  /// How many bytes of files peers may write, all sessions together and one of them. What was written counts, whatever
+  /// became of the session.
+  std::uint64_t quota_bytes = Budget::unlimited;
+  std::uint64_t transfer_bytes_max = Budget::unlimited;
   /// What the transport holds of payload that nobody has read yet. Sessions share it (Report::credit_bytes).
   std::uint64_t receive_room_bytes = std::uint64_t{1} << 20;
   std::size_t sessions_max = 64;
@@ -99,7 +110,9 @@ class Server {
   std::size_t transmit(TimePoint now, Bytes out, Peer& to);
   [[nodiscard]] TimePoint next_deadline() const;
 
-  std::optional<Event> next_event() { return events_.pop(); }
+  std::optional<Event> next_event();
+  [[nodiscard]] std::size_t handshakes() const { return handshakes_ ? handshakes_->size() : 0; }
+  [[nodiscard]] std::uint64_t quota_left() const { return budget_.storage.left(); }
   [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }
   /// Sessions that are neither finished nor failed.
   [[nodiscard]] std::size_t open_sessions() const;
@@ -121,7 +134,8 @@ class Server {
     Envelope envelope;
     std::uint64_t nonce = 0;  // of the HELLO
     std::uint32_t adu_bytes = 0;
-    ExitCode code = ExitCode::ok;  // ok: a COOKIE, else an ERROR
+    ExitCode code = ExitCode::ok;     // ok: a COOKIE, else an ERROR
+    std::vector<std::byte> sealed{};  // the whole datagram, if it is sealed
   };
 
   struct Session {
@@ -129,6 +143,7 @@ class Server {
     Peer peer;
     Peer host;
     std::optional<Protection> protection;
+    Client client;
     std::optional<PathValidation> path;
     std::optional<std::uint64_t> response_due;
   };
@@ -156,8 +171,10 @@ class Server {
   void greet(const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void open(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void open_expected(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
-  [[nodiscard]] bool admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
-                           std::optional<Protection> protection);
+  void on_control(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  void refuse_plain(TimePoint now, const Envelope& envelope, const Cookie& cookie, const Peer& from);
+  void admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
+             std::optional<Protection> protection, Client client);
   [[nodiscard]] bool make_room(TimePoint now, const Peer& host);
   [[nodiscard]] Sessions::iterator stalest(const Peer* host);
   [[nodiscard]] std::size_t sessions_of(const Peer& host) const;
@@ -166,6 +183,7 @@ class Server {
   void displace(TimePoint now, Sessions::iterator session);
   Sessions::iterator erase(Sessions::iterator session);
   void answer(const Answer& answer);
+  void answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to);
   std::size_t transmit_answer(TimePoint now, Bytes out, Peer& to);
 
   ServerOptions options_;
@@ -176,8 +194,9 @@ class Server {
   DropCounters drops_;
   std::unordered_map<std::uint64_t, Protection> expected_;  // by connection
   std::vector<Invitation> invitations_;                     // of those
-  std::vector<std::byte> opened_;                           // a DATA datagram without its seal
-  Receiver* in_run_ = nullptr;                              // of the run that is being received, if any
+  std::optional<Handshakes> handshakes_;
+  std::vector<std::byte> opened_;  // a DATA datagram without its seal
+  Receiver* in_run_ = nullptr;     // of the run that is being received, if any
   Ring<Answer> answers_;
   /// Exists while it has sessions.
   struct Host {

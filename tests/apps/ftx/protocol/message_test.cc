@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -55,6 +56,36 @@ std::vector<Sample> samples() {
   return list;
 }
 
+TEST(Message, AControlIsItsHeaderAndTheRest) {
+  std::vector<std::byte> out(control_bytes_max + 1);
+  const std::vector<std::byte> bytes(control_bytes_max - control_header_bytes, std::byte{7});
+  Control control{.cipher = 2, .offset = control_offset_max, .acknowledged = 9, .bytes = bytes};
+  control.cookie[3] = std::byte{5};
+  const std::size_t size = emit_control(envelope, control, out);
+  EXPECT_EQ(size, control_bytes_max);
+  const auto parsed = parse_control(ConstBytes(out).first(size));
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->cookie, control.cookie);
+  EXPECT_EQ(parsed->cipher, 2);
+  EXPECT_EQ(parsed->offset, control_offset_max);
+  EXPECT_EQ(parsed->acknowledged, 9U);
+  EXPECT_TRUE(std::ranges::equal(parsed->bytes, bytes));
+  EXPECT_FALSE(parse_control(out)) << "larger than a control message";
+  EXPECT_TRUE(parse_control(ConstBytes(out).first(control_header_bytes))) << "an acknowledgement";
+  EXPECT_FALSE(parse_control(ConstBytes(out).first(control_header_bytes - 1)));
+  control.offset = control_offset_max + 1;
+  EXPECT_FALSE(parse_control(ConstBytes(out).first(emit_control(envelope, control, out))));
+  control.offset = 0;
+  control.acknowledged = control_offset_max + 1;
+  EXPECT_FALSE(parse_control(ConstBytes(out).first(emit_control(envelope, control, out))));
+}
+
+TEST(Message, AControlIsNeverSealed) {
+  std::vector<std::byte> out(control_bytes_max);
+  emit_control({Kind::control, flag_sealed, 7, 1}, {}, out);
+  EXPECT_FALSE(parse_envelope(out));
+}
+
 TEST(Message, ACutOrStretchedDatagramIsRefused) {
   for (const Sample& sample : samples()) {
     SCOPED_TRACE(sample.name);
@@ -82,7 +113,7 @@ TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
   EXPECT_FALSE(with(0, 1));
   EXPECT_FALSE(with(0, 3));
   EXPECT_FALSE(with(1, 0));
-  EXPECT_FALSE(with(1, 12));
+  EXPECT_FALSE(with(1, 13));
   EXPECT_FALSE(with(3, flag_repair));  // belongs to DATA
   EXPECT_TRUE(with(3, flag_sealed));
   EXPECT_TRUE(with(3, flag_sealed | flag_key_phase));

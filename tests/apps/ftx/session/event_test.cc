@@ -37,6 +37,13 @@ TEST(Event, AnErrorNamesItsExitCode) {
   EXPECT_EQ(object["text"], "full");
 }
 
+TEST(Event, AServerSaysWhoItIsAndWhoSends) {
+  const auto listening = nlohmann::json::parse(to_json({.kind = Event::Kind::listening, .path = "a", .text = "key"}));
+  EXPECT_EQ(listening["key"], "key");
+  EXPECT_EQ(nlohmann::json::parse(to_json({.kind = Event::Kind::done, .client = "me"}))["client"], "me");
+  EXPECT_FALSE(nlohmann::json::parse(to_json({.kind = Event::Kind::done})).contains("client"));
+}
+
 TEST(Event, AFullQueueGivesUpProgressFirst) {
   EventQueue queue;
   queue.push({.kind = Event::Kind::offer});

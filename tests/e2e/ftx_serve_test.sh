@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A standing server and its clients between two namespaces: keys, secrets, whom each end refuses and with which exit
+# code and words, quotas, and several clients at once.
+source "$(dirname "$0")/common.sh"
+two_hosts
+
+head -c 8M /dev/urandom > big.bin
+echo small > small.txt
+
+# Whose configuration directory: $ME, by default the client's.
+ftx_as() { env XDG_CONFIG_HOME="$DIR/$1" "$FTX" "${@:2}"; }
+in_a_as() { in_a env XDG_CONFIG_HOME="$DIR/$1" "$FTX" "${@:2}"; }
+push() { in_a_as "${ME:-client}" "$@" < /dev/null; }
+key_of() { ftx_as "$1" key | cut -d' ' -f1; }
+says() { grep -q -- "$1" last.err || { echo "'$1' is not said:" >&2; cat last.err >&2; exit 1; }; }
+fails() {  # CODE TEXT WHAT COMMAND
+  expect_exit "$1" "$3" "${@:4}"
+  says "$2"
+}
+serve() {  # NAME OPTIONS
+  mkdir -p "in-$1"
+  background "serve-$1" in_b env XDG_CONFIG_HOME="$DIR/server" "$FTX" serve "in-$1" --json "${@:2}"
+  wait_for "serve-$1.out" listening
+}
+
+# Keys are made when they are first needed, and stay.
+key=$(key_of server)
+expect "a key is made once" test "$(key_of server)" = "$key"
+expect "nobody else reads it" test "$(stat -c %a server/ftx/key) $(stat -c %a server/ftx)" = "600 700"
+ftx_as client key > server/ftx/allowed_keys
+serve main --port 7070 --quota 40M --transfer-max 10M
+expect "the server tells its key" grep -q "\"key\":\"$key\"" serve-main.out
+
+# First use.
+fails 24 "--accept-key $key" "a server that is not known" push big.bin "ftx://$ADDR_B/"
+fails 25 "not ftx-key:AAAA" "not the key that was expected" push big.bin "ftx://$ADDR_B/" --accept-key "ftx-key:$(printf 'A%.0s' $(seq 43))"
+expect "nothing has arrived" test -z "$(ls in-main)"
+expect "first use" push big.bin "ftx://$ADDR_B/" --accept-key "$key"
+expect "first use: equal" cmp big.bin in-main/big.bin
+expect "known from then on" push big.bin "ftx://$ADDR_B/again" --json
+expect "known: equal" cmp big.bin in-main/again
+expect "the server knows who sent it" grep -q "\"done\".*\"client\":\"$(key_of client)\"" serve-main.out
+expect "over IPv6, another name of the server" push small.txt "ftx://[$ADDR6_B]/" --accept-key "$key"
+expect "IPv6: equal" cmp small.txt in-main/small.txt
+# On a terminal the question is asked.
+on_terminal() {  # ANSWER COMMAND: the answer, once the question stands there
+  python3 - "$@" <<'PYTHON'
+import os, pty, sys
+answer, command = sys.argv[1], sys.argv[2:]
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp(command[0], command)
+seen = b""
+while True:
+    try:
+        more = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not more:
+        break
+    seen += more
+    if b"(yes/no)" in seen and answer:
+        os.write(terminal, answer.encode().decode("unicode_escape").encode())
+        answer = ""
+sys.stderr.buffer.write(seen)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+PYTHON
+}
+asked() { on_terminal "$1" ip netns exec $NS_A env XDG_CONFIG_HOME="$DIR/client" "$FTX" small.txt "ftx://localname:7070/asked"; }
+echo "$ADDR_B localname" > hosts && mount --bind hosts /etc/hosts
+expect_exit 24 "asked, no" asked 'no\n'
+says "$key"
+expect_exit 130 "asked, interrupted" asked '\x03'
+expect "asked, not answered: nothing has arrived" test ! -e in-main/asked
+expect_exit 0 "asked, yes" asked 'yes\n'
+expect "asked, yes: equal" cmp small.txt in-main/asked
+expect "not asked again" push small.txt ftx://localname/again
+
+# Whom the server refuses.
+ME=stranger fails 26 "$(key_of stranger)" "a client that is not allowed" push big.bin "ftx://$ADDR_B/stranger" --accept-key "$key"
+expect "the server says which key" wait_for serve-main.out "rejected.*$(key_of stranger)"
+ftx_as stranger key >> server/ftx/allowed_keys
+ME=stranger expect "who is added to the list may come at once" push small.txt "ftx://$ADDR_B/stranger" --accept-key "$key"
+ftx_as client key > server/ftx/allowed_keys
+ME=stranger fails 26 "does not allow" "who is removed from it may not" push small.txt "ftx://$ADDR_B/stranger"
+fails 26 "handshake" "who would not encrypt" push small.txt "ftx://$ADDR_B/plain" --insecure
+expect "nothing of his is there" test ! -e in-main/plain
+
+# What it takes.
+head -c 11M /dev/zero > larger.bin
+fails 8 "larger than a transfer" "a transfer that is too large" push larger.bin "ftx://$ADDR_B/"
+expect "40 MiB are not full yet" push big.bin "ftx://$ADDR_B/third"
+expect "nor now" push big.bin "ftx://$ADDR_B/fourth"
+fails 8 "quota" "a transfer beyond the quota" push big.bin "ftx://$ADDR_B/fifth"
+expect "quota: nothing of it is there" test -z "$(find in-main -name '*fifth*')"
+expect "what fits is still taken" push small.txt "ftx://$ADDR_B/fits"
+expect_exit 130 "the server is interrupted" stop serve-main
+
+# Its key changes.
+mv server/ftx/key server/key-before
+serve changed --port 7070
+fails 25 "remove its line" "a key that has changed" push small.txt "ftx://$ADDR_B/"
+fails 25 "remove its line" "and --accept-key does not help" push small.txt "ftx://$ADDR_B/" --accept-key "$(key_of server)"
+expect "changed: nothing has arrived" test -z "$(ls in-changed)"
+sed -i "/^$ADDR_B:/d" client/ftx/known_hosts
+expect "the line removed, as a new server" push small.txt "ftx://$ADDR_B/" --accept-key "$(key_of server)"
+expect_exit 130 "the second server is interrupted" stop serve-changed
+
+# A shared secret, without any list.
+(umask 077; openssl rand -hex 32 > secret; openssl rand -hex 32 > other)
+rm server/ftx/allowed_keys
+serve secret --port 7071 --secret-file secret
+expect "with the secret" push big.bin "ftx://$ADDR_B:7071/" --secret-file secret
+expect "secret: equal" cmp big.bin in-secret/big.bin
+fails 25 "does not know the secret" "with another secret" push big.bin "ftx://$ADDR_B:7071/other" --secret-file other
+fails 26 "does not allow" "with a key alone" push big.bin "ftx://$ADDR_B:7071/key" --accept-key "$(key_of server)"
+expect "secret: nothing else is there" test "$(ls in-secret)" = big.bin
+
+# Several at once, and a server that ends with the first transfer is not ended by those who may not send.
+for i in 1 2 3 4 5; do
+  ME=client$i
+  background "send-$i" in_a env XDG_CONFIG_HOME="$DIR/client$i" "$FTX" big.bin "ftx://$ADDR_B:7071/$i" --secret-file secret
+done
+for i in 1 2 3 4 5; do
+  expect "client $i of five at once" finish "send-$i"
+  expect "client $i: equal" cmp big.bin "in-secret/$i"
+done
+ME=client
+serve once --port 7072 --secret-file secret --once
+fails 25 "secret" "not who may send" push small.txt "ftx://$ADDR_B:7072/" --secret-file other
+expect "who may" push small.txt "ftx://$ADDR_B:7072/" --secret-file secret
+expect "the server ends well" finish serve-once
+
+# Anyone; and over a stack of ours on both ends.
+stack_file a.toml packet 11
+stack_file b.toml packet 12
+serve anyone --anyone --stack b.toml --listen 10.77.0.12
+expect "anyone, over our stacks" push big.bin ftx://10.77.0.12/ --stack a.toml --accept-key "$(key_of server)"
+expect "anyone: equal" cmp big.bin in-anyone/big.bin
+
+# A server that does not encrypt is not mistaken for one that does.
+serve plain --insecure --port 7073
+fails 26 "insecure" "a server with --insecure" push small.txt "ftx://$ADDR_B:7073/" --accept-key "$key"
+expect "plain: nothing has arrived" test -z "$(ls in-plain)"
