@@ -29,7 +29,7 @@ def cases():
             if not (kind == "DATA" and bit == 0):
                 flags = (1 << bit).to_bytes(2, "big")
                 yield case(f"{kind} with flag {bit}", text, whole[:2] + flags + whole[4:])
-        if kind not in ("DATA", "HELLO"):
+        if kind not in ("DATA", "HELLO", "PROBE"):  # a PROBE may be padded
             yield case(f"{kind} and a byte more", text, whole + b"\0")
     for kind in (0, *range(12, 256)):
         yield case(f"kind {kind}", text, ftx.envelope(kind, STRANGER) + bytes(100))
@@ -54,7 +54,7 @@ def cases():
         yield case(f"OFFER into {path[:10]!r}", "path: relative, 1024 bytes at most", ftx.offer(STRANGER, path=path))
     text = "The answer to an address that is not validated is never larger than what it answers: ERROR 20 bytes for 40 or more of an " \
            "unknown connection"
-    for name, sent in (("PROBE", good["PROBE"]), ("DATA", good["DATA"]),
+    for name, sent in (("PROBE", good["PROBE"]), ("PROBE padded", good["PROBE"] + bytes(1400)), ("DATA", good["DATA"]),
                        ("DATA of one byte", ftx.data(STRANGER, payload=b"x"))):
         yield case(f"{name} of an unknown connection", text, sent, refusal())
     for name in ("CLOSE", "ERROR"):
