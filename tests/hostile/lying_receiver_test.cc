@@ -28,8 +28,6 @@ constexpr const char* rule_finished =
     "A REPORT of phase 2 ends the transfer with success (before everything has been sent once it is dropped)";
 constexpr const char* rule_report = "those in its ranges are missing, all others arrived";
 constexpr const char* rule_progress = "the sender when no report said that payload arrived";
-constexpr const char* rule_malformed =
-    "An endpoint drops and counts a datagram that is too long, too short or out of range, and never answers it";
 constexpr const char* rule_error = "an ERROR is never a success: 0 and unknown codes mean `protocol_error`";
 constexpr const char* rule_kinds = "1, 3, 4, 5 go to the receiver, 2, 6 and 9 to the sender";
 

@@ -94,17 +94,17 @@ class Meeting {
 
   void step() {
     while (const auto datagram = forward.arrive(now)) {
-      server.receive(now, *datagram, peer);
+      server.receive(now, datagram->bytes, peer);
     }
     while (const auto datagram = back.arrive(now)) {
-      sender ? sender->receive(now, *datagram, server_peer) : client->receive(now, *datagram, server_peer);
+      sender ? sender->receive(now, datagram->bytes, server_peer) : client->receive(now, datagram->bytes, server_peer);
     }
-    const auto out = [&](ConstBytes datagram, const Peer&) { forward.send(now, datagram); };
+    const auto out = [&](ConstBytes datagram, const Peer&) { forward.send(now, datagram, Peer()); };
     sender ? transmit_all(*sender, now, out) : transmit_all(*client, now, out);
     transmit_all(server, now, [&](ConstBytes datagram, const Peer& to) {
       sent_to[std::string(as_text(to.address()))] += datagram.size();
       if (to == peer) {
-        back.send(now, datagram);
+        back.send(now, datagram, Peer());
       }
     });
     while (auto event = server.next_event()) {
