@@ -51,6 +51,7 @@ void Console::show_text(const Event& event) {
     case Event::Kind::listening:
       fmt::print("ftx: listening on {}\n", event.path);
       break;
+    case Event::Kind::fallback:
     case Event::Kind::error:
       fmt::print(stderr, "ftx: {}\n", event.text);
       break;

@@ -17,6 +17,7 @@ struct Event {
     listening,  // path: the address
     offer,      // files, bytes, path
     progress,   // bytes so far, total_bytes, adus, repaired
+    fallback,   // path: how it goes on, code: why, text
     repair,     // adus: asked for again since the last event of this kind
     error,      // code, text
     done,       // bytes, seconds, adus, repaired, out_of_order, path, loaded_bytes, stored_bytes

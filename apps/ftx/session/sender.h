@@ -76,6 +76,8 @@ class Sender {
   [[nodiscard]] bool finished() const { return state_ == State::over && !close_due_; }
   /// REQUIRES: finished().
   [[nodiscard]] ExitCode exit_code() const { return outcome_; }
+  /// The receiver has said something.
+  [[nodiscard]] bool answered() const { return peer_answered_; }
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 

@@ -97,6 +97,8 @@ class Server {
   [[nodiscard]] TimePoint next_deadline() const;
 
   std::optional<Event> next_event() { return events_.pop(); }
+  /// Nobody is invited any more: who was has offered, or did not in time.
+  [[nodiscard]] bool begun() const { return invitations_.empty(); }
   [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }
   /// Sessions that are neither finished nor failed.
   [[nodiscard]] std::size_t open_sessions() const;
