@@ -25,6 +25,8 @@ constexpr int usage_status = static_cast<int>(ExitCode::usage);
 constexpr std::size_t configuration_bytes_max = 256 * 1024;
 /// How often to look for the end of a program where the system has no descriptor for it.
 constexpr Duration look_interval = std::chrono::milliseconds(100);
+/// How long the end of a program that takes nothing any more may take to be noticed.
+constexpr Duration lost_time_max = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -134,7 +136,10 @@ std::expected<void, Failure> RemoteStart::switch_over(const StartSwitch& change,
   SLUICE_REQUIRE(ready_ && !switching_);
   switching_ = true;
   auto bytes = encode(change);
-  [[maybe_unused]] const Status written = child_->write(bytes);
+  if (!child_->write(bytes)) {
+    // A program that is gone says more when its output is read.
+    deadline = std::min(deadline, loop_.now() + lost_time_max);
+  }
   wipe(bytes);
   const auto settled = [&] { return switched_ || lost() || stopped(); };
   while (!settled() && loop_.now() < deadline) {
