@@ -31,9 +31,13 @@ StrictModes no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 CONFIG
+# A link-local address of B, which A reaches in its zone.
+LINK_B=fe80::77:2
+in_b ip address add $LINK_B/64 dev veth0 nodad
+in_a ip address add fe80::77:1/64 dev veth0 nodad
 known() {  # KEY
   local address
-  for address in $ADDR_B "$ADDR6_B" nowhere; do echo "[$address]:$port $(cat "keys/$1.pub")"; done
+  for address in $ADDR_B "$ADDR6_B" "$LINK_B%veth0" nowhere; do echo "[$address]:$port $(cat "keys/$1.pub")"; done
 }
 known host > known_hosts
 known other > known_wrong
@@ -84,12 +88,16 @@ expect "push into ~/data, two files" ftx_a big.bin "with space.txt" "there:~/dat
 expect "~/data: equal" cmp "with space.txt" "home-b/data/with space.txt"
 expect "push over IPv6" ftx_a big.bin "[$ADDR6_B]:six.bin" -p $port
 expect "IPv6: equal" cmp big.bin home-b/six.bin
+expect "push to a link-local address" ftx_a --via udp big.bin "[$LINK_B%veth0]:link.bin" -p $port
+expect "link-local: equal" cmp big.bin home-b/link.bin
 mkdir in
 expect "pull by pattern" ftx_a 'there:data/*' "there:~/six.bin" in
 expect "pull: equal" cmp big.bin in/six.bin
 expect "pull: equal, with spaces" cmp "with space.txt" "in/with space.txt"
 expect "pull over IPv6" ftx_a "[$ADDR6_B]:six.bin" in/seven.bin
 expect "pull over IPv6: equal" cmp big.bin in/seven.bin
+expect "pull from a link-local address" ftx_a --via udp "[$LINK_B%veth0]:link.bin" in/link.bin
+expect "link-local, pull: equal" cmp big.bin in/link.bin
 expect "nothing runs there" no_far_side
 
 # The host name that ssh knows, resolved here, leads elsewhere: the address where ssh has arrived is tried next.

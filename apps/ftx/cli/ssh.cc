@@ -18,6 +18,7 @@
 #include "apps/ftx/remote/paths.h"
 #include "apps/ftx/remote/remote_start.h"
 #include "apps/ftx/transport/pipe_transport.h"
+#include "stack/wire/zone.h"
 
 namespace sluice::ftx {
 namespace {
@@ -114,6 +115,12 @@ std::vector<wire::IpAddress> Near::candidates(const StartReady& ready) const {
   if (ready.address && std::find(addresses.begin(), addresses.end(), *ready.address) == addresses.end()) {
     addresses.push_back(*ready.address);
   }
+  // A stack of ours has one link, and no zones.
+  if (!options_.stack_file.empty()) {
+    for (wire::IpAddress& address : addresses) {
+      address = address.is_v6() ? wire::with_zone(address.v6(), 0) : address;
+    }
+  }
   return addresses;
 }
 
@@ -162,7 +169,7 @@ std::optional<Failure> Near::lost(PipeCarrier& pipe) const {
 Failure Near::blocked(const StartReady& ready) const {
   std::string tried;
   for (const wire::IpAddress& address : candidates(ready)) {
-    tried += (tried.empty() ? "" : ", ") + address.to_text();
+    tried += (tried.empty() ? "" : ", ") + text_of(address);
   }
   return {ExitCode::udp_blocked,
           fmt::format("ssh comes through to {}, UDP does not, to port {} of {}: let it through in the "
