@@ -23,7 +23,8 @@ struct Url {
 /// EINVAL, with a text that says what was expected.
 [[nodiscard]] Result<Url> parse_url(std::string_view text);
 
-/// The address of `host`: an address is taken as it is, with its zone (fe80::1%eth0: stack/wire/zone.h); a name gives the first answer of the system's resolver.
+/// The address of `host`: an address is taken as it is, with its zone (fe80::1%eth0: stack/wire/zone.h); a name gives
+/// the first answer of the system's resolver.
 [[nodiscard]] Result<wire::IpAddress> resolve(const std::string& host);
 
 /// An address for people: one that is link-local with the name of its zone.
