@@ -25,6 +25,15 @@ std::vector<std::byte> encoded(const StartMessage& message) {
   if (const auto* ready = std::get_if<StartReady>(&message)) {
     return encode(*ready);
   }
+  if (const auto* echo = std::get_if<StartEcho>(&message)) {
+    return encode(*echo);
+  }
+  if (const auto* change = std::get_if<StartSwitch>(&message)) {
+    return encode(*change);
+  }
+  if (const auto* changed = std::get_if<StartSwitched>(&message)) {
+    return encode(*changed);
+  }
   const auto& failure = std::get<StartFailure>(message);
   SLUICE_REQUIRE(is_printable(failure.text) && failure.code != ExitCode::ok);
   return encode(failure);

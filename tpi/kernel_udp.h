@@ -46,7 +46,8 @@
 //
 // COUNTERS     See the members below; each dropped or refused message is counted under a name.
 //
-// Ownership: owns its socket. Threads: that of its stream set. Limit: link-local IPv6 addresses have no zone here.
+// Ownership: owns its socket. Threads: that of its stream set. A link-local IPv6 address holds its zone itself
+// (stack/wire/zone.h).
 
 #include <array>
 #include <chrono>

@@ -12,6 +12,8 @@
 #include <limits>
 #include <utility>
 
+#include "stack/wire/zone.h"
+
 namespace sluice::tpi {
 namespace {
 
@@ -26,7 +28,7 @@ SocketAddress v4_socket_address(const wire::TransportAddress& from) {
   return address;
 }
 
-/// An IPv4 address takes its IPv4-mapped form.
+/// An IPv4 address takes its IPv4-mapped form. A link-local one brings its zone (stack/wire/zone.h).
 SocketAddress v6_socket_address(const wire::TransportAddress& from) {
   SocketAddress address;
   address.v6.sin6_family = AF_INET6;
@@ -36,6 +38,11 @@ SocketAddress v6_socket_address(const wire::TransportAddress& from) {
     octets = std::copy(mapped_prefix.begin(), mapped_prefix.end(), octets);
   }
   std::memcpy(octets, from.address.bytes().data(), from.address.size());
+  if (from.address.is_v6()) {
+    const wire::Ipv6Address v6 = from.address.v6();
+    address.v6.sin6_scope_id = wire::zone_of(v6);
+    wire::with_zone(v6, 0).store(reinterpret_cast<std::byte*>(octets));
+  }
   address.size = sizeof address.v6;
   return address;
 }
@@ -75,8 +82,9 @@ wire::TransportAddress transport_address(const SocketAddress& address) {
   const auto* octets = reinterpret_cast<const std::byte*>(&address.v6.sin6_addr);
   const std::uint16_t port = to_big_endian(address.v6.sin6_port);
   const bool mapped = std::memcmp(octets, mapped_prefix.data(), mapped_prefix.size()) == 0;
-  return mapped ? wire::TransportAddress{wire::Ipv4Address::load(octets + mapped_prefix.size()), port}
-                : wire::TransportAddress{wire::Ipv6Address::load(octets), port};
+  return mapped
+             ? wire::TransportAddress{wire::Ipv4Address::load(octets + mapped_prefix.size()), port}
+             : wire::TransportAddress{wire::with_zone(wire::Ipv6Address::load(octets), address.v6.sin6_scope_id), port};
 }
 
 UdpSocket::UdpSocket(UdpSocket&& other) noexcept

@@ -31,9 +31,13 @@ StrictModes no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 CONFIG
+# A link-local address of B, which A reaches in its zone.
+LINK_B=fe80::77:2
+in_b ip address add $LINK_B/64 dev veth0 nodad
+in_a ip address add fe80::77:1/64 dev veth0 nodad
 known() {  # KEY
   local address
-  for address in $ADDR_B "$ADDR6_B" nowhere; do echo "[$address]:$port $(cat "keys/$1.pub")"; done
+  for address in $ADDR_B "$ADDR6_B" "$LINK_B%veth0" nowhere; do echo "[$address]:$port $(cat "keys/$1.pub")"; done
 }
 known host > known_hosts
 known other > known_wrong
@@ -84,12 +88,16 @@ expect "push into ~/data, two files" ftx_a big.bin "with space.txt" "there:~/dat
 expect "~/data: equal" cmp "with space.txt" "home-b/data/with space.txt"
 expect "push over IPv6" ftx_a big.bin "[$ADDR6_B]:six.bin" -p $port
 expect "IPv6: equal" cmp big.bin home-b/six.bin
+expect "push to a link-local address" ftx_a --via udp big.bin "[$LINK_B%veth0]:link.bin" -p $port
+expect "link-local: equal" cmp big.bin home-b/link.bin
 mkdir in
 expect "pull by pattern" ftx_a 'there:data/*' "there:~/six.bin" in
 expect "pull: equal" cmp big.bin in/six.bin
 expect "pull: equal, with spaces" cmp "with space.txt" "in/with space.txt"
 expect "pull over IPv6" ftx_a "[$ADDR6_B]:six.bin" in/seven.bin
 expect "pull over IPv6: equal" cmp big.bin in/seven.bin
+expect "pull from a link-local address" ftx_a --via udp "[$LINK_B%veth0]:link.bin" in/link.bin
+expect "link-local, pull: equal" cmp big.bin in/link.bin
 expect "nothing runs there" no_far_side
 
 # The host name that ssh knows, resolved here, leads elsewhere: the address where ssh has arrived is tried next.
@@ -119,10 +127,10 @@ fails 21 "no such file" "no such file there" ftx_a 'there:*.nothing' in
 SSH=$DIR/nothing fails 16 "ssh" "no ssh here" ftx_a big.bin there:x
 cat > home-b/older <<'OLDER'
 #!/bin/sh
-printf '\367ftx-start\r\n\002\002\000\000\000\000'
+printf '\367ftx-start\r\n\003\002\000\000\000\000'
 OLDER
 chmod +x home-b/older
-FAR=$DIR/home-b/older fails 19 "version 2" "another version there" ftx_a big.bin there:x
+FAR=$DIR/home-b/older fails 19 "version 3" "another version there" ftx_a big.bin there:x
 cat > home-b/.profile <<'PROFILE'
 echo "Welcome to this host"
 PROFILE
@@ -131,16 +139,42 @@ expect "banner: equal" cmp big.bin home-b/banner.bin
 
 # UDP does not come through: A has no way for what is not TCP.
 in_a ip rule add ipproto udp to $ADDR_B blackhole priority 1
-fails 20 "port [0-9]* of $ADDR_B" "UDP is blocked" ftx_a big.bin there:blocked.bin
+fails 20 "port [0-9]* of $ADDR_B" "UDP is blocked" ftx_a --via udp big.bin there:blocked.bin
+expect_exit 0 "UDP is blocked: a push goes on over ssh" ftx_a big.bin there:piped.bin
+expect "push: it is said" says "^ftx: UDP to there port [0-9]* does not come through; going on over ssh, which is slower$"
+expect "push: equal" cmp big.bin home-b/piped.bin
+expect_exit 0 "UDP is blocked: a pull goes on over ssh" ftx_a there:piped.bin in/piped.bin
+expect "pull: it is said" says "going on over ssh"
+expect "pull: equal" cmp big.bin in/piped.bin
+expect_exit 0 "UDP is blocked: a JSON event says so" ftx_a --json "with space.txt" there:json.txt
+expect "JSON event: the reason" test "$(json_field last.out fallback reason)" = udp_blocked
 in_a ip rule del priority 1
 in_b ip rule add ipproto udp to $ADDR_A blackhole priority 1
-fails 20 "UDP does not" "UDP is blocked for a pull" ftx_a there:big.bin in/blocked.bin
+fails 20 "UDP does not" "UDP is blocked for a pull" ftx_a --via udp there:big.bin in/blocked.bin
+expect_exit 0 "UDP is blocked one way: a push goes on over ssh" ftx_a big.bin there:oneway.bin
+expect "one way: it is said" says "going on over ssh"
+expect "one way: equal" cmp big.bin home-b/oneway.bin
+expect_exit 0 "UDP is blocked one way: a pull goes on over ssh" ftx_a there:oneway.bin in/oneway.bin
+expect "one way: equal" cmp big.bin in/oneway.bin
 in_b ip rule del priority 1
 expect "blocked: nothing arrived" test ! -e home-b/blocked.bin
 
+# The pipe where nobody asks whether it must be, and a port that a firewall lets through.
+expect_exit 0 "--via pipe" ftx_a --via pipe big.bin "with space.txt" there:data
+expect "--via pipe: it needs no word" test ! -s last.err
+expect "--via pipe: equal" cmp big.bin home-b/data/big.bin
+in_a ip rule add ipproto udp dport 40000-40001 to $ADDR_B lookup main priority 1
+in_a ip rule add ipproto udp to $ADDR_B blackhole priority 2
+expect_exit 0 "--remote-port" ftx_a --via udp --remote-port 40000-40001 big.bin there:port.bin
+expect "--remote-port: equal" cmp big.bin home-b/port.bin
+in_a ip rule del priority 2
+in_a ip rule del priority 1
+expect "--rate of a pull" ftx_a --rate 100 there:big.bin in/rate.bin
+expect "nothing runs there" no_far_side
+
 # What fails in the middle.
-slow() {  # NAME
-  background "$1" in_a "$FTX" --ssh "$ssh_a" --remote-ftx "$far" --rate 2 big.bin "there:$1.bin"
+slow() {  # NAME [OPTION...]
+  background "$1" in_a "$FTX" --ssh "$ssh_a" --remote-ftx "$far" --rate 2 "${@:2}" big.bin "there:$1.bin"
   local i
   for i in $(seq 200); do find home-b -name ".$1.bin.ftx-*" | grep -q . && return 0; sleep 0.05; done
   echo "$1: nothing arrives" >&2
@@ -160,6 +194,23 @@ expect "ftx here is killed: the far side ends" no_far_side
 slow interrupted
 expect_exit 130 "interrupted" stop interrupted
 expect "interrupted: the far side ends" no_far_side
+# The same, on the pipe.
+slow killed-pipe --via pipe
+kill -KILL "$(pgrep -f "^$far remote")"
+expect_exit 22 "pipe: the far side is killed" finish killed-pipe
+slow cut-pipe --via pipe
+kill -KILL "$(pgrep -P "${PID[cut-pipe]}" ssh)"
+expect_exit 22 "pipe: ssh is killed" finish cut-pipe
+expect "pipe: ssh is killed: the far side ends" no_far_side
+slow gone-pipe --via pipe
+kill -KILL "${PID[gone-pipe]}"
+expect_exit 137 "pipe: ftx here is killed" finish gone-pipe
+expect "pipe: ftx here is killed: the far side ends" no_far_side
+slow interrupted-pipe --via pipe
+expect_exit 130 "pipe: interrupted" stop interrupted-pipe
+expect "pipe: interrupted: the far side ends" no_far_side
+rm -f home-b/.killed-pipe.bin.ftx-*
+expect "no file is there by halves" test -z "$(ls home-b | grep -e -pipe.bin)"
 rm -f home-b/.killed.bin.ftx-*  # kill -9 leaves it
 expect "nothing is left" no_leftovers
 expect "no file is there by halves" test ! -e home-b/killed.bin -a ! -e home-b/cut.bin -a ! -e home-b/interrupted.bin \

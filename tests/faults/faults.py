@@ -5,19 +5,21 @@ system_faults.cc lets the calls fail. A first run without faults tells which cal
 once for each of their first calls and each error that such a call can have."""
 import errno
 import os
+import re
 import subprocess
 
 SENDS = {"sendmsg", "sendmmsg", "sendto"}
 RECEIVES = {"recv", "recvmsg", "recvmmsg"}
-MOVES = {"read", "write", "pread", "pwritev"}
+MOVES = {"read", "write", "pread", "pwritev", "send", "recv"}
 
 # open(2), read(2), ... under "ERRORS". What a signal interrupts, what would block, what was done in part, and what the
 # network has no room for are no failures: the program does its work all the same.
-INTERRUPTED = SENDS | RECEIVES | MOVES | {"writev", "open", "openat", "poll", "epoll_wait", "fsync", "ftruncate", "flock"}
-DESCRIPTORS = {"open", "openat", "socket", "epoll_create", "epoll_create1", "eventfd", "pipe", "timerfd_create"}
+INTERRUPTED = SENDS | RECEIVES | MOVES | {"writev", "open", "openat", "poll", "epoll_wait", "fsync", "ftruncate", "flock",
+                                        "waitpid"}
+DESCRIPTORS = {"open", "openat", "socket", "socketpair", "mkostemp", "epoll_create", "epoll_create1", "eventfd", "pipe", "timerfd_create"}
 DISK = {"read", "pread", "write", "pwritev", "fsync", "ftruncate", "fstat", "fstatat", "fchmod", "futimens", "openat", "close",
-        "renameat", "unlinkat"}
-SPACE = {"write", "pwritev", "openat", "ftruncate", "renameat", "fsync"}
+        "renameat", "unlinkat", "open", "rename", "renameat2", "unlink", "link", "mkostemp"}
+SPACE = {"write", "pwritev", "openat", "ftruncate", "renameat", "fsync", "rename", "renameat2", "link", "mkostemp"}
 # XDP; libxdp's functions answer -1, which is EPERM.
 PROGRAMS = {"bpf_map_create", "bpf_map_update_elem", "bpf_prog_load", "bpf_link_create", "bpf_link_update", "bpf_link_detach"}
 MEMORY = {"mmap", "socket", "setsockopt", "poll", "epoll_ctl", "ioctl"} | PROGRAMS
@@ -26,7 +28,9 @@ PERMISSION = {"open", "openat", "socket", "bind", "setsockopt", "ioctl", "rename
 OTHER = {"bind": ["EADDRINUSE", "EADDRNOTAVAIL"], "ioctl": ["ENODEV"], "getsockopt": ["ENOPROTOOPT"],
          "setsockopt": ["ENOPROTOOPT"], "getsockname": ["ENOBUFS"], "fcntl": ["EINVAL"], "recvmsg": ["ENETDOWN"],
          "sendmmsg": ["ENETDOWN", "EPERM"], "sendmsg": ["ENETDOWN"], "sendto": ["ENETDOWN", "EBUSY"], "munmap": ["EINVAL"], "madvise": ["EAGAIN"],
-         "timerfd_settime": ["EINVAL"], "writev": ["EIO"], "flock": ["ENOLCK"], "recvmmsg": ["ECONNREFUSED"]}
+         "timerfd_settime": ["EINVAL"], "writev": ["EIO"], "flock": ["ENOLCK"], "recvmmsg": ["ECONNREFUSED"],
+         "send": ["EAGAIN", "EPIPE"], "recv": ["ECONNRESET"], "waitpid": ["ECHILD"], "posix_spawnp": ["ENOENT", "ENOMEM"],
+         "kill": ["ESRCH"], "shutdown": ["ENOTCONN"], "renameat2": ["EINVAL"]}
 HALF = "half"
 NAMES = ("LD_PRELOAD", "ASAN_OPTIONS", "FAULT_LOG", "FAULT_SITE", "FAULT_CALL", "FAULT_ERRNO")  # of a program's settings
 
@@ -73,17 +77,23 @@ NOT_OURS = ("boost_asio_signal_handler", "signal_set_service", "register_interna
 def is_ours(program, function, offset):
     if function in DESCRIPTORS:
         return True
-    return_address = int(offset, 16) - 1
-    frames = subprocess.run(["addr2line", "-Cfie", program, hex(return_address)], capture_output=True, text=True, check=True)
-    return not any(name in frames.stdout for name in NOT_OURS)
+    frames = source_of(program, offset)
+    return not any(name in frames for name in NOT_OURS)
 
 
-def faults(program, scenario, log):
-    """All faults of a program. `scenario(environment)` runs it."""
+def source_of(program, offset):
+    """Functions and files of what makes a call there, those that are inlined included."""
+    return subprocess.run(["addr2line", "-Cfie", program, hex(int(offset, 16) - 1)], capture_output=True, text=True, check=True).stdout
+
+
+def faults(program, scenario, log, within=None):
+    """All faults of a program; of calls from `within` (a pattern of functions and files) alone, where it is given.
+    `scenario(environment)` runs it."""
     scenario(environment({"FAULT_LOG": log}))
     with open(log) as lines:
         calls = [line.split() for line in lines]
-    ours = {(function, offset): is_ours(program, function, offset) for function, offset, _ in calls}
+    ours = {(function, offset): re.search(within, source_of(program, offset)) if within else is_ours(program, function, offset)
+            for function, offset, _ in calls}
     return [Fault(function, offset, call, name) for function, offset, call in calls
             if ours[function, offset] for name in errors_of(function)]
 
@@ -92,9 +102,9 @@ class Wrong(Exception):
     """What the program did was wrong."""
 
 
-def try_all(what, program, scenario, log):
+def try_all(what, program, scenario, log, within=None):
     """`scenario(environment, fault)` raises Wrong; `fault` is None in the run without one. Answers how many failed."""
-    plan = faults(program, lambda settings: scenario(settings, None), log)
+    plan = faults(program, lambda settings: scenario(settings, None), log, within)
     failed = 0
     for fault in plan:
         try:

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
+#include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -20,9 +21,11 @@
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -115,7 +118,14 @@ int fault(const char* function, void* caller) {
 /// Whether a call that moves `size` bytes may do so for half of them.
 bool may_be_cut(int descriptor, std::size_t size) {
   struct stat status{};
-  return size > 1 && fstat(descriptor, &status) == 0 && (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode));
+  if (size < 2 || fstat(descriptor, &status) != 0) {
+    return false;
+  }
+  int type = 0;
+  socklen_t type_size = sizeof type;
+  const bool stream = S_ISSOCK(status.st_mode) && getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 &&
+                      type == SOCK_STREAM;
+  return stream || S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode);
 }
 
 template <class Function>
@@ -158,7 +168,18 @@ CALL(int, bind, (int fd, const sockaddr* address, socklen_t size), (fd, address,
 CALL(int, getsockname, (int fd, sockaddr* address, socklen_t* size), (fd, address, size))
 CALL(int, getsockopt, (int fd, int level, int name, void* value, socklen_t* size), (fd, level, name, value, size))
 CALL(int, setsockopt, (int fd, int level, int name, const void* value, socklen_t size), (fd, level, name, value, size))
-CALL(ssize_t, recv, (int fd, void* out, std::size_t size, int flags), (fd, out, size, flags))
+TRANSFER(recv, (int fd, void* out, std::size_t size, int flags), (fd, out, size, flags))
+TRANSFER(send, (int fd, const void* bytes, std::size_t size, int flags), (fd, bytes, size, flags))
+CALL(int, socketpair, (int domain, int type, int protocol, int* fds), (domain, type, protocol, fds))
+CALL(pid_t, waitpid, (pid_t pid, int* status, int options), (pid, status, options))
+CALL(int, kill, (pid_t pid, int signal), (pid, signal))
+CALL(int, shutdown, (int fd, int how), (fd, how))
+CALL(int, mkostemp, (char* path, int flags), (path, flags))
+CALL(int, rename, (const char* from, const char* to), (from, to))
+CALL(int, renameat2, (int from_fd, const char* from, int to_fd, const char* to, unsigned flags),
+     (from_fd, from, to_fd, to, flags))
+CALL(int, unlink, (const char* path), (path))
+CALL(int, link, (const char* from, const char* to), (from, to))
 CALL(ssize_t, recvmsg, (int fd, msghdr* message, int flags), (fd, message, flags))
 CALL(ssize_t, sendmsg, (int fd, const msghdr* message, int flags), (fd, message, flags))
 CALL(int, recvmmsg, (int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout),
@@ -229,6 +250,18 @@ DEFINE(int, close, (int fd)) {
     return -1;
   }
   return result;
+}
+
+// Answers the errno.
+DEFINE(int, posix_spawnp,
+       (pid_t * pid, const char* file, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
+        char* const* arguments, char* const* environment)) {
+  const int chosen = fault("posix_spawnp", __builtin_return_address(0));
+  if (chosen > 0) {
+    return chosen;
+  }
+  static auto* const next = real<decltype(posix_spawnp)>("posix_spawnp");
+  return next(pid, file, actions, attributes, arguments, environment);
 }
 
 // The rest have one argument that may be absent, and of any type.

@@ -62,8 +62,7 @@ Status Host::also_interrupted_by(int signal) {
 }
 
 std::expected<std::unique_ptr<Transport>, Failure> Host::open(const wire::TransportAddress& local) {
-  addresses_.reset();
-  host_.reset();
+  close();
   auto transport = Transport::open(set_, *loop_, stack_, local);
   if (transport) {
     auto host = HostStream::open(set_, *loop_, stack_);
@@ -77,6 +76,11 @@ std::expected<std::unique_ptr<Transport>, Failure> Host::open(const wire::Transp
     }
   }
   return transport;
+}
+
+void Host::close() {
+  addresses_.reset();
+  host_.reset();
 }
 
 void Host::wait(TimePoint deadline) {

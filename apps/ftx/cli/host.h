@@ -24,12 +24,16 @@ class Host {
   /// The transport is the caller's; one at a time.
   [[nodiscard]] std::expected<std::unique_ptr<Transport>, Failure> open(const wire::TransportAddress& local);
 
+  /// Lets go of the stream of open(), before the caller closes it while the program goes on.
+  void close();
+
   /// Waits as the loop does, then tells what is new of the stack's addresses.
   void wait(TimePoint deadline);
 
   /// No datagram is fragmented, here or by a router, so that a sender may search for the path MTU.
   [[nodiscard]] bool never_fragments() const { return never_fragments_; }
   [[nodiscard]] RunLoop& loop() { return *loop_; }
+  [[nodiscard]] StreamSet& set() { return set_; }
   /// The passes over payload so far.
   [[nodiscard]] const Touches& touches() { return set_.pool().touches(); }
   /// SIGINT or SIGTERM has come, or one of also_interrupted_by().

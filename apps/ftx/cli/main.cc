@@ -49,6 +49,21 @@ void add_ssh_options(CLI::App& app, SshOptions& options) {
   app.add_option("-p", options.port, "port of ssh there; default: as ssh is configured")->check(CLI::Range(1, 65535));
   app.add_option("--remote-ftx", options.remote_ftx, "ftx there, as the login shell there reads it")
       ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--via",
+         [&options](const std::string& name) {
+           options.via = name == "udp"    ? SshOptions::Via::udp
+                         : name == "pipe" ? SshOptions::Via::pipe
+                                          : SshOptions::Via::automatic;
+         },
+         "what carries the files: udp; pipe: ssh itself; auto (the default): udp, and ssh where that is blocked")
+      ->check(CLI::IsMember({"auto", "udp", "pipe"}));
+  app.add_option_function<std::string>(
+         "--remote-port", [&options](const std::string& text) { options.udp_ports = parse_ports(text).value(); },
+         "UDP port there, or FIRST-LAST: as its firewall lets through; default: any")
+      ->check([](const std::string& text) {
+        return parse_ports(text) ? std::string() : "expected PORT or FIRST-LAST, such as 40000-40100";
+      });
   app.add_option("--connect-timeout", options.connect_timeout_s,
                  "give up when ssh has not got through after so many seconds")
       ->check(CLI::PositiveNumber)

@@ -12,6 +12,7 @@
 
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/protocol/exit_code.h"
+#include "apps/ftx/remote/start_message.h"
 #include "stack/core/module.h"
 
 namespace sluice::ftx {
@@ -52,6 +53,10 @@ struct SshOptions {
   std::optional<std::uint16_t> port;  // without it: as ssh is configured
   std::string remote_ftx = "ftx";
   double connect_timeout_s = 120;  // time to answer questions of ssh, too
+  /// What carries the files: UDP, the pipe of ssh, or UDP and the pipe where UDP does not come through.
+  enum class Via : std::uint8_t { automatic, udp, pipe };
+  Via via = Via::automatic;
+  PortRange udp_ports;  // where the far side may listen
 };
 
 struct PushOptions : CommonOptions {

@@ -13,6 +13,9 @@ ExitCode Receiving::run() {
     }
     const TimePoint until = traffic_.send(now_);
     show_events();
+    if (left && (left() || outcome_ == ExitCode::no_answer)) {
+      return ExitCode::no_answer;
+    }
     if (const auto failure = lost()) {
       if (ends_at_ == never) {
         // A signal of the terminal is for ssh, too, which may end before we have seen ours.
@@ -25,7 +28,7 @@ ExitCode Receiving::run() {
   }
   show_events();
   traffic_.end();
-  transport_.drain(std::chrono::seconds(1));
+  carrier_->drain(std::chrono::seconds(1));
   return outcome_;
 }
 
@@ -50,6 +53,10 @@ bool Receiving::ended() const {
 
 void Receiving::show_events() {
   while (auto event = traffic_.next_event()) {
+    if (event->code == ExitCode::no_answer && left) {
+      outcome_ = ExitCode::no_answer;
+      continue;
+    }
     if (event->code == ExitCode::no_answer && unanswered) {
       event->code = unanswered->code;
       event->text = unanswered->text;

@@ -6,6 +6,7 @@
 // Borrows everything. Not thread-safe.
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -19,19 +20,24 @@ namespace sluice::ftx {
 
 class Receiving {
  public:
-  Receiving(Host& host, Transport& transport, Server& server, Console& console, bool once)
+  Receiving(Host& host, std::unique_ptr<Carrier> carrier, Server& server, Console& console, bool once)
       : host_(host),
-        transport_(transport),
+        carrier_(std::move(carrier)),
         server_(server),
-        traffic_(host, transport, server),
+        traffic_(host, *carrier_, server),
         console_(console),
         once_(once) {}
+  Receiving(Host& host, Transport& transport, Server& server, Console& console, bool once)
+      : Receiving(host, std::make_unique<UdpCarrier>(host, transport), server, console, once) {}
 
   /// Asked each turn: why the transfer cannot go on. With an outcome it is only the end.
   std::function<std::optional<Failure>()> lost = [] { return std::optional<Failure>(); };
 
   /// What it means that nobody answers; without it the session's own words.
   std::optional<Failure> unanswered{};
+
+  /// As Sending has it.
+  std::function<bool()> left{};
 
   /// How long `once` stays to answer a sender that missed the last report.
   Duration linger = std::chrono::seconds(3);
@@ -46,7 +52,7 @@ class Receiving {
   void show_events();
 
   Host& host_;
-  Transport& transport_;
+  std::unique_ptr<Carrier> carrier_;  // before what borrows it
   Server& server_;
   Traffic<Server, ServerHandler> traffic_;
   Console& console_;

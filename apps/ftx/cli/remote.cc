@@ -18,9 +18,13 @@
 #include "apps/ftx/remote/paths.h"
 #include "apps/ftx/remote/ssh_command.h"
 #include "apps/ftx/remote/start_pipe.h"
+#include "apps/ftx/transport/pipe_transport.h"
 
 namespace sluice::ftx {
 namespace {
+
+/// Of a range; a system call or two each.
+constexpr int ports_tried_max = 1024;
 
 /// The request is on its way when ssh starts us.
 constexpr Duration request_time_max = std::chrono::seconds(60);
@@ -40,13 +44,25 @@ class Remote {
   std::expected<ExitCode, Failure> run();
 
  private:
+  // no_answer: the near side goes on through the pipe.
   std::expected<ExitCode, Failure> receive();
+  std::expected<ExitCode, Failure> receive_by_udp(Destination& destination);
+  std::expected<ExitCode, Failure> receive_by_pipe(Destination& destination);
   std::expected<ExitCode, Failure> send();
+  std::expected<ExitCode, Failure> send_by_udp(Source& source);
+  std::expected<ExitCode, Failure> send_by_pipe(Source& source);
   std::expected<std::unique_ptr<Transport>, Failure> open_transport();
+  std::expected<std::unique_ptr<FileSource>, Failure> open_source() const;
+  std::expected<Protection, Failure> go_over();
   void answer(const Transport& transport);
   [[nodiscard]] std::optional<Failure> lost() const;
+  [[nodiscard]] std::optional<Failure> lost(PipeCarrier& pipe) const;
   [[nodiscard]] std::size_t datagram_bytes_max(const Transport& transport) const;
   [[nodiscard]] Duration idle_timeout() const { return std::chrono::milliseconds(request_.idle_timeout_ms); }
+  [[nodiscard]] std::unique_ptr<PipeCarrier> pipe() const {
+    return std::make_unique<PipeCarrier>(host_, pipe_.in(), pipe_.out());
+  }
+  [[nodiscard]] ServerOptions server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const;
 
   Host& host_;
   StartPipe& pipe_;
@@ -56,9 +72,25 @@ class Remote {
   StartRequest request_;
 };
 
+/// At the first port that is free of those that the near side names.
 std::expected<std::unique_ptr<Transport>, Failure> Remote::open_transport() {
-  auto transport = host_.open({any_address(true), 0});
-  return transport ? std::move(transport) : host_.open({any_address(false), 0});  // a host without IPv6
+  const PortRange ports = request_.ports;
+  const int last = std::min<int>(ports.last, ports.first + ports_tried_max - 1);
+  std::expected<std::unique_ptr<Transport>, Failure> transport;
+  for (int port = ports.first; port <= last; ++port) {
+    transport = host_.open({any_address(true), static_cast<std::uint16_t>(port)});
+    if (!transport) {
+      transport = host_.open({any_address(false), static_cast<std::uint16_t>(port)});  // a host without IPv6
+    }
+    if (transport) {
+      break;
+    }
+  }
+  if (!transport && ports.first != 0) {
+    transport.error().text =
+        fmt::format("no UDP port of {}-{} is free there: {}", ports.first, ports.last, transport.error().text);
+  }
+  return transport;
 }
 
 std::size_t Remote::datagram_bytes_max(const Transport& transport) const {
@@ -102,6 +134,31 @@ std::expected<ExitCode, Failure> Remote::run() {
   return request_.direction == StartDirection::push ? receive() : send();
 }
 
+/// Answers the near side, and keys the session in the pipe.
+std::expected<Protection, Failure> Remote::go_over() {
+  host_.close();
+  return protection_of(pipe_.switch_over(), request_.cipher, Side::responder);
+}
+
+std::optional<Failure> Remote::lost(PipeCarrier& pipe) const {
+  if (auto trouble = pipe.trouble(idle_timeout())) {
+    return trouble;
+  }
+  return pipe.ended() ? std::optional(Failure{ExitCode::interrupted, "the near side is gone"}) : std::nullopt;
+}
+
+ServerOptions Remote::server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const {
+  ServerOptions options;
+  options.seed = entropy();
+  options.tsdu_bytes = tsdu_bytes;
+  options.host_of = host_of;
+  options.receive_room_bytes = receive_room_bytes;
+  options.receiver.idle_timeout = idle_timeout();
+  return options;
+}
+
+// ---- push: this side receives ----
+
 std::expected<ExitCode, Failure> Remote::receive() {
   const auto path = from_home(request_.paths.front(), home_directory());
   const auto place = path ? place_of(*path) : std::unexpected(path.error());
@@ -112,39 +169,72 @@ std::expected<ExitCode, Failure> Remote::receive() {
   if (!destination) {
     return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }
+  FixedDestination fixed(**destination, place->name, {});
+  const auto code = receive_by_udp(fixed);
+  return code && *code == ExitCode::no_answer ? receive_by_pipe(fixed) : code;
+}
+
+std::expected<ExitCode, Failure> Remote::receive_by_udp(Destination& destination) {
   auto transport = open_transport();
   if (!transport) {
     return std::unexpected(transport.error());
   }
-  ServerOptions options;
-  options.seed = entropy();
-  options.tsdu_bytes = datagram_bytes_max(**transport);
-  options.host_of = host_of;
-  options.receive_room_bytes = (*transport)->receive_room();
-  options.receiver.idle_timeout = idle_timeout();
   auto protection = protection_of(std::move(request_.secret), request_.cipher, Side::responder);
   if (!protection) {
     return std::unexpected(protection.error());
   }
-  FixedDestination fixed(**destination, place->name, {});
-  Server server(options, fixed);
+  Server server(server_options(datagram_bytes_max(**transport), (*transport)->receive_room()), destination);
   server.expect(*std::move(protection));
   answer(**transport);
   Receiving receiving(host_, **transport, server, console_, true);
   receiving.lost = [this] { return lost(); };
+  receiving.left = [this] { return pipe_.switch_asked(); };
+  receiving.linger = linger;
+  const ExitCode code = receiving.run();
+  host_.close();
+  return code;
+}
+
+std::expected<ExitCode, Failure> Remote::receive_by_pipe(Destination& destination) {
+  auto protection = go_over();
+  if (!protection) {
+    return protection.error().code;
+  }
+  Server server(server_options(PipeTransport::tsdu_bytes, PipeTransport::receive_room_bytes), destination);
+  server.expect(*std::move(protection));
+  auto carrier = pipe();
+  PipeCarrier& pipe = *carrier;
+  Receiving receiving(host_, std::move(carrier), server, console_, true);
+  receiving.lost = [this, &pipe] { return lost(pipe); };
   receiving.linger = linger;
   return receiving.run();
 }
 
-std::expected<ExitCode, Failure> Remote::send() {
+// ---- pull: this side sends ----
+
+std::expected<std::unique_ptr<FileSource>, Failure> Remote::open_source() const {
   const auto paths = expand(request_.paths, home_directory());
   if (!paths) {
     return std::unexpected(paths.error());
   }
-  auto source = FileSource::open(*paths);
+  return FileSource::open(*paths);
+}
+
+std::expected<ExitCode, Failure> Remote::send() {
+  auto source = open_source();
   if (!source) {
     return std::unexpected(source.error());
   }
+  const auto code = send_by_udp(**source);
+  if (!code || *code != ExitCode::no_answer) {
+    return code;
+  }
+  // Anew, as the session is.
+  source = open_source();
+  return source ? send_by_pipe(**source) : std::unexpected(source.error());
+}
+
+std::expected<ExitCode, Failure> Remote::send_by_udp(Source& source) {
   auto transport = open_transport();
   if (!transport) {
     return std::unexpected(transport.error());
@@ -168,10 +258,34 @@ std::expected<ExitCode, Failure> Remote::send() {
                               .connect_timeout = knock_time_max,
                               .idle_timeout = idle_timeout()};
   answer(**transport);
-  const auto congestion = congestion_for({}, datagram->usual_bytes);
-  Sender sender(host_.loop().now(), options, **source, *congestion, *std::move(protection));
+  const auto congestion = congestion_for(asked_of(request_), datagram->usual_bytes);
+  Sender sender(host_.loop().now(), options, source, *congestion, *std::move(protection));
   Sending sending(host_, **transport, sender, {}, console_);
   sending.lost = [this] { return lost(); };
+  sending.left = [this] { return pipe_.switch_asked(); };
+  const ExitCode code = sending.run();
+  host_.close();
+  return code == ExitCode::no_answer && !pipe_.switch_asked() ? ExitCode::timeout : code;
+}
+
+std::expected<ExitCode, Failure> Remote::send_by_pipe(Source& source) {
+  auto protection = go_over();
+  if (!protection) {
+    return protection.error().code;
+  }
+  const SenderOptions options{.peer = pipe_peer(),
+                              .waits_for_knock = true,
+                              .path = {},
+                              .tsdu_bytes = PipeTransport::tsdu_bytes,
+                              .seed = entropy(),
+                              .connect_timeout = knock_time_max,
+                              .idle_timeout = idle_timeout()};
+  const auto congestion = pipe_congestion_for(asked_of(request_));
+  Sender sender(host_.loop().now(), options, source, *congestion, *std::move(protection));
+  auto carrier = pipe();
+  PipeCarrier& pipe = *carrier;
+  Sending sending(host_, std::move(carrier), sender, {}, console_);
+  sending.lost = [this, &pipe] { return lost(pipe); };
   return sending.run();
 }
 

@@ -10,6 +10,7 @@
 #include "apps/ftx/recovery/cubic.h"
 #include "apps/ftx/recovery/fixed_rate.h"
 #include "apps/ftx/recovery/ledbat.h"
+#include "apps/ftx/recovery/unpaced.h"
 
 namespace sluice::ftx {
 namespace {
@@ -20,20 +21,34 @@ constexpr std::size_t jumbo_mtu = 9000;
 /// The IP and UDP headers.
 std::size_t header_bytes(bool v6) { return v6 ? 48 : 28; }
 
+/// Within what a pacer counts with: 1 byte to 1 TB a second.
+std::uint64_t bytes_per_second(double rate_mbit) {
+  return static_cast<std::uint64_t>(std::clamp(rate_mbit * 1e6 / 8, 1.0, 1e12));
+}
+
 }  // namespace
 
 ExitCode Sending::run() {
   bool told = false;
+  TimePoint gives_up_at = never;
   while (!sender_.finished()) {
     const TimePoint now = host_.loop().now();
     if (host_.interrupted() && !told) {
       sender_.interrupt(now);
       told = true;
+      gives_up_at = now + interrupt_grace;
+    }
+    // A pipe that takes nothing takes no farewell either.
+    if (now >= gives_up_at) {
+      return end_lost({ExitCode::interrupted, "interrupted"});
     }
     const TimePoint until = traffic_.send(now);
     show_events();
     if (sender_.finished()) {
       break;
+    }
+    if (left && left()) {
+      return ExitCode::no_answer;
     }
     if (const auto failure = lost()) {
       return end_lost(*failure);
@@ -42,7 +57,7 @@ ExitCode Sending::run() {
   }
   show_events();
   traffic_.end();
-  transport_.drain(std::chrono::seconds(1));
+  carrier_->drain(std::chrono::seconds(1));
   return outcome_.value_or(sender_.exit_code());
 }
 
@@ -58,9 +73,20 @@ ExitCode Sending::end_lost(const Failure& failure) {
 
 void Sending::show_events() {
   while (auto event = traffic_.next_event()) {
+    if (event->code == ExitCode::no_answer && left) {
+      continue;
+    }
     if (event->code == ExitCode::no_answer && unanswered) {
       event->code = unanswered->code;
       event->text = unanswered->text;
+    }
+    // The far side is interrupted by the end of its pipe, and says so faster than ours may have been noticed.
+    if (event->code == ExitCode::interrupted && !host_.interrupted()) {
+      host_.wait(host_.loop().now());
+      if (const auto failure = lost()) {
+        event->code = failure->code;
+        event->text = failure->text;
+      }
     }
     if (event->kind == Event::Kind::done || event->kind == Event::Kind::error) {
       outcome_ = event->code;
@@ -72,7 +98,7 @@ void Sending::show_events() {
 
 std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes) {
   if (options.rate_mbit) {
-    return std::make_unique<FixedRate>(static_cast<std::uint64_t>(*options.rate_mbit * 1e6 / 8));
+    return std::make_unique<FixedRate>(bytes_per_second(*options.rate_mbit));
   }
   if (options.background) {
     return std::make_unique<Ledbat>(datagram_bytes);
@@ -81,6 +107,31 @@ std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, st
     return std::make_unique<Cubic>(datagram_bytes);
   }
   return std::make_unique<Bbr>(datagram_bytes, entropy());
+}
+
+std::unique_ptr<CongestionControl> pipe_congestion_for(const PushOptions& options) {
+  return options.rate_mbit ? congestion_for(options, PipeTransport::tsdu_bytes) : std::make_unique<Unpaced>();
+}
+
+void ask_congestion(const PushOptions& options, StartRequest& request) {
+  if (options.rate_mbit) {
+    request.congestion = StartCongestion::fixed_rate;
+    request.rate = bytes_per_second(*options.rate_mbit);
+  } else if (options.background) {
+    request.congestion = StartCongestion::background;
+  } else if (options.cubic) {
+    request.congestion = StartCongestion::cubic;
+  }
+}
+
+PushOptions asked_of(const StartRequest& request) {
+  PushOptions options;
+  options.cubic = request.congestion == StartCongestion::cubic;
+  options.background = request.congestion == StartCongestion::background;
+  if (request.congestion == StartCongestion::fixed_rate) {
+    options.rate_mbit = static_cast<double>(request.rate) * 8 / 1e6;
+  }
+  return options;
 }
 
 std::expected<DatagramSize, Failure> datagram_size_for(const PushOptions& options, bool v6, const Host& host,

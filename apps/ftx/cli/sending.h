@@ -24,27 +24,36 @@ namespace sluice::ftx {
 class Sending {
  public:
   /// `destination` is what the outcome is shown for.
-  Sending(Host& host, Transport& transport, Sender& sender, std::string destination, Console& console)
+  Sending(Host& host, std::unique_ptr<Carrier> carrier, Sender& sender, std::string destination, Console& console)
       : host_(host),
-        transport_(transport),
+        carrier_(std::move(carrier)),
         sender_(sender),
-        traffic_(host, transport, sender),
+        traffic_(host, *carrier_, sender),
         destination_(std::move(destination)),
         console_(console) {}
+  Sending(Host& host, Transport& transport, Sender& sender, std::string destination, Console& console)
+      : Sending(host, std::make_unique<UdpCarrier>(host, transport), sender, std::move(destination), console) {}
 
   /// Asked each turn: why the transfer cannot go on.
   std::function<std::optional<Failure>()> lost = [] { return std::optional<Failure>(); };
   /// What it means that nobody answers; without it the session's own words.
   std::optional<Failure> unanswered{};
 
+  /// Asked each turn, where there is another way than this one: whether this one is to be left. Then, and where nobody
+  /// answers, run() answers no_answer and shows nothing of it.
+  std::function<bool()> left{};
+
   ExitCode run();
 
  private:
+  /// How long a sender has to tell its peer that it is interrupted.
+  static constexpr Duration interrupt_grace = std::chrono::seconds(2);
+
   ExitCode end_lost(const Failure& failure);
   void show_events();
 
   Host& host_;
-  Transport& transport_;
+  std::unique_ptr<Carrier> carrier_;  // before what borrows it
   Sender& sender_;
   Traffic<Sender, SenderHandler> traffic_;
   std::string destination_;
@@ -54,6 +63,13 @@ class Sending {
 
 /// What the options ask for: a fixed rate, or one that follows the receiver's reports.
 [[nodiscard]] std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes);
+
+/// What the options ask of the other end, when that sends.
+void ask_congestion(const PushOptions& options, StartRequest& request);
+/// The same options at the other end.
+[[nodiscard]] PushOptions asked_of(const StartRequest& request);
+/// What the options ask for where a pipe carries the datagrams: a fixed rate, or as fast as the pipe takes them.
+[[nodiscard]] std::unique_ptr<CongestionControl> pipe_congestion_for(const PushOptions& options);
 
 /// How large datagrams may be.
 struct DatagramSize {

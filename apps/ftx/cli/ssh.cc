@@ -17,12 +17,19 @@
 #include "apps/ftx/remote/operand.h"
 #include "apps/ftx/remote/paths.h"
 #include "apps/ftx/remote/remote_start.h"
+#include "apps/ftx/transport/pipe_transport.h"
+#include "stack/wire/zone.h"
 
 namespace sluice::ftx {
 namespace {
 
-/// How long UDP is tried.
+/// How long UDP is tried, where it is the only way.
 constexpr Duration knock_time_max = std::chrono::seconds(10);
+/// How long it is tried before the transfer goes on over the pipe: this, and some round trips of the pipe.
+constexpr Duration udp_time = std::chrono::seconds(3);
+constexpr int udp_time_round_trips = 3;
+/// How long the far side may take to go over to the pipe.
+constexpr Duration switch_time_max = std::chrono::seconds(20);
 
 /// What pushing and pulling do alike.
 class Near {
@@ -38,6 +45,18 @@ class Near {
   /// What it means when ssh comes through and UDP does not.
   [[nodiscard]] Failure blocked(const StartReady& ready) const;
   [[nodiscard]] bool interrupted() const { return host_->interrupted(); }
+  [[nodiscard]] bool may_go_over() const { return options_.ssh.via == SshOptions::Via::automatic; }
+  /// Whether UDP, tried since `since`, has had its time.
+  [[nodiscard]] bool udp_is_over(TimePoint since) const;
+  /// Lets go of UDP, asks the far side to go over to the pipe, and says so. Afterwards secret_ is that of the session
+  /// there.
+  std::expected<void, Failure> go_over(const StartReady& ready);
+  /// The pipe, once the far side has gone over.
+  [[nodiscard]] std::unique_ptr<PipeCarrier> pipe() const {
+    return std::make_unique<PipeCarrier>(*host_, remote_->socket(), remote_->socket());
+  }
+  /// Why a session on the pipe cannot go on.
+  [[nodiscard]] std::optional<Failure> lost(PipeCarrier& pipe) const;
 
   const PushOptions& options_;
   Operand there_;
@@ -48,6 +67,7 @@ class Near {
   std::string host_name_;       // that ssh goes to
   std::unique_ptr<Host> host_;  // before what uses its loop
   std::unique_ptr<RemoteStart> remote_;
+  std::unique_ptr<Transport> transport_;
 };
 
 std::expected<StartReady, Failure> Near::start(StartRequest& request) {
@@ -68,6 +88,7 @@ std::expected<StartReady, Failure> Near::start(StartRequest& request) {
   request.session_version = protocol_version;
   request.datagram_bytes = static_cast<std::uint32_t>(options_.datagram_bytes.value_or(0));
   request.idle_timeout_ms = static_cast<std::uint32_t>(std::clamp(options_.idle_timeout_s * 1000, 1.0, 4e9));
+  request.ports = options_.ssh.udp_ports;
   request.program = options_.version;
   auto remote = RemoteStart::begin(host_->loop(), command_, request);
   secret_ = std::move(request.secret);
@@ -94,13 +115,61 @@ std::vector<wire::IpAddress> Near::candidates(const StartReady& ready) const {
   if (ready.address && std::find(addresses.begin(), addresses.end(), *ready.address) == addresses.end()) {
     addresses.push_back(*ready.address);
   }
+  // A stack of ours has one link, and no zones.
+  if (!options_.stack_file.empty()) {
+    for (wire::IpAddress& address : addresses) {
+      address = address.is_v6() ? wire::with_zone(address.v6(), 0) : address;
+    }
+  }
   return addresses;
+}
+
+bool Near::udp_is_over(TimePoint since) const {
+  const Duration tried = host_->loop().now() - since;
+  const auto round_trip = remote_->round_trip();
+  // A pipe that has not answered itself says nothing about UDP.
+  return round_trip ? tried >= std::min<Duration>(udp_time + udp_time_round_trips * *round_trip, knock_time_max)
+                    : tried >= knock_time_max;
+}
+
+std::expected<void, Failure> Near::go_over(const StartReady& ready) {
+  host_->close();
+  transport_.reset();
+  if (may_go_over()) {
+    Event event;
+    event.kind = Event::Kind::fallback;
+    event.path = "pipe";
+    event.code = ExitCode::udp_blocked;
+    event.text = fmt::format("UDP to {} port {} does not come through; going on over ssh, which is slower", there_.host,
+                             ready.udp_port);
+    console_.show(event);
+  }
+  // Another session, another secret: what has been sealed by UDP must not be sealed again with the same keys.
+  auto secret = Secret::random(session_secret_bytes);
+  if (!secret) {
+    return std::unexpected(Failure{ExitCode::internal, secret.error().text});
+  }
+  StartSwitch change{*std::move(secret)};
+  const auto switched =
+      remote_->switch_over(change, host_->loop().now() + switch_time_max, [this] { return interrupted(); });
+  secret_ = std::move(change.secret);
+  return switched;
+}
+
+std::optional<Failure> Near::lost(PipeCarrier& pipe) const {
+  if (auto trouble = pipe.trouble(seconds(options_.idle_timeout_s))) {
+    return trouble;
+  }
+  if (pipe.ended()) {
+    remote_->pipe_ended();
+  }
+  return remote_->lost();
 }
 
 Failure Near::blocked(const StartReady& ready) const {
   std::string tried;
   for (const wire::IpAddress& address : candidates(ready)) {
-    tried += (tried.empty() ? "" : ", ") + address.to_text();
+    tried += (tried.empty() ? "" : ", ") + text_of(address);
   }
   return {ExitCode::udp_blocked,
           fmt::format("ssh comes through to {}, UDP does not, to port {} of {}: let it through in the "
@@ -116,15 +185,28 @@ class Push : Near {
   ExitCode run();
 
  private:
-  std::expected<ExitCode, Failure> push(const StartReady& ready);
+  std::expected<ExitCode, Failure> push();
+  /// no_answer: UDP does not come through, and there is another way.
+  std::expected<ExitCode, Failure> push_by_udp(const StartReady& ready);
+  std::expected<ExitCode, Failure> push_by_pipe();
+  std::expected<void, Failure> open_source();
 
   std::unique_ptr<FileSource> source_;
 };
 
-std::expected<ExitCode, Failure> Push::push(const StartReady& ready) {
+std::expected<void, Failure> Push::open_source() {
+  auto source = FileSource::open(options_.sources);
+  if (!source) {
+    return std::unexpected(source.error());
+  }
+  source_ = *std::move(source);
+  return {};
+}
+
+std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
   const std::vector<wire::IpAddress> addresses = candidates(ready);
   if (addresses.empty()) {
-    return std::unexpected(blocked(ready));
+    return may_go_over() ? std::expected<ExitCode, Failure>(ExitCode::no_answer) : std::unexpected(blocked(ready));
   }
   const bool v6 = std::ranges::any_of(addresses, [](const wire::IpAddress& one) { return one.is_v6(); });
   auto transport = host_->open({any_address(v6), 0});
@@ -132,7 +214,8 @@ std::expected<ExitCode, Failure> Push::push(const StartReady& ready) {
   if (!transport) {
     return std::unexpected(transport.error());
   }
-  const auto datagram = datagram_size_for(options_, v6, *host_, **transport, ready.datagram_bytes);
+  transport_ = *std::move(transport);
+  const auto datagram = datagram_size_for(options_, v6, *host_, *transport_, ready.datagram_bytes);
   if (!datagram) {
     return std::unexpected(datagram.error());
   }
@@ -145,34 +228,77 @@ std::expected<ExitCode, Failure> Push::push(const StartReady& ready) {
                         .tsdu_bytes = datagram->bytes_max,
                         .ip_header_bytes = datagram->ip_header_bytes,
                         .seed = entropy(),
+                        .connect_timeout = knock_time_max,
                         .idle_timeout = seconds(options_.idle_timeout_s)};
   for (auto other = addresses.begin() + 1; other != addresses.end(); ++other) {
     options.others.push_back(peer_of({*other, ready.udp_port}));
   }
   const auto congestion = congestion_for(options_, datagram->usual_bytes);
-  Sender sender(host_->loop().now(), options, *source_, *congestion, *std::move(protection));
-  Sending sending(*host_, **transport, sender, options_.destination, console_);
+  const TimePoint since = host_->loop().now();
+  Sender sender(since, options, *source_, *congestion, *std::move(protection));
+  Sending sending(*host_, *transport_, sender, options_.destination, console_);
   sending.lost = [this] { return remote_->lost(); };
   sending.unanswered = blocked(ready);
+  if (may_go_over()) {
+    sending.left = [&] { return !sender.answered() && udp_is_over(since); };
+  }
   return sending.run();
 }
 
-ExitCode Push::run() {
-  auto source = FileSource::open(options_.sources);
-  if (!source) {
-    return console_.fail(source.error());
+std::expected<ExitCode, Failure> Push::push_by_pipe() {
+  // Anew, as the session is.
+  if (const auto opened = open_source(); !opened) {
+    return std::unexpected(opened.error());
   }
-  source_ = *std::move(source);
+  auto protection = protection_of(std::move(secret_), cipher_, Side::initiator);
+  if (!protection) {
+    return std::unexpected(protection.error());
+  }
+  const SenderOptions options{.peer = pipe_peer(),
+                              .path = {},
+                              .tsdu_bytes = PipeTransport::tsdu_bytes,
+                              .seed = entropy(),
+                              .connect_timeout = seconds(options_.idle_timeout_s),
+                              .idle_timeout = seconds(options_.idle_timeout_s)};
+  const auto congestion = pipe_congestion_for(options_);
+  Sender sender(host_->loop().now(), options, *source_, *congestion, *std::move(protection));
+  auto carrier = pipe();
+  PipeCarrier& pipe = *carrier;
+  Sending sending(*host_, std::move(carrier), sender, options_.destination, console_);
+  sending.lost = [this, &pipe] { return lost(pipe); };
+  return sending.run();
+}
+
+std::expected<ExitCode, Failure> Push::push() {
+  if (const auto opened = open_source(); !opened) {
+    return std::unexpected(opened.error());
+  }
   auto host = Host::start(options_);
   if (!host) {
-    return console_.fail(host.error());
+    return std::unexpected(host.error());
   }
   host_ = *std::move(host);
   StartRequest request;
   request.direction = StartDirection::push;
   request.paths = {there_.path};
   const auto ready = start(request);
-  const auto code = ready ? push(*ready) : std::unexpected(ready.error());
+  if (!ready) {
+    return std::unexpected(ready.error());
+  }
+  if (options_.ssh.via != SshOptions::Via::pipe) {
+    const auto code = push_by_udp(*ready);
+    if (!may_go_over() || !code || *code != ExitCode::no_answer) {
+      return code;
+    }
+  }
+  if (const auto gone_over = go_over(*ready); !gone_over) {
+    return std::unexpected(gone_over.error());
+  }
+  return push_by_pipe();
+}
+
+ExitCode Push::run() {
+  const auto code = push();
   return code ? *code : console_.fail(code.error());
 }
 
@@ -182,56 +308,112 @@ class Pull : Near {
  public:
   using Near::Near;
   ExitCode run(const std::vector<std::string>& paths);
+
+ private:
+  std::expected<ExitCode, Failure> pull(const std::vector<std::string>& paths);
+  /// no_answer: UDP does not come through, and there is another way.
+  std::expected<ExitCode, Failure> pull_by_udp(const StartReady& ready, Destination& destination);
+  std::expected<ExitCode, Failure> pull_by_pipe(Destination& destination);
+  [[nodiscard]] ServerOptions server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const;
 };
 
-ExitCode Pull::run(const std::vector<std::string>& paths) {
+ServerOptions Pull::server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const {
+  ServerOptions options;
+  options.seed = entropy();
+  options.tsdu_bytes = tsdu_bytes;
+  options.host_of = host_of;
+  options.receive_room_bytes = receive_room_bytes;
+  options.receiver.idle_timeout = seconds(options_.idle_timeout_s);
+  return options;
+}
+
+std::expected<ExitCode, Failure> Pull::pull_by_udp(const StartReady& ready, Destination& destination) {
+  std::vector<Peer> peers;
+  for (const wire::IpAddress& address : candidates(ready)) {
+    peers.push_back(peer_of({address, ready.udp_port}));
+  }
+  if (peers.empty()) {
+    return may_go_over() ? std::expected<ExitCode, Failure>(ExitCode::no_answer) : std::unexpected(blocked(ready));
+  }
+  auto protection = protection_of(std::move(secret_), cipher_, Side::initiator);
+  if (!protection) {
+    return std::unexpected(protection.error());
+  }
+  Server server(server_options(transport_->tsdu_bytes(), transport_->receive_room()), destination);
+  const TimePoint since = host_->loop().now();
+  server.invite(since, *std::move(protection), std::move(peers), knock_time_max);
+  Receiving receiving(*host_, *transport_, server, console_, true);
+  receiving.shown_path = options_.destination;
+  receiving.unanswered = blocked(ready);
+  receiving.lost = [this] { return remote_->lost(); };
+  if (may_go_over()) {
+    receiving.left = [&] { return !server.begun() && udp_is_over(since); };
+  }
+  return receiving.run();
+}
+
+std::expected<ExitCode, Failure> Pull::pull_by_pipe(Destination& destination) {
+  auto protection = protection_of(std::move(secret_), cipher_, Side::initiator);
+  if (!protection) {
+    return std::unexpected(protection.error());
+  }
+  Server server(server_options(PipeTransport::tsdu_bytes, PipeTransport::receive_room_bytes), destination);
+  server.invite(host_->loop().now(), *std::move(protection), {pipe_peer()}, seconds(options_.idle_timeout_s));
+  auto carrier = pipe();
+  PipeCarrier& pipe = *carrier;
+  Receiving receiving(*host_, std::move(carrier), server, console_, true);
+  receiving.shown_path = options_.destination;
+  receiving.lost = [this, &pipe] { return lost(pipe); };
+  return receiving.run();
+}
+
+std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& paths) {
   const auto place = place_of(options_.destination.empty() ? "." : options_.destination);
   if (!place) {
-    return console_.fail({ExitCode::write_failed, place.error().text});
+    return std::unexpected(Failure{ExitCode::write_failed, place.error().text});
   }
   auto destination = DirectoryDestination::serve(place->directory, entropy());
   if (!destination) {
-    return console_.fail({ExitCode::write_failed, destination.error().text});
+    return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }
   auto host = Host::start(options_);
   if (!host) {
-    return console_.fail(host.error());
+    return std::unexpected(host.error());
   }
   host_ = *std::move(host);
-  auto transport = host_->open({any_address(true), 0});
-  transport = transport ? std::move(transport) : host_->open({any_address(false), 0});
-  if (!transport) {
-    return console_.fail(transport.error());
+  const bool by_udp = options_.ssh.via != SshOptions::Via::pipe;
+  if (by_udp) {
+    auto transport = host_->open({any_address(true), 0});
+    transport = transport ? std::move(transport) : host_->open({any_address(false), 0});
+    if (!transport) {
+      return std::unexpected(transport.error());
+    }
+    transport_ = *std::move(transport);
   }
   StartRequest request;
   request.direction = StartDirection::pull;
   request.paths = paths;
+  ask_congestion(options_, request);
   const auto ready = start(request);
   if (!ready) {
-    return console_.fail(ready.error());
+    return std::unexpected(ready.error());
   }
-  ServerOptions options;
-  options.seed = entropy();
-  options.tsdu_bytes = (*transport)->tsdu_bytes();
-  options.host_of = host_of;
-  options.receive_room_bytes = (*transport)->receive_room();
-  options.receiver.idle_timeout = seconds(options_.idle_timeout_s);
   FixedDestination fixed(**destination, place->name, wanted_names(paths));
-  Server server(options, fixed);
-  std::vector<Peer> peers;
-  for (const wire::IpAddress& address : candidates(*ready)) {
-    peers.push_back(peer_of({address, ready->udp_port}));
+  if (by_udp) {
+    const auto code = pull_by_udp(*ready, fixed);
+    if (!may_go_over() || !code || *code != ExitCode::no_answer) {
+      return code;
+    }
   }
-  auto protection = protection_of(std::move(secret_), cipher_, Side::initiator);
-  if (!protection || peers.empty()) {
-    return console_.fail(protection ? blocked(*ready) : protection.error());
+  if (const auto gone_over = go_over(*ready); !gone_over) {
+    return std::unexpected(gone_over.error());
   }
-  server.invite(host_->loop().now(), *std::move(protection), std::move(peers), knock_time_max);
-  Receiving receiving(*host_, **transport, server, console_, true);
-  receiving.shown_path = options_.destination;
-  receiving.unanswered = blocked(*ready);
-  receiving.lost = [this] { return remote_->lost(); };
-  return receiving.run();
+  return pull_by_pipe(fixed);
+}
+
+ExitCode Pull::run(const std::vector<std::string>& paths) {
+  const auto code = pull(paths);
+  return code ? *code : console_.fail(code.error());
 }
 
 std::unexpected<Failure> wrong(std::string text) { return std::unexpected(Failure{ExitCode::usage, std::move(text)}); }

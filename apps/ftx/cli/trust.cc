@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "apps/common/entropy.h"
+#include "apps/ftx/cli/carrier.h"
 #include "apps/ftx/cli/traffic.h"
 #include "apps/ftx/remote/paths.h"
 #include "apps/ftx/security/known_hosts.h"
@@ -96,7 +97,8 @@ class ClientHandshakeHandler final : public DatagramHandler {
 };
 
 void run(Host& host, Transport& transport, ClientHandshake& handshake) {
-  Traffic<ClientHandshake, ClientHandshakeHandler> traffic(host, transport, handshake);
+  UdpCarrier carrier(host, transport);
+  Traffic<ClientHandshake, ClientHandshakeHandler> traffic(host, carrier, handshake);
   while (!handshake.over()) {
     const TimePoint now = host.loop().now();
     if (host.interrupted()) {

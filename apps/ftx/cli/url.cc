@@ -2,13 +2,17 @@
 #include "apps/ftx/cli/url.h"
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <memory>
+
+#include "stack/wire/zone.h"
 
 namespace sluice::ftx {
 namespace {
@@ -27,7 +31,8 @@ wire::IpAddress address_of(const addrinfo& found) {
     return wire::IpAddress(wire::Ipv4Address::load(reinterpret_cast<const std::byte*>(&address->sin_addr)));
   }
   const auto* address = reinterpret_cast<const sockaddr_in6*>(found.ai_addr);
-  return wire::IpAddress(wire::Ipv6Address::load(reinterpret_cast<const std::byte*>(&address->sin6_addr)));
+  const auto v6 = wire::Ipv6Address::load(reinterpret_cast<const std::byte*>(&address->sin6_addr));
+  return wire::with_zone(v6, address->sin6_scope_id);
 }
 
 }  // namespace
@@ -87,6 +92,16 @@ Result<std::vector<wire::IpAddress>> resolve_all(const std::string& host) {
   }
   return addresses.empty() ? fail(EHOSTUNREACH, fmt::format("'{}' has no IP address", host))
                            : Result<std::vector<wire::IpAddress>>(std::move(addresses));
+}
+
+std::string text_of(const wire::IpAddress& address) {
+  const std::uint32_t zone = address.is_v6() ? wire::zone_of(address.v6()) : 0;
+  if (zone == 0) {
+    return address.to_text();
+  }
+  std::array<char, IF_NAMESIZE> name{};
+  const bool named = ::if_indextoname(zone, name.data()) != nullptr;
+  return wire::with_zone(address.v6(), 0).to_text() + "%" + (named ? name.data() : std::to_string(zone));
 }
 
 }  // namespace sluice::ftx

@@ -23,8 +23,12 @@ struct Url {
 /// EINVAL, with a text that says what was expected.
 [[nodiscard]] Result<Url> parse_url(std::string_view text);
 
-/// The address of `host`: an address is taken as it is; a name gives the first answer of the system's resolver.
+/// The address of `host`: an address is taken as it is, with its zone (fe80::1%eth0: stack/wire/zone.h); a name gives
+/// the first answer of the system's resolver.
 [[nodiscard]] Result<wire::IpAddress> resolve(const std::string& host);
+
+/// An address for people: one that is link-local with the name of its zone.
+[[nodiscard]] std::string text_of(const wire::IpAddress& address);
 
 /// All of them, in the resolver's order, addresses_max at most.
 inline constexpr std::size_t addresses_max = 8;

@@ -7,6 +7,7 @@
 //   Cubic       (cubic.h) is driven by loss, as most TCP is.
 //   Ledbat      (ledbat.h) yields to all others; for --background.
 //   FixedRate   (fixed_rate.h) sends at the rate that --rate asks for.
+//   Unpaced     (unpaced.h) for a pipe, which controls itself.
 //
 // The sender feeds a control a few reports a round trip; DeliverySampler makes a Delivery of each. All bytes are those
 // of datagrams, header and payload. A control reads no clock. Not thread-safe.

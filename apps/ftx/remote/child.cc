@@ -74,6 +74,9 @@ int spawn(const std::vector<std::string>& arguments, int socket, pid_t& pid) {
              : ::posix_spawnp(&pid, pointers[0], &settings.actions, &settings.attributes, pointers.data(), environ);
 }
 
+constexpr int write_waits_max = 20;
+constexpr auto write_wait = std::chrono::milliseconds(100);
+
 }  // namespace
 
 Result<std::unique_ptr<Child>> Child::start(const std::vector<std::string>& arguments) {
@@ -102,9 +105,17 @@ Result<std::size_t> Child::read(Bytes out) {
 }
 
 Status Child::write(ConstBytes bytes) {
+  int waits = write_waits_max;
   while (!bytes.empty()) {
     const ssize_t put =
         retried([&] { return ::send(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL); });
+    // A start is far shorter than what the socket holds, unless the program does not read.
+    if (put < 0 && errno == EAGAIN && waits > 0) {
+      pollfd asked{socket_, POLLOUT, 0};
+      ::poll(&asked, 1, static_cast<int>(std::chrono::milliseconds(write_wait).count()));
+      --waits;
+      continue;
+    }
     if (put < 0) {
       return fail(errno);
     }

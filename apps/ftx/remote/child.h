@@ -4,7 +4,8 @@
 // Child: a program that runs beside this one, with one socket that is its standard input and output. Its standard error
 // is ours. It inherits no other descriptor, and the signals that we ignore have their default action there.
 //
-// Ownership: a Child always ends with its program ended and reaped. No call blocks but end(), which is bounded.
+// Ownership: a Child always ends with its program ended and reaped. No call blocks but end() and write(), which are
+// bounded.
 // Not thread-safe.
 
 #include <sys/types.h>
@@ -39,7 +40,7 @@ class Child {
 
   /// What has arrived; 0: the program has closed its end. EAGAIN: nothing now.
   [[nodiscard]] Result<std::size_t> read(Bytes out);
-  /// Writes all of it or fails; EPIPE: the program has closed its end.
+  /// Writes all of it or fails; EPIPE: the program has closed its end, EAGAIN: it has not read for 2 s.
   Status write(ConstBytes bytes);
   /// The program reads the end of its input.
   void close_input();

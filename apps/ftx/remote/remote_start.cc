@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/contract.h"
+
 namespace sluice::ftx {
 namespace {
 
@@ -23,6 +25,8 @@ constexpr int usage_status = static_cast<int>(ExitCode::usage);
 constexpr std::size_t configuration_bytes_max = 256 * 1024;
 /// How often to look for the end of a program where the system has no descriptor for it.
 constexpr Duration look_interval = std::chrono::milliseconds(100);
+/// How long the end of a program that takes nothing any more may take to be noticed.
+constexpr Duration lost_time_max = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -36,14 +40,18 @@ RemoteStart::RemoteStart(RunLoop& loop, SshCommand command, std::unique_ptr<Chil
       watching_process_ = false;
       while (receive()) {
       }
-      stop_receiving();
+      if (!switched_) {
+        stop_receiving();
+      }
       return false;
     });
   }
 }
 
 RemoteStart::~RemoteStart() {
-  stop_receiving();
+  if (!switched_) {
+    stop_receiving();
+  }
   if (watching_process_) {
     loop_.unwatch(child_->process());
   }
@@ -69,7 +77,7 @@ std::expected<std::unique_ptr<RemoteStart>, Failure> RemoteStart::begin(RunLoop&
 }
 
 bool RemoteStart::receive() {
-  if (input_ended_) {
+  if (input_ended_ || switched_) {
     return false;
   }
   std::array<std::byte, 4096> bytes;
@@ -83,7 +91,7 @@ bool RemoteStart::receive() {
   }
   reader_.feed(ConstBytes(bytes).first(*got));
   take_messages();
-  return !failure_;
+  return !failure_ && !switched_;
 }
 
 void RemoteStart::stop_receiving() {
@@ -101,12 +109,53 @@ void RemoteStart::take_messages() {
       return;
     } else if (auto* ready = std::get_if<StartReady>(&**message); ready != nullptr && !ready_) {
       ready_ = std::move(*ready);
+      measure();
+    } else if (std::holds_alternative<StartEcho>(**message) && ready_ && !round_trip_) {
+      round_trip_ = loop_.now() - echo_at_;
+    } else if (std::holds_alternative<StartSwitched>(**message) && switching_ && !reader_.holds_more()) {
+      // It has nothing to say before it has heard from here.
+      switched_ = true;
+      loop_.unwatch(child_->socket());
+      return;
     } else if (auto* told = std::get_if<StartFailure>(&**message)) {
       failure_ = Failure{told->code, fmt::format("{}: {}", command_.login, told->text)};
     } else {
       failure_ = Failure{ExitCode::protocol_error, "the other ftx broke the start: a message out of turn"};
     }
   }
+}
+
+void RemoteStart::measure() {
+  echo_at_ = loop_.now();
+  // A program that is gone says so when its output is read.
+  [[maybe_unused]] const Status written = child_->write(encode(StartEcho{}));
+}
+
+std::expected<void, Failure> RemoteStart::switch_over(const StartSwitch& change, TimePoint deadline,
+                                                      const std::function<bool()>& stopped) {
+  SLUICE_REQUIRE(ready_ && !switching_);
+  switching_ = true;
+  auto bytes = encode(change);
+  if (!child_->write(bytes)) {
+    // A program that is gone says more when its output is read.
+    deadline = std::min(deadline, loop_.now() + lost_time_max);
+  }
+  wipe(bytes);
+  const auto settled = [&] { return switched_ || lost() || stopped(); };
+  while (!settled() && loop_.now() < deadline) {
+    loop_.run_until(settled, child_->process() < 0 ? std::min(deadline, loop_.now() + look_interval) : deadline);
+  }
+  if (switched_) {
+    return {};
+  }
+  if (failure_) {
+    return std::unexpected(*failure_);
+  }
+  if (stopped()) {
+    return std::unexpected(Failure{ExitCode::interrupted, "interrupted"});
+  }
+  return std::unexpected(
+      Failure{ExitCode::timeout, fmt::format("{}: the ftx there fell silent; run it again", command_.login)});
 }
 
 /// The pipe has ended, or ssh has, without a message that says why.
@@ -146,7 +195,9 @@ void RemoteStart::note_end() {
   if (child_->process() < 0 && child_->status()) {
     while (receive()) {
     }
-    stop_receiving();
+    if (!switched_) {
+      stop_receiving();
+    }
   }
   // Its status says more than its silence: it comes right behind.
   if (input_ended_ && (ready_ || child_->status())) {

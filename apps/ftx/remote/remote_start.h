@@ -4,6 +4,9 @@
 // RemoteStart: the near side of a start. It starts ssh, which starts `ftx remote` on the other host; sends the request,
 // waits for the answer; and watches both until the transfer is over: the far side ends when the pipe does.
 //
+// Where UDP does not come through the transfer goes on over the pipe itself: switch_over() asks the far side to, and
+// the caller carries datagrams through socket() from then on.
+//
 // Every failure says what to do, by exit codes of its own (apps/ftx/protocol/exit_code.h): ssh_missing, ssh_failed,
 // remote_missing, remote_version, remote_lost.
 //
@@ -38,6 +41,18 @@ class RemoteStart {
   /// Why the transfer cannot go on: the far side said so, or it or ssh is gone.
   [[nodiscard]] std::optional<Failure> lost();
 
+  /// How long the pipe took, there and back, right after ready(); null: not known yet.
+  [[nodiscard]] std::optional<Duration> round_trip() const { return round_trip_; }
+
+  /// Asks the far side to go on through the pipe with a session of this secret, and waits until it has gone over.
+  /// Afterwards what comes through socket() is the caller's to read, and its end the caller's to tell. REQUIRES:
+  /// ready() has answered.
+  [[nodiscard]] std::expected<void, Failure> switch_over(const StartSwitch& change, TimePoint deadline,
+                                                         const std::function<bool()>& stopped);
+  [[nodiscard]] int socket() const { return child_->socket(); }
+  /// The caller has read the end of the pipe.
+  void pipe_ended() { input_ended_ = true; }
+
   /// The host name that ssh goes to, as its configuration says; `host` where ssh does not tell.
   [[nodiscard]] static std::string host_name(RunLoop& loop, const SshCommand& command, const std::string& host,
                                              const std::function<bool()>& stopped);
@@ -50,6 +65,7 @@ class RemoteStart {
   void stop_receiving();
   void note_end();
   [[nodiscard]] Failure failure_of_end();
+  void measure();
 
   RunLoop& loop_;
   SshCommand command_;
@@ -57,6 +73,10 @@ class RemoteStart {
   StartReader reader_{StartReader::Preamble::skipped};
   std::optional<StartReady> ready_{};
   std::optional<Failure> failure_{};
+  TimePoint echo_at_{};
+  std::optional<Duration> round_trip_{};
+  bool switching_ = false;
+  bool switched_ = false;     // what comes is the caller's
   bool input_ended_ = false;  // the pipe's
   bool watching_process_ = false;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "apps/ftx/protocol/cursor.h"
 #include "apps/ftx/protocol/name.h"
@@ -20,7 +21,7 @@ constexpr std::string_view magic =
 static_assert(magic.size() + 1 + 1 + 4 == start_header_bytes);
 constexpr std::size_t preamble_shown_max = 80;
 
-enum class Kind : std::uint8_t { request = 1, ready = 2, failure = 3 };
+enum class Kind : std::uint8_t { request = 1, ready = 2, failure = 3, echo = 4, change = 5, changed = 6 };
 
 std::unexpected<Failure> broken(std::string_view what) {
   return std::unexpected(Failure{ExitCode::protocol_error, fmt::format("the other ftx broke the start: {}", what)});
@@ -51,6 +52,15 @@ bool is_path(std::string_view path) {
 
 bool is_program(std::string_view program) { return program.size() <= start_program_bytes_max && is_printable(program); }
 
+/// A rate is there where it is asked for, and nowhere else.
+bool is_congestion(const StartRequest& request) {
+  const bool fixed = request.congestion == StartCongestion::fixed_rate;
+  return request.congestion >= StartCongestion::bbr && request.congestion <= StartCongestion::fixed_rate &&
+         fixed == (request.rate != 0);
+}
+
+bool is_range(const PortRange& ports) { return ports.first <= ports.last && (ports.first != 0 || ports.last == 0); }
+
 std::optional<StartMessage> parse_request(ConstBytes body) {
   Reader reader(body);
   StartRequest request;
@@ -65,6 +75,10 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   request.idle_timeout_ms = reader.number<std::uint32_t>();
   const auto cipher = reader.number<std::uint8_t>();
   request.cipher = Cipher{cipher};
+  request.congestion = StartCongestion{reader.number<std::uint8_t>()};
+  request.rate = reader.number<std::uint64_t>();
+  request.ports.first = reader.number<std::uint16_t>();
+  request.ports.last = reader.number<std::uint16_t>();
   request.program = take_text<std::uint8_t>(reader);
   const std::size_t paths = reader.number<std::uint16_t>();
   if (paths > start_paths_max) {
@@ -78,7 +92,7 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   const bool push = request.direction == StartDirection::push && paths == 1;
   const bool pull = request.direction == StartDirection::pull && paths >= 1;
   good = good && reader.exhausted() && (push || pull) && is_cipher(cipher) && is_program(request.program) &&
-         request.idle_timeout_ms != 0;
+         request.idle_timeout_ms != 0 && is_congestion(request) && is_range(request.ports);
   return good ? std::optional<StartMessage>(std::move(request)) : std::nullopt;
 }
 
@@ -115,6 +129,21 @@ std::optional<StartMessage> parse_failure(ConstBytes body) {
   return failure;
 }
 
+std::optional<StartMessage> parse_switch(ConstBytes body) {
+  if (body.size() != session_secret_bytes) {
+    return std::nullopt;
+  }
+  StartSwitch change;
+  change.secret = Secret(body);
+  return change;
+}
+
+/// A message that says nothing but its kind.
+template <class Message>
+std::optional<StartMessage> parse_bare(ConstBytes body) {
+  return body.empty() ? std::optional<StartMessage>(Message{}) : std::nullopt;
+}
+
 std::optional<StartMessage> parse_body(std::uint8_t kind, ConstBytes body) {
   switch (Kind{kind}) {
     case Kind::request:
@@ -123,15 +152,36 @@ std::optional<StartMessage> parse_body(std::uint8_t kind, ConstBytes body) {
       return parse_ready(body);
     case Kind::failure:
       return parse_failure(body);
+    case Kind::echo:
+      return parse_bare<StartEcho>(body);
+    case Kind::change:
+      return parse_switch(body);
+    case Kind::changed:
+      return parse_bare<StartSwitched>(body);
   }
   return std::nullopt;
 }
 
 }  // namespace
 
+std::optional<PortRange> parse_ports(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  PortRange ports;
+  const auto parse = [](std::string_view digits, std::uint16_t& port) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+    return error == std::errc() && end == digits.data() + digits.size() && port != 0;
+  };
+  if (!parse(text.substr(0, dash), ports.first)) {
+    return std::nullopt;
+  }
+  ports.last = ports.first;
+  const bool good = dash == std::string_view::npos || parse(text.substr(dash + 1), ports.last);
+  return good && is_range(ports) ? std::optional(ports) : std::nullopt;
+}
+
 std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   SLUICE_REQUIRE(request.secret.size() == session_secret_bytes);
-  std::size_t size = session_secret_bytes + 1 + 1 + 4 + 4 + 1 + 1 + request.program.size() + 2;
+  std::size_t size = session_secret_bytes + 1 + 1 + 4 + 4 + 1 + 1 + 8 + 2 + 2 + 1 + request.program.size() + 2;
   for (const std::string& path : request.paths) {
     if (!is_path(path)) {
       return std::nullopt;
@@ -145,7 +195,8 @@ std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   Writer writer = begin(out, Kind::request, size);
   writer.bytes(request.secret.bytes()).number(static_cast<std::uint8_t>(request.direction));
   writer.number(request.session_version).number(request.datagram_bytes).number(request.idle_timeout_ms);
-  writer.number(static_cast<std::uint8_t>(request.cipher));
+  writer.number(static_cast<std::uint8_t>(request.cipher)).number(static_cast<std::uint8_t>(request.congestion));
+  writer.number(request.rate).number(request.ports.first).number(request.ports.last);
   put_text<std::uint8_t>(writer, request.program);
   writer.number(static_cast<std::uint16_t>(request.paths.size()));
   for (const std::string& path : request.paths) {
@@ -176,6 +227,25 @@ std::vector<std::byte> encode(const StartFailure& failure) {
   Writer writer = begin(out, Kind::failure, 2 + 2 + text.size());
   writer.number(static_cast<std::uint16_t>(failure.code));
   put_text<std::uint16_t>(writer, text);
+  return out;
+}
+
+std::vector<std::byte> encode(const StartEcho&) {
+  std::vector<std::byte> out;
+  begin(out, Kind::echo, 0);
+  return out;
+}
+
+std::vector<std::byte> encode(const StartSwitch& change) {
+  SLUICE_REQUIRE(change.secret.size() == session_secret_bytes);
+  std::vector<std::byte> out;
+  begin(out, Kind::change, session_secret_bytes).bytes(change.secret.bytes());
+  return out;
+}
+
+std::vector<std::byte> encode(const StartSwitched&) {
+  std::vector<std::byte> out;
+  begin(out, Kind::changed, 0);
   return out;
 }
 

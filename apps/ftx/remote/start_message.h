@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What two ftx processes say to each other through the pipe of ssh before a transfer begins: values, their encoding,
-// and a reader of the byte stream. docs/formats/ftx-start.md has the layout. Sans-I/O.
+// What two ftx processes say to each other through the pipe of ssh before a transfer begins, or before it goes on
+// through that pipe: values, their encoding, and a reader of the byte stream. docs/formats/ftx-start.md has the layout.
+// Sans-I/O.
 //
 // Threat: the far side may be no ftx at all, another version, or a liar. Lengths are bounded before anything is
 // stored, every field is checked, and text that is shown holds no control character. What precedes the first message
@@ -14,6 +15,7 @@
 #include <expected>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -25,7 +27,7 @@
 
 namespace sluice::ftx {
 
-inline constexpr std::uint8_t start_version = 1;
+inline constexpr std::uint8_t start_version = 2;
 inline constexpr std::size_t start_header_bytes = 18;
 inline constexpr std::size_t start_body_bytes_max = 32 * 1024;
 inline constexpr std::size_t start_paths_max = 1024;
@@ -37,6 +39,19 @@ inline constexpr std::size_t preamble_bytes_max = 64 * 1024;
 
 enum class StartDirection : std::uint8_t { push = 1, pull = 2 };
 
+/// How the sender is to send. `rate` is for a fixed one alone.
+enum class StartCongestion : std::uint8_t { bbr = 1, cubic = 2, background = 3, fixed_rate = 4 };
+
+/// UDP ports from `first` to `last`; both 0: any.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  bool operator==(const PortRange&) const = default;
+};
+
+/// PORT or FIRST-LAST. Null: neither, or 0.
+[[nodiscard]] std::optional<PortRange> parse_ports(std::string_view text);
+
 /// What the near side wants.
 struct StartRequest {
   Secret secret{};  // session_secret_bytes
@@ -45,8 +60,11 @@ struct StartRequest {
   std::uint8_t session_version = 0;  // of docs/formats/ftx.md
   std::uint32_t datagram_bytes = 0;  // at most; 0: as the far side can
   std::uint32_t idle_timeout_ms = 0;
-  std::string program{};             // the program's version
-  std::vector<std::string> paths{};  // push: one, where the files go; may be empty. pull: one or more
+  StartCongestion congestion = StartCongestion::bbr;  // of a pull
+  std::uint64_t rate = 0;                             // bytes a second, of fixed_rate
+  PortRange ports{};                                  // where the far side may listen
+  std::string program{};                              // the program's version
+  std::vector<std::string> paths{};                   // push: one, where the files go; may be empty. pull: one or more
 };
 
 /// The far side is ready.
@@ -68,7 +86,22 @@ struct StartFailure {
   bool operator==(const StartFailure&) const = default;
 };
 
-using StartMessage = std::variant<StartRequest, StartReady, StartFailure>;
+/// Is answered by the same: how long the pipe takes.
+struct StartEcho {
+  bool operator==(const StartEcho&) const = default;
+};
+
+/// The near side goes on through the pipe, with a session of this secret.
+struct StartSwitch {
+  Secret secret{};  // session_secret_bytes
+};
+
+/// The far side has gone over to the pipe: all that follows are frames.
+struct StartSwitched {
+  bool operator==(const StartSwitched&) const = default;
+};
+
+using StartMessage = std::variant<StartRequest, StartReady, StartFailure, StartEcho, StartSwitch, StartSwitched>;
 
 /// Null: it does not fit (too many paths, too long ones, more than start_body_bytes_max together). The caller wipes
 /// what it gets.
@@ -77,6 +110,10 @@ using StartMessage = std::variant<StartRequest, StartReady, StartFailure>;
 [[nodiscard]] std::vector<std::byte> encode(const StartReady& ready);
 /// The text is made printable and cut to start_text_bytes_max.
 [[nodiscard]] std::vector<std::byte> encode(const StartFailure& failure);
+[[nodiscard]] std::vector<std::byte> encode(const StartEcho& echo);
+/// The caller wipes what it gets.
+[[nodiscard]] std::vector<std::byte> encode(const StartSwitch& change);
+[[nodiscard]] std::vector<std::byte> encode(const StartSwitched& changed);
 
 /// Cuts a byte stream into messages.
 class StartReader {
@@ -98,6 +135,8 @@ class StartReader {
   [[nodiscard]] std::string preamble() const;
   /// Whether the stream ended in the middle of a message. What is no message at all does not count.
   [[nodiscard]] bool in_message() const { return aligned_ && used_ > 0; }
+  /// Whether bytes wait that next() has not used.
+  [[nodiscard]] bool holds_more() const { return used_ > 0; }
 
  private:
   [[nodiscard]] std::expected<bool, Failure> align();

@@ -141,7 +141,7 @@ Status write_private_file(const std::string& path, ConstBytes content, IfPresent
   if (named != 0) {
     return undone(failed(path, "create", errno));
   }
-  const File parent(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const File parent(retried([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (parent.get() < 0 || retried([&] { return ::fsync(parent.get()); }) != 0) {
     return failed(directory, "write", errno);  // the file is there; whether it outlives a crash is not known
   }

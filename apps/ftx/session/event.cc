@@ -25,6 +25,9 @@ nlohmann::ordered_json fields(const Event& event) {
               {"total_bytes", event.total_bytes},
               {"adus", event.adus},
               {"repaired", event.repaired}};
+    case Event::Kind::fallback:
+      return {
+          {"event", "fallback"}, {"via", event.path}, {"reason", exit_code_row(event.code).name}, {"text", event.text}};
     case Event::Kind::repair:
       return {{"event", "repair"}, {"adus", event.adus}};
     case Event::Kind::error: {

@@ -17,6 +17,7 @@ struct Event {
     listening,  // path: the address, text: the key
     offer,      // files, bytes, path
     progress,   // bytes so far, total_bytes, adus, repaired
+    fallback,   // path: how it goes on, code: why, text
     repair,     // adus: asked for again since the last event of this kind
     error,      // code, text
     rejected,   // text: a client that may not come; no transfer of anybody

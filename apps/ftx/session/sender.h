@@ -91,6 +91,8 @@ class Sender {
     return path_mtu_ ? path_mtu_->bytes() : before;
   }
   [[nodiscard]] const PathMtu* path_mtu() const { return path_mtu_ ? &*path_mtu_ : nullptr; }
+  /// The receiver has said something.
+  [[nodiscard]] bool answered() const { return peer_answered_; }
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   /// Sequences that it remembers: those since the oldest that no report has resolved.

@@ -111,6 +111,8 @@ class Server {
   [[nodiscard]] TimePoint next_deadline() const;
 
   std::optional<Event> next_event();
+  /// Nobody is invited any more: who was has offered, or did not in time.
+  [[nodiscard]] bool begun() const { return invitations_.empty(); }
   [[nodiscard]] std::size_t handshakes() const { return handshakes_ ? handshakes_->size() : 0; }
   [[nodiscard]] std::uint64_t quota_left() const { return budget_.storage.left(); }
   [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }

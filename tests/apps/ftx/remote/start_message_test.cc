@@ -77,6 +77,7 @@ bool same(const StartRequest& left, const StartRequest& right) {
   return std::ranges::equal(left.secret.bytes(), right.secret.bytes()) && left.direction == right.direction &&
          left.session_version == right.session_version && left.datagram_bytes == right.datagram_bytes &&
          left.idle_timeout_ms == right.idle_timeout_ms && left.cipher == right.cipher &&
+         left.congestion == right.congestion && left.rate == right.rate && left.ports == right.ports &&
          left.program == right.program && left.paths == right.paths;
 }
 
@@ -90,6 +91,9 @@ TEST(StartMessage, ARequestIsReadAsItWasWritten) {
   StartRequest pull = push_request();
   pull.direction = StartDirection::pull;
   pull.cipher = Cipher::chacha20_poly1305;
+  pull.congestion = StartCongestion::fixed_rate;
+  pull.rate = 12'500'000;
+  pull.ports = {40000, 40100};
   pull.paths = {"a", "", "*"};
   StartReader reader(Preamble::none);
   const auto message = first_of(reader, encode(pull).value());
@@ -113,13 +117,43 @@ TEST(StartMessage, AnAnswerIsReadAsItWasWritten) {
   EXPECT_EQ(std::get<StartFailure>(**message), failure);
 }
 
+TEST(StartMessage, EchoAndSwitchAreReadAsTheyWereWritten) {
+  StartReader reader(Preamble::none);
+  const auto echo = first_of(reader, encode(StartEcho{}), 1);
+  ASSERT_TRUE(echo && *echo && std::holds_alternative<StartEcho>(**echo));
+  const auto change = first_of(reader, encode(StartSwitch{counting_secret()}), 1);
+  ASSERT_TRUE(change && *change && std::holds_alternative<StartSwitch>(**change));
+  EXPECT_TRUE(std::ranges::equal(std::get<StartSwitch>(**change).secret.bytes(), counting_secret().bytes()));
+  const auto changed = first_of(reader, encode(StartSwitched{}), 1);
+  ASSERT_TRUE(changed && *changed && std::holds_alternative<StartSwitched>(**changed));
+  EXPECT_FALSE(reader.holds_more());
+}
+
+TEST(StartMessage, WhatSaysMoreThanItsKindIsMalformed) {
+  for (Stream bytes : {encode(StartEcho{}), encode(StartSwitched{}), encode(StartSwitch{counting_secret()})}) {
+    bytes.push_back(std::byte{0});
+    store_big_endian(bytes.data() + start_header_bytes - 4,
+                     static_cast<std::uint32_t>(bytes.size() - start_header_bytes));
+    EXPECT_EQ(code_of(bytes), ExitCode::protocol_error);
+  }
+}
+
+TEST(StartMessage, PortsAreOneOrARange) {
+  EXPECT_EQ(parse_ports("40000"), (PortRange{40000, 40000}));
+  EXPECT_EQ(parse_ports("40000-40100"), (PortRange{40000, 40100}));
+  EXPECT_EQ(parse_ports("1-65535"), (PortRange{1, 65535}));
+  for (const char* text : {"", "-", "0", "0-1", "2-1", "1-", "-1", "65536", "1-65536", "1 -2", "1-2-3", "x", "+1"}) {
+    EXPECT_FALSE(parse_ports(text)) << text;
+  }
+}
+
 /// docs/formats/ftx-start.md has this example.
 TEST(StartMessage, TheWorkedExample) {
   const Stream bytes = encode(ready_message());
   const char example[] =
       "\xf7"
       "ftx-start\r\n"
-      "\x01"
+      "\x02"
       "\x02"
       "\x00\x00\x00\x12"
       "\x01"
@@ -144,8 +178,8 @@ TEST(StartMessage, SeveralFollowEachOther) {
 }
 
 TEST(StartMessage, CutShortAnywhereItIsNoMessage) {
-  for (const Stream& whole :
-       {encode(push_request()).value(), encode(ready_message()), encode(StartFailure{ExitCode::usage, "text"})}) {
+  for (const Stream& whole : {encode(push_request()).value(), encode(ready_message()),
+                              encode(StartFailure{ExitCode::usage, "text"}), encode(StartSwitch{counting_secret()})}) {
     for (std::size_t size = 0; size < whole.size(); ++size) {
       StartReader reader(Preamble::none);
       const auto message = first_of(reader, ConstBytes(whole).first(size));
@@ -157,8 +191,8 @@ TEST(StartMessage, CutShortAnywhereItIsNoMessage) {
 
 /// The length in the header agrees with a body that ends early, at every byte of it.
 TEST(StartMessage, ABodyThatEndsEarlyIsMalformed) {
-  for (const Stream& whole :
-       {encode(push_request()).value(), encode(ready_message()), encode(StartFailure{ExitCode::usage, "text"})}) {
+  for (const Stream& whole : {encode(push_request()).value(), encode(ready_message()),
+                              encode(StartFailure{ExitCode::usage, "text"}), encode(StartSwitch{counting_secret()})}) {
     for (std::size_t size = 0; start_header_bytes + size < whole.size(); ++size) {
       Stream cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(start_header_bytes + size));
       store_big_endian(cut.data() + start_header_bytes - 4, static_cast<std::uint32_t>(size));
@@ -196,7 +230,7 @@ TEST(StartMessage, AnotherVersionIsNamed) {
 
 TEST(StartMessage, UnknownKindsAreRefused) {
   Stream other = encode(ready_message());
-  for (const int kind : {0, 4, 255}) {
+  for (const int kind : {0, 7, 255}) {
     other[13] = static_cast<std::byte>(kind);
     EXPECT_EQ(code_of(other), ExitCode::protocol_error) << kind;
   }
@@ -231,6 +265,23 @@ TEST(StartMessage, FieldsOutOfRangeAreRefused) {
   request = push_request();
   request.idle_timeout_ms = 0;
   EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error);
+  for (const int congestion : {0, 5, 255}) {
+    request = push_request();
+    request.congestion = static_cast<StartCongestion>(congestion);
+    EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error) << congestion;
+  }
+  request = push_request();
+  request.rate = 1;  // of no fixed rate
+  EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error);
+  request.congestion = StartCongestion::fixed_rate;
+  EXPECT_EQ(code_of(encode(request).value()), ExitCode::ok);
+  request.rate = 0;
+  EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error);
+  for (const PortRange ports : {PortRange{0, 1}, PortRange{2, 1}, PortRange{1, 0}}) {
+    request = push_request();
+    request.ports = ports;
+    EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error) << ports.first << '-' << ports.last;
+  }
 }
 
 TEST(StartMessage, WhatDoesNotFitIsNotWritten) {

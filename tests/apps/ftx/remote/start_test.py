@@ -30,15 +30,20 @@ class Case:
         self.home, self.here = self.top / "home", self.top / "here"
         self.home.mkdir()
         self.here.mkdir()
+        self.there("127.0.0.1")
         self.ssh = self.top / "my ssh"
         self.ssh.write_text(f"""#!/bin/sh
 top={shlex.quote(folder)}
-for argument; do [ "$argument" = -G ] && {{ echo "hostname 127.0.0.1"; exit 0; }}; done
+for argument; do [ "$argument" = -G ] && {{ cat "$top/hostname"; exit 0; }}; done
 export HOME="$top/home" SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22"
 echo $$ > "$top/pid"
 {script}
 """)
         self.ssh.chmod(0o700)
+
+    def there(self, name):
+        """The host that ssh says it goes to."""
+        (self.top / "hostname").write_text(f"hostname {name}\n")
 
     def start(self, *operands, options=()):
         command = [FTX, "--ssh", f"'{self.ssh}' -F config", *options, *operands]
@@ -61,8 +66,12 @@ echo $$ > "$top/pid"
         assert status == code, f"exit code {status}, expected {code}: {self.text}"
         assert says in self.text, f"'{says}' is not said: {self.text}"
         if code != OK:
-            assert len(self.text.strip().splitlines()) == 1, f"not one line: {self.text}"
+            assert len([line for line in self.text.strip().splitlines() if SAID not in line]) == 1, f"not one line: {self.text}"
         self.expect_nothing_runs()
+
+    def expect_usage(self, *arguments):
+        status = self.run(*arguments)
+        assert status == USAGE, f"exit code {status}: {self.text}"
 
     def remote_pid(self):
         return wait_until(lambda: self.pid_file(), "ssh did not start")
@@ -260,9 +269,9 @@ def the_ftx_there_is_older(at):
     at.expect(REMOTE_VERSION, at.source(), "127.0.0.1:", says="same version")
 
 
-@case("cat >/dev/null & printf '\\367ftx-start\\r\\n\\002\\002\\000\\000\\000\\000'; wait")
+@case("cat >/dev/null & printf '\\367ftx-start\\r\\n\\003\\002\\000\\000\\000\\000'; wait")
 def the_ftx_there_speaks_another_version(at):
-    at.expect(REMOTE_VERSION, at.source(), "127.0.0.1:", says="version 2")
+    at.expect(REMOTE_VERSION, at.source(), "127.0.0.1:", says="version 3")
 
 
 @case("echo this account is closed")
@@ -293,24 +302,185 @@ def ssh_closes_its_output_and_stays(at):
 @case('python3 "$top/liar"; exec cat > /dev/null')
 def udp_does_not_come_through(at):
     ready = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
-    message = MAGIC + b"\x01\x02" + struct.pack(">I", len(ready)) + ready
+    message = MAGIC + b"\x02\x02" + struct.pack(">I", len(ready)) + ready
     (at.top / "liar").write_text(f"import sys\nsys.stdout.buffer.write({message!r})\n")
-    at.expect(UDP_BLOCKED, at.source(), "127.0.0.1:", says="port 9 of 127.0.0.1")
+    at.expect(UDP_BLOCKED, at.source(), "127.0.0.1:", options=["--via", "udp"], says="port 9 of 127.0.0.1")
 
 
 @case('cat > /dev/null & python3 "$top/liar"; wait')
 def a_message_out_of_turn(at):
     ready = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
-    message = MAGIC + b"\x01\x02" + struct.pack(">I", len(ready)) + ready
+    message = MAGIC + b"\x02\x02" + struct.pack(">I", len(ready)) + ready
     (at.top / "liar").write_text(f"import sys\nsys.stdout.buffer.write({message!r} + b'x')\n")
     at.expect(PROTOCOL_ERROR, at.source(), "127.0.0.1:", says="broke the start")
 
 
+# ---- through the pipe ----
+
+UNREACHED = "unset SSH_CONNECTION; "
+SAID = "does not come through; going on over ssh, which is slower"
+
+
+def expect_equal_over_the_pipe(at, *options, said):
+    source = at.source(size=3_000_000)
+    at.expect(OK, source, at.source("b.bin", 0), "127.0.0.1:", options=options)
+    assert (SAID in at.text) == said, at.text
+    at.expect_equal(source, source)
+    at.expect(OK, "127.0.0.1:*.bin", ".", options=options)
+    assert (SAID in at.text) == said, at.text
+    at.expect_equal(source, source)
+    at.expect_equal("b.bin", "b.bin")
+    assert not at.leftovers()
+
+
+@case(REMOTE)
+def the_pipe_carries_the_files_where_it_is_asked_for(at):
+    expect_equal_over_the_pipe(at, "--via", "pipe", said=False)
+
+
+@case(UNREACHED + REMOTE)
+def where_udp_has_no_way_the_pipe_carries_the_files(at):
+    at.there("nowhere.invalid")
+    expect_equal_over_the_pipe(at, said=True)
+    assert at.run("a.bin", "127.0.0.1:", options=["--json"]) == OK
+    assert '"event":"fallback","via":"pipe","reason":"udp_blocked"' in at.text, at.text
+
+
+# Standard input and output of the far side are two pipes, and nothing in between takes more than a few bytes at once.
+@case("cat | " + REMOTE.removeprefix("exec ") + " | dd bs=777 status=none")
+def pipes_that_take_a_little_at_a_time_do(at):
+    expect_equal_over_the_pipe(at, "--via", "pipe", said=False)
+
+
+@case('echo "Welcome to this host"; ' + REMOTE)
+def a_rate_holds_on_the_pipe(at):
+    """At 8 Mbit/s a transfer of 50 MB is far from over when it is interrupted."""
+    process = begin(at, at.source(size=50_000_000), "127.0.0.1:", options=["--via", "pipe"])
+    process.send_signal(signal.SIGINT)
+    assert at.end(process) == INTERRUPTED, at.text
+    at.expect_nothing_runs()
+    assert not at.leftovers() and not (at.home / "a.bin").exists()
+
+
+@case()
+def the_rate_of_a_pull_is_kept_there(at):
+    (at.home / "a.bin").write_bytes(bytes(50_000_000))
+    for via in ("udp", "pipe"):
+        process = begin(at, "127.0.0.1:a.bin", ".", options=["--via", via])
+        process.send_signal(signal.SIGINT)
+        assert at.end(process) == INTERRUPTED, at.text
+        at.expect_nothing_runs()
+        assert not at.leftovers() and not (at.here / "a.bin").exists()
+
+
+@case()
+def congestion_control_of_a_pull(at):
+    (at.home / "a.bin").write_bytes(os.urandom(300_000))
+    for options in (["--congestion", "cubic"], ["--background"], ["--rate", "1e30"]):
+        at.expect(OK, "127.0.0.1:a.bin", "b.bin", options=options)
+        at.expect_equal("b.bin", "a.bin")
+
+
+@case()
+def the_far_side_listens_where_it_may(at):
+    import socket
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as taken, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as free:
+        taken.bind(("::", 0))
+        port = taken.getsockname()[1]
+        at.expect(15, at.source(), "127.0.0.1:", options=["--remote-port", str(port)], says="no UDP port of")
+        if port < 65000:
+            at.expect(OK, "a.bin", "127.0.0.1:", options=["--via", "udp", "--remote-port", f"{port}-{port + 500}"])
+            at.expect_equal("a.bin", "a.bin")
+    for wrong in ("0", "x", "2-1", "70000"):
+        at.expect_usage("a.bin", "127.0.0.1:", "--remote-port", wrong)
+
+
+@case()
+def the_far_side_dies_on_the_pipe(at):
+    process = begin(at, at.source(size=50_000_000), "127.0.0.1:", options=["--via", "pipe"])
+    os.kill(at.remote_pid(), signal.SIGKILL)
+    assert at.end(process) == REMOTE_LOST, at.text
+    assert "run it again" in at.text, at.text
+    assert not (at.home / "a.bin").exists()
+
+
+@case()
+def a_far_side_that_stops_reading_is_no_reason_to_hang(at):
+    process = begin(at, at.source(size=50_000_000), "127.0.0.1:", options=["--via", "pipe", "--idle-timeout", "1"])
+    os.kill(at.remote_pid(), signal.SIGSTOP)
+    try:
+        assert at.end(process) == 7, at.text
+    finally:
+        at.expect_nothing_runs()
+
+
+@case()
+def interrupted_while_the_pipe_is_full(at):
+    process = begin(at, at.source(size=50_000_000), "127.0.0.1:", rate="80", options=["--via", "pipe"])
+    os.kill(at.remote_pid(), signal.SIGSTOP)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert at.end(process) == INTERRUPTED, at.text
+    at.expect_nothing_runs()
+
+
+@case(UNREACHED + 'tee "$top/input" | ' + REMOTE.removeprefix("exec "))
+def the_session_in_the_pipe_has_a_secret_of_its_own(at):
+    at.there("nowhere.invalid")
+    at.expect(OK, at.source(), "127.0.0.1:", says=SAID)
+    said = (at.top / "input").read_bytes()
+    request, change = (said.index(MAGIC + bytes([2, kind])) + 18 for kind in (1, 5))
+    secrets = said[request:request + 32], said[change:change + 32]
+    assert secrets[0] != secrets[1] and all(len(set(secret)) > 8 for secret in secrets), secrets
+
+
+def liar(at, *messages):
+    """A far side that says this, each message after so many bytes have come, and then reads on for ever."""
+    (at.top / "liar").write_text(f"""import os, sys
+for wait, message in {list(messages)!r}:
+    while wait > 0:
+        wait -= len(os.read(0, wait)) or sys.exit()
+    os.write(1, message)
+""")
+
+
+def start_message(kind, body=b""):
+    return MAGIC + bytes([2, kind]) + struct.pack(">I", len(body)) + body
+
+
+READY = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
+LIAR = 'python3 "$top/liar"; exec cat > /dev/null'
+
+
+@case(LIAR)
+def a_far_side_that_switches_unasked(at):
+    liar(at, (0, start_message(2, READY) + start_message(6)))
+    at.expect(PROTOCOL_ERROR, at.source(), "127.0.0.1:", says="out of turn")
+
+
+@case(LIAR)
+def a_far_side_that_echoes_twice(at):
+    liar(at, (0, start_message(2, READY) + start_message(4) + start_message(4)))
+    at.expect(PROTOCOL_ERROR, at.source(), "127.0.0.1:", says="out of turn")
+
+
+@case(LIAR)
+def a_far_side_that_breaks_the_framing(at):
+    liar(at, (0, start_message(2, READY)), (150, start_message(6)), (100, b"\x00\x03abc"))
+    at.expect(PROTOCOL_ERROR, at.source(), "127.0.0.1:", options=["--via", "pipe"], says="framing")
+
+
+@case(LIAR)
+def a_far_side_that_sends_rubbish_in_frames(at):
+    liar(at, (0, start_message(2, READY)), (150, start_message(6)), (100, (b"\x00\x40" + bytes(64)) * 100))
+    at.expect(6, at.source(), "127.0.0.1:", options=["--via", "pipe", "--idle-timeout", "1"])
+
+
 # ---- in the middle ----
 
-def begin(at, *operands):
+def begin(at, *operands, rate="8", options=()):
     """A transfer that takes long, when the first bytes have come."""
-    process = at.start(*operands, options=["--rate", "8"])
+    process = at.start(*operands, options=["--rate", rate, *options])
     wait_until(lambda: any(os.stat(path).st_blocks for path in at.leftovers()), "nothing arrives")
     return process
 
@@ -362,27 +532,27 @@ def remote(bytes_in, environment=None):
 
 @case()
 def the_far_side_answers_nonsense_with_a_failure(at):
-    for bytes_in in (b"", b"GET / HTTP/1.0\r\n\r\n", MAGIC + b"\x01\x01\xff\xff\xff\xff", MAGIC + b"\x01\x02\0\0\0\0", MAGIC[:5]):
+    for bytes_in in (b"", b"GET / HTTP/1.0\r\n\r\n", MAGIC + b"\x02\x01\xff\xff\xff\xff", MAGIC + b"\x02\x02\0\0\0\0", MAGIC[:5]):
         ended = remote(bytes_in)
         assert ended.returncode == PROTOCOL_ERROR, (bytes_in, ended)
-        assert ended.stdout.startswith(MAGIC + b"\x01\x03") and not ended.stderr, (bytes_in, ended)
-    ended = remote(MAGIC + b"\x02\x01\0\0\0\0")
-    assert ended.returncode == REMOTE_VERSION and ended.stdout.startswith(MAGIC + b"\x01\x03"), ended
+        assert ended.stdout.startswith(MAGIC + b"\x02\x03") and not ended.stderr, (bytes_in, ended)
+    ended = remote(MAGIC + b"\x03\x01\0\0\0\0")
+    assert ended.returncode == REMOTE_VERSION and ended.stdout.startswith(MAGIC + b"\x02\x03"), ended
 
 
 @case()
 def the_far_side_of_another_protocol_says_so(at):
-    body = bytes(32) + struct.pack(">BBIIBB", 1, 77, 0, 1000, 1, 1) + b"9" + struct.pack(">HH", 1, 0)
-    ended = remote(MAGIC + b"\x01\x01" + struct.pack(">I", len(body)) + body)
+    body = bytes(32) + struct.pack(">BBIIBBQHHB", 1, 77, 0, 1000, 1, 1, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
+    ended = remote(MAGIC + b"\x02\x01" + struct.pack(">I", len(body)) + body)
     assert ended.returncode == REMOTE_VERSION and b"version 77" in ended.stdout, ended
 
 
 @case()
 def the_far_side_ends_with_its_input(at):
     """A request and then the end: nothing stays."""
-    body = bytes(32) + struct.pack(">BBIIBB", 1, 2, 0, 30000, 1, 1) + b"9" + struct.pack(">HH", 1, 0)
-    ended = remote(MAGIC + b"\x01\x01" + struct.pack(">I", len(body)) + body, {**os.environ, "HOME": str(at.home)})
-    assert ended.stdout.startswith(MAGIC + b"\x01\x02") and ended.returncode == INTERRUPTED, ended
+    body = bytes(32) + struct.pack(">BBIIBBQHHB", 1, 2, 0, 30000, 1, 1, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
+    ended = remote(MAGIC + b"\x02\x01" + struct.pack(">I", len(body)) + body, {**os.environ, "HOME": str(at.home)})
+    assert ended.stdout.startswith(MAGIC + b"\x02\x02") and ended.returncode == INTERRUPTED, ended
     assert not at.leftovers()
 
 

@@ -44,6 +44,17 @@ TEST(Event, AServerSaysWhoItIsAndWhoSends) {
   EXPECT_FALSE(nlohmann::json::parse(to_json({.kind = Event::Kind::done})).contains("client"));
 }
 
+TEST(Event, AFallbackSaysHowItGoesOnAndWhy) {
+  const auto object = nlohmann::json::parse(to_json({.kind = Event::Kind::fallback,
+                                                     .code = ExitCode::udp_blocked,
+                                                     .path = "pipe",
+                                                     .text = "UDP does not come through"}));
+  EXPECT_EQ(object["event"], "fallback");
+  EXPECT_EQ(object["via"], "pipe");
+  EXPECT_EQ(object["reason"], "udp_blocked");
+  EXPECT_EQ(object["text"], "UDP does not come through");
+}
+
 TEST(Event, AFullQueueGivesUpProgressFirst) {
   EventQueue queue;
   queue.push({.kind = Event::Kind::offer});
