@@ -41,6 +41,7 @@ class Line:
             self.cpu_per_gib = self.cpu_seconds * GIB / self.bytes if self.bytes else None
 
     def key(self):
+        """What no two lines have in common, except for log-ins, which come again with each size."""
         return self.machine, self.suite, self.link, self.case, self.peer, self.run, self.mib
 
     def value(self, name):
@@ -156,6 +157,10 @@ def spread(values):
     return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
 
+def values_of(lines, name):
+    return [line.value(name) for line in lines if line.value(name) is not None]
+
+
 def by_round(lines, peer, name):
     return {(line.link, line.mib, line.run): line.value(name) for line in lines if line.peer == peer and line.value(name) is not None}
 
@@ -181,7 +186,7 @@ class Finding:
         mine = [line for line in wanted if line.peer == peer]
         failed = [line for line in mine if not line.ok]
         of = target.get("of")
-        values = ratios(wanted, peer, of, name) if of else list(by_round(wanted, peer, name).values())
+        values = ratios(wanted, peer, of, name) if of else values_of(mine, name)
         where = "".join(f" in {target[key]}" for key in ("link", "case") if key in target)
         size = f" at {target['mib']:g} MiB" if "mib" in target else ""
         what = f"{peer}{where}{size}: {VALUES[name]}{f' as a multiple of {of}' if of else ''}"
@@ -237,7 +242,8 @@ def median_of(values):
 
 
 def rounds_text(lines):
-    counts = sorted({sum(other.peer == line.peer and other.case == line.case for other in lines) for line in lines})
+    moved = [(line.case, line.peer) for line in lines if line.bytes != 0]
+    counts = sorted({moved.count(each) for each in moved} or {0})
     return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
@@ -255,7 +261,7 @@ def transfers_table(lines):
         mine = [line for line in lines if line.peer == peer]
         row = [peer, ok_text(mine)]
         for name in TRANSFER_VALUES:
-            row.append(spread(list(by_round(mine, peer, name).values())))
+            row.append(spread(values_of(mine, name)))
             row += [median_of(ratios(lines, peer, of, name)) if peer != "ssh-login" else "–" for of in ("ftx", *floor)]
         resent = [line.resent for line in mine if line.ok and line.resent is not None]
         rows.append([*row, f"{statistics.median(resent):.0f}" if resent else "–"])
@@ -266,7 +272,7 @@ def flows_table(lines):
     rows = []
     for case, peer in dict.fromkeys((line.case, line.peer) for line in lines):
         mine = [line for line in lines if (line.case, line.peer) == (case, peer)]
-        rows.append([case, peer, ok_text(mine), *(spread(list(by_round(mine, peer, name).values())) for name in FLOW_VALUES)])
+        rows.append([case, peer, ok_text(mine), *(spread(values_of(mine, name)) for name in FLOW_VALUES)])
     return table(["case", "flow", "ok", *FLOW_VALUES.values()], rows)
 
 
@@ -297,9 +303,10 @@ def machine_text(machine, lines):
 def side(lines, label):
     """One machine's table, and what failed there."""
     tcp = "/".join(dict.fromkeys(line.tcp for line in lines if line.case is None))
-    caption = f"{label}: medians (quartiles) of {rounds_text(lines)} rounds, {load_text(lines)}{f', TCP {tcp}' if tcp else ''}"
+    caption = f"{label}: medians (quartiles) of {rounds_text(lines)} rounds, {load_text(lines)}" + (f", TCP {tcp}" if tcp else "")
     shown = flows_table(lines) if lines[0].case else transfers_table(lines)
-    failed = [f"failed: {line.case + ', ' if line.case else ''}{line.peer}, run {line.run + 1}: {line.error}" for line in lines if not line.ok]
+    failed = [f"failed: {line.case + ', ' if line.case else ''}{line.peer}, run {line.run + 1}: {line.error}"
+              for line in lines if not line.ok]
     items = "".join(f'<li class="fails">{html.escape(each)}</li>' for each in failed)
     what_failed = f"<ul>{items}</ul>" if items else ""
     return f'<figure class="tools"><figcaption>{html.escape(caption)}</figcaption>{shown}{what_failed}</figure>'

@@ -159,3 +159,8 @@ expect_exit 1 "a congestion control that no kernel has" peers --bulk can nonsuch
 expect "it is said" grep -q 'this kernel has no TCP NONSUCH' last.err
 expect_exit 1 "fairness without ftx" peers --only fairness --peers nc --json none.jsonl
 expect "it is said" grep -q 'fairness needs an ftx' last.err
+
+# What was written here is what tools/report reads, failures included.
+expect "the report reads all of it" "$TOP/tools/report" --out page.html lan.jsonl fakes.jsonl wan.jsonl fair.jsonl
+for suite in lan wan fairness; do expect "it has $suite" grep -q "<section id=\"peers.$suite\">" page.html; done
+expect "it says what failed" grep -q 'failed: syq, run 1: syq ended with code 7: this tool is broken' page.html

@@ -108,6 +108,13 @@ class ReportPeers(unittest.TestCase):
                          [["ftx", "ssh-login"], ["ftx", "ssh-login"], ["ftx"], ["ftx"]])
         self.assertIn("A trial run of scripts/peers", self.texts(self.tree))
 
+    def test_log_ins_come_again_with_another_size(self):
+        files = [[transfer("ssh-login", bytes=0, seconds=login), transfer(bytes=size * MIB)] for login, size in ((1, 1), (3, 256))]
+        section = self.sections(*files)["peers.lan"]
+        self.assertEqual([[row[:3] for row in table[1:]] for table in self.tables(section)],
+                         [[["ssh-login", "2/2", "2.00 (1.50–2.50)"], ["ftx", "1/1", "2.00"]]] * 2)
+        self.assertTrue(all("of 1 rounds" in self.texts(each) for each in section.iter("figcaption")))
+
     def test_flows_have_their_shares(self):
         lines = [flow(), flow(peer="tcp-cubic", bytes=112500000, share=0.375, of_equal=0.75, late_of_equal=0.5)]
         section = self.sections(lines, claims=FAIR)["peers.fairness"]
