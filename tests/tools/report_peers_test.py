@@ -164,7 +164,7 @@ class ReportPeers(unittest.TestCase):
     def test_targets_keep_to_their_link_size_and_peers(self):
         claims = '[peers.lan]\ntargets = [{ peer = "*", value = "seconds", of = "ftx", mib = 512, at_least = 1.3 }]'
         lines = rounds("cp", 1) + rounds("ftx", 2) + rounds("ftx-insecure", 1) + rounds("scp", 3) + rounds("nc", 1)
-        lines += rounds("nc", 1, bytes=MIB) + rounds("ssh-login", 1, bytes=0)
+        lines += rounds("nc", 1, bytes=MIB) + rounds("ftx", 5, bytes=MIB) + rounds("ssh-login", 1, bytes=0)
         result = self.report(lines, claims=claims, arguments=["--check"])
         self.assertEqual(result.stdout, "missed: peers.lan: nc at 512 MiB: whole, s as a multiple of ftx is 0.50, at least 1.3 asked (on a CPU)\n")
         claims = '[peers.lan]\ntargets = [{ peer = "ftx", value = "seconds", link = "other", at_most = 9 }]'
