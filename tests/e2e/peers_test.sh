@@ -11,13 +11,13 @@ cat > check.py <<'PYTHON'
 import json, sys
 path, shown, mib, *wanted = sys.argv[1:]
 lines = [json.loads(text) for text in open(path)]
-keys = {"suite", "link", "peer", "run", "seconds", "data_seconds", "cpu_seconds", "bytes", "resent", "ok", "error", "tcp", "machine"}
+keys = {"suite", "link", "peer", "run", "seconds", "data_seconds", "cpu_seconds", "bytes", "resent", "ok", "error", "tcp", "load", "machine"}
 for line in lines:
     assert set(line) == keys, line
     assert set(line["machine"]) == {"cpu", "kind", "kernel", "commit"} and all(line["machine"].values()), line
     assert line["bytes"] == (0 if line["peer"] == "ssh-login" else int(mib) << 20), line
     assert line["ok"] and line["error"] is None, line
-    assert line["seconds"] > 0 and line["cpu_seconds"] >= 0, line
+    assert line["seconds"] > 0 and line["cpu_seconds"] >= 0 and line["load"] >= 0, line
 seconds = {line["peer"]: line["seconds"] for line in lines}
 assert sorted(seconds) == sorted([*wanted, "ssh-login"]), seconds
 assert all(line["data_seconds"] <= line["seconds"] for line in lines if line["peer"].startswith("ftx")), lines
@@ -118,3 +118,49 @@ expect_exit 2 "no round" peers --runs 0
 expect "wan: it runs" peers --only wan --runs 1 --size 1 --peers cp,ftx-insecure --json wan.jsonl > wan.out
 expect "each link once, without cp" test "$(grep -c '"suite": "wan".*"peer": "ftx-insecure".*"ok": true' wan.jsonl) $(wc -l < wan.jsonl)" = "4 4"
 expect "compared with the link" test "$(grep -c 'x link' wan.out)" = 4
+
+# Two flows at once: the form of what is said, not who gets what.
+cat > fair.py <<'PYTHON'
+import json, socket, sys
+path, shown, seconds, runs = sys.argv[1:]
+lines = [json.loads(text) for text in open(path)]
+keys = {"suite", "link", "case", "peer", "run", "seconds", "bytes", "share", "of_equal", "late_of_equal", "ok", "error", "load", "machine"}
+cases = {"ftx-cubic": ["ftx", "tcp-cubic"], "ftx-bbr": ["ftx", "tcp-bbr"], "ftx-ftx": ["ftx", "ftx-2"],
+         "background-cubic": ["ftx-background", "tcp-cubic"], "cubic-cubic": ["tcp-cubic", "tcp-cubic-2"]}
+def kernel_has(name):
+    try:
+        with socket.socket() as probe:
+            return probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode()) is None
+    except OSError:
+        return False
+for line in lines:
+    assert set(line) == keys and line["suite"] == "fairness" and line["link"] == "rate=100 rtt=40" and line["load"] >= 0, line
+for case, flows in cases.items():
+    for run in range(int(runs)):
+        both = [line for line in lines if (line["case"], line["run"]) == (case, run)]
+        assert [line["peer"] for line in both] == flows, both
+        if "bbr" in case and not kernel_has("bbr") or "cubic" in case and not kernel_has("cubic"):
+            assert all(not line["ok"] and line["error"].startswith("left out: this kernel has no TCP") for line in both), both
+            continue
+        assert all(line["ok"] and line["error"] is None and line["seconds"] == float(seconds) for line in both), both
+        assert abs(sum(line["share"] for line in both) - 1) < 1e-3, both
+        total = sum(line["bytes"] for line in both)
+        assert total > 0, both
+        for line in both:
+            assert abs(line["share"] - line["bytes"] / total) < 1e-3 and abs(line["of_equal"] - 2 * line["share"]) < 1e-3, line
+            assert 0 <= line["late_of_equal"] <= 2, line
+        rows = [row for row in open(shown) if row.startswith(f"| {case} ")]
+        assert [row.split("|")[2].strip() for row in rows] == flows, rows
+assert len(lines) == 2 * len(cases) * int(runs), len(lines)
+PYTHON
+expect "fairness: it runs" peers --only fairness --runs 1 --seconds 2 --json fair.jsonl > fair.out
+expect "shares are whole and those of the bytes" python3 fair.py fair.jsonl fair.out 2 1
+expect_exit 1 "a congestion control that no kernel has" peers --bulk can nonsuch
+expect "it is said" grep -q 'this kernel has no TCP NONSUCH' last.err
+expect_exit 1 "fairness without ftx" peers --only fairness --peers nc --json none.jsonl
+expect "it is said" grep -q 'fairness needs an ftx' last.err
+
+# What was written here is what tools/report reads, failures included.
+expect "the report reads all of it" "$TOP/tools/report" --out page.html lan.jsonl fakes.jsonl wan.jsonl fair.jsonl
+for suite in lan wan fairness; do expect "it has $suite" grep -q "<section id=\"peers.$suite\">" page.html; done
+expect "it says what failed" grep -q 'failed: syq, run 1: syq ended with code 7: this tool is broken' page.html
