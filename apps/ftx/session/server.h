@@ -2,9 +2,8 @@
 #pragma once
 
 // Server: all receiving sessions of one endpoint. It demultiplexes by (peer, connection), sealed sessions by connection
-// alone, opens and seals for them, answers strangers without
-// keeping state for them, and bounds the memory that peers can make it use. Sans-I/O (apps/ftx/session/endpoint.h says
-// how to drive it).
+// alone, opens and seals for them (server_sealed.cc), answers strangers without keeping state for them, and bounds the
+// memory that peers can make it use. Sans-I/O (apps/ftx/session/endpoint.h says how to drive it).
 //
 // Threat: a host that takes what there is, so that nobody else is served. A host may have a part of the sessions, of
 // the memory and of the open files. When the server is full, a newcomer gets the room of a session that is over (and,
@@ -20,6 +19,7 @@
 // Borrows the Destination. Not thread-safe. receive() is O(1); next_deadline() is linear in the sessions.
 
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -63,6 +63,8 @@ class Server {
  public:
   /// The most answers to strangers that wait to be sent.
   static constexpr std::size_t answers_max = 64;
+  /// What a sender is told for whom there is no room.
+  static constexpr std::string_view busy_text = "the server is busy: it has as many transfers as it may";
 
   /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0, sessions_max > 0, sessions_per_host_max > 0.
   Server(ServerOptions options, Destination& destination);

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sealed sessions of a Server: how they begin, what opens of what comes in, and where their peers are.
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/ftx/session/server.h"
+#include "base/contract.h"
+
+namespace sluice::ftx {
+namespace {
+
+constexpr Duration knock_first = std::chrono::milliseconds(250);
+constexpr Duration knock_max = std::chrono::milliseconds(500);
+
+}  // namespace
+
+void Server::expect(Protection protection) {
+  const std::uint64_t connection = protection.connection();
+  expected_.insert_or_assign(connection, std::move(protection));
+}
+
+void Server::invite(TimePoint now, Protection protection, std::vector<Peer> at, Duration timeout) {
+  SLUICE_REQUIRE(!at.empty());
+  invitations_.push_back({.connection = protection.connection(),
+                          .at = std::move(at),
+                          .knock_at = now,
+                          .interval = knock_first,
+                          .until = now + timeout});
+  expect(std::move(protection));
+}
+
+void Server::give_up_invitations(TimePoint now) {
+  std::erase_if(invitations_, [&](const Invitation& invitation) {
+    if (now < invitation.until) {
+      return false;
+    }
+    expected_.erase(invitation.connection);
+    Event error;
+    error.kind = Event::Kind::error;
+    error.connection = invitation.connection;
+    error.code = ExitCode::no_answer;
+    error.text = "no answer";
+    events_.push(std::move(error));
+    return true;
+  });
+}
+
+/// Each round of a KNOCK goes to all addresses.
+std::size_t Server::transmit_knock(TimePoint now, Bytes out, Peer& to) {
+  for (Invitation& invitation : invitations_) {
+    if (now < invitation.knock_at) {
+      continue;
+    }
+    to = invitation.at[invitation.next++];
+    if (invitation.next == invitation.at.size()) {
+      invitation.next = 0;
+      invitation.knock_at = now + invitation.interval;
+      invitation.interval = std::min(invitation.interval * 2, knock_max);
+    }
+    const Envelope envelope{Kind::knock, 0, 1, invitation.connection};
+    return expected_.at(invitation.connection).seal_control(out, emit_knock(envelope, out));
+  }
+  return 0;
+}
+
+/// Before its OFFER nothing of an expected session counts: what overtook that comes again.
+void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto expected = expected_.find(envelope.connection);
+  Protection* const protection = expected != expected_.end() ? &expected->second
+                                 : handshakes_               ? handshakes_->find(envelope.connection)
+                                                             : nullptr;
+  if (protection == nullptr) {
+    ++drops_.unknown_connection;
+    return;
+  }
+  if (envelope.kind != Kind::offer) {
+    ++drops_.unexpected;
+    return;
+  }
+  const ConstBytes opened = protection->open_control(datagram);
+  if (opened.empty()) {
+    ++drops_.forged;
+    return;
+  }
+  const auto offer = parse_offer(opened);
+  if (!offer || offer->adu_bytes > adu_bytes_for(options_.tsdu_bytes, true)) {
+    ++drops_.malformed;
+    return;
+  }
+  if (!make_room(now, host_of(from))) {
+    ++drops_.no_session;
+    return answer_sealed(*protection, {Kind::error, 0, envelope.transfer, envelope.connection}, from);
+  }
+  std::erase_if(invitations_, [&](const Invitation& one) { return one.connection == envelope.connection; });
+  if (expected == expected_.end()) {
+    Handshakes::Taken taken = handshakes_->take(envelope.connection);
+    return admit(now, envelope, *offer, from, std::move(taken.protection), std::move(taken.client));
+  }
+  std::optional<Protection> own = std::move(expected->second);
+  expected_.erase(expected);
+  admit(now, envelope, *offer, from, std::move(own), {});
+}
+
+void Server::receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto session = sessions_.find(Key{Peer(), envelope.connection});
+  if (session == sessions_.end()) {
+    return open_expected(now, envelope, datagram, from);
+  }
+  if (envelope.kind == Kind::data) {
+    if (receive_sealed_data(now, session->second, envelope, datagram)) {
+      follow_path(now, session->second, envelope, {}, from);
+    }
+    return;
+  }
+  const ConstBytes opened = session->second.protection->open_control(datagram);
+  if (opened.empty()) {
+    ++drops_.forged;
+    return;
+  }
+  follow_path(now, session->second, envelope, opened, from);
+  if (envelope.kind != Kind::challenge && envelope.kind != Kind::response) {
+    session->second.receiver->receive(now, envelope, opened);
+  }
+}
+
+/// The payload is opened where it belongs; true when it opened. A forged one leaves rubbish there, in a place that
+/// nothing has filled yet, and which stays unfilled.
+bool Server::receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope, ConstBytes datagram) {
+  const auto data = parse_data(datagram, datagram.size());
+  if (!data) {
+    ++drops_.malformed;
+    return false;
+  }
+  const ConstBytes header = datagram.first(data_header_bytes);
+  const ConstBytes sealed = datagram.subspan(data_header_bytes);
+  const Bytes place = session.receiver->memory_for(envelope, header, datagram.size());
+  if (!place.empty()) {
+    if (!session.protection->open_payload(header, sealed, place)) {
+      ++drops_.forged;
+      return false;
+    }
+    session.receiver->placed(now, header, datagram.size(), place);
+    return true;
+  }
+  opened_.resize(data_header_bytes + data->adu.length);
+  if (!session.protection->open_payload(header, sealed, Bytes(opened_).subspan(data_header_bytes))) {
+    ++drops_.forged;
+    return false;
+  }
+  Envelope plain = envelope;
+  plain.flags = 0;
+  emit_data_header(plain, *data, opened_);
+  session.receiver->receive(now, plain, opened_);
+  return true;
+}
+
+/// Makes of a sealed DATA datagram what it was before it was sealed. False: dropped and counted.
+bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& datagram) {
+  const auto data = parse_data(datagram, datagram.size());
+  if (!data) {
+    ++drops_.malformed;
+    return false;
+  }
+  const Bytes payload = datagram.subspan(data_header_bytes, data->adu.length);
+  if (!session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes),
+                                        payload)) {
+    ++drops_.forged;
+    return false;
+  }
+  datagram = datagram.first(data_header_bytes + payload.size());
+  Envelope plain = envelope;
+  plain.flags = 0;
+  emit_data_header(plain, *data, datagram);
+  return true;
+}
+
+/// Something that opened came from `from`. `opened`: unless it is DATA.
+void Server::follow_path(TimePoint now, Session& session, const Envelope& envelope, ConstBytes opened,
+                         const Peer& from) {
+  const auto nonce = parse_nonce(opened);
+  if (envelope.kind == Kind::challenge && nonce) {
+    session.response_due = nonce;
+  }
+  if (from == session.peer) {
+    return;
+  }
+  if (!session.path) {
+    session.path.emplace(
+        XXH3_64bits_withSeed(from.address().data(), from.address().size(), options_.seed ^ envelope.connection));
+  }
+  if (envelope.kind == Kind::response && nonce && session.path->on_response(from, *nonce)) {
+    session.peer = from;
+  } else {
+    session.path->on_other_path(now, from);
+  }
+}
+
+/// That the server is busy: a sealed session takes no other ERROR.
+void Server::answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to) {
+  Answer busy{.to = to, .envelope = envelope};
+  busy.sealed.resize(control_bytes_max);
+  const std::size_t size =
+      emit_error(envelope, {static_cast<std::uint16_t>(ExitCode::refused), busy_text}, busy.sealed);
+  busy.sealed.resize(protection.seal_control(busy.sealed, size));
+  answer(busy);
+}
+
+/// What the session has to say of its path; 0: nothing.
+std::size_t Server::transmit_sealed(Session& session, Bytes out, Peer& to) {
+  if (const auto nonce = std::exchange(session.response_due, std::nullopt)) {
+    return emit_response(session.receiver->envelope(), *nonce, out);
+  }
+  const auto challenge = session.path ? session.path->take() : std::nullopt;
+  if (!challenge) {
+    return 0;
+  }
+  to = challenge->to;
+  return emit_challenge(session.receiver->envelope(), challenge->nonce, out);
+}
+
+}  // namespace sluice::ftx
