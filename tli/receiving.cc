@@ -28,7 +28,7 @@ bool Endpoint::good_indication() {
   return static_cast<bool>(next_);
 }
 
-inline bool Endpoint::is_error() const {
+bool Endpoint::is_error() const {
   if (const DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
     return unit->kind == DataUnit::Kind::transport_error;
   }
@@ -60,8 +60,6 @@ bool Endpoint::copy_segment(std::span<const t_iovec> parts, std::size_t size) {
   stream_->set().pool().touches().add(done, done);
   return true;
 }
-
-bool Endpoint::error_waits() { return good_indication() && is_error(); }
 
 inline Outcome<> Endpoint::next_indication(bool may_wait) {
   for (;; may_wait = stream_->waiter()->wait(never)) {
@@ -246,8 +244,11 @@ Outcome<std::size_t> Endpoint::t_rcvsudata(t_unitdata& unitdata, std::span<const
 }
 
 Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
-  const Outcome<std::size_t> received = t_rcvmudata(std::span(&unitdata, 1), flags);
-  return received ? Outcome<>() : std::unexpected(received.error());
+  netbuf& udata = unitdata.udata;
+  const t_iovec whole{udata.buf, udata.maxlen};
+  const Outcome<std::size_t> size = t_rcvvudata(unitdata, std::span(&whole, 1), flags);
+  udata.len = size.value_or(udata.len);
+  return size ? Outcome<>() : std::unexpected(size.error());
 }
 
 Outcome<std::size_t> Endpoint::t_rcvmudata(std::span<t_unitdata> units, int& flags) {

@@ -68,12 +68,16 @@ void swap_short(std::size_t unit, Bytes bytes) {
               : swap_units<std::uint64_t>(bytes);
 }
 
+/// The sum of bytes in one piece.
+inline std::uint16_t sum_of(ConstBytes bytes) {
+  return bytes.size() <= short_bytes_max ? header_sum(bytes) : ilp::sum(bytes);
+}
+
 /// The sum of data bytes [offset, offset + size) of `block`, a first data block, and those behind it. REQUIRES: there
 /// are so many.
 std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
   if (offset + size <= block->size()) [[likely]] {
-    const ConstBytes bytes(block->rptr + offset, size);
-    return size <= short_bytes_max ? header_sum(bytes) : ilp::sum(bytes);
+    return sum_of(ConstBytes(block->rptr + offset, size));
   }
   std::uint16_t total = 0;
   std::size_t summed = 0;
@@ -420,22 +424,25 @@ std::optional<std::size_t> Message::runs(std::span<ConstBytes> out) const {
 
 // ---- Manipulations ----
 
-/// Joins the plan where units and what is owed already fit: every earlier step must cover whole units of ours, and a
-/// field that a sum still has to fill must not be converted before it is.
 TransformResult Message::transform(const Swap& swap) {
   SLUICE_REQUIRE(swap.unit == 2 || swap.unit == 4 || swap.unit == 8);
+  const Block* const block = data_block();
+  const bool at_once = block != nullptr && block->cont == nullptr && block->plan == nullptr &&
+                       block->buffer->writable() && (block->size() & (swap.unit - 1)) == 0;
+  if (!at_once) [[unlikely]] {
+    return swap_any(swap);
+  }
+  const Bytes bytes = block->bytes();
+  pool().touches().add(bytes.size(), bytes.size());
+  bytes.size() <= short_bytes_max ? swap_short(swap.unit, bytes) : ilp::swap(swap.unit, bytes);
+  return TransformResult::done;
+}
+
+/// Joins the plan where units and what is owed already fit: every earlier step must cover whole units of ours, and a
+/// field that a sum still has to fill must not be converted before it is.
+TransformResult Message::swap_any(const Swap& swap) {
   if ((data_size() & (swap.unit - 1)) != 0) {
     return TransformResult::failed;
-  }
-  if (const Block* const block = data_block();
-      block != nullptr && block->cont == nullptr && block->plan == nullptr && block->buffer->writable()) [[likely]] {
-    pool().touches().add(block->size(), block->size());
-    if (block->size() <= short_bytes_max) {
-      swap_short(swap.unit, block->bytes());
-    } else {
-      ilp::swap(swap.unit, block->bytes());
-    }
-    return TransformResult::done;
   }
   const bool fits = std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
     return (step.covers & (swap.unit - 1)) == 0 && !step.fills_message();
@@ -480,8 +487,8 @@ TransformResult Message::transform(const Swap& swap) {
 
 std::uint16_t Message::data_sum() const {
   const Block* const block = data_block();
-  if (block != nullptr && block->cont == nullptr) {
-    return block->size() <= short_bytes_max ? header_sum(block->bytes()) : ilp::sum(block->bytes());
+  if (block != nullptr && block->cont == nullptr) [[likely]] {
+    return sum_of(block->bytes());
   }
   return block == nullptr ? std::uint16_t{0} : sum_of(block, 0, data_size());
 }
