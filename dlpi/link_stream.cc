@@ -94,6 +94,21 @@ void LinkStream::detach() {
 
 // ---- Down ----
 
+inline void LinkStream::send(Batch&& frames) {
+  if (frames.empty()) {
+    return;
+  }
+  if (std::exchange(super_frames_to_go_, false) && !link_->takes_super_frames()) [[unlikely]] {
+    frames = link_->split_super_frames(std::move(frames));
+  }
+  if (write_queue().empty()) {
+    link_->send(frames);
+  }
+  if (!frames.empty()) {
+    hold(std::move(frames));
+  }
+}
+
 void LinkStream::wput(Batch&& batch) {
   Batch rest = batch.retain_until([this](Message& message) {
     return !is_unitdata_request(message) ? Batch::Step::stop
@@ -197,21 +212,6 @@ bool LinkStream::make_raw_frame(Message& message) {
     return false;
   }
   return complete(message);
-}
-
-void LinkStream::send(Batch&& frames) {
-  if (frames.empty()) {
-    return;
-  }
-  if (std::exchange(super_frames_to_go_, false) && !link_->takes_super_frames()) [[unlikely]] {
-    frames = link_->split_super_frames(std::move(frames));
-  }
-  if (write_queue().empty()) {
-    link_->send(frames);
-  }
-  if (!frames.empty()) {
-    hold(std::move(frames));
-  }
 }
 
 /// Lets frames wait for the device. Whoever heeds flow control never meets the bound.

@@ -204,7 +204,8 @@ class Endpoint {
   bool copy_segment(std::span<const t_iovec> parts, std::size_t size);
   bool good_indication();
   [[nodiscard]] bool is_error() const;
-  bool error_waits() { return (next_ || !stream_->head().read_queue().empty()) && good_indication() && is_error(); }
+  bool next_is_error();
+  bool error_waits() { return (next_ || !stream_->head().read_queue().empty()) && next_is_error(); }
   /// Fills next_ with the next indication. TLOOK when it is an error.
   Outcome<> next_indication(bool may_wait);
   /// As next_indication(), and stores address and options.

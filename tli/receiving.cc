@@ -28,12 +28,14 @@ bool Endpoint::good_indication() {
   return static_cast<bool>(next_);
 }
 
-bool Endpoint::is_error() const {
+inline bool Endpoint::is_error() const {
   if (const DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
     return unit->kind == DataUnit::Kind::transport_error;
   }
   return !names_told_ && is_protocol(next_.type()) && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
 }
+
+bool Endpoint::next_is_error() { return good_indication() && is_error(); }
 
 void Endpoint::finish_segment(std::size_t size) {
   if (next_.data_size() > size) {
@@ -246,9 +248,16 @@ Outcome<std::size_t> Endpoint::t_rcvsudata(t_unitdata& unitdata, std::span<const
 Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
   netbuf& udata = unitdata.udata;
   const t_iovec whole{udata.buf, udata.maxlen};
-  const Outcome<std::size_t> size = t_rcvvudata(unitdata, std::span(&whole, 1), flags);
-  udata.len = size.value_or(udata.len);
-  return size ? Outcome<>() : std::unexpected(size.error());
+  flags = 0;
+  if (const Outcome<> ready = require_connectionless(Call::rcvudata); !ready) {
+    return ready;
+  }
+  const Outcome<std::size_t> size = receive(unitdata, std::span(&whole, 1), flags, true);
+  if (!size) {
+    return std::unexpected(size.error());
+  }
+  udata.len = *size;
+  return {};
 }
 
 Outcome<std::size_t> Endpoint::t_rcvmudata(std::span<t_unitdata> units, int& flags) {

@@ -129,16 +129,13 @@ inline Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t s
     }
   }
   BufferPool& pool = stream_->set().pool();
-  Message request;
-  if (read_names(unitdata)) [[likely]] {
-    request = Message::of_native(pool, request_);
-  } else {
-    const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
-    if (primitive.encoded_size() > primitive_bytes_max) {
-      return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
-    }
-    request = primitive_message(pool, primitive, MessageType::proto);
+  const bool readable = read_names(unitdata);
+  const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
+  if (!readable && primitive.encoded_size() > primitive_bytes_max) [[unlikely]] {
+    return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
   }
+  Message request =
+      readable ? Message::of_native(pool, request_) : primitive_message(pool, primitive, MessageType::proto);
   Message data = stream_->message_of(parts, loan);
   if (!request || !data) {
     return failed(TSYSERR, ENOSR);

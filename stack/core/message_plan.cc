@@ -93,6 +93,14 @@ std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
   return total;
 }
 
+/// The sum of all data. `block`: its first, or nullptr.
+inline std::uint16_t sum_of_all(const Block* block, std::size_t size) {
+  if (block != nullptr && block->cont == nullptr) [[likely]] {
+    return sum_of(block->bytes());
+  }
+  return block == nullptr ? std::uint16_t{0} : sum_of(block, 0, size);
+}
+
 std::span<const PlannedStep> owed_by(const Plan* plan) {
   return plan == nullptr ? std::span<const PlannedStep>() : plan->owed();
 }
@@ -485,13 +493,7 @@ TransformResult Message::swap_any(const Swap& swap) {
   return TransformResult::done;
 }
 
-std::uint16_t Message::data_sum() const {
-  const Block* const block = data_block();
-  if (block != nullptr && block->cont == nullptr) [[likely]] {
-    return sum_of(block->bytes());
-  }
-  return block == nullptr ? std::uint16_t{0} : sum_of(block, 0, data_size());
-}
+std::uint16_t Message::data_sum() const { return sum_of_all(data_block(), data_size()); }
 
 TransformResult Message::transform(const Sum& sum) {
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::sum)) {
@@ -504,7 +506,7 @@ TransformResult Message::transform(const Sum& sum) {
   if (!materialized()) {
     return TransformResult::failed;
   }
-  const std::uint16_t checksum = checksum_of(add_sums(sum.initial, data_sum()), sum.zero_is_sent_as_ones);
+  const std::uint16_t checksum = checksum_of(add_sums(sum.initial, sum_of_all(data_block(), data_size())), sum.zero_is_sent_as_ones);
   store_checksum(sum.field, checksum);
   pool().touches().add(data_size(), 0);
   return TransformResult::done;
@@ -523,7 +525,7 @@ TransformResult Message::transform(const Check& check, const ModuleHandle& owner
     return TransformResult::failed;
   }
   pool().touches().add(data_size(), 0);
-  return sum_holds(add_sums(check.initial, data_sum())) ? TransformResult::done : TransformResult::failed;
+  return sum_holds(add_sums(check.initial, sum_of_all(data_block(), data_size()))) ? TransformResult::done : TransformResult::failed;
 }
 
 /// Joins the plan where no field that it covers is still to be filled, where it begins at a unit of every conversion,
