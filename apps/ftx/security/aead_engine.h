@@ -3,13 +3,13 @@
 
 // AeadEngine: one keyed cipher of a library, without the rules of its use, which are Aead's (aead.h).
 //
-// There are two libraries. OpenSSL has every cipher on every processor. Intel's ipsec-mb (x86-64 only; taken where it is
-// there when this is built) has AES-128-GCM written for short messages: on a processor with vector AES it seals a
+// There are two libraries. OpenSSL has every cipher on every processor. Intel's ipsec-mb (x86-64 only; taken where it
+// is there when this is built) has AES-128-GCM written for short messages: on a processor with vector AES it seals a
 // datagram of 1,408 bytes in a quarter of the time of OpenSSL 3.0, half of which goes into setting up. Both compute the
 // same bytes; tests/apps/ftx/security/aead_test.cc holds them to each other and to the published vectors.
 //
-// Threat: two implementations are twice as much code that sees keys. Each wipes its key schedule when it goes; no engine
-// looks at a plaintext or compares a tag in a time that depends on it.
+// Threat: two implementations are twice as much code that sees keys. Each wipes its key schedule when it goes; no
+// engine looks at a plaintext or compares a tag in a time that depends on it.
 //
 // Not thread-safe.
 
@@ -41,9 +41,9 @@ class AeadEngine {
 /// Null where OpenSSL lacks the cipher. REQUIRES: key.size() == key_bytes(cipher).
 [[nodiscard]] std::unique_ptr<AeadEngine> openssl_engine(Cipher cipher, ConstBytes key, Direction direction);
 
-/// Null where ipsec-mb lacks the cipher, was not there when this was built, or has no instructions of this processor for
-/// AES and carry-less multiplication: what it does without them takes a time that depends on the key.
-/// REQUIRES: key.size() == key_bytes(cipher).
+/// Null where ipsec-mb lacks the cipher, was not there when this was built, or has no instructions of this processor
+/// for AES and carry-less multiplication: what it does without them takes a time that depends on the key. REQUIRES:
+/// key.size() == key_bytes(cipher).
 [[nodiscard]] std::unique_ptr<AeadEngine> ipsec_mb_engine(Cipher cipher, ConstBytes key);
 
 }  // namespace sluice::ftx
