@@ -125,6 +125,8 @@ TEST(Bbr, TheStateAfterEachEvent) {
        probe_bw_down},
       {"5 % loss without a queue while probing", probe_bw_up, {.lost = bdp / 20}, 1, probe_bw_up},
       {"no new minimum for 5 s", probe_bw_cruise, {.round_trip = 41ms, .after = 5100ms}, 1, probe_rtt},
+      {"a match within 5 s", probe_bw_cruise, {.round_trip = 40'600us, .after = 2600ms}, 2, probe_bw_refill},
+      {"no match within 5 s", probe_bw_cruise, {.round_trip = 40'700us, .after = 2600ms}, 2, probe_rtt},
       {"no new minimum for 5 s in startup", startup, {.round_trip = 41ms, .after = 5100ms}, 1, probe_rtt},
       {"full pipe", probe_rtt, {.round_trip = 40ms, .in_flight = bdp}, 10, probe_rtt},
       {"200 ms with half of it", probe_rtt, {.round_trip = 40ms, .in_flight = bdp / 2}, 7, probe_bw_cruise},
@@ -152,6 +154,19 @@ TEST(Bbr, LossWithAQueueWhileCruisingSlowsToWhatIsDelivered) {
   }
   EXPECT_LT(driver.bbr.bandwidth(), before * 9 / 10);
   EXPECT_GE(driver.bbr.bandwidth(), before * 7 / 10);
+}
+
+// A datagram or two get lost at random also where there is a queue.
+TEST(Bbr, TwoLostDatagramsAreNoQueueThatOverflowsAndThreeAre) {
+  for (const std::uint64_t lost : {2, 3}) {
+    Driver driver;
+    driver.reach(probe_bw_cruise);
+    const std::uint64_t before = driver.bbr.bandwidth();
+    for (int i = 0; i < 2; ++i) {
+      driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = lost * datagram});
+    }
+    EXPECT_EQ(driver.bbr.bandwidth() < before, lost == 3);
+  }
 }
 
 TEST(Bbr, LossWithoutAQueueDoesNotSlowIt) {
