@@ -158,7 +158,7 @@ TEST(Bbr, LossWithAQueueWhileCruisingSlowsToWhatIsDelivered) {
 
 // A datagram or two get lost at random also where there is a queue.
 TEST(Bbr, TwoLostDatagramsAreNoQueueThatOverflowsAndThreeAre) {
-  for (const std::uint64_t lost : {2, 3}) {
+  for (const std::uint64_t lost : {2U, 3U}) {
     Driver driver;
     driver.reach(probe_bw_cruise);
     const std::uint64_t before = driver.bbr.bandwidth();
