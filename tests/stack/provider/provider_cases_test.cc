@@ -233,6 +233,7 @@ class Provider {
   [[nodiscard]] Block peer() const {
     return encoded(TransportAddress{IpAddress::from_text(workshop_.arrangement().peer).value(), 9});
   }
+  [[nodiscard]] IpAddress own() const { return workshop_.arrangement().address(); }
   /// ip_mreq, on this provider's interface.
   [[nodiscard]] Block membership(const wire::Ipv4Address& group) const {
     Block value(2 * wire::Ipv4Address::size);
@@ -551,6 +552,20 @@ const std::vector<Case>& cases() {
       {"datagram without destination", true, asking(block(UnitdataReq{.address = {}, .options = {}})),
        "T_UDERROR_IND " + std::to_string(EINVAL)},
       {"datagram with options that ask for nothing", true, sending(encoded_options({})), ""},
+      {"datagram with a hop limit and a class", true, sending(encoded_options({.hop_limit = 9, .traffic_class = 0x10})), ""},
+      {"datagram from an address of ours", true,
+       [](Provider& provider) {
+         const Block address = provider.peer();
+         const Block options = encoded_options({.source = provider.own()});
+         return provider.ask(block(UnitdataReq{.address = address, .options = options}), MessageType::proto, 1);
+       },
+       ""},
+      {"datagram from an address that is not ours", true,
+       sending(encoded_options({.source = IpAddress(wire::Ipv4Address{{192, 0, 2, 1}})})),
+       "T_UDERROR_IND " + std::to_string(EADDRNOTAVAIL)},
+      {"datagram from an address of another family", true,
+       sending(encoded_options({.source = IpAddress(wire::Ipv6Address{{0xfd}})})),
+       "T_UDERROR_IND " + std::to_string(EAFNOSUPPORT)},
       {"datagram with malformed options", true, sending(Block(3)), "T_UDERROR_IND " + std::to_string(EINVAL)},
       {"datagram above the TSDU size", true, sending({}, 65508), "T_UDERROR_IND " + std::to_string(EMSGSIZE)},
   };
