@@ -43,7 +43,8 @@ std::int32_t bind_error(int code, bool any_port) {
 Result<UdpSocket> bind_socket(const wire::TransportAddress& local, bool any_address, bool replaces_busy,
                               const UdpSocket::Options& options) {
   Result<UdpSocket> socket = UdpSocket::bind(local, options);
-  if (!socket && any_address) {
+  const bool without_v6 = !socket && (socket.error().code == EAFNOSUPPORT || socket.error().code == EADDRNOTAVAIL);
+  if (without_v6 && any_address) {
     return UdpSocket::bind({wire::Ipv4Address{}, 0}, options);
   }
   if (!socket && replaces_busy && socket.error().code == EADDRINUSE) {

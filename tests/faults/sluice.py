@@ -1,19 +1,45 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """sluice.py host|listener DEVICE NAMESPACE PROGRAM ARGUMENT...
+sluice.py bridge DEVICE,OTHER-DEVICE NAMESPACE PROGRAM ARGUMENT...
 
-`sluice run` or `sluice nc` on a link, while its calls to the operating system fail one by one: it goes on and works, or
+`sluice run` or `sluice nc` on a link, or `sluice bridge` between two, while its calls to the operating system fail one by one: it goes on and works, or
 ends and says why."""
 import os
+import select
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "hostile"))
 
 import trial
 from faults import NAMES, Wrong, try_all
 
-TARGETS = {"host": trial.Host, "listener": trial.Listener}
+
+
+class Bridge(trial.Target):
+    """`sluice bridge`: what is sent on either link comes out on the other."""
+
+    def __init__(self, wires, arguments, namespace):
+        super().__init__(wires[0], arguments, namespace, b"bridging")
+        self.wires = wires
+
+    def begin(self):
+        self.fence(None)
+
+    def fence(self, collect):
+        for one, other in (self.wires, self.wires[::-1]):
+            self.sequence += 1
+            frame = trial.datagram(b"fence %d" % self.sequence, 5000, 9)
+            one.send(frame)
+            until = time.monotonic() + trial.SECONDS_MAX
+            while (came := other.next_frame()) is None or not came[1] or came[0] != frame:
+                if came is None and not select.select([other.socket], [], [], max(0.0, until - time.monotonic()))[0]:
+                    raise RuntimeError("the bridge lets nothing through")
+
+
+TARGETS = {"host": trial.Host, "listener": trial.Listener, "bridge": Bridge}
 FENCES, TRIES = 3, 3
 
 
@@ -54,7 +80,8 @@ def scenario(make, wire, arguments, namespace, settings, fault):
 
 def main():
     what, device, namespace, *arguments = sys.argv[1:]
-    wire = trial.Wire(device)
+    wires = [trial.Wire(name) for name in device.split(",")]
+    wire = wires if len(wires) > 1 else wires[0]
     with tempfile.TemporaryDirectory() as folder:
         def run(settings, fault):
             trial.SECONDS_MAX = 2 if fault else 10
