@@ -69,7 +69,7 @@ def scenario(make, wire, arguments, namespace, settings, fault):
     except RuntimeError as error:
         problem = error
     status = target.program.end()
-    text = target.program.text.decode(errors="replace")
+    text = (target.said + target.program.text).decode(errors="replace")
     if status < 0:
         raise Wrong(f"it ended with {status}: {problem}: {text}")
     if status != target.INTERRUPTED and (fault.must_not_matter() or "sluice: " not in f"{problem} {text}"):

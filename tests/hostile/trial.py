@@ -196,6 +196,7 @@ class Target:
         self.program = Program(arguments, namespace)
         self.program.wait_for(ready)
         self.sequence = 0
+        self.said = b""  # of its own, before the fences
         self.sent = 0  # fences since the counters were last looked at
 
     def ask(self, collect):
@@ -257,6 +258,7 @@ class Listener(Target):
             rest = re.sub(rb"sluice: [^\n]*\n", b"", seen)
             return rest.strip() if rest.endswith(text) else None
         printed = self.program.read_until(datagrams)
+        self.said += b"".join(re.findall(rb"sluice: [^\n]*\n", self.program.text))
         self.program.text = b""
         if printed != text:
             raise RuntimeError(f"it wrote {printed!r}, not {text!r}")
