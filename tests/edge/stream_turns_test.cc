@@ -226,6 +226,26 @@ TEST_F(StreamTurnsTest, ATurnIsNotGivenInsideATurn) {
   turns_.unattend(*end.stream);
 }
 
+// Who comes behind one that is ended has its turn all the same.
+TEST_F(StreamTurnsTest, NobodyLosesATurnWhenAnotherIsEnded) {
+  End first = open();
+  End second = open();
+  End third = open();
+  int turns = 0;
+  turns_.attend(*first.stream, [] { return false; });
+  turns_.attend(*second.stream, [&] {
+    turns_.unattend(*first.stream);
+    return false;
+  });
+  turns_.attend(*third.stream, [&] {
+    ++turns;
+    return false;
+  });
+  for (int round = 0; turns_.serve(round == 0) && round < 10; ++round) {
+  }
+  EXPECT_GE(turns, 1);
+}
+
 TEST_F(StreamTurnsTest, ATurnMayEndItselfAndOthers) {
   End one = open();
   End two = open();

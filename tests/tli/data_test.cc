@@ -316,6 +316,15 @@ TEST_F(Receive, ExactBuffer) {
 }
 
 // "TNODATA O_NONBLOCK was set, but no data units are currently available from the transport provider."
+// A data unit of which t_rcvudata() has taken a part can be looked at no more.
+TEST_F(Receive, APartThatIsLeftIsNotLookedAt) {
+  provider->arrives("peer", "", {"hello"});
+  EXPECT_EQ(receive(3), "peer/: hel T_MORE");
+  tli::t_unitdata unit;
+  EXPECT_EQ(error_of(endpoint->t_lookudata(unit)), TOUTSTATE);
+  EXPECT_EQ(receive(3), "/: lo");
+}
+
 TEST_F(Receive, NonBlockingWithoutData) {
   SimulatedWaiter waiter(set);
   wait_with(waiter);
