@@ -6,40 +6,15 @@ sluice.py bridge DEVICE,OTHER-DEVICE NAMESPACE PROGRAM ARGUMENT...
 `sluice run` or `sluice nc` on a link, or `sluice bridge` between two, while its calls to the operating system fail one by one: it goes on and works, or
 ends and says why."""
 import os
-import select
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "hostile"))
 
 import trial
 from faults import NAMES, Wrong, try_all
 
-
-
-class Bridge(trial.Target):
-    """`sluice bridge`: what is sent on either link comes out on the other."""
-
-    def __init__(self, wires, arguments, namespace):
-        super().__init__(wires[0], arguments, namespace, b"bridging")
-        self.wires = wires
-
-    def begin(self):
-        self.fence(None)
-
-    def fence(self, collect):
-        for one, other in (self.wires, self.wires[::-1]):
-            self.sequence += 1
-            frame = trial.datagram(b"fence %d" % self.sequence, 5000, 9)
-            one.send(frame)
-            until = time.monotonic() + trial.SECONDS_MAX
-            while (came := other.next_frame()) is None or not came[1] or came[0] != frame:
-                if came is None and not select.select([other.socket], [], [], max(0.0, until - time.monotonic()))[0]:
-                    raise RuntimeError("the bridge lets nothing through")
-
-
-TARGETS = {"host": trial.Host, "listener": trial.Listener, "bridge": Bridge}
+TARGETS = {"host": trial.Host, "listener": trial.Listener, "bridge": trial.Bridge}
 FENCES, TRIES = 3, 3
 
 

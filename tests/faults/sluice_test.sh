@@ -19,11 +19,7 @@ expect "run, packet, with a capture" faults host veth0 $NS_B "$SLUICE" run --jso
 stack_file user.toml packet 12
 expect "nc, packet" faults listener veth0 $NS_B "$SLUICE" nc --stack user.toml -l -v -p 4000
 
-ip -n $NS_A link add veth1 type veth peer name veth1 netns $NS_B
-for side in $NS_A $NS_B; do
-  ip netns exec "$side" sysctl -qw net.ipv6.conf.veth1.disable_ipv6=1
-  ip -n "$side" link set veth1 up
-done
+two_links
 cat > bridge.toml <<'TOML'
 [stack.one]
 driver = { kind = "packet", device = "veth0" }

@@ -332,6 +332,38 @@ class Host(Target):
                          for name in sorted(ENDS | expected.keys()) if added.get(name, 0) != expected.get(name, 0))
 
 
+class Bridge(Target):
+    """`sluice bridge`: what is sent on either link comes out on the other."""
+
+    def __init__(self, wires, arguments, namespace):
+        super().__init__(wires[0], arguments, namespace, b"bridging")
+        self.wires = wires
+
+    def begin(self):
+        self.fence(None)
+
+    def fence(self, collect):
+        for one, other in (self.wires, self.wires[::-1]):
+            self.sequence += 1
+            frame = datagram(b"fence %d" % self.sequence, 5000, 9)
+            one.send(frame)
+            if frame not in self.come(other, lambda came: frame in came):
+                raise RuntimeError("the bridge lets nothing through")
+
+    @staticmethod
+    def come(wire, enough):
+        """What the link brings, until that is enough or nothing more comes."""
+        came = []
+        until = time.monotonic() + SECONDS_MAX
+        while not enough(came):
+            found = wire.next_frame()
+            if found and found[1]:
+                came.append(found[0])
+            if found is None and not select.select([wire.socket], [], [], max(0.0, until - time.monotonic()))[0]:
+                break
+        return came
+
+
 class FilteredHost(Host):
     """`sluice run` over xdp."""
     LEFT_TO_THE_KERNEL = frozenset({"link.unclaimed", "link.not_ours", "link.llc_frame", "link.vlan_frame"})
