@@ -396,6 +396,9 @@ const std::vector<Case>& cases() {
       {"no generic option", true, asking(managing(T_CURRENT, option(XTI_GENERIC, 1))),
        "T_OPTMGMT_ACK 16 1024, 65535/1 1024"},
 
+      {"no receive buffer", true, asking(managing(T_NEGOTIATE, scalar(XTI_GENERIC, 0x1002, 65536))),
+       "T_OPTMGMT_ACK 20 1024, 65535/4098 1024 0 0 1 0"},
+
       // T_NEGOTIATE: "If the status is T_SUCCESS, T_FAILURE, T_NOTSUPPORT or T_READONLY, the returned option value is
       // the same as the one requested on input."
       {"negotiate a broadcast", true, asking(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_BROADCAST, 1))),
