@@ -141,7 +141,7 @@ TEST_F(UdpSenderTest, ARunIsOfOneSizeAndOneDestinationAndAShorterOneEndsIt) {
 TEST_F(UdpSenderTest, ARunLeavesInOneWay) {
   const wire::network::Sending near{.hop_limit = 1};
   const wire::network::Sending all{
-      .source = wire::IpAddress(wire::Ipv4Address{{10, 0, 0, 7}}), .hop_limit = 255, .traffic_class = 8};
+      .source = wire::IpAddress(wire::Ipv4Address{{10, 0, 0, 7}}), .hop_limit = 255, .traffic_class = 1};
   for (const auto& how : {near, near, {}, {}, all, all, near}) {
     add(1400, 1, how);
   }
@@ -151,7 +151,7 @@ TEST_F(UdpSenderTest, ARunLeavesInOneWay) {
   for (const Seen& entry : script.taken[0]) {
     entries += std::to_string(entry.blocks.size()) + " of " + std::to_string(entry.segment) + entry.asks + "; ";
   }
-  EXPECT_EQ(entries, "2 of 1400 ttl 1; 2 of 1400; 2 of 1400 ttl 255 tos 8 from 7; 1 of 0 ttl 1; ");
+  EXPECT_EQ(entries, "2 of 1400 ttl 1; 2 of 1400; 2 of 1400 ttl 255 tos 1 from 7; 1 of 0 ttl 1; ");
 }
 
 TEST_F(UdpSenderTest, ARunFitsAPacketAndTheSegmentLimit) {
