@@ -205,6 +205,17 @@ TEST_F(StreamTurnsTest, WhoTakesNothingDeclinesAndSleeps) {
   turns_.unattend(*end.stream);
 }
 
+// One that declines is remembered whatever those behind it say: the loop looks again before long.
+TEST_F(StreamTurnsTest, WhoDeclinesIsNotForgottenForOthers) {
+  End declining = open();
+  End idle = open();
+  turns_.attend(*declining.stream, [] { return false; });
+  turns_.attend(*idle.stream, [] { return false; });
+  declining.device->bring(1);
+  ASSERT_TRUE(run_until_asleep());
+  EXPECT_TRUE(turns_.declined());
+}
+
 // A turn that waits itself (a blocking call) must not find itself called again, and what happened meanwhile counts.
 TEST_F(StreamTurnsTest, ATurnIsNotGivenInsideATurn) {
   End end = open();

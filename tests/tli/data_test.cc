@@ -325,6 +325,16 @@ TEST_F(Receive, APartThatIsLeftIsNotLookedAt) {
   EXPECT_EQ(receive(3), "/: lo");
 }
 
+// t_landudata() takes what t_lookudata() has shown, and nothing else that waits.
+TEST_F(Receive, WhatWasNotShownIsNotLanded) {
+  provider->arrives("peer", "", {"hello"});
+  EXPECT_EQ(look(), T_DATA);
+  std::string text(8, '\0');
+  const t_iovec place{std::as_writable_bytes(std::span(text)).data(), text.size()};
+  EXPECT_EQ(error_of(endpoint->t_landudata(std::span(&place, 1))), TOUTSTATE);
+  EXPECT_EQ(receive(5), "peer/: hello");
+}
+
 TEST_F(Receive, NonBlockingWithoutData) {
   SimulatedWaiter waiter(set);
   wait_with(waiter);
