@@ -196,6 +196,7 @@ class Target:
         self.program = Program(arguments, namespace)
         self.program.wait_for(ready)
         self.sequence = 0
+        self.said = b""  # of its own, before the fences
         self.sent = 0  # fences since the counters were last looked at
 
     def ask(self, collect):
@@ -257,6 +258,7 @@ class Listener(Target):
             rest = re.sub(rb"sluice: [^\n]*\n", b"", seen)
             return rest.strip() if rest.endswith(text) else None
         printed = self.program.read_until(datagrams)
+        self.said += b"".join(re.findall(rb"sluice: [^\n]*\n", self.program.text))
         self.program.text = b""
         if printed != text:
             raise RuntimeError(f"it wrote {printed!r}, not {text!r}")
@@ -328,6 +330,38 @@ class Host(Target):
             expected[name] = expected.get(name, 0) + value
         return "; ".join(f"{name} rose by {added.get(name, 0)}, not {expected.get(name, 0)}"
                          for name in sorted(ENDS | expected.keys()) if added.get(name, 0) != expected.get(name, 0))
+
+
+class Bridge(Target):
+    """`sluice bridge`: what is sent on either link comes out on the other."""
+
+    def __init__(self, wires, arguments, namespace):
+        super().__init__(wires[0], arguments, namespace, b"bridging")
+        self.wires = wires
+
+    def begin(self):
+        self.fence(None)
+
+    def fence(self, collect):
+        for one, other in (self.wires, self.wires[::-1]):
+            self.sequence += 1
+            frame = datagram(b"fence %d" % self.sequence, 5000, 9)
+            one.send(frame)
+            if frame not in self.come(other, lambda came: frame in came):
+                raise RuntimeError("the bridge lets nothing through")
+
+    @staticmethod
+    def come(wire, enough):
+        """What the link brings, until that is enough or nothing more comes."""
+        came = []
+        until = time.monotonic() + SECONDS_MAX
+        while not enough(came):
+            found = wire.next_frame()
+            if found and found[1]:
+                came.append(found[0])
+            if found is None and not select.select([wire.socket], [], [], max(0.0, until - time.monotonic()))[0]:
+                break
+        return came
 
 
 class FilteredHost(Host):

@@ -61,8 +61,9 @@ struct ServerOptions {
 
 class Server {
  public:
-  /// The most answers to strangers that wait to be sent.
-  static constexpr std::size_t answers_max = 64;
+  /// The most answers to strangers that wait to be sent. From half of them on answers_wait(): the rest is for the
+  /// datagrams of one run, each of which may want one.
+  static constexpr std::size_t answers_max = 128;
   /// What a sender is told for whom there is no room.
   static constexpr std::string_view busy_text = "the server is busy: it has as many transfers as it may";
 
@@ -120,6 +121,8 @@ class Server {
   [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }
   /// Sessions that are neither finished nor failed.
   [[nodiscard]] std::size_t open_sessions() const;
+  /// A caller that receives before it sends loses answers to strangers.
+  [[nodiscard]] bool answers_wait() const { return answers_.size() >= answers_max / 2; }
   [[nodiscard]] const DropCounters& drops() const { return drops_; }
   [[nodiscard]] std::uint64_t memory_left() const { return budget_.memory.left(); }
   [[nodiscard]] std::uint64_t open_files() const { return budget_.files.used(); }

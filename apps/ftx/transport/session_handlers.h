@@ -32,6 +32,8 @@ class ServerHandler final : public DatagramHandler {
  public:
   explicit ServerHandler(Server& server) : server_(server) {}
 
+  [[nodiscard]] bool takes_more() const override { return !server_.answers_wait(); }
+
   [[nodiscard]] Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
     memory_ = server_.memory_for(header, datagram_bytes, from);
     return memory_;

@@ -298,6 +298,10 @@ TEST(Standing, NothingBeginsWithoutACookieOfThisPeerThisConnectionAndThisMoment)
   meeting.step();
   EXPECT_EQ(meeting.sent_to, before) << "and nothing is answered";
   EXPECT_EQ(meeting.server.drops().bad_cookie, 4U);
+  forged = hello;
+  forged[7] ^= std::byte{2};  // another transfer than the first
+  expect_ignored(meeting.now, forged, meeting.peer);
+  EXPECT_EQ(meeting.server.drops().malformed, 1U);
   meeting.server.receive(meeting.now, hello, meeting.peer);
   EXPECT_EQ(meeting.server.handshakes(), 1U);
 }
