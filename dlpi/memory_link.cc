@@ -154,7 +154,10 @@ Entry memory_link_entry(std::shared_ptr<LinkTable> table) {
           const std::string name = end_name(parameters.text("name", ""), parameters.text("end", "a"));
           return table->open(set, name, parameters, [&] { return make_end(*table, set, parameters); });
         };
-        return std::make_unique<LinkStream>("wire", LinkStream::Style::one, opener);
+        const bool whole = parameters.boolean("offload", true);
+        return std::make_unique<LinkStream>(
+            "wire", LinkStream::Style::one, opener,
+            LinkWork{.up = {}, .segments = whole ? LinkWork::nobody_splits : LinkWork::driver_splits});
       },
   };
 }

@@ -209,6 +209,7 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
           },
       .table = std::move(table),
       .open = open_packet,
+      .offloads = true,
   });
 }
 

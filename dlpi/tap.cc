@@ -320,6 +320,7 @@ Entry tap_entry(std::shared_ptr<LinkTable> table) {
                .uncounted_down = "writev copies from the frame",
                .uncounted_up = "read copies into the message"},
       .open = open_tap,
+      .offloads = true,
   });
 }
 
