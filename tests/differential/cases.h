@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <string>
 
 #include "tests/differential/world.h"
@@ -129,6 +130,17 @@ inline std::string difference(const Log& layered, std::string_view name, const L
                      two == other.entries.end() ? "nothing more" : readable(*two));
 }
 
+/// What the first host did and saw, in order, and then what the second did.
+inline void by_host(std::vector<std::string>& entries) {
+  std::vector<std::string> first;
+  std::vector<std::string> second;
+  for (std::string& entry : entries) {
+    (entry.starts_with("frame b") || entry.starts_with("b ") ? second : first).push_back(std::move(entry));
+  }
+  std::ranges::move(second, std::back_inserter(first));
+  entries = std::move(first);
+}
+
 /// Three worlds that must not differ: layered, with native descriptors; the paths that were drawn; and those again,
 /// every primitive encoded at every queue.
 class Worlds {
@@ -147,9 +159,7 @@ class Worlds {
     }
     if (segments_) {
       for (World* const world : {&layered_, &tested_, &encoded_}) {
-        std::ranges::stable_partition(world->log.entries, [](const std::string& entry) {
-          return !entry.starts_with("frame b") && !entry.starts_with("b ");
-        });
+        by_host(world->log.entries);
       }
     }
     std::string differs = difference(layered_.log, "tested", tested_.log);
