@@ -107,7 +107,10 @@ PayloadWork KernelUdp::payload_work(Side side) const {
     return {.items = {}, .uncounted = "recvmmsg copies into the message"};
   }
   return {.items = {{.kind = PayloadWork::Kind::gather, .where = "message to the write queue", .layered = false}},
-          .uncounted = "sendmmsg copies from the message"};
+          .uncounted = "sendmmsg copies from the message",
+          .segments = options_.gso
+                          ? std::string_view("the kernel splits and sums them: no pass of ours, and none counted above")
+                          : std::string_view("the driver sends each by itself, and the kernel sums it")};
 }
 
 void KernelUdp::close() {

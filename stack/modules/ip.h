@@ -446,6 +446,8 @@ class Ip final : public Module,
   void transmit(Message packet, const wire::IpAddress& neighbour, const wire::MacAddress& to) override;
   void undeliverable(Message packet, const wire::IpAddress& neighbour, bool asked) override;
   void displaced(Message packet) override;
+  /// How many `packet`, with its descriptor in front, stands for.
+  [[nodiscard]] static std::size_t datagrams_in(const Message& packet);
 
   ip::Config config_;
   ip::Counters count_{*this};

@@ -52,11 +52,6 @@ inline bool is_single_request(const Message& message) {
   return !request || request->options.size() <= wire::network::Sending::size;
 }
 
-/// How many datagrams a message of `size` data bytes stands for.
-std::size_t segments_in(std::size_t size, std::size_t segment_size) {
-  return segment_size == 0 || size == 0 ? 1 : (size + segment_size - 1) / segment_size;
-}
-
 }  // namespace
 
 Udp::Udp(bool checksum) : Module("udp"), checksum_(checksum) {}
@@ -180,8 +175,7 @@ bool Udp::send_any(Message& message) {
 /// ip's short way is for one datagram.
 bool Udp::goes_whole(const DataUnit& unitdata, std::size_t size) {
   const bool summed = checksum_ || unitdata.peer.is_v6();
-  if (!segments() || !summed || size > tsdu_bytes_max ||
-      segments_in(size, unitdata.segment_size) > wire::network::segments_max) {
+  if (!segments() || !summed || size > tsdu_bytes_max || unitdata.segments_in(size) > wire::network::segments_max) {
     return false;
   }
   const Source route = this->route(unitdata.peer);
@@ -213,7 +207,7 @@ bool Udp::send_segments(Message& message, DataUnit& unitdata) {
               .payload_length = static_cast<std::uint16_t>(size),
               .checksum = pseudo_header_sum(size)}
         .emit(space);
-    sent_ += segments_in(size, unitdata.segment_size) - 1;
+    sent_ += unitdata.segments_in(size) - 1;
     unitdata.checksum_offloaded = true;
     to_network(unitdata);
     return true;
@@ -451,7 +445,7 @@ bool Udp::receive_offloaded(Message& message, DataUnit& unitdata) {
   unitdata.kind = Kind::transport_indication;
   unitdata.peer_port = header->source_port;
   message.trim_data_front(UdpHeader::size);
-  received_ += segments_in(message.data_size(), unitdata.segment_size);
+  received_ += unitdata.segments_in(message.data_size());
   return true;
 }
 
@@ -491,8 +485,9 @@ void Udp::unclaimed(Message message, const DataUnit& received) {
   if (materialize(message, Side::read) == TransformResult::failed) {
     return;  // counted as bad_checksum
   }
+  const std::size_t datagrams = received.segments_in(message.data_size() - UdpHeader::size);
   if (binding_->filtered() || received.group || binding_->state() == udp::State::failed) {
-    ++not_my_port_;
+    not_my_port_ += datagrams;
     return;
   }
   Message request =
@@ -502,7 +497,7 @@ void Udp::unclaimed(Message message, const DataUnit& received) {
                         MessageType::ctl);
   if (request) {
     request.link(message.unlink());
-    ++port_unreachable_;
+    port_unreachable_ += datagrams;
   }
   down(std::move(request));
 }

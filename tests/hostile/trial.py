@@ -74,7 +74,7 @@ class Wire:
     """The peer's end of the link: frames as they are. It answers whoever asks for the peer's link address."""
 
     # packet(7), Documentation/networking/packet_mmap.rst: a ring, since a burst of answers does not fit a socket's buffer.
-    SOL_PACKET, PACKET_RX_RING = 263, 5
+    SOL_PACKET, PACKET_RX_RING, PACKET_VNET_HDR = 263, 5, 15
     SLOT_BYTES, SLOTS, BLOCK_BYTES = 2048, 8192, 1 << 16
     HEADER = struct.Struct("@LIIHH")  # struct tpacket_hdr: status, length, captured, where the frame begins
     PACKET_TYPE_AT = 32 + 10  # struct sockaddr_ll behind it
@@ -88,9 +88,17 @@ class Wire:
         self.slot = 0
         self.socket.bind((device, 0))
         self.arp_answers = self.ndp_answers = 0
+        self.offloading = None  # a socket for frames with an offload header
 
     def send(self, frame):
-        self.socket.send(frame)
+        if not isinstance(frame, f.Offloaded):
+            self.socket.send(frame)
+            return
+        if self.offloading is None:
+            self.offloading = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            self.offloading.bind(self.socket.getsockname()[:2])
+            self.offloading.setsockopt(self.SOL_PACKET, self.PACKET_VNET_HDR, 1)
+        self.offloading.send(frame.header + frame)
 
     def next_frame(self):
         """The next one in the ring and whether the link brought it, or None."""
@@ -377,7 +385,7 @@ def ends():
             "udp": "received malformed short_header bad_length bad_checksum zero_checksum not_my_port port_unreachable "
                    "errors foreign_error unexpected no_memory",
             "link": "unclaimed not_ours short_frame llc_frame vlan_frame oversize_frame flow_dropped no_memory "
-                    "kernel_dropped checksum_unknown super_frame_dropped"}
+                    "kernel_dropped checksum_unknown super_frame_dropped super_frame_malformed"}
     return {f"ip.{name}" for name in re.findall(r"&(\w+)", listed)} | {
         f"{module}.{name}" for module, names in more.items() for name in names.split()}
 
