@@ -48,6 +48,11 @@ Server::Server(ServerOptions options, Destination& destination)
 
 std::size_t Server::open_sessions() const { return open_receivers() + pulls_.open(); }
 
+std::size_t Server::unclosed_sessions() const {
+  return pulls_.size() + static_cast<std::size_t>(std::ranges::count_if(
+                             sessions_, [](const auto& entry) { return !entry.second.receiver->closed(); }));
+}
+
 std::size_t Server::open_receivers() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(sessions_, [](const auto& entry) { return !entry.second.receiver->over(); }));

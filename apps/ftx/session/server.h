@@ -131,6 +131,8 @@ class Server {
   [[nodiscard]] std::size_t sessions() const { return sessions_.size() + pulls_.size(); }
   /// Sessions that are neither finished nor failed.
   [[nodiscard]] std::size_t open_sessions() const;
+  /// Sessions whose peer has not closed yet.
+  [[nodiscard]] std::size_t unclosed_sessions() const;
   [[nodiscard]] const DropCounters& drops() const { return drops_; }
   [[nodiscard]] std::uint64_t memory_left() const { return budget_.memory.left(); }
   [[nodiscard]] std::uint64_t open_files() const { return budget_.files.used(); }
