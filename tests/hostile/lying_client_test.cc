@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client that lies to the real `ftx serve` in its handshake: in the datagrams that carry TLS, in TLS itself, in who it
-// is, and in what it asks for. One row, one lie, with the sentence of docs/formats/ftx.md that it breaks. Whatever it
-// says, the server goes on: a good client fetches and sends afterwards, nothing else is written, nothing gets out.
+// A client that lies to the real `ftx serve` in its handshake: in the datagrams that carry TLS, in TLS itself, in who
+// it is, and in what it asks for. One row, one lie, with the sentence of docs/formats/ftx.md that it breaks. Whatever
+// it says, the server goes on: a good client fetches and sends afterwards, nothing else is written, nothing gets out.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -22,8 +22,9 @@ struct Lie {
 constexpr const char* rule_stream =
     "An end drops what begins beyond what it has, more than 16 KiB in all, and sends no more than 128";
 constexpr const char* rule_envelope = "The envelope is that of the HELLO throughout";
-constexpr const char* rule_cookie = "The server keeps nothing and answers nothing before a CONTROL of offset 0 whose "
-                                    "cookie is good";
+constexpr const char* rule_cookie =
+    "The server keeps nothing and answers nothing before a CONTROL of offset 0 whose "
+    "cookie is good";
 constexpr const char* rule_tls = "TLS: version 1.3 alone";
 constexpr const char* rule_key = "The client knows the server's pin, the server those of its clients";
 constexpr const char* rule_request = "A client says one PULL, and nothing else";
@@ -38,8 +39,8 @@ Content of(std::string_view text) {
 void expect_offer(TlsLiar& liar) {
   liar.use_keys();
   EXPECT_TRUE(liar.liar.hear(Kind::offer, 5s).has_value());
-  liar.liar.control(emit_error(liar.liar.envelope, {static_cast<std::uint16_t>(ExitCode::interrupted), "enough"},
-                               liar.liar.out));
+  liar.liar.control(
+      emit_error(liar.liar.envelope, {static_cast<std::uint16_t>(ExitCode::interrupted), "enough"}, liar.liar.out));
 }
 
 void expect_no_offer(TlsLiar& liar) {
@@ -154,7 +155,8 @@ const std::vector<Lie>& lies() {
          ask(liar, {"a.bin"});
          expect_offer(liar);
        }},
-      {"HalfAHello", rule_stream, [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes.resize(bytes.size() / 2); }); }},
+      {"HalfAHello", rule_stream,
+       [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes.resize(bytes.size() / 2); }); }},
       {"SegmentsFarBeyond", rule_stream,
        [](TlsLiar& liar) {
          liar.greet();
@@ -196,20 +198,28 @@ const std::vector<Lie>& lies() {
        }},
 
       // --- TLS
-      {"ALineOfHttp", rule_tls, [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes = of("GET / HTTP/1.1\r\n\r\n"); }); }},
-      {"RandomBytes", rule_tls, [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes = random_content(900); }); }},
+      {"ALineOfHttp", rule_tls,
+       [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes = of("GET / HTTP/1.1\r\n\r\n"); }); }},
+      {"RandomBytes", rule_tls,
+       [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes = random_content(900); }); }},
       {"ARecordThatIsLongerThanAny", rule_tls,
        [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes[3] = bytes[4] = std::byte{0xff}; }); }},
       {"AnEmptyRecord", rule_tls,
-       [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes = Content{std::byte{22}, std::byte{3}, std::byte{1}, {}, {}}; }); }},
+       [](TlsLiar& liar) {
+         hello(liar, [](Content& bytes) { bytes = Content{std::byte{22}, std::byte{3}, std::byte{1}, {}, {}}; });
+       }},
       {"AHelloThatIsLongerThanItsRecords", rule_tls,
        [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes[6] = std::byte{0xff}; }); }},
-      {"AFinishedFirst", rule_tls, [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes[5] = std::byte{20}; }); }},
-      {"AHelloRequestFirst", rule_tls, [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes[5] = std::byte{0}; }); }},
+      {"AFinishedFirst", rule_tls,
+       [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes[5] = std::byte{20}; }); }},
+      {"AHelloRequestFirst", rule_tls,
+       [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes[5] = std::byte{0}; }); }},
       {"DataFirst", rule_tls, [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes[0] = std::byte{23}; }); }},
       {"AnAlertFirst", rule_tls, [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes[0] = std::byte{21}; }); }},
       {"TwoHellos", rule_tls,
-       [](TlsLiar& liar) { hello(liar, [](Content& bytes) { bytes.insert(bytes.end(), bytes.begin(), bytes.end()); }); }},
+       [](TlsLiar& liar) {
+         hello(liar, [](Content& bytes) { bytes.insert(bytes.end(), bytes.begin(), bytes.end()); });
+       }},
       {"AnotherProtocol", "ALPN `ftx/2`",
        [](TlsLiar& liar) {
          hello(liar, [](Content& bytes) {
@@ -228,7 +238,8 @@ const std::vector<Lie>& lies() {
        }},
 
       // --- Who it is
-      {"AForeignKey", rule_key, [](TlsLiar& liar) { EXPECT_TRUE(liar.shake()), expect_no_offer(liar); }, TlsLiar::Key::foreign},
+      {"AForeignKey", rule_key, [](TlsLiar& liar) { EXPECT_TRUE(liar.shake()), expect_no_offer(liar); },
+       TlsLiar::Key::foreign},
       {"AForeignKeyThatAsks", rule_key,
        [](TlsLiar& liar) {
          ask(liar, {"a.bin"});
@@ -276,7 +287,8 @@ const std::vector<Lie>& lies() {
        }},
       {"ARefusal", rule_request, [](TlsLiar& liar) { said(liar, encode(PullRefusal{refused, "no"})); }},
       {"AnUnknownKind", rule_request, [](TlsLiar& liar) { said(liar, Content(5, std::byte{7})); }},
-      {"ARequestLongerThanAny", rule_request, [](TlsLiar& liar) { said(liar, Content{std::byte{1}, std::byte{0xff}, std::byte{0xff}}); }},
+      {"ARequestLongerThanAny", rule_request,
+       [](TlsLiar& liar) { said(liar, Content{std::byte{1}, std::byte{0xff}, std::byte{0xff}}); }},
       {"MorePathsThanThereAre", rule_request,
        [](TlsLiar& liar) {
          Content request = *encode(PullRequest{.paths = {"a.bin"}});

@@ -147,8 +147,8 @@ void TlsLiar::send() {
 
 void TlsLiar::listen(Millis time) {
   const auto datagram = liar.hear(time);
-  const auto control = datagram && datagram->envelope.kind == Kind::control ? parse_control(datagram->datagram)
-                                                                            : std::nullopt;
+  const auto control =
+      datagram && datagram->envelope.kind == Kind::control ? parse_control(datagram->datagram) : std::nullopt;
   if (!control) {
     return;
   }

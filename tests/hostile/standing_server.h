@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// StandingServer: the real `ftx serve`, with a key, a list of allowed keys and some files, in a directory of its own; and
-// TlsLiar, a client of it that says what a test wants in its handshake.
+// StandingServer: the real `ftx serve`, with a key, a list of allowed keys and some files, in a directory of its own;
+// and TlsLiar, a client of it that says what a test wants in its handshake.
 
 #include <filesystem>
 #include <memory>

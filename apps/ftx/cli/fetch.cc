@@ -39,9 +39,10 @@ std::expected<Url, Failure> parse_sources(const PushOptions& options, std::vecto
       return wrong("all sources must be of one server");
     }
     if (url->path.empty() || url->path.ends_with('/') || !is_relative_path(url->path)) {
-      return wrong(fmt::format("'{}': name a file inside what the server serves: no '..', no empty component, no "
-                               "control characters, no '/' at the end",
-                               printable(source)));
+      return wrong(
+          fmt::format("'{}': name a file inside what the server serves: no '..', no empty component, no "
+                      "control characters, no '/' at the end",
+                      printable(source)));
     }
     paths.push_back(url->path);
     server = *std::move(url);
@@ -116,8 +117,7 @@ ExitCode fetch(const PushOptions& options) {
   FixedDestination fixed(**destination, place->name, wanted);
   Server server(server_options, fixed);
   server.invite((*host)->loop().now(), handshake.take_protection(), {}, offer_time_max);
-  auto carrier =
-      std::make_unique<SettlingCarrier>(**host, transport, handshake, [&server] { return server.begun(); });
+  auto carrier = std::make_unique<SettlingCarrier>(**host, transport, handshake, [&server] { return server.begun(); });
   Receiving receiving(**host, std::move(carrier), server, console, true);
   receiving.shown_path = options.destination;
   receiving.lost = [&met] { return (*met)->refused(); };

@@ -16,8 +16,8 @@ class WantedSink final : public Sink {
   Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
     const bool wanted = std::any_of(wanted_.names.begin(), wanted_.names.end(), [&](const std::string& one) {
       // As glob(3) does: a leading period is matched by a period only.
-      return one == entry.name || (wanted_.are == Wanted::Are::patterns &&
-                                   ::fnmatch(one.c_str(), entry.name.c_str(), FNM_PERIOD) == 0);
+      return one == entry.name ||
+             (wanted_.are == Wanted::Are::patterns && ::fnmatch(one.c_str(), entry.name.c_str(), FNM_PERIOD) == 0);
     });
     return wanted ? below_->create(entry) : fail(EPERM, "nobody asked for a file '" + entry.name + "'");
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The jobs of the ftx program: each connects a session to a transport and a run loop. `push` and `fetch` meet `serve` at
-// an address; `push_through_ssh`, `pull_through_ssh` and `remote` are started by ssh (docs/formats/ftx-start.md).
+// The jobs of the ftx program: each connects a session to a transport and a run loop. `push` and `fetch` meet `serve`
+// at an address; `push_through_ssh`, `pull_through_ssh` and `remote` are started by ssh (docs/formats/ftx-start.md).
 
 #include <cstdint>
 #include <optional>
@@ -44,7 +44,7 @@ struct ServeOptions : CommonOptions {
   std::string directory;
   std::string listen;  // an IP address; empty: any
   std::uint16_t port = 0;
-  bool once = false;  // end after the first transfer
+  bool once = false;        // end after the first transfer
   bool read_only = false;   // clients fetch
   bool write_only = false;  // clients send
 };

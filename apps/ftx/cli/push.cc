@@ -72,8 +72,8 @@ ExitCode push(const PushOptions& options) {
   sender_options.ip_header_bytes = datagram->ip_header_bytes;
   const auto congestion = congestion_for(options, datagram->usual_bytes);
   Sender sender((*host)->loop().now(), sender_options, **source, *congestion, handshake.take_protection());
-  auto carrier = std::make_unique<SettlingCarrier>(**host, *reach->transport, handshake,
-                                                   [&sender] { return sender.answered(); });
+  auto carrier =
+      std::make_unique<SettlingCarrier>(**host, *reach->transport, handshake, [&sender] { return sender.answered(); });
   Sending sending(**host, std::move(carrier), sender, options.destination, console);
   sending.lost = [&met] { return (*met)->refused(); };
   return sending.run();

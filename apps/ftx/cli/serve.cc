@@ -32,13 +32,13 @@ class FileProvider final : public Provider {
       return std::unexpected(source.error());
     }
     return OpenedPull{.source = *std::move(source),
-                .congestion = congestion_for(asked_of(request.congestion, request.rate), datagram->usual_bytes),
-                .options = {.peer = to,
-                            .path = {},
-                            .tsdu_bytes = datagram->bytes_max,
-                            .ip_header_bytes = datagram->ip_header_bytes,
-                            .seed = entropy(),
-                            .idle_timeout = idle_timeout_}};
+                      .congestion = congestion_for(asked_of(request.congestion, request.rate), datagram->usual_bytes),
+                      .options = {.peer = to,
+                                  .path = {},
+                                  .tsdu_bytes = datagram->bytes_max,
+                                  .ip_header_bytes = datagram->ip_header_bytes,
+                                  .seed = entropy(),
+                                  .idle_timeout = idle_timeout_}};
   }
 
  private:

@@ -38,8 +38,8 @@ struct ServerTrust {
 };
 [[nodiscard]] std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options, Access access);
 
-/// A client's acquaintance with a server: HELLO, cookie, handshake. It goes on beside the session until that is answered
-/// (apps/ftx/cli/settling.h).
+/// A client's acquaintance with a server: HELLO, cookie, handshake. It goes on beside the session until that is
+/// answered (apps/ftx/cli/settling.h).
 class Acquaintance {
  public:
   /// Meets the server at one of `at`, until the session may begin. A server that is not known yet is asked about on a

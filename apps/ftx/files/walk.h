@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One step of a walk below a directory that is held open. Neither call follows a symbolic link, so a walk from component
-// to component leads nowhere else, whatever is swapped meanwhile.
+// One step of a walk below a directory that is held open. Neither call follows a symbolic link, so a walk from
+// component to component leads nowhere else, whatever is swapped meanwhile.
 
 #include <fcntl.h>
 #include <sys/stat.h>

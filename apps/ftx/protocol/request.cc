@@ -45,8 +45,7 @@ std::optional<PullMessage> parse_refusal(ConstBytes body) {
   PullRefusal refusal;
   refusal.code = failure_row(reader.number<std::uint16_t>()).code;
   refusal.text = as_text(reader.take(reader.number<std::uint16_t>()));
-  const bool good =
-      reader.exhausted() && refusal.text.size() <= request_text_bytes_max && is_printable(refusal.text);
+  const bool good = reader.exhausted() && refusal.text.size() <= request_text_bytes_max && is_printable(refusal.text);
   return good ? std::optional<PullMessage>(std::move(refusal)) : std::nullopt;
 }
 

@@ -179,7 +179,8 @@ void ClientHandshake::on_error(ConstBytes datagram) {
 
 void ClientHandshake::unreachable(TimePoint now, const Peer& peer) {
   // Once a peer has answered, an ICMP message proves nothing: it may be forged or transient.
-  if (state_ != State::greeting || std::erase_if(attempts_, [&](const Attempt& one) { return one.peer == peer; }) == 0) {
+  if (state_ != State::greeting ||
+      std::erase_if(attempts_, [&](const Attempt& one) { return one.peer == peer; }) == 0) {
     return;
   }
   if (attempts_.empty()) {

@@ -128,8 +128,8 @@ void Handshakes::take_message(Entry& entry) {
     return;
   }
   if (!message || !std::holds_alternative<PullRequest>(**message)) {
-    return tell(entry, {ExitCode::protocol_error, "the client broke the protocol: " +
-                                                      (message ? "it is no server" : message.error())});
+    return tell(entry, {ExitCode::protocol_error,
+                        "the client broke the protocol: " + (message ? "it is no server" : message.error())});
   }
   entry.request = std::get<PullRequest>(**message);
 }

@@ -4,10 +4,10 @@
 // Pulls: the sessions of a standing server in which it sends: each begins with what a client asked for behind its
 // handshake (apps/ftx/protocol/request.h). Sans-I/O; a Server drives them.
 //
-// Threat: clients that ask for much and take nothing. There are pulls_max at most, per_host_max of one host; where there
-// is no more room, the one without progress for the longest time gives way, if that is stalled_after or more. Each
-// Sender ends by its own timers. Nothing is sent to an address that has not proved that it receives: the cookie and the
-// handshake came from there, and a changed address is validated first (path_validation.h).
+// Threat: clients that ask for much and take nothing. There are pulls_max at most, per_host_max of one host; where
+// there is no more room, the one without progress for the longest time gives way, if that is stalled_after or more.
+// Each Sender ends by its own timers. Nothing is sent to an address that has not proved that it receives: the cookie
+// and the handshake came from there, and a changed address is validated first (path_validation.h).
 //
 // Borrows the Provider. Not thread-safe. Every call is linear in the pulls.
 

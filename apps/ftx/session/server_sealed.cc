@@ -137,11 +137,11 @@ std::expected<void, Failure> Server::serve(TimePoint now, const Handshakes::Requ
   }
   const std::uint64_t bytes = pull->bytes();
   if (bytes > options_.transfer_bytes_max) {
-    return std::unexpected(Failure{ExitCode::refused, "larger than a transfer from this server may be: " + std::to_string(bytes) + " bytes"});
+    return std::unexpected(Failure{
+        ExitCode::refused, "larger than a transfer from this server may be: " + std::to_string(bytes) + " bytes"});
   }
   if (!budget_.storage.take(bytes)) {
-    return std::unexpected(
-        Failure{ExitCode::refused, "over this server's quota: " + std::to_string(bytes) + " bytes"});
+    return std::unexpected(Failure{ExitCode::refused, "over this server's quota: " + std::to_string(bytes) + " bytes"});
   }
   pulls_.begin(now, *std::move(pull), request.host, handshakes_->take(request.session));
   return {};
@@ -248,8 +248,7 @@ void Server::follow_path(TimePoint now, Session& session, const Envelope& envelo
 void Server::answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to, const Failure& failure) {
   Answer error{.to = to, .envelope = envelope};
   error.sealed.resize(control_bytes_max);
-  const std::size_t size =
-      emit_error(envelope, {static_cast<std::uint16_t>(failure.code), failure.text}, error.sealed);
+  const std::size_t size = emit_error(envelope, {static_cast<std::uint16_t>(failure.code), failure.text}, error.sealed);
   error.sealed.resize(protection.seal_control(error.sealed, size));
   answer(error);
 }

@@ -96,7 +96,8 @@ TEST(FixedDestination, NamesAreNoPatternsAndAllOfThemMustCome) {
 }
 
 TEST(FixedDestination, WantedAreTheLastComponents) {
-  EXPECT_THAT(wanted_of({"a", "~/b*", "/c/d/[e]", "f/"}, Wanted::Are::patterns).names, testing::ElementsAre("a", "b*", "[e]", ""));
+  EXPECT_THAT(wanted_of({"a", "~/b*", "/c/d/[e]", "f/"}, Wanted::Are::patterns).names,
+              testing::ElementsAre("a", "b*", "[e]", ""));
 }
 
 }  // namespace

@@ -17,10 +17,10 @@ std::vector<std::byte> bytes_of(const Bytes8& numbers) {
 }
 
 TEST(PullMessage, BytesAreThoseOfTheDocument) {
-  const auto request = encode(
-      PullRequest{.congestion = AskedCongestion::bbr, .datagram_bytes = 1472, .paths = {"a", "sub/b"}});
-  const Bytes8 wire{1, 0,   0x19, 1, 0, 0,   0,   0,   0,   0,   0,  0, 0, 0, 5, 0xc0, 0, 2, 0, 1,
-                    'a', 0, 5,    's', 'u', 'b', '/', 'b'};
+  const auto request =
+      encode(PullRequest{.congestion = AskedCongestion::bbr, .datagram_bytes = 1472, .paths = {"a", "sub/b"}});
+  const Bytes8 wire{1, 0,    0x19, 1, 0, 0, 0,   0, 0, 0,   0,   0,   0,   0,
+                    5, 0xc0, 0,    2, 0, 1, 'a', 0, 5, 's', 'u', 'b', '/', 'b'};
   EXPECT_EQ(request, bytes_of(wire));
   EXPECT_EQ(encode(PullRefusal{ExitCode::refused, "no"}), bytes_of({2, 0, 6, 0, 8, 0, 2, 'n', 'o'}));
 }

@@ -210,8 +210,9 @@ TEST(AllowedKeys, SaysWhatEachMayDo) {
   EXPECT_EQ(allowed->find(pin(1))->access, Access::read);
   EXPECT_EQ(allowed->find(pin(2))->name, "c");
   EXPECT_EQ(allowed->find(pin(2))->access, Access::write);
-  for (const std::string& text : {"read-onlyx " + one + " a", std::string("read-only"), "read-only write-only " + one + " a",
-                                  "Read-only " + one + " a", "read-only " + one, one + "read-only a"}) {
+  for (const std::string& text :
+       {"read-onlyx " + one + " a", std::string("read-only"), "read-only write-only " + one + " a",
+        "Read-only " + one + " a", "read-only " + one, one + "read-only a"}) {
     EXPECT_FALSE(AllowedKeys::parse(text, "file").has_value()) << text;
   }
   EXPECT_TRUE(allows(Access::both, Access::read) && allows(Access::both, Access::write));

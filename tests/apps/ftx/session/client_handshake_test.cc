@@ -117,8 +117,9 @@ TEST(ClientHandshake, NoAddressAnswers) {
 TEST(ClientHandshake, ACookieFromElsewhereCountsOnlyWhereThereIsOneAddress) {
   for (const bool several : {false, true}) {
     Addresses all(several ? std::vector<std::string>{"one", "two"} : std::vector<std::string>{"one"});
-    transmit_all(*all.client, all.now,
-                 [&](ConstBytes datagram, const Peer&) { all.server.receive(all.now, datagram, peer_named("client")); });
+    transmit_all(*all.client, all.now, [&](ConstBytes datagram, const Peer&) {
+      all.server.receive(all.now, datagram, peer_named("client"));
+    });
     transmit_all(all.server, all.now, [&](ConstBytes datagram, const Peer&) {
       all.client->receive(all.now, datagram, peer_named("elsewhere"));
     });
@@ -147,8 +148,9 @@ TEST(ClientHandshake, WithKeysAForgedErrorCountsForNothing) {
     if (keys) {
       run_to_keys(all);
     } else {
-      transmit_all(all.server, all.now,
-                   [&](ConstBytes datagram, const Peer&) { all.client->receive(all.now, datagram, peer_named("one")); });
+      transmit_all(all.server, all.now, [&](ConstBytes datagram, const Peer&) {
+        all.client->receive(all.now, datagram, peer_named("one"));
+      });
       ASSERT_EQ(all.client->state(), State::shaking);
     }
     ours.kind = Kind::error;

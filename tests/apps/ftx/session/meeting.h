@@ -91,8 +91,8 @@ class Meeting {
       if (over()) {
         return true;
       }
-      TimePoint next = std::min({client->next_deadline(), server.next_deadline(), forward.next_arrival(),
-                                 back.next_arrival()});
+      TimePoint next =
+          std::min({client->next_deadline(), server.next_deadline(), forward.next_arrival(), back.next_arrival()});
       next = std::min(next, sender ? sender->next_deadline() : receiver ? receiver->next_deadline() : never);
       now = std::max(now + 1us, next);
     }
@@ -193,8 +193,8 @@ class Meeting {
   Server server;
   std::unique_ptr<ClientHandshake> client;
   std::unique_ptr<Sender> sender;
-  PullRequest wanted{};               // with paths: the client fetches
-  std::unique_ptr<Server> receiver;   // then
+  PullRequest wanted{};              // with paths: the client fetches
+  std::unique_ptr<Server> receiver;  // then
   MemoryDestination fetched;
   std::vector<Event> fetch_events;
   Link forward, back;
