@@ -129,6 +129,77 @@ TEST(ClientHandshake, ACookieFromElsewhereCountsOnlyWhereThereIsOneAddress) {
   }
 }
 
+/// A client that has sent HELLOs at 0, 250 and 750 ms, and what becomes of it when this COOKIE comes.
+struct AfterHellos {
+  explicit AfterHellos(std::size_t tsdu_bytes = 1472)
+      : client(start, {.peer = peer_named("one"), .tsdu_bytes = tsdu_bytes, .seed = 3},
+               client_context().begin().value()) {
+    for (const Duration at : {0ms, 250ms, 750ms}) {
+      transmit_all(client, start + at, [&](ConstBytes datagram, const Peer&) { envelope = *parse_envelope(datagram); });
+    }
+  }
+  State after(TimePoint now, std::uint64_t nonce, std::uint32_t adu_bytes = 1392, std::uint32_t transfer = 1) {
+    Content out(control_bytes_max);
+    Envelope answer = envelope;
+    answer.transfer = transfer;
+    client.receive(now, ConstBytes(out).first(emit_cookie(answer, {nonce, adu_bytes, {}}, out)), peer_named("one"));
+    return client.state();
+  }
+  [[nodiscard]] std::uint64_t time(Duration after_start) const {
+    return static_cast<std::uint64_t>((start + after_start).time_since_epoch().count());
+  }
+  TimePoint start{1h};
+  Envelope envelope;
+  ClientHandshake client;
+};
+
+// Threat: a COOKIE that is no answer to a HELLO of this client, or would make it send datagrams that nobody takes.
+TEST(ClientHandshake, ACookieAnswersAHello) {
+  AfterHellos hellos;
+  const TimePoint now = hellos.start + 800ms;
+  EXPECT_EQ(hellos.after(now, hellos.time(-1ns)), State::greeting);
+  EXPECT_EQ(hellos.after(now, hellos.time(750ms + 1ns)), State::greeting);
+  EXPECT_EQ(hellos.after(now, hellos.time(750ms), adu_bytes_for(control_bytes_max, true) - 1), State::greeting);
+  EXPECT_EQ(hellos.after(now, hellos.time(750ms), 1392, 2), State::greeting);
+  EXPECT_EQ(hellos.client.dropped(), 4U);
+  EXPECT_EQ(hellos.after(now, hellos.time(750ms), adu_bytes_for(control_bytes_max, true)), State::shaking);
+  EXPECT_EQ(hellos.client.tsdu_bytes(), control_bytes_max);
+  AfterHellos first;
+  EXPECT_EQ(first.after(now, first.time(0ms)), State::shaking);
+  AfterHellos small(1300);
+  EXPECT_EQ(small.after(now, small.time(0ms), 8000), State::shaking);
+  EXPECT_LE(small.client.tsdu_bytes(), 1300U) << "the lesser of what both carry";
+}
+
+TEST(ClientHandshake, ASegmentIsRepeatedAfterTwiceTheRoundTrip) {
+  const std::pair<Duration, Duration> rows[] = {{1ms, 50ms}, {100ms, 200ms}, {400ms, 500ms}};
+  for (const auto& [round_trip, repeat] : rows) {
+    AfterHellos hellos;
+    const TimePoint now = hellos.start + 750ms + round_trip;
+    ASSERT_EQ(hellos.after(now, hellos.time(750ms)), State::shaking);
+    int flights = 0;
+    const auto send = [&](TimePoint at) {
+      transmit_all(hellos.client, at, [&](ConstBytes, const Peer&) { ++flights; });
+    };
+    send(now);
+    EXPECT_EQ(flights, 1);
+    EXPECT_EQ(hellos.client.next_deadline(), now + repeat);
+    send(now + repeat - 1ms);
+    EXPECT_EQ(flights, 1);
+    send(now + repeat);
+    EXPECT_EQ(flights, 2);
+  }
+}
+
+TEST(ClientHandshake, HellosAreRepeatedTwiceASecond) {
+  AfterHellos hellos;
+  std::vector<Duration> at;
+  for (TimePoint now = hellos.start + 751ms; now < hellos.start + 3s; now += 1ms) {
+    transmit_all(hellos.client, now, [&](ConstBytes, const Peer&) { at.push_back(now - hellos.start); });
+  }
+  EXPECT_EQ(at, (std::vector<Duration>{1250ms, 1750ms, 2250ms, 2750ms}));
+}
+
 /// Up to the client's keys; what the server answers to its last flight is not delivered.
 void run_to_keys(Addresses& all) {
   all.run(100ms, "one");
