@@ -120,5 +120,47 @@ TEST(Handshakes, TheSessionsKeysDependOnTheCipher) {
   EXPECT_EQ(room.handshakes.find(two), nullptr);
 }
 
+// Threat: a client that is refused, and begins its session all the same.
+TEST(Handshakes, WhoseRequestIsRefusedHasNoKeysAnyMore) {
+  Room room({});
+  Handshake client = client_context().begin().value();
+  ControlStream stream;
+  ASSERT_TRUE(room.begin("a1", 1));
+  room.shake(client, stream, "a1", 1);
+  const std::uint64_t session = ftx::protection_of(client, Cipher::aes_128_gcm, Side::initiator)->connection();
+  ASSERT_TRUE(client.write(*encode(PullRequest{.paths = {"a"}})));
+  room.shake(client, stream, "a1", 1);
+  const auto request = room.handshakes.next_request();
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->session, session);
+  EXPECT_EQ(request->peer, peer_named("a1"));
+  EXPECT_EQ(request->host, peer_named("a"));
+  EXPECT_EQ(request->pull.paths, std::vector<std::string>{"a"});
+  EXPECT_FALSE(room.handshakes.next_request()) << "once";
+  ASSERT_NE(room.handshakes.find(session), nullptr);
+  EXPECT_EQ(room.handshakes.client_of(session).key, key(good_key).pin());
+  room.handshakes.refuse_request(session, {ExitCode::refused, "no"});
+  EXPECT_EQ(room.handshakes.find(session), nullptr);
+  EXPECT_EQ(room.handshakes.size(), 1U) << "until it has heard so";
+  room.shake(client, stream, "a1", 1);
+  EXPECT_EQ(room.handshakes.size(), 0U);
+  EXPECT_EQ(std::get<PullRefusal>(**parse_pull_message(client.take_data())), (PullRefusal{ExitCode::refused, "no"}));
+}
+
+// Threat: refusals that nobody reads, without end.
+TEST(Handshakes, RefusalsThatWaitHaveABound) {
+  Room room({.handshakes_max = 64, .per_host_max = 64});
+  for (std::uint64_t i = 0; i < 2 * Handshakes::refusals_max; ++i) {
+    ASSERT_TRUE(room.begin("a1", i));
+    EXPECT_TRUE(
+        room.handshakes.receive(room.now, peer_named("a1"), i, {.cipher = 1, .bytes = as_bytes("GET / HTTP/1.1\r\n")}));
+  }
+  std::size_t told = 0;
+  while (room.handshakes.next_refusal()) {
+    ++told;
+  }
+  EXPECT_EQ(told, Handshakes::refusals_max);
+}
+
 }  // namespace
 }  // namespace sluice::ftx::test
