@@ -159,7 +159,8 @@ TEST(ClientHandshake, ACookieAnswersAHello) {
   const TimePoint now = hellos.start + 800ms;
   EXPECT_EQ(hellos.after(now, hellos.time(-1ns)), State::greeting);
   EXPECT_EQ(hellos.after(now, hellos.time(750ms + 1ns)), State::greeting);
-  EXPECT_EQ(hellos.after(now, hellos.time(750ms), adu_bytes_for(control_bytes_max, true) - 1), State::greeting);
+  EXPECT_EQ(hellos.after(now, hellos.time(750ms), adu_bytes_for(control_bytes_max, true) - adu_bytes_unit),
+            State::greeting);
   EXPECT_EQ(hellos.after(now, hellos.time(750ms), 1392, 2), State::greeting);
   EXPECT_EQ(hellos.client.dropped(), 4U);
   EXPECT_EQ(hellos.after(now, hellos.time(750ms), adu_bytes_for(control_bytes_max, true)), State::shaking);
