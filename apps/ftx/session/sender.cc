@@ -305,11 +305,10 @@ void Sender::unreachable(TimePoint now, const Peer& peer) {
   options_.others.erase(options_.others.begin());
 }
 
-void Sender::interrupt(TimePoint now) {
-  if (state_ == State::over || state_ == State::failing) {
-    return;
+void Sender::stop(TimePoint now, Failure failure) {
+  if (state_ != State::over && state_ != State::failing) {
+    fail(now, std::move(failure));
   }
-  fail(now, {ExitCode::interrupted, "interrupted"});
 }
 
 // --- How it ends ---------------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ class ServerHandler final : public DatagramHandler {
     server_.receive_run(now, datagrams, from);
   }
   void on_refused(const Peer&) override {}
+  void on_too_big() override { server_.too_big(now); }
 
   TimePoint now{};
 

@@ -169,6 +169,75 @@ TEST(Bbr, TwoLostDatagramsAreNoQueueThatOverflowsAndThreeAre) {
   }
 }
 
+/// A cruise in which loss has slowed it.
+void slow_down(Driver& driver) {
+  driver.reach(probe_bw_cruise);
+  for (int i = 0; i < 2; ++i) {
+    driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20});
+  }
+  ASSERT_LT(driver.bbr.bandwidth(), rate * 9 / 10);
+}
+
+// Section 5.3.4.4: "BBRResetShortTermModel()": what loss said before a ProbeRTT is over with it.
+TEST(Bbr, AfterAProbeOfTheRoundTripTheShortTermModelIsGone) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  // Losses until it is time for the probe: a refill forgets them, too.
+  for (int i = 0; i < 300 && driver.bbr.state() != probe_rtt; ++i) {
+    const bool cruises = driver.bbr.state() == probe_bw_cruise;
+    driver.round(cruises ? Driver::Change{.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20}
+                         : Driver::Change{.round_trip = 41ms});
+  }
+  ASSERT_EQ(driver.bbr.state(), probe_rtt);
+  ASSERT_LT(driver.bbr.bandwidth(), rate * 9 / 10);
+  for (int i = 0; i < 10 && driver.bbr.state() == probe_rtt; ++i) {
+    EXPECT_LT(driver.bbr.bandwidth(), rate * 9 / 10) << "not before";
+    driver.round({.rate = rate / 2, .round_trip = 41ms, .in_flight = bdp / 8});
+  }
+  ASSERT_EQ(driver.bbr.state(), probe_bw_cruise);
+  EXPECT_GE(driver.bbr.bandwidth(), rate * 95 / 100);
+}
+
+TEST(Bbr, ARefillForgetsTheShortTermModel) {
+  Driver driver;
+  slow_down(driver);
+  for (int i = 0; i < 200 && driver.bbr.state() != probe_bw_refill; ++i) {
+    EXPECT_LT(driver.bbr.bandwidth(), rate * 9 / 10) << "not before";
+    driver.round({.rate = rate * 8 / 10});
+  }
+  ASSERT_EQ(driver.bbr.state(), probe_bw_refill);
+  EXPECT_GE(driver.bbr.bandwidth(), rate * 98 / 100);
+}
+
+// Section 5.5.10.3: while it probes, losses do not lower the bounds of the moment.
+TEST(Bbr, LossWhileItProbesDoesNotSlowItAtOnce) {
+  Driver driver;
+  driver.reach(probe_bw_refill);
+  const std::uint64_t before = driver.bbr.bandwidth();
+  driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 100});
+  ASSERT_EQ(driver.bbr.state(), probe_bw_up);
+  driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 100});
+  EXPECT_EQ(driver.bbr.bandwidth(), before);
+}
+
+// Section 5.5.4: "By default, the estimator discards application-limited samples".
+TEST(Bbr, ALimitedSampleCountsOnlyWhereItIsLarger) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  const std::uint64_t before = driver.bbr.bandwidth();
+  driver.round({.rate = before * 12 / 10, .limited = true});
+  EXPECT_EQ(driver.bbr.bandwidth(), before * 12 / 10);
+  Driver low;
+  low.round({.rate = rate / 10, .limited = true});
+  low.round({.rate = rate / 20, .limited = true});
+  EXPECT_EQ(low.bbr.bandwidth(), rate / 10);
+  // Beyond the two cycles that a maximum lasts: what was limited all the time says nothing of the path.
+  for (int i = 0; i < 500; ++i) {
+    driver.round({.rate = before / 10, .limited = true});
+  }
+  EXPECT_EQ(driver.bbr.bandwidth(), before * 12 / 10);
+}
+
 TEST(Bbr, LossWithoutAQueueDoesNotSlowIt) {
   Driver driver;
   driver.reach(probe_bw_cruise);
