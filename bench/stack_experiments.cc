@@ -28,6 +28,8 @@
 //   veth                ip, udp, timod over `packet` with its ring by block, one veth pair (bench/veth_lab.h), windows
 //                       of 1024 datagrams; "_no_xdr" without xdr, the rest with it
 //
+//   segments_*          several datagrams in one message: bench/stack_segments.cc
+//
 // Before anything is timed, each path must bring the bytes whole, and from the threshold on the fused one must touch
 // fewer of them; a datagram that is lost fails the test.
 
@@ -35,171 +37,23 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "apps/common/registry.h"
-#include "base/contract.h"
-#include "bench/arena.h"
 #include "bench/experiment.h"
-#include "bench/veth_lab.h"
-#include "edge/run_loop.h"
+#include "bench/stack_pair.h"
 #include "ilp/kernels.h"
-#include "stack/head/stack_file.h"
-#include "stack/wire/address.h"
-#include "tli/endpoint.h"
 
 namespace sluice::bench {
 namespace {
 
-constexpr std::size_t smallest = 8;     // bytes of the datagram that stands for the cost of any datagram
 constexpr std::size_t largest = 65504;  // the most of a UDP datagram that is a multiple of 8
-constexpr std::size_t afar_defer_bytes_min = 1024;
 constexpr std::size_t MiB = std::size_t{1} << 20;
-constexpr std::size_t line = 64;
-constexpr Duration silence_max = std::chrono::milliseconds(500);  // what is not there by then is lost
-
-/// Where the user's data lies: as many sources and destinations of `size` bytes as `total` holds, at least one of each.
-class UserMemory {
- public:
-  UserMemory(std::size_t size, std::size_t total)
-      : size_(size),
-        stride_((size + line - 1) / line * line),
-        count_(std::max<std::size_t>(1, total / 2 / stride_)),
-        arena_(2 * count_ * stride_ + half_page) {}
-
-  /// The next pair, of all in turn.
-  void advance() { at_ = at_ + 1 == count_ ? 0 : at_ + 1; }
-  [[nodiscard]] Bytes from() const { return {arena_.start() + at_ * stride_, size_}; }
-  [[nodiscard]] Bytes to() const { return {arena_.start() + (count_ + at_) * stride_ + half_page, size_}; }
-
- private:
-  static constexpr std::size_t half_page = 2048;
-
-  std::size_t size_;
-  std::size_t stride_;
-  std::size_t count_;
-  Arena arena_;
-  std::size_t at_ = 0;
-};
-
-/// One end of a pair: its stack, as in a stack file, and the address it binds.
-struct End {
-  std::string stack;
-  wire::Ipv4Address address;
-};
-
-/// Two endpoints in one stream set. REQUIRES: `lab`, if any, outlives it.
-class Pair {
- public:
-  Pair(const End& near, const End& far, const VethLab* lab = nullptr, StreamSet::Options options = {})
-      : set_(options), loop_(std::move(RunLoop::open(set_)).value()) {
-    if (lab != nullptr) {
-      lab->enter_far();
-    }
-    far_ = open(far);
-    if (lab != nullptr) {
-      lab->enter_near();
-    }
-    near_ = open(near);
-    introduce();
-  }
-
-  void set_mode(ProcessingMode mode) {
-    near_->stream().set_mode(mode);
-    far_->stream().set_mode(mode);
-  }
-
-  /// Sends `window` datagrams and receives them. Once one is lost, nothing moves any more.
-  void move(std::size_t window, Bytes from, Bytes to) {
-    for (std::size_t sent = 0; whole_ && sent < window; ++sent) {
-      whole_ = near_->t_sndudata(unit(peer_, peer_size_, from)).has_value();
-    }
-    set_.scheduler().poll(set_.now());
-    for (std::size_t received = 0; whole_ && received < window;) {
-      if (take(to)) {
-        ++received;
-      } else {
-        whole_ = loop_->wait(loop_->now() + silence_max);
-      }
-    }
-  }
-  /// Whether every datagram has come.
-  [[nodiscard]] bool whole() const { return whole_; }
-  /// Bytes from which a message of the fused path has a plan.
-  [[nodiscard]] std::size_t threshold() const { return set_.defer_bytes_min(); }
-  /// Bytes that the stack has loaded so far.
-  [[nodiscard]] std::uint64_t loaded_bytes() { return set_.pool().touches().loaded_bytes; }
-
- private:
-  using Address = std::array<std::byte, wire::TransportAddress::encoded_size_max>;
-
-  std::unique_ptr<tli::Endpoint> open(const End& end) {
-    static const Registry registry = standard_registry();
-    const Result<StackFile> file = StackFile::parse("[stack.end]\n" + end.stack, "stack_experiments", registry);
-    SLUICE_REQUIRE(file.has_value());
-    Result<std::unique_ptr<Stream>> stream = open_stack(set_, file->stacks().front());
-    if (!stream) {
-      std::fprintf(stderr, "%s\n", stream.error().text.c_str());
-      std::exit(1);
-    }
-    (*stream)->set_nonblocking(true);
-    auto endpoint = tli::Endpoint::t_open(std::move(*stream), nullptr);
-    SLUICE_REQUIRE(endpoint.has_value());
-    Address any{};
-    const std::size_t any_size = wire::TransportAddress{end.address, 0}.encode(any);
-    const tli::t_bind request{.addr = {any.size(), any_size, any.data()}};
-    // The first that is opened is the far end, whose address is the peer's.
-    tli::t_bind bound{.addr = {peer_.size(), 0, peer_.data()}};
-    SLUICE_REQUIRE((*endpoint)->t_bind(&request, peer_size_ == 0 ? &bound : nullptr).has_value());
-    peer_size_ = std::max(peer_size_, bound.addr.len);
-    return std::move(*endpoint);
-  }
-
-  static tli::t_unitdata unit(Address& address, std::size_t address_size, Bytes data) {
-    return {.addr = {address.size(), address_size, address.data()},
-            .opt = {},
-            .udata = {data.size(), data.size(), data.data()}};
-  }
-
-  /// Whether one has come.
-  bool take(Bytes to) {
-    Address sender;
-    tli::t_unitdata received = unit(sender, 0, to);
-    int flags = 0;
-    if (const auto taken = far_->t_rcvudata(received, flags); !taken) {
-      SLUICE_REQUIRE(taken.error().t_errno == wire::tpi::TNODATA);
-      return false;
-    }
-    whole_ = whole_ && flags == 0 && received.udata.len == to.size();
-    return true;
-  }
-
-  /// The first datagram finds the neighbour.
-  void introduce() {
-    std::array<std::byte, smallest> data{};
-    whole_ = near_->t_sndudata(unit(peer_, peer_size_, data)).has_value();
-    for (int tries = 0; whole_ && !take(data); ++tries) {
-      static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
-      whole_ = tries < 1000;
-    }
-  }
-
-  StreamSet set_;
-  std::unique_ptr<RunLoop> loop_;
-  std::unique_ptr<tli::Endpoint> near_;
-  std::unique_ptr<tli::Endpoint> far_;
-  Address peer_{};
-  std::size_t peer_size_ = 0;
-  bool whole_ = true;
-};
 
 /// That both paths do the same work, and the fused one with fewer passes where it has a plan; otherwise comparing them
 /// means nothing.
@@ -358,7 +212,7 @@ TEST(stack, veth) {
   if (const std::string missing = VethLab::missing(); !missing.empty()) {
     GTEST_SKIP() << "this figure needs " << missing;
   }
-  static const VethLab lab;
+  const VethLab& lab = veth_lab();
   const Figure figure("veth", "ratio");
   for (const bool xdr : {true, false}) {
     const auto stack = [xdr](const std::string& device, char number) {

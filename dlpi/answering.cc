@@ -47,12 +47,16 @@ std::vector<Answering::Change> Answering::assign(std::span<LinkStream* const> st
   struct Choice {
     std::size_t rank = 0;  // of the stream that answers: less is better
     LinkStream* answers = nullptr;
-    std::size_t filtered = 0;
+    std::size_t sharing = 0;
   };
   std::unordered_map<const LinkStream*, std::size_t> order;
   for (std::size_t at = 0; at < streams.size(); ++at) {
     order.emplace(streams[at], at);
   }
+  // Who has a group is a member, with a filter or without.
+  const auto shares = [](const Entry& entry) {
+    return entry.told.address.is_multicast() || entry.stream->subscription().has_filter(sap_of(entry));
+  };
   const auto filters = [](const Entry& entry) { return entry.stream->subscription().has_filter(sap_of(entry)); };
   std::unordered_map<wire::IpAddress, Choice> choices;
   for (const Entry& entry : entries_) {
@@ -66,14 +70,14 @@ std::vector<Answering::Change> Answering::assign(std::span<LinkStream* const> st
       choice.answers = entry.stream;
       choice.rank = rank;
     }
-    choice.filtered += filters(entry) ? 1U : 0U;
+    choice.sharing += shares(entry) ? 1U : 0U;
   }
   std::vector<Change> changes;
   for (const Entry& entry : entries_) {
     const Choice& choice = choices[entry.told.address];
     const AnswerInd told{.address = entry.told.address,
                          .answers = choice.answers == nullptr || choice.answers == entry.stream,
-                         .shared = choice.filtered > (filters(entry) ? 1U : 0U)};
+                         .shared = choice.sharing > (shares(entry) ? 1U : 0U)};
     if (told != entry.told) {
       changes.push_back({entry.stream, told});
     }

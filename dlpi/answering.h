@@ -21,7 +21,7 @@ class LinkStream;
 
 class Answering {
  public:
-  static constexpr std::size_t addresses_max = 64;
+  static constexpr std::size_t addresses_max = 128;
 
   struct Change {
     LinkStream* stream = nullptr;

@@ -52,8 +52,12 @@ Entry device_entry(DeviceDriver driver) {
     const LinkOpener opener = [driver, given, named](StreamSet& set, std::uint32_t ppa) {
       return named ? open_link(driver, set, given.text("device", ""), given) : open_ppa(driver, set, ppa, given);
     };
+    LinkWork work = driver.work;
+    if (driver.offloads && given.boolean("offload", true)) {
+      work.segments = LinkWork::kernel_splits;
+    }
     return std::make_unique<LinkStream>(driver.name, named ? LinkStream::Style::one : LinkStream::Style::two, opener,
-                                        driver.work);
+                                        std::move(work));
   };
   return entry;
 }

@@ -30,6 +30,8 @@ struct DeviceDriver {
                    .uncounted_down = "sendmmsg copies from the frame",
                    .uncounted_up = "the kernel copies into the ring"};
   std::function<Result<std::shared_ptr<Link>>(StreamSet&, const std::string& device, const Parameters&)> open;
+  /// Has a parameter `offload`, true where absent: the kernel takes super-frames.
+  bool offloads = false;
 };
 
 [[nodiscard]] Entry device_entry(DeviceDriver driver);

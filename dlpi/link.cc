@@ -115,6 +115,39 @@ void Link::transmit_ready() {
   }
 }
 
+void Link::accept(Message frame, const OffloadHeader& offload, Batch& burst) {
+  if (offload.is_super_frame()) {
+    return accept_super_frame(std::move(frame), offload, burst);
+  }
+  if ((offload.flags & OffloadHeader::needs_checksum) != 0) {
+    const std::size_t size = frame.data_size();
+    if (frame.block_count() > 1 && !frame.pull_up(size)) {
+      return refuse(LinkCounter::no_memory, size);
+    }
+    if (!complete_checksum(frame.bytes(), offload)) {
+      return refuse(LinkCounter::checksum_unknown, size);
+    }
+    count(LinkCounter::checksum_completed);
+  }
+  burst.push(std::move(frame));
+}
+
+void Link::accept_super_frame(Message frame, const OffloadHeader& offload, Batch& burst) {
+  const std::size_t size = frame.data_size();
+  const auto unitdata = read_super_frame(std::as_const(frame).bytes(), size, offload);
+  if (!unitdata) {
+    return refuse(unitdata.error() == SuperFrameError::malformed ? LinkCounter::super_frame_malformed
+                                                                 : LinkCounter::super_frame_dropped,
+                  size);
+  }
+  Message message = Message::of_native(set_.pool(), *unitdata);
+  if (!message) {
+    return refuse(LinkCounter::no_memory, size);
+  }
+  message.link(std::move(frame));
+  burst.push(std::move(message));
+}
+
 [[gnu::always_inline]] inline void Link::receive_one(Message frame) {
   ++statistics_.frames_received;
   const std::size_t size = frame.data_size();

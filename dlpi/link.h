@@ -59,6 +59,7 @@
 #include "dlpi/answering.h"
 #include "dlpi/demultiplexer.h"
 #include "dlpi/link_counter.h"
+#include "dlpi/offload.h"
 #include "stack/core/message.h"
 #include "stack/core/scheduler.h"
 #include "stack/core/stream_set.h"
@@ -158,6 +159,9 @@ class Link {
 
   /// Delivers a burst. Frames above the MTU, too short or of a VLAN are dropped and counted.
   void receive(Batch frames);
+  /// Adds a frame to `burst` that came with an offload header, one block or several: a partial checksum is completed,
+  /// a super-frame described. What is wrong with it is counted.
+  void accept(Message frame, const OffloadHeader& offload, Batch& burst);
   /// A frame of `size` bytes came, and ends here.
   void refuse(LinkCounter why, std::size_t size);
   /// A frame of `size` bytes came, of which the driver has the first, since no stream wants its type: counted under
@@ -187,6 +191,7 @@ class Link {
 
  private:
   inline void receive_one(Message frame);
+  void accept_super_frame(Message frame, const OffloadHeader& offload, Batch& burst);
   void receive_super_frame(Message frame);
   void receive_untagged(Message frame, ConstBytes head);
   void receive_tagged(Message frame, ConstBytes head);

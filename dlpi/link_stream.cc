@@ -59,7 +59,8 @@ PayloadWork LinkStream::payload_work(Side side) const {
     return {.items = work_.up, .uncounted = work_.uncounted_up};
   }
   return {.items = {{.kind = PayloadWork::Kind::gather, .where = "message to frame", .layered = false}},
-          .uncounted = work_.uncounted_down};
+          .uncounted = work_.uncounted_down,
+          .segments = work_.segments};
 }
 
 Status LinkStream::open() { return style_ == Style::one ? attach(0) : Status{}; }

@@ -63,6 +63,12 @@ struct LinkWork {
   std::vector<PayloadWork::Item> up;     // on their way out of the device
   std::string_view uncounted_down = {};  // what the operating system does to them
   std::string_view uncounted_up = {};
+  std::string_view segments = driver_splits;  // who splits and sums several datagrams in one message
+
+  static constexpr std::string_view driver_splits = "the driver splits them and sums each, in the passes shown above";
+  static constexpr std::string_view kernel_splits =
+      "the kernel, its device or the receiver splits and sums them: no pass of ours, and none counted above";
+  static constexpr std::string_view nobody_splits = "nobody splits or sums them, so that no sum above counts for them";
 };
 
 class LinkStream final : public Module {

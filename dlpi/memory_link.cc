@@ -27,8 +27,8 @@ std::string end_name(const std::string& wire, std::string_view end) { return "wi
 
 }  // namespace
 
-MemoryLink::MemoryLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu)
-    : Link(set, end_name(wire, end == End::a ? "a" : "b"), address_of(wire, end), mtu) {
+MemoryLink::MemoryLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu, bool offload)
+    : Link(set, end_name(wire, end == End::a ? "a" : "b"), address_of(wire, end), mtu), offload_(offload) {
   set_up(false);
 }
 
@@ -119,7 +119,8 @@ Result<std::shared_ptr<Link>> make_end(LinkTable& table, StreamSet& set, const P
     return fail(EINVAL, "wire '" + wire + "' has an MTU of " + std::to_string(other->mtu()) + " at its other end and " +
                             std::to_string(mtu) + " here; both must be the same");
   }
-  auto end = std::make_shared<MemoryLink>(set, wire, is_a ? MemoryLink::End::a : MemoryLink::End::b, mtu);
+  auto end = std::make_shared<MemoryLink>(set, wire, is_a ? MemoryLink::End::a : MemoryLink::End::b, mtu,
+                                          parameters.boolean("offload", true));
   if (other != nullptr) {
     MemoryLink::connect(*end, *other);
   }
@@ -144,13 +145,19 @@ Entry memory_link_entry(std::shared_ptr<LinkTable> table) {
                .meaning = "largest data unit in bytes, the same at both ends; absent: 1500",
                .minimum = MemoryLink::mtu_min,
                .maximum = Link::mtu_max},
+              {.name = "offload",
+               .type = ParameterSpec::Type::boolean,
+               .meaning = "pass datagrams that are sent together as one, unsummed; absent: true"},
           },
       .make = [table](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
         const LinkOpener opener = [table, parameters](StreamSet& set, std::uint32_t) {
           const std::string name = end_name(parameters.text("name", ""), parameters.text("end", "a"));
           return table->open(set, name, parameters, [&] { return make_end(*table, set, parameters); });
         };
-        return std::make_unique<LinkStream>("wire", LinkStream::Style::one, opener);
+        const bool whole = parameters.boolean("offload", true);
+        return std::make_unique<LinkStream>(
+            "wire", LinkStream::Style::one, opener,
+            LinkWork{.up = {}, .segments = whole ? LinkWork::nobody_splits : LinkWork::driver_splits});
       },
   };
 }

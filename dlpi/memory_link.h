@@ -10,6 +10,7 @@
 //   parameters  name  which wire, within the stream set
 //               end   "a" or "b"
 //               mtu   bytes, 68..2097152, absent 1500; both ends must say the same
+//               offload  boolean, absent true: takes super-frames whole; with false the sending stream splits and sums
 //   addresses   02:HH:HH:HH:HH:0a and ..:0b, where HH is a hash of the name; DL_SET_PHYS_ADDR_REQ changes them
 //   data        a frame goes to the other end as it is: blocks by reference, no byte is touched, none lost. A
 //               super-frame likewise, and nobody sums what it holds
@@ -41,14 +42,14 @@ class MemoryLink final : public Link {
   static constexpr std::size_t frames_max = 4096;
   static constexpr std::size_t burst_bytes_max = 64 * 1024;
 
-  MemoryLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu);
+  MemoryLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu, bool offload = true);
   ~MemoryLink() override;
 
   /// Joins two ends. REQUIRES: neither is joined; one MTU.
   static void connect(MemoryLink& one, MemoryLink& other);
 
   void send(Batch& frames) override;
-  [[nodiscard]] bool takes_super_frames() const override { return true; }
+  [[nodiscard]] bool takes_super_frames() const override { return offload_; }
   void on_room() override;
   Status set_address(const wire::MacAddress& address) override;
 
@@ -58,6 +59,7 @@ class MemoryLink final : public Link {
   [[nodiscard]] Batch next_burst();
   void schedule();
 
+  const bool offload_;
   MemoryLink* peer_ = nullptr;
   Batch inbound_;
   std::size_t inbound_bytes_ = 0;

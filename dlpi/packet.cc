@@ -7,7 +7,6 @@
 #include "dlpi/device_entry.h"
 #include "dlpi/link_stream.h"
 #include "dlpi/packet_membership.h"
-#include "dlpi/super_frame.h"
 #include "dlpi/vlan.h"
 
 namespace sluice::dlpi {
@@ -148,32 +147,13 @@ void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
     refuse(LinkCounter::vlan_frame, frame.size);
   } else if (frame.unwanted()) {
     refuse_unwanted(frame.bytes, frame.size);
-  } else if (frame.offload.is_super_frame()) {
-    accept_super_frame(frame, burst);
   } else if (frame.truncated()) {
-    refuse(LinkCounter::oversize_frame, frame.size);
+    refuse(frame.offload.is_super_frame() ? LinkCounter::super_frame_dropped : LinkCounter::oversize_frame, frame.size);
+  } else if (Message message = message_of(frame)) {
+    Link::accept(std::move(message), frame.offload, burst);
   } else {
-    accept_plain(frame, burst);
+    refuse(LinkCounter::no_memory, frame.size);
   }
-}
-
-void PacketLink::accept_super_frame(const PacketRing::Frame& frame, Batch& burst) {
-  if (frame.truncated()) {
-    return refuse(LinkCounter::super_frame_dropped, frame.size);
-  }
-  const auto unitdata = read_super_frame(frame.bytes, frame.offload);
-  if (!unitdata) {
-    return refuse(unitdata.error() == SuperFrameError::malformed ? LinkCounter::super_frame_malformed
-                                                                 : LinkCounter::super_frame_dropped,
-                  frame.size);
-  }
-  Message message = Message::of_native(set().pool(), *unitdata);
-  Message data = message_of(frame);
-  if (!message || !data) {
-    return refuse(LinkCounter::no_memory, frame.size);
-  }
-  message.link(std::move(data));
-  burst.push(std::move(message));
 }
 
 Message PacketLink::message_of(const PacketRing::Frame& frame) {
@@ -183,20 +163,6 @@ Message PacketLink::message_of(const PacketRing::Frame& frame) {
     }
   }
   return Message::copy_of(set().pool(), frame.bytes);
-}
-
-void PacketLink::accept_plain(const PacketRing::Frame& frame, Batch& burst) {
-  Message message = message_of(frame);
-  if (!message) {
-    return refuse(LinkCounter::no_memory, frame.size);
-  }
-  if ((frame.offload.flags & OffloadHeader::needs_checksum) != 0) {
-    if (!complete_checksum(message.bytes(), frame.offload)) {
-      return refuse(LinkCounter::checksum_unknown, frame.size);
-    }
-    count(LinkCounter::checksum_completed);
-  }
-  burst.push(std::move(message));
 }
 
 namespace {
@@ -243,6 +209,7 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
           },
       .table = std::move(table),
       .open = open_packet,
+      .offloads = true,
   });
 }
 

@@ -100,8 +100,6 @@ class PacketLink final : public Link, public EventSource {
   Status set_interests(const Interests& wanted, const Interests& before) override;
   void accept(const PacketRing::Frame& frame, Batch& burst);
   [[nodiscard]] Message message_of(const PacketRing::Frame& frame);
-  void accept_super_frame(const PacketRing::Frame& frame, Batch& burst);
-  void accept_plain(const PacketRing::Frame& frame, Batch& burst);
   void changed(const Interface& interface);
 
   Interface interface_;       // as it was opened

@@ -85,25 +85,6 @@ bool PacketSender::enable_offload_headers() {
   return offload_headers_;
 }
 
-/// Names what the kernel is to gather. A frame in too many pieces is made one. False when there is no memory for that.
-bool PacketSender::describe_super_frame(Message& frame) {
-  auto count = frame.runs(runs_);
-  if (!count) {
-    count = frame.gather() == TransformResult::done ? frame.runs(runs_) : std::nullopt;
-  }
-  if (!count) {
-    return false;
-  }
-  super_ = offload_of(frame);
-  super_pieces_[0] = {&super_, sizeof super_};
-  for (std::size_t at = 0; at < *count; ++at) {
-    super_pieces_[1 + at] = {const_cast<std::byte*>(runs_[at].data()), runs_[at].size()};
-  }
-  super_header_.msg_iov = super_pieces_.data();
-  super_header_.msg_iovlen = 1 + *count;
-  return true;
-}
-
 /// Sends `frame`, which came before `frames`.
 void PacketSender::send_super_frame(Message frame, Batch& frames, Sent& done) {
   if (!enable_offload_headers()) {
@@ -111,10 +92,12 @@ void PacketSender::send_super_frame(Message frame, Batch& frames, Sent& done) {
     done.to_split.push(std::move(frame));
     return;
   }
-  if (!describe_super_frame(frame)) {
+  if (!super_pieces_.describe(frame)) {
     ++done.no_memory;
     return;
   }
+  super_header_.msg_iov = super_pieces_.pieces().data();
+  super_header_.msg_iovlen = super_pieces_.pieces().size();
   const ssize_t taken = retried([this] { return call_(socket_.get(), &super_header_, 0); });
   if (taken >= 0) {
     const std::size_t segments = segments_in(frame);

@@ -27,6 +27,7 @@
 #include "dlpi/descriptor.h"
 #include "dlpi/interface.h"
 #include "dlpi/offload.h"
+#include "dlpi/super_frame_pieces.h"
 #include "stack/core/message.h"
 #include "stack/core/stream_set.h"
 
@@ -36,7 +37,6 @@ class PacketSender final : public EventSource {
  public:
   static constexpr std::size_t frames_per_call_max = 64;
   static constexpr std::size_t blocks_per_frame_max = 8;
-  static constexpr std::size_t runs_per_super_frame_max = 512;
 
   /// sendmsg, for super-frames, or what a test puts in its place.
   using SendCall = ssize_t (*)(int descriptor, const msghdr* message, int flags);
@@ -71,7 +71,6 @@ class PacketSender final : public EventSource {
   PacketSender(StreamSet& set, Descriptor socket, std::function<void()> on_room, SendCall call);
   std::size_t gather(Batch& frames, Sent& done);
   bool describe(Message& frame, std::size_t at);
-  bool describe_super_frame(Message& frame);
   bool enable_offload_headers();
   void send_super_frame(Message frame, Batch& frames, Sent& done);
   void put_back(Batch& frames, std::size_t from, std::size_t to);
@@ -84,15 +83,13 @@ class PacketSender final : public EventSource {
   bool takes_super_frames_ = true;
   bool offload_headers_ = false;  // each frame has one in front
   OffloadHeader plain_;           // of a frame that nobody splits
-  OffloadHeader super_;
   bool has_sent_super_frame_ = false;
   msghdr super_header_{};
   std::array<Message, frames_per_call_max> held_;
   std::array<mmsghdr, frames_per_call_max> headers_{};
   // One for the offload header, and the blocks.
   std::array<std::array<iovec, 1 + blocks_per_frame_max>, frames_per_call_max> pieces_{};
-  std::array<ConstBytes, runs_per_super_frame_max> runs_{};
-  std::array<iovec, 1 + runs_per_super_frame_max> super_pieces_{};
+  SuperFramePieces super_pieces_;
 };
 
 }  // namespace sluice::dlpi

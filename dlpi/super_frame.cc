@@ -163,7 +163,7 @@ bool split_in_pass(Split& split, Batch& out) {
 std::size_t header_bytes_in(const Message& frame) { return ethernet_size + frame.native<DataUnit>()->header_size; }
 
 std::size_t segments_in(const Message& frame) {
-  return wire::network::segments_in(frame.data_size() - header_bytes_in(frame), frame.native<DataUnit>()->segment_size);
+  return frame.native<DataUnit>()->segments_in(frame.data_size() - header_bytes_in(frame));
 }
 
 bool fits_in_segments(const Message& request, std::size_t mtu) {
@@ -177,18 +177,19 @@ bool fits_in_segments(const Message& request, std::size_t mtu) {
          size - unitdata.header_size <= super_frame_segments_max * unitdata.segment_size;
 }
 
-std::expected<DataUnit, SuperFrameError> read_super_frame(ConstBytes frame, const OffloadHeader& offload) {
+std::expected<DataUnit, SuperFrameError> read_super_frame(ConstBytes frame, std::size_t size,
+                                                          const OffloadHeader& offload) {
   constexpr unsigned checksum_known = OffloadHeader::needs_checksum | OffloadHeader::data_valid;
   const unsigned type = offload.segment_type & ~unsigned{OffloadHeader::segment_ecn_flag};
   if (type != OffloadHeader::segment_udp || (offload.flags & checksum_known) == 0) {
     return std::unexpected(SuperFrameError::unsupported);
   }
   const std::optional<Headers> headers = read_headers(frame);
-  if (!headers || headers->packet_size != frame.size() - ethernet_size) {
+  if (!headers || headers->packet_size != size - ethernet_size) {
     return std::unexpected(SuperFrameError::malformed);
   }
   const auto udp_length = load_big_endian<std::uint16_t>(frame.data() + headers->udp() + 4);
-  const std::size_t data = frame.size() - headers->size;
+  const std::size_t data = size - headers->size;
   const bool partial = (offload.flags & OffloadHeader::needs_checksum) != 0;
   if (udp_length != wire::UdpHeader::size + data || data == 0 || offload.segment_size == 0 ||
       data > super_frame_segments_max * offload.segment_size ||

@@ -57,8 +57,13 @@ enum class SuperFrameError : std::uint8_t {
 };
 
 /// What the descriptor in front of such a frame is to say; kind is link_indication.
-[[nodiscard]] std::expected<wire::DataUnit, SuperFrameError> read_super_frame(ConstBytes frame,
+/// `frame` is its front, headers and all (header_bytes_max), `size` the bytes of all of it.
+[[nodiscard]] std::expected<wire::DataUnit, SuperFrameError> read_super_frame(ConstBytes frame, std::size_t size,
                                                                               const OffloadHeader& offload);
+[[nodiscard]] inline std::expected<wire::DataUnit, SuperFrameError> read_super_frame(ConstBytes frame,
+                                                                                     const OffloadHeader& offload) {
+  return read_super_frame(frame, frame.size(), offload);
+}
 
 /// The offload header with which a device takes it.
 [[nodiscard]] OffloadHeader offload_of(const Message& frame);

@@ -16,7 +16,14 @@
 #include "base/prng.h"
 #include "base/retried.h"
 #include "dlpi/device_entry.h"
+#include "dlpi/super_frame.h"
 #include "stack/wire/ethernet.h"
+
+// Absent from older kernels' headers; one that does not know them refuses them.
+#ifndef TUN_F_USO4
+#define TUN_F_USO4 0x20
+#define TUN_F_USO6 0x40
+#endif
 
 namespace sluice::dlpi {
 namespace {
@@ -42,12 +49,22 @@ Result<Descriptor> attach_tap(const std::string& device) {
   }
   ifreq request{};
   device.copy(request.ifr_name, IFNAMSIZ - 1);
-  request.ifr_flags = IFF_TAP | IFF_NO_PI;
+  request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
   if (device.empty() || device.size() >= IFNAMSIZ || ::ioctl(tap.get(), TUNSETIFF, &request) != 0) {
     return device_failure(device.size() >= IFNAMSIZ || device.empty() ? EINVAL : errno, "attaching to TAP interface",
                           device);
   }
+  // An interface that was there already may have had a longer one set.
+  int header_size = sizeof(OffloadHeader);
+  if (::ioctl(tap.get(), TUNSETVNETHDRSZ, &header_size) != 0) {
+    return device_failure(errno, "setting the size of offload headers of", device);
+  }
   return tap;
+}
+
+/// Tells the kernel which work it may leave to us. False when it knows no UDP super-frames.
+bool set_offloads(const Descriptor& tap, bool offload) {
+  return ::ioctl(tap.get(), TUNSETOFFLOAD, offload ? TUN_F_CSUM | TUN_F_USO4 | TUN_F_USO6 : 0) == 0;
 }
 
 Status set_interface_mtu(const std::string& device, std::size_t mtu) {
@@ -78,7 +95,11 @@ Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& d
     return std::unexpected(interface.error());
   }
   const wire::MacAddress address = options.address.is_unspecified() ? random_address(set.prng()) : options.address;
-  std::shared_ptr<TapLink> link(new TapLink(set, *interface, address, std::move(*tap)));
+  const bool offload = options.offload && set_offloads(*tap, true);
+  if (!offload && !set_offloads(*tap, false)) {
+    return device_failure(errno, "setting the offloads of", device);
+  }
+  std::shared_ptr<TapLink> link(new TapLink(set, *interface, address, std::move(*tap), offload));
   auto monitor = InterfaceMonitor::open(set, *interface,
                                         [self = link.get()](const Interface& now) { self->interface_changed(now); });
   if (!monitor) {
@@ -88,9 +109,11 @@ Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& d
   return link;
 }
 
-TapLink::TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap)
+TapLink::TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap,
+                 bool offload)
     : Link(set, interface.name, address, interface.mtu),
       tap_(std::move(tap)),
+      takes_super_frames_(offload),
       index_(interface.index),
       drops_(transmit_drops(interface.index)) {
   set.add_source(*this);
@@ -106,7 +129,11 @@ void TapLink::interface_changed(const Interface& now) {
   set_up(now.enabled || moved);
 }
 
-TapLink::~TapLink() { set().remove_source(*this); }
+/// An interface that stays is as it would be for one who knows of no offloads.
+TapLink::~TapLink() {
+  set().remove_source(*this);
+  static_cast<void>(set_offloads(tap_, false));
+}
 
 Status TapLink::set_address(const wire::MacAddress& address) {
   change_address(address);
@@ -118,31 +145,49 @@ Status TapLink::set_address(const wire::MacAddress& address) {
 void TapLink::send(Batch& frames) {
   while (!frames.empty() && !full_) {
     Message frame = frames.pop();
-    if (frame.block_count() > blocks_per_frame_max && !frame.pull_up(frame.size())) {
+    const Written written = write(frame);
+    if (written == Written::no_memory) {
       count(LinkCounter::no_memory);
-    } else if (!write(frame)) {
+    } else if (written == Written::no_room) {
       full_ = true;
       frames.push_front(std::move(frame));
     }
   }
 }
 
-bool TapLink::write(Message& frame) {
-  std::array<iovec, blocks_per_frame_max> pieces;
-  int pieces_used = 0;
-  for (const Block* block = &frame.first(); block != nullptr; block = block->cont) {
-    pieces[static_cast<std::size_t>(pieces_used++)] = {block->rptr, block->size()};
-  }
-  const ssize_t written = retried([&] { return ::writev(tap_.get(), pieces.data(), pieces_used); });
-  if (written < 0 && errno == EAGAIN) {
-    return false;
-  }
-  if (written < 0) {
-    count(LinkCounter::transmit_error);
+TapLink::Written TapLink::write(Message& frame) {
+  static OffloadHeader plain;  // of a frame that nobody splits or sums; never written to
+  const bool is_super = is_super_frame(frame);
+  std::array<iovec, 1 + blocks_per_frame_max> blocks;
+  std::span<iovec> pieces = blocks;
+  if (is_super) {
+    if (!pieces_.describe(frame)) {
+      return Written::no_memory;
+    }
+    pieces = pieces_.pieces();
   } else {
-    sent(1, static_cast<std::size_t>(written));
+    if (frame.block_count() > blocks_per_frame_max && !frame.pull_up(frame.size())) {
+      return Written::no_memory;
+    }
+    std::size_t used = 0;
+    blocks[used++] = {&plain, sizeof plain};
+    for (const Block* block = &frame.first(); block != nullptr; block = block->cont) {
+      blocks[used++] = {block->rptr, block->size()};
+    }
+    pieces = pieces.first(used);
   }
-  return true;
+  const ssize_t written = retried([&] { return ::writev(tap_.get(), pieces.data(), static_cast<int>(pieces.size())); });
+  if (written < 0 && errno == EAGAIN) {
+    return Written::no_room;
+  }
+  const std::size_t frames = is_super ? segments_in(frame) : 1;
+  if (written < 0) {
+    count(LinkCounter::transmit_error, frames);
+    return Written::yes;
+  }
+  count(LinkCounter::super_frame_sent, is_super ? 1 : 0);
+  sent(frames, frame.data_size() + (is_super ? (frames - 1) * header_bytes_in(frame) : 0));
+  return Written::yes;
 }
 
 void TapLink::on_writable() {
@@ -152,23 +197,66 @@ void TapLink::on_writable() {
 
 // ---- Up ----
 
+/// A super-frame comes where no frame of the MTU would fit: in memory that is kept for one. The first of a run begins
+/// in a small buffer, the others lie in one piece.
+TapLink::Read TapLink::read_frame(Batch& burst, std::size_t& bytes) {
+  const std::size_t small = mtu() + wire::EthernetHeader::size + slack;
+  const std::size_t large =
+      takes_super_frames_ ? std::max(small, wire::EthernetHeader::size + super_frame_packet_max) : 0;
+  if (large > 0 && !large_) {
+    large_ = Message::allocate(set().pool(), large);
+  }
+  const bool large_first = last_was_large_ && large_;
+  Message frame = large_first ? std::move(large_) : Message::allocate(set().pool(), small);
+  if (!frame || (large > 0 && !large_first && !large_)) {
+    return Read::no_memory;  // frames stay in the device
+  }
+  OffloadHeader offload;
+  const Bytes first = frame.append(large_first ? large : small);
+  const Bytes rest = large_first || large == 0 ? Bytes() : large_.append(large - small);
+  const std::array<iovec, 3> places{
+      {{&offload, sizeof offload}, {first.data(), first.size()}, {rest.data(), rest.size()}}};
+  const ssize_t taken = retried([&] { return ::readv(tap_.get(), places.data(), places.size()); });
+  const std::size_t size =
+      taken < static_cast<ssize_t>(sizeof offload) ? 0 : static_cast<std::size_t>(taken) - sizeof offload;
+  const std::size_t behind = size - std::min(size, first.size());
+  if (!rest.empty()) {
+    large_.trim_back(rest.size() - behind);
+  }
+  frame.trim_back(first.size() - (size - behind));
+  if (size == 0) {
+    // Removed from under us (ip link del): EIO while it goes, EBADFD from then on, and ready with an error for good.
+    gone_ = gone_ || (taken < 0 && errno == EBADFD);
+    large_ = large_first ? std::move(frame) : std::move(large_);
+    return Read::nothing;
+  }
+  bytes += size;
+  last_was_large_ = size > small;
+  if (behind > 0) {
+    frame.link(std::move(large_));
+  } else if (large_first && !last_was_large_) {
+    Message copy = Message::copy_of(set().pool(), std::as_const(frame).bytes());
+    frame.trim_back(size);
+    large_ = std::exchange(frame, std::move(copy));
+  }
+  if (!frame) {
+    refuse(LinkCounter::no_memory, size);
+  } else if (!offload.is_super_frame() && last_was_large_) {
+    refuse(LinkCounter::oversize_frame, size);
+  } else {
+    accept(std::move(frame), offload, burst);
+  }
+  return Read::frame;
+}
+
 bool TapLink::read_burst(Batch& burst) {
-  const std::size_t capacity = mtu() + wire::EthernetHeader::size + slack;
-  while (burst.size() < burst_frames_max) {
-    Message frame = Message::allocate(set().pool(), capacity);
-    if (!frame) {
-      count(LinkCounter::no_memory);
-      return false;  // frames stay in the device
-    }
-    const Bytes room = frame.append(capacity);
-    const ssize_t size = retried([&] { return ::read(tap_.get(), room.data(), room.size()); });
-    if (size <= 0) {
-      // Removed from under us (ip link del): EIO while it goes, EBADFD from then on, and ready with an error for good.
-      gone_ = gone_ || (size < 0 && errno == EBADFD);
+  std::size_t bytes = 0;
+  for (std::size_t taken = 0; taken < burst_frames_max && bytes < burst_bytes_max; ++taken) {
+    const Read read = read_frame(burst, bytes);
+    if (read != Read::frame) {
+      count(LinkCounter::no_memory, read == Read::no_memory ? 1 : 0);
       return false;
     }
-    frame.trim_back(room.size() - static_cast<std::size_t>(size));
-    burst.push(std::move(frame));
   }
   return true;
 }
@@ -199,6 +287,7 @@ namespace {
 Result<std::shared_ptr<Link>> open_tap(StreamSet& set, const std::string& device, const Parameters& parameters) {
   TapLink::Options options;
   options.mtu = static_cast<std::size_t>(parameters.integer("mtu", 0));
+  options.offload = parameters.boolean("offload", true);
   const Result<wire::MacAddress> address = station_address(parameters);
   if (!address) {
     return std::unexpected(address.error());
@@ -222,12 +311,16 @@ Entry tap_entry(std::shared_ptr<LinkTable> table) {
                .meaning = "sets the interface's MTU in bytes; absent: as the interface has it",
                .minimum = TapLink::mtu_min,
                .maximum = TapLink::mtu_max},
+              {.name = "offload",
+               .type = ParameterSpec::Type::boolean,
+               .meaning = "pass datagrams that are sent together to the kernel and back as one; absent: true"},
           },
       .table = std::move(table),
       .work = {.up = {},
                .uncounted_down = "writev copies from the frame",
                .uncounted_up = "read copies into the message"},
       .open = open_tap,
+      .offloads = true,
   });
 }
 

@@ -12,17 +12,28 @@
 //               mac     our address; absent: random, locally administered, from the stream set's seed. It is never the
 //                       interface's own: that one is the kernel's
 //               mtu     sets the interface's MTU, 68..65521; absent: as the interface has it
+//               offload boolean, absent true: datagrams that are sent together cross to the kernel as one super-frame
+//                       (dlpi/super_frame.h) and back, and nobody sums them on the way. With false this driver splits
+//                       and sums what goes down, the kernel what comes up
 //   kernel side not touched but for the MTU: give it an address and bring it up by script,
 //                 ip addr add 10.77.0.2/24 dev tap0; ip link set tap0 up
 //               before that the link is down and DL_UNITDATA_REQ is answered DL_UNDELIVERABLE
-//   data        one system call a frame, gathered from its blocks on the way out, into a pool buffer on the way in. The
-//               kernel completes checksums and segments before it hands a frame over
+//   data        one system call a frame, gathered from its blocks on the way out, into a pool buffer on the way in
+//   offload     a virtio header in front of each frame (IFF_VNET_HDR) says what is left to do; TUNSETOFFLOAD tells the
+//               kernel that we take UDP super-frames and partial checksums (TUN_F_USO4, _USO6, _CSUM). A super-frame
+//               goes up whole to a stream that takes it, `super_frame_received`, and is split for others,
+//               `super_frame_split`: a raw stream, as of `sluice bridge`, has each datagram for itself, and modules
+//               such as `fault` then treat each for itself. A partial checksum is completed, `checksum_completed`.
+//               Those of TCP are split by the kernel. A kernel without them (before 6.2) is told by its refusal: then
+//               it is as with false, and `ip` learns from DL_CAPABILITY_ACK that the device splits nothing. What an
+//               existing interface takes is set anew when it is opened, and back to nothing when it is closed
 //   link state  up while the interface is (IFF_UP); changes, and of the MTU, come by rtnetlink. One that is moved into
 //               another network namespace goes on working and counts as up
 //   flow        down: what the device does not take waits. Up: frames wait in the device's queue (txqueuelen) while the
 //               only stream is full; then the kernel drops, `kernel_dropped` (of what it counts at the interface since
 //               the device was opened: ip -s link, TX dropped)
 //   counters    dlpi/link_counter.h
+//   threat      a super-frame that lies about its sizes: read_super_frame() checks it, `super_frame_malformed`
 //   privileges  CAP_NET_ADMIN in the network namespace (or an existing interface of the user's own: ip tuntap add user
 //               USER); else EPERM with what to do. EBUSY: another program has it. Needs /dev/net/tun
 //
@@ -37,6 +48,8 @@
 #include "dlpi/interface.h"
 #include "dlpi/link.h"
 #include "dlpi/link_table.h"
+#include "dlpi/offload.h"
+#include "dlpi/super_frame_pieces.h"
 #include "stack/core/registry.h"
 
 namespace sluice::dlpi {
@@ -46,17 +59,21 @@ class TapLink final : public Link, public EventSource {
   static constexpr std::size_t mtu_min = 68;
   static constexpr std::size_t mtu_max = 65521;  // the kernel's bound for TAP
   static constexpr std::size_t bursts_per_call_max = 4;
+  static constexpr std::size_t burst_bytes_max = 128 * 1024;  // super-frames fill a stream's queue fast
   static constexpr std::size_t blocks_per_frame_max = 16;
 
   struct Options {
     wire::MacAddress address;  // unspecified: random
     std::size_t mtu = 0;       // 0: as it is
+    bool offload = true;
   };
   [[nodiscard]] static Result<std::shared_ptr<Link>> open(StreamSet& set, const std::string& device,
                                                           const Options& options);
   ~TapLink() override;
 
   void send(Batch& frames) override;
+  [[nodiscard]] bool takes_super_frames() const override { return takes_super_frames_; }
+  [[nodiscard]] bool reads_lent_memory() const override { return true; }
   void on_room() override { on_readable(); }
   Status set_address(const wire::MacAddress& address) override;
 
@@ -68,14 +85,20 @@ class TapLink final : public Link, public EventSource {
   [[nodiscard]] std::uint64_t take_drops(bool late) override;
 
  private:
-  TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap);
+  TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap, bool offload);
   void interface_changed(const Interface& now);
   /// Reads frames until there are none or the burst is whole; whether there may be more.
   bool read_burst(Batch& burst);
-  /// False when the device has no room now.
-  bool write(Message& frame);
+  enum class Read : std::uint8_t { frame, nothing, no_memory };
+  Read read_frame(Batch& burst, std::size_t& bytes);
+  enum class Written : std::uint8_t { yes, no_room, no_memory };
+  Written write(Message& frame);
 
   Descriptor tap_;
+  bool takes_super_frames_;
+  SuperFramePieces pieces_;
+  Message large_;                // memory for what does not fit the MTU, kept until it is used
+  bool last_was_large_ = false;  // then the next may be, too, and is to lie in one piece
   std::unique_ptr<InterfaceMonitor> monitor_;
   int index_;
   std::optional<std::uint64_t> drops_;  // that the kernel has counted; nothing: not known

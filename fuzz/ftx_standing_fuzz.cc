@@ -2,7 +2,8 @@
 // A standing server under arbitrary datagrams before any session. The input is a list of records: an operation, a
 // number (u16) and, for operations 0 and 1, that many bytes. Operations: 0 a datagram as it is; 1 the bytes as a
 // CONTROL whose cookie is good (offset, acknowledgement and cipher from their first five); 2 so many milliseconds pass;
-// 3 the honest client's next datagrams, with the byte at the number changed if it is odd. An operation of 4 or more is
+// 3 the honest client's next datagrams, with the byte at the number changed if it is odd: it asks for a file, and is
+// refused if it is heard. An operation of 4 or more is
 // the same from another of three addresses of two hosts. Whatever comes, handshakes stay within their bounds, those of
 // a host too, nothing larger than a control message is sent, no session begins but the honest client's, and nothing
 // stays.
@@ -38,12 +39,22 @@ const HandshakeContext& context_of(HandshakeContext::Role role) {
   return role == HandshakeContext::Role::client ? client : server;
 }
 
+/// Refuses, and checks that only what the honest client has asked for comes here.
+class NoFiles final : public Provider {
+ public:
+  std::expected<OpenedPull, Failure> open(const PullRequest& request, const Peer&) override {
+    SLUICE_REQUIRE(request == wanted());
+    return std::unexpected(Failure{ExitCode::source_unreadable, "cannot read 'a'"});
+  }
+  static PullRequest wanted() { return {.datagram_bytes = 1472, .paths = {"a"}}; }
+};
+
 class Harness {
  public:
   Harness()
-      : server_(options(), destination_),
+      : server_(options(&provider_), destination_),
         jar_(seed),
-        client_(now_, ClientHandshakeOptions{.peer = {}, .seed = 7},
+        client_(now_, ClientHandshakeOptions{.peer = {}, .request = NoFiles::wanted(), .seed = 7},
                 context_of(HandshakeContext::Role::client).begin().value()) {}
 
   void run(Reader input) {
@@ -69,8 +80,9 @@ class Harness {
   }
 
  private:
-  static ServerOptions options() {
+  static ServerOptions options(Provider* provider) {
     ServerOptions options;
+    options.provider = provider;
     options.seed = seed;
     options.handshake = context_of(HandshakeContext::Role::server);
     options.handshake_limits = {.handshakes_max = 3, .per_host_max = 2};
@@ -117,6 +129,7 @@ class Harness {
 
   TimePoint now_{std::chrono::hours(1)};
   MemoryDestination destination_;
+  NoFiles provider_;
   Server server_;
   CookieJar jar_;
   std::array<Peer, 3> peers_{Peer(as_bytes("peer")), Peer(as_bytes("plus")), Peer(as_bytes("other"))};

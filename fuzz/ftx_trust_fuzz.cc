@@ -48,8 +48,8 @@ void allowed_keys(std::string_view text) {
     return check_refusal(allowed.error());
   }
   if (const auto key = key_in(text); key && allowed->find(*key) != nullptr) {
-    SLUICE_REQUIRE(!allowed->find(*key)->empty());
-    for (const char c : *allowed->find(*key)) {
+    SLUICE_REQUIRE(!allowed->find(*key)->name.empty());
+    for (const char c : allowed->find(*key)->name) {
       SLUICE_REQUIRE(c >= ' ' && c <= '~');
     }
   }

@@ -120,7 +120,11 @@ inline Outcome<> Endpoint::next_data_unit(t_unitdata& unitdata, bool first) {
       return told ? told : failed(TNODATA);
     }
     const bool came = next_.materialize() == TransformResult::done;  // what never came cannot be too large either
-    next_.reset();
+    if (came && segment_ != 0) {
+      finish_segment(unit_size());  // those behind it have names of their own to tell
+    } else {
+      next_.reset();
+    }
     if (came) {
       return told;
     }

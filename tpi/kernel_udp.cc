@@ -43,7 +43,8 @@ std::int32_t bind_error(int code, bool any_port) {
 Result<UdpSocket> bind_socket(const wire::TransportAddress& local, bool any_address, bool replaces_busy,
                               const UdpSocket::Options& options) {
   Result<UdpSocket> socket = UdpSocket::bind(local, options);
-  if (!socket && any_address) {
+  const bool without_v6 = !socket && (socket.error().code == EAFNOSUPPORT || socket.error().code == EADDRNOTAVAIL);
+  if (without_v6 && any_address) {
     return UdpSocket::bind({wire::Ipv4Address{}, 0}, options);
   }
   if (!socket && replaces_busy && socket.error().code == EADDRINUSE) {
@@ -61,6 +62,24 @@ bool is_request(const Message& message) {
 std::uint16_t segment_of(const Message& request) {
   const DataUnit* const unit = request.native<DataUnit>();
   return unit != nullptr && request.data_size() > unit->segment_size ? unit->segment_size : std::uint16_t{0};
+}
+
+/// What a request asks for besides a destination.
+wire::network::Sending asked_of(const DataUnit& unit) {
+  return {.source = unit.has_local ? std::optional(unit.local) : std::nullopt,
+          .hop_limit = unit.hop_limit,
+          .traffic_class = unit.traffic_class};
+}
+
+/// What the kernel's `error` means. For a source that is none of this host's it says EINVAL or, Linux 6.18 of IPv4,
+/// ENETUNREACH, which have other causes, too; whether it is one, bind(2) tells.
+int reason_of(const Message& request, int error) {
+  const DataUnit* const unit = request.native<DataUnit>();
+  if (unit == nullptr || !unit->has_local || (error != EINVAL && error != ENETUNREACH)) {
+    return error;
+  }
+  const Result<UdpSocket> probe = UdpSocket::bind({unit->local, 0}, {});
+  return !probe && probe.error().code == EADDRNOTAVAIL ? EADDRNOTAVAIL : error;
 }
 
 std::size_t datagrams_in(const Message& request) {
@@ -88,7 +107,10 @@ PayloadWork KernelUdp::payload_work(Side side) const {
     return {.items = {}, .uncounted = "recvmmsg copies into the message"};
   }
   return {.items = {{.kind = PayloadWork::Kind::gather, .where = "message to the write queue", .layered = false}},
-          .uncounted = "sendmmsg copies from the message"};
+          .uncounted = "sendmmsg copies from the message",
+          .segments = options_.gso
+                          ? std::string_view("the kernel splits and sums them: no pass of ours, and none counted above")
+                          : std::string_view("the driver sends each by itself, and the kernel sums it")};
 }
 
 void KernelUdp::close() {
@@ -228,6 +250,7 @@ void KernelUdp::count_error(int error, std::size_t datagrams) {
       break;
     case EINVAL:
     case EAFNOSUPPORT:
+    case EADDRNOTAVAIL:
     case ENOPROTOOPT:
       bad_requests_ += datagrams;
       break;
@@ -321,8 +344,8 @@ void KernelUdp::send_at_once(Message request) {
 }
 
 /// Why `request`, of a known destination, is not sent; 0: it is. TPI would have a datagram above the TSDU size end the
-/// stream; here, as in `udp`, it is an error of that datagram. The options are those of `udp`, too; a socket takes such
-/// as ask for nothing.
+/// stream; here, as in `udp`, it is an error of that datagram. So are the options; whether one datagram may be
+/// fragmented is the only thing that a socket cannot say of it.
 int KernelUdp::refusal(const Message& request, const DataUnit& unit) {
   const std::size_t segment = segment_of(request);
   if ((segment == 0 ? request.data_size() : segment) > static_cast<std::size_t>(tsdu_bytes_max())) {
@@ -331,10 +354,11 @@ int KernelUdp::refusal(const Message& request, const DataUnit& unit) {
   if (segment != 0 && !UdpSender::fits_run(request.data_size(), segment)) {
     return EINVAL;
   }
-  DataUnit asked = unit;
-  asked.segment_size = 0;
-  if (asked.options == DataUnit::Options::sending && !asked.asks_for_nothing()) {
+  if (unit.dont_fragment && options_.fragment) {
     return ENOPROTOOPT;
+  }
+  if (unit.has_local && unit.local.family() != unit.peer.family()) {
+    return EAFNOSUPPORT;
   }
   return resolve({unit.peer, unit.peer_port});
 }
@@ -364,7 +388,7 @@ void KernelUdp::prepare(Message request) {
     }
     request.link(std::move(data));
   }
-  sender_.add(std::move(request), destination_, segment);
+  sender_.add(std::move(request), destination_, segment, asked_of(**unit));
 }
 
 /// Several datagrams, one by one. REQUIRES: `request` is sound, and its destination resolved.
@@ -381,7 +405,7 @@ void KernelUdp::take_apart(Message request) {
       return refuse_datagram(std::move(request), ENOBUFS);
     }
     datagram.link(std::move(data));
-    sender_.add(std::move(datagram), destination_);
+    sender_.add(std::move(datagram), destination_, 0, asked_of(single));
     data = std::move(rest);
   }
 }
@@ -424,7 +448,9 @@ void KernelUdp::account_failure(std::size_t& attempts) {
     return;
   }
   attempts = 0;
-  refuse_datagram(sender_.take_front(), error);
+  Message refused = sender_.take_front();
+  const int reason = reason_of(refused, error);
+  refuse_datagram(std::move(refused), reason);
 }
 
 /// Puts back what is left, in order, and keeps the service procedure from being scheduled by it.

@@ -15,11 +15,13 @@
 //                            means any free port; `::` serves IPv6 and IPv4, and IPv4 peers then appear with IPv4
 //                            addresses. O_T_BIND_REQ differs in one thing: where the port is busy, it takes a free one.
 //              T_UNITDATA_REQ  sends one datagram, T_UNITDATA_IND is one received. Options of a request, if any, are
-//                              network::Sending that asks for nothing; T_UNITDATA_IND has none.
+//                              network::Sending: source, hop limit and traffic class go as control messages of the
+//                              socket. T_UNITDATA_IND has none.
 //              T_UDERROR_IND   tells what became of a datagram: ERROR_type is an errno value. From ICMP: ECONNREFUSED
 //                              (port unreachable), EHOSTUNREACH, ... From here: EINVAL (malformed address or
 //                              primitive or options), EMSGSIZE, EAFNOSUPPORT (the endpoint has no such addresses),
-//                              ENOPROTOOPT (options that ask for something).
+//                              EADDRNOTAVAIL (a source that is none of this host's), ENOPROTOOPT (not to be fragmented,
+//                              where others may be: that is the socket's, see `fragment`).
 //              Options are those of stack/provider/options.h, as far as the kernel takes them (tpi/socket_options.h); a
 //              broadcast without T_IP_BROADCAST is answered with EACCES.
 //              Local management, and what is allowed when, are those of every connectionless provider here:

@@ -33,7 +33,8 @@ std::size_t UdpSender::describe(const Message& message, std::span<iovec> out) {
   return count;
 }
 
-void UdpSender::add(Message message, const SocketAddress& destination, std::uint16_t segment) {
+void UdpSender::add(Message message, const SocketAddress& destination, std::uint16_t segment,
+                    const wire::network::Sending& how) {
   SLUICE_REQUIRE(count_ < messages_max);
   Datagram& datagram = datagrams_[count_];
   datagram.bytes = message.data_size();
@@ -41,6 +42,7 @@ void UdpSender::add(Message message, const SocketAddress& destination, std::uint
   SLUICE_REQUIRE(segment == 0 || fits_run(datagram.bytes, segment));
   datagram.message = std::move(message);
   datagram.destination = destination;
+  datagram.how = how;
   datagram.segment = segment;
   ++count_;
 }
@@ -53,7 +55,8 @@ bool UdpSender::joins_last(const Datagram& datagram) const {
   const bool segmented = segmentation_ && static_cast<std::size_t>(&first - &datagrams_[next_]) >= plain_left_;
   return segmented && datagram.segment == 0 && first.segment == 0 && datagram.bytes > 0 &&
          previous.bytes == first.bytes && datagram.bytes <= first.bytes && last.datagrams < run_datagrams_max &&
-         last.bytes + datagram.bytes <= run_bytes_max && datagram.destination == first.destination;
+         last.bytes + datagram.bytes <= run_bytes_max && datagram.destination == first.destination &&
+         datagram.how == first.how;
 }
 
 void UdpSender::begin_entry(Datagram& datagram) {
@@ -65,6 +68,7 @@ void UdpSender::begin_entry(Datagram& datagram) {
   header.msg_control = nullptr;
   header.msg_controllen = 0;
   entries_[entry_count_] = {};
+  attach_options(entry_count_, datagram);
   ++entry_count_;
 }
 
@@ -77,15 +81,40 @@ void UdpSender::append(const Datagram& datagram) {
   headers_[entry_count_ - 1].msg_hdr.msg_iovlen += datagram.pieces;
 }
 
-void UdpSender::set_segment(std::size_t entry, std::uint16_t segment) {
+/// Appends a control message.
+template <class Value>
+void UdpSender::attach(std::size_t entry, int level, int type, const Value& value) {
   msghdr& header = headers_[entry].msg_hdr;
+  auto* const part = reinterpret_cast<cmsghdr*>(controls_[entry].bytes.data() + header.msg_controllen);
+  part->cmsg_level = level;
+  part->cmsg_type = type;
+  part->cmsg_len = CMSG_LEN(sizeof value);
+  std::memcpy(CMSG_DATA(part), &value, sizeof value);
   header.msg_control = &controls_[entry];
-  header.msg_controllen = sizeof controls_[entry];
-  cmsghdr* part = CMSG_FIRSTHDR(&header);
-  part->cmsg_level = IPPROTO_UDP;
-  part->cmsg_type = UDP_SEGMENT;
-  part->cmsg_len = CMSG_LEN(sizeof segment);
-  std::memcpy(CMSG_DATA(part), &segment, sizeof segment);
+  header.msg_controllen += CMSG_SPACE(sizeof value);
+}
+
+/// ip(7), ipv6(7). A socket of IPv6 takes those of IPv4 for an IPv4-mapped destination.
+void UdpSender::attach_options(std::size_t entry, const Datagram& datagram) {
+  const wire::network::Sending& how = datagram.how;
+  if (how.source || how.hop_limit != 0 || how.traffic_class != 0) [[unlikely]] {
+    const bool v4 = transport_address(datagram.destination).address.is_v4();
+    if (how.hop_limit != 0) {
+      attach(entry, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, int{how.hop_limit});
+    }
+    if (how.traffic_class != 0) {
+      attach(entry, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, int{how.traffic_class});
+    }
+    if (how.source && v4) {
+      in_pktinfo from{};
+      std::memcpy(&from.ipi_spec_dst, how.source->bytes().data(), how.source->size());
+      attach(entry, IPPROTO_IP, IP_PKTINFO, from);
+    } else if (how.source) {
+      in6_pktinfo from{};
+      how.source->store(reinterpret_cast<std::byte*>(&from.ipi6_addr));
+      attach(entry, IPPROTO_IPV6, IPV6_PKTINFO, from);
+    }
+  }
 }
 
 void UdpSender::build_entries() {
@@ -100,7 +129,8 @@ void UdpSender::build_entries() {
   for (std::size_t entry = 0; entry < entry_count_; first += entries_[entry++].messages) {
     if (entries_[entry].datagrams > 1) {
       const Datagram& datagram = datagrams_[first];
-      set_segment(entry, datagram.segment != 0 ? datagram.segment : static_cast<std::uint16_t>(datagram.bytes));
+      attach(entry, IPPROTO_UDP, UDP_SEGMENT,
+             datagram.segment != 0 ? datagram.segment : static_cast<std::uint16_t>(datagram.bytes));
     }
   }
 }

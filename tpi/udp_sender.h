@@ -10,7 +10,8 @@
 //     messages   1400 1400 1400 600 | 1400 1400 | 0 | 9000      (| other destination, or other size)
 //     entries    [ run, segment 1400 ] [ run ]  [0] [9000]       a shorter datagram may end a run
 //
-// A segmented message is a run from the start.
+// A segmented message is a run from the start. What leaves otherwise than the socket says (wire::network::Sending)
+// brings that as control messages, and is in no run with what does not.
 //
 // The kernel refuses a run whose segments do not fit the path MTU, and some devices cannot do it. The run is then sent
 // as plain datagrams, and so are some more after it, twice as many each time that it happens again in a row. A
@@ -26,6 +27,7 @@
 #include <span>
 
 #include "stack/core/message.h"
+#include "stack/wire/network.h"
 #include "tpi/udp_socket.h"
 
 namespace sluice::tpi {
@@ -58,8 +60,10 @@ class UdpSender {
   [[nodiscard]] bool sends_runs() const { return segmentation_ && count_ - next_ >= plain_left_; }
   /// Adds the data of `message`, to which nothing is owed but the copy from the user's memory: a datagram or, where
   /// `segment` is not 0, several of that size, the last perhaps shorter. REQUIRES: had room before the message was
-  /// taken apart; the data lies in iovecs_max pieces at most; sends_runs() and fits_run() for several.
-  void add(Message message, const SocketAddress& destination, std::uint16_t segment = 0);
+  /// taken apart; the data lies in iovecs_max pieces at most; sends_runs() and fits_run() for several. Of `how`,
+  /// source, hop limit and traffic class count. REQUIRES: the source is of the destination's family.
+  void add(Message message, const SocketAddress& destination, std::uint16_t segment = 0,
+           const wire::network::Sending& how = {});
   [[nodiscard]] static bool fits_run(std::size_t bytes, std::size_t segment) {
     return bytes <= run_bytes_max && bytes <= run_datagrams_max * segment;
   }
@@ -86,6 +90,7 @@ class UdpSender {
   struct Datagram {  // or several, where segment is not 0
     Message message;
     SocketAddress destination;
+    wire::network::Sending how;
     std::size_t bytes = 0;
     std::size_t pieces = 0;
     std::uint16_t segment = 0;
@@ -98,7 +103,9 @@ class UdpSender {
   /// A burst, and behind its last message what becomes of it when it is taken apart.
   static constexpr std::size_t messages_max = burst_datagrams_max + run_datagrams_max;
   struct alignas(cmsghdr) Control {
-    std::array<std::byte, CMSG_SPACE(sizeof(std::uint16_t))> bytes;
+    std::array<std::byte,
+               CMSG_SPACE(sizeof(std::uint16_t)) + 2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(in6_pktinfo))>
+        bytes;
   };
 
   std::size_t describe(const Message& message, std::span<iovec> out);
@@ -106,7 +113,9 @@ class UdpSender {
   void begin_entry(Datagram& datagram);
   void append(const Datagram& datagram);
   [[nodiscard]] bool joins_last(const Datagram& datagram) const;
-  void set_segment(std::size_t entry, std::uint16_t segment);
+  template <class Value>
+  void attach(std::size_t entry, int level, int type, const Value& value);
+  void attach_options(std::size_t entry, const Datagram& datagram);
   [[nodiscard]] bool refused_run() const;
   void send_plainly();
   void retire(std::size_t entries);

@@ -154,9 +154,8 @@ std::string side_text(std::string_view title, const ExplainedSide& side) {
 std::string segments_text(const Explanation& explanation) {
   std::string text = "several datagrams in one message\n";
   if (explanation.not_for_segments.empty()) {
-    return text +
-           "  cross the stream whole: one descent for all. Who splits them sums them, too: the device\n"
-           "  where it takes them whole, and these sums are not counted above; else the driver\n";
+    return text + "  cross the stream whole, one descent for all; at its end\n  " +
+           wrapped(explanation.segments_summed_by, 2);
   }
   text += "  are taken apart at the stream's ends, since these are made for one at a time:";
   for (const std::string& name : explanation.not_for_segments) {
@@ -239,7 +238,10 @@ std::string payload_text(const Explanation& explanation) {
 Json payload_json(const Explanation& explanation) {
   Json json{{"down", side_json(explanation.down, explanation.live)},
             {"up", side_json(explanation.up, explanation.live)},
-            {"segments", {{"whole", explanation.not_for_segments.empty()}, {"because", explanation.not_for_segments}}}};
+            {"segments",
+             {{"whole", explanation.not_for_segments.empty()},
+              {"because", explanation.not_for_segments},
+              {"summed_by", explanation.segments_summed_by}}}};
   if (explanation.measured) {
     json["measured"] = Json{{"loads", explanation.measured->loads}, {"stores", explanation.measured->stores}};
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <vector>
 
@@ -95,6 +96,13 @@ class Netcat {
       return false;
     }
     const ssize_t size = ::read(STDIN_FILENO, chunk_.data(), chunk_.size());
+    if (size < 0 && (errno == EINTR || errno == EAGAIN)) {
+      return false;  // it is still readable, or will be
+    }
+    if (size < 0) {
+      fmt::print(stderr, "sluice: nc: cannot read standard input: {}\n", std::generic_category().message(errno));
+      exit_code_ = exit_failed;
+    }
     if (size <= 0) {
       input_ended_at_ = program_.loop().now();
       return false;
@@ -261,7 +269,7 @@ int run_netcat(const StackDeclaration& stack, const NetcatOptions& options) {
   tli::Outcome<TransportAddress> bound = endpoint
                                              ? bind_port(**endpoint, options.local_port, !peer || peer->address.is_v6())
                                              : std::unexpected(endpoint.error());
-  if (!bound && endpoint && !peer) {
+  if (!bound && endpoint && !peer && bound.error().t_errno == wire::tpi::TBADADDR) {
     bound = bind_port(**endpoint, options.local_port, false);
   }
   if (!bound) {

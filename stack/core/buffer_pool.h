@@ -80,7 +80,6 @@ struct Block {
   // Facts of a message, in its first block only; Message keeps them (stack/core/message.h).
   Block* first_data = nullptr;
   std::uint32_t data_bytes = facts_unknown;
-  std::size_t queued_bytes = 0;  // while the message waits on a queue
   MessageType type = MessageType::data;
   std::uint8_t band = 0;  // 0 for high-priority types
 

@@ -151,10 +151,6 @@ class Message {
     }
     return total;
   }
-  /// size(), which is kept until the message is taken off the queue that it is put on.
-  std::size_t note_queued_size() { return first_->queued_bytes = size(); }
-  /// REQUIRES: note_queued_size() was the last to ask.
-  [[nodiscard]] std::size_t queued_size() const { return first_->queued_bytes; }
   // Invariant: protocol blocks come before data blocks. So what these three answer is known without a walk, once it has
   // been counted.
 

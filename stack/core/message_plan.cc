@@ -506,7 +506,8 @@ TransformResult Message::transform(const Sum& sum) {
   if (!materialized()) {
     return TransformResult::failed;
   }
-  const std::uint16_t checksum = checksum_of(add_sums(sum.initial, sum_of_all(data_block(), data_size())), sum.zero_is_sent_as_ones);
+  const std::uint16_t checksum =
+      checksum_of(add_sums(sum.initial, sum_of_all(data_block(), data_size())), sum.zero_is_sent_as_ones);
   store_checksum(sum.field, checksum);
   pool().touches().add(data_size(), 0);
   return TransformResult::done;
@@ -525,7 +526,8 @@ TransformResult Message::transform(const Check& check, const ModuleHandle& owner
     return TransformResult::failed;
   }
   pool().touches().add(data_size(), 0);
-  return sum_holds(add_sums(check.initial, sum_of_all(data_block(), data_size()))) ? TransformResult::done : TransformResult::failed;
+  return sum_holds(add_sums(check.initial, sum_of_all(data_block(), data_size()))) ? TransformResult::done
+                                                                                   : TransformResult::failed;
 }
 
 /// Joins the plan where no field that it covers is still to be filled, where it begins at a unit of every conversion,

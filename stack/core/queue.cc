@@ -160,7 +160,7 @@ void Queue::enqueue(Message message) {
     message.set_band(0);
   }
   Band& band = make_band(message.band());
-  const std::size_t size = message.note_queued_size();
+  const std::size_t size = message.size();
   const bool schedules = urgent || (may_schedule_ && (wants_service_ || message.band() > 0));
   (urgent ? urgent_ : band.waiting).push(std::move(message));
   ++statistics_.enqueued;
@@ -176,7 +176,7 @@ void Queue::put_back(Message message) {
   const bool urgent = is_high_priority(message.type());
   SLUICE_REQUIRE(!urgent || !module_.has_service(side_));
   Band& band = make_band(message.band());
-  const std::size_t size = message.note_queued_size();
+  const std::size_t size = message.size();
   (urgent ? urgent_ : band.waiting).push_front(std::move(message));
   added(band, size);
   if (!urgent && may_schedule_ && wants_service_) {
@@ -186,7 +186,7 @@ void Queue::put_back(Message message) {
 
 inline Message Queue::take(Band& band, Batch& from) {
   Message message = from.pop();
-  removed(band, message.queued_size());
+  removed(band, message.size());
   return message;
 }
 
@@ -249,7 +249,7 @@ bool Queue::insert(const Block* before, Message&& message) {
     message.set_band(0);
   }
   Band& band = make_band(message.band());
-  const std::size_t size = message.note_queued_size();
+  const std::size_t size = message.size();
   const bool among_its_own = before != nullptr && rank_of(*before) == rank;
   (urgent ? urgent_ : band.waiting).insert(among_its_own ? before : nullptr, std::move(message));
   ++statistics_.enqueued;
@@ -264,7 +264,7 @@ bool Queue::insert(const Block* before, Message&& message) {
 Message Queue::remove(const Block& message) {
   Band& band = make_band(message.band);
   Message taken = (is_high_priority(message.type) ? urgent_ : band.waiting).remove(message);
-  removed(band, taken.queued_size());
+  removed(band, taken.size());
   return taken;
 }
 
@@ -272,7 +272,7 @@ void Queue::flush_class(Band& band, Batch& waiting, FlushKind kind) {
   Batch all = std::move(waiting);
   while (Message message = all.pop()) {
     if (is_flushed(message.first(), kind)) {
-      removed(band, message.queued_size());
+      removed(band, message.size());
     } else {
       waiting.push(std::move(message));
     }

@@ -201,6 +201,9 @@ Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode) {
       explanation.not_for_segments.push_back(named.name);
     }
   }
+  if (!modules.empty()) {
+    explanation.segments_summed_by = modules.back().module->payload_work(Side::write).segments;
+  }
   return explanation;
 }
 

@@ -99,6 +99,8 @@ struct Explanation {
   /// Modules below the head that are not made for segmented messages: for their sake the stream's ends take such
   /// messages apart. Empty: they cross it whole.
   std::vector<std::string> not_for_segments;
+  /// Who splits and sums such messages on their way down, as the driver says.
+  std::string segments_summed_by;
   bool live = false;                      // `materialized` means something
   std::optional<Measured> measured = {};  // of all the set's streams, both ways
 };

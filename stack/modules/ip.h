@@ -38,7 +38,8 @@
 //   within a second, and after each query at a random time of as long as the query says. A membership is always for any
 //   source, so a query about sources is answered as one about their group. The user above joins and leaves (M_CTL
 //   GroupReq); what he is in when the stream closes is left with one report. Each stream of a link is in its own
-//   groups: when one leaves what another is in, routers ask, and the other answers.
+//   groups; of those that are in one the same reports it that would answer for an address, and the last of them says
+//   that it is left.
 //
 //   A datagram to a group has a hop limit of 1 and is given to the members in this host, too (DL_LOOPBACK), unless the
 //   user asked otherwise (M_CTL SettingsReq); one with a hop limit of 0 stays here.
@@ -416,6 +417,10 @@ class Ip final : public Module,
   void enter_group(const wire::IpAddress& group);
   void leave_group(const wire::IpAddress& group);
   void leave_groups();
+  void tell_groups();
+  [[nodiscard]] const wire::dlpi::AnswerInd* told_of_group(const wire::IpAddress& group) const;
+  [[nodiscard]] bool reports_group(const wire::IpAddress& group) const;
+  void stop_reporting(const wire::IpAddress& group);
   void start_groups(wire::Family family);
   [[nodiscard]] ip::Groups& groups_of(wire::Family family) { return family == wire::Family::ipv4 ? igmp_ : mld_; }
   void receive_mld(Arrival&& arrival);
@@ -443,6 +448,8 @@ class Ip final : public Module,
   void transmit(Message packet, const wire::IpAddress& neighbour, const wire::MacAddress& to) override;
   void undeliverable(Message packet, const wire::IpAddress& neighbour, bool asked) override;
   void displaced(Message packet) override;
+  /// How many `packet`, with its descriptor in front, stands for.
+  [[nodiscard]] static std::size_t datagrams_in(const Message& packet);
 
   ip::Config config_;
   ip::Counters count_{*this};

@@ -94,10 +94,14 @@ void Groups::leave(const IpAddress& group, TimePoint now) {
     return;
   }
   const bool says = entry->reported_last && !(newest_ == 3 && version_ == 1);
-  std::erase_if(entries_, [&](const Entry& at) { return at.group == group; });
+  forget(group);
   if (says) {
     user_.report_group(group, true, version_);
   }
+}
+
+void Groups::forget(const IpAddress& group) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.group == group; });
 }
 
 /// RFC 3810 section 6.2: "If there is a pending response to a previous General Query scheduled sooner than the selected

@@ -81,6 +81,8 @@ class Groups {
   /// False where there is no room.
   [[nodiscard]] bool join(const wire::IpAddress& group, TimePoint now);
   void leave(const wire::IpAddress& group, TimePoint now);
+  /// As leave(), but routers are not told: another member of this host is left.
+  void forget(const wire::IpAddress& group);
 
   void query(const GroupQuery& query, TimePoint now);
   /// Another host reported `group` in an old version, which is enough for its routers.

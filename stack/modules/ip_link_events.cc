@@ -102,10 +102,12 @@ void Ip::address_known() {
   for (const wire::IpAddress& group : routes_.groups()) {
     link_.join(wire::multicast_mac(group));
   }
+  tell_groups();
   start_addresses();
 }
 
-/// The driver is told of each address, so that of several streams that have it one answers (stack/wire/answering.h).
+/// The driver is told of each address, and of each group that routers are told of, so that of several streams that have
+/// it one answers (stack/wire/answering.h).
 void Ip::tell_address(const wire::IpAddress& address, bool ours) {
   std::erase_if(answering_, [&](const dlpi::AnswerInd& told) { return !ours && told.address == address; });
   if (Message message = primitive_message(set().pool(), dlpi::AddressReq{address, ours}, MessageType::ctl)) {
@@ -117,7 +119,8 @@ void Ip::tell_address(const wire::IpAddress& address, bool ours) {
 
 void Ip::answering_told(const dlpi::AnswerInd& told) {
   std::erase_if(answering_, [&](const dlpi::AnswerInd& known) { return known.address == told.address; });
-  if (routes_.owns(told.address) && !(told.answers && !told.shared)) {
+  const bool ours = routes_.owns(told.address) || routes_.is_member(told.address);
+  if (ours && !(told.answers && !told.shared)) {
     answering_.push_back(told);
   }
 }

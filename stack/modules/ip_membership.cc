@@ -146,6 +146,7 @@ void Ip::enter_group(const IpAddress& group) {
   link_.join(wire::multicast_mac(group));
   advance_link();
   if (is_reported(group)) {
+    tell_address(group, true);
     static_cast<void>(groups_of(group.family()).join(group, set().now()));
   }
   arm_host_timer();
@@ -160,32 +161,60 @@ void Ip::leave(const IpAddress& group) {
   }
 }
 
+/// The driver is told, as of addresses, so that of the streams that are in a group one reports it.
+void Ip::tell_groups() {
+  for (const IpAddress& group : routes_.groups()) {
+    if (is_reported(group)) {
+      tell_address(group, true);
+    }
+  }
+}
+
+/// What the driver has told of a group; nullptr: no other stream of the link is in it.
+const wire::dlpi::AnswerInd* Ip::told_of_group(const IpAddress& group) const {
+  const auto told = std::ranges::find(answering_, group, &wire::dlpi::AnswerInd::address);
+  return told == answering_.end() ? nullptr : &*told;
+}
+
+bool Ip::reports_group(const IpAddress& group) const {
+  const wire::dlpi::AnswerInd* const told = told_of_group(group);
+  return told == nullptr || told->answers;
+}
+
+/// RFC 3376 section 3.2: "In addition to the per-socket multicast reception state, a system must also maintain or
+/// compute multicast reception state for each of its interfaces." The streams of a link are the sockets of one host.
+void Ip::stop_reporting(const IpAddress& group) {
+  ip::Groups& groups = groups_of(group.family());
+  told_of_group(group) != nullptr ? groups.forget(group) : groups.leave(group, set().now());
+}
+
 /// A group that we are in no longer; other groups may have its MAC address.
 void Ip::leave_group(const IpAddress& group) {
   if (!link_.ready()) {
-    return;
+    return groups_of(group.family()).forget(group);
   }
   const wire::MacAddress mac = wire::multicast_mac(group);
   const std::vector<IpAddress> left = routes_.groups();
   if (std::ranges::none_of(left, [&](const IpAddress& other) { return wire::multicast_mac(other) == mac; })) {
     ask_link(primitive_message(set().pool(), wire::dlpi::DisabmultiReq{mac}, MessageType::proto));
   }
-  groups_of(group.family()).leave(group, set().now());
+  stop_reporting(group);
+  tell_address(group, false);
   arm_host_timer();
 }
 
 /// The stream is closed. RFC 2710 section 4: "When a node ceases to listen to a multicast address on an interface, it
 /// SHOULD send a single Done message to the link-scope all-routers multicast address (FF02::2)"; RFC 3810 section 6.1
-/// has a State Change Report, of which this is the first and only one: nobody is left to repeat it. Where another
-/// stream of the link has our addresses the host still listens, and says nothing.
+/// has a State Change Report, of which this is the first and only one: nobody is left to repeat it.
 void Ip::leave_groups() {
-  const std::vector<IpAddress> addresses = routes_.addresses();
+  if (!link_.ready()) {
+    return;
+  }
+  for (const IpAddress& group : routes_.groups()) {
+    stop_reporting(group);
+  }
   for (const Family family : {Family::ipv4, Family::ipv6}) {
-    const auto ours = std::ranges::find(addresses, family, &IpAddress::family);
-    if (link_.ready() && ours != addresses.end() && told_of(*ours) == nullptr) {
-      groups_of(family).begin({}, set().now());
-      groups_of(family).expire(set().now());
-    }
+    groups_of(family).expire(set().now());
   }
 }
 
@@ -259,7 +288,12 @@ bool Ip::arrives_with_router_alert(const Arrival& arrival) {
 }
 
 /// RFC 3810 section 5.2 and RFC 3376 section 4.2: records without sources.
-void Ip::report_groups(std::span<const GroupRecord> records) {
+void Ip::report_groups(std::span<const GroupRecord> all) {
+  std::vector<GroupRecord> records(all.begin(), all.end());
+  std::erase_if(records, [this](const GroupRecord& record) { return !reports_group(record.group); });
+  if (records.empty()) {
+    return;
+  }
   const bool v6 = records.front().group.is_v6();
   const std::size_t record_size = v6 ? 20 : 8;
   std::array<std::byte, report_header_size + 20 * ip::Groups::groups_max> bytes{};
@@ -278,6 +312,9 @@ void Ip::report_groups(std::span<const GroupRecord> records) {
 /// RFC 2710 section 8: a Report goes to "the multicast address being reported", a Done to "link-scope all-routers". RFC
 /// 2236 section 9 likewise.
 void Ip::report_group(const IpAddress& group, bool left, unsigned version) {
+  if (!reports_group(group)) {
+    return;
+  }
   std::array<std::byte, 24> bytes{};
   if (group.is_v6()) {
     bytes[0] = static_cast<std::byte>(left ? mld_done : mld_report);

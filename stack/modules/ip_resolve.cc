@@ -220,14 +220,20 @@ void Ip::solicit(const IpAddress& target, const std::optional<MacAddress>& to) {
   count_.no_memory_out += asked ? 0U : 1U;
 }
 
+std::size_t Ip::datagrams_in(const Message& packet) {
+  const wire::DataUnit& unitdata = *packet.native<wire::DataUnit>();
+  return unitdata.segment_size == 0 ? 1 : unitdata.segments_in(packet.data_size() - unitdata.header_size);
+}
+
 void Ip::transmit(Message packet, const IpAddress& neighbour, const MacAddress& to) {
+  count_.packets_out += datagrams_in(packet) - 1;  // one is counted as it leaves
   to_link(std::move(packet), to, neighbour.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6);
 }
 
 /// Gives the datagram back to the user, without the headers that were put in front of it; a later fragment would tell
 /// the user nothing.
 void Ip::undeliverable(Message packet, const IpAddress& neighbour, bool asked) {
-  ++(asked ? count_.neighbour_failed : count_.neighbours_full);
+  (asked ? count_.neighbour_failed : count_.neighbours_full) += datagrams_in(packet);
   if (asked) {
     redirects_.forget(neighbour);
     if (neighbour.is_v6()) {
@@ -263,6 +269,6 @@ void Ip::undeliverable(Message packet, const IpAddress& neighbour, bool asked) {
   }
 }
 
-void Ip::displaced(Message /*packet*/) { ++count_.neighbour_displaced; }
+void Ip::displaced(Message packet) { count_.neighbour_displaced += datagrams_in(packet); }
 
 }  // namespace sluice

@@ -196,10 +196,12 @@ int Ip::send_segments(const Outgoing& outgoing, Message& carrier, Message& data)
   if (!prepend_header(outgoing, data, size)) {
     return ENOBUFS;
   }
-  const std::size_t segments = wire::network::segments_in(size - transport_peek, outgoing.segment_size);
-  identification_ = static_cast<std::uint16_t>(identification_ + segments - 1);
-  count_.packets_out += segments - 1;  // and one as it leaves
-  carrier.native<DataUnit>()->header_size = static_cast<std::uint16_t>(header);
+  DataUnit& unitdata = *carrier.native<DataUnit>();
+  unitdata.segment_size = outgoing.segment_size;
+  unitdata.header_size = static_cast<std::uint16_t>(header);
+  if (outgoing.destination.is_v4()) {
+    identification_ = static_cast<std::uint16_t>(identification_ + unitdata.segments_in(size - transport_peek) - 1);
+  }
   dispatch(std::move(carrier), std::move(data));
   return 0;
 }
@@ -430,8 +432,7 @@ void Ip::dispatch(Message carrier, Message packet) {
   }
   carrier.link(std::move(packet));
   if (const wire::MacAddress* const mac = route_mac(set().now())) {
-    const std::uint16_t sap = route_.destination.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
-    return to_link(std::move(carrier), *mac, sap);
+    return transmit(std::move(carrier), route_.destination, *mac);
   }
   route_.neighbour = neighbours_.send(route_.next_hop, std::move(carrier), set().now());
 }

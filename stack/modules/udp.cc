@@ -16,7 +16,6 @@ namespace {
 using namespace wire::tpi;
 using wire::DataUnit;
 using wire::UdpHeader;
-using wire::network::segments_in;
 using Kind = DataUnit::Kind;
 
 /// Room in front of the header of a datagram without data, for the headers below.
@@ -155,8 +154,7 @@ bool Udp::send(Message& message) {
 /// ip's short way is for one datagram.
 bool Udp::goes_whole(const DataUnit& unitdata, std::size_t size) {
   const bool summed = checksum_ || unitdata.peer.is_v6();
-  if (!segments() || !summed || size > tsdu_bytes_max ||
-      segments_in(size, unitdata.segment_size) > wire::network::segments_max) {
+  if (!segments() || !summed || size > tsdu_bytes_max || unitdata.segments_in(size) > wire::network::segments_max) {
     return false;
   }
   const Source route = this->route(unitdata.peer);
@@ -188,7 +186,7 @@ bool Udp::send_segments(Message& message, DataUnit& unitdata) {
               .payload_length = static_cast<std::uint16_t>(size),
               .checksum = pseudo_header_sum(size)}
         .emit(space);
-    sent_ += segments_in(size, unitdata.segment_size) - 1;
+    sent_ += unitdata.segments_in(size) - 1;
     unitdata.checksum_offloaded = true;
     to_network(unitdata);
     return true;
@@ -392,7 +390,7 @@ bool Udp::receive(Message& message) {
   unitdata.peer_port = header->source_port;
   message.trim_data_front(UdpHeader::size);
   if (unitdata.segment_size != 0) [[unlikely]] {
-    received_ += segments_in(message.data_size(), unitdata.segment_size) - 1;  // such a message is known to be good
+    received_ += unitdata.segments_in(message.data_size()) - 1;  // such a message is known to be good
   }
   message.when_verified(handle(), [this] { ++received_; });
   return true;
@@ -434,8 +432,9 @@ void Udp::unclaimed(Message message, const DataUnit& received) {
   if (materialize(message, Side::read) == TransformResult::failed) {
     return;  // counted as bad_checksum
   }
+  const std::size_t datagrams = received.segments_in(message.data_size() - UdpHeader::size);
   if (binding_->filtered() || received.group || binding_->state() == udp::State::failed) {
-    ++not_my_port_;
+    not_my_port_ += datagrams;
     return;
   }
   Message request =
@@ -445,7 +444,7 @@ void Udp::unclaimed(Message message, const DataUnit& received) {
                         MessageType::ctl);
   if (request) {
     request.link(message.unlink());
-    ++port_unreachable_;
+    port_unreachable_ += datagrams;
   }
   down(std::move(request));
 }

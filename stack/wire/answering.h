@@ -8,6 +8,8 @@
 //   up    DL_ANSWER_IND   whether this stream answers for `address` from now on, and whether streams with a filter have
 //                         it, too. A stream that is told nothing answers, and is alone.
 //
+// A group is an address that every member has: one of them tells routers of it, and all know whether others are left.
+//
 // Layout in words, both: number, flags, IP version (4 or 6), address in 16 bytes.
 
 #include <cstddef>
@@ -73,7 +75,7 @@ struct AnswerInd {
 
   IpAddress address;
   bool answers = true;
-  bool shared = false;  ///< another stream has the address, and a filter
+  bool shared = false;  ///< another stream has the address, and a filter; another is in the group
 
   [[nodiscard]] static std::optional<AnswerInd> decode(ConstBytes block) {
     const auto read = AddressFlags::decode(primitive, block);

@@ -76,6 +76,9 @@ struct DataUnit {
 
   [[nodiscard]] bool is_transport() const { return kind <= Kind::transport_error; }
 
+  /// How many datagrams `size` bytes of data behind it are.
+  [[nodiscard]] std::size_t segments_in(std::size_t size) const { return network::segments_in(size, segment_size); }
+
   // The parts of a TPI primitive: what programs see of it.
 
   [[nodiscard]] std::size_t address_size() const { return tpi_header_size + peer.size(); }

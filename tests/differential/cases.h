@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <string>
 
 #include "tests/differential/world.h"
@@ -32,6 +33,9 @@ inline Setup draw_setup(Choices& choices) {
   setup.wire.memory = static_cast<WireSettings::Memory>(choices.below(4));
   setup.wire.damaged_percent = static_cast<unsigned>(choices.one_of<std::size_t>({0, 0, 5, 30}));
   setup.wire.seed = choices.seed();
+  setup.wire.segments = !setup.raw && choices.percent(50);
+  setup.wire.super_frames = setup.wire.segments && choices.percent(70);
+  setup.wire.lent_memory = setup.wire.super_frames && choices.percent(50);
   setup.head.read_marks = {.high_bytes = std::size_t{1} << 27, .low_bytes = std::size_t{1} << 25};
   setup.head.write_offset = choices.one_of<std::size_t>({0, 0, 7, 64});
   setup.head.write_tail = choices.one_of<std::size_t>({0, 0, 13});
@@ -40,7 +44,7 @@ inline Setup draw_setup(Choices& choices) {
   for (std::size_t side = 0; side < 2; ++side) {
     Setup::Side& drawn = setup.sides[side];
     drawn.checksum = choices.percent(85);
-    drawn.bound = choices.percent(90);
+    drawn.bound = choices.percent(90) || setup.wire.segments;
     drawn.mode = choices.percent(80) ? ProcessingMode::fused : ProcessingMode::layered;
     drawn.low = draw_modules(choices, setup.raw ? 5 : 2, setup.raw ? kinds : kinds_anywhere);
     drawn.middle = draw_modules(choices, 1, kinds_anywhere);
@@ -51,6 +55,19 @@ inline Setup draw_setup(Choices& choices) {
     setup.sides[1].low = setup.sides[0].low;
   }
   return setup;
+}
+
+/// Datagrams of 1 byte, small ones, some about the MTU and beyond it; the last one odd, mostly.
+inline void draw_segments(Choices& choices, const Setup& setup, Operation& operation) {
+  constexpr std::size_t headers = 28;
+  const std::size_t fitting = setup.mtu - headers;
+  operation.segment = std::max<std::size_t>(1, choices.percent(20)   ? 1
+                                               : choices.percent(20) ? choices.size(fitting, 9000)
+                                               : choices.percent(50) ? fitting / (1 + choices.below(4))
+                                                                     : 8 * choices.below(fitting / 8 + 1));
+  const std::size_t count = 1 + choices.below(tli::Endpoint::segments_max);
+  const std::size_t shorter = choices.percent(60) ? choices.below(operation.segment) : 0;
+  operation.size = std::min(count * operation.segment - shorter, tli::Endpoint::segments_bytes_max);
 }
 
 inline Operation draw_operation(Choices& choices, const Setup& setup) {
@@ -78,10 +95,14 @@ inline Operation draw_operation(Choices& choices, const Setup& setup) {
   if (operation.act == Act::send) {
     operation.size = choices.size(setup.mtu, tsdu_max);
     operation.size -= choices.percent(80) ? operation.size % 8 : 0;  // whole units, mostly
+    if (setup.wire.segments && choices.percent(60)) {
+      draw_segments(choices, setup, operation);
+    }
   } else if (operation.act == Act::receive) {
     operation.size = choices.percent(60) ? 70'000 : choices.size(setup.mtu, 2000);
   } else if (operation.act == Act::pass_time) {
-    operation.size = choices.below(choices.percent(20) ? 5000 : 10);
+    // Where datagrams go in one message neighbours stay known: an error for one that is not there is for all of them.
+    operation.size = choices.below(!choices.percent(20) ? 10 : setup.wire.segments ? 300 : 5000);
   } else if (operation.act == Act::push) {
     operation.module = {static_cast<Kind>(choices.below(kinds)), choices.seed()};
   }
@@ -109,12 +130,24 @@ inline std::string difference(const Log& layered, std::string_view name, const L
                      two == other.entries.end() ? "nothing more" : readable(*two));
 }
 
+/// What the first host did and saw, in order, and then what the second did.
+inline void by_host(std::vector<std::string>& entries) {
+  std::vector<std::string> first;
+  std::vector<std::string> second;
+  for (std::string& entry : entries) {
+    (entry.starts_with("frame b") || entry.starts_with("b ") ? second : first).push_back(std::move(entry));
+  }
+  std::ranges::move(second, std::back_inserter(first));
+  entries = std::move(first);
+}
+
 /// Three worlds that must not differ: layered, with native descriptors; the paths that were drawn; and those again,
 /// every primitive encoded at every queue.
 class Worlds {
  public:
   explicit Worlds(const Setup& setup)
-      : layered_(setup, World::Variant::layered),
+      : segments_(setup.wire.segments),
+        layered_(setup, World::Variant::layered),
         tested_(setup, World::Variant::tested),
         encoded_(setup, World::Variant::encoded) {}
 
@@ -123,6 +156,11 @@ class Worlds {
   std::string apply(Act act) {
     for (World* const world : {&layered_, &tested_, &encoded_}) {
       act(*world);
+    }
+    if (segments_) {
+      for (World* const world : {&layered_, &tested_, &encoded_}) {
+        by_host(world->log.entries);
+      }
     }
     std::string differs = difference(layered_.log, "tested", tested_.log);
     differs += difference(layered_.log, "encoded", encoded_.log);
@@ -133,14 +171,17 @@ class Worlds {
   }
 
  private:
+  bool segments_;
   World layered_;
   World tested_;
   World encoded_;
 };
 
 inline std::string described(const Setup& setup) {
-  std::string text = fmt::format("{} mtu {} memory {} damaged {} % ", setup.raw ? "raw" : "TLI", setup.mtu,
-                                 static_cast<int>(setup.wire.memory), setup.wire.damaged_percent);
+  std::string text =
+      fmt::format("{} mtu {} memory {} damaged {} % segments {} super-frames {} lent {}", setup.raw ? "raw" : "TLI",
+                  setup.mtu, static_cast<int>(setup.wire.memory), setup.wire.damaged_percent, setup.wire.segments,
+                  setup.wire.super_frames, setup.wire.lent_memory);
   for (const Setup::Side& side : setup.sides) {
     text += fmt::format("\n  side: {}, checksum {}", sluice::name_of(side.mode), side.checksum);
     for (const auto& [where, modules] : {std::pair{"low", &side.low}, {"middle", &side.middle}, {"high", &side.high}}) {
@@ -162,9 +203,9 @@ inline std::string run_case(Choices& choices, std::size_t operations_max) {
   const std::size_t operations = 1 + choices.below(operations_max);
   for (std::size_t at = 0; at < operations && differs.empty() && !choices.exhausted(); ++at) {
     const Operation operation = draw_operation(choices, setup);
-    done += fmt::format("  {}: act {} side {} size {} how {} seed {} module {}({})\n", at,
-                        static_cast<int>(operation.act), operation.side, operation.size, operation.how, operation.seed,
-                        name_of(operation.module.kind), operation.module.seed);
+    done += fmt::format("  {}: act {} side {} size {} segment {} how {} seed {} module {}({})\n", at,
+                        static_cast<int>(operation.act), operation.side, operation.size, operation.segment,
+                        operation.how, operation.seed, name_of(operation.module.kind), operation.module.seed);
     differs = worlds.apply([&operation](World& world) { world.apply(operation); });
   }
   if (differs.empty()) {

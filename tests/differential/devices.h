@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "dlpi/link.h"
 #include "dlpi/link_stream.h"
+#include "dlpi/super_frame.h"
 #include "stack/core/ioctl.h"
 
 namespace sluice::differential {
@@ -43,6 +44,9 @@ struct WireSettings {
   Memory memory = Memory::copied;
   unsigned damaged_percent = 0;
   std::uint64_t seed = 0;
+  bool segments = false;      // some messages are several datagrams
+  bool super_frames = false;  // the devices take them whole,
+  bool lent_memory = false;   // from the user's memory
 };
 
 /// One direction of a wire: what entered it and has not arrived.
@@ -51,39 +55,83 @@ class Wire {
   static constexpr std::size_t frames_max = 512;
 
   Wire(BufferPool& pool, const WireSettings& settings, std::uint64_t direction)
-      : pool_(pool), settings_(settings), prng_(settings.seed * 2 + direction) {}
+      : pool_(pool),
+        settings_(settings),
+        damages_(!settings.segments),
+        prng_(settings.seed * 2 + direction),
+        shapes_(settings.seed * 2 + direction + 1'000'000) {}
 
   /// Sends `frame` on, whose bytes the log has seen. `control_size` bytes in front are left alone.
   void enter(Message frame, std::size_t spared) {
-    std::vector<std::byte> bytes = flat(frame);
-    const bool damaged =
-        damage_next_ || (settings_.damaged_percent > 0 && prng_.below(100) < settings_.damaged_percent);
-    damage_next_ = false;
-    if (damaged) {
-      damage(bytes, spared);
+    Travelled travelled = travel(flat(frame), spared);
+    if (!travelled.lost) {
+      const bool same = !travelled.damaged && settings_.memory == WireSettings::Memory::by_reference;
+      push(same ? std::move(frame) : arrived(travelled.bytes), 1);
     }
-    last_ = bytes;
-    if (waiting_.size() >= frames_max) {
-      return;
+  }
+  /// A super-frame, and the frames that it stands for. What happens to frames happens to these; it arrives whole only
+  /// where they all arrive as they were.
+  void enter_whole(Message frame, Batch parts) {
+    const std::size_t count = parts.size();
+    std::vector<Travelled> travelled;
+    bool whole = true;
+    while (const Message part = parts.pop()) {
+      travelled.push_back(travel(flat(part), 0, travelled.size()));
+      whole = whole && !travelled.back().damaged && !travelled.back().lost;
     }
-    if (damaged || settings_.memory != WireSettings::Memory::by_reference) {
-      frame = arrived(bytes);
+    if (whole) {
+      return push(settings_.memory == WireSettings::Memory::by_reference ? std::move(frame) : arrived_whole(frame),
+                  count);
     }
-    waiting_.push(std::move(frame));
+    for (const Travelled& one : travelled) {
+      if (!one.lost) {
+        push(arrived(one.bytes), 1);
+      }
+    }
   }
   /// The last frame comes a second time, damaged.
   void repeat() {
     if (!last_.empty()) {
       std::vector<std::byte> bytes = last_;
       damage(bytes, 12);
-      waiting_.push(arrived(bytes));
+      push(arrived(bytes), 1);
     }
   }
   void damage_next() { damage_next_ = true; }
-  [[nodiscard]] Message leave() { return waiting_.pop(); }
+  /// From now on as the settings say.
+  void begin_damage() { damages_ = true; }
+  [[nodiscard]] Message leave() {
+    Message frame = waiting_.pop();
+    frames_ -= frame && dlpi::is_super_frame(frame) ? dlpi::segments_in(frame) : 1;
+    return frame;
+  }
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
 
  private:
+  /// What became of a frame on its way.
+  struct Travelled {
+    std::vector<std::byte> bytes;
+    bool damaged = false;
+    bool lost = false;
+  };
+
+  /// `before`: frames of the same super-frame that are on their way already.
+  Travelled travel(std::vector<std::byte> bytes, std::size_t spared, std::size_t before = 0) {
+    Travelled travelled{.bytes = std::move(bytes)};
+    travelled.damaged =
+        damage_next_ || (damages_ && settings_.damaged_percent > 0 && prng_.below(100) < settings_.damaged_percent);
+    damage_next_ = false;
+    if (travelled.damaged) {
+      damage(travelled.bytes, spared);
+    }
+    last_ = travelled.bytes;
+    travelled.lost = frames_ + before >= frames_max;
+    return travelled;
+  }
+  void push(Message frame, std::size_t count) {
+    frames_ += count;
+    waiting_.push(std::move(frame));
+  }
   void damage(std::vector<std::byte>& bytes, std::size_t spared) {
     if (bytes.size() <= spared) {
       return;
@@ -111,13 +159,22 @@ class Wire {
           [](void* argument, ConstBytes) { delete static_cast<std::vector<std::byte>*>(argument); }, slot));
     }
     const bool in_blocks = settings_.memory == WireSettings::Memory::in_blocks;
-    return Message::copy_of(pool_, bytes, 0, MessageType::data, in_blocks ? 40 + prng_.below(300) : bytes.size() + 1);
+    return Message::copy_of(pool_, bytes, 0, MessageType::data, in_blocks ? 40 + shapes_.below(300) : bytes.size() + 1);
+  }
+  Message arrived_whole(Message& frame) {
+    Message whole = Message::of_native(pool_, *frame.native<wire::DataUnit>());
+    frame.pop_block();
+    whole.link(arrived(flat(frame)));
+    return whole;
   }
 
   BufferPool& pool_;
   WireSettings settings_;
+  bool damages_;
   Prng prng_;
+  Prng shapes_;  // of memory, in which worlds may differ
   Batch waiting_;
+  std::size_t frames_ = 0;  // that wait
   std::vector<std::byte> last_;
   bool damage_next_ = false;
 };
@@ -156,17 +213,26 @@ class End {
 /// A device under DLPI.
 class RecordingLink final : public dlpi::Link, public End {
  public:
-  RecordingLink(StreamSet& set, std::string_view name, std::size_t mtu)
-      : Link(set, std::string(name), {{2, 0, 0, 0, 0, static_cast<std::uint8_t>(name[0])}}, mtu), End(name) {}
+  RecordingLink(StreamSet& set, std::string_view name, std::size_t mtu, const WireSettings& settings)
+      : Link(set, std::string(name), {{2, 0, 0, 0, 0, static_cast<std::uint8_t>(name[0])}}, mtu),
+        End(name),
+        takes_super_frames_(settings.super_frames),
+        reads_lent_memory_(settings.lent_memory) {}
 
   void send(Batch& frames) override {
     while (room_ && !frames.empty()) {
       Message frame = frames.pop();
+      if (dlpi::is_super_frame(frame)) {
+        send_whole(std::move(frame));
+        continue;
+      }
       record(frame);
       sent(1, frame.size());
       out_->enter(std::move(frame), 0);
     }
   }
+  [[nodiscard]] bool takes_super_frames() const override { return takes_super_frames_; }
+  [[nodiscard]] bool reads_lent_memory() const override { return reads_lent_memory_; }
   void set_room(bool room) override {
     room_ = room;
     if (room) {
@@ -177,13 +243,36 @@ class RecordingLink final : public dlpi::Link, public End {
     if (in_->empty() || !may_receive()) {
       return false;
     }
-    Batch burst;
-    while (!in_->empty() && burst.size() < burst_frames_max) {
+    Batch burst;  // all: where a burst ends would depend on how many frames are in one message
+    while (!in_->empty()) {
       burst.push(in_->leave());
     }
     receive(std::move(burst));
     return true;
   }
+
+ private:
+  /// What others see of it are the frames that it stands for.
+  void send_whole(Message frame) {
+    if (frame.gather() != TransformResult::done) {
+      return;
+    }
+    Message copy = frame.copy();
+    Batch parts;
+    if (!copy || !dlpi::split_super_frame(std::move(copy), parts)) {
+      return;
+    }
+    Batch entering;
+    while (Message part = parts.pop()) {
+      record(part);
+      sent(1, part.size());
+      entering.push(std::move(part));
+    }
+    out_->enter_whole(std::move(frame), std::move(entering));
+  }
+
+  bool takes_super_frames_;
+  bool reads_lent_memory_;
 };
 
 /// A driver for messages with data of any kind: they come out at the other end, control part and all.

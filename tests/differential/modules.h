@@ -56,8 +56,9 @@ class Plain : public Module {
 /// between two worlds: it changes nothing that anybody can see.
 class Settler : public Module {
  public:
-  explicit Settler(std::uint64_t seed) : Module("settler"), prng_(seed) {}
+  explicit Settler(std::uint64_t seed) : Module("settler"), segments_(seed % 4 != 0), prng_(seed) {}
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return segments_; }
   void wput(Batch&& batch) override { write_queue().put_next(handled(std::move(batch), Side::write)); }
   void rput(Batch&& batch) override { read_queue().put_next(handled(std::move(batch), Side::read)); }
 
@@ -115,6 +116,7 @@ class Settler : public Module {
     return parts.joined();
   }
 
+  bool segments_;
   Prng prng_;
   std::vector<Message> shared_;  // until the next batch, so that buffers have a second holder
 };
@@ -336,6 +338,7 @@ class Queueing : public Module {
     read_queue().set_marks({.high_bytes = std::size_t{1} << 27, .low_bytes = std::size_t{1} << 25});
   }
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
   void wput(Batch&& batch) override { wait(write_queue(), std::move(batch)); }
   void rput(Batch&& batch) override { wait(read_queue(), std::move(batch)); }
   void wsrv() override { forward_waiting(write_queue()); }
@@ -361,6 +364,7 @@ class Holding : public Module {
  public:
   Holding() : Module("holding") {}
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
   Status open() override {
     timer_ =
         std::make_unique<Timer>(set().scheduler(), [this] { write_queue().put_next(std::exchange(held_, Batch())); });

@@ -109,11 +109,28 @@ TEST_F(AnsweringTest, EachAnswersForWhatOnlyItHas) {
   EXPECT_EQ(told(*b, first), "answers");
 }
 
+/// Of a group's members one tells routers of it, and each knows whether another is left, with a filter or without.
+TEST_F(AnsweringTest, AGroupHasMembers) {
+  const wire::IpAddress group = wire::IpAddress::from_text("239.1.2.3").value();
+  auto a = stream({group});
+  auto b = stream({group});
+  EXPECT_EQ(told(*a, group), "answers shared");
+  EXPECT_EQ(told(*b, group), "silent shared");
+  filters(*a, ipv4, 7);
+  EXPECT_EQ(told(*a, group), "silent shared");
+  EXPECT_EQ(told(*b, group), "answers shared");
+  says(*b, group, false);
+  EXPECT_EQ(told(*a, group), "answers") << "and is the last";
+  says(*b, group, true);
+  a.reset();
+  EXPECT_EQ(told(*b, group), "answers");
+}
+
 /// What is no request of this kind, and more addresses than there is room for, change nothing.
 TEST_F(AnsweringTest, IsBounded) {
   const auto many = stream({});
   for (unsigned n = 0; n < 2 * Answering::addresses_max; ++n) {
-    says(*many, wire::Ipv4Address{{10, 0, 0, static_cast<std::uint8_t>(n)}}, true);
+    says(*many, wire::Ipv4Address{{10, 0, static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n)}}, true);
   }
   EXPECT_EQ(many->counted("unexpected"), Answering::addresses_max);
   Message cut = primitive_message(set_.pool(), AddressReq{first, true}, MessageType::ctl);

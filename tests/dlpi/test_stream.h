@@ -37,7 +37,10 @@ class Head final : public Module {
     }
   }
   void wsrv() override { ++write_services; }
+  [[nodiscard]] bool handles_segments() const override { return segments; }
+  [[nodiscard]] bool handles_deferred() const override { return segments; }
 
+  bool segments = false;
   int bursts = 0;
   int write_services = 0;
 };
@@ -53,6 +56,12 @@ class Stream {
   }
 
   void set_mode(ProcessingMode mode) { chain_.set_mode(mode); }
+  /// From now on several datagrams may come as one message. What the link says that it can. REQUIRES: head().segments
+  /// was true at open().
+  CapabilityAck accept_segments() {
+    request(CapabilityReq{SegmentsCapability{}});
+    return expect<CapabilityAck>();
+  }
   Head& head() { return head_; }
   LinkStream& driver() { return static_cast<LinkStream&>(chain_.driver()); }
   std::uint64_t counted(std::string_view name) {

@@ -77,7 +77,7 @@ ended 130 "an idle server interrupted" listening serve-port
 
 # ---- the command line ----
 export XDG_CONFIG_HOME=$DIR/config
-fails 2 "serving nobody" 'nobody may send yet.*ftx key' "$FTX" serve .
+fails 2 "serving nobody" 'nobody may come yet.*ftx key' "$FTX" serve .
 fails 2 "serving with a list that is not there" 'nowhere' "$FTX" serve . --allow nowhere
 fails 2 "serving anyone and a list" 'anyone' "$FTX" serve . --allow nowhere --anyone
 echo password > password.txt && chmod 600 password.txt

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A standing server and its clients between two namespaces: keys, secrets, whom each end refuses and with which exit
-# code and words, quotas, and several clients at once.
+# A standing server and its clients between two namespaces: keys, secrets, files sent and fetched, whom each end refuses
+# and with which exit code and words, quotas, several addresses, and several clients at once.
 source "$(dirname "$0")/common.sh"
 two_hosts
 
@@ -97,6 +97,70 @@ expect "quota: nothing of it is there" test -z "$(find in-main -name '*fifth*')"
 expect "what fits is still taken" push small.txt "ftx://$ADDR_B/fits"
 expect_exit 130 "the server is interrupted" stop serve-main
 
+# Fetching: what is served, and nothing else.
+mkdir -p in-fetch/sub got
+cp big.bin in-fetch/ && echo deep > in-fetch/sub/deep && echo star > 'in-fetch/a*' && echo plain > in-fetch/ab
+ln -s ../small.txt in-fetch/link && mkfifo in-fetch/fifo && touch -d 2001-02-03 in-fetch/sub/deep && chmod 640 in-fetch/sub/deep
+serve fetch --port 7070 --transfer-max 10M --quota 25M
+expect_exit 0 "fetch" push "ftx://$ADDR_B/big.bin" "ftx://$ADDR_B/sub/deep" got/ --json
+expect "fetch: equal" cmp big.bin got/big.bin
+expect "fetch: time and mode" test "$(stat -c '%Y %a' got/deep)" = "$(stat -c '%Y %a' in-fetch/sub/deep)"
+expect "the client says so" grep -q '"done".*"path":"got/"' last.out
+expect "the server knows who fetched" grep -q "\"done\".*\"client\":\"$(key_of client)\",\"sent\":true" serve-fetch.out
+expect "fetch under a new name" push "ftx://$ADDR_B/sub/deep" got/renamed
+expect "renamed: equal" cmp in-fetch/sub/deep got/renamed
+expect "no patterns: a star is a star" push "ftx://$ADDR_B/a*" got/
+expect "star: that one alone" test "$(cat 'got/a*')" = star -a ! -e got/ab
+fails 5 "cannot read 'nothing'" "what is not there" push "ftx://$ADDR_B/nothing" got/
+fails 5 "cannot read 'link'" "a symbolic link" push "ftx://$ADDR_B/link" got/
+fails 5 "cannot read 'fifo'" "a FIFO" push "ftx://$ADDR_B/fifo" got/
+fails 5 "cannot read 'sub'" "a directory" push "ftx://$ADDR_B/sub" got/
+fails 2 "no '..'" "a path that leads out" push "ftx://$ADDR_B/../small.txt" got/
+fails 2 "one server" "files of two servers" push "ftx://$ADDR_B/ab" "ftx://[$ADDR6_B]/ab" got/
+fails 2 "sources are" "files of here and there" push "ftx://$ADDR_B/ab" small.txt got/
+fails 2 "directory" "several files and no directory" push "ftx://$ADDR_B/ab" "ftx://$ADDR_B/sub/deep" got/none
+fails 10 "no such directory" "nowhere to put it" push "ftx://$ADDR_B/ab" nowhere/
+fails 2 "encrypted" "not without encryption" push "ftx://$ADDR_B/ab" got/ --insecure
+head -c 11M /dev/zero > in-fetch/larger.bin
+fails 8 "larger than a transfer" "more than a transfer may be" push "ftx://$ADDR_B/larger.bin" got/
+expect "a fixed rate goes along" push "ftx://$ADDR_B/big.bin" got/ --rate 2000 --datagram-bytes 1400
+expect "the quota is nearly used" push "ftx://$ADDR_B/big.bin" got/again --background
+fails 8 "quota" "more than the quota" push "ftx://$ADDR_B/big.bin" got/beyond
+expect "nothing of it is there" test -z "$(find got -name '*beyond*' -o -name '*.ftx-*' -o -name larger.bin -o -name nothing)"
+expect_exit 130 "the fetching server is interrupted" stop serve-fetch
+
+# One direction alone, of the server or of one client.
+serve reads --port 7070 --read-only
+cp small.txt in-reads/
+expect "read-only: fetch" push "ftx://$ADDR_B/small.txt" got/
+fails 26 "not send any" "read-only: send" push big.bin "ftx://$ADDR_B/big.bin"
+expect "read-only: nothing is there" test "$(ls in-reads)" = small.txt
+expect_exit 130 "it is interrupted" stop serve-reads
+serve writes --port 7070 --write-only
+expect "write-only: send" push small.txt "ftx://$ADDR_B/"
+fails 26 "not fetch any" "write-only: fetch" push "ftx://$ADDR_B/small.txt" got/none
+expect_exit 130 "it is interrupted, too" stop serve-writes
+serve each --port 7070
+expect "both, by default" push small.txt "ftx://$ADDR_B/"
+sed -i 's/^/read-only /' server/ftx/allowed_keys
+fails 26 "not send any" "a client that may only fetch" push small.txt "ftx://$ADDR_B/other"
+expect "it may fetch" push "ftx://$ADDR_B/small.txt" got/
+sed -i 's/^read-only/write-only/' server/ftx/allowed_keys
+fails 26 "not fetch any" "a client that may only send" push "ftx://$ADDR_B/small.txt" got/
+expect "it may send" push small.txt "ftx://$ADDR_B/other"
+ftx_as client key > server/ftx/allowed_keys
+
+# A name with several addresses, of which one is silent, refuses, or serves.
+printf '%s manyname\n%s manyname\n' "${ADDR_B%.*}.77" "$ADDR_B" > hosts
+expect "a silent address before the good one" push small.txt ftx://manyname/many --accept-key "$key"
+expect "many: equal" cmp small.txt in-each/many
+expect_exit 130 "the server for each is interrupted" stop serve-each
+serve v4 --port 7070 --listen "$ADDR_B"
+printf '%s manyname\n%s manyname\n' "$ADDR6_B" "$ADDR_B" > hosts
+expect "IPv6 refuses, IPv4 serves" push small.txt ftx://manyname/many
+expect "IPv6, IPv4: fetched" push ftx://manyname/many got/many
+expect_exit 130 "the IPv4 server is interrupted" stop serve-v4
+
 # Its key changes.
 mv server/ftx/key server/key-before
 serve changed --port 7070
@@ -131,6 +195,17 @@ serve once --port 7072 --secret-file secret --once
 fails 25 "secret" "not who may send" push small.txt "ftx://$ADDR_B:7072/" --secret-file other
 expect "who may" push small.txt "ftx://$ADDR_B:7072/" --secret-file secret
 expect "the server ends well" finish serve-once
+for i in 1 2 3 4 5; do
+  background "fetch-$i" in_a env XDG_CONFIG_HOME="$DIR/client$i" "$FTX" "ftx://$ADDR_B:7071/$i" "got/five-$i" --secret-file secret
+done
+for i in 1 2 3 4 5; do
+  expect "client $i of five that fetch" finish "fetch-$i"
+  expect "fetched $i: equal" cmp big.bin "got/five-$i"
+done
+mkdir -p in-once2 && cp small.txt in-once2/
+serve once2 --port 7072 --secret-file secret --once
+expect "a fetch ends it, too" push "ftx://$ADDR_B:7072/small.txt" got/once --secret-file secret
+expect "and well" finish serve-once2
 
 # Anyone; and over a stack of ours on both ends.
 stack_file a.toml packet 11
@@ -138,6 +213,8 @@ stack_file b.toml packet 12
 serve anyone --anyone --stack b.toml --listen 10.77.0.12
 expect "anyone, over our stacks" push big.bin ftx://10.77.0.12/ --stack a.toml --accept-key "$(key_of server)"
 expect "anyone: equal" cmp big.bin in-anyone/big.bin
+expect "anyone fetches, over our stacks" push ftx://10.77.0.12/big.bin got/stacks --stack a.toml
+expect "stacks: equal" cmp big.bin got/stacks
 
 # A server that does not encrypt is not mistaken for one that does.
 serve plain --insecure --port 7073

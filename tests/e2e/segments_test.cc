@@ -252,6 +252,23 @@ TEST_P(Segments, OneThatDoesNotFitComesInParts) {
   EXPECT_EQ(parts, (Texts{"from: abcd more", "rest: ef", "from: ghij more", "rest: kl", "from: mnop more", "rest: q"}));
 }
 
+/// "[TBUFOVFLW] [...] The unit data information to be returned in unitdata will be discarded": that of one data unit.
+TEST_P(Segments, AnAddressThatDoesNotFitCostsOneDataUnit) {
+  ASSERT_TRUE(send(Texts{"first"}, 100));
+  ASSERT_EQ(received().size(), 1U);
+  ASSERT_TRUE(send(Texts{"abcdefghi"}, 4));
+  std::array<std::byte, 1> from{};
+  std::string buffer(4, '\0');
+  t_unitdata unit;
+  unit.addr = {.maxlen = from.size(), .len = 0, .buf = from.data()};
+  unit.udata = {.maxlen = buffer.size(), .len = 0, .buf = reinterpret_cast<std::byte*>(buffer.data())};
+  int flags = 0;
+  const auto refused = b_->t_rcvudata(unit, flags);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().t_errno, TBUFOVFLW);
+  EXPECT_EQ(received(), (Texts{"efgh", "i"}));
+}
+
 TEST_P(Segments, AreLookedAtAndLandOneByOne) {
   ASSERT_TRUE(send(Texts{"first"}, 100));
   ASSERT_EQ(received().size(), 1U);

@@ -205,6 +205,17 @@ TEST_F(StreamTurnsTest, WhoTakesNothingDeclinesAndSleeps) {
   turns_.unattend(*end.stream);
 }
 
+// One that declines is remembered whatever those behind it say: the loop looks again before long.
+TEST_F(StreamTurnsTest, WhoDeclinesIsNotForgottenForOthers) {
+  End declining = open();
+  End idle = open();
+  turns_.attend(*declining.stream, [] { return false; });
+  turns_.attend(*idle.stream, [] { return false; });
+  declining.device->bring(1);
+  ASSERT_TRUE(run_until_asleep());
+  EXPECT_TRUE(turns_.declined());
+}
+
 // A turn that waits itself (a blocking call) must not find itself called again, and what happened meanwhile counts.
 TEST_F(StreamTurnsTest, ATurnIsNotGivenInsideATurn) {
   End end = open();
@@ -224,6 +235,26 @@ TEST_F(StreamTurnsTest, ATurnIsNotGivenInsideATurn) {
   }
   EXPECT_EQ(got, 5U);
   turns_.unattend(*end.stream);
+}
+
+// Who comes behind one that is ended has its turn all the same.
+TEST_F(StreamTurnsTest, NobodyLosesATurnWhenAnotherIsEnded) {
+  End first = open();
+  End second = open();
+  End third = open();
+  int turns = 0;
+  turns_.attend(*first.stream, [] { return false; });
+  turns_.attend(*second.stream, [&] {
+    turns_.unattend(*first.stream);
+    return false;
+  });
+  turns_.attend(*third.stream, [&] {
+    ++turns;
+    return false;
+  });
+  for (int round = 0; turns_.serve(round == 0) && round < 10; ++round) {
+  }
+  EXPECT_GE(turns, 1);
 }
 
 TEST_F(StreamTurnsTest, ATurnMayEndItselfAndOthers) {

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ftx over the kernel's UDP, either end, while its calls to the operating system fail one by one: what is whole has its
-final name, nothing else has, and who fails says why."""
+"""ftx_test.py [ADDRESS NAMESPACE-OF-CLIENT STACK-FILE NAMESPACE-OF-SERVER STACK-FILE]
+
+ftx over the kernel's UDP, or over the stacks of those files, either end, while its calls to the operating system fail one
+by one: what is whole has its final name, nothing else has, and who fails says why."""
 import os
 import re
 import signal
@@ -9,16 +11,31 @@ import subprocess
 import sys
 import tempfile
 
-from faults import Wrong, try_all
+from faults import NAMES, Wrong, try_all
 
 FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
 SECONDS_MAX = 20
 INTERNAL, INTERRUPTED = 1, 130
 
 
+class End:
+    """Where one of the two runs: what is put before its command, and behind it."""
+
+    def __init__(self, namespace=None, stack=None):
+        self.namespace = namespace
+        self.more = ["--stack", stack] if stack else []
+
+    def command(self, arguments, settings):
+        chosen = [f"{name}={settings[name]}" for name in NAMES if name in settings]
+        inside = ["ip", "netns", "exec", self.namespace, "env", *chosen] if self.namespace else []
+        return inside + [FTX, *arguments, *self.more]
+
+
 class Run:
-    def __init__(self, arguments, settings):
-        self.process = subprocess.Popen([FTX, *arguments], env=settings, stdin=subprocess.DEVNULL,
+    def __init__(self, end, arguments, settings):
+        # What enters a namespace is not to fail.
+        self.process = subprocess.Popen(end.command(arguments, settings), stdin=subprocess.DEVNULL,
+                                        env=dict(os.environ) if end.namespace else settings,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.text = ""
 
@@ -45,14 +62,15 @@ def judge(name, run, status, fault):
         raise Wrong(f"{name} says nothing: {run.text}")
 
 
-def transfer(settings_of, fault, folder, sources):
+def transfer(ends, address, settings_of, fault, folder, sources):
     destination = tempfile.mkdtemp(dir=folder)
-    serve = ["serve", destination, "--insecure", "--listen", "127.0.0.1", "--port", "0", "--idle-timeout", "2"]
-    server = Run(serve, settings_of["server"])
-    port = re.search(r"listening on 127\.0\.0\.1:(\d+)", server.first_line())
+    serve = ["serve", destination, "--insecure", "--listen", address, "--port", "0", "--idle-timeout", "2"]
+    server = Run(ends["server"], serve, settings_of["server"])
+    port = re.search(rf"listening on {re.escape(address)}:(\d+)", server.first_line())
     runs = {}
     if port:
-        client = Run([*sources, f"ftx://127.0.0.1:{port[1]}/", "--insecure", "--idle-timeout", "2"], settings_of["client"])
+        client = Run(ends["client"], [*sources, f"ftx://{address}:{port[1]}/", "--insecure", "--idle-timeout", "2"],
+                     settings_of["client"])
         try:
             runs["client"] = (client, client.end())
         finally:
@@ -77,6 +95,9 @@ def transfer(settings_of, fault, folder, sources):
 
 def main():
     failed = 0
+    address, ends = "127.0.0.1", {"client": End(), "server": End()}
+    if len(sys.argv) > 1:
+        address, ends = sys.argv[1], {"client": End(*sys.argv[2:4]), "server": End(*sys.argv[4:6])}
     with tempfile.TemporaryDirectory() as folder:
         sources = []
         for number, size in enumerate((300_000, 5, 0)):
@@ -86,7 +107,7 @@ def main():
         for role in ("server", "client"):
             def scenario(settings, fault):
                 settings_of = {"server": dict(os.environ), "client": dict(os.environ), role: settings}
-                transfer(settings_of, fault, folder, sources)
+                transfer(ends, address, settings_of, fault, folder, sources)
             failed += try_all(role, FTX, scenario, os.path.join(folder, role))
     return failed != 0
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """sluice.py host|listener DEVICE NAMESPACE PROGRAM ARGUMENT...
+sluice.py bridge DEVICE,OTHER-DEVICE NAMESPACE PROGRAM ARGUMENT...
 
-`sluice run` or `sluice nc` on a link, while its calls to the operating system fail one by one: it goes on and works, or
+`sluice run` or `sluice nc` on a link, or `sluice bridge` between two, while its calls to the operating system fail one by one: it goes on and works, or
 ends and says why."""
 import os
 import sys
@@ -13,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "hostile"))
 import trial
 from faults import NAMES, Wrong, try_all
 
-TARGETS = {"host": trial.Host, "listener": trial.Listener}
+TARGETS = {"host": trial.Host, "listener": trial.Listener, "bridge": trial.Bridge}
 FENCES, TRIES = 3, 3
 
 
@@ -43,7 +44,7 @@ def scenario(make, wire, arguments, namespace, settings, fault):
     except RuntimeError as error:
         problem = error
     status = target.program.end()
-    text = target.program.text.decode(errors="replace")
+    text = (target.said + target.program.text).decode(errors="replace")
     if status < 0:
         raise Wrong(f"it ended with {status}: {problem}: {text}")
     if status != target.INTERRUPTED and (fault.must_not_matter() or "sluice: " not in f"{problem} {text}"):
@@ -54,7 +55,8 @@ def scenario(make, wire, arguments, namespace, settings, fault):
 
 def main():
     what, device, namespace, *arguments = sys.argv[1:]
-    wire = trial.Wire(device)
+    wires = [trial.Wire(name) for name in device.split(",")]
+    wire = wires if len(wires) > 1 else wires[0]
     with tempfile.TemporaryDirectory() as folder:
         def run(settings, fault):
             trial.SECONDS_MAX = 2 if fault else 10

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `sluice run` and `sluice nc` over each driver while system calls fail, one at a time (sluice.py).
+# `sluice run` and `sluice nc` over each driver, and `sluice bridge`, while system calls fail, one at a time (sluice.py).
 source "$(dirname "$0")/../hostile/link.sh"
 
 faults() { in_a python3 "$TOP/tests/faults/sluice.py" "$@"; }
@@ -18,3 +18,12 @@ stack_file captured.toml packet 12 '"capture", "ip", "udp"' "capture = { file = 
 expect "run, packet, with a capture" faults host veth0 $NS_B "$SLUICE" run --json captured.toml
 stack_file user.toml packet 12
 expect "nc, packet" faults listener veth0 $NS_B "$SLUICE" nc --stack user.toml -l -v -p 4000
+
+two_links
+cat > bridge.toml <<'TOML'
+[stack.one]
+driver = { kind = "packet", device = "veth0" }
+[stack.other]
+driver = { kind = "pcap", device = "veth1" }
+TOML
+expect "bridge, packet and pcap" faults bridge veth0,veth1 $NS_B "$SLUICE" bridge bridge.toml one other

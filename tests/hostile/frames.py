@@ -121,6 +121,23 @@ def link_address(kind, value):
     return struct.pack("!BB", kind, 1) + value
 
 
+class Offloaded(bytes):
+    """A frame, and in `header` what a sender on this host says of it: struct virtio_net_hdr."""
+
+
+def offloaded(frame, flags=1, kind=5, header_length=42, size=1000, start=34, offset=6):
+    """By default a UDP super-frame over IPv4 (VIRTIO_NET_HDR_GSO_UDP_L4) whose checksum is left to the device."""
+    result = Offloaded(frame)
+    result.header = struct.pack("=BBHHHH", flags, kind, header_length, size, start, offset)
+    return result
+
+
+def unfinished_udp(source, destination, payload, port=9, length=None):
+    """Its checksum field holds the sum of the pseudo-header, as one left to a device does."""
+    pseudo = pseudo_header(source, destination, UDP, 8 + len(payload))
+    return udp(source, destination, payload, port=port, length=length, value=0xFFFF & ~checksum(pseudo))
+
+
 @dataclass
 class Reply:
     """What the host sent. `kind` is arp, icmp4, icmp6, udp, or the protocol's number."""

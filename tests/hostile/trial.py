@@ -74,7 +74,7 @@ class Wire:
     """The peer's end of the link: frames as they are. It answers whoever asks for the peer's link address."""
 
     # packet(7), Documentation/networking/packet_mmap.rst: a ring, since a burst of answers does not fit a socket's buffer.
-    SOL_PACKET, PACKET_RX_RING = 263, 5
+    SOL_PACKET, PACKET_RX_RING, PACKET_VNET_HDR = 263, 5, 15
     SLOT_BYTES, SLOTS, BLOCK_BYTES = 2048, 8192, 1 << 16
     HEADER = struct.Struct("@LIIHH")  # struct tpacket_hdr: status, length, captured, where the frame begins
     PACKET_TYPE_AT = 32 + 10  # struct sockaddr_ll behind it
@@ -88,9 +88,17 @@ class Wire:
         self.slot = 0
         self.socket.bind((device, 0))
         self.arp_answers = self.ndp_answers = 0
+        self.offloading = None  # a socket for frames with an offload header
 
     def send(self, frame):
-        self.socket.send(frame)
+        if not isinstance(frame, f.Offloaded):
+            self.socket.send(frame)
+            return
+        if self.offloading is None:
+            self.offloading = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            self.offloading.bind(self.socket.getsockname()[:2])
+            self.offloading.setsockopt(self.SOL_PACKET, self.PACKET_VNET_HDR, 1)
+        self.offloading.send(frame.header + frame)
 
     def next_frame(self):
         """The next one in the ring and whether the link brought it, or None."""
@@ -196,6 +204,7 @@ class Target:
         self.program = Program(arguments, namespace)
         self.program.wait_for(ready)
         self.sequence = 0
+        self.said = b""  # of its own, before the fences
         self.sent = 0  # fences since the counters were last looked at
 
     def ask(self, collect):
@@ -257,6 +266,7 @@ class Listener(Target):
             rest = re.sub(rb"sluice: [^\n]*\n", b"", seen)
             return rest.strip() if rest.endswith(text) else None
         printed = self.program.read_until(datagrams)
+        self.said += b"".join(re.findall(rb"sluice: [^\n]*\n", self.program.text))
         self.program.text = b""
         if printed != text:
             raise RuntimeError(f"it wrote {printed!r}, not {text!r}")
@@ -330,6 +340,38 @@ class Host(Target):
                          for name in sorted(ENDS | expected.keys()) if added.get(name, 0) != expected.get(name, 0))
 
 
+class Bridge(Target):
+    """`sluice bridge`: what is sent on either link comes out on the other."""
+
+    def __init__(self, wires, arguments, namespace):
+        super().__init__(wires[0], arguments, namespace, b"bridging")
+        self.wires = wires
+
+    def begin(self):
+        self.fence(None)
+
+    def fence(self, collect):
+        for one, other in (self.wires, self.wires[::-1]):
+            self.sequence += 1
+            frame = datagram(b"fence %d" % self.sequence, 5000, 9)
+            one.send(frame)
+            if frame not in self.come(other, lambda came: frame in came):
+                raise RuntimeError("the bridge lets nothing through")
+
+    @staticmethod
+    def come(wire, enough):
+        """What the link brings, until that is enough or nothing more comes."""
+        came = []
+        until = time.monotonic() + SECONDS_MAX
+        while not enough(came):
+            found = wire.next_frame()
+            if found and found[1]:
+                came.append(found[0])
+            if found is None and not select.select([wire.socket], [], [], max(0.0, until - time.monotonic()))[0]:
+                break
+        return came
+
+
 class FilteredHost(Host):
     """`sluice run` over xdp."""
     LEFT_TO_THE_KERNEL = frozenset({"link.unclaimed", "link.not_ours", "link.llc_frame", "link.vlan_frame"})
@@ -343,7 +385,7 @@ def ends():
             "udp": "received malformed short_header bad_length bad_checksum zero_checksum not_my_port port_unreachable "
                    "errors foreign_error unexpected no_memory",
             "link": "unclaimed not_ours short_frame llc_frame vlan_frame oversize_frame flow_dropped no_memory "
-                    "kernel_dropped checksum_unknown super_frame_dropped"}
+                    "kernel_dropped checksum_unknown super_frame_dropped super_frame_malformed"}
     return {f"ip.{name}" for name in re.findall(r"&(\w+)", listed)} | {
         f"{module}.{name}" for module, names in more.items() for name in names.split()}
 

@@ -210,6 +210,31 @@ TEST_F(SendMany, StopsWhereTheProviderIsFullAndCountsWhatWent) {
   EXPECT_EQ(sent().size(), Endpoint::batch_units_max);
 }
 
+TEST_F(SendMany, SegmentsHeedFlowControl) {
+  struct Segments : Provider {
+    [[nodiscard]] bool handles_segments() const override { return true; }
+  };
+  auto made = std::make_unique<Segments>();
+  provider = made.get();
+  HeadOptions options;
+  options.segments = true;
+  auto opened = std::move(*Stream::open(set, std::move(made), options));
+  ASSERT_TRUE(opened->push(std::make_unique<Timod>()));
+  endpoint = std::move(*Endpoint::t_open(std::move(opened), &info));
+  ASSERT_TRUE(endpoint->t_bind(nullptr, nullptr));
+  ASSERT_TRUE(endpoint->stream().head().segments());
+  endpoint->stream().set_nonblocking(true);
+  const wire::TransportAddress peer{wire::Ipv4Address{{10, 0, 0, 1}}, 7};
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
+  t_unitdata unit;
+  unit.addr = {.maxlen = 0, .len = peer.encode(address), .buf = address.data()};
+  std::string text = "onetwo";
+  const t_iovec part{std::as_writable_bytes(std::span(text)).data(), text.size()};
+  provider->stalled = true;
+  EXPECT_EQ(error_of(endpoint->t_sndsudata(unit, std::span(&part, 1), 3)), 0);
+  EXPECT_EQ(error_of(endpoint->t_sndsudata(unit, std::span(&part, 1), 3)), TFLOW);
+}
+
 TEST_F(SendMany, ABlockingEndpointWaits) {
   endpoint->stream().set_nonblocking(false);
   SimulatedWaiter waiter(set);

@@ -316,6 +316,25 @@ TEST_F(Receive, ExactBuffer) {
 }
 
 // "TNODATA O_NONBLOCK was set, but no data units are currently available from the transport provider."
+// A data unit of which t_rcvudata() has taken a part can be looked at no more.
+TEST_F(Receive, APartThatIsLeftIsNotLookedAt) {
+  provider->arrives("peer", "", {"hello"});
+  EXPECT_EQ(receive(3), "peer/: hel T_MORE");
+  tli::t_unitdata unit;
+  EXPECT_EQ(error_of(endpoint->t_lookudata(unit)), TOUTSTATE);
+  EXPECT_EQ(receive(3), "/: lo");
+}
+
+// t_landudata() takes what t_lookudata() has shown, and nothing else that waits.
+TEST_F(Receive, WhatWasNotShownIsNotLanded) {
+  provider->arrives("peer", "", {"hello"});
+  EXPECT_EQ(look(), T_DATA);
+  std::string text(8, '\0');
+  const t_iovec place = part_of(text);
+  EXPECT_EQ(error_of(endpoint->t_landudata(std::span(&place, 1))), TOUTSTATE);
+  EXPECT_EQ(receive(5), "peer/: hello");
+}
+
 TEST_F(Receive, NonBlockingWithoutData) {
   SimulatedWaiter waiter(set);
   wait_with(waiter);

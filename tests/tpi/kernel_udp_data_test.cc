@@ -372,24 +372,155 @@ std::vector<std::byte> encoded(std::string_view text) {
   return bytes;
 }
 
-std::vector<std::byte> options_with_hop_limit() {
-  std::vector<std::byte> bytes(wire::network::Sending::size);
-  wire::network::Sending{.hop_limit = 3}.encode(bytes);
+std::vector<std::byte> encoded(const wire::network::Sending& options) {
+  std::vector<std::byte> bytes(options.encoded_size());
+  options.encode(bytes);
   return bytes;
 }
 
-INSTANTIATE_TEST_SUITE_P(KernelUdp, KernelUdpBadRequest,
-                         testing::Values(BadRequest{"NoAddress", "127.0.0.1:0", {}, {}, EINVAL},
-                                         BadRequest{
-                                             "ShortAddress", "127.0.0.1:0", {std::byte{4}, std::byte{0}}, {}, EINVAL},
-                                         BadRequest{"PortZero", "127.0.0.1:0", encoded("127.0.0.1:0"), {}, EINVAL},
-                                         BadRequest{"V6FromV4", "127.0.0.1:0", encoded("[::1]:9"), {}, EAFNOSUPPORT},
-                                         BadRequest{"V4FromV6", "[::1]:0", encoded("127.0.0.1:9"), {}, EAFNOSUPPORT},
-                                         BadRequest{"ShortOptions", "127.0.0.1:0", encoded("127.0.0.1:9"),
-                                                    std::vector<std::byte>(8), EINVAL},
-                                         BadRequest{"OptionsThatAsk", "127.0.0.1:0", encoded("127.0.0.1:9"),
-                                                    options_with_hop_limit(), ENOPROTOOPT}),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    KernelUdp, KernelUdpBadRequest,
+    testing::Values(
+        BadRequest{"NoAddress", "127.0.0.1:0", {}, {}, EINVAL},
+        BadRequest{"ShortAddress", "127.0.0.1:0", {std::byte{4}, std::byte{0}}, {}, EINVAL},
+        BadRequest{"PortZero", "127.0.0.1:0", encoded("127.0.0.1:0"), {}, EINVAL},
+        BadRequest{"V6FromV4", "127.0.0.1:0", encoded("[::1]:9"), {}, EAFNOSUPPORT},
+        BadRequest{"V4FromV6", "[::1]:0", encoded("127.0.0.1:9"), {}, EAFNOSUPPORT},
+        BadRequest{"ShortOptions", "127.0.0.1:0", encoded("127.0.0.1:9"), std::vector<std::byte>(8), EINVAL},
+        BadRequest{"NotInFragments", "127.0.0.1:0", encoded("127.0.0.1:9"),
+                   encoded(wire::network::Sending{.dont_fragment = true}), ENOPROTOOPT},
+        BadRequest{"StrangeSource", "127.0.0.1:0", encoded("127.0.0.1:9"),
+                   encoded(wire::network::Sending{.source = wire::IpAddress(wire::Ipv4Address{{192, 0, 2, 1}})}),
+                   EADDRNOTAVAIL},
+        BadRequest{"StrangeSourceV6", "[::1]:0", encoded("[::1]:9"),
+                   encoded(wire::network::Sending{.source = wire::IpAddress(wire::Ipv6Address{{0xfd}})}),
+                   EADDRNOTAVAIL},
+        BadRequest{"SourceOfAnotherFamily", "[::]:0", encoded("127.0.0.1:9"),
+                   encoded(wire::network::Sending{.source = wire::IpAddress(wire::Ipv6Address{{0xfd}})}),
+                   EAFNOSUPPORT}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
+/// A socket of the kernel's that says how each datagram came.
+class Witness {
+ public:
+  explicit Witness(bool v6) : v6_(v6), descriptor_(::socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
+    const int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    const int on = 1;
+    for (const int option : {v6 ? IPV6_RECVHOPLIMIT : IP_RECVTTL, v6 ? IPV6_RECVTCLASS : IP_RECVTOS}) {
+      EXPECT_EQ(::setsockopt(descriptor_, level, option, &on, sizeof on), 0);
+    }
+    SocketAddress address;
+    address.generic.sa_family = v6 ? AF_INET6 : AF_INET;
+    (v6 ? reinterpret_cast<std::uint8_t*>(&address.v6.sin6_addr)[15]
+        : reinterpret_cast<std::uint8_t*>(&address.v4.sin_addr)[3]) = 1;
+    if (!v6) {
+      reinterpret_cast<std::uint8_t*>(&address.v4.sin_addr)[0] = 127;
+    }
+    socklen_t size = v6 ? sizeof address.v6 : sizeof address.v4;
+    EXPECT_EQ(::bind(descriptor_, &address.generic, size), 0);
+    EXPECT_EQ(::getsockname(descriptor_, &address.generic, &size), 0);
+    address.size = size;
+    address_ = transport_address(address);
+  }
+  ~Witness() { ::close(descriptor_); }
+  Witness(const Witness&) = delete;
+  Witness& operator=(const Witness&) = delete;
+
+  [[nodiscard]] const wire::TransportAddress& address() const { return address_; }
+  /// "DATA HOPS CLASS SOURCE" of the next one; nothing: there is none.
+  [[nodiscard]] std::string next() {
+    std::array<char, 2000> data{};
+    iovec place{data.data(), data.size()};
+    alignas(cmsghdr) std::array<std::byte, 256> control;
+    SocketAddress from;
+    msghdr message{};
+    message.msg_name = &from.generic;
+    message.msg_namelen = sizeof from.v6;
+    message.msg_iov = &place;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t size = ::recvmsg(descriptor_, &message, 0);
+    if (size < 0) {
+      return {};
+    }
+    int hops = -1;
+    int traffic_class = -1;
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+      if (part->cmsg_type == (v6_ ? IPV6_HOPLIMIT : IP_TTL)) {
+        std::memcpy(&hops, CMSG_DATA(part), sizeof hops);
+      } else if (part->cmsg_type == (v6_ ? IPV6_TCLASS : IP_TOS)) {
+        traffic_class = std::to_integer<int>(reinterpret_cast<std::byte*>(CMSG_DATA(part))[0]);
+      }
+    }
+    from.size = message.msg_namelen;
+    return std::string(data.data(), static_cast<std::size_t>(size)) + " " + std::to_string(hops) + " " +
+           std::to_string(traffic_class) + " " + transport_address(from).address.to_text();
+  }
+
+ private:
+  bool v6_;
+  int descriptor_;
+  wire::TransportAddress address_;
+};
+
+/// What one datagram asks for changes nothing for the next, whatever goes in one call with it.
+TEST_F(KernelUdpTest, ADatagramLeavesAsItAsks) {
+  struct Row {
+    const char* local;
+    bool v6;
+    const char* source;
+  };
+  for (const Row& row :
+       {Row{"0.0.0.0:0", false, "127.0.0.5"}, Row{"[::]:0", false, "127.0.0.5"}, Row{"[::]:0", true, "::1"}}) {
+    SCOPED_TRACE(std::string(row.local) + (row.v6 ? " to IPv6" : " to IPv4"));
+    Witness witness(row.v6);
+    Endpoint endpoint(set);
+    endpoint.bind(row.local);
+    const auto send = [&](std::string_view data, const wire::network::Sending& how) {
+      std::vector<std::byte> address(witness.address().encoded_size());
+      witness.address().encode(address);
+      endpoint.put(UnitdataReq{.address = address, .options = encoded(how)}, data);
+    };
+    const auto source = wire::IpAddress::from_text(row.source);
+    send("one", {});
+    send("two", {.hop_limit = 9});
+    send("six", {.hop_limit = 9, .traffic_class = 0x10});
+    send("ten", {.source = *source, .traffic_class = 0x10});
+    send("all", {.source = *source, .hop_limit = 1, .traffic_class = 0x20});
+    send("end", {});
+    run_one_round();
+    const std::string usual = row.v6 ? "::1" : "127.0.0.1";
+    EXPECT_EQ(witness.next(), "one 64 0 " + usual);
+    EXPECT_EQ(witness.next(), "two 9 0 " + usual);
+    EXPECT_EQ(witness.next(), "six 9 16 " + usual);
+    EXPECT_EQ(witness.next(), "ten 64 16 " + std::string(row.source));
+    EXPECT_EQ(witness.next(), "all 1 32 " + std::string(row.source));
+    EXPECT_EQ(witness.next(), "end 64 0 " + usual);
+    EXPECT_EQ(endpoint.counter("bad_requests"), 0U);
+  }
+}
+
+/// One call for several datagrams, and where it is taken apart.
+TEST_F(KernelUdpTest, SegmentsLeaveAsTheyAsk) {
+  for (const bool gso : {true, false}) {
+    SCOPED_TRACE(gso ? "run" : "one by one");
+    Witness witness(false);
+    UdpSocket::Options options;
+    options.gso = gso;
+    Endpoint endpoint(set, options);
+    endpoint.bind("127.0.0.1:0");
+    std::vector<std::byte> address(witness.address().encoded_size());
+    witness.address().encode(address);
+    endpoint.put(
+        UnitdataReq{.address = address, .options = encoded(wire::network::Sending{.hop_limit = 9, .segment_size = 3})},
+        "onetwoto");
+    run_one_round();
+    for (const char* const part : {"one", "two", "to"}) {
+      EXPECT_EQ(witness.next(), std::string(part) + " 9 0 127.0.0.1");
+    }
+  }
+}
 
 TEST_F(KernelUdpTest, WithoutFragmentationTooLargeIsReported) {
   UdpSocket::Options options;

@@ -29,6 +29,7 @@ struct Seen {
   std::vector<const void*> at;      // where they lie
   std::string bytes;
   std::size_t segment = 0;  // 0: a plain datagram
+  std::string asks;         // of other control messages
   std::uint16_t port = 0;
 };
 
@@ -57,13 +58,20 @@ Seen seen(const msghdr& header) {
     entry.at.push_back(header.msg_iov[i].iov_base);
     entry.bytes.append(static_cast<const char*>(header.msg_iov[i].iov_base), header.msg_iov[i].iov_len);
   }
-  if (header.msg_controllen > 0) {
-    const cmsghdr* part = CMSG_FIRSTHDR(&header);
-    EXPECT_EQ(part->cmsg_level, IPPROTO_UDP);
-    EXPECT_EQ(part->cmsg_type, UDP_SEGMENT);
-    std::uint16_t segment = 0;
-    std::memcpy(&segment, CMSG_DATA(part), sizeof segment);
-    entry.segment = segment;
+  auto& control = const_cast<msghdr&>(header);
+  for (cmsghdr* part = CMSG_FIRSTHDR(&control); part != nullptr; part = CMSG_NXTHDR(&control, part)) {
+    if (part->cmsg_level == IPPROTO_UDP) {
+      EXPECT_EQ(part->cmsg_type, UDP_SEGMENT);
+      std::memcpy(&entry.segment, CMSG_DATA(part), sizeof(std::uint16_t));
+    } else if (part->cmsg_type == IP_PKTINFO) {
+      in_pktinfo from{};
+      std::memcpy(&from, CMSG_DATA(part), sizeof from);
+      entry.asks += " from " + std::to_string(from.ipi_spec_dst.s_addr >> 24);
+    } else {
+      int value = 0;
+      std::memcpy(&value, CMSG_DATA(part), sizeof value);
+      entry.asks += (part->cmsg_type == IP_TTL ? " ttl " : " tos ") + std::to_string(value);
+    }
   }
   entry.port = to_big_endian(static_cast<const sockaddr_in*>(header.msg_name)->sin_port);
   return entry;
@@ -90,12 +98,12 @@ class UdpSenderTest : public testing::Test {
     sender.enable_segmentation(true);
   }
 
-  void add(std::size_t size, std::uint16_t port = 1) {
+  void add(std::size_t size, std::uint16_t port = 1, const wire::network::Sending& how = {}) {
     SocketAddress destination;
     destination.v4.sin_family = AF_INET;
     destination.v4.sin_port = to_big_endian(port);
     destination.size = sizeof destination.v4;
-    sender.add(Message::copy_of(pool, as_bytes(std::string(size, 'x'))), destination);
+    sender.add(Message::copy_of(pool, as_bytes(std::string(size, 'x'))), destination, 0, how);
   }
   void add_many(std::size_t count, std::size_t size) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -128,6 +136,22 @@ TEST_F(UdpSenderTest, ARunIsOfOneSizeAndOneDestinationAndAShorterOneEndsIt) {
   EXPECT_TRUE(entries[3].blocks.empty());
   EXPECT_TRUE(entries[4].blocks.empty());
   EXPECT_EQ(entries[5].blocks, (Sizes{1401}));
+}
+
+TEST_F(UdpSenderTest, ARunLeavesInOneWay) {
+  const wire::network::Sending near{.hop_limit = 1};
+  const wire::network::Sending all{
+      .source = wire::IpAddress(wire::Ipv4Address{{10, 0, 0, 7}}), .hop_limit = 255, .traffic_class = 1};
+  for (const auto& how : {near, near, {}, {}, all, all, near}) {
+    add(1400, 1, how);
+  }
+  EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+  ASSERT_EQ(script.taken.size(), 1U);
+  std::string entries;
+  for (const Seen& entry : script.taken[0]) {
+    entries += std::to_string(entry.blocks.size()) + " of " + std::to_string(entry.segment) + entry.asks + "; ";
+  }
+  EXPECT_EQ(entries, "2 of 1400 ttl 1; 2 of 1400; 2 of 1400 ttl 255 tos 1 from 7; 1 of 0 ttl 1; ");
 }
 
 TEST_F(UdpSenderTest, ARunFitsAPacketAndTheSegmentLimit) {

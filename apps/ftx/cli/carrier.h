@@ -29,6 +29,8 @@ class Carrier {
   virtual bool receive(DatagramHandler& handler) = 0;
   virtual bool send(Burst& burst) = 0;
   [[nodiscard]] virtual bool can_send() = 0;
+  /// When send() has something of the carrier's own to do.
+  [[nodiscard]] virtual TimePoint next_deadline() const { return never; }
   virtual void drain(Duration time) = 0;
 };
 

@@ -62,7 +62,7 @@ void Console::show_text(const Event& event) {
       fmt::print("{}: {} in {:.3f} s ({}/s), {} ADUs, {} {}, {} out of order\n", event.path,
                  human_bytes(static_cast<double>(event.bytes)), event.seconds,
                  human_bytes(static_cast<double>(event.bytes) / (event.seconds > 0 ? event.seconds : 1e-9)), event.adus,
-                 event.repaired, side_ == Side::sender ? "sent again" : "repaired", event.out_of_order);
+                 event.repaired, event.sent || side_ == Side::sender ? "sent again" : "repaired", event.out_of_order);
       break;
     default:
       break;

@@ -11,13 +11,13 @@ namespace {
 
 class WantedSink final : public Sink {
  public:
-  WantedSink(std::unique_ptr<Sink> below, const std::vector<std::string>& wanted)
-      : below_(std::move(below)), wanted_(wanted) {}
+  WantedSink(std::unique_ptr<Sink> below, Wanted wanted) : below_(std::move(below)), wanted_(std::move(wanted)) {}
 
   Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
-    const bool wanted = std::any_of(wanted_.begin(), wanted_.end(), [&](const std::string& one) {
+    const bool wanted = std::any_of(wanted_.names.begin(), wanted_.names.end(), [&](const std::string& one) {
       // As glob(3) does: a leading period is matched by a period only.
-      return one == entry.name || ::fnmatch(one.c_str(), entry.name.c_str(), FNM_PERIOD) == 0;
+      return one == entry.name ||
+             (wanted_.are == Wanted::Are::patterns && ::fnmatch(one.c_str(), entry.name.c_str(), FNM_PERIOD) == 0);
     });
     return wanted ? below_->create(entry) : fail(EPERM, "nobody asked for a file '" + entry.name + "'");
   }
@@ -26,22 +26,27 @@ class WantedSink final : public Sink {
 
  private:
   std::unique_ptr<Sink> below_;
-  std::vector<std::string> wanted_;
+  Wanted wanted_;
 };
 
 }  // namespace
 
-std::vector<std::string> wanted_names(const std::vector<std::string>& paths) {
-  std::vector<std::string> names;
+Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are) {
+  Wanted wanted{{}, are};
   for (const std::string& path : paths) {
-    names.push_back(path.substr(path.rfind('/') + 1));  // npos + 1 is 0
+    wanted.names.push_back(path.substr(path.rfind('/') + 1));  // npos + 1 is 0
   }
-  return names;
+  return wanted;
 }
 
 Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::size_t files) {
+  // No name comes twice in a list, so as many as were asked for, of which each was, are all of them.
+  if (wanted_.are == Wanted::Are::names && files != wanted_.names.size()) {
+    return fail(EPERM, "the other end offers " + std::to_string(files) + " files, and was asked for " +
+                           std::to_string(wanted_.names.size()));
+  }
   auto sink = below_.open(path_, files);
-  if (!sink || wanted_.empty()) {
+  if (!sink || wanted_.names.empty()) {
     return sink;
   }
   return std::make_unique<WantedSink>(*std::move(sink), wanted_);

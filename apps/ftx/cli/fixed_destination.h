@@ -9,6 +9,7 @@
 //
 // Borrows the destination below. Not thread-safe.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,21 @@
 
 namespace sluice::ftx {
 
-/// The last components of what was asked for: names, or patterns of names.
-[[nodiscard]] std::vector<std::string> wanted_names(const std::vector<std::string>& paths);
+/// Which files may come.
+struct Wanted {
+  /// Patterns (glob(7)); any number may match. Names: exactly these, each of them.
+  enum class Are : std::uint8_t { patterns, names };
+  std::vector<std::string> names{};  // none: all names are good
+  Are are = Are::patterns;
+};
+
+/// The last components of what was asked for.
+[[nodiscard]] Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are);
 
 class FixedDestination final : public Destination {
  public:
-  /// `path`: as Destination::open() has it. `wanted` are names or patterns (glob(7)); none: all names are good.
-  FixedDestination(Destination& below, std::string path, std::vector<std::string> wanted)
+  /// `path`: as Destination::open() has it.
+  FixedDestination(Destination& below, std::string path, Wanted wanted)
       : below_(below), path_(std::move(path)), wanted_(std::move(wanted)) {}
 
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) override;
@@ -30,7 +39,7 @@ class FixedDestination final : public Destination {
  private:
   Destination& below_;
   std::string path_;
-  std::vector<std::string> wanted_;
+  Wanted wanted_;
 };
 
 }  // namespace sluice::ftx

@@ -80,22 +80,24 @@ int run(CLI::App& app, int argc, char** argv, const std::function<ExitCode()>& j
 }
 
 int serve_main(int argc, char** argv) {
-  CLI::App app("Receives files into a directory", "ftx serve");
+  CLI::App app("Receives files into a directory, and sends files of it to who asks for them", "ftx serve");
   ServeOptions options;
   options.port = default_port;
-  app.add_option("DIR", options.directory, "what is served: nothing is written outside of it")->required();
+  app.add_option("DIR", options.directory, "what is served: nothing outside of it is written or read")->required();
   app.add_option("--listen", options.listen, "local IP address; any without it");
   app.add_option("--port", options.port, "local UDP port; 0 lets the system choose")->capture_default_str();
   app.add_flag("--once", options.once, "end with the first transfer, and with its exit code");
+  auto* read_only = app.add_flag("--read-only", options.read_only, "clients may fetch files, and send none");
+  app.add_flag("--write-only", options.write_only, "clients may send files, and fetch none")->excludes(read_only);
   add_key_option(app, options.trust);
   add_secret_option(app, options.trust);
   auto* allow = app.add_option("--allow", options.trust.allow_file,
-                               "who may send: lines of a key, as ftx key prints it, and a name; default: "
-                               "~/.config/ftx/allowed_keys");
-  app.add_flag("--anyone", options.trust.anyone, "everybody may send; it is still encrypted")->excludes(allow);
-  app.add_option("--quota", options.quota_bytes, "take so many bytes of files in all; units: K, M, G, T")
+                               "who may come: lines of a key, as ftx key prints it, and a name, with read-only or "
+                               "write-only in front where that is all he may; default: ~/.config/ftx/allowed_keys");
+  app.add_flag("--anyone", options.trust.anyone, "everybody may come; it is still encrypted")->excludes(allow);
+  app.add_option("--quota", options.quota_bytes, "take and send so many bytes of files in all; units: K, M, G, T")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--transfer-max", options.transfer_bytes_max, "take no transfer of more bytes than so many")
+  app.add_option("--transfer-max", options.transfer_bytes_max, "take and send no transfer of more bytes than so many")
       ->transform(CLI::AsSizeValue(false));
   add_common_options(app, options, options.insecure);
   app.footer(exit_code_table());
@@ -113,7 +115,8 @@ int transfer_main(int argc, char** argv) {
   CLI::App app(
       "Sends files:      ftx SRC... [USER@]HOST:PATH       through ssh, as scp does\n"
       "                  ftx SRC... ftx://HOST:PORT/PATH   to: ftx serve DIR\n"
-      "Fetches files:    ftx [USER@]HOST:SRC... DEST",
+      "Fetches files:    ftx [USER@]HOST:SRC... DEST\n"
+      "                  ftx ftx://HOST:PORT/SRC... DEST   from: ftx serve DIR",
       "ftx");
   PushOptions options;
   options.version = SLUICE_VERSION;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The jobs of the ftx program: each connects a session to a transport and a run loop. `serve` and `push` meet at an
-// address; `push_through_ssh`, `pull_through_ssh` and `remote` are started by ssh (docs/formats/ftx-start.md).
+// The jobs of the ftx program: each connects a session to a transport and a run loop. `push` and `fetch` meet `serve`
+// at an address; `push_through_ssh`, `pull_through_ssh` and `remote` are started by ssh (docs/formats/ftx-start.md).
 
 #include <cstdint>
 #include <optional>
@@ -44,7 +44,9 @@ struct ServeOptions : CommonOptions {
   std::string directory;
   std::string listen;  // an IP address; empty: any
   std::uint16_t port = 0;
-  bool once = false;  // end after the first transfer
+  bool once = false;        // end after the first transfer
+  bool read_only = false;   // clients fetch
+  bool write_only = false;  // clients send
 };
 
 /// How to start the ftx on the other host.
@@ -72,7 +74,7 @@ struct PushOptions : CommonOptions {
   std::optional<std::size_t> datagram_bytes;
 };
 
-/// Receives into a directory until SIGINT or SIGTERM.
+/// Serves a directory until SIGINT or SIGTERM: receives into it, and sends from it.
 [[nodiscard]] ExitCode serve(const ServeOptions& options);
 
 /// Prints this user's own key.
@@ -80,6 +82,9 @@ struct PushOptions : CommonOptions {
 
 /// Sends files to an ftx:// URL.
 [[nodiscard]] ExitCode push(const PushOptions& options);
+
+/// Fetches files from ftx:// URLs of one server.
+[[nodiscard]] ExitCode fetch(const PushOptions& options);
 
 /// Sends or receives files, as the operands say.
 [[nodiscard]] ExitCode transfer(const PushOptions& options);

@@ -5,7 +5,9 @@
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/cli/host.h"
 #include "apps/ftx/cli/program.h"
+#include "apps/ftx/cli/reach.h"
 #include "apps/ftx/cli/sending.h"
+#include "apps/ftx/cli/settling.h"
 #include "apps/ftx/cli/trust.h"
 #include "apps/ftx/cli/url.h"
 #include "apps/ftx/files/source.h"
@@ -16,9 +18,9 @@ namespace sluice::ftx {
 ExitCode push(const PushOptions& options) {
   Console console(options.form(), Console::Side::sender);
   const auto url = parse_url(options.destination);
-  const auto address = url ? resolve(url->host) : std::unexpected(url.error());
-  if (!address) {
-    return console.fail({ExitCode::usage, address.error().text});
+  const auto addresses = url ? resolve_all(url->host) : std::unexpected(url.error());
+  if (!addresses) {
+    return console.fail({ExitCode::usage, addresses.error().text});
   }
   auto source = FileSource::open(options.sources);
   if (!source) {
@@ -28,40 +30,53 @@ ExitCode push(const PushOptions& options) {
   if (!host) {
     return console.fail(host.error());
   }
-  auto transport = (*host)->open({any_address(address->is_v6()), 0});
-  if (!transport) {
-    return console.fail(transport.error());
-  }
-  const auto datagram = datagram_size_for(options, address->is_v6(), **host, **transport);
-  if (!datagram) {
-    return console.fail(datagram.error());
-  }
-  SenderOptions sender_options{.peer = peer_of({*address, url->port}),
-                               .path = url->path,
-                               .tsdu_bytes = datagram->bytes_max,
-                               .ip_header_bytes = datagram->ip_header_bytes,
-                               .seed = entropy(),
-                               .idle_timeout = seconds(options.idle_timeout_s)};
   if (!is_relative_path(url->path)) {
     return console.fail(
         {ExitCode::usage, fmt::format("'{}': the path must stay inside what the server serves: no '..', no "
                                       "empty component, no control characters",
                                       options.destination)});
   }
-  std::optional<Protection> protection;
-  if (!options.insecure) {
-    // Keys lie in ordinary memory, too, while a cipher works with them.
-    [[maybe_unused]] const Status undumpable = forbid_core_dumps();
-    auto acquainted = meet(**host, **transport, options.trust, *url, sender_options.peer, datagram->bytes_max);
-    if (!acquainted) {
-      return console.fail(acquainted.error());
-    }
-    protection = std::move(acquainted->protection);
-    sender_options.tsdu_bytes = acquainted->tsdu_bytes;
+  auto reach = Reach::to(**host, *addresses, url->port);
+  if (!reach) {
+    return console.fail(reach.error());
   }
-  const auto congestion = congestion_for(options, std::min(datagram->usual_bytes, sender_options.tsdu_bytes));
-  Sender sender((*host)->loop().now(), sender_options, **source, *congestion, std::move(protection));
-  return Sending(**host, **transport, sender, options.destination, console).run();
+  auto datagram = datagram_size_for(options, reach->v6, **host, *reach->transport);
+  if (!datagram) {
+    return console.fail(datagram.error());
+  }
+  SenderOptions sender_options{.peer = reach->peers.front(),
+                               .path = url->path,
+                               .tsdu_bytes = datagram->bytes_max,
+                               .ip_header_bytes = datagram->ip_header_bytes,
+                               .seed = entropy(),
+                               .idle_timeout = seconds(options.idle_timeout_s)};
+  if (options.insecure) {
+    const auto congestion = congestion_for(options, datagram->usual_bytes);
+    Sender sender((*host)->loop().now(), sender_options, **source, *congestion);
+    return Sending(**host, *reach->transport, sender, options.destination, console).run();
+  }
+  // Keys lie in ordinary memory, too, while a cipher works with them.
+  [[maybe_unused]] const Status undumpable = forbid_core_dumps();
+  const auto met =
+      Acquaintance::meet(**host, *reach->transport, options.trust, *url, reach->peers, datagram->bytes_max);
+  if (!met) {
+    return console.fail(met.error());
+  }
+  ClientHandshake& handshake = (*met)->handshake();
+  datagram = datagram_size_for(options, is_v6(handshake.peer()), **host, *reach->transport, handshake.tsdu_bytes());
+  if (!datagram) {
+    return console.fail(datagram.error());
+  }
+  sender_options.peer = handshake.peer();
+  sender_options.tsdu_bytes = datagram->bytes_max;
+  sender_options.ip_header_bytes = datagram->ip_header_bytes;
+  const auto congestion = congestion_for(options, datagram->usual_bytes);
+  Sender sender((*host)->loop().now(), sender_options, **source, *congestion, handshake.take_protection());
+  auto carrier =
+      std::make_unique<SettlingCarrier>(**host, *reach->transport, handshake, [&sender] { return sender.answered(); });
+  Sending sending(**host, std::move(carrier), sender, options.destination, console);
+  sending.lost = [&met] { return (*met)->refused(); };
+  return sending.run();
 }
 
 }  // namespace sluice::ftx

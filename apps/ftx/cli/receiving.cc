@@ -48,7 +48,8 @@ void Receiving::stop(const std::optional<Failure>& failure) {
 
 /// `once` ends when the peers have closed or do not answer any more.
 bool Receiving::ended() const {
-  return once_ && ends_at_ != never && server_.open_sessions() == 0 && (server_.sessions() == 0 || now_ >= ends_at_);
+  return once_ && ends_at_ != never && server_.open_sessions() == 0 &&
+         (server_.unclosed_sessions() == 0 || now_ >= ends_at_);
 }
 
 void Receiving::show_events() {

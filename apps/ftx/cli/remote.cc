@@ -258,7 +258,7 @@ std::expected<ExitCode, Failure> Remote::send_by_udp(Source& source) {
                               .connect_timeout = knock_time_max,
                               .idle_timeout = idle_timeout()};
   answer(**transport);
-  const auto congestion = congestion_for(asked_of(request_), datagram->usual_bytes);
+  const auto congestion = congestion_for(asked_of(request_.congestion, request_.rate), datagram->usual_bytes);
   Sender sender(host_.loop().now(), options, source, *congestion, *std::move(protection));
   Sending sending(host_, **transport, sender, {}, console_);
   sending.lost = [this] { return lost(); };
@@ -280,7 +280,7 @@ std::expected<ExitCode, Failure> Remote::send_by_pipe(Source& source) {
                               .seed = entropy(),
                               .connect_timeout = knock_time_max,
                               .idle_timeout = idle_timeout()};
-  const auto congestion = pipe_congestion_for(asked_of(request_));
+  const auto congestion = pipe_congestion_for(asked_of(request_.congestion, request_.rate));
   Sender sender(host_.loop().now(), options, source, *congestion, *std::move(protection));
   auto carrier = pipe();
   PipeCarrier& pipe = *carrier;

@@ -113,23 +113,23 @@ std::unique_ptr<CongestionControl> pipe_congestion_for(const PushOptions& option
   return options.rate_mbit ? congestion_for(options, PipeTransport::tsdu_bytes) : std::make_unique<Unpaced>();
 }
 
-void ask_congestion(const PushOptions& options, StartRequest& request) {
+void ask_congestion(const PushOptions& options, AskedCongestion& congestion, std::uint64_t& rate) {
   if (options.rate_mbit) {
-    request.congestion = StartCongestion::fixed_rate;
-    request.rate = bytes_per_second(*options.rate_mbit);
+    congestion = AskedCongestion::fixed_rate;
+    rate = bytes_per_second(*options.rate_mbit);
   } else if (options.background) {
-    request.congestion = StartCongestion::background;
+    congestion = AskedCongestion::background;
   } else if (options.cubic) {
-    request.congestion = StartCongestion::cubic;
+    congestion = AskedCongestion::cubic;
   }
 }
 
-PushOptions asked_of(const StartRequest& request) {
+PushOptions asked_of(AskedCongestion congestion, std::uint64_t rate) {
   PushOptions options;
-  options.cubic = request.congestion == StartCongestion::cubic;
-  options.background = request.congestion == StartCongestion::background;
-  if (request.congestion == StartCongestion::fixed_rate) {
-    options.rate_mbit = static_cast<double>(request.rate) * 8 / 1e6;
+  options.cubic = congestion == AskedCongestion::cubic;
+  options.background = congestion == AskedCongestion::background;
+  if (congestion == AskedCongestion::fixed_rate) {
+    options.rate_mbit = static_cast<double>(rate) * 8 / 1e6;
   }
   return options;
 }

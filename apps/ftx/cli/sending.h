@@ -64,10 +64,10 @@ class Sending {
 /// What the options ask for: a fixed rate, or one that follows the receiver's reports.
 [[nodiscard]] std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes);
 
-/// What the options ask of the other end, when that sends.
-void ask_congestion(const PushOptions& options, StartRequest& request);
+/// What the options ask of the other end, when that sends; `rate` is in bytes a second.
+void ask_congestion(const PushOptions& options, AskedCongestion& congestion, std::uint64_t& rate);
 /// The same options at the other end.
-[[nodiscard]] PushOptions asked_of(const StartRequest& request);
+[[nodiscard]] PushOptions asked_of(AskedCongestion congestion, std::uint64_t rate);
 /// What the options ask for where a pipe carries the datagrams: a fixed rate, or as fast as the pipe takes them.
 [[nodiscard]] std::unique_ptr<CongestionControl> pipe_congestion_for(const PushOptions& options);
 

@@ -3,13 +3,52 @@
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/cli/host.h"
 #include "apps/ftx/cli/program.h"
+#include "apps/ftx/cli/reach.h"
 #include "apps/ftx/cli/receiving.h"
+#include "apps/ftx/cli/sending.h"
 #include "apps/ftx/cli/trust.h"
 #include "apps/ftx/cli/url.h"
 #include "apps/ftx/files/directory.h"
+#include "apps/ftx/files/served_files.h"
 #include "apps/ftx/session/server.h"
 
 namespace sluice::ftx {
+namespace {
+
+/// What clients fetch: files of the served directory.
+class FileProvider final : public Provider {
+ public:
+  FileProvider(ServedFiles files, const Host& host, const Transport& transport, Duration idle_timeout)
+      : files_(std::move(files)), host_(host), transport_(transport), idle_timeout_(idle_timeout) {}
+
+  [[nodiscard]] std::expected<OpenedPull, Failure> open(const PullRequest& request, const Peer& to) override {
+    const std::size_t most = request.datagram_bytes != 0 ? request.datagram_bytes : transport_.tsdu_bytes();
+    const auto datagram = datagram_size_for({}, is_v6(to), host_, transport_, most);
+    if (!datagram) {
+      return std::unexpected(datagram.error());
+    }
+    auto source = files_.open(request.paths);
+    if (!source) {
+      return std::unexpected(source.error());
+    }
+    return OpenedPull{.source = *std::move(source),
+                      .congestion = congestion_for(asked_of(request.congestion, request.rate), datagram->usual_bytes),
+                      .options = {.peer = to,
+                                  .path = {},
+                                  .tsdu_bytes = datagram->bytes_max,
+                                  .ip_header_bytes = datagram->ip_header_bytes,
+                                  .seed = entropy(),
+                                  .idle_timeout = idle_timeout_}};
+  }
+
+ private:
+  ServedFiles files_;
+  const Host& host_;
+  const Transport& transport_;
+  Duration idle_timeout_;
+};
+
+}  // namespace
 
 ExitCode serve(const ServeOptions& options) {
   Console console(options.form(), Console::Side::receiver);
@@ -17,11 +56,19 @@ ExitCode serve(const ServeOptions& options) {
   if (!destination) {
     return console.fail({ExitCode::write_failed, destination.error().text});
   }
+  if (options.insecure && options.read_only) {
+    return console.fail({ExitCode::usage, "--read-only: files are fetched by encrypted sessions, without --insecure"});
+  }
+  const Access access = options.read_only ? Access::read : options.write_only ? Access::write : Access::both;
+  auto files = ServedFiles::serve(options.directory);
+  if (!files) {
+    return console.fail({ExitCode::source_unreadable, files.error().text});
+  }
   std::expected<ServerTrust, Failure> trust;
   if (!options.insecure) {
     // Keys lie in ordinary memory, too, while a cipher works with them.
     [[maybe_unused]] const Status undumpable = forbid_core_dumps();
-    trust = server_trust(options.trust);
+    trust = server_trust(options.trust, access);
     if (!trust) {
       return console.fail(trust.error());
     }
@@ -46,8 +93,11 @@ ExitCode serve(const ServeOptions& options) {
   server_options.seed = entropy();
   server_options.tsdu_bytes = (*transport)->tsdu_bytes();
   server_options.insecure = options.insecure;
+  FileProvider provider(*std::move(files), **host, **transport, seconds(options.idle_timeout_s));
   if (!options.insecure) {
     server_options.handshake = trust->context;
+    server_options.access = trust->access;
+    server_options.provider = &provider;
   }
   server_options.quota_bytes = options.quota_bytes.value_or(Budget::unlimited);
   server_options.transfer_bytes_max = options.transfer_bytes_max.value_or(Budget::unlimited);

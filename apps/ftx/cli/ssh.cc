@@ -393,12 +393,12 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   StartRequest request;
   request.direction = StartDirection::pull;
   request.paths = paths;
-  ask_congestion(options_, request);
+  ask_congestion(options_, request.congestion, request.rate);
   const auto ready = start(request);
   if (!ready) {
     return std::unexpected(ready.error());
   }
-  FixedDestination fixed(**destination, place->name, wanted_names(paths));
+  FixedDestination fixed(**destination, place->name, wanted_of(paths, Wanted::Are::patterns));
   if (by_udp) {
     const auto code = pull_by_udp(*ready, fixed);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {
@@ -434,8 +434,8 @@ std::expected<std::vector<Operand>, Failure> parse_operands(const PushOptions& o
   const bool pulls = std::any_of(operands.begin(), operands.end(),
                                  [](const Operand& one) { return one.kind != Operand::Kind::local; });
   for (const Operand& source : operands) {
-    if (source.kind == Operand::Kind::url || (pulls && source.login() != operands.front().login())) {
-      return wrong("sources are local files, or files of one host: [user@]host:path");
+    if (pulls && (source.kind != operands.front().kind || source.login() != operands.front().login())) {
+      return wrong("sources are local files, or files of one host: [user@]host:path or ftx://HOST:PORT/PATH");
     }
   }
   if (pulls == (destination->kind != Operand::Kind::local)) {
@@ -459,6 +459,9 @@ ExitCode transfer(const PushOptions& options) {
   const Operand& destination = operands->back();
   if (destination.kind == Operand::Kind::url) {
     return push(options);
+  }
+  if (operands->front().kind == Operand::Kind::url) {
+    return fetch(options);
   }
   if (destination.kind == Operand::Kind::remote) {
     return Push(options, destination, console).run();

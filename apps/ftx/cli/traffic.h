@@ -5,6 +5,7 @@
 //
 // Borrows host, carrier and session. Not thread-safe.
 
+#include <algorithm>
 #include <optional>
 
 #include "apps/ftx/cli/carrier.h"
@@ -40,7 +41,7 @@ class Traffic {
       }
       session_.transmit(now, burst_);
       if (burst_.left().empty()) {
-        return session_.next_deadline();
+        return std::min(session_.next_deadline(), carrier_.next_deadline());
       }
     }
     return carrier_.send(burst_) ? now : now + full_wait_max;

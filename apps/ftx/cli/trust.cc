@@ -18,7 +18,6 @@
 #include "apps/ftx/remote/paths.h"
 #include "apps/ftx/security/known_hosts.h"
 #include "apps/ftx/security/private_file.h"
-#include "apps/ftx/session/client_handshake.h"
 
 namespace sluice::ftx {
 namespace {
@@ -84,7 +83,7 @@ std::expected<Secret, Failure> read_secret(const std::string& path) {
 
 // ---- a client's side ----
 
-/// Runs one handshake in the program's loop.
+/// Runs one handshake in the program's loop, until the session may begin.
 class ClientHandshakeHandler final : public DatagramHandler {
  public:
   explicit ClientHandshakeHandler(ClientHandshake& handshake) : handshake_(handshake) {}
@@ -99,7 +98,7 @@ class ClientHandshakeHandler final : public DatagramHandler {
 void run(Host& host, Transport& transport, ClientHandshake& handshake) {
   UdpCarrier carrier(host, transport);
   Traffic<ClientHandshake, ClientHandshakeHandler> traffic(host, carrier, handshake);
-  while (!handshake.over()) {
+  while (!handshake.over() && !handshake.has_keys()) {
     const TimePoint now = host.loop().now();
     if (host.interrupted()) {
       handshake.interrupt(now);
@@ -130,36 +129,9 @@ bool answers_yes(Host& host, const std::string& server, const KeyPin& key) {
   return std::fgets(answer, sizeof answer, stdin) != nullptr && std::strcmp(answer, "yes\n") == 0;
 }
 
-class Client {
- public:
-  Client(Host& host, Transport& transport, const TrustOptions& options, const Peer& peer, std::size_t tsdu_bytes)
-      : host_(host), transport_(transport), options_(options), peer_(peer), tsdu_bytes_(tsdu_bytes) {}
+}  // namespace
 
-  std::expected<Acquainted, Failure> meet(const Url& url);
-
- private:
-  std::expected<void, Failure> prepare(const Url& url);
-  std::expected<Acquainted, Failure> attempt();
-  [[nodiscard]] Status check(const KeyPin& key);
-  [[nodiscard]] Failure explain(const ClientHandshake& client) const;
-  void remember();
-
-  Host& host_;
-  Transport& transport_;
-  const TrustOptions& options_;
-  Peer peer_;
-  std::size_t tsdu_bytes_;
-
-  std::string server_;  // as known hosts name it
-  std::string known_hosts_;
-  std::optional<Identity> identity_;
-  Secret secret_;
-  std::optional<KeyPin> known_;
-  std::optional<KeyPin> accepted_;
-  std::optional<KeyPin> shown_;  // by a server that was not good enough
-};
-
-std::expected<void, Failure> Client::prepare(const Url& url) {
+std::expected<void, Failure> Acquaintance::prepare(const Url& url) {
   const auto server = host_and_port(url.host, url.port);
   if (!server) {
     return failed(ExitCode::usage, server.error().text);
@@ -195,7 +167,7 @@ std::expected<void, Failure> Client::prepare(const Url& url) {
 }
 
 /// Threat: a server that takes another's place. What is known counts more than what the command line says.
-Status Client::check(const KeyPin& key) {
+Status Acquaintance::check(const KeyPin& key) {
   const std::optional<KeyPin>& expected = known_ ? known_ : accepted_;
   if (secret_.empty() && expected && *expected == key) {
     return {};
@@ -204,9 +176,9 @@ Status Client::check(const KeyPin& key) {
   return fail(EPERM, "the server's key is not good enough");
 }
 
-Failure Client::explain(const ClientHandshake& client) const {
-  Failure failure = client.failure();
-  if (client.refused()) {
+Failure Acquaintance::explain() const {
+  Failure failure = handshake_->failure();
+  if (handshake_->refused()) {
     failure.text = identity_ ? fmt::format(
                                    "{} does not allow this client: the line that `ftx key` prints here, {}, must "
                                    "stand in the list of allowed keys there",
@@ -235,7 +207,7 @@ Failure Client::explain(const ClientHandshake& client) const {
                       server_, shown_->text())};
 }
 
-void Client::remember() {
+void Acquaintance::remember() {
   if (!secret_.empty() || known_) {
     return;
   }
@@ -247,7 +219,7 @@ void Client::remember() {
   }
 }
 
-std::expected<Acquainted, Failure> Client::attempt() {
+std::expected<void, Failure> Acquaintance::attempt() {
   shown_.reset();
   HandshakeContext::Options options;
   options.identity = identity_;
@@ -258,36 +230,48 @@ std::expected<Acquainted, Failure> Client::attempt() {
   if (!handshake) {
     return failed(ExitCode::internal, handshake.error().text);
   }
-  ClientHandshake client(host_.loop().now(),
-                         {.peer = peer_, .tsdu_bytes = tsdu_bytes_, .seed = entropy(), .cipher = choose_cipher([this] {
-                                                                                         return host_.loop().now();
-                                                                                       })},
-                         *std::move(handshake));
-  run(host_, transport_, client);
-  if (client.state() == ClientHandshake::State::failed) {
-    return std::unexpected(explain(client));
+  ClientHandshakeOptions client{.peer = at_.front(),
+                                .others = {at_.begin() + 1, at_.end()},
+                                .request = request_,
+                                .tsdu_bytes = tsdu_bytes_,
+                                .seed = entropy(),
+                                .cipher = choose_cipher([this] { return host_.loop().now(); })};
+  handshake_ = std::make_unique<ClientHandshake>(host_.loop().now(), std::move(client), *std::move(handshake));
+  run(host_, transport_, *handshake_);
+  if (!handshake_->has_keys()) {
+    return std::unexpected(explain());
   }
   remember();
-  return Acquainted{client.take_protection(), client.tsdu_bytes()};
+  return {};
 }
 
-std::expected<Acquainted, Failure> Client::meet(const Url& url) {
-  if (const auto prepared = prepare(url); !prepared) {
+std::optional<Failure> Acquaintance::refused() const {
+  return handshake_->state() == ClientHandshake::State::failed ? std::optional(explain()) : std::nullopt;
+}
+
+std::expected<std::unique_ptr<Acquaintance>, Failure> Acquaintance::meet(Host& host, Transport& transport,
+                                                                         const TrustOptions& options, const Url& url,
+                                                                         std::vector<Peer> at, std::size_t tsdu_bytes,
+                                                                         std::optional<PullRequest> request) {
+  std::unique_ptr<Acquaintance> one(new Acquaintance(host, transport, options, tsdu_bytes));
+  one->at_ = std::move(at);
+  one->request_ = std::move(request);
+  if (const auto prepared = one->prepare(url); !prepared) {
     return std::unexpected(prepared.error());
   }
-  auto acquainted = attempt();
+  auto met = one->attempt();
   // The question is asked between two handshakes: no server waits for a person.
-  if (!acquainted && acquainted.error().code == ExitCode::unknown_host_key && answers_yes(host_, server_, *shown_)) {
-    accepted_ = shown_;
-    return attempt();
-  }
-  if (host_.interrupted()) {
+  if (!met && met.error().code == ExitCode::unknown_host_key && answers_yes(host, one->server_, *one->shown_)) {
+    one->accepted_ = one->shown_;
+    met = one->attempt();
+  } else if (host.interrupted()) {
     return failed(ExitCode::interrupted, "interrupted");
   }
-  return acquainted;
+  if (!met) {
+    return std::unexpected(met.error());
+  }
+  return one;
 }
-
-}  // namespace
 
 std::expected<Identity, Failure> own_identity(const TrustOptions& options) {
   if (options.key_file.empty()) {
@@ -300,7 +284,7 @@ std::expected<Identity, Failure> own_identity(const TrustOptions& options) {
   return *std::move(identity);
 }
 
-std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options) {
+std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options, Access access) {
   auto identity = own_identity(options);
   if (!identity) {
     return std::unexpected(identity.error());
@@ -322,7 +306,7 @@ std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options) {
     if (missing && options.secret_file.empty()) {
       return failed(
           ExitCode::usage,
-          fmt::format("nobody may send yet: write the line that `ftx key` prints on a client into {}, or give "
+          fmt::format("nobody may come yet: write the line that `ftx key` prints on a client into {}, or give "
                       "both ends a --secret-file",
                       path));
     }
@@ -340,17 +324,22 @@ std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options) {
       return list->find(key) != nullptr ? Status() : fail(EPERM, "the key " + key.text() + " is not in " + path);
     };
   }
+  // A client without a key has shown the shared secret, or anyone may come.
+  const bool listed = allowed && !options.anyone;
+  auto access_of = [path, listed, access](const Client& client) -> Access {
+    if (!client.key || !listed) {
+      return access;
+    }
+    const auto list = AllowedKeys::load(path);
+    const AllowedKeys::Client* known = list ? list->find(*client.key) : nullptr;
+    return known != nullptr ? known->access & access : Access::none;
+  };
   const KeyPin key = identity->pin();
   auto context = HandshakeContext::create(HandshakeContext::Role::server, std::move(handshake));
   if (!context) {
     return failed(ExitCode::internal, context.error().text);
   }
-  return ServerTrust{*std::move(context), key};
-}
-
-std::expected<Acquainted, Failure> meet(Host& host, Transport& transport, const TrustOptions& options, const Url& url,
-                                        const Peer& peer, std::size_t tsdu_bytes) {
-  return Client(host, transport, options, peer, tsdu_bytes).meet(url);
+  return ServerTrust{*std::move(context), key, std::move(access_of)};
 }
 
 }  // namespace sluice::ftx

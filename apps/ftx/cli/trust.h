@@ -6,19 +6,23 @@
 //
 //     key            this user's own key, made when it is first needed (apps/ftx/security/identity.h)
 //     known_hosts    a client's: the key of each server           host:port key
-//     allowed_keys   a server's: who may come, by what name       key name
+//     allowed_keys   a server's: who may come, by what name       [read-only|write-only] key name
 //
 // Threat: a secret on a command line, where everybody reads it. It is in a file that only its user can read.
 
 #include <expected>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/ftx/cli/host.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/url.h"
 #include "apps/ftx/security/handshake.h"
-#include "apps/ftx/session/protection.h"
+#include "apps/ftx/session/client_handshake.h"
+#include "apps/ftx/session/handshakes.h"
 
 namespace sluice::ftx {
 
@@ -29,16 +33,51 @@ namespace sluice::ftx {
 struct ServerTrust {
   HandshakeContext context;
   KeyPin key;
+  /// What a client may do, as the options and its line of the list say, which is read each time.
+  std::function<Access(const Client&)> access;
 };
-[[nodiscard]] std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options);
+[[nodiscard]] std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options, Access access);
 
-struct Acquainted {
-  Protection protection;
-  std::size_t tsdu_bytes = 0;  // what both transports carry
+/// A client's acquaintance with a server: HELLO, cookie, handshake. It goes on beside the session until that is
+/// answered (apps/ftx/cli/settling.h).
+class Acquaintance {
+ public:
+  /// Meets the server at one of `at`, until the session may begin. A server that is not known yet is asked about on a
+  /// terminal, or must have the key that --accept-key says; then it is known. `request`: what is to be fetched.
+  /// REQUIRES: !at.empty(). Borrows host, transport and options.
+  [[nodiscard]] static std::expected<std::unique_ptr<Acquaintance>, Failure> meet(
+      Host& host, Transport& transport, const TrustOptions& options, const Url& url, std::vector<Peer> at,
+      std::size_t tsdu_bytes, std::optional<PullRequest> request = std::nullopt);
+
+  [[nodiscard]] ClientHandshake& handshake() { return *handshake_; }
+  /// Why there can be no session after all: the server has refused the client, or what it asked for.
+  [[nodiscard]] std::optional<Failure> refused() const;
+
+ private:
+  Acquaintance(Host& host, Transport& transport, const TrustOptions& options, std::size_t tsdu_bytes)
+      : host_(host), transport_(transport), options_(options), tsdu_bytes_(tsdu_bytes) {}
+
+  std::expected<void, Failure> prepare(const Url& url);
+  std::expected<void, Failure> attempt();
+  [[nodiscard]] Status check(const KeyPin& key);
+  [[nodiscard]] Failure explain() const;
+  void remember();
+
+  Host& host_;
+  Transport& transport_;
+  const TrustOptions& options_;
+  std::size_t tsdu_bytes_;
+  std::vector<Peer> at_;
+  std::optional<PullRequest> request_;
+  std::unique_ptr<ClientHandshake> handshake_;
+
+  std::string server_;  // as known hosts name it
+  std::string known_hosts_;
+  std::optional<Identity> identity_;
+  Secret secret_;
+  std::optional<KeyPin> known_;
+  std::optional<KeyPin> accepted_;
+  std::optional<KeyPin> shown_;  // by a server that was not good enough
 };
-/// Meets the server at `peer`: HELLO, cookie, handshake. A server that is not known yet is asked about on a terminal,
-/// or must have the key that --accept-key says; then it is known.
-[[nodiscard]] std::expected<Acquainted, Failure> meet(Host& host, Transport& transport, const TrustOptions& options,
-                                                      const Url& url, const Peer& peer, std::size_t tsdu_bytes);
 
 }  // namespace sluice::ftx

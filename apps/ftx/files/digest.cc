@@ -2,6 +2,9 @@
 #include "apps/ftx/files/digest.h"
 
 #include <xxhash.h>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>  // the same calls, by the widest vectors of this processor
+#endif
 
 #include "base/contract.h"
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "apps/ftx/files/system.h"
+#include "apps/ftx/files/walk.h"
 #include "apps/ftx/files/window_set.h"
 #include "apps/ftx/protocol/name.h"
 #include "base/contract.h"
@@ -21,7 +22,6 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int temporary_attempts_max = 100;
 // For LandBy::faster. Measured on ext4 and tmpfs: the first access to a mapped page costs about as much as a write call
 // for 4 KiB, and a large write costs less a byte than any page fault. A small file does not repay its map.
@@ -40,10 +40,6 @@ std::unexpected<Error> system_error(std::string_view what, std::string_view name
 /// A file made here is nobody else's business until it has its final mode.
 int open_at(int directory, const char* path, int flags) {
   return retried([&] { return os().openat(directory, path, flags, 0600); });
-}
-
-int look_at(int directory, const std::string& name, struct stat& status) {
-  return retried([&] { return os().fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW); });
 }
 
 /// `.NAME.ftx-XXXXXXXX`, with NAME shortened so that the result is a legal component.
@@ -331,13 +327,13 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
     walk.pop_back();
   }
   // Opening "." gives a second descriptor of the served directory.
-  Descriptor at(open_at(root_.get(), ".", directory_flags));
+  Descriptor at = enter_directory(root_.get(), ".");
   if (!at.valid()) {
     return system_error("cannot open", "the served directory");
   }
   std::string shown;
   const auto enter = [&](const std::string& name) {
-    at = Descriptor(open_at(at.get(), name.c_str(), directory_flags));
+    at = enter_directory(at.get(), name.c_str());
     shown += name + "/";
     return at.valid();
   };

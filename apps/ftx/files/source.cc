@@ -40,7 +40,12 @@ std::string last_component(const std::string& path) { return path.substr(path.fi
 
 std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths,
                                                                      ReadBy read_by) {
-  std::unique_ptr<FileSource> source(new FileSource(read_by));
+  return open(paths, open_file, read_by);
+}
+
+std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths, Opener opener,
+                                                                     ReadBy read_by) {
+  std::unique_ptr<FileSource> source(new FileSource(std::move(opener), read_by));
   if (paths.size() > files_max) {
     return std::unexpected(Failure{ExitCode::usage, "too many files for one transfer"});
   }
@@ -63,7 +68,7 @@ std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<c
 }
 
 std::expected<void, Failure> FileSource::add(const std::string& path) {
-  const Descriptor descriptor(open_file(path));
+  const Descriptor descriptor(opener_(path));
   struct stat status{};
   if (!descriptor.valid() || status_of(descriptor.get(), status) != 0) {
     return unreadable(path, std::strerror(errno));
@@ -94,7 +99,7 @@ Result<int> FileSource::descriptor(std::uint32_t index) {
   if (open.descriptor.valid() && open.index == index) {
     return open.descriptor.get();
   }
-  Descriptor descriptor(open_file(paths_[index]));
+  Descriptor descriptor(opener_(paths_[index]));
   if (!descriptor.valid()) {
     return fail(errno, std::strerror(errno));
   }

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,8 +63,14 @@ class FileSource final : public Source {
   /// Smaller files are read: measured, a read with its copy costs less than mapping them.
   static constexpr std::uint64_t map_file_bytes_min = 4U << 20;
 
+  /// Opens a path for reading, each time that its file is opened; answers -1 and errno.
+  using Opener = std::function<int(const std::string& path)>;
+
   /// Opens each path once to check that it can be read.
   [[nodiscard]] static std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths,
+                                                                                ReadBy read_by = ReadBy::map);
+  [[nodiscard]] static std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths,
+                                                                                Opener opener,
                                                                                 ReadBy read_by = ReadBy::map);
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
@@ -91,11 +98,12 @@ class FileSource final : public Source {
   // One for first transmissions, the others for retransmissions from before it.
   static constexpr std::size_t windows = 4;
 
-  explicit FileSource(ReadBy read_by) : read_by_(read_by) {}
+  FileSource(Opener opener, ReadBy read_by) : opener_(std::move(opener)), read_by_(read_by) {}
   [[nodiscard]] std::expected<void, Failure> add(const std::string& path);
   [[nodiscard]] Result<int> descriptor(std::uint32_t index);
   [[nodiscard]] Status same(std::uint32_t index, int descriptor) const;
 
+  Opener opener_;
   ReadBy read_by_;
   WindowSet windows_{windows, MappedWindow::Access::read, WindowSet::Far::map};
   std::vector<std::string> paths_;

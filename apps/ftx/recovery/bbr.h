@@ -36,11 +36,13 @@
 //      budget can be increased by min(Ack-Eliciting Threshold, Requested Max Ack Delay * BBR.max_bw) to account for
 //      delayed acknowledgements."
 //   5. Startup. A report is up to a quarter of a round trip old, and its sample averages over more than one, so gains
-//      of 2.77 and 2 grow the rate by 1.7 a round trip, not by 2. Startup uses 4 and 2.77 (measured: it doubles), and
-//      begins with 128 datagrams over a round trip that the handshake measured; a dozen TCP connections begin so. But
-//      as soon as a queue is evident, it brakes: it paces at 1.25 and holds half a bandwidth-delay product in the queue
-//      until the rate stops growing, so that it does not fill a queue of one bandwidth-delay product.
-//   6. While it cruises and a queue is evident, it paces at 0.95 with a window gain of 1.25: what flows that compete
+//      of 2.77 and 2 grow the rate by 1.7 a round trip, not by 2. Startup uses 5 and 2.77 (measured: it doubles and a
+//      little more), and begins with 256 datagrams, which is what two dozen TCP connections begin with, spread over a
+//      fifth of the round trip that the handshake measured; "nominal_bandwidth = C.InitialCwnd / (C.srtt ? C.srtt :
+//      1ms)" (5.6.2) takes 20 ms for 1, so that where there was no handshake they are no burst. But as soon as a queue
+//      is evident, it brakes: it paces at 1.25 and holds half a bandwidth-delay product in the queue until the rate
+//      stops growing, so that it does not fill a queue of one bandwidth-delay product.
+//   6. While it cruises and a queue is evident, it paces at 0.95 with a window gain of 1.2: what flows that compete
 //      have estimated then sums up to more than the path delivers, and they converge to equal shares only as fast as
 //      that queue goes.
 //   7. There is no undo of spurious loss (5.5.11): reports do not tell that a datagram declared lost came after all.
@@ -50,6 +52,10 @@
 //      detecting excess packet loss" (5.3.3.6). Reports declare losses half a round trip and more after what was sent
 //      later has arrived. Without that round every precautionary probe seemed to do no harm, and the next one followed
 //      at once and overflowed the queue, again and again (beside a Cubic flow: 1.65 of an equal share instead of 1.45).
+//   9. A round trip within a 64th of the least one matches it: it says as well that the path is still that short. The
+//      draft goes into ProbeRTT unless it saw a lower one for 5 s; exactly the same one a clock of nanoseconds never
+//      shows. A flow that fills a path alone, without a queue, need not halve what is in flight every 5 s (measured: 3
+//      % of its rate at 200 ms).
 //
 // Random numbers (the length of cruising) come from a seed. Reads no clock. Not thread-safe.
 

@@ -135,6 +135,9 @@ void Bbr::update_min_rtt(TimePoint now, const Delivery& delivery) {
   if (delivery.round_trip > Duration{} && (delivery.round_trip < probe_rtt_min_ || probe_rtt_expired_)) {
     probe_rtt_min_ = delivery.round_trip;
     probe_rtt_min_at_ = now;
+  } else if (delivery.round_trip > Duration{} &&
+             delivery.round_trip - probe_rtt_min_ <= probe_rtt_min_ / matching_part) {
+    probe_rtt_min_at_ = now;  // deviation 9
   }
   if (probe_rtt_min_ < min_rtt_ || now > min_rtt_at_ + min_rtt_filter) {
     min_rtt_ = probe_rtt_min_;
@@ -170,7 +173,9 @@ void Bbr::note_loss(TimePoint now, const Delivery& delivery) {
   const Delivery::AtSend& lost = *delivery.newest_lost;
   const double rate = ratio(lost.lost_since_bytes, lost.resolved_since_bytes);
   const bool settled = lost.delivered_bytes >= settled_delivered_;
-  if (settled && (queue_evident() && !limited(lost) ? rate > 2 * background_loss_ : loss_is_too_high(lost))) {
+  // A datagram or two are lost at random as well; a queue that overflows loses many.
+  const bool overflow = lost.lost_since_bytes > 2 * datagram_ && rate > 2 * background_loss_;
+  if (settled && (queue_evident() && !limited(lost) ? overflow : loss_is_too_high(lost))) {
     if (!loss_in_round_) {
       loss_round_delivered_ = delivered_;
     }

@@ -32,28 +32,30 @@ inline constexpr std::uint64_t min_pipe_datagrams = 4;
 inline constexpr std::uint64_t reno_rounds_max = 63;
 inline constexpr std::uint64_t drain_rounds_max = 3;
 
-inline constexpr std::uint64_t initial_datagrams = 128;  // deviation 5
-inline constexpr Duration round_trip_unmeasured =
-    milliseconds(1);  // "nominal_bandwidth = C.InitialCwnd / (C.srtt ? C.srtt : 1ms)"
+inline constexpr std::uint64_t initial_datagrams = 256;              // deviation 5
+inline constexpr Duration round_trip_unmeasured = milliseconds(20);  // for 1 ms
 
 // Deviation 5: startup, while no queue is evident and while one is.
-inline constexpr double startup_pacing_gain = 4;     // for 2.77
+inline constexpr double startup_pacing_gain = 5;     // for 2.77
 inline constexpr double startup_window_gain = 2.77;  // for 2
-inline constexpr double startup_window_growth = 1.5;
+inline constexpr double startup_window_growth = 2;
 inline constexpr double braking_pacing_gain = 1.25;
 inline constexpr double braking_window_gain = 1.5;
 
 // Deviation 6: cruising while a queue is evident.
 inline constexpr double crowded_pacing_gain = 0.95;
-inline constexpr double crowded_window_gain = 1.25;
+inline constexpr double crowded_window_gain = 1.2;
 
 // Deviation 1: when loss is congestion.
-inline constexpr int startup_queue_evidence_part = 16;  // a queue grows by more than that between two reports
+inline constexpr int startup_queue_evidence_part = 32;  // a queue grows by more than that between two reports
 inline constexpr int queue_evidence_part = 8;           // of min_rtt
 inline constexpr double blind_loss_threshold = 0.10;    // without evidence of a queue
 inline constexpr double background_loss_max = 0.08;
 inline constexpr std::uint64_t background_rounds = 16;   // what it remembers
 inline constexpr std::uint64_t blind_datagrams_min = 8;  // losses fewer than this are no rate
+
+// Deviation 9: a round trip this little above the least one matches it.
+inline constexpr int matching_part = 64;  // of the least
 
 // Deviation 4: a loaded machine gives a program the processor this much late.
 inline constexpr Duration feedback_delay = milliseconds(10);

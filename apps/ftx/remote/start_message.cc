@@ -52,13 +52,6 @@ bool is_path(std::string_view path) {
 
 bool is_program(std::string_view program) { return program.size() <= start_program_bytes_max && is_printable(program); }
 
-/// A rate is there where it is asked for, and nowhere else.
-bool is_congestion(const StartRequest& request) {
-  const bool fixed = request.congestion == StartCongestion::fixed_rate;
-  return request.congestion >= StartCongestion::bbr && request.congestion <= StartCongestion::fixed_rate &&
-         fixed == (request.rate != 0);
-}
-
 bool is_range(const PortRange& ports) { return ports.first <= ports.last && (ports.first != 0 || ports.last == 0); }
 
 std::optional<StartMessage> parse_request(ConstBytes body) {
@@ -75,7 +68,7 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   request.idle_timeout_ms = reader.number<std::uint32_t>();
   const auto cipher = reader.number<std::uint8_t>();
   request.cipher = Cipher{cipher};
-  request.congestion = StartCongestion{reader.number<std::uint8_t>()};
+  request.congestion = AskedCongestion{reader.number<std::uint8_t>()};
   request.rate = reader.number<std::uint64_t>();
   request.ports.first = reader.number<std::uint16_t>();
   request.ports.last = reader.number<std::uint16_t>();
@@ -92,7 +85,7 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   const bool push = request.direction == StartDirection::push && paths == 1;
   const bool pull = request.direction == StartDirection::pull && paths >= 1;
   good = good && reader.exhausted() && (push || pull) && is_cipher(cipher) && is_program(request.program) &&
-         request.idle_timeout_ms != 0 && is_congestion(request) && is_range(request.ports);
+         request.idle_timeout_ms != 0 && is_congestion(request.congestion, request.rate) && is_range(request.ports);
   return good ? std::optional<StartMessage>(std::move(request)) : std::nullopt;
 }
 

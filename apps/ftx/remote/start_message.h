@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "apps/ftx/protocol/exit_code.h"
+#include "apps/ftx/protocol/request.h"
 #include "apps/ftx/security/aead.h"
 #include "apps/ftx/security/key_schedule.h"
 #include "base/bytes.h"
@@ -39,9 +40,6 @@ inline constexpr std::size_t preamble_bytes_max = 64 * 1024;
 
 enum class StartDirection : std::uint8_t { push = 1, pull = 2 };
 
-/// How the sender is to send. `rate` is for a fixed one alone.
-enum class StartCongestion : std::uint8_t { bbr = 1, cubic = 2, background = 3, fixed_rate = 4 };
-
 /// UDP ports from `first` to `last`; both 0: any.
 struct PortRange {
   std::uint16_t first = 0;
@@ -60,7 +58,7 @@ struct StartRequest {
   std::uint8_t session_version = 0;  // of docs/formats/ftx.md
   std::uint32_t datagram_bytes = 0;  // at most; 0: as the far side can
   std::uint32_t idle_timeout_ms = 0;
-  StartCongestion congestion = StartCongestion::bbr;  // of a pull
+  AskedCongestion congestion = AskedCongestion::bbr;  // of a pull
   std::uint64_t rate = 0;                             // bytes a second, of fixed_rate
   PortRange ports{};                                  // where the far side may listen
   std::string program{};                              // the program's version

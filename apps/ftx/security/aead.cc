@@ -2,57 +2,58 @@
 #include "apps/ftx/security/aead.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "apps/ftx/security/aead_engine.h"
 #include "base/contract.h"
 
 namespace sluice::ftx {
 namespace {
 
-struct FreeCipher {
-  void operator()(EVP_CIPHER* cipher) const { EVP_CIPHER_free(cipher); }
-};
-
-unsigned char* chars(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
-const unsigned char* chars(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
-
+// What a call of OpenSSL takes.
 bool fits_int(std::size_t size) { return size <= static_cast<std::size_t>(std::numeric_limits<int>::max()); }
+
+std::unique_ptr<AeadEngine> engine_for(Cipher cipher, ConstBytes key, Direction direction, AeadLibrary library) {
+  if (library == AeadLibrary::fastest) {
+    if (auto engine = ipsec_mb_engine(cipher, key)) {
+      return engine;
+    }
+  }
+  return openssl_engine(cipher, key, direction);
+}
 
 }  // namespace
 
-void Aead::FreeContext::operator()(evp_cipher_ctx_st* context) const { EVP_CIPHER_CTX_free(context); }  // wipes the key
-
-Aead::Aead(Cipher cipher, Direction direction, AeadLimits limits, ConstBytes iv)
-    : context_(EVP_CIPHER_CTX_new()), cipher_(cipher), direction_(direction), limits_(limits) {
+Aead::Aead(std::unique_ptr<AeadEngine> engine, Cipher cipher, Direction direction, AeadLimits limits, ConstBytes iv)
+    : engine_(std::move(engine)), cipher_(cipher), direction_(direction), limits_(limits) {
   std::copy(iv.begin(), iv.end(), iv_.begin());
 }
 
+Aead::Aead(Aead&&) noexcept = default;
+Aead& Aead::operator=(Aead&&) noexcept = default;
 Aead::~Aead() { OPENSSL_cleanse(iv_.data(), iv_.size()); }
 
-Result<Aead> Aead::create(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction, AeadLimits limits) {
+Result<Aead> Aead::create(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction, AeadLimits limits,
+                          AeadLibrary library) {
   SLUICE_REQUIRE(key.size() == key_bytes(cipher) && iv.size() == aead_iv_bytes);
-  const char* const algorithm = cipher == Cipher::aes_128_gcm ? "AES-128-GCM" : "ChaCha20-Poly1305";
-  const std::unique_ptr<EVP_CIPHER, FreeCipher> fetched(EVP_CIPHER_fetch(nullptr, algorithm, nullptr));
-  Aead aead(cipher, direction, limits, iv);
-  if (aead.context_ == nullptr || fetched == nullptr ||
-      EVP_CipherInit_ex2(aead.context_.get(), fetched.get(), chars(key.data()), chars(iv.data()),
-                         direction == Direction::seal ? 1 : 0, nullptr) != 1) {
+  auto engine = engine_for(cipher, key, direction, library);
+  if (engine == nullptr) {
     return fail(ENOTSUP, "OpenSSL offers no " + std::string(name(cipher)));
   }
-  return aead;
+  return Aead(std::move(engine), cipher, direction, limits, iv);
 }
 
-Aead::Nonce Aead::nonce(std::uint32_t space, std::uint64_t number) const {
+AeadEngine::Nonce Aead::nonce(std::uint32_t space, std::uint64_t number) const {
   std::array<std::byte, aead_iv_bytes> padded;
   store_big_endian(padded.data(), space);
   store_big_endian(padded.data() + sizeof space, number);
-  Nonce nonce;
+  AeadEngine::Nonce nonce;
   for (std::size_t i = 0; i < nonce.size(); ++i) {
     nonce[i] = std::to_integer<unsigned char>(padded[i] ^ iv_[i]);
   }
@@ -66,28 +67,14 @@ bool Aead::seal(std::uint32_t space, std::uint64_t number, ConstBytes associated
   if (exhausted()) {
     return false;
   }
-  ++sealed_;  // whatever comes of it, the nonce is used
-  EVP_CIPHER_CTX* const context = context_.get();
-  const Nonce iv = nonce(space, number);
-  int size = 0;
-  bool good = EVP_EncryptInit_ex(context, nullptr, nullptr, nullptr, iv.data()) == 1;
-  if (!associated.empty()) {
-    good = good && EVP_EncryptUpdate(context, nullptr, &size, chars(associated.data()),
-                                     static_cast<int>(associated.size())) == 1;
-  }
-  std::byte* to = sealed.data();
   std::size_t room = sealed.size() - aead_tag_bytes;
   for (const ConstBytes run : plain) {
     SLUICE_REQUIRE(run.size() <= room);
-    if (!run.empty()) {
-      good = good && EVP_EncryptUpdate(context, chars(to), &size, chars(run.data()), static_cast<int>(run.size())) == 1;
-      to += run.size();
-      room -= run.size();
-    }
+    room -= run.size();
   }
   SLUICE_REQUIRE(room == 0);
-  return good && EVP_EncryptFinal_ex(context, chars(to), &size) == 1 &&
-         EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, static_cast<int>(aead_tag_bytes), to) == 1;
+  ++sealed_;  // whatever comes of it, the nonce is used
+  return engine_->seal(nonce(space, number), associated, plain, sealed);
 }
 
 bool Aead::open(std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes sealed, Bytes plain) {
@@ -100,23 +87,7 @@ bool Aead::open(std::uint32_t space, std::uint64_t number, ConstBytes associated
     return false;
   }
   SLUICE_REQUIRE(plain.size() + aead_tag_bytes == sealed.size());
-  EVP_CIPHER_CTX* const context = context_.get();
-  const Nonce iv = nonce(space, number);
-  std::array<unsigned char, aead_tag_bytes> tag;
-  std::memcpy(tag.data(), sealed.data() + plain.size(), tag.size());
-  int size = 0;
-  bool good = EVP_DecryptInit_ex(context, nullptr, nullptr, nullptr, iv.data()) == 1;
-  if (!associated.empty()) {
-    good = good && EVP_DecryptUpdate(context, nullptr, &size, chars(associated.data()),
-                                     static_cast<int>(associated.size())) == 1;
-  }
-  if (!plain.empty()) {
-    good = good && EVP_DecryptUpdate(context, chars(plain.data()), &size, chars(sealed.data()),
-                                     static_cast<int>(plain.size())) == 1;
-  }
-  unsigned char none = 0;  // final makes no byte
-  good = good && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, static_cast<int>(tag.size()), tag.data()) == 1 &&
-         EVP_DecryptFinal_ex(context, &none, &size) == 1;
+  const bool good = engine_->open(nonce(space, number), associated, sealed, plain);
   forged_ += good ? 0 : 1;
   return good;
 }

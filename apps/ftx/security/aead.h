@@ -16,7 +16,7 @@
 //
 // Guarantees that a caller must give: it seals each (space, number) at most once with a key, also over Aeads.
 //
-// Owns a cipher context that is keyed once; a datagram costs a new IV and the bytes. Not thread-safe.
+// The cipher is a library's (aead_engine.h), keyed once; a datagram costs a new IV and the bytes. Not thread-safe.
 
 #include <array>
 #include <cstdint>
@@ -29,14 +29,17 @@
 #include "base/result.h"
 #include "base/time.h"
 
-struct evp_cipher_ctx_st;  // EVP_CIPHER_CTX
-
 namespace sluice::ftx {
+
+class AeadEngine;
 
 /// The numbers are those of the wire.
 enum class Cipher : std::uint8_t { aes_128_gcm = 1, chacha20_poly1305 = 2 };
 
 enum class Direction : std::uint8_t { seal, open };
+
+/// Whose code does it; what comes out is the same.
+enum class AeadLibrary : std::uint8_t { fastest, openssl };
 
 inline constexpr std::size_t aead_tag_bytes = 16;
 inline constexpr std::size_t aead_iv_bytes = 12;
@@ -67,20 +70,21 @@ struct AeadLimits {
 class Aead {
  public:
   /// REQUIRES: key.size() == key_bytes(cipher), iv.size() == aead_iv_bytes. Fails with ENOTSUP where OpenSSL lacks the
-  /// cipher. Both are copied. `limits` are for tests.
-  static Result<Aead> create(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction, AeadLimits limits);
+  /// cipher. Both are copied. `limits` and `library` are for tests.
+  static Result<Aead> create(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction, AeadLimits limits,
+                             AeadLibrary library = AeadLibrary::fastest);
   static Result<Aead> create(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction) {
     return create(cipher, key, iv, direction, limits_of(cipher));
   }
 
-  Aead(Aead&&) noexcept = default;
-  Aead& operator=(Aead&&) noexcept = default;
+  Aead(Aead&&) noexcept;
+  Aead& operator=(Aead&&) noexcept;
   ~Aead();
 
   [[nodiscard]] Cipher cipher() const { return cipher_; }
 
   /// Ciphertext and tag of `plain` to `sealed`; in place where plain.data() == sealed.data(). `associated` is not sent,
-  /// only bound. False, and nothing sealed, when exhausted() or when OpenSSL fails.
+  /// only bound. False, and nothing sealed, when exhausted() or when the library fails.
   /// REQUIRES: made to seal, sealed.size() == plain.size() + aead_tag_bytes.
   [[nodiscard]] bool seal(std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes plain,
                           Bytes sealed) {
@@ -115,15 +119,10 @@ class Aead {
   [[nodiscard]] bool exhausted() const { return sealed_ >= limits_.sealed_max || forged_ >= limits_.forged_max; }
 
  private:
-  struct FreeContext {
-    void operator()(evp_cipher_ctx_st* context) const;
-  };
-  using Nonce = std::array<unsigned char, aead_iv_bytes>;
+  Aead(std::unique_ptr<AeadEngine> engine, Cipher cipher, Direction direction, AeadLimits limits, ConstBytes iv);
+  [[nodiscard]] std::array<unsigned char, aead_iv_bytes> nonce(std::uint32_t space, std::uint64_t number) const;
 
-  Aead(Cipher cipher, Direction direction, AeadLimits limits, ConstBytes iv);
-  [[nodiscard]] Nonce nonce(std::uint32_t space, std::uint64_t number) const;
-
-  std::unique_ptr<evp_cipher_ctx_st, FreeContext> context_;
+  std::unique_ptr<AeadEngine> engine_;
   std::array<std::byte, aead_iv_bytes> iv_{};
   Cipher cipher_;
   Direction direction_;

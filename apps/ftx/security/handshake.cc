@@ -51,6 +51,7 @@ struct Handshake::Engine {
   std::string refusal;  // why the peer's key was not good enough
   std::optional<KeyPin> peer;
   std::size_t accepted = 0;
+  std::vector<std::byte> data;  // the peer's, behind the handshake
 
   void advance();
   void read_after();
@@ -300,15 +301,19 @@ void Handshake::Engine::advance() {
   }
 }
 
-/// What comes behind the handshake: alerts. There is no user data.
+/// What comes behind the handshake: data and alerts. It ends: there is no more data than input.
 void Handshake::Engine::read_after() {
-  std::array<std::byte, 16> data;
-  std::size_t size = 0;
-  const int result = SSL_read_ex(ssl.get(), data.data(), data.size(), &size);
-  if (result == 1) {
-    fail_with(std::string(peer_of(*shared)) + " sent data behind the handshake");
-  } else if (SSL_get_error(ssl.get(), result) != SSL_ERROR_WANT_READ) {
-    fail_by_openssl(result);
+  std::array<std::byte, 1024> some;
+  while (true) {
+    std::size_t size = 0;
+    const int result = SSL_read_ex(ssl.get(), some.data(), some.size(), &size);
+    if (result != 1) {
+      if (SSL_get_error(ssl.get(), result) != SSL_ERROR_WANT_READ) {
+        fail_by_openssl(result);
+      }
+      return;
+    }
+    data.insert(data.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(size));
   }
 }
 
@@ -338,6 +343,18 @@ void Handshake::end_input() {
     engine_->fail_with("the handshake ended early");
   }
 }
+
+bool Handshake::write(ConstBytes data) {
+  SLUICE_REQUIRE(!data.empty());
+  std::size_t written = 0;
+  ERR_clear_error();
+  const bool done = engine_->state == State::complete &&
+                    SSL_write_ex(engine_->ssl.get(), data.data(), data.size(), &written) == 1 && written == data.size();
+  ERR_clear_error();
+  return done;
+}
+
+std::vector<std::byte> Handshake::take_data() { return std::exchange(engine_->data, {}); }
 
 std::vector<std::byte> Handshake::take_output() {
   std::vector<std::byte> output(BIO_ctrl_pending(engine_->output));

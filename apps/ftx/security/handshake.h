@@ -2,7 +2,8 @@
 #pragma once
 
 // Handshake: TLS 1.3 (RFC 8446, by OpenSSL) between bytes in and bytes out, until both ends share a secret that nobody
-// else knows. No record of user data ever crosses it: ftx seals its datagrams with keys from export_secret().
+// else knows. ftx seals its datagrams with keys from export_secret(). Behind the handshake go a few bytes of data at
+// most: what a client wants to fetch, and why it does not get that (apps/ftx/protocol/request.h).
 //
 //     client ── ClientHello ──►                                            ──► server
 //            ◄── ServerHello, {its certificate, or the shared secret's proof} ◄──
@@ -100,6 +101,11 @@ class Handshake {
   void accept(ConstBytes input);
   /// The peer sends no more: a handshake in progress fails.
   void end_input();
+  /// Sends `data` behind the handshake, in records that only the peer can open. A client may do so as soon as it is
+  /// complete, together with its last flight. False: not complete, or OpenSSL refuses. REQUIRES: 0 < data.size().
+  [[nodiscard]] bool write(ConstBytes data);
+  /// The peer's data since the last call, in order. Bounded by input_bytes_max, as all input is.
+  [[nodiscard]] std::vector<std::byte> take_data();
   /// What is to be sent now, an alert after a failure included.
   [[nodiscard]] std::vector<std::byte> take_output();
 

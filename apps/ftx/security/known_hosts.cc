@@ -161,7 +161,9 @@ Status KnownHosts::add(const std::string& path, const std::string& host, const K
 Result<AllowedKeys> AllowedKeys::parse(std::string_view text, const std::string& file) {
   AllowedKeys allowed;
   const Status status = each_line(text, file, [&allowed](std::string_view line) -> Status {
-    const auto [key, name] = split(line);
+    const auto [option, rest] = split(line);
+    const Access access = option == "read-only" ? Access::read : option == "write-only" ? Access::write : Access::both;
+    const auto [key, name] = access == Access::both ? std::pair(option, rest) : split(rest);
     const Result<KeyPin> pin = KeyPin::parse(key);
     if (!pin) {
       return std::unexpected(pin.error());
@@ -169,7 +171,7 @@ Result<AllowedKeys> AllowedKeys::parse(std::string_view text, const std::string&
     if (name.empty() || !is_printable(name)) {
       return fail(EINVAL, "expected a name of printable ASCII characters behind the key");
     }
-    if (!allowed.names_.emplace(*pin, name).second) {
+    if (!allowed.clients_.emplace(*pin, Client{std::string(name), access}).second) {
       return fail(EINVAL, "a second line on this key");
     }
     return {};
@@ -188,9 +190,9 @@ Result<AllowedKeys> AllowedKeys::load(const std::string& path) {
   return parse(as_text(*bytes), path);
 }
 
-const std::string* AllowedKeys::find(const KeyPin& key) const {
-  const auto allowed = names_.find(key);
-  return allowed == names_.end() ? nullptr : &allowed->second;
+const AllowedKeys::Client* AllowedKeys::find(const KeyPin& key) const {
+  const auto allowed = clients_.find(key);
+  return allowed == clients_.end() ? nullptr : &allowed->second;
 }
 
 }  // namespace sluice::ftx

@@ -5,6 +5,7 @@
 //
 //     known hosts   `host:port key`, for a client: the key of each server.       [2001:db8::7]:7070 ftx-key:47DEQp...
 //     allowed keys  `key name`, for a server: who may come, by what name.        ftx-key:47DEQp... backup of host seven
+//                   `read-only` or `write-only` in front: what alone he may do.  read-only ftx-key:47DEQp... the mirror
 //
 // Threats: a server that takes a known one's place (mismatch, never asked about again); a line that two readers would
 // read in two ways (a line that is not as above makes the whole file fail, as do two lines on one host or key); control
@@ -18,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include "apps/ftx/security/access.h"
 #include "apps/ftx/security/identity.h"
 #include "base/result.h"
 
@@ -58,12 +60,16 @@ class AllowedKeys {
   /// Fails with ENOENT where there is no file.
   static Result<AllowedKeys> load(const std::string& path);
 
-  /// The name of an allowed key; null when it is not allowed.
-  [[nodiscard]] const std::string* find(const KeyPin& key) const;
-  [[nodiscard]] std::size_t size() const { return names_.size(); }
+  struct Client {
+    std::string name;
+    Access access = Access::both;
+  };
+  /// Whose key it is; null when it is not allowed.
+  [[nodiscard]] const Client* find(const KeyPin& key) const;
+  [[nodiscard]] std::size_t size() const { return clients_.size(); }
 
  private:
-  std::map<KeyPin, std::string> names_;
+  std::map<KeyPin, Client> clients_;
 };
 
 }  // namespace sluice::ftx

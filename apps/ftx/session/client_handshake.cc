@@ -37,26 +37,28 @@ ClientHandshake::ClientHandshake(TimePoint now, ClientHandshakeOptions options, 
     : options_(std::move(options)),
       handshake_(std::move(handshake)),
       started_at_(now),
-      repeat_at_(now),
-      repeat_interval_(repeat_first),
       adu_bytes_(adu_bytes_for(options_.tsdu_bytes, true)) {
   SLUICE_REQUIRE(adu_bytes_ > 0);
   Prng prng(options_.seed);
   envelope_.transfer = 1;
   envelope_.connection = prng();
+  attempts_.push_back({options_.peer, now, repeat_first});
+  for (const Peer& other : options_.others) {
+    attempts_.push_back({other, attempts_.back().repeat_at + attempt_delay, repeat_first});
+  }
 }
 
 // --- What comes in -------------------------------------------------------------------------------------------------
 
-void ClientHandshake::receive(TimePoint now, ConstBytes datagram, const Peer& /*from*/) {
+void ClientHandshake::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
   const auto envelope = parse_envelope(datagram);
-  const bool ours = envelope && !envelope->sealed() && envelope->connection == envelope_.connection &&
-                    envelope->transfer == envelope_.transfer;
+  const bool ours = envelope && owns(*envelope) && envelope->transfer == envelope_.transfer;
   if (ours && envelope->kind == Kind::cookie && state_ == State::greeting) {
-    return on_cookie(now, datagram);
+    return on_cookie(now, datagram, from);
   }
-  const bool shaking = state_ == State::shaking || state_ == State::settling;
-  if (ours && envelope->kind == Kind::control && shaking) {
+  const bool shaking = state_ == State::shaking;
+  const bool listens = shaking || state_ == State::settling || (state_ == State::complete && !settled_);
+  if (ours && envelope->kind == Kind::control && listens) {
     return on_control(now, datagram);
   }
   if (ours && envelope->kind == Kind::error && shaking) {
@@ -65,11 +67,14 @@ void ClientHandshake::receive(TimePoint now, ConstBytes datagram, const Peer& /*
   ++dropped_;
 }
 
-void ClientHandshake::on_cookie(TimePoint now, ConstBytes datagram) {
+void ClientHandshake::on_cookie(TimePoint now, ConstBytes datagram, const Peer& from) {
   const auto reply = parse_cookie(datagram);
+  const auto attempt = std::ranges::find(attempts_, from, &Attempt::peer);
   // The nonce is the time of one of our HELLOs, so it lies between the first and the last.
   const bool carries = reply && reply->adu_bytes >= adu_bytes_for(control_bytes_max, true);
-  if (!carries || reply->nonce < nanoseconds(started_at_) || reply->nonce > nanoseconds(asked_at_)) {
+  const bool asked = reply && reply->nonce >= nanoseconds(started_at_) && reply->nonce <= nanoseconds(asked_at_);
+  // A host with several addresses may answer from another one than it was asked at: of one alone it is clear who did.
+  if (!carries || !asked || (attempt == attempts_.end() && !options_.others.empty())) {
     ++dropped_;
     return;
   }
@@ -77,6 +82,7 @@ void ClientHandshake::on_cookie(TimePoint now, ConstBytes datagram) {
   stream_ = ControlStream(std::clamp<Duration>(2 * round_trip, segment_repeat_min, segment_repeat_max));
   adu_bytes_ = std::min(adu_bytes_, reply->adu_bytes);
   cookie_ = reply->cookie;
+  options_.peer = attempt == attempts_.end() ? attempts_.front().peer : attempt->peer;
   state_ = State::shaking;
   advance();
 }
@@ -92,27 +98,72 @@ void ClientHandshake::on_control(TimePoint now, ConstBytes datagram) {
 }
 
 void ClientHandshake::advance() {
+  if (handshake_.state() == Handshake::State::complete && !keyed_) {
+    take_keys();
+  }
   const bool sent = stream_.send(handshake_.take_output());
+  if (state_ == State::failing) {
+    return;
+  }
   if (handshake_.state() == Handshake::State::failed) {
-    refused_ = state_ == State::settling;
+    refused_ = keyed_;
     return fail({refused_ ? ExitCode::not_allowed : ExitCode::protocol_error, handshake_.error()});
   }
   if (!sent) {
     return fail({ExitCode::internal, "the TLS handshake is longer than ftx allows"});
   }
-  if (handshake_.state() == Handshake::State::in_progress) {
+  if (!keyed_) {
     return;
   }
-  state_ = State::settling;
-  if (!stream_.all_acknowledged()) {
-    return;
+  take_refusal();
+  if (state_ == State::settling && stream_.all_acknowledged()) {
+    state_ = State::complete;
   }
+}
+
+/// The server has proved who it is. What is wanted of it goes with the last flight.
+void ClientHandshake::take_keys() {
   auto protection = protection_of(handshake_, options_.cipher, Side::initiator);
   if (!protection) {
     return fail({ExitCode::internal, "the session's keys cannot be made: " + protection.error().text});
   }
+  if (options_.request) {
+    const auto request = encode(*options_.request);
+    SLUICE_REQUIRE(request.has_value());
+    if (!handshake_.write(*request)) {
+      return fail({ExitCode::internal, "OpenSSL does not send the request"});
+    }
+  }
   protection_ = *std::move(protection);
-  state_ = State::complete;
+  keyed_ = true;
+  state_ = State::settling;
+}
+
+void ClientHandshake::take_refusal() {
+  const std::vector<std::byte> data = handshake_.take_data();
+  refusal_.insert(refusal_.end(), data.begin(), data.end());
+  if (refusal_.empty()) {
+    return;
+  }
+  const auto message = parse_pull_message(refusal_);
+  if (!message) {
+    return fail({ExitCode::protocol_error, "the server broke the protocol: " + message.error()});
+  }
+  if (!*message) {
+    return;
+  }
+  const auto* refusal = std::get_if<PullRefusal>(&**message);
+  if (refusal == nullptr || !options_.request) {
+    return fail({ExitCode::protocol_error, "the server broke the protocol: it answers what nobody asked"});
+  }
+  fail({refusal->code, refusal->text.empty() ? std::string(exit_code_row(refusal->code).meaning) : refusal->text});
+}
+
+void ClientHandshake::settle() {
+  if (state_ == State::settling || state_ == State::complete) {
+    state_ = State::complete;
+    settled_ = true;
+  }
 }
 
 void ClientHandshake::on_error(ConstBytes datagram) {
@@ -126,11 +177,23 @@ void ClientHandshake::on_error(ConstBytes datagram) {
   state_ = State::failed;
 }
 
-void ClientHandshake::unreachable(TimePoint /*now*/, const Peer& peer) {
+void ClientHandshake::unreachable(TimePoint now, const Peer& peer) {
   // Once a peer has answered, an ICMP message proves nothing: it may be forged or transient.
-  if (state_ == State::greeting && peer == options_.peer) {
+  if (state_ != State::greeting ||
+      std::erase_if(attempts_, [&](const Attempt& one) { return one.peer == peer; }) == 0) {
+    return;
+  }
+  if (attempts_.empty()) {
     failure_ = {ExitCode::no_answer, "connection refused: nothing listens there"};
     state_ = State::failed;
+    return;
+  }
+  // Where one address cannot be, the next need not wait.
+  for (Attempt& attempt : attempts_) {
+    if (attempt.repeat_at > now && attempt.interval == repeat_first) {
+      attempt.repeat_at = now;
+      return;
+    }
   }
 }
 
@@ -156,46 +219,64 @@ void ClientHandshake::transmit(TimePoint now, Burst& burst) {
                 answered ? "the server fell silent during the handshake" : "no answer"};
     state_ = State::failed;
   }
-  while (!over() && !burst.full()) {
+  while (state_ != State::failed && !burst.full()) {
+    Peer to;
     const Bytes out = burst.header_room();
-    const std::size_t size = next(now, out);
+    const std::size_t size = next(now, out, to);
     if (size == 0) {
       return;
     }
-    burst.add({options_.peer, out.first(size), {}});
+    burst.add({to, out.first(size), {}});
   }
 }
 
-std::size_t ClientHandshake::next(TimePoint now, Bytes out) {
-  if (state_ == State::greeting) {
-    if (now < repeat_at_) {
-      return 0;
-    }
-    asked_at_ = now;
-    repeat_at_ = now + repeat_interval_;
-    repeat_interval_ = std::min(repeat_interval_ * 2, repeat_max);
-    return emit_hello(envelope_, {nanoseconds(now), adu_bytes_for(options_.tsdu_bytes, true)}, out);
+std::size_t ClientHandshake::next_hello(TimePoint now, Bytes out, Peer& to) {
+  const auto due = std::ranges::find_if(attempts_, [&](const Attempt& one) { return now >= one.repeat_at; });
+  if (due == attempts_.end()) {
+    return 0;
   }
-  auto control = stream_.next(now);
+  asked_at_ = now;
+  due->repeat_at = now + due->interval;
+  due->interval = std::min(due->interval * 2, repeat_max);
+  to = due->peer;
+  return emit_hello(envelope_, {nanoseconds(now), adu_bytes_for(options_.tsdu_bytes, true)}, out);
+}
+
+std::size_t ClientHandshake::next(TimePoint now, Bytes out, Peer& to) {
+  if (state_ == State::greeting) {
+    return next_hello(now, out, to);
+  }
+  auto control = settled_ ? std::nullopt : stream_.next(now);
   if (!control) {
     if (state_ == State::failing) {
       state_ = State::failed;
     }
     return 0;
   }
+  to = options_.peer;
   control->cookie = cookie_;
   control->cipher = static_cast<std::uint8_t>(options_.cipher);
   return emit_control(envelope_, *control, out);
 }
 
 TimePoint ClientHandshake::next_deadline() const {
-  if (over()) {
+  if (state_ == State::failed) {
     return never;
   }
   if (state_ == State::failing) {
     return TimePoint::min();
   }
-  return std::min(started_at_ + options_.timeout, state_ == State::greeting ? repeat_at_ : stream_.next_deadline());
+  if (state_ == State::complete) {
+    return settled_ ? never : stream_.next_deadline();
+  }
+  TimePoint next = started_at_ + options_.timeout;
+  if (state_ != State::greeting) {
+    return std::min(next, stream_.next_deadline());
+  }
+  for (const Attempt& attempt : attempts_) {
+    next = std::min(next, attempt.repeat_at);
+  }
+  return next;
 }
 
 }  // namespace sluice::ftx

@@ -60,6 +60,9 @@ std::string to_json(const Event& event) {
   if (!event.client.empty()) {
     object["client"] = event.client;
   }
+  if (event.sent) {
+    object["sent"] = true;
+  }
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -39,7 +39,8 @@ struct Event {
   ExitCode code = ExitCode::ok;
   std::string path{};
   std::string text{};
-  std::string client{};  // of a server: who sends, as its key or its secret has proved
+  std::string client{};  // of a server: who the client is, as its key or its secret has proved
+  bool sent = false;     // of a server: it is the one that sends
 };
 
 /// One line of JSON, without the newline. Replacement characters stand for text that is not UTF-8.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/ftx/protocol/name.h"
 #include "apps/ftx/session/client_handshake.h"
 #include "base/contract.h"
 
@@ -75,7 +76,7 @@ bool Handshakes::receive(TimePoint now, const Peer& peer, std::uint64_t connecti
   const bool useful = entry->stream.receive(now, control);
   if (entry->handshake) {
     advance(now, *entry);
-  } else if (!entry->protection && entry->stream.all_acknowledged()) {
+  } else if (entry->stream.all_acknowledged()) {
     entries_.erase(entry);  // it has heard the refusal
   }
   return useful;
@@ -97,38 +98,96 @@ void Handshakes::advance(TimePoint now, Entry& entry) {
   if (handshake.state() == Handshake::State::in_progress) {
     return;
   }
-  auto protection = protection_of(handshake, entry.cipher, Side::responder);
+  if (!entry.protection) {
+    take_keys(now, entry);
+  }
+  if (entry.protection) {
+    take_message(entry);
+  }
+}
+
+void Handshakes::take_keys(TimePoint now, Entry& entry) {
+  auto protection = protection_of(*entry.handshake, entry.cipher, Side::responder);
   if (!protection) {
     return refuse(entry, protection.error().text);
   }
   entry.protection = *std::move(protection);
-  entry.client = {handshake.peer(), handshake.used_shared_secret()};
-  entry.handshake.reset();
+  entry.client = {entry.handshake->peer(), entry.handshake->used_shared_secret()};
   entry.until = now + limits_.timeout;
+}
+
+/// Threat: a client that says more than one request, or something else: it gets nothing.
+void Handshakes::take_message(Entry& entry) {
+  const std::vector<std::byte> data = entry.handshake->take_data();
+  if (data.empty()) {
+    return;
+  }
+  entry.message.insert(entry.message.end(), data.begin(), data.end());
+  const auto message = parse_pull_message(entry.message);
+  if (message && !*message) {
+    return;
+  }
+  if (!message || !std::holds_alternative<PullRequest>(**message)) {
+    return tell(entry, {ExitCode::protocol_error,
+                        "the client broke the protocol: " + (message ? "it is no server" : message.error())});
+  }
+  entry.request = std::get<PullRequest>(**message);
+}
+
+std::optional<Handshakes::Request> Handshakes::next_request() {
+  for (Entry& entry : entries_) {
+    if (entry.protection && entry.request) {
+      return Request{entry.protection->connection(), entry.peer, entry.host,
+                     *std::exchange(entry.request, std::nullopt)};
+    }
+  }
+  return std::nullopt;
+}
+
+void Handshakes::refuse_request(std::uint64_t session, const Failure& failure) {
+  const auto entry = entry_of(session);
+  SLUICE_REQUIRE(entry != entries_.end());
+  tell(*entry, failure);
+}
+
+/// Repeated as an alert is.
+void Handshakes::tell(Entry& entry, const Failure& failure) {
+  if (entry.handshake->write(encode(PullRefusal{failure.code, failure.text}))) {
+    static_cast<void>(entry.stream.send(entry.handshake->take_output()));
+  }
+  next_ = TimePoint::min();
+  refuse(entry, entry.client.text() + ": " + printable(failure.text));
 }
 
 /// Its alert is repeated until the client has it, or until the time is up.
 void Handshakes::refuse(Entry& entry, std::string why) {
   entry.handshake.reset();
+  entry.protection.reset();
   if (refusals_.size() < refusals_max) {
     refusals_.push_back(std::move(why));
   }
 }
 
+Handshakes::Entries::iterator Handshakes::entry_of(std::uint64_t session) {
+  return std::ranges::find_if(
+      entries_, [&](const Entry& one) { return one.protection && one.protection->connection() == session; });
+}
+
 Protection* Handshakes::find(std::uint64_t session) {
-  for (Entry& entry : entries_) {
-    if (entry.protection && entry.protection->connection() == session) {
-      return &*entry.protection;
-    }
-  }
-  return nullptr;
+  const auto entry = entry_of(session);
+  return entry != entries_.end() ? &*entry->protection : nullptr;
+}
+
+const Client& Handshakes::client_of(std::uint64_t session) {
+  const auto entry = entry_of(session);
+  SLUICE_REQUIRE(entry != entries_.end());
+  return entry->client;
 }
 
 Handshakes::Taken Handshakes::take(std::uint64_t session) {
-  const auto entry = std::ranges::find_if(
-      entries_, [&](const Entry& one) { return one.protection && one.protection->connection() == session; });
+  const auto entry = entry_of(session);
   SLUICE_REQUIRE(entry != entries_.end());
-  Taken taken{*std::move(entry->protection), std::move(entry->client)};
+  Taken taken{*std::move(entry->protection), std::move(entry->client), entry->peer};
   entries_.erase(entry);
   return taken;
 }

@@ -10,7 +10,11 @@
 // to answer whatever others do, and neither a host nor all of them can make the server sign more often than
 // per_host_max or handshakes_max times in it. In a crowd one gives way each yields_after / handshakes_max, so that who
 // tries again has a new chance each time. A handshake ends after `timeout`, and so does one that is complete and
-// offers nothing. Each takes about 50 KiB, most of it OpenSSL's, and none before its cookie was good.
+// neither offers nor asks for anything. Each takes about 50 KiB, most of it OpenSSL's, and none before its cookie was
+// good.
+//
+// A client that wants to fetch files says so behind its handshake (apps/ftx/protocol/request.h), once. Whoever drives
+// this takes the session or refuses the request.
 //
 // Not thread-safe. Every call is linear in the handshakes; transmit() and next_deadline() are O(1) where nothing is
 // due.
@@ -20,6 +24,8 @@
 #include <optional>
 #include <string>
 
+#include "apps/ftx/protocol/request.h"
+#include "apps/ftx/security/access.h"
 #include "apps/ftx/security/handshake.h"
 #include "apps/ftx/session/control_stream.h"
 #include "apps/ftx/session/endpoint.h"
@@ -62,12 +68,26 @@ class Handshakes {
 
   /// The keys of the session that a complete handshake has led to; null: none.
   [[nodiscard]] Protection* find(std::uint64_t session);
+  /// Who that session's client is. REQUIRES: find(session).
+  [[nodiscard]] const Client& client_of(std::uint64_t session);
   struct Taken {
     Protection protection;
     Client client;
+    Peer peer;  // where the handshake was; it receives there
   };
   /// The session begins: its handshake is forgotten. REQUIRES: find(session).
   [[nodiscard]] Taken take(std::uint64_t session);
+
+  struct Request {
+    std::uint64_t session = 0;
+    Peer peer;
+    Peer host;
+    PullRequest pull;
+  };
+  /// What a client wants to fetch. Each is to be taken or refused before anything else happens here.
+  std::optional<Request> next_request();
+  /// The client is told why it gets nothing; its handshake ends. REQUIRES: find(session).
+  void refuse_request(std::uint64_t session, const Failure& failure);
 
   /// The next datagram and its peer; 0: none now. REQUIRES: `out` holds control_bytes_max.
   std::size_t transmit(TimePoint now, Bytes out, Peer& to);
@@ -87,17 +107,23 @@ class Handshakes {
     Cipher cipher{};
     TimePoint began_at{};
     TimePoint until{};
-    std::optional<Handshake> handshake;    // until it is complete or has failed
+    std::optional<Handshake> handshake;    // until the client is refused
     std::optional<Protection> protection;  // when it is complete
     Client client{};
     ControlStream stream{};
+    std::vector<std::byte> message{};  // of the request, what has come
+    std::optional<PullRequest> request{};
   };
   using Entries = std::list<Entry>;  // the oldest first
 
   [[nodiscard]] Entries::iterator find(const Peer& peer, std::uint64_t connection);
   [[nodiscard]] bool make_room(TimePoint now, const Peer& host);
   void advance(TimePoint now, Entry& entry);
+  void take_keys(TimePoint now, Entry& entry);
+  void take_message(Entry& entry);
   void refuse(Entry& entry, std::string why);
+  void tell(Entry& entry, const Failure& failure);
+  [[nodiscard]] Entries::iterator entry_of(std::uint64_t session);
 
   HandshakeContext context_;
   HandshakeLimits limits_;

@@ -104,6 +104,8 @@ class Receiver {
 
   /// True when the server may delete the session.
   [[nodiscard]] bool forgettable() const { return state_ == State::closed; }
+  /// Its peer has closed, or has been silent for long: it needs no answer any more.
+  [[nodiscard]] bool closed() const { return state_ == State::closing || state_ == State::closed; }
   /// True when the outcome is known, even if the session still answers.
   [[nodiscard]] bool over() const { return state_ != State::open; }
   /// True when it is over and its peer can do without it: not while the sender of a whole transfer, which has yet to

@@ -152,10 +152,9 @@ void Sender::on_knock(TimePoint now, std::size_t bytes, const Peer& from) {
   repeat_at_ = now;
 }
 
-/// What is sent before anybody answered must reach the right one, and may have to stay within unproven_bytes_.
-bool Sender::may_send_data() const {
-  return peer_answered_ || (options_.others.empty() && unproven_bytes_ >= datagram_bytes());
-}
+/// Before anybody has answered, the manifest goes to the first address, within unproven_bytes_: a round trip is won
+/// where the receiver is there, and where it is not, what went there is lost as in a network.
+bool Sender::may_send_data() const { return peer_answered_ || unproven_bytes_ >= datagram_bytes(); }
 
 void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
   const auto reply = parse_cookie(datagram);
@@ -306,11 +305,10 @@ void Sender::unreachable(TimePoint now, const Peer& peer) {
   options_.others.erase(options_.others.begin());
 }
 
-void Sender::interrupt(TimePoint now) {
-  if (state_ == State::over || state_ == State::failing) {
-    return;
+void Sender::stop(TimePoint now, Failure failure) {
+  if (state_ != State::over && state_ != State::failing) {
+    fail(now, std::move(failure));
   }
-  fail(now, {ExitCode::interrupted, "interrupted"});
 }
 
 // --- How it ends ---------------------------------------------------------------------------------------------------

@@ -72,8 +72,10 @@ class Sender {
   void unreachable(TimePoint now, const Peer& peer);
   /// The transport refused a datagram as too large, or an ICMP message says so of one (EMSGSIZE).
   void too_big(TimePoint now);
+  /// The transfer fails, for a reason outside of it; the peer is told.
+  void stop(TimePoint now, Failure failure);
   /// The user interrupted the transfer.
-  void interrupt(TimePoint now);
+  void interrupt(TimePoint now) { stop(now, {ExitCode::interrupted, "interrupted"}); }
 
   /// Replaces what is in `burst` by the next datagrams; left empty: none now.
   void transmit(TimePoint now, Burst& burst);
@@ -91,6 +93,8 @@ class Sender {
     return path_mtu_ ? path_mtu_->bytes() : before;
   }
   [[nodiscard]] const PathMtu* path_mtu() const { return path_mtu_ ? &*path_mtu_ : nullptr; }
+  /// When a report last said that payload arrived.
+  [[nodiscard]] TimePoint last_progress_at() const { return last_progress_at_; }
   /// The receiver has said something.
   [[nodiscard]] bool answered() const { return peer_answered_; }
   /// Datagrams that no state accepted, or of another connection.

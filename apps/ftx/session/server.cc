@@ -36,7 +36,8 @@ Server::Server(ServerOptions options, Destination& destination)
     : options_(options),
       destination_(destination),
       jar_(options.seed),
-      budget_(options.memory_bytes_max, options.open_files_max, nullptr, options.quota_bytes) {
+      budget_(options.memory_bytes_max, options.open_files_max, nullptr, options.quota_bytes),
+      pulls_(options.pull_limits, events_) {
   SLUICE_REQUIRE(adu_bytes_for(options.tsdu_bytes) > 0 && options.sessions_max > 0 &&
                  options.sessions_per_host_max > 0 && !(options.insecure && options.handshake));
   options_.receiver.storage_bytes_max = std::min(options.receiver.storage_bytes_max, options.transfer_bytes_max);
@@ -45,7 +46,14 @@ Server::Server(ServerOptions options, Destination& destination)
   }
 }
 
-std::size_t Server::open_sessions() const {
+std::size_t Server::open_sessions() const { return open_receivers() + pulls_.open(); }
+
+std::size_t Server::unclosed_sessions() const {
+  return pulls_.size() + static_cast<std::size_t>(std::ranges::count_if(
+                             sessions_, [](const auto& entry) { return !entry.second.receiver->closed(); }));
+}
+
+std::size_t Server::open_receivers() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(sessions_, [](const auto& entry) { return !entry.second.receiver->over(); }));
 }
@@ -144,6 +152,7 @@ void Server::interrupt(TimePoint now) {
   for (const auto& [key, session] : sessions_) {
     session.receiver->interrupt(now);
   }
+  pulls_.interrupt(now);
 }
 
 void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
@@ -249,6 +258,7 @@ void Server::on_control(TimePoint now, const Envelope& envelope, ConstBytes data
   if (!handshakes_->receive(now, from, envelope.connection, *control)) {
     ++drops_.unexpected;
   }
+  serve_requests(now);
   while (auto why = handshakes_->next_refusal()) {
     Event rejected;
     rejected.kind = Event::Kind::rejected;
@@ -328,7 +338,8 @@ void Server::displace(TimePoint now, Sessions::iterator session) {
     ++drops_.displaced;
     receiver.give_way(now);
     if (session->second.protection) {
-      answer_sealed(*session->second.protection, receiver.envelope(), session->second.peer);
+      answer_sealed(*session->second.protection, receiver.envelope(), session->second.peer,
+                    {ExitCode::refused, std::string(busy_text)});
     } else {
       answer({.to = session->second.peer, .envelope = receiver.envelope(), .code = ExitCode::refused});
     }
@@ -375,9 +386,14 @@ void Server::transmit(TimePoint now, Burst& burst) {
     const Bytes out = burst.header_room();
     const std::size_t size = transmit(now, out, to);
     if (size == 0) {
-      return;
+      break;
     }
     burst.add({to, out.first(size), {}});
+  }
+  // What a session sends is valid until it transmits again, so a burst is of one.
+  if (burst.left().empty()) {
+    pulls_.transmit(now, burst);
+    budget_.storage.give_back(pulls_.take_unsent());
   }
 }
 
@@ -427,7 +443,7 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
 
 /// Each open session's part of what the transport holds. All of them always get something, so a crowd may overrun it.
 std::uint64_t Server::credit_bytes() const {
-  return std::max(options_.receive_room_bytes / std::max<std::uint64_t>(open_sessions(), 1), credit_bytes_min);
+  return std::max(options_.receive_room_bytes / std::max<std::uint64_t>(open_receivers(), 1), credit_bytes_min);
 }
 
 std::size_t Server::transmit_answer(TimePoint now, Bytes out, Peer& to) {
@@ -450,7 +466,7 @@ TimePoint Server::next_deadline() const {
   if (!answers_.empty()) {
     return TimePoint::min();
   }
-  TimePoint deadline = handshakes_ ? handshakes_->next_deadline() : never;
+  TimePoint deadline = std::min(handshakes_ ? handshakes_->next_deadline() : never, pulls_.next_deadline());
   for (const Invitation& invitation : invitations_) {
     deadline = std::min({deadline, invitation.knock_at, invitation.until});
   }

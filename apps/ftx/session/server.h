@@ -11,13 +11,15 @@
 // least), else of one of the host that has the most sessions, if that is more than the newcomer's host then has.
 //
 // A standing server (options.handshake) takes sealed sessions only, after a TLS handshake of which it keeps nothing
-// before the client's cookie was good (apps/ftx/session/handshakes.h).
+// before the client's cookie was good (apps/ftx/session/handshakes.h). What clients ask for it sends
+// (apps/ftx/session/pulls.h, server_sealed.cc), if there is a Provider and they may.
 //
 // A stranger gets at most one datagram for each of its own, and never a larger one: COOKIE (52 bytes) for a HELLO
 // (1200), ERROR for an unknown connection.
 //
 // Borrows the Destination. Not thread-safe. receive() is O(1); next_deadline() is linear in the sessions.
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -29,6 +31,7 @@
 #include "apps/ftx/session/handshakes.h"
 #include "apps/ftx/session/path_validation.h"
 #include "apps/ftx/session/protection.h"
+#include "apps/ftx/session/pulls.h"
 #include "apps/ftx/session/receiver.h"
 
 namespace sluice::ftx {
@@ -41,8 +44,13 @@ struct ServerOptions {
   /// Takes sealed sessions from whom it proves. Not with `insecure`.
   std::optional<HandshakeContext> handshake{};
   HandshakeLimits handshake_limits{};
-  /// How many bytes of files peers may write, all sessions together and one of them. What was written counts, whatever
-  /// became of the session.
+  /// What clients of `handshake` may fetch; null: nothing. It outlives the server.
+  Provider* provider = nullptr;
+  PullLimits pull_limits{};
+  /// What a client of `handshake` may do. Asked when it wants to, so that who is taken off a list no longer may.
+  std::function<Access(const Client&)> access = [](const Client&) { return Access::both; };
+  /// How many bytes of files peers may move, all sessions together and one of them. What was written or sent counts,
+  /// whatever became of the session.
   std::uint64_t quota_bytes = Budget::unlimited;
   std::uint64_t transfer_bytes_max = Budget::unlimited;
   /// What the transport holds of payload that nobody has read yet. Sessions share it (Report::credit_bytes).
@@ -61,10 +69,11 @@ struct ServerOptions {
 
 class Server {
  public:
-  /// The most answers to strangers that wait to be sent.
-  static constexpr std::size_t answers_max = 64;
-  /// What a sender is told for whom there is no room.
-  static constexpr std::string_view busy_text = "the server is busy: it has as many transfers as it may";
+  /// The most answers to strangers that wait to be sent. From half of them on answers_wait(): the rest is for the
+  /// datagrams of one run, each of which may want one.
+  static constexpr std::size_t answers_max = 128;
+  /// What a peer is told for whom there is no room.
+  static constexpr std::string_view busy_text = Pulls::busy_text;
 
   /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0, sessions_max > 0, sessions_per_host_max > 0.
   Server(ServerOptions options, Destination& destination);
@@ -72,7 +81,7 @@ class Server {
   /// The session of this protection may begin: its first datagram comes sealed.
   void expect(Protection protection);
   /// Begins the session of this protection: knocks at `at`, all of them, until its sender offers. If none does within
-  /// `timeout`, that is an event of kind error.
+  /// `timeout`, that is an event of kind error. Without any address the sender knows already, and is waited for.
   void invite(TimePoint now, Protection protection, std::vector<Peer> at, Duration timeout);
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
@@ -103,6 +112,9 @@ class Server {
   /// `header` is the datagram or at least its first data_header_bytes, verified.
   [[nodiscard]] Inspection inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from);
 
+  /// The transport refused a datagram as too large, or an ICMP message says so of one (EMSGSIZE).
+  void too_big(TimePoint now) { pulls_.too_big(now); }
+
   /// The server stops: every open session fails, and transmit() tells its peer.
   void interrupt(TimePoint now);
 
@@ -117,9 +129,13 @@ class Server {
   [[nodiscard]] bool begun() const { return invitations_.empty(); }
   [[nodiscard]] std::size_t handshakes() const { return handshakes_ ? handshakes_->size() : 0; }
   [[nodiscard]] std::uint64_t quota_left() const { return budget_.storage.left(); }
-  [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }
+  [[nodiscard]] std::size_t sessions() const { return sessions_.size() + pulls_.size(); }
   /// Sessions that are neither finished nor failed.
   [[nodiscard]] std::size_t open_sessions() const;
+  /// A caller that receives before it sends loses answers to strangers.
+  [[nodiscard]] bool answers_wait() const { return answers_.size() >= answers_max / 2; }
+  /// Sessions whose peer has not closed yet.
+  [[nodiscard]] std::size_t unclosed_sessions() const;
   [[nodiscard]] const DropCounters& drops() const { return drops_; }
   [[nodiscard]] std::uint64_t memory_left() const { return budget_.memory.left(); }
   [[nodiscard]] std::uint64_t open_files() const { return budget_.files.used(); }
@@ -187,7 +203,10 @@ class Server {
   void displace(TimePoint now, Sessions::iterator session);
   Sessions::iterator erase(Sessions::iterator session);
   void answer(const Answer& answer);
-  void answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to);
+  void answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to, const Failure& failure);
+  void serve_requests(TimePoint now);
+  [[nodiscard]] std::expected<void, Failure> serve(TimePoint now, const Handshakes::Request& request);
+  [[nodiscard]] std::size_t open_receivers() const;
   std::size_t transmit_answer(TimePoint now, Bytes out, Peer& to);
 
   ServerOptions options_;
@@ -199,6 +218,7 @@ class Server {
   std::unordered_map<std::uint64_t, Protection> expected_;  // by connection
   std::vector<Invitation> invitations_;                     // of those
   std::optional<Handshakes> handshakes_;
+  Pulls pulls_;
   std::vector<std::byte> opened_;  // a DATA datagram without its seal
   Receiver* in_run_ = nullptr;     // of the run that is being received, if any
   Ring<Answer> answers_;

@@ -14,6 +14,9 @@ namespace {
 constexpr Duration knock_first = std::chrono::milliseconds(250);
 constexpr Duration knock_max = std::chrono::milliseconds(500);
 
+constexpr std::string_view no_read_text = "the server lets this client send files, and not fetch any";
+constexpr std::string_view no_write_text = "the server lets this client fetch files, and not send any";
+
 }  // namespace
 
 void Server::expect(Protection protection) {
@@ -22,10 +25,10 @@ void Server::expect(Protection protection) {
 }
 
 void Server::invite(TimePoint now, Protection protection, std::vector<Peer> at, Duration timeout) {
-  SLUICE_REQUIRE(!at.empty());
+  const TimePoint knock_at = at.empty() ? never : now;
   invitations_.push_back({.connection = protection.connection(),
                           .at = std::move(at),
-                          .knock_at = now,
+                          .knock_at = knock_at,
                           .interval = knock_first,
                           .until = now + timeout});
   expect(std::move(protection));
@@ -89,9 +92,15 @@ void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes d
     ++drops_.malformed;
     return;
   }
+  const Envelope error{Kind::error, 0, envelope.transfer, envelope.connection};
+  if (expected == expected_.end() &&
+      !allows(options_.access(handshakes_->client_of(envelope.connection)), Access::write)) {
+    ++drops_.unexpected;
+    return answer_sealed(*protection, error, from, {ExitCode::not_allowed, std::string(no_write_text)});
+  }
   if (!make_room(now, host_of(from))) {
     ++drops_.no_session;
-    return answer_sealed(*protection, {Kind::error, 0, envelope.transfer, envelope.connection}, from);
+    return answer_sealed(*protection, error, from, {ExitCode::refused, std::string(busy_text)});
   }
   std::erase_if(invitations_, [&](const Invitation& one) { return one.connection == envelope.connection; });
   if (expected == expected_.end()) {
@@ -103,7 +112,45 @@ void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes d
   admit(now, envelope, *offer, from, std::move(own), {});
 }
 
+// --- What clients ask for ------------------------------------------------------------------------------------------
+
+void Server::serve_requests(TimePoint now) {
+  while (const auto request = handshakes_->next_request()) {
+    if (const auto served = serve(now, *request); !served) {
+      handshakes_->refuse_request(request->session, served.error());
+    }
+  }
+}
+
+/// Threat: a client that may not, asks for too much, or asks so often that nobody else is served.
+std::expected<void, Failure> Server::serve(TimePoint now, const Handshakes::Request& request) {
+  if (options_.provider == nullptr || !allows(options_.access(handshakes_->client_of(request.session)), Access::read)) {
+    return std::unexpected(Failure{ExitCode::not_allowed, std::string(no_read_text)});
+  }
+  if (!pulls_.make_room(now, request.host)) {
+    ++drops_.no_session;
+    return std::unexpected(Failure{ExitCode::refused, std::string(busy_text)});
+  }
+  auto pull = options_.provider->open(request.pull, request.peer);
+  if (!pull) {
+    return std::unexpected(pull.error());
+  }
+  const std::uint64_t bytes = pull->bytes();
+  if (bytes > options_.transfer_bytes_max) {
+    return std::unexpected(Failure{
+        ExitCode::refused, "larger than a transfer from this server may be: " + std::to_string(bytes) + " bytes"});
+  }
+  if (!budget_.storage.take(bytes)) {
+    return std::unexpected(Failure{ExitCode::refused, "over this server's quota: " + std::to_string(bytes) + " bytes"});
+  }
+  pulls_.begin(now, *std::move(pull), request.host, handshakes_->take(request.session));
+  return {};
+}
+
 void Server::receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  if (pulls_.knows(envelope.connection)) {
+    return pulls_.receive(now, envelope.connection, datagram, from);
+  }
   const auto session = sessions_.find(Key{Peer(), envelope.connection});
   if (session == sessions_.end()) {
     return open_expected(now, envelope, datagram, from);
@@ -197,14 +244,13 @@ void Server::follow_path(TimePoint now, Session& session, const Envelope& envelo
   }
 }
 
-/// That the server is busy: a sealed session takes no other ERROR.
-void Server::answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to) {
-  Answer busy{.to = to, .envelope = envelope};
-  busy.sealed.resize(control_bytes_max);
-  const std::size_t size =
-      emit_error(envelope, {static_cast<std::uint16_t>(ExitCode::refused), busy_text}, busy.sealed);
-  busy.sealed.resize(protection.seal_control(busy.sealed, size));
-  answer(busy);
+/// A sealed session takes no other ERROR.
+void Server::answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to, const Failure& failure) {
+  Answer error{.to = to, .envelope = envelope};
+  error.sealed.resize(control_bytes_max);
+  const std::size_t size = emit_error(envelope, {static_cast<std::uint16_t>(failure.code), failure.text}, error.sealed);
+  error.sealed.resize(protection.seal_control(error.sealed, size));
+  answer(error);
 }
 
 /// What the session has to say of its path; 0: nothing.

@@ -17,6 +17,8 @@ namespace sluice::ftx {
 class DatagramHandler {
  public:
   virtual ~DatagramHandler() = default;
+  /// False: what it has to answer is to be sent before it takes more.
+  [[nodiscard]] virtual bool takes_more() const { return true; }
   /// The memory for the payload behind `header`, exactly as long as the payload; empty: none. Nothing has verified the
   /// datagram yet, so the handler must not act on it.
   [[nodiscard]] virtual Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {

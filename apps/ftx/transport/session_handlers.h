@@ -32,6 +32,8 @@ class ServerHandler final : public DatagramHandler {
  public:
   explicit ServerHandler(Server& server) : server_(server) {}
 
+  [[nodiscard]] bool takes_more() const override { return !server_.answers_wait(); }
+
   [[nodiscard]] Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
     memory_ = server_.memory_for(header, datagram_bytes, from);
     return memory_;
@@ -44,6 +46,7 @@ class ServerHandler final : public DatagramHandler {
     server_.receive_run(now, datagrams, from);
   }
   void on_refused(const Peer&) override {}
+  void on_too_big() override { server_.too_big(now); }
 
   TimePoint now{};
 

@@ -128,8 +128,8 @@ void Transport::take_error() {
 }
 
 bool Transport::receive(DatagramHandler& handler) {
-  bool more = true;
-  for (int count = 0; count < burst_max; ++count) {
+  bool more = handler.takes_more();
+  for (int count = 0; count < burst_max && handler.takes_more(); ++count) {
     if (const int taken = take_run(handler); taken > 0) {
       count += taken - 1;
       continue;

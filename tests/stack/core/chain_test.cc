@@ -41,6 +41,30 @@ TEST(ChainTest, WiresBothSidesFromHeadToDriver) {
   EXPECT_EQ(&low.set(), &stream.set);
 }
 
+/// Several datagrams in one message: everybody must be made for it, and the header must not become bytes.
+TEST(ChainTest, SegmentsNeedEveryModuleAndDescriptors) {
+  struct Whole : Module {
+    Whole() : Module("whole") {}
+    [[nodiscard]] bool handles_segments() const override { return true; }
+  };
+  struct Plain : Module {
+    Plain() : Module("plain") {}
+  };
+  for (const bool encodes : {false, true}) {
+    StreamSet set({.encode_primitives = encodes});
+    Whole head;
+    Chain chain(set, head);
+    ASSERT_TRUE(chain.open_driver(std::make_unique<Whole>()));
+    EXPECT_EQ(head.segments(), !encodes);
+    ASSERT_TRUE(chain.push(std::make_unique<Plain>()));
+    EXPECT_FALSE(head.segments());
+    EXPECT_FALSE(chain.driver().segments());
+    ASSERT_TRUE(chain.pop());
+    EXPECT_EQ(head.segments(), !encodes);
+    EXPECT_EQ(chain.driver().segments(), !encodes);
+  }
+}
+
 TEST(ChainTest, PopTakesTheModuleBelowTheHeadAndNeverTheDriver) {
   Stream stream;
   stream.push();

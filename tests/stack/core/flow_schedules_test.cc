@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -343,15 +344,6 @@ class World {
     }
   }
 
-  /// The bands that the producer uses.
-  [[nodiscard]] std::size_t bands_used() const {
-    std::size_t bands = 0;
-    for (std::size_t band = 0; band < bands_max; ++band) {
-      bands += std::count(setup_.bands.begin(), setup_.bands.end(), band) > 0 ? 1 : 0;
-    }
-    return bands;
-  }
-
   [[nodiscard]] bool ends_or_serves(const Queue& queue) const {
     return queue.next() == nullptr || queue.module().has_service(setup_.side);
   }
@@ -369,13 +361,13 @@ class World {
   [[nodiscard]] bool must_have_woken(const Queue& queue) const {
     const WaterMarks& marks = setup_.marks;
     const bool low = queue.bytes() < marks.low_bytes && queue.messages() < marks.low_bytes;
-    return queue.empty() || (bands_used() == 1 && low);
+    return queue.empty() || (bands_used_ == 1 && low);
   }
 
   void check() {
     const std::size_t largest = *std::max_element(setup_.sizes.begin(), setup_.sizes.end());
-    const std::size_t bytes_bound = bands_used() * (setup_.marks.high_bytes - 1 + largest) + urgent_sent_;
-    const std::size_t messages_bound = bands_used() * setup_.marks.high_bytes + urgent_sent_;
+    const std::size_t bytes_bound = bands_used_ * (setup_.marks.high_bytes - 1 + largest) + urgent_sent_;
+    const std::size_t messages_bound = bands_used_ * setup_.marks.high_bytes + urgent_sent_;
     each_queue([&](Queue& queue) {
       expect(queue.bytes() <= bytes_bound && queue.messages() <= messages_bound, "a queue grew beyond its bound");
     });
@@ -391,6 +383,8 @@ class World {
 
   StreamSet& set_;
   const Setup& setup_;
+  /// By the producer: counted once, since it is asked for after every action.
+  std::size_t bands_used_ = std::set(setup_.bands.begin(), setup_.bands.end()).size();
   std::array<std::byte, messages_max * message_bytes_max> memory_{};
   std::array<Record, messages_max> records_;
   bool discarding_ = false;

@@ -255,6 +255,14 @@ TEST_F(Signals, AskingForLessForgetsTheRest) {
   EXPECT_EQ(next(), Told{});
 }
 
+TEST_F(Signals, WhatIsForgottenIsNotToldOfWhenItIsAskedForAgain) {
+  ASSERT_TRUE(watch(Events::S_RDNORM | Events::S_RDBAND));
+  arrives({data("a")});
+  ASSERT_TRUE(watch(Events::S_RDBAND));
+  ASSERT_TRUE(watch(Events::S_RDNORM | Events::S_RDBAND));
+  EXPECT_EQ(next(), Told{});
+}
+
 TEST_F(Signals, WithoutBandUrgentWhatHasHappenedIsSigpoll) {
   arrives({data("b")}, 1);
   ASSERT_TRUE(watch(Events::S_INPUT | Events::S_RDBAND));

@@ -574,7 +574,7 @@ TEST(IpAutoconfiguration, GroupsAreLeftWhenTheStreamIsClosed) {
     Bed bed(config_of({"fd00:77::1/64"}));
     if (!alone) {
       Message told =
-          primitive_message(bed.set.pool(), dlpi::AnswerInd{address("fd00:77::1"), true, true}, MessageType::ctl);
+          primitive_message(bed.set.pool(), dlpi::AnswerInd{address("ff02::1:ff00:1"), true, true}, MessageType::ctl);
       bed.link.read_queue().put_next(std::move(told));
     }
     bed.link.sent.clear();

@@ -317,6 +317,21 @@ TEST(IpGroups, SpeaksTheVersionOfAnOldRouter) {
   EXPECT_THAT(said(bed), ElementsAre("is " + std::string(our_group))) << "the old router is gone";
 }
 
+/// RFC 3810 section 8.2.1: "Whenever a host changes its compatibility mode, it cancels all its pending responses and
+/// retransmission timers."
+TEST(IpGroups, AnOldRouterCancelsWhatANewOneWaitsFor) {
+  Bed bed;
+  pass(bed, 2s);
+  for (int times = 0; times < 8; ++times) {
+    said(bed);
+    tell(bed, Mld{.delay_code = 10'000});
+    tell(bed, Mld{.delay_code = 1, .size = 24});
+    pass(bed, 11s);
+    EXPECT_THAT(said(bed), ElementsAre("old " + std::string(our_group))) << times;
+    pass(bed, Groups::older_version_querier_present);
+  }
+}
+
 /// RFC 3376 section 4: "sent with an IP Time-to-Live of 1"; section 6: "The all-systems multicast address, 224.0.0.1,
 /// is handled as a special case. On all systems [...] no IGMP messages are ever sent regarding the all-systems
 /// multicast address."

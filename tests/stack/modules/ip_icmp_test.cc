@@ -757,9 +757,14 @@ class IpBesideAnother : public testing::Test {
   Bed bed;
 };
 
-TEST_F(IpBesideAnother, TheDriverIsToldOfEachAddress) {
-  EXPECT_THAT(bed.link.ours,
-              testing::UnorderedElementsAre(address("10.77.0.1"), address("fd00:77::1"), address("fe80::ff:fe00:1")));
+TEST_F(IpBesideAnother, TheDriverIsToldOfEachAddressAndGroup) {
+  EXPECT_THAT(bed.link.ours, testing::UnorderedElementsAre(address("10.77.0.1"), address("fd00:77::1"),
+                                                           address("fe80::ff:fe00:1"), address("ff02::1:ff00:1")));
+  const IpAddress group = address("239.1.2.3");
+  ASSERT_TRUE(bed.ip->join(group));
+  EXPECT_THAT(bed.link.ours, testing::Contains(group));
+  bed.ip->leave(group);
+  EXPECT_THAT(bed.link.ours, testing::Not(testing::Contains(group)));
 }
 
 TEST_F(IpBesideAnother, OneThatDoesNotAnswerLearns) {

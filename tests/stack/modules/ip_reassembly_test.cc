@@ -231,6 +231,19 @@ TEST_F(IpReassembly, CountsTheBuffersNotTheBytes) {
   EXPECT_EQ(small.add({key(3), 0, true, udp, 20, std::move(larger)}, now).outcome, Outcome::no_room);
 }
 
+/// What was given up takes no room, so room is not made by forgetting that it was.
+TEST_F(IpReassembly, WhatWasGivenUpStaysGivenUpWhereRoomIsShort) {
+  Reassembly small(64 * 1024);
+  EXPECT_EQ(small.add(fragment(8, 24, 64, 1), now).outcome, Outcome::held);
+  EXPECT_EQ(small.add(fragment(16, 32, 64, 1), now).outcome, Outcome::overlap);
+  for (const std::uint32_t identification : {2U, 3U}) {
+    Message large = Message::allocate(pool, 60 * 1024);
+    (void)large.append(8);
+    EXPECT_EQ(small.add({key(identification), 0, true, udp, 20, std::move(large)}, now).evicted, identification - 2);
+  }
+  EXPECT_EQ(small.add(fragment(0, 8, 64, 1), now).outcome, Outcome::refused);
+}
+
 /// RFC 8200 section 4.5: 60 seconds "of the reception of the first-arriving fragment of that packet".
 TEST_F(IpReassembly, GivesUpInTimeAndReturnsTheFirstFragment) {
   std::vector<std::size_t> expired;  // sizes of first fragments

@@ -174,6 +174,17 @@ TEST(Timod, OtherMessagesPassInTheMiddleOfARequest) {
   stack.ioctl_answer(MessageType::iocack);
 }
 
+/// T_OK_ACK says of what it is: TLI's user may have asked for something else himself.
+TEST(Timod, AnAcknowledgementOfSomethingElsePasses) {
+  TimodStack stack;
+  stack.request(TI_UNBIND, argument(stack, UnbindReq{}));
+  stack.driver().take().reset();
+  stack.answer(OkAck{T_BIND_REQ});
+  EXPECT_EQ(primitive_of(stack.head().take().bytes()), T_OK_ACK);
+  stack.answer(OkAck{T_UNBIND_REQ});
+  stack.ioctl_answer(MessageType::iocack);
+}
+
 TEST(Timod, WithoutARequestAcknowledgementsPass) {
   TimodStack stack;
   stack.answer(BindAck{.address = address});

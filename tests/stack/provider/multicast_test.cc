@@ -125,6 +125,18 @@ class Host {
   }
   std::size_t count() { return received().size(); }
 
+  [[nodiscard]] std::uint64_t counted(std::string_view module, std::string_view name) const {
+    for (const auto& one : endpoint_->stream().chain().modules()) {
+      for (const Counter* counter : one->counters()) {
+        if (one->name() == module && counter->name() == name) {
+          return counter->value();
+        }
+      }
+    }
+    ADD_FAILURE() << module << " has no counter " << name;
+    return 0;
+  }
+
   /// The errno of a unit data error that waits, or 0.
   int error() {
     tli::t_uderr uderr;
@@ -234,6 +246,41 @@ TEST_P(Multicast, MembershipEndsWithLeaveUnbindAndClose) {
   run();
   EXPECT_EQ(member->count(), 0U) << "unbind leaves";
   EXPECT_EQ(member->join(groups.group), wire::tpi::T_SUCCESS) << "and it may join again";
+}
+
+// The streams of a link are one host: routers are told by one of its members, and of the leave by the last of them,
+// however it goes.
+TEST_P(Multicast, RoutersHearOfOneHost) {
+  const Groups& groups = GetParam();
+  const auto told = [](const Host& member) { return member.counted("ip", "group_reports_out"); };
+  const auto wait = [&] {
+    for (int turn = 0; turn < 40; ++turn) {
+      run();
+    }
+  };
+  auto first = host("b", 2);
+  auto second = host("b", 3);
+  wait();
+  const std::uint64_t first_before = told(*first);
+  const std::uint64_t second_before = told(*second);
+  EXPECT_EQ(first->join(groups.group), wire::tpi::T_SUCCESS);
+  wait();
+  EXPECT_EQ(told(*first), first_before + 2) << "joined, and repeated";
+  EXPECT_EQ(second->join(groups.group), wire::tpi::T_SUCCESS);
+  wait();
+  EXPECT_EQ(told(*second), second_before) << "the first has said so";
+  EXPECT_EQ(first->join(groups.group, false), wire::tpi::T_SUCCESS);
+  wait();
+  EXPECT_EQ(told(*first), first_before + 2) << "the second is left";
+  EXPECT_EQ(told(*second), second_before);
+  EXPECT_EQ(first->join(groups.group), wire::tpi::T_SUCCESS);
+  wait();
+  first.reset();
+  wait();
+  EXPECT_EQ(told(*second), second_before) << "nothing is said of a stream that is closed";
+  EXPECT_EQ(second->join(groups.group, false), wire::tpi::T_SUCCESS);
+  wait();
+  EXPECT_EQ(told(*second), second_before + 2) << "the last one says that the group is left";
 }
 
 // RFC 1112 section 6.1: "by default, a copy of the datagram is looped back."

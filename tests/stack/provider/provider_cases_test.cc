@@ -233,6 +233,7 @@ class Provider {
   [[nodiscard]] Block peer() const {
     return encoded(TransportAddress{IpAddress::from_text(workshop_.arrangement().peer).value(), 9});
   }
+  [[nodiscard]] IpAddress own() const { return workshop_.arrangement().address(); }
   /// ip_mreq, on this provider's interface.
   [[nodiscard]] Block membership(const wire::Ipv4Address& group) const {
     Block value(2 * wire::Ipv4Address::size);
@@ -395,6 +396,9 @@ const std::vector<Case>& cases() {
       {"no generic option", true, asking(managing(T_CURRENT, option(XTI_GENERIC, 1))),
        "T_OPTMGMT_ACK 16 1024, 65535/1 1024"},
 
+      {"no receive buffer", true, asking(managing(T_NEGOTIATE, scalar(XTI_GENERIC, 0x1002, 65536))),
+       "T_OPTMGMT_ACK 20 1024, 65535/4098 1024 0 0 1 0"},
+
       // T_NEGOTIATE: "If the status is T_SUCCESS, T_FAILURE, T_NOTSUPPORT or T_READONLY, the returned option value is
       // the same as the one requested on input."
       {"negotiate a broadcast", true, asking(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_BROADCAST, 1))),
@@ -551,6 +555,20 @@ const std::vector<Case>& cases() {
       {"datagram without destination", true, asking(block(UnitdataReq{.address = {}, .options = {}})),
        "T_UDERROR_IND " + std::to_string(EINVAL)},
       {"datagram with options that ask for nothing", true, sending(encoded_options({})), ""},
+      {"datagram with a hop limit and a class", true, sending(encoded_options({.hop_limit = 9, .traffic_class = 0x10})), ""},
+      {"datagram from an address of ours", true,
+       [](Provider& provider) {
+         const Block address = provider.peer();
+         const Block options = encoded_options({.source = provider.own()});
+         return provider.ask(block(UnitdataReq{.address = address, .options = options}), MessageType::proto, 1);
+       },
+       ""},
+      {"datagram from an address that is not ours", true,
+       sending(encoded_options({.source = IpAddress(wire::Ipv4Address{{192, 0, 2, 1}})})),
+       "T_UDERROR_IND " + std::to_string(EADDRNOTAVAIL)},
+      {"datagram from an address of another family", true,
+       sending(encoded_options({.source = IpAddress(wire::Ipv6Address{{0xfd}})})),
+       "T_UDERROR_IND " + std::to_string(EAFNOSUPPORT)},
       {"datagram with malformed options", true, sending(Block(3)), "T_UDERROR_IND " + std::to_string(EINVAL)},
       {"datagram above the TSDU size", true, sending({}, 65508), "T_UDERROR_IND " + std::to_string(EMSGSIZE)},
   };

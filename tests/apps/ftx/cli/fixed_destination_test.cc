@@ -43,7 +43,7 @@ struct Recorder final : Destination {
 
 bool accepts(std::vector<std::string> wanted, const std::string& name) {
   Recorder below;
-  FixedDestination fixed(below, "", std::move(wanted));
+  FixedDestination fixed(below, "", {std::move(wanted)});
   const auto sink = fixed.open("", 1).value();
   const bool accepted = sink->create({.name = name}).has_value();
   EXPECT_EQ(below.created.size(), accepted ? 1U : 0U) << name;
@@ -74,15 +74,30 @@ TEST(FixedDestination, AllNamesAreGoodWhereNoneIsAskedFor) { EXPECT_TRUE(accepts
 
 TEST(FixedDestination, TheRestIsTheSinksBelow) {
   Recorder below;
-  FixedDestination fixed(below, "", {"a"});
+  FixedDestination fixed(below, "", {{"a"}});
   const auto sink = fixed.open("", 1).value();
   EXPECT_EQ(sink->path({.name = "a"}), "shown/a");
   EXPECT_TRUE(sink->flush());
   EXPECT_EQ(below.flushed, 1);
 }
 
+/// Threat: a server that sends other files than were asked for by name, or fewer, and calls that a success.
+TEST(FixedDestination, NamesAreNoPatternsAndAllOfThemMustCome) {
+  Recorder below;
+  FixedDestination fixed(below, "", {{"a*", "b"}, Wanted::Are::names});
+  EXPECT_FALSE(fixed.open("", 1));
+  EXPECT_FALSE(fixed.open("", 3));
+  EXPECT_TRUE(below.paths.empty());
+  const auto sink = fixed.open("", 2).value();
+  EXPECT_TRUE(sink->create({.name = "a*"}).has_value());
+  EXPECT_TRUE(sink->create({.name = "b"}).has_value());
+  EXPECT_FALSE(sink->create({.name = "aX"}).has_value());
+  EXPECT_THAT(below.created, testing::ElementsAre("a*", "b"));
+}
+
 TEST(FixedDestination, WantedAreTheLastComponents) {
-  EXPECT_THAT(wanted_names({"a", "~/b*", "/c/d/[e]", "f/"}), testing::ElementsAre("a", "b*", "[e]", ""));
+  EXPECT_THAT(wanted_of({"a", "~/b*", "/c/d/[e]", "f/"}, Wanted::Are::patterns).names,
+              testing::ElementsAre("a", "b*", "[e]", ""));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "apps/ftx/recovery/bbr.h"
 #include "tests/apps/ftx/recovery/path.h"
@@ -25,7 +26,7 @@ double throughput(Path& path, Flow& flow, Duration span) {
 
 TEST(BbrPath, AGigabitPathWithRandomLossIsFilled) {
   // The link takes 2.15 s; what is sent again 2.17 s at 1 %, 2.26 s at 5 %.
-  for (const auto& [loss, bound] : {std::pair{0.0, 2.6}, {0.001, 2.6}, {0.01, 2.6}, {0.05, 3.0}}) {
+  for (const auto& [loss, bound] : {std::pair{0.0, 2.5}, {0.001, 2.6}, {0.01, 2.6}, {0.05, 2.9}}) {
     double sum = 0;
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       SCOPED_TRACE(testing::Message() << "loss " << loss << " seed " << seed);
@@ -50,9 +51,23 @@ TEST(BbrPath, ALongPathWithBurstsOfLossIsFilled) {
     Flow& flow = path.add(bbr(seed), 256 << 20);
     path.run(60s);
     ASSERT_TRUE(flow.finished());
-    EXPECT_LE(flow.seconds(), 21.5 / 0.88);
+    EXPECT_LE(flow.seconds(), 21.5 / 0.93);
     EXPECT_LT(flow.dropped * 100, flow.datagrams());
   }
+}
+
+// Section 5.3.4: ProbeRTT is for flows that have not seen the path without a queue for a while.
+TEST(BbrPath, AFlowThatKeepsTheQueueEmptyNeedsNoProbeRtt) {
+  Path path({.rate = 12'500'000, .round_trip = 200ms, .queue_bytes = 2'500'000, .loss = 0.005, .seed = 4});
+  Flow& flow = path.add(bbr(4));
+  std::set<Bbr::State> states;
+  flow.on_delivery = [&](TimePoint, const Delivery&) { states.insert(model(flow).state()); };
+  path.run(3s);
+  states.clear();
+  path.run(20s);
+  EXPECT_TRUE(states.contains(Bbr::State::probe_bw_cruise));
+  EXPECT_FALSE(states.contains(Bbr::State::probe_rtt));
+  EXPECT_EQ(std::chrono::duration_cast<std::chrono::milliseconds>(model(flow).min_round_trip()), 200ms);
 }
 
 TEST(BbrPath, AQueueOfAQuarterBandwidthDelayProductIsEnough) {

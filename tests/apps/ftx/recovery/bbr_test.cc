@@ -125,6 +125,8 @@ TEST(Bbr, TheStateAfterEachEvent) {
        probe_bw_down},
       {"5 % loss without a queue while probing", probe_bw_up, {.lost = bdp / 20}, 1, probe_bw_up},
       {"no new minimum for 5 s", probe_bw_cruise, {.round_trip = 41ms, .after = 5100ms}, 1, probe_rtt},
+      {"a match within 5 s", probe_bw_cruise, {.round_trip = 40'600us, .after = 2600ms}, 2, probe_bw_refill},
+      {"no match within 5 s", probe_bw_cruise, {.round_trip = 40'700us, .after = 2600ms}, 2, probe_rtt},
       {"no new minimum for 5 s in startup", startup, {.round_trip = 41ms, .after = 5100ms}, 1, probe_rtt},
       {"full pipe", probe_rtt, {.round_trip = 40ms, .in_flight = bdp}, 10, probe_rtt},
       {"200 ms with half of it", probe_rtt, {.round_trip = 40ms, .in_flight = bdp / 2}, 7, probe_bw_cruise},
@@ -152,6 +154,88 @@ TEST(Bbr, LossWithAQueueWhileCruisingSlowsToWhatIsDelivered) {
   }
   EXPECT_LT(driver.bbr.bandwidth(), before * 9 / 10);
   EXPECT_GE(driver.bbr.bandwidth(), before * 7 / 10);
+}
+
+// A datagram or two get lost at random also where there is a queue.
+TEST(Bbr, TwoLostDatagramsAreNoQueueThatOverflowsAndThreeAre) {
+  for (const std::uint64_t lost : {2U, 3U}) {
+    Driver driver;
+    driver.reach(probe_bw_cruise);
+    const std::uint64_t before = driver.bbr.bandwidth();
+    for (int i = 0; i < 2; ++i) {
+      driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = lost * datagram});
+    }
+    EXPECT_EQ(driver.bbr.bandwidth() < before, lost == 3);
+  }
+}
+
+/// A cruise in which loss has slowed it.
+void slow_down(Driver& driver) {
+  driver.reach(probe_bw_cruise);
+  for (int i = 0; i < 2; ++i) {
+    driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20});
+  }
+  ASSERT_LT(driver.bbr.bandwidth(), rate * 9 / 10);
+}
+
+// Section 5.3.4.4: "BBRResetShortTermModel()": what loss said before a ProbeRTT is over with it.
+TEST(Bbr, AfterAProbeOfTheRoundTripTheShortTermModelIsGone) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  // Losses until it is time for the probe: a refill forgets them, too.
+  for (int i = 0; i < 300 && driver.bbr.state() != probe_rtt; ++i) {
+    const bool cruises = driver.bbr.state() == probe_bw_cruise;
+    driver.round(cruises ? Driver::Change{.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20}
+                         : Driver::Change{.round_trip = 41ms});
+  }
+  ASSERT_EQ(driver.bbr.state(), probe_rtt);
+  ASSERT_LT(driver.bbr.bandwidth(), rate * 9 / 10);
+  for (int i = 0; i < 10 && driver.bbr.state() == probe_rtt; ++i) {
+    EXPECT_LT(driver.bbr.bandwidth(), rate * 9 / 10) << "not before";
+    driver.round({.rate = rate / 2, .round_trip = 41ms, .in_flight = bdp / 8});
+  }
+  ASSERT_EQ(driver.bbr.state(), probe_bw_cruise);
+  EXPECT_GE(driver.bbr.bandwidth(), rate * 95 / 100);
+}
+
+TEST(Bbr, ARefillForgetsTheShortTermModel) {
+  Driver driver;
+  slow_down(driver);
+  for (int i = 0; i < 200 && driver.bbr.state() != probe_bw_refill; ++i) {
+    EXPECT_LT(driver.bbr.bandwidth(), rate * 9 / 10) << "not before";
+    driver.round({.rate = rate * 8 / 10});
+  }
+  ASSERT_EQ(driver.bbr.state(), probe_bw_refill);
+  EXPECT_GE(driver.bbr.bandwidth(), rate * 98 / 100);
+}
+
+// Section 5.5.10.3: while it probes, losses do not lower the bounds of the moment.
+TEST(Bbr, LossWhileItProbesDoesNotSlowItAtOnce) {
+  Driver driver;
+  driver.reach(probe_bw_refill);
+  const std::uint64_t before = driver.bbr.bandwidth();
+  driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 100});
+  ASSERT_EQ(driver.bbr.state(), probe_bw_up);
+  driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 100});
+  EXPECT_EQ(driver.bbr.bandwidth(), before);
+}
+
+// Section 5.5.4: "By default, the estimator discards application-limited samples".
+TEST(Bbr, ALimitedSampleCountsOnlyWhereItIsLarger) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  const std::uint64_t before = driver.bbr.bandwidth();
+  driver.round({.rate = before * 12 / 10, .limited = true});
+  EXPECT_EQ(driver.bbr.bandwidth(), before * 12 / 10);
+  Driver low;
+  low.round({.rate = rate / 10, .limited = true});
+  low.round({.rate = rate / 20, .limited = true});
+  EXPECT_EQ(low.bbr.bandwidth(), rate / 10);
+  // Beyond the two cycles that a maximum lasts: what was limited all the time says nothing of the path.
+  for (int i = 0; i < 500; ++i) {
+    driver.round({.rate = before / 10, .limited = true});
+  }
+  EXPECT_EQ(driver.bbr.bandwidth(), before * 12 / 10);
 }
 
 TEST(Bbr, LossWithoutAQueueDoesNotSlowIt) {

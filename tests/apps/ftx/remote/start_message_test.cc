@@ -91,7 +91,7 @@ TEST(StartMessage, ARequestIsReadAsItWasWritten) {
   StartRequest pull = push_request();
   pull.direction = StartDirection::pull;
   pull.cipher = Cipher::chacha20_poly1305;
-  pull.congestion = StartCongestion::fixed_rate;
+  pull.congestion = AskedCongestion::fixed_rate;
   pull.rate = 12'500'000;
   pull.ports = {40000, 40100};
   pull.paths = {"a", "", "*"};
@@ -267,13 +267,13 @@ TEST(StartMessage, FieldsOutOfRangeAreRefused) {
   EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error);
   for (const int congestion : {0, 5, 255}) {
     request = push_request();
-    request.congestion = static_cast<StartCongestion>(congestion);
+    request.congestion = static_cast<AskedCongestion>(congestion);
     EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error) << congestion;
   }
   request = push_request();
   request.rate = 1;  // of no fixed rate
   EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error);
-  request.congestion = StartCongestion::fixed_rate;
+  request.congestion = AskedCongestion::fixed_rate;
   EXPECT_EQ(code_of(encode(request).value()), ExitCode::ok);
   request.rate = 0;
   EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/ftx/security/aead_engine.h"
 #include "base/prng.h"
 #include "tests/apps/ftx/security/hex.h"
 
@@ -19,15 +20,23 @@ using Buffer = std::vector<std::byte>;
 
 constexpr std::array ciphers{Cipher::aes_128_gcm, Cipher::chacha20_poly1305};
 
-Aead make(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction) {
-  auto aead = Aead::create(cipher, key, iv, direction);
+Aead make(Cipher cipher, ConstBytes key, ConstBytes iv, Direction direction,
+          AeadLibrary library = AeadLibrary::fastest) {
+  auto aead = Aead::create(cipher, key, iv, direction, limits_of(cipher), library);
   EXPECT_TRUE(aead.has_value());
   return std::move(*aead);
 }
 
-Aead make(Cipher cipher, Direction direction) {
-  return make(cipher, counting(key_bytes(cipher)), counting(12, 0x80), direction);
+Aead make(Cipher cipher, Direction direction, AeadLibrary library = AeadLibrary::fastest) {
+  return make(cipher, counting(key_bytes(cipher)), counting(12, 0x80), direction, library);
 }
+
+/// What is asked of an Aead, whosever code it is.
+class AeadByLibrary : public testing::TestWithParam<AeadLibrary> {};
+INSTANTIATE_TEST_SUITE_P(, AeadByLibrary, testing::Values(AeadLibrary::fastest, AeadLibrary::openssl),
+                         [](const auto& library) {
+                           return library.param == AeadLibrary::openssl ? "openssl" : "fastest";
+                         });
 
 Buffer sealed_by(Aead& aead, std::uint64_t number, ConstBytes associated, ConstBytes plain) {
   Buffer sealed(plain.size() + aead_tag_bytes);
@@ -81,11 +90,11 @@ const std::vector<Vector>& vectors() {
   return list;
 }
 
-TEST(Aead, PublishedVectors) {
+TEST_P(AeadByLibrary, PublishedVectors) {
   for (const Vector& vector : vectors()) {
     SCOPED_TRACE(vector.sealed);
-    Aead sealer = make(vector.cipher, from_hex(vector.key), from_hex(vector.iv), Direction::seal);
-    Aead opener = make(vector.cipher, from_hex(vector.key), from_hex(vector.iv), Direction::open);
+    Aead sealer = make(vector.cipher, from_hex(vector.key), from_hex(vector.iv), Direction::seal, GetParam());
+    Aead opener = make(vector.cipher, from_hex(vector.key), from_hex(vector.iv), Direction::open, GetParam());
     const Buffer plain = from_hex(vector.plain);
     const Buffer associated = from_hex(vector.associated);
     Buffer sealed(plain.size() + aead_tag_bytes);
@@ -102,10 +111,10 @@ TEST(Aead, PublishedVectors) {
   }
 }
 
-TEST(Aead, RunsInPlaceAndWholeAreTheSame) {
+TEST_P(AeadByLibrary, RunsInPlaceAndWholeAreTheSame) {
   for (const Cipher cipher : ciphers) {
-    Aead sealer = make(cipher, Direction::seal);
-    Aead opener = make(cipher, Direction::open);
+    Aead sealer = make(cipher, Direction::seal, GetParam());
+    Aead opener = make(cipher, Direction::open, GetParam());
     for (const unsigned size : {0U, 1U, 15U, 16U, 17U, 63U, 64U, 65U, 255U, 256U, 257U, 1408U, 9000U, 65000U}) {
       const Buffer plain = counting(size, 3);
       const Buffer associated = counting(20, 9);
@@ -131,10 +140,10 @@ TEST(Aead, RunsInPlaceAndWholeAreTheSame) {
 }
 
 /// A datagram changed anywhere is refused: each bit of what is sealed, of its tag, of the header, of number and space.
-TEST(Aead, RefusesEveryChange) {
+TEST_P(AeadByLibrary, RefusesEveryChange) {
   for (const Cipher cipher : ciphers) {
-    Aead sealer = make(cipher, Direction::seal);
-    Aead opener = make(cipher, Direction::open);
+    Aead sealer = make(cipher, Direction::seal, GetParam());
+    Aead opener = make(cipher, Direction::open, GetParam());
     const Buffer header = counting(24);
     const Buffer plain = counting(50);
     const Buffer sealed = sealed_by(sealer, 5, header, plain);
@@ -174,9 +183,9 @@ TEST(Aead, RefusesEveryChange) {
   }
 }
 
-TEST(Aead, AnotherKeyOrIvOpensNothing) {
+TEST_P(AeadByLibrary, AnotherKeyOrIvOpensNothing) {
   for (const Cipher cipher : ciphers) {
-    Aead sealer = make(cipher, Direction::seal);
+    Aead sealer = make(cipher, Direction::seal, GetParam());
     const Buffer sealed = sealed_by(sealer, 1, {}, counting(40));
     Buffer opened(40);
     Aead other_key = make(cipher, counting(key_bytes(cipher), 1), counting(12, 0x80), Direction::open);
@@ -233,6 +242,43 @@ TEST(Aead, OpensNothingAfterTooManyForgeries) {
     EXPECT_FALSE(opener->open(7, 0, {}, good, opened));
   }
 }
+
+/// Whatever lengths, runs and places: what one library seals is what the other seals, and opens.
+TEST(Aead, LibrariesAgree) {
+  const std::uint64_t seed = 20261123;
+  SCOPED_TRACE(seed);
+  Prng prng(seed);
+  for (int round = 0; round < 2000; ++round) {
+    const Cipher cipher = ciphers[prng.below(2)];
+    const Buffer key = counting(key_bytes(cipher), static_cast<unsigned>(prng.below(256)));
+    const Buffer iv = counting(12, static_cast<unsigned>(prng.below(256)));
+    const Buffer plain = counting(static_cast<unsigned>(prng.below(prng.below(2) == 0 ? 300 : 10000)), 7);
+    const Buffer associated = counting(static_cast<unsigned>(prng.below(70)), 1);
+    const std::size_t cut = prng.below(plain.size() + 1);
+    const std::array runs{ConstBytes(plain).first(cut), ConstBytes(plain).subspan(cut)};
+    const std::uint64_t number = prng();
+    Buffer mine(plain.size() + aead_tag_bytes);
+    Buffer theirs(mine.size());
+    ASSERT_TRUE(make(cipher, key, iv, Direction::seal).seal(3, number, associated, runs, mine));
+    ASSERT_TRUE(
+        make(cipher, key, iv, Direction::seal, AeadLibrary::openssl).seal(3, number, associated, plain, theirs));
+    ASSERT_EQ(mine, theirs) << round << ": " << plain.size() << " bytes, cut at " << cut;
+    ASSERT_TRUE(
+        make(cipher, key, iv, Direction::open).open(3, number, associated, theirs, Bytes(theirs).first(plain.size())));
+    ASSERT_EQ(Buffer(theirs.begin(), theirs.end() - aead_tag_bytes), plain) << round;
+    mine[prng.below(mine.size())] ^= std::byte{1};
+    ASSERT_FALSE(
+        make(cipher, key, iv, Direction::open).open(3, number, associated, mine, Bytes(mine).first(plain.size())));
+  }
+}
+
+#if defined(SLUICE_IPSEC_MB) && defined(__x86_64__)
+TEST(IpsecMb, IsThereForAesWhereTheProcessorHasTheInstructions) {
+  const bool able = __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+  EXPECT_EQ(ipsec_mb_engine(Cipher::aes_128_gcm, counting(16)) != nullptr, able);
+  EXPECT_EQ(ipsec_mb_engine(Cipher::chacha20_poly1305, counting(32)), nullptr);
+}
+#endif
 
 TEST(AeadDeathTest, RoomForTheTagIsTheCallersDuty) {
   Aead sealer = make(Cipher::aes_128_gcm, Direction::seal);

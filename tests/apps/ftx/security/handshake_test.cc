@@ -440,16 +440,42 @@ TEST(Handshake, SpeaksOneProtocol) {
   EXPECT_EQ(of_ours.error(), "the server does not speak this version of ftx");
 }
 
-/// User data is none of the handshake's business.
-TEST(Handshake, TakesNoUserData) {
-  Handshake server = begin(Role::server, of_server());
-  Other client(false, TLS1_3_VERSION, "ftx/2");
-  client.run_with(server);
+/// What a client wants to fetch goes behind its own last flight, and only the server can read it.
+TEST(Handshake, AClientMaySendDataTogetherWithItsLastFlight) {
+  Handshake client = begin(Role::client, of_client()), server = begin(Role::server, of_server());
+  EXPECT_FALSE(client.write(as_bytes("too early")));
+  server.accept(client.take_output());
+  client.accept(server.take_output());
+  ASSERT_EQ(client.state(), State::complete);
+  const std::string text(9000, 'x');  // more than one record
+  ASSERT_TRUE(client.write(as_bytes(text)));
+  const Flight flight = client.take_output();
+  EXPECT_EQ(std::string_view(as_text(flight)).find("xxxx"), std::string_view::npos);
+  server.accept(flight);
   ASSERT_EQ(server.state(), State::complete);
-  SSL_write(client.ssl(), "hello", 5);
-  client.run_with(server);
-  expect_failure(server);
-  EXPECT_EQ(server.error(), "the client sent data behind the handshake");
+  EXPECT_EQ(as_text(server.take_data()), text);
+  EXPECT_TRUE(server.take_data().empty()) << "once";
+  ASSERT_TRUE(server.write(as_bytes("no")));
+  client.accept(server.take_output());
+  EXPECT_EQ(as_text(client.take_data()), "no");
+  EXPECT_EQ(client.state(), State::complete);
+}
+
+/// Threat: data of somebody who is not the peer.
+TEST(Handshake, AChangedByteOfTheDataIsNoticed) {
+  for (std::size_t at = 0; at < 25; ++at) {
+    SCOPED_TRACE(at);
+    Handshake client = begin(Role::client, of_client()), server = begin(Role::server, of_server());
+    run(client, server);
+    ASSERT_TRUE(client.write(as_bytes("abc")));
+    Flight flight = client.take_output();
+    ASSERT_EQ(flight.size(), 5U + 3 + 1 + 16) << "one record";
+    flight[at] ^= std::byte{1};
+    server.accept(flight);
+    EXPECT_TRUE(server.take_data().empty());
+    EXPECT_TRUE(server.state() == State::failed || at == 3 || at == 4) << "but for a longer record, which never comes";
+    EXPECT_FALSE(server.write(as_bytes("abc")) && server.state() == State::failed);
+  }
 }
 
 TEST(Handshake, APeersGoodbyeIsSeen) {

@@ -197,9 +197,27 @@ TEST(AllowedKeys, NamesEachKey) {
   const auto allowed = AllowedKeys::parse("# who\n" + one + " backup of host seven\n" + two + "\tb\n", "file");
   ASSERT_TRUE(allowed.has_value()) << allowed.error().text;
   EXPECT_EQ(allowed->size(), 2U);
-  EXPECT_EQ(*allowed->find(pin(1)), "backup of host seven");
-  EXPECT_EQ(*allowed->find(pin(2)), "b");
+  EXPECT_EQ(allowed->find(pin(1))->name, "backup of host seven");
+  EXPECT_EQ(allowed->find(pin(2))->name, "b");
+  EXPECT_EQ(allowed->find(pin(2))->access, Access::both);
   EXPECT_EQ(allowed->find(pin(3)), nullptr);
+}
+
+TEST(AllowedKeys, SaysWhatEachMayDo) {
+  const auto allowed = AllowedKeys::parse("read-only " + one + " a b\n\twrite-only \t" + two + " c\n", "file");
+  ASSERT_TRUE(allowed.has_value()) << allowed.error().text;
+  EXPECT_EQ(allowed->find(pin(1))->name, "a b");
+  EXPECT_EQ(allowed->find(pin(1))->access, Access::read);
+  EXPECT_EQ(allowed->find(pin(2))->name, "c");
+  EXPECT_EQ(allowed->find(pin(2))->access, Access::write);
+  for (const std::string& text :
+       {"read-onlyx " + one + " a", std::string("read-only"), "read-only write-only " + one + " a",
+        "Read-only " + one + " a", "read-only " + one, one + "read-only a"}) {
+    EXPECT_FALSE(AllowedKeys::parse(text, "file").has_value()) << text;
+  }
+  EXPECT_TRUE(allows(Access::both, Access::read) && allows(Access::both, Access::write));
+  EXPECT_FALSE(allows(Access::read, Access::write) || allows(Access::write, Access::read) ||
+               allows(Access::none, Access::read) || allows(Access::read & Access::write, Access::write));
 }
 
 TEST(AllowedKeys, SaysFileAndLineOfWhatIsWrong) {

@@ -141,5 +141,22 @@ TEST(ControlStream, BytesBothWaysAndDatagramsHaveABound) {
   EXPECT_EQ(stream.next_deadline(), never);
 }
 
+// What is acknowledged while it is being sent again is not sent once more.
+TEST(ControlStream, WhatArrivedAfterAllIsNotSentAgain) {
+  ControlStream stream(250ms);
+  TimePoint now{1h};
+  ASSERT_TRUE(stream.send(std::vector<std::byte>(3 * ControlStream::segment_bytes_max)));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(stream.next(now));
+  }
+  now += 250ms;
+  ASSERT_TRUE(stream.next(now)) << "the first again";
+  stream.receive(now, {.acknowledged = 2 * ControlStream::segment_bytes_max});
+  const auto next = stream.next(now);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->offset, 2 * ControlStream::segment_bytes_max);
+  EXPECT_FALSE(stream.next(now));
+}
+
 }  // namespace
 }  // namespace sluice::ftx::test

@@ -162,6 +162,17 @@ TEST(Ends, AnInterruptIsSaidOnBothSidesEvenWhenTheErrorIsLostTwice) {
   expect_failed(*world, ExitCode::interrupted, ExitCode::interrupted);
 }
 
+// Each keeps the reason that it had first.
+TEST(Ends, WhenBothFailEachSaysItsOwnReason) {
+  const auto world = world_with_file();
+  halfway(*world, [&] {
+    world->sender->interrupt(world->now);
+    world->destination.capacity_bytes = 0;
+  });
+  world->run();
+  expect_failed(*world, ExitCode::interrupted, ExitCode::disk_full);
+}
+
 TEST(Ends, AnInterruptedServerTellsItsPeers) {
   const auto world = world_with_file();
   halfway(*world, [&] { world->server->interrupt(world->now); });

@@ -13,7 +13,8 @@ const Envelope envelope{Kind::hello, 0, 1, 42};
 
 TEST(Hostile, AHelloCostsNoMemoryAndIsAnsweredWithLess) {
   Bench bench;
-  for (int i = 0; i < 1000; ++i) {
+  for (std::size_t i = 0; i < 1000; ++i) {
+    EXPECT_EQ(bench.server.answers_wait(), i >= Server::answers_max / 2) << "who heeds it loses none";
     bench.send(emit_hello(envelope, {1, 1408}, bench.buffer));
   }
   EXPECT_EQ(bench.server.sessions(), 0U);
@@ -384,6 +385,90 @@ struct Client {
     report(all(Phase::data));
   }
 };
+
+/// docs/formats/ftx.md: "an ERROR ends it otherwise; the end that gets either answers CLOSE."
+TEST(Hostile, AnErrorIsAnsweredWithClose) {
+  Bench bench;
+  bench.open();
+  bench.drain(Kind::report);
+  for (int times = 0; times < 2; ++times) {
+    bench.error(static_cast<std::uint16_t>(ExitCode::interrupted));
+    EXPECT_TRUE(bench.drain(Kind::close)) << times;
+  }
+}
+
+/// A place that is filled already was received all the same: the sender counts the credit that it has by that.
+TEST(Hostile, WhatComesTwiceIsReportedAsReceived) {
+  Bench bench;
+  bench.open();
+  const auto received = [&] {
+    bench.probe();
+    const auto datagram = bench.drain(Kind::report);
+    const auto report = datagram ? parse_report(*datagram) : std::nullopt;
+    return report ? report->received_bytes : 0;
+  };
+  const std::uint64_t before = received();
+  const Content payload(1408);
+  for (std::uint64_t times = 1; times <= 3; ++times) {
+    bench.data({0, 1408, 0}, payload);
+    EXPECT_EQ(received(), before + times * 1408);
+  }
+}
+
+/// Digests that come again in a larger ADU finish no file twice: the transfer ends with its last file.
+TEST(Hostile, DigestsThatComeTwiceFinishNothingTwice) {
+  Bench bench;
+  std::vector<FileEntry> files;
+  for (int number = 0; number < 3; ++number) {
+    files.push_back({"empty" + std::to_string(number), 0});
+  }
+  Offer offer = bench.offer_of(bench.cookie(), "", files);
+  offer.adu_bytes = 16;  // one digest
+  bench.offer(offer);
+  const std::size_t size = bench.manifest.size();
+  for (std::size_t at = 0; at < size; at += 16) {
+    const std::size_t length = std::min<std::size_t>(16, size - at);
+    bench.data({manifest_file, static_cast<std::uint32_t>(length), at}, ConstBytes(bench.manifest).subspan(at, length));
+  }
+  Content digests;
+  for (std::size_t number = 0; number < files.size(); ++number) {
+    const Digest digest = digest_of({});
+    digests.insert(digests.end(), digest.begin(), digest.end());
+  }
+  bench.data({digest_file, 16, 0}, ConstBytes(digests).first(16));
+  EXPECT_EQ(bench.destination.files.size(), 1U);
+  bench.data({digest_file, 32, 0}, ConstBytes(digests).first(32));
+  EXPECT_EQ(bench.destination.files.size(), 2U);
+  EXPECT_FALSE(bench.event(Event::Kind::done));
+  bench.data({digest_file, 16, 32}, ConstBytes(digests).subspan(32));
+  EXPECT_EQ(bench.destination.files.size(), 3U);
+  EXPECT_TRUE(bench.event(Event::Kind::done));
+}
+
+/// Of two sessions that always have something to say neither is heard alone.
+TEST(Hostile, SessionsTakeTurns) {
+  Bench bench;
+  const std::array peers{Peer(as_bytes("client")), Peer(as_bytes("another"))};
+  for (const Peer& peer : peers) {
+    bench.peer = peer;
+    bench.open();
+  }
+  Content out(2000);
+  Peer to;
+  while (bench.server.transmit(bench.now, out, to) > 0) {
+  }
+  std::array<int, 2> heard{};
+  for (int turn = 0; turn < 20; ++turn) {
+    for (const Peer& peer : peers) {
+      bench.peer = peer;
+      bench.probe();
+    }
+    ASSERT_GT(bench.server.transmit(bench.now, out, to), 0U);
+    ++heard.at(to == peers[0] ? 0 : 1);
+  }
+  EXPECT_EQ(heard[0], 10);
+  EXPECT_EQ(heard[1], 10);
+}
 
 TEST(Hostile, AnErrorOfWhateverCodeEndsASenderAsAFailure) {
   for (const std::uint16_t code : codes_of_no_failure) {

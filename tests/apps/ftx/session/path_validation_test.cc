@@ -51,8 +51,7 @@ TEST(PathValidation, FourASecondAtMost) {
     path.on_other_path(start + ms * 1ms, ms % 2 == 0 ? one : two);
     challenges += path.take() ? 1 : 0;
   }
-  EXPECT_LE(challenges, 40);
-  EXPECT_GE(challenges, 39);
+  EXPECT_EQ(challenges, 40);
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/cli/reach.h"
+
+#include <algorithm>
+
+namespace sluice::ftx {
+
+std::expected<Reach, Failure> Reach::to(Host& host, const std::vector<wire::IpAddress>& addresses, std::uint16_t port) {
+  const auto is_v6_address = [](const wire::IpAddress& one) { return one.is_v6(); };
+  Reach reach;
+  reach.v6 = std::ranges::any_of(addresses, is_v6_address);
+  const bool both = reach.v6 && !std::ranges::all_of(addresses, is_v6_address);
+  auto transport = host.open({any_address(reach.v6), 0});
+  if (!transport && both) {  // a host without IPv6
+    reach.v6 = false;
+    transport = host.open({any_address(false), 0});
+  }
+  if (!transport) {
+    return std::unexpected(transport.error());
+  }
+  reach.transport = *std::move(transport);
+  for (const wire::IpAddress& address : addresses) {
+    if (reach.v6 || !address.is_v6()) {
+      reach.peers.push_back(peer_of({address, port}));
+    }
+  }
+  return reach;
+}
+
+bool is_v6(const Peer& peer) {
+  const auto address = wire::TransportAddress::decode(peer.address());
+  return address && address->address.is_v6() && !address->address.v6().is_ipv4_mapped();
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/session/pulls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/contract.h"
+
+namespace sluice::ftx {
+std::uint64_t OpenedPull::bytes() const {
+  std::uint64_t total = 0;
+  for (const FileEntry& file : source->files()) {
+    total += file.size_bytes;
+  }
+  return total;
+}
+
+bool Pulls::make_room(TimePoint now, const Peer& host) {
+  const auto of_host = [&](const Entry& entry) { return !entry.leaving && entry.host == host; };
+  const bool host_is_full = static_cast<std::size_t>(std::ranges::count_if(pulls_, of_host)) >= limits_.per_host_max;
+  const auto staying = std::ranges::count(pulls_, false, &Entry::leaving);
+  if (!host_is_full && static_cast<std::size_t>(staying) < limits_.pulls_max) {
+    return true;
+  }
+  Entry* stalest = nullptr;
+  for (Entry& entry : pulls_) {
+    const bool eligible = !entry.leaving && (!host_is_full || of_host(entry));
+    if (eligible && (stalest == nullptr || entry.sender->last_progress_at() < stalest->sender->last_progress_at())) {
+      stalest = &entry;
+    }
+  }
+  if (now - stalest->sender->last_progress_at() < limits_.stalled_after) {
+    return false;
+  }
+  // It stays to tell its client, for as long as a few ERRORs take.
+  stalest->leaving = true;
+  stalest->sender->stop(now, {ExitCode::refused, std::string(busy_text)});
+  return true;
+}
+
+void Pulls::begin(TimePoint now, OpenedPull pull, const Peer& host, Handshakes::Taken taken) {
+  Entry& entry = pulls_.emplace_back();
+  entry.connection = taken.protection.connection();
+  entry.host = host;
+  entry.client = taken.client.text();
+  entry.total_bytes = pull.bytes();
+  entry.source = std::move(pull.source);
+  entry.congestion = std::move(pull.congestion);
+  entry.path = entry.source->path(0);
+  if (const std::size_t files = entry.source->files().size(); files > 1) {
+    entry.path += " and " + std::to_string(files - 1) + " more";
+  }
+  pull.options.peer = taken.peer;
+  pull.options.path.clear();
+  entry.sender = std::make_unique<Sender>(now, std::move(pull.options), *entry.source, *entry.congestion,
+                                          std::move(taken.protection));
+}
+
+bool Pulls::knows(std::uint64_t connection) const {
+  return std::ranges::find(pulls_, connection, &Entry::connection) != pulls_.end();
+}
+
+void Pulls::receive(TimePoint now, std::uint64_t connection, ConstBytes datagram, const Peer& from) {
+  const auto entry = std::ranges::find(pulls_, connection, &Entry::connection);
+  SLUICE_REQUIRE(entry != pulls_.end());
+  entry->sender->receive(now, datagram, from);
+  take_events(*entry);
+}
+
+void Pulls::interrupt(TimePoint now) {
+  for (Entry& entry : pulls_) {
+    entry.sender->interrupt(now);
+    take_events(entry);
+  }
+}
+
+void Pulls::too_big(TimePoint now) {
+  for (Entry& entry : pulls_) {
+    entry.sender->too_big(now);
+  }
+}
+
+void Pulls::take_events(Entry& entry) {
+  while (auto event = entry.sender->next_event()) {
+    event->connection = entry.connection;
+    event->client = entry.client;
+    event->path = entry.path;
+    event->sent = true;
+    entry.sent_bytes = event->bytes;
+    entry.leaving |= event->kind == Event::Kind::done || event->kind == Event::Kind::error;
+    events_.push(*std::move(event));
+  }
+}
+
+void Pulls::transmit(TimePoint now, Burst& burst) {
+  for (std::size_t asked = pulls_.size(); asked > 0 && burst.left().empty(); --asked) {
+    Entry& entry = pulls_.front();
+    entry.sender->transmit(now, burst);
+    take_events(entry);
+    if (entry.sender->finished() && burst.left().empty()) {
+      unsent_bytes_ += entry.total_bytes - std::min(entry.sent_bytes, entry.total_bytes);
+      pulls_.pop_front();
+    } else {
+      pulls_.splice(pulls_.end(), pulls_, pulls_.begin());  // the next one's turn
+    }
+  }
+}
+
+TimePoint Pulls::next_deadline() const {
+  TimePoint next = never;
+  for (const Entry& entry : pulls_) {
+    // What has finished is forgotten by the next transmit().
+    next = std::min(next, entry.sender->finished() ? TimePoint::min() : entry.sender->next_deadline());
+  }
+  return next;
+}
+
+std::size_t Pulls::open() const {
+  return static_cast<std::size_t>(std::ranges::count_if(pulls_, [](const Entry& entry) { return !entry.leaving; }));
+}
+
+}  // namespace sluice::ftx
