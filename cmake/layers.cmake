@@ -13,6 +13,11 @@ endif()
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  # GCC's manual, "Program Instrumentation Options": "Note that sanitizers tend to increase the rate of false positive
+  # warnings, most notably those around -Wmaybe-uninitialized."
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(sluice_options INTERFACE -Wno-maybe-uninitialized)
+  endif()
   if(SLUICE_SANITIZE MATCHES "undefined")
     target_compile_options(sluice_options INTERFACE -fno-sanitize-recover=undefined)
   endif()

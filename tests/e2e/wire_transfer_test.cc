@@ -225,14 +225,14 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
                                         stream->chain().modules().front()->read_queue().statistics().materialized;
                                     ASSERT_TRUE(stream->pop());
                                     ++popped;
-                                  } else if (pushed < 2000) {
+                                  } else if (pushed < 1500) {
                                     ASSERT_TRUE(stream->push(capture()));
                                     ++pushed;
                                   }
                                 }
                               });
-  EXPECT_EQ(pushed, 2000) << "a thousand times on each side";
-  EXPECT_GE(popped, 1998);
+  EXPECT_EQ(pushed, 1500) << "each side, hundreds of times";
+  EXPECT_GE(popped, 1498);
   EXPECT_GT(materialized, 1000U) << "checks were still owed when messages reached the capture";
   EXPECT_GT(written_bytes, 1'000'000U);
   EXPECT_EQ(done.kind, Event::Kind::done);
