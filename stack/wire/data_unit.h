@@ -22,6 +22,7 @@
 #include "base/codec.h"
 #include "stack/wire/address.h"
 #include "stack/wire/dlpi.h"
+#include "stack/wire/network.h"
 
 namespace sluice::wire {
 
