@@ -148,17 +148,7 @@ void Link::accept_super_frame(Message frame, const OffloadHeader& offload, Batch
   burst.push(std::move(message));
 }
 
-void Link::receive(Batch frames) {
-  while (Message frame = frames.pop()) {
-    receive_one(std::move(frame));
-  }
-  // By index: what a stream does with its frames may attach or detach others.
-  for (std::size_t at = 0; at < streams_.size(); ++at) {
-    streams_[at]->deliver_pending();
-  }
-}
-
-inline void Link::receive_one(Message frame) {
+[[gnu::always_inline]] inline void Link::receive_one(Message frame) {
   ++statistics_.frames_received;
   const std::size_t size = frame.data_size();
   statistics_.bytes_received += size;
@@ -177,6 +167,16 @@ inline void Link::receive_one(Message frame) {
     receive_tagged(std::move(frame), head);
   } else {
     receive_untagged(std::move(frame), head);
+  }
+}
+
+void Link::receive(Batch frames) {
+  while (Message frame = frames.pop()) {
+    receive_one(std::move(frame));
+  }
+  // By index: what a stream does with its frames may attach or detach others.
+  for (std::size_t at = 0; at < streams_.size(); ++at) {
+    streams_[at]->deliver_pending();
   }
 }
 

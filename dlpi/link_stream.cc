@@ -10,7 +10,6 @@
 #include "dlpi/super_frame.h"
 #include "stack/core/ioctl.h"
 #include "stack/core/stream_set.h"
-#include "stack/wire/data_unit.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/loopback.h"
 #include "stack/wire/receive_room.h"
@@ -96,13 +95,29 @@ void LinkStream::detach() {
 
 // ---- Down ----
 
-void LinkStream::wput(Batch&& batch) {
-  if (batch.all(is_unitdata_request)) {
-    batch.retain([this](Message& message) { return make_frame(message); });
-    return send(std::move(batch));
+inline void LinkStream::send(Batch&& frames) {
+  if (frames.empty()) {
+    return;
   }
-  Batch frames;
-  while (Message message = batch.pop()) {
+  if (std::exchange(super_frames_to_go_, false) && !link_->takes_super_frames()) [[unlikely]] {
+    frames = link_->split_super_frames(std::move(frames));
+  }
+  if (write_queue().empty()) {
+    link_->send(frames);
+  }
+  if (!frames.empty()) {
+    hold(std::move(frames));
+  }
+}
+
+void LinkStream::wput(Batch&& batch) {
+  Batch rest = batch.retain_until([this](Message& message) {
+    return !is_unitdata_request(message) ? Batch::Step::stop
+           : make_frame(message)         ? Batch::Step::keep
+                                         : Batch::Step::drop;
+  });
+  Batch& frames = batch;
+  while (Message message = rest.pop()) {
     if (is_super_frame(message)) {
       if (make_super_frame(message)) {
         frames.push(std::move(message));
@@ -112,7 +127,7 @@ void LinkStream::wput(Batch&& batch) {
         frames.push(std::move(message));
       }
     } else {
-      send(Batch(std::move(frames)));
+      send(std::move(frames));
       control(std::move(message));
     }
   }
@@ -120,22 +135,16 @@ void LinkStream::wput(Batch&& batch) {
 }
 
 bool LinkStream::make_frame(Message& request) {
-  if (state_ != DL_IDLE) {
-    return unitdata_error(request, DL_OUTSTATE);
-  }
   const Decoded<UnitdataReq> decoded = request_of(request);
-  if (!decoded || decoded->destination.sap < wire::ethertype_min) {
-    return unitdata_error(request, DL_BADADDR);
-  }
   const std::size_t size = request.data_size();
-  if (size == 0 || size > link_->mtu()) {
-    return unitdata_error(request, DL_BADDATA);
-  }
-  if (!are_priorities(decoded->priority)) {
-    return unitdata_error(request, DL_UNSUPPORTED);
-  }
-  if (!link_->up()) {
-    return unitdata_error(request, DL_UNDELIVERABLE);
+  const std::uint32_t error = state_ != DL_IDLE                                            ? DL_OUTSTATE
+                              : !decoded || decoded->destination.sap < wire::ethertype_min ? DL_BADADDR
+                              : size == 0 || size > link_->mtu()                           ? DL_BADDATA
+                              : !are_priorities(decoded->priority)                         ? DL_UNSUPPORTED
+                              : !link_->up()                                               ? DL_UNDELIVERABLE
+                                                                                           : std::uint32_t{0};
+  if (error != 0) [[unlikely]] {
+    return unitdata_error(request, error);
   }
   const Bytes header = request.prepend_data(wire::EthernetHeader::size);
   if (header.empty()) {
@@ -204,21 +213,6 @@ bool LinkStream::make_raw_frame(Message& message) {
     return false;
   }
   return complete(message);
-}
-
-void LinkStream::send(Batch frames) {
-  if (frames.empty()) {
-    return;
-  }
-  if (std::exchange(super_frames_to_go_, false) && !link_->takes_super_frames()) [[unlikely]] {
-    frames = link_->split_super_frames(std::move(frames));
-  }
-  if (write_queue().empty()) {
-    link_->send(frames);
-  }
-  if (!frames.empty()) {
-    hold(std::move(frames));
-  }
 }
 
 /// Lets frames wait for the device. Whoever heeds flow control never meets the bound.
@@ -346,30 +340,38 @@ void LinkStream::put_up(Answer message) {
   }
 }
 
-void LinkStream::take(Message frame) {
-  defer_if_fused(frame);
-  Message message = raw_ ? std::move(frame) : indication(std::move(frame));
-  if (message) {
-    pending_.push(std::move(message));
-  } else {
-    count(LinkCounter::no_memory);
-  }
+namespace {
+
+/// What is said of a frame with the Ethernet header at `header`.
+DataUnit indication_of(const std::byte* header) {
+  const auto sap = load_big_endian<std::uint16_t>(header + 2 * wire::MacAddress::size);
+  const auto to = wire::MacAddress::load(header);
+  return {.kind = DataUnit::Kind::link_indication,
+          .group = to.is_multicast(),
+          .destination = {to, sap},
+          .source = {wire::MacAddress::load(header + wire::MacAddress::size), sap}};
 }
 
-inline Message LinkStream::indication(Message frame) {
+}  // namespace
+
+void LinkStream::take(Message frame) {
+  defer_if_fused(frame);
+  if (raw_) {
+    return pending_.push(std::move(frame));
+  }
   std::array<std::byte, wire::EthernetHeader::size> scratch;
   const std::byte* const header = frame.front(scratch.size(), scratch.data());
-  Message message = Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::link_indication});
-  if (message) {
-    DataUnit& unitdata = *message.native<DataUnit>();
-    const auto sap = load_big_endian<std::uint16_t>(header + 2 * wire::MacAddress::size);
-    unitdata.destination = {wire::MacAddress::load(header), sap};
-    unitdata.source = {wire::MacAddress::load(header + wire::MacAddress::size), sap};
-    unitdata.group = unitdata.destination.mac.is_multicast();
-    frame.trim_data_front(wire::EthernetHeader::size);
-    message.link(std::move(frame));
+  if (std::memcmp(header, last_header_.data(), last_header_.size()) != 0) [[unlikely]] {
+    std::memcpy(last_header_.data(), header, last_header_.size());
+    last_indication_ = indication_of(header);
   }
-  return message;
+  Message message = Message::of_native(set().pool(), last_indication_);
+  if (!message) {
+    return count(LinkCounter::no_memory);
+  }
+  frame.trim_data_front(wire::EthernetHeader::size);
+  message.link(std::move(frame));
+  pending_.push(std::move(message));
 }
 
 /// The descriptor that says how it is divided becomes that of the indication.
@@ -378,14 +380,10 @@ void LinkStream::take_super_frame(Message frame) {
   std::array<std::byte, wire::EthernetHeader::size> scratch;
   const std::byte* const header = frame.front(scratch.size(), scratch.data());
   DataUnit& unitdata = *frame.native<DataUnit>();
-  const auto sap = load_big_endian<std::uint16_t>(header + 2 * wire::MacAddress::size);
-  unitdata = {.kind = DataUnit::Kind::link_indication,
-              .header_size = unitdata.header_size,
-              .segment_size = unitdata.segment_size,
-              .checksum_offloaded = unitdata.checksum_offloaded};
-  unitdata.destination = {wire::MacAddress::load(header), sap};
-  unitdata.source = {wire::MacAddress::load(header + wire::MacAddress::size), sap};
-  unitdata.group = unitdata.destination.mac.is_multicast();
+  const DataUnit sent = std::exchange(unitdata, indication_of(header));
+  unitdata.header_size = sent.header_size;
+  unitdata.segment_size = sent.segment_size;
+  unitdata.checksum_offloaded = sent.checksum_offloaded;
   frame.trim_data_front(wire::EthernetHeader::size);
   pending_.push(std::move(frame));
 }

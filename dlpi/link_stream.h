@@ -37,6 +37,7 @@
 //
 // Ownership: shares its Link. Threads: as its stream set.
 
+#include <array>
 #include <cerrno>
 #include <deque>
 #include <expected>
@@ -52,6 +53,7 @@
 #include "stack/core/module.h"
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
+#include "stack/wire/data_unit.h"
 #include "stack/wire/ethernet.h"
 
 namespace sluice::dlpi {
@@ -157,11 +159,10 @@ class LinkStream final : public Module {
   [[nodiscard]] bool make_raw_frame(Message& message);
   [[nodiscard]] inline bool complete(Message& frame);
   [[nodiscard]] bool make_super_frame(Message& request);
-  void send(Batch frames);
+  void send(Batch&& frames);
   void loop(Message message);
   void note_address(const Message& message);
   void hold(Batch frames);
-  inline Message indication(Message frame);
 
   template <class Primitive>
   [[nodiscard]] Answer make(const Primitive& primitive, MessageType type);
@@ -179,6 +180,9 @@ class LinkStream final : public Module {
   bool super_frames_to_go_ = false;  // among the frames that send() is about to get
   std::uint32_t notifications_ = 0;
   Batch pending_;  // received in this burst
+  // The header of the last frame, and what is said of a frame that has it: the next one's is the same as a rule.
+  std::array<std::byte, wire::EthernetHeader::size> last_header_{};
+  wire::DataUnit last_indication_{.kind = wire::DataUnit::Kind::link_indication};
   std::deque<Counter> counters_;
 };
 

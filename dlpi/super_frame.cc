@@ -11,6 +11,7 @@
 #include "stack/wire/ethernet.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
+#include "stack/wire/network.h"
 #include "stack/wire/udp.h"
 
 namespace sluice::dlpi {
@@ -94,7 +95,7 @@ struct Split {
   std::size_t data_size = 0;
 
   [[nodiscard]] ConstBytes header() const { return ConstBytes(bytes).first(headers.size); }
-  [[nodiscard]] std::size_t segments() const { return (data_size + segment_size - 1) / segment_size; }
+  [[nodiscard]] std::size_t segments() const { return wire::network::segments_in(data_size, segment_size); }
   [[nodiscard]] std::size_t part(std::size_t index) const {
     return std::min(segment_size, data_size - index * segment_size);
   }

@@ -175,6 +175,7 @@ class Endpoint {
     std::size_t size;
     std::span<const ConstBytes> parts;
   };
+  Outcome<> send_one(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts);
   template <class DataOf>
   Outcome<std::size_t> send_many(std::span<const t_unitdata> units, DataOf data_of);
   Outcome<> add_segments(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
@@ -203,7 +204,8 @@ class Endpoint {
   bool copy_segment(std::span<const t_iovec> parts, std::size_t size);
   bool good_indication();
   [[nodiscard]] bool is_error() const;
-  bool error_waits();
+  bool next_is_error();
+  bool error_waits() { return (next_ || !stream_->head().read_queue().empty()) && next_is_error(); }
   /// Fills next_ with the next indication. TLOOK when it is an error.
   Outcome<> next_indication(bool may_wait);
   /// As next_indication(), and stores address and options.

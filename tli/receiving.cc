@@ -35,6 +35,8 @@ inline bool Endpoint::is_error() const {
   return !names_told_ && is_protocol(next_.type()) && tpi::primitive_of(next_.bytes()) == tpi::T_UDERROR_IND;
 }
 
+bool Endpoint::next_is_error() { return good_indication() && is_error(); }
+
 void Endpoint::finish_segment(std::size_t size) {
   if (next_.data_size() > size) {
     next_.trim_data_front(size);
@@ -60,8 +62,6 @@ bool Endpoint::copy_segment(std::span<const t_iovec> parts, std::size_t size) {
   stream_->set().pool().touches().add(done, done);
   return true;
 }
-
-bool Endpoint::error_waits() { return good_indication() && is_error(); }
 
 inline Outcome<> Endpoint::next_indication(bool may_wait) {
   for (;; may_wait = stream_->waiter()->wait(never)) {
@@ -250,8 +250,18 @@ Outcome<std::size_t> Endpoint::t_rcvsudata(t_unitdata& unitdata, std::span<const
 }
 
 Outcome<> Endpoint::t_rcvudata(t_unitdata& unitdata, int& flags) {
-  const Outcome<std::size_t> received = t_rcvmudata(std::span(&unitdata, 1), flags);
-  return received ? Outcome<>() : std::unexpected(received.error());
+  netbuf& udata = unitdata.udata;
+  const t_iovec whole{udata.buf, udata.maxlen};
+  flags = 0;
+  if (const Outcome<> ready = require_connectionless(Call::rcvudata); !ready) {
+    return ready;
+  }
+  const Outcome<std::size_t> size = receive(unitdata, std::span(&whole, 1), flags, true);
+  if (!size) {
+    return std::unexpected(size.error());
+  }
+  udata.len = *size;
+  return {};
 }
 
 Outcome<std::size_t> Endpoint::t_rcvmudata(std::span<t_unitdata> units, int& flags) {

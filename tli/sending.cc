@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <optional>
 
 #include "base/contract.h"
 #include "stack/core/primitive.h"
@@ -128,16 +129,13 @@ inline Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t s
     }
   }
   BufferPool& pool = stream_->set().pool();
-  Message request;
-  if (read_names(unitdata)) [[likely]] {
-    request = Message::of_native(pool, request_);
-  } else {
-    const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
-    if (primitive.encoded_size() > primitive_bytes_max) {
-      return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
-    }
-    request = primitive_message(pool, primitive, MessageType::proto);
+  const bool readable = read_names(unitdata);
+  const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
+  if (!readable && primitive.encoded_size() > primitive_bytes_max) [[unlikely]] {
+    return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
   }
+  Message request =
+      readable ? Message::of_native(pool, request_) : primitive_message(pool, primitive, MessageType::proto);
   Message data = stream_->message_of(parts, loan);
   if (!request || !data) {
     return failed(TSYSERR, ENOSR);
@@ -150,27 +148,47 @@ inline Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t s
 /// Sends `units`, with the data that `data_of(at)` gives: its size and where its parts lie.
 template <class DataOf>
 Outcome<std::size_t> Endpoint::send_many(std::span<const t_unitdata> units, DataOf data_of) {
-  Outcome<> ready = require_connectionless(Call::sndudata);
+  if (const Outcome<> valid = require_connectionless(Call::sndudata); !valid) {
+    return std::unexpected(valid.error());
+  }
+  std::optional<Failure> stopped;
   std::size_t sent = 0;
-  while (ready && sent < units.size()) {
+  while (!stopped && sent < units.size()) {
     Loan loan = stream_->loan();
     Batch batch;
     const std::size_t end = std::min(units.size(), sent + batch_units_max);
-    while (ready && sent < end) {
+    do {
       const Outcome<Data> data = data_of(sent);
-      ready = data ? add_request(units[sent], data->size, data->parts, loan, batch) : std::unexpected(data.error());
-      sent += ready ? 1U : 0U;
-    }
+      const Outcome<> added =
+          data ? add_request(units[sent], data->size, data->parts, loan, batch) : std::unexpected(data.error());
+      if (!added) [[unlikely]] {
+        stopped = added.error();
+        break;
+      }
+    } while (++sent < end);
     if (!batch.empty()) {
       stream_->head().write_queue().put_next(std::move(batch));
     }
   }
-  return ready || sent > 0 ? Outcome<std::size_t>(sent) : std::unexpected(ready.error());
+  return stopped && sent == 0 ? std::unexpected(*stopped) : Outcome<std::size_t>(sent);
+}
+
+Outcome<> Endpoint::send_one(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts) {
+  if (const Outcome<> valid = require_connectionless(Call::sndudata); !valid) {
+    return valid;
+  }
+  Loan loan = stream_->loan();
+  Batch batch;
+  const Outcome<> added = add_request(unitdata, size, parts, loan, batch);
+  if (added) [[likely]] {
+    stream_->head().write_queue().put_next(std::move(batch));
+  }
+  return added;
 }
 
 Outcome<> Endpoint::t_sndudata(const t_unitdata& unitdata) {
-  const Outcome<std::size_t> sent = t_sndmudata(std::span(&unitdata, 1));
-  return sent ? Outcome<>() : std::unexpected(sent.error());
+  const ConstBytes whole = content(unitdata.udata);
+  return send_one(unitdata, whole.size(), std::span(&whole, 1));
 }
 
 Outcome<> Endpoint::t_sndvudata(const t_unitdata& unitdata, std::span<const t_iovec> parts) {

@@ -122,8 +122,7 @@ Message Message::copy_of(BufferPool& pool, ConstBytes bytes, std::size_t headroo
   return message;
 }
 
-void Message::free_chain() {
-  Block* block = std::exchange(first_, nullptr);
+void Message::free_chain(Block* block) {
   while (block != nullptr) {
     Block* rest = block->cont;
     block->buffer->pool().release(block);
@@ -566,6 +565,24 @@ bool Message::copy_data_to(std::size_t offset, Bytes out) const {
     offset = 0;
   }
   return out.empty();
+}
+
+void Batch::free_all(Block* first) {
+  while (first != nullptr) {
+    Message::free_chain(std::exchange(first, first->next));
+  }
+}
+
+/// The messages from `first` to `last`, which are no longer linked to this batch but still counted.
+Batch Batch::cut(Block* first, Block* last) {
+  Batch rest;
+  rest.first_ = first;
+  rest.last_ = last;
+  for (; first != nullptr; first = first->next) {
+    ++rest.count_;
+    --count_;
+  }
+  return rest;
 }
 
 void Batch::insert(const Block* before, Message message) {

@@ -115,8 +115,10 @@ class Message {
 
   [[nodiscard]] explicit operator bool() const { return first_ != nullptr; }
   void reset() {
-    if (first_ != nullptr) {  // inline, since most messages have been moved from when they go out of scope
-      free_chain();
+    // Inline, since most messages have been moved from when they go out of scope; and no pointer to this message leaves
+    // it, so that it need not lie in memory.
+    if (Block* const chain = std::exchange(first_, nullptr)) {
+      free_chain(chain);
     }
   }
   /// Gives the chain up to the caller, who may chain it behind other blocks. REQUIRES: the message is not empty.
@@ -402,7 +404,7 @@ class Message {
 
  private:
   friend class Batch;
-  void free_chain();
+  static void free_chain(Block* block);
   [[nodiscard]] Block* mutable_data_block() const { return const_cast<Block*>(data_block()); }
   void forget_facts() const { first_->data_bytes = Block::facts_unknown; }
   void count_facts() const;
@@ -446,6 +448,7 @@ class Message {
   void materialize_before_cut();
   void take_over(Plan& ended);
   void plan_trimmed(std::size_t trimmed);
+  TransformResult swap_any(const Swap& swap);
   TransformResult carry_out(bool keep);
   TransformResult gather_into_frame();
   TransformResult carry_out_copying(Plan* plan, bool converted, bool keep);
@@ -519,44 +522,55 @@ class Batch {
     other.count_ = 0;
   }
   [[nodiscard]] Block* front() const { return first_; }
-  /// Whether `holds(message)` for every message.
-  template <class Holds>
-  [[nodiscard]] bool all(Holds holds) const {
-    bool all = true;
-    for (Block* block = first_; all && block != nullptr; block = block->next) {
-      Message message(block);
-      all = holds(std::as_const(message));
-      message.first_ = nullptr;
-    }
-    return all;
-  }
   /// Calls `keep(message)` with each message in turn, which may change it. Where the answer is false, or `keep` has
   /// taken the message, it leaves the batch. REQUIRES: nobody else uses the batch meanwhile.
   template <class Keep>
   void retain(Keep keep) {
+    const Batch none = retain_until([&keep](Message& message) { return keep(message) ? Step::keep : Step::drop; });
+  }
+  /// What becomes of a message that retain_until() shows: it stays, it leaves, or the walk ends before it.
+  enum class Step : std::uint8_t { keep, drop, stop };
+  /// As retain(), in front of the first message for which `step` answers `stop`, and that has been left as it was: this
+  /// one and those behind it leave the batch, and are the answer. So a module does in one walk what it does to most
+  /// messages, and what came before another kind of message can go before it.
+  template <class StepOf>
+  [[nodiscard]] Batch retain_until(StepOf step) {
     Block** link = &first_;
     Block* last = nullptr;
     Block* block = first_;
-    count_ = 0;
+    Step taken = Step::keep;
     while (block != nullptr) {
       Block* const next = block->next;
       Message message(block);
-      if (keep(message) && message) {
+      taken = step(message);
+      if (taken == Step::stop) [[unlikely]] {
+        message.first_ = nullptr;
+        break;
+      }
+      if (taken == Step::keep && message) [[likely]] {
         last = *link = std::exchange(message.first_, nullptr);
         link = &last->next;
-        ++count_;
+      } else {
+        --count_;
       }
       block = next;
     }
     *link = nullptr;
-    last_ = last;
+    Block* const end = std::exchange(last_, last);
+    return taken == Step::stop ? cut(block, end) : Batch();
   }
   void clear() {
-    while (pop()) {
+    if (Block* const all = std::exchange(first_, nullptr)) {
+      last_ = nullptr;
+      count_ = 0;
+      free_all(all);
     }
   }
 
  private:
+  static void free_all(Block* first);
+  [[nodiscard]] Batch cut(Block* first, Block* last);
+
   Block* first_ = nullptr;
   Block* last_ = nullptr;
   std::size_t count_ = 0;

@@ -68,12 +68,16 @@ void swap_short(std::size_t unit, Bytes bytes) {
               : swap_units<std::uint64_t>(bytes);
 }
 
+/// The sum of bytes in one piece.
+inline std::uint16_t sum_of(ConstBytes bytes) {
+  return bytes.size() <= short_bytes_max ? header_sum(bytes) : ilp::sum(bytes);
+}
+
 /// The sum of data bytes [offset, offset + size) of `block`, a first data block, and those behind it. REQUIRES: there
 /// are so many.
 std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
   if (offset + size <= block->size()) [[likely]] {
-    const ConstBytes bytes(block->rptr + offset, size);
-    return size <= short_bytes_max ? header_sum(bytes) : ilp::sum(bytes);
+    return sum_of(ConstBytes(block->rptr + offset, size));
   }
   std::uint16_t total = 0;
   std::size_t summed = 0;
@@ -87,6 +91,14 @@ std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
     size -= part;
   }
   return total;
+}
+
+/// The sum of all data. `block`: its first, or nullptr.
+inline std::uint16_t sum_of_all(const Block* block, std::size_t size) {
+  if (block != nullptr && block->cont == nullptr) [[likely]] {
+    return sum_of(block->bytes());
+  }
+  return block == nullptr ? std::uint16_t{0} : sum_of(block, 0, size);
 }
 
 std::span<const PlannedStep> owed_by(const Plan* plan) {
@@ -420,22 +432,25 @@ std::optional<std::size_t> Message::runs(std::span<ConstBytes> out) const {
 
 // ---- Manipulations ----
 
-/// Joins the plan where units and what is owed already fit: every earlier step must cover whole units of ours, and a
-/// field that a sum still has to fill must not be converted before it is.
 TransformResult Message::transform(const Swap& swap) {
   SLUICE_REQUIRE(swap.unit == 2 || swap.unit == 4 || swap.unit == 8);
+  const Block* const block = data_block();
+  const bool at_once = block != nullptr && block->cont == nullptr && block->plan == nullptr &&
+                       block->buffer->writable() && (block->size() & (swap.unit - 1)) == 0;
+  if (!at_once) [[unlikely]] {
+    return swap_any(swap);
+  }
+  const Bytes bytes = block->bytes();
+  pool().touches().add(bytes.size(), bytes.size());
+  bytes.size() <= short_bytes_max ? swap_short(swap.unit, bytes) : ilp::swap(swap.unit, bytes);
+  return TransformResult::done;
+}
+
+/// Joins the plan where units and what is owed already fit: every earlier step must cover whole units of ours, and a
+/// field that a sum still has to fill must not be converted before it is.
+TransformResult Message::swap_any(const Swap& swap) {
   if ((data_size() & (swap.unit - 1)) != 0) {
     return TransformResult::failed;
-  }
-  if (const Block* const block = data_block();
-      block != nullptr && block->cont == nullptr && block->plan == nullptr && block->buffer->writable()) [[likely]] {
-    pool().touches().add(block->size(), block->size());
-    if (block->size() <= short_bytes_max) {
-      swap_short(swap.unit, block->bytes());
-    } else {
-      ilp::swap(swap.unit, block->bytes());
-    }
-    return TransformResult::done;
   }
   const bool fits = std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
     return (step.covers & (swap.unit - 1)) == 0 && !step.fills_message();
@@ -478,13 +493,7 @@ TransformResult Message::transform(const Swap& swap) {
   return TransformResult::done;
 }
 
-std::uint16_t Message::data_sum() const {
-  const Block* const block = data_block();
-  if (block != nullptr && block->cont == nullptr) {
-    return block->size() <= short_bytes_max ? header_sum(block->bytes()) : ilp::sum(block->bytes());
-  }
-  return block == nullptr ? std::uint16_t{0} : sum_of(block, 0, data_size());
-}
+std::uint16_t Message::data_sum() const { return sum_of_all(data_block(), data_size()); }
 
 TransformResult Message::transform(const Sum& sum) {
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::sum)) {
@@ -497,7 +506,8 @@ TransformResult Message::transform(const Sum& sum) {
   if (!materialized()) {
     return TransformResult::failed;
   }
-  const std::uint16_t checksum = checksum_of(add_sums(sum.initial, data_sum()), sum.zero_is_sent_as_ones);
+  const std::uint16_t checksum =
+      checksum_of(add_sums(sum.initial, sum_of_all(data_block(), data_size())), sum.zero_is_sent_as_ones);
   store_checksum(sum.field, checksum);
   pool().touches().add(data_size(), 0);
   return TransformResult::done;
@@ -516,7 +526,8 @@ TransformResult Message::transform(const Check& check, const ModuleHandle& owner
     return TransformResult::failed;
   }
   pool().touches().add(data_size(), 0);
-  return sum_holds(add_sums(check.initial, data_sum())) ? TransformResult::done : TransformResult::failed;
+  return sum_holds(add_sums(check.initial, sum_of_all(data_block(), data_size()))) ? TransformResult::done
+                                                                                   : TransformResult::failed;
 }
 
 /// Joins the plan where no field that it covers is still to be filled, where it begins at a unit of every conversion,

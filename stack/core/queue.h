@@ -66,6 +66,34 @@ class Queue {
   /// Calls the put procedure of the next queue. REQUIRES: there is one. (putnext)
   void put_next(Batch&& batch) { next_->put(std::move(batch)); }
   void put_next(Message&& message) { put_next(Batch(std::move(message))); }
+  /// Puts those messages to the next queue for which `keep(message)` answers true (Batch::retain()).
+  template <class Keep>
+  void pass_on(Batch&& batch, Keep keep) {
+    batch.retain(keep);
+    if (!batch.empty()) {
+      put_next(std::move(batch));
+    }
+  }
+  /// As that, for a module that does not treat all messages alike: takes `step` to each message as
+  /// Batch::retain_until() does and puts what is kept to the next queue. A message that ends the walk goes to
+  /// `other(message)`, behind those before it; whether it passes on is the answer.
+  template <class Step, class Other>
+  void pass_on(Batch&& batch, Step step, Other other) {
+    while (!batch.empty()) {
+      Batch rest = batch.retain_until(step);
+      if (rest.empty()) [[likely]] {
+        return batch.empty() ? void() : put_next(std::move(batch));
+      }
+      if (!batch.empty()) {
+        put_next(std::move(batch));
+      }
+      Message message = rest.pop();
+      if (other(message)) {
+        put_next(std::move(message));
+      }
+      batch = std::move(rest);
+    }
+  }
   /// Sends a message back the way it came from. (qreply)
   void reply(Message message);
   /// Makes a control message of `type` whose bytes are `parameters`, and puts it on this queue. False, and nothing is

@@ -146,7 +146,8 @@ bool Scheduler::run_services(std::size_t services_max) {
   std::size_t served = 0;
   while (first_ != nullptr && served < services_max) {
     Queue& queue = *first_;
-    unschedule(queue);
+    first_ = queue.next_scheduled_;
+    queue.scheduled_ = false;
     if (queue.side() == Side::write) {
       queue.module().wsrv();
     } else {
@@ -161,7 +162,7 @@ void Scheduler::advance(TimePoint now) { now_ = std::max(now_, now); }
 
 bool Scheduler::poll(TimePoint now, std::size_t services_max) {
   advance(now);
-  const bool fired = run_timers();
+  const bool fired = !heap_.empty() && heap_.front()->at_ <= now_ && run_timers();
   const bool called = !buffer_calls_.empty() && run_buffer_calls();
   const bool served = run_services(services_max);
   return fired || called || served;

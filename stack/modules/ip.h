@@ -291,11 +291,13 @@ class Ip final : public Module,
   void address_known();
   /// The descriptor in front of the packet becomes that of a DL_UNITDATA_REQ. REQUIRES: it is native.
   void to_link(Message message, const wire::MacAddress& to, std::uint16_t sap) {
-    wire::DataUnit& unitdata = *message.native<wire::DataUnit>();
+    make_link_request(*message.native<wire::DataUnit>(), to, sap);
+    down_.push(std::move(message));
+  }
+  void make_link_request(wire::DataUnit& unitdata, const wire::MacAddress& to, std::uint16_t sap) {
     unitdata.kind = wire::DataUnit::Kind::link_request;
     unitdata.destination = {to, sap};
     ++count_.packets_out;
-    down_.push(std::move(message));
   }
   void ask_link(Message message);
   void answering_told(const wire::dlpi::AnswerInd& told);

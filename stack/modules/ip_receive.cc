@@ -72,11 +72,22 @@ bool may_be_icmp6_error(std::uint8_t next, ConstBytes payload) {
 }  // namespace
 
 void Ip::rput(Batch&& batch) {
-  while (Message message = batch.pop()) {
-    DataUnit* const unit = message.native<DataUnit>();
-    if (unit == nullptr || unit->kind != DataUnit::Kind::link_indication || !receive_like_the_last(message, *unit)) {
-      from_below(std::move(message));
+  for (bool changed = !up_.empty();; changed = true) {
+    Batch rest = batch.retain_until([this](Message& message) {
+      DataUnit* const unit = message.native<DataUnit>();
+      const bool is_short =
+          unit != nullptr && unit->kind == DataUnit::Kind::link_indication && receive_like_the_last(message, *unit);
+      return is_short ? Batch::Step::keep : Batch::Step::stop;
+    });
+    if (rest.empty() && !changed) [[likely]] {  // nothing has changed but counts
+      return read_queue().put_next(std::move(batch));
     }
+    up_.splice(std::move(batch));
+    if (rest.empty()) {
+      break;
+    }
+    from_below(rest.pop());
+    batch = std::move(rest);
   }
   finish();
 }
@@ -139,8 +150,8 @@ void Ip::receive_packet(Arrival&& arrival, std::uint16_t sap) {
   }
 }
 
-/// The short way, for a datagram that follows one of its flow. False, and nothing has happened, when there is more to
-/// it.
+/// The short way, for a datagram that follows one of its flow: it becomes an indication to the user. False, and nothing
+/// has happened, when there is more to it.
 [[gnu::always_inline]] inline bool Ip::receive_like_the_last(Message& message, DataUnit& unitdata) {
   const std::uint16_t sap = unitdata.destination.sap;
   if ((sap != wire::ethertype_ipv4 && sap != wire::ethertype_ipv6) || unitdata.group || !message.has_data() ||
@@ -159,7 +170,6 @@ void Ip::receive_packet(Arrival&& arrival, std::uint16_t sap) {
   }
   ++count_.packets_in;
   ++count_.delivered;
-  up_.push(std::move(message));
   return true;
 }
 
@@ -167,7 +177,7 @@ void Ip::receive_packet(Arrival&& arrival, std::uint16_t sap) {
 [[gnu::noinline]] void Ip::count_segments(const Message& message, std::size_t segment_size) {
   const std::size_t size = message.data_size();
   if (size > transport_peek) {
-    const std::uint64_t more = (size - transport_peek - 1) / segment_size;
+    const std::uint64_t more = wire::network::segments_in(size - transport_peek, segment_size) - 1;
     count_.packets_in += more;
     count_.delivered += more;
   }

@@ -45,11 +45,22 @@ std::uint32_t load_word(const std::byte* at) {
 }  // namespace
 
 void Ip::wput(Batch&& batch) {
-  while (Message message = batch.pop()) {
-    DataUnit* const unit = message.native<DataUnit>();
-    if (unit == nullptr || unit->kind != DataUnit::Kind::network_request || !send_like_the_last(message, *unit)) {
-      from_above(std::move(message));
+  for (bool changed = !down_.empty();; changed = true) {
+    Batch rest = batch.retain_until([this](Message& message) {
+      DataUnit* const unit = message.native<DataUnit>();
+      const bool is_short =
+          unit != nullptr && unit->kind == DataUnit::Kind::network_request && send_like_the_last(message, *unit);
+      return is_short ? Batch::Step::keep : Batch::Step::stop;
+    });
+    if (rest.empty() && !changed) [[likely]] {  // nothing has changed but counts
+      return write_queue().put_next(std::move(batch));
     }
+    down_.splice(std::move(batch));
+    if (rest.empty()) {
+      break;
+    }
+    from_above(rest.pop());
+    batch = std::move(rest);
   }
   finish();
 }
@@ -103,8 +114,8 @@ void Ip::note_flow(const DataUnit& sent, std::uint32_t first_word) {
                .dont_fragment = sent.dont_fragment});
 }
 
-/// The short way, for a datagram that follows one of its flow: its header is a copy, patched. False, and nothing has
-/// happened, when there is more to it.
+/// The short way, for a datagram that follows one of its flow: its header is a copy, patched, and it becomes a
+/// request of the link. False, and nothing has happened, when there is more to it.
 bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
   const bool same_route = route_.destination == unitdata.peer &&
                           route_.wanted_source.has_value() == unitdata.has_local &&
@@ -129,7 +140,7 @@ bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
   }
   route_.header.emit(header.data(), size, identification_);
   identification_ = static_cast<std::uint16_t>(identification_ + route_.header.identifications());
-  to_link(std::move(request), *mac, route_.header.sap());
+  make_link_request(unitdata, *mac, route_.header.sap());
   return true;
 }
 

@@ -85,25 +85,13 @@ void keep_local_address(Message& answer) {
 }  // namespace
 
 void Timod::wput(Batch&& batch) {
-  if (batch.all([](const Message& message) { return message.type() != MessageType::ioctl; })) {
-    return write_queue().put_next(std::move(batch));
-  }
-  Batch out;
-  while (Message message = batch.pop()) {
-    if (message.type() != MessageType::ioctl) {
-      out.push(std::move(message));
-      continue;
-    }
-    if (!out.empty()) {
-      write_queue().put_next(std::move(out));  // what came before a request goes before it
-    }
-    if (Message passed = from_user(std::move(message))) {
-      write_queue().put_next(std::move(passed));
-    }
-  }
-  if (!out.empty()) {
-    write_queue().put_next(std::move(out));
-  }
+  const auto step = [](const Message& message) {
+    return message.type() == MessageType::ioctl ? Batch::Step::stop : Batch::Step::keep;
+  };
+  write_queue().pass_on(std::move(batch), step, [this](Message& request) {
+    request = from_user(std::move(request));
+    return static_cast<bool>(request);
+  });
 }
 
 /// The ioctl itself when it is none of ours, or the request it makes of the provider; empty when it has been refused. A

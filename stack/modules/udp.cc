@@ -21,16 +21,11 @@ using Kind = DataUnit::Kind;
 /// Room in front of the header of a datagram without data, for the headers below.
 constexpr std::size_t headroom_below = 128;
 
-/// Whether it is ip's T_UNITDATA_IND or T_UDERROR_IND.
-inline bool is_about_a_datagram(const Message& message) {
-  if (message.native<DataUnit>() != nullptr) {
-    return true;
+inline bool is_network_indication(const Message& message) {
+  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
+    return unitdata->kind != Kind::network_error;
   }
-  if (message.type() != MessageType::proto) {
-    return false;
-  }
-  const std::int32_t primitive = primitive_of(message.bytes()).value_or(-1);  // no primitive has a negative number
-  return primitive == T_UNITDATA_IND || primitive == T_UDERROR_IND;
+  return is_protocol(message.type()) && primitive_of(message.bytes()) == T_UNITDATA_IND;
 }
 
 inline bool is_transport_request(const Message& message) {
@@ -38,18 +33,6 @@ inline bool is_transport_request(const Message& message) {
     return unitdata->kind == Kind::transport_request;
   }
   return message.type() == MessageType::proto && primitive_of(message.bytes()) == T_UNITDATA_REQ;
-}
-
-/// A request that is one datagram, or cannot be read; what stands for several must not go with others in one step.
-inline bool is_single_request(const Message& message) {
-  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind == Kind::transport_request && unitdata->segment_size == 0;
-  }
-  if (!is_transport_request(message)) {
-    return false;
-  }
-  const auto request = UnitdataReq::decode(message.bytes());
-  return !request || request->options.size() <= wire::network::Sending::size;
 }
 
 }  // namespace
@@ -100,19 +83,21 @@ void Udp::down(Message message) {
 // ---- Down ----
 
 void Udp::wput(Batch&& batch) {
-  if (binding_->state() == udp::State::idle && batch.all(is_single_request)) {
-    batch.retain([this](Message& message) { return send(message); });
-    if (!batch.empty()) {
-      write_queue().put_next(std::move(batch));
+  const auto idle = [this] { return binding_->state() == udp::State::idle; };
+  const auto step = [&](Message& message) {
+    if (!idle() || !is_transport_request(message)) {
+      return Batch::Step::stop;
     }
-    return;
-  }
-  while (Message message = batch.pop()) {
-    const bool is_datagram = binding_->state() == udp::State::idle && is_transport_request(message);
-    if (is_datagram ? send_any(message) : from_user(message)) {
-      write_queue().put_next(std::move(message));
+    DataUnit* const native = message.native<DataUnit>();
+    DataUnit* const unitdata = native != nullptr ? native : request_of(message);
+    if (unitdata != nullptr && unitdata->segment_size != 0) {
+      return Batch::Step::stop;  // what stands for several does not go with others in one step
     }
-  }
+    return unitdata != nullptr && send_datagram(message, *unitdata) ? Batch::Step::keep : Batch::Step::drop;
+  };
+  write_queue().pass_on(std::move(batch), step, [&](Message& message) {
+    return idle() && is_transport_request(message) ? send(message) : from_user(message);
+  });
 }
 
 /// A message that is no datagram to be sent. Whether it passes on.
@@ -122,7 +107,7 @@ bool Udp::from_user(Message& message) {
     return true;
   }
   message = binding_->accept(std::move(message));
-  return message && send_any(message);
+  return message && send(message);
 }
 
 /// TPI, T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it
@@ -158,14 +143,8 @@ inline DataUnit* Udp::request_of(Message& message) {
   return nullptr;
 }
 
-/// The message, one datagram, becomes a request of ip. False when it was refused.
+/// The message becomes a request of ip. False when it was refused, or has been taken apart.
 bool Udp::send(Message& message) {
-  DataUnit* const unitdata = request_of(message);
-  return unitdata != nullptr && send_datagram(message, *unitdata);
-}
-
-/// As send(), of one datagram or several.
-bool Udp::send_any(Message& message) {
   DataUnit* const unitdata = request_of(message);
   return unitdata != nullptr &&
          (unitdata->segment_size == 0 ? send_datagram(message, *unitdata) : send_segments(message, *unitdata));
@@ -339,26 +318,18 @@ Udp::Source Udp::route(const wire::IpAddress& destination) {
 // ---- Up ----
 
 void Udp::rput(Batch&& batch) {
-  if (batch.all(is_about_a_datagram)) {
-    batch.retain([this](Message& message) { return from_network(message); });
-    if (!batch.empty()) {
-      read_queue().put_next(std::move(batch));
-    }
-    return;
-  }
-  while (Message message = batch.pop()) {
-    if (from_network(message)) {
-      read_queue().put_next(std::move(message));
-    }
-  }
+  const auto step = [this](Message& message) {
+    return !is_network_indication(message) ? Batch::Step::stop
+           : receive(message)              ? Batch::Step::keep
+                                           : Batch::Step::drop;
+  };
+  read_queue().pass_on(std::move(batch), step, [this](Message& message) { return from_network(message); });
 }
 
-/// Whether the message passes on.
+/// Whether the message, which is no indication of a datagram, passes on.
 bool Udp::from_network(Message& message) {
-  if (DataUnit* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind == Kind::network_error ? failed(message)
-           : unitdata->checksum_offloaded        ? receive_offloaded(message, *unitdata)
-                                                 : receive(message);
+  if (message.native<DataUnit>() != nullptr) {
+    return failed(message);
   }
   if (message.type() == MessageType::ctl) {
     forget_flows();
@@ -371,11 +342,7 @@ bool Udp::from_network(Message& message) {
   if (!is_protocol(message.type())) {
     return true;
   }
-  const auto primitive = primitive_of(message.bytes());
-  if (primitive == T_UNITDATA_IND) {
-    return receive(message);
-  }
-  if (primitive == T_UDERROR_IND) {
+  if (primitive_of(message.bytes()) == T_UDERROR_IND) {
     return failed(message);
   }
   forget_flows();
@@ -396,6 +363,7 @@ bool Udp::receive(Message& message) {
     return false;
   }
   DataUnit& unitdata = **indicated;
+  const bool known_good = unitdata.checksum_offloaded;  // to the link, header and sums
   std::array<std::byte, UdpHeader::size> scratch;
   const std::size_t size = message.data_size();
   const std::byte* const front = message.front(UdpHeader::size, scratch.data());
@@ -411,7 +379,7 @@ bool Udp::receive(Message& message) {
   if (const std::size_t padding = size - UdpHeader::size - header->payload_length; padding > 0) {
     message.trim_back(padding);
   }
-  if (!verified(message, *header, unitdata.peer, unitdata.local)) {
+  if (!known_good && !verified(message, *header, unitdata.peer, unitdata.local)) {
     return false;
   }
   if (!is_mine(*header)) {
@@ -421,31 +389,10 @@ bool Udp::receive(Message& message) {
   unitdata.kind = Kind::transport_indication;
   unitdata.peer_port = header->source_port;
   message.trim_data_front(UdpHeader::size);
+  if (unitdata.segment_size != 0) [[unlikely]] {
+    received_ += unitdata.segments_in(message.data_size()) - 1;  // such a message is known to be good
+  }
   message.when_verified(handle(), [this] { ++received_; });
-  return true;
-}
-
-/// What the link knows to be right, header and sums: several datagrams, as a rule.
-bool Udp::receive_offloaded(Message& message, DataUnit& unitdata) {
-  std::array<std::byte, UdpHeader::size> scratch;
-  const std::byte* const front = message.front(UdpHeader::size, scratch.data());
-  if (front == nullptr) {
-    ++short_header_;
-    return false;
-  }
-  const auto header = UdpHeader::parse({front, UdpHeader::size}, message.data_size());
-  if (!header) {
-    ++bad_length_;
-    return false;
-  }
-  if (!is_mine(*header)) {
-    unclaimed(std::move(message), unitdata);
-    return false;
-  }
-  unitdata.kind = Kind::transport_indication;
-  unitdata.peer_port = header->source_port;
-  message.trim_data_front(UdpHeader::size);
-  received_ += unitdata.segments_in(message.data_size());
   return true;
 }
 

@@ -138,8 +138,7 @@ class Udp : public Module {
   // Down.
   [[nodiscard]] bool from_user(Message& message);
   [[nodiscard]] inline wire::DataUnit* request_of(Message& message);
-  [[nodiscard]] inline bool send(Message& message);
-  [[nodiscard]] bool send_any(Message& message);
+  [[nodiscard]] bool send(Message& message);
   [[nodiscard]] inline bool send_datagram(Message& message, wire::DataUnit& unitdata);
   inline void to_network(wire::DataUnit& unitdata);
   bool send_segments(Message& message, wire::DataUnit& unitdata);
@@ -154,12 +153,11 @@ class Udp : public Module {
   void down(Message message);
 
   // Up.
-  [[nodiscard]] inline bool from_network(Message& message);
+  [[nodiscard]] bool from_network(Message& message);
   [[nodiscard]] inline bool receive(Message& message);
   [[nodiscard]] inline bool verified(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
                                      const wire::IpAddress& local);
   [[nodiscard]] inline bool is_mine(const wire::UdpHeader& header) const;
-  [[nodiscard]] bool receive_offloaded(Message& message, wire::DataUnit& unitdata);
   void unclaimed(Message message, const wire::DataUnit& received);
   [[nodiscard]] bool failed(Message& message);
   void control(const Message& message);

@@ -44,14 +44,14 @@ inline Xdr::Outcome Xdr::convert(Message& message, Side side) {
   if (!message.carries_data()) {
     return Outcome::converted;
   }
-  if ((message.data_size() & (unit_bytes_ - 1)) != 0) {  // 2, 4 or 8: no division
+  if (swaps && message.transform(Swap{unit_bytes_}) != TransformResult::failed) [[likely]] {
+    return Outcome::converted;
+  }
+  if (message.data_size() % unit_bytes_ != 0) {
     // What is dropped is counted, and only what has been verified may be.
     return materialize(message, side) == TransformResult::done ? Outcome::not_whole_units : lost(message);
   }
-  if (swaps && message.transform(Swap{unit_bytes_}) == TransformResult::failed) {
-    return lost(message);
-  }
-  return Outcome::converted;
+  return swaps ? lost(message) : Outcome::converted;
 }
 
 Xdr::Outcome Xdr::lost(const Message& message) { return message.failed() ? Outcome::refuted : Outcome::no_memory; }
@@ -81,29 +81,23 @@ void Xdr::refuse(Message message, Outcome why) {
 }
 
 void Xdr::wput(Batch&& batch) {
-  batch.retain([this](Message& message) {
+  write_queue().pass_on(std::move(batch), [this](Message& message) {
     const Outcome outcome = convert(message, Side::write);
-    if (outcome != Outcome::converted) {
+    if (outcome != Outcome::converted) [[unlikely]] {
       refuse(std::move(message), outcome);
     }
     return outcome == Outcome::converted;
   });
-  if (!batch.empty()) {
-    write_queue().put_next(std::move(batch));
-  }
 }
 
 void Xdr::rput(Batch&& batch) {
-  batch.retain([this](Message& message) {
+  read_queue().pass_on(std::move(batch), [this](Message& message) {
     const Outcome outcome = convert(message, Side::read);
-    if (outcome != Outcome::converted) {
+    if (outcome != Outcome::converted) [[unlikely]] {
       drop(outcome);
     }
     return outcome == Outcome::converted;
   });
-  if (!batch.empty()) {
-    read_queue().put_next(std::move(batch));
-  }
 }
 
 Entry xdr_entry() {

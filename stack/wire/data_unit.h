@@ -22,6 +22,7 @@
 #include "base/codec.h"
 #include "stack/wire/address.h"
 #include "stack/wire/dlpi.h"
+#include "stack/wire/network.h"
 
 namespace sluice::wire {
 
@@ -77,9 +78,7 @@ struct DataUnit {
   [[nodiscard]] bool is_transport() const { return kind <= Kind::transport_error; }
 
   /// How many datagrams `size` bytes of data behind it are.
-  [[nodiscard]] std::size_t segments_in(std::size_t size) const {
-    return segment_size == 0 || size == 0 ? 1 : (size + segment_size - 1) / segment_size;
-  }
+  [[nodiscard]] std::size_t segments_in(std::size_t size) const { return network::segments_in(size, segment_size); }
 
   // The parts of a TPI primitive: what programs see of it.
 

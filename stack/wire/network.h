@@ -179,6 +179,11 @@ struct GroupAck {
 
 /// Datagrams in one message (Sending::segment_size) that any device takes: UDP_MAX_SEGMENTS of Linux before 6.10.
 inline constexpr std::size_t segments_max = 64;
+/// How many datagrams `size` bytes of data are whose datagrams have `segment_size` bytes each, the last perhaps fewer;
+/// 0: it is one.
+[[nodiscard]] constexpr std::size_t segments_in(std::size_t size, std::size_t segment_size) {
+  return segment_size == 0 || size == 0 ? 1 : (size + segment_size - 1) / segment_size;
+}
 
 /// Options of T_UNITDATA_REQ. Absent options mean Sending{}. They are longer when they have a segment size.
 struct Sending {

@@ -53,6 +53,33 @@ TEST_F(Wire, CarriesDataBothWaysByReference) {
   EXPECT_TRUE(a.expect<UnitdataInd>().group_address);
 }
 
+/// Most frames have the header of the one before: an indication is made anew as soon as one octet is another.
+TEST_F(Wire, AnIndicationIsOfItsOwnFrameWhateverCameBefore) {
+  Stream a(set_);
+  Stream b(set_);
+  open(a, "a");
+  open(b, "b");
+  b.request(PromisconReq{DL_PROMISC_PHYS});
+  b.acknowledged();
+  const LinkAddress to_b = address(b);
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t octet = 0; octet < 6; ++octet) {
+      LinkAddress other = to_b;
+      other.mac.octets[octet] ^= 0x10;
+      for (const LinkAddress& to : {to_b, other, to_b, LinkAddress{wire::mac_broadcast, 0x0800}}) {
+        a.send(to, bytes_of("x"));
+        poll();
+        const auto indication = b.expect<UnitdataInd>();
+        EXPECT_EQ(indication.destination, to);
+        EXPECT_EQ(indication.source, address(a));
+        EXPECT_EQ(indication.group_address, to.mac == wire::mac_broadcast);
+      }
+    }
+    a.request(SetPhysAddrReq{wire::MacAddress{{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(round)}}});
+    a.acknowledged();
+  }
+}
+
 TEST_F(Wire, LinkStateFollowsTheOtherEnd) {
   Stream a(set_);
   open(a, "a");

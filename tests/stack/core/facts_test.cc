@@ -269,23 +269,46 @@ TEST(BatchTest, RetainLetsMessagesBeTakenAndReplaced) {
   EXPECT_EQ(pool.statistics().buffers_in_use, 0U);
 }
 
-TEST(BatchTest, AllAsksUntilOneAnswersNoAndTakesNothing) {
+TEST(BatchTest, RetainUntilAnswersWhatIsBehindAndCountsBothHalves) {
   BufferPool pool;
-  Batch batch = batch_of(pool, "0123");
-  std::string asked;
-  const auto below = [&](char bound) {
-    return [&asked, bound](const Message& message) {
-      asked += text_of(message);
-      return text_of(message)[0] < bound;
-    };
-  };
-  EXPECT_TRUE(batch.all(below('9')));
-  EXPECT_EQ(std::exchange(asked, ""), "0123");
-  EXPECT_FALSE(batch.all(below('2')));
-  EXPECT_EQ(asked, "012");
-  EXPECT_TRUE(Batch().all(below('0')));
-  EXPECT_EQ(drained(batch), "0123");
+  // Every subset of five messages leaves, and the walk ends before each of them, or not at all.
+  for (unsigned stop = 0; stop <= 5; ++stop) {
+    for (unsigned leaving = 0; leaving < 32; ++leaving) {
+      Batch batch = batch_of(pool, "01234");
+      std::string expected;
+      unsigned shown = 0;
+      Batch rest = batch.retain_until([&](Message& message) {
+        const auto digit = static_cast<unsigned>(text_of(message)[0] - '0');
+        EXPECT_EQ(digit, shown++);
+        if (digit == stop) {
+          return Batch::Step::stop;
+        }
+        const bool stays = (leaving >> digit & 1U) == 0;
+        expected += stays ? text_of(message) : "";
+        return stays ? Batch::Step::keep : Batch::Step::drop;
+      });
+      const std::string behind = std::string("01234").substr(stop);
+      EXPECT_EQ(shown, std::min(stop + 1, 5U));
+      EXPECT_EQ(batch.size(), expected.size());
+      EXPECT_EQ(rest.size(), behind.size());
+      batch.push(text_message(pool, "n"));  // the ends are known
+      rest.push(text_message(pool, "n"));
+      EXPECT_EQ(drained(batch), expected + "n") << leaving << " " << stop;
+      EXPECT_EQ(drained(rest), behind + "n") << leaving << " " << stop;
+    }
+  }
   EXPECT_EQ(pool.statistics().buffers_in_use, 0U);
+}
+
+TEST(BatchTest, RetainUntilOfNothingAsksNothing) {
+  Batch batch;
+  EXPECT_TRUE(batch
+                  .retain_until([](const Message&) {
+                    ADD_FAILURE();
+                    return Batch::Step::stop;
+                  })
+                  .empty());
+  EXPECT_TRUE(batch.empty());
 }
 
 // What is known of a message is known of its blocks: a duplicate has a block of its own, and learns its own facts.

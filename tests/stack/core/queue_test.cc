@@ -46,6 +46,43 @@ class ServedQueueTest : public ::testing::Test {
   Stream stream{Services::both, Services::write};
 };
 
+// --- put procedures ------------------------------------------------------------------------------------------------
+
+TEST_F(QueueTest, PassOnPutsRunsAndWhatEndsThemInOrder) {
+  std::vector<std::size_t> batches;
+  stream.driver->on_wput = [&](Batch batch) {
+    batches.push_back(batch.size());
+    stream.arrived_down.splice(std::move(batch));
+  };
+  Batch batch;
+  for (const std::string_view text : {"a", "drop", "b", "X", "Y", "gone", "c"}) {
+    batch.push(stream.message(text));
+  }
+  std::string others;
+  head().pass_on(
+      std::move(batch),
+      [](const Message& message) {
+        const std::string text = text_of(message);
+        const bool stops = text == "X" || text == "Y" || text == "gone";
+        return stops ? Batch::Step::stop : text == "drop" ? Batch::Step::drop : Batch::Step::keep;
+      },
+      [&](const Message& message) {
+        others += text_of(message) + std::to_string(stream.arrived_down.size());  // those before it are gone
+        return text_of(message) != "gone";
+      });
+  EXPECT_THAT(texts_of(stream.arrived_down), ElementsAre("a", "b", "X", "Y", "c"));
+  EXPECT_THAT(batches, ElementsAre(2U, 1U, 1U, 1U));
+  EXPECT_EQ(others, "X2Y3gone4");
+}
+
+TEST_F(QueueTest, PassOnOfNothingPutsNothing) {
+  stream.driver->on_wput = [](const Batch&) { ADD_FAILURE() << "an empty batch"; };
+  Batch batch(stream.message("x"));
+  head().pass_on(std::move(batch), [](const Message&) { return false; });
+  head().pass_on(Batch(), [](const Message&) { return true; });
+  head().pass_on(Batch(), [](const Message&) { return Batch::Step::keep; }, [](const Message&) { return true; });
+}
+
 // --- order -------------------------------------------------------------------------------------------------------
 
 // putq(9F): "The message is placed after any other messages of the same priority".

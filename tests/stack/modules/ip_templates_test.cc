@@ -245,6 +245,29 @@ TEST_F(IpTemplates, AnyOrderOfDatagrams) {
   }
 }
 
+/// Datagrams of one batch that go the short and the long way leave in their order, in one batch.
+TEST_F(IpTemplates, ABatchKeepsItsOrderWhicheverWayItsDatagramsGo) {
+  warm("10.77.0.2");
+  Batch batch;
+  const std::array<std::string_view, 6> hosts{"10.77.0.2",  "10.77.0.254", "10.77.0.2",
+                                              "fd00:77::2", "fd00:77::2",  "10.77.0.2"};
+  for (std::size_t at = 0; at < hosts.size(); ++at) {
+    Message message = Message::of_native(native.set.pool(), DataUnit{.kind = DataUnit::Kind::network_request,
+                                                                     .options = DataUnit::Options::sending,
+                                                                     .protocol = udp,
+                                                                     .peer = address(hosts[at])});
+    message.link(Message::copy_of(native.set.pool(), pattern(8 + at), 64));
+    batch.push(std::move(message));
+  }
+  native.user.write_queue().put_next(std::move(batch));
+  ASSERT_THAT(native.link.sent, SizeIs(hosts.size()));
+  for (std::size_t at = 0; at < hosts.size(); ++at) {
+    const bool v4 = native.link.sent[at].sap == wire::ethertype_ipv4;
+    EXPECT_EQ(v4, !hosts[at].contains(':'));
+    EXPECT_EQ(native.link.sent[at].octets.size(), (v4 ? 20 : 40) + 8 + at);
+  }
+}
+
 TEST_F(IpTemplates, AnotherProtocolIsInTheHeader) {
   warm("10.77.0.2");
   send("10.77.0.2", pattern(8), {}, 99);
