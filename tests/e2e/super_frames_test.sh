@@ -59,8 +59,9 @@ for mode in layered fused; do
   tshark -r "wire-$mode.pcap" -o udp.check_checksum:TRUE -o ip.check_checksum:TRUE \
     -Y 'udp.checksum.status == "Bad" or ip.checksum.status == "Bad"' > bad 2> tshark.err || cat tshark.err > bad
   expect "split-$mode: no bad checksum on the wire" test ! -s bad
+  # 5,600 and more if the capture misses none, which it may on a busy machine; some 130 if they were super-frames.
   expect "split-$mode: datagrams were on the wire" \
-    test "$(tshark -r "wire-$mode.pcap" -Y 'udp.dstport == 7070' 2>/dev/null | wc -l)" -gt 5600
+    test "$(tshark -r "wire-$mode.pcap" -Y 'udp.dstport == 7070' 2>/dev/null | wc -l)" -gt 3000
 done
 
 # The path's MTU shrinks while datagrams of its size before are on their way.

@@ -50,7 +50,7 @@ ExitCode Sending::run() {
     if (left && left()) {
       return ExitCode::no_answer;
     }
-    if (const auto failure = lost()) {
+    if (const auto failure = lost_now()) {
       return end_lost(*failure);
     }
     host_.wait(until);
@@ -59,6 +59,17 @@ ExitCode Sending::run() {
   traffic_.end();
   carrier_->drain(std::chrono::seconds(1));
   return outcome_.value_or(sender_.exit_code());
+}
+
+/// lost_now(), or as soon as it is noticed.
+std::optional<Failure> Sending::lost_soon() {
+  const TimePoint until = host_.loop().now() + (lost ? notice_time_max : Duration{});
+  auto failure = lost_now();
+  while (!failure && !host_.interrupted() && host_.loop().now() < until) {
+    host_.wait(until);
+    failure = lost_now();
+  }
+  return failure;
 }
 
 ExitCode Sending::end_lost(const Failure& failure) {
@@ -82,8 +93,7 @@ void Sending::show_events() {
     }
     // The far side is interrupted by the end of its pipe, and says so faster than ours may have been noticed.
     if (event->code == ExitCode::interrupted && !host_.interrupted()) {
-      host_.wait(host_.loop().now());
-      if (const auto failure = lost()) {
+      if (const auto failure = lost_soon()) {
         event->code = failure->code;
         event->text = failure->text;
       }

@@ -34,8 +34,8 @@ class Sending {
   Sending(Host& host, Transport& transport, Sender& sender, std::string destination, Console& console)
       : Sending(host, std::make_unique<UdpCarrier>(host, transport), sender, std::move(destination), console) {}
 
-  /// Asked each turn: why the transfer cannot go on.
-  std::function<std::optional<Failure>()> lost = [] { return std::optional<Failure>(); };
+  /// Asked each turn, where there is a far side that may be lost: why the transfer cannot go on.
+  std::function<std::optional<Failure>()> lost{};
   /// What it means that nobody answers; without it the session's own words.
   std::optional<Failure> unanswered{};
 
@@ -49,6 +49,11 @@ class Sending {
   /// How long a sender has to tell its peer that it is interrupted.
   static constexpr Duration interrupt_grace = std::chrono::seconds(2);
 
+  /// How long a busy machine may take to tell that the far side is gone.
+  static constexpr Duration notice_time_max = std::chrono::seconds(1);
+
+  [[nodiscard]] std::optional<Failure> lost_now() const { return lost ? lost() : std::nullopt; }
+  [[nodiscard]] std::optional<Failure> lost_soon();
   ExitCode end_lost(const Failure& failure);
   void show_events();
 
