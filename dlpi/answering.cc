@@ -53,11 +53,9 @@ std::vector<Answering::Change> Answering::assign(std::span<LinkStream* const> st
   for (std::size_t at = 0; at < streams.size(); ++at) {
     order.emplace(streams[at], at);
   }
-  // Who has a group is a member, with a filter or without.
-  const auto shares = [](const Entry& entry) {
-    return entry.told.address.is_multicast() || entry.stream->subscription().has_filter(sap_of(entry));
-  };
   const auto filters = [](const Entry& entry) { return entry.stream->subscription().has_filter(sap_of(entry)); };
+  // Who has a group is a member, with a filter or without.
+  const auto shares = [&](const Entry& entry) { return entry.told.address.is_multicast() || filters(entry); };
   std::unordered_map<wire::IpAddress, Choice> choices;
   for (const Entry& entry : entries_) {
     const auto place = order.find(entry.stream);

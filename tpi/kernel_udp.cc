@@ -83,8 +83,7 @@ int reason_of(const Message& request, int error) {
 }
 
 std::size_t datagrams_in(const Message& request) {
-  const std::size_t segment = segment_of(request);
-  return segment == 0 ? 1 : (request.data_size() + segment - 1) / segment;
+  return wire::network::segments_in(request.data_size(), segment_of(request));
 }
 
 }  // namespace

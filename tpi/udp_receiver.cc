@@ -11,8 +11,12 @@
 
 #include "ilp/kernels.h"
 #include "stack/wire/data_unit.h"
+#include "stack/wire/network.h"
 
 namespace sluice::tpi {
+
+using wire::network::segments_in;
+
 namespace {
 
 template <class T>
@@ -21,8 +25,6 @@ T control_value(const cmsghdr* part) {
   std::memcpy(&value, CMSG_DATA(part), sizeof value);
   return value;
 }
-
-std::size_t datagrams_in(std::size_t bytes, std::size_t segment) { return (bytes + segment - 1) / segment; }
 
 }  // namespace
 
@@ -85,7 +87,7 @@ void UdpReceiver::deliver(std::size_t slot, BufferPool& pool, Batch& batch) {
     return;
   }
   source_ = transport_address(sources_[slot]);
-  statistics_.coalesced += bytes > segment ? datagrams_in(bytes, segment) : 0;
+  statistics_.coalesced += bytes > segment ? segments_in(bytes, segment) : 0;
   if (bytes <= small_bytes) {
     deliver_small(slots_[slot].small, bytes, segment, pool, batch);
   } else {
@@ -145,7 +147,7 @@ void UdpReceiver::deliver_shared(Message data, std::size_t segment, Batch& batch
   while (data && !segmented_ && data.size() > segment) {
     Message rest = data.split(segment);
     if (!rest) {
-      statistics_.no_buffer += datagrams_in(data.size() - segment, segment);
+      statistics_.no_buffer += segments_in(data.size() - segment, segment);
       data.trim_back(data.size() - segment);
     }
     push(std::exchange(data, std::move(rest)), segment, segment, batch);
@@ -160,7 +162,7 @@ void UdpReceiver::deliver_shared(Message data, std::size_t segment, Batch& batch
 void UdpReceiver::push(Message data, std::size_t size, std::size_t segment, Batch& batch) {
   using wire::DataUnit;
   const bool several = size > segment;
-  const std::size_t datagrams = several ? datagrams_in(size, segment) : 1;
+  const std::size_t datagrams = several ? segments_in(size, segment) : 1;
   Message message = !data
                         ? Message()
                         : Message::of_native(
