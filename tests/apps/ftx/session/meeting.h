@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/ftx/session/client_handshake.h"
+#include "base/prng.h"
 #include "tests/apps/ftx/session/simulation.h"
 #include "tests/apps/ftx/transmit.h"
 
@@ -49,6 +50,17 @@ inline HandshakeContext client_context(int own = good_key, int expected = server
 }
 
 inline Peer peer_named(const std::string& name) { return Peer(as_bytes(name)); }
+
+/// A bad link, drawn by `seed`: up to a quarter lost, half reordered, 50 ms of delay.
+inline LinkFaults drawn_link(std::uint64_t seed) {
+  Prng prng(seed);
+  LinkFaults faults;
+  faults.loss = prng.unit() * 0.25;
+  faults.reorder = prng.unit() * 0.5;
+  faults.duplicate = prng.unit() * 0.3;
+  faults.delay = Duration(static_cast<Duration::rep>(prng.below(50'000'000)));
+  return faults;
+}
 
 /// A standing server, the link to it, and one client: its handshake, then its sender.
 class Meeting {

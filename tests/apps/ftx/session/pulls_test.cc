@@ -82,13 +82,7 @@ TEST(Pulls, AClientFetchesAndTheServerKnowsWhoItIs) {
 TEST(Pulls, AnyLinkLetsThemThrough) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
-    Prng prng(seed);
-    LinkFaults faults;
-    faults.loss = prng.unit() * 0.25;
-    faults.reorder = prng.unit() * 0.5;
-    faults.duplicate = prng.unit() * 0.3;
-    faults.delay = Duration(static_cast<Duration::rep>(prng.below(50'000'000)));
-    Fetch fetch(faults, seed);
+    Fetch fetch(drawn_link(seed), seed);
     EXPECT_TRUE(fetch.meeting.run());
     fetch.expect_arrived();
   }

@@ -34,13 +34,7 @@ TEST(Standing, AKnownClientSendsAndTheServerKnowsWhoItIs) {
 TEST(Standing, AnyLinkLetsTheHandshakeThrough) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
-    Prng prng(seed);
-    LinkFaults faults;
-    faults.loss = prng.unit() * 0.25;
-    faults.reorder = prng.unit() * 0.5;
-    faults.duplicate = prng.unit() * 0.3;
-    faults.delay = Duration(static_cast<Duration::rep>(prng.below(50'000'000)));
-    Meeting meeting(faults, seed);
+    Meeting meeting(drawn_link(seed), seed);
     meeting.source.add("file", random_content(50'000, seed));
     EXPECT_TRUE(meeting.run());
     meeting.expect_arrived();
