@@ -42,6 +42,7 @@ nlohmann::ordered_json fields(const Event& event) {
               {"seconds", event.seconds},
               {"adus", event.adus},
               {"repaired", event.repaired},
+              {"copied", event.copied},
               {"out_of_order", event.out_of_order},
               {"path", event.path},
               {"loaded_bytes", event.loaded_bytes},
