@@ -179,7 +179,7 @@ make_tree() {
   head -c 3M /dev/urandom > "$1/sub/large"
   local i
   for i in $(seq 300); do echo "$i" > "$1/sub/deeper/small $i"; done
-  : > "$1/nothing"
+  : > "$1/nil"
   ln -s nowhere "$1/dangling"
   ln -s /etc/passwd "$1/sub/absolute"
   echo there > "$1/read only/file" && chmod 400 "$1/read only/file"
