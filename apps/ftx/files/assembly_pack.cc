@@ -62,7 +62,7 @@ std::expected<void, Failure> Assembly::land_in_pack(const AduName& adu) {
   const std::uint64_t end = adu.offset + adu.length;
   // Parts may have landed in ADUs of another size, and made files whole.
   arriving_.clear();
-  for (std::size_t index = pack_.at(adu.offset); index <= pack_.at(end - 1); ++index) {
+  for (std::size_t index = pack_.at(adu.offset); index < pack_.files() && pack_[index].from < end; ++index) {
     if (!whole_in_pack(pack_[index])) {
       arriving_.push_back(index);
     }
