@@ -51,7 +51,8 @@ PayloadWork Udp::payload_work(Side side) const {
 
 Status Udp::open() {
   const auto to_network = [this](Message message) { down(std::move(message)); };
-  options_ = std::make_unique<udp::Options>(set().pool(), checksum_, to_network, [this] { routes_.clear(); });
+  options_ = std::make_unique<udp::Options>(set().pool(), udp::Options::Switches{checksum_, tells_received_},
+                                            read_queue(), to_network, [this] { routes_.clear(); });
   binding_ = std::make_unique<udp::Binding>(
       *this, udp::Binding::Hooks{.down = to_network,
                                  .up = [this](Message message) { up(std::move(message)); },
@@ -388,6 +389,9 @@ bool Udp::receive(Message& message) {
   }
   unitdata.kind = Kind::transport_indication;
   unitdata.peer_port = header->source_port;
+  if (!tells_received_) [[unlikely]] {
+    unitdata.options = DataUnit::Options::none;
+  }
   message.trim_data_front(UdpHeader::size);
   if (unitdata.segment_size != 0) [[unlikely]] {
     received_ += unitdata.segments_in(message.data_size()) - 1;  // such a message is known to be good
