@@ -18,6 +18,7 @@ struct Event {
     offer,      // files, bytes, path
     progress,   // bytes so far, total_bytes, adus, repaired
     fallback,   // path: how it goes on, code: why, text
+    left_out,   // files, text: what of the sources is not sent
     repair,     // adus: asked for again since the last event of this kind
     error,      // code, text
     rejected,   // text: a client that may not come; no transfer of anybody

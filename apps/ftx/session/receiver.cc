@@ -204,7 +204,7 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
   last_progress_at_ = now;
   tracker_.record(now, data.stamp);
   received_bytes_ += data.adu.length;
-  if (place.file != nullptr) {
+  if (data.adu.file != manifest_file && data.adu.file != digest_file) {
     ++adus_;
   }
   if (data.repair) {

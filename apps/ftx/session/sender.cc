@@ -216,9 +216,7 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
 }
 
 /// A receiver that says it is finished before everything has been sent once is broken or hostile, and no success.
-bool Sender::possible(const Report& report) const {
-  return report.phase != Phase::finished || (scheduler_->accepted() && scheduler_->drained());
-}
+bool Sender::possible(const Report& report) const { return report.phase != Phase::finished || scheduler_->all_sent(); }
 
 /// The caller skips reports that a newer one overtook: they say nothing new about the network.
 void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolved& resolved) {
@@ -384,12 +382,12 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
   Event event;
   event.kind = kind;
   event.seconds = std::chrono::duration<double>(now - started_at_).count();
-  event.files = source_.files().size();
   event.repaired = repaired_;
   event.copied = copied_;
   event.out_of_order = out_of_order_;
   event.path = options_.path;
   if (scheduler_) {
+    event.files = scheduler_->file_count();
     event.bytes = scheduler_->sent_bytes();
     event.total_bytes = scheduler_->total_bytes();
     event.adus = scheduler_->sent_adu_count();
