@@ -102,6 +102,13 @@ class Assembly {
   [[nodiscard]] std::uint64_t total_bytes() const { return head_.total_bytes; }
   /// Regular files, as soon as their list is there.
   [[nodiscard]] std::size_t files() const { return files_.size() + pack_.files(); }
+  /// Whether a sender sends this ADU after all others, if it sends none again: the end of the digests, or of the pack
+  /// where there are none.
+  [[nodiscard]] bool ends_data(const AduName& adu) const {
+    const std::uint64_t end = adu.offset + adu.length;
+    return digests_.size > 0 ? adu.file == digest_file && end == digests_.size
+                             : adu.file == pack_file && end == pack_.size_bytes();
+  }
   /// Where the transfer went, for people: the file's path, or the directory of several files.
   [[nodiscard]] std::string path() const;
 

@@ -227,7 +227,7 @@ void Receiver::landing_failed(TimePoint now, const Landing& landing, const Error
 
 /// The end of the digests is sent last.
 void Receiver::note_end_of_data(const AduName& adu) {
-  if (adu.file == digest_file && adu.offset + adu.length == assembly_->files() * std::uint64_t{digest_bytes}) {
+  if (assembly_->ends_data(adu)) {
     data_ended_ = true;
     tracker_.end_of_data();
   }
