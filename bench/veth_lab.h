@@ -84,9 +84,9 @@ class VethLab {
     }
     enter_near();
     run("ip link add near type veth peer name far netns " + std::to_string(holder));
-    run("ip addr add 10.77.0.1/24 dev near && ip link set near up && ip link set lo up");
+    run("ip addr add 10.77.0.1/24 dev near && ip link set near addrgenmode none up && ip link set lo up");
     enter_far();
-    run("ip addr add 10.77.0.2/24 dev far && ip link set far up");
+    run("ip addr add 10.77.0.2/24 dev far && ip link set far addrgenmode none up");
     wait_for("far");
     enter_near();
     wait_for("near");

@@ -66,6 +66,11 @@ bool Subscription::has_filter(std::uint16_t sap) const {
   return std::ranges::any_of(filters, [&](const auto& filter) { return filter.sap == sap; });
 }
 
+bool Subscription::is_beside(const Subscription& other) const {
+  return filters.empty() && !promiscuous_phys && !promiscuous_sap && !promiscuous_multi &&
+         std::ranges::all_of(saps, [&](std::uint16_t sap) { return other.has_sap(sap); });
+}
+
 bool Subscription::accepts_group(const wire::MacAddress& group) const {
   return group.is_broadcast() || std::ranges::find(groups, group) != groups.end();
 }

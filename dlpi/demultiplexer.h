@@ -51,6 +51,9 @@ struct Subscription {
 
   [[nodiscard]] bool has_sap(std::uint16_t sap) const;
   [[nodiscard]] bool has_filter(std::uint16_t sap) const;
+  /// Whether it is bound to what `other` is, without a filter: such a stream is the host's beside a program's, and its
+  /// user takes nothing.
+  [[nodiscard]] bool is_beside(const Subscription& other) const;
   /// Whether a frame to this group or broadcast address is wanted.
   [[nodiscard]] bool accepts_group(const wire::MacAddress& group) const;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "dlpi/link_stream.h"
 #include "dlpi/super_frame.h"
@@ -45,6 +46,7 @@ Link::~Link() = default;
 
 void Link::attach(LinkStream& stream) {
   streams_.push_back(&stream);
+  choose_reader();
   stream.read_queue().enable();  // frames may have come while the link had no stream to take them
 }
 
@@ -57,6 +59,7 @@ void Link::detach(LinkStream& stream) {
 
 Status Link::subscription_changed() {
   demultiplexer_.rebuild(streams_);
+  choose_reader();
   last_.clear();
   tell_answering();
   Interests wanted = interests();
@@ -105,7 +108,21 @@ Status Link::set_address(const wire::MacAddress&) {
   return fail(ENOTSUP, "the address of '" + name_ + "' cannot be changed from here");
 }
 
-bool Link::may_receive() const { return streams_.size() != 1 || streams_.front()->read_queue().can_put_next(); }
+void Link::choose_reader() {
+  const auto found = std::ranges::find_if(streams_, [this](const LinkStream* reader) {
+    const Subscription& wanted = reader->subscription();
+    return streams_.size() == 1 ||
+           (!wanted.filters.empty() && std::ranges::all_of(streams_, [&](const LinkStream* one) {
+             return one == reader || one->subscription().is_beside(wanted);
+           }));
+  });
+  const LinkStream* const before = std::exchange(reader_, found == streams_.end() ? nullptr : *found);
+  if (reader_ != before && !streams_.empty()) {
+    streams_.front()->read_queue().enable();  // frames may have waited for another
+  }
+}
+
+bool Link::may_receive() const { return reader_ == nullptr || reader_->read_queue().can_put_next(); }
 
 void Link::transmit_ready() {
   for (LinkStream* stream : streams_) {

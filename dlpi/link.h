@@ -22,10 +22,11 @@
 //   down  send() takes what the device has room for. What it leaves waits on the stream's write queue, which stops the
 //         modules above at its high-water mark; transmit_ready() says that there is room again and enables those
 //         queues.
-//   up    before it reads the device a driver asks may_receive(). With one stream on the link the answer is no when
-//         that stream is full: frames wait in the device. The stream's read service procedure is back-enabled when
-//         there is room again and calls on_room(). With several streams one that is full must not stop the others: its
-//         frames are dropped and counted `flow_dropped`.
+//   up    before it reads the device a driver asks may_receive(). With one stream on the link, or one that has a
+//         filter beside streams of the same SAPs that have none (the host's, which answers ping, and whose user takes
+//         nothing), the answer is no when that stream is full: frames wait in the device. The stream's read service
+//         procedure is back-enabled when there is room again and calls on_room(). With several others one that is full
+//         must not stop the rest: its frames are dropped and counted `flow_dropped`.
 //
 // Super-frames
 //   Several datagrams behind one header (dlpi/super_frame.h) go to the device whole where it takes them and up whole to
@@ -134,6 +135,8 @@ class Link {
   [[nodiscard]] bool has_looped() const { return !looped_.empty(); }
   /// Delivers a burst of what loops.
   void serve_loop();
+  /// Whether frames wait in the device while `stream` is full.
+  [[nodiscard]] bool waits_for(const LinkStream& stream) const { return &stream == reader_; }
   /// Whether send() takes super-frames (dlpi/super_frame.h); otherwise the stream splits them first.
   [[nodiscard]] virtual bool takes_super_frames() const { return false; }
   /// Whether send() has read a frame's bytes when it returns, so that they may lie in the user's memory till then.
@@ -199,6 +202,7 @@ class Link {
   void count_unwanted(const FrameKey& key, Demultiplexer::Fate fate);
   void ask_drops();
   void tell_answering();
+  void choose_reader();
   void deliver_looped(Message message);
   void notify(std::uint32_t notification);
   [[nodiscard]] Interests interests() const;
@@ -211,6 +215,7 @@ class Link {
   bool up_ = true;
   LinkStatistics statistics_;
   std::vector<LinkStream*> streams_;  // in the order of attachment
+  LinkStream* reader_ = nullptr;      // the device waits for it; none: for nobody
   Demultiplexer demultiplexer_;
   Answering answering_;
   std::vector<LinkStream*> chosen_;    // by the frame at hand; a member so that its memory stays

@@ -388,13 +388,13 @@ void LinkStream::take_super_frame(Message frame) {
   pending_.push(std::move(frame));
 }
 
-/// A stream that is alone on its link never drops here: its frames wait in the device (Link::may_receive).
+/// A stream that the link waits for never drops here: its frames wait in the device (Link::may_receive).
 void LinkStream::deliver_pending() {
   if (pending_.empty()) {
     return;
   }
   Batch burst(std::move(pending_));
-  if (link_->streams().size() > 1 && !read_queue().can_put_next()) {
+  if (!link_->waits_for(*this) && !read_queue().can_put_next()) {
     count(LinkCounter::flow_dropped, burst.size());
     return;
   }

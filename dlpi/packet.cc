@@ -63,16 +63,11 @@ Status PacketLink::set_address(const wire::MacAddress& wanted) {
   if (wanted == address()) {
     return {};
   }
-  const bool own = wanted != interface_.address;
-  if (own) {
-    if (Status added = change_station(ring_->descriptor(), interface_, wanted, true); !added) {
-      return added;
-    }
+  if (Status replaced =
+          replace_station(ring_->descriptor(), interface_, address(), own_address_, wanted, [] { return Status(); });
+      !replaced) {
+    return replaced;
   }
-  if (own_address_) {
-    static_cast<void>(change_station(ring_->descriptor(), interface_, address(), false));
-  }
-  own_address_ = own;
   change_address(wanted);
   return {};
 }

@@ -183,22 +183,11 @@ Status XdpLink::set_address(const wire::MacAddress& wanted) {
   if (wanted == address()) {
     return {};
   }
-  const bool own = wanted != interface_.address;
-  if (own) {
-    if (Status added = change_station(membership_.get(), interface_, wanted, true); !added) {
-      return added;
-    }
+  if (Status replaced = replace_station(membership_.get(), interface_, address(), own_address_, wanted,
+                                        [&] { return filter_for(interests_, wanted); });
+      !replaced) {
+    return replaced;
   }
-  if (Status told = filter_for(interests_, wanted); !told) {
-    if (own) {
-      static_cast<void>(change_station(membership_.get(), interface_, wanted, false));
-    }
-    return told;
-  }
-  if (own_address_) {
-    static_cast<void>(change_station(membership_.get(), interface_, address(), false));
-  }
-  own_address_ = own;
   change_address(wanted);
   return {};
 }

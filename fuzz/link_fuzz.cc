@@ -3,19 +3,27 @@
 // (two bytes, big-endian), and so many bytes, which are
 //   0  a message down the stream, M_PROTO       2  a frame from the device
 //   1  a message down the stream, M_CTL         3  an offload header, then a frame that a local sender left unfinished
-// Whatever they are, every buffer is free in the end, what comes up decodes, and split datagrams verify.
+// Whatever they are, every buffer is free in the end, what comes up decodes, and split datagrams verify and are the
+// same on either path.
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/contract.h"
 #include "dlpi/link_stream.h"
 #include "dlpi/offload.h"
 #include "dlpi/super_frame.h"
 #include "fuzz/round_trip.h"
+#include "ilp/scalar.h"
 #include "stack/core/chain.h"
+#include "stack/wire/checksum.h"
 #include "stack/wire/dlpi.h"
+#include "stack/wire/ethernet.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -72,13 +80,52 @@ Message super_frame(BufferPool& pool, ConstBytes bytes, bool fused) {
   return message;
 }
 
-void split(Message frame) {
-  const std::size_t size = frame.data_size();
+/// RFC 768: "Checksum is the 16-bit one's complement of the one's complement sum of a pseudo header of information from
+/// the IP header, the UDP header, and the data". A split datagram's is right, whatever the whole had, and so is its
+/// header's.
+void verify(ConstBytes frame) {
+  const ConstBytes packet = frame.subspan(wire::EthernetHeader::size);
+  const bool v4 = wire::EthernetHeader::parse(frame)->type == wire::ethertype_ipv4;
+  const std::size_t header = v4 ? wire::Ipv4Header::size : wire::Ipv6Header::size;
+  SLUICE_REQUIRE(!v4 || checksum_of(ilp::scalar::sum(packet.first(header))) == 0);
+  const wire::IpAddress source = v4 ? wire::IpAddress(wire::Ipv4Address::load(packet.data() + 12))
+                                    : wire::IpAddress(wire::Ipv6Address::load(packet.data() + 8));
+  const wire::IpAddress destination = v4 ? wire::IpAddress(wire::Ipv4Address::load(packet.data() + 16))
+                                         : wire::IpAddress(wire::Ipv6Address::load(packet.data() + 24));
+  const ConstBytes udp = packet.subspan(header);
+  SLUICE_REQUIRE(load_big_endian<std::uint16_t>(packet.data() + (v4 ? 2 : 4)) == (v4 ? packet.size() : udp.size()));
+  SLUICE_REQUIRE(load_big_endian<std::uint16_t>(udp.data() + 4) == udp.size());
+  SLUICE_REQUIRE(load_big_endian<std::uint16_t>(udp.data() + 6) != 0);
+  const std::uint16_t pseudo =
+      wire::pseudo_header_sum(source, destination, wire::protocol_udp, static_cast<std::uint16_t>(udp.size()));
+  SLUICE_REQUIRE(checksum_of(add_sums(pseudo, ilp::scalar::sum(udp))) == 0);
+}
+
+/// The frames that it stands for, which verify, and whose data is its own.
+std::vector<std::vector<std::byte>> split(Message frame, ConstBytes data) {
+  const std::size_t headers = header_bytes_in(frame);
   const std::size_t count = segments_in(frame);
   Batch segments;
   SLUICE_REQUIRE(split_super_frame(std::move(frame), segments) && segments.size() == count);
-  while (const Message segment = segments.pop()) {
-    SLUICE_REQUIRE(segment.size() <= size);
+  std::vector<std::vector<std::byte>> frames;
+  while (Message segment = segments.pop()) {
+    SLUICE_REQUIRE(segment.materialize() != TransformResult::failed && segment.pull_up(segment.data_size()));
+    const ConstBytes bytes = std::as_const(segment).bytes();
+    verify(bytes);
+    SLUICE_REQUIRE(std::ranges::equal(bytes.subspan(headers), data.first(bytes.size() - headers)));
+    data = data.subspan(bytes.size() - headers);
+    frames.emplace_back(bytes.begin(), bytes.end());
+  }
+  SLUICE_REQUIRE(data.empty());
+  return frames;
+}
+
+/// On either path the same frames come of it.
+void compare(BufferPool& pool, ConstBytes record) {
+  Message layered = super_frame(pool, record, false);
+  if (layered) {
+    const ConstBytes data = record.subspan(sizeof(OffloadHeader) + header_bytes_in(layered));
+    SLUICE_REQUIRE(split(std::move(layered), data) == split(super_frame(pool, record, true), data));
   }
 }
 
@@ -95,10 +142,10 @@ void play(StreamSet& set, ConstBytes input) {
     input = input.subspan(3 + size);
     if (kind == 3) {
       finish(set.pool(), record);
+      compare(set.pool(), record);
       for (const bool fused : {false, true}) {
         if (Message frame = super_frame(set.pool(), record, fused)) {
-          split(std::move(frame));
-          device->bring(super_frame(set.pool(), record, fused));
+          device->bring(std::move(frame));
         }
       }
     } else if (kind == 2) {

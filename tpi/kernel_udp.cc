@@ -92,6 +92,7 @@ KernelUdp::KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSende
     : Module("kernel_udp", Services::both),
       Connectionless(static_cast<Module&>(*this)),
       options_(options),
+      socket_options_(options_),
       sender_(send_call),
       retry_(set.scheduler(), [this] {
         reading_stopped_ = false;

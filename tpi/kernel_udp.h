@@ -16,7 +16,7 @@
 //                            addresses. O_T_BIND_REQ differs in one thing: where the port is busy, it takes a free one.
 //              T_UNITDATA_REQ  sends one datagram, T_UNITDATA_IND is one received. Options of a request, if any, are
 //                              network::Sending: source, hop limit and traffic class go as control messages of the
-//                              socket. T_UNITDATA_IND has none.
+//                              socket. T_UNITDATA_IND has network::Received where T_UDP_RECEIVED asked for it.
 //              T_UDERROR_IND   tells what became of a datagram: ERROR_type is an errno value. From ICMP: ECONNREFUSED
 //                              (port unreachable), EHOSTUNREACH, ... From here: EINVAL (malformed address or
 //                              primitive or options), EMSGSIZE, EAFNOSUPPORT (the endpoint has no such addresses),

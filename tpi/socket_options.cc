@@ -41,11 +41,16 @@ SocketOption option_of(Setting setting) {
       return {IPPROTO_IPV6, IPV6_MULTICAST_HOPS};
     case Setting::multicast_loop_v6:
       return {IPPROTO_IPV6, IPV6_MULTICAST_LOOP};
-    case Setting::checksum:
-      break;
+    case Setting::receive_buffer:
+      return {SOL_SOCKET, SO_RCVBUF};
+    case Setting::send_buffer:
+      return {SOL_SOCKET, SO_SNDBUF};
+    default:
+      return {SOL_SOCKET, SO_NO_CHECK, true};
   }
-  return {SOL_SOCKET, SO_NO_CHECK, true};
 }
+
+bool is_buffer(Setting setting) { return setting == Setting::receive_buffer || setting == Setting::send_buffer; }
 
 std::size_t index(Setting setting) { return static_cast<std::size_t>(setting); }
 
@@ -55,12 +60,37 @@ bool set_option(int descriptor, int level, int name, int value) {
 
 }  // namespace
 
+/// Of a buffer it is what the system allows.
 std::optional<std::uint32_t> SocketOptions::current(Setting setting) {
-  return set_[index(setting)] ? set_[index(setting)] : initial(setting);
+  const std::optional<std::uint32_t> wanted = set_[index(setting)];
+  return !wanted ? initial(setting) : is_buffer(setting) ? buffer(setting, *wanted) : wanted;
+}
+
+/// What a socket has whose buffer is to have `bytes`. socket(7): "The kernel doubles this value (to allow space for
+/// bookkeeping overhead) [...], and this doubled value is returned by getsockopt(2)."
+std::optional<std::uint32_t> SocketOptions::buffer(Setting setting, std::size_t bytes) const {
+  const int descriptor = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+  if (descriptor < 0) {
+    return std::nullopt;
+  }
+  const int option = option_of(setting).name;
+  set_buffer(descriptor, option, bytes);
+  int value = 0;
+  socklen_t size = sizeof value;
+  const bool known = ::getsockopt(descriptor, SOL_SOCKET, option, &value, &size) == 0;
+  ::close(descriptor);
+  return known ? std::optional(static_cast<std::uint32_t>(value) / 2) : std::nullopt;
 }
 
 /// What a socket has that nobody has changed.
 std::optional<std::uint32_t> SocketOptions::initial(Setting setting) {
+  if (setting == Setting::received) {
+    return 0;
+  }
+  if (is_buffer(setting)) {
+    return buffer(setting,
+                  setting == Setting::receive_buffer ? declared_.receive_buffer_bytes : declared_.send_buffer_bytes);
+  }
   const SocketOption option = option_of(setting);
   const int descriptor =
       ::socket(option.level == IPPROTO_IPV6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
@@ -87,12 +117,33 @@ bool SocketOptions::set(Setting setting, std::uint32_t value) {
 
 /// True where there is nothing to set it on yet.
 bool SocketOptions::apply(Setting setting, std::uint32_t value) const {
+  if (setting == Setting::received) {
+    return descriptor_ < 0 || apply_received(value != 0);
+  }
   const SocketOption option = option_of(setting);
+  if (descriptor_ >= 0 && is_buffer(setting)) {
+    set_buffer(descriptor_, option.name, value);
+    return true;
+  }
   if (descriptor_ < 0 || (option.level == IPPROTO_IPV6 && !v6_)) {
     return true;
   }
   const int wanted = option.inverted ? (value == 0 ? 1 : 0) : static_cast<int>(value);
   return set_option(descriptor_, option.level, option.name, wanted);
+}
+
+/// A socket of IPv6 gets IPv4 datagrams, too, and tells of each as its family has it.
+bool SocketOptions::apply_received(bool wanted) const {
+  const int value = wanted ? 1 : 0;
+  bool done = set_option(descriptor_, IPPROTO_IP, IP_PKTINFO, value) &&
+              set_option(descriptor_, IPPROTO_IP, IP_RECVTTL, value) &&
+              set_option(descriptor_, IPPROTO_IP, IP_RECVTOS, value);
+  if (v6_) {
+    done = done && set_option(descriptor_, IPPROTO_IPV6, IPV6_RECVPKTINFO, value) &&
+           set_option(descriptor_, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, value) &&
+           set_option(descriptor_, IPPROTO_IPV6, IPV6_RECVTCLASS, value);
+  }
+  return done;
 }
 
 bool SocketOptions::join(const Membership& membership, bool check) {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "ilp/kernels.h"
-#include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
 
 namespace sluice::tpi {
@@ -80,13 +79,16 @@ UdpReceiver::Outcome UdpReceiver::receive(int descriptor, BufferPool& pool, bool
 void UdpReceiver::deliver(std::size_t slot, BufferPool& pool, Batch& batch) {
   msghdr& header = headers_[slot].msg_hdr;
   const std::size_t bytes = headers_[slot].msg_len;
-  const std::size_t segment = segment_size(header, bytes);
+  arrival_ = {.kind = wire::DataUnit::Kind::transport_indication};
+  const std::size_t segment = read_control(header, bytes);
   sources_[slot].size = header.msg_namelen;
   if ((header.msg_flags & MSG_TRUNC) != 0) {
     ++statistics_.truncated;
     return;
   }
-  source_ = transport_address(sources_[slot]);
+  const wire::TransportAddress source = transport_address(sources_[slot]);
+  arrival_.peer = source.address;
+  arrival_.peer_port = source.port;
   statistics_.coalesced += bytes > segment ? segments_in(bytes, segment) : 0;
   if (bytes <= small_bytes) {
     deliver_small(slots_[slot].small, bytes, segment, pool, batch);
@@ -117,17 +119,52 @@ void UdpReceiver::deliver_large(Slot& slot, std::size_t bytes, std::size_t segme
   }
 }
 
-/// The size of all datagrams but the last that lie in the `bytes` received. Never 0 when bytes are there.
-std::size_t UdpReceiver::segment_size(msghdr& header, std::size_t bytes) {
+/// Answers the size of all datagrams but the last that lie in the `bytes` received; never 0 when bytes are there.
+std::size_t UdpReceiver::read_control(msghdr& header, std::size_t bytes) {
   std::size_t segment = bytes;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SO_RXQ_OVFL) {
       note_kernel_drops(control_value<std::uint32_t>(part));
     } else if (part->cmsg_level == IPPROTO_UDP && part->cmsg_type == UDP_GRO) {
       segment = static_cast<std::size_t>(std::max(control_value<int>(part), 1));
+    } else {
+      read_arrival(*part);
     }
   }
   return segment;
+}
+
+/// ip(7): "ipi_spec_dst is the local address of the packet and ipi_addr is the destination address in the packet
+/// header." An IPv4 datagram at a socket of IPv6 brings both families' information, with its address in mapped form.
+void UdpReceiver::read_arrival(const cmsghdr& part) {
+  using wire::DataUnit;
+  if (part.cmsg_level == IPPROTO_IP && part.cmsg_type == IP_PKTINFO) {
+    const auto info = control_value<in_pktinfo>(&part);
+    arrival_.options = DataUnit::Options::received;
+    arrival_.local = wire::Ipv4Address::load(reinterpret_cast<const std::byte*>(&info.ipi_addr));
+    arrival_.group = info.ipi_addr.s_addr != info.ipi_spec_dst.s_addr;
+  } else if (part.cmsg_level == IPPROTO_IP && part.cmsg_type == IP_TTL) {
+    arrival_.hop_limit = static_cast<std::uint8_t>(control_value<int>(&part));
+  } else if (part.cmsg_level == IPPROTO_IP && part.cmsg_type == IP_TOS) {
+    arrival_.traffic_class = control_value<std::uint8_t>(&part);
+  } else if (part.cmsg_level == IPPROTO_IPV6 && part.cmsg_type == IPV6_PKTINFO) {
+    SocketAddress address;
+    const auto info = control_value<in6_pktinfo>(&part);
+    address.v6.sin6_family = AF_INET6;
+    address.v6.sin6_addr = info.ipi6_addr;
+    address.v6.sin6_scope_id = info.ipi6_ifindex;
+    address.size = sizeof address.v6;
+    const wire::IpAddress local = transport_address(address).address;
+    if (local.is_v6()) {
+      arrival_.options = DataUnit::Options::received;
+      arrival_.local = local;
+      arrival_.group = local.is_multicast();
+    }
+  } else if (part.cmsg_level == IPPROTO_IPV6 && part.cmsg_type == IPV6_HOPLIMIT) {
+    arrival_.hop_limit = static_cast<std::uint8_t>(control_value<int>(&part));
+  } else if (part.cmsg_level == IPPROTO_IPV6 && part.cmsg_type == IPV6_TCLASS) {
+    arrival_.traffic_class = static_cast<std::uint8_t>(control_value<int>(&part));
+  }
 }
 
 /// The kernel counts since the socket was made, modulo 2^32.
@@ -160,16 +197,10 @@ void UdpReceiver::deliver_shared(Message data, std::size_t segment, Batch& batch
 
 /// `data` of `size` bytes; empty: it could not be had.
 void UdpReceiver::push(Message data, std::size_t size, std::size_t segment, Batch& batch) {
-  using wire::DataUnit;
   const bool several = size > segment;
   const std::size_t datagrams = several ? segments_in(size, segment) : 1;
-  Message message = !data
-                        ? Message()
-                        : Message::of_native(
-                              data.pool(), DataUnit{.kind = DataUnit::Kind::transport_indication,
-                                                    .peer = source_.address,
-                                                    .peer_port = source_.port,
-                                                    .segment_size = static_cast<std::uint16_t>(several ? segment : 0)});
+  arrival_.segment_size = static_cast<std::uint16_t>(several ? segment : 0);
+  Message message = data ? Message::of_native(data.pool(), arrival_) : Message();
   if (!message) {
     statistics_.no_buffer += datagrams;
     return;

@@ -18,11 +18,14 @@
 //
 // Where the stream takes segmented messages, it is one message instead, with the segment size in its T_UNITDATA_IND.
 //
+// Where the socket was asked to tell how a datagram came (SocketOptions), the T_UNITDATA_IND says so.
+//
 // Anything else fills less than a quarter of its buffer and is copied into one of the right size, so that a waiting
 // datagram holds at most about four times its size of the pool.
 //
 // Ownership: owns its slots. Threads: one. REQUIRES: clear() before the pool ends.
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -30,6 +33,7 @@
 #include <cstdint>
 
 #include "stack/core/message.h"
+#include "stack/wire/data_unit.h"
 #include "tpi/udp_socket.h"
 
 namespace sluice::tpi {
@@ -67,8 +71,11 @@ class UdpReceiver {
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
 
  private:
+  /// Room for UDP_GRO and SO_RXQ_OVFL, and for what T_UDP_RECEIVED asks of a socket that serves both families.
   struct alignas(cmsghdr) Control {
-    std::array<std::byte, CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint32_t))> bytes;
+    std::array<std::byte,
+               6 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(in_pktinfo)) + CMSG_SPACE(sizeof(in6_pktinfo))>
+        bytes;
   };
 
   struct Slot {
@@ -82,7 +89,8 @@ class UdpReceiver {
   void deliver(std::size_t slot, BufferPool& pool, Batch& batch);
   void deliver_small(Message& small, std::size_t bytes, std::size_t segment, BufferPool& pool, Batch& batch);
   void deliver_large(Slot& slot, std::size_t bytes, std::size_t segment, BufferPool& pool, Batch& batch);
-  std::size_t segment_size(msghdr& header, std::size_t bytes);
+  std::size_t read_control(msghdr& header, std::size_t bytes);
+  void read_arrival(const cmsghdr& part);
   void note_kernel_drops(std::uint32_t total);
   void deliver_copied(ConstBytes bytes, std::size_t segment, BufferPool& pool, Batch& batch);
   void deliver_shared(Message data, std::size_t segment, Batch& batch);
@@ -93,7 +101,7 @@ class UdpReceiver {
   std::array<Control, slots_max> controls_;
   std::array<std::array<iovec, 2>, slots_max> iovecs_;
   std::array<mmsghdr, slots_max> headers_{};
-  wire::TransportAddress source_;  // of the datagrams that are being delivered
+  wire::DataUnit arrival_;  // what is said of the datagrams that are being delivered
   bool segmented_ = false;
   std::uint32_t kernel_drops_seen_ = 0;
   Statistics statistics_;

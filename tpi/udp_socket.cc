@@ -87,6 +87,15 @@ wire::TransportAddress transport_address(const SocketAddress& address) {
              : wire::TransportAddress{wire::with_zone(wire::Ipv6Address::load(octets), address.v6.sin6_scope_id), port};
 }
 
+/// Without the privilege for the forced option, the kernel's limit (net.core.rmem_max, wmem_max) counts.
+void set_buffer(int descriptor, int option, std::size_t bytes) {
+  const int forced = option == SO_RCVBUF ? SO_RCVBUFFORCE : SO_SNDBUFFORCE;
+  const int value = static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max() / 2));
+  if (::setsockopt(descriptor, SOL_SOCKET, forced, &value, sizeof value) != 0) {
+    static_cast<void>(::setsockopt(descriptor, SOL_SOCKET, option, &value, sizeof value));
+  }
+}
+
 UdpSocket::UdpSocket(UdpSocket&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       local_(other.local_),
@@ -103,14 +112,6 @@ bool UdpSocket::enable(int level, int option, int value) const {
   return ::setsockopt(descriptor_, level, option, &value, sizeof value) == 0;
 }
 
-/// Best effort: without the privilege for the forced option, the kernel's limit (net.core.rmem_max, wmem_max) counts.
-void UdpSocket::set_buffer(int forced_option, int option, std::size_t bytes) const {
-  const int value = static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max() / 2));
-  if (!enable(SOL_SOCKET, forced_option, value)) {
-    static_cast<void>(enable(SOL_SOCKET, option, value));
-  }
-}
-
 /// The kernel charges a datagram what its buffers take: 2,304 bytes for one of 1,472, and 4,352 where a device receives
 /// each into a page of its own.
 std::size_t UdpSocket::receive_room() const {
@@ -121,8 +122,8 @@ std::size_t UdpSocket::receive_room() const {
 }
 
 void UdpSocket::configure(bool v6, const Options& options) {
-  set_buffer(SO_RCVBUFFORCE, SO_RCVBUF, options.receive_buffer_bytes);
-  set_buffer(SO_SNDBUFFORCE, SO_SNDBUF, options.send_buffer_bytes);
+  set_buffer(descriptor_, SO_RCVBUF, options.receive_buffer_bytes);
+  set_buffer(descriptor_, SO_SNDBUF, options.send_buffer_bytes);
   // Kernels since 2.6.33 know all of these; where one is missing, only the report that it brings is.
   static_cast<void>(enable(SOL_SOCKET, SO_RXQ_OVFL));
   static_cast<void>(enable(IPPROTO_IP, IP_RECVERR));

@@ -35,6 +35,9 @@ struct SocketAddress {
 /// The address in our form; 0.0.0.0:0 where the kernel gave none. IPv4-mapped addresses become IPv4 addresses.
 [[nodiscard]] wire::TransportAddress transport_address(const SocketAddress& address);
 
+/// Makes `option` of a socket (SO_RCVBUF or SO_SNDBUF) so many bytes, or what the system allows of it.
+void set_buffer(int descriptor, int option, std::size_t bytes);
+
 class UdpSocket {
  public:
   struct Options {
@@ -79,7 +82,6 @@ class UdpSocket {
   explicit UdpSocket(int descriptor) : descriptor_(descriptor) {}
   [[nodiscard]] bool enable(int level, int option, int value = 1) const;
   void configure(bool v6, const Options& options);
-  void set_buffer(int forced_option, int option, std::size_t bytes) const;
 
   int descriptor_ = -1;
   wire::TransportAddress local_;

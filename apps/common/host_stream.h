@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The stream that answers for the host beside a program's own, where the stack file says `host = true` (open_host,
+// The stream that answers for the host beside a program's own, unless the stack file says `host = false` (open_host,
 // stack/head/stack_file.h). What reaches its head is thrown away: the modules below have answered for it.
 //
 // Borrows the loop and the stream set. Not thread-safe.
@@ -21,7 +21,7 @@ void attend_unread(RunLoop& loop, Stream& stream);
 
 class HostStream {
  public:
-  /// nullptr where the stack file does not ask for it.
+  /// nullptr where the stack has none.
   [[nodiscard]] static Result<std::unique_ptr<HostStream>> open(StreamSet& set, RunLoop& loop,
                                                                 const StackDeclaration& stack);
   ~HostStream();

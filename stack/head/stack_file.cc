@@ -239,14 +239,6 @@ class Reader {
     const std::string prefix = fmt::format("stack.{}", name);
     const std::size_t faults_before = faults_.count();
     read_mode(prefix, table, stack);
-    if (const toml::node* host = table.get("host")) {
-      const auto wanted = host->value_exact<bool>();
-      if (!wanted) {
-        faults_.add(line_of(*host), prefix + ".host",
-                    fmt::format("expected true or false, found {}", type_name(*host)));
-      }
-      stack.host = wanted.value_or(false);
-    }
     read_driver(prefix, table, stack);
     if (const auto automatic = autopush_.find(stack.driver.instance); automatic != autopush_.end()) {
       stack.push = automatic->second;
@@ -259,12 +251,24 @@ class Reader {
     if (faults_.count() == faults_before) {
       check_chain(prefix, stack);
     }
-    if (stack.host && std::ranges::none_of(stack.push, [](const ModuleDeclaration& module) {
-          return module.entry->upper == Service::network;
-        })) {
-      faults_.add(line_of(*table.get("host")), prefix + ".host", "expected \"ip\" in push, which answers");
-    }
+    read_host(prefix, table, stack);
     return stack;
+  }
+
+  void read_host(const std::string& prefix, const toml::table& table, StackDeclaration& stack) {
+    stack.host = std::ranges::any_of(
+        stack.push, [](const ModuleDeclaration& module) { return module.entry->upper == Service::network; });
+    const toml::node* host = table.get("host");
+    if (host == nullptr) {
+      return;
+    }
+    const auto wanted = host->value_exact<bool>();
+    if (!wanted) {
+      faults_.add(line_of(*host), prefix + ".host", fmt::format("expected true or false, found {}", type_name(*host)));
+    } else if (*wanted && !stack.host) {
+      faults_.add(line_of(*host), prefix + ".host", "expected \"ip\" in push, which answers");
+    }
+    stack.host = stack.host && wanted.value_or(false);
   }
 
   /// `path` is the key's former name.

@@ -9,10 +9,10 @@
 //     push   = ["ip", "udp", "timod"]              # the first stands on the driver
 //     ip     = { address = "10.77.0.1/24" }        # parameters of a pushed module
 //
-// `host = true` beside them has a program that binds a port put a second stream on the same device, with the declared
-// `ip` and `udp` alone and bound to nothing (open_host): it gets what no filter claims, so that the host answers ping,
-// and closed ports, while the stream itself sees its port alone. Off if absent, since then a stream that is full can
-// let frames wait in its device; with two streams on the link they are dropped (dlpi/link.h).
+// A program that binds a port sees that port alone. So it puts a second stream on the same device, with the declared
+// `ip` and `udp` alone and bound to nothing (open_host): that one gets what no filter claims, and the host answers ping
+// and closed ports (RFC 1122 section 3.2.2.6: "Every host MUST implement an ICMP Echo server function"). `host = false`
+// beside the keys above leaves it away, for a program that is one of several on a host.
 //
 // A module that is pushed twice needs names of its own: push = ["capture:low", "ip", "capture:high"], with tables
 // "capture:low" = { ... }. A list pushed on every stack of a driver kind, below what the stack itself pushes:
@@ -49,7 +49,7 @@ struct ModuleDeclaration {
 struct StackDeclaration {
   std::string name;
   ProcessingMode mode = ProcessingMode::layered;
-  bool host = false;
+  bool host = false;  // read from a file: where there is an `ip`, unless it says otherwise
   ModuleDeclaration driver;
   std::vector<ModuleDeclaration> push;  // lowest first
   int line = 0;
@@ -86,8 +86,8 @@ class StackFile {
 [[nodiscard]] Result<std::unique_ptr<Stream>> open_stack(StreamSet& set, const StackDeclaration& declaration,
                                                          const HeadOptions& options = {});
 
-/// The stream that answers for the host beside one that was opened by `declaration`, where that says `host = true`;
-/// nothing where it does not. Nobody needs to read it.
+/// The stream that answers for the host beside one that was opened by `declaration`; nothing where that has no `ip`, or
+/// says `host = false`. Nobody needs to read it.
 [[nodiscard]] Result<std::unique_ptr<Stream>> open_host(StreamSet& set, const StackDeclaration& declaration);
 
 }  // namespace sluice

@@ -15,6 +15,7 @@ StreamHead::StreamHead(const HeadOptions& options) : Module("head", Services::wr
 /// module, and is interpreted by the stream head." (STREAMS Programming Guide, M_SETOPTS)
 void StreamHead::receive_options(const Message& message) {
   const auto set = StreamOptions::decode(message.bytes());
+  options_.read_marks = read_queue().marks();  // a module may have set them on the queue (strqset())
   const auto options = set ? set->applied_to(options_) : std::nullopt;
   if (!options) {
     ++unexpected_;

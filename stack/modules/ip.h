@@ -24,12 +24,12 @@
 //   When several streams share a link each learns from what arrives, and for each address one answers, the same for
 //   all questions: the first that has no filter, else the first (DL_ANSWER_IND, stack/wire/answering.h). Any stream
 //   answers ARP and neighbour solicitations so. Echo requests, and errors (protocol or port unreachable, reassembly
-//   time exceeded, parameter problem), only from a stream that has no filter: that one is the host; `host = true` in a
-//   stack file puts one beside a program's own (stack/head/stack_file.h). While other streams have filters, no error is
-//   sent about what came to all of them, fragments and IPv6 extension headers: it may be theirs. At most 100 errors a
-//   second. Never an error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122
-//   section 3.2.2, RFC 4443 section 2.4 (e)). Addresses and router are configured, or of IPv6 advertised by routers
-//   (autoconfigure): no DHCP.
+//   time exceeded, parameter problem), only from a stream that has no filter: that one is the host; one stands beside
+//   a program's own (open_host, stack/head/stack_file.h). While other streams have filters, no error is sent about what
+//   came to all of them, fragments and IPv6 extension headers: it may be theirs. At most 100 errors a second. Never an
+//   error in reply to an error, a broadcast, a multicast, a fragment that is not the first (RFC 1122 section 3.2.2,
+//   RFC 4443 section 2.4 (e)). Addresses and router are configured, or of IPv6 advertised by routers (autoconfigure):
+//   no DHCP.
 //
 // Groups
 //   All systems, all nodes, the solicited-node groups of our addresses, and those that were joined (join()). Routers

@@ -42,6 +42,9 @@ void Ip::solicit_routers() {
     return;
   }
   const auto source = routes_.source_for(wire::ipv6_all_routers);
+  if (source && !answers_for(*source)) {
+    return;  // another stream of this link asks, and what comes of it reaches all
+  }
   const bool asked =
       send_ndp(RouterSolicitation{source ? link_.mac() : std::nullopt}, source ? source->v6() : Ipv6Address{},
                wire::ipv6_all_routers, wire::multicast_mac(wire::ipv6_all_routers));

@@ -23,7 +23,7 @@ constexpr std::size_t headroom_below = 128;
 
 inline bool is_network_indication(const Message& message) {
   if (const DataUnit* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind != Kind::network_error;
+    return unitdata->kind == Kind::network_indication;
   }
   return is_protocol(message.type()) && primitive_of(message.bytes()) == T_UNITDATA_IND;
 }
@@ -51,7 +51,8 @@ PayloadWork Udp::payload_work(Side side) const {
 
 Status Udp::open() {
   const auto to_network = [this](Message message) { down(std::move(message)); };
-  options_ = std::make_unique<udp::Options>(set().pool(), checksum_, to_network, [this] { routes_.clear(); });
+  options_ = std::make_unique<udp::Options>(set().pool(), udp::Options::Switches{checksum_, tells_received_},
+                                            read_queue(), to_network, [this] { routes_.clear(); });
   binding_ = std::make_unique<udp::Binding>(
       *this, udp::Binding::Hooks{.down = to_network,
                                  .up = [this](Message message) { up(std::move(message)); },
@@ -379,17 +380,31 @@ inline bool Udp::is_mine(const UdpHeader& header) const {
   return binding_->state() == udp::State::idle && header.destination_port == binding_->local().port;
 }
 
+/// What is in front as bytes, or nothing: it cannot be read, or there is no memory.
+DataUnit* Udp::indication_of(Message& message) {
+  const auto unitdata = native_of<DataUnit>(message, Kind::network_indication);
+  if (!unitdata) {
+    ++(unitdata.error().malformed ? malformed_ : no_memory_);
+    return nullptr;
+  }
+  return *unitdata;
+}
+
+/// REQUIRES: is_network_indication(message).
 [[gnu::always_inline]] inline bool Udp::receive(Message& message) {
   if (!message.materialized() && materialize(message, Side::read) == TransformResult::failed) {
     return false;  // whatever is owed by modules below: the header is read here
   }
-  const auto indicated = native_of<DataUnit>(message, Kind::network_indication);
-  if (!indicated || (*indicated)->options != DataUnit::Options::received ||
-      (*indicated)->peer.family() != (*indicated)->local.family()) {
-    ++(indicated || indicated.error().malformed ? malformed_ : no_memory_);
+  DataUnit* const native = message.native<DataUnit>();
+  DataUnit* const indicated = native != nullptr ? native : indication_of(message);
+  if (indicated == nullptr) {
     return false;
   }
-  DataUnit& unitdata = **indicated;
+  DataUnit& unitdata = *indicated;
+  if (unitdata.options != DataUnit::Options::received || unitdata.peer.family() != unitdata.local.family()) {
+    ++malformed_;
+    return false;
+  }
   const bool known_good = unitdata.checksum_offloaded;  // to the link, header and sums
   std::array<std::byte, UdpHeader::size> scratch;
   const std::size_t size = message.data_size();
@@ -419,6 +434,9 @@ inline bool Udp::is_mine(const UdpHeader& header) const {
   }
   unitdata.kind = Kind::transport_indication;
   unitdata.peer_port = header->source_port;
+  if (!tells_received_) [[unlikely]] {
+    unitdata.options = DataUnit::Options::none;
+  }
   if (unitdata.segment_size != 0) [[unlikely]] {
     received_ += unitdata.segments_in(message.data_size()) - 1;  // such a message is known to be good
   }

@@ -12,8 +12,9 @@
 //   address, hop limit, traffic class, don't fragment.
 //
 //   To above: T_UNITDATA_IND with the sender's address and, as options, network::Received (the local address it came
-//   to, hop limit, traffic class). T_UDERROR_IND with the destination, an errno and, as options, network::Failure (the
-//   path's MTU with EMSGSIZE), for datagrams of this port that could not be sent or that an ICMP error quotes.
+//   to, hop limit, traffic class) unless T_UDP_RECEIVED is T_NO. T_UDERROR_IND with the destination, an errno and, as
+//   options, network::Failure (the path's MTU with EMSGSIZE), for datagrams of this port that could not be sent or that
+//   an ICMP error quotes.
 //
 //   Segmented messages. A T_UNITDATA_REQ whose options have a segment size stands for several datagrams. Where route
 //   and stream let it, it goes to ip as one, behind one header whose checksum field holds the pseudo-header's sum, and
@@ -154,6 +155,7 @@ class Udp : public Module {
 
   // Up.
   [[nodiscard]] bool from_network(Message& message);
+  [[nodiscard]] wire::DataUnit* indication_of(Message& message);
   [[nodiscard]] inline bool receive(Message& message);
   [[nodiscard]] inline bool verified(Message& message, const wire::UdpHeader& header, bool trimmed,
                                      const wire::DataUnit& unitdata);
@@ -164,6 +166,7 @@ class Udp : public Module {
   void route_changed(const wire::network::RouteAck& ack);
 
   bool checksum_;
+  bool tells_received_ = true;
   std::unique_ptr<udp::Options> options_;
   std::unique_ptr<udp::Binding> binding_;
   std::unordered_map<wire::IpAddress, Source> routes_;

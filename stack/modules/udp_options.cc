@@ -32,10 +32,9 @@ std::uint32_t value_of(const Settings& settings, Setting setting) {
       return settings.multicast_hops;
     case Setting::multicast_loop_v6:
       return settings.multicast_loop_v6 ? 1 : 0;
-    case Setting::checksum:
-      break;
+    default:  // not ip's
+      return 0;
   }
-  return 0;
 }
 
 void change(Settings& settings, Setting setting, std::uint32_t value) {
@@ -65,7 +64,7 @@ void change(Settings& settings, Setting setting, std::uint32_t value) {
     case Setting::multicast_loop_v6:
       settings.multicast_loop_v6 = value != 0;
       return;
-    case Setting::checksum:
+    default:
       return;
   }
 }
@@ -75,27 +74,68 @@ bool is_here(const Membership& membership) { return membership.interface_index =
 
 }  // namespace
 
-std::optional<std::uint32_t> Options::current(Setting setting) {
-  if (setting == Setting::checksum) {
-    return checksum_ ? 1 : 0;
+Queue& Options::head() const {
+  Queue* last = &up_;
+  while (last->next() != nullptr) {
+    last = last->next();
   }
-  const auto settings = ask(SettingsReq{});
-  return settings ? std::optional(value_of(settings->current, setting)) : std::nullopt;
+  return *last;
+}
+
+std::optional<std::uint32_t> Options::current(Setting setting) {
+  switch (setting) {
+    case Setting::checksum:
+      return switches_.checksum ? 1 : 0;
+    case Setting::received:
+      return switches_.received ? 1 : 0;
+    case Setting::receive_buffer:
+      return static_cast<std::uint32_t>(head().marks().high_bytes);
+    case Setting::send_buffer:
+      return std::nullopt;
+    default: {
+      const auto settings = ask(SettingsReq{});
+      return settings ? std::optional(value_of(settings->current, setting)) : std::nullopt;
+    }
+  }
 }
 
 std::optional<std::uint32_t> Options::initial(Setting setting) {
-  if (setting == Setting::checksum) {
-    return initial_checksum_ ? 1 : 0;
+  switch (setting) {
+    case Setting::checksum:
+      return initial_checksum_ ? 1 : 0;
+    case Setting::received:
+      return 1;
+    case Setting::receive_buffer:
+      return static_cast<std::uint32_t>(initial_marks_.value_or(head().marks()).high_bytes);
+    case Setting::send_buffer:
+      return std::nullopt;
+    default: {
+      const auto settings = ask(SettingsReq{});
+      return settings ? std::optional(value_of(settings->initial, setting)) : std::nullopt;
+    }
   }
-  const auto settings = ask(SettingsReq{});
-  return settings ? std::optional(value_of(settings->initial, setting)) : std::nullopt;
 }
 
 bool Options::set(Setting setting, std::uint32_t value) {
-  if (setting == Setting::checksum) {
-    checksum_ = value != 0;
-    return true;
+  switch (setting) {
+    case Setting::checksum:
+      switches_.checksum = value != 0;
+      return true;
+    case Setting::received:
+      switches_.received = value != 0;
+      return true;
+    case Setting::receive_buffer:
+      initial_marks_ = initial_marks_.value_or(head().marks());
+      head().set_marks({.high_bytes = value, .low_bytes = value / 4});
+      return true;
+    case Setting::send_buffer:
+      return false;
+    default:
+      return set_of_ip(setting, value);
   }
+}
+
+bool Options::set_of_ip(Setting setting, std::uint32_t value) {
   const auto settings = ask(SettingsReq{});
   if (!settings) {
     return false;

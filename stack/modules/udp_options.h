@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The options of a udp stream (stack/provider/options.h). Whether datagrams over IPv4 carry a checksum is udp's; how
-// they leave, and which groups the stream is in, is ip's, which is asked in M_CTL and answers before the request's
-// put_next() returns (stack/wire/network.h). Where nothing answers, those options are not supported.
+// The options of a udp stream (stack/provider/options.h). Whether datagrams over IPv4 carry a checksum, and whether an
+// indication tells how its datagram came, is udp's; how datagrams leave, and which groups the stream is in, is ip's,
+// which is asked in M_CTL and answers before the request's put_next() returns (stack/wire/network.h). Where nothing
+// answers, those options are not supported. How much may wait for the reader is a mark of the stream head's queue,
+// which is set there (strqset(): QHIWAT, QLOWAT).
 //
 // An endpoint is in a group until it leaves, unbinds or closes; it may join before it binds.
 //
@@ -14,6 +16,7 @@
 
 #include "stack/core/buffer_pool.h"
 #include "stack/core/message.h"
+#include "stack/core/module.h"
 #include "stack/provider/options.h"
 #include "stack/wire/network.h"
 
@@ -21,12 +24,19 @@ namespace sluice::udp {
 
 class Options final : public provider::OptionStore {
  public:
-  /// `checksum` is where the module looks whether datagrams carry one. `changed` is called when datagrams may leave
-  /// otherwise than before.
-  Options(BufferPool& pool, bool& checksum, std::function<void(Message)> down, std::function<void()> changed)
+  /// Of the module, where it looks whether datagrams carry a checksum, and whether indications tell how they came.
+  struct Switches {
+    bool& checksum;
+    bool& received;
+  };
+
+  /// `up` is the module's read queue. `changed` is called when datagrams may leave otherwise than before.
+  Options(BufferPool& pool, Switches switches, Queue& up, std::function<void(Message)> down,
+          std::function<void()> changed)
       : pool_(pool),
-        initial_checksum_(checksum),
-        checksum_(checksum),
+        initial_checksum_(switches.checksum),
+        switches_(switches),
+        up_(up),
         down_(std::move(down)),
         changed_(std::move(changed)) {}
 
@@ -45,9 +55,15 @@ class Options final : public provider::OptionStore {
   [[nodiscard]] std::optional<wire::network::SettingsAck> ask(const wire::network::SettingsReq& request);
   [[nodiscard]] bool ask(const wire::network::GroupReq& request);
 
+  [[nodiscard]] bool set_of_ip(provider::Setting setting, std::uint32_t value);
+  /// The last queue upwards.
+  [[nodiscard]] Queue& head() const;
+
   BufferPool& pool_;
   bool initial_checksum_;
-  bool& checksum_;
+  Switches switches_;
+  Queue& up_;
+  std::optional<WaterMarks> initial_marks_;  // of the stream head, once they were changed from here
   std::function<void(Message)> down_;
   std::function<void()> changed_;
   provider::JoinedGroups joined_;

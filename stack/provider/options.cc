@@ -23,7 +23,13 @@ struct Kind {
   std::uint32_t least;
   std::uint32_t most;
   bool minus_one_is_initial = false;  // RFC 3493 section 5.1: "-1: use kernel default"
+  bool negotiable = false;            // what is above 0 and beyond the limits becomes the nearest one
+
+  [[nodiscard]] bool is_constant() const { return least == most; }
 };
+
+constexpr std::uint32_t buffer_bytes_min = 4096;
+constexpr std::uint32_t buffer_bytes_max = std::uint32_t{1} << 30;
 
 constexpr auto kinds = std::to_array<Kind>({
     {T_INET_IP, T_IP_TTL, Setting::ttl, 1, 1, 255},
@@ -35,6 +41,11 @@ constexpr auto kinds = std::to_array<Kind>({
     {T_INET_IPV6, T_IPV6_MULTICAST_HOPS, Setting::multicast_hops, 4, 0, 255, true},
     {T_INET_IPV6, T_IPV6_MULTICAST_LOOP, Setting::multicast_loop_v6, 4, 0, 1},
     {T_INET_UDP, T_UDP_CHECKSUM, Setting::checksum, 4, T_NO, T_YES},
+    {T_INET_UDP, T_UDP_RECEIVED, Setting::received, 4, T_NO, T_YES},
+    {XTI_GENERIC, XTI_RCVBUF, Setting::receive_buffer, 4, buffer_bytes_min, buffer_bytes_max, false, true},
+    {XTI_GENERIC, XTI_SNDBUF, Setting::send_buffer, 4, buffer_bytes_min, buffer_bytes_max, false, true},
+    {XTI_GENERIC, XTI_RCVLOWAT, Setting::receive_low_water, 4, 1, 1, false, true},
+    {XTI_GENERIC, XTI_SNDLOWAT, Setting::send_low_water, 4, 1, 1, false, true},
 });
 static_assert(kinds.size() == setting_count);
 
@@ -98,7 +109,7 @@ class Manager {
         kinds, [&](const Kind& one) { return one.level == option.level && one.name == option.name; });
     if (store_ != nullptr && joins(option)) {
       handle_membership(option);
-    } else if (kind != kinds.end() && store_ != nullptr && store_->current(kind->setting)) {
+    } else if (kind != kinds.end() && current(*kind)) {
       handle_kind(*kind, option);
     } else {
       result(option, T_NOTSUPPORT);
@@ -115,13 +126,13 @@ class Manager {
       return result(option, T_FAILURE);
     }
     for (const Kind& kind : kinds) {
-      if (kind.level != option.level || store_ == nullptr || !store_->current(kind.setting)) {
+      if (kind.level != option.level || !current(kind)) {
         continue;
       }
       if (action_ == T_NEGOTIATE) {
         // "This input requests to negotiate all supported options of this level to their default values."
-        const std::uint32_t initial = *store_->initial(kind.setting);
-        tell(kind, initial, store_->set(kind.setting, initial) ? T_SUCCESS : T_FAILURE);
+        const std::uint32_t value = initial(kind);
+        tell(kind, value, set(kind, value) ? T_SUCCESS : T_FAILURE);
       } else {
         handle_kind(kind, {});
       }
@@ -132,21 +143,53 @@ class Manager {
     // "The option values are irrelevant and will be ignored; it is sufficient to specify the t_opthdr part of an option
     // only." (t_optmgmt(), T_DEFAULT and T_CURRENT)
     if (action_ == T_CURRENT) {
-      return tell(kind, *store_->current(kind.setting), T_SUCCESS);
+      return tell(kind, *current(kind), T_SUCCESS);
     }
     if (action_ == T_DEFAULT) {
-      return tell(kind, *store_->initial(kind.setting), T_SUCCESS);
+      return tell(kind, initial(kind), T_SUCCESS);
     }
     if (action_ == T_CHECK && option.value.empty()) {
       return result(option, T_SUCCESS);
     }
     std::optional<std::uint32_t> value = scalar(option.value);
     if (value == minus_one && kind.minus_one_is_initial) {
-      value = store_->initial(kind.setting);
+      value = initial(kind);
+    }
+    if (kind.negotiable && value.value_or(0) > 0) {
+      return negotiate(kind, option, *value);
     }
     const bool legal = value && *value >= kind.least && *value <= kind.most;
-    const bool done = legal && (action_ == T_CHECK || store_->set(kind.setting, *value));
+    const bool done = legal && (action_ == T_CHECK || set(kind, *value));
     result(option, done ? T_SUCCESS : T_FAILURE);
+  }
+
+  /// "T_PARTSUCCESS: the negotiation of this option [...] was only partially successful: the value returned is of lower
+  /// quality than the one requested" (t_optmgmt(), of a request that is not an absolute requirement).
+  void negotiate(const Kind& kind, const Option& option, std::uint32_t wanted) {
+    std::uint32_t value = std::clamp(wanted, kind.least, kind.most);
+    if (action_ == T_NEGOTIATE) {
+      if (!set(kind, value)) {
+        return result(option, T_FAILURE);
+      }
+      value = *current(kind);
+    }
+    if (value == wanted) {
+      return result(option, T_SUCCESS);
+    }
+    tell(kind, value, T_PARTSUCCESS);
+  }
+
+  // Where there is no store, or none of the option, there is no value.
+  [[nodiscard]] std::optional<std::uint32_t> current(const Kind& kind) const {
+    return store_ == nullptr    ? std::nullopt
+           : kind.is_constant() ? std::optional(kind.least)
+                                : store_->current(kind.setting);
+  }
+  [[nodiscard]] std::uint32_t initial(const Kind& kind) const {
+    return kind.is_constant() ? kind.least : *store_->initial(kind.setting);
+  }
+  [[nodiscard]] bool set(const Kind& kind, std::uint32_t value) const {
+    return kind.is_constant() || store_->set(kind.setting, value);
   }
 
   void handle_membership(const Option& option) {

@@ -15,8 +15,23 @@
 //     |             | T_IPV6_MULTICAST_LOOP                      | 0, 1                |
 //     |             | T_IPV6_JOIN_GROUP, T_IPV6_LEAVE_GROUP      | ipv6_mreq, 20 bytes |
 //     | T_INET_UDP  | T_UDP_CHECKSUM, of datagrams over IPv4     | T_YES, T_NO         |
+//     |             | T_UDP_RECEIVED                             | T_YES, T_NO         |
+//     | XTI_GENERIC | XTI_RCVBUF, XTI_SNDBUF                     | 4096..2^30          |
+//     |             | XTI_RCVLOWAT, XTI_SNDLOWAT                 | 1                   |
 //
 // A scalar may come in one byte or four, whichever its option has.
+//
+// T_UDP_RECEIVED: whether T_UNITDATA_IND has network::Received as its options, which says where a datagram went, its
+// hop limit and traffic class. By default `udp` tells, and `kernel_udp`, for which it costs the kernel some time a
+// datagram, does not.
+//
+// Those of XTI_GENERIC are no absolute requirements. XTI of each of the four: "The implementation may place upper and
+// lower limits on the option value. Requests that fall short of the lower limit are negotiated to the lower limit.
+// Legal values are all positive numbers." What is set then is the answer, with T_PARTSUCCESS. XTI_RCVBUF is what may
+// wait for the reader: at the stream head (`udp`), in the socket (`kernel_udp`). XTI_SNDBUF is the socket's; `udp` has
+// none, since its datagrams wait in the link's queue. The low-water marks, "the minimal number of bytes that must have
+// accumulated [...] before they become visible to the transport user" or "before they are sent", can only be 1: each
+// datagram is seen, and sent, when it comes.
 //
 // Plain values and functions; thread-safe as such.
 
@@ -43,8 +58,13 @@ enum class Setting : std::uint8_t {
   multicast_hops,
   multicast_loop_v6,
   checksum,
+  received,
+  receive_buffer,
+  send_buffer,
+  receive_low_water,
+  send_low_water,
 };
-inline constexpr std::size_t setting_count = 9;
+inline constexpr std::size_t setting_count = 14;
 
 /// What ip_mreq and ipv6_mreq say.
 struct Membership {
@@ -58,7 +78,8 @@ class OptionStore {
   /// Values in force, and without anybody's doing. Nothing: there is no such option here.
   [[nodiscard]] virtual std::optional<std::uint32_t> current(Setting setting) = 0;
   [[nodiscard]] virtual std::optional<std::uint32_t> initial(Setting setting) = 0;
-  /// False when the value is refused. It is one that the table above allows.
+  /// False when the value is refused. It is one that the table above allows. Of a buffer's size current() tells what
+  /// came of it.
   [[nodiscard]] virtual bool set(Setting setting, std::uint32_t value) = 0;
   /// Joins or leaves; with `check` only says whether it would.
   [[nodiscard]] virtual bool join(const Membership& membership, bool check) = 0;

@@ -48,7 +48,16 @@ enum IpName : std::uint32_t {
 };
 
 enum UdpName : std::uint32_t {
-  T_UDP_CHECKSUM = 0x600,  ///< T_YES or T_NO
+  T_UDP_CHECKSUM = 0x600,     ///< T_YES or T_NO
+  T_UDP_RECEIVED = 0x1'0001,  ///< T_YES or T_NO: whether T_UNITDATA_IND has options. Ours: others have one a member
+};
+
+/// Of XTI_GENERIC. Those of XTI that are absent here are T_NOTSUPPORT (docs/streams.md).
+enum GenericName : std::uint32_t {
+  XTI_SNDBUF = 0x1001,    ///< bytes
+  XTI_RCVBUF = 0x1002,    ///< likewise
+  XTI_SNDLOWAT = 0x1003,  ///< likewise
+  XTI_RCVLOWAT = 0x1004,  ///< likewise
 };
 
 /// Of T_INET_IPV6 (RFC 3493): an int each; -1 is the default of hops.

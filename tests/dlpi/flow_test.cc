@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flow control between a stream and its link.
 
+#include "tests/dlpi/datagram.h"
 #include "tests/dlpi/test_stream.h"
 
 namespace sluice::dlpi::test {
@@ -65,6 +66,85 @@ TEST_F(Flow, WithSeveralStreamsTheFullOneLoses) {
   EXPECT_EQ(full->counted("flow_dropped"), 5U);
   EXPECT_EQ(eager->counted("flow_dropped"), 0U);
   EXPECT_EQ(eager->waiting(), 5U);
+}
+
+/// Beside a program's stream stands the host's, without a filter: the device waits for the program as if it were alone.
+TEST_F(Flow, BesideStreamsWithoutAFilterTheOneThatHasOneStopsTheDevice) {
+  const auto host = stream();
+  auto program = stream();
+  const auto bring_to_program = [&](std::size_t count) {
+    Batch frames;
+    for (std::size_t at = 0; at < count; ++at) {
+      frames.push(Message::copy_of(set_.pool(), frame(TestLink::mac, wire::ethertype_ipv4,
+                                                      datagram(kernel_ip, our_ip, std::string(1000, 'x')))));
+    }
+    link_->bring(std::move(frames));
+  };
+  for (Stream* one : {host.get(), program.get()}) {
+    one->bind_also(wire::ethertype_ipv4);
+  }
+  program->filter({wire::ethertype_ipv4, std::nullopt, wire::protocol_udp, test_port});
+  poll();
+  const int rooms = link_->rooms;
+  bring_to_program(70);
+  EXPECT_FALSE(link_->may_receive());
+  EXPECT_EQ(program->waiting(), 70U) << "what was read is delivered";
+  bring_to_program(5);
+  EXPECT_EQ(program->waiting(), 75U) << "this, too, though there are two streams";
+  EXPECT_EQ(program->counted("flow_dropped"), 0U);
+  program->forget();
+  poll();
+  EXPECT_GT(link_->rooms, rooms) << "back-enabled";
+  EXPECT_TRUE(link_->may_receive());
+
+  // The device does not wait for the other: what it has no room for is lost to it alone.
+  bring(70);
+  program->forget();
+  EXPECT_TRUE(link_->may_receive());
+  bring(5);
+  EXPECT_EQ(host->counted("flow_dropped"), 5U);
+  EXPECT_EQ(program->waiting(), 5U);
+  program->forget();
+
+  // One that is bound to something else has a user of its own.
+  {
+    const auto other = stream();
+    bring_to_program(70);
+    EXPECT_FALSE(link_->may_receive());
+    other->bind_also(0x9001);
+    EXPECT_TRUE(link_->may_receive());
+    bring_to_program(5);
+    EXPECT_EQ(program->counted("flow_dropped"), 5U);
+    program->forget();
+  }
+  // So has one that watches the others.
+  {
+    const auto other = stream();
+    other->request(PromisconReq{DL_PROMISC_SAP});
+    bring_to_program(75);
+    EXPECT_TRUE(link_->may_receive());
+    program->forget();
+  }
+
+  // A full stream that goes keeps nobody waiting, and neither does one of two with filters.
+  bring_to_program(70);
+  EXPECT_FALSE(link_->may_receive());
+  {
+    const auto second = stream();
+    second->bind_also(wire::ethertype_ipv4);
+    EXPECT_FALSE(link_->may_receive()) << "it has no filter";
+    second->filter({wire::ethertype_ipv4, std::nullopt, wire::protocol_udp, std::uint16_t{7001}});
+    EXPECT_TRUE(link_->may_receive());
+    bring_to_program(5);
+    EXPECT_EQ(program->counted("flow_dropped"), 10U);
+  }
+  EXPECT_FALSE(link_->may_receive());
+  const int before = link_->rooms;
+  program.reset();
+  host->forget();
+  poll();
+  EXPECT_TRUE(link_->may_receive());
+  EXPECT_GT(link_->rooms, before) << "the device is told";
 }
 
 TEST_F(Flow, FramesWaitForTheDeviceInOrder) {

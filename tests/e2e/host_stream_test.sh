@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A host on which only `nc`, then only `ftx serve`, runs: with `host = true` a second stream on its link answers ping and
-# closed ports, and each question once. What is asked is how many frames of each kind its side sends.
+# A host on which only `nc`, then only `ftx serve`, runs: a second stream on its link answers ping and closed ports, and
+# each question once; not with `host = false`. What is asked is how many frames of each kind its side sends.
 source "$(dirname "$0")/common.sh"
 
 two_namespaces
@@ -14,8 +14,8 @@ done
 ip -n $NS_A address add 10.77.0.1/24 dev veth0
 ip -n $NS_A address add fd00:77::1/64 dev veth0 nodad
 
-stack_file host.toml packet 12 '"ip", "udp", "timod"' "host = true"
-stack_file alone.toml packet 12
+stack_file host.toml packet 12
+stack_file alone.toml packet 12 '"ip", "udp", "timod"' "host = false"
 
 # ARP and neighbour discovery are asked here and nowhere else: the kernel knows the other side.
 for address in 10.77.0.12 fd00:77::12; do

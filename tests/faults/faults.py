@@ -102,6 +102,15 @@ class Wrong(Exception):
     """What the program did was wrong."""
 
 
+def rest_of(process, seconds_max):
+    """What `process` still writes until it ends, which it must."""
+    try:
+        return process.communicate(timeout=seconds_max)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise Wrong(f"it hangs: {process.communicate()[0]}")
+
+
 def try_all(what, program, scenario, log, within=None):
     """`scenario(environment, fault)` raises Wrong; `fault` is None in the run without one. Answers how many failed."""
     plan = faults(program, lambda settings: scenario(settings, None), log, within)

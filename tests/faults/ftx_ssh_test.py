@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from faults import NAMES, Wrong, try_all
+from faults import NAMES, Wrong, rest_of, try_all
 
 FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
 SECONDS_MAX = 40
@@ -55,11 +55,7 @@ def transfer(role, direction, settings, fault, folder, ssh):
         command = [FTX, "--ssh", ssh, "--via", "pipe", "--connect-timeout", "3", "--idle-timeout", "2", *operands]
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
-        try:
-            text = process.communicate(timeout=SECONDS_MAX)[0]
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise Wrong(f"it hangs: {process.communicate()[0]}")
+        text = rest_of(process, SECONDS_MAX)
         status = process.returncode
         if fault is None and status != 0:
             raise RuntimeError(f"it fails without a fault: {status}: {text}")

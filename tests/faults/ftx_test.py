@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from faults import NAMES, Wrong, try_all
+from faults import NAMES, Wrong, rest_of, try_all
 
 FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
 SECONDS_MAX = 20
@@ -44,12 +44,7 @@ class Run:
         return self.text
 
     def end(self):
-        try:
-            self.text += self.process.communicate(timeout=SECONDS_MAX)[0]
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.text += self.process.communicate()[0]
-            raise Wrong(f"it hangs: {self.text}")
+        self.text += rest_of(self.process, SECONDS_MAX)
         return self.process.returncode
 
 

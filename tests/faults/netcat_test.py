@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from faults import Wrong, try_all
+from faults import Wrong, rest_of, try_all
 
 SLUICE = os.path.join(os.environ["SLUICE_BIN"], "sluice")
 SECONDS_MAX = 10
@@ -42,12 +42,7 @@ class Netcat:
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
-        try:
-            self.text += self.process.communicate(timeout=SECONDS_MAX)[0]
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.text += self.process.communicate()[0]
-            raise Wrong(f"it hangs: {self.text}")
+        self.text += rest_of(self.process, SECONDS_MAX)
         return self.process.returncode
 
 

@@ -4,8 +4,8 @@
 burst.py bridge DEVICE,OTHER-DEVICE NAMESPACE SEED PROGRAM ARGUMENT...
 
 Bursts of 1 to 5,000 frames at a program that is stopped while they come; each brings what it must, once, with no later
-frame to help: of `sluice run` an echo reply, of `ftx serve` a COOKIE, of `sluice bridge` the frame on the other link. Errors
-about closed ports are as many as their rate allows."""
+frame to help: of `sluice run` an echo reply, of `ftx serve` a COOKIE, also behind so many ICMP errors about what it sent, of
+`sluice bridge` the frame on the other link. Errors about closed ports are as many as their rate allows."""
 import random
 import signal
 import struct
@@ -64,6 +64,12 @@ class Cookie:
             return struct.unpack_from("!Q", reply.body, 8)[0]
         return None
 
+    @staticmethod
+    def error():
+        """That nobody takes what it answered."""
+        sent = f.ipv4(HOST4, PEER4, f.UDP, f.udp(HOST4, PEER4, bytes(40), trial.Server.PORT, trial.Server.FENCE_PORT))
+        return f.ethernet(HOST_MAC, PEER_MAC, f.IPV4, f.ipv4(PEER4, HOST4, f.ICMP4, f.icmp4(3, 3, bytes(4) + sent)))
+
 
 class Frame:
     """Of `sluice bridge`."""
@@ -106,6 +112,13 @@ def main():
             print(f"FAILED: of {size} in one burst {len(set(numbers))} brought what they must")
             return 1
         first += size
+    if kind is Cookie:  # what stands behind errors comes when they have all been taken
+        for size in SIZES:
+            throw(target, [kind.error()] * size + [kind.request(first)])
+            if answered(kind, target, first, 1) != [first]:
+                print(f"FAILED: behind {size} errors a greeting brought nothing")
+                return 1
+            first += 1
     if kind is Echo:
         throw(target, [trial.datagram(b"x", 5000, 9)] * 1000)
         errors = []

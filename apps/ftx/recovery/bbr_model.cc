@@ -83,13 +83,20 @@ void Bbr::update_congestion_signals() {
   if (!loss_round_start_) {
     return;
   }
-  if (loss_in_round_ && !probing()) {
+  if (loss_in_round_ && !probing() && time_to_adapt()) {
     adapt_lower_bounds();
   }
   loss_in_round_ = false;
 }
 
+/// Deviation 10.
+bool Bbr::time_to_adapt() const {
+  return bw_shortterm_ == unbounded || bw_latest_ < part(beta, bw_shortterm_) ||
+         round_count_ > adapted_round_ + adapt_rounds;
+}
+
 void Bbr::adapt_lower_bounds() {
+  adapted_round_ = round_count_;
   if (bw_shortterm_ == unbounded) {
     bw_shortterm_ = max_bandwidth();
   }

@@ -44,7 +44,10 @@ inline constexpr double braking_window_gain = 1.5;
 
 // Deviation 6: cruising while a queue is evident.
 inline constexpr double crowded_pacing_gain = 0.95;
-inline constexpr double crowded_window_gain = 1.2;
+inline constexpr double crowded_window_gain = 1.15;
+
+// Deviation 10: rounds between two steps down for loss.
+inline constexpr std::uint64_t adapt_rounds = 16;
 
 // Deviation 1: when loss is congestion.
 inline constexpr int startup_queue_evidence_part = 32;  // a queue grows by more than that between two reports

@@ -27,7 +27,8 @@ void Bbr::start_down(TimePoint now) {
   reset_congestion_signals();
   up_acked_per_increment_ = unbounded;
   rounds_since_probe_up_ = prng_.below(2);
-  probe_wait_ = seconds(2) + Duration(static_cast<Duration::rep>(prng_.below(1'000'000'000)));
+  probe_patience_ = probe_too_high_ ? 2 : 1;  // deviation 11
+  probe_wait_ = probe_patience_ * (seconds(2) + Duration(static_cast<Duration::rep>(prng_.below(1'000'000'000))));
   cycle_at_ = now;
   ack_phase_ = AckPhase::probe_stopping;
   start_round();
@@ -97,7 +98,7 @@ void Bbr::update_cycle(TimePoint now, const Delivery& delivery) {
 /// Section 5.3.3.8.2: "T_probe = min(T_bbr, T_reno)"
 bool Bbr::time_to_probe(TimePoint now) const {
   const std::uint64_t reno_rounds = std::min(target_inflight() / datagram_, reno_rounds_max);
-  return now > cycle_at_ + probe_wait_ || rounds_since_probe_up_ >= reno_rounds;
+  return now > cycle_at_ + probe_wait_ || rounds_since_probe_up_ >= probe_patience_ * reno_rounds;
 }
 
 bool Bbr::time_to_cruise() const { return in_flight_ <= inflight_with_headroom() && in_flight_ <= drained_inflight(); }

@@ -83,6 +83,7 @@ void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const 
     const auto session =
         data ? sessions_.find(Key{envelope->sealed() ? Peer() : from, envelope->connection}) : sessions_.end();
     if (session == sessions_.end()) {
+      begin_run(now, nullptr);  // it may end the session whose run this is
       receive(now, datagram, from);
       continue;
     }
@@ -348,9 +349,6 @@ void Server::displace(TimePoint now, Sessions::iterator session) {
 }
 
 Server::Sessions::iterator Server::erase(Sessions::iterator session) {
-  if (session->second.receiver.get() == in_run_) {
-    in_run_ = nullptr;
-  }
   const auto host = hosts_.find(session->second.host);
   const auto next = sessions_.erase(session);  // the session gives back before its host goes
   if (--host->second.sessions == 0) {

@@ -10,6 +10,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <span>
+#include <string>
 
 #include "stack/head/escaped.h"
 #include "tests/stack/head/fake_registry.h"
@@ -404,26 +407,32 @@ push   = ["timod"]
 }
 
 /// The stream that answers for the host has the declared ip and udp, and nothing that writes files or that a program
-/// speaks to.
+/// speaks to. RFC 1122 section 3.2.2.6: "Every host MUST implement an ICMP Echo server function"; section 4.1.3.1: "UDP
+/// SHOULD send an ICMP Port Unreachable message". So it is there unless the file says otherwise.
 TEST(StackFile, AHostStreamHasIpAndUdpAlone) {
   const std::string veth = "driver = {kind = \"packet\", device = \"veth0\"}\n";
-  const auto file = StackFile::parse("[stack.a]\nhost = true\n" + veth +
-                                         "push = [\"tap\", \"ip\", \"tap:high\", \"udp\", \"timod\"]\n" +
-                                         "[stack.b]\n" + veth + "push = [\"ip\"]\n",
+  const std::string push = "push = [\"tap\", \"ip\", \"tap:high\", \"udp\", \"timod\"]\n";
+  const auto file = StackFile::parse("[stack.a]\n" + veth + push + "[stack.b]\nhost = true\n" + veth + push +
+                                         "[stack.c]\nhost = false\n" + veth + push + "[stack.d]\n" + veth +
+                                         "push = [\"tap\"]\n[stack.e]\nhost = false\n" + veth,
                                      "f.toml", registry());
   ASSERT_TRUE(file) << file.error().text;
   StreamSet set;
-  const auto host = open_host(set, file->stacks()[0]);
-  ASSERT_TRUE(host) << host.error().text;
-  ASSERT_NE(*host, nullptr);
-  std::string names;
-  for (const auto& module : (*host)->chain().modules()) {
-    names += std::string(module->name()) + " ";
-  }
-  EXPECT_EQ(names, "udp ip packet ");
-  const auto none = open_host(set, file->stacks()[1]);
-  ASSERT_TRUE(none);
-  EXPECT_EQ(*none, nullptr) << "off unless the file says so";
+  const auto modules_of_host = [&](const StackDeclaration& stack) {
+    const auto host = open_host(set, stack);
+    EXPECT_TRUE(host) << host.error().text;
+    std::string names;
+    for (const auto& module :
+         *host == nullptr ? std::span<const std::unique_ptr<Module>>() : (*host)->chain().modules()) {
+      names += std::string(module->name()) + " ";
+    }
+    return names;
+  };
+  EXPECT_EQ(modules_of_host(file->stacks()[0]), "udp ip packet ");
+  EXPECT_EQ(modules_of_host(file->stacks()[1]), "udp ip packet ");
+  EXPECT_EQ(modules_of_host(file->stacks()[2]), "") << "the file says so";
+  EXPECT_EQ(modules_of_host(file->stacks()[3]), "") << "nobody answers there";
+  EXPECT_EQ(modules_of_host(file->stacks()[4]), "");
 }
 
 TEST(StackFile, StacksAreInTheOrderOfTheFile) {

@@ -194,6 +194,22 @@ TEST(IpAutoconfiguration, AsksThreeTimesForRouters) {
   EXPECT_EQ(host.set.scheduler().next_deadline(), never) << "nothing is left to do";
 }
 
+/// The streams of a link are one host, which asks once: one that does not answer for its address does not ask either,
+/// and hears what the other is told.
+TEST(IpAutoconfiguration, OneStreamOfALinkAsks) {
+  for (const bool answers : {true, false}) {
+    Host host;
+    Message told =
+        primitive_message(host.set.pool(), dlpi::AnswerInd{address(our_link_local), answers, true}, MessageType::ctl);
+    host.link.read_queue().put_next(std::move(told));
+    const std::uint64_t before = host.count("router_solicitations");
+    pass(host, 9s);
+    EXPECT_EQ(host.count("router_solicitations") - before, answers ? 3 - before : 0);
+    advertise(host, {.prefixes = {{}}});
+    EXPECT_EQ(host.source_to("2001:db8:1::9"), our_address);
+  }
+}
+
 /// "...each separated by at least RTR_SOLICITATION_INTERVAL seconds"; and the first after a delay that the seed
 /// decides.
 TEST(IpAutoconfiguration, SpacesItsSolicitations) {

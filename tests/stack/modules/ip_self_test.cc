@@ -185,6 +185,29 @@ TEST_P(Self, ADatagramOfAnySizeComesBackFromTheAddressItWentTo) {
   expect_nothing_outside();
 }
 
+/// What loops has no device whose memory would bound it: bytes are counted, not only datagrams, and beyond
+/// loop_bytes_max the sender's own queue fills. When what waited has gone everything else comes, in order.
+TEST_P(Self, LargeDatagramsThatLoopAreBoundedByTheirBytes) {
+  constexpr std::size_t size = 16'384;
+  constexpr std::size_t several = 24;
+  const auto stream = open_bound(port);
+  const TransportAddress to{address("10.77.0.1"), port};
+  for (std::size_t number = 0; number < several; ++number) {
+    ASSERT_TRUE(send(*stream, to, Octets(size, static_cast<std::byte>(number))));
+  }
+  constexpr std::size_t udp_header_size = 8;
+  constexpr std::size_t fit = (sluice::dlpi::Link::loop_bytes_max + size + udp_header_size) / (size + udp_header_size);
+  static_assert(fit < several);
+  EXPECT_EQ(driver_->write_queue().messages(), several - fit);
+  for (std::size_t number = 0; number < several; ++number) {
+    run();
+    ASSERT_EQ(received(*stream).second, Octets(size, static_cast<std::byte>(number))) << number;
+  }
+  EXPECT_EQ(received(*stream).first, "nothing");
+  EXPECT_EQ(count(*driver_, "looped"), several);
+  expect_nothing_outside();
+}
+
 TEST_P(Self, AnotherStreamOfTheHostIsReachedByItsPort) {
   const auto stream = open_bound(port);
   const auto other = open_bound(other_port);

@@ -20,6 +20,7 @@
 #include "stack/modules/register.h"
 #include "stack/wire/network.h"
 #include "stack/wire/options.h"
+#include "stack/wire/receive_room.h"
 #include "stack/wire/timod.h"
 #include "tests/stack/head/simulated_waiter.h"
 #include "tests/stack/modules/harness.h"
@@ -130,6 +131,8 @@ std::string name_of(std::int32_t primitive) {
       return "T_OK_ACK";
     case T_UDERROR_IND:
       return "T_UDERROR_IND";
+    case T_UNITDATA_IND:
+      return "T_UNITDATA_IND";
     case T_OPTMGMT_ACK:
       return "T_OPTMGMT_ACK";
     case T_ADDR_ACK:
@@ -158,7 +161,8 @@ std::string in_words(const Message& message, const Arrangement& arrangement) {
   }
   const std::int32_t primitive = primitive_of(bytes).value();
   std::string text = name_of(primitive);
-  if (message.type() != (primitive == T_UDERROR_IND ? MessageType::proto : MessageType::pcproto)) {
+  const bool is_of_datagram = primitive == T_UDERROR_IND || primitive == T_UNITDATA_IND;
+  if (message.type() != (is_of_datagram ? MessageType::proto : MessageType::pcproto)) {
     text += message.type() == MessageType::proto ? " in M_PROTO" : " in M_PCPROTO";
   }
   const auto address = [&](ConstBytes encoded) -> std::string {
@@ -199,6 +203,15 @@ std::string in_words(const Message& message, const Arrangement& arrangement) {
     }
   } else if (const auto failed = UderrorInd::decode(bytes)) {
     text += " " + std::to_string(failed->error_type);
+  } else if (const auto unit = UnitdataInd::decode(bytes)) {
+    text += address(unit->address) + " " + std::to_string(message.data_size()) + " bytes";
+    if (const auto how = wire::network::Received::decode(unit->options)) {
+      text += how->local == arrangement.address() ? " to local" : " to other";
+      text += how->group ? " group" : "";
+      text += ", " + std::to_string(how->hop_limit) + " hops, class " + std::to_string(how->traffic_class);
+    } else {
+      text += unit->options.empty() ? "" : " nonsense";
+    }
   }
   return text;
 }
@@ -221,6 +234,10 @@ class Provider {
     }
     head_.write_queue().put_next(std::move(message));
     workshop_.set().scheduler().poll(TimePoint{});
+    return arrived();
+  }
+  /// All that has come up, in words.
+  std::string arrived() {
     std::string all;
     for (; !head_.arrived.empty(); head_.arrived.pop_front()) {
       all += (all.empty() ? "" : ", ") + in_words(head_.arrived.front(), workshop_.arrangement());
@@ -232,6 +249,28 @@ class Provider {
   [[nodiscard]] Block address() const { return encoded(TransportAddress{workshop_.arrangement().address(), 0}); }
   [[nodiscard]] Block peer() const {
     return encoded(TransportAddress{IpAddress::from_text(workshop_.arrangement().peer).value(), 9});
+  }
+  /// A datagram of five bytes to this very endpoint, and what comes of it.
+  std::string ask_itself(const Sending& how) {
+    head_.write_queue().put_next(Message::copy_of(workshop_.set().pool(), block(AddrReq{}), 0, MessageType::proto));
+    const Message answer = std::move(head_.arrived.front());
+    head_.arrived.pop_front();
+    const auto bound = AddrAck::decode(answer.bytes());
+    Block options(Sending::size);
+    how.encode(options);
+    std::string all = ask(block(UnitdataReq{.address = bound->local, .options = options}), MessageType::proto, 5);
+    for (EventSource* source : workshop_.set().sources()) {
+      static_cast<void>(source->on_readable());
+    }
+    return all + arrived();
+  }
+  /// What it answers to one after the other.
+  std::string ask_in_turn(const std::vector<Block>& requests) {
+    std::string all;
+    for (const Block& request : requests) {
+      all += (all.empty() ? "" : "; ") + ask(request);
+    }
+    return all;
   }
   [[nodiscard]] IpAddress own() const { return workshop_.arrangement().address(); }
   /// ip_mreq, on this provider's interface.
@@ -264,8 +303,8 @@ struct Case {
   std::string answer;
 };
 
-const std::string unbound_info = " 65507 -2 -2 -2 20 180 65507 3 0 5";
-const std::string idle_info = " 65507 -2 -2 -2 20 180 65507 3 3 5";
+const std::string unbound_info = " 65507 -2 -2 -2 20 280 65507 3 0 5";
+const std::string idle_info = " 65507 -2 -2 -2 20 280 65507 3 3 5";
 const Block foreign = encoded(TransportAddress{wire::Ipv4Address{{192, 0, 2, 1}}, 7000});
 
 std::function<std::string(Provider&)> asking(const Block& request, MessageType type = MessageType::proto) {
@@ -396,8 +435,54 @@ const std::vector<Case>& cases() {
       {"no generic option", true, asking(managing(T_CURRENT, option(XTI_GENERIC, 1))),
        "T_OPTMGMT_ACK 16 1024, 65535/1 1024"},
 
-      {"no receive buffer", true, asking(managing(T_NEGOTIATE, scalar(XTI_GENERIC, 0x1002, 65536))),
-       "T_OPTMGMT_ACK 20 1024, 65535/4098 1024 0 0 1 0"},
+      // XTI_RCVBUF: "This request is not an absolute requirement. The implementation may place upper and lower limits on
+      // the option value. Requests that fall short of the lower limit are negotiated to the lower limit. Legal values
+      // are all positive numbers."
+      {"a receive buffer", true,
+       [](Provider& provider) {
+         return provider.ask_in_turn({managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_RCVBUF, 65536)),
+                                      managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVBUF))});
+       },
+       "T_OPTMGMT_ACK 20 32, 65535/4098 32 0 0 1 0; T_OPTMGMT_ACK 20 32, 65535/4098 32 0 0 1 0"},
+      {"a receive buffer that is too small", false,
+       [](Provider& provider) {
+         return provider.ask_in_turn({managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_RCVBUF, 100)),
+                                      managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVBUF))});
+       },
+       "T_OPTMGMT_ACK 20 256, 65535/4098 256 0 16 0 0; T_OPTMGMT_ACK 20 32, 65535/4098 32 0 16 0 0"},
+      {"a receive buffer of nothing", true, asking(managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_RCVBUF, 0))),
+       "T_OPTMGMT_ACK 20 64, 65535/4098 64 0 0 0 0"},
+      {"checking a receive buffer sets none", true,
+       [](Provider& provider) {
+         const std::string before = provider.ask(managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVBUF)));
+         const std::string checked = provider.ask(managing(T_CHECK, scalar(XTI_GENERIC, XTI_RCVBUF, 4095)));
+         EXPECT_EQ(provider.ask(managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVBUF))), before);
+         return checked + "; " + provider.ask(managing(T_CHECK, scalar(XTI_GENERIC, XTI_RCVBUF, 4096)));
+       },
+       "T_OPTMGMT_ACK 20 256, 65535/4098 256 0 16 0 0; T_OPTMGMT_ACK 20 32, 65535/4098 32 0 16 0 0"},
+      {"a receive buffer as it was", true,
+       [](Provider& provider) {
+         const std::string before = provider.ask(managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVBUF)));
+         provider.ask(managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_RCVBUF, 8192)));
+         EXPECT_EQ(provider.ask(managing(T_DEFAULT, option(XTI_GENERIC, XTI_RCVBUF))), before);
+         provider.ask(managing(T_NEGOTIATE, option(XTI_GENERIC, T_ALLOPT)));
+         EXPECT_EQ(provider.ask(managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVBUF))), before);
+         return std::string();
+       },
+       ""},
+      // XTI_RCVLOWAT: "the minimal number of bytes that must have accumulated in the receive buffer before they become
+      // visible to the transport user"; XTI_SNDLOWAT: "before they are sent".
+      {"low-water marks are 1", true,
+       asking(managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_RCVLOWAT, 512) + scalar(XTI_GENERIC, XTI_SNDLOWAT, 1))),
+       "T_OPTMGMT_ACK 40 256, 65535/4100 256 1 0 0 0, 65535/4099 32 1 0 0 0"},
+      {"and are seen", false,
+       asking(managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVLOWAT) + option(XTI_GENERIC, XTI_SNDLOWAT))),
+       "T_OPTMGMT_ACK 40 32, 65535/4100 32 1 0 0 0, 65535/4099 32 1 0 0 0"},
+      {"a low-water mark of nothing", true, asking(managing(T_CHECK, scalar(XTI_GENERIC, XTI_SNDLOWAT, 0))),
+       "T_OPTMGMT_ACK 20 64, 65535/4099 64 0 0 0 0"},
+      // XTI_LINGER: "to linger the execution of a t_close() or close() if send data is still queued in the send buffer".
+      {"nothing lingers", true, asking(managing(T_NEGOTIATE, option(XTI_GENERIC, 0x80, words({1, 5})))),
+       "T_OPTMGMT_ACK 24 1024, 65535/128 1024 1 0 0 0 5 0 0 0"},
 
       // T_NEGOTIATE: "If the status is T_SUCCESS, T_FAILURE, T_NOTSUPPORT or T_READONLY, the returned option value is
       // the same as the one requested on input."
@@ -449,8 +534,12 @@ const std::vector<Case>& cases() {
        },
        "T_OPTMGMT_ACK 100 32, 0/4 32 64, 0/264 32 16, 0/262 32 0 0 0 0, 0/17 32 3, 0/18 32 0; "
        "T_OPTMGMT_ACK 100 32, 0/4 32 64, 0/264 32 0, 0/262 32 0 0 0 0, 0/17 32 1, 0/18 32 1"},
-      {"all of a level that has one", true, asking(managing(T_CURRENT, option(T_INET_UDP, T_ALLOPT))),
-       "T_OPTMGMT_ACK 20 32, 17/1536 32 1 0 0 0"},
+      {"all of another level", true,
+       [](Provider& provider) {
+         provider.ask(managing(T_NEGOTIATE, scalar(T_INET_UDP, T_UDP_RECEIVED, T_YES)));
+         return provider.ask(managing(T_CURRENT, option(T_INET_UDP, T_ALLOPT)));
+       },
+       "T_OPTMGMT_ACK 40 32, 17/1536 32 1 0 0 0, 17/65537 32 1 0 0 0"},
       {"check all", true, asking(managing(T_CHECK, option(T_INET_IP, T_ALLOPT))), "T_OPTMGMT_ACK 16 64, 0/0 64"},
       {"no checksum", true,
        [](Provider& provider) {
@@ -569,6 +658,23 @@ const std::vector<Case>& cases() {
       {"datagram from an address of another family", true,
        sending(encoded_options({.source = IpAddress(wire::Ipv6Address{{0xfd}})})),
        "T_UDERROR_IND " + std::to_string(EAFNOSUPPORT)},
+      // t_rcvudata(): "opt identifies options that were associated with this data unit".
+      {"how a datagram came", true,
+       [](Provider& provider) {
+         provider.ask(managing(T_NEGOTIATE, scalar(T_INET_UDP, T_UDP_RECEIVED, T_YES)));
+         const std::string first = provider.ask_itself({.hop_limit = 9, .traffic_class = 0x10});
+         return first + "; " + provider.ask_itself({});
+       },
+       "T_UNITDATA_IND local:port 5 bytes to local, 9 hops, class 16; "
+       "T_UNITDATA_IND local:port 5 bytes to local, 64 hops, class 0"},
+      {"how a datagram came does not matter", true,
+       [](Provider& provider) {
+         provider.ask(managing(T_NEGOTIATE, scalar(T_INET_UDP, T_UDP_RECEIVED, T_NO)));
+         return provider.ask_itself({.hop_limit = 9});
+       },
+       "T_UNITDATA_IND local:port 5 bytes"},
+      {"how a datagram came is yes or no", true, asking(managing(T_NEGOTIATE, scalar(T_INET_UDP, T_UDP_RECEIVED, 2))),
+       "T_OPTMGMT_ACK 20 64, 17/65537 64 2 0 0 0"},
       {"datagram with malformed options", true, sending(Block(3)), "T_UDERROR_IND " + std::to_string(EINVAL)},
       {"datagram above the TSDU size", true, sending({}, 65508), "T_UDERROR_IND " + std::to_string(EMSGSIZE)},
   };
@@ -621,12 +727,44 @@ TEST_P(ProviderCalls, AShortCapabilityRequestIsAnsweredAndTheNextRequestServed) 
   EXPECT_EQ(capability->return_value, 0);
 }
 
+// XTI_RCVBUF "is used to adjust the internal buffer size allocated for the receive buffer [...] to limit the possible
+// backlog of incoming data", XTI_SNDBUF that "for the send buffer". Where that is differs, and so do these two.
+TEST_P(ProviderCalls, BuffersAreThoseWhereDataWaits) {
+  const bool kernel = GetParam().is_kernel();
+  auto opened = tli::Endpoint::t_open(stream(), nullptr);
+  ASSERT_TRUE(opened);
+  tli::Endpoint& endpoint = **opened;
+  const auto negotiate = [&](std::uint32_t name, std::uint32_t value) {
+    Block wanted = scalar(XTI_GENERIC, name, value);
+    Block outcome(wanted.size());
+    tli::t_optmgmt answer{.opt = {outcome.size(), 0, outcome.data()}};
+    EXPECT_TRUE(
+        endpoint.t_optmgmt({.opt = {wanted.size(), wanted.size(), wanted.data()}, .flags = T_NEGOTIATE}, answer));
+    return answer.flags;
+  };
+  EXPECT_EQ(negotiate(XTI_SNDBUF, 65536), kernel ? T_SUCCESS : T_NOTSUPPORT);
+  EXPECT_EQ(negotiate(XTI_RCVBUF, 65536), T_SUCCESS);
+  ASSERT_TRUE(endpoint.t_bind(nullptr, nullptr));
+  const auto room = [&]() -> std::size_t {
+    const auto answer = endpoint.stream().ioctl(wire::SLIOCRECEIVEROOM, {});
+    EXPECT_TRUE(answer) << answer.error().text;
+    return answer ? static_cast<std::size_t>(answer->return_value) : 0;
+  };
+  const auto waits = [&] { return kernel ? 2 * room() : endpoint.stream().head().read_queue().marks().high_bytes; };
+  EXPECT_EQ(waits(), 65536U) << "asked for before it was bound";
+  EXPECT_EQ(negotiate(XTI_RCVBUF, 32768), T_SUCCESS);
+  EXPECT_EQ(waits(), 32768U);
+  if (!kernel) {
+    EXPECT_EQ(endpoint.stream().head().read_queue().marks().low_bytes, 8192U);
+  }
+}
+
 TEST_P(ProviderCalls, LibraryCallsHaveOneResult) {
   tli::t_info info;
   auto opened = tli::Endpoint::t_open(stream(), &info);
   ASSERT_TRUE(opened);
   tli::Endpoint& endpoint = **opened;
-  EXPECT_EQ(info.options, 180);
+  EXPECT_EQ(info.options, 280);
   EXPECT_EQ(info.tsdu, 65507);
 
   Block wanted = foreign;

@@ -316,13 +316,62 @@ TEST(Bbr, ItLeavesHeadroomBeforeItCruises) {
   EXPECT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise));
 }
 
+// Deviation 11, and section 5.3.3.8.2 for the others: 2 to 3 s.
+TEST(Bbr, AfterAProbeThatOverflowedItWaitsTwiceAsLong) {
+  for (const bool overflowed : {false, true}) {
+    SCOPED_TRACE(overflowed);
+    Driver driver;
+    driver.reach(probe_bw_up);
+    for (int i = 0; i < 6 && driver.bbr.state() == probe_bw_up; ++i) {
+      driver.round({.round_trip = overflowed ? 60ms : 40ms, .in_flight = bdp, .lost = overflowed ? bdp / 10 : 0});
+    }
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down));
+    driver.round({.in_flight = bdp / 2});
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise));
+    driver.round({.in_flight = bdp / 2, .after = 3001ms});
+    EXPECT_EQ(to_text(driver.bbr.state()), to_text(overflowed ? probe_bw_cruise : probe_bw_refill));
+    driver.round({.in_flight = bdp / 2, .after = 3001ms});
+    EXPECT_EQ(to_text(driver.bbr.state()), to_text(overflowed ? probe_bw_refill : probe_bw_up));
+  }
+}
+
+// Deviation 10.
+TEST(Bbr, LossLowersTheShortTermModelEverySixteenRoundsUnlessLittleIsDelivered) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  const auto lossy = [&](std::uint64_t delivered_rate) {
+    driver.round({.rate = delivered_rate, .round_trip = 60ms, .in_flight = bdp, .lost = bdp / 10});
+    return driver.bbr.bandwidth();
+  };
+  while (driver.bbr.bandwidth() == rate) {
+    static_cast<void>(lossy(rate * 9 / 10));
+  }
+  const std::uint64_t lowered = driver.bbr.bandwidth();
+  EXPECT_EQ(lowered, rate * 9 / 10);
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(lossy(rate * 8 / 10), lowered) << i;
+  }
+  int rounds = 12;
+  while (lossy(rate * 8 / 10) == lowered && rounds < 40) {
+    ++rounds;
+  }
+  EXPECT_LE(rounds, 18);
+  EXPECT_EQ(driver.bbr.bandwidth(), rate * 8 / 10);
+  for (int i = 0; i < 3; ++i) {
+    static_cast<void>(lossy(rate / 4));
+  }
+  EXPECT_LT(driver.bbr.bandwidth(), rate / 2) << "the path has become slower";
+}
+
 // Section 5.3.3.6: "then the flow immediately returns to ProbeBW_REFILL to probe for bandwidth again".
 TEST(Bbr, AProbeThatStopsInTimeAndDoesNoHarmIsFollowedByAnother) {
   for (const bool harm : {false, true}) {
     SCOPED_TRACE(harm);
     Driver driver = bounded(bdp);
-    driver.round({.round_trip = 39ms, .in_flight = bdp});  // a new minimum: no ProbeRTT in between
-    driver.round({.in_flight = bdp / 2, .after = 3001ms});
+    // Round trips that match the least one: no ProbeRTT in between.
+    driver.round({.round_trip = 39ms, .in_flight = bdp});
+    driver.round({.round_trip = 39ms, .in_flight = bdp / 2, .after = 3001ms});
+    driver.round({.round_trip = 39ms, .in_flight = bdp / 2, .after = 3001ms});
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_refill));
     driver.round({.in_flight = bdp / 2});
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cubic and Ledbat on simulated paths (path.h), alone and beside others.
+// Cubic and Ledbat on simulated paths (path.h), alone and beside others; Bbr beside what Linux calls so.
 #include <gtest/gtest.h>
 
 #include "apps/ftx/recovery/bbr.h"
 #include "apps/ftx/recovery/cubic.h"
 #include "apps/ftx/recovery/ledbat.h"
+#include "tests/apps/ftx/recovery/linux_bbr.h"
 #include "tests/apps/ftx/recovery/path.h"
 
 namespace sluice::ftx::test {
@@ -77,6 +78,37 @@ TEST(CubicPath, CubicAndBbrShare) {
   }
   EXPECT_GE(sum / 10, 0.7);
   EXPECT_LE(sum / 10, 1.5);
+}
+
+// Without deviation 10 the mean is 0.64.
+TEST(LinuxBbrPath, LinuxBbrAndBbrShare) {
+  double sum = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    PathOptions options = home;
+    options.seed = seed;
+    Path path(options);
+    const Duration later = std::chrono::milliseconds(seed * 377 % 1000);
+    Flow& one = path.add(bbr(seed), Flow::endless, seed % 2 == 0 ? later : 0ns);
+    Flow& other =
+        path.add(std::make_unique<LinuxBbr>(Flow::datagram_bytes, seed), Flow::endless, seed % 2 == 0 ? 0ns : later);
+    path.run(3s);
+    const auto [bbr_share, linux_share] = shares(path, one, other, 30s);
+    sum += bbr_share / 0.5;
+    EXPECT_GE(bbr_share / 0.5, 0.5);
+    EXPECT_LE(bbr_share / 0.5, 1.5);
+    EXPECT_GE(bbr_share + linux_share, 0.95);
+  }
+  EXPECT_GE(sum / 20, 0.74);
+  EXPECT_LE(sum / 20, 1.2);
+}
+
+TEST(LinuxBbrPath, TheModelFillsALinkAlone) {
+  Path path(home);
+  Flow& flow = path.add(std::make_unique<LinuxBbr>(Flow::datagram_bytes, 1));
+  path.run(3s);
+  EXPECT_GE(shares(path, flow, flow, 30s).first, 0.93);
+  EXPECT_LT(flow.dropped * 200, flow.datagrams());
 }
 
 TEST(LedbatPath, FillsAnIdleLink) {

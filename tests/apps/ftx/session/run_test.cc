@@ -162,6 +162,33 @@ TEST(RunsThatFail, AFullDiskEndsTheSession) {
   }
 }
 
+/// What comes in the middle of a run may end the session whose run it is, or make room of it for another: what came
+/// before it has been written by then. Here the disk is full, which is known only when it is.
+TEST(RunsThatFail, WhatComesBeforeTheEndOfASessionIsWrittenBeforeIt) {
+  for (const bool together : {false, true}) {
+    Bench bench;
+    bench.open();
+    bench.destination.capacity_bytes = 0;
+    std::vector<Content> datagrams(3, Content(data_header_bytes + 1408));
+    emit_data_header(bench.envelope, {{++bench.last_sequence, 1, 1, 0}, {0, 1408, 0}, false}, datagrams[0]);
+    datagrams[1].resize(
+        emit_error(bench.envelope, {static_cast<std::uint16_t>(ExitCode::interrupted), "stopped"}, datagrams[1]));
+    emit_data_header(bench.envelope, {{++bench.last_sequence, 1, 1, 0}, {0, 1408, 1408}, false}, datagrams[2]);
+    if (together) {
+      std::vector<Bytes> run(datagrams.begin(), datagrams.end());
+      bench.server.receive_run(bench.now, run, bench.peer);
+    } else {
+      for (const Content& datagram : datagrams) {
+        bench.server.receive(bench.now, datagram, bench.peer);
+      }
+    }
+    const auto error = bench.event(Event::Kind::error);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, ExitCode::disk_full) << together;
+    EXPECT_EQ(bench.server.memory_left(), ServerOptions{}.memory_bytes_max);
+  }
+}
+
 /// A run whose datagrams belong to two sessions of one peer, and to nobody.
 TEST(RunsOfTwo, EachSessionGetsItsOwn) {
   Bench bench;
