@@ -46,7 +46,6 @@ Link::~Link() = default;
 
 void Link::attach(LinkStream& stream) {
   streams_.push_back(&stream);
-  choose_reader();
   stream.read_queue().enable();  // frames may have come while the link had no stream to take them
 }
 

@@ -138,7 +138,7 @@ struct Watch {
     } else if (std::exchange(woken_to_read, false)) {
       reading.settled(descriptor.native_handle(), POLLIN);
     }
-    if (std::exchange(woken_to_write, false)) {
+    if (!write_due && std::exchange(woken_to_write, false)) {
       source.wants_writable() ? writing.settled(descriptor.native_handle(), POLLOUT) : writing.busy();
     }
   }
@@ -148,6 +148,7 @@ struct Watch {
   asio::posix::stream_descriptor descriptor;
   bool readable = false;
   bool writable = false;
+  bool write_due = false;  // it may write, and reading had this turn
   bool woken_to_read = false;
   bool woken_to_write = false;
   Readiness reading;
@@ -228,15 +229,15 @@ bool RunLoop::Implementation::serve(Watch& watch) {
   const bool unwatched = watch.always_ready || watch.refused;
   const bool reads = (watch.readable || unwatched) && watch.source.wants_readable();
   const bool writes = (watch.writable || unwatched) && watch.source.wants_writable();
-  watch.writable = false;
-  if (reads) {
+  // Not both in one call, since the first hook may have ended the source: in turn, so that neither starves.
+  const bool reads_now = reads && !(writes && watch.write_due);
+  watch.writable = watch.write_due = reads_now && writes;
+  if (reads_now) {
     watch.readable = false;
     watch.readable = watch.source.on_readable();
   } else if (writes) {
     watch.source.on_writable();
   }
-  // Not both in one call: the first hook may have ended the source. Writing comes back in the next round.
-  watch.writable = reads && writes;
   return reads || writes;
 }
 

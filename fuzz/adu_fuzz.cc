@@ -8,6 +8,7 @@
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/name.h"
+#include "apps/ftx/protocol/pack.h"
 #include "base/contract.h"
 
 namespace {
@@ -81,9 +82,15 @@ void decode_manifest_bytes(ConstBytes bytes) {
     SLUICE_REQUIRE(is_printable(files.error().text));
     return;
   }
-  for (const FileEntry& file : *files) {
-    SLUICE_REQUIRE(is_component(file.name));
+  for (std::size_t i = 0; i < files->size(); ++i) {
+    const FileEntry& file = (*files)[i];
+    SLUICE_REQUIRE(is_component(file.name) || (i == 0 && file.top()));
+    SLUICE_REQUIRE(file.parent <= i);
+    SLUICE_REQUIRE(file.parent == 0 || (*files)[file.parent - 1].kind == EntryKind::directory);
+    SLUICE_REQUIRE(is_relative_path(path_of(*files, file)));
   }
+  const Pack pack(*files);
+  SLUICE_REQUIRE(pack.files() == 0 || pack.at(pack.size_bytes() - 1) == pack.files() - 1);
   const auto again = encode_manifest(*files);
   SLUICE_REQUIRE(again.size() == bytes.size() - 9);
   same(bytes.subspan(9), again);

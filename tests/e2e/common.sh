@@ -12,6 +12,8 @@
 #   stack_file FILE DRIVER HOST-PART [PUSH [MORE]]   writes a stack file for veth0
 #   expect WHAT COMMAND  fails the test, saying WHAT, when COMMAND does
 #   expect_exit CODE WHAT COMMAND   the same for a command whose exit code must be CODE; output in last.out and last.err
+#   make_tree DIR        with files small, large and empty, directories, a read-only one, and links
+#   same_tree DIR DIR    fails where content, modes, times and links of two trees differ
 #   counter FILE MODULE NAME        from the last counters that a program with --json printed into FILE
 #
 # Where E2E_WANTS=xdp is set before, the namespaces belong to no user namespace, and who may not make such is told that
@@ -171,3 +173,18 @@ for line in open(path):
 print(value)
 PYTHON
 }
+
+make_tree() {
+  mkdir -p "$1/sub/deeper" "$1/empty" "$1/read only"
+  head -c 3M /dev/urandom > "$1/sub/large"
+  local i
+  for i in $(seq 300); do echo "$i" > "$1/sub/deeper/small $i"; done
+  : > "$1/nil"
+  ln -s nowhere "$1/dangling"
+  ln -s /etc/passwd "$1/sub/absolute"
+  echo there > "$1/read only/file" && chmod 400 "$1/read only/file"
+  touch -h -d 2001-02-03 "$1/dangling" "$1/sub" "$1/sub/deeper/small 7" "$1/read only"
+  chmod 555 "$1/read only"
+}
+listing() { (cd "$1" && find . -mindepth 1 -printf '%P %y %m %T@ %l\n' | LC_ALL=C sort); }
+same_tree() { diff -r --no-dereference "$1" "$2" && diff <(listing "$1") <(listing "$2"); }

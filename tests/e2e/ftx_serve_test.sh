@@ -101,7 +101,7 @@ expect_exit 130 "the server is interrupted" stop serve-main
 mkdir -p in-fetch/sub got
 cp big.bin in-fetch/ && echo deep > in-fetch/sub/deep && echo star > 'in-fetch/a*' && echo plain > in-fetch/ab
 ln -s ../small.txt in-fetch/link && mkfifo in-fetch/fifo && touch -d 2001-02-03 in-fetch/sub/deep && chmod 640 in-fetch/sub/deep
-serve fetch --port 7070 --transfer-max 10M --quota 25M
+serve fetch --port 7070 --transfer-max 10M --quota 32M
 expect_exit 0 "fetch" push "ftx://$ADDR_B/big.bin" "ftx://$ADDR_B/sub/deep" got/ --json
 expect "fetch: equal" cmp big.bin got/big.bin
 expect "fetch: time and mode" test "$(stat -c '%Y %a' got/deep)" = "$(stat -c '%Y %a' in-fetch/sub/deep)"
@@ -114,7 +114,13 @@ expect "star: that one alone" test "$(cat 'got/a*')" = star -a ! -e got/ab
 fails 5 "cannot read 'nothing'" "what is not there" push "ftx://$ADDR_B/nothing" got/
 fails 5 "cannot read 'link'" "a symbolic link" push "ftx://$ADDR_B/link" got/
 fails 5 "cannot read 'fifo'" "a FIFO" push "ftx://$ADDR_B/fifo" got/
-fails 5 "cannot read 'sub'" "a directory" push "ftx://$ADDR_B/sub" got/
+fails 5 "-r" "a directory" push "ftx://$ADDR_B/sub" got/
+make_tree in-fetch/tree
+expect "fetch a tree" push -a "ftx://$ADDR_B/tree" got/
+expect "tree: equal" same_tree in-fetch/tree got/tree
+expect "fetch what lies in it" push -a "ftx://$ADDR_B/tree/" got/content
+expect "content: equal" same_tree in-fetch/tree got/content
+fails 5 "cannot read 'link'" "a link as a tree" push -r "ftx://$ADDR_B/link" got/
 fails 2 "no '..'" "a path that leads out" push "ftx://$ADDR_B/../small.txt" got/
 fails 2 "one server" "files of two servers" push "ftx://$ADDR_B/ab" "ftx://[$ADDR6_B]/ab" got/
 fails 2 "sources are" "files of here and there" push "ftx://$ADDR_B/ab" small.txt got/
@@ -137,6 +143,10 @@ fails 26 "not send any" "read-only: send" push big.bin "ftx://$ADDR_B/big.bin"
 expect "read-only: nothing is there" test "$(ls in-reads)" = small.txt
 expect_exit 130 "it is interrupted" stop serve-reads
 serve writes --port 7070 --write-only
+make_tree tree
+fails 8 "takes none" "links that the server does not take" push -a tree "ftx://$ADDR_B/"
+expect "send a tree" push -r tree "ftx://$ADDR_B/plain"
+expect "tree without links" test "$(listing in-writes/plain | grep -c .)" = "$(listing tree | grep -vc ' l ')"
 expect "write-only: send" push small.txt "ftx://$ADDR_B/"
 fails 26 "not fetch any" "write-only: fetch" push "ftx://$ADDR_B/small.txt" got/none
 expect_exit 130 "it is interrupted, too" stop serve-writes

@@ -100,6 +100,29 @@ expect "pull from a link-local address" ftx_a --via udp "[$LINK_B%veth0]:link.bi
 expect "link-local, pull: equal" cmp big.bin in/link.bin
 expect "nothing runs there" no_far_side
 
+# Trees.
+make_tree tree
+expect "push a tree" ftx_a -a tree there:
+expect "tree: equal" same_tree tree home-b/tree
+expect "push a tree over what is there" ftx_a -a tree there:
+expect "tree, again: equal" same_tree tree home-b/tree
+expect "push what lies in a tree into a new directory, in the pipe" ftx_a -a tree/ there:data/new --via pipe
+expect "content: equal" same_tree tree home-b/data/new
+expect "pull a tree" ftx_a -a there:tree in
+expect "tree, pulled: equal" same_tree tree in/tree
+expect "pull what lies in a tree, in the pipe" ftx_a -a there:tree/ in/content --via pipe
+expect "content, pulled: equal" same_tree tree in/content
+expect_exit 0 "without links" ftx_a -r tree there:data/plain
+says "2 symbolic links"
+expect "all but links" test "$(listing home-b/data/plain | grep -c .)" = "$(listing tree | grep -vc ' l ')"
+fails 5 "-r" "a directory and no -r" ftx_a tree there:
+fails 5 "-r" "a directory there and no -r" ftx_a there:tree in
+mkdir outside home-b/held && ln -s "$DIR/outside" home-b/held/tree
+fails 10 "'tree'" "a link in the place of a directory" ftx_a -a tree there:held
+expect "nothing went through it" test -z "$(ls outside)"
+expect "trees: nothing runs there" no_far_side
+expect "trees: nothing is left there" no_leftovers
+
 # The host name that ssh knows, resolved here, leads elsewhere: the address where ssh has arrived is tried next.
 in_a ip address add 10.77.0.200/32 dev lo
 cat > elsewhere_config <<CONFIG

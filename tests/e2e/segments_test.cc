@@ -288,6 +288,8 @@ TEST_P(Segments, AreLookedAtAndLandOneByOne) {
     std::string place(*size, '.');
     const t_iovec part{reinterpret_cast<std::byte*>(place.data()), place.size()};
     EXPECT_EQ(b_->t_landudata(std::span(&part, 1)), *size);
+    const auto unseen = b_->t_landudata(std::span(&part, 1));
+    EXPECT_TRUE(!unseen && unseen.error().t_errno == wire::tpi::TOUTSTATE) << "the next has not been looked at";
     seen.push_back(head.substr(0, unit.udata.len) + " " + place);
   }
   EXPECT_EQ(seen, (Texts{"head1 head1data1", "head2 skipped", "h3d h3d"}));

@@ -481,6 +481,25 @@ TEST_F(RunLoopTest, ASourceThatTakesWhatWakesItIsNeverPaused) {
   set.remove_source(source);
 }
 
+// A descriptor that is readable all the time is writable, too: who always has something to read writes all the same.
+TEST_F(RunLoopTest, ASourceThatAlwaysReadsIsToldThatItMayWrite) {
+  SocketPair pair;
+  ByteSource source(pair.end(0));
+  set.add_source(source);
+  std::size_t sent = 0;
+  source.then = [&] { pair.send(1, std::string(1 + (++sent == 1 ? 1U : 0U), 'x')); };
+  pair.send(1, "x");
+  for (int asked = 1; asked <= 3; ++asked) {
+    source.want_writable(true);
+    const int calls = source.calls;
+    while (source.writable_calls < asked && source.calls < calls + 1000) {
+      static_cast<void>(loop->wait(loop->now()));
+    }
+    EXPECT_EQ(source.writable_calls, asked);
+  }
+  set.remove_source(source);
+}
+
 /// Sends each byte that it gets back, until it has seen `count`.
 class Echo final : public EventSource {
  public:

@@ -205,6 +205,21 @@ TEST_F(StreamTurnsTest, WhoTakesNothingDeclinesAndSleeps) {
   turns_.unattend(*end.stream);
 }
 
+// The loop looks again soon only as long as something is declined.
+TEST_F(StreamTurnsTest, WhoTakesWhatItHadDeclinedIsNotAskedAgain) {
+  End end = open();
+  bool has_room = false;
+  turns_.attend(*end.stream, [&] { return has_room && end.stream->receive(); });
+  end.device->bring(3);
+  ASSERT_TRUE(run_until_asleep());
+  ASSERT_TRUE(turns_.declined());
+  has_room = true;
+  static_cast<void>(turns_.serve(true));
+  ASSERT_TRUE(run_until_asleep());
+  EXPECT_FALSE(turns_.declined());
+  turns_.unattend(*end.stream);
+}
+
 // One that declines is remembered whatever those behind it say: the loop looks again before long.
 TEST_F(StreamTurnsTest, WhoDeclinesIsNotForgottenForOthers) {
   End declining = open();

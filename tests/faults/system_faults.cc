@@ -9,6 +9,7 @@
 //
 // close() does close: Linux frees the descriptor whatever it answers.
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -154,6 +155,17 @@ Function* real(const char* name) {
     return next arguments;                                    \
   }
 
+// A null pointer says that it failed.
+#define FIND(found, name, parameters, arguments)                                    \
+  DEFINE(found*, name, parameters) {                                                \
+    if (const int chosen = fault(#name, __builtin_return_address(0)); chosen > 0) { \
+      errno = chosen;                                                               \
+      return nullptr;                                                               \
+    }                                                                               \
+    static auto* const next = real<found * parameters>(#name);                      \
+    return next arguments;                                                          \
+  }
+
 // The size is that of the third parameter.
 #define TRANSFER(name, parameters, arguments)                     \
   DEFINE(ssize_t, name, parameters) {                             \
@@ -221,6 +233,14 @@ CALL(int, fsync, (int fd), (fd))
 CALL(int, flock, (int fd, int operation), (fd, operation))
 CALL(int, renameat, (int from_fd, const char* from, int to_fd, const char* to), (from_fd, from, to_fd, to))
 CALL(int, unlinkat, (int fd, const char* path, int flags), (fd, path, flags))
+CALL(int, mkdirat, (int fd, const char* path, mode_t mode), (fd, path, mode))
+CALL(int, symlinkat, (const char* target, int fd, const char* path), (target, fd, path))
+CALL(ssize_t, readlinkat, (int fd, const char* path, char* out, std::size_t size), (fd, path, out, size))
+CALL(int, utimensat, (int fd, const char* path, const timespec* times, int flags), (fd, path, times, flags))
+CALL(int, syncfs, (int fd), (fd))
+FIND(DIR, fdopendir, (int fd), (fd))
+FIND(dirent, readdir, (DIR * directory), (directory))
+CALL(int, closedir, (DIR * directory), (directory))
 
 // bpf(2) has no function of its own; libbpf's, and what libxdp makes of several calls.
 CALL(int, bpf_map_create,

@@ -292,7 +292,7 @@ const std::vector<Lie>& lies() {
       {"MorePathsThanThereAre", rule_request,
        [](TlsLiar& liar) {
          Content request = *encode(PullRequest{.paths = {"a.bin"}});
-         request[17] = std::byte{200};
+         request[18] = std::byte{200};
          said(liar, request);
        }},
       {"DatagramsOfOneByte", rule_request,

@@ -54,6 +54,14 @@ void stamped(Liar& liar, const Stamp& stamp) {
   }
 }
 
+/// A manifest with one more entry.
+void with_entry(Liar& liar, FileEntry entry) {
+  liar.entries.push_back(std::move(entry));
+  liar.contents.emplace_back();
+  liar.list = encode_manifest(liar.entries);
+  liar.begin();
+}
+
 constexpr auto ok = ExitCode::ok;
 constexpr auto refused = ExitCode::refused;
 constexpr auto wrong = ExitCode::protocol_error;
@@ -63,6 +71,7 @@ constexpr auto mismatch = ExitCode::digest_mismatch;
 
 constexpr const char* rule_name =
     "A name is one path component: 1..255 bytes, not `.` or `..`, no `/`, no C0 or C1 control character, no DEL";
+constexpr const char* rule_parent = "the place in the list, counted from 1, of a directory that comes before it";
 constexpr const char* rule_size = "Sizes and offsets are below 2^62";
 constexpr const char* rule_place = "An ADU is `adu_bytes` long, lies at a multiple of `adu_bytes`";
 constexpr const char* rule_drop =
@@ -96,19 +105,53 @@ const std::vector<Lie>& lies() {
        },
        {refused}},
       {"OneNameTwice",
-       "no name comes twice",
+       "no name comes twice in one directory",
        [](Liar& liar) {
          liar.add("a.bin", Content(10));
          liar.begin();
        },
        {refused}},
       {"ModeOfASetuidProgram",
-       "mode:u32 (0777 at most)",
+       "mode:u16 (0777 at most)",
        [](Liar& liar) {
-         liar.list[20] = std::byte{0x08};  // the mode's third byte: 04000
+         liar.list[5] = std::byte{0x08};  // the mode's first byte: 04000
          liar.begin();
        },
        {wrong, refused}},
+      {"AFileInAFile", rule_parent, [](Liar& liar) { with_entry(liar, {.name = "x", .parent = 1}); }, {wrong, refused}},
+      {"ADirectoryInItself",
+       rule_parent,
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::directory, .parent = 2}); },
+       {wrong, refused}},
+      {"AFileInWhatIsNotThere",
+       rule_parent,
+       [](Liar& liar) { with_entry(liar, {.name = "x", .parent = 1000}); },
+       {wrong, refused}},
+      {"ADirectoryThatLeadsUp",
+       rule_name,
+       [](Liar& liar) { with_entry(liar, {.name = "..", .kind = EntryKind::directory}); },
+       {refused}},
+      {"ALinkThatLeadsOut",
+       "It makes directories as they are needed, and when all files are in place the links",
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::link, .target = "/etc"}); },
+       {refused, timeout}},  // the user's own far side takes links, but no file comes
+      {"ALinkOverAFile",
+       "no name comes twice in one directory",
+       [](Liar& liar) { with_entry(liar, {.name = "a.bin", .kind = EntryKind::link, .target = "/etc"}); },
+       {refused}},
+      {"APackedFileThatIsTooLarge",
+       "packed file (size 65536 at most)",
+       [](Liar& liar) {
+         with_entry(liar, {.name = "x", .size_bytes = packed_bytes_max + 1, .kind = EntryKind::packed});
+       },
+       {wrong, refused}},
+      {"APackThatNeverComes",
+       rule_progress,
+       [](Liar& liar) {
+         with_entry(liar, {.name = "x", .size_bytes = 100, .kind = EntryKind::packed});
+         liar.finish();
+       },
+       {timeout}},
       {"ManifestOfAnotherDigest",
        "entry* and manifest_digest[16]",
        [](Liar& liar) { change_offer(liar, [](Offer& o) { o.manifest_digest[3] ^= std::byte{1}; }); },
@@ -142,7 +185,7 @@ const std::vector<Lie>& lies() {
       {"FileBeyondTwoTo62",
        rule_size,
        [](Liar& liar) {
-         liar.list[0] = std::byte{0x40};
+         liar.list[7] = std::byte{0x40};
          change_offer(liar, [](Offer&) {});
        },
        {wrong, refused}},

@@ -93,9 +93,10 @@ class Provider : public Module {
                     .current_state = tpi::TS_UNBND,
                     .provider_flag = 0};
   bool stalled = false;
-  bool echoes = false;     // sends every data unit back as it is
-  bool silent = false;     // answers nothing
-  bool malformed = false;  // answers with the number of the answer alone
+  bool echoes = false;                   // sends every data unit back as it is
+  bool silent = false;                   // answers nothing
+  bool malformed = false;                // answers with the number of the answer alone
+  std::function<void()> before_unbound;  // called before T_UNBIND_REQ is answered
   std::string bound;
   std::uint32_t queue_length_asked = 99;
   std::int32_t management_flags_asked = 0;
@@ -122,6 +123,9 @@ class Provider : public Module {
     }
     if (tpi::UnbindReq::decode(block)) {
       info.current_state = tpi::TS_UNBND;
+      if (before_unbound) {
+        before_unbound();
+      }
       return answer(tpi::OkAck{tpi::T_UNBIND_REQ});
     }
     if (const auto options = tpi::OptmgmtReq::decode(block)) {

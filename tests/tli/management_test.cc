@@ -180,6 +180,21 @@ TEST_F(Management, UnbindWhileDataWaits) {
   EXPECT_EQ(endpoint->t_getstate(), T_UNBND);
 }
 
+// "no further data or events destined for this transport endpoint will be accepted" (t_unbind()): what comes while the
+// provider unbinds is not the next binding's.
+TEST_F(Management, WhatComesDuringUnbindIsNotTheNextBindings) {
+  open_bound();
+  provider->before_unbound = [&] {
+    provider->arrives("peer", "", {"late"});
+    provider->fails("peer", "", ECONNREFUSED);
+  };
+  ASSERT_TRUE(endpoint->t_unbind());
+  EXPECT_EQ(look(), 0);
+  ASSERT_TRUE(endpoint->t_bind(nullptr, nullptr));
+  provider->arrives("peer", "", {"new"});
+  EXPECT_EQ(receive(10), "peer/: new");
+}
+
 // ---- t_sysconf ----
 
 // "If name is valid, t_sysconf() returns the value of the requested limit/option". "[TBADFLAG] name has an invalid

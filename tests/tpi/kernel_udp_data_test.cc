@@ -638,6 +638,11 @@ TEST_F(KernelUdpTest, AnExhaustedPoolDropsCountsAndRecovers) {
   const std::size_t held = receiver.head().read_queue().messages();
   EXPECT_GT(held, 0U);
   EXPECT_LT(held, 40U);
+  const EventSource& source = *small_set.sources().front();
+  EXPECT_TRUE(small_loop->run_until([&] { return !source.wants_readable(); }, small_loop->now() + 10s))
+      << "without memory it does not read";
+  EXPECT_TRUE(small_loop->run_until([&] { return source.wants_readable(); }, small_loop->now() + 10s))
+      << "but tries again";
   while (receiver.take()) {
   }
   sender.send(destination, "later");

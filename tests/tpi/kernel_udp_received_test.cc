@@ -130,6 +130,33 @@ TEST_P(HowItCame, IsRememberedForTheNextSocket) {
   }
 }
 
+// What was coalesced is lost datagram by datagram.
+TEST_F(KernelUdpTest, ARunWithoutMemoryIsCountedByItsDatagrams) {
+  StreamSet small_set({.pool_bytes_max = std::size_t{2} << 20});
+  const auto small_loop = std::move(RunLoop::open(small_set)).value();
+  const auto receives = [&](Endpoint& endpoint, std::string_view counter, std::uint64_t count) {
+    return small_loop->run_until([&] { return endpoint.counter(counter) >= count; },
+                                 small_loop->now() + std::chrono::seconds(10));
+  };
+  Endpoint sender(set);
+  sender.bind("127.0.0.1:0");
+  Endpoint receiver(small_set, {}, ::sendmmsg, true);
+  const wire::TransportAddress destination = receiver.bind("127.0.0.1:0");
+  send(sender, destination, {}, "x");  // is copied, and leaves the buffers of a burst ready
+  run_one_round();
+  ASSERT_TRUE(receives(receiver, "received", 1));
+  std::vector<Message> hoard;
+  for (std::size_t capacity = std::size_t{1} << 20; capacity > 0; capacity /= 2) {
+    while (Message message = Message::allocate(small_set.pool(), capacity)) {
+      hoard.push_back(std::move(message));
+    }
+  }
+  send(sender, destination, {.segment_size = 1000}, std::string(2500, 'x'));
+  run_one_round();
+  EXPECT_TRUE(receives(receiver, "no_buffer", 1));
+  EXPECT_EQ(receiver.counter("no_buffer"), 3U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, HowItCame,
                          testing::Values(Row{"V4", "0.0.0.0:0", "127.0.0.1"}, Row{"V4Other", "0.0.0.0:0", "127.0.0.9"},
                                          Row{"V6", "[::1]:0", "::1"}, Row{"V6Any", "[::]:0", "::1"},

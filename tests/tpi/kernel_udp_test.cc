@@ -140,6 +140,23 @@ TEST_F(KernelUdpTest, AnEndpointCanBeBoundAgainAndWorks) {
   EXPECT_EQ(endpoint.receive().data, "to myself");
 }
 
+/// The same address is another one to a socket of another family.
+TEST_F(KernelUdpTest, AnEndpointThatIsBoundAgainSendsAsItsNewSocketDoes) {
+  Endpoint receiver(set);
+  const wire::TransportAddress destination = receiver.bind("127.0.0.1:0");
+  Endpoint sender(set);
+  for (const char* const local : {"[::]:0", "0.0.0.0:0", "[::]:0"}) {
+    SCOPED_TRACE(local);
+    sender.bind(local);
+    sender.send(destination, "x");
+    ASSERT_TRUE(run_until_received(receiver, 1));
+    EXPECT_EQ(receiver.receive().data, "x");
+    sender.put(UnbindReq{});
+    sender.expect<OkAck>();
+    EXPECT_EQ(sender.counter("bad_requests") + sender.counter("other_errors"), 0U);
+  }
+}
+
 TEST_F(KernelUdpTest, WhatWasSentBeforeUnbindStillGoes) {
   Endpoint receiver(set);
   const wire::TransportAddress destination = receiver.bind("127.0.0.1:0");

@@ -55,6 +55,7 @@ void Console::show_text(const Event& event) {
       fmt::print(stderr, "ftx: a client did not get in: {}\n", event.text);
       break;
     case Event::Kind::fallback:
+    case Event::Kind::left_out:
     case Event::Kind::error:
       fmt::print(stderr, "ftx: {}\n", event.text);
       break;

@@ -38,13 +38,14 @@ std::expected<Url, Failure> parse_sources(const PushOptions& options, std::vecto
     if (server && (url->host != server->host || url->port != server->port)) {
       return wrong("all sources must be of one server");
     }
-    if (url->path.empty() || url->path.ends_with('/') || !is_relative_path(url->path)) {
+    const bool directory = url->path.empty() || url->path.ends_with('/');
+    if ((directory && options.trees == Trees::none) || !is_relative_path(url->path)) {
       return wrong(
           fmt::format("'{}': name a file inside what the server serves: no '..', no empty component, no "
-                      "control characters, no '/' at the end",
+                      "control characters, no '/' at the end without -r",
                       printable(source)));
     }
-    paths.push_back(url->path);
+    paths.push_back(url->path.empty() ? "/" : url->path);
     server = *std::move(url);
   }
   return *server;
@@ -62,7 +63,8 @@ ExitCode fetch(const PushOptions& options) {
   if (!url) {
     return console.fail(url.error());
   }
-  const Wanted wanted = wanted_of(request.paths, Wanted::Are::names);
+  const Wanted wanted = wanted_of(request.paths, Wanted::Are::names, options.trees);
+  request.trees = options.trees;
   ask_congestion(options, request.congestion, request.rate);
   if (!encode(request)) {
     return console.fail({ExitCode::usage, fmt::format("the sources are too many for one transfer: {} files, or paths "

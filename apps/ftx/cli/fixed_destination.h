@@ -14,19 +14,34 @@
 #include <vector>
 
 #include "apps/ftx/files/sink.h"
+#include "apps/ftx/protocol/manifest.h"
 
 namespace sluice::ftx {
 
-/// Which files may come.
+/// What may come.
 struct Wanted {
   /// Patterns (glob(7)); any number may match. Names: exactly these, each of them.
   enum class Are : std::uint8_t { patterns, names };
-  std::vector<std::string> names{};  // none: all names are good
+  std::vector<std::string> names{};  // of what lies in no directory of the list; none: everything is good
   Are are = Are::patterns;
+  Trees trees = Trees::none;
 };
 
 /// The last components of what was asked for.
-[[nodiscard]] Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are);
+[[nodiscard]] Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are, Trees trees = Trees::none);
+
+/// A destination that takes no symbolic links: what one means, who made it alone decides.
+///
+/// Threat: a client that leaves a link in what a server serves, which other programs there follow to where they lead.
+class LinklessDestination final : public Destination {
+ public:
+  explicit LinklessDestination(Destination& below) : below_(below) {}
+
+  [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
+
+ private:
+  Destination& below_;
+};
 
 class FixedDestination final : public Destination {
  public:
@@ -34,7 +49,7 @@ class FixedDestination final : public Destination {
   FixedDestination(Destination& below, std::string path, Wanted wanted)
       : below_(below), path_(std::move(path)), wanted_(std::move(wanted)) {}
 
-  [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) override;
+  [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
 
  private:
   Destination& below_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -95,6 +96,7 @@ int serve_main(int argc, char** argv) {
                                "who may come: lines of a key, as ftx key prints it, and a name, with read-only or "
                                "write-only in front where that is all he may; default: ~/.config/ftx/allowed_keys");
   app.add_flag("--anyone", options.trust.anyone, "everybody may come; it is still encrypted")->excludes(allow);
+  app.add_flag("--links", options.links, "clients may send symbolic links, which may lead anywhere");
   app.add_option("--quota", options.quota_bytes, "take and send so many bytes of files in all; units: K, M, G, T")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--transfer-max", options.transfer_bytes_max, "take and send no transfer of more bytes than so many")
@@ -116,7 +118,8 @@ int transfer_main(int argc, char** argv) {
       "Sends files:      ftx SRC... [USER@]HOST:PATH       through ssh, as scp does\n"
       "                  ftx SRC... ftx://HOST:PORT/PATH   to: ftx serve DIR\n"
       "Fetches files:    ftx [USER@]HOST:SRC... DEST\n"
-      "                  ftx ftx://HOST:PORT/SRC... DEST   from: ftx serve DIR",
+      "                  ftx ftx://HOST:PORT/SRC... DEST   from: ftx serve DIR\n"
+      "Directories:      with -r or -a",
       "ftx");
   PushOptions options;
   options.version = SLUICE_VERSION;
@@ -125,6 +128,11 @@ int transfer_main(int argc, char** argv) {
   app.add_option("SRC... DEST", operands, "files, then where they go: a directory when it ends in '/' or exists")
       ->required()
       ->expected(2, -1);
+  app.add_flag_callback(
+      "-r,--recursive", [&options] { options.trees = std::max(options.trees, Trees::without_links); },
+      "send or fetch directories with what lies in them; DIR/ means only what lies in it; symbolic links are left out");
+  app.add_flag_callback(
+      "-a,--archive", [&options] { options.trees = Trees::with_links; }, "as -r, and symbolic links as links");
   auto* rate = app.add_option("--rate", options.rate_mbit,
                               "send at so many Mbit/s, whatever the network does; ends when a third is lost for 10 s")
                    ->check(CLI::PositiveNumber);

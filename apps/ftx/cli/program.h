@@ -12,6 +12,7 @@
 
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/protocol/exit_code.h"
+#include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/remote/start_message.h"
 #include "stack/core/module.h"
 
@@ -47,6 +48,7 @@ struct ServeOptions : CommonOptions {
   bool once = false;        // end after the first transfer
   bool read_only = false;   // clients fetch
   bool write_only = false;  // clients send
+  bool links = false;       // clients may send symbolic links
 };
 
 /// How to start the ftx on the other host.
@@ -67,6 +69,7 @@ struct PushOptions : CommonOptions {
   std::string version;  // of this program
   std::vector<std::string> sources;
   std::string destination;  // ftx://HOST:PORT/PATH, [user@]host:path, or local
+  Trees trees = Trees::none;
   SshOptions ssh;
   std::optional<double> rate_mbit;  // --rate
   bool cubic = false;               // --congestion cubic; else bbr

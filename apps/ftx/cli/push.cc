@@ -22,10 +22,11 @@ ExitCode push(const PushOptions& options) {
   if (!addresses) {
     return console.fail({ExitCode::usage, addresses.error().text});
   }
-  auto source = FileSource::open(options.sources);
+  auto source = FileSource::open(options.sources, {.trees = options.trees, .pack = true});
   if (!source) {
     return console.fail(source.error());
   }
+  show_left_out(**source, console);
   auto host = Host::start(options);
   if (!host) {
     return console.fail(host.error());

@@ -217,7 +217,7 @@ std::expected<std::unique_ptr<FileSource>, Failure> Remote::open_source() const 
   if (!paths) {
     return std::unexpected(paths.error());
   }
-  return FileSource::open(*paths);
+  return FileSource::open(*paths, {.trees = request_.trees, .pack = true});
 }
 
 std::expected<ExitCode, Failure> Remote::send() {

@@ -15,6 +15,7 @@
 #include "apps/ftx/cli/host.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/traffic.h"
+#include "apps/ftx/files/source.h"
 #include "apps/ftx/recovery/congestion.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/transport/session_handlers.h"
@@ -65,6 +66,9 @@ class Sending {
   Console& console_;
   std::optional<ExitCode> outcome_{};  // as it was shown
 };
+
+/// Says what of the sources is not sent.
+void show_left_out(const FileSource& source, Console& console);
 
 /// What the options ask for: a fixed rate, or one that follows the receiver's reports.
 [[nodiscard]] std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes);

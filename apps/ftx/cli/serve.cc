@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/entropy.h"
 #include "apps/ftx/cli/console.h"
+#include "apps/ftx/cli/fixed_destination.h"
 #include "apps/ftx/cli/host.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/reach.h"
@@ -27,7 +28,7 @@ class FileProvider final : public Provider {
     if (!datagram) {
       return std::unexpected(datagram.error());
     }
-    auto source = files_.open(request.paths);
+    auto source = files_.open(request.paths, {.trees = request.trees, .pack = true});
     if (!source) {
       return std::unexpected(source.error());
     }
@@ -104,7 +105,8 @@ ExitCode serve(const ServeOptions& options) {
   server_options.receive_room_bytes = (*transport)->receive_room();
   server_options.host_of = host_of;
   server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
-  Server server(server_options, **destination);
+  LinklessDestination linkless(**destination);
+  Server server(server_options, options.links ? static_cast<Destination&>(**destination) : linkless);
   Event listening;
   listening.kind = Event::Kind::listening;
   listening.path = (*transport)->local().to_text();

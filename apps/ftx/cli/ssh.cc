@@ -195,7 +195,7 @@ class Push : Near {
 };
 
 std::expected<void, Failure> Push::open_source() {
-  auto source = FileSource::open(options_.sources);
+  auto source = FileSource::open(options_.sources, {.trees = options_.trees, .pack = true});
   if (!source) {
     return std::unexpected(source.error());
   }
@@ -273,6 +273,7 @@ std::expected<ExitCode, Failure> Push::push() {
   if (const auto opened = open_source(); !opened) {
     return std::unexpected(opened.error());
   }
+  show_left_out(*source_, console_);
   auto host = Host::start(options_);
   if (!host) {
     return std::unexpected(host.error());
@@ -393,12 +394,13 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   StartRequest request;
   request.direction = StartDirection::pull;
   request.paths = paths;
+  request.trees = options_.trees;
   ask_congestion(options_, request.congestion, request.rate);
   const auto ready = start(request);
   if (!ready) {
     return std::unexpected(ready.error());
   }
-  FixedDestination fixed(**destination, place->name, wanted_of(paths, Wanted::Are::patterns));
+  FixedDestination fixed(**destination, place->name, wanted_of(paths, Wanted::Are::patterns, options_.trees));
   if (by_udp) {
     const auto code = pull_by_udp(*ready, fixed);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {

@@ -27,7 +27,7 @@ bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBI
 
 std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Destination& destination, Budget& budget) {
   // Says at once what could never succeed; takes nothing for it.
-  const std::uint64_t lists = std::uint64_t{head.manifest_bytes} + head.files * file_memory_bytes;
+  const std::uint64_t lists = std::uint64_t{head.manifest_bytes} + head.files * entry_memory_bytes;
   if (!budget.memory.could_take(lists + read_back_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
   }
@@ -55,8 +55,8 @@ Assembly::~Assembly() {
 }
 
 std::string Assembly::path() const {
-  if (sink_ && files_.size() == 1) {
-    return sink_->path(files_[0].entry);
+  if (sink_ && entries_.size() == 1) {
+    return sink_->path(entries_[0]);
   }
   return head_.path;
 }
@@ -134,14 +134,18 @@ Placement Assembly::place_in_list(List& list, const AduName& adu) {
 }
 
 std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer prefer) {
-  if (adu.file == manifest_file) {
-    return place_in_list(manifest_, adu);
-  }
   if (phase_ == Phase::manifest) {
-    return Placement{};
+    return adu.file == manifest_file ? place_in_list(manifest_, adu) : Placement{};
+  }
+  if (adu.file == manifest_file) {
+    return Placement{.kind =
+                         well_placed(adu, manifest_.size) ? Placement::Kind::duplicate : Placement::Kind::misplaced};
   }
   if (adu.file == digest_file) {
     return place_in_list(digests_, adu);
+  }
+  if (adu.file == pack_file) {
+    return place_in_pack(adu);
   }
   return place_in_file(adu, prefer);
 }
@@ -151,7 +155,7 @@ Bytes Assembly::memory_for(const AduName& adu) const {
     return {};
   }
   const File& file = files_[adu.file];
-  if (!well_placed(adu, file.entry.size_bytes) || file.whole || !file.arriving) {
+  if (!well_placed(adu, entry_of(file).size_bytes) || file.whole || !file.arriving) {
     return {};
   }
   const std::uint64_t first = adu.offset / head_.adu_bytes;
@@ -172,7 +176,7 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
     return Placement{};
   }
   File& file = files_[adu.file];
-  if (!well_placed(adu, file.entry.size_bytes)) {
+  if (!well_placed(adu, entry_of(file).size_bytes)) {
     return Placement{};
   }
   if (file.whole) {
@@ -188,7 +192,7 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
     }
   }
   if (!prepare(file.arriving->slots, adu)) {
-    return failed(ExitCode::refused, "'" + file.entry.name + "' is larger than this server's memory for it");
+    return failed(ExitCode::refused, "'" + entry_of(file).name + "' is larger than this server's memory for it");
   }
   const std::uint64_t filled = marked(file.arriving->slots, adu);
   if (filled == slots_of(adu)) {
@@ -209,12 +213,12 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
 }
 
 std::expected<void, Failure> Assembly::open_file(File& file) {
-  auto created = sink_->create(file.entry);
+  auto created = sink_->create(entry_of(file));
   if (!created) {
     return std::unexpected(failure(nullptr, created.error()));
   }
   file.sink = std::move(*created);
-  file.arriving = std::make_unique<Arriving>(Slots(slot_count(file.entry.size_bytes)), Digester(), 0U);
+  file.arriving = std::make_unique<Arriving>(Slots(slot_count(entry_of(file).size_bytes)), Digester(), 0U);
   return {};
 }
 
@@ -228,6 +232,9 @@ std::expected<void, Failure> Assembly::landed(const AduName& adu) {
   if (adu.file == digest_file) {
     land_in_list(digests_, adu);
     return digests_landed(adu);
+  }
+  if (adu.file == pack_file) {
+    return land_in_pack(adu);
   }
   return file_landed(adu);
 }
@@ -269,27 +276,37 @@ std::expected<void, Failure> Assembly::manifest_whole() {
     return failed(ExitCode::digest_mismatch, "the list of files arrived damaged");
   }
   // The list is as long as its files announce, so this follows what arrived.
-  if (!budget_.memory.take(head_.files * file_memory_bytes + read_back_bytes)) {
+  if (!budget_.memory.take(head_.files * entry_memory_bytes + read_back_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
   }
   auto entries = decode_manifest(manifest_.bytes, head_.files, head_.total_bytes);
   if (!entries) {
     return failed(entries.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error, entries.error().text);
   }
-  auto sink = destination_.open(head_.path, entries->size());
+  entries_ = *std::move(entries);
+  manifest_.bytes = {};  // what they took now counts for the names
+  const auto numbered = std::ranges::count(entries_, EntryKind::file, &FileEntry::kind);
+  if (!budget_.memory.take(static_cast<std::uint64_t>(numbered) * file_memory_bytes)) {
+    return failed(ExitCode::refused, std::string(large_list_text));
+  }
+  auto sink = destination_.open(head_.path, entries_);
   if (!sink) {
     return failed(ExitCode::refused, sink.error().text);
   }
   sink_ = std::move(*sink);
-  files_.resize(entries->size());
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    files_[i].entry = std::move((*entries)[i]);
+  files_.reserve(static_cast<std::size_t>(numbered));
+  for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].kind == EntryKind::file) {
+      files_.emplace_back().entry = i;
+    }
   }
+  pack_ = Pack(entries_);
+  pack_slots_ = Slots(slot_count(pack_.size_bytes()));
   digests_.size = files_.size() * digest_bytes;
   digests_.slots = Slots(slot_count(digests_.size));
   read_back_.resize(read_back_bytes);
   phase_ = Phase::data;
-  return {};
+  return finish_if_whole();
 }
 
 std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
@@ -298,7 +315,7 @@ std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   const std::uint64_t filled = marked(file.arriving->slots, adu);
   mark(file.arriving->slots, adu);
   landed_bytes_ += adu.length - std::min<std::uint64_t>(filled * head_.adu_bytes, adu.length);
-  const std::uint64_t prefix = std::min(file.arriving->slots.prefix() * head_.adu_bytes, file.entry.size_bytes);
+  const std::uint64_t prefix = std::min(file.arriving->slots.prefix() * head_.adu_bytes, entry_of(file).size_bytes);
   const bool whole = file.arriving->slots.whole();
   if (whole || prefix - file.arriving->digested_bytes >= read_back_bytes) {
     if (auto digested = digest_written(file, prefix); !digested) {
@@ -349,7 +366,7 @@ std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
   const auto last = static_cast<std::uint32_t>((adu.offset + adu.length) / digest_bytes);
   for (std::uint32_t index = first; index < last; ++index) {
     File& file = files_[index];
-    if (file.entry.size_bytes == 0 && !file.whole) {  // no ADU of its own will come; open for a moment only
+    if (entry_of(file).size_bytes == 0 && !file.whole) {  // no ADU of its own will come; open for a moment only
       if (auto opened = open_file(file); !opened) {
         return opened;
       }
@@ -371,18 +388,22 @@ std::expected<void, Failure> Assembly::commit_if_equal(std::uint32_t index) {
     return {};
   }
   if (!std::equal(file.digest.begin(), file.digest.end(), digests_.bytes.begin() + static_cast<std::ptrdiff_t>(at))) {
-    return failed(ExitCode::digest_mismatch, "'" + file.entry.name + "' as written differs from its source");
+    return failed(ExitCode::digest_mismatch, "'" + entry_of(file).name + "' as written differs from its source");
   }
   if (auto committed = file.sink->commit(); !committed) {
     return std::unexpected(failure(&file, committed.error()));
   }
   file.sink.reset();
-  return ++committed_ == files_.size() ? finish() : std::expected<void, Failure>{};
+  ++committed_;
+  return finish_if_whole();
 }
 
-std::expected<void, Failure> Assembly::finish() {
-  if (auto flushed = sink_->flush(); !flushed) {
-    return std::unexpected(failure(nullptr, flushed.error()));
+std::expected<void, Failure> Assembly::finish_if_whole() {
+  if (committed_ < files_.size() || stored_ < pack_.files()) {
+    return {};
+  }
+  if (auto finished = sink_->finish(); !finished) {
+    return std::unexpected(failure(nullptr, finished.error()));
   }
   phase_ = Phase::finished;
   return {};

@@ -11,6 +11,9 @@
 // Payloads that came together and belong together are written together: gather() instead of writing, landed(), and
 // write_gathered() before the memory that they lie in is used again.
 //
+// Small files travel together in the pack (apps/ftx/protocol/pack.h; assembly_pack.cc): an ADU of it holds many of
+// them. Those that it holds as a whole are digested, written and named at once; the parts of the others are collected.
+//
 // Invariants: a file is renamed only when every ADU has landed and its digest equals the sender's. Assembly takes the
 // memory for lists and slots and the descriptors of open files from the Budget before it allocates, and returns them.
 // Borrows Destination and Budget. Not thread-safe. Amortised O(1) an ADU apart from reading back for the digest; no
@@ -20,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "apps/ftx/files/budget.h"
@@ -28,6 +32,7 @@
 #include "apps/ftx/files/slots.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/message.h"
+#include "apps/ftx/protocol/pack.h"
 
 namespace sluice::ftx {
 
@@ -49,7 +54,8 @@ struct Placement {
 
 /// Threat: an OFFER is a few bytes and announces up to 4 GiB of lists and files without end. So nothing is allocated
 /// for what is announced: a list grows with what arrived of it, and an ADU far beyond that is treated as lost; slots
-/// come in pages (apps/ftx/files/slots.h); the memory of the files is taken when their list is there.
+/// come in pages (apps/ftx/files/slots.h); the memory of the files is taken when their list is there; a packed file's
+/// memory when a part of it arrives.
 ///
 /// Names memory of a file only for an ADU of which nothing has landed. The caller may find the payload damaged while it
 /// copies it; the garbage then lies where a payload is still missing, never over a good one.
@@ -94,7 +100,8 @@ class Assembly {
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] std::uint64_t landed_bytes() const { return landed_bytes_; }
   [[nodiscard]] std::uint64_t total_bytes() const { return head_.total_bytes; }
-  [[nodiscard]] std::uint32_t files() const { return head_.files; }
+  /// Regular files, as soon as their list is there.
+  [[nodiscard]] std::size_t files() const { return files_.size() + pack_.files(); }
   /// Where the transfer went, for people: the file's path, or the directory of several files.
   [[nodiscard]] std::string path() const;
 
@@ -106,14 +113,16 @@ class Assembly {
     std::uint64_t digested_bytes = 0;
   };
   struct File {
-    FileEntry entry;
+    std::uint32_t entry = 0;
     std::unique_ptr<SinkFile> sink;      // from its first ADU until it has its final name
     std::unique_ptr<Arriving> arriving;  // from its first ADU to its last
     Digest digest{};                     // of what was written; set when whole
     bool whole = false;
   };
-  /// The most memory that a file needs apart from its slots.
-  static constexpr std::uint64_t file_memory_bytes = 1024;
+  /// The most memory that an entry needs apart from the bytes of its list.
+  static constexpr std::uint64_t entry_memory_bytes = 256;
+  /// What one with a number of its own needs besides, apart from its slots.
+  static constexpr std::uint64_t file_memory_bytes = 768;
   struct List {
     std::uint64_t size = 0;  // as announced
     std::uint64_t landed_bytes = 0;
@@ -146,6 +155,15 @@ class Assembly {
   void land_in_list(List& list, const AduName& adu);
   [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu, Prefer prefer);
   [[nodiscard]] std::expected<void, Failure> open_file(File& file);
+  [[nodiscard]] const FileEntry& entry_of(const File& file) const { return entries_[file.entry]; }
+
+  // assembly_pack.cc
+  [[nodiscard]] Placement place_in_pack(const AduName& adu);
+  [[nodiscard]] bool room_for_parts(const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> land_in_pack(const AduName& adu);
+  [[nodiscard]] bool whole_in_pack(const Pack::File& file) const;
+  [[nodiscard]] std::expected<void, Failure> store(const Pack::File& file, ConstBytes bytes);
+  void drop_part(std::size_t index);
 
   [[nodiscard]] std::expected<void, Failure> manifest_whole();
   [[nodiscard]] std::expected<void, Failure> file_landed(const AduName& adu);
@@ -153,7 +171,7 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> file_whole(File& file);
   [[nodiscard]] std::expected<void, Failure> digests_landed(const AduName& adu);
   [[nodiscard]] std::expected<void, Failure> commit_if_equal(std::uint32_t index);
-  [[nodiscard]] std::expected<void, Failure> finish();
+  [[nodiscard]] std::expected<void, Failure> finish_if_whole();
   [[nodiscard]] Failure failure(File* file, const Error& error) const;
 
   Head head_;
@@ -162,8 +180,15 @@ class Assembly {
   Phase phase_ = Phase::manifest;
   List manifest_;
   List digests_;
-  std::unique_ptr<Sink> sink_;  // before files_: they must not outlive it
-  std::vector<File> files_;
+  std::vector<FileEntry> entries_;  // before sink_, which borrows them
+  std::unique_ptr<Sink> sink_;      // before files_: they must not outlive it
+  std::vector<File> files_;         // with numbers of their own, by number
+  Pack pack_;
+  Slots pack_slots_;
+  std::vector<std::byte> pack_adu_;                                // where a payload of the pack lands
+  std::unordered_map<std::size_t, std::vector<std::byte>> parts_;  // of packed files, some of which is missing
+  std::vector<std::size_t> arriving_;                              // packed files of the ADU that has landed
+  std::size_t stored_ = 0;                                         // packed files
   std::vector<std::byte> read_back_;
   Gathered gathered_;
   std::size_t committed_ = 0;

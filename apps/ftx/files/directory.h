@@ -36,8 +36,9 @@ class DirectoryDestination final : public Destination {
                                                                            std::uint64_t seed,
                                                                            LandBy land_by = LandBy::faster);
 
-  /// `path` names a directory when it exists as one, is empty or ends in '/'; else it is the new name of a single file.
-  [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) override;
+  /// `path` names a directory when it exists as one, is empty or ends in '/'; else it is the new name of the one entry
+  /// that lies in no other, or of a directory that is made for the content of one.
+  [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
 
  private:
   DirectoryDestination(Descriptor root, std::uint64_t seed, LandBy land_by)

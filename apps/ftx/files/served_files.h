@@ -7,8 +7,8 @@
 //
 // Threats: paths that lead out (`..`, absolute ones, symbolic links, also one that appears during the walk); a device,
 // FIFO or terminal whose mere opening does something (what is no regular file is not opened: it is looked at first, and
-// again when it is open, since it may have been swapped); a directory listing (there is none: a client has to know the
-// name).
+// again when it is open, since it may have been swapped); a directory listing (a client gets one together with the
+// files, when it asks for a tree, and of what it could fetch by name as well).
 //
 // Not thread-safe. Reads the file system by apps/ftx/files/system.h alone.
 
@@ -27,9 +27,12 @@ class ServedFiles {
   /// Opens `directory` and follows symbolic links in it, since the user named it.
   [[nodiscard]] static Result<ServedFiles> serve(const std::string& directory);
 
-  /// The files of `paths`, each relative to the served directory. The source holds the directory open as long as it
-  /// lives. Failures: `refused` for a path that leads out, `source_unreadable`, and those of FileSource::open().
-  [[nodiscard]] std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths) const;
+  /// The files of `paths`, each relative to the served directory; with trees also directories, which may end in '/',
+  /// and
+  /// "/", the served directory itself. The source holds the directory open as long as it lives. Failures: `refused` for
+  /// a path that leads out, `source_unreadable`, and those of FileSource::open().
+  [[nodiscard]] std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths,
+                                                                         SourceOptions options = {}) const;
 
  private:
   explicit ServedFiles(std::shared_ptr<const Descriptor> root) : root_(std::move(root)) {}

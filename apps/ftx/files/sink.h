@@ -52,8 +52,18 @@ class Sink {
  public:
   virtual ~Sink() = default;
   [[nodiscard]] virtual Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) = 0;
-  /// Makes the renames durable.
-  [[nodiscard]] virtual Status flush() = 0;
+  /// Puts a file in place that is there as a whole. It may be durable only after finish().
+  [[nodiscard]] virtual Status store(const FileEntry& entry, ConstBytes content) {
+    auto file = create(entry);
+    if (!file) {
+      return std::unexpected(file.error());
+    }
+    Status status = content.empty() ? Status() : (*file)->write(0, content);
+    status = status ? (*file)->finalize() : status;
+    return status ? (*file)->commit() : status;
+  }
+  /// All files are in place: makes what else the list has, and makes everything durable.
+  [[nodiscard]] virtual Status finish() = 0;
   /// The final path of `entry`, for people.
   [[nodiscard]] virtual std::string path(const FileEntry& entry) const = 0;
 };
@@ -62,8 +72,10 @@ class Sink {
 class Destination {
  public:
   virtual ~Destination() = default;
-  /// The sink for `files` files below `path`. REQUIRES: is_relative_path(path).
-  [[nodiscard]] virtual Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) = 0;
+  /// The sink for `entries` below `path`; it borrows them. REQUIRES: is_relative_path(path); decode_manifest() accepted
+  /// the entries.
+  [[nodiscard]] virtual Result<std::unique_ptr<Sink>> open(std::string_view path,
+                                                           std::span<const FileEntry> entries) = 0;
 };
 
 }  // namespace sluice::ftx

@@ -6,9 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <unordered_set>
 
 #include "apps/ftx/files/system.h"
+#include "apps/ftx/files/walk.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/name.h"
 #include "base/contract.h"
@@ -19,12 +19,16 @@ namespace {
 // Opening a FIFO must not block, and opening a terminal must not make it the controlling one.
 constexpr int open_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-int open_file(const std::string& path) {
-  return retried([&] { return os().openat(AT_FDCWD, path.c_str(), open_flags, 0); });
-}
-
 int status_of(int descriptor, struct stat& status) {
   return retried([&] { return os().fstat(descriptor, &status); });
+}
+
+constexpr const char* shorter_text = "it became shorter while it was sent";
+
+}  // namespace
+
+int FileSource::open_path(const std::string& path) {
+  return retried([&] { return os().openat(AT_FDCWD, path.c_str(), open_flags, 0); });
 }
 
 std::unexpected<Failure> unreadable(const std::string& path, std::string_view why) {
@@ -32,74 +36,85 @@ std::unexpected<Failure> unreadable(const std::string& path, std::string_view wh
       Failure{ExitCode::source_unreadable, "cannot read '" + printable(path) + "': " + std::string(why)});
 }
 
-constexpr const char* shorter_text = "it became shorter while it was sent";
-
-std::string last_component(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
-
-}  // namespace
-
 std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths,
-                                                                     ReadBy read_by) {
-  return open(paths, open_file, read_by);
+                                                                     SourceOptions options) {
+  return open(paths, Opener(), options);
 }
 
 std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths, Opener opener,
-                                                                     ReadBy read_by) {
-  std::unique_ptr<FileSource> source(new FileSource(std::move(opener), read_by));
-  if (paths.size() > files_max) {
-    return std::unexpected(Failure{ExitCode::usage, "too many files for one transfer"});
-  }
-  std::unordered_set<std::string> names;
-  std::uint64_t total_bytes = 0;
+                                                                     SourceOptions options) {
+  std::unique_ptr<FileSource> source(new FileSource(std::move(opener), options));
   for (const std::string& path : paths) {
-    if (!names.insert(last_component(path)).second) {
-      return std::unexpected(
-          Failure{ExitCode::usage, "two sources are named '" + printable(last_component(path)) + "'"});
-    }
     if (auto added = source->add(path); !added) {
       return std::unexpected(added.error());
     }
-    total_bytes += source->entries_.back().size_bytes;
-    if (source->entries_.back().size_bytes >= file_bytes_max || total_bytes >= file_bytes_max) {
-      return std::unexpected(Failure{ExitCode::usage, "more than one transfer can carry: " + printable(path)});
-    }
   }
+  if (source->entries_.empty()) {
+    return std::unexpected(Failure{ExitCode::source_unreadable, "there is nothing to send"});
+  }
+  FileSource* const self = source.get();
+  source->directories_.emplace(self->entries_, Descriptor(), [self](int parent, std::uint32_t index) {
+    const FileEntry& entry = self->entries_[index];
+    return entry.parent == 0 ? Descriptor(self->open_entry(index)) : enter_directory(parent, entry.name.c_str());
+  });
+  source->names_ = {};
   return source;
 }
 
+/// What the user named: a file, a link to one, or a tree.
 std::expected<void, Failure> FileSource::add(const std::string& path) {
-  const Descriptor descriptor(opener_(path));
   struct stat status{};
-  if (!descriptor.valid() || status_of(descriptor.get(), status) != 0) {
+  if (opens_paths_ && options_.trees == Trees::with_links && look_at(AT_FDCWD, path, status) == 0 &&
+      S_ISLNK(status.st_mode)) {
+    return add_found(AT_FDCWD, path, status, 0, {path});
+  }
+  Descriptor descriptor(opener_(path));
+  const bool looked = descriptor.valid() && status_of(descriptor.get(), status) == 0;
+  if (options_.trees == Trees::none && (looked ? S_ISDIR(status.st_mode) : errno == EISDIR)) {
+    return unreadable(path, "it is a directory; say -r to send it with what is in it");
+  }
+  if (!looked) {
     return unreadable(path, std::strerror(errno));
   }
+  if (S_ISDIR(status.st_mode)) {
+    return add_tree(path, std::move(descriptor), status);
+  }
   if (!S_ISREG(status.st_mode)) {
-    return unreadable(path, S_ISDIR(status.st_mode) ? "it is a directory" : "it is not a regular file");
+    return unreadable(path, "it is not a regular file");
   }
-  FileEntry entry;
-  entry.name = last_component(path);
-  if (!is_component(entry.name)) {
-    return unreadable(path, "its name holds control characters");
-  }
-  entry.size_bytes = static_cast<std::uint64_t>(status.st_size);
-  entry.mode = status.st_mode & 0777U;
-  entry.mtime_s = status.st_mtim.tv_sec;
-  entry.mtime_ns = static_cast<std::uint32_t>(status.st_mtim.tv_nsec);
-  entries_.push_back(std::move(entry));
-  paths_.push_back(path);
-  identities_.push_back({status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
-                         status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec});
-  return {};
+  return add_found(AT_FDCWD, path, status, 0, {path});
 }
 
-std::string FileSource::path(std::uint32_t index) const { return printable(paths_[index]); }
+std::string FileSource::path(std::uint32_t index) const {
+  std::string inside;
+  for (; entries_[index].parent != 0; index = entries_[index].parent - 1) {
+    inside = "/" + entries_[index].name + inside;
+  }
+  return printable(operands_.at(index).path + inside);
+}
+
+/// -1, and errno.
+int FileSource::open_entry(std::uint32_t index) {
+  const FileEntry& entry = entries_[index];
+  int directory = -1;
+  if (entry.parent != 0) {
+    directory = directories_->at(entry.parent);
+  } else if (const Operand& operand = operands_.at(index); operand.inside) {
+    directory = operand.inside->get();
+  } else {
+    return opener_(operand.path);
+  }
+  return directory < 0
+             ? -1
+             : retried([&] { return os().openat(directory, entry.name.c_str(), open_flags | O_NOFOLLOW, 0); });
+}
 
 Result<int> FileSource::descriptor(std::uint32_t index) {
   Open& open = open_[index % open_max];
   if (open.descriptor.valid() && open.index == index) {
     return open.descriptor.get();
   }
-  Descriptor descriptor(opener_(paths_[index]));
+  Descriptor descriptor(open_entry(index));
   if (!descriptor.valid()) {
     return fail(errno, std::strerror(errno));
   }
@@ -131,11 +146,24 @@ Status FileSource::same(std::uint32_t index, int descriptor) const {
 Status FileSource::read(std::uint32_t index, std::uint64_t offset, Bytes out) {
   SLUICE_REQUIRE(index < entries_.size() && offset + out.size() <= entries_[index].size_bytes);
   const auto open = descriptor(index);
-  if (!open) {
-    return std::unexpected(open.error());
+  return open ? read_from(*open, offset, out) : std::unexpected(open.error());
+}
+
+/// Looks at the file once, behind the read: many small files cost no more calls than they must.
+Status FileSource::read_whole(std::uint32_t index, Bytes out) {
+  SLUICE_REQUIRE(index < entries_.size() && out.size() == entries_[index].size_bytes);
+  const Descriptor descriptor(open_entry(index));
+  if (!descriptor.valid()) {
+    return fail(errno, std::strerror(errno));
   }
+  Status status = read_from(descriptor.get(), 0, out);
+  return status ? same(index, descriptor.get()) : status;
+}
+
+Status FileSource::read_from(int descriptor, std::uint64_t offset, Bytes out) {
   while (!out.empty()) {
-    const ssize_t got = retried([&] { return os().pread(*open, out.data(), out.size(), static_cast<off_t>(offset)); });
+    const ssize_t got =
+        retried([&] { return os().pread(descriptor, out.data(), out.size(), static_cast<off_t>(offset)); });
     if (got < 0) {
       return fail(errno, std::strerror(errno));
     }
@@ -151,7 +179,7 @@ Status FileSource::read(std::uint32_t index, std::uint64_t offset, Bytes out) {
 Result<ConstBytes> FileSource::view(std::uint32_t index, std::uint64_t offset, std::size_t size) {
   SLUICE_REQUIRE(index < entries_.size());
   const std::uint64_t file_bytes = entries_[index].size_bytes;
-  if (read_by_ != ReadBy::map || file_bytes < map_file_bytes_min) {
+  if (options_.read_by != ReadBy::map || file_bytes < map_file_bytes_min) {
     return fail(ENOTSUP);
   }
   int opened = -1;

@@ -5,7 +5,14 @@
 // (apps/ftx/files/mapped_window.h says what happens when a file is truncated meanwhile). It reads small files, and
 // files that cannot be mapped, with pread. Either way a file that became shorter is an error and never a crash.
 //
+// Trees: a FileSource lists a directory in a walk from descriptor to descriptor, and opens the files of it again as it
+// walked. Threat: somebody who may write in a part of the tree swaps a directory for a symbolic link, so that files of
+// others are sent. No step below an operand follows a link, and a file is only read when it is the one that was listed
+// (device, inode, size, times).
+//
 // Not thread-safe.
+
+#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
@@ -14,9 +21,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "apps/ftx/files/descriptor.h"
+#include "apps/ftx/files/open_directories.h"
 #include "apps/ftx/files/window_set.h"
 #include "apps/ftx/protocol/manifest.h"
 
@@ -25,10 +35,17 @@ namespace sluice::ftx {
 class Source {
  public:
   virtual ~Source() = default;
+  /// All entries, directories before what lies in them.
   [[nodiscard]] virtual const std::vector<FileEntry>& files() const = 0;
   /// Fills `out` from `offset` of file `index`. ESTALE: the file changed since it was offered; other codes: unreadable.
   /// REQUIRES: the range lies within the file as offered.
   [[nodiscard]] virtual Status read(std::uint32_t index, std::uint64_t offset, Bytes out) = 0;
+  /// Fills `out` with all of file `index`, and finds it unchanged behind that. Errors as read(). REQUIRES: `out` is as
+  /// large as the file as offered.
+  [[nodiscard]] virtual Status read_whole(std::uint32_t index, Bytes out) {
+    Status status = read(index, 0, out);
+    return status ? unchanged(index) : status;
+  }
   /// The same bytes in the page cache, without a copy; valid until the next call of release(). ENOTSUP: use read(). A
   /// missing page shows only on access and then reads as zeros: the caller asks damaged() afterwards. REQUIRES: 0 <
   /// size <= adu_bytes_max; the range lies within the file as offered.
@@ -52,10 +69,20 @@ class Source {
   [[nodiscard]] virtual std::string path(std::uint32_t index) const = 0;
 };
 
+[[nodiscard]] std::unexpected<Failure> unreadable(const std::string& path, std::string_view why);
+
 /// How a FileSource reads its bytes.
 enum class ReadBy : std::uint8_t {
   map,   // view() where it can
   read,  // never view()
+};
+
+struct SourceOptions {
+  ReadBy read_by = ReadBy::map;
+  /// With a '/' behind it, only what lies in a directory is sent. Where links are not sent, those in a tree are left
+  /// out, and one that is named is followed.
+  Trees trees = Trees::none;
+  bool pack = false;  // small files travel in the pack
 };
 
 class FileSource final : public Source {
@@ -66,12 +93,12 @@ class FileSource final : public Source {
   /// Opens a path for reading, each time that its file is opened; answers -1 and errno.
   using Opener = std::function<int(const std::string& path)>;
 
-  /// Opens each path once to check that it can be read.
+  /// Opens each path once to check that it can be read. Of a tree it reads the directories, and opens no file.
   [[nodiscard]] static std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths,
-                                                                                ReadBy read_by = ReadBy::map);
+                                                                                SourceOptions options = {});
   [[nodiscard]] static std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths,
                                                                                 Opener opener,
-                                                                                ReadBy read_by = ReadBy::map);
+                                                                                SourceOptions options = {});
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
 
@@ -81,7 +108,15 @@ class FileSource final : public Source {
   void release() override { windows_.release(); }
   [[nodiscard]] std::optional<Damage> damaged() override;
   [[nodiscard]] Status unchanged(std::uint32_t index) override;
+  [[nodiscard]] Status read_whole(std::uint32_t index, Bytes out) override;
   [[nodiscard]] std::string path(std::uint32_t index) const override;
+
+  /// What trees had that is not sent.
+  struct LeftOut {
+    std::uint64_t links = 0;
+    std::uint64_t others = 0;  // devices, sockets, FIFOs
+  };
+  [[nodiscard]] LeftOut left_out() const { return left_out_; }
 
  private:
   /// Identifies one state of one file.
@@ -98,17 +133,46 @@ class FileSource final : public Source {
   // One for first transmissions, the others for retransmissions from before it.
   static constexpr std::size_t windows = 4;
 
-  FileSource(Opener opener, ReadBy read_by) : opener_(std::move(opener)), read_by_(read_by) {}
+  /// Where an entry comes from that lies in no directory of the list.
+  struct Operand {
+    std::string path;                            // as the user wrote it
+    std::shared_ptr<const Descriptor> inside{};  // set: it lies in this directory
+  };
+
+  /// Without an opener the paths are those of this process.
+  FileSource(Opener opener, SourceOptions options)
+      : opens_paths_(!opener), opener_(opener ? std::move(opener) : Opener(open_path)), options_(options) {}
+  static int open_path(const std::string& path);
   [[nodiscard]] std::expected<void, Failure> add(const std::string& path);
+  // source_tree.cc
+  [[nodiscard]] std::expected<void, Failure> add_tree(const std::string& path, Descriptor directory,
+                                                      const struct stat& status);
+  [[nodiscard]] std::expected<void, Failure> add_content(Descriptor directory, std::uint32_t parent,
+                                                         const Operand& operand, std::size_t depth);
+  [[nodiscard]] std::expected<void, Failure> add_found(int directory, const std::string& name,
+                                                       const struct stat& status, std::uint32_t parent,
+                                                       const Operand& operand);
+  [[nodiscard]] std::expected<void, Failure> add_entry(FileEntry entry, const struct stat& status, Operand operand);
+  [[nodiscard]] std::expected<void, Failure> add_link(int directory, const std::string& name, FileEntry entry,
+                                                      const struct stat& status, Operand operand);
+
+  [[nodiscard]] int open_entry(std::uint32_t index);
   [[nodiscard]] Result<int> descriptor(std::uint32_t index);
+  [[nodiscard]] static Status read_from(int descriptor, std::uint64_t offset, Bytes out);
   [[nodiscard]] Status same(std::uint32_t index, int descriptor) const;
 
+  bool opens_paths_;
   Opener opener_;
-  ReadBy read_by_;
+  SourceOptions options_;
   WindowSet windows_{windows, MappedWindow::Access::read, WindowSet::Far::map};
-  std::vector<std::string> paths_;
+  std::unordered_map<std::uint32_t, Operand> operands_;  // of the entries that lie in no directory of the list
   std::vector<FileEntry> entries_;
   std::vector<Identity> identities_;
+  std::unordered_set<std::string> names_;  // of those entries
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t manifest_bytes_ = 0;
+  LeftOut left_out_;
+  std::optional<OpenDirectories> directories_;
   // Opens descriptors on demand and closes the older ones, so that ten thousand sources need only a few.
   std::array<Open, open_max> open_{};
 };

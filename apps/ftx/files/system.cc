@@ -46,6 +46,20 @@ int System::renameat(int directory, const char* from, int to_directory, const ch
   return ::renameat(directory, from, to_directory, to);
 }
 int System::unlinkat(int directory, const char* path, int flags) { return ::unlinkat(directory, path, flags); }
+int System::mkdirat(int directory, const char* path, mode_t mode) { return ::mkdirat(directory, path, mode); }
+int System::symlinkat(const char* target, int directory, const char* path) {
+  return ::symlinkat(target, directory, path);
+}
+ssize_t System::readlinkat(int directory, const char* path, char* out, std::size_t size) {
+  return ::readlinkat(directory, path, out, size);
+}
+int System::utimensat(int directory, const char* path, const timespec times[2], int flags) {
+  return ::utimensat(directory, path, times, flags);
+}
+int System::syncfs(int descriptor) { return ::syncfs(descriptor); }
+DIR* System::fdopendir(int descriptor) { return ::fdopendir(descriptor); }
+dirent* System::readdir(DIR* directory) { return ::readdir(directory); }
+int System::closedir(DIR* directory) { return ::closedir(directory); }
 void* System::mmap(std::size_t size, int protection, int flags, int descriptor, off_t offset) {
   return ::mmap(nullptr, size, protection, flags, descriptor, offset);
 }

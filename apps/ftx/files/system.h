@@ -8,6 +8,7 @@
 // Cost: an indirect call for each system call, none for a byte. The handler of SIGBUS (apps/ftx/files/mapped_window.h)
 // makes its one call itself.
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -35,6 +36,14 @@ class System {
   virtual int fsync(int descriptor);
   virtual int renameat(int directory, const char* from, int to_directory, const char* to);
   virtual int unlinkat(int directory, const char* path, int flags);
+  virtual int mkdirat(int directory, const char* path, mode_t mode);
+  virtual int symlinkat(const char* target, int directory, const char* path);
+  virtual ssize_t readlinkat(int directory, const char* path, char* out, std::size_t size);
+  virtual int utimensat(int directory, const char* path, const timespec times[2], int flags);
+  virtual int syncfs(int descriptor);
+  virtual DIR* fdopendir(int descriptor);
+  virtual dirent* readdir(DIR* directory);
+  virtual int closedir(DIR* directory);
   virtual void* mmap(std::size_t size, int protection, int flags, int descriptor, off_t offset);
   virtual int munmap(void* at, std::size_t size);
   virtual int madvise(void* at, std::size_t size, int advice);

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The manifest: the list of files of a transfer, encoded as one byte string. ADUs carry it as they carry a file.
+// The manifest: the list of what a transfer carries, encoded as one byte string. ADUs carry it as they carry a file.
+// docs/formats/ftx.md, "Streams", has the layout.
+//
+// A list without directories is a flat one. In a tree each entry names its directory by that entry's place in the list,
+// which comes before it, and itself by one path component. So no path has to be taken apart, and none can be absolute
+// or hold "..": a decoded list is a tree whatever its bytes are.
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,24 +20,57 @@
 
 namespace sluice::ftx {
 
+enum class EntryKind : std::uint8_t {
+  directory = 1,
+  file = 2,    // a regular file with a number of its own
+  packed = 3,  // a regular file that travels in the pack (apps/ftx/protocol/pack.h)
+  link = 4,    // a symbolic link
+};
+
 struct FileEntry {
-  std::string name;  // one path component
+  std::string name;  // one path component; empty: the directory where the transfer goes itself
   std::uint64_t size_bytes = 0;
   std::uint32_t mode = 0644;  // permission bits, 0777 at most
   std::int64_t mtime_s = 0;
   std::uint32_t mtime_ns = 0;
+  EntryKind kind = EntryKind::file;
+  std::uint32_t parent = 0;  // the directory's index, plus 1; 0: where the transfer goes
+  std::string target{};      // of a link
+
   bool operator==(const FileEntry&) const = default;
+  [[nodiscard]] bool regular() const { return kind == EntryKind::file || kind == EntryKind::packed; }
+  /// It stands for the directory where the transfer goes.
+  [[nodiscard]] bool top() const { return name.empty(); }
 };
 
-inline constexpr std::size_t entry_bytes_min = 27;   // with a name of one byte
-inline constexpr std::size_t entry_bytes_max = 281;  // with a name of 255
+inline constexpr std::size_t entry_bytes_min = 28;               // without a name
+inline constexpr std::size_t entry_bytes_max = 28 + 255 + 4095;  // a link
+inline constexpr std::size_t link_target_bytes_max = 4095;       // PATH_MAX without its NUL
+/// How many directories lie around an entry at most. A walk holds so many descriptors at most.
+inline constexpr std::size_t tree_depth_max = 256;
+/// Larger files have numbers of their own. A receiver holds the parts of a packed file in memory.
+inline constexpr std::uint64_t packed_bytes_max = 64 * 1024;
 
-/// REQUIRES: at most files_max entries, with names that is_component() accepts.
-[[nodiscard]] std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& files);
+/// Whether what is to be sent may be a directory, which is then sent with what lies in it.
+enum class Trees : std::uint8_t {
+  none = 0,
+  without_links = 1,  // symbolic links in it are left out
+  with_links = 2,     // they are sent as links
+};
+[[nodiscard]] constexpr bool is_trees(Trees trees) { return trees <= Trees::with_links; }
 
-/// Exactly `count` entries whose sizes sum to `total_bytes`, each with an acceptable name of its own. Otherwise an
-/// error whose text a terminal can show: EINVAL for a malformed list, EPERM for a refused name.
+/// REQUIRES: at most files_max entries, which decode_manifest() would accept.
+[[nodiscard]] std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries);
+/// What encode_manifest() makes of one entry.
+[[nodiscard]] std::size_t entry_bytes(const FileEntry& entry);
+
+/// Exactly `count` entries, the sizes of whose files sum to `total_bytes`, each with an acceptable name of its own in
+/// its directory. Otherwise an error whose text a terminal can show: EINVAL for a malformed list, EPERM for a refused
+/// name, EXDEV for a list that is no tree.
 [[nodiscard]] Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t count,
                                                              std::uint64_t total_bytes);
+
+/// The path of an entry below where the transfer goes, for people.
+[[nodiscard]] std::string path_of(std::span<const FileEntry> entries, const FileEntry& entry);
 
 }  // namespace sluice::ftx

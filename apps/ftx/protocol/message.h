@@ -40,10 +40,12 @@ inline constexpr std::uint32_t adu_bytes_min = 256;
 inline constexpr std::uint32_t adu_bytes_max = 1U << 21;
 inline constexpr std::uint32_t adu_bytes_unit = 16;
 
-/// File indices that name the transfer's own lists rather than a file (docs/formats/ftx.md, "Streams").
+/// File numbers that name the transfer's own lists, or the files that travel together, rather than one file
+/// (docs/formats/ftx.md, "Streams").
 inline constexpr std::uint32_t manifest_file = 0xffff'ffff;
 inline constexpr std::uint32_t digest_file = 0xffff'fffe;
 inline constexpr std::uint32_t no_file = 0xffff'fffd;
+inline constexpr std::uint32_t pack_file = 0xffff'fffc;
 inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's size fits 32 bits
 
 /// Sizes and offsets stay below 2^62, so that their sums cannot overflow.

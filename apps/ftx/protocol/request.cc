@@ -26,8 +26,10 @@ std::optional<PullMessage> parse_request(ConstBytes body) {
   request.congestion = AskedCongestion{reader.number<std::uint8_t>()};
   request.rate = reader.number<std::uint64_t>();
   request.datagram_bytes = reader.number<std::uint32_t>();
+  request.trees = Trees{reader.number<std::uint8_t>()};
   const std::size_t paths = reader.number<std::uint16_t>();
-  if (paths == 0 || paths > request_paths_max || !is_congestion(request.congestion, request.rate)) {
+  if (paths == 0 || paths > request_paths_max || !is_congestion(request.congestion, request.rate) ||
+      !is_trees(request.trees)) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < paths; ++i) {
@@ -52,7 +54,7 @@ std::optional<PullMessage> parse_refusal(ConstBytes body) {
 }  // namespace
 
 std::optional<std::vector<std::byte>> encode(const PullRequest& request) {
-  std::size_t size = 1 + 8 + 4 + 2;
+  std::size_t size = 1 + 8 + 4 + 1 + 2;
   for (const std::string& path : request.paths) {
     if (!is_path(path)) {
       return std::nullopt;
@@ -66,7 +68,7 @@ std::optional<std::vector<std::byte>> encode(const PullRequest& request) {
   std::vector<std::byte> out;
   Writer writer = begin(out, PullKind::request, size);
   writer.number(static_cast<std::uint8_t>(request.congestion)).number(request.rate).number(request.datagram_bytes);
-  writer.number(static_cast<std::uint16_t>(request.paths.size()));
+  writer.number(static_cast<std::uint8_t>(request.trees)).number(static_cast<std::uint16_t>(request.paths.size()));
   for (const std::string& path : request.paths) {
     writer.number(static_cast<std::uint16_t>(path.size())).bytes(as_bytes(path));
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "apps/ftx/protocol/exit_code.h"
+#include "apps/ftx/protocol/manifest.h"
 #include "base/bytes.h"
 
 namespace sluice::ftx {
@@ -40,6 +41,7 @@ struct PullRequest {
   AskedCongestion congestion = AskedCongestion::bbr;
   std::uint64_t rate = 0;            // bytes a second, of fixed_rate
   std::uint32_t datagram_bytes = 0;  // at most; 0: as the server can
+  Trees trees = Trees::none;
   std::vector<std::string> paths{};  // one or more, of 1 .. path_bytes_max bytes
 
   bool operator==(const PullRequest&) const = default;

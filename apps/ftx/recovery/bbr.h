@@ -83,6 +83,7 @@ class Bbr final : public CongestionControl {
   /// `datagram_bytes` is the size of a full DATA datagram. REQUIRES: datagram_bytes > 0.
   Bbr(std::size_t datagram_bytes, std::uint64_t seed);
 
+  void on_datagram_bytes(std::size_t bytes) override { datagram_ = bytes; }
   void on_first_round_trip(Duration round_trip) override;
   void on_sent(TimePoint now, std::size_t bytes) override;
   void on_report(TimePoint now, const Delivery& delivery) override;
@@ -160,7 +161,7 @@ class Bbr final : public CongestionControl {
   void set_pacing_rate(double gain);
   void set_window(const Delivery& delivery);
 
-  const std::uint64_t datagram_;  // (C.SMSS)
+  std::uint64_t datagram_;  // (C.SMSS)
   Prng prng_;
   Pacer pacer_;
   State state_ = State::startup;

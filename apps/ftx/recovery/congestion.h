@@ -62,6 +62,8 @@ inline Duration report_interval(Duration round_trip) {
 class CongestionControl {
  public:
   virtual ~CongestionControl() = default;
+  /// Datagrams are of this size from now on: the path MTU was found, or has changed.
+  virtual void on_datagram_bytes(std::size_t) {}
   /// The handshake measured a round trip, before anything else is sent.
   virtual void on_first_round_trip(Duration) {}
   virtual void on_sent(TimePoint now, std::size_t bytes) = 0;

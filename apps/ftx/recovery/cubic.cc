@@ -130,7 +130,9 @@ void Cubic::slow_start(const Delivery& delivery, double acked) {
 void Cubic::end_round() {
   last_round_rtt_ = std::exchange(round_rtt_, Duration::max());
   round_samples_ = 0;
-  if (state_ == State::conservative_slow_start && ++conservative_rounds_ > css_rounds) {
+  // RFC 9406 section 4.2: "CSS lasts at most CSS_ROUNDS rounds. If the transition into CSS happens in the middle of a
+  // round, that partial round counts towards the limit."
+  if (state_ == State::conservative_slow_start && ++conservative_rounds_ >= css_rounds) {
     slow_start_threshold_ = window_;
     state_ = State::avoidance;
     in_epoch_ = false;

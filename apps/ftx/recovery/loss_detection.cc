@@ -14,6 +14,8 @@ constexpr Duration threshold_min = milliseconds(1);
 constexpr Duration threshold_initial_max = milliseconds(50);
 constexpr Duration threshold_max = seconds(1);
 constexpr Duration lateness_period = seconds(10);
+// After as many datagrams the lateness of the path has been measured, if there is any.
+constexpr std::uint64_t measured_after = 256;
 
 }  // namespace
 
@@ -45,7 +47,8 @@ void LossDetector::on_reordered(TimePoint now, std::uint64_t sequence) {
 }
 
 Duration LossDetector::reorder_threshold() const {
-  const Duration initial = std::min<Duration>(round_trip_ / 2, threshold_initial_max);
+  const bool known = data_ended_ && highest_ >= measured_after;
+  const Duration initial = known ? Duration{} : std::min<Duration>(round_trip_ / 2, threshold_initial_max);
   const Duration measured = std::max(lateness_, lateness_before_) * 5 / 4;
   return std::clamp<Duration>(std::max(initial, measured), threshold_min, threshold_max);
 }

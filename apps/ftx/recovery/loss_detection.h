@@ -11,6 +11,9 @@
 //   reorder threshold = max(5/4 of the largest lateness of the last 10 to 20 s, half the round trip but 50 ms at most)
 //                       and within 1 ms .. 1 s
 //
+// Half the round trip is for what has not been measured. At the end of the data that is patience without a purpose:
+// nothing but what is missing keeps the transfer, and the path is idle. So from then on only what was measured counts.
+//
 // Not thread-safe. Every call is O(1): at most checkpoint_count steps.
 
 #include <array>
@@ -24,6 +27,9 @@ class LossDetector {
  public:
   /// The round trip that the sender measured.
   void set_round_trip(Duration round_trip) { round_trip_ = round_trip; }
+
+  /// All data has been sent once.
+  void end_of_data() { data_ended_ = true; }
 
   /// `sequence` arrived and is the highest so far.
   void on_highest(TimePoint now, std::uint64_t sequence);
@@ -52,6 +58,7 @@ class LossDetector {
   std::uint64_t checkpoints_made_ = 0;
   std::uint64_t highest_ = 0;
   TimePoint highest_at_{};
+  bool data_ended_ = false;
 
   // The largest lateness in this period and in the one before.
   Duration round_trip_{};

@@ -34,6 +34,9 @@ class ReceiveTracker {
   /// everything late sent again for ever, since the sender moves the floor past what a report declared lost.
   void note_too_old(TimePoint now, std::uint64_t sequence);
 
+  /// All data has been sent once: what is missing is declared lost sooner (LossDetector).
+  void end_of_data() { loss_detector_.end_of_data(); }
+
   [[nodiscard]] std::uint64_t highest() const { return highest_; }
   [[nodiscard]] TimePoint highest_at() const { return loss_detector_.highest_at(); }
   [[nodiscard]] std::uint64_t highest_sent_at_ns() const { return highest_sent_at_ns_; }

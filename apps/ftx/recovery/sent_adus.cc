@@ -3,6 +3,10 @@
 
 #include <algorithm>
 
+#include "base/contract.h"
+
+#include "base/contract.h"
+
 namespace sluice::ftx {
 
 void SentAdus::on_sent(const AduName& adu, TimePoint now, bool application_limited) {
@@ -13,12 +17,34 @@ void SentAdus::on_sent(const AduName& adu, TimePoint now, bool application_limit
     limited_to_ = std::max<std::uint64_t>(next() - 1, 1);
   }
   sent_bytes_ += adu.length;
-  entries_.push({adu, sent_bytes_, now, false, limited_to_ > 0});
+  entries_.push({adu, sent_bytes_, now, 0, false, limited_to_ > 0});
+}
+
+void SentAdus::on_copy_sent(std::uint64_t sequence, TimePoint now, bool application_limited) {
+  SLUICE_REQUIRE(unproven(sequence).has_value());
+  Entry& first = entries_[sequence - oldest_];
+  if (first.copies == 0) {
+    copies_.push_back({.open = 1});
+    first.copies = static_cast<std::uint32_t>(copies_.size());
+  }
+  const std::uint32_t copies = first.copies;
+  ++copies_[copies - 1].open;
+  on_sent(AduName(first.adu), now, application_limited);
+  entries_.back().copies = copies;
+}
+
+std::optional<AduName> SentAdus::unproven(std::uint64_t sequence) const {
+  if (sequence < oldest_ || sequence >= next()) {
+    return std::nullopt;
+  }
+  const Entry& entry = entries_[sequence - oldest_];
+  const bool arrived = entry.copies > 0 && copies_[entry.copies - 1].arrived;
+  return entry.resolved || arrived || entry.adu.file == no_file ? std::nullopt : std::optional(entry.adu);
 }
 
 SentAdus::Datagram SentAdus::datagram(std::uint64_t sequence) const {
   const Entry& entry = entries_[sequence - oldest_];
-  return {sequence, entry.sent_at, entry.sent_bytes + sequence * data_header_bytes, entry.application_limited};
+  return {sequence, entry.sent_at, entry.sent_bytes + sequence * overhead_bytes_, entry.application_limited};
 }
 
 std::optional<SentAdus::Resolved> SentAdus::on_report(const Report& report) {
@@ -56,21 +82,31 @@ void SentAdus::resolve(std::uint64_t first, std::uint64_t last, bool arrived, Re
       continue;
     }
     entry.resolved = true;
-    resolved_datagram_bytes_ += entry.adu.length + data_header_bytes;
+    if (entry.copies > 0) {
+      --copies_[entry.copies - 1].open;
+      copies_[entry.copies - 1].arrived |= arrived;
+    }
+    resolved_datagram_bytes_ += entry.adu.length + overhead_bytes_;
     if (arrived) {
       ++resolved.arrived;
       resolved.arrived_bytes += entry.adu.length;
       large_lost_ = entry.adu.length > large_above_ ? 0 : large_lost_;
     } else if (entry.adu.file != no_file) {
-      retransmit_queue_.push(entry.adu);
+      if (all_lost(entry)) {
+        retransmit_queue_.push(entry.adu);
+      }
       ++resolved.lost;
       large_lost_ += entry.adu.length > large_above_ && sequence >= large_from_ ? 1 : 0;
-      lost_datagram_bytes_ += entry.adu.length + data_header_bytes;
+      lost_datagram_bytes_ += entry.adu.length + overhead_bytes_;
       lost_runs_ += sequence == last_lost_ + 1 ? 0 : 1;
       last_lost_ = sequence;
       resolved.newest_lost = datagram(sequence);
     }
   }
+}
+
+bool SentAdus::all_lost(const Entry& entry) const {
+  return entry.copies == 0 || (copies_[entry.copies - 1].open == 0 && !copies_[entry.copies - 1].arrived);
 }
 
 void SentAdus::forget_resolved() {

@@ -8,14 +8,19 @@
 // a report that declares that new sequence lost causes another one. An old, repeated or duplicated report therefore
 // never causes a second retransmission.
 //
-// It counts in two units: payload bytes, and datagram bytes, which are payload and header. Congestion control uses the
-// latter, because tiny ADUs load the network mostly with headers.
+// At the end of the data an ADU may be sent again before anybody asks for it (copy). It is then lost when all of its
+// sequences are.
+//
+// It counts in two units: payload bytes, and datagram bytes, which are payload, header and tag. Congestion control uses
+// the latter, because tiny ADUs load the network mostly with headers.
 //
 // Invariants: oldest() is unresolved or equals next().
-// Not thread-safe. Amortised O(1) a sequence; no allocation in steady state. 40 bytes an open sequence.
+// Not thread-safe. Amortised O(1) a sequence; no allocation in steady state. 48 bytes an open sequence, 8 an ADU that
+// was copied.
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/recovery/retransmit_queue.h"
@@ -26,6 +31,9 @@ namespace sluice::ftx {
 
 class SentAdus {
  public:
+  /// `overhead_bytes` is what a datagram has beside its payload: the header, and the tag where it is sealed.
+  explicit SentAdus(std::size_t overhead_bytes = data_header_bytes) : overhead_bytes_(overhead_bytes) {}
+
   /// The sequence of the next datagram.
   [[nodiscard]] std::uint64_t next() const { return oldest_ + entries_.size(); }
   /// The oldest sequence that no report has resolved.
@@ -43,9 +51,9 @@ class SentAdus {
 
   // The same with headers, and what reports have resolved. Totals since the start.
   [[nodiscard]] std::uint64_t in_flight_datagram_bytes() const {
-    return in_flight_bytes() + (next() - 1 - passed_) * data_header_bytes;
+    return in_flight_bytes() + (next() - 1 - passed_) * overhead_bytes_;
   }
-  [[nodiscard]] std::uint64_t passed_datagram_bytes() const { return passed_bytes_ + passed_ * data_header_bytes; }
+  [[nodiscard]] std::uint64_t passed_datagram_bytes() const { return passed_bytes_ + passed_ * overhead_bytes_; }
   [[nodiscard]] std::uint64_t lost_datagram_bytes() const { return lost_datagram_bytes_; }
   [[nodiscard]] std::uint64_t resolved_datagram_bytes() const { return resolved_datagram_bytes_; }
   /// Runs of lost sequences: how often the path began to lose.
@@ -66,6 +74,10 @@ class SentAdus {
   /// Records the datagram with sequence next(). `application_limited`: the sender has sent less than it was allowed to
   /// since the last datagram.
   void on_sent(const AduName& adu, TimePoint now = {}, bool application_limited = false);
+  /// Records another datagram with the ADU of `sequence`. REQUIRES: unproven(sequence).
+  void on_copy_sent(std::uint64_t sequence, TimePoint now = {}, bool application_limited = false);
+  /// The ADU that `sequence` carries; null when it is known to have arrived, or that sequence is known to be lost.
+  [[nodiscard]] std::optional<AduName> unproven(std::uint64_t sequence) const;
   /// A probe has a sequence but no ADU.
   void on_probe_sent(TimePoint now = {}) { on_sent(AduName{}, now, true); }
 
@@ -96,15 +108,24 @@ class SentAdus {
     AduName adu;
     std::uint64_t sent_bytes = 0;  // of all datagrams up to and including this one
     TimePoint sent_at{};
+    std::uint32_t copies = 0;  // index in copies_, from 1; 0: the ADU has no other sequence
     bool resolved = false;
     bool application_limited = false;
+  };
+  /// An ADU with several sequences.
+  struct Copies {
+    std::uint32_t open = 0;  // sequences that no report has resolved
+    bool arrived = false;
   };
 
   [[nodiscard]] Datagram datagram(std::uint64_t sequence) const;
   void resolve(std::uint64_t first, std::uint64_t last, bool arrived, Resolved& resolved);
+  [[nodiscard]] bool all_lost(const Entry& entry) const;
   void forget_resolved();
 
+  const std::size_t overhead_bytes_;
   Ring<Entry> entries_;
+  std::vector<Copies> copies_;
   RetransmitQueue retransmit_queue_;
   std::uint64_t oldest_ = 1;
   std::uint64_t sent_bytes_ = 0;

@@ -72,6 +72,7 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   request.rate = reader.number<std::uint64_t>();
   request.ports.first = reader.number<std::uint16_t>();
   request.ports.last = reader.number<std::uint16_t>();
+  request.trees = Trees{reader.number<std::uint8_t>()};
   request.program = take_text<std::uint8_t>(reader);
   const std::size_t paths = reader.number<std::uint16_t>();
   if (paths > start_paths_max) {
@@ -85,7 +86,8 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   const bool push = request.direction == StartDirection::push && paths == 1;
   const bool pull = request.direction == StartDirection::pull && paths >= 1;
   good = good && reader.exhausted() && (push || pull) && is_cipher(cipher) && is_program(request.program) &&
-         request.idle_timeout_ms != 0 && is_congestion(request.congestion, request.rate) && is_range(request.ports);
+         request.idle_timeout_ms != 0 && is_congestion(request.congestion, request.rate) && is_range(request.ports) &&
+         is_trees(request.trees);
   return good ? std::optional<StartMessage>(std::move(request)) : std::nullopt;
 }
 
@@ -174,7 +176,7 @@ std::optional<PortRange> parse_ports(std::string_view text) {
 
 std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   SLUICE_REQUIRE(request.secret.size() == session_secret_bytes);
-  std::size_t size = session_secret_bytes + 1 + 1 + 4 + 4 + 1 + 1 + 8 + 2 + 2 + 1 + request.program.size() + 2;
+  std::size_t size = session_secret_bytes + 1 + 1 + 4 + 4 + 1 + 1 + 8 + 2 + 2 + 1 + 1 + request.program.size() + 2;
   for (const std::string& path : request.paths) {
     if (!is_path(path)) {
       return std::nullopt;
@@ -190,6 +192,7 @@ std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   writer.number(request.session_version).number(request.datagram_bytes).number(request.idle_timeout_ms);
   writer.number(static_cast<std::uint8_t>(request.cipher)).number(static_cast<std::uint8_t>(request.congestion));
   writer.number(request.rate).number(request.ports.first).number(request.ports.last);
+  writer.number(static_cast<std::uint8_t>(request.trees));
   put_text<std::uint8_t>(writer, request.program);
   writer.number(static_cast<std::uint16_t>(request.paths.size()));
   for (const std::string& path : request.paths) {

@@ -9,13 +9,22 @@
 namespace sluice::ftx {
 
 AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
-    : source_(source), adu_bytes_(adu_bytes), manifest_(encode_manifest(source.files())) {
-  SLUICE_REQUIRE(!source.files().empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
-  for (const FileEntry& entry : source.files()) {
-    total_bytes_ += entry.size_bytes;
+    : source_(source),
+      pack_(source.files()),
+      pack_reader_(source, pack_),
+      adu_bytes_(adu_bytes),
+      manifest_(encode_manifest(source.files())) {
+  const std::vector<FileEntry>& entries = source.files();
+  SLUICE_REQUIRE(!entries.empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
+  for (std::uint32_t i = 0; i < entries.size(); ++i) {
+    total_bytes_ += entries[i].size_bytes;
+    if (entries[i].kind == EntryKind::file) {
+      numbered_.push_back(i);
+    }
   }
+  file_ = pack_.files() > 0 ? pack_file : 0;
   ahead_.resize(std::max<std::size_t>(read_ahead_bytes / adu_bytes, 1) * adu_bytes);
-  digests_.reserve(source.files().size() * digest_bytes);
+  digests_.reserve(numbered_.size() * digest_bytes);
   repair_.resize(adu_bytes);
 }
 
@@ -33,7 +42,8 @@ bool AduScheduler::drained() const {
   if (manifest_sent_ < manifest_.size()) {
     return false;
   }
-  return !accepted_ || digests_sent_ == source_.files().size() * digest_bytes;
+  const bool pack_sent = file_ != pack_file || offset_ == pack_.size_bytes();
+  return !accepted_ || (pack_sent && digests_sent_ == numbered_.size() * digest_bytes);
 }
 
 std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
@@ -47,7 +57,7 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
     return std::nullopt;
   }
   // Digests go out as full ADUs between the files, and the rest after the last file.
-  const bool all_read = file_ == source_.files().size();
+  const bool all_read = file_ == numbered_.size();
   const std::uint64_t ready = all_read ? digests_.size() : digests_.size() / adu_bytes_ * adu_bytes_;
   if (auto adu = next_of_list(digest_file, digests_, ready, digests_sent_)) {
     return adu;
@@ -73,25 +83,28 @@ std::optional<AduScheduler::Adu> AduScheduler::next_of_list(std::uint32_t file, 
   return adu;
 }
 
+std::uint64_t AduScheduler::size_of(std::uint32_t file) const {
+  return file == pack_file ? pack_.size_bytes() : source_.files()[numbered_[file]].size_bytes;
+}
+
 std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_files() {
-  const std::vector<FileEntry>& files = source_.files();
-  while (file_ < files.size() && offset_ == files[file_].size_bytes) {
+  while (file_ != numbered_.size() && offset_ == size_of(file_)) {
     if (auto finished = finish_file(); !finished) {
       return std::unexpected(finished.error());
     }
   }
-  if (file_ == files.size()) {
+  if (file_ == numbered_.size()) {
     return std::nullopt;
   }
-  const auto length =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, files[file_].size_bytes - offset_));
+  const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, size_of(file_) - offset_));
   const auto payload = next_payload(length);
   if (!payload) {
     return std::unexpected(payload.error());
   }
   const Adu adu{{file_, static_cast<std::uint32_t>(payload->size()), offset_}, *payload};
-  offset_ += payload->size();
-  sent_bytes_ += payload->size();
+  const std::uint64_t end = offset_ + payload->size();
+  sent_bytes_ += file_ == pack_file ? pack_.content_before(end) - pack_.content_before(offset_) : payload->size();
+  offset_ = end;
   ++sent_adu_count_;
   return adu;
 }
@@ -99,7 +112,7 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
 /// Up to `length_max` bytes at offset_, digested. Less where a read ends, if the size of ADUs changed since.
 std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t length_max) {
   if (offset_ >= ahead_from_ + ahead_size_) {
-    const auto view = source_.view(file_, offset_, length_max);
+    const auto view = file_ == pack_file ? fail(ENOTSUP) : source_.view(numbered_[file_], offset_, length_max);
     if (view) {
       // The digest brings the bytes into the cache for the pass that follows, and accesses every page.
       digester_.update(*view);
@@ -109,7 +122,7 @@ std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t leng
       return *view;
     }
     if (view.error().code != ENOTSUP) {
-      return std::unexpected(failure(file_, view.error()));
+      return std::unexpected(failure(numbered_[file_], view.error()));
     }
     if (auto read = read_ahead(); !read) {
       return std::unexpected(read.error());
@@ -130,24 +143,36 @@ std::expected<void, Failure> AduScheduler::read_ahead() {
   ahead_from_ = offset_;
   // A whole number of ADUs, so that no ADU spans two reads.
   const std::size_t whole = ahead_.size() / adu_bytes_ * adu_bytes_;
-  ahead_size_ = static_cast<std::size_t>(std::min<std::uint64_t>(whole, source_.files()[file_].size_bytes - offset_));
+  ahead_size_ = static_cast<std::size_t>(std::min<std::uint64_t>(whole, size_of(file_) - offset_));
   const Bytes part = Bytes(ahead_).first(ahead_size_);
-  if (auto status = source_.read(file_, offset_, part); !status) {
-    return std::unexpected(failure(file_, status.error()));
+  if (file_ == pack_file) {
+    return read_pack(offset_, part);
+  }
+  if (auto status = source_.read(numbered_[file_], offset_, part); !status) {
+    return std::unexpected(failure(numbered_[file_], status.error()));
   }
   digester_.update(part);
   return {};
 }
 
+std::expected<void, Failure> AduScheduler::read_pack(std::uint64_t offset, Bytes out) {
+  const auto read = pack_reader_.read(offset, out);
+  return read ? std::expected<void, Failure>() : std::unexpected(failure(read.error().index, read.error().error));
+}
+
 /// Sends the digest only if the file is still the one that was offered: the digest then covers one state of it.
 std::expected<void, Failure> AduScheduler::finish_file() {
-  if (auto status = source_.unchanged(file_); !status) {
-    return std::unexpected(failure(file_, status.error()));
+  if (file_ == pack_file) {
+    file_ = 0;
+  } else {
+    if (auto status = source_.unchanged(numbered_[file_]); !status) {
+      return std::unexpected(failure(numbered_[file_], status.error()));
+    }
+    const Digest digest = digester_.value();
+    digests_.insert(digests_.end(), digest.begin(), digest.end());
+    digester_.reset();
+    ++file_;
   }
-  const Digest digest = digester_.value();
-  digests_.insert(digests_.end(), digest.begin(), digest.end());
-  digester_.reset();
-  ++file_;
   offset_ = ahead_from_ = 0;
   ahead_size_ = 0;
   return {};
@@ -163,29 +188,37 @@ std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName
   if (name.file == digest_file) {
     return Adu{name, ConstBytes(digests_).subspan(name.offset, name.length)};
   }
+  const Bytes part = Bytes(repair_).first(name.length);
+  if (name.file == pack_file) {
+    if (auto read = read_pack(name.offset, part); !read) {
+      return std::unexpected(read.error());
+    }
+    repair_used_ = true;
+    return Adu{name, part};
+  }
+  const std::uint32_t entry = numbered_[name.file];
   ConstBytes payload;
-  if (const auto view = source_.view(name.file, name.offset, name.length); view) {
+  if (const auto view = source_.view(entry, name.offset, name.length); view) {
     payload = *view;
   } else if (view.error().code == ENOTSUP) {
-    const Bytes part = Bytes(repair_).first(name.length);
-    if (auto status = source_.read(name.file, name.offset, part); !status) {
-      return std::unexpected(failure(name.file, status.error()));
+    if (auto status = source_.read(entry, name.offset, part); !status) {
+      return std::unexpected(failure(entry, status.error()));
     }
     repair_used_ = true;
     payload = part;
   } else {
-    return std::unexpected(failure(name.file, view.error()));
+    return std::unexpected(failure(entry, view.error()));
   }
   // A retransmission must come from the same state of the file as the digest.
-  if (auto status = source_.unchanged(name.file); !status) {
-    return std::unexpected(failure(name.file, status.error()));
+  if (auto status = source_.unchanged(entry); !status) {
+    return std::unexpected(failure(entry, status.error()));
   }
   return Adu{name, payload};
 }
 
-Failure AduScheduler::failure(std::uint32_t file, const Error& error) const {
+Failure AduScheduler::failure(std::uint32_t entry, const Error& error) const {
   const ExitCode code = error.code == ESTALE ? ExitCode::source_changed : ExitCode::source_unreadable;
-  return {code, "source '" + source_.path(file) + "': " + error.text};
+  return {code, "source '" + source_.path(entry) + "': " + error.text};
 }
 
 }  // namespace sluice::ftx

@@ -2,9 +2,10 @@
 #pragma once
 
 // AduScheduler: the order in which a sender sends ADUs. First the manifest; once the receiver has accepted it, the
-// files in order, and between them the digests of the files that have been read to their end. It digests each payload
-// just before it returns it, and it returns single ADUs again for retransmission. A payload is in the source's memory
-// where the source can be mapped, else in the scheduler's read-ahead buffer.
+// pack, then the files with numbers of their own in order, and between them the digests of those that have been read to
+// their end. It digests each payload just before it returns it (the pack holds its own digests), and it returns single
+// ADUs again for retransmission. A payload is in the source's memory where the source can be mapped, else in the
+// scheduler's read-ahead buffer.
 //
 // Payloads stay valid together, as a burst, until release(); a burst ends where full() says so.
 //
@@ -20,6 +21,7 @@
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/protocol/message.h"
+#include "apps/ftx/session/pack_reader.h"
 
 namespace sluice::ftx {
 
@@ -27,8 +29,10 @@ class AduScheduler {
  public:
   static constexpr std::size_t read_ahead_bytes = 1U << 20;
 
-  /// REQUIRES: adu_bytes obeys message.h; the source has at least one file and outlives this object.
+  /// REQUIRES: adu_bytes obeys message.h; the source has at least one entry and outlives this object.
   AduScheduler(Source& source, std::uint32_t adu_bytes);
+  AduScheduler(const AduScheduler&) = delete;
+  AduScheduler& operator=(const AduScheduler&) = delete;
   /// next() returns ADUs of this size from now on. REQUIRES: a multiple of adu_bytes_unit, from there to the
   /// constructor's adu_bytes.
   void set_adu_bytes(std::uint32_t adu_bytes);
@@ -52,9 +56,13 @@ class AduScheduler {
   [[nodiscard]] bool accepted() const { return accepted_; }
   /// True when next() has nothing more, or nothing more until accept().
   [[nodiscard]] bool drained() const;
+  /// True when everything has been sent once. A list of directories and links is all that there is.
+  [[nodiscard]] bool all_sent() const { return drained() && (accepted_ || file_count() == 0); }
 
   [[nodiscard]] const std::vector<std::byte>& manifest() const { return manifest_; }
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
+  /// Regular files.
+  [[nodiscard]] std::size_t file_count() const { return numbered_.size() + pack_.files(); }
   /// File bytes that next() has returned.
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
   /// File ADUs that next() has returned.
@@ -68,15 +76,20 @@ class AduScheduler {
   [[nodiscard]] std::expected<void, Failure> read_ahead();
   [[nodiscard]] std::expected<void, Failure> intact();
   [[nodiscard]] std::expected<void, Failure> finish_file();
-  [[nodiscard]] Failure failure(std::uint32_t file, const Error& error) const;
+  [[nodiscard]] std::expected<void, Failure> read_pack(std::uint64_t offset, Bytes out);
+  [[nodiscard]] std::uint64_t size_of(std::uint32_t file) const;
+  [[nodiscard]] Failure failure(std::uint32_t entry, const Error& error) const;
 
   Source& source_;
+  std::vector<std::uint32_t> numbered_;  // the entries of the files with numbers of their own, by number
+  Pack pack_;
+  PackReader pack_reader_;
   std::uint32_t adu_bytes_;
   bool accepted_ = false;
   std::vector<std::byte> manifest_;
   std::uint64_t manifest_sent_ = 0;
 
-  // The file that is being read, how much of it next() has returned, and the part of it in memory.
+  // The number of the file that is being read, how much of it next() has returned, and the part of it in memory.
   std::uint32_t file_ = 0;
   std::uint64_t offset_ = 0;
   std::vector<std::byte> ahead_;

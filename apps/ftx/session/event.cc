@@ -28,6 +28,8 @@ nlohmann::ordered_json fields(const Event& event) {
     case Event::Kind::fallback:
       return {
           {"event", "fallback"}, {"via", event.path}, {"reason", exit_code_row(event.code).name}, {"text", event.text}};
+    case Event::Kind::left_out:
+      return {{"event", "left_out"}, {"files", event.files}, {"text", event.text}};
     case Event::Kind::repair:
       return {{"event", "repair"}, {"adus", event.adus}};
     case Event::Kind::error: {
@@ -42,6 +44,7 @@ nlohmann::ordered_json fields(const Event& event) {
               {"seconds", event.seconds},
               {"adus", event.adus},
               {"repaired", event.repaired},
+              {"copied", event.copied},
               {"out_of_order", event.out_of_order},
               {"path", event.path},
               {"loaded_bytes", event.loaded_bytes},

@@ -18,10 +18,11 @@ struct Event {
     offer,      // files, bytes, path
     progress,   // bytes so far, total_bytes, adus, repaired
     fallback,   // path: how it goes on, code: why, text
+    left_out,   // files, text: what of the sources is not sent
     repair,     // adus: asked for again since the last event of this kind
     error,      // code, text
     rejected,   // text: a client that may not come; no transfer of anybody
-    done,       // bytes, seconds, adus, repaired, out_of_order, path, loaded_bytes, stored_bytes
+    done,       // bytes, seconds, adus, repaired, copied, out_of_order, path, loaded_bytes, stored_bytes
   };
   Kind kind{};
   std::uint64_t connection = 0;
@@ -31,6 +32,7 @@ struct Event {
   double seconds = 0;
   std::uint64_t adus = 0;          // distinct file ADUs
   std::uint64_t repaired = 0;      // sender: ADUs sent again; receiver: ADUs placed by a repair
+  std::uint64_t copied = 0;        // sender: ADUs sent again at the end without having been asked for
   std::uint64_t out_of_order = 0;  // datagrams that a later-sent one overtook, as the receiver saw it
   // Bytes that this side's stack has loaded and stored in passes over message data since the program started. Does not
   // count digests, file access and the kernel's own copies.

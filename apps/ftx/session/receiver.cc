@@ -18,6 +18,9 @@ using std::chrono::seconds;
 constexpr Duration report_interval_min = microseconds(200);
 constexpr Duration report_interval_max = milliseconds(20);
 constexpr Duration report_backoff_max = seconds(1);
+// Reports a round trip; at the end of the data, when nothing but what is missing keeps the transfer.
+constexpr int reports_usual = 4;
+constexpr int reports_at_end = 32;
 // As long as the cookie of the OFFER is valid: a replayed OFFER then finds the session that it opened, which is over.
 constexpr Duration close_linger = CookieJar::lifetime;
 constexpr std::uint32_t window_adus = ReceiveTracker::window_sequences / 2;
@@ -201,12 +204,13 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
   last_progress_at_ = now;
   tracker_.record(now, data.stamp);
   received_bytes_ += data.adu.length;
-  if (place.file != nullptr) {
+  if (data.adu.file != manifest_file && data.adu.file != digest_file) {
     ++adus_;
   }
   if (data.repair) {
     ++repaired_;
   }
+  note_end_of_data(data.adu);
   schedule_report(now);
   if (auto status = assembly_->landed(data.adu); !status) {
     return fail(now, status.error(), true);
@@ -219,6 +223,14 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
 
 void Receiver::landing_failed(TimePoint now, const Landing& landing, const Error& error) {
   fail(now, assembly_->landing_failed(landing.data.adu, error), true);
+}
+
+/// The end of the digests is sent last.
+void Receiver::note_end_of_data(const AduName& adu) {
+  if (adu.file == digest_file && adu.offset + adu.length == assembly_->files() * std::uint64_t{digest_bytes}) {
+    data_ended_ = true;
+    tracker_.end_of_data();
+  }
 }
 
 void Receiver::on_probe(TimePoint now, ConstBytes datagram) {
@@ -340,7 +352,8 @@ Event Receiver::event(Event::Kind kind, TimePoint now) const {
 // --- Timers and what goes out --------------------------------------------------------------------------------------
 
 Duration Receiver::report_interval() const {
-  return std::clamp<Duration>(round_trip_ / 4, report_interval_min, report_interval_max);
+  const int reports = data_ended_ ? reports_at_end : reports_usual;
+  return std::clamp<Duration>(round_trip_ / reports, report_interval_min, report_interval_max);
 }
 
 void Receiver::schedule_report(TimePoint now) {
@@ -405,8 +418,8 @@ std::size_t Receiver::transmit_report(TimePoint now, Bytes out, std::uint64_t cr
   }
 
   const bool busy = std::exchange(received_since_report_, false);
-  report_backoff_ =
-      busy ? report_interval() : std::min(std::max(report_backoff_, report_interval_max) * 2, report_backoff_max);
+  const Duration least = data_ended_ ? report_interval() : report_interval_max;
+  report_backoff_ = busy ? report_interval() : std::min(std::max(report_backoff_, least) * 2, report_backoff_max);
   // Also when it is over, until the sender closes: one that follows this end to a new address hears of it by a report.
   report_at_ = now + report_backoff_;
   return emit_report(envelope_, report, out);

@@ -131,6 +131,7 @@ class Receiver {
   void tick(TimePoint now);
   void schedule_report(TimePoint now);
   [[nodiscard]] Duration report_interval() const;
+  void note_end_of_data(const AduName& adu);
   std::size_t transmit_report(TimePoint now, Bytes out, std::uint64_t credit_bytes);
   [[nodiscard]] Event event(Event::Kind kind, TimePoint now) const;
 
@@ -159,6 +160,7 @@ class Receiver {
   TimePoint progress_at_;
 
   Duration round_trip_{};
+  bool data_ended_ = false;  // the last ADU has landed: what is missing is on its way, or lost
   std::uint64_t received_bytes_ = 0;
   std::uint64_t adus_ = 0;
   std::uint64_t repaired_ = 0;

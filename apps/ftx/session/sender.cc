@@ -21,6 +21,11 @@ constexpr Duration error_repeat = milliseconds(200);
 // A report may take this much longer than the round trip: the receiver's interval and its initial reorder threshold.
 constexpr Duration report_delay_max = milliseconds(25);
 constexpr Duration probe_backoff_max = milliseconds(500);
+// At the end of the data: how often an ADU is sent again unasked, and how long after the time before (a part of the
+// round trip; losses come in runs). On a shorter path asking is as fast.
+constexpr int copies_max = 2;
+constexpr int copy_interval_part = 32;
+constexpr Duration copies_round_trip_min = milliseconds(5);
 constexpr std::uint64_t round_trip_ns_max = 60'000'000'000;
 // The sender remembers every open sequence, so a receiver may not announce more (docs/formats/ftx.md, "Bounds").
 constexpr std::uint32_t window_adus_max = 1U << 17;
@@ -43,6 +48,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       repeat_interval_(repeat_first),
       adu_bytes_(adu_bytes_for(options_.tsdu_bytes, protection_.has_value())),
       adu_bytes_now_(adu_bytes_),
+      sent_adus_(framing_bytes()),
       progress_at_(now + options_.progress_interval) {
   SLUICE_REQUIRE(adu_bytes_ > 0 && is_relative_path(options_.path) && options_.path.size() <= path_bytes_max);
   envelope_.transfer = 1;
@@ -210,9 +216,7 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
 }
 
 /// A receiver that says it is finished before everything has been sent once is broken or hostile, and no success.
-bool Sender::possible(const Report& report) const {
-  return report.phase != Phase::finished || (scheduler_->accepted() && scheduler_->drained());
-}
+bool Sender::possible(const Report& report) const { return report.phase != Phase::finished || scheduler_->all_sent(); }
 
 /// The caller skips reports that a newer one overtook: they say nothing new about the network.
 void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolved& resolved) {
@@ -378,11 +382,12 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
   Event event;
   event.kind = kind;
   event.seconds = std::chrono::duration<double>(now - started_at_).count();
-  event.files = source_.files().size();
   event.repaired = repaired_;
+  event.copied = copied_;
   event.out_of_order = out_of_order_;
   event.path = options_.path;
   if (scheduler_) {
+    event.files = scheduler_->file_count();
     event.bytes = scheduler_->sent_bytes();
     event.total_bytes = scheduler_->total_bytes();
     event.adus = scheduler_->sent_adu_count();
@@ -416,7 +421,9 @@ TimePoint Sender::next_deadline() const {
     return timers;
   }
   const TimePoint path = path_mtu_ ? path_mtu_->next_deadline() : never;
-  return std::min({timers, path, may_probe_path() ? path_mtu_->probe_at() : never,
+  const TimePoint copy =
+      copies_.empty() || window_is_full() ? never : std::max(copies_[0].due, congestion_.next_send());
+  return std::min({timers, path, copy, may_probe_path() ? path_mtu_->probe_at() : never,
                    feedback_needed() ? probe_at_ : congestion_.next_send()});
 }
 
@@ -576,18 +583,54 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
   }
   application_limited_ |= !*adu;
   if (!*adu) {
-    return std::nullopt;
+    return next_copy(now, header);
   }
   return put(now, **adu, false, header);
 }
 
-Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header) {
+/// RFC 8985 section 7 does as much for the end of a flight, and waits for two round trips before. Here nothing else is
+/// left to send, so a copy delays nothing; it keeps to pacer and window, and counts as all that is sent does.
+std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
+  while (!copies_.empty() && copies_[0].due <= now) {
+    const Copy copy = copies_[0];
+    copies_.pop();
+    const auto name = sent_adus_.unproven(copy.sequence);
+    if (!name || name->length > adu_bytes_now_) {
+      continue;
+    }
+    auto adu = scheduler_->retransmit(*name);
+    if (!adu) {
+      fail(now, adu.error());
+      return std::nullopt;
+    }
+    plan_copies(now, copy.sequence, copy.left - 1);
+    ++copied_;
+    return put(now, *adu, true, header, copy.sequence);
+  }
+  return std::nullopt;
+}
+
+void Sender::plan_copies(TimePoint now, std::uint64_t sequence, int left) {
+  if (left > 0) {
+    copies_.push({sequence, now + rtt_estimator_.smoothed() / copy_interval_part, left});
+  }
+}
+
+Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header, std::uint64_t copy_of) {
   envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
   const std::size_t size = emit_data_header(envelope_, {stamp(now), adu.name, repair}, header);
   const ConstBytes payload = protection_ ? seal(header.first(size), adu.payload) : adu.payload;
   delivery_sampler_.on_sent(now, sent_adus_);
-  sent_adus_.on_sent(adu.name, now, std::exchange(application_limited_, false));
-  repaired_ += repair ? 1 : 0;
+  const bool application_limited = std::exchange(application_limited_, false);
+  if (copy_of != 0) {
+    sent_adus_.on_copy_sent(copy_of, now, application_limited);
+  } else {
+    sent_adus_.on_sent(adu.name, now, application_limited);
+    repaired_ += repair ? 1 : 0;
+    if (scheduler_->accepted() && scheduler_->drained() && rtt_estimator_.smoothed() >= copies_round_trip_min) {
+      plan_copies(now, sent_adus_.next() - 1, copies_max);
+    }
+  }
   unproven_bytes_ -= std::min<std::uint64_t>(size + payload.size(), unproven_bytes_);
   congestion_.on_sent(now, size + payload.size());
   window_limited_since_report_ |= congestion_window_is_full();

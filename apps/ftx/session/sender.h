@@ -7,7 +7,9 @@
 //   waiting    for the KNOCK of a receiver that began the session; from there it offers to where that came from
 //   greeting   sends HELLO until a COOKIE arrives; a sealed session begins by offering
 //   offering   sends OFFER and the manifest's ADUs until the receiver accepts
-//   sending    sends files and digests, retransmissions first; a PROBE when nothing else may go and no report arrives
+//   sending    sends files and digests, retransmissions first; a PROBE when nothing else may go and no report arrives.
+//              When all has been sent once, what is sent (the last ADU, and what was lost) goes three times, unasked
+//              and a moment apart, since a loss would cost the transfer a round trip
 //   failing    sends ERROR, three times at most, until the receiver closes
 //   over       has nothing more to send
 //
@@ -129,10 +131,16 @@ class Sender {
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
   [[nodiscard]] std::size_t offer(Bytes out) const;
   [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);
-  [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header);
+  /// `copy_of`: the sequence that carries this ADU already, 0: none that is open.
+  [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header,
+                             std::uint64_t copy_of = 0);
+  [[nodiscard]] std::optional<Outgoing> next_copy(TimePoint now, Bytes header);
+  void plan_copies(TimePoint now, std::uint64_t sequence, int left);
   [[nodiscard]] ConstBytes seal(ConstBytes header, ConstBytes payload);
   [[nodiscard]] std::size_t probe(TimePoint now, Bytes out);
   [[nodiscard]] Stamp stamp(TimePoint now) const;
+  /// What a DATA has beside its payload.
+  [[nodiscard]] std::size_t framing_bytes() const { return data_header_bytes + (protection_ ? tag_bytes : 0); }
 
   // sender_path_mtu.cc
   void begin_path_mtu(TimePoint now);
@@ -194,6 +202,15 @@ class Sender {
   std::uint32_t window_adus_ = 64;
   ReceiveCredit receive_credit_;
   std::uint64_t report_clock_ns_ = 0;
+
+  /// An ADU that is to be sent again at the end, unless it is known to have arrived before.
+  struct Copy {
+    std::uint64_t sequence = 0;
+    TimePoint due{};
+    int left = 0;  // with this one
+  };
+  Ring<Copy> copies_;
+  std::uint64_t copied_ = 0;
 
   TimePoint probe_at_ = never;
   Duration probe_backoff_{};

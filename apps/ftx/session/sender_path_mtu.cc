@@ -11,7 +11,7 @@ void Sender::begin_path_mtu(TimePoint now) {
     return;
   }
   // The receiver's transport may carry less than ours.
-  const std::size_t framing = data_header_bytes + (protection_ ? tag_bytes : 0);
+  const std::size_t framing = framing_bytes();
   const bool less = adu_bytes_ < adu_bytes_for(options_.tsdu_bytes, protection_.has_value());
   PathMtuOptions path;
   path.header_bytes = *options_.ip_header_bytes;
@@ -25,13 +25,14 @@ void Sender::begin_path_mtu(TimePoint now) {
 }
 
 void Sender::resize_adus() {
-  const std::size_t framing = data_header_bytes + (protection_ ? tag_bytes : 0);
+  const std::size_t framing = framing_bytes();
   const auto payload = [&](std::size_t datagram) {
     const std::size_t bytes = (datagram - framing) / adu_bytes_unit * adu_bytes_unit;
     return static_cast<std::uint32_t>(std::min<std::size_t>(bytes, adu_bytes_));
   };
   adu_bytes_now_ = payload(path_mtu_->bytes());
   scheduler_->set_adu_bytes(adu_bytes_now_);
+  congestion_.on_datagram_bytes(adu_bytes_now_ + framing_bytes());
   sent_adus_.set_large_above(payload(path_mtu_->small_bytes()));
 }
 

@@ -231,6 +231,23 @@ TEST_F(IpReassembly, CountsTheBuffersNotTheBytes) {
   EXPECT_EQ(small.add({key(3), 0, true, udp, 20, std::move(larger)}, now).outcome, Outcome::no_room);
 }
 
+/// Room is made of others only: a datagram that needs all there is, and more, is given up, and stays so.
+TEST_F(IpReassembly, ADatagramMakesNoRoomForItself) {
+  Reassembly small(64 * 1024);
+  const auto large = [&](std::size_t offset) {
+    Message message = Message::allocate(pool, 60 * 1024);
+    (void)message.append(8);
+    return small.add({key(1), offset, true, udp, 20, std::move(message)}, now);
+  };
+  EXPECT_EQ(large(0).outcome, Outcome::held);
+  const Reassembly::Added second = large(8);
+  EXPECT_EQ(second.outcome, Outcome::no_room);
+  EXPECT_EQ(second.evicted, 0U);
+  EXPECT_EQ(small.bytes(), 0U);
+  EXPECT_EQ(small.datagrams(), 1U);
+  EXPECT_EQ(large(16).outcome, Outcome::refused);
+}
+
 /// What was given up takes no room, so room is not made by forgetting that it was.
 TEST_F(IpReassembly, WhatWasGivenUpStaysGivenUpWhereRoomIsShort) {
   Reassembly small(64 * 1024);

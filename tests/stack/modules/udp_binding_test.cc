@@ -42,6 +42,9 @@ TEST(UdpBind, WhenNoPortIsFreeTheAnswerIsTnoaddrAndTheStreamIsUnbound) {
   stack.ip().ports_busy = 1000;
   stack.down(bind_req(stack, {local_v4, 0}));
   EXPECT_EQ(stack.error_ack().tli_error, TNOADDR);
+  // TLI's has asked for a port and would take any.
+  stack.down(proto(stack, OldBindReq{.address = encoded(TransportAddress{local_v4, port})}));
+  EXPECT_EQ(stack.error_ack().tli_error, TNOADDR);
   stack.ip().ports_busy = 0;
   EXPECT_EQ(stack.bind({local_v4, port}).port, port);
 }

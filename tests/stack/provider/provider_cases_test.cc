@@ -464,6 +464,7 @@ const std::vector<Case>& cases() {
        [](Provider& provider) {
          const std::string before = provider.ask(managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVBUF)));
          provider.ask(managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_RCVBUF, 8192)));
+         provider.ask(managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_RCVBUF, 16384)));
          EXPECT_EQ(provider.ask(managing(T_DEFAULT, option(XTI_GENERIC, XTI_RCVBUF))), before);
          provider.ask(managing(T_NEGOTIATE, option(XTI_GENERIC, T_ALLOPT)));
          EXPECT_EQ(provider.ask(managing(T_CURRENT, option(XTI_GENERIC, XTI_RCVBUF))), before);
@@ -480,6 +481,13 @@ const std::vector<Case>& cases() {
        "T_OPTMGMT_ACK 40 32, 65535/4100 32 1 0 0 0, 65535/4099 32 1 0 0 0"},
       {"a low-water mark of nothing", true, asking(managing(T_CHECK, scalar(XTI_GENERIC, XTI_SNDLOWAT, 0))),
        "T_OPTMGMT_ACK 20 64, 65535/4099 64 0 0 0 0"},
+      // "The value T_NOTSUPPORT is the worst result and T_SUCCESS is the best": a failure is worse than a part of success.
+      {"the worst result, last", true,
+       asking(managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_RCVLOWAT, 512) + scalar(XTI_GENERIC, XTI_SNDLOWAT, 0))),
+       "T_OPTMGMT_ACK 40 64, 65535/4100 256 1 0 0 0, 65535/4099 64 0 0 0 0"},
+      {"the worst result, first", true,
+       asking(managing(T_NEGOTIATE, scalar(XTI_GENERIC, XTI_SNDLOWAT, 0) + scalar(XTI_GENERIC, XTI_RCVLOWAT, 512))),
+       "T_OPTMGMT_ACK 40 64, 65535/4099 64 0 0 0 0, 65535/4100 256 1 0 0 0"},
       // XTI_LINGER: "to linger the execution of a t_close() or close() if send data is still queued in the send buffer".
       {"nothing lingers", true, asking(managing(T_NEGOTIATE, option(XTI_GENERIC, 0x80, words({1, 5})))),
        "T_OPTMGMT_ACK 24 1024, 65535/128 1024 1 0 0 0 5 0 0 0"},

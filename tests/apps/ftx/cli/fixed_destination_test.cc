@@ -21,39 +21,38 @@ class NoFile final : public SinkFile {
 struct Recorder final : Destination {
   struct RecordingSink final : Sink {
     explicit RecordingSink(Recorder& all) : recorder(all) {}
-    Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
-      recorder.created.push_back(entry.name);
-      return std::make_unique<NoFile>();
-    }
-    Status flush() override {
-      ++recorder.flushed;
+    Result<std::unique_ptr<SinkFile>> create(const FileEntry&) override { return std::make_unique<NoFile>(); }
+    Status finish() override {
+      ++recorder.finished;
       return {};
     }
     std::string path(const FileEntry& entry) const override { return "shown/" + entry.name; }
     Recorder& recorder;
   };
-  Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) override {
-    paths.push_back(std::string(path) + " " + std::to_string(files));
+  Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override {
+    paths.push_back(std::string(path) + " " + std::to_string(entries.size()));
     return std::make_unique<RecordingSink>(*this);
   }
   std::vector<std::string> paths;
-  std::vector<std::string> created;
-  int flushed = 0;
+  int finished = 0;
 };
 
-bool accepts(std::vector<std::string> wanted, const std::string& name) {
+bool accepts(const Wanted& wanted, std::vector<FileEntry> entries) {
   Recorder below;
-  FixedDestination fixed(below, "", {std::move(wanted)});
-  const auto sink = fixed.open("", 1).value();
-  const bool accepted = sink->create({.name = name}).has_value();
-  EXPECT_EQ(below.created.size(), accepted ? 1U : 0U) << name;
+  FixedDestination fixed(below, "", wanted);
+  const bool accepted = fixed.open("", entries).has_value();
+  EXPECT_EQ(below.paths.size(), accepted ? 1U : 0U) << entries.front().name;
   return accepted;
+}
+
+bool accepts(std::vector<std::string> wanted, const std::string& name) {
+  return accepts(Wanted{std::move(wanted)}, {{name}});
 }
 
 TEST(FixedDestination, ThePathThatTheSenderOffersCountsForNothing) {
   Recorder below;
   FixedDestination fixed(below, "mine", {});
-  ASSERT_TRUE(fixed.open("theirs/x", 3));
+  ASSERT_TRUE(fixed.open("theirs/x", std::vector<FileEntry>{{"a"}, {"b"}, {"c"}}));
   EXPECT_THAT(below.paths, testing::ElementsAre("mine 3"));
 }
 
@@ -75,24 +74,55 @@ TEST(FixedDestination, AllNamesAreGoodWhereNoneIsAskedFor) { EXPECT_TRUE(accepts
 TEST(FixedDestination, TheRestIsTheSinksBelow) {
   Recorder below;
   FixedDestination fixed(below, "", {{"a"}});
-  const auto sink = fixed.open("", 1).value();
+  const std::vector<FileEntry> entries{{"a"}};
+  const auto sink = fixed.open("", entries).value();
   EXPECT_EQ(sink->path({.name = "a"}), "shown/a");
-  EXPECT_TRUE(sink->flush());
-  EXPECT_EQ(below.flushed, 1);
+  EXPECT_TRUE(sink->finish());
+  EXPECT_EQ(below.finished, 1);
 }
 
 /// Threat: a server that sends other files than were asked for by name, or fewer, and calls that a success.
 TEST(FixedDestination, NamesAreNoPatternsAndAllOfThemMustCome) {
+  const Wanted wanted{{"a*", "b"}, Wanted::Are::names};
+  EXPECT_FALSE(accepts(wanted, {{"b"}}));
+  EXPECT_FALSE(accepts(wanted, {{"a*"}, {"b"}, {"c"}}));
+  EXPECT_FALSE(accepts(wanted, {{"aX"}, {"b"}}));
+  EXPECT_TRUE(accepts(wanted, {{"a*"}, {"b"}}));
+}
+
+/// Threat: a far side that answers the request for a file with a directory or a link of that name.
+TEST(FixedDestination, DirectoriesAndLinksComeWhereTheyAreAskedFor) {
+  const FileEntry directory{.name = "a", .kind = EntryKind::directory};
+  const FileEntry inside{.name = ".bashrc", .parent = 1};
+  const FileEntry link{.name = "l", .kind = EntryKind::link, .parent = 1, .target = "/"};
+  const FileEntry beside{.name = "b"};
+  const auto a = [](Trees trees) { return Wanted{{"a"}, Wanted::Are::patterns, trees}; };
+  EXPECT_FALSE(accepts(a(Trees::none), {directory}));
+  EXPECT_TRUE(accepts(a(Trees::without_links), {directory, inside}));
+  EXPECT_FALSE(accepts(a(Trees::without_links), {directory, inside, link}));
+  EXPECT_TRUE(accepts(a(Trees::with_links), {directory, inside, link}));
+  EXPECT_FALSE(accepts(a(Trees::with_links), {directory, inside, beside}));
+  EXPECT_FALSE(accepts(a(Trees::with_links), {{.name = "l", .kind = EntryKind::link, .target = "/"}}));
+}
+
+TEST(FixedDestination, TheContentOfADirectoryMayHaveAnyNames) {
+  const FileEntry top{.name = "", .kind = EntryKind::directory};
+  for (const char* const path : {"", "/", "d/", ".", "d/..", "~"}) {
+    const Wanted wanted = wanted_of({path}, Wanted::Are::names, Trees::without_links);
+    EXPECT_TRUE(accepts(wanted, {top, {.name = ".b"}, {.name = "c"}})) << path;
+  }
+  EXPECT_FALSE(accepts(wanted_of({"d/"}, Wanted::Are::patterns), {{.name = "c"}}));
+}
+
+TEST(LinklessDestination, ALinkIsRefused) {
   Recorder below;
-  FixedDestination fixed(below, "", {{"a*", "b"}, Wanted::Are::names});
-  EXPECT_FALSE(fixed.open("", 1));
-  EXPECT_FALSE(fixed.open("", 3));
-  EXPECT_TRUE(below.paths.empty());
-  const auto sink = fixed.open("", 2).value();
-  EXPECT_TRUE(sink->create({.name = "a*"}).has_value());
-  EXPECT_TRUE(sink->create({.name = "b"}).has_value());
-  EXPECT_FALSE(sink->create({.name = "aX"}).has_value());
-  EXPECT_THAT(below.created, testing::ElementsAre("a*", "b"));
+  LinklessDestination linkless(below);
+  EXPECT_TRUE(linkless.open("", std::vector<FileEntry>{{.name = "a", .kind = EntryKind::directory}, {.name = "b"}}));
+  const auto refused = linkless.open("", std::vector<FileEntry>{{.name = "a", .kind = EntryKind::directory},
+                                                                {.name = "l", .kind = EntryKind::link, .parent = 1}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().text, "refused the symbolic link 'a/l': this server takes none");
+  EXPECT_EQ(below.paths.size(), 1U);
 }
 
 TEST(FixedDestination, WantedAreTheLastComponents) {

@@ -17,8 +17,8 @@ namespace {
 /// Files of zeros, whatever is written; each call may fail.
 class ZeroDestination final : public Destination {
  public:
-  int create_error = 0, finalize_error = 0, commit_error = 0, flush_error = 0;
-  std::size_t created = 0, committed = 0, flushed = 0, kept = 0, alive = 0;
+  int create_error = 0, finalize_error = 0, commit_error = 0, finish_error = 0;
+  std::size_t created = 0, committed = 0, finished = 0, kept = 0, alive = 0;
   struct Written {
     std::string file;
     std::uint64_t offset;
@@ -28,7 +28,7 @@ class ZeroDestination final : public Destination {
   std::vector<Written> runs;  // that were written
   int write_error = 0;
 
-  Result<std::unique_ptr<Sink>> open(std::string_view, std::size_t) override {
+  Result<std::unique_ptr<Sink>> open(std::string_view, std::span<const FileEntry>) override {
     return std::make_unique<ZeroSink>(*this);
   }
 
@@ -72,9 +72,9 @@ class ZeroDestination final : public Destination {
       ++owner_.created;
       return std::make_unique<ZeroFile>(owner_, entry.name);
     }
-    Status flush() override {
-      ++owner_.flushed;
-      return status(owner_.flush_error);
+    Status finish() override {
+      ++owner_.finished;
+      return status(owner_.finish_error);
     }
     std::string path(const FileEntry& entry) const override { return entry.name; }
 
@@ -163,7 +163,7 @@ constexpr std::uint64_t read_back = 256 * 1024;
 TEST(Assembly, SlotsAndOpenFilesComeBackWithEachFile) {
   // Room for the lists and for the slots of one file, which has more than 64 ADUs; one file open.
   constexpr std::size_t count = 50;
-  constexpr std::uint64_t lists = count * (1024 + 29 + 16) + read_back;
+  constexpr std::uint64_t lists = count * (1024 + 31 + 16) + read_back;
   Transfer transfer(many(count, 100 * adu_bytes), lists + Slots::page_bytes, 1);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   const std::uint64_t before = transfer.budget.memory.used();
@@ -254,15 +254,114 @@ TEST(Assembly, EachFailureOfTheSinkEndsItAndSuccessNeedsTheFlush) {
     EXPECT_EQ(transfer.destination.alive, 0U);
     return std::pair(last ? ExitCode::ok : last.error().code, kept);
   };
-  EXPECT_EQ(run([](ZeroDestination& d) { EXPECT_EQ(d.flushed, 0U); }), std::pair(ExitCode::ok, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { EXPECT_EQ(d.finished, 0U); }), std::pair(ExitCode::ok, false));
   EXPECT_EQ(run([](ZeroDestination& d) { d.create_error = EIO; }), std::pair(ExitCode::write_failed, false));
   EXPECT_EQ(run([](ZeroDestination& d) { d.create_error = ENOSPC; }), std::pair(ExitCode::disk_full, false));
   EXPECT_EQ(run([](ZeroDestination& d) { d.finalize_error = EIO; }), std::pair(ExitCode::write_failed, false));
   EXPECT_EQ(run([](ZeroDestination& d) { d.finalize_error = EDQUOT; }), std::pair(ExitCode::disk_full, true));
   EXPECT_EQ(run([](ZeroDestination& d) { d.commit_error = EIO; }), std::pair(ExitCode::write_failed, false));
   EXPECT_EQ(run([](ZeroDestination& d) { d.commit_error = ENOSPC; }), std::pair(ExitCode::disk_full, true));
-  EXPECT_EQ(run([](ZeroDestination& d) { d.flush_error = EIO; }), std::pair(ExitCode::write_failed, false));
-  EXPECT_EQ(run([](ZeroDestination& d) { d.flush_error = ENOSPC; }), std::pair(ExitCode::disk_full, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.finish_error = EIO; }), std::pair(ExitCode::write_failed, false));
+  EXPECT_EQ(run([](ZeroDestination& d) { d.finish_error = ENOSPC; }), std::pair(ExitCode::disk_full, false));
+}
+
+// --- The pack ------------------------------------------------------------------------------------------------------
+
+std::vector<FileEntry> packed(std::size_t count, std::uint64_t size) {
+  std::vector<FileEntry> files = many(count, size);
+  for (FileEntry& file : files) {
+    file.kind = EntryKind::packed;
+  }
+  return files;
+}
+
+/// The pack of files of zeros.
+std::vector<std::byte> pack_of(const std::vector<FileEntry>& files) {
+  std::vector<std::byte> pack;
+  for (const FileEntry& file : files) {
+    const Digest digest = digest_of(std::vector<std::byte>(file.size_bytes));
+    pack.resize(pack.size() + file.size_bytes);
+    pack.insert(pack.end(), digest.begin(), digest.end());
+  }
+  return pack;
+}
+
+TEST(Assembly, PackedFilesAreStoredInWhateverOrderAndSizesTheirAdusCome) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Prng prng(seed);
+    std::vector<FileEntry> files = packed(40, 0);
+    for (FileEntry& file : files) {
+      file.size_bytes = prng.chance(0.3) ? 0 : prng.below(prng.chance(0.2) ? 5000 : 300);
+    }
+    Transfer transfer(files, 1 << 20);
+    ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+    const std::uint64_t before = transfer.budget.memory.used();
+    const std::vector<std::byte> pack = pack_of(files);
+    const std::uint64_t slots = (pack.size() + adu_bytes - 1) / adu_bytes;
+    for (int i = 0; i < 100'000 && transfer.assembly->phase() != Phase::finished; ++i) {
+      const std::uint64_t from = prng.below(slots) * adu_bytes;
+      const auto length =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes * (1 + prng.below(8)), pack.size() - from));
+      ASSERT_TRUE(transfer.land({pack_file, length, from}, ConstBytes(pack).subspan(from, length))) << seed;
+    }
+    EXPECT_EQ(transfer.assembly->phase(), Phase::finished) << seed;
+    EXPECT_EQ(transfer.destination.created, files.size()) << "each once, seed " << seed;
+    EXPECT_EQ(transfer.destination.committed, files.size());
+    EXPECT_EQ(transfer.assembly->landed_bytes(), transfer.assembly->total_bytes());
+    EXPECT_LE(transfer.budget.memory.used() - before, 8 * adu_bytes + Slots::page_bytes) << "no part is left";
+  }
+}
+
+/// Threat: a few bytes of each of many files, each of which then takes the memory of a whole one.
+TEST(Assembly, PartsOfPackedFilesTakeFromTheBudget) {
+  Transfer transfer(packed(100, packed_bytes_max), 2 << 20);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  const std::vector<std::byte> pack = pack_of(transfer.files);
+  const auto land = [&](std::uint64_t from) {
+    return *transfer.land({pack_file, adu_bytes, from}, ConstBytes(pack).subspan(from, adu_bytes));
+  };
+  std::size_t taken = 0;
+  std::uint64_t refused = 0;
+  for (std::uint64_t file = 0; file < 100; ++file) {
+    const std::uint64_t from = (file * (packed_bytes_max + 16) + 5000) / adu_bytes * adu_bytes;
+    const bool landed = land(from) == Placement::Kind::memory;
+    taken += landed ? 1 : 0;
+    refused = landed || refused != 0 ? refused : from;
+  }
+  EXPECT_LT(taken, (2U << 20) / packed_bytes_max);
+  EXPECT_GT(taken, 20U);
+  EXPECT_LE(transfer.budget.memory.used(), 2U << 20);
+  // A file that becomes whole makes room again.
+  for (std::uint64_t from = 0; from <= packed_bytes_max; from += adu_bytes) {
+    land(from);
+  }
+  EXPECT_EQ(transfer.destination.committed, 1U);
+  EXPECT_EQ(land(refused), Placement::Kind::memory);
+  transfer.assembly.reset();
+  EXPECT_EQ(transfer.budget.memory.used(), 0U);
+}
+
+TEST(Assembly, APackedFileThatIsNotWhatItsDigestSaysIsNotStored) {
+  Transfer transfer(packed(3, 100), 1 << 20);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  std::vector<std::byte> pack = pack_of(transfer.files);
+  pack[116 + 50] ^= std::byte{1};
+  ASSERT_TRUE(transfer.land({pack_file, 92, 256}, ConstBytes(pack).subspan(256)));
+  const auto landed = transfer.land({pack_file, 256, 0}, ConstBytes(pack).first(256));
+  ASSERT_FALSE(landed);
+  EXPECT_EQ(landed.error().code, ExitCode::digest_mismatch);
+  EXPECT_EQ(transfer.destination.committed, 1U) << "the one before it";
+}
+
+TEST(Assembly, WhatIsNowhereInThePackIsMisplaced) {
+  Transfer transfer(packed(3, 100), 1 << 20);
+  EXPECT_EQ(transfer.land({pack_file, 256, 0}), Placement::Kind::misplaced) << "before there is a list";
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  EXPECT_EQ(transfer.land({pack_file, 256, 512}), Placement::Kind::misplaced);
+  EXPECT_EQ(transfer.land({pack_file, 256, 256}), Placement::Kind::misplaced) << "beyond its end";
+  EXPECT_EQ(transfer.land({pack_file, 16, 16}), Placement::Kind::misplaced) << "at no slot";
+  EXPECT_EQ(transfer.land({0, 100, 0}), Placement::Kind::misplaced) << "a packed file has no number";
+  EXPECT_EQ(transfer.land({digest_file, 16, 0}), Placement::Kind::misplaced);
 }
 
 // --- The other side: repairs ---------------------------------------------------------------------------------------

@@ -43,11 +43,18 @@ class Directory : public ServedDirectory {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
   }
 
+  /// A sink for so many files.
+  Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t files) {
+    entries_.assign(files, {"file"});
+    return destination_->open(path, entries_);
+  }
+
+  std::vector<FileEntry> entries_;
   std::unique_ptr<DirectoryDestination> destination_;
 };
 
 TEST_F(Directory, AFileHasItsNameModeAndTimeOnlyWhenCommitted) {
-  auto sink = destination_->open("sub", 1).value();
+  auto sink = open("sub", 1).value();
   auto file = sink->create({"name", 6, 0640, 1'600'000'000, 5}).value();
   ASSERT_TRUE(file->write(3, as_bytes("def")));
   ASSERT_TRUE(file->write(0, as_bytes("abc")));
@@ -58,7 +65,7 @@ TEST_F(Directory, AFileHasItsNameModeAndTimeOnlyWhenCommitted) {
   EXPECT_EQ(entries(root_ / "sub"), 1U);
   ASSERT_TRUE(file->finalize());
   ASSERT_TRUE(file->commit());
-  ASSERT_TRUE(sink->flush());
+  ASSERT_TRUE(sink->finish());
   EXPECT_EQ(text(root_ / "sub/name"), "abcdef");
   EXPECT_EQ(entries(root_ / "sub"), 1U);
   struct stat status{};
@@ -70,7 +77,7 @@ TEST_F(Directory, AFileHasItsNameModeAndTimeOnlyWhenCommitted) {
 }
 
 TEST_F(Directory, AnAbandonedFileLeavesNothingUnlessKept) {
-  auto sink = destination_->open("", 1).value();
+  auto sink = open("", 1).value();
   {
     auto file = sink->create({"name", 6}).value();
   }
@@ -83,29 +90,29 @@ TEST_F(Directory, AnAbandonedFileLeavesNothingUnlessKept) {
 }
 
 TEST_F(Directory, APathNamesADirectoryOrANewFile) {
-  EXPECT_EQ(destination_->open("", 3).value()->path({"f"}), "f");
-  EXPECT_EQ(destination_->open("sub", 3).value()->path({"f"}), "sub/f");
-  EXPECT_EQ(destination_->open("sub/", 1).value()->path({"f"}), "sub/f");
-  EXPECT_EQ(destination_->open("new", 1).value()->path({"f"}), "new");
-  EXPECT_EQ(destination_->open("sub/new", 1).value()->path({"f"}), "sub/new");
-  EXPECT_EQ(destination_->open("new", 2).error().code, ENOTDIR);
-  EXPECT_EQ(destination_->open("new/", 1).error().code, ENOENT);
-  EXPECT_EQ(destination_->open("absent/new", 1).error().code, ENOENT);
-  EXPECT_EQ(destination_->open("sub", 1).value()->create({"x", 1}).has_value(), true);
+  EXPECT_EQ(open("", 3).value()->path({"f"}), "f");
+  EXPECT_EQ(open("sub", 3).value()->path({"f"}), "sub/f");
+  EXPECT_EQ(open("sub/", 1).value()->path({"f"}), "sub/f");
+  EXPECT_EQ(open("new", 1).value()->path({"f"}), "new");
+  EXPECT_EQ(open("sub/new", 1).value()->path({"f"}), "sub/new");
+  EXPECT_EQ(open("new", 2).error().code, ENOTDIR);
+  EXPECT_EQ(open("new/", 1).error().code, ENOENT);
+  EXPECT_EQ(open("absent/new", 1).error().code, ENOENT);
+  EXPECT_EQ(open("sub", 1).value()->create({"x", 1}).has_value(), true);
   fs::create_directory(root_ / "sub/taken");
-  EXPECT_EQ(destination_->open("sub", 1).value()->create({"taken", 1}).error().code, EISDIR);
+  EXPECT_EQ(open("sub", 1).value()->create({"taken", 1}).error().code, EISDIR);
 }
 
 TEST_F(Directory, ASymbolicLinkLeadsNowhere) {
   fs::create_directory_symlink(base_ / "outside", root_ / "link");
   fs::create_symlink(base_ / "outside/victim", root_ / "file");
   write(base_ / "outside/victim", "untouched");
-  EXPECT_FALSE(destination_->open("link", 1));
-  EXPECT_FALSE(destination_->open("link/", 1));
-  EXPECT_FALSE(destination_->open("link/x", 1));
-  EXPECT_FALSE(destination_->open("file", 1));
+  EXPECT_FALSE(open("link", 1));
+  EXPECT_FALSE(open("link/", 1));
+  EXPECT_FALSE(open("link/x", 1));
+  EXPECT_FALSE(open("file", 1));
   // A link where a file is to be: the link is replaced, what it points to stays as it is.
-  auto sink = destination_->open("", 1).value();
+  auto sink = open("", 1).value();
   auto file = sink->create({"file", 3}).value();
   ASSERT_TRUE(file->write(0, as_bytes("new")));
   ASSERT_TRUE(file->finalize());
@@ -116,7 +123,7 @@ TEST_F(Directory, ASymbolicLinkLeadsNowhere) {
 }
 
 TEST_F(Directory, ADirectorySwappedForALinkAfterTheWalkDoesNotMatter) {
-  auto sink = destination_->open("sub", 1).value();
+  auto sink = open("sub", 1).value();
   fs::rename(root_ / "sub", root_ / "moved");
   fs::create_directory_symlink(base_ / "outside", root_ / "sub");
   auto file = sink->create({"name", 1}).value();
@@ -128,13 +135,13 @@ TEST_F(Directory, ADirectorySwappedForALinkAfterTheWalkDoesNotMatter) {
 }
 
 TEST_F(Directory, ADirectoryThatVanishesIsAnError) {
-  auto sink = destination_->open("sub", 1).value();
+  auto sink = open("sub", 1).value();
   fs::remove_all(root_ / "sub");
   EXPECT_EQ(sink->create({"name", 1}).error().code, ENOENT);
 }
 
 TEST_F(Directory, ALongNameHasATemporaryOfLegalLength) {
-  auto sink = destination_->open("", 1).value();
+  auto sink = open("", 1).value();
   const std::string name(255, 'n');
   auto file = sink->create({name, 0}).value();
   ASSERT_TRUE(file->finalize());
@@ -161,7 +168,7 @@ class FileSizeLimit {
 };
 
 TEST_F(Directory, WhatDoesNotFitIsAnErrorOfItsOwn) {
-  auto sink = destination_->open("", 1).value();
+  auto sink = open("", 1).value();
   auto file = sink->create({"name", 100'000}).value();
   const FileSizeLimit limit(4096);
   const std::vector<std::byte> bytes(3000);

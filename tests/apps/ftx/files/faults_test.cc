@@ -46,7 +46,7 @@ class Faults : public Mapped {
       outcome.sender = ExitCode::write_failed;
       return outcome;
     }
-    auto source = FileSource::open(paths_, read_by);
+    auto source = FileSource::open(paths_, {.read_by = read_by});
     if (!source) {
       outcome.text = source.error().text;
       outcome.sender = source.error().code;
@@ -240,7 +240,7 @@ TEST_F(Faults, ARunOfPiecesIsWrittenWholeWhateverEachCallTakes) {
   Slow system;
   const ReplaceSystem replaced(system);
   const auto destination = this->destination(LandBy::write);
-  auto sink = destination->open("", 1).value();
+  auto sink = destination->open("", {}).value();
   std::vector<std::string> texts;
   for (int i = 0; i < 150; ++i) {
     texts.push_back(std::string(static_cast<std::size_t>(i % 7), static_cast<char>('a' + i % 26)));
@@ -267,7 +267,7 @@ TEST_F(Faults, AWriteOfNothingDoesNotGoOnForEver) {
   Nothing system;
   const ReplaceSystem replaced(system);
   const auto destination = this->destination(LandBy::write);
-  auto sink = destination->open("", 1).value();
+  auto sink = destination->open("", {}).value();
   auto arriving = sink->create({"name", 3}).value();
   const auto status = arriving->write(0, as_bytes("abc"));
   ASSERT_FALSE(status);
@@ -289,7 +289,7 @@ TEST_F(Faults, ATemporaryFileIsNewAndNobodyElses) {
   };
   const ReplaceSystem replaced(system);
   const auto destination = this->destination(LandBy::write);
-  auto sink = destination->open("", 1).value();
+  auto sink = destination->open("", {}).value();
   auto arriving = sink->create({"name", 3, 0644}).value();
   ASSERT_TRUE(arriving->write(0, as_bytes("abc")));
   ASSERT_FALSE(planted.empty());
@@ -323,7 +323,7 @@ TEST_F(Faults, NamesThatAreAllTakenEndTheSearch) {
     return FaultySystem::Fault{.error = create ? EEXIST : 0};
   };
   const ReplaceSystem replaced(system);
-  auto sink = destination(LandBy::write)->open("", 1).value();
+  auto sink = destination(LandBy::write)->open("", {}).value();
   EXPECT_EQ(sink->create({"name", 3}).error().code, EEXIST);
   EXPECT_EQ(attempts, 100U);
 }

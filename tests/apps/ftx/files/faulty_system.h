@@ -100,6 +100,37 @@ class FaultySystem final : public System {
   int unlinkat(int directory, const char* path, int flags) override {
     return simple({"unlinkat", path}, [&] { return System::unlinkat(directory, path, flags); });
   }
+  int mkdirat(int directory, const char* path, mode_t mode) override {
+    return simple({.name = "mkdirat", .file = path, .mode = mode},
+                  [&] { return System::mkdirat(directory, path, mode); });
+  }
+  int symlinkat(const char* target, int directory, const char* path) override {
+    return simple({"symlinkat", path}, [&] { return System::symlinkat(target, directory, path); });
+  }
+  ssize_t readlinkat(int directory, const char* path, char* out, std::size_t size) override {
+    const Fault now = next({"readlinkat", path});
+    return now.error != 0 ? failed(now) : System::readlinkat(directory, path, out, size);
+  }
+  int utimensat(int directory, const char* path, const timespec times[2], int flags) override {
+    return simple({"utimensat", path}, [&] { return System::utimensat(directory, path, times, flags); });
+  }
+  int syncfs(int descriptor) override {
+    return simple({"syncfs", of(descriptor)}, [] { return 0; });  // as fsync()
+  }
+  DIR* fdopendir(int descriptor) override {
+    if (const Fault now = next({"fdopendir", of(descriptor)}); now.error != 0) {
+      failed(now);
+      return nullptr;
+    }
+    return System::fdopendir(descriptor);
+  }
+  dirent* readdir(DIR* directory) override {
+    if (const Fault now = next({"readdir", ""}); now.error != 0) {
+      failed(now);
+      return nullptr;
+    }
+    return System::readdir(directory);
+  }
   void* mmap(std::size_t size, int protection, int flags, int descriptor, off_t offset) override {
     if (const Fault now = next({"mmap", of(descriptor)}); now.error != 0) {
       failed(now);

@@ -66,7 +66,7 @@ class Mapped : public ServedDirectory {
   static Descriptor open(const fs::path& path) { return Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC)); }
   static std::unique_ptr<FileSource> source_of(const fs::path& path, ReadBy read_by = ReadBy::map) {
     const std::vector<std::string> paths{path.string()};
-    return std::move(FileSource::open(paths, read_by).value());
+    return std::move(FileSource::open(paths, {.read_by = read_by}).value());
   }
   std::unique_ptr<DirectoryDestination> destination(LandBy land_by = LandBy::map) {
     return std::move(DirectoryDestination::serve(root_.string(), 1, land_by).value());

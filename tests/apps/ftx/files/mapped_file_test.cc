@@ -32,7 +32,7 @@ bool land(SinkFile& file, std::uint64_t offset, std::size_t size) {
 
 TEST_F(Mapped, APeerThatNamesPlacesFarApartDoesNotFillTheDisk) {
   const auto destination = this->destination(LandBy::faster);
-  auto sink = destination->open("", 1).value();
+  auto sink = destination->open("", {}).value();
   auto arriving = sink->create({"name", 64 * mebibyte}).value();
   const auto blocks = [&] {
     struct stat status{};
@@ -169,7 +169,7 @@ TEST_F(Mapped, ARepairThatIsCutWhileItIsSentFailsTheNextCall) {
 
 TEST_F(Mapped, AFileThatLandedInPlaceHasItsNameModeAndTime) {
   const auto destination = this->destination();
-  auto sink = destination->open("", 1).value();
+  auto sink = destination->open("", {}).value();
   const Content content = random_content(20 * mebibyte + 77, 1);
   auto arriving = sink->create({"name", content.size(), 0640, 1'600'000'000, 5}).value();
   // From the back, so that every window is come back to.
@@ -197,7 +197,7 @@ TEST_F(Mapped, AFileThatLandedInPlaceHasItsNameModeAndTime) {
 TEST_F(Mapped, WhichWayAPayloadLandsIsSaidOrFollowsFromItsSize) {
   const auto in_place = [&](LandBy land_by, std::uint64_t file_bytes, std::size_t size) {
     const auto destination = this->destination(land_by);
-    auto sink = destination->open("", 1).value();
+    auto sink = destination->open("", {}).value();
     auto arriving = sink->create({"n", file_bytes}).value();
     std::uint64_t count = 0;
     for (std::uint64_t at = 0; at + size <= file_bytes; at += size) {
@@ -216,7 +216,7 @@ TEST_F(Mapped, WhichWayAPayloadLandsIsSaidOrFollowsFromItsSize) {
 
 TEST_F(Mapped, AnArrivingFileThatSomebodyCutsIsAnErrorNotACrash) {
   const auto destination = this->destination();
-  auto sink = destination->open("", 1).value();
+  auto sink = destination->open("", {}).value();
   auto arriving = sink->create({"name", 16 * page}).value();
   auto place = arriving->place(0, page).value();
   std::ranges::fill(place, std::byte{1});
@@ -232,7 +232,7 @@ TEST_F(Mapped, AnArrivingFileThatSomebodyCutsIsAnErrorNotACrash) {
 
 TEST_F(Mapped, WhatIsKeptEndsWhereTheLastAduEnds) {
   const auto destination = this->destination();
-  auto sink = destination->open("", 1).value();
+  auto sink = destination->open("", {}).value();
   auto arriving = sink->create({"name", 16 * page}).value();
   const auto place = arriving->place(page, 100).value();
   std::ranges::fill(place, std::byte{1});

@@ -59,5 +59,112 @@ TEST(Manifest, ANameTwiceIsRefused) {
   EXPECT_EQ(decoded.error().code, EPERM);
 }
 
+// --- Trees ---------------------------------------------------------------------------------------------------------
+
+FileEntry directory(std::string name, std::uint32_t parent = 0) {
+  return {.name = std::move(name), .mode = 0755, .kind = EntryKind::directory, .parent = parent};
+}
+FileEntry file(std::string name, std::uint32_t parent = 0, EntryKind kind = EntryKind::packed) {
+  return {.name = std::move(name), .kind = kind, .parent = parent};
+}
+FileEntry link(std::string name, std::string target, std::uint32_t parent = 0) {
+  return {.name = std::move(name), .kind = EntryKind::link, .parent = parent, .target = std::move(target)};
+}
+
+/// 0: accepted.
+int refused(const std::vector<FileEntry>& entries) {
+  std::uint64_t bytes = 0;
+  for (const FileEntry& entry : entries) {
+    bytes += entry.size_bytes;
+  }
+  const auto decoded = decode_manifest(encode_manifest(entries), entries.size(), bytes);
+  if (decoded) {
+    EXPECT_EQ(*decoded, entries);
+    return 0;
+  }
+  EXPECT_FALSE(decoded.error().text.empty());
+  return decoded.error().code;
+}
+
+TEST(Manifest, ATreeIsReadAsItWasWritten) {
+  const std::vector<FileEntry> tree{directory(""),
+                                    file("a"),
+                                    directory("d"),
+                                    file("a", 3),
+                                    directory("e", 3),
+                                    link("l", "../..\n", 5),
+                                    file("b", 5, EntryKind::file)};
+  EXPECT_EQ(refused(tree), 0);
+  EXPECT_EQ(path_of(tree, tree[5]), "d/e/l");
+  EXPECT_EQ(path_of(tree, tree[1]), "a");
+  EXPECT_EQ(encode_manifest(tree).size(), entry_bytes(tree[5]) + 6 * entry_bytes_min + 5);
+}
+
+TEST(Manifest, BytesAreThoseOfTheDocument) {
+  std::vector<FileEntry> tree{directory("d"), file("a", 1)};
+  tree[1].size_bytes = 100;
+  tree[0].mtime_s = tree[1].mtime_s = 0x6553f100;
+  const std::vector<std::uint8_t> wire{
+      1, 0, 0, 0, 0, 1, 0xed, 0, 0, 0, 0, 0, 0, 0, 0,   0, 0, 0, 0, 0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 1, 'd',  //
+      3, 0, 0, 0, 1, 1, 0xa4, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 1, 'a'};
+  const auto bytes = std::as_bytes(std::span(wire));
+  EXPECT_EQ(encode_manifest(tree), std::vector<std::byte>(bytes.begin(), bytes.end()));
+}
+
+/// Threat: a list that is no tree. The receiver opens directories and makes files as it says.
+TEST(Manifest, EachLieAboutATreeIsRefused) {
+  const FileEntry d = directory("d");
+  struct Lie {
+    const char* what;
+    int code;
+    std::vector<FileEntry> entries;
+  };
+  const Lie lies[] = {
+      {"a parent path", EPERM, {d, file("..", 1)}},
+      {"an absolute path", EPERM, {file("/etc/passwd")}},
+      {"a path of two components", EPERM, {d, file("d/x")}},
+      {"itself", EPERM, {d, file(".", 1)}},
+      {"a control character", EPERM, {d, file("a\x1b[2J", 1)}},
+      {"a directory that comes later", EXDEV, {file("x", 2), d}},
+      {"a directory in itself", EXDEV, {directory("d", 1)}},
+      {"two directories in each other", EXDEV, {directory("d", 2), directory("e", 1)}},
+      {"a directory that is not there", EXDEV, {d, file("x", 77)}},
+      {"the last number", EXDEV, {d, file("x", UINT32_MAX)}},
+      {"a file as a directory", EXDEV, {file("f"), file("x", 1)}},
+      {"a link as a directory", EXDEV, {link("l", "/etc"), file("x", 1)}},
+      {"a name twice in one directory", EPERM, {d, file("x", 1), file("x", 1)}},
+      {"a link and a directory of one name", EPERM, {link("d", "/etc"), directory("d"), file("x", 2)}},
+      {"a directory twice", EPERM, {d, d}},
+      {"the destination in a directory", EINVAL, {d, directory("", 1)}},
+      {"the destination behind something", EINVAL, {d, directory("")}},
+      {"the destination as a file", EINVAL, {file("")}},
+      {"the destination as a directory of the list", EXDEV, {directory(""), file("x", 1)}},
+      {"a directory with a size", EINVAL, {{.name = "d", .size_bytes = 1, .kind = EntryKind::directory}}},
+      {"a link without a target", EINVAL, {link("l", "")}},
+      {"a link with a NUL", EINVAL, {link("l", std::string("a\0b", 3))}},
+      {"a link that is too long", EINVAL, {link("l", std::string(link_target_bytes_max + 1, 'x'))}},
+      {"a packed file that is too large",
+       EINVAL,
+       {{.name = "f", .size_bytes = packed_bytes_max + 1, .kind = EntryKind::packed}}},
+      {"no kind", EINVAL, {file("x", 0, EntryKind{0})}},
+      {"an unknown kind", EINVAL, {file("x", 0, EntryKind{5})}},
+  };
+  for (const Lie& lie : lies) {
+    EXPECT_EQ(refused(lie.entries), lie.code) << lie.what;
+  }
+  EXPECT_EQ(refused({d, file("x", 1), file("x")}), 0) << "the same name in two directories";
+  EXPECT_EQ(refused({link("l", std::string(link_target_bytes_max, 'x'))}), 0);
+}
+
+TEST(Manifest, ATreeHasABoundedDepth) {
+  std::vector<FileEntry> entries{directory("d")};
+  while (entries.size() <= tree_depth_max) {
+    entries.push_back(directory("d", static_cast<std::uint32_t>(entries.size())));
+  }
+  EXPECT_EQ(refused(entries), 0);
+  entries.push_back(file("f", static_cast<std::uint32_t>(entries.size())));
+  EXPECT_EQ(refused(entries), EPERM);
+}
+
 }  // namespace
 }  // namespace sluice::ftx

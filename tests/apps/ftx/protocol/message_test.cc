@@ -207,7 +207,7 @@ TEST(Message, AnOfferOutOfRangeIsRefused) {
   EXPECT_TRUE(accepted([](Offer& o) { o.total_bytes = file_bytes_max - 1; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max + 1; }));
-  // An entry takes 27 to 281 bytes.
+  // An entry takes 28 to 4378 bytes.
   for (const std::uint32_t files : {1U, 3U, 1000U}) {
     const auto list = [&](std::uint32_t bytes) {
       return accepted([&](Offer& o) {
@@ -215,10 +215,10 @@ TEST(Message, AnOfferOutOfRangeIsRefused) {
         o.manifest_bytes = bytes;
       });
     };
-    EXPECT_FALSE(list(files * 27 - 1));
-    EXPECT_TRUE(list(files * 27));
-    EXPECT_TRUE(list(files * 281));
-    EXPECT_FALSE(list(files * 281 + 1));
+    EXPECT_FALSE(list(files * 28 - 1));
+    EXPECT_TRUE(list(files * 28));
+    EXPECT_TRUE(list(files * 4378));
+    EXPECT_FALSE(list(files * 4378 + 1));
   }
 }
 

@@ -19,8 +19,8 @@ std::vector<std::byte> bytes_of(const Bytes8& numbers) {
 TEST(PullMessage, BytesAreThoseOfTheDocument) {
   const auto request =
       encode(PullRequest{.congestion = AskedCongestion::bbr, .datagram_bytes = 1472, .paths = {"a", "sub/b"}});
-  const Bytes8 wire{1, 0,    0x19, 1, 0, 0, 0,   0, 0, 0,   0,   0,   0,   0,
-                    5, 0xc0, 0,    2, 0, 1, 'a', 0, 5, 's', 'u', 'b', '/', 'b'};
+  const Bytes8 wire{1,    0, 0x1a, 1, 0, 0, 0,   0, 0, 0,   0,   0,   0,   0,  5,
+                    0xc0, 0, 0,    2, 0, 1, 'a', 0, 5, 's', 'u', 'b', '/', 'b'};
   EXPECT_EQ(request, bytes_of(wire));
   EXPECT_EQ(encode(PullRefusal{ExitCode::refused, "no"}), bytes_of({2, 0, 6, 0, 8, 0, 2, 'n', 'o'}));
 }
@@ -28,7 +28,7 @@ TEST(PullMessage, BytesAreThoseOfTheDocument) {
 TEST(PullMessage, EveryOneComesBackAndNoPartOfItIsOne) {
   const PullRequest requests[] = {
       {.paths = {"a"}},
-      {.congestion = AskedCongestion::cubic, .datagram_bytes = 9000, .paths = {"a", "b/c"}},
+      {.congestion = AskedCongestion::cubic, .datagram_bytes = 9000, .trees = Trees::with_links, .paths = {"a", "b/c"}},
       {.congestion = AskedCongestion::background, .paths = {std::string(path_bytes_max, 'x')}},
       {.congestion = AskedCongestion::fixed_rate, .rate = UINT64_MAX, .paths = {"..", "/etc", std::string("\0", 1)}},
   };
@@ -63,7 +63,7 @@ TEST(PullMessage, WhatDoesNotFitIsNotEncoded) {
   EXPECT_FALSE(fits({.congestion = AskedCongestion::fixed_rate, .paths = {"a"}}));
 }
 
-// What each field may be, at its edges; 19 is where the first path's length ends and the path begins.
+// What each field may be, at its edges; 20 is where the first path's length ends and the path begins.
 TEST(PullMessage, FieldsOutOfRangeAreRefused) {
   const auto good = *encode(PullRequest{.paths = {"ab"}});
   const auto with = [&](std::size_t at, int value) {
@@ -81,12 +81,14 @@ TEST(PullMessage, FieldsOutOfRangeAreRefused) {
   EXPECT_TRUE(with(3, 2) && with(3, 3));
   EXPECT_FALSE(with(11, 1)) << "a rate";
   EXPECT_TRUE(with(15, 7)) << "any size of datagrams";
-  EXPECT_FALSE(with(17, 0)) << "no path";
-  EXPECT_FALSE(with(17, 2)) << "a path that is not there";
-  EXPECT_FALSE(with(16, 2)) << "513 paths";
-  EXPECT_FALSE(with(19, 0));
-  EXPECT_FALSE(with(19, 1));
-  EXPECT_FALSE(with(19, 3));
+  EXPECT_TRUE(with(16, 1) && with(16, 2)) << "trees";
+  EXPECT_FALSE(with(16, 3));
+  EXPECT_FALSE(with(18, 0)) << "no path";
+  EXPECT_FALSE(with(18, 2)) << "a path that is not there";
+  EXPECT_FALSE(with(17, 2)) << "513 paths";
+  EXPECT_FALSE(with(20, 0));
+  EXPECT_FALSE(with(20, 1));
+  EXPECT_FALSE(with(20, 3));
 }
 
 TEST(PullMessage, NoMessageIsLongerThanItsBound) {

@@ -65,6 +65,27 @@ TEST(ReceiveTracker, MissingAgreesWithASetAcrossTheWindow) {
   }
 }
 
+TEST(LossDetector, AtTheEndOfTheDataOnlyWhatWasMeasuredCounts) {
+  for (const std::uint64_t arrivals : {255U, 256U}) {
+    for (const bool late : {false, true}) {
+      SCOPED_TRACE(testing::Message() << arrivals << late);
+      LossDetector detector;
+      detector.set_round_trip(50ms);
+      TimePoint now{1h};
+      for (std::uint64_t sequence = 1; sequence <= arrivals; ++sequence) {
+        detector.on_highest(now += 1ms, sequence);
+      }
+      if (late) {
+        detector.on_reordered(now + 7ms, arrivals - 1);  // overtaken by the last, 8 ms before
+      }
+      EXPECT_EQ(detector.reorder_threshold(), 25ms);
+      detector.end_of_data();
+      const Duration learned = late ? 10ms : 1ms;
+      EXPECT_EQ(detector.reorder_threshold(), arrivals < 256 ? 25ms : learned) << "too few to have learned from";
+    }
+  }
+}
+
 // Reordering longer than the threshold: the sender has moved its floor past what it was told is lost.
 TEST(ReceiveTracker, WhatComesAfterItWasDeclaredLostRaisesTheThreshold) {
   ReceiveTracker tracker;

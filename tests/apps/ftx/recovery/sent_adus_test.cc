@@ -90,6 +90,65 @@ TEST(SentAdus, CountsDatagramsWithTheirHeaders) {
   EXPECT_EQ(sent_adus.lost_runs(), 2U);
 }
 
+// A sealed datagram has a tag, too.
+TEST(SentAdus, CountsWhatADatagramHasBesideItsPayload) {
+  SentAdus sent_adus(72);
+  sent_adus.on_sent(adu(0));
+  sent_adus.on_sent(adu(1));
+  sent_adus.on_sent(adu(2));
+  EXPECT_EQ(sent_adus.in_flight_datagram_bytes(), 3 * 172U);
+  EXPECT_TRUE(sent_adus.on_report(report_of(1, 2, 2, {{1, 1}})));
+  EXPECT_EQ(sent_adus.in_flight_datagram_bytes(), 172U);
+  EXPECT_EQ(sent_adus.passed_datagram_bytes(), 2 * 172U);
+  EXPECT_EQ(sent_adus.resolved_datagram_bytes(), 2 * 172U);
+  EXPECT_EQ(sent_adus.lost_datagram_bytes(), 172U);
+}
+
+/// Sequences 1 to 3 carry ADU 0, 4 another.
+SentAdus with_copies() {
+  SentAdus sent_adus;
+  sent_adus.on_sent(adu(0));
+  sent_adus.on_copy_sent(1);
+  sent_adus.on_copy_sent(2);
+  sent_adus.on_sent(adu(1));
+  return sent_adus;
+}
+
+TEST(SentAdus, AnAduWithCopiesIsLostWhenAllOfThemAre) {
+  SentAdus sent_adus = with_copies();
+  EXPECT_EQ(sent_adus.on_report(report_of(1, 1, 4, {{1, 1}}))->lost, 1U);
+  EXPECT_TRUE(sent_adus.retransmit_queue().empty());
+  EXPECT_FALSE(sent_adus.unproven(1));
+  EXPECT_EQ(sent_adus.unproven(2), adu(0));
+  EXPECT_EQ(sent_adus.on_report(report_of(1, 4, 4, {{1, 3}}))->lost, 2U);
+  EXPECT_EQ(sent_adus.retransmit_queue().pop(), adu(0));
+  EXPECT_TRUE(sent_adus.retransmit_queue().empty()) << "once";
+  EXPECT_EQ(sent_adus.lost_datagram_bytes(), 3 * (100 + data_header_bytes)) << "the network has lost three";
+}
+
+TEST(SentAdus, AnAduOfWhichOneCopyArrivedIsNotLost) {
+  for (const std::uint64_t arrived : {1U, 2U, 3U}) {
+    SCOPED_TRACE(arrived);
+    SentAdus sent_adus = with_copies();
+    std::vector<SequenceRange> missing;
+    for (const std::uint64_t sequence : {1U, 2U, 3U}) {
+      if (sequence != arrived) {
+        missing.push_back({sequence, 1});
+      }
+    }
+    EXPECT_EQ(sent_adus.on_report(report_of(1, 4, 4, missing))->lost, 2U);
+    EXPECT_TRUE(sent_adus.retransmit_queue().empty());
+  }
+  SentAdus sent_adus = with_copies();
+  ASSERT_TRUE(sent_adus.on_report(report_of(1, 1, 4)));
+  EXPECT_FALSE(sent_adus.unproven(2)) << "no more of them";
+  EXPECT_FALSE(sent_adus.unproven(3));
+  EXPECT_EQ(sent_adus.unproven(4), adu(1));
+  EXPECT_FALSE(sent_adus.unproven(5)) << "never sent";
+  sent_adus.on_probe_sent();
+  EXPECT_FALSE(sent_adus.unproven(5)) << "carries none";
+}
+
 // draft-ietf-ccwg-bbr-06 section 4.1.1.3: "it marks all bandwidth samples for the next round trip as
 // application-limited".
 TEST(SentAdus, AGapMarksWhatIsSentInTheNextRoundTrip) {

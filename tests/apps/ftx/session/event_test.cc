@@ -15,6 +15,7 @@ TEST(Event, DoneCarriesWhatScriptsReadInOneLine) {
               .seconds = 0.5,
               .adus = 2,
               .repaired = 3,
+              .copied = 5,
               .out_of_order = 4,
               .path = "a\"\n\xff"};
   const std::string line = to_json(event);
@@ -25,6 +26,7 @@ TEST(Event, DoneCarriesWhatScriptsReadInOneLine) {
   EXPECT_EQ(object["seconds"], 0.5);
   EXPECT_EQ(object["adus"], 2);
   EXPECT_EQ(object["repaired"], 3);
+  EXPECT_EQ(object["copied"], 5);
   EXPECT_EQ(object["out_of_order"], 4);
   EXPECT_EQ(object["path"], "a\"\n\xef\xbf\xbd");
 }

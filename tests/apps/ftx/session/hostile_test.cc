@@ -692,7 +692,7 @@ TEST(Hostile, AListThatCanNeverFitIsRefusedAtOnce) {
   Bench bench;
   Offer offer = bench.offer_of(bench.cookie());
   offer.files = files_max;
-  offer.manifest_bytes = files_max * 27;
+  offer.manifest_bytes = files_max * entry_bytes_min;
   bench.offer(offer);
   EXPECT_EQ(bench.event(Event::Kind::error)->code, ExitCode::refused);
   EXPECT_EQ(bench.server.memory_left(), ServerOptions{}.memory_bytes_max);

@@ -45,7 +45,7 @@ struct Transfer {
   Transfer(const fs::path& path, Destination& destination, Way way, double damage = 0,
            const std::function<void(std::uint64_t sent)>& each = {}) {
     const std::vector<std::string> paths{path.string()};
-    auto source = FileSource::open(paths, way.read_by).value();
+    auto source = FileSource::open(paths, {.read_by = way.read_by}).value();
     Server server({.seed = 1, .tsdu_bytes = way.tsdu_bytes, .insecure = !way.sealed}, destination);
     std::optional<Protection> protection;
     if (way.sealed) {
@@ -276,7 +276,7 @@ TEST_F(Mapped, AFullDiskUnderAMapIsSaidAndThePartIsKept) {
 TEST_F(Mapped, AHoleThatTheDiskCannotFillIsFoundOutAfterThePass) {
   on_a_small_disk(root_, 16 * page, [&] {
     const auto destination = this->destination();
-    auto sink = destination->open("", 1).value();
+    auto sink = destination->open("", {}).value();
     auto arriving = sink->create({"name", 1280 * page}).value();
     std::uint64_t landed = 0;
     Status status;

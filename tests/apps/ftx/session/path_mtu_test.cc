@@ -84,6 +84,36 @@ TEST(PathMtuTransfer, DatagramsAreAsLargeAsThePathCarries) {
   }
 }
 
+/// Sends a window at a time, and notes how large it is told that datagrams are.
+class Told final : public CongestionControl {
+ public:
+  void on_datagram_bytes(std::size_t bytes) override { datagram_bytes = bytes; }
+  void on_sent(TimePoint, std::size_t) override {}
+  void on_report(TimePoint, const Delivery&) override {}
+  [[nodiscard]] std::uint64_t window_bytes() const override { return 100'000; }
+  [[nodiscard]] TimePoint next_send() const override { return {}; }
+  [[nodiscard]] bool behind(TimePoint) const override { return false; }
+
+  std::size_t datagram_bytes = 0;
+};
+
+TEST(PathMtuTransfer, CongestionControlKnowsHowLargeDatagramsAre) {
+  for (const std::size_t mtu : {1280UL, 9000UL}) {
+    for (const bool sealed : {false, true}) {
+      SCOPED_TRACE(testing::Message() << mtu << sealed);
+      WorldOptions options;
+      options.sealed = sealed;
+      PathWorld path(mtu, options);
+      auto told = std::make_unique<Told>();
+      const Told& control = *told;
+      path.world.congestion = std::move(told);
+      path.world.source.add("file", random_content(5'000'000, mtu));
+      path.run();
+      EXPECT_EQ(control.datagram_bytes, largest_datagram(mtu, sealed));
+    }
+  }
+}
+
 TEST(PathMtuTransfer, AServerThatTakesLessIsNotAskedForMore) {
   WorldOptions options = PathWorld::with_search({});
   options.server.tsdu_bytes = 3000;

@@ -340,10 +340,11 @@ TEST(Pulls, WhatIsNoRequestEndsTheHandshakeWithoutASession) {
       {"longer than any", changed(1, 0xff)},
       {"no such congestion control", changed(3, 0)},
       {"a rate for what has none", changed(11, 1)},
-      {"no path", changed(17, 0)},
-      {"more paths than there are", changed(17, 2)},
-      {"an empty path", changed(19, 0)},
-      {"a path beyond the message", changed(19, 2)},
+      {"no such trees", changed(16, 3)},
+      {"no path", changed(18, 0)},
+      {"more paths than there are", changed(18, 2)},
+      {"an empty path", changed(20, 0)},
+      {"a path beyond the message", changed(20, 2)},
       {"too much", many},
   };
   for (const auto& [what, bytes] : rows) {

@@ -83,7 +83,7 @@ World::World(WorldOptions world_options)
   options.server.seed = options.seed + 1000;
   options.sender.seed = options.seed + 2000;
   options.server.insecure = !options.sealed;
-  server = std::make_unique<Server>(options.server, destination);
+  server = std::make_unique<Server>(options.server, options.to != nullptr ? *options.to : destination);
   if (options.pull) {
     server->invite(now, protection_of(options.seed, Side::initiator, options.cipher, options.limits), {peer},
                    options.invite_timeout);
@@ -108,7 +108,8 @@ void World::start() {
       protection =
           protection_of(options.seed, options.pull ? Side::responder : Side::initiator, options.cipher, options.limits);
     }
-    sender = std::make_unique<Sender>(now, options.sender, source, *congestion, std::move(protection));
+    Source& from = options.from != nullptr ? *options.from : source;
+    sender = std::make_unique<Sender>(now, options.sender, from, *congestion, std::move(protection));
   }
 }
 

@@ -82,7 +82,7 @@ class MemoryDestination final : public Destination {
   bool corrupt = false;  // what is written is not what was asked for
   std::uint64_t writes = 0;
 
-  Result<std::unique_ptr<Sink>> open(std::string_view path, std::size_t) override {
+  Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry>) override {
     if (path == "forbidden") {
       return fail(EACCES, "cannot open 'forbidden'");
     }
@@ -141,7 +141,7 @@ class MemoryDestination final : public Destination {
       }
       return std::make_unique<MemoryFile>(owner_, entry);
     }
-    Status flush() override { return {}; }
+    Status finish() override { return {}; }
     std::string path(const FileEntry& entry) const override { return entry.name; }
 
    private:
@@ -239,6 +239,9 @@ struct WorldOptions {
   Cipher cipher = Cipher::aes_128_gcm;
   std::optional<AeadLimits> limits;
   bool land_by_hand = false;  // the caller puts payloads in their places, not the server
+  // What is sent and where to, if not World's own.
+  Source* from = nullptr;
+  Destination* to = nullptr;
 };
 
 class World {

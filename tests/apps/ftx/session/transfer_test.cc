@@ -81,11 +81,64 @@ TEST(Transfer, RepairsExactlyWhatWasLost) {
     world.source.add("file", random_content(3'000'000, seed));
     expect_arrived(world);
     EXPECT_GT(world.forward.lost_data, 0U);
-    // An ADU that reached a server which did not know the connection yet (its OFFER was lost) is lost too.
-    EXPECT_EQ(world.sender_event(Event::Kind::done)->repaired,
-              world.forward.lost_data + world.server->drops().unknown_connection);
+    // An ADU that reached a server which did not know the connection yet (its OFFER was lost) is lost too. One that has
+    // copies on the way is not sent for each of those that are lost.
+    const std::uint64_t lost = world.forward.lost_data + world.server->drops().unknown_connection;
+    const Event& done = *world.sender_event(Event::Kind::done);
+    EXPECT_LE(done.repaired, lost);
+    EXPECT_GE(done.repaired + 2 * done.copied, lost);
+    EXPECT_LE(done.copied, 2 * (done.repaired + 1)) << "three times each at most";
     EXPECT_EQ(world.server_event(Event::Kind::done)->out_of_order, 0U);
   }
+}
+
+/// How long a transfer takes whose `nth` ADU from the end is lost `times` times; 0: none.
+double seconds_without(std::uint64_t nth, int times, std::uint64_t* copied = nullptr, Duration delay = 25ms) {
+  constexpr std::uint64_t adus = 3000;
+  const std::uint32_t adu = adu_bytes_for(1472);
+  WorldOptions options;
+  options.forward.delay = options.back.delay = delay;
+  options.forward.rate = 12'500'000;
+  World world(options);
+  world.source.add("file", random_content(adus * adu, 1));
+  world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+    const auto data = parse_data(datagram.first(std::min(datagram.size(), data_header_bytes)), datagram.size());
+    const bool end = data && data->adu.file == digest_file;
+    const bool chosen =
+        end ? nth == 1 : data && data->adu.file == 0 && nth > 1 && data->adu.offset == (adus + 1 - nth) * adu;
+    return !chosen || times-- <= 0;
+  });
+  expect_arrived(world);
+  if (copied != nullptr) {
+    *copied = world.sender_event(Event::Kind::done)->copied;
+  }
+  return world.sender_event(Event::Kind::done)->seconds;
+}
+
+// At the end of the data a loss would cost the transfer the time until it is noticed, and a round trip.
+TEST(Transfer, TheLastAduIsNotWaitedFor) {
+  const double clean = seconds_without(0, 0);
+  EXPECT_LT(seconds_without(1, 1) - clean, 0.003) << "the first copy follows after a 32nd of the round trip";
+  EXPECT_LT(seconds_without(1, 2) - clean, 0.006);
+  EXPECT_GT(seconds_without(1, 3) - clean, 0.040) << "there are two";
+}
+
+TEST(Transfer, ALossNearTheEndCostsARoundTripAndLittleMore) {
+  const double clean = seconds_without(0, 0);
+  for (const std::uint64_t nth : {2U, 5U, 30U}) {
+    SCOPED_TRACE(nth);
+    EXPECT_LT(seconds_without(nth, 1) - clean, 0.056) << "not half a round trip later";
+    EXPECT_LT(seconds_without(nth, 2) - clean, 0.058) << "the repair has copies, too";
+  }
+}
+
+TEST(Transfer, OnAShortPathNothingIsCopied) {
+  std::uint64_t copied = 0;
+  seconds_without(1, 1, &copied, 1ms);
+  EXPECT_EQ(copied, 0U);
+  seconds_without(0, 0, &copied);
+  EXPECT_GT(copied, 0U);
+  EXPECT_LE(copied, 2U);
 }
 
 TEST(Transfer, ReorderingCausesAlmostNoRepairs) {

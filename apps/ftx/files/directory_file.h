@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// DirectoryFile: a file that arrives below a served directory, under a temporary name until it is whole; and what
+// everything has in common that is made there.
+//
+// Not thread-safe.
+
+#include <string>
+#include <string_view>
+
+#include "apps/ftx/files/descriptor.h"
+#include "apps/ftx/files/directory.h"
+#include "apps/ftx/files/open_directories.h"
+#include "apps/ftx/files/window_set.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+
+/// Of errno.
+[[nodiscard]] std::unexpected<Error> system_error(std::string_view what, std::string_view name);
+
+/// A new file of a temporary name beside `name`, that nobody else may read.
+struct TemporaryFile {
+  Descriptor file{};
+  std::string name;
+};
+[[nodiscard]] Result<TemporaryFile> make_temporary(int directory, const std::string& name, Prng& prng);
+/// `.NAME.ftx-XXXXXXXX`, with NAME shortened so that the result is a legal component.
+[[nodiscard]] std::string temporary_name(const std::string& name, std::uint64_t random);
+/// How many temporary names are tried where each is taken.
+inline constexpr int temporary_attempts_max = 100;
+
+/// The mode and the time of `entry`.
+[[nodiscard]] Status set_attributes(int descriptor, const FileEntry& entry);
+/// Writes all of `bytes` at the beginning.
+[[nodiscard]] Status write_all(int descriptor, ConstBytes bytes, const std::string& name);
+
+class DirectoryFile final : public SinkFile {
+ public:
+  DirectoryFile(OpenDirectories& directories, Descriptor file, std::string temporary, std::string name, FileEntry entry,
+                LandBy land_by)
+      : directories_(directories),
+        file_(std::move(file)),
+        temporary_(std::move(temporary)),
+        name_(std::move(name)),
+        entry_(std::move(entry)),
+        land_by_(land_by),
+        windows_(windows_max, MappedWindow::Access::write,
+                 land_by == LandBy::map ? WindowSet::Far::map : WindowSet::Far::refuse) {}
+  ~DirectoryFile() override;
+  DirectoryFile(const DirectoryFile&) = delete;
+  DirectoryFile& operator=(const DirectoryFile&) = delete;
+
+  Status write(std::uint64_t offset, ConstBytes bytes) override;
+  Status write_run(std::uint64_t offset, std::span<const ConstBytes> pieces) override;
+  Result<Bytes> place(std::uint64_t offset, std::size_t size) override;
+  Status placed(std::uint64_t offset, ConstBytes bytes) override;
+  Status read(std::uint64_t offset, Bytes out) override;
+  Status finalize() override;
+  Status commit() override;
+  std::string keep() override;
+
+ private:
+  // One for what arrives in order, one for what arrives late.
+  static constexpr std::size_t windows_max = 2;
+
+  [[nodiscard]] std::unexpected<Error> cut_short() const {
+    return fail(EIO, "'" + name_ + "' was cut short by someone else");
+  }
+  [[nodiscard]] Status write_vectors(std::uint64_t& offset, std::span<iovec> vectors);
+  [[nodiscard]] bool worth_a_map(std::size_t size) const;
+
+  OpenDirectories& directories_;  // a directory may be another descriptor each time
+  Descriptor file_;
+  std::string temporary_;
+  std::string name_;
+  FileEntry entry_;
+  LandBy land_by_;
+  bool extended_ = false;         // to its size, for the map
+  std::uint64_t landed_end_ = 0;  // of what landed furthest back
+  WindowSet windows_;
+};
+
+}  // namespace sluice::ftx

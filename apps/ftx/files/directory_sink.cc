@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/files/directory_sink.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "apps/ftx/files/directory_file.h"
+#include "apps/ftx/files/system.h"
+#include "apps/ftx/files/walk.h"
+
+namespace sluice::ftx {
+namespace {
+
+/// What fills a directory needs these of it.
+constexpr mode_t fill_mode = 0700;
+
+}  // namespace
+
+DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by)
+    : entries_(entries),
+      shown_(std::move(place.shown)),
+      new_name_(std::move(place.new_name)),
+      prng_(seed),
+      land_by_(land_by),
+      root_made_(place.made),
+      made_(entries.size()),
+      directories_(entries, std::move(place.directory),
+                   [this](int parent, std::uint32_t index) { return enter(parent, index); }) {}
+
+const std::string& DirectorySink::name_of(const FileEntry& entry) const {
+  return entry.parent == 0 && new_name_ ? *new_name_ : entry.name;
+}
+
+std::string DirectorySink::path(const FileEntry& entry) const {
+  const std::string path = path_of(entries_, entry);
+  return shown_ + (new_name_ ? *new_name_ + path.substr(std::min(path.find('/'), path.size())) : path);
+}
+
+/// Makes the directory when it is asked for for the first time. One that is there is taken, and made writable for as
+/// long as it is filled.
+Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
+  const std::string& name = name_of(entries_[index]);
+  if (made_[index] == Made::no) {
+    if (retried([&] { return os().mkdirat(parent, name.c_str(), fill_mode); }) == 0) {
+      made_[index] = Made::made;
+    } else if (errno != EEXIST) {
+      return Descriptor();
+    }
+  }
+  Descriptor directory = enter_directory(parent, name.c_str());
+  if (directory.valid() && made_[index] == Made::no) {
+    made_[index] = Made::found;
+    struct stat status{};
+    if (retried([&] { return os().fstat(directory.get(), &status); }) == 0 &&
+        (status.st_mode & fill_mode) != fill_mode && status.st_uid == ::geteuid()) {
+      // Where that is not allowed, what follows says so.
+      [[maybe_unused]] const int changed =
+          retried([&] { return os().fchmod(directory.get(), (status.st_mode & 0777U) | fill_mode); });
+    }
+  }
+  return directory;
+}
+
+Result<int> DirectorySink::directory_of(const FileEntry& entry) {
+  const int directory = directories_.at(entry.parent);
+  if (directory < 0) {
+    return system_error("cannot make or open the directory", path(entries_[entry.parent - 1]));
+  }
+  return directory;
+}
+
+/// Nobody but this transfer has put anything into it, as long as nobody else writes there.
+bool DirectorySink::is_new(std::uint32_t parent) const {
+  return parent == 0 ? root_made_ : made_[parent - 1] == Made::made;
+}
+
+Result<bool> DirectorySink::replaces(int directory, const FileEntry& entry) {
+  struct stat status{};
+  if (is_new(entry.parent) || look_at(directory, name_of(entry), status) != 0) {
+    return false;
+  }
+  if (S_ISDIR(status.st_mode)) {
+    errno = EISDIR;
+    return system_error("cannot replace", path(entry));
+  }
+  return true;
+}
+
+Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) {
+  const auto directory = directory_of(entry);
+  if (!directory) {
+    return std::unexpected(directory.error());
+  }
+  if (const auto replaced = replaces(*directory, entry); !replaced) {
+    return std::unexpected(replaced.error());
+  }
+  const std::string& name = name_of(entry);
+  auto made = make_temporary(*directory, name, prng_);
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  return std::make_unique<DirectoryFile>(directories_, std::move(made->file), std::move(made->name), name, entry,
+                                         land_by_);
+}
+
+Status DirectorySink::store(const FileEntry& entry, ConstBytes content) {
+  const auto directory = directory_of(entry);
+  if (!directory) {
+    return std::unexpected(directory.error());
+  }
+  const auto replaced = replaces(*directory, entry);
+  if (!replaced) {
+    return std::unexpected(replaced.error());
+  }
+  auto made = make_temporary(*directory, name_of(entry), prng_);
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  const bool durable = ++stored_ <= fsync_files_max;
+  Status status = write(*made, entry, content, durable);
+  if (status && *replaced && !durable) {
+    waiting_.push_back({&entry, std::move(made->name)});
+    return waiting_.size() < waiting_max ? status : replace_waiting();
+  }
+  status = status ? give_name(*directory, made->name, entry) : status;
+  if (!status) {
+    retried([&] { return os().unlinkat(*directory, made->name.c_str(), 0); });
+  }
+  return status;
+}
+
+Status DirectorySink::write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable) {
+  const int file = made.file.get();
+  Status status = write_all(file, content, name_of(entry));
+  status = status ? set_attributes(file, entry) : status;
+  if (status && durable && retried([&] { return os().fsync(file); }) != 0) {
+    status = system_error("cannot write", path(entry));
+  }
+  // As DirectoryFile::finalize() has it.
+  if (os().close(made.file.release()) != 0 && errno != EINTR && status) {
+    status = system_error("cannot close", path(entry));
+  }
+  return status;
+}
+
+Status DirectorySink::replace_waiting() {
+  if (waiting_.empty()) {
+    return {};
+  }
+  Status status = sync(true);
+  while (status && !waiting_.empty()) {
+    const Waiting& last = waiting_.back();
+    const auto directory = directory_of(*last.entry);
+    status = directory ? give_name(*directory, last.temporary, *last.entry) : std::unexpected(directory.error());
+    if (status) {
+      waiting_.pop_back();
+    }
+  }
+  return status;
+}
+
+DirectorySink::~DirectorySink() {
+  for (const Waiting& waiting : waiting_) {
+    retried([&] { return os().unlinkat(directories_.at(waiting.entry->parent), waiting.temporary.c_str(), 0); });
+  }
+}
+
+Status DirectorySink::give_name(int directory, const std::string& temporary, const FileEntry& entry) {
+  // Not again after EINTR: over a network the first try may have renamed it.
+  if (os().renameat(directory, temporary.c_str(), directory, name_of(entry).c_str()) != 0) {
+    return system_error("cannot give its name to", path(entry));
+  }
+  return {};
+}
+
+/// Under a temporary name first, since it may replace another one.
+Status DirectorySink::make_link(const FileEntry& entry) {
+  const auto directory = directory_of(entry);
+  if (!directory) {
+    return std::unexpected(directory.error());
+  }
+  std::string temporary;
+  int made = -1;
+  for (int attempt = 0; attempt < temporary_attempts_max && made != 0; ++attempt) {
+    temporary = temporary_name(name_of(entry), prng_());
+    made = retried([&] { return os().symlinkat(entry.target.c_str(), *directory, temporary.c_str()); });
+    if (made != 0 && errno != EEXIST) {
+      break;
+    }
+  }
+  if (made != 0) {
+    return system_error("cannot make the symbolic link", path(entry));
+  }
+  const timespec modified{entry.mtime_s, static_cast<long>(entry.mtime_ns)};
+  const timespec times[2] = {modified, modified};
+  // A file system without times of links keeps the link.
+  [[maybe_unused]] const int timed =
+      retried([&] { return os().utimensat(*directory, temporary.c_str(), times, AT_SYMLINK_NOFOLLOW); });
+  Status named = give_name(*directory, temporary, entry);
+  if (!named) {
+    retried([&] { return os().unlinkat(*directory, temporary.c_str(), 0); });
+  }
+  return named;
+}
+
+Status DirectorySink::finish_directory(std::uint32_t index) {
+  const FileEntry& entry = entries_[index];
+  if (entry.top()) {
+    // The mode of a directory that was there, a home directory even, is not the peer's to change.
+    return root_made_ ? set_attributes(directories_.root(), entry) : Status();
+  }
+  const int directory = directories_.at(index + 1);
+  if (directory < 0) {
+    return system_error("cannot make or open the directory", path(entry));
+  }
+  return set_attributes(directory, entry);
+}
+
+Status DirectorySink::finish() {
+  if (Status replaced = replace_waiting(); !replaced) {
+    return replaced;
+  }
+  for (const FileEntry& entry : entries_) {
+    if (entry.kind == EntryKind::link) {
+      if (Status made = make_link(entry); !made) {
+        return made;
+      }
+    }
+  }
+  bool tree = false;
+  // What lies in a directory comes after it in the list.
+  for (std::size_t index = entries_.size(); index-- > 0;) {
+    if (entries_[index].kind == EntryKind::directory) {
+      tree = true;
+      if (Status finished = finish_directory(static_cast<std::uint32_t>(index)); !finished) {
+        return finished;
+      }
+    }
+  }
+  return sync(tree || stored_ > fsync_files_max);
+}
+
+/// Of the whole file system, or of the names in one directory.
+Status DirectorySink::sync(bool all) {
+  const int root = directories_.root();
+  const int synced = retried([&] { return all ? os().syncfs(root) : os().fsync(root); });
+  // Some file systems cannot sync a directory and answer EINVAL; the files are durable already.
+  if (synced != 0 && (all || errno != EINVAL)) {
+    return system_error("cannot write the directory", shown_);
+  }
+  return {};
+}
+
+}  // namespace sluice::ftx

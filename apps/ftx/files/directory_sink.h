@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// DirectorySink: where a list goes below an open directory. It makes directories when the first thing in them arrives,
+// files as they arrive, links when all files are in place, and last, from the deepest up, sets modes and times of
+// directories: so a read-only one can be filled, and filling it does not change its time.
+//
+// Threats: the peer's symbolic links (nothing is written while there are any, and no walk follows one); what somebody
+// swaps meanwhile (apps/ftx/files/open_directories.h); a partial file under its final name (a temporary one is
+// renamed).
+//
+// Durability: the first fsync_files_max stored files one by one; with more, or with a tree, all of the file system at
+// once in finish(), which costs less than thousands of calls. A file that replaces another is durable before it does:
+// such files wait under their temporary names, waiting_max at most, until the file system has been synced.
+//
+// Borrows the list. Not thread-safe. A small file in a new directory costs six system calls.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/ftx/files/directory.h"
+#include "apps/ftx/files/directory_file.h"
+#include "apps/ftx/files/open_directories.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+
+class DirectorySink final : public Sink {
+ public:
+  static constexpr std::size_t fsync_files_max = 32;
+  static constexpr std::size_t waiting_max = 1024;
+
+  struct Place {
+    Descriptor directory{};
+    std::string shown;                    // its path, for people
+    std::optional<std::string> new_name;  // of the only entry that lies in it
+    bool made = false;                    // the transfer has made it
+  };
+
+  DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by);
+  ~DirectorySink() override;
+  DirectorySink(const DirectorySink&) = delete;
+  DirectorySink& operator=(const DirectorySink&) = delete;
+
+  Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override;
+  Status store(const FileEntry& entry, ConstBytes content) override;
+  Status finish() override;
+  std::string path(const FileEntry& entry) const override;
+
+ private:
+  [[nodiscard]] const std::string& name_of(const FileEntry& entry) const;
+  [[nodiscard]] Descriptor enter(int parent, std::uint32_t index);
+  [[nodiscard]] Result<int> directory_of(const FileEntry& entry);
+  [[nodiscard]] bool is_new(std::uint32_t parent) const;
+  /// Whether something has that name that may be replaced.
+  [[nodiscard]] Result<bool> replaces(int directory, const FileEntry& entry);
+  [[nodiscard]] Status write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable);
+  [[nodiscard]] Status give_name(int directory, const std::string& temporary, const FileEntry& entry);
+  [[nodiscard]] Status replace_waiting();
+  [[nodiscard]] Status sync(bool all);
+  [[nodiscard]] Status make_link(const FileEntry& entry);
+  [[nodiscard]] Status finish_directory(std::uint32_t index);
+
+  enum class Made : std::uint8_t { no, found, made };
+  struct Waiting {
+    const FileEntry* entry = nullptr;
+    std::string temporary;
+  };
+
+  std::span<const FileEntry> entries_;
+  std::string shown_;
+  std::optional<std::string> new_name_;
+  Prng prng_;
+  LandBy land_by_;
+  bool root_made_;
+  std::vector<Made> made_;  // of each entry that is a directory
+  OpenDirectories directories_;
+  std::size_t stored_ = 0;
+  std::vector<Waiting> waiting_;  // stored files that will replace others
+};
+
+}  // namespace sluice::ftx

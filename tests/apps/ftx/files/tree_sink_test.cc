@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees that arrive on a real file system, and what somebody puts in their way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include "apps/ftx/files/directory.h"
+#include "apps/ftx/files/directory_sink.h"
+#include "tests/apps/ftx/files/faulty_system.h"
+#include "tests/apps/ftx/files/served_directory.h"
+#include "tests/apps/ftx/files/trees.h"
+
+namespace sluice::ftx {
+namespace {
+
+namespace fs = std::filesystem;
+using test::text_of;
+using test::write_file;
+
+FileEntry directory(std::string name, std::uint32_t parent = 0, std::uint32_t mode = 0755) {
+  return {.name = std::move(name),
+          .mode = mode,
+          .mtime_s = 1'500'000'000,
+          .mtime_ns = 7,
+          .kind = EntryKind::directory,
+          .parent = parent};
+}
+FileEntry file(std::string name, std::uint32_t parent = 0) {
+  return {
+      .name = std::move(name), .size_bytes = 1, .mtime_s = 1'600'000'000, .kind = EntryKind::packed, .parent = parent};
+}
+FileEntry link(std::string name, std::string target, std::uint32_t parent = 0) {
+  return {.name = std::move(name),
+          .mtime_s = 1'400'000'000,
+          .kind = EntryKind::link,
+          .parent = parent,
+          .target = std::move(target)};
+}
+
+class TreeSink : public ServedDirectory {
+ protected:
+  TreeSink() {
+    outside_ = base_ / "outside";
+    fs::create_directory(outside_);
+    destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
+  }
+  ~TreeSink() override { test::remove_tree(root_); }
+
+  void open(std::vector<FileEntry> entries, std::string_view path = "") {
+    entries_ = std::move(entries);
+    auto sink = destination_->open(path, entries_);
+    ASSERT_TRUE(sink) << sink.error().text;
+    sink_ = std::move(*sink);
+  }
+  /// 0, or how it failed.
+  int store(std::size_t index, std::string_view content = "x") {
+    const Status status = sink_->store(entries_[index], as_bytes(content));
+    return status ? 0 : status.error().code;
+  }
+  int finish() {
+    const Status status = sink_->finish();
+    return status ? 0 : status.error().code;
+  }
+  int open_error(const std::vector<FileEntry>& entries, std::string_view path) {
+    const auto sink = destination_->open(path, entries);
+    return sink ? 0 : sink.error().code;
+  }
+  [[nodiscard]] bool leftovers() const {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root_)) {
+      if (entry.path().string().find(".ftx-") != std::string::npos) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  fs::path outside_;
+  std::vector<FileEntry> entries_;
+  std::unique_ptr<DirectoryDestination> destination_;
+  std::unique_ptr<Sink> sink_;
+};
+
+TEST_F(TreeSink, DirectoriesHaveTheirModesAndTimesWhenTheyAreFilled) {
+  open({directory("d", 0, 0555), file("a", 1), directory("e", 1, 0500), file("b", 3), link("l", "../a", 3),
+        directory("empty", 1, 0700)});
+  ASSERT_EQ(store(1), 0);
+  EXPECT_EQ(fs::status(root_ / "d").permissions(), fs::perms(0700)) << "nobody else's while it is filled";
+  ASSERT_EQ(store(3), 0);
+  EXPECT_FALSE(fs::exists(root_ / "d/empty"));
+  ASSERT_EQ(finish(), 0);
+  const test::Tree tree = test::tree_of(root_ / "d");
+  EXPECT_EQ(tree.at(""), (test::Node{S_IFDIR | 0555, 1'500'000'000, 7, ""}));
+  EXPECT_EQ(tree.at("a"), (test::Node{S_IFREG | 0644, 1'600'000'000, 0, "x"}));
+  EXPECT_EQ(tree.at("e"), (test::Node{S_IFDIR | 0500, 1'500'000'000, 7, ""}));
+  EXPECT_EQ(tree.at("e/l"), (test::Node{S_IFLNK, 1'400'000'000, 0, "../a"}));
+  EXPECT_EQ(tree.at("empty"), (test::Node{S_IFDIR | 0700, 1'500'000'000, 7, ""}));
+  EXPECT_EQ(tree.size(), 6U);
+}
+
+TEST_F(TreeSink, WhatIsThereIsFilledAndReplaced) {
+  fs::create_directories(root_ / "d/e");
+  write_file(root_ / "d/a", "old");
+  write_file(root_ / "d/mine", "mine");
+  fs::create_symlink("/nowhere", root_ / "d/l");
+  fs::permissions(root_ / "d/e", fs::perms(0500));
+  open({directory("d"), file("a", 1), link("l", "a", 1), directory("e", 1, 0511), file("b", 4)});
+  ASSERT_EQ(store(1), 0);
+  ASSERT_EQ(store(4), 0) << "one that may not be written is made writable";
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(text_of(root_ / "d/a"), "x");
+  EXPECT_EQ(text_of(root_ / "d/mine"), "mine");
+  EXPECT_EQ(fs::read_symlink(root_ / "d/l"), "a");
+  EXPECT_EQ(fs::status(root_ / "d/e").permissions(), fs::perms(0511));
+}
+
+TEST_F(TreeSink, TheOneTreeMayHaveANewName) {
+  open({directory("d"), file("a", 1)}, "new");
+  ASSERT_EQ(store(1), 0);
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(text_of(root_ / "new/a"), "x");
+  EXPECT_EQ(sink_->path(entries_[0]), "new");
+  EXPECT_EQ(sink_->path(entries_[1]), "new/a");
+  EXPECT_EQ(open_error({directory("d"), file("a")}, "other"), ENOTDIR);
+}
+
+TEST_F(TreeSink, AContentMakesItsDirectoryAndLeavesTheModeOfOneThatIsThere) {
+  open({directory("", 0, 0711), file("a")}, "new");
+  ASSERT_EQ(store(1), 0);
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(text_of(root_ / "new/a"), "x");
+  EXPECT_EQ(fs::status(root_ / "new").permissions(), fs::perms(0711));
+  open({directory("", 0, 0777), file("b")}, "new");
+  ASSERT_EQ(store(1), 0);
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(fs::status(root_ / "new").permissions(), fs::perms(0711)) << "a home directory, say";
+  EXPECT_EQ(text_of(root_ / "new/b"), "x");
+}
+
+TEST_F(TreeSink, MoreDirectoriesThanStayOpen) {
+  std::vector<FileEntry> entries;
+  for (std::uint32_t i = 0; i < 3 * OpenDirectories::open_max; ++i) {
+    entries.push_back(directory("d" + std::to_string(i), i % 7 == 0 ? 0 : i));
+  }
+  const std::size_t directories = entries.size();
+  for (std::uint32_t i = 0; i < directories; ++i) {
+    entries.push_back(file("f", i + 1));
+  }
+  open(entries);
+  // Forwards, and then not as a walk would have it.
+  for (std::size_t i = 0; i < directories; ++i) {
+    ASSERT_EQ(store(directories + i * 5 % directories), 0);
+  }
+  ASSERT_EQ(finish(), 0);
+  for (std::size_t i = 0; i < directories; ++i) {
+    EXPECT_EQ(text_of(root_ / path_of(entries_, entries_[directories + i])), "x");
+  }
+}
+
+TEST_F(TreeSink, ManyFilesThatReplaceOthersWaitUntilTheyAreDurable) {
+  std::vector<FileEntry> entries;
+  for (int i = 0; i < 40; ++i) {
+    entries.push_back(file("f" + std::to_string(i)));
+    write_file(root_ / entries.back().name, "old");
+  }
+  FaultySystem system;
+  const ReplaceSystem replaced(system);
+  open(entries);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    ASSERT_EQ(store(i), 0);
+  }
+  EXPECT_EQ(text_of(root_ / "f31"), "x");
+  EXPECT_EQ(text_of(root_ / "f32"), "old");
+  EXPECT_EQ(system.all("fsync").size(), DirectorySink::fsync_files_max);
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(text_of(root_ / "f39"), "x");
+  EXPECT_FALSE(leftovers());
+  // One that is given up leaves what was there, and nothing else.
+  open(entries);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    ASSERT_EQ(store(i, "y"), 0);
+  }
+  sink_.reset();
+  EXPECT_EQ(text_of(root_ / "f39"), "x");
+  EXPECT_FALSE(leftovers());
+}
+
+/// Every call of a transfer fails once: nothing partial is left, and it is said.
+TEST_F(TreeSink, EveryCallMayFail) {
+  std::size_t failing = 1;
+  for (bool failed = true; failed; ++failing) {
+    FaultySystem system;
+    failed = false;
+    system.fault = [&](std::size_t number, const FaultySystem::Call& call) {
+      const bool now = number == failing && call.name != "unlinkat";
+      failed |= now || number == failing;
+      return FaultySystem::Fault{.error = now ? EIO : 0};
+    };
+    const ReplaceSystem replaced(system);
+    entries_ = {directory("d"), file("a", 1), directory("e", 1), file("b", 3), link("l", "x", 3)};
+    auto sink = destination_->open("", entries_);
+    if (sink) {
+      sink_ = std::move(*sink);
+      [[maybe_unused]] const bool done = store(1) == 0 && store(3) == 0 && finish() == 0;
+      sink_.reset();
+    }
+    EXPECT_FALSE(leftovers()) << failing;
+    for (const char* const name : {"d/a", "d/e/b"}) {
+      EXPECT_TRUE(!fs::exists(root_ / name) || text_of(root_ / name) == "x") << failing;
+    }
+    test::remove_tree(root_ / "d");
+  }
+  EXPECT_GT(failing, 30U);
+}
+
+// --- Attacks -------------------------------------------------------------------------------------------------------
+
+TEST_F(TreeSink, ALinkInTheWayOfADirectoryLeadsNowhere) {
+  fs::create_directory_symlink(outside_, root_ / "d");
+  open({directory("d"), file("a", 1), directory("e", 1)});
+  EXPECT_NE(store(1), 0);
+  EXPECT_NE(finish(), 0);
+  EXPECT_TRUE(fs::is_empty(outside_));
+  EXPECT_NE(open_error({directory(""), file("a")}, "d"), 0);
+}
+
+TEST_F(TreeSink, AFileInTheWayOfADirectoryIsSaid) {
+  write_file(root_ / "d", "mine");
+  open({directory("d"), file("a", 1)});
+  EXPECT_EQ(store(1), ENOTDIR);
+  EXPECT_EQ(text_of(root_ / "d"), "mine");
+}
+
+TEST_F(TreeSink, ADirectoryInTheWayOfAFileOrALinkIsSaid) {
+  fs::create_directory(root_ / "a");
+  open({file("a"), link("a", "x")});
+  EXPECT_EQ(store(0), EISDIR);
+  EXPECT_NE(finish(), 0);
+  EXPECT_TRUE(fs::is_directory(root_ / "a"));
+  EXPECT_FALSE(leftovers());
+}
+
+TEST_F(TreeSink, ALinkInTheWayOfAFileIsReplaced) {
+  write_file(outside_ / "victim", "untouched");
+  fs::create_directory(root_ / "d");
+  fs::create_symlink(outside_ / "victim", root_ / "d/a");
+  open({directory("d"), file("a", 1)});
+  ASSERT_EQ(store(1), 0);
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(text_of(outside_ / "victim"), "untouched");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(root_ / "d/a")));
+}
+
+/// Threat: the peer's link, and behind it a file that is written through it.
+TEST_F(TreeSink, ThePeersLinksAppearWhenAllFilesAreThere) {
+  open({directory("d"), link("l", outside_.string(), 1), file("a", 1)});
+  ASSERT_EQ(store(2), 0);
+  EXPECT_FALSE(fs::exists(fs::symlink_status(root_ / "d/l")));
+  ASSERT_EQ(finish(), 0);
+  EXPECT_TRUE(fs::is_symlink(root_ / "d/l"));
+  // The next transfer does not go through it either.
+  open({directory("d"), directory("l", 1), file("a", 2)});
+  EXPECT_NE(store(2), 0);
+  EXPECT_TRUE(fs::is_empty(outside_));
+}
+
+TEST_F(TreeSink, ADirectorySwappedForALinkDuringTheTransferLeadsNowhere) {
+  open({directory("d"), file("a", 1), file("b", 1), directory("e", 1), file("c", 4)});
+  ASSERT_EQ(store(1), 0);
+  fs::rename(root_ / "d", root_ / "moved");
+  fs::create_directory_symlink(outside_, root_ / "d");
+  // Where it is still open it is the one that was moved; else it is not found again.
+  EXPECT_EQ(store(2), 0);
+  EXPECT_EQ(store(4), 0);
+  EXPECT_EQ(text_of(root_ / "moved/b"), "x");
+  sink_.reset();
+  open({directory("d"), file("a", 1)});
+  EXPECT_NE(store(1), 0);
+  EXPECT_TRUE(fs::is_empty(outside_));
+}
+
+/// Nothing takes the time to become durable.
+class Hasty final : public System {
+ public:
+  int fsync(int) override { return 0; }
+  int syncfs(int) override { return 0; }
+};
+
+/// Somebody swaps a directory and a link all the time: whatever succeeds and fails, nothing is written outside.
+TEST_F(TreeSink, ARaceOfSwapsWritesNothingOutside) {
+  std::atomic<bool> over = false;
+  std::thread swapper([&] {
+    while (!over) {
+      std::error_code ignored;
+      fs::rename(root_ / "d/e", root_ / "moved", ignored);
+      fs::create_directory_symlink(outside_, root_ / "d/e", ignored);
+      fs::remove(root_ / "d/e", ignored);
+      fs::rename(root_ / "moved", root_ / "d/e", ignored);
+    }
+  });
+  Hasty system;
+  const ReplaceSystem replaced(system);
+  int stored = 0, refused = 0;
+  // On a busy machine the other thread may stand still for long while its link is there.
+  for (int round = 0; round < 2000 || (stored == 0 && round < 500'000); ++round) {
+    open({directory("d"), directory("e", 1), directory("f", 2), file("a", 3)});
+    ++(store(3) == 0 && finish() == 0 ? stored : refused);
+    sink_.reset();
+  }
+  over = true;
+  swapper.join();
+  EXPECT_TRUE(fs::is_empty(outside_)) << stored << " stored, " << refused << " refused";
+  EXPECT_GT(stored, 0);
+}
+
+}  // namespace
+}  // namespace sluice::ftx

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees that are sent: what is listed, what is left out, and what somebody swaps meanwhile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include "apps/ftx/files/served_files.h"
+#include "apps/ftx/files/source.h"
+#include "tests/apps/ftx/files/faulty_system.h"
+#include "tests/apps/ftx/files/served_directory.h"
+#include "tests/apps/ftx/files/trees.h"
+
+namespace sluice::ftx {
+namespace {
+
+namespace fs = std::filesystem;
+using test::write_file;
+using testing::ElementsAre;
+
+class TreeSource : public ServedDirectory {
+ protected:
+  TreeSource() {
+    fs::create_directories(root_ / "b/e");
+    fs::create_directories(root_ / "a");
+    write_file(root_ / "z", "zz");
+    write_file(root_ / "b/f", std::string(packed_bytes_max, 'f'));
+    write_file(root_ / "b/g", std::string(packed_bytes_max + 1, 'g'));
+    fs::create_symlink("nowhere", root_ / "b/l");
+  }
+
+  using Opened = std::expected<std::unique_ptr<FileSource>, Failure>;
+  static Opened open(const std::vector<std::string>& paths, Trees trees = Trees::with_links) {
+    return FileSource::open(paths, {.trees = trees, .pack = true});
+  }
+  Opened below(const std::vector<std::string>& paths, Trees trees = Trees::with_links) {
+    return ServedFiles::serve(root_).value().open(paths, {.trees = trees, .pack = true});
+  }
+  /// The paths of a list, with a mark for each kind.
+  static std::vector<std::string> list(const Opened& source) {
+    std::vector<std::string> paths;
+    if (!source) {
+      ADD_FAILURE() << source.error().text;
+      return paths;
+    }
+    for (const FileEntry& entry : (*source)->files()) {
+      const std::string marks = " /+.@";
+      paths.push_back(path_of((*source)->files(), entry) + marks[static_cast<std::size_t>(entry.kind)]);
+    }
+    return paths;
+  }
+  static ExitCode code(const Opened& source) { return source ? ExitCode::ok : source.error().code; }
+};
+
+TEST_F(TreeSource, ADirectoryIsSentUnderItsName) {
+  const auto source = open({root_.string()});
+  EXPECT_THAT(list(source), ElementsAre("served/", "served/z.", "served/a/", "served/b/", "served/b/f.", "served/b/g+",
+                                        "served/b/l@", "served/b/e/"));
+  EXPECT_EQ((*source)->files()[6].target, "nowhere");
+  EXPECT_EQ((*source)->path(4), (root_ / "b/f").string());
+  // What is sent is what a receiver accepts.
+  const auto& entries = (*source)->files();
+  EXPECT_TRUE(decode_manifest(encode_manifest(entries), entries.size(), 2 + 2 * packed_bytes_max + 1));
+}
+
+TEST_F(TreeSource, WithASlashOnlyItsContentIsSent) {
+  const auto source = open({root_.string() + "/"});
+  EXPECT_THAT(list(source), ElementsAre("/", "z.", "a/", "b/", "b/f.", "b/g+", "b/l@", "b/e/"));
+  EXPECT_EQ((*source)->path(4), (root_ / "b/f").string());
+  std::vector<std::byte> content(2);
+  EXPECT_TRUE((*source)->read_whole(1, content));
+  EXPECT_EQ(as_text(content), "zz");
+  content.resize(packed_bytes_max);
+  EXPECT_TRUE((*source)->read_whole(4, content));
+  EXPECT_THAT(list(open({(root_ / "a").string(), (root_ / "b/").string()})), ElementsAre("a/", "f.", "g+", "l@", "e/"))
+      << "the destination has the attributes of nothing";
+  EXPECT_EQ(code(open({(root_ / "z").string(), root_.string() + "/"})), ExitCode::usage) << "z twice";
+  EXPECT_THAT(list(open({(root_ / "a/.").string()})), ElementsAre("/"));
+}
+
+TEST_F(TreeSource, DirectoriesNeedToBeAskedFor) {
+  const auto source = open({root_.string()}, Trees::none);
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, ExitCode::source_unreadable);
+  EXPECT_THAT(source.error().text, testing::HasSubstr("-r"));
+  EXPECT_EQ(code(below({"b"}, Trees::none)), ExitCode::source_unreadable);
+  EXPECT_EQ(code(below({"/"}, Trees::none)), ExitCode::refused);
+}
+
+TEST_F(TreeSource, LinksAndWhatIsNoFileAreLeftOutAndCounted) {
+  ::mkfifo((root_ / "b/fifo").c_str(), 0600);
+  const auto source = open({(root_ / "b").string()}, Trees::without_links);
+  EXPECT_THAT(list(source), ElementsAre("b/", "b/f.", "b/g+", "b/e/"));
+  EXPECT_EQ((*source)->left_out().links, 1U);
+  EXPECT_EQ((*source)->left_out().others, 1U);
+  // One that is named is followed, but sent as a link where links are.
+  fs::create_symlink(root_ / "z", root_ / "to_z");
+  EXPECT_THAT(list(open({(root_ / "to_z").string()}, Trees::without_links)), ElementsAre("to_z."));
+  EXPECT_THAT(list(open({(root_ / "to_z").string()})), ElementsAre("to_z@"));
+}
+
+TEST_F(TreeSource, TreesOfAServedDirectory) {
+  EXPECT_THAT(list(below({"/"})), ElementsAre("/", "z.", "a/", "b/", "b/f.", "b/g+", "b/l@", "b/e/"));
+  EXPECT_THAT(list(below({"b/"})), ElementsAre("/", "f.", "g+", "l@", "e/"));
+  const auto source = below({"b", "z"}, Trees::without_links);
+  EXPECT_THAT(list(source), ElementsAre("b/", "b/f.", "b/g+", "b/e/", "z."));
+  std::vector<std::byte> content(packed_bytes_max);
+  EXPECT_TRUE((*source)->read_whole(1, content));
+  fs::create_directory_symlink(base_, root_ / "out");
+  for (const char* const path : {"out", "out/", "out/outside", "..", "b/..", "//", ""}) {
+    EXPECT_NE(code(below({path})), ExitCode::ok) << path;
+  }
+}
+
+TEST_F(TreeSource, AFileOfATreeThatChangesIsNoticed) {
+  const auto source = open({(root_ / "b").string()});
+  std::vector<std::byte> content(packed_bytes_max);
+  EXPECT_TRUE((*source)->read_whole(1, content));
+  fs::resize_file(root_ / "b/f", 5);
+  EXPECT_EQ((*source)->read_whole(1, content).error().code, ESTALE);
+  fs::remove(root_ / "b/f");
+  EXPECT_EQ((*source)->read_whole(1, content).error().code, ENOENT);
+  EXPECT_EQ(code(open({(root_ / "absent").string()})), ExitCode::source_unreadable);
+}
+
+TEST_F(TreeSource, DeepTreesAndNamesThatCannotBeSentAreSaid) {
+  fs::path deep = base_ / "deep";
+  for (std::size_t i = 0; i < tree_depth_max; ++i) {
+    deep /= "d";
+  }
+  fs::create_directories(deep);
+  const auto source = open({(base_ / "deep").string()});
+  ASSERT_TRUE(source) << source.error().text;
+  EXPECT_TRUE(decode_manifest(encode_manifest((*source)->files()), tree_depth_max + 1, 0));
+  fs::create_directory(deep / "d");
+  EXPECT_EQ(code(open({(base_ / "deep").string()})), ExitCode::source_unreadable);
+  write_file(root_ / "a/bad\nname", "x");
+  EXPECT_EQ(code(open({root_.string()})), ExitCode::source_unreadable);
+}
+
+/// Threat: somebody who may write in the tree swaps a directory of it for a link to one that only the sender may read.
+TEST_F(TreeSource, ADirectorySwappedForALinkLeadsNowhere) {
+  fs::create_directory(base_ / "secret");
+  write_file(base_ / "secret/f", std::string(packed_bytes_max, 's'));
+  const auto source = open({root_.string()});
+  fs::rename(root_ / "b", root_ / "moved");
+  fs::create_directory_symlink(base_ / "secret", root_ / "b");
+  std::vector<std::byte> content(packed_bytes_max);
+  EXPECT_FALSE((*source)->read_whole(4, content));
+  // And a file swapped for a link.
+  fs::remove(root_ / "b");
+  fs::rename(root_ / "moved", root_ / "b");
+  fs::remove(root_ / "b/f");
+  fs::create_symlink(base_ / "secret/f", root_ / "b/f");
+  EXPECT_EQ((*source)->read_whole(4, content).error().code, ELOOP);
+}
+
+TEST_F(TreeSource, ARaceOfSwapsListsNothingOutside) {
+  fs::create_directory(base_ / "secret");
+  write_file(base_ / "secret/s", "secret");
+  std::atomic<bool> over = false;
+  std::thread swapper([&] {
+    while (!over) {
+      std::error_code ignored;
+      fs::rename(root_ / "b", base_ / "moved", ignored);
+      fs::create_directory_symlink(base_ / "secret", root_ / "b", ignored);
+      fs::remove(root_ / "b", ignored);
+      fs::rename(base_ / "moved", root_ / "b", ignored);
+    }
+  });
+  for (int round = 0; round < 2000; ++round) {
+    const auto source = open({root_.string()});
+    if (source) {
+      EXPECT_THAT(list(source), testing::Not(testing::Contains("served/b/s.")));
+    }
+  }
+  over = true;
+  swapper.join();
+}
+
+TEST_F(TreeSource, ACallThatFailsIsSaid) {
+  std::size_t failing = 1;
+  for (bool failed = true; failed; ++failing) {
+    FaultySystem system;
+    failed = false;
+    std::string call_name;
+    system.fault = [&](std::size_t number, const FaultySystem::Call& call) {
+      if (number != failing) {
+        return FaultySystem::Fault{};
+      }
+      failed = true;
+      call_name = call.name;
+      return FaultySystem::Fault{.error = EIO};
+    };
+    const ReplaceSystem replaced(system);
+    const auto source = open({root_.string()});
+    if (failed && call_name != "close" && !(call_name == "fstatat" && failing == 1)) {  // the look at the operand
+      EXPECT_EQ(code(source), ExitCode::source_unreadable) << failing << " " << call_name;
+    }
+  }
+  EXPECT_GT(failing, 20U);
+}
+
+}  // namespace
+}  // namespace sluice::ftx
