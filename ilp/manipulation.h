@@ -31,6 +31,9 @@ struct Sum {
   /// RFC 768: "If the computed checksum is zero, it is transmitted as all ones (the equivalent in one's complement
   /// arithmetic)."
   bool zero_is_sent_as_ones;
+  /// So many bytes in front are left out of the sum, since `initial` has them: a header that has just been made, whose
+  /// checksum field lies there. Even, and at most as many as there are.
+  std::size_t from = 0;
 };
 
 /// On the way in: the message from rptr on must sum with `initial` to 0xffff, otherwise it is bad. RFC 1071 section 1:

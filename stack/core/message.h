@@ -522,6 +522,14 @@ class Batch {
     other.count_ = 0;
   }
   [[nodiscard]] Block* front() const { return first_; }
+  /// Whether a message of `type` is among them.
+  [[nodiscard]] bool has(MessageType type) const {
+    const Block* message = first_;
+    while (message != nullptr && message->type != type) {
+      message = message->next;
+    }
+    return message != nullptr;
+  }
   /// Calls `keep(message)` with each message in turn, which may change it. Where the answer is false, or `keep` has
   /// taken the message, it leaves the batch. REQUIRES: nobody else uses the batch meanwhile.
   template <class Keep>

@@ -93,12 +93,20 @@ std::uint16_t sum_of(const Block* block, std::size_t offset, std::size_t size) {
   return total;
 }
 
-/// The sum of all data. `block`: its first, or nullptr.
-inline std::uint16_t sum_of_all(const Block* block, std::size_t size) {
+/// The sum of the `size` bytes of data from `from` to the end. `block`: its first, or nullptr.
+inline std::uint16_t sum_to_end(const Block* block, std::size_t from, std::size_t size) {
   if (block != nullptr && block->cont == nullptr) [[likely]] {
-    return sum_of(block->bytes());
+    return sum_of(block->bytes().subspan(from));
   }
-  return block == nullptr ? std::uint16_t{0} : sum_of(block, 0, size);
+  return block == nullptr ? std::uint16_t{0} : sum_of(block, from, size);
+}
+
+/// Has the conversion of `size` bytes join `plan`. REQUIRES: plan.takes_swap(unit).
+inline TransformResult plan_swap(Plan& plan, std::size_t unit, std::size_t size) {
+  PlannedStep& step = plan.add(PlannedStep::Kind::swap, size);
+  step.unit = static_cast<std::uint8_t>(unit);
+  step.converts = true;
+  return TransformResult::deferred;
 }
 
 std::span<const PlannedStep> owed_by(const Plan* plan) {
@@ -153,7 +161,7 @@ void Message::place_field(PlannedStep& step, std::byte* field) const {
   std::size_t left = data_size();
   for (const Block* block = data_block(); block != nullptr; block = block->cont) {
     // std::less: a field outside is in another array.
-    if (!std::less<>{}(field, block->rptr) && std::less<>{}(field, block->wptr)) {
+    if (!std::less<>{}(field, block->rptr) && std::less<>{}(field, block->wptr)) [[likely]] {
       step.field = static_cast<std::uint32_t>(left - static_cast<std::size_t>(field - block->rptr));
       return;
     }
@@ -375,8 +383,12 @@ TransformResult Message::carry_out_copying(Plan* plan, bool converted, bool keep
 }
 
 TransformResult Message::gather() {
+  Plan* const planned = plan();
+  if (planned != nullptr && !planned->failed && lies_in_one_writable_block()) [[likely]] {
+    return pass_in_place(*planned, first_, data_size(), pool().touches()) ? end_plan() : TransformResult::failed;
+  }
   const bool stays =
-      lies_in_one_writable_block() || all_stay(first_, plan() != nullptr && plan()->converts(), /*keep=*/true);
+      lies_in_one_writable_block() || all_stay(first_, planned != nullptr && planned->converts(), /*keep=*/true);
   const TransformResult result = stays ? materialize() : gather_into_frame();
   return result == TransformResult::done ? end_plan() : result;
 }
@@ -435,9 +447,11 @@ std::optional<std::size_t> Message::runs(std::span<ConstBytes> out) const {
 TransformResult Message::transform(const Swap& swap) {
   SLUICE_REQUIRE(swap.unit == 2 || swap.unit == 4 || swap.unit == 8);
   const Block* const block = data_block();
-  const bool at_once = block != nullptr && block->cont == nullptr && block->plan == nullptr &&
-                       block->buffer->writable() && (block->size() & (swap.unit - 1)) == 0;
-  if (!at_once) [[unlikely]] {
+  const bool is_whole = block != nullptr && block->cont == nullptr && (block->size() & (swap.unit - 1)) == 0;
+  if (is_whole && block->plan != nullptr && block->plan->takes_swap(swap.unit)) {
+    return plan_swap(*block->plan, swap.unit, block->size());
+  }
+  if (!is_whole || block->plan != nullptr || !block->buffer->writable()) [[unlikely]] {
     return swap_any(swap);
   }
   const Bytes bytes = block->bytes();
@@ -446,22 +460,16 @@ TransformResult Message::transform(const Swap& swap) {
   return TransformResult::done;
 }
 
-/// Joins the plan where units and what is owed already fit: every earlier step must cover whole units of ours, and a
-/// field that a sum still has to fill must not be converted before it is.
+/// Joins the plan, which is carried out first where it does not take the conversion.
 TransformResult Message::swap_any(const Swap& swap) {
   if ((data_size() & (swap.unit - 1)) != 0) {
     return TransformResult::failed;
   }
-  const bool fits = std::ranges::all_of(owed_by(plan()), [&](const PlannedStep& step) {
-    return (step.covers & (swap.unit - 1)) == 0 && !step.fills_message();
-  });
-  if (!fits && materialize() == TransformResult::failed) {
-    return TransformResult::failed;
-  }
-  if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::swap)) {
-    step->unit = static_cast<std::uint8_t>(swap.unit);
-    step->converts = true;
-    return TransformResult::deferred;
+  if (Plan* const planned = plan()) {
+    if (!planned->takes_swap(swap.unit) && materialize() == TransformResult::failed) {
+      return TransformResult::failed;
+    }
+    return plan_swap(*planned, swap.unit, data_size());
   }
   if (!materialized() || !make_writable()) {
     return TransformResult::failed;
@@ -493,10 +501,12 @@ TransformResult Message::swap_any(const Swap& swap) {
   return TransformResult::done;
 }
 
-std::uint16_t Message::data_sum() const { return sum_of_all(data_block(), data_size()); }
+std::uint16_t Message::data_sum() const { return sum_to_end(data_block(), 0, data_size()); }
 
 TransformResult Message::transform(const Sum& sum) {
+  const std::size_t covers = data_size() - sum.from;
   if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::sum)) {
+    step->covers = static_cast<std::uint32_t>(covers);
     step->initial = sum.initial;
     step->zero_is_sent_as_ones = sum.zero_is_sent_as_ones;
     step->field_size = sizeof(std::uint16_t);
@@ -506,10 +516,10 @@ TransformResult Message::transform(const Sum& sum) {
   if (!materialized()) {
     return TransformResult::failed;
   }
-  const std::uint16_t checksum =
-      checksum_of(add_sums(sum.initial, sum_of_all(data_block(), data_size())), sum.zero_is_sent_as_ones);
+  const std::uint16_t covered = sum_to_end(data_block(), sum.from, covers);
+  const std::uint16_t checksum = checksum_of(add_sums(sum.initial, covered), sum.zero_is_sent_as_ones);
   store_checksum(sum.field, checksum);
-  pool().touches().add(data_size(), 0);
+  pool().touches().add(covers, 0);
   return TransformResult::done;
 }
 
@@ -526,8 +536,8 @@ TransformResult Message::transform(const Check& check, const ModuleHandle& owner
     return TransformResult::failed;
   }
   pool().touches().add(data_size(), 0);
-  return sum_holds(add_sums(check.initial, sum_of_all(data_block(), data_size()))) ? TransformResult::done
-                                                                                   : TransformResult::failed;
+  return sum_holds(add_sums(check.initial, sum_to_end(data_block(), 0, data_size()))) ? TransformResult::done
+                                                                                      : TransformResult::failed;
 }
 
 /// Joins the plan where no field that it covers is still to be filled, where it begins at a unit of every conversion,

@@ -384,28 +384,26 @@ template <class Held>
   return !plan.failed;
 }
 
-/// What a datagram owes as a rule, without loops: the copy of its payload, one sum, and one conversion of the payload,
+/// What a datagram owes as a rule, without loops: the copy of its payload, one sum and one conversion of just that,
 /// over one block, in place or on the way to one place. All else is for Pass.
 class StraightPass {
  public:
   /// `place` is where the data goes; nullptr: it stays.
-  StraightPass(const Plan& plan, const Block& block, std::byte* place)
-      : end_(block.wptr),
-        base_(place == nullptr ? block.rptr : place),
-        data_size_(block.size()),
-        sum_(plan.sum),
-        swap_(plan.swap) {
+  StraightPass(const Plan& plan, const Block& block, std::byte* place) : sum_(plan.sum), swap_(plan.swap) {
+    const std::size_t data_size = block.size();
     bool fits = plan.straight;
     if (plan.copy.source != nullptr) {
       size_ = plan.copy.size;
       from_ = plan.copy.source;
-      fits = fits && plan.copy.more.empty() && plan.copy.block == &block && plan.copy.place + size_ == end_;
+      fits = fits && plan.copy.more.empty() && plan.copy.block == &block && plan.copy.place + size_ == block.wptr;
     } else {
-      size_ = swap_ != nullptr ? swap_->covers : sum_ != nullptr ? sum_->covers : data_size_;
-      from_ = end_ - size_;
+      size_ = swap_ != nullptr ? swap_->covers : sum_ != nullptr ? sum_->covers : data_size;
+      from_ = block.wptr - size_;
     }
-    fits_ = fits && (swap_ == nullptr || swap_->covers == size_) && (sum_ == nullptr || sum_->covers >= size_) &&
-            (place == nullptr || size_ == data_size_);
+    to_ = place == nullptr ? block.wptr - size_ : place;
+    end_ = to_ + size_;
+    fits_ = fits && (swap_ == nullptr || swap_->covers == size_) && (sum_ == nullptr || sum_->covers == size_) &&
+            (place == nullptr || size_ == data_size);
   }
 
   [[nodiscard]] bool fits() const { return fits_; }
@@ -413,48 +411,42 @@ class StraightPass {
   /// Answers whether the sum is as it should be. REQUIRES: fits().
   bool run(Touches& touches) const {
     const ConstBytes from(from_, size_);
-    const Bytes to(base_ + (data_size_ - size_), size_);
-    const bool moves = from.data() != to.data();
-    std::uint16_t sum = 0;
-    if (swap_ != nullptr && sum_ != nullptr) {
-      sum = ilp::sum_swap_copy(swap_->unit, from, to);
-      sum = swap_ < sum_ ? byte_swapped(sum) : sum;  // a sum that was asked for later is over what comes out
-    } else if (swap_ != nullptr) {
-      moves ? ilp::swap_copy(swap_->unit, from, to) : ilp::swap(swap_->unit, to);
-    } else if (sum_ != nullptr) {
-      sum = moves ? ilp::sum_copy(from, to) : ilp::sum(from);
-    } else if (moves) {
-      ilp::copy(from, to);
+    const Bytes to(to_, size_);
+    const bool moves = from_ != to_;
+    if (sum_ == nullptr) {
+      if (swap_ != nullptr) {
+        moves ? ilp::swap_copy(swap_->unit, from, to) : ilp::swap(swap_->unit, to);
+      } else if (moves) {
+        ilp::copy(from, to);
+      }
+      const std::size_t touched = swap_ != nullptr || moves ? size_ : 0;
+      touches.add(touched, touched);
+      return true;
     }
-    const bool stores = moves || swap_ != nullptr;
-    const std::size_t ahead = sum_ == nullptr ? 0 : sum_->covers - size_;  // headers, as a rule
-    touches.add((stores || sum_ != nullptr ? size_ : 0) + ahead, stores ? size_ : 0);
-    return sum_ == nullptr || conclude_sum(sum, ahead);
+    if (swap_ != nullptr) {
+      const std::uint16_t sum = ilp::sum_swap_copy(swap_->unit, from, to);
+      touches.add(size_, size_);
+      return conclude_sum(swap_ < sum_ ? byte_swapped(sum) : sum);  // asked for later, it is over what comes out
+    }
+    touches.add(size_, moves ? size_ : 0);
+    return conclude_sum(moves ? ilp::sum_copy(from, to) : ilp::sum(from));
   }
 
  private:
-  /// `sum` is that of the payload; the sum covers `ahead` more bytes in front of it.
-  bool conclude_sum(std::uint16_t sum, std::size_t ahead) const {
-    if (ahead > 0) {
-      const ConstBytes headers(end_ - sum_->covers, ahead);
-      sum = add_sums(ahead <= headers_max ? header_sum(headers) : ilp::sum(headers), sum, ahead);
-    }
+  bool conclude_sum(std::uint16_t sum) const {
     sum = add_sums(sum_->initial, sum_->odd ? byte_swapped(sum) : sum);
     if (sum_->kind == Kind::check) {
       return sum_holds(sum);
     }
-    std::byte* const field = sum_->outside != nullptr ? sum_->outside : base_ + (data_size_ - sum_->field);
+    std::byte* const field = sum_->outside != nullptr ? sum_->outside : end_ - sum_->field;
     store_checksum(field, checksum_of(sum, sum_->zero_is_sent_as_ones));
     return true;
   }
 
-  static constexpr std::size_t headers_max = 64;  // so few bytes are summed faster than a kernel is called
-
-  const std::byte* end_;  // of the data where it lies
-  std::byte* base_;       // of the data where it goes
-  std::size_t data_size_;
-  std::size_t size_;  // of the payload: only a sum covers what is in front
+  std::size_t size_;
   const std::byte* from_;
+  std::byte* to_;
+  std::byte* end_;
   const PlannedStep* sum_;
   const PlannedStep* swap_;
   bool fits_;

@@ -149,6 +149,14 @@ struct Plan {
     only = &step;
     return step;
   }
+  /// Whether a conversion may join it, given that the data is whole units: every earlier step must cover whole units,
+  /// too, and a field that a sum still has to fill must not be converted before it is.
+  [[nodiscard]] bool takes_swap(std::size_t unit) const {
+    return !failed && step_count < steps_max &&
+           std::ranges::all_of(
+               owed(),
+               [unit](const PlannedStep& step) { return (step.covers & (unit - 1)) == 0 && !step.fills_message(); });
+  }
   [[nodiscard]] bool owes() const { return step_count > 0 || copy.source != nullptr; }
   /// Whether the bytes will not be what they are.
   [[nodiscard]] bool converts() const { return std::ranges::any_of(owed(), &PlannedStep::converts); }

@@ -184,9 +184,10 @@ void Queue::put_back(Message message) {
   }
 }
 
+/// The last one is all that the band has, so that its size need not be counted again.
 inline Message Queue::take(Band& band, Batch& from) {
   Message message = from.pop();
-  removed(band, message.size());
+  removed(band, band.messages == 1 ? band.bytes : message.size());
   return message;
 }
 

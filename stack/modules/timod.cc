@@ -85,6 +85,9 @@ void keep_local_address(Message& answer) {
 }  // namespace
 
 void Timod::wput(Batch&& batch) {
+  if (!batch.has(MessageType::ioctl)) [[likely]] {
+    return write_queue().put_next(std::move(batch));
+  }
   const auto step = [](const Message& message) {
     return message.type() == MessageType::ioctl ? Batch::Step::stop : Batch::Step::keep;
   };

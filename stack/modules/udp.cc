@@ -23,7 +23,7 @@ constexpr std::size_t headroom_below = 128;
 
 inline bool is_network_indication(const Message& message) {
   if (const DataUnit* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind != Kind::network_error;
+    return unitdata->kind == Kind::network_indication;
   }
   return is_protocol(message.type()) && primitive_of(message.bytes()) == T_UNITDATA_IND;
 }
@@ -256,16 +256,19 @@ bool Udp::put_header(Message& message, std::uint16_t destination_port, std::uint
   if (space.empty()) {
     return false;
   }
-  UdpHeader{.source_port = binding_->local().port, .destination_port = destination_port, .payload_length = size}.emit(
-      space);
+  const UdpHeader header{
+      .source_port = binding_->local().port, .destination_port = destination_port, .payload_length = size};
+  header.emit(space);
   // RFC 8200 section 8.1: "Unlike IPv4, the default behavior when UDP packets are originated by an IPv6 node is that
   // the UDP checksum is not optional."
   if (!checksum_ && flow_.destination.is_v4()) {
     return true;
   }
-  const Sum sum{.initial = pseudo_header_sum(size),
+  const Sum sum{.initial = fold_sum(header.added() + flow_.pseudo_header_sum +
+                                    number_sum(static_cast<std::uint16_t>(size + UdpHeader::size))),
                 .field = space.data() + UdpHeader::checksum_offset,
-                .zero_is_sent_as_ones = true};
+                .zero_is_sent_as_ones = true,
+                .from = UdpHeader::size};
   return message.transform(sum) != TransformResult::failed;
 }
 
@@ -318,15 +321,6 @@ Udp::Source Udp::route(const wire::IpAddress& destination) {
 
 // ---- Up ----
 
-void Udp::rput(Batch&& batch) {
-  const auto step = [this](Message& message) {
-    return !is_network_indication(message) ? Batch::Step::stop
-           : receive(message)              ? Batch::Step::keep
-                                           : Batch::Step::drop;
-  };
-  read_queue().pass_on(std::move(batch), step, [this](Message& message) { return from_network(message); });
-}
-
 /// Whether the message, which is no indication of a datagram, passes on.
 bool Udp::from_network(Message& message) {
   if (message.native<DataUnit>() != nullptr) {
@@ -353,17 +347,64 @@ bool Udp::from_network(Message& message) {
   return false;
 }
 
-bool Udp::receive(Message& message) {
+/// Whether the datagram is good, or will be checked. `trimmed`: its header has been taken off.
+[[gnu::always_inline]] inline bool Udp::verified(Message& message, const UdpHeader& header, bool trimmed,
+                                                 const DataUnit& unitdata) {
+  const wire::IpAddress& source = unitdata.peer;
+  const wire::IpAddress& local = unitdata.local;
+  if (header.checksum == 0) {
+    // RFC 768: "An all zero transmitted checksum value means that the transmitter generated no checksum". RFC 8200
+    // section 8.1: "IPv6 receivers must discard UDP packets containing a zero checksum".
+    if (source.is_v6()) {
+      ++zero_checksum_;
+    }
+    return source.is_v4();
+  }
+  if (arrivals_.source != source || arrivals_.local != local || !arrivals_.known) {
+    arrivals_ = {.known = true,
+                 .source = source,
+                 .local = local,
+                 .pseudo_header_sum = wire::pseudo_header_sum(source, local, wire::protocol_udp, 0)};
+  }
+  const std::uint16_t length = number_sum(static_cast<std::uint16_t>(header.payload_length + UdpHeader::size));
+  const std::uint64_t trimmed_off = trimmed ? header.added() : 0;
+  const Check check{.initial = fold_sum(trimmed_off + arrivals_.pseudo_header_sum + length)};
+  if (message.transform(check, handle(), bad_checksum_) == TransformResult::failed) {
+    bad_checksum_ += message.failed() ? 0U : 1U;  // else it has been counted
+    return false;
+  }
+  return true;
+}
+
+inline bool Udp::is_mine(const UdpHeader& header) const {
+  return binding_->state() == udp::State::idle && header.destination_port == binding_->local().port;
+}
+
+/// What is in front as bytes, or nothing: it cannot be read, or there is no memory.
+DataUnit* Udp::indication_of(Message& message) {
+  const auto unitdata = native_of<DataUnit>(message, Kind::network_indication);
+  if (!unitdata) {
+    ++(unitdata.error().malformed ? malformed_ : no_memory_);
+    return nullptr;
+  }
+  return *unitdata;
+}
+
+/// REQUIRES: is_network_indication(message).
+[[gnu::always_inline]] inline bool Udp::receive(Message& message) {
   if (!message.materialized() && materialize(message, Side::read) == TransformResult::failed) {
     return false;  // whatever is owed by modules below: the header is read here
   }
-  const auto indicated = native_of<DataUnit>(message, Kind::network_indication);
-  if (!indicated || (*indicated)->options != DataUnit::Options::received ||
-      (*indicated)->peer.family() != (*indicated)->local.family()) {
-    ++(indicated || indicated.error().malformed ? malformed_ : no_memory_);
+  DataUnit* const native = message.native<DataUnit>();
+  DataUnit* const indicated = native != nullptr ? native : indication_of(message);
+  if (indicated == nullptr) {
     return false;
   }
-  DataUnit& unitdata = **indicated;
+  DataUnit& unitdata = *indicated;
+  if (unitdata.options != DataUnit::Options::received || unitdata.peer.family() != unitdata.local.family()) {
+    ++malformed_;
+    return false;
+  }
   const bool known_good = unitdata.checksum_offloaded;  // to the link, header and sums
   std::array<std::byte, UdpHeader::size> scratch;
   const std::size_t size = message.data_size();
@@ -380,10 +421,14 @@ bool Udp::receive(Message& message) {
   if (const std::size_t padding = size - UdpHeader::size - header->payload_length; padding > 0) {
     message.trim_back(padding);
   }
-  if (!known_good && !verified(message, *header, unitdata.peer, unitdata.local)) {
+  const bool mine = is_mine(*header);
+  if (mine) {  // else an error is to quote the header
+    message.trim_data_front(UdpHeader::size);
+  }
+  if (!known_good && !verified(message, *header, /*trimmed=*/mine, unitdata)) {
     return false;
   }
-  if (!is_mine(*header)) {
+  if (!mine) {
     unclaimed(std::move(message), unitdata);
     return false;
   }
@@ -392,7 +437,6 @@ bool Udp::receive(Message& message) {
   if (!tells_received_) [[unlikely]] {
     unitdata.options = DataUnit::Options::none;
   }
-  message.trim_data_front(UdpHeader::size);
   if (unitdata.segment_size != 0) [[unlikely]] {
     received_ += unitdata.segments_in(message.data_size()) - 1;  // such a message is known to be good
   }
@@ -400,34 +444,13 @@ bool Udp::receive(Message& message) {
   return true;
 }
 
-bool Udp::verified(Message& message, const UdpHeader& header, const wire::IpAddress& source,
-                   const wire::IpAddress& local) {
-  if (header.checksum == 0) {
-    // RFC 768: "An all zero transmitted checksum value means that the transmitter generated no checksum". RFC 8200
-    // section 8.1: "IPv6 receivers must discard UDP packets containing a zero checksum".
-    if (source.is_v6()) {
-      ++zero_checksum_;
-    }
-    return source.is_v4();
-  }
-  if (arrivals_.source != source || arrivals_.local != local || !arrivals_.known) {
-    arrivals_ = {.known = true,
-                 .source = source,
-                 .local = local,
-                 .pseudo_header_sum = wire::pseudo_header_sum(source, local, wire::protocol_udp, 0)};
-  }
-  const Check check{.initial =
-                        add_sums(arrivals_.pseudo_header_sum,
-                                 number_sum(static_cast<std::uint16_t>(header.payload_length + UdpHeader::size)))};
-  if (message.transform(check, handle(), bad_checksum_) == TransformResult::failed) {
-    bad_checksum_ += message.failed() ? 0U : 1U;  // else it has been counted
-    return false;
-  }
-  return true;
-}
-
-bool Udp::is_mine(const UdpHeader& header) const {
-  return binding_->state() == udp::State::idle && header.destination_port == binding_->local().port;
+void Udp::rput(Batch&& batch) {
+  const auto step = [this](Message& message) {
+    return !is_network_indication(message) ? Batch::Step::stop
+           : receive(message)              ? Batch::Step::keep
+                                           : Batch::Step::drop;
+  };
+  read_queue().pass_on(std::move(batch), step, [this](Message& message) { return from_network(message); });
 }
 
 /// RFC 1122 section 4.1.3.1: "If a datagram arrives addressed to a UDP port for which there is no pending LISTEN call,

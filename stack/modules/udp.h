@@ -155,9 +155,10 @@ class Udp : public Module {
 
   // Up.
   [[nodiscard]] bool from_network(Message& message);
+  [[nodiscard]] wire::DataUnit* indication_of(Message& message);
   [[nodiscard]] inline bool receive(Message& message);
-  [[nodiscard]] inline bool verified(Message& message, const wire::UdpHeader& header, const wire::IpAddress& source,
-                                     const wire::IpAddress& local);
+  [[nodiscard]] inline bool verified(Message& message, const wire::UdpHeader& header, bool trimmed,
+                                     const wire::DataUnit& unitdata);
   [[nodiscard]] inline bool is_mine(const wire::UdpHeader& header) const;
   void unclaimed(Message message, const wire::DataUnit& received);
   [[nodiscard]] bool failed(Message& message);

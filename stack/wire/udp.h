@@ -60,6 +60,12 @@ struct UdpHeader {
     store_checksum(out.data() + checksum_offset, checksum);
   }
 
+  /// Its four 16-bit words added up, for fold_sum().
+  [[nodiscard]] constexpr std::uint64_t added() const {
+    return std::uint64_t{number_sum(source_port)} + number_sum(destination_port) +
+           number_sum(static_cast<std::uint16_t>(payload_length + size)) + checksum;
+  }
+
   friend constexpr auto operator<=>(const UdpHeader&, const UdpHeader&) = default;
 };
 
@@ -68,9 +74,7 @@ struct UdpHeader {
 [[nodiscard]] inline std::uint16_t udp_sum(const IpAddress& source, const IpAddress& destination,
                                            const UdpHeader& header) {
   const auto length = static_cast<std::uint16_t>(header.payload_length + UdpHeader::size);
-  const std::uint64_t fields = static_cast<std::uint64_t>(number_sum(header.source_port)) +
-                               number_sum(header.destination_port) + number_sum(length) + header.checksum;
-  return fold_sum(fields + pseudo_header_sum(source, destination, protocol_udp, length));
+  return fold_sum(header.added() + pseudo_header_sum(source, destination, protocol_udp, length));
 }
 
 /// The checksum field for a total sum. RFC 768: "If the computed checksum is zero, it is transmitted as all ones (the

@@ -88,6 +88,26 @@ TEST(Transform, SumIsThatOfTheFlatBytes) {
   });
 }
 
+// At once and deferred alike: what is in front is not read.
+TEST(Transform, ASumLeavesOutTheBytesInFrontOfIt) {
+  for_every_chaining([](const Model& bytes, Message message) {
+    for (const bool deferred : {false, true}) {
+      for (std::size_t from = 0; from <= bytes.size(); from += 2) {
+        Message one = message.copy();
+        if (deferred) {
+          one.defer();
+        }
+        std::uint16_t field = 0;
+        auto* at = reinterpret_cast<std::byte*>(&field);
+        ASSERT_EQ(one.transform(Sum{.initial = 0x1234, .field = at, .zero_is_sent_as_ones = false, .from = from}),
+                  deferred ? TransformResult::deferred : TransformResult::done);
+        ASSERT_EQ(one.materialize(), TransformResult::done);
+        ASSERT_EQ(field, checksum_of(add_sums(0x1234, ilp::scalar::sum(ConstBytes(bytes).subspan(from))))) << from;
+      }
+    }
+  });
+}
+
 // RFC 768: "If the computed checksum is zero, it is transmitted as all ones".
 TEST(Transform, AZeroChecksumIsSentAsOnesWhereAsked) {
   BufferPool pool;
