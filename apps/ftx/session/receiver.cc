@@ -225,7 +225,6 @@ void Receiver::landing_failed(TimePoint now, const Landing& landing, const Error
   fail(now, assembly_->landing_failed(landing.data.adu, error), true);
 }
 
-/// The end of the digests is sent last.
 void Receiver::note_end_of_data(const AduName& adu) {
   if (assembly_->ends_data(adu)) {
     data_ended_ = true;
