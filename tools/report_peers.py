@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of tools/report for the lines of scripts/peers: what a line is, tables, and how far targets hold.
 
-A line is a transfer (suites lan and wan) or, with `case`, one of two flows that shared a link (fairness); bench/README.md
+A line is a transfer (suites lan, wan and small) or, with `case`, one of two flows that shared a link (fairness); bench/README.md
 says what is in them. Every line is checked here once; all text reaches the page through html.escape.
 """
 import html

@@ -119,6 +119,17 @@ expect "wan: it runs" peers --only wan --runs 1 --size 1 --peers cp,ftx-insecure
 expect "each link once, without cp" test "$(grep -c '"suite": "wan".*"peer": "ftx-insecure".*"ok": true' wan.jsonl) $(wc -l < wan.jsonl)" = "4 4"
 expect "compared with the link" test "$(grep -c 'x link' wan.out)" = 4
 
+# Small files: trees arrive whole, and one that does not is a failure.
+expect "small: it runs" peers --only small --runs 1 --size 1 --peers cp,nc,tar-nc,tar-ssh,ftx,ftx-insecure --json small.jsonl > small.out
+expect "what moves trees, cp without a link" test \
+  "$(grep -v ssh-login small.jsonl | sed 's/.*"peer": "\([^"]*\)".*"ok": true.*/\1/' | tr '\n' ' ')" = "cp tar-nc tar-ssh ftx ftx-insecure tar-nc tar-ssh ftx ftx-insecure "
+printf '#!/bin/sh\n/bin/tar "$@" || exit\n! [ "$3" = -xf ] || rm "$2/tree/0001/07"\n' > $fakes/tar
+chmod +x $fakes/tar
+PATH=$fakes:$PATH expect "a tree without one file" peers --only small --runs 1 --size 1 --peers tar-nc --json lost.jsonl > lost.out
+expect "is a failure" python3 failed.py lost.jsonl "tar-nc:1 names are missing at the destination, 0 are too many"
+expect_exit 1 "nothing that moves trees" peers --only small --peers nc --json none.jsonl
+expect "it is said" grep -q 'small, veth: none of --peers can do it' last.err
+
 # Two flows at once: the form of what is said, not who gets what.
 cat > fair.py <<'PYTHON'
 import json, socket, sys
@@ -161,6 +172,6 @@ expect_exit 1 "fairness without ftx" peers --only fairness --peers nc --json non
 expect "it is said" grep -q 'fairness needs an ftx' last.err
 
 # What was written here is what tools/report reads, failures included.
-expect "the report reads all of it" "$TOP/tools/report" --out page.html lan.jsonl fakes.jsonl wan.jsonl fair.jsonl
-for suite in lan wan fairness; do expect "it has $suite" grep -q "<section id=\"peers.$suite\">" page.html; done
+expect "the report reads all of it" "$TOP/tools/report" --out page.html lan.jsonl fakes.jsonl wan.jsonl small.jsonl fair.jsonl
+for suite in lan wan small fairness; do expect "it has $suite" grep -q "<section id=\"peers.$suite\">" page.html; done
 expect "it says what failed" grep -q 'failed: syq, run 1: syq ended with code 7: this tool is broken' page.html
