@@ -113,7 +113,7 @@ fails 8 "through a symbolic link" "cannot open the directory 'link/'" $(send sma
 fails 8 "onto a symbolic link" "refused the symbolic link 'link.txt'" $(send small.txt "ftx://$ADDR_B:7002/link.txt")
 fails 8 "into no directory" "cannot open the directory 'none/'" $(send small.txt "ftx://$ADDR_B:7002/none/")
 fails 8 "two files under one name" 'several files need a directory' $(send small.txt big.bin "ftx://$ADDR_B:7002/one")
-fails 10 "onto a directory" "cannot replace 'small.txt'" $(send small.txt "ftx://$ADDR_B:7002/taken/")
+fails 10 "onto a directory" "cannot replace 'taken/small.txt'" $(send small.txt "ftx://$ADDR_B:7002/taken/")
 no_final_name "$DIR" new.txt
 [ "$(cat secret.txt)" = secret ] || { echo "FAILED: the link's target was written" >&2; exit 1; }
 
