@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29  // <linux/in6.h>
@@ -58,6 +59,23 @@ bool set_option(int descriptor, int level, int name, int value) {
   return ::setsockopt(descriptor, level, name, &value, sizeof value) == 0;
 }
 
+/// What a new socket has, after `prepare` if there is one.
+std::optional<int> value_in_a_new_socket(const SocketOption& option, const std::function<void(int)>& prepare = {}) {
+  const int descriptor =
+      ::socket(option.level == IPPROTO_IPV6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+  if (descriptor < 0) {
+    return std::nullopt;
+  }
+  if (prepare) {
+    prepare(descriptor);
+  }
+  int value = 0;
+  socklen_t size = sizeof value;
+  const bool known = ::getsockopt(descriptor, option.level, option.name, &value, &size) == 0;
+  ::close(descriptor);
+  return known ? std::optional(value) : std::nullopt;
+}
+
 }  // namespace
 
 /// Of a buffer it is what the system allows.
@@ -69,17 +87,9 @@ std::optional<std::uint32_t> SocketOptions::current(Setting setting) {
 /// What a socket has whose buffer is to have `bytes`. socket(7): "The kernel doubles this value (to allow space for
 /// bookkeeping overhead) [...], and this doubled value is returned by getsockopt(2)."
 std::optional<std::uint32_t> SocketOptions::buffer(Setting setting, std::size_t bytes) const {
-  const int descriptor = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
-  if (descriptor < 0) {
-    return std::nullopt;
-  }
-  const int option = option_of(setting).name;
-  set_buffer(descriptor, option, bytes);
-  int value = 0;
-  socklen_t size = sizeof value;
-  const bool known = ::getsockopt(descriptor, SOL_SOCKET, option, &value, &size) == 0;
-  ::close(descriptor);
-  return known ? std::optional(static_cast<std::uint32_t>(value) / 2) : std::nullopt;
+  const SocketOption option = option_of(setting);
+  const auto value = value_in_a_new_socket(option, [&](int descriptor) { set_buffer(descriptor, option.name, bytes); });
+  return value ? std::optional(static_cast<std::uint32_t>(*value) / 2) : std::nullopt;
 }
 
 /// What a socket has that nobody has changed.
@@ -92,19 +102,11 @@ std::optional<std::uint32_t> SocketOptions::initial(Setting setting) {
                   setting == Setting::receive_buffer ? declared_.receive_buffer_bytes : declared_.send_buffer_bytes);
   }
   const SocketOption option = option_of(setting);
-  const int descriptor =
-      ::socket(option.level == IPPROTO_IPV6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
-  if (descriptor < 0) {
+  const auto value = value_in_a_new_socket(option);
+  if (!value) {
     return std::nullopt;
   }
-  int value = 0;
-  socklen_t size = sizeof value;
-  const bool known = ::getsockopt(descriptor, option.level, option.name, &value, &size) == 0;
-  ::close(descriptor);
-  if (!known) {
-    return std::nullopt;
-  }
-  return static_cast<std::uint32_t>(option.inverted ? (value == 0 ? 1 : 0) : value);
+  return static_cast<std::uint32_t>(option.inverted ? (*value == 0 ? 1 : 0) : *value);
 }
 
 bool SocketOptions::set(Setting setting, std::uint32_t value) {

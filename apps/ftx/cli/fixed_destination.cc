@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "apps/ftx/protocol/name.h"
+
 namespace sluice::ftx {
 namespace {
 
 /// A path that names a directory without its name: what lies in it may have any.
-bool names_a_content(std::string_view name) { return name.empty() || name == "." || name == ".." || name == "~"; }
+bool names_a_content(std::string_view name) { return means_content(name) || name == "~"; }
 
 bool may_come(const Wanted& wanted, const FileEntry& entry) {
   return std::ranges::any_of(wanted.names, [&](const std::string& one) {

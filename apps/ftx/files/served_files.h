@@ -27,9 +27,8 @@ class ServedFiles {
   /// Opens `directory` and follows symbolic links in it, since the user named it.
   [[nodiscard]] static Result<ServedFiles> serve(const std::string& directory);
 
-  /// The files of `paths`, each relative to the served directory; with trees also directories, which may end in '/',
-  /// and
-  /// "/", the served directory itself. The source holds the directory open as long as it lives. Failures: `refused` for
+  /// The files of `paths`, each relative to the served directory; with trees also directories, which may end in '/', of
+  /// which "/" is the served one. The source holds the directory open as long as it lives. Failures: `refused` for
   /// a path that leads out, `source_unreadable`, and those of FileSource::open().
   [[nodiscard]] std::expected<std::unique_ptr<FileSource>, Failure> open(std::span<const std::string> paths,
                                                                          SourceOptions options = {}) const;

@@ -79,7 +79,7 @@ std::expected<void, Failure> FileSource::add_tree(const std::string& path, Descr
   const std::string_view name = last_component(path);
   FileEntry entry = attributes(status);
   entry.kind = EntryKind::directory;
-  if (!name.empty() && name != "." && name != "..") {
+  if (!means_content(name)) {
     entry.name = name;
     if (auto added = add_entry(std::move(entry), status, {path}); !added) {
       return added;

@@ -25,6 +25,11 @@ inline constexpr std::size_t component_bytes_max = 255;  // NAME_MAX
 /// empty path means the served directory.
 [[nodiscard]] bool is_relative_path(std::string_view path);
 
+/// Whether a path with this last component names a directory without its name, so that what lies in it is meant.
+[[nodiscard]] constexpr bool means_content(std::string_view last) {
+  return last.empty() || last == "." || last == "..";
+}
+
 /// The components of `path`. REQUIRES: is_relative_path(path).
 [[nodiscard]] std::vector<std::string_view> components(std::string_view path);
 

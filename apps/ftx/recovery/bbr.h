@@ -56,9 +56,8 @@
 //      draft goes into ProbeRTT unless it saw a lower one for 5 s; exactly the same one a clock of nanoseconds never
 //      shows. A flow that fills a path alone, without a queue, need not halve what is in flight every 5 s (measured: 3
 //      % of its rate at 200 ms).
-//  10. Loss lowers the short-term model every 16 rounds at most, unless less than 0.7 of it is delivered, which says
-//  that
-//      the path has become slower. The draft lowers it in each round with loss. Beside a flow that does not yield to
+//  10. Loss lowers the short-term model every 16 rounds at most, unless less than 0.7 of it is delivered: the path has
+//      become slower then. The draft lowers it in each round with loss. Beside a flow that does not yield to
 //      loss (Linux's TCP BBR is one, and overflows a queue of one bandwidth-delay product every eighth round) that is a
 //      way down without an end, until the next probe seconds later (measured: 0.64 of an equal share instead of 0.79);
 //      beside one that does, losses come seconds apart.

@@ -5,8 +5,6 @@
 
 #include "base/contract.h"
 
-#include "base/contract.h"
-
 namespace sluice::ftx {
 
 void SentAdus::on_sent(const AduName& adu, TimePoint now, bool application_limited) {
