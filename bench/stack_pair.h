@@ -65,7 +65,7 @@ struct End {
 class Pair {
  public:
   Pair(const End& near, const End& far, const VethLab* lab = nullptr, StreamSet::Options options = {})
-      : set_(options), loop_(std::move(RunLoop::open(set_)).value()) {
+      : set_(options), loop_(std::move(RunLoop::open(set_)).value()), lends_(lab != nullptr) {
     if (lab != nullptr) {
       lab->enter_far();
     }
@@ -115,6 +115,8 @@ class Pair {
   [[nodiscard]] bool whole() const { return whole_; }
   /// Bytes from which a message of the fused path has a plan.
   [[nodiscard]] std::size_t threshold() const { return set_.defer_bytes_min(); }
+  /// Whether a driver may lend its frames to a fused path, which then loads less even without a plan.
+  [[nodiscard]] bool may_lend() const { return lends_; }
   /// Bytes that the stack has loaded so far.
   [[nodiscard]] std::uint64_t loaded_bytes() { return set_.pool().touches().loaded_bytes; }
 
@@ -192,6 +194,7 @@ class Pair {
   Address peer_{};
   std::size_t peer_size_ = 0;
   bool whole_ = true;
+  bool lends_;
 };
 
 /// The one pair of namespaces of this program, which enters them: for experiments that come last.

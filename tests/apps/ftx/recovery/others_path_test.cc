@@ -59,18 +59,31 @@ TEST(CubicPath, TwoFlowsShare) {
   EXPECT_LE(one / other, 1.45);
 }
 
+struct Beside {
+  Duration bbr_after{};
+  Duration other_after{};
+  Duration settle;
+  Duration span;
+};
+
+/// The shares of a Bbr flow and of `control`, in `span` after `settle`.
+std::pair<double, double> shares_beside(std::unique_ptr<CongestionControl> control, std::uint64_t seed,
+                                        const Beside& when) {
+  PathOptions options = home;
+  options.seed = seed;
+  Path path(options);
+  Flow& one = path.add(bbr(seed), Flow::endless, when.bbr_after);
+  Flow& other = path.add(std::move(control), Flow::endless, when.other_after);
+  path.run(when.settle);
+  return shares(path, one, other, when.span);
+}
+
 // Each of several seeds, and their mean within 0.7 .. 1.5 of an equal share.
 TEST(CubicPath, CubicAndBbrShare) {
   double sum = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
-    PathOptions options = home;
-    options.seed = seed;
-    Path path(options);
-    Flow& one = path.add(bbr(seed));
-    Flow& other = path.add(cubic());
-    path.run(10s);
-    const auto [bbr_share, cubic_share] = shares(path, one, other, 60s);
+    const auto [bbr_share, cubic_share] = shares_beside(cubic(), seed, {.settle = 10s, .span = 60s});
     sum += bbr_share / 0.5;
     EXPECT_LE(bbr_share / 0.5, 1.6);
     EXPECT_GE(cubic_share / 0.5, 0.4);
@@ -85,15 +98,13 @@ TEST(LinuxBbrPath, LinuxBbrAndBbrShare) {
   double sum = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
-    PathOptions options = home;
-    options.seed = seed;
-    Path path(options);
     const Duration later = std::chrono::milliseconds(seed * 377 % 1000);
-    Flow& one = path.add(bbr(seed), Flow::endless, seed % 2 == 0 ? later : 0ns);
-    Flow& other =
-        path.add(std::make_unique<LinuxBbr>(Flow::datagram_bytes, seed), Flow::endless, seed % 2 == 0 ? 0ns : later);
-    path.run(3s);
-    const auto [bbr_share, linux_share] = shares(path, one, other, 30s);
+    const Beside when{.bbr_after = seed % 2 == 0 ? later : 0ns,
+                      .other_after = seed % 2 == 0 ? 0ns : later,
+                      .settle = 3s,
+                      .span = 30s};
+    const auto [bbr_share, linux_share] =
+        shares_beside(std::make_unique<LinuxBbr>(Flow::datagram_bytes, seed), seed, when);
     sum += bbr_share / 0.5;
     EXPECT_GE(bbr_share / 0.5, 0.5);
     EXPECT_LE(bbr_share / 0.5, 1.5);
