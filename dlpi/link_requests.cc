@@ -36,7 +36,7 @@ std::uint32_t error_for(Malformed malformed) {
 
 }  // namespace
 
-void LinkStream::request(const Message& message) {
+void LinkStream::request(Message message) {
   const std::optional<std::uint32_t> primitive = primitive_of(message.bytes());
   if (!primitive) {
     count(LinkCounter::malformed);
@@ -46,20 +46,22 @@ void LinkStream::request(const Message& message) {
   if (rule == nullptr) {
     // "DL_BADPRIM: primitive not known by provider"; those of the other services are known.
     const bool known = *primitive <= last_standard_primitive;
-    refuse(*primitive, {known ? std::uint32_t{DL_NOTSUPPORTED} : std::uint32_t{DL_BADPRIM}});
+    refuse(message, *primitive, {known ? std::uint32_t{DL_NOTSUPPORTED} : std::uint32_t{DL_BADPRIM}});
     return;
   }
   if (!rule->valid_in(state_)) {
-    refuse(*primitive, {DL_OUTSTATE});
+    refuse(message, *primitive, {DL_OUTSTATE});
     return;
   }
   Answer answered = answer(*primitive, message.bytes());
   if (!answered) {
-    refuse(*primitive, answered.error());
+    refuse(message, *primitive, answered.error());
     return;
   }
   state_ = rule->next.value_or(state_);
-  put_up(std::move(answered));
+  if (!put_up(*answered, &message)) {
+    refuse(message, *primitive, {DL_SYSERR, ENOSR});
+  }
   if (*primitive == DL_NOTIFY_REQ) {
     notify(link_->up() ? DL_NOTE_LINK_UP : DL_NOTE_LINK_DOWN);
     notify(DL_NOTE_SDU_SIZE);
@@ -108,9 +110,9 @@ LinkStream::Answer LinkStream::answer(std::uint32_t primitive, ConstBytes block)
   }
 }
 
-void LinkStream::refuse(std::uint32_t primitive, const Refusal& refusal) {
-  put_up(make(ErrorAck{.error_primitive = primitive, .error = refusal.error, .unix_errno = refusal.unix_errno},
-              MessageType::pcproto));
+void LinkStream::refuse(Message& request, std::uint32_t primitive, const Refusal& refusal) {
+  put_up(ErrorAck{.error_primitive = primitive, .error = refusal.error, .unix_errno = refusal.unix_errno},
+         MessageType::pcproto, &request);
 }
 
 LinkStream::Answer LinkStream::on_info() {

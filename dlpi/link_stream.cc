@@ -193,14 +193,14 @@ bool LinkStream::make_super_frame(Message& request) {
 
 /// DL_UNITDATA_REQ: "If the request is erroneous, message DL_UDERROR_IND is returned, and the resulting state is
 /// unchanged." Returns false.
-bool LinkStream::unitdata_error(const Message& request, std::uint32_t error) {
+bool LinkStream::unitdata_error(Message& request, std::uint32_t error) {
   count(LinkCounter::bad_unitdata);
   UderrorInd indication;
   indication.error = error;
   if (const Decoded<UnitdataReq> decoded = request_of(request)) {
     indication.destination = decoded->destination;
   }
-  put_up(make(indication, MessageType::proto));
+  put_up(indication, MessageType::proto, &request);
   return false;
 }
 
@@ -264,7 +264,7 @@ void LinkStream::control(Message message) {
   switch (message.type()) {
     case MessageType::proto:
     case MessageType::pcproto:
-      request(message);
+      request(std::move(message));
       return;
     case MessageType::ctl:
       if (primitive_of(message.bytes()) == DL_LOOPBACK) {
@@ -273,7 +273,7 @@ void LinkStream::control(Message message) {
       if (primitive_of(message.bytes()) == DL_ADDRESS_REQ) {
         return note_address(message);
       }
-      request(message);
+      request(std::move(message));
       return;
     case MessageType::ioctl:
       ioctl(std::move(message));
@@ -310,15 +310,7 @@ void LinkStream::note_address(const Message& message) {
   link_->note_address(*this, *request);
 }
 
-bool LinkStream::tell(const AnswerInd& answering) {
-  Message message = primitive_message(set().pool(), answering, MessageType::ctl);
-  if (!message) {
-    count(LinkCounter::no_memory);
-    return false;
-  }
-  read_queue().put_next(std::move(message));
-  return true;
-}
+bool LinkStream::tell(const AnswerInd& answering) { return put_up(answering, MessageType::ctl); }
 
 void LinkStream::ioctl(Message message) {
   if (ioctl_block(message).command == wire::SLIOCRECEIVEROOM && link_ != nullptr) {
@@ -332,9 +324,16 @@ void LinkStream::ioctl(Message message) {
 
 // ---- Up ----
 
-void LinkStream::put_up(Answer message) {
+bool LinkStream::put_up(const Reply& reply, Message* spent) {
+  const bool sent = owed_.send(reply.bytes, reply.type, spent);
+  count(LinkCounter::no_memory, sent ? 0 : 1);
+  return sent;
+}
+
+/// An empty message is one that no memory was left for.
+void LinkStream::up(Message message) {
   if (message) {
-    read_queue().put_next(std::move(*message));
+    read_queue().put_next(std::move(message));
   } else {
     count(LinkCounter::no_memory);
   }
@@ -425,7 +424,7 @@ void LinkStream::notify(std::uint32_t notification) {
     const std::uint16_t sap = subscription_.saps.empty() ? std::uint16_t{0} : subscription_.saps.front();
     indication.address = LinkAddress{link_->address(), sap};
   }
-  put_up(make(indication, MessageType::proto));
+  put_up(indication, MessageType::proto);
 }
 
 }  // namespace sluice::dlpi

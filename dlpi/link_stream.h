@@ -10,7 +10,8 @@
 //             is MAC address and EtherType.
 //   requests  INFO ATTACH DETACH BIND UNBIND SUBS_BIND (peer) SUBS_UNBIND UNITDATA ENABMULTI DISABMULTI PROMISCON
 //             PROMISCOFF PHYS_ADDR SET_PHYS_ADDR GET_STATISTICS NOTIFY CAPABILITY, and FILTER, our own. In which
-//             states: dlpi/state_table.h. Each is answered before put returns.
+//             states: dlpi/state_table.h. Each is answered before put returns, or when there is memory for the
+//             answer, which needs none where it fits in its request's block (stack/core/owed.h).
 //   style     1 where the stack file names a device: the stream opens attached, DL_UNBOUND. 2 where it does not: it
 //             opens DL_UNATTACHED, and DL_ATTACH_REQ names the device by PPA, which is the kernel's interface index.
 //   bind      DL_BIND_REQ's SAP is an EtherType (0x600..0xffff), or 0: no traffic but what promiscuous mode brings.
@@ -38,7 +39,6 @@
 // Ownership: shares its Link. Threads: as its stream set.
 
 #include <array>
-#include <cerrno>
 #include <deque>
 #include <expected>
 #include <functional>
@@ -51,6 +51,7 @@
 #include "dlpi/link_counter.h"
 #include "dlpi/state_table.h"
 #include "stack/core/module.h"
+#include "stack/core/owed.h"
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/data_unit.h"
@@ -124,16 +125,20 @@ class LinkStream final : public Module {
     std::uint32_t error = 0;
     std::uint32_t unix_errno = 0;
   };
-  /// The acknowledgement.
-  using Answer = std::expected<Message, Refusal>;
+  /// The acknowledgement, before it is a message.
+  struct Reply {
+    std::vector<std::byte> bytes;
+    MessageType type;
+  };
+  using Answer = std::expected<Reply, Refusal>;
 
   Status attach(std::uint32_t ppa);
   void detach();
 
   void control(Message message);
-  void request(const Message& message);
+  void request(Message message);
   Answer answer(std::uint32_t primitive, ConstBytes block);
-  void refuse(std::uint32_t primitive, const Refusal& refusal);
+  void refuse(Message& request, std::uint32_t primitive, const Refusal& refusal);
   void ioctl(Message message);
 
   Answer on_info();
@@ -155,7 +160,7 @@ class LinkStream final : public Module {
 
   /// A DL_UNITDATA_REQ becomes the frame that it asks for. False when it was answered with DL_UDERROR_IND.
   [[nodiscard]] bool make_frame(Message& request);
-  bool unitdata_error(const Message& request, std::uint32_t error);
+  bool unitdata_error(Message& request, std::uint32_t error);
   [[nodiscard]] bool make_raw_frame(Message& message);
   [[nodiscard]] inline bool complete(Message& frame);
   [[nodiscard]] bool make_super_frame(Message& request);
@@ -165,9 +170,17 @@ class LinkStream final : public Module {
   void hold(Batch frames);
 
   template <class Primitive>
-  [[nodiscard]] Answer make(const Primitive& primitive, MessageType type);
-  [[nodiscard]] Answer ok(std::uint32_t primitive);
-  void put_up(Answer message);
+  [[nodiscard]] static Answer make(const Primitive& primitive, MessageType type) {
+    return Reply{Owed::bytes_of(primitive), type};
+  }
+  [[nodiscard]] static Answer ok(std::uint32_t primitive);
+  /// In the block of `spent`, where it fits; false where there will never be memory for it.
+  template <class Primitive>
+  bool put_up(const Primitive& primitive, MessageType type, Message* spent = nullptr) {
+    return put_up(Reply{Owed::bytes_of(primitive), type}, spent);
+  }
+  bool put_up(const Reply& reply, Message* spent);
+  void up(Message message);
 
   Style style_;
   LinkOpener opener_;
@@ -180,19 +193,11 @@ class LinkStream final : public Module {
   bool super_frames_to_go_ = false;  // among the frames that send() is about to get
   std::uint32_t notifications_ = 0;
   Batch pending_;  // received in this burst
+  Owed owed_{*this, [this](Message message) { up(std::move(message)); }};
   // The header of the last frame, and what is said of a frame that has it: the next one's is the same as a rule.
   std::array<std::byte, wire::EthernetHeader::size> last_header_{};
   wire::DataUnit last_indication_{.kind = wire::DataUnit::Kind::link_indication};
   std::deque<Counter> counters_;
 };
-
-template <class Primitive>
-LinkStream::Answer LinkStream::make(const Primitive& primitive, MessageType type) {
-  Message message = primitive_message(set().pool(), primitive, type);
-  if (!message) {
-    return std::unexpected(Refusal{wire::dlpi::DL_SYSERR, ENOMEM});
-  }
-  return message;
-}
 
 }  // namespace sluice::dlpi

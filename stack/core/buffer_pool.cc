@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "base/contract.h"
 
@@ -88,8 +89,19 @@ bool BufferPool::grow_plans() {
   return chunk != nullptr;
 }
 
+void BufferPool::fail_when(std::function<bool()> fails) {
+  fails_ = std::move(fails);
+  capacity_end_ = fails_ ? 0 : capacity_max + 1;
+}
+
+bool BufferPool::allows(std::size_t capacity) {
+  const bool allowed = capacity <= capacity_max && !(fails_ && fails_());
+  allocations_failed_ += allowed ? 0U : 1U;
+  return allowed;
+}
+
 Block* BufferPool::allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument) {
-  Buffer* buffer = take(0);
+  Buffer* buffer = allows(0) ? take(0) : nullptr;
   if (buffer == nullptr) {
     return nullptr;
   }
@@ -151,6 +163,9 @@ void BufferPool::complete(DeferredCopy& copy) {
 
 Block* BufferPool::duplicate(const Block& block) {
   SLUICE_REQUIRE(!block.buffer->borrowed_);
+  if (!allows(0)) [[unlikely]] {
+    return nullptr;
+  }
   if (free_blocks_ == nullptr && !grow_blocks()) [[unlikely]] {
     ++allocations_failed_;
     return nullptr;

@@ -32,6 +32,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -149,8 +150,7 @@ class BufferPool {
   /// A block whose buffer holds at least `capacity` bytes, rptr == wptr == base; nullptr when the bound is reached or
   /// `capacity` exceeds capacity_max. (allocb)
   [[nodiscard]] Block* allocate(std::size_t capacity) {
-    if (capacity > capacity_max) [[unlikely]] {
-      ++allocations_failed_;
+    if (capacity >= capacity_end_ && !allows(capacity)) [[unlikely]] {
       return nullptr;
     }
     const std::size_t size_class = class_of(capacity);
@@ -221,6 +221,10 @@ class BufferPool {
     free_plans_ = plan;
   }
 
+  /// For tests: before a buffer or a block is handed out `fails` is asked, and where it answers true there is none, as
+  /// if the bound had been reached; nullptr ends that. It is not asked about plans.
+  void fail_when(std::function<bool()> fails);
+
   /// Payload passes made with this pool's messages.
   [[nodiscard]] Touches& touches() { return touches_; }
 
@@ -260,6 +264,8 @@ class BufferPool {
     void operator()(std::byte* chunk) const;
   };
 
+  /// Whether a buffer of `capacity` may be handed out, memory apart; counted, if not.
+  [[nodiscard]] bool allows(std::size_t capacity);
   Buffer* take(std::size_t size_class) {
     if (free_[size_class] == nullptr && !grow(size_class)) [[unlikely]] {
       ++allocations_failed_;
@@ -287,6 +293,8 @@ class BufferPool {
     --buffers_in_use_;
   }
 
+  std::size_t capacity_end_ = capacity_max + 1;  // what is smaller is allowed; 0 while somebody is asked about each
+  std::function<bool()> fails_;
   std::size_t bytes_max_;
   std::size_t bytes_reserved_ = 0;
   std::uint64_t allocations_failed_ = 0;

@@ -264,6 +264,23 @@ Message Message::unlink_data() {
   return Message(std::exchange(first_->cont, nullptr));
 }
 
+bool Message::become(ConstBytes bytes, MessageType type) {
+  const Buffer& buffer = *first_->buffer;
+  if (first_->plan != nullptr || !buffer.writable() || !buffer.pooled() || buffer.capacity() < bytes.size()) {
+    return false;
+  }
+  Block& block = first();
+  if (Block* const rest = std::exchange(block.cont, nullptr)) {
+    free_chain(rest);
+  }
+  block.codec = nullptr;
+  block.rptr = buffer.base();
+  block.wptr = std::ranges::copy(bytes, block.rptr).out;
+  block.type = type;
+  block.band = 0;
+  return true;
+}
+
 Message Message::duplicate() { return clone_of(*this, duplicate_block); }
 
 Message Message::copy() { return clone_of(*this, copy_block); }

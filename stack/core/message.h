@@ -207,6 +207,10 @@ class Message {
     become_native(value);
     return true;
   }
+  /// Makes of a message that is done with another one, of `bytes` alone, in its first block's memory: so an
+  /// acknowledgement needs none. False where that is too small, or not ours alone: the message is then as it was.
+  /// REQUIRES: `bytes` lie elsewhere.
+  [[nodiscard]] bool become(ConstBytes bytes, MessageType type);
   /// Makes the bytes of a native descriptor; does nothing where there is none.
   void encode() {
     if (first_->codec != nullptr) {

@@ -33,6 +33,13 @@ Ip::Ip(StreamSet& set, ip::Config config)
       Connectionless(static_cast<Module&>(*this)),
       config_(std::move(config)),
       routes_(config_),
+      owed_down_(
+          *this, [this](Message message) { to_link(std::move(message)); }, [this] { finish(); }),
+      link_memory_(set.scheduler(), set.pool(),
+                   [this] {
+                     advance_link();
+                     finish();
+                   }),
       neighbours_(config_.neighbours_max, set.prng(), *this),
       addresses_(config_.duplicate_address_detection, set.prng(), *this),
       autoconfiguration_(set.prng(), *this),
@@ -65,12 +72,11 @@ void Ip::close() {
   host_timer_.cancel();
   leave_groups();
   for (const wire::IpAddress& group : routes_.groups()) {
-    ask_link(
-        primitive_message(set().pool(), wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}, MessageType::proto));
+    ask_link(wire::dlpi::DisabmultiReq{wire::multicast_mac(group)}, MessageType::proto);
   }
   // DLPI 2.0.0, DL_UNBIND_REQ: "the DL_UNBIND_REQ will unbind all the subsequent DLSAPs for that stream along with the
   // DLSAP bound with the previous DL_BIND_REQ."
-  ask_link(primitive_message(set().pool(), wire::dlpi::UnbindReq{}, MessageType::proto));
+  ask_link(wire::dlpi::UnbindReq{}, MessageType::proto);
   finish();
 }
 

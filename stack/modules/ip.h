@@ -266,10 +266,11 @@ class Ip final : public Module,
   void unbind() override;
   void release() override;
   void up(Message message) override;
+  void came_late() override { finish(); }
   void control_from_above(Message message);
-  void answer_route(const wire::network::RouteReq& request);
+  void answer_route(const wire::network::RouteReq& request, Message* spent = nullptr);
   [[nodiscard]] wire::network::Settings initial_settings() const;
-  void answer_settings(const wire::network::SettingsReq& request);
+  void answer_settings(const wire::network::SettingsReq& request, Message& spent);
   [[nodiscard]] int change_groups(const wire::network::GroupReq& request);
   void leave_all();
   void routes_changed(const wire::IpAddress& destination);
@@ -278,14 +279,15 @@ class Ip final : public Module,
               int error, Message data);
 
   // ip_filter.cc
-  void complete_filter(const Message& request);
-  bool ask_filter(const wire::dlpi::FilterReq& filter);
+  void complete_filter(Message request);
+  bool ask_filter(const wire::dlpi::FilterReq& filter, Message* spent = nullptr);
   void remove_filters();
   void filter_answered(const std::optional<std::uint32_t>& error);
-  void answer_filter(const std::optional<std::uint32_t>& error);
+  void answer_filter(const std::optional<std::uint32_t>& error, Message* spent = nullptr);
 
   // ip_link_events.cc: the link below
   void advance_link();
+  void to_link(Message message);
   bool link_answered(ConstBytes primitive);
   void link_notified(const wire::dlpi::NotifyInd& notification);
   void address_known();
@@ -299,7 +301,13 @@ class Ip final : public Module,
     unitdata.destination = {to, sap};
     ++count_.packets_out;
   }
-  void ask_link(Message message);
+  /// Asks the driver for `primitive`, now or when there is memory.
+  template <class Primitive>
+  bool ask_link(const Primitive& primitive, MessageType type, Message* spent = nullptr) {
+    const bool asked = owed_down_.send(primitive, type, spent);
+    count_.no_memory_out += asked ? 0U : 1U;
+    return asked;
+  }
   void answering_told(const wire::dlpi::AnswerInd& told);
   void tell_address(const wire::IpAddress& address, bool ours);
   [[nodiscard]] const wire::dlpi::AnswerInd* told_of(const wire::IpAddress& local) const;
@@ -455,6 +463,8 @@ class Ip final : public Module,
   ip::Counters count_{*this};
   ip::Routes routes_;
   ip::LinkSetup link_;
+  Owed owed_down_;          // to the driver, but for what link_ asks
+  BufferCall link_memory_;  // for that
   ip::Neighbours neighbours_;
   ip::Addresses addresses_;
   ip::Autoconfiguration autoconfiguration_;

@@ -14,11 +14,11 @@ namespace dlpi = wire::dlpi;
 using wire::Family;
 
 /// A filter is per SAP: one that is for any address needs one request for each family we have.
-void Ip::complete_filter(const Message& request) {
+void Ip::complete_filter(Message request) {
   const auto wanted = dlpi::FilterReq::decode(request.bytes());
   if (!wanted || !bound_) {
     ++count_.bad_request;
-    return answer_filter(wanted ? dlpi::DL_OUTSTATE : dlpi::DL_BADPRIM);
+    return answer_filter(wanted ? dlpi::DL_OUTSTATE : dlpi::DL_BADPRIM, &request);
   }
   dlpi::FilterReq filter = *wanted;
   filter.protocol = bound_->protocol;
@@ -31,20 +31,12 @@ void Ip::complete_filter(const Message& request) {
   for (const Family family : {Family::ipv4, Family::ipv6}) {
     if (routes_.has(family) && (!filter.local || filter.local->family() == family)) {
       filter.sap = family == Family::ipv4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
-      filters_pending_ += ask_filter(filter) ? 1 : 0;
+      filters_pending_ += ask_filter(filter, &request) ? 1 : 0;
     }
   }
 }
 
-bool Ip::ask_filter(const dlpi::FilterReq& filter) {
-  Message message = primitive_message(set().pool(), filter, MessageType::ctl);
-  if (!message) {
-    ++count_.no_memory_out;
-    return false;
-  }
-  down_.push(std::move(message));
-  return true;
-}
+bool Ip::ask_filter(const dlpi::FilterReq& filter, Message* spent) { return ask_link(filter, MessageType::ctl, spent); }
 
 /// Asks for what no other stream claims, again. A filter without any condition removes those of its SAP.
 void Ip::remove_filters() {
@@ -66,10 +58,12 @@ void Ip::filter_answered(const std::optional<std::uint32_t>& error) {
   answer_filter(filter_error_);
 }
 
-void Ip::answer_filter(const std::optional<std::uint32_t>& error) {
-  BufferPool& pool = set().pool();
-  up(error ? primitive_message(pool, dlpi::ErrorAck{dlpi::DL_FILTER_REQ, *error, 0}, MessageType::ctl)
-           : primitive_message(pool, dlpi::OkAck{dlpi::DL_FILTER_REQ}, MessageType::ctl));
+void Ip::answer_filter(const std::optional<std::uint32_t>& error, Message* spent) {
+  if (error) {
+    tell(dlpi::ErrorAck{dlpi::DL_FILTER_REQ, *error, 0}, MessageType::ctl, spent);
+  } else {
+    tell(dlpi::OkAck{dlpi::DL_FILTER_REQ}, MessageType::ctl, spent);
+  }
 }
 
 }  // namespace sluice

@@ -52,7 +52,7 @@ LinkSetup::LinkSetup()
              {dlpi::DL_CAPABILITY_REQ, 0, {}, false}} {}
 
 Message LinkSetup::next_request(BufferPool& pool) {
-  if (waiting_ || steps_.empty() || error_ != 0) {
+  if (!asks()) {
     return {};
   }
   const Step& step = steps_.front();

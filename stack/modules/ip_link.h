@@ -27,6 +27,9 @@ class LinkSetup {
   /// The request to send now, once; empty while an answer is outstanding and when there is nothing to ask (or no
   /// memory, in which case it is asked again next time).
   [[nodiscard]] Message next_request(BufferPool& pool);
+  /// Whether there is something to ask.
+  [[nodiscard]] bool asks() const { return !waiting_ && !steps_.empty() && error_ == 0; }
+  static constexpr std::size_t request_bytes_max = 64;
 
   enum class Answer : std::uint8_t {
     foreign,  ///< not an answer to any request of this dialogue

@@ -24,12 +24,17 @@ constexpr std::uint32_t packet_max_v6 = 65535 + wire::Ipv6Header::size;
 void Ip::advance_link() {
   if (Message request = link_.next_request(set().pool())) {
     down_.push(std::move(request));
+  } else if (link_.asks() && !link_memory_.await(ip::LinkSetup::request_bytes_max)) {
+    ++count_.no_memory_out;
   }
 }
 
-void Ip::ask_link(Message message) {
+/// An empty message is one that no memory was left for.
+void Ip::to_link(Message message) {
   if (message) {
     down_.push(std::move(message));
+  } else {
+    ++count_.no_memory_out;
   }
 }
 
@@ -67,7 +72,7 @@ bool Ip::link_answered(ConstBytes primitive) {
   }
   if (answer == Answer::fatal && read_queue().next() != nullptr) {
     const std::array code{static_cast<std::byte>(link_.error())};
-    up(Message::copy_of(set().pool(), code, 0, MessageType::error));
+    tell(ConstBytes(code), MessageType::error);
   }
   if (link_.ready() && !address_was_known) {
     address_known();
@@ -110,11 +115,7 @@ void Ip::address_known() {
 /// it one answers (stack/wire/answering.h).
 void Ip::tell_address(const wire::IpAddress& address, bool ours) {
   std::erase_if(answering_, [&](const dlpi::AnswerInd& told) { return !ours && told.address == address; });
-  if (Message message = primitive_message(set().pool(), dlpi::AddressReq{address, ours}, MessageType::ctl)) {
-    down_.push(std::move(message));
-  } else {
-    ++count_.no_memory_out;
-  }
+  ask_link(dlpi::AddressReq{address, ours}, MessageType::ctl);
 }
 
 void Ip::answering_told(const dlpi::AnswerInd& told) {

@@ -63,33 +63,34 @@ void Ip::control_from_above(Message message) {
   switch (network::primitive_of(message.bytes()).value_or(0)) {
     case network::route_req:
       if (const auto request = network::RouteReq::decode(message.bytes())) {
-        return answer_route(*request);
+        return answer_route(*request, &message);
       }
       ++count_.bad_request;
       return;
     case network::settings_req:
       if (const auto request = network::SettingsReq::decode(message.bytes())) {
-        return answer_settings(*request);
+        return answer_settings(*request, message);
       }
       ++count_.bad_request;
       return;
     case network::group_req:
       if (const auto request = network::GroupReq::decode(message.bytes())) {
         const auto error = static_cast<std::uint32_t>(change_groups(*request));
-        return up(primitive_message(set().pool(), network::GroupAck{request->group, error}, MessageType::ctl));
+        tell(network::GroupAck{request->group, error}, MessageType::ctl, &message);
+        return;
       }
       ++count_.bad_request;
       return;
     case network::unreachable_req:
       return answer_unreachable(std::move(message));
     case dlpi::DL_FILTER_REQ:
-      return complete_filter(message);
+      return complete_filter(std::move(message));
     default:
       down_.push(std::move(message));
   }
 }
 
-void Ip::answer_route(const network::RouteReq& request) {
+void Ip::answer_route(const network::RouteReq& request, Message* spent) {
   network::RouteAck ack{.destination = request.destination, .source = {}};
   ack.error = static_cast<std::uint32_t>(route_to(request.destination, std::nullopt));
   if (ack.error == 0) {
@@ -97,14 +98,14 @@ void Ip::answer_route(const network::RouteReq& request) {
     ack.mtu = route_.mtu;
     ack.segments = link_.segments_bytes_max() > 0 && !route_.to_self && !request.destination.is_multicast();
   }
-  up(primitive_message(set().pool(), ack, MessageType::ctl));
+  tell(ack, MessageType::ctl, spent);
 }
 
 network::Settings Ip::initial_settings() const { return {.ttl = config_.ttl, .hops = hop_limit_v6_}; }
 
-void Ip::answer_settings(const network::SettingsReq& request) {
+void Ip::answer_settings(const network::SettingsReq& request, Message& spent) {
   settings_ = request.wanted.value_or(settings_);
-  up(primitive_message(set().pool(), network::SettingsAck{settings_, initial_settings()}, MessageType::ctl));
+  tell(network::SettingsAck{settings_, initial_settings()}, MessageType::ctl, &spent);
 }
 
 /// Answers an errno.
@@ -155,7 +156,7 @@ void Ip::routes_changed(const IpAddress& destination) {
   if (!destination.is_unspecified()) {
     return answer_route({destination});
   }
-  up(primitive_message(set().pool(), network::RouteAck{.destination = destination, .source = {}}, MessageType::ctl));
+  tell(network::RouteAck{.destination = destination, .source = {}}, MessageType::ctl);
 }
 
 void Ip::report(const IpAddress& destination, std::uint8_t protocol, const network::Failure& failure, int error,

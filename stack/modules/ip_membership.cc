@@ -196,7 +196,7 @@ void Ip::leave_group(const IpAddress& group) {
   const wire::MacAddress mac = wire::multicast_mac(group);
   const std::vector<IpAddress> left = routes_.groups();
   if (std::ranges::none_of(left, [&](const IpAddress& other) { return wire::multicast_mac(other) == mac; })) {
-    ask_link(primitive_message(set().pool(), wire::dlpi::DisabmultiReq{mac}, MessageType::proto));
+    ask_link(wire::dlpi::DisabmultiReq{mac}, MessageType::proto);
   }
   stop_reporting(group);
   tell_address(group, false);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <expected>
 #include <memory>
 #include <utility>
 
@@ -45,25 +46,34 @@ const Row* row_of(std::int32_t command) {
   return row == rows.end() ? nullptr : row;
 }
 
-/// The request that `argument` holds, as a message of one block. Empty when it is not one of the row's.
-Message primitive_in(Message argument, const Row& row) {
-  if (!argument || !argument.pull_up(argument.size())) {
-    return {};
+/// The request that `argument` holds, as a message of one block; or EINVAL when it is not one of the row's.
+std::expected<Message, std::int32_t> primitive_in(Message argument, const Row& row) {
+  if (!argument) {
+    return std::unexpected(EINVAL);
+  }
+  if (!argument.pull_up(argument.size())) {
+    return std::unexpected(ENOSR);
   }
   const auto primitive = primitive_of(argument.bytes());
   if (!primitive || std::ranges::find(row.primitives, *primitive) == row.primitives.end()) {
-    return {};
+    return std::unexpected(EINVAL);
   }
   argument.first().type = row.type;
   return argument;
 }
 
-Message request_of(BufferPool& pool, const Row& row, Message argument) {
+/// What an ioctl asks of the provider, or the errno that refuses it. streamio(7), I_STR: "ENOSR Unable to allocate
+/// buffers for the ioctl message due to insufficient STREAMS memory resources."
+std::expected<Message, std::int32_t> request_of(BufferPool& pool, const Row& row, Message argument) {
   if (row.carries_primitive) {
     return primitive_in(std::move(argument), row);
   }
-  return row.primitives[0] == T_ADDR_REQ ? primitive_message(pool, AddrReq{}, row.type)
-                                         : primitive_message(pool, InfoReq{}, row.type);
+  Message made = row.primitives[0] == T_ADDR_REQ ? primitive_message(pool, AddrReq{}, row.type)
+                                                 : primitive_message(pool, InfoReq{}, row.type);
+  if (!made) {
+    return std::unexpected(ENOSR);
+  }
+  return made;
 }
 
 std::int32_t return_value_of(const ErrorAck& error) {
@@ -111,14 +121,14 @@ Message Timod::from_user(Message message) {
 
 Message Timod::begin(Message request) {
   const Row& row = *row_of(ioctl_block(request).command);
-  Message asked = request_of(set().pool(), row, request.unlink());
+  auto asked = request_of(set().pool(), row, request.unlink());
   if (!asked) {
-    return refuse(std::move(request), EINVAL);
+    return refuse(std::move(request), asked.error());
   }
-  primitive_ = *primitive_of(asked.bytes());
+  primitive_ = *primitive_of(asked->bytes());
   acknowledgement_ = row.acknowledgement;
   waiting_ = std::move(request);
-  return asked;
+  return std::move(*asked);
 }
 
 Message Timod::refuse(Message request, std::int32_t error) {

@@ -23,9 +23,9 @@
 //   the return value will be one of the TI error codes as defined in <sys/tiuser.h>. If the TI error is of type
 //   TSYSERR, then the next 8 bits of the return value will contain an error as defined in <sys/errno.h>".
 //
-//   Refused with M_IOCNAK: an argument that is not the primitive (EINVAL), a request that is still not answered when
-//   the next one comes (ETIME: the stream head, which has one ioctl in flight, gave it up), a stream that hangs up
-//   (ENXIO) or fails (its errno, or EIO) in the middle of one.
+//   Refused with M_IOCNAK: an argument that is not the primitive (EINVAL), no memory for the request (ENOSR), a
+//   request that is still not answered when the next one comes (ETIME: the stream head, which has one ioctl in flight,
+//   gave it up), a stream that hangs up (ENXIO) or fails (its errno, or EIO) in the middle of one.
 //
 //   "All STREAMS messages, with the exception of the message types generated from the ioctl commands described below,
 //   will be transparently passed to the neighboring module or driver."

@@ -52,7 +52,7 @@ PayloadWork Udp::payload_work(Side side) const {
 Status Udp::open() {
   const auto to_network = [this](Message message) { down(std::move(message)); };
   options_ = std::make_unique<udp::Options>(set().pool(), udp::Options::Switches{checksum_, tells_received_},
-                                            read_queue(), to_network, [this] { routes_.clear(); });
+                                            read_queue(), owed_, to_network, [this] { routes_.clear(); });
   binding_ = std::make_unique<udp::Binding>(
       *this, udp::Binding::Hooks{.down = to_network,
                                  .up = [this](Message message) { up(std::move(message)); },

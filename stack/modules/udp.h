@@ -167,6 +167,7 @@ class Udp : public Module {
 
   bool checksum_;
   bool tells_received_ = true;
+  Owed owed_{*this, [this](Message message) { down(std::move(message)); }};
   std::unique_ptr<udp::Options> options_;
   std::unique_ptr<udp::Binding> binding_;
   std::unordered_map<wire::IpAddress, Source> routes_;

@@ -17,9 +17,9 @@ using namespace wire::tpi;
 
 Binding::Binding(Module& module, Hooks hooks)
     : Connectionless(module),
-      pool_(module.set().pool()),
       prng_(module.set().prng()),
       hooks_(std::move(hooks)),
+      requests_(module, [this](Message request) { hooks_.down(std::move(request)); }),
       timer_(module.set().scheduler(), [this] { on_silence(); }) {}
 
 void Binding::open() { ask_bind(Phase::bind_any, {}); }
@@ -28,6 +28,7 @@ void Binding::release() {
   hooks_.unbinding();
   phase_ = Phase::quiet;
   timer_.cancel();
+  requests_.clear();
 }
 
 bool Binding::releasing() const {
@@ -43,12 +44,12 @@ void Binding::wait(Phase phase, Duration time_max) {
 void Binding::ask_bind(Phase phase, const wire::IpAddress& address) {
   const Encoded local(wire::NetworkAddress{address, wire::protocol_udp});
   wait(phase, network_answer_time_max);
-  hooks_.down(primitive_message(pool_, BindReq{.address = local.bytes()}, MessageType::proto));
+  ask(BindReq{.address = local.bytes()}, MessageType::proto);
 }
 
 void Binding::ask_unbind(Phase phase) {
   wait(phase, network_answer_time_max);
-  hooks_.down(primitive_message(pool_, UnbindReq{}, MessageType::proto));
+  ask(UnbindReq{}, MessageType::proto);
 }
 
 void Binding::ask_filter() {
@@ -61,7 +62,7 @@ void Binding::ask_filter() {
     filter.local = address;
   }
   wait(Phase::bind_filter, filter_answer_time_max);
-  hooks_.down(primitive_message(pool_, filter, MessageType::ctl));
+  ask(filter, MessageType::ctl);
 }
 
 std::uint16_t Binding::ephemeral_port() {
@@ -166,6 +167,7 @@ void Binding::network_is_unbound() {
 
 /// No answer came in time.
 void Binding::on_silence() {
+  requests_.clear();  // nobody is to answer it any more
   if (phase_ == Phase::bind_filter) {
     return bound_with(false);
   }

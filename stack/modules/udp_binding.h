@@ -45,7 +45,7 @@ class Binding final : public provider::Connectionless {
   static constexpr Duration filter_answer_time_max = std::chrono::seconds(1);
 
   struct Hooks {
-    std::function<void(Message)> down;  ///< to ip
+    std::function<void(Message)> down;  ///< to ip; an empty message as below
     std::function<void(Message)> up;    ///< to the user; an empty message is one that no memory was left for
     provider::OptionStore* options = nullptr;
     std::function<void()> unbinding = [] {};  ///< the user gives up his address
@@ -90,6 +90,13 @@ class Binding final : public provider::Connectionless {
   [[nodiscard]] provider::OptionStore* options() override { return hooks_.options; }
 
   void wait(Phase phase, Duration time_max);
+  /// What lacks memory waits for it, as long as anybody waits for the answer.
+  template <class Primitive>
+  void ask(const Primitive& request, MessageType type) {
+    if (!requests_.send(request, type)) {
+      hooks_.down({});
+    }
+  }
   void start_bind();
   void network_is_unbound();
   void ask_bind(Phase phase, const wire::IpAddress& address);
@@ -104,9 +111,9 @@ class Binding final : public provider::Connectionless {
   void bind_failed(std::int32_t tli_error, std::int32_t unix_error);
   [[nodiscard]] std::uint16_t ephemeral_port();
 
-  BufferPool& pool_;
   Prng& prng_;
   Hooks hooks_;
+  Owed requests_;  // to ip
   Timer timer_;
   Phase phase_ = Phase::quiet;
   bool network_bound_ = false;

@@ -172,7 +172,7 @@ bool Options::leave(const Membership& membership, bool check) {
 void Options::leave_all() {
   if (!joined_.all().empty()) {
     joined_.clear();
-    static_cast<void>(ask(GroupReq{}));
+    static_cast<void>(owed_.send(GroupReq{}, MessageType::ctl));
   }
 }
 
@@ -192,7 +192,11 @@ std::optional<wire::network::SettingsAck> Options::ask(const SettingsReq& reques
   return std::exchange(settings_, std::nullopt);
 }
 
+/// Not before what was asked earlier.
 bool Options::ask(const GroupReq& request) {
+  if (owed_.waiting()) {
+    return false;
+  }
   group_error_.reset();
   down_(primitive_message(pool_, request, MessageType::ctl));
   return std::exchange(group_error_, std::nullopt) == 0U;

@@ -17,6 +17,7 @@
 #include "stack/core/buffer_pool.h"
 #include "stack/core/message.h"
 #include "stack/core/module.h"
+#include "stack/core/owed.h"
 #include "stack/provider/options.h"
 #include "stack/wire/network.h"
 
@@ -30,13 +31,15 @@ class Options final : public provider::OptionStore {
     bool& received;
   };
 
-  /// `up` is the module's read queue. `changed` is called when datagrams may leave otherwise than before.
-  Options(BufferPool& pool, Switches switches, Queue& up, std::function<void(Message)> down,
+  /// `up` is the module's read queue, `owed` sends to ip what need not be answered at once. `changed` is called when
+  /// datagrams may leave otherwise than before.
+  Options(BufferPool& pool, Switches switches, Queue& up, Owed& owed, std::function<void(Message)> down,
           std::function<void()> changed)
       : pool_(pool),
         initial_checksum_(switches.checksum),
         switches_(switches),
         up_(up),
+        owed_(owed),
         down_(std::move(down)),
         changed_(std::move(changed)) {}
 
@@ -63,6 +66,7 @@ class Options final : public provider::OptionStore {
   bool initial_checksum_;
   Switches switches_;
   Queue& up_;
+  Owed& owed_;
   std::optional<WaterMarks> initial_marks_;  // of the stream head, once they were changed from here
   std::function<void(Message)> down_;
   std::function<void()> changed_;

@@ -32,12 +32,13 @@ std::optional<Xti> either(ConstBytes block) {
 }  // namespace
 
 template <class Primitive>
-void Connectionless::answer(const Primitive& primitive, MessageType type) {
-  up(primitive_message(module_.set().pool(), primitive, type));
+bool Connectionless::answer(Message& request, const Primitive& primitive, MessageType type) {
+  return tell(primitive, type, &request);
 }
 
-void Connectionless::answer_error(std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error) {
-  answer(ErrorAck{.error_primitive = primitive, .tli_error = tli_error, .unix_error = unix_error});
+void Connectionless::answer_error(Message& request, std::int32_t primitive, std::int32_t tli_error,
+                                  std::int32_t unix_error) {
+  answer(request, ErrorAck{.error_primitive = primitive, .tli_error = tli_error, .unix_error = unix_error});
 }
 
 /// T_DATA_REQ: "The transport provider must also recognize a message of one or more M_DATA message blocks without the
@@ -45,43 +46,44 @@ void Connectionless::answer_error(std::int32_t primitive, std::int32_t tli_error
 /// no primitive has a negative number.
 Message Connectionless::accept(Message request) {
   request.encode();
-  const ConstBytes block = request.bytes();
   const std::int32_t primitive =
-      request.type() == MessageType::data ? std::int32_t{T_DATA_REQ} : primitive_of(block).value_or(-1);
+      request.type() == MessageType::data ? std::int32_t{T_DATA_REQ} : primitive_of(request.bytes()).value_or(-1);
   switch (action_for(primitive, state_)) {
     case Action::info:
-      answer(info());
+      answer(request, info());
       break;
     case Action::capability:
-      answer_capability(block, request.type());
+      answer_capability(request);
       break;
     case Action::addresses:
       // T_ADDR_ACK: "If the transport endpoint is not bound to a local address, the LOCADDR_length field is set to 0."
-      answer(AddrAck{.local = ConstBytes(address_).first(address_size_), .remote = {}});
+      answer(request, AddrAck{.local = ConstBytes(address_).first(address_size_), .remote = {}});
       break;
     case Action::bind:
-      start_bind(primitive, block);
+      request_ = std::move(request);
+      start_bind(primitive);
       break;
     case Action::unbind:
+      request_ = std::move(request);
       state_ = State::unbinding;
       unbind();
       break;
     case Action::options:
-      manage_options(primitive, block);
+      manage_options(primitive, request);
       break;
     case Action::send:
       request.first().type = MessageType::proto;  // a datagram never overtakes another
       return request;
     case Action::out_of_state:
       ++out_of_state_;
-      answer_error(primitive, TOUTSTATE);
+      answer_error(request, primitive, TOUTSTATE);
       break;
     case Action::unsupported:
       ++unsupported_;
-      answer_error(primitive, TNOTSUPPORT);
+      answer_error(request, primitive, TNOTSUPPORT);
       break;
     case Action::fatal:
-      fail_fatally();
+      fail_fatally(request);
       break;
     case Action::drop:
       ++dropped_;
@@ -92,12 +94,13 @@ Message Connectionless::accept(Message request) {
 
 /// T_DATA_REQ: "This is indicated via a M_ERROR message type which results in the failure of all
 /// operating system service routines on the stream."
-void Connectionless::fail_fatally() {
+void Connectionless::fail_fatally(Message& request) {
   ++protocol_errors_;
   state_ = State::failed;
+  request_.reset();
   release();
   constexpr std::array both_sides{std::byte{EPROTO}, std::byte{EPROTO}};
-  up(Message::copy_of(module_.set().pool(), both_sides, 0, MessageType::error));
+  tell(ConstBytes(both_sides), MessageType::error, &request);
 }
 
 InfoAck Connectionless::info() const {
@@ -126,39 +129,41 @@ InfoAck Connectionless::info() const {
 /// type as itself." T_CAPABILITY_ACK: "The provider must only set those bits which it supports and must leave as zero
 /// any bits not supported." The text names no error for a block that is too short: OpenSS7 answers EINVAL, illumos
 /// reads past its end.
-void Connectionless::answer_capability(ConstBytes block, MessageType type) {
-  const auto request = CapabilityReq::decode(block);
-  if (!request) {
-    return answer_error(T_CAPABILITY_REQ, TSYSERR, EINVAL);
+void Connectionless::answer_capability(Message& request) {
+  const auto asked = CapabilityReq::decode(request.bytes());
+  if (!asked) {
+    return answer_error(request, T_CAPABILITY_REQ, TSYSERR, EINVAL);
   }
-  answer(CapabilityAck{.capabilities = request->capabilities & TC1_INFO, .info = info()}, type);
+  answer(request, CapabilityAck{.capabilities = asked->capabilities & TC1_INFO, .info = info()}, request.type());
 }
 
 /// T_OPTMGMT_REQ: "[TBADFLAG] The flags as specified were incorrect or invalid. [TBADOPT] The options as specified were
 /// in an incorrect format, or they contained invalid information." T_OPTMGMT_ACK would have the request's flags "with
 /// any additional flags"; XTI's t_optmgmt(): "The overall result of the negotiation is returned in ret->flags". OpenSS7
 /// answers the result alone, and so does this.
-void Connectionless::manage_options(std::int32_t primitive, ConstBytes block) {
-  const auto request = either<OptmgmtReq, Svr4OptmgmtReq>(block);
-  if (!request || (primitive == T_SVR4_OPTMGMT_REQ && !request->options.empty())) {
-    return answer_error(primitive, TBADOPT);
+void Connectionless::manage_options(std::int32_t primitive, Message& request) {
+  const auto asked = either<OptmgmtReq, Svr4OptmgmtReq>(request.bytes());
+  if (!asked || (primitive == T_SVR4_OPTMGMT_REQ && !asked->options.empty())) {
+    return answer_error(request, primitive, TBADOPT);
   }
   constexpr std::array<std::int32_t, 4> actions{T_NEGOTIATE, T_CHECK, T_DEFAULT, T_CURRENT};
-  if (std::ranges::find(actions, request->flags) == actions.end()) {
-    return answer_error(primitive, TBADFLAG);
+  if (std::ranges::find(actions, asked->flags) == actions.end()) {
+    return answer_error(request, primitive, TBADFLAG);
   }
-  const auto managed = manage(request->flags, request->options, options());
+  const auto managed = manage(asked->flags, asked->options, options());
   if (!managed) {
-    return answer_error(primitive, managed.error());
+    return answer_error(request, primitive, managed.error());
   }
-  answer(OptmgmtAck{.options = managed->options, .flags = managed->flags});
+  if (!answer(request, OptmgmtAck{.options = managed->options, .flags = managed->flags})) {
+    answer_error(request, primitive, TSYSERR, ENOSR);
+  }
 }
 
 /// T_BIND_REQ: "Note that the CONIND_number should be ignored by those providing a connectionless transport service."
-void Connectionless::start_bind(std::int32_t primitive, ConstBytes block) {
+void Connectionless::start_bind(std::int32_t primitive) {
   bind_primitive_ = primitive;
   state_ = State::binding;
-  const auto request = either<BindReq, OldBindReq>(block);
+  const auto request = either<BindReq, OldBindReq>(request_.bytes());
   if (!request) {
     return refused(TBADADDR);
   }
@@ -170,7 +175,7 @@ void Connectionless::bound(ConstBytes address) {
   std::ranges::copy(address, address_.begin());
   address_size_ = address.size();
   state_ = State::idle;
-  answer(BindAck{.address = ConstBytes(address_).first(address_size_)});
+  answer(request_, BindAck{.address = ConstBytes(address_).first(address_size_)});
 }
 
 /// TPI 2.0.0, "Rules for Flushing Queues": "The transport provider must send up a M_FLUSH message to flush both the
@@ -180,15 +185,15 @@ void Connectionless::unbound() {
   state_ = State::unbound;
   address_size_ = 0;
   constexpr std::array both_sides{std::byte{flush_read | flush_write}};
-  up(Message::copy_of(module_.set().pool(), both_sides, 0, MessageType::flush));
-  answer(OkAck{.correct_primitive = T_UNBIND_REQ});
+  tell(ConstBytes(both_sides), MessageType::flush);
+  answer(request_, OkAck{.correct_primitive = T_UNBIND_REQ});
 }
 
 void Connectionless::refused(std::int32_t tli_error, std::int32_t unix_error) {
   SLUICE_REQUIRE(state_ == State::binding || state_ == State::unbinding);
   const bool binding = state_ == State::binding;
   state_ = binding ? State::unbound : State::idle;
-  answer_error(binding ? bind_primitive_ : std::int32_t{T_UNBIND_REQ}, tli_error, unix_error);
+  answer_error(request_, binding ? bind_primitive_ : std::int32_t{T_UNBIND_REQ}, tli_error, unix_error);
 }
 
 }  // namespace sluice::provider

@@ -6,26 +6,22 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "dlpi/register.h"
 #include "stack/core/chain.h"
-#include "stack/core/stream_set.h"
 #include "stack/head/stream.h"
-#include "stack/modules/register.h"
 #include "stack/wire/network.h"
 #include "stack/wire/options.h"
 #include "stack/wire/receive_room.h"
 #include "stack/wire/timod.h"
 #include "tests/stack/head/simulated_waiter.h"
 #include "tests/stack/modules/harness.h"
+#include "tests/stack/provider/workshop.h"
 #include "tli/endpoint.h"
-#include "tpi/register.h"
 
 namespace sluice::test {
 namespace {
@@ -35,74 +31,6 @@ using namespace wire::xti;
 using wire::IpAddress;
 using wire::TransportAddress;
 using wire::network::Sending;
-using Block = std::vector<std::byte>;
-
-template <class Primitive>
-Block block(const Primitive& primitive) {
-  Block bytes(primitive.encoded_size());
-  primitive.encode(bytes);
-  return bytes;
-}
-
-Block words(std::initializer_list<std::uint32_t> values) {
-  Block bytes(values.size() * wire::word_size);
-  std::memcpy(bytes.data(), std::data(values), bytes.size());
-  return bytes;
-}
-
-/// How a provider's stream is made, an address that is its own, and one that it can send to.
-struct Arrangement {
-  const char* name;
-  const char* local;
-  const char* peer;
-
-  [[nodiscard]] bool is_kernel() const { return name == std::string_view("kernel_udp"); }
-  [[nodiscard]] IpAddress address() const { return IpAddress::from_text(local).value(); }
-};
-
-constexpr std::array arrangements{Arrangement{"udp", "10.77.0.1", "10.77.0.2"},
-                                  Arrangement{"kernel_udp", "127.0.0.1", "127.0.0.1"}};
-
-/// What makes the streams of one arrangement.
-class Workshop {
- public:
-  explicit Workshop(const Arrangement& arrangement) : arrangement_(arrangement) {
-    add_modules(registry_);
-    dlpi::add_drivers(registry_);
-    tpi::add_providers(registry_);
-  }
-
-  [[nodiscard]] const Arrangement& arrangement() const { return arrangement_; }
-  StreamSet& set() { return set_; }
-
-  std::unique_ptr<Module> driver() {
-    return arrangement_.is_kernel() ? make("kernel_udp", {}) : make("wire", {{"name", "lab"}, {"end", "a"}});
-  }
-  /// The modules above the driver, as far as the provider goes.
-  std::vector<std::unique_ptr<Module>> modules() {
-    std::vector<std::unique_ptr<Module>> all;
-    if (!arrangement_.is_kernel()) {
-      const std::vector<std::string> addresses = {arrangement_.local + std::string("/24")};
-      all.push_back(make("ip", {{"address", addresses}}));
-      all.push_back(make("udp", {}));
-    }
-    return all;
-  }
-  std::unique_ptr<Module> make(std::string_view name,
-                               const std::vector<std::pair<std::string, ParameterValue>>& values) {
-    Parameters parameters;
-    for (const auto& [parameter, value] : values) {
-      parameters.set(parameter, value);
-    }
-    return registry_.find(name)->make(set_, parameters).value();
-  }
-
- private:
-  const Arrangement& arrangement_;
-  StreamSet set_{{.seed = 1}};
-  Registry registry_;
-};
-
 /// A head that records what comes up, and sends the write side of a flush down again as heads do.
 class RecordingHead final : public Module {
  public:
