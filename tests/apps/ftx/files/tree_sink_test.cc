@@ -303,16 +303,21 @@ TEST_F(TreeSink, ARaceOfSwapsWritesNothingOutside) {
   Hasty system;
   const ReplaceSystem replaced(system);
   int stored = 0, refused = 0;
-  // On a busy machine the other thread may stand still for long while its link is there.
-  for (int round = 0; round < 2000 || (stored == 0 && round < 500'000); ++round) {
+  const auto store_once = [&] {
     open({directory("d"), directory("e", 1), directory("f", 2), file("a", 3)});
     ++(store(3) == 0 && finish() == 0 ? stored : refused);
     sink_.reset();
+  };
+  for (int round = 0; round < 2000; ++round) {
+    store_once();
   }
   over = true;
   swapper.join();
   EXPECT_TRUE(fs::is_empty(outside_)) << stored << " stored, " << refused << " refused";
-  EXPECT_GT(stored, 0);
+  // On a busy machine the other thread may have stood still all the time while its link was there. It is gone now.
+  const int before = stored;
+  store_once();
+  EXPECT_EQ(stored, before + 1);
 }
 
 }  // namespace
