@@ -156,6 +156,11 @@ void Link::accept_super_frame(Message frame, const OffloadHeader& offload, Batch
                                                                  : LinkCounter::super_frame_dropped,
                   size);
   }
+  // One too large for the MTU counts as such whether it comes alone or with others, and whoever takes them whole.
+  const std::size_t headers = ethernet_size + unitdata->header_size;
+  if (headers + std::min<std::size_t>(unitdata->segment_size, size - headers) > mtu_ + ethernet_size) {
+    return refuse(LinkCounter::oversize_frame, size);
+  }
   Message message = Message::of_native(set_.pool(), *unitdata);
   if (!message) {
     return refuse(LinkCounter::no_memory, size);
