@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ftx across the lab's bad link (two TAP devices and `fault`): 5 % loss, 5 % reordering, 1 % duplicates and bit errors.
-# Files equal; what was lost was repaired; what was overtaken was placed out of order.
+# Files equal; what was lost was repaired; what was overtaken was placed out of order. `packet` and `tap` give and take
+# super-frames, on either path, which the kernel splits for the link.
 set -euo pipefail
 if [ "${1:-}" = --inside-lab ]; then
-  source_file=$2 driver=$3 device=wan0
+  source_file=$2 driver=$3 mode=$4 device=wan0
   # `tap` is a host at the far end of a TAP device of its own, which a bridge joins to the link on either side.
   if [ "$driver" = tap ]; then
     device=tap0
@@ -19,12 +20,13 @@ if [ "${1:-}" = --inside-lab ]; then
   stack() {  # FILE HOST-PART
     cat > "$1" <<TOML
 [stack.main]
+mode = "$mode"
 driver = { kind = "$driver", device = "$device" }
 push   = ["ip", "udp", "timod"]
 ip     = { address = ["10.77.0.$2/24", "fd00:77::$2/64"] }
 TOML
   }
-  trap '[ $? -eq 0 ] || { echo "FAILED: $driver to $target"; tail -n 3 send.out serve.out; }' EXIT
+  trap '[ $? -eq 0 ] || { echo "FAILED: $driver $mode to $target"; tail -n 3 send.out serve.out; }' EXIT
   sender=() receiver=() target4=$ADDR_B target6=$ADDR6_B
   if [ "$driver" != kernel_udp ]; then
     stack a.toml 11
@@ -62,7 +64,7 @@ export SLUICE_BIN=${SLUICE_BIN:-$top/build/release/bin}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 head -c "${FTX_TEST_MIB:-16}M" /dev/urandom > "$dir/big.bin"
-for driver in kernel_udp packet pcap tap; do
-  echo "-- $driver"
-  "$top/scripts/lab" 'rate=500 rtt=10 queue=4000000 loss=5 reorder=5 duplicate=1 bit_errors=1e-8 seed=7' -- "$0" --inside-lab "$dir/big.bin" $driver
+for run in kernel_udp packet:layered packet:fused pcap:layered tap:layered tap:fused; do
+  echo "-- $run"
+  "$top/scripts/lab" 'rate=500 rtt=10 queue=4000000 loss=5 reorder=5 duplicate=1 bit_errors=1e-8 seed=7' -- "$0" --inside-lab "$dir/big.bin" "${run%:*}" "${run#*:}"
 done

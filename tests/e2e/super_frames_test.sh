@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Super-frames between our stack and the kernel's UDP: ftx on either side, both ways, IPv4 and IPv6, layered and fused,
-# with the kernel's offloads on and off, and with ours off; the path's MTU shrinks under way. Files must be equal and,
-# where nothing is offloaded, every checksum on the wire right.
+# with the kernel's offloads on and off, and with ours off; the path's MTU shrinks under way; and over TAP devices. Files
+# must be equal and, where nothing is offloaded, every checksum on the wire right.
 source "$(dirname "$0")/common.sh"
 two_hosts
 head -c 8000001 /dev/urandom > file  # the last datagram is a short one
@@ -70,3 +70,54 @@ head -c 300000000 /dev/zero > file
 background shrink bash -c "sleep 0.15; for ns in $NS_A $NS_B; do ip -n \$ns link set veth0 mtu 1300; done"
 transfer "mtu" ours-b.toml ours-a.toml 10.77.0.12
 finish shrink
+
+# TAP devices, each bridged to the link: super-frames cross to the kernel and back, where it knows TUN_F_USO4 (Linux 6.2).
+for side in A B; do
+  ns=NS_$side address=ADDR_$side address6=ADDR6_$side
+  in_ns=(ip netns exec "${!ns}")
+  "${in_ns[@]}" ip tuntap add dev tap0 mode tap
+  ip -n "${!ns}" address flush dev veth0
+  ip -n "${!ns}" link add br0 type bridge mcast_snooping 0
+  for port in veth0 tap0; do ip -n "${!ns}" link set $port mtu 1500 master br0 up; done
+  ip -n "${!ns}" link set br0 up
+  ip -n "${!ns}" address add "${!address}/24" dev br0
+  ip -n "${!ns}" address add "${!address6}/64" dev br0 nodad
+done
+head -c 8000001 /dev/urandom > file
+
+# Whether the sender's payload went down without a pass of ours: only a super-frame's does, on a fused path.
+went_whole() {  # NAME
+  python3 - "$1.out" <<'PYTHON'
+import json, sys
+sent = [json.loads(line) for line in open(sys.argv[1]) if line.startswith("{")][-1]
+sys.exit(sent["loaded_bytes"] > 0.2 * sent["bytes"])
+PYTHON
+}
+kernel_knows_uso() {
+  local major minor
+  IFS=. read -r major minor _ < <(uname -r)
+  ((major > 6 || (major == 6 && ${minor%%-*} >= 2)))
+}
+
+for offload in true false; do
+  for mode in layered fused; do
+    for end in a:11 b:12; do
+      stack_file tap-${end%:*}.toml tap ${end#*:}
+      sed -i "s/device = \"veth0\"/device = \"tap0\", offload = $offload/; s/^driver/mode = \"$mode\"\ndriver/" tap-${end%:*}.toml
+    done
+    for version in 4 6; do
+      case $version in
+        4) ours=10.77.0.12 its=$ADDR_B ;;
+        6) ours=[fd00:77::12] its=[$ADDR6_B] ;;
+      esac
+      name=tap-$offload-$mode-v$version
+      transfer "$name-to-kernel" kernel tap-a.toml "$its"
+      transfer "$name-from-kernel" tap-b.toml kernel "$ours"
+      transfer "$name-both" tap-b.toml tap-a.toml "$ours"
+      if [ $mode = fused ] && kernel_knows_uso; then
+        whole=$(went_whole "$name-both" && echo true || echo false)
+        expect "$name: what was sent together went as one where it is offloaded" test "$whole" = $offload
+      fi
+    done
+  done
+done
