@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What comes to `sluice nc` in one burst is written at once, with no later frame to help: 1 to 5,000 datagrams, and ICMP
-# errors, twenty bursts. The program is stopped while a burst arrives, so that it finds all of it at once. The sizes come
-# of a seed, which is printed: BURST_SEED repeats a run.
+# errors, twenty bursts. What comes to a client of ftx in the middle of a transfer, over either provider, changes nothing.
+# The program is stopped while a burst arrives, so that it finds all of it at once. The sizes come of a seed, which is
+# printed: BURST_SEED repeats a run.
 source "$(dirname "$0")/common.sh"
 two_hosts
 # No other frame: no IPv6, and no question about addresses.
@@ -18,35 +19,64 @@ ip     = { address = ["10.77.0.12/24"] }
 TOML
 
 cat > burst.py <<'PYTHON'
-# burst.py KIND COUNT: so many datagrams to port 4000, or ICMP errors about datagrams from there.
+# burst.py datagrams COUNT: so many to port 4000.
+# burst.py errors COUNT: so many ICMP errors about datagrams from there.
+# burst.py client PROCESS COUNT...: for each, once the process has sent data to port 7070, so many ICMP errors about it,
+#   while it is stopped.
 # Not faster than the kernel passes frames between the two ends: its backlog of a thousand is not what is tested here.
-import socket, struct, sys, time
+import os, signal, socket, struct, sys, time
+
+HERE = socket.inet_aton("10.77.0.1")
+
 def breathe(at):
     if at % 250 == 249:
         time.sleep(0.002)
-kind, count = sys.argv[1], int(sys.argv[2])
+
+def checksum(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+def unreachable(victim, port, to_port):
+    """That nobody listens here, about a datagram from `port` of `victim`."""
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 33, 1, 0, 64, 17, 0, victim, HERE)
+    header = header[:10] + struct.pack("!H", checksum(header)) + header[12:]
+    quoted = header + struct.pack("!HHHH", port, to_port, 13, 0)
+    return struct.pack("!BBHI", 3, 3, checksum(struct.pack("!BBHI", 3, 3, 0, 0) + quoted), 0) + quoted
+
+def throw(count, victim, port, to_port):
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as s:
+        for at in range(count):
+            s.sendto(unreachable(victim, port, to_port), (socket.inet_ntoa(victim), 0))
+            breathe(at)
+
+def next_sender(port):
+    """Address and port of who sends data to `port` now; within 10 s."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800)) as s:
+        s.settimeout(10)
+        while True:
+            packet = s.recv(65536)
+            if len(packet) > 1000 and packet[9] == 17 and packet[16:20] == HERE and \
+                    struct.unpack_from("!H", packet, 22)[0] == port:
+                return packet[12:16], struct.unpack_from("!H", packet, 20)[0]
+
+kind, *numbers = sys.argv[1], *map(int, sys.argv[2:])
 if kind == "datagrams":
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.bind(("10.77.0.1", 5000))
-    for at in range(count):
+    for at in range(numbers[0]):
         s.sendto(b"line\n", ("10.77.0.12", 4000))
         breathe(at)
+elif kind == "errors":
+    throw(numbers[0], socket.inet_aton("10.77.0.12"), 4000, 5000)
 else:
-    def checksum(data):
-        total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
-        while total >> 16:
-            total = (total & 0xffff) + (total >> 16)
-        return ~total & 0xffff
-    address = socket.inet_aton
-    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 33, 1, 0, 64, 17, 0, address("10.77.0.12"), address("10.77.0.1"))
-    header = header[:10] + struct.pack("!H", checksum(header)) + header[12:]
-    quoted = header + struct.pack("!HHHH", 4000, 5000, 13, 0)
-    message = struct.pack("!BBHI", 3, 3, 0, 0) + quoted
-    message = struct.pack("!BBHI", 3, 3, checksum(message), 0) + quoted
-    s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    for at in range(count):
-        s.sendto(message, ("10.77.0.12", 0))
-        breathe(at)
+    process, *counts = numbers
+    for count in counts:
+        sender = next_sender(7070)
+        os.kill(process, signal.SIGSTOP)
+        throw(count, *sender, 7070)
+        os.kill(process, signal.SIGCONT)
 PYTHON
 
 lines() {  # FILE COUNT: within 10 s; what comes later is none of ours
@@ -81,9 +111,26 @@ done
 echo answer >&$pipe  # now there is a flow that an error can be about
 told=2  # "listening on", and that nobody listens there
 expect "an answer that nobody takes is told" lines nc.err $told
-for size in 1 64 65 66 200 1000 $(for i in $(seq 14); do echo $((1 + RANDOM % 500)); done); do
+for size in 1 64 65 66 200 1000 5000 $(for i in $(seq 13); do echo $((1 + RANDOM % 500)); done); do
   burst errors $size
   told=$((told + size))
   expect "$size errors of one burst come out" lines nc.err $told
 done
 stop nc
+
+# RFC 1122 section 3.2.2.1 asks to report such errors; an established session believes its peer's answers (docs/security.md).
+truncate -s 400M file
+sed 's/^driver/mode = "fused"\ndriver/' packet.toml > fused.toml
+for client in "" packet.toml fused.toml; do
+  name=client-${client:-kernel}
+  rm -rf in
+  mkdir in
+  background "$name-serve" in_a "$FTX" serve in --once --insecure --json --listen $ADDR_A
+  wait_for "$name-serve.out" listening
+  background "$name" in_b "$FTX" file "ftx://$ADDR_A/" --insecure --json ${client:+--stack "$client"}
+  expect "$name: bursts come while it sends" in_a python3 burst.py client "${PID[$name]}" \
+    1 64 65 256 257 1000 5000 $((1 + RANDOM % 5000)) $((1 + RANDOM % 500))
+  expect "$name: the transfer ends well" finish "$name"
+  expect "$name: the server, too" finish "$name-serve"
+  expect "$name: the file is equal" cmp file in/file
+done
