@@ -188,6 +188,10 @@ std::expected<DataUnit, SuperFrameError> read_super_frame(ConstBytes frame, std:
   if (!headers || headers->packet_size != size - ethernet_size) {
     return std::unexpected(SuperFrameError::malformed);
   }
+  // Whoever splits it makes the headers anew, which must not mend one that was damaged.
+  if (headers->is_v4 && checksum_of(header_sum(frame.subspan(ethernet_size, wire::Ipv4Header::size))) != 0) {
+    return std::unexpected(SuperFrameError::malformed);
+  }
   const auto udp_length = load_big_endian<std::uint16_t>(frame.data() + headers->udp() + 4);
   const std::size_t data = size - headers->size;
   const bool partial = (offload.flags & OffloadHeader::needs_checksum) != 0;

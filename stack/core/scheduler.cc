@@ -52,7 +52,11 @@ void BufferCall::cancel() {
   }
 }
 
-bool BufferCall::ready() const { return external_ ? pool_.external_available() : pool_.available(capacity_); }
+/// Who waits for what others have taken for good is called, too, and told by the next await().
+bool BufferCall::ready() const {
+  return external_ ? pool_.external_available() || !pool_.external_ever_available()
+                   : pool_.available(capacity_) || !pool_.ever_available(capacity_);
+}
 
 bool Scheduler::before(const Timer& a, const Timer& b) { return a.at_ != b.at_ ? a.at_ < b.at_ : a.order_ < b.order_; }
 

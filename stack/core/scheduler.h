@@ -59,8 +59,8 @@ class BufferCall {
   /// Calls in the first poll() in which the pool has a buffer of `capacity`, not before this call has returned; those
   /// who wait are called in the order in which they asked, each while there is still memory. The callback may then
   /// allocate, and wait again where others were faster; it may await, cancel or destroy any but must not destroy
-  /// its own. False, and nothing is awaited, where the pool will never have such a buffer. One request at a
-  /// time: a second replaces the first. (bufcall)
+  /// its own. False, and nothing is awaited, where the pool will never have such a buffer; where that comes out later,
+  /// it calls as well. One request at a time: a second replaces the first. (bufcall)
   [[nodiscard]] bool await(std::size_t capacity);
   /// As await(), for what BufferPool::allocate_external() and borrow() need. (esbbcall)
   [[nodiscard]] bool await_external();

@@ -60,6 +60,8 @@ TEST_F(AnsweringTest, OneAloneIsToldNothing) {
   filters(*alone, ipv4, 7);
   EXPECT_EQ(told(*alone, first), "");
   EXPECT_EQ(told(*alone, second), "");
+  alone->request(UnbindReq{});
+  EXPECT_EQ(told(*alone, first), "") << "nobody else answers either";
 }
 
 TEST_F(AnsweringTest, TheFirstAnswersAndWhenItLeavesTheNext) {

@@ -99,6 +99,23 @@ TEST_F(OwedTest, RefusesWhatWillNeverHaveMemory) {
   EXPECT_THAT(sent, IsEmpty());
 }
 
+// Buffers keep their size: what others have made of the rest of the pool is no help any more.
+TEST_F(OwedTest, WhatWaitsInVainIsToldAndHoldsUpNobody) {
+  bool fails = true;
+  set.pool().fail_when([&] { return fails; });
+  EXPECT_TRUE(send(std::string(500, 'x'))) << "there may be memory";
+  EXPECT_TRUE(send("two"));
+  fails = false;
+  exhaust();
+  held.pop_back();
+  poll();
+  EXPECT_THAT(sent, ElementsAre("nothing"));
+  EXPECT_EQ(set.scheduler().next_deadline(), TimePoint{}) << "the next one is due";
+  poll();
+  EXPECT_THAT(sent, ElementsAre("nothing", "two"));
+  EXPECT_FALSE(owed.waiting());
+}
+
 TEST_F(OwedTest, WhatWaitsIsBounded) {
   exhaust();
   for (std::size_t count = 0; count < Owed::waiting_max; ++count) {

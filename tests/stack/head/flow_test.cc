@@ -60,6 +60,13 @@ TEST_F(Flow, PartOfAWrite) {
   EXPECT_EQ(code_of(stream->write(as_bytes("9ab"))), EAGAIN);
 }
 
+TEST_F(Flow, PartOfAWriteMayBeItsFirst) {
+  open({.packet_bytes_max = 4});
+  device->stalled = true;
+  EXPECT_EQ(stream->write(as_bytes("0123")).value_or(0), 4U);
+  EXPECT_EQ(stream->write(as_bytes("456789ab")).value_or(0), 4U);
+}
+
 // What was written before the stream failed counts; the next call tells why there was no more.
 TEST_F(Flow, PartOfAWriteBeforeAHangup) {
   open({.packet_bytes_max = 4});

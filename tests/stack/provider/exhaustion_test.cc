@@ -58,7 +58,9 @@ constexpr Duration time_max = seconds(1);
 class World {
  public:
   World(const Arrangement& arrangement, ProcessingMode mode, const Drought& drought)
-      : workshop_(arrangement, mode == ProcessingMode::fused ? 0 : StreamSet::Options{}.defer_bytes_min),
+      : workshop_(
+            arrangement,
+            {.defer_bytes_min = mode == ProcessingMode::fused ? 0 : StreamSet::Options{}.defer_bytes_min, .seed = 1}),
         mode_(mode),
         drought_(drought) {
     set().pool().fail_when([this] { return fails(); });
@@ -145,6 +147,13 @@ int code_of(const tli::Outcome<T>& outcome) {
                                               : tli_errors + outcome.error().t_errno;
 }
 
+/// A small request for a large answer.
+Block all_of_ip() {
+  Block asked;
+  wire::xti::append(asked, {.level = wire::xti::T_INET_IP, .name = wire::xti::T_ALLOPT, .status = 0, .value = {}});
+  return asked;
+}
+
 using Scenario = std::function<void(World&)>;
 
 /// Sends `size` bytes to the endpoint itself until they come. A datagram may be lost, and an error may tell so:
@@ -222,7 +231,9 @@ void use_the_library(World& world) {
   world.repeat("t_optmgmt of all", {ENOSR}, [&] {
     Block all(static_cast<std::size_t>(endpoint->info().options));
     tli::t_optmgmt answer{.opt = {all.size(), 0, all.data()}};
-    return code_of(endpoint->t_optmgmt({.opt = {}, .flags = T_DEFAULT}, answer));
+    Block asked = all_of_ip();
+    return code_of(
+        endpoint->t_optmgmt({.opt = {asked.size(), asked.size(), asked.data()}, .flags = T_DEFAULT}, answer));
   });
 
   stream.set_nonblocking(true);
@@ -277,7 +288,7 @@ void speak_tpi(World& world) {
   EXPECT_EQ(ask(world, *stream, block(BindReq{.address = own})), T_BIND_ACK);
   EXPECT_EQ(ask(world, *stream, block(BindReq{.address = own})), T_ERROR_ACK);
   EXPECT_EQ(ask(world, *stream, block(AddrReq{})), T_ADDR_ACK);
-  EXPECT_EQ(ask(world, *stream, block(OptmgmtReq{.options = {}, .flags = T_DEFAULT})), T_OPTMGMT_ACK);
+  EXPECT_EQ(ask(world, *stream, block(OptmgmtReq{.options = all_of_ip(), .flags = T_DEFAULT})), T_OPTMGMT_ACK);
   EXPECT_EQ(ask(world, *stream, block(UnbindReq{})), T_OK_ACK);
   world.repeat("putmsg of data", {ENOSR}, [&] {
     const Status put = stream->putmsg(std::nullopt, as_bytes("unbound"));
@@ -355,6 +366,43 @@ INSTANTIATE_TEST_SUITE_P(Link, Exhaustion,
                          testing::Combine(testing::Values(Row{"Dlpi", speak_dlpi}), testing::Values(arrangements[0]),
                                           testing::ValuesIn(modes)),
                          name_of_case);
+
+/// A pool whose memory has all become buffers of the smallest size, three of which are free.
+class NoLargeBuffers : public testing::TestWithParam<Arrangement> {};
+
+// T_OPTMGMT_REQ: "TSYSERR: A system error has occurred and the UNIX system error is indicated in the primitive". Its
+// answer is larger than the request, and there will never be memory for it.
+TEST_P(NoLargeBuffers, TheAnswerIsAnErrorThatFits) {
+  Workshop workshop(GetParam(), {.pool_bytes_max = std::size_t{1} << 20, .seed = 1});
+  StreamSet& set = workshop.set();
+  const auto stream = Stream::open(set, workshop.driver()).value();
+  for (auto& module : workshop.modules()) {
+    ASSERT_TRUE(stream->push(std::move(module)));
+  }
+  stream->set_nonblocking(true);
+  std::vector<Message> held;
+  held.emplace_back(set.pool().allocate(1));
+  for (std::size_t size = 4096; size > 0; size -= 32) {  // of every size
+    while (sluice::Block* const taken = set.pool().allocate(size)) {
+      held.emplace_back(taken);
+    }
+  }
+  held.resize(held.size() - 3);
+  ASSERT_TRUE(stream->putmsg(ConstBytes(block(OptmgmtReq{.options = all_of_ip(), .flags = T_DEFAULT})), std::nullopt));
+  Block control(512);
+  const auto got = stream->getmsg(Bytes(control), std::nullopt);
+  ASSERT_TRUE(got);
+  const auto error = ErrorAck::decode(ConstBytes(control).first(*got->control));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->error_primitive, T_OPTMGMT_REQ);
+  EXPECT_EQ(error->tli_error, TSYSERR);
+  EXPECT_EQ(error->unix_error, ENOSR);
+}
+
+INSTANTIATE_TEST_SUITE_P(Providers, NoLargeBuffers, testing::ValuesIn(arrangements),
+                         [](const testing::TestParamInfo<Arrangement>& chosen) {
+                           return std::string(chosen.param.name);
+                         });
 
 }  // namespace
 }  // namespace sluice::test

@@ -52,8 +52,8 @@ inline constexpr std::array arrangements{Arrangement{"udp", "10.77.0.1", "10.77.
 /// What makes the streams of one arrangement.
 class Workshop {
  public:
-  explicit Workshop(const Arrangement& arrangement, std::size_t defer_bytes_min = StreamSet::Options{}.defer_bytes_min)
-      : arrangement_(arrangement), set_({.defer_bytes_min = defer_bytes_min, .seed = 1}) {
+  explicit Workshop(const Arrangement& arrangement, const StreamSet::Options& options = {.seed = 1})
+      : arrangement_(arrangement), set_(options) {
     add_modules(registry_);
     dlpi::add_drivers(registry_);
     tpi::add_providers(registry_);
