@@ -4,8 +4,9 @@
 // of records: a kind, a length (two bytes, big-endian), and so many bytes, which are
 //   0  an offload header, and a frame behind it        2  time that passes
 //   1  a segment size, a hop limit, a class, flags, a size (two bytes), and data, of one send to a neighbour
-// Whatever they are, what is sent is the same frames and what comes up is the same datagrams, and every buffer is free
-// in the end. Threat: a lying offload header, lengths in inner headers that lie, and requests that no library makes.
+// Whatever they are, what is sent is the same frames, what comes up is the same datagrams, what is counted of the link
+// is the same, and every buffer is free in the end. Threat: a lying offload header, lengths in inner headers that lie,
+// and requests that no library makes.
 
 #include <algorithm>
 #include <cstring>
@@ -230,6 +231,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     SLUICE_REQUIRE(whole.device->sent == split.device->sent);
     SLUICE_REQUIRE(whole.user.received == split.user.received);
     SLUICE_REQUIRE(whole.user.received == single.user.received);
+    const dlpi::LinkStatistics& counted = whole.device->statistics();
+    SLUICE_REQUIRE(counted.frames_received == single.device->statistics().frames_received);
+    SLUICE_REQUIRE(counted.bytes_received == single.device->statistics().bytes_received);
   }
   return 0;  // the pools require that every buffer is free
 }

@@ -71,6 +71,7 @@ TEST_P(KernelUdpData, EchoBothWays) {
   const Received at_a = a.receive();
   EXPECT_EQ(at_a.address, b_address);
   EXPECT_EQ(at_a.data, "pong");
+  EXPECT_EQ(a.counter("coalesced"), 0U) << "it came alone";
 }
 
 /// Whatever the kernel puts together on the way, the boundaries are those of the sender.

@@ -201,6 +201,13 @@ TEST_F(UdpSenderTest, BlockedKeepsWhatIsLeft) {
   EXPECT_TRUE(sender.empty());
 }
 
+TEST_F(UdpSenderTest, ClearingGivesTheMessagesBack) {
+  add_many(3, 100);
+  sender.clear();
+  EXPECT_TRUE(sender.empty());
+  EXPECT_EQ(pool.statistics().buffers_in_use, 0U);
+}
+
 /// The run goes plainly, then more datagrams do, and then a run is tried again.
 TEST_F(UdpSenderTest, ARefusedRunGoesPlainlyAndRunsComeBack) {
   for (const int error : {EMSGSIZE, EINVAL, EIO}) {
@@ -222,6 +229,14 @@ TEST_F(UdpSenderTest, ARefusedRunGoesPlainlyAndRunsComeBack) {
     EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
     EXPECT_EQ(script.taken.at(1).size(), 24U + 1);
     EXPECT_EQ(sender.statistics().runs, 1U);
+    // A run that went makes the next refusal the first again.
+    refuses = true;
+    add_many(40, 1400);
+    EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+    refuses = false;
+    add_many(40, 1400);
+    EXPECT_EQ(sender.send(0), UdpSender::Progress::done);
+    EXPECT_EQ(script.taken.at(3).size(), 24U + 1);
   }
 }
 

@@ -757,6 +757,21 @@ class IpBesideAnother : public testing::Test {
   Bed bed;
 };
 
+TEST_F(IpBesideAnother, TheOtherOneAnnouncesTheAddress) {
+  const auto announcements = [&] {
+    bed.link.sent.clear();
+    bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_LINK_UP, .address = {}}, MessageType::proto);
+    bed.advance(std::chrono::seconds(0));
+    return std::ranges::count_if(bed.link.sent, [](const Frame& frame) {
+      const auto arp = wire::ArpPacket::parse(frame.octets);
+      return frame.sap == wire::ethertype_arp && arp && arp->sender_address == arp->target_address;
+    });
+  };
+  EXPECT_EQ(announcements(), 1);
+  tell("10.77.0.1", false, true);
+  EXPECT_EQ(announcements(), 0);
+}
+
 TEST_F(IpBesideAnother, TheDriverIsToldOfEachAddressAndGroup) {
   EXPECT_THAT(bed.link.ours, testing::UnorderedElementsAre(address("10.77.0.1"), address("fd00:77::1"),
                                                            address("fe80::ff:fe00:1"), address("ff02::1:ff00:1")));

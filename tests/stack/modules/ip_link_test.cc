@@ -127,6 +127,9 @@ TEST(IpLink, HasNoIpv6WhileTheLinkIsTooNarrow) {
   set_mtu(67);
   bed.ask(network::RouteReq{address("10.77.0.2")}, network::RouteReq::size, MessageType::ctl);
   EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 1280U) << "no link is that narrow";
+  set_mtu(68);  // RFC 791: "Every internet module must be able to forward a datagram of 68 octets"
+  bed.ask(network::RouteReq{address("10.77.0.2")}, network::RouteReq::size, MessageType::ctl);
+  EXPECT_EQ(network::RouteAck::decode(bed.next_up().bytes())->mtu, 68U);
 }
 
 TEST(IpLink, ProbesNeighboursAnewWhenTheLinkComesBack) {

@@ -91,6 +91,26 @@ TEST(UdpBind, AnIpThatDoesNotAnswerEndsInASystemError) {
   EXPECT_EQ(stack.error_ack(), (ErrorAck{T_BIND_REQ, TSYSERR, ETIMEDOUT}));
 }
 
+/// What waits for memory is not asked any more once nobody waits for the answer.
+TEST(UdpBind, ARequestThatLackedMemoryForTooLongIsNotMadeLater) {
+  UdpStack stack;
+  Message request = bind_req(stack, {local_v4, port});
+  std::vector<Message> all;
+  for (std::size_t size = BufferPool::capacity_max; size > 0; size /= 2) {
+    while (Block* const block = stack.set().pool().allocate(size)) {
+      all.emplace_back(block);
+    }
+  }
+  stack.down(std::move(request));
+  stack.advance(udp::Binding::network_answer_time_max);
+  EXPECT_EQ(stack.error_ack(), (ErrorAck{T_BIND_REQ, TSYSERR, ETIMEDOUT})) << "in the request's own block";
+  all.clear();
+  stack.advance(seconds(1));
+  EXPECT_EQ(stack.head().count(), 0U);
+  EXPECT_EQ(stack.counted("unexpected"), 0U) << "one request, one answer";
+  EXPECT_EQ(stack.bind().port, port);
+}
+
 TEST(UdpBind, MalformedAddressesAreTbadaddr) {
   UdpStack stack;
   const std::array<std::byte, 5> five{};
