@@ -78,7 +78,7 @@ inline constexpr std::array<LinkCounterText, link_counter_count> link_counter_te
     {"super_frame_split", "segmentation-offload super-frames split here"},
     {"super_frame_dropped",
      "super-frames that are not UDP, or come without a checksum, dropped: ethtool -K DEVICE tso off gso off"},
-    {"super_frame_malformed", "super-frames whose offload header and headers contradict each other, dropped"},
+    {"super_frame_malformed", "super-frames whose headers are damaged or contradict the offload header, dropped"},
     {"super_frame_received", "super-frames given to a stream whole"},
     {"super_frame_sent", "super-frames that the device has taken whole"},
     {"looped", "datagrams of this host for itself, delivered without the device"},

@@ -53,7 +53,7 @@ inline constexpr std::size_t super_frame_packet_max = 65535;
 /// What is wrong with a frame that a device gave as a super-frame.
 enum class SuperFrameError : std::uint8_t {
   unsupported,  ///< not UDP, or its checksum is not said to be right
-  malformed,    ///< sizes and offsets contradict each other or the headers
+  malformed,    ///< sizes and offsets contradict each other or the headers, or the IPv4 header's checksum is wrong
 };
 
 /// What the descriptor in front of such a frame is to say; kind is link_indication.
