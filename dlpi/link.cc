@@ -156,11 +156,6 @@ void Link::accept_super_frame(Message frame, const OffloadHeader& offload, Batch
                                                                  : LinkCounter::super_frame_dropped,
                   size);
   }
-  // One too large for the MTU counts as such whether it comes alone or with others, and whoever takes them whole.
-  const std::size_t headers = ethernet_size + unitdata->header_size;
-  if (headers + std::min<std::size_t>(unitdata->segment_size, size - headers) > mtu_ + ethernet_size) {
-    return refuse(LinkCounter::oversize_frame, size);
-  }
   Message message = Message::of_native(set_.pool(), *unitdata);
   if (!message) {
     return refuse(LinkCounter::no_memory, size);
@@ -225,9 +220,14 @@ void Link::receive_super_frame(Message frame) {
   static_cast<void>(frame.copy_data_to(0, Bytes(scratch).first(head.size())));
   const FrameKey key = read_frame_key(head);
   const Demultiplexer::Fate fate = demultiplexer_.choose(key, address_, chosen_);
-  if (fate == Demultiplexer::Fate::delivered && chosen_.size() == 1 && chosen_.front()->takes_super_frames()) {
+  // One too large for the MTU counts as such whether it comes alone or with others: those are looked at one by one.
+  const std::size_t headers = header_bytes_in(frame);
+  const std::size_t largest =
+      headers + std::min<std::size_t>(frame.native<wire::DataUnit>()->segment_size, size - headers);
+  if (fate == Demultiplexer::Fate::delivered && largest <= mtu_ + ethernet_size && chosen_.size() == 1 &&
+      chosen_.front()->takes_super_frames()) {
     statistics_.frames_received += segments - 1;
-    statistics_.bytes_received += (segments - 1) * header_bytes_in(frame);
+    statistics_.bytes_received += (segments - 1) * headers;
     count(LinkCounter::super_frame_received);
     return chosen_.front()->take_super_frame(std::move(frame));
   }
