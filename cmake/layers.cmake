@@ -13,6 +13,14 @@ endif()
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  # tests/faults preloads functions in front of the runtime's, which only works where the runtime is a library, as it is
+  # with GCC. LibFuzzer brings its own.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND SLUICE_SANITIZE MATCHES "address" AND NOT SLUICE_FUZZ)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so
+                    OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    get_filename_component(runtime_dir ${runtime} DIRECTORY)
+    target_link_options(sluice_options INTERFACE -shared-libsan -Wl,-rpath,${runtime_dir})
+  endif()
   # GCC's manual, "Program Instrumentation Options": "Note that sanitizers tend to increase the rate of false positive
   # warnings, most notably those around -Wmaybe-uninitialized."
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
