@@ -11,15 +11,12 @@
 #include <string>
 
 #include "tests/differential/cases.h"
+#include "tests/sanitizers.h"
 
 namespace sluice::differential {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t cases_default = 2'000;
-#else
-constexpr std::uint64_t cases_default = 10'000;
-#endif
+constexpr std::uint64_t cases_default = test::sanitized ? 2'000 : 10'000;
 constexpr std::uint64_t shards = 4;
 constexpr std::size_t operations_max = 40;
 

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "base/prng.h"
+#include "tests/sanitizers.h"
 
 namespace sluice::ftx::hostile {
 namespace {
@@ -19,11 +20,7 @@ constexpr std::uint32_t idle_timeout_ms = 1000;
 constexpr Millis end_within = 20s;  // of an end that gives up after a second
 
 // What a session with a peer who tells the truth takes is a few MiB. Sanitizers keep what was freed, and shadows.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t own_kib_max = 512 * 1024;
-#else
-constexpr std::uint64_t own_kib_max = 32 * 1024;
-#endif
+constexpr std::uint64_t own_kib_max = (sluice::test::sanitized ? 512 : 32) * 1024;
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 
 #include "apps/ftx/session/client_handshake.h"
 #include "tests/hostile/far_side.h"
+#include "tests/sanitizers.h"
 
 namespace sluice::ftx::hostile {
 namespace {
@@ -21,11 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t content_bytes = 3'000'000;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t own_kib_max = 1024 * 1024;
-#else
-constexpr std::uint64_t own_kib_max = 96 * 1024;
-#endif
+constexpr std::uint64_t own_kib_max = (sluice::test::sanitized ? 1024 : 96) * 1024;
 
 std::string content_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -4,20 +4,13 @@
 #include <atomic>
 #include <cstddef>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLUICE_SANITIZED_ALLOCATOR 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLUICE_SANITIZED_ALLOCATOR 1
-#endif
+#include "tests/sanitizers.h"
 
 namespace {
 std::atomic<std::uint64_t> count{0};
 }  // namespace
 
-#ifdef SLUICE_SANITIZED_ALLOCATOR
+#ifdef SLUICE_SANITIZED
 
 // As in <sanitizer/allocator_interface.h>, which GCC does not install.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, std::size_t),

@@ -14,15 +14,12 @@
 #include <ostream>
 
 #include "tests/apps/ftx/session/simulation.h"
+#include "tests/sanitizers.h"
 
 namespace sluice::ftx::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t sessions_default = 100;
-#else
-constexpr std::uint64_t sessions_default = 1'000;
-#endif
+constexpr std::uint64_t sessions_default = sluice::test::sanitized ? 100 : 1'000;
 constexpr std::uint64_t shards = 4;
 constexpr std::uint64_t reordered_adus_min = 40'000;
 
