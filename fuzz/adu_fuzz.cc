@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "apps/ftx/protocol/contents.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/name.h"
@@ -44,6 +45,22 @@ void decode_report(const Envelope& envelope, ConstBytes datagram) {
   }
   std::array<std::byte, control_bytes_max> out{};
   same(datagram, ConstBytes(out).first(emit_report(envelope, *report, out)));
+}
+
+void decode_have(const Envelope& envelope, ConstBytes datagram) {
+  std::array<std::byte, control_bytes_max> out{};
+  if (const auto have = parse_have(datagram); have && envelope.kind == Kind::have) {
+    std::uint64_t next = have->from;
+    for (std::size_t i = 0; i < have->range_count; ++i) {
+      SLUICE_REQUIRE(have->ranges[i].from >= next && have->ranges[i].to > have->ranges[i].from);
+      next = have->ranges[i].to;
+    }
+    SLUICE_REQUIRE(next <= have->to && have->to > have->from);
+    same(datagram, ConstBytes(out).first(emit_have(envelope, *have, out)));
+  }
+  if (const auto to = parse_taken(datagram); to && envelope.kind == Kind::taken) {
+    same(datagram, ConstBytes(out).first(emit_taken(envelope, *to, out)));
+  }
 }
 
 void decode_control(const Envelope& envelope, ConstBytes datagram) {
@@ -90,6 +107,8 @@ void decode_manifest_bytes(ConstBytes bytes) {
     SLUICE_REQUIRE(is_relative_path(path_of(*files, file)));
   }
   const Pack pack(*files);
+  const Contents contents(*files, pack);
+  SLUICE_REQUIRE(contents.in({0, contents.size_bytes()}).files == contents.files());
   SLUICE_REQUIRE(pack.files() == 0 || pack.at(pack.size_bytes() - 1) == pack.files() - 1);
   const auto again = encode_manifest(*files);
   SLUICE_REQUIRE(again.size() == bytes.size() - 9);
@@ -109,6 +128,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   decode_control(*envelope, bytes);
+  decode_have(*envelope, bytes);
   if (envelope->kind == Kind::data) {
     decode_data(*envelope, bytes);
   }

@@ -302,11 +302,46 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   }
   pack_ = Pack(entries_);
   pack_slots_ = Slots(slot_count(pack_.size_bytes()));
+  present_.resize(pack_.files());
+  contents_ = Contents(entries_, pack_);
   digests_.size = files_.size() * digest_bytes;
   digests_.slots = Slots(slot_count(digests_.size));
   read_back_.resize(read_back_bytes);
   phase_ = Phase::data;
   return finish_if_whole();
+}
+
+std::expected<void, Failure> Assembly::compare(std::size_t count_max, std::vector<ByteRange>& present) {
+  SLUICE_REQUIRE(phase_ == Phase::data);
+  for (; count_max > 0 && compared_ < contents_.files(); --count_max, ++compared_) {
+    if (!take_present(compared_)) {
+      continue;
+    }
+    const ByteRange place = contents_.file(compared_);
+    const auto amount = contents_.in(place);
+    skipped_.files += amount.files;
+    skipped_.bytes += amount.bytes;
+    if (!present.empty() && present.back().to == place.from) {
+      present.back().to = place.to;
+    } else {
+      present.push_back(place);
+    }
+  }
+  return finish_if_whole();
+}
+
+/// Of a file of the contents: whether it is there, and so done.
+bool Assembly::take_present(std::size_t index) {
+  if (index < pack_.files()) {
+    return take_present_in_pack(index);
+  }
+  File& file = files_[index - pack_.files()];
+  if (file.arriving || file.whole || !sink_->present(entry_of(file))) {
+    return false;
+  }
+  file.whole = true;
+  ++committed_;
+  return true;
 }
 
 std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {

@@ -14,6 +14,10 @@
 // Small files travel together in the pack (apps/ftx/protocol/pack.h; assembly_pack.cc): an ADU of it holds many of
 // them. Those that it holds as a whole are digested, written and named at once; the parts of the others are collected.
 //
+// What is there already (Sink::present) is looked for piece by piece, with compare(), in the order in which the sender
+// sends, so that it can be told before it is sent. A file of which something has arrived is not looked for. One that
+// somebody changes after that is left as it then is.
+//
 // Invariants: a file is renamed only when every ADU has landed and its digest equals the sender's. Assembly takes the
 // memory for lists and slots and the descriptors of open files from the Budget before it allocates, and returns them.
 // Borrows Destination and Budget. Not thread-safe. Amortised O(1) an ADU apart from reading back for the digest; no
@@ -30,6 +34,7 @@
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/sink.h"
 #include "apps/ftx/files/slots.h"
+#include "apps/ftx/protocol/contents.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/pack.h"
@@ -97,6 +102,14 @@ class Assembly {
   /// The failure that a failed write of `adu` causes. Keeps the partial file when the destination is full.
   [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
 
+  /// Looks whether the next files are there already, `count_max` at most, and adds their places in the contents to
+  /// `present`, in ascending order. REQUIRES: phase() is data.
+  [[nodiscard]] std::expected<void, Failure> compare(std::size_t count_max, std::vector<ByteRange>& present);
+  /// Files are left that compare() has not looked for.
+  [[nodiscard]] bool comparing() const { return phase_ == Phase::data && compared_ < contents_.files(); }
+  /// What was there already.
+  [[nodiscard]] const Contents::Amount& skipped() const { return skipped_; }
+
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] std::uint64_t landed_bytes() const { return landed_bytes_; }
   [[nodiscard]] std::uint64_t total_bytes() const { return head_.total_bytes; }
@@ -163,12 +176,16 @@ class Assembly {
   [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu, Prefer prefer);
   [[nodiscard]] std::expected<void, Failure> open_file(File& file);
   [[nodiscard]] const FileEntry& entry_of(const File& file) const { return entries_[file.entry]; }
+  [[nodiscard]] bool take_present(std::size_t index);
 
   // assembly_pack.cc
   [[nodiscard]] Placement place_in_pack(const AduName& adu);
   [[nodiscard]] bool room_for_parts(const AduName& adu);
   [[nodiscard]] std::expected<void, Failure> land_in_pack(const AduName& adu);
   [[nodiscard]] bool whole_in_pack(const Pack::File& file) const;
+  /// Its bytes are of no use: it is in place, or was there already.
+  [[nodiscard]] bool done_in_pack(std::size_t index) const { return present_[index] || whole_in_pack(pack_[index]); }
+  [[nodiscard]] bool take_present_in_pack(std::size_t index);
   [[nodiscard]] std::expected<void, Failure> store(const Pack::File& file, ConstBytes bytes);
   void drop_part(std::size_t index);
 
@@ -192,10 +209,14 @@ class Assembly {
   std::vector<File> files_;         // with numbers of their own, by number
   Pack pack_;
   Slots pack_slots_;
+  std::vector<bool> present_;                                      // packed files that were there already
   std::vector<std::byte> pack_adu_;                                // where a payload of the pack lands
   std::unordered_map<std::size_t, std::vector<std::byte>> parts_;  // of packed files, some of which is missing
   std::vector<std::size_t> arriving_;                              // packed files of the ADU that has landed
-  std::size_t stored_ = 0;                                         // packed files
+  std::size_t stored_ = 0;                                         // packed files, also those that were there
+  Contents contents_;                                              // what compare() has looked for
+  std::size_t compared_ = 0;                                       // files of contents_
+  Contents::Amount skipped_;
   std::vector<std::byte> read_back_;
   Gathered gathered_;
   std::size_t committed_ = 0;

@@ -39,7 +39,7 @@ bool Assembly::room_for_parts(const AduName& adu) {
   for (const std::size_t index : {pack_.at(adu.offset), pack_.at(end - 1)}) {
     const Pack::File file = pack_[index];
     const bool part = file.from < adu.offset || file.end > end;
-    if (!part || parts_.contains(index) || whole_in_pack(file)) {
+    if (!part || parts_.contains(index) || done_in_pack(index)) {
       continue;
     }
     const std::uint64_t size = file.end - file.from;
@@ -63,7 +63,7 @@ std::expected<void, Failure> Assembly::land_in_pack(const AduName& adu) {
   // Parts may have landed in ADUs of another size, and made files whole.
   arriving_.clear();
   for (std::size_t index = pack_.at(adu.offset); index < pack_.files() && pack_[index].from < end; ++index) {
-    if (!whole_in_pack(pack_[index])) {
+    if (!done_in_pack(index)) {
       arriving_.push_back(index);
     }
   }
@@ -86,6 +86,16 @@ std::expected<void, Failure> Assembly::land_in_pack(const AduName& adu) {
     drop_part(index);
   }
   return finish_if_whole();
+}
+
+bool Assembly::take_present_in_pack(std::size_t index) {
+  const Pack::File file = pack_[index];
+  if (parts_.contains(index) || whole_in_pack(file) || !sink_->present(entries_[file.entry])) {
+    return false;
+  }
+  present_[index] = true;
+  ++stored_;
+  return true;
 }
 
 /// The digest of a packed file covers what is written, just before it is written.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -18,6 +19,16 @@ namespace {
 
 /// What fills a directory needs these of it.
 constexpr mode_t fill_mode = 0700;
+
+/// The time that `entry` has, or what a file system keeps of it that counts in 100 ns, microseconds or seconds.
+bool same_time(const timespec& time, const FileEntry& entry) {
+  if (time.tv_sec != entry.mtime_s) {
+    return false;
+  }
+  const auto kept = static_cast<std::uint32_t>(time.tv_nsec);
+  return std::ranges::any_of(std::array{1U, 100U, 1'000U, 1'000'000'000U},
+                             [&](std::uint32_t unit) { return kept == entry.mtime_ns - entry.mtime_ns % unit; });
+}
 
 }  // namespace
 
@@ -106,6 +117,27 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) 
   }
   return std::make_unique<DirectoryFile>(directories_, std::move(made->file), std::move(made->name), name, entry,
                                          land_by_);
+}
+
+/// A symbolic link is not what it points to, so it is not there.
+bool DirectorySink::present(const FileEntry& entry) {
+  const int directory = directories_.at(entry.parent);
+  struct stat status{};
+  if (directory < 0 || is_new(entry.parent) || look_at(directory, name_of(entry), status) != 0) {
+    return false;
+  }
+  const bool same = S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) == entry.size_bytes &&
+                    same_time(status.st_mtim, entry);
+  return same && ((status.st_mode & 0777U) == entry.mode || set_mode(directory, entry));
+}
+
+/// Threat: somebody puts a link or a pipe there meanwhile. False: it is not there as it should be, and so comes anew.
+bool DirectorySink::set_mode(int directory, const FileEntry& entry) {
+  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const Descriptor file(retried([&] { return os().openat(directory, name_of(entry).c_str(), flags, 0); }));
+  struct stat status{};
+  return file.valid() && retried([&] { return os().fstat(file.get(), &status); }) == 0 && S_ISREG(status.st_mode) &&
+         retried([&] { return os().fchmod(file.get(), entry.mode); }) == 0;
 }
 
 Status DirectorySink::store(const FileEntry& entry, ConstBytes content) {

@@ -5,6 +5,9 @@
 // files as they arrive, links when all files are in place, and last, from the deepest up, sets modes and times of
 // directories: so a read-only one can be filled, and filling it does not change its time.
 //
+// A file is there already when a regular file of its name has its size and its time (present): as rsync's quick check,
+// which is also what an archive's user expects. Nothing of it is opened unless its mode differs.
+//
 // Threats: the peer's symbolic links (nothing is written while there are any, and no walk follows one); what somebody
 // swaps meanwhile (apps/ftx/files/open_directories.h); a partial file under its final name (a temporary one is
 // renamed).
@@ -44,6 +47,7 @@ class DirectorySink final : public Sink {
   DirectorySink& operator=(const DirectorySink&) = delete;
 
   Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override;
+  bool present(const FileEntry& entry) override;
   Status store(const FileEntry& entry, ConstBytes content) override;
   Status finish() override;
   std::string path(const FileEntry& entry) const override;
@@ -53,6 +57,7 @@ class DirectorySink final : public Sink {
   [[nodiscard]] Descriptor enter(int parent, std::uint32_t index);
   [[nodiscard]] Result<int> directory_of(const FileEntry& entry);
   [[nodiscard]] bool is_new(std::uint32_t parent) const;
+  [[nodiscard]] bool set_mode(int directory, const FileEntry& entry);
   /// Whether something has that name that may be replaced.
   [[nodiscard]] Result<bool> replaces(int directory, const FileEntry& entry);
   [[nodiscard]] Status write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable);

@@ -81,6 +81,19 @@ bool is_report(const Report& report) {
          report.from >= 1 && report.from <= report.to + 1 && report.to <= report.highest && ranges_in_order(report);
 }
 
+/// True when the ranges are in ascending order, disjoint, not empty and within from..to.
+bool is_have(const Have& have) {
+  std::uint64_t next = have.from;
+  for (std::size_t i = 0; i < have.range_count; ++i) {
+    const ByteRange& range = have.ranges[i];
+    if (range.from < next || range.to <= range.from || range.to > have.to) {
+      return false;
+    }
+    next = range.to;
+  }
+  return have.from < have.to && have.to <= place_max;
+}
+
 }  // namespace
 
 std::optional<Envelope> parse_envelope(ConstBytes datagram) {
@@ -94,7 +107,7 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
   if (!reader.ok() || version != protocol_version) {
     return std::nullopt;
   }
-  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::control)) {
+  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::taken)) {
     return std::nullopt;
   }
   envelope.kind = static_cast<Kind>(kind);
@@ -306,6 +319,38 @@ std::size_t emit_control(const Envelope& envelope, const Control& control, Bytes
   Writer writer = start(envelope, Kind::control, out);
   writer.bytes(control.cookie).number(control.cipher).number(control.offset).number(control.acknowledged);
   return writer.bytes(control.bytes).size();
+}
+
+std::optional<Have> parse_have(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  Have have;
+  have.from = reader.number<std::uint64_t>();
+  have.to = reader.number<std::uint64_t>();
+  while (reader.ok() && !reader.rest().empty() && have.range_count < Have::ranges_max) {
+    ByteRange& range = have.ranges[have.range_count++];
+    range.from = reader.number<std::uint64_t>();
+    range.to = reader.number<std::uint64_t>();
+  }
+  return reader.exhausted() && is_have(have) ? std::optional(have) : std::nullopt;
+}
+
+std::size_t emit_have(const Envelope& envelope, const Have& have, Bytes out) {
+  SLUICE_REQUIRE(have.range_count <= Have::ranges_max);
+  Writer writer = start(envelope, Kind::have, out);
+  writer.number(have.from).number(have.to);
+  for (std::size_t i = 0; i < have.range_count; ++i) {
+    writer.number(have.ranges[i].from).number(have.ranges[i].to);
+  }
+  return writer.size();
+}
+
+std::optional<std::uint64_t> parse_taken(ConstBytes datagram) {
+  const auto to = parse_nonce(datagram);
+  return to && *to <= place_max ? to : std::nullopt;
+}
+
+std::size_t emit_taken(const Envelope& envelope, std::uint64_t to, Bytes out) {
+  return start(envelope, Kind::taken, out).number(to).size();
 }
 
 std::optional<std::uint64_t> parse_nonce(ConstBytes datagram) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "apps/ftx/protocol/byte_range.h"
 #include "base/bytes.h"
 
 namespace sluice::ftx {
@@ -50,6 +51,8 @@ inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's si
 
 /// Sizes and offsets stay below 2^62, so that their sums cannot overflow.
 inline constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 62;
+/// Places in the contents: those of the files, and a digest of each.
+inline constexpr std::uint64_t place_max = file_bytes_max + std::uint64_t{files_max} * digest_bytes;
 
 /// The largest ADU that a transport of `tsdu_bytes` a datagram carries; 0 when it cannot carry the protocol at all.
 [[nodiscard]] constexpr std::uint32_t adu_bytes_for(std::size_t tsdu_bytes, bool sealed = false) {
@@ -73,7 +76,9 @@ enum class Kind : std::uint8_t {
   knock,
   challenge,
   response,
-  control
+  control,
+  have,
+  taken
 };
 
 /// The name of an application data unit: where its bytes belong, whichever datagram carries them.
@@ -169,6 +174,16 @@ struct Control {
   ConstBytes bytes{};  // borrows the datagram; empty: an acknowledgement
 };
 
+/// What a receiver has already, and so need not be sent, in places of the contents (apps/ftx/protocol/contents.h).
+/// Covers [from, to): what is in `ranges` is there, all else is not.
+struct Have {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  std::size_t range_count = 0;
+  static constexpr std::size_t ranges_max = 64;
+  std::array<ByteRange, ranges_max> ranges{};  // ascending, disjoint, not empty
+};
+
 struct ErrorMessage {
   std::uint16_t code = 0;
   std::string_view text;  // borrows the datagram; printable characters only
@@ -185,6 +200,9 @@ struct ErrorMessage {
 [[nodiscard]] std::optional<Report> parse_report(ConstBytes datagram);
 [[nodiscard]] std::optional<ErrorMessage> parse_error(ConstBytes datagram);
 [[nodiscard]] std::optional<Control> parse_control(ConstBytes datagram);
+[[nodiscard]] std::optional<Have> parse_have(ConstBytes datagram);
+/// The place up to which the sender has taken what a HAVE said.
+[[nodiscard]] std::optional<std::uint64_t> parse_taken(ConstBytes datagram);
 /// Of CHALLENGE and RESPONSE.
 [[nodiscard]] std::optional<std::uint64_t> parse_nonce(ConstBytes datagram);
 
@@ -206,6 +224,8 @@ std::size_t emit_close(const Envelope& envelope, Bytes out);
 std::size_t emit_knock(const Envelope& envelope, Bytes out);
 /// REQUIRES: control.bytes.size() <= control_bytes_max - control_header_bytes.
 std::size_t emit_control(const Envelope& envelope, const Control& control, Bytes out);
+std::size_t emit_have(const Envelope& envelope, const Have& have, Bytes out);
+std::size_t emit_taken(const Envelope& envelope, std::uint64_t to, Bytes out);
 std::size_t emit_challenge(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 std::size_t emit_response(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 

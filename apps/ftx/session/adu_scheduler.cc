@@ -7,12 +7,21 @@
 #include "base/contract.h"
 
 namespace sluice::ftx {
+namespace {
+
+/// Ranges of the contents that are there: beside one between two files, those of this many partial files.
+constexpr std::size_t partial_ranges_max = 1U << 16;
+
+}  // namespace
 
 AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
     : source_(source),
       pack_(source.files()),
       pack_reader_(source, pack_),
+      contents_(source.files(), pack_),
+      present_(contents_.size_bytes(), source.files().size() + partial_ranges_max),
       adu_bytes_(adu_bytes),
+      slot_bytes_(adu_bytes),
       manifest_(encode_manifest(source.files())) {
   const std::vector<FileEntry>& entries = source.files();
   SLUICE_REQUIRE(!entries.empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
@@ -36,6 +45,7 @@ void AduScheduler::set_adu_bytes(std::uint32_t adu_bytes) {
 void AduScheduler::release() {
   source_.release();
   repair_used_ = false;
+  ahead_used_ = false;
 }
 
 bool AduScheduler::drained() const {
@@ -87,6 +97,133 @@ std::uint64_t AduScheduler::size_of(std::uint32_t file) const {
   return file == pack_file ? pack_.size_bytes() : source_.files()[numbered_[file]].size_bytes;
 }
 
+// --- What is there already -----------------------------------------------------------------------------------------
+
+/// Where the file that is being read begins in the contents.
+std::uint64_t AduScheduler::base() const {
+  if (file_ == pack_file) {
+    return 0;
+  }
+  return file_ == numbered_.size() ? contents_.size_bytes() : contents_.numbered(file_).from;
+}
+
+std::uint64_t AduScheduler::place() const { return base() + offset_; }
+
+bool AduScheduler::take(const Have& have) {
+  const std::uint64_t sent_to = place();
+  const bool taken = present_.take(have, [&](const ByteRange& range) {
+    const Contents::Amount amount = contents_.in(range);
+    skipped_.files += amount.files;
+    skipped_.bytes += amount.bytes;
+    if (range.from < sent_to) {
+      sent_bytes_ -= contents_.in({range.from, std::min(range.to, sent_to)}).bytes;
+    }
+  });
+  skip_present();
+  return taken;
+}
+
+/// Goes to what is to be sent or read next, so that full() speaks of that.
+void AduScheduler::skip_present() {
+  if (!present_.any()) {
+    return;
+  }
+  if (file_ == pack_file) {
+    const std::uint64_t to = present_to();
+    if (to == pack_.size_bytes() && to > offset_) {
+      go_to(0);
+    } else {
+      offset_ = to;
+    }
+  }
+  if (file_ < numbered_.size()) {
+    // With its digest, all of it is there; and so are perhaps files behind it.
+    const std::size_t next = contents_.first_behind(present_.end_at(place())) - contents_.packed();
+    if (next > file_) {
+      digests_.resize(next * digest_bytes);
+      go_to(static_cast<std::uint32_t>(next));
+    }
+  }
+  skip_digests();
+}
+
+/// Of digests of files that are there: whole slots of them.
+void AduScheduler::skip_digests() {
+  const std::size_t first = digests_sent_ / digest_bytes;
+  if (first >= numbered_.size()) {
+    return;
+  }
+  const std::uint64_t from = contents_.numbered(static_cast<std::uint32_t>(first)).from;
+  const std::size_t next = contents_.first_behind(present_.end_at(from)) - contents_.packed();
+  const std::uint64_t to = next * digest_bytes;
+  digests_sent_ = std::max(digests_sent_, next == numbered_.size() ? to : to / slot_bytes_ * slot_bytes_);
+}
+
+/// Up to where what is being read is there, from offset_ on, in whole slots.
+std::uint64_t AduScheduler::present_to() const {
+  const std::uint64_t to = present_.end_at(place()) - base();
+  const std::uint64_t size = size_of(file_);
+  return to >= size ? size : std::max(offset_, to / slot_bytes_ * slot_bytes_);
+}
+
+/// Up to where it is not there, in whole slots.
+std::uint64_t AduScheduler::absent_to() const {
+  const std::uint64_t size = size_of(file_);
+  const std::uint64_t present = present_.next_behind(place());
+  if (present >= base() + size) {
+    return size;
+  }
+  return std::min(size, (present - base() + slot_bytes_ - 1) / slot_bytes_ * slot_bytes_);
+}
+
+/// Of files, without digests.
+std::uint64_t AduScheduler::absent_bytes(const ByteRange& range) const {
+  std::uint64_t bytes = 0;
+  for (std::uint64_t at = range.from; at < range.to;) {
+    at = std::min(present_.end_at(at), range.to);
+    const std::uint64_t to = std::min(present_.next_behind(at), range.to);
+    bytes += contents_.in({at, to}).bytes;
+    at = to;
+  }
+  return bytes;
+}
+
+bool AduScheduler::present(const AduName& name) const {
+  if (name.file == manifest_file) {
+    return false;
+  }
+  if (name.file == digest_file) {
+    const auto first = static_cast<std::uint32_t>(name.offset / digest_bytes);
+    const auto last = static_cast<std::uint32_t>((name.offset + name.length - 1) / digest_bytes);
+    return present_.covers({contents_.numbered(first).from, contents_.numbered(last).to});
+  }
+  const std::uint64_t from = name.offset + (name.file == pack_file ? 0 : contents_.numbered(name.file).from);
+  return present_.covers({from, from + name.length});
+}
+
+/// Reads what is not sent, for the digest that the receiver lacks: so much at a time as one ADU might cost.
+std::expected<void, Failure> AduScheduler::digest_present(std::uint64_t to) {
+  const std::uint64_t read_to = ahead_from_ + ahead_size_;
+  if (offset_ < read_to) {
+    offset_ = std::min(to, read_to);
+    return {};
+  }
+  if (ahead_used_) {
+    return {};
+  }
+  ahead_from_ = offset_;
+  ahead_size_ = static_cast<std::size_t>(std::min<std::uint64_t>(ahead_.size(), to - offset_));
+  const Bytes part = Bytes(ahead_).first(ahead_size_);
+  if (auto status = source_.read(numbered_[file_], offset_, part); !status) {
+    return std::unexpected(failure(numbered_[file_], status.error()));
+  }
+  digester_.update(part);
+  offset_ += ahead_size_;
+  return {};
+}
+
+// --- Files ---------------------------------------------------------------------------------------------------------
+
 std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_files() {
   while (file_ != numbered_.size() && offset_ == size_of(file_)) {
     if (auto finished = finish_file(); !finished) {
@@ -96,16 +233,25 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
   if (file_ == numbered_.size()) {
     return std::nullopt;
   }
-  const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, size_of(file_) - offset_));
+  if (const std::uint64_t to = present_to(); to > offset_) {
+    const auto digested = digest_present(to);
+    return digested ? std::expected<std::optional<Adu>, Failure>() : std::unexpected(digested.error());
+  }
+  const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, absent_to() - offset_));
   const auto payload = next_payload(length);
   if (!payload) {
     return std::unexpected(payload.error());
   }
   const Adu adu{{file_, static_cast<std::uint32_t>(payload->size()), offset_}, *payload};
   const std::uint64_t end = offset_ + payload->size();
-  sent_bytes_ += file_ == pack_file ? pack_.content_before(end) - pack_.content_before(offset_) : payload->size();
+  if (present_.any()) {
+    sent_bytes_ += absent_bytes({place(), base() + end});
+  } else {
+    sent_bytes_ += file_ == pack_file ? pack_.content_before(end) - pack_.content_before(offset_) : payload->size();
+  }
   offset_ = end;
   ++sent_adu_count_;
+  skip_present();
   return adu;
 }
 
@@ -128,6 +274,7 @@ std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t leng
       return std::unexpected(read.error());
     }
   }
+  ahead_used_ = true;
   const std::size_t at = offset_ - ahead_from_;
   return ConstBytes(ahead_).subspan(at, std::min<std::size_t>(length_max, ahead_size_ - at));
 }
@@ -143,7 +290,7 @@ std::expected<void, Failure> AduScheduler::read_ahead() {
   ahead_from_ = offset_;
   // A whole number of ADUs, so that no ADU spans two reads.
   const std::size_t whole = ahead_.size() / adu_bytes_ * adu_bytes_;
-  ahead_size_ = static_cast<std::size_t>(std::min<std::uint64_t>(whole, size_of(file_) - offset_));
+  ahead_size_ = static_cast<std::size_t>(std::min<std::uint64_t>(whole, absent_to() - offset_));
   const Bytes part = Bytes(ahead_).first(ahead_size_);
   if (file_ == pack_file) {
     return read_pack(offset_, part);
@@ -163,19 +310,24 @@ std::expected<void, Failure> AduScheduler::read_pack(std::uint64_t offset, Bytes
 /// Sends the digest only if the file is still the one that was offered: the digest then covers one state of it.
 std::expected<void, Failure> AduScheduler::finish_file() {
   if (file_ == pack_file) {
-    file_ = 0;
+    go_to(0);
   } else {
     if (auto status = source_.unchanged(numbered_[file_]); !status) {
       return std::unexpected(failure(numbered_[file_], status.error()));
     }
     const Digest digest = digester_.value();
     digests_.insert(digests_.end(), digest.begin(), digest.end());
-    digester_.reset();
-    ++file_;
+    go_to(file_ + 1);
   }
+  skip_present();
+  return {};
+}
+
+void AduScheduler::go_to(std::uint32_t file) {
+  file_ = file;
   offset_ = ahead_from_ = 0;
   ahead_size_ = 0;
-  return {};
+  digester_.reset();
 }
 
 std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName& name) {

@@ -9,6 +9,9 @@
 //
 // Payloads stay valid together, as a burst, until release(); a burst ends where full() says so.
 //
+// What the receiver says it has (take) is passed over: neither read nor sent, with one exception: a part of a file
+// whose digest the receiver lacks is read for the digest.
+//
 // When bytes of a payload turn out missing after it was returned (Source::damaged), the next call of next() or
 // retransmit() fails.
 //
@@ -20,8 +23,10 @@
 
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/source.h"
+#include "apps/ftx/protocol/contents.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/session/pack_reader.h"
+#include "apps/ftx/session/present_ranges.h"
 
 namespace sluice::ftx {
 
@@ -36,6 +41,8 @@ class AduScheduler {
   /// next() returns ADUs of this size from now on. REQUIRES: a multiple of adu_bytes_unit, from there to the
   /// constructor's adu_bytes.
   void set_adu_bytes(std::uint32_t adu_bytes);
+  /// ADUs begin at multiples of this; the constructor's adu_bytes if not called.
+  void set_slot_bytes(std::uint32_t slot_bytes) { slot_bytes_ = slot_bytes; }
 
   struct Adu {
     AduName name;
@@ -44,12 +51,22 @@ class AduScheduler {
   /// The caller needs no payload any more.
   void release();
   /// True when next() or retransmit() might overwrite payloads that have not been released.
-  [[nodiscard]] bool full() const { return repair_used_ || (ahead_size_ > 0 && offset_ == ahead_from_ + ahead_size_); }
+  [[nodiscard]] bool full() const { return repair_used_ || (ahead_used_ && offset_ >= ahead_from_ + ahead_size_); }
 
   /// The next ADU that was never sent. Null: none now (see drained()). REQUIRES of both: a burst begins, or !full().
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next();
   /// An ADU that was sent before, for retransmission.
   [[nodiscard]] std::expected<Adu, Failure> retransmit(const AduName& name);
+
+  /// The receiver has this already. False: it cannot, or an earlier part of what it has is not known yet.
+  /// REQUIRES: no payload is in use (release).
+  bool take(const Have& have);
+  /// Up to which place take() knows what the receiver has.
+  [[nodiscard]] std::uint64_t taken() const { return present_.taken(); }
+  /// Whether the receiver has all of an ADU that next() has returned.
+  [[nodiscard]] bool present(const AduName& name) const;
+  /// What the receiver has: whole files, and bytes of files.
+  [[nodiscard]] const Contents::Amount& skipped() const { return skipped_; }
 
   /// The receiver accepted the manifest: next() returns files and digests from now on.
   void accept() { accepted_ = true; }
@@ -63,7 +80,7 @@ class AduScheduler {
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
   /// Regular files.
   [[nodiscard]] std::size_t file_count() const { return numbered_.size() + pack_.files(); }
-  /// File bytes that next() has returned.
+  /// File bytes that next() has returned, but for what was already there.
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
   /// File ADUs that next() has returned.
   [[nodiscard]] std::uint64_t sent_adu_count() const { return sent_adu_count_; }
@@ -76,6 +93,15 @@ class AduScheduler {
   [[nodiscard]] std::expected<void, Failure> read_ahead();
   [[nodiscard]] std::expected<void, Failure> intact();
   [[nodiscard]] std::expected<void, Failure> finish_file();
+  void go_to(std::uint32_t file);
+  [[nodiscard]] std::uint64_t place() const;
+  [[nodiscard]] std::uint64_t base() const;
+  void skip_present();
+  void skip_digests();
+  [[nodiscard]] std::uint64_t present_to() const;
+  [[nodiscard]] std::uint64_t absent_to() const;
+  [[nodiscard]] std::uint64_t absent_bytes(const ByteRange& range) const;
+  [[nodiscard]] std::expected<void, Failure> digest_present(std::uint64_t to);
   [[nodiscard]] std::expected<void, Failure> read_pack(std::uint64_t offset, Bytes out);
   [[nodiscard]] std::uint64_t size_of(std::uint32_t file) const;
   [[nodiscard]] Failure failure(std::uint32_t entry, const Error& error) const;
@@ -84,7 +110,11 @@ class AduScheduler {
   std::vector<std::uint32_t> numbered_;  // the entries of the files with numbers of their own, by number
   Pack pack_;
   PackReader pack_reader_;
+  Contents contents_;
+  PresentRanges present_;
+  Contents::Amount skipped_;
   std::uint32_t adu_bytes_;
+  std::uint32_t slot_bytes_;
   bool accepted_ = false;
   std::vector<std::byte> manifest_;
   std::uint64_t manifest_sent_ = 0;
@@ -95,6 +125,7 @@ class AduScheduler {
   std::vector<std::byte> ahead_;
   std::uint64_t ahead_from_ = 0;
   std::size_t ahead_size_ = 0;
+  bool ahead_used_ = false;  // since release()
   Digester digester_;
 
   std::vector<std::byte> digests_;

@@ -23,6 +23,8 @@ nlohmann::ordered_json fields(const Event& event) {
       return {{"event", "progress"},
               {"bytes", event.bytes},
               {"total_bytes", event.total_bytes},
+              {"skipped_files", event.skipped_files},
+              {"skipped_bytes", event.skipped_bytes},
               {"adus", event.adus},
               {"repaired", event.repaired}};
     case Event::Kind::fallback:
@@ -41,6 +43,8 @@ nlohmann::ordered_json fields(const Event& event) {
     case Event::Kind::done:
       return {{"event", "done"},
               {"bytes", event.bytes},
+              {"skipped_files", event.skipped_files},
+              {"skipped_bytes", event.skipped_bytes},
               {"seconds", event.seconds},
               {"adus", event.adus},
               {"repaired", event.repaired},

@@ -16,13 +16,14 @@ struct Event {
   enum class Kind {
     listening,  // path: the address, text: the key
     offer,      // files, bytes, path
-    progress,   // bytes so far, total_bytes, adus, repaired
+    progress,   // bytes so far, total_bytes, skipped_files, skipped_bytes, adus, repaired
     fallback,   // path: how it goes on, code: why, text
     left_out,   // files, text: what of the sources is not sent
     repair,     // adus: asked for again since the last event of this kind
     error,      // code, text
     rejected,   // text: a client that may not come; no transfer of anybody
-    done,       // bytes, seconds, adus, repaired, copied, out_of_order, path, loaded_bytes, stored_bytes
+    done,  // bytes, skipped_files, skipped_bytes, seconds, adus, repaired, copied, out_of_order, path, loaded_bytes,
+           // stored_bytes
   };
   Kind kind{};
   std::uint64_t connection = 0;
@@ -30,6 +31,9 @@ struct Event {
   std::uint64_t bytes = 0;
   std::uint64_t total_bytes = 0;
   double seconds = 0;
+  // What the receiver had already: whole files, and bytes, which count neither in `bytes` nor in `adus`.
+  std::uint64_t skipped_files = 0;
+  std::uint64_t skipped_bytes = 0;
   std::uint64_t adus = 0;          // distinct file ADUs
   std::uint64_t repaired = 0;      // sender: ADUs sent again; receiver: ADUs placed by a repair
   std::uint64_t copied = 0;        // sender: ADUs sent again at the end without having been asked for

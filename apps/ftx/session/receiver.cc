@@ -23,6 +23,10 @@ constexpr int reports_usual = 4;
 constexpr int reports_at_end = 32;
 // As long as the cookie of the OFFER is valid: a replayed OFFER then finds the session that it opened, which is over.
 constexpr Duration close_linger = CookieJar::lifetime;
+/// How many files it looks for before it asks for datagrams again, and for how long before it accepts: a sender that
+/// waits for that loses less than one that sends what is there.
+constexpr std::size_t compare_files = 1024;
+constexpr Duration compare_first_max = milliseconds(500);
 constexpr std::uint32_t window_adus = ReceiveTracker::window_sequences / 2;
 
 std::uint64_t nanoseconds(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
@@ -74,6 +78,8 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
       return take_error(now, datagram);
     case Kind::probe:
       return on_probe(now, datagram);
+    case Kind::taken:
+      return on_taken(now, datagram);
     case Kind::offer:
     case Kind::data:
       // The peer does not know the outcome yet.
@@ -89,6 +95,7 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
     case Kind::challenge:
     case Kind::response:
     case Kind::control:
+    case Kind::have:
       ++drops_.unexpected;
       return;
   }
@@ -249,6 +256,18 @@ void Receiver::on_probe(TimePoint now, ConstBytes datagram) {
   }
 }
 
+void Receiver::on_taken(TimePoint now, ConstBytes datagram) {
+  const auto to = parse_taken(datagram);
+  if (!to || !announcer_.on_taken(*to)) {
+    ++drops_.malformed;
+    return;
+  }
+  // The sender believes now what it did not before.
+  if (over() && may_announce()) {
+    report_at_ = now;
+  }
+}
+
 void Receiver::take_error(TimePoint now, ConstBytes datagram) {
   const auto error = parse_error(datagram);
   if (!error) {
@@ -309,12 +328,34 @@ void Receiver::note_phase(TimePoint now) {
   }
   phase_ = assembly_->phase();
   report_at_ = now;
+  if (phase_ == Phase::data) {
+    comparing_first_ = true;
+    compare_first_until_ = now + compare_first_max;
+  }
   if (phase_ == Phase::finished) {
     return finished(now);
   }
   Event offer = event(Event::Kind::offer, now);
   offer.bytes = assembly_->total_bytes();
   events_.push(std::move(offer));
+}
+
+/// While more is left to look for, looking is progress: a destination may answer slowly. It ends, since each file is
+/// looked for once.
+void Receiver::compare(TimePoint now) {
+  if (may_compare()) {
+    present_.clear();
+    if (auto compared = assembly_->compare(std::min(compare_files, announcer_.room()), present_); !compared) {
+      return fail(now, compared.error(), true);
+    }
+    for (const ByteRange& range : present_) {
+      announcer_.add(range);
+    }
+    last_progress_at_ = assembly_->comparing() ? now : last_progress_at_;
+    comparing_first_ &= !present_.empty() && now < compare_first_until_;
+    note_phase(now);
+  }
+  comparing_first_ &= may_compare();
 }
 
 void Receiver::finished(TimePoint now) {
@@ -342,6 +383,8 @@ Event Receiver::event(Event::Kind kind, TimePoint now) const {
   if (assembly_) {
     event.files = assembly_->files();
     event.bytes = assembly_->landed_bytes();
+    event.skipped_files = assembly_->skipped().files;
+    event.skipped_bytes = assembly_->skipped().bytes;
     event.total_bytes = assembly_->total_bytes();
     event.path = assembly_->path();
   }
@@ -375,11 +418,11 @@ TimePoint Receiver::next_deadline() const {
   if (state_ == State::closed) {
     return never;
   }
-  if (answer_due_ || continue_from_) {
+  if (answer_due_ || continue_from_ || may_compare()) {
     return TimePoint::min();
   }
-  return std::min(
-      {report_at_, state_ == State::open ? last_progress_at_ + options_.idle_timeout : never, linger_until_});
+  return std::min({report_at_, may_announce() ? announcer_.next_deadline() : never,
+                   state_ == State::open ? last_progress_at_ + options_.idle_timeout : never, linger_until_});
 }
 
 std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_bytes) {
@@ -388,12 +431,19 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_by
   if (state_ == State::closed) {
     return 0;
   }
+  compare(now);
   if (answer_due_) {
     answer_due_ = false;
     if (!failure_) {
       return emit_close(envelope_, out);
     }
     return emit_error(envelope_, {static_cast<std::uint16_t>(failure_->code), failure_->text}, out);
+  }
+  if (comparing_first_) {
+    return 0;
+  }
+  if (const auto have = may_announce() ? announcer_.next(now, round_trip_) : std::nullopt) {
+    return emit_have(envelope_, *have, out);
   }
   return now >= report_at_ || continue_from_ ? transmit_report(now, out, credit_bytes) : 0;
 }

@@ -12,6 +12,10 @@
 // receive() does all three. Between begin_run() and end_run() it leaves the writing of payloads to end_run(), which
 // writes those that follow each other in a file with one call.
 //
+// What is there already it looks for as soon as it has the list, before it accepts the transfer, and tells the sender
+// (apps/ftx/session/have_announcer.h). It accepts at once when nothing is found, and after compare_first_max at the
+// latest; then it looks further while data arrives.
+//
 // Timers: it sends a report every quarter of a round trip (0.2 .. 20 ms) while data arrives, and whenever a quarter of
 // the credit has been used, so that the sender need not wait for more. Without data the interval doubles, up to a
 // second. After `idle_timeout` without progress the transfer fails. A finished or failed receiver
@@ -29,6 +33,7 @@
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/recovery/receive_tracker.h"
 #include "apps/ftx/session/event.h"
+#include "apps/ftx/session/have_announcer.h"
 
 namespace sluice::ftx {
 
@@ -127,6 +132,14 @@ class Receiver {
   void fail(TimePoint now, const Failure& failure, bool tell_peer);
   void finished(TimePoint now);
   void note_phase(TimePoint now);
+  void compare(TimePoint now);
+  void on_taken(TimePoint now, ConstBytes datagram);
+  /// compare() has something to do.
+  [[nodiscard]] bool may_compare() const {
+    return state_ == State::open && assembly_->comparing() && announcer_.room() > 0;
+  }
+  /// What is there is told even if all else is done: the sender does not believe before that it is.
+  [[nodiscard]] bool may_announce() const { return !comparing_first_ && !failure_ && state_ != State::closing; }
   void note_progress(TimePoint now);
   void tick(TimePoint now);
   void schedule_report(TimePoint now);
@@ -146,6 +159,10 @@ class Receiver {
   ReceiveTracker tracker_;
   std::optional<Failure> failure_;  // what the session answers to each datagram
   Phase phase_ = Phase::manifest;
+  HaveAnnouncer announcer_;
+  std::vector<ByteRange> present_;  // of one call of compare()
+  bool comparing_first_ = false;    // looks what is there before it accepts
+  TimePoint compare_first_until_{};
 
   TimePoint started_at_;
   TimePoint last_progress_at_;

@@ -96,6 +96,8 @@ void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
       return on_cookie(now, datagram);
     case Kind::report:
       return on_report(now, datagram);
+    case Kind::have:
+      return on_have(now, datagram);
     case Kind::error:
       return take_error(now, datagram);
     case Kind::close:
@@ -109,6 +111,7 @@ void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
     case Kind::data:
     case Kind::probe:
     case Kind::control:
+    case Kind::taken:
       ++dropped_;
       return;
   }
@@ -186,6 +189,7 @@ void Sender::begin_offering(TimePoint now) {
   }
   scheduler_.emplace(source_, adu_bytes_);
   begin_path_mtu(now);
+  scheduler_->set_slot_bytes(slot_bytes());
   manifest_digest_ = digest_of(scheduler_->manifest());
   state_ = State::offering;
   repeat_at_ = now;
@@ -213,6 +217,27 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
   }
   follow_path_mtu(now, *report);
   follow_phase(now, report->phase);
+}
+
+/// A receiver that knows what it has knows the manifest, so this accepts it as a REPORT of phase 1 does.
+void Sender::on_have(TimePoint now, ConstBytes datagram) {
+  const auto have = parse_have(datagram);
+  if ((state_ != State::offering && state_ != State::sending) || !have) {
+    ++dropped_;
+    return;
+  }
+  const std::uint64_t before = scheduler_->taken();
+  if (!scheduler_->take(*have)) {
+    ++dropped_;
+    return;
+  }
+  taken_due_ = true;
+  peer_answered_ = true;
+  last_received_at_ = now;
+  if (scheduler_->taken() > before) {
+    last_progress_at_ = now;
+  }
+  follow_phase(now, Phase::data);
 }
 
 /// A receiver that says it is finished before everything has been sent once is broken or hostile, and no success.
@@ -391,6 +416,8 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
     event.bytes = scheduler_->sent_bytes();
     event.total_bytes = scheduler_->total_bytes();
     event.adus = scheduler_->sent_adu_count();
+    event.skipped_files = scheduler_->skipped().files;
+    event.skipped_bytes = scheduler_->skipped().bytes;
   }
   return event;
 }
@@ -411,7 +438,7 @@ TimePoint Sender::next_deadline() const {
   if (state_ == State::failing) {
     return repeat_at_;
   }
-  if (response_due_ || path_.due() || (state_ == State::offering && may_offer_others())) {
+  if (response_due_ || taken_due_ || path_.due() || (state_ == State::offering && may_offer_others())) {
     return TimePoint::min();
   }
   const TimePoint idle =
@@ -457,6 +484,9 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   }
   if (state_ != State::offering && state_ != State::sending) {
     return std::nullopt;
+  }
+  if (std::exchange(taken_due_, false)) {
+    return control(header, emit_taken(envelope_, scheduler_->taken(), header));
   }
   // While offering, what the receiver must have goes first; later the probe would wait for a gap.
   if (state_ == State::sending) {
@@ -536,8 +566,7 @@ std::size_t Sender::offer(Bytes out) const {
   Offer offer;
   offer.cookie = cookie_;
   offer.total_bytes = scheduler_->total_bytes();
-  // Where ADUs may change their size, a slot is the least that they may change by.
-  offer.adu_bytes = path_mtu_ ? adu_bytes_unit : adu_bytes_;
+  offer.adu_bytes = slot_bytes();
   offer.files = static_cast<std::uint32_t>(source_.files().size());
   offer.manifest_bytes = static_cast<std::uint32_t>(scheduler_->manifest().size());
   offer.manifest_digest = manifest_digest_;
@@ -568,8 +597,8 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
     return std::nullopt;
   }
   application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
-  if (!sent_adus_.retransmit_queue().empty()) {
-    auto adu = scheduler_->retransmit(sent_adus_.retransmit_queue().pop(adu_bytes_now_));
+  if (const auto repair = next_repair()) {
+    auto adu = scheduler_->retransmit(*repair);
     if (adu) {
       return put(now, *adu, true, header);
     }
@@ -588,6 +617,18 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
   return put(now, **adu, false, header);
 }
 
+/// What the receiver turned out to have needs no repair.
+std::optional<AduName> Sender::next_repair() {
+  RetransmitQueue& queue = sent_adus_.retransmit_queue();
+  while (!queue.empty()) {
+    const AduName name = queue.pop(adu_bytes_now_);
+    if (!scheduler_->present(name)) {
+      return name;
+    }
+  }
+  return std::nullopt;
+}
+
 /// RFC 8985 section 7 does as much for the end of a flight, and waits for two round trips before. Here nothing else is
 /// left to send, so a copy delays nothing; it keeps to pacer and window, and counts as all that is sent does.
 std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
@@ -595,7 +636,7 @@ std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
     const Copy copy = copies_[0];
     copies_.pop();
     const auto name = sent_adus_.unproven(copy.sequence);
-    if (!name || name->length > adu_bytes_now_) {
+    if (!name || name->length > adu_bytes_now_ || scheduler_->present(*name)) {
       continue;
     }
     auto adu = scheduler_->retransmit(*name);

@@ -20,9 +20,12 @@
 // so neither a lost last ADU nor a lost report stalls the transfer. After `idle_timeout` without progress, that is
 // without a report that more payload arrived, the transfer fails.
 //
-// Threat: a receiver that lies. A REPORT that says "finished" before everything was sent, or names sequences that were
-// not, is dropped; the window it announces is bounded; reports that bring nothing do not keep the transfer alive,
-// and in a sealed session nothing counts that does not open (apps/ftx/session/protection.h): not even an ERROR.
+// What the receiver has already (HAVE) is not sent, and not sent again.
+//
+// Threat: a receiver that lies. A HAVE can only make that less is sent to who said it. A REPORT that says "finished"
+// before everything was sent, or names sequences that were not, is dropped; the window it announces is bounded; reports
+// that bring nothing do not keep the transfer alive, and in a sealed session nothing counts that does not open
+// (apps/ftx/session/protection.h): not even an ERROR.
 //
 // Borrows Source and CongestionControl. Not thread-safe.
 
@@ -116,6 +119,7 @@ class Sender {
   [[nodiscard]] bool may_send_data() const;
   [[nodiscard]] bool may_offer_others() const;
   void on_report(TimePoint now, ConstBytes datagram);
+  void on_have(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);
   [[nodiscard]] bool connection_is_lost(TimePoint now);
   [[nodiscard]] bool possible(const Report& report) const;
@@ -130,10 +134,13 @@ class Sender {
   [[nodiscard]] Outgoing control(Bytes out, std::size_t size);
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
   [[nodiscard]] std::size_t offer(Bytes out) const;
+  /// Where ADUs may change their size, a slot is the least that they may change by.
+  [[nodiscard]] std::uint32_t slot_bytes() const { return path_mtu_ ? adu_bytes_unit : adu_bytes_; }
   [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);
   /// `copy_of`: the sequence that carries this ADU already, 0: none that is open.
   [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header,
                              std::uint64_t copy_of = 0);
+  [[nodiscard]] std::optional<AduName> next_repair();
   [[nodiscard]] std::optional<Outgoing> next_copy(TimePoint now, Bytes header);
   void plan_copies(TimePoint now, std::uint64_t sequence, int left);
   [[nodiscard]] ConstBytes seal(ConstBytes header, ConstBytes payload);
@@ -185,6 +192,7 @@ class Sender {
   TimePoint asked_at_{};
   int errors_left_ = 3;
   bool close_due_ = false;
+  bool taken_due_ = false;
 
   std::uint32_t adu_bytes_;      // of the largest datagram
   std::uint32_t adu_bytes_now_;  // of datagram_bytes()

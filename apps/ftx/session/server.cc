@@ -186,6 +186,8 @@ void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstByte
     case Kind::knock:
     case Kind::challenge:
     case Kind::response:
+    case Kind::have:
+    case Kind::taken:
       ++drops_.unexpected;
       return;
   }

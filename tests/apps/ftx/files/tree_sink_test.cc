@@ -83,6 +83,86 @@ class TreeSink : public ServedDirectory {
   std::unique_ptr<Sink> sink_;
 };
 
+/// As an earlier transfer has left it.
+void put(const fs::path& path, const FileEntry& entry) {
+  write_file(path, std::string(entry.size_bytes, 'x'));
+  const timespec time{entry.mtime_s, static_cast<long>(entry.mtime_ns)};
+  const timespec times[2] = {time, time};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  ASSERT_EQ(::chmod(path.c_str(), entry.mode), 0);
+}
+
+TEST_F(TreeSink, OnlyARegularFileOfTheSameSizeAndTimeIsThereAlready) {
+  FileEntry wanted = file("f");
+  wanted.size_bytes = 3;
+  wanted.mtime_ns = 123'456'789;
+  const fs::path path = root_ / "f";
+  const auto present = [&](const FileEntry& entry) {
+    open({entry});
+    return sink_->present(entries_[0]);
+  };
+  EXPECT_FALSE(present(wanted)) << "nothing is there";
+  put(path, wanted);
+  EXPECT_TRUE(present(wanted));
+  FileEntry other = wanted;
+  other.size_bytes = 4;
+  EXPECT_FALSE(present(other));
+  for (const std::int64_t seconds : {-1, 1}) {
+    other = wanted;
+    other.mtime_s += seconds;
+    EXPECT_FALSE(present(other));
+  }
+  for (const std::uint32_t nanoseconds : {123'456'788U, 123'456'790U, 0U}) {
+    other = wanted;
+    other.mtime_ns = nanoseconds;
+    EXPECT_FALSE(present(other)) << nanoseconds;
+  }
+  // What file systems keep that do not count nanoseconds.
+  for (const std::uint32_t kept : {123'456'700U, 123'456'000U, 0U}) {
+    FileEntry coarse = wanted;
+    coarse.mtime_ns = kept;
+    put(path, coarse);
+    EXPECT_TRUE(present(wanted)) << kept;
+  }
+  // What is no regular file is not there, whatever its size and time; nothing is followed.
+  put(outside_ / "f", wanted);
+  fs::remove(path);
+  fs::create_symlink(outside_ / "f", path);
+  EXPECT_FALSE(present(wanted));
+  fs::remove(path);
+  fs::create_directory(path);
+  EXPECT_FALSE(present(wanted));
+  fs::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0644), 0);
+  FileEntry empty = wanted;
+  empty.size_bytes = 0;
+  struct stat status{};
+  ASSERT_EQ(::lstat(path.c_str(), &status), 0);
+  empty.mtime_s = status.st_mtim.tv_sec;
+  empty.mtime_ns = static_cast<std::uint32_t>(status.st_mtim.tv_nsec);
+  EXPECT_FALSE(present(empty));
+}
+
+TEST_F(TreeSink, OfAFileThatIsThereTheModeAloneIsSet) {
+  const FileEntry wanted = file("f");
+  FileEntry other = wanted;
+  other.mode = 0600;
+  put(root_ / "f", other);
+  struct stat before{};
+  struct stat after{};
+  ASSERT_EQ(::lstat((root_ / "f").c_str(), &before), 0);
+  open({wanted});
+  EXPECT_TRUE(sink_->present(entries_[0]));
+  ASSERT_EQ(::lstat((root_ / "f").c_str(), &after), 0);
+  EXPECT_EQ(after.st_mode & 07777U, wanted.mode);
+  EXPECT_EQ(after.st_ino, before.st_ino);
+  EXPECT_EQ(after.st_mtim.tv_sec, before.st_mtim.tv_sec);
+  EXPECT_TRUE(sink_->present(entries_[0]));
+  struct stat again{};
+  ASSERT_EQ(::lstat((root_ / "f").c_str(), &again), 0);
+  EXPECT_EQ(again.st_ctim.tv_nsec, after.st_ctim.tv_nsec) << "nothing is left to set";
+}
+
 TEST_F(TreeSink, DirectoriesHaveTheirModesAndTimesWhenTheyAreFilled) {
   open({directory("d", 0, 0555), file("a", 1), directory("e", 1, 0500), file("b", 3), link("l", "../a", 3),
         directory("empty", 1, 0700)});

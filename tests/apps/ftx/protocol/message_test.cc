@@ -51,6 +51,7 @@ std::vector<Sample> samples() {
   add("probe", emit_probe(envelope, {9, 1, 1, 8}, out), [](ConstBytes b) { return parse_probe(b).has_value(); });
   add("report", emit_report(envelope, sample_report(), out), [](ConstBytes b) { return parse_report(b).has_value(); });
   add("error", emit_error(envelope, {9, "full"}, out), [](ConstBytes b) { return parse_error(b).has_value(); });
+  add("taken", emit_taken(envelope, 9, out), [](ConstBytes b) { return parse_taken(b).has_value(); });
   emit_data_header(envelope, {{9, 1, 1, 8}, {0, 20, 1408}, true}, out);
   add("data", data_header_bytes + 20, [](ConstBytes b) { return parse_data(b, b.size()).has_value(); });
   return list;
@@ -78,6 +79,51 @@ TEST(Message, AControlIsItsHeaderAndTheRest) {
   control.offset = 0;
   control.acknowledged = control_offset_max + 1;
   EXPECT_FALSE(parse_control(ConstBytes(out).first(emit_control(envelope, control, out))));
+}
+
+TEST(Message, AHaveSurvives) {
+  std::vector<std::byte> out(control_bytes_max);
+  Have have{.from = 5, .to = place_max, .range_count = Have::ranges_max};
+  for (std::uint64_t i = 0; i < Have::ranges_max; ++i) {
+    have.ranges[i] = {10 * i + 5, 10 * i + 15};
+  }
+  have.ranges.back().to = place_max;
+  const std::size_t size = emit_have(envelope, have, out);
+  EXPECT_LE(size + seal_bytes, control_bytes_max);
+  const auto parsed = parse_have(ConstBytes(out).first(size));
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->from, have.from);
+  EXPECT_EQ(parsed->to, have.to);
+  ASSERT_EQ(parsed->range_count, Have::ranges_max);
+  EXPECT_EQ(parsed->ranges, have.ranges);
+  EXPECT_FALSE(parse_have(ConstBytes(out).first(size - 1))) << "cut";
+  EXPECT_FALSE(parse_have(ConstBytes(out).first(size + 16))) << "a range too many";
+  const Have nothing{.from = 5, .to = 6};
+  EXPECT_TRUE(parse_have(ConstBytes(out).first(emit_have(envelope, nothing, out))));
+}
+
+/// Threat: ranges that make a sum overflow, a loop endless, or the same bytes counted twice.
+TEST(Message, AHaveOfRangesOutOfOrderIsRefused) {
+  const auto accepted = [](std::uint64_t from, std::uint64_t to, std::vector<ByteRange> ranges) {
+    std::vector<std::byte> out(control_bytes_max);
+    Have have{.from = from, .to = to, .range_count = ranges.size()};
+    std::ranges::copy(ranges, have.ranges.begin());
+    return parse_have(ConstBytes(out).first(emit_have(envelope, have, out))).has_value();
+  };
+  EXPECT_TRUE(accepted(10, 20, {{10, 12}, {12, 13}, {15, 20}}));
+  EXPECT_FALSE(accepted(10, 10, {})) << "covers nothing";
+  EXPECT_FALSE(accepted(20, 10, {}));
+  EXPECT_FALSE(accepted(10, place_max + 1, {}));
+  EXPECT_FALSE(accepted(10, UINT64_MAX, {{UINT64_MAX - 1, UINT64_MAX}}));
+  EXPECT_FALSE(accepted(10, 20, {{9, 12}})) << "begins before";
+  EXPECT_FALSE(accepted(10, 20, {{15, 21}})) << "ends behind";
+  EXPECT_FALSE(accepted(10, 20, {{12, 12}})) << "empty";
+  EXPECT_FALSE(accepted(10, 20, {{13, 12}})) << "reversed";
+  EXPECT_FALSE(accepted(10, 20, {{12, 15}, {14, 16}})) << "overlapping";
+  EXPECT_FALSE(accepted(10, 20, {{15, 16}, {12, 13}})) << "descending";
+  std::vector<std::byte> out(control_bytes_max);
+  EXPECT_FALSE(parse_taken(ConstBytes(out).first(emit_taken(envelope, place_max + 1, out))));
+  EXPECT_TRUE(parse_taken(ConstBytes(out).first(emit_taken(envelope, place_max, out))));
 }
 
 TEST(Message, AControlIsNeverSealed) {
@@ -113,7 +159,8 @@ TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
   EXPECT_FALSE(with(0, 1));
   EXPECT_FALSE(with(0, 3));
   EXPECT_FALSE(with(1, 0));
-  EXPECT_FALSE(with(1, 13));
+  EXPECT_TRUE(with(1, 14));
+  EXPECT_FALSE(with(1, 15));
   EXPECT_FALSE(with(3, flag_repair));  // belongs to DATA
   EXPECT_TRUE(with(3, flag_sealed));
   EXPECT_TRUE(with(3, flag_sealed | flag_key_phase));

@@ -367,6 +367,7 @@ struct Client {
   void cookie(std::uint64_t nonce) { give(emit_cookie(envelope, {nonce, 1408, {}}, buffer)); }
   void cookie() { cookie(static_cast<std::uint64_t>(now.time_since_epoch().count())); }
   void report(const Report& report) { give(emit_report(envelope, report, buffer)); }
+  void have(const Have& have) { give(emit_have(envelope, have, buffer)); }
   /// Everything so far arrived.
   Report all(Phase phase) const {
     Report report;
@@ -513,6 +514,98 @@ TEST(Hostile, FinishedIsNotBelievedBeforeEverythingWasSent) {
   client.take();
   ASSERT_TRUE(client.sender->finished());
   EXPECT_EQ(client.sender->exit_code(), ExitCode::ok);
+}
+
+/// The file and its digest are 100,016 bytes of contents.
+TEST(Hostile, AHaveOfWhatIsNotThereIsDropped) {
+  Client client(100'000);
+  const Have all{.from = 0, .to = 100'016, .range_count = 1, .ranges = {{{0, 100'016}}}};
+  client.have(all);
+  EXPECT_EQ(client.sender->dropped(), 1U) << "nothing was offered yet";
+  client.take();
+  client.cookie();
+  client.take();
+  client.have({.from = 0, .to = 100'017, .range_count = 1, .ranges = {{{0, 100'017}}}});
+  client.have({.from = 0, .to = place_max, .range_count = 1, .ranges = {{{place_max - 1, place_max}}}});
+  client.have({.from = 5, .to = 100, .range_count = 1, .ranges = {{{5, 100}}}});
+  client.have({.from = 100, .to = 5});
+  EXPECT_EQ(client.sender->dropped(), 5U);
+  client.report(client.all(Phase::data));
+  client.now += 1ms;
+  client.take();
+  EXPECT_EQ(client.adus, 1U + 72U + 1U) << "the list, the file and its digest";
+  client.have(all);
+  client.report(client.all(Phase::finished));
+  EXPECT_TRUE(client.sender->finished() || client.take() > 0);
+  client.take();
+  ASSERT_TRUE(client.sender->finished());
+  client.have(all);
+  EXPECT_EQ(client.sender->dropped(), 6U) << "it is over";
+}
+
+/// It harms only the file of whoever says so, and takes what is there in one word: TAKEN.
+TEST(Hostile, AReceiverThatSaysItHasEverythingGetsNothing) {
+  Client client(10'000'000);
+  client.take();
+  client.cookie();
+  client.take();
+  const std::uint64_t list = client.adus;
+  for (int times = 0; times < 100; ++times) {
+    client.have({.from = 0, .to = 10'000'016, .range_count = 1, .ranges = {{{0, 10'000'016}}}});
+  }
+  EXPECT_EQ(client.take(), 2U) << "one TAKEN, however often it is said, and a PROBE";
+  EXPECT_EQ(client.adus, list);
+  client.report(client.all(Phase::finished));
+  client.take();
+  ASSERT_TRUE(client.sender->finished());
+  EXPECT_EQ(client.sender->exit_code(), ExitCode::ok);
+}
+
+TEST(Hostile, RepairsOfWhatTheReceiverTurnsOutToHaveAreDropped) {
+  Client client(1'000'000);
+  client.accepted();
+  client.now += 1ms;
+  client.take();
+  const std::uint64_t sent = client.adus;
+  Report lost = client.all(Phase::data);
+  lost.range_count = 1;
+  lost.missing[0] = {2, static_cast<std::uint32_t>(client.highest - 2)};
+  client.report(lost);
+  client.have({.from = 0, .to = 1'000'016, .range_count = 1, .ranges = {{{0, 1'000'016}}}});
+  client.now += 1ms;
+  client.take();
+  EXPECT_EQ(client.adus, sent);
+}
+
+/// What a HAVE says twice is no progress.
+TEST(Hostile, AHaveThatBringsNothingDoesNotKeepASender) {
+  Client client(10'000'000);
+  client.accepted();
+  client.now += 1ms;
+  client.take();
+  const TimePoint start_of_silence = client.now;
+  while (!client.sender->finished() && client.now < start_of_silence + 100s) {
+    client.now += 100ms;
+    client.have({.from = 0, .to = 100, .range_count = 1, .ranges = {{{10, 100}}}});
+    client.take();
+    while (client.sender->next_event()) {
+    }
+  }
+  ASSERT_TRUE(client.sender->finished());
+  EXPECT_EQ(client.sender->exit_code(), ExitCode::timeout);
+  EXPECT_LE(client.now - start_of_silence, 31s);
+}
+
+TEST(Hostile, ATakenOfWhatWasNeverSaidIsMalformed) {
+  Bench bench;
+  bench.open();
+  for (const std::uint64_t to : {std::uint64_t{1}, place_max, UINT64_MAX}) {
+    const std::uint64_t before = bench.server.drops().malformed;
+    bench.send(emit_taken(bench.envelope, to, bench.buffer));
+    EXPECT_EQ(bench.server.drops().malformed, before + 1) << to;
+  }
+  bench.send(emit_have(bench.envelope, {.from = 0, .to = 1}, bench.buffer));
+  EXPECT_EQ(bench.server.drops().unexpected, 1U) << "that is what the receiver says";
 }
 
 TEST(Hostile, ReportsThatBringNothingDoNotKeepASender) {
