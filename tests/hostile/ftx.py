@@ -18,11 +18,11 @@ def is_cookie(datagram, connection):
     return len(datagram) == 52 and datagram[1] == COOKIE and datagram[8:16] == struct.pack("!Q", connection)
 
 
-def offer(connection, cookie=bytes(24), files=1, list_bytes=30, total_bytes=1000, adu_bytes=1408, path=b"", path_bytes=None,
-          **fields):
+def offer(connection, cookie=bytes(24), files=1, list_bytes=30, total_bytes=1000, adu_bytes=1408, update=0, path=b"",
+          path_bytes=None, **fields):
     return envelope(OFFER, connection, **fields) + cookie + struct.pack(
-        "!QIII16sH", total_bytes, adu_bytes, files, list_bytes, bytes(16),
-                                                                        len(path) if path_bytes is None else path_bytes) + path
+        "!QIII16sBH", total_bytes, adu_bytes, files, list_bytes, bytes(16), update,
+        len(path) if path_bytes is None else path_bytes) + path
 
 
 def stamp(sequence):

@@ -60,10 +60,11 @@ void Console::show_text(const Event& event) {
       fmt::print(stderr, "ftx: {}\n", event.text);
       break;
     case Event::Kind::done:
-      fmt::print("{}: {} in {:.3f} s ({}/s), {} ADUs, {} {}, {} out of order\n", event.path,
+      fmt::print("{}: {} in {:.3f} s ({}/s), {} ADUs, {} {}, {} out of order{}\n", event.path,
                  human_bytes(static_cast<double>(event.bytes)), event.seconds,
                  human_bytes(static_cast<double>(event.bytes) / (event.seconds > 0 ? event.seconds : 1e-9)), event.adus,
-                 event.repaired, event.sent || side_ == Side::sender ? "sent again" : "repaired", event.out_of_order);
+                 event.repaired, event.sent || side_ == Side::sender ? "sent again" : "repaired", event.out_of_order,
+                 event.skipped_files > 0 ? fmt::format(", {} files unchanged", event.skipped_files) : "");
       break;
     default:
       break;
@@ -75,10 +76,11 @@ void Console::show_progress(const Event& event) {
   if (!terminal_) {
     return;
   }
+  const std::uint64_t there = event.bytes + event.skipped_bytes;
   const double share =
-      event.total_bytes == 0 ? 100 : 100.0 * static_cast<double>(event.bytes) / static_cast<double>(event.total_bytes);
+      event.total_bytes == 0 ? 100 : 100.0 * static_cast<double>(there) / static_cast<double>(event.total_bytes);
   const double rate = event.seconds > 0 ? static_cast<double>(event.bytes) / event.seconds : 0;
-  const double left_s = rate > 0 ? static_cast<double>(event.total_bytes - event.bytes) / rate : 0;
+  const double left_s = rate > 0 ? static_cast<double>(event.total_bytes - there) / rate : 0;
   fmt::print(stderr, "\r\033[K{:5.1f} %  {}/s  {:.0f} s left  {} repaired", share, human_bytes(rate), left_s,
              event.repaired);
   std::fflush(stderr);

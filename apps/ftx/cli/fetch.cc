@@ -116,6 +116,7 @@ ExitCode fetch(const PushOptions& options) {
   server_options.host_of = host_of;
   server_options.receive_room_bytes = transport.receive_room();
   server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
+  server_options.receiver.update = options.update;
   FixedDestination fixed(**destination, place->name, wanted);
   Server server(server_options, fixed);
   server.invite((*host)->loop().now(), handshake.take_protection(), {}, offer_time_max);

@@ -71,6 +71,20 @@ void add_ssh_options(CLI::App& app, SshOptions& options) {
       ->capture_default_str();
 }
 
+void add_update_options(CLI::App& app, Update& update) {
+  using Compare = Update::Compare;
+  auto* all = app.add_flag_callback(
+      "-I,--ignore-times", [&update] { update.compare = Compare::nothing; },
+      "send what is there already, too; else files whose size and modification time are the same are left alone");
+  app.add_flag_callback(
+         "--size-only", [&update] { update.compare = Compare::size; }, "leave files alone whose size is the same")
+      ->excludes(all);
+  app.add_flag("-u,--update", update.newer, "leave files alone that are newer there");
+  auto* existing = app.add_flag("--existing", update.existing, "make no file that is not there");
+  app.add_flag("--ignore-existing", update.ignore_existing, "leave alone whatever is there in the place of a file")
+      ->excludes(existing);
+}
+
 int run(CLI::App& app, int argc, char** argv, const std::function<ExitCode()>& job) {
   try {
     app.parse(argc, argv);
@@ -133,6 +147,7 @@ int transfer_main(int argc, char** argv) {
       "send or fetch directories with what lies in them; DIR/ means only what lies in it; symbolic links are left out");
   app.add_flag_callback(
       "-a,--archive", [&options] { options.trees = Trees::with_links; }, "as -r, and symbolic links as links");
+  add_update_options(app, options.update);
   auto* rate = app.add_option("--rate", options.rate_mbit,
                               "send at so many Mbit/s, whatever the network does; ends when a third is lost for 10 s")
                    ->check(CLI::PositiveNumber);

@@ -13,6 +13,7 @@
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/manifest.h"
+#include "apps/ftx/protocol/update.h"
 #include "apps/ftx/remote/start_message.h"
 #include "stack/core/module.h"
 
@@ -70,6 +71,7 @@ struct PushOptions : CommonOptions {
   std::vector<std::string> sources;
   std::string destination;  // ftx://HOST:PORT/PATH, [user@]host:path, or local
   Trees trees = Trees::none;
+  Update update;  // what is left alone at the destination
   SshOptions ssh;
   std::optional<double> rate_mbit;  // --rate
   bool cubic = false;               // --congestion cubic; else bbr

@@ -47,6 +47,7 @@ ExitCode push(const PushOptions& options) {
   }
   SenderOptions sender_options{.peer = reach->peers.front(),
                                .path = url->path,
+                               .update = options.update,
                                .tsdu_bytes = datagram->bytes_max,
                                .ip_header_bytes = datagram->ip_header_bytes,
                                .seed = entropy(),

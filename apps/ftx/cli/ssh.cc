@@ -225,6 +225,7 @@ std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
   }
   SenderOptions options{.peer = peer_of({addresses.front(), ready.udp_port}),
                         .path = {},
+                        .update = options_.update,
                         .tsdu_bytes = datagram->bytes_max,
                         .ip_header_bytes = datagram->ip_header_bytes,
                         .seed = entropy(),
@@ -256,6 +257,7 @@ std::expected<ExitCode, Failure> Push::push_by_pipe() {
   }
   const SenderOptions options{.peer = pipe_peer(),
                               .path = {},
+                              .update = options_.update,
                               .tsdu_bytes = PipeTransport::tsdu_bytes,
                               .seed = entropy(),
                               .connect_timeout = seconds(options_.idle_timeout_s),
@@ -325,6 +327,7 @@ ServerOptions Pull::server_options(std::size_t tsdu_bytes, std::uint64_t receive
   options.host_of = host_of;
   options.receive_room_bytes = receive_room_bytes;
   options.receiver.idle_timeout = seconds(options_.idle_timeout_s);
+  options.receiver.update = options_.update;
   return options;
 }
 

@@ -336,7 +336,7 @@ bool Assembly::take_present(std::size_t index) {
     return take_present_in_pack(index);
   }
   File& file = files_[index - pack_.files()];
-  if (file.arriving || file.whole || !sink_->present(entry_of(file))) {
+  if (file.arriving || file.whole || !sink_->present(entry_of(file), head_.update)) {
     return false;
   }
   file.whole = true;

@@ -76,6 +76,7 @@ class Assembly {
     std::uint32_t files = 0;
     std::uint32_t manifest_bytes = 0;
     Digest manifest_digest{};
+    Update update{};
   };
 
   /// REQUIRES: `head` comes from parse_offer and its path is_relative_path; `budget` is this transfer's own.

@@ -90,7 +90,7 @@ std::expected<void, Failure> Assembly::land_in_pack(const AduName& adu) {
 
 bool Assembly::take_present_in_pack(std::size_t index) {
   const Pack::File file = pack_[index];
-  if (parts_.contains(index) || whole_in_pack(file) || !sink_->present(entries_[file.entry])) {
+  if (parts_.contains(index) || whole_in_pack(file) || !sink_->present(entries_[file.entry], head_.update)) {
     return false;
   }
   present_[index] = true;

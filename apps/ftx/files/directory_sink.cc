@@ -30,6 +30,20 @@ bool same_time(const timespec& time, const FileEntry& entry) {
                              [&](std::uint32_t unit) { return kept == entry.mtime_ns - entry.mtime_ns % unit; });
 }
 
+/// Where that is not allowed, what follows says so.
+bool make_writable(int directory) {
+  struct stat status{};
+  return retried([&] { return os().fstat(directory, &status); }) == 0 && (status.st_mode & fill_mode) != fill_mode &&
+         status.st_uid == ::geteuid() &&
+         retried([&] { return os().fchmod(directory, (status.st_mode & 0777U) | fill_mode); }) == 0;
+}
+
+/// Not by what a file system cuts off.
+bool is_newer(const timespec& time, const FileEntry& entry) {
+  return !same_time(time, entry) && std::pair(std::int64_t{time.tv_sec}, std::int64_t{time.tv_nsec}) >
+                                        std::pair(entry.mtime_s, std::int64_t{entry.mtime_ns});
+}
+
 }  // namespace
 
 DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by)
@@ -52,13 +66,14 @@ std::string DirectorySink::path(const FileEntry& entry) const {
   return shown_ + (new_name_ ? *new_name_ + path.substr(std::min(path.find('/'), path.size())) : path);
 }
 
-/// Makes the directory when it is asked for for the first time. One that is there is taken, and made writable for as
-/// long as it is filled.
+/// Makes the directory when it is asked for for the first time. One that is there is taken.
 Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
   const std::string& name = name_of(entries_[index]);
   if (made_[index] == Made::no) {
-    if (retried([&] { return os().mkdirat(parent, name.c_str(), fill_mode); }) == 0) {
+    const auto make = [&] { return retried([&] { return os().mkdirat(parent, name.c_str(), fill_mode); }) == 0; };
+    if (make() || (errno == EACCES && make_writable(parent) && make())) {
       made_[index] = Made::made;
+      touched_ = true;
     } else if (errno != EEXIST) {
       return Descriptor();
     }
@@ -66,21 +81,19 @@ Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
   Descriptor directory = enter_directory(parent, name.c_str());
   if (directory.valid() && made_[index] == Made::no) {
     made_[index] = Made::found;
-    struct stat status{};
-    if (retried([&] { return os().fstat(directory.get(), &status); }) == 0 &&
-        (status.st_mode & fill_mode) != fill_mode && status.st_uid == ::geteuid()) {
-      // Where that is not allowed, what follows says so.
-      [[maybe_unused]] const int changed =
-          retried([&] { return os().fchmod(directory.get(), (status.st_mode & 0777U) | fill_mode); });
-    }
   }
   return directory;
 }
 
+/// The directory of something that is written: one that was there is made writable for as long as it is filled.
 Result<int> DirectorySink::directory_of(const FileEntry& entry) {
   const int directory = directories_.at(entry.parent);
   if (directory < 0) {
     return system_error("cannot make or open the directory", path(entries_[entry.parent - 1]));
+  }
+  if (entry.parent != 0 && made_[entry.parent - 1] == Made::found) {
+    made_[entry.parent - 1] = Made::filled;
+    make_writable(directory);
   }
   return directory;
 }
@@ -103,6 +116,7 @@ Result<bool> DirectorySink::replaces(int directory, const FileEntry& entry) {
 }
 
 Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) {
+  touched_ = true;
   const auto directory = directory_of(entry);
   if (!directory) {
     return std::unexpected(directory.error());
@@ -119,16 +133,24 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) 
                                          land_by_);
 }
 
-/// A symbolic link is not what it points to, so it is not there.
-bool DirectorySink::present(const FileEntry& entry) {
+/// A symbolic link is not what it points to, so it is not there. What cannot be looked at is not, either: writing it
+/// says why.
+bool DirectorySink::present(const FileEntry& entry, const Update& update) {
   const int directory = directories_.at(entry.parent);
-  struct stat status{};
-  if (directory < 0 || is_new(entry.parent) || look_at(directory, name_of(entry), status) != 0) {
+  if (directory < 0) {
     return false;
   }
+  struct stat status{};
+  if (is_new(entry.parent) || look_at(directory, name_of(entry), status) != 0) {
+    return update.existing && (is_new(entry.parent) || errno == ENOENT);
+  }
+  if (update.ignore_existing || (update.newer && S_ISREG(status.st_mode) && is_newer(status.st_mtim, entry))) {
+    return true;
+  }
   const bool same = S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) == entry.size_bytes &&
-                    same_time(status.st_mtim, entry);
-  return same && ((status.st_mode & 0777U) == entry.mode || set_mode(directory, entry));
+                    (update.compare == Update::Compare::size || same_time(status.st_mtim, entry));
+  return same && update.compare != Update::Compare::nothing &&
+         ((status.st_mode & 0777U) == entry.mode || set_mode(directory, entry));
 }
 
 /// Threat: somebody puts a link or a pipe there meanwhile. False: it is not there as it should be, and so comes anew.
@@ -141,6 +163,7 @@ bool DirectorySink::set_mode(int directory, const FileEntry& entry) {
 }
 
 Status DirectorySink::store(const FileEntry& entry, ConstBytes content) {
+  touched_ = true;
   const auto directory = directory_of(entry);
   if (!directory) {
     return std::unexpected(directory.error());
@@ -210,12 +233,29 @@ Status DirectorySink::give_name(int directory, const std::string& temporary, con
   return {};
 }
 
+/// With its target and its time.
+bool DirectorySink::link_is_there(const FileEntry& entry) {
+  const int directory = directories_.at(entry.parent);
+  struct stat status{};
+  if (directory < 0 || is_new(entry.parent) || look_at(directory, name_of(entry), status) != 0 ||
+      !S_ISLNK(status.st_mode) || !same_time(status.st_mtim, entry)) {
+    return false;
+  }
+  std::string target(link_target_bytes_max + 1, '\0');
+  const ssize_t size = os().readlinkat(directory, name_of(entry).c_str(), target.data(), target.size());
+  return size >= 0 && std::string_view(target).substr(0, static_cast<std::size_t>(size)) == entry.target;
+}
+
 /// Under a temporary name first, since it may replace another one.
 Status DirectorySink::make_link(const FileEntry& entry) {
+  if (link_is_there(entry)) {
+    return {};
+  }
   const auto directory = directory_of(entry);
   if (!directory) {
     return std::unexpected(directory.error());
   }
+  touched_ = true;
   std::string temporary;
   int made = -1;
   for (int attempt = 0; attempt < temporary_attempts_max && made != 0; ++attempt) {
@@ -244,12 +284,23 @@ Status DirectorySink::finish_directory(std::uint32_t index) {
   const FileEntry& entry = entries_[index];
   if (entry.top()) {
     // The mode of a directory that was there, a home directory even, is not the peer's to change.
-    return root_made_ ? set_attributes(directories_.root(), entry) : Status();
+    return root_made_ ? attributes_of(directories_.root(), entry) : Status();
   }
   const int directory = directories_.at(index + 1);
   if (directory < 0) {
     return system_error("cannot make or open the directory", path(entry));
   }
+  return attributes_of(directory, entry);
+}
+
+/// Sets the mode and the time of a directory where they differ.
+Status DirectorySink::attributes_of(int directory, const FileEntry& entry) {
+  struct stat status{};
+  if (retried([&] { return os().fstat(directory, &status); }) == 0 && (status.st_mode & 0777U) == entry.mode &&
+      same_time(status.st_mtim, entry)) {
+    return {};
+  }
+  touched_ = true;
   return set_attributes(directory, entry);
 }
 
@@ -274,7 +325,7 @@ Status DirectorySink::finish() {
       }
     }
   }
-  return sync(tree || stored_ > fsync_files_max);
+  return touched_ ? sync(tree || stored_ > fsync_files_max) : Status();
 }
 
 /// Of the whole file system, or of the names in one directory.

@@ -5,8 +5,9 @@
 // files as they arrive, links when all files are in place, and last, from the deepest up, sets modes and times of
 // directories: so a read-only one can be filled, and filling it does not change its time.
 //
-// A file is there already when a regular file of its name has its size and its time (present): as rsync's quick check,
-// which is also what an archive's user expects. Nothing of it is opened unless its mode differs.
+// A file is there already when a regular file of its name has its size and its time (present), as rsync's quick check
+// has it. It is not opened unless its mode differs. Links and directories that are as they should be are left alone,
+// too.
 //
 // Threats: the peer's symbolic links (nothing is written while there are any, and no walk follows one); what somebody
 // swaps meanwhile (apps/ftx/files/open_directories.h); a partial file under its final name (a temporary one is
@@ -47,7 +48,7 @@ class DirectorySink final : public Sink {
   DirectorySink& operator=(const DirectorySink&) = delete;
 
   Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override;
-  bool present(const FileEntry& entry) override;
+  bool present(const FileEntry& entry, const Update& update) override;
   Status store(const FileEntry& entry, ConstBytes content) override;
   Status finish() override;
   std::string path(const FileEntry& entry) const override;
@@ -65,9 +66,11 @@ class DirectorySink final : public Sink {
   [[nodiscard]] Status replace_waiting();
   [[nodiscard]] Status sync(bool all);
   [[nodiscard]] Status make_link(const FileEntry& entry);
+  [[nodiscard]] bool link_is_there(const FileEntry& entry);
   [[nodiscard]] Status finish_directory(std::uint32_t index);
+  [[nodiscard]] Status attributes_of(int directory, const FileEntry& entry);
 
-  enum class Made : std::uint8_t { no, found, made };
+  enum class Made : std::uint8_t { no, found, filled, made };  // filled: was there, and is written into
   struct Waiting {
     const FileEntry* entry = nullptr;
     std::string temporary;
@@ -81,6 +84,7 @@ class DirectorySink final : public Sink {
   bool root_made_;
   std::vector<Made> made_;  // of each entry that is a directory
   OpenDirectories directories_;
+  bool touched_ = false;  // something that finish() has to make durable
   std::size_t stored_ = 0;
   std::vector<Waiting> waiting_;  // stored files that will replace others
 };

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "apps/ftx/protocol/manifest.h"
+#include "apps/ftx/protocol/update.h"
 
 namespace sluice::ftx {
 
@@ -52,9 +53,9 @@ class Sink {
  public:
   virtual ~Sink() = default;
   [[nodiscard]] virtual Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) = 0;
-  /// What the transfer would make of `entry`, a regular file, is there already: its content need not travel. What of it
-  /// takes no content (its mode) is as `entry` says, when this answers true.
-  [[nodiscard]] virtual bool present(const FileEntry& /*entry*/) { return false; }
+  /// The content of `entry`, a regular file, need not travel: it is there already, or `update` leaves alone what is
+  /// there or would be made. Of a file that is there already the mode is as `entry` says when this has answered true.
+  [[nodiscard]] virtual bool present(const FileEntry& /*entry*/, const Update& /*update*/) { return false; }
   /// Puts a file in place that is there as a whole. It may be durable only after finish().
   [[nodiscard]] virtual Status store(const FileEntry& entry, ConstBytes content) {
     auto file = create(entry);

@@ -167,12 +167,14 @@ std::optional<Offer> parse_offer(ConstBytes datagram) {
   offer.files = reader.number<std::uint32_t>();
   offer.manifest_bytes = reader.number<std::uint32_t>();
   offer.manifest_digest = fixed<digest_bytes>(reader);
+  const auto update = parse_update(reader.number<std::uint8_t>());
   const auto path_bytes = reader.number<std::uint16_t>();
   offer.path = as_text(reader.take(path_bytes));
   const bool slots = offer.adu_bytes == adu_bytes_unit || is_adu_size(offer.adu_bytes);
-  if (!reader.exhausted() || path_bytes > path_bytes_max || !slots) {
+  if (!reader.exhausted() || path_bytes > path_bytes_max || !slots || !update) {
     return std::nullopt;
   }
+  offer.update = *update;
   if (offer.files == 0 || offer.files > files_max || !holds_entries(offer.manifest_bytes, offer.files)) {
     return std::nullopt;
   }
@@ -186,7 +188,7 @@ std::size_t emit_offer(const Envelope& envelope, const Offer& offer, Bytes out) 
   SLUICE_REQUIRE(offer.path.size() <= path_bytes_max);
   Writer writer = start(envelope, Kind::offer, out);
   writer.bytes(offer.cookie).number(offer.total_bytes).number(offer.adu_bytes).number(offer.files);
-  writer.number(offer.manifest_bytes).bytes(offer.manifest_digest);
+  writer.number(offer.manifest_bytes).bytes(offer.manifest_digest).number(encode(offer.update));
   return writer.number(static_cast<std::uint16_t>(offer.path.size())).bytes(as_bytes(offer.path)).size();
 }
 

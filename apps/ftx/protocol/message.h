@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "apps/ftx/protocol/byte_range.h"
+#include "apps/ftx/protocol/update.h"
 #include "base/bytes.h"
 
 namespace sluice::ftx {
@@ -122,6 +123,7 @@ struct Offer {
   std::uint32_t files = 0;
   std::uint32_t manifest_bytes = 0;
   Digest manifest_digest{};
+  Update update{};          // for a receiver that did not begin the transfer itself
   std::string_view path{};  // borrows the datagram
 };
 

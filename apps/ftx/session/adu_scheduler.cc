@@ -116,7 +116,7 @@ bool AduScheduler::take(const Have& have) {
     skipped_.files += amount.files;
     skipped_.bytes += amount.bytes;
     if (range.from < sent_to) {
-      sent_bytes_ -= contents_.in({range.from, std::min(range.to, sent_to)}).bytes;
+      wasted_bytes_ += contents_.in({range.from, std::min(range.to, sent_to)}).bytes;
     }
   });
   skip_present();
@@ -244,11 +244,10 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
   }
   const Adu adu{{file_, static_cast<std::uint32_t>(payload->size()), offset_}, *payload};
   const std::uint64_t end = offset_ + payload->size();
-  if (present_.any()) {
-    sent_bytes_ += absent_bytes({place(), base() + end});
-  } else {
-    sent_bytes_ += file_ == pack_file ? pack_.content_before(end) - pack_.content_before(offset_) : payload->size();
-  }
+  const std::uint64_t bytes =
+      file_ == pack_file ? pack_.content_before(end) - pack_.content_before(offset_) : payload->size();
+  sent_bytes_ += bytes;
+  wasted_bytes_ += present_.any() ? bytes - absent_bytes({place(), base() + end}) : 0;
   offset_ = end;
   ++sent_adu_count_;
   skip_present();

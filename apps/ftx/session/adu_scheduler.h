@@ -80,8 +80,10 @@ class AduScheduler {
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
   /// Regular files.
   [[nodiscard]] std::size_t file_count() const { return numbered_.size() + pack_.files(); }
-  /// File bytes that next() has returned, but for what was already there.
+  /// File bytes that next() has returned.
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
+  /// Those of them that the receiver had.
+  [[nodiscard]] std::uint64_t wasted_bytes() const { return wasted_bytes_; }
   /// File ADUs that next() has returned.
   [[nodiscard]] std::uint64_t sent_adu_count() const { return sent_adu_count_; }
 
@@ -134,6 +136,7 @@ class AduScheduler {
   bool repair_used_ = false;  // since release()
   std::uint64_t total_bytes_ = 0;
   std::uint64_t sent_bytes_ = 0;
+  std::uint64_t wasted_bytes_ = 0;
   std::uint64_t sent_adu_count_ = 0;
 };
 

@@ -86,7 +86,6 @@ void Pulls::take_events(Entry& entry) {
     event->client = entry.client;
     event->path = entry.path;
     event->sent = true;
-    entry.sent_bytes = event->bytes;
     entry.leaving |= event->kind == Event::Kind::done || event->kind == Event::Kind::error;
     events_.push(*std::move(event));
   }
@@ -98,7 +97,7 @@ void Pulls::transmit(TimePoint now, Burst& burst) {
     entry.sender->transmit(now, burst);
     take_events(entry);
     if (entry.sender->finished() && burst.left().empty()) {
-      unsent_bytes_ += entry.total_bytes - std::min(entry.sent_bytes, entry.total_bytes);
+      unsent_bytes_ += entry.total_bytes - std::min(entry.sender->sent_bytes(), entry.total_bytes);
       pulls_.pop_front();
     } else {
       pulls_.splice(pulls_.end(), pulls_, pulls_.begin());  // the next one's turn

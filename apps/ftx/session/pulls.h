@@ -88,7 +88,6 @@ class Pulls {
     std::unique_ptr<CongestionControl> congestion;
     std::unique_ptr<Sender> sender;  // borrows both
     std::uint64_t total_bytes = 0;
-    std::uint64_t sent_bytes = 0;
     bool leaving = false;  // its outcome is known
   };
   using Entries = std::list<Entry>;

@@ -31,9 +31,14 @@ constexpr std::uint32_t window_adus = ReceiveTracker::window_sequences / 2;
 
 std::uint64_t nanoseconds(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
 
-Assembly::Head head_of(const Offer& offer) {
-  return {std::string(offer.path), offer.total_bytes,    offer.adu_bytes, offer.files,
-          offer.manifest_bytes,    offer.manifest_digest};
+Assembly::Head head_of(const Offer& offer, const ReceiverOptions& options) {
+  return {std::string(offer.path),
+          offer.total_bytes,
+          offer.adu_bytes,
+          offer.files,
+          offer.manifest_bytes,
+          offer.manifest_digest,
+          options.update.value_or(offer.update)};
 }
 
 }  // namespace
@@ -52,7 +57,7 @@ Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, 
     fail(now, {ExitCode::refused, "refused the path '" + printable(offer.path) + "'"}, true);
     return;
   }
-  auto assembly = Assembly::start(head_of(offer), destination, budget_);
+  auto assembly = Assembly::start(head_of(offer, options_), destination, budget_);
   if (!assembly) {
     fail(now, assembly.error(), true);
     return;

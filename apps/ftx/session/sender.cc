@@ -413,7 +413,7 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
   event.path = options_.path;
   if (scheduler_) {
     event.files = scheduler_->file_count();
-    event.bytes = scheduler_->sent_bytes();
+    event.bytes = scheduler_->sent_bytes() - scheduler_->wasted_bytes();
     event.total_bytes = scheduler_->total_bytes();
     event.adus = scheduler_->sent_adu_count();
     event.skipped_files = scheduler_->skipped().files;
@@ -570,6 +570,7 @@ std::size_t Sender::offer(Bytes out) const {
   offer.files = static_cast<std::uint32_t>(source_.files().size());
   offer.manifest_bytes = static_cast<std::uint32_t>(scheduler_->manifest().size());
   offer.manifest_digest = manifest_digest_;
+  offer.update = options_.update;
   offer.path = options_.path;
   return emit_offer(envelope_, offer, out);
 }

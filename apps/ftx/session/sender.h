@@ -55,6 +55,7 @@ struct SenderOptions {
   /// With a protection: the receiver begins the session, and `peer` is where its KNOCK comes from.
   bool waits_for_knock = false;
   std::string path;               // what the user wrote after ftx://HOST:PORT/
+  Update update{};                // what the receiver is to leave alone, if it did not begin the transfer
   std::size_t tsdu_bytes = 1472;  // the largest datagram
   /// What IP and UDP put in front of a datagram. With it the sender searches for the path MTU, up to tsdu_bytes
   /// (apps/ftx/recovery/path_mtu.h). REQUIRES: the transport does not fragment then.
@@ -102,6 +103,8 @@ class Sender {
   [[nodiscard]] TimePoint last_progress_at() const { return last_progress_at_; }
   /// The receiver has said something.
   [[nodiscard]] bool answered() const { return peer_answered_; }
+  /// Bytes of files that it has sent, without repairs.
+  [[nodiscard]] std::uint64_t sent_bytes() const { return scheduler_ ? scheduler_->sent_bytes() : 0; }
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   /// Sequences that it remembers: those since the oldest that no report has resolved.

@@ -99,7 +99,7 @@ TEST_F(TreeSink, OnlyARegularFileOfTheSameSizeAndTimeIsThereAlready) {
   const fs::path path = root_ / "f";
   const auto present = [&](const FileEntry& entry) {
     open({entry});
-    return sink_->present(entries_[0]);
+    return sink_->present(entries_[0], {});
   };
   EXPECT_FALSE(present(wanted)) << "nothing is there";
   put(path, wanted);
@@ -143,6 +143,66 @@ TEST_F(TreeSink, OnlyARegularFileOfTheSameSizeAndTimeIsThereAlready) {
   EXPECT_FALSE(present(empty));
 }
 
+TEST_F(TreeSink, WhatIsLeftAloneIsAsked) {
+  FileEntry wanted = file("f");
+  const auto present = [&](const Update& update) {
+    open({wanted});
+    return sink_->present(entries_[0], update);
+  };
+  using Compare = Update::Compare;
+  EXPECT_FALSE(present({}));
+  EXPECT_FALSE(present({.ignore_existing = true}));
+  EXPECT_FALSE(present({.newer = true}));
+  EXPECT_TRUE(present({.existing = true})) << "nothing new is made";
+  put(root_ / "f", wanted);
+  EXPECT_TRUE(present({}));
+  EXPECT_TRUE(present({.compare = Compare::size}));
+  EXPECT_FALSE(present({.compare = Compare::nothing}));
+  EXPECT_TRUE(present({.compare = Compare::nothing, .ignore_existing = true}));
+  EXPECT_FALSE(present({.compare = Compare::nothing, .newer = true})) << "it is as old";
+  wanted.mtime_s -= 1;
+  EXPECT_FALSE(present({}));
+  EXPECT_TRUE(present({.newer = true}));
+  EXPECT_TRUE(present({.compare = Compare::size}));
+  wanted.size_bytes = 2;
+  EXPECT_FALSE(present({.compare = Compare::size}));
+  EXPECT_FALSE(present({.existing = true}));
+  wanted.mtime_s += 2;
+  EXPECT_FALSE(present({.newer = true}));
+  // Whatever it is that is there.
+  fs::remove(root_ / "f");
+  fs::create_symlink("nowhere", root_ / "f");
+  EXPECT_TRUE(present({.ignore_existing = true}));
+  EXPECT_FALSE(present({.existing = true}));
+  EXPECT_FALSE(present({.newer = true})) << "a link's time is not the file's";
+}
+
+/// Nothing is written, and nothing waits for the disk, where all is as it should be.
+TEST_F(TreeSink, LinksAndDirectoriesThatAreThereAreLeftAlone) {
+  const std::vector<FileEntry> entries{directory("d", 0, 0750), link("l", "../a", 1), directory("e", 1, 0700)};
+  open(entries);
+  ASSERT_EQ(finish(), 0);
+  const auto inodes_and_changes = [&] {
+    std::vector<std::pair<ino_t, std::int64_t>> list;
+    for (const char* name : {"d", "d/l", "d/e"}) {
+      struct stat status{};
+      EXPECT_EQ(::lstat((root_ / name).c_str(), &status), 0);
+      list.emplace_back(status.st_ino, status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec);
+    }
+    return list;
+  };
+  const auto before = inodes_and_changes();
+  open(entries);
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(inodes_and_changes(), before);
+  std::vector<FileEntry> other = entries;
+  other[1].target = "../b";
+  open(other);
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(fs::read_symlink(root_ / "d/l"), "../b");
+  EXPECT_EQ(inodes_and_changes()[2], before[2]);
+}
+
 TEST_F(TreeSink, OfAFileThatIsThereTheModeAloneIsSet) {
   const FileEntry wanted = file("f");
   FileEntry other = wanted;
@@ -152,12 +212,12 @@ TEST_F(TreeSink, OfAFileThatIsThereTheModeAloneIsSet) {
   struct stat after{};
   ASSERT_EQ(::lstat((root_ / "f").c_str(), &before), 0);
   open({wanted});
-  EXPECT_TRUE(sink_->present(entries_[0]));
+  EXPECT_TRUE(sink_->present(entries_[0], {}));
   ASSERT_EQ(::lstat((root_ / "f").c_str(), &after), 0);
   EXPECT_EQ(after.st_mode & 07777U, wanted.mode);
   EXPECT_EQ(after.st_ino, before.st_ino);
   EXPECT_EQ(after.st_mtim.tv_sec, before.st_mtim.tv_sec);
-  EXPECT_TRUE(sink_->present(entries_[0]));
+  EXPECT_TRUE(sink_->present(entries_[0], {}));
   struct stat again{};
   ASSERT_EQ(::lstat((root_ / "f").c_str(), &again), 0);
   EXPECT_EQ(again.st_ctim.tv_nsec, after.st_ctim.tv_nsec) << "nothing is left to set";

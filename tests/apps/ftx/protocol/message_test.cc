@@ -126,6 +126,24 @@ TEST(Message, AHaveOfRangesOutOfOrderIsRefused) {
   EXPECT_TRUE(parse_taken(ConstBytes(out).first(emit_taken(envelope, place_max, out))));
 }
 
+TEST(Message, AnOfferSaysWhatIsLeftAlone) {
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    const auto update = parse_update(static_cast<std::uint8_t>(bits));
+    EXPECT_EQ(update.has_value(), bits < 32 && bits % 4 != 3) << bits;
+    if (update) {
+      EXPECT_EQ(encode(*update), bits);
+    }
+    std::vector<std::byte> out(control_bytes_max);
+    Offer offer{.total_bytes = 5, .adu_bytes = 1408, .files = 1, .manifest_bytes = 30, .path = "a"};
+    offer.update = update.value_or(Update{});
+    const std::size_t size = emit_offer(envelope, offer, out);
+    out[size - 4] = static_cast<std::byte>(bits);
+    const auto parsed = parse_offer(ConstBytes(out).first(size));
+    ASSERT_EQ(parsed.has_value(), update.has_value()) << bits;
+    EXPECT_TRUE(!parsed || parsed->update == *update);
+  }
+}
+
 TEST(Message, AControlIsNeverSealed) {
   std::vector<std::byte> out(control_bytes_max);
   emit_control({Kind::control, flag_sealed, 7, 1}, {}, out);

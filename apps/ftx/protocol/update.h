@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Update: which files a transfer writes where something is there already. Who starts the transfer says so: a sender in
+// its OFFER, and who fetches to his own receiver.
+
+#include <cstdint>
+#include <optional>
+
+namespace sluice::ftx {
+
+struct Update {
+  /// When a file is there already, and its content need not be sent.
+  enum class Compare : std::uint8_t {
+    size_and_time = 0,
+    size = 1,     // --size-only
+    nothing = 2,  // --ignore-times: never
+  };
+  Compare compare = Compare::size_and_time;
+  bool existing = false;         // --existing: nothing new is made
+  bool ignore_existing = false;  // --ignore-existing: nothing that is there is written
+  bool newer = false;            // --update: nothing that is newer there is written
+
+  bool operator==(const Update&) const = default;
+};
+
+[[nodiscard]] constexpr std::uint8_t encode(const Update& update) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(update.compare) | (update.existing ? 4U : 0U) |
+                                   (update.ignore_existing ? 8U : 0U) | (update.newer ? 16U : 0U));
+}
+/// Null: a bit that nothing means.
+[[nodiscard]] constexpr std::optional<Update> parse_update(std::uint8_t bits) {
+  const Update update{static_cast<Update::Compare>(bits & 3U), (bits & 4U) != 0, (bits & 8U) != 0, (bits & 16U) != 0};
+  return (bits & 3U) != 3 && bits < 32 ? std::optional(update) : std::nullopt;
+}
+
+}  // namespace sluice::ftx
