@@ -120,9 +120,9 @@ expect "each link once, without cp" test "$(grep -c '"suite": "wan".*"peer": "ft
 expect "compared with the link" test "$(grep -c 'x link' wan.out)" = 4
 
 # Small files: trees arrive whole, and one that does not is a failure.
-expect "small: it runs" peers --only small --runs 1 --size 1 --peers cp,nc,tar-nc,tar-ssh,ftx,ftx-insecure --json small.jsonl > small.out
+expect "small: it runs" peers --only small --runs 1 --size 1 --peers cp,nc,tar-nc,tar-ssh,ftx,ftx-insecure,ftx-again --json small.jsonl > small.out
 expect "what moves trees, cp without a link" test \
-  "$(grep -v ssh-login small.jsonl | sed 's/.*"peer": "\([^"]*\)".*"ok": true.*/\1/' | tr '\n' ' ')" = "cp tar-nc tar-ssh ftx ftx-insecure tar-nc tar-ssh ftx ftx-insecure "
+  "$(grep -v ssh-login small.jsonl | sed 's/.*"peer": "\([^"]*\)".*"ok": true.*/\1/' | tr '\n' ' ')" = "cp tar-nc tar-ssh ftx ftx-insecure ftx-again tar-nc tar-ssh ftx ftx-insecure ftx-again "
 printf '#!/bin/sh\n/bin/tar "$@" || exit\n! [ "$3" = -xf ] || rm "$2/tree/0001/07"\n' > $fakes/tar
 chmod +x $fakes/tar
 PATH=$fakes:$PATH expect "a tree without one file" peers --only small --runs 1 --size 1 --peers tar-nc --json lost.jsonl > lost.out
