@@ -129,7 +129,7 @@ fails 10 "no such directory" "nowhere to put it" push "ftx://$ADDR_B/ab" nowhere
 fails 2 "encrypted" "not without encryption" push "ftx://$ADDR_B/ab" got/ --insecure
 head -c 11M /dev/zero > in-fetch/larger.bin
 fails 8 "larger than a transfer" "more than a transfer may be" push "ftx://$ADDR_B/larger.bin" got/
-expect "a fixed rate goes along" push "ftx://$ADDR_B/big.bin" got/ --rate 2000 --datagram-bytes 1400
+expect "a fixed rate goes along" push -I "ftx://$ADDR_B/big.bin" got/ --rate 2000 --datagram-bytes 1400
 expect "the quota is nearly used" push "ftx://$ADDR_B/big.bin" got/again --background
 fails 8 "quota" "more than the quota" push "ftx://$ADDR_B/big.bin" got/beyond
 expect "nothing of it is there" test -z "$(find got -name '*beyond*' -o -name '*.ftx-*' -o -name larger.bin -o -name nothing)"
@@ -152,6 +152,36 @@ fails 26 "not fetch any" "write-only: fetch" push "ftx://$ADDR_B/small.txt" got/
 expect_exit 130 "it is interrupted, too" stop serve-writes
 serve each --port 7070
 expect "both, by default" push small.txt "ftx://$ADDR_B/"
+
+# The same again: the list of files travels, and what has changed.
+done_of() { python3 -c 'import json, sys; done = json.loads(open("last.out").readlines()[-1]); print(*(done[key] for key in sys.argv[1:]))' "$@"; }
+inodes() { (cd "$1" && find . -printf '%P %i %C@\n' | LC_ALL=C sort); }
+sent_by_a() { in_a cat /sys/class/net/veth0/statistics/tx_bytes; }
+received_by_a() { in_a cat /sys/class/net/veth0/statistics/rx_bytes; }
+files=$(find tree -type f | wc -l) bytes=$(find tree -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
+expect_exit 0 "a tree, to be sent again" push -r tree/ "ftx://$ADDR_B/again" --json
+expect "all of it is sent" test "$(done_of bytes skipped_files skipped_bytes)" = "$bytes 0 0"
+inodes in-each/again > inodes-before
+before=$(sent_by_a)
+expect_exit 0 "the same again" push -r tree/ "ftx://$ADDR_B/again" --json
+expect "nothing of it is sent" test "$(done_of bytes skipped_files skipped_bytes)" = "0 $files $bytes"
+expect "the list is little" test $(($(sent_by_a) - before)) -lt 200000
+inodes in-each/again > inodes-after
+expect "nothing there is touched" diff inodes-before inodes-after
+touch "tree/sub/deeper/small 9"
+before=$(sent_by_a)
+expect_exit 0 "with one that was touched" push -r tree/ "ftx://$ADDR_B/again" --json
+expect "that one is sent" test "$(done_of bytes skipped_files)" = "2 $((files - 1))"
+expect "and little else" test $(($(sent_by_a) - before)) -lt 200000
+inodes in-each/again > inodes-after
+expect "and replaced, in its directory" test "$(diff inodes-before inodes-after | grep -c '^>')" = 2
+expect_exit 0 "as a whole if that is wanted" push -r -I tree/ "ftx://$ADDR_B/again" --json
+expect "all is sent" test "$(done_of bytes skipped_files)" = "$bytes 0"
+expect_exit 0 "the tree is fetched" push -r "ftx://$ADDR_B/again/" got/unchanged --json
+before=$(received_by_a)
+expect_exit 0 "fetched again" push -r "ftx://$ADDR_B/again/" got/unchanged --json
+expect "nothing of it comes" test "$(done_of bytes skipped_files skipped_bytes)" = "0 $files $bytes"
+expect "the list is little there, too" test $(($(received_by_a) - before)) -lt 200000
 sed -i 's/^/read-only /' server/ftx/allowed_keys
 fails 26 "not send any" "a client that may only fetch" push small.txt "ftx://$ADDR_B/other"
 expect "it may fetch" push "ftx://$ADDR_B/small.txt" got/

@@ -29,7 +29,8 @@ constexpr const char* rule_finished =
 constexpr const char* rule_report = "those in its ranges are missing, all others arrived";
 constexpr const char* rule_progress = "the sender when no report said that payload arrived";
 constexpr const char* rule_error = "an ERROR is never a success: 0 and unknown codes mean `protocol_error`";
-constexpr const char* rule_kinds = "1, 3, 4, 5 go to the receiver, 2, 6 and 9 to the sender";
+constexpr const char* rule_kinds = "1, 3, 4, 5 and 14 go to the receiver, 2, 6, 9 and 13 to the sender";
+constexpr const char* rule_have = "One that leaves a gap, or goes beyond the contents, is dropped";
 
 /// Reports that `change` has been at, for a while; then silence.
 void only(Liar& liar, const std::function<void(Report&)>& change, Phase phase = Phase::data) {
@@ -59,6 +60,22 @@ void with_byte(Liar& liar, std::size_t at, std::uint8_t value) {
   const std::size_t size = emit_report(liar.envelope, liar.honest_report(Phase::finished), liar.out);
   liar.out[at] = std::byte{value};
   liar.control(size);
+  liar.receive_all();
+}
+
+/// What the transfer's files hold, with a digest of each.
+std::uint64_t contents_bytes(const Liar& liar) {
+  return liar.offered->total_bytes + std::uint64_t{liar.offered->files} * digest_bytes;
+}
+
+/// HAVEs of one range each, and then the truth.
+void have(Liar& liar, std::vector<ByteRange> ranges) {
+  liar.report(liar.honest_report(Phase::data));
+  for (const ByteRange& range : ranges) {
+    liar.control(
+        emit_have(liar.envelope, {.from = range.from, .to = range.to, .range_count = 1, .ranges = {range}}, liar.out));
+    liar.hear(5ms);
+  }
   liar.receive_all();
 }
 
@@ -225,6 +242,35 @@ const std::vector<Lie>& lies() {
        [](Liar& liar) { first(liar, [](Report& report) { report.received_bytes = file_bytes_max - 1; }); },
        {ok}},
 
+      // --- What it has
+      {"ItHasEverything", "A HAVE only saves work", [](Liar& liar) { have(liar, {{0, contents_bytes(liar)}}); }, {ok}},
+      {"ItHasMoreThanThereIs",
+       rule_have,
+       [](Liar& liar) { have(liar, {{0, contents_bytes(liar) + 1}, {0, place_max}}); },
+       {ok}},
+      {"ItHasWhatComesLater", rule_have, [](Liar& liar) { have(liar, {{100, contents_bytes(liar)}}); }, {ok}},
+      {"ItHasTheSameOften",
+       "of what it has taken before it takes nothing again",
+       [](Liar& liar) { have(liar, std::vector<ByteRange>(200, {0, 100})); },
+       {ok}},
+      {"ItHasTheSameForEver",
+       "is progress if it says something new",
+       [](Liar& liar) {
+         for (int i = 0; i < 100 && liar.errors == 0; ++i) {
+           liar.control(emit_have(liar.envelope, {.from = 0, .to = 1}, liar.out));
+           liar.take(20ms);
+         }
+       },
+       {timeout}},
+      {"RangesOutOfOrder",
+       "its ranges, ascending and disjoint, are there",
+       [](Liar& liar) {
+         const Have reversed{.from = 0, .to = 9, .range_count = 2, .ranges = {{{5, 6}, {1, 2}}}};
+         liar.control(emit_have(liar.envelope, reversed, liar.out));
+         have(liar, {{7, 3}});
+       },
+       {ok}},
+
       // --- Time
       {"AnEchoFromTheFuture",
        "`echo_ns` and `held_ns` give the round trip",
@@ -253,6 +299,7 @@ const std::vector<Lie>& lies() {
          liar.control(emit_hello(liar.envelope, {1, adu_bytes}, liar.out));
          liar.data({0, 10, 0}, liar.contents[0]);
          liar.probe({1, 1, 1, 0});
+         liar.control(emit_taken(liar.envelope, 1, liar.out));
          liar.receive_all();
        },
        {ok}},

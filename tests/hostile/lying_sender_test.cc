@@ -495,6 +495,18 @@ const std::vector<Lie>& lies() {
        },
        {ok},
        true},
+      {"TakenWhatWasNeverSaid",
+       "answers TAKEN with the largest `to` that it has taken",
+       [](Liar& liar) {
+         if (liar.begin()) {
+           for (const std::uint64_t to : {std::uint64_t{1}, place_max, UINT64_MAX}) {
+             liar.control(emit_taken(liar.envelope, to, liar.out));
+           }
+           liar.finish();
+         }
+       },
+       {ok},
+       true},
       {"TheSameControlDatagramAgain",
        "has a number that was there before (of the last 1,024) is dropped and counted",
        [](Liar& liar) {
