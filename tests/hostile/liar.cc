@@ -205,7 +205,7 @@ void Liar::all_of(std::uint32_t file, ConstBytes bytes) {
 void Liar::digests() {
   Content all;
   for (const Content& content : contents) {
-    const Digest digest = digest_of(content);
+    const Digest digest = file_digest_of(content);
     all.insert(all.end(), digest.begin(), digest.end());
   }
   all_of(digest_file, all);

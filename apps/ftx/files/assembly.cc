@@ -10,8 +10,7 @@
 namespace sluice::ftx {
 namespace {
 
-// Large enough for a few system calls a megabyte, small enough that the bytes are still in the cache.
-constexpr std::size_t read_back_bytes = 256 * 1024;
+constexpr std::size_t read_back_bytes = BlockDigests::read_back_bytes;
 
 constexpr std::string_view large_list_text = "the list of files is larger than this server's memory for it";
 
@@ -71,20 +70,29 @@ bool Assembly::well_placed(const AduName& adu, std::uint64_t size) const {
 }
 
 std::uint64_t Assembly::marked(const Slots& slots, const AduName& adu) const {
-  const std::uint64_t first = adu.offset / head_.adu_bytes;
-  return slots.marked(first, first + slots_of(adu) - 1);
+  return slots.marked(first_slot(adu), last_slot(adu));
 }
 
 /// Makes sure that mark() allocates nothing; false: no memory.
 bool Assembly::prepare(Slots& slots, const AduName& adu) {
-  const std::uint64_t first = adu.offset / head_.adu_bytes;
-  const std::uint64_t last = first + slots_of(adu) - 1;
-  const std::uint64_t wanted = slots.wanted_bytes(first, last);
+  const std::uint64_t wanted = slots.wanted_bytes(first_slot(adu), last_slot(adu));
   if (!budget_.memory.take(wanted)) {
     return false;
   }
   if (wanted > 0) {
-    slots.prepare(first, last);
+    slots.prepare(first_slot(adu), last_slot(adu));
+  }
+  return true;
+}
+
+/// Likewise, of a file.
+bool Assembly::prepare(Arriving& arriving, const AduName& adu) {
+  const std::uint64_t wanted = arriving.digests.wanted_bytes(arriving.slots, first_slot(adu), last_slot(adu));
+  if (!prepare(arriving.slots, adu) || !budget_.memory.take(wanted)) {
+    return false;
+  }
+  if (wanted > 0) {
+    arriving.digests.prepare(arriving.slots, first_slot(adu), last_slot(adu));
   }
   return true;
 }
@@ -92,8 +100,7 @@ bool Assembly::prepare(Slots& slots, const AduName& adu) {
 /// REQUIRES: prepare() succeeded for `adu`.
 void Assembly::mark(Slots& slots, const AduName& adu) {
   const std::uint64_t before = slots.memory_bytes();
-  const std::uint64_t first = adu.offset / head_.adu_bytes;
-  slots.mark(first, first + slots_of(adu) - 1);
+  slots.mark(first_slot(adu), last_slot(adu));
   budget_.memory.give_back(before - slots.memory_bytes());
 }
 
@@ -158,9 +165,9 @@ Bytes Assembly::memory_for(const AduName& adu) const {
   if (!well_placed(adu, entry_of(file).size_bytes) || file.whole || !file.arriving) {
     return {};
   }
-  const std::uint64_t first = adu.offset / head_.adu_bytes;
-  if (marked(file.arriving->slots, adu) > 0 ||
-      file.arriving->slots.wanted_bytes(first, first + slots_of(adu) - 1) > 0) {
+  const Arriving& arriving = *file.arriving;
+  if (marked(arriving.slots, adu) > 0 || arriving.slots.wanted_bytes(first_slot(adu), last_slot(adu)) > 0 ||
+      arriving.digests.wanted_bytes(arriving.slots, first_slot(adu), last_slot(adu)) > 0) {
     return {};
   }
   return file.sink->place(adu.offset, adu.length).value_or(Bytes());
@@ -191,7 +198,7 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
       return std::unexpected(opened.error());
     }
   }
-  if (!prepare(file.arriving->slots, adu)) {
+  if (!prepare(*file.arriving, adu)) {
     return failed(ExitCode::refused, "'" + entry_of(file).name + "' is larger than this server's memory for it");
   }
   const std::uint64_t filled = marked(file.arriving->slots, adu);
@@ -218,7 +225,8 @@ std::expected<void, Failure> Assembly::open_file(File& file) {
     return std::unexpected(failure(nullptr, created.error()));
   }
   file.sink = std::move(*created);
-  file.arriving = std::make_unique<Arriving>(Slots(slot_count(entry_of(file).size_bytes)), Digester(), 0U);
+  const std::uint64_t size = entry_of(file).size_bytes;
+  file.arriving = std::make_unique<Arriving>(Slots(slot_count(size)), BlockDigests(size, head_.adu_bytes));
   return {};
 }
 
@@ -346,18 +354,18 @@ bool Assembly::take_present(std::size_t index) {
 
 std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   File& file = files_[adu.file];
+  Arriving& arriving = *file.arriving;
   // Parts of it may have landed in ADUs of another size.
-  const std::uint64_t filled = marked(file.arriving->slots, adu);
-  mark(file.arriving->slots, adu);
+  const std::uint64_t filled = marked(arriving.slots, adu);
+  arriving.digests.landing(arriving.slots, first_slot(adu), last_slot(adu));
+  mark(arriving.slots, adu);
   landed_bytes_ += adu.length - std::min<std::uint64_t>(filled * head_.adu_bytes, adu.length);
-  const std::uint64_t prefix = std::min(file.arriving->slots.prefix() * head_.adu_bytes, entry_of(file).size_bytes);
-  const bool whole = file.arriving->slots.whole();
-  if (whole || prefix - file.arriving->digested_bytes >= read_back_bytes) {
-    if (auto digested = digest_written(file, prefix); !digested) {
+  if (arriving.digests.due(arriving.slots, first_slot(adu), last_slot(adu))) {
+    if (auto digested = digest_written(file, adu); !digested) {
       return digested;
     }
   }
-  if (!whole) {
+  if (!arriving.slots.whole()) {
     return {};
   }
   if (auto finalized = file_whole(file); !finalized) {
@@ -367,30 +375,22 @@ std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   return commit_if_equal(adu.file);
 }
 
-/// Reads the file back, so that the digest covers what the file holds and not what the datagrams held.
-std::expected<void, Failure> Assembly::digest_written(File& file, std::uint64_t whole_bytes) {
+std::expected<void, Failure> Assembly::digest_written(File& file, const AduName& adu) {
   if (auto written = write_gathered(); !written) {
     return written;
   }
-  Arriving& arriving = *file.arriving;
-  while (arriving.digested_bytes < whole_bytes) {
-    const std::uint64_t left = whole_bytes - arriving.digested_bytes;
-    const Bytes part =
-        Bytes(read_back_).first(static_cast<std::size_t>(std::min<std::uint64_t>(left, read_back_bytes)));
-    if (auto read = file.sink->read(arriving.digested_bytes, part); !read) {
-      return std::unexpected(failure(&file, read.error()));
-    }
-    arriving.digester.update(part);
-    arriving.digested_bytes += part.size();
-  }
-  return {};
+  BlockDigests& digests = file.arriving->digests;
+  const std::uint64_t before = digests.memory_bytes();
+  const Status digested = digests.digest(file.arriving->slots, first_slot(adu), last_slot(adu), *file.sink, read_back_);
+  budget_.memory.give_back(before - digests.memory_bytes());
+  return digested ? std::expected<void, Failure>() : std::unexpected(failure(&file, digested.error()));
 }
 
 std::expected<void, Failure> Assembly::file_whole(File& file) {
   if (auto finalized = file.sink->finalize(); !finalized) {
     return std::unexpected(failure(&file, finalized.error()));
   }
-  file.digest = file.arriving->digester.value();
+  file.digest = file.arriving->digests.finish();
   file.whole = true;
   file.arriving.reset();  // its slots are whole, so they hold no page any more
   return {};

@@ -30,6 +30,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "apps/ftx/files/block_digests.h"
 #include "apps/ftx/files/budget.h"
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/sink.h"
@@ -130,8 +131,7 @@ class Assembly {
   /// State of a file between its first ADU and its last.
   struct Arriving {
     Slots slots;
-    Digester digester;
-    std::uint64_t digested_bytes = 0;
+    BlockDigests digests;
   };
   struct File {
     std::uint32_t entry = 0;
@@ -169,7 +169,10 @@ class Assembly {
   /// How many of the slots of `adu` are filled already.
   [[nodiscard]] std::uint64_t marked(const Slots& slots, const AduName& adu) const;
   [[nodiscard]] std::uint64_t slots_of(const AduName& adu) const { return slot_count(adu.length); }
+  [[nodiscard]] std::uint64_t first_slot(const AduName& adu) const { return adu.offset / head_.adu_bytes; }
+  [[nodiscard]] std::uint64_t last_slot(const AduName& adu) const { return first_slot(adu) + slots_of(adu) - 1; }
   [[nodiscard]] bool prepare(Slots& slots, const AduName& adu);
+  [[nodiscard]] bool prepare(Arriving& arriving, const AduName& adu);
   void mark(Slots& slots, const AduName& adu);
   [[nodiscard]] Placement place_in_list(List& list, const AduName& adu);
   [[nodiscard]] bool grow(List& list, std::uint64_t end);
@@ -192,7 +195,7 @@ class Assembly {
 
   [[nodiscard]] std::expected<void, Failure> manifest_whole();
   [[nodiscard]] std::expected<void, Failure> file_landed(const AduName& adu);
-  [[nodiscard]] std::expected<void, Failure> digest_written(File& file, std::uint64_t whole_bytes);
+  [[nodiscard]] std::expected<void, Failure> digest_written(File& file, const AduName& adu);
   [[nodiscard]] std::expected<void, Failure> file_whole(File& file);
   [[nodiscard]] std::expected<void, Failure> digests_landed(const AduName& adu);
   [[nodiscard]] std::expected<void, Failure> commit_if_equal(std::uint32_t index);

@@ -6,6 +6,10 @@
 #include <xxh_x86dispatch.h>  // the same calls, by the widest vectors of this processor
 #endif
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 #include "base/contract.h"
 
 namespace sluice::ftx {
@@ -39,5 +43,50 @@ void Digester::update(ConstBytes bytes) {
 Digest Digester::value() const { return canonical(XXH3_128bits_digest(state_.get())); }
 
 Digest digest_of(ConstBytes bytes) { return canonical(XXH3_128bits(bytes.data(), bytes.size())); }
+
+void DigestTree::add(const Digest& block) {
+  blocks_.update(block);
+  last_ = block;
+}
+
+Digest DigestTree::finish(std::uint64_t size_bytes) {
+  Digest root = last_;
+  if (size_bytes > digest_block_bytes) {
+    std::array<std::byte, sizeof size_bytes> size;
+    store_big_endian<std::uint64_t>(size.data(), size_bytes);
+    blocks_.update(size);
+    root = blocks_.value();
+  }
+  blocks_.reset();
+  return root;
+}
+
+void FileDigester::update(ConstBytes bytes) {
+  while (!bytes.empty()) {
+    const std::uint64_t left = digest_block_bytes - size_bytes_ % digest_block_bytes;
+    const ConstBytes part = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size())));
+    block_.update(part);
+    size_bytes_ += part.size();
+    bytes = bytes.subspan(part.size());
+    if (part.size() == left) {
+      tree_.add(block_.value());
+      block_.reset();
+    }
+  }
+}
+
+Digest FileDigester::finish() {
+  if (size_bytes_ % digest_block_bytes != 0 || size_bytes_ == 0) {
+    tree_.add(block_.value());
+    block_.reset();
+  }
+  return tree_.finish(std::exchange(size_bytes_, 0));
+}
+
+Digest file_digest_of(ConstBytes content) {
+  FileDigester digester;
+  digester.update(content);
+  return digester.finish();
+}
 
 }  // namespace sluice::ftx

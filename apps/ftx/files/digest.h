@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Digester: XXH3-128 of a file, seed 0, in canonical (big-endian) form. It finds faults but not forgeries.
+// Digester: XXH3-128 of bytes, seed 0, in canonical (big-endian) form. It finds faults but not forgeries.
+//
+// FileDigester: the digest of a file, of bytes that come in order. A file of more than one block has the digest of a
+// tree (docs/formats/ftx.md, "Streams"): DigestTree makes it from the digests of the blocks. So a receiver digests a
+// block when it is whole, whatever is missing before it, and one that continues a transfer need not read again what it
+// has digested before.
 //
 // Not thread-safe.
 
@@ -32,5 +37,37 @@ class Digester {
 };
 
 [[nodiscard]] Digest digest_of(ConstBytes bytes);
+
+/// Long enough that digests and their bookkeeping cost nothing beside the bytes (16 bytes for each block), short enough
+/// that a block that has to be sent again is no loss. A multiple of 16, the length of most slots.
+inline constexpr std::uint64_t digest_block_bytes = 1U << 20;
+
+class DigestTree {
+ public:
+  /// The digest of the next block.
+  void add(const Digest& block);
+  /// The digest of a file of `size_bytes`, all of whose blocks were added (an empty one has one), and starts anew.
+  [[nodiscard]] Digest finish(std::uint64_t size_bytes);
+
+ private:
+  Digester blocks_;
+  Digest last_{};
+};
+
+class FileDigester {
+ public:
+  void update(ConstBytes bytes);
+  /// The digest of what was given since the last finish() or reset().
+  [[nodiscard]] Digest finish();
+  void reset() { [[maybe_unused]] const Digest dropped = finish(); }
+
+ private:
+  Digester block_;
+  DigestTree tree_;
+  std::uint64_t size_bytes_ = 0;
+};
+
+/// Of a whole file.
+[[nodiscard]] Digest file_digest_of(ConstBytes content);
 
 }  // namespace sluice::ftx

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "apps/ftx/protocol/manifest.h"
+#include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/update.h"
 
 namespace sluice::ftx {
@@ -40,6 +41,8 @@ class SinkFile {
   [[nodiscard]] virtual Status placed(std::uint64_t /*offset*/, ConstBytes /*bytes*/) { return {}; }
   /// Fills `out` from `offset`. REQUIRES: the range was written.
   [[nodiscard]] virtual Status read(std::uint64_t offset, Bytes out) = 0;
+  /// Block `index` of a file of several is written as a whole, and has this digest (apps/ftx/files/digest.h).
+  virtual void note_block(std::uint64_t /*index*/, const Digest& /*digest*/) {}
   /// Sets mode and times, makes the content durable and closes the descriptor. No write or read follows.
   [[nodiscard]] virtual Status finalize() = 0;
   /// Renames the file to its final name, atomically. REQUIRES: finalize() succeeded.

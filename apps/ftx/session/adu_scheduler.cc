@@ -314,7 +314,7 @@ std::expected<void, Failure> AduScheduler::finish_file() {
     if (auto status = source_.unchanged(numbered_[file_]); !status) {
       return std::unexpected(failure(numbered_[file_], status.error()));
     }
-    const Digest digest = digester_.value();
+    const Digest digest = digester_.finish();
     digests_.insert(digests_.end(), digest.begin(), digest.end());
     go_to(file_ + 1);
   }

@@ -128,7 +128,7 @@ class AduScheduler {
   std::uint64_t ahead_from_ = 0;
   std::size_t ahead_size_ = 0;
   bool ahead_used_ = false;  // since release()
-  Digester digester_;
+  FileDigester digester_;
 
   std::vector<std::byte> digests_;
   std::uint64_t digests_sent_ = 0;

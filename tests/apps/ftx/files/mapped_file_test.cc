@@ -274,7 +274,7 @@ class OneFile {
   }
   void land(const AduName& adu) { land(adu, ConstBytes(content_).subspan(adu.offset, adu.length)); }
   void finish() {
-    const Digest digest = digest_of(content_);
+    const Digest digest = file_digest_of(content_);
     land({digest_file, digest_bytes, 0}, digest);
     EXPECT_EQ(assembly_->phase(), Phase::finished);
   }

@@ -116,7 +116,7 @@ TEST(Crowd, ATransferThatIsWholeKeepsItsRoomUntilItsSenderHasHeardSo) {
   bench.offer(bench.cookie(), "", {{"f", content.size()}});
   bench.data({manifest_file, static_cast<std::uint32_t>(bench.manifest.size()), 0}, bench.manifest);
   bench.data({0, 1000, 0}, content);
-  const Digest digest = digest_of(content);
+  const Digest digest = file_digest_of(content);
   bench.data({digest_file, digest_bytes, 0}, digest);
   ASSERT_TRUE(bench.event(Event::Kind::done));
   EXPECT_TRUE(open_from(bench, 1, 0));
