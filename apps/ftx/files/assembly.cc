@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t read_back_bytes = BlockDigests::read_back_bytes;
 
+// Blocks of an earlier transfer that are taken together: they take memory for a moment.
+constexpr std::size_t known_run_max = 4096;
+
 constexpr std::string_view large_list_text = "the list of files is larger than this server's memory for it";
 
 std::unexpected<Failure> failed(ExitCode code, std::string text) {
@@ -97,10 +100,10 @@ bool Assembly::prepare(Arriving& arriving, const AduName& adu) {
   return true;
 }
 
-/// REQUIRES: prepare() succeeded for `adu`.
-void Assembly::mark(Slots& slots, const AduName& adu) {
+/// REQUIRES: prepare() succeeded for these slots.
+void Assembly::mark(Slots& slots, std::uint64_t first, std::uint64_t last) {
   const std::uint64_t before = slots.memory_bytes();
-  slots.mark(first_slot(adu), last_slot(adu));
+  slots.mark(first, last);
   budget_.memory.give_back(before - slots.memory_bytes());
 }
 
@@ -190,8 +193,9 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
     return Placement{.kind = Placement::Kind::duplicate};
   }
   if (!file.arriving) {
-    if (!budget_.files.take(1)) {
-      return Placement{.kind = Placement::Kind::no_room};
+    if (const auto taken = take_descriptor(); !taken || !*taken) {
+      return taken ? std::expected<Placement, Failure>(Placement{.kind = Placement::Kind::no_room})
+                   : std::unexpected(taken.error());
     }
     if (auto opened = open_file(file); !opened) {
       budget_.files.give_back(1);
@@ -225,9 +229,114 @@ std::expected<void, Failure> Assembly::open_file(File& file) {
     return std::unexpected(failure(nullptr, created.error()));
   }
   file.sink = std::move(*created);
+  make_arriving(file);
+  return {};
+}
+
+void Assembly::make_arriving(File& file) {
   const std::uint64_t size = entry_of(file).size_bytes;
   file.arriving = std::make_unique<Arriving>(Slots(slot_count(size)), BlockDigests(size, head_.adu_bytes));
+}
+
+/// For one more file. A file that is whole and waits for its digest lets its own go rather than keep another from
+/// coming. False: there is none.
+std::expected<bool, Failure> Assembly::take_descriptor() {
+  if (budget_.files.take(1)) {
+    return true;
+  }
+  if (waiting_.empty()) {
+    return false;
+  }
+  File& file = files_[waiting_.front()];
+  if (Status closed = file.sink->let_go(); !closed) {
+    return std::unexpected(failure(&file, closed.error()));
+  }
+  waiting_.erase(waiting_.begin());
+  budget_.files.give_back(1);
+  return budget_.files.take(1);
+}
+
+// --- What an earlier transfer has left -----------------------------------------------------------------------------
+
+std::expected<void, Failure> Assembly::resume(std::uint32_t index, std::vector<ByteRange>& present) {
+  File& file = files_[index];
+  if (!budget_.files.take(1)) {
+    return {};
+  }
+  file.sink = sink_->resume(entry_of(file));
+  if (!file.sink) {
+    budget_.files.give_back(1);
+    return {};
+  }
+  make_arriving(file);
+  std::vector<ByteRange> ranges;
+  if (auto taken = take_known(file, ranges); !taken) {
+    return taken;
+  }
+  const std::uint64_t base = contents_.numbered(index).from;
+  for (const ByteRange& range : ranges) {
+    add_present({base + range.from, base + range.to}, present);
+  }
+  return file.arriving->slots.whole() ? file_whole(index) : std::expected<void, Failure>();
+}
+
+/// Marks what is there. A block of which a part will come again, since it lies at no slot or there is no memory for it,
+/// counts for nothing; nor do blocks behind too many gaps.
+std::expected<void, Failure> Assembly::take_known(File& file, std::vector<ByteRange>& ranges) {
+  Arriving& arriving = *file.arriving;
+  const auto blocks = file.sink->known_blocks();
+  if (!blocks) {
+    return std::unexpected(failure(&file, blocks.error()));
+  }
+  std::vector<std::uint64_t> unused;
+  for (std::span<const KnownBlock> left(*blocks); !left.empty();) {
+    std::size_t run = 1;
+    while (run < left.size() && run < known_run_max && left[run].index == left[0].index + run) {
+      ++run;
+    }
+    const std::uint64_t from = left[0].index * digest_block_bytes;
+    const std::uint64_t end = std::min(from + run * digest_block_bytes, entry_of(file).size_bytes);
+    const auto marked = ranges.size() < known_parts_max ? mark_known(arriving, from, end) : std::nullopt;
+    if (marked) {
+      ranges.push_back(*marked);
+    }
+    for (const KnownBlock& block : left.first(run)) {
+      if (marked && arriving.digests.whole(arriving.slots, block.index) &&
+          budget_.memory.take(BlockDigests::entry_bytes)) {
+        arriving.digests.know(block.index, block.digest);
+      } else {
+        unused.push_back(block.index);
+      }
+    }
+    left = left.subspan(run);
+    // What follows the beginning without a gap takes no memory from here on.
+    if (marked && arriving.digests.due(arriving.slots, 0, 0)) {
+      if (auto digested = digest_written(file, 0, 0); !digested) {
+        return digested;
+      }
+    }
+  }
+  if (Status withdrawn = file.sink->withdraw(unused); !withdrawn) {
+    return std::unexpected(failure(&file, withdrawn.error()));
+  }
   return {};
+}
+
+/// The slots that lie in the bytes [from, end) as a whole, which it marks. Null: none, or no memory.
+std::optional<ByteRange> Assembly::mark_known(Arriving& arriving, std::uint64_t from, std::uint64_t end) {
+  const std::uint64_t first = slot_count(from);
+  const bool last = slot_count(end) == arriving.slots.count();
+  const std::uint64_t behind = last ? arriving.slots.count() : end / head_.adu_bytes;
+  if (first >= behind) {
+    return std::nullopt;
+  }
+  const std::uint64_t wanted = arriving.slots.wanted_bytes(first, behind - 1);
+  if (!budget_.memory.take(wanted)) {
+    return std::nullopt;
+  }
+  arriving.slots.prepare(first, behind - 1);
+  mark(arriving.slots, first, behind - 1);
+  return ByteRange{first * head_.adu_bytes, last ? end : behind * head_.adu_bytes};
 }
 
 // --- What landed ---------------------------------------------------------------------------------------------------
@@ -275,7 +384,7 @@ std::expected<void, Failure> Assembly::write_gathered() {
 
 void Assembly::land_in_list(List& list, const AduName& adu) {
   const std::uint64_t before = list.slots.received();
-  mark(list.slots, adu);
+  mark(list.slots, first_slot(adu), last_slot(adu));
   list.landed_bytes += (list.slots.received() - before) * head_.adu_bytes;
 }
 
@@ -321,21 +430,31 @@ std::expected<void, Failure> Assembly::manifest_whole() {
 
 std::expected<void, Failure> Assembly::compare(std::size_t count_max, std::vector<ByteRange>& present) {
   SLUICE_REQUIRE(phase_ == Phase::data);
-  for (; count_max > 0 && compared_ < contents_.files(); --count_max, ++compared_) {
-    if (!take_present(compared_)) {
-      continue;
+  while (count_max > 0 && compared_ < contents_.files()) {
+    const std::size_t index = compared_++;
+    const std::size_t before = present.size();
+    if (take_present(index)) {
+      add_present(contents_.file(index), present);
+    } else if (index >= pack_.files() && !files_[index - pack_.files()].arriving &&
+               !files_[index - pack_.files()].whole) {
+      if (auto resumed = resume(static_cast<std::uint32_t>(index - pack_.files()), present); !resumed) {
+        return resumed;
+      }
     }
-    const ByteRange place = contents_.file(compared_);
-    const auto amount = contents_.in(place);
-    skipped_.files += amount.files;
-    skipped_.bytes += amount.bytes;
-    if (!present.empty() && present.back().to == place.from) {
-      present.back().to = place.to;
-    } else {
-      present.push_back(place);
-    }
+    count_max -= std::min(count_max, std::max<std::size_t>(1, present.size() - before));
   }
   return finish_if_whole();
+}
+
+void Assembly::add_present(const ByteRange& place, std::vector<ByteRange>& present) {
+  const auto amount = contents_.in(place);
+  skipped_.files += amount.files;
+  skipped_.bytes += amount.bytes;
+  if (!present.empty() && present.back().to == place.from) {
+    present.back().to = place.to;
+  } else {
+    present.push_back(place);
+  }
 }
 
 /// Of a file of the contents: whether it is there, and so done.
@@ -358,41 +477,49 @@ std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   // Parts of it may have landed in ADUs of another size.
   const std::uint64_t filled = marked(arriving.slots, adu);
   arriving.digests.landing(arriving.slots, first_slot(adu), last_slot(adu));
-  mark(arriving.slots, adu);
+  mark(arriving.slots, first_slot(adu), last_slot(adu));
   landed_bytes_ += adu.length - std::min<std::uint64_t>(filled * head_.adu_bytes, adu.length);
-  if (arriving.digests.due(arriving.slots, first_slot(adu), last_slot(adu))) {
-    if (auto digested = digest_written(file, adu); !digested) {
-      return digested;
-    }
-  }
   if (!arriving.slots.whole()) {
-    return {};
+    const bool due = arriving.digests.due(arriving.slots, first_slot(adu), last_slot(adu));
+    return due ? digest_written(file, first_slot(adu), last_slot(adu)) : std::expected<void, Failure>();
   }
-  if (auto finalized = file_whole(file); !finalized) {
+  if (auto finalized = file_whole(adu.file); !finalized) {
     return finalized;
   }
-  budget_.files.give_back(1);
   return commit_if_equal(adu.file);
 }
 
-std::expected<void, Failure> Assembly::digest_written(File& file, const AduName& adu) {
+std::expected<void, Failure> Assembly::digest_written(File& file, std::uint64_t first, std::uint64_t last) {
   if (auto written = write_gathered(); !written) {
     return written;
   }
   BlockDigests& digests = file.arriving->digests;
   const std::uint64_t before = digests.memory_bytes();
-  const Status digested = digests.digest(file.arriving->slots, first_slot(adu), last_slot(adu), *file.sink, read_back_);
+  const Status digested = digests.digest(file.arriving->slots, first, last, *file.sink, read_back_);
   budget_.memory.give_back(before - digests.memory_bytes());
   return digested ? std::expected<void, Failure>() : std::unexpected(failure(&file, digested.error()));
 }
 
-std::expected<void, Failure> Assembly::file_whole(File& file) {
+std::expected<void, Failure> Assembly::file_whole(std::uint32_t index) {
+  File& file = files_[index];
+  const std::uint64_t slots = file.arriving->slots.count();
+  // Of an empty file there is nothing to read; of another one perhaps nothing any more.
+  if (slots > 0) {
+    if (auto digested = digest_written(file, 0, slots - 1); !digested) {
+      return digested;
+    }
+  }
   if (auto finalized = file.sink->finalize(); !finalized) {
     return std::unexpected(failure(&file, finalized.error()));
   }
   file.digest = file.arriving->digests.finish();
   file.whole = true;
   file.arriving.reset();  // its slots are whole, so they hold no page any more
+  if (file.sink->open_until_commit()) {
+    waiting_.push_back(index);
+  } else if (slots > 0) {
+    budget_.files.give_back(1);
+  }
   return {};
 }
 
@@ -405,7 +532,7 @@ std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
       if (auto opened = open_file(file); !opened) {
         return opened;
       }
-      if (auto finalized = file_whole(file); !finalized) {
+      if (auto finalized = file_whole(index); !finalized) {
         return finalized;
       }
     }
@@ -423,10 +550,17 @@ std::expected<void, Failure> Assembly::commit_if_equal(std::uint32_t index) {
     return {};
   }
   if (!std::equal(file.digest.begin(), file.digest.end(), digests_.bytes.begin() + static_cast<std::ptrdiff_t>(at))) {
+    // What an earlier transfer has left may be of another state of the source: the next one begins anew.
+    file.sink->discard();
     return failed(ExitCode::digest_mismatch, "'" + entry_of(file).name + "' as written differs from its source");
   }
+  const bool open = file.sink->open_until_commit();
   if (auto committed = file.sink->commit(); !committed) {
     return std::unexpected(failure(&file, committed.error()));
+  }
+  if (open) {
+    std::erase(waiting_, index);
+    budget_.files.give_back(1);
   }
   file.sink.reset();
   ++committed_;

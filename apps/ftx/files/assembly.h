@@ -14,9 +14,9 @@
 // Small files travel together in the pack (apps/ftx/protocol/pack.h; assembly_pack.cc): an ADU of it holds many of
 // them. Those that it holds as a whole are digested, written and named at once; the parts of the others are collected.
 //
-// What is there already (Sink::present) is looked for piece by piece, with compare(), in the order in which the sender
-// sends, so that it can be told before it is sent. A file of which something has arrived is not looked for. One that
-// somebody changes after that is left as it then is.
+// What is there already (Sink::present), and what an earlier transfer has left of a file (Sink::resume), is looked for
+// piece by piece, with compare(), in the order in which the sender sends, so that it can be told before it is sent. A
+// file of which something has arrived is not looked for. One that somebody changes after that is left as it then is.
 //
 // Invariants: a file is renamed only when every ADU has landed and its digest equals the sender's. Assembly takes the
 // memory for lists and slots and the descriptors of open files from the Budget before it allocates, and returns them.
@@ -104,8 +104,11 @@ class Assembly {
   /// The failure that a failed write of `adu` causes. Keeps the partial file when the destination is full.
   [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
 
-  /// Looks whether the next files are there already, `count_max` at most, and adds their places in the contents to
-  /// `present`, in ascending order. REQUIRES: phase() is data.
+  /// The most parts of one file that compare() finds.
+  static constexpr std::size_t known_parts_max = 64;
+  /// Looks whether the next files are there already, as a whole or in part, and adds their places in the contents to
+  /// `present`, in ascending order: `count_max` files and ranges at most, but known_parts_max of the last file.
+  /// REQUIRES: phase() is data.
   [[nodiscard]] std::expected<void, Failure> compare(std::size_t count_max, std::vector<ByteRange>& present);
   /// Files are left that compare() has not looked for.
   [[nodiscard]] bool comparing() const { return phase_ == Phase::data && compared_ < contents_.files(); }
@@ -173,12 +176,18 @@ class Assembly {
   [[nodiscard]] std::uint64_t last_slot(const AduName& adu) const { return first_slot(adu) + slots_of(adu) - 1; }
   [[nodiscard]] bool prepare(Slots& slots, const AduName& adu);
   [[nodiscard]] bool prepare(Arriving& arriving, const AduName& adu);
-  void mark(Slots& slots, const AduName& adu);
+  void mark(Slots& slots, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] Placement place_in_list(List& list, const AduName& adu);
   [[nodiscard]] bool grow(List& list, std::uint64_t end);
   void land_in_list(List& list, const AduName& adu);
   [[nodiscard]] std::expected<Placement, Failure> place_in_file(const AduName& adu, Prefer prefer);
   [[nodiscard]] std::expected<void, Failure> open_file(File& file);
+  [[nodiscard]] std::expected<bool, Failure> take_descriptor();
+  void make_arriving(File& file);
+  [[nodiscard]] std::expected<void, Failure> resume(std::uint32_t index, std::vector<ByteRange>& present);
+  [[nodiscard]] std::expected<void, Failure> take_known(File& file, std::vector<ByteRange>& ranges);
+  [[nodiscard]] std::optional<ByteRange> mark_known(Arriving& arriving, std::uint64_t from, std::uint64_t end);
+  void add_present(const ByteRange& place, std::vector<ByteRange>& present);
   [[nodiscard]] const FileEntry& entry_of(const File& file) const { return entries_[file.entry]; }
   [[nodiscard]] bool take_present(std::size_t index);
 
@@ -195,8 +204,8 @@ class Assembly {
 
   [[nodiscard]] std::expected<void, Failure> manifest_whole();
   [[nodiscard]] std::expected<void, Failure> file_landed(const AduName& adu);
-  [[nodiscard]] std::expected<void, Failure> digest_written(File& file, const AduName& adu);
-  [[nodiscard]] std::expected<void, Failure> file_whole(File& file);
+  [[nodiscard]] std::expected<void, Failure> digest_written(File& file, std::uint64_t first, std::uint64_t last);
+  [[nodiscard]] std::expected<void, Failure> file_whole(std::uint32_t index);
   [[nodiscard]] std::expected<void, Failure> digests_landed(const AduName& adu);
   [[nodiscard]] std::expected<void, Failure> commit_if_equal(std::uint32_t index);
   [[nodiscard]] std::expected<void, Failure> finish_if_whole();
@@ -221,6 +230,7 @@ class Assembly {
   Contents contents_;                                              // what compare() has looked for
   std::size_t compared_ = 0;                                       // files of contents_
   Contents::Amount skipped_;
+  std::vector<std::uint32_t> waiting_;  // files that are whole, wait for their digest, and have a descriptor
   std::vector<std::byte> read_back_;
   Gathered gathered_;
   std::size_t committed_ = 0;

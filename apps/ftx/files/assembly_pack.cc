@@ -67,7 +67,7 @@ std::expected<void, Failure> Assembly::land_in_pack(const AduName& adu) {
       arriving_.push_back(index);
     }
   }
-  mark(pack_slots_, adu);
+  mark(pack_slots_, first_slot(adu), last_slot(adu));
   for (const std::size_t index : arriving_) {
     const Pack::File file = pack_[index];
     const std::uint64_t from = std::max(file.from, adu.offset);

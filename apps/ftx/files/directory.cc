@@ -38,13 +38,14 @@ Result<bool> is_directory(int parent, const std::string& name) {
 }  // namespace
 
 Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::serve(const std::string& directory,
-                                                                          std::uint64_t seed, LandBy land_by) {
+                                                                          std::uint64_t seed, LandBy land_by,
+                                                                          PartialOptions partials) {
   Descriptor root(
       retried([&] { return os().openat(AT_FDCWD, directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }));
   if (!root.valid()) {
     return system_error("cannot open the directory", directory);
   }
-  return std::unique_ptr<DirectoryDestination>(new DirectoryDestination(std::move(root), seed, land_by));
+  return std::unique_ptr<DirectoryDestination>(new DirectoryDestination(std::move(root), seed, land_by, partials));
 }
 
 Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, std::span<const FileEntry> entries) {
@@ -91,7 +92,7 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
     }
   }
   place.new_name = std::move(last);
-  return std::make_unique<DirectorySink>(std::move(place), entries, prng_(), land_by_);
+  return std::make_unique<DirectorySink>(std::move(place), entries, prng_(), land_by_, partials_);
 }
 
 }  // namespace sluice::ftx

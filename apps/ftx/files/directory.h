@@ -17,6 +17,7 @@
 #include <string>
 
 #include "apps/ftx/files/descriptor.h"
+#include "apps/ftx/files/partial.h"
 #include "apps/ftx/files/sink.h"
 #include "base/prng.h"
 
@@ -34,19 +35,21 @@ class DirectoryDestination final : public Destination {
   /// Opens `directory` and follows symbolic links in it, since the user named it. `seed` makes temporary names.
   [[nodiscard]] static Result<std::unique_ptr<DirectoryDestination>> serve(const std::string& directory,
                                                                            std::uint64_t seed,
-                                                                           LandBy land_by = LandBy::faster);
+                                                                           LandBy land_by = LandBy::faster,
+                                                                           PartialOptions partials = {});
 
   /// `path` names a directory when it exists as one, is empty or ends in '/'; else it is the new name of the one entry
   /// that lies in no other, or of a directory that is made for the content of one.
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
 
  private:
-  DirectoryDestination(Descriptor root, std::uint64_t seed, LandBy land_by)
-      : root_(std::move(root)), prng_(seed), land_by_(land_by) {}
+  DirectoryDestination(Descriptor root, std::uint64_t seed, LandBy land_by, PartialOptions partials)
+      : root_(std::move(root)), prng_(seed), land_by_(land_by), partials_(partials) {}
 
   Descriptor root_;
   Prng prng_;
   LandBy land_by_;
+  Partials partials_;
 };
 
 }  // namespace sluice::ftx

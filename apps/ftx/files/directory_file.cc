@@ -25,6 +25,8 @@ constexpr std::uint64_t map_file_bytes_min = 1U << 20;
 // Of one write call; a burst of datagrams has about as many.
 constexpr std::size_t pieces_max = 64;
 
+constexpr std::uint32_t writable_by_others = 0022;
+
 }  // namespace
 
 std::unexpected<Error> system_error(std::string_view what, std::string_view name) {
@@ -77,11 +79,128 @@ Status write_all(int descriptor, ConstBytes bytes, const std::string& name) {
   return {};
 }
 
+DirectoryFile::DirectoryFile(OpenDirectories& directories, Partials& partials, TemporaryFile file, std::string name,
+                             FileEntry entry, LandBy land_by)
+    : directories_(directories),
+      partials_(partials),
+      file_(std::move(file.file)),
+      temporary_(std::move(file.name)),
+      partial_(std::move(file.partial)),
+      name_(std::move(name)),
+      entry_(std::move(entry)),
+      land_by_(land_by),
+      windows_(windows_max, MappedWindow::Access::write,
+               land_by == LandBy::map ? WindowSet::Far::map : WindowSet::Far::refuse) {
+  if (partial_) {
+    partials_.add(*partial_, *this);
+  }
+}
+
 DirectoryFile::~DirectoryFile() {
+  leave();
   if (!temporary_.empty()) {
     retried([&] { return os().unlinkat(directories_.at(entry_.parent), temporary_.c_str(), 0); });
   }
 }
+
+std::unexpected<Error> DirectoryFile::error(std::string_view what) const {
+  return taken_over_ ? fail(ECANCELED, "another transfer of '" + printable(name_) + "' has taken over what is there")
+                     : system_error(what, name_);
+}
+
+// --- What a later transfer goes on with ----------------------------------------------------------------------------
+
+Result<std::vector<KnownBlock>> DirectoryFile::known_blocks() {
+  if (!partial_) {
+    return std::vector<KnownBlock>();
+  }
+  std::vector<KnownBlock> known = partial_->known();
+  if (!partials_.options().verify) {
+    return known;
+  }
+  std::vector<std::byte> block(digest_block_bytes);
+  std::vector<std::uint64_t> rotten;
+  std::erase_if(known, [&](const KnownBlock& one) {
+    const std::uint64_t from = one.index * digest_block_bytes;
+    const Bytes bytes = Bytes(block).first(std::min(digest_block_bytes, entry_.size_bytes - from));
+    const bool differs = !read(from, bytes) || digest_of(bytes) != one.digest;
+    if (differs) {
+      rotten.push_back(one.index);
+    }
+    return differs;
+  });
+  if (Status withdrawn = withdraw(rotten); !withdrawn) {
+    return std::unexpected(withdrawn.error());
+  }
+  return known;
+}
+
+Status DirectoryFile::withdraw(std::span<const std::uint64_t> blocks) {
+  return partial_ ? partial_->withdraw(blocks) : Status();
+}
+
+void DirectoryFile::note_block(std::uint64_t index, const Digest& digest) {
+  if (partial_) {
+    partial_->note(index, digest);
+  }
+}
+
+/// Ends the use of the Partial: for a later transfer, as far as it is of use.
+void DirectoryFile::leave() {
+  if (!partial_) {
+    return;
+  }
+  windows_.forget();
+  partials_.remove(*partial_);
+  [[maybe_unused]] const int failed = partial_->stop();
+  partial_->commit();
+  if (!partial_->of_use() && !kept_) {
+    partial_->remove();
+  }
+  partial_.reset();
+  temporary_.clear();
+  file_ = Descriptor();
+}
+
+void DirectoryFile::surrender() {
+  leave();
+  taken_over_ = true;
+}
+
+void DirectoryFile::discard() {
+  if (partial_) {
+    partials_.remove(*partial_);
+    [[maybe_unused]] const int failed = partial_->stop();
+    partial_->remove_journal();
+    partial_.reset();  // the destructor removes the file
+  }
+}
+
+/// Under a name that nobody finds, since nothing keeps another transfer from it any more.
+Status DirectoryFile::let_go() {
+  if (!partial_) {
+    return {};
+  }
+  if (Status good = synced(); !good) {
+    return good;
+  }
+  const int directory = directories_.at(entry_.parent);
+  const std::string other = temporary_name(name_, partial_->head().salt);
+  if (directory < 0 || os().renameat(directory, temporary_.c_str(), directory, other.c_str()) != 0) {
+    return error("cannot rename");
+  }
+  temporary_ = other;
+  discard();
+  return close_file();
+}
+
+/// Nobody syncs it any more, and each sync has succeeded.
+Status DirectoryFile::synced() {
+  errno = partial_->stop();
+  return errno == 0 ? Status() : error("cannot write");
+}
+
+// --- What arrives --------------------------------------------------------------------------------------------------
 
 Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) { return write_run(offset, std::span(&bytes, 1)); }
 
@@ -117,7 +236,7 @@ Status DirectoryFile::write_vectors(std::uint64_t& offset, std::span<iovec> vect
     });
     if (put <= 0) {
       errno = put == 0 ? EIO : errno;  // nothing written and no reason given: would be tried for ever
-      return system_error("cannot write", name_);
+      return error("cannot write");
     }
     left = static_cast<std::size_t>(put);
     offset += left;
@@ -160,7 +279,7 @@ Status DirectoryFile::placed(std::uint64_t offset, ConstBytes bytes) {
   if (windows_.failed()) {
     struct stat status{};
     if (retried([&] { return os().fstat(file_.get(), &status); }) != 0) {
-      return system_error("cannot write", name_);
+      return error("cannot write");
     }
     if (static_cast<std::uint64_t>(status.st_size) < entry_.size_bytes) {
       return cut_short();
@@ -178,7 +297,7 @@ Status DirectoryFile::read(std::uint64_t offset, Bytes out) {
     const ssize_t got =
         retried([&] { return os().pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
     if (got < 0) {
-      return system_error("cannot read back", name_);
+      return error("cannot read back");
     }
     if (got == 0) {
       return cut_short();
@@ -192,6 +311,10 @@ Status DirectoryFile::read(std::uint64_t offset, Bytes out) {
 /// Truncates the file to the end of its last payload: a map had extended it to its full size.
 std::string DirectoryFile::keep() {
   windows_.forget();
+  kept_ = true;
+  if (partial_) {
+    return partial_->name();
+  }
   // The file is kept even if it cannot be truncated.
   if (extended_ && file_.valid()) {
     [[maybe_unused]] const int cut =
@@ -202,29 +325,56 @@ std::string DirectoryFile::keep() {
 
 Status DirectoryFile::finalize() {
   windows_.forget();  // a page written to later would change the time
-  if (Status set = set_attributes(file_.get(), entry_); !set) {
+  // Until it has its name nobody else may write to it: a later transfer would not believe it.
+  FileEntry entry = entry_;
+  entry.mode = partial_ ? entry_.mode & ~writable_by_others : entry_.mode;
+  if (taken_over_) {
+    return error("");
+  }
+  if (Status set = set_attributes(file_.get(), entry); !set) {
     return set;
   }
   if (retried([&] { return os().fsync(file_.get()); }) != 0) {
-    return system_error("cannot write", name_);
+    return error("cannot write");
   }
+  return partial_ ? Status() : close_file();
+}
+
+Status DirectoryFile::close_file() {
   // An interrupted close() has closed all the same, and everything is durable by now (close(2): "Retrying the close()
   // after a failure return is the wrong thing to do").
   if (os().close(file_.release()) != 0 && errno != EINTR) {
-    return system_error("cannot close", name_);
+    return error("cannot close");
   }
   return {};
 }
 
 Status DirectoryFile::commit() {
-  SLUICE_REQUIRE(!file_.valid());
+  SLUICE_REQUIRE(!file_.valid() || partial_);
+  if (taken_over_) {
+    return error("");
+  }
+  if (partial_) {
+    if (Status good = synced(); !good) {
+      return good;
+    }
+    if ((entry_.mode & writable_by_others) != 0 &&
+        (retried([&] { return os().fchmod(file_.get(), entry_.mode); }) != 0 ||
+         retried([&] { return os().fsync(file_.get()); }) != 0)) {
+      return error("cannot set the attributes of");
+    }
+  }
   const int directory = directories_.at(entry_.parent);
   // Not again after EINTR: over a network the first try may have renamed it.
   if (directory < 0 || os().renameat(directory, temporary_.c_str(), directory, name_.c_str()) != 0) {
-    return system_error("cannot give its name to", name_);
+    return error("cannot give its name to");
   }
   temporary_.clear();
-  return {};
+  if (!partial_) {
+    return {};
+  }
+  discard();
+  return close_file();
 }
 
 }  // namespace sluice::ftx

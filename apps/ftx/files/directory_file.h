@@ -2,7 +2,8 @@
 #pragma once
 
 // DirectoryFile: a file that arrives below a served directory, under a temporary name until it is whole; and what
-// everything has in common that is made there.
+// everything has in common that is made there. With a Partial the next transfer finds it again; it stays locked, and
+// therefore open, until it has its final name.
 //
 // Not thread-safe.
 
@@ -12,6 +13,7 @@
 #include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/open_directories.h"
+#include "apps/ftx/files/partial.h"
 #include "apps/ftx/files/window_set.h"
 #include "base/prng.h"
 
@@ -24,6 +26,7 @@ namespace sluice::ftx {
 struct TemporaryFile {
   Descriptor file{};
   std::string name;
+  std::unique_ptr<Partial> partial{};  // null: of a name that nobody finds again
 };
 [[nodiscard]] Result<TemporaryFile> make_temporary(int directory, const std::string& name, Prng& prng);
 /// `.NAME.ftx-XXXXXXXX`, with NAME shortened so that the result is a legal component.
@@ -36,18 +39,10 @@ inline constexpr int temporary_attempts_max = 100;
 /// Writes all of `bytes` at the beginning.
 [[nodiscard]] Status write_all(int descriptor, ConstBytes bytes, const std::string& name);
 
-class DirectoryFile final : public SinkFile {
+class DirectoryFile final : public SinkFile, private Partials::Owner {
  public:
-  DirectoryFile(OpenDirectories& directories, Descriptor file, std::string temporary, std::string name, FileEntry entry,
-                LandBy land_by)
-      : directories_(directories),
-        file_(std::move(file)),
-        temporary_(std::move(temporary)),
-        name_(std::move(name)),
-        entry_(std::move(entry)),
-        land_by_(land_by),
-        windows_(windows_max, MappedWindow::Access::write,
-                 land_by == LandBy::map ? WindowSet::Far::map : WindowSet::Far::refuse) {}
+  DirectoryFile(OpenDirectories& directories, Partials& partials, TemporaryFile file, std::string name, FileEntry entry,
+                LandBy land_by);
   ~DirectoryFile() override;
   DirectoryFile(const DirectoryFile&) = delete;
   DirectoryFile& operator=(const DirectoryFile&) = delete;
@@ -60,6 +55,12 @@ class DirectoryFile final : public SinkFile {
   Status finalize() override;
   Status commit() override;
   std::string keep() override;
+  [[nodiscard]] Result<std::vector<KnownBlock>> known_blocks() override;
+  Status withdraw(std::span<const std::uint64_t> blocks) override;
+  void note_block(std::uint64_t index, const Digest& digest) override;
+  [[nodiscard]] bool open_until_commit() const override { return partial_ != nullptr; }
+  Status let_go() override;
+  void discard() override;
 
  private:
   // One for what arrives in order, one for what arrives late.
@@ -68,12 +69,22 @@ class DirectoryFile final : public SinkFile {
   [[nodiscard]] std::unexpected<Error> cut_short() const {
     return fail(EIO, "'" + name_ + "' was cut short by someone else");
   }
+  /// Of errno.
+  [[nodiscard]] std::unexpected<Error> error(std::string_view what) const;
+  [[nodiscard]] Status close_file();
+  [[nodiscard]] Status synced();
+  void surrender() override;
+  void leave();
   [[nodiscard]] Status write_vectors(std::uint64_t& offset, std::span<iovec> vectors);
   [[nodiscard]] bool worth_a_map(std::size_t size) const;
 
   OpenDirectories& directories_;  // a directory may be another descriptor each time
+  Partials& partials_;
   Descriptor file_;
   std::string temporary_;
+  std::unique_ptr<Partial> partial_;  // after file_, which it borrows
+  bool kept_ = false;
+  bool taken_over_ = false;
   std::string name_;
   FileEntry entry_;
   LandBy land_by_;

@@ -46,12 +46,17 @@ bool is_newer(const timespec& time, const FileEntry& entry) {
 
 }  // namespace
 
-DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by)
+DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by,
+                             Partials& partials)
     : entries_(entries),
       shown_(std::move(place.shown)),
       new_name_(std::move(place.new_name)),
       prng_(seed),
       land_by_(land_by),
+      partials_(partials),
+      // A list that has partial files of its own must not meet ours.
+      keeps_partials_(partials.options().keep &&
+                      std::ranges::none_of(entries, &Partial::may_collide, &FileEntry::name)),
       root_made_(place.made),
       made_(entries.size()),
       directories_(entries, std::move(place.directory),
@@ -125,12 +130,46 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) 
     return std::unexpected(replaced.error());
   }
   const std::string& name = name_of(entry);
+  if (auto partial = open_partial(*directory, entry, Partial::Find::any)) {
+    return std::make_unique<DirectoryFile>(directories_, partials_, *std::move(partial), name, entry, land_by_);
+  }
   auto made = make_temporary(*directory, name, prng_);
   if (!made) {
     return std::unexpected(made.error());
   }
-  return std::make_unique<DirectoryFile>(directories_, std::move(made->file), std::move(made->name), name, entry,
-                                         land_by_);
+  return std::make_unique<DirectoryFile>(directories_, partials_, *std::move(made), name, entry, land_by_);
+}
+
+std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& entry) {
+  if (!keeps_partials_ || entry.size_bytes <= digest_block_bytes) {
+    return nullptr;
+  }
+  if (!found_) {
+    found_.emplace(entries_, enter_directory(directories_.root(), "."), [this](int parent, std::uint32_t index) {
+      return enter_directory(parent, name_of(entries_[index]).c_str());
+    });
+  }
+  const int directory = found_->at(entry.parent);
+  // What cannot be replaced is refused when it is created.
+  if (directory < 0 || !replaces(directory, entry)) {
+    return nullptr;
+  }
+  auto partial = open_partial(directory, entry, Partial::Find::known);
+  return partial ? std::make_unique<DirectoryFile>(directories_, partials_, *std::move(partial), name_of(entry), entry,
+                                                   land_by_)
+                 : nullptr;
+}
+
+std::optional<TemporaryFile> DirectorySink::open_partial(int directory, const FileEntry& entry, Partial::Find find) {
+  if (!keeps_partials_ || entry.size_bytes <= digest_block_bytes) {
+    return std::nullopt;
+  }
+  auto opened = Partial::open(directory, name_of(entry), entry, prng_(), partials_, find);
+  if (!opened) {
+    return std::nullopt;
+  }
+  std::string name = opened->partial->name();
+  return TemporaryFile{std::move(opened->file), std::move(name), std::move(opened->partial)};
 }
 
 /// A symbolic link is not what it points to, so it is not there. What cannot be looked at is not, either: writing it

@@ -42,13 +42,15 @@ class DirectorySink final : public Sink {
     bool made = false;                    // the transfer has made it
   };
 
-  DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by);
+  DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by,
+                Partials& partials);
   ~DirectorySink() override;
   DirectorySink(const DirectorySink&) = delete;
   DirectorySink& operator=(const DirectorySink&) = delete;
 
   Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override;
   bool present(const FileEntry& entry, const Update& update) override;
+  std::unique_ptr<SinkFile> resume(const FileEntry& entry) override;
   Status store(const FileEntry& entry, ConstBytes content) override;
   Status finish() override;
   std::string path(const FileEntry& entry) const override;
@@ -57,6 +59,7 @@ class DirectorySink final : public Sink {
   [[nodiscard]] const std::string& name_of(const FileEntry& entry) const;
   [[nodiscard]] Descriptor enter(int parent, std::uint32_t index);
   [[nodiscard]] Result<int> directory_of(const FileEntry& entry);
+  [[nodiscard]] std::optional<TemporaryFile> open_partial(int directory, const FileEntry& entry, Partial::Find find);
   [[nodiscard]] bool is_new(std::uint32_t parent) const;
   [[nodiscard]] bool set_mode(int directory, const FileEntry& entry);
   /// Whether something has that name that may be replaced.
@@ -81,10 +84,13 @@ class DirectorySink final : public Sink {
   std::optional<std::string> new_name_;
   Prng prng_;
   LandBy land_by_;
+  Partials& partials_;
+  bool keeps_partials_;
   bool root_made_;
   std::vector<Made> made_;  // of each entry that is a directory
   OpenDirectories directories_;
   bool touched_ = false;  // something that finish() has to make durable
+  std::optional<OpenDirectories> found_;  // as they are, made or not; for resume()
   std::size_t stored_ = 0;
   std::vector<Waiting> waiting_;  // stored files that will replace others
 };

@@ -9,14 +9,17 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "apps/ftx/files/journal.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/update.h"
 
 namespace sluice::ftx {
 
-/// A file that is arriving. Until commit() it has a temporary name; the destructor removes it unless keep() was called.
+/// A file that is arriving. Until commit() it has a temporary name; the destructor removes it unless keep() was called,
+/// or a later transfer can go on with it.
 /// Error codes are errno values; ENOSPC, EDQUOT and EFBIG mean that the destination is full.
 class SinkFile {
  public:
@@ -43,12 +46,23 @@ class SinkFile {
   [[nodiscard]] virtual Status read(std::uint64_t offset, Bytes out) = 0;
   /// Block `index` of a file of several is written as a whole, and has this digest (apps/ftx/files/digest.h).
   virtual void note_block(std::uint64_t /*index*/, const Digest& /*digest*/) {}
-  /// Sets mode and times, makes the content durable and closes the descriptor. No write or read follows.
+  /// Blocks that are there, durably, from an earlier transfer, by index; they are not read again.
+  [[nodiscard]] virtual Result<std::vector<KnownBlock>> known_blocks() { return std::vector<KnownBlock>(); }
+  /// Of these the caller wants nothing: they will be written over. After an error nothing may be written.
+  [[nodiscard]] virtual Status withdraw(std::span<const std::uint64_t> /*blocks*/) { return {}; }
+  /// Sets mode and times and makes the content durable. Closes the descriptor, unless open_until_commit(). No write or
+  /// read follows.
   [[nodiscard]] virtual Status finalize() = 0;
   /// Renames the file to its final name, atomically. REQUIRES: finalize() succeeded.
   [[nodiscard]] virtual Status commit() = 0;
+  /// True for a file that has a descriptor between finalize() and commit(), too, or until let_go().
+  [[nodiscard]] virtual bool open_until_commit() const { return false; }
+  /// Closes it: no later transfer can go on with the file. REQUIRES: finalize() succeeded.
+  [[nodiscard]] virtual Status let_go() { return {}; }
   /// Keeps the temporary file and answers its name.
   virtual std::string keep() = 0;
+  /// What is there is not what was wanted: no later transfer goes on with it.
+  virtual void discard() {}
 };
 
 /// The destination of one transfer. It must outlive the files it created.
@@ -59,6 +73,8 @@ class Sink {
   /// The content of `entry`, a regular file, need not travel: it is there already, or `update` leaves alone what is
   /// there or would be made. Of a file that is there already the mode is as `entry` says when this has answered true.
   [[nodiscard]] virtual bool present(const FileEntry& /*entry*/, const Update& /*update*/) { return false; }
+  /// The file of which an earlier transfer of the same source has left blocks. Makes nothing. Null: there is none.
+  [[nodiscard]] virtual std::unique_ptr<SinkFile> resume(const FileEntry& /*entry*/) { return nullptr; }
   /// Puts a file in place that is there as a whole. It may be durable only after finish().
   [[nodiscard]] virtual Status store(const FileEntry& entry, ConstBytes content) {
     auto file = create(entry);

@@ -2,6 +2,7 @@
 #include "apps/ftx/files/system.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -42,6 +43,8 @@ int System::fstatat(int directory, const char* path, struct stat* status, int fl
 int System::fchmod(int descriptor, mode_t mode) { return ::fchmod(descriptor, mode); }
 int System::futimens(int descriptor, const timespec times[2]) { return ::futimens(descriptor, times); }
 int System::fsync(int descriptor) { return ::fsync(descriptor); }
+int System::fdatasync(int descriptor) { return ::fdatasync(descriptor); }
+int System::flock(int descriptor, int operation) { return ::flock(descriptor, operation); }
 int System::renameat(int directory, const char* from, int to_directory, const char* to) {
   return ::renameat(directory, from, to_directory, to);
 }

@@ -34,6 +34,8 @@ class System {
   virtual int fchmod(int descriptor, mode_t mode);
   virtual int futimens(int descriptor, const timespec times[2]);
   virtual int fsync(int descriptor);
+  virtual int fdatasync(int descriptor);
+  virtual int flock(int descriptor, int operation);
   virtual int renameat(int directory, const char* from, int to_directory, const char* to);
   virtual int unlinkat(int directory, const char* path, int flags);
   virtual int mkdirat(int directory, const char* path, mode_t mode);

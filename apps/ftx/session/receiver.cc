@@ -350,7 +350,9 @@ void Receiver::note_phase(TimePoint now) {
 void Receiver::compare(TimePoint now) {
   if (may_compare()) {
     present_.clear();
-    if (auto compared = assembly_->compare(std::min(compare_files, announcer_.room()), present_); !compared) {
+    if (auto compared =
+            assembly_->compare(std::min(compare_files, announcer_.room() + 1 - Assembly::known_parts_max), present_);
+        !compared) {
       return fail(now, compared.error(), true);
     }
     for (const ByteRange& range : present_) {

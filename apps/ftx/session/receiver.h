@@ -138,7 +138,7 @@ class Receiver {
   void on_taken(TimePoint now, ConstBytes datagram);
   /// compare() has something to do.
   [[nodiscard]] bool may_compare() const {
-    return state_ == State::open && assembly_->comparing() && announcer_.room() > 0;
+    return state_ == State::open && assembly_->comparing() && announcer_.room() >= Assembly::known_parts_max;
   }
   /// What is there is told even if all else is done: the sender does not believe before that it is.
   [[nodiscard]] bool may_announce() const { return !comparing_first_ && !failure_ && state_ != State::closing; }

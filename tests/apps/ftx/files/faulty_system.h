@@ -94,6 +94,12 @@ class FaultySystem final : public System {
   int fsync(int descriptor) override {
     return simple({"fsync", of(descriptor)}, [] { return 0; });  // takes time, and no test cuts the power
   }
+  int fdatasync(int descriptor) override {
+    return simple({"fdatasync", of(descriptor)}, [] { return 0; });  // as fsync()
+  }
+  int flock(int descriptor, int operation) override {
+    return simple({"flock", of(descriptor)}, [&] { return System::flock(descriptor, operation); });
+  }
   int renameat(int directory, const char* from, int to_directory, const char* to) override {
     return simple({"renameat", from}, [&] { return System::renameat(directory, from, to_directory, to); });
   }
