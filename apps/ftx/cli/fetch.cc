@@ -8,6 +8,7 @@
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/cli/fixed_destination.h"
 #include "apps/ftx/cli/host.h"
+#include "apps/ftx/cli/journal_thread.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/reach.h"
 #include "apps/ftx/cli/receiving.h"
@@ -83,7 +84,9 @@ ExitCode fetch(const PushOptions& options) {
     return console.fail({ExitCode::usage, fmt::format("'{}' is no directory, and several files need one",
                                                       printable(options.destination))});
   }
-  auto destination = DirectoryDestination::serve(place->directory, entropy());
+  JournalThread journals;
+  auto destination =
+      DirectoryDestination::serve(place->directory, entropy(), LandBy::faster, partials_of(options, journals));
   if (!destination) {
     return console.fail({ExitCode::write_failed, destination.error().text});
   }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "apps/ftx/cli/program.h"
 #include "apps/ftx/files/partial.h"
 
 namespace sluice::ftx {
@@ -41,5 +42,10 @@ class JournalThread final : public JournalKeeper {
   bool ends_ = false;
   std::thread thread_;
 };
+
+/// What the user has asked for.
+[[nodiscard]] inline PartialOptions partials_of(const CommonOptions& options, JournalThread& journals) {
+  return {.keep = options.keep_partial, .verify = options.verify, .keeper = &journals};
+}
 
 }  // namespace sluice::ftx

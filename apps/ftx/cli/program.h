@@ -26,6 +26,9 @@ struct CommonOptions {
   bool json = false;
   [[nodiscard]] Console::Form form() const { return json ? Console::Form::json : Console::Form::text; }
   double idle_timeout_s = 30;
+  // Of what this side receives; through ssh, of what the other side does.
+  bool keep_partial = true;
+  bool verify = false;
 };
 
 /// Whom to know, for `serve` and ftx:// (apps/ftx/cli/trust.h). Empty names: files of the configuration directory.

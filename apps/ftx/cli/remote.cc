@@ -9,6 +9,7 @@
 
 #include "apps/common/entropy.h"
 #include "apps/ftx/cli/fixed_destination.h"
+#include "apps/ftx/cli/journal_thread.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/receiving.h"
 #include "apps/ftx/cli/sealing.h"
@@ -165,7 +166,10 @@ std::expected<ExitCode, Failure> Remote::receive() {
   if (!place) {
     return std::unexpected(place.error());
   }
-  auto destination = DirectoryDestination::serve(place->directory, entropy());
+  JournalThread journals;
+  auto destination =
+      DirectoryDestination::serve(place->directory, entropy(), LandBy::faster,
+                                  {.keep = request_.keep_partial, .verify = request_.verify, .keeper = &journals});
   if (!destination) {
     return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }

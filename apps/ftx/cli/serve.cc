@@ -3,6 +3,7 @@
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/cli/fixed_destination.h"
 #include "apps/ftx/cli/host.h"
+#include "apps/ftx/cli/journal_thread.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/reach.h"
 #include "apps/ftx/cli/receiving.h"
@@ -53,7 +54,9 @@ class FileProvider final : public Provider {
 
 ExitCode serve(const ServeOptions& options) {
   Console console(options.form(), Console::Side::receiver);
-  auto destination = DirectoryDestination::serve(options.directory, entropy());
+  JournalThread journals;
+  auto destination =
+      DirectoryDestination::serve(options.directory, entropy(), LandBy::faster, partials_of(options, journals));
   if (!destination) {
     return console.fail({ExitCode::write_failed, destination.error().text});
   }

@@ -7,6 +7,7 @@
 
 #include "apps/common/entropy.h"
 #include "apps/ftx/cli/fixed_destination.h"
+#include "apps/ftx/cli/journal_thread.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/receiving.h"
 #include "apps/ftx/cli/sealing.h"
@@ -283,6 +284,8 @@ std::expected<ExitCode, Failure> Push::push() {
   host_ = *std::move(host);
   StartRequest request;
   request.direction = StartDirection::push;
+  request.keep_partial = options_.keep_partial;
+  request.verify = options_.verify;
   request.paths = {there_.path};
   const auto ready = start(request);
   if (!ready) {
@@ -376,7 +379,9 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   if (!place) {
     return std::unexpected(Failure{ExitCode::write_failed, place.error().text});
   }
-  auto destination = DirectoryDestination::serve(place->directory, entropy());
+  JournalThread journals;
+  auto destination =
+      DirectoryDestination::serve(place->directory, entropy(), LandBy::faster, partials_of(options_, journals));
   if (!destination) {
     return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }

@@ -93,6 +93,7 @@ DirectoryFile::DirectoryFile(OpenDirectories& directories, Partials& partials, T
                land_by == LandBy::map ? WindowSet::Far::map : WindowSet::Far::refuse) {
   if (partial_) {
     partials_.add(*partial_, *this);
+    landed_end_ = partial_->known().empty() ? 0 : (partial_->known().back().index + 1) * digest_block_bytes;
   }
 }
 
@@ -308,17 +309,19 @@ Status DirectoryFile::read(std::uint64_t offset, Bytes out) {
   return {};
 }
 
-/// Truncates the file to the end of its last payload: a map had extended it to its full size.
+/// Truncates the file to the end of its last payload: a map had extended it to its full size. With a journal, to the
+/// beginning of the block where that is: where the disk is full, the journal needs room as well.
 std::string DirectoryFile::keep() {
   windows_.forget();
   kept_ = true;
+  const std::uint64_t last = landed_end_ - std::min<std::uint64_t>(landed_end_, 1);
+  const std::uint64_t end = partial_ ? last - last % digest_block_bytes : landed_end_;
+  // The file is kept even if it cannot be truncated.
+  if ((extended_ || partial_) && file_.valid()) {
+    [[maybe_unused]] const int cut = retried([&] { return os().ftruncate(file_.get(), static_cast<off_t>(end)); });
+  }
   if (partial_) {
     return partial_->name();
-  }
-  // The file is kept even if it cannot be truncated.
-  if (extended_ && file_.valid()) {
-    [[maybe_unused]] const int cut =
-        retried([&] { return os().ftruncate(file_.get(), static_cast<off_t>(landed_end_)); });
   }
   return std::exchange(temporary_, {});
 }

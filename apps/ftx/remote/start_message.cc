@@ -14,6 +14,10 @@
 namespace sluice::ftx {
 namespace {
 
+/// Bits of `partial`.
+constexpr unsigned partial_keep = 1;
+constexpr unsigned partial_verify = 2;
+
 /// A first byte that no text has, and line ends that a channel which converts them would damage.
 constexpr std::string_view magic =
     "\xf7"
@@ -63,6 +67,9 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   }
   request.secret = Secret(secret);
   request.direction = StartDirection{reader.number<std::uint8_t>()};
+  const auto partial = reader.number<std::uint8_t>();
+  request.keep_partial = (partial & partial_keep) != 0;
+  request.verify = (partial & partial_verify) != 0;
   request.session_version = reader.number<std::uint8_t>();
   request.datagram_bytes = reader.number<std::uint32_t>();
   request.idle_timeout_ms = reader.number<std::uint32_t>();
@@ -85,9 +92,9 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   }
   const bool push = request.direction == StartDirection::push && paths == 1;
   const bool pull = request.direction == StartDirection::pull && paths >= 1;
-  good = good && reader.exhausted() && (push || pull) && is_cipher(cipher) && is_program(request.program) &&
-         request.idle_timeout_ms != 0 && is_congestion(request.congestion, request.rate) && is_range(request.ports) &&
-         is_trees(request.trees);
+  good = good && reader.exhausted() && partial <= (partial_keep | partial_verify) && (push || pull) &&
+         is_cipher(cipher) && is_program(request.program) && request.idle_timeout_ms != 0 &&
+         is_congestion(request.congestion, request.rate) && is_range(request.ports) && is_trees(request.trees);
   return good ? std::optional<StartMessage>(std::move(request)) : std::nullopt;
 }
 
@@ -176,7 +183,7 @@ std::optional<PortRange> parse_ports(std::string_view text) {
 
 std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   SLUICE_REQUIRE(request.secret.size() == session_secret_bytes);
-  std::size_t size = session_secret_bytes + 1 + 1 + 4 + 4 + 1 + 1 + 8 + 2 + 2 + 1 + 1 + request.program.size() + 2;
+  std::size_t size = session_secret_bytes + 1 + 1 + 1 + 4 + 4 + 1 + 1 + 8 + 2 + 2 + 1 + 1 + request.program.size() + 2;
   for (const std::string& path : request.paths) {
     if (!is_path(path)) {
       return std::nullopt;
@@ -189,6 +196,8 @@ std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   std::vector<std::byte> out;
   Writer writer = begin(out, Kind::request, size);
   writer.bytes(request.secret.bytes()).number(static_cast<std::uint8_t>(request.direction));
+  writer.number(
+      static_cast<std::uint8_t>((request.keep_partial ? partial_keep : 0) | (request.verify ? partial_verify : 0)));
   writer.number(request.session_version).number(request.datagram_bytes).number(request.idle_timeout_ms);
   writer.number(static_cast<std::uint8_t>(request.cipher)).number(static_cast<std::uint8_t>(request.congestion));
   writer.number(request.rate).number(request.ports.first).number(request.ports.last);

@@ -55,6 +55,8 @@ struct StartRequest {
   Secret secret{};  // session_secret_bytes
   Cipher cipher = Cipher::aes_128_gcm;
   StartDirection direction = StartDirection::push;
+  bool keep_partial = true;          // of a push: what a later transfer goes on with stays
+  bool verify = false;               // of a push: that is read before it is believed
   std::uint8_t session_version = 0;  // of docs/formats/ftx.md
   std::uint32_t datagram_bytes = 0;  // at most; 0: as the far side can
   std::uint32_t idle_timeout_ms = 0;

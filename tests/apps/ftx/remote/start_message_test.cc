@@ -75,6 +75,7 @@ ExitCode code_of(const Stream& stream, Preamble preamble = Preamble::none) {
 
 bool same(const StartRequest& left, const StartRequest& right) {
   return std::ranges::equal(left.secret.bytes(), right.secret.bytes()) && left.direction == right.direction &&
+         left.keep_partial == right.keep_partial && left.verify == right.verify &&
          left.session_version == right.session_version && left.datagram_bytes == right.datagram_bytes &&
          left.idle_timeout_ms == right.idle_timeout_ms && left.cipher == right.cipher &&
          left.congestion == right.congestion && left.rate == right.rate && left.ports == right.ports &&
@@ -90,6 +91,8 @@ TEST(StartMessage, ARequestIsReadAsItWasWritten) {
   }
   StartRequest pull = push_request();
   pull.direction = StartDirection::pull;
+  pull.keep_partial = false;
+  pull.verify = true;
   pull.cipher = Cipher::chacha20_poly1305;
   pull.congestion = AskedCongestion::fixed_rate;
   pull.rate = 12'500'000;
