@@ -30,14 +30,6 @@ bool same_time(const timespec& time, const FileEntry& entry) {
                              [&](std::uint32_t unit) { return kept == entry.mtime_ns - entry.mtime_ns % unit; });
 }
 
-/// Where that is not allowed, what follows says so.
-bool make_writable(int directory) {
-  struct stat status{};
-  return retried([&] { return os().fstat(directory, &status); }) == 0 && (status.st_mode & fill_mode) != fill_mode &&
-         status.st_uid == ::geteuid() &&
-         retried([&] { return os().fchmod(directory, (status.st_mode & 0777U) | fill_mode); }) == 0;
-}
-
 /// Not by what a file system cuts off.
 bool is_newer(const timespec& time, const FileEntry& entry) {
   return !same_time(time, entry) && std::pair(std::int64_t{time.tv_sec}, std::int64_t{time.tv_nsec}) >
@@ -76,7 +68,7 @@ Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
   const std::string& name = name_of(entries_[index]);
   if (made_[index] == Made::no) {
     const auto make = [&] { return retried([&] { return os().mkdirat(parent, name.c_str(), fill_mode); }) == 0; };
-    if (make() || (errno == EACCES && make_writable(parent) && make())) {
+    if (make() || (errno == EACCES && make_writable(parent, entries_[index].parent) && make())) {
       made_[index] = Made::made;
       touched_ = true;
     } else if (errno != EEXIST) {
@@ -90,6 +82,18 @@ Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
   return directory;
 }
 
+/// True when it was not, and is now. Where that is not allowed, what follows says so.
+bool DirectorySink::make_writable(int directory, std::uint32_t parent) {
+  struct stat status{};
+  if (retried([&] { return os().fstat(directory, &status); }) != 0 || (status.st_mode & fill_mode) == fill_mode ||
+      status.st_uid != ::geteuid() ||
+      retried([&] { return os().fchmod(directory, (status.st_mode & 0777U) | fill_mode); }) != 0) {
+    return false;
+  }
+  modes_before_.try_emplace(parent, status.st_mode & 0777U);
+  return true;
+}
+
 /// The directory of something that is written: one that was there is made writable for as long as it is filled.
 Result<int> DirectorySink::directory_of(const FileEntry& entry) {
   const int directory = directories_.at(entry.parent);
@@ -98,7 +102,7 @@ Result<int> DirectorySink::directory_of(const FileEntry& entry) {
   }
   if (entry.parent != 0 && made_[entry.parent - 1] == Made::found) {
     made_[entry.parent - 1] = Made::filled;
-    make_writable(directory);
+    make_writable(directory, entry.parent);
   }
   return directory;
 }
@@ -130,7 +134,7 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) 
     return std::unexpected(replaced.error());
   }
   const std::string& name = name_of(entry);
-  if (auto partial = open_partial(*directory, entry, Partial::Find::any)) {
+  if (auto partial = open_partial(*directory, entry, Partial::Find::fresh)) {
     return std::make_unique<DirectoryFile>(directories_, partials_, *std::move(partial), name, entry, land_by_);
   }
   auto made = make_temporary(*directory, name, prng_);
@@ -155,9 +159,12 @@ std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& entry) {
     return nullptr;
   }
   auto partial = open_partial(directory, entry, Partial::Find::known);
-  return partial ? std::make_unique<DirectoryFile>(directories_, partials_, *std::move(partial), name_of(entry), entry,
-                                                   land_by_)
-                 : nullptr;
+  // Where the directory cannot be made writable, create() says so.
+  if (!partial || !directory_of(entry)) {
+    return nullptr;
+  }
+  touched_ = true;
+  return std::make_unique<DirectoryFile>(directories_, partials_, *std::move(partial), name_of(entry), entry, land_by_);
 }
 
 std::optional<TemporaryFile> DirectorySink::open_partial(int directory, const FileEntry& entry, Partial::Find find) {
@@ -258,9 +265,45 @@ Status DirectorySink::replace_waiting() {
   return status;
 }
 
+/// After a failure directories that were there have the modes that they had, and those that the transfer has made the
+/// modes that they were to get. From the deepest up, since a mode may close the way to what lies in it.
+void DirectorySink::leave_directories() {
+  for (std::size_t index = entries_.size(); index-- > 0;) {
+    const FileEntry& entry = entries_[index];
+    if (entry.kind != EntryKind::directory || entry.top()) {
+      continue;
+    }
+    const auto parent = static_cast<std::uint32_t>(index + 1);
+    const auto before = modes_before_.find(parent);
+    if (made_[index] == Made::made || before != modes_before_.end()) {
+      set_mode_of(directories_.at(parent), made_[index] == Made::made ? entry.mode : before->second);
+    }
+  }
+  if (root_made_ && !entries_.empty() && entries_.front().top()) {
+    set_mode_of(directories_.root(), entries_.front().mode);
+  }
+}
+
+/// What fails leaves it as it is: the transfer has failed for a reason that says more.
+void DirectorySink::set_mode_of(int directory, std::uint32_t mode) {
+  if (directory >= 0) {
+    [[maybe_unused]] const int changed = retried([&] { return os().fchmod(directory, mode); });
+  }
+}
+
+void DirectorySink::leave_root() {
+  if (const auto before = modes_before_.find(0); before != modes_before_.end() && !root_made_) {
+    set_mode_of(directories_.root(), before->second);
+  }
+}
+
 DirectorySink::~DirectorySink() {
   for (const Waiting& waiting : waiting_) {
     retried([&] { return os().unlinkat(directories_.at(waiting.entry->parent), waiting.temporary.c_str(), 0); });
+  }
+  if (!finished_) {
+    leave_directories();
+    leave_root();
   }
 }
 
@@ -364,6 +407,8 @@ Status DirectorySink::finish() {
       }
     }
   }
+  finished_ = true;
+  leave_root();
   return touched_ ? sync(tree || stored_ > fsync_files_max) : Status();
 }
 

@@ -3,7 +3,9 @@
 
 // DirectorySink: where a list goes below an open directory. It makes directories when the first thing in them arrives,
 // files as they arrive, links when all files are in place, and last, from the deepest up, sets modes and times of
-// directories: so a read-only one can be filled, and filling it does not change its time.
+// directories: so a read-only one can be filled, and filling it does not change its time. Where the transfer fails,
+// those that were there get their modes back, and those that it has made get theirs; not after a kill, but the next one
+// mends that.
 //
 // A file is there already when a regular file of its name has its size and its time (present), as rsync's quick check
 // has it. It is not opened unless its mode differs. Links and directories that are as they should be are left alone,
@@ -21,6 +23,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "apps/ftx/files/directory.h"
@@ -71,6 +74,10 @@ class DirectorySink final : public Sink {
   [[nodiscard]] Status make_link(const FileEntry& entry);
   [[nodiscard]] bool link_is_there(const FileEntry& entry);
   [[nodiscard]] Status finish_directory(std::uint32_t index);
+  bool make_writable(int directory, std::uint32_t parent);
+  void leave_directories();
+  void leave_root();
+  static void set_mode_of(int directory, std::uint32_t mode);
   [[nodiscard]] Status attributes_of(int directory, const FileEntry& entry);
 
   enum class Made : std::uint8_t { no, found, filled, made };  // filled: was there, and is written into
@@ -89,7 +96,9 @@ class DirectorySink final : public Sink {
   bool root_made_;
   std::vector<Made> made_;  // of each entry that is a directory
   OpenDirectories directories_;
-  bool touched_ = false;  // something that finish() has to make durable
+  std::unordered_map<std::uint32_t, std::uint32_t> modes_before_;  // by FileEntry::parent: of those made writable
+  bool finished_ = false;
+  bool touched_ = false;                  // something that finish() has to make durable
   std::optional<OpenDirectories> found_;  // as they are, made or not; for resume()
   std::size_t stored_ = 0;
   std::vector<Waiting> waiting_;  // stored files that will replace others

@@ -130,13 +130,9 @@ std::optional<Partial::Opened> Partial::open(int directory, const std::string& n
     Opened opened{std::move(file), nullptr};
     opened.partial.reset(new Partial(std::move(at), opened.file.get(), part, beside(name, journal_suffix), head,
                                      partials.options().keeper));
-    if (found && opened.partial->read_journal(static_cast<std::uint64_t>(status.st_size))) {
-      return opened;
-    }
-    if (find == Find::known || (found && !opened.partial->begin_anew(status.st_size > 0))) {
-      return std::nullopt;
-    }
-    return opened;
+    const bool good = find == Find::known ? opened.partial->read_journal(static_cast<std::uint64_t>(status.st_size))
+                                          : !found || opened.partial->begin_anew(status.st_size > 0);
+    return good ? std::optional(std::move(opened)) : std::nullopt;
   }
   return std::nullopt;
 }

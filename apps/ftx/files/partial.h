@@ -79,7 +79,7 @@ class Partial {
   };
   enum class Find : std::uint8_t {
     known,  // only one of which something is known
-    any,    // whatever is there; else a new one
+    fresh,  // a new one, or what is there, emptied: who asks for nothing that is known will write over it
   };
   /// `name` is the final name in `directory`. Null: there is none, or its names are taken: use another name.
   [[nodiscard]] static std::optional<Opened> open(int directory, const std::string& name, const FileEntry& entry,

@@ -216,6 +216,19 @@ TEST_F(PartialFile, SlotsThatLieAcrossBlocksComeAgainWhereTheyMust) {
   EXPECT_EQ(content_of(root_ / "name"), content);
 }
 
+/// An ADU that overtakes the search finds no file, and begins one: nothing in it is what a journal says.
+TEST_F(PartialFile, AFileThatArrivesBeforeItIsLookedForBeginsAnew) {
+  const Content content = random_content(4 * block, 23);
+  leave(content, 40);
+  const auto destination = serve();
+  const std::vector<FileEntry> list{{.name = "name", .size_bytes = content.size(), .mtime_s = 1000}};
+  const auto sink = destination->open("", list).value();
+  const auto file = sink->create(list[0]).value();
+  EXPECT_TRUE(file->known_blocks()->empty());
+  EXPECT_FALSE(fs::exists(journal()));
+  EXPECT_EQ(fs::file_size(part()), 0U);
+}
+
 // --- Other sources -------------------------------------------------------------------------------------------------
 
 TEST_F(PartialFile, ASourceThatChangedBeginsAnew) {

@@ -240,6 +240,26 @@ TEST_F(TreeSink, DirectoriesHaveTheirModesAndTimesWhenTheyAreFilled) {
   EXPECT_EQ(tree.size(), 6U);
 }
 
+TEST_F(TreeSink, ATransferThatFailsLeavesDirectoriesWithTheirModes) {
+  fs::create_directories(root_ / "found/inner");
+  ASSERT_EQ(::chmod((root_ / "found/inner").c_str(), 0555), 0);
+  ASSERT_EQ(::chmod((root_ / "found").c_str(), 0550), 0);
+  open({directory("found"), directory("inner", 1), directory("made", 2, 0511), file("a", 3), file("b", 2),
+        directory("never", 1)});
+  EXPECT_EQ(store(3), 0);
+  EXPECT_EQ(store(4), 0);
+  sink_.reset();
+  const auto mode = [&](const char* path) {
+    struct stat status{};
+    EXPECT_EQ(::stat((root_ / path).c_str(), &status), 0) << path;
+    return status.st_mode & 0777U;
+  };
+  EXPECT_EQ(mode("found"), 0550U);
+  EXPECT_EQ(mode("found/inner"), 0555U);
+  EXPECT_EQ(mode("found/inner/made"), 0511U);
+  EXPECT_FALSE(fs::exists(root_ / "found/never"));
+}
+
 TEST_F(TreeSink, WhatIsThereIsFilledAndReplaced) {
   fs::create_directories(root_ / "d/e");
   write_file(root_ / "d/a", "old");
