@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "apps/ftx/protocol/cursor.h"
 
@@ -16,9 +17,10 @@ constexpr std::size_t record_head_bytes = 16;
 
 enum class Record : std::uint32_t { known = 1, withdrawn = 2 };
 
-/// A record's statement about one block, in the order of the records.
+/// A record's statement about one block.
 struct Statement {
   KnownBlock block;
+  std::uint32_t order = 0;  // of two about one block, the greater counts
   bool known = false;
 };
 
@@ -50,7 +52,8 @@ bool take_record(Reader& reader, const JournalHead& head, const Digest& header, 
     return false;
   }
   for (std::uint32_t i = 0; i < count; ++i) {
-    Statement& added = statements.emplace_back(Statement{{first + i, {}}, kind == Record::known});
+    const auto order = static_cast<std::uint32_t>(statements.size());
+    Statement& added = statements.emplace_back(Statement{{first + i, {}}, order, kind == Record::known});
     if (added.known) {
       std::ranges::copy(digests.subspan(i * digest_bytes, digest_bytes), added.block.digest.begin());
     }
@@ -60,7 +63,7 @@ bool take_record(Reader& reader, const JournalHead& head, const Digest& header, 
 
 /// The last statement about each block counts.
 std::vector<KnownBlock> known_of(std::vector<Statement> statements) {
-  std::ranges::stable_sort(statements, {}, [](const Statement& one) { return one.block.index; });
+  std::ranges::sort(statements, {}, [](const Statement& one) { return std::pair(one.block.index, one.order); });
   std::vector<KnownBlock> known;
   for (std::size_t i = 0; i < statements.size(); ++i) {
     const bool last = i + 1 == statements.size() || statements[i + 1].block.index != statements[i].block.index;
