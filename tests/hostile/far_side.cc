@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/prng.h"
+#include "tests/apps/ftx/content.h"
 #include "tests/sanitizers.h"
 
 namespace sluice::ftx::hostile {
@@ -24,12 +24,7 @@ constexpr std::uint64_t own_kib_max = (sluice::test::sanitized ? 512 : 32) * 102
 
 }  // namespace
 
-std::vector<std::byte> random_content(std::size_t size) {
-  Prng prng(size);
-  std::vector<std::byte> content(size);
-  std::ranges::generate(content, [&] { return static_cast<std::byte>(prng()); });
-  return content;
-}
+std::vector<std::byte> random_content(std::size_t size) { return test::random_content(size, size); }
 
 FarSide::FarSide(bool sealed, StartDirection direction) : sealed_(sealed), direction_(direction) {
   std::string pattern = (std::filesystem::temp_directory_path() / "ftx-liar-XXXXXX").string();

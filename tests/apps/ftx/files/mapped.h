@@ -17,33 +17,19 @@
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/mapped_window.h"
 #include "apps/ftx/files/source.h"
-#include "base/prng.h"
+#include "tests/apps/ftx/content.h"
 #include "tests/apps/ftx/files/served_directory.h"
 
 namespace sluice::ftx {
 
 namespace fs = std::filesystem;
-using Content = std::vector<std::byte>;
+using test::Content;
+using test::content_of;
+using test::random_content;
 
 inline const std::size_t page = MappedWindow::page_bytes();
 inline constexpr std::size_t mebibyte = 1U << 20;
 inline constexpr std::string_view shorter = "it became shorter while it was sent";
-
-inline Content random_content(std::size_t size, std::uint64_t seed) {
-  Prng prng(seed);
-  Content content(size);
-  for (std::byte& byte : content) {
-    byte = static_cast<std::byte>(prng());
-  }
-  return content;
-}
-
-inline Content content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const ConstBytes bytes = as_bytes(text);
-  return {bytes.begin(), bytes.end()};
-}
 
 inline bool equal(ConstBytes a, ConstBytes b) { return std::ranges::equal(a, b); }
 inline bool all_zero(ConstBytes bytes) {

@@ -17,6 +17,7 @@
 #include "apps/ftx/files/assembly.h"
 #include "apps/ftx/files/directory.h"
 #include "base/prng.h"
+#include "tests/apps/ftx/content.h"
 #include "tests/apps/ftx/files/faulty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 
@@ -24,24 +25,12 @@ namespace sluice::ftx {
 namespace {
 
 namespace fs = std::filesystem;
-using Content = std::vector<std::byte>;
+using test::Content;
+using test::content_of;
+using test::random_content;
 
 constexpr std::uint64_t block = digest_block_bytes;
 constexpr std::uint32_t slot = 64 * 1024;
-
-Content random_content(std::uint64_t size, std::uint64_t seed) {
-  Prng prng(seed);
-  Content content(size);
-  std::ranges::generate(content, [&] { return static_cast<std::byte>(prng()); });
-  return content;
-}
-
-Content content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const ConstBytes bytes = as_bytes(text);
-  return {bytes.begin(), bytes.end()};
-}
 
 void write_file(const fs::path& path, ConstBytes content) { std::ofstream(path, std::ios::binary) << as_text(content); }
 

@@ -50,6 +50,7 @@ class TreeSink : public ServedDirectory {
   ~TreeSink() override { test::remove_tree(root_); }
 
   void open(std::vector<FileEntry> entries, std::string_view path = "") {
+    sink_.reset();  // it borrows the entries
     entries_ = std::move(entries);
     auto sink = destination_->open(path, entries_);
     ASSERT_TRUE(sink) << sink.error().text;

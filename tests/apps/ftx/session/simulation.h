@@ -21,24 +21,13 @@
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
 #include "base/prng.h"
+#include "tests/apps/ftx/content.h"
 
 namespace sluice::ftx::test {
 
 using namespace std::chrono_literals;
 
 // --- Files in memory -----------------------------------------------------------------------------------------------
-
-using Content = std::vector<std::byte>;
-
-inline Content random_content(std::size_t size, std::uint64_t seed) {
-  Prng prng(seed);
-  Content content(size);
-  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
-    const std::uint64_t word = prng();
-    std::memcpy(content.data() + at, &word, std::min(sizeof word, size - at));
-  }
-  return content;
-}
 
 class MemorySource final : public Source {
  public:
