@@ -33,8 +33,9 @@ void add_common_options(CLI::App& app, CommonOptions& options, bool& insecure) {
   app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("!--no-partial", options.keep_partial,
-               "leave nothing of a file that is not whole; else the next transfer goes on with it");
+  app.add_flag_callback(
+      "--no-partial", [&options] { options.keep_partial = false; },
+      "leave nothing of a file that is not whole; else the next transfer goes on with it");
   app.add_flag("--verify", options.verify,
                "read what an earlier transfer has left before it is believed; else its journal is");
   app.add_flag("--insecure", insecure, "with ftx:// and serve: neither encrypt nor authenticate; for measurements");
