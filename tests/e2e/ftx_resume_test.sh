@@ -22,28 +22,38 @@ known_in_journal() { [ -e $JOURNAL ] && [ "$(stat -c %s $JOURNAL)" -gt 80 ]; }
 # One that is cut off when something is in the journal.
 cut_off() {
   background cut push --rate 150
-  for _ in $(seq 200); do known_in_journal && break; sleep 0.05; done
+  until_known || true
   bury "${PID[cut]}"
   known_in_journal
 }
+until_known() {
+  for _ in $(seq 200); do
+    if known_in_journal; then return; fi
+    sleep 0.05
+  done
+  return 1
+}
+none_or_whole() { [ ! -e in/big.bin ] || cmp big.bin in/big.bin; }
 begin_again() { rm -rf in/* in/.big* ; }
 
 # --- kill -9 ---
 
+# At any moment, two of three when something is in the journal.
 continued=0
 for ((i = 1; i <= ${FTX_KILLS:-20}; ++i)); do
   serve
   begin_again
-  background push push --rate 300
-  sleep "0.$((20 + RANDOM % 40))"
+  background push push --rate 150
+  if ((i % 3)); then until_known || true; fi
+  sleep "0.$((10 + RANDOM % 40))"
   if ((RANDOM % 2)); then
     kill_server
-    expect "kill $i: no file under its name" test ! -e in/big.bin
+    expect "kill $i: no file under its name, or all of it" none_or_whole
     bury "${PID[push]}"
     serve
   else
     bury "${PID[push]}"
-    expect "kill $i: no file under its name" test ! -e in/big.bin
+    expect "kill $i: no file under its name, or all of it" none_or_whole
   fi
   known=no
   if known_in_journal; then known=yes; fi
