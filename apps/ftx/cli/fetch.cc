@@ -64,12 +64,13 @@ ExitCode fetch(const PushOptions& options) {
   if (!url) {
     return console.fail(url.error());
   }
-  const Wanted wanted = wanted_of(request.paths, Wanted::Are::names, options.trees);
+  const Wanted wanted = wanted_of(request.paths, Wanted::Are::names, options.trees, options.select);
   request.trees = options.trees;
+  request.select = options.select;
   ask_congestion(options, request.congestion, request.rate);
   if (!encode(request)) {
-    return console.fail({ExitCode::usage, fmt::format("the sources are too many for one transfer: {} files, or paths "
-                                                      "of {} bytes together, at most",
+    return console.fail({ExitCode::usage, fmt::format("the sources are too many for one transfer: {} of them, or with "
+                                                      "filter rules and names {} bytes together, at most",
                                                       request_paths_max, request_bytes_max)});
   }
   const auto addresses = resolve_all(url->host);

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <unordered_map>
+#include <unordered_set>
 
+#include "apps/ftx/files/filter.h"
 #include "apps/ftx/protocol/name.h"
 
 namespace sluice::ftx {
@@ -36,10 +39,72 @@ Status check(const Wanted& wanted, const FileEntry& entry) {
   return {};
 }
 
+/// What of a tree may come.
+class Selected {
+ public:
+  Selected(const Selection& selection, std::span<const FileEntry> entries)
+      : selection_(selection), entries_(entries), filter_(selection.rules, Filter::Side::sender) {
+    for (const std::string& name : selection.names.value_or(std::vector<std::string>{})) {
+      add(name);
+    }
+  }
+
+  [[nodiscard]] Status check(const FileEntry& entry) {
+    if (entry.top()) {
+      return {};
+    }
+    const bool directory = entry.kind == EntryKind::directory;
+    const std::string path = path_of(entries_, entry);
+    // The directories around what is named come whatever the rules say of them.
+    if (filter_.excludes(path, directory) && !(directory && around_.contains(path))) {
+      return fail(EPERM, "the other end sends '" + path + "', which is excluded");
+    }
+    if (selection_.names && !is_named(path, directory)) {
+      return fail(EPERM, "nobody asked for '" + path + "'");
+    }
+    return {};
+  }
+
+ private:
+  void add(const std::string& name) {
+    const bool content = name.empty() || name.ends_with('/') || selection_.recursive;
+    const std::string path = name.substr(0, name.size() - (name.ends_with('/') ? 1 : 0));
+    for (std::size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+      around_.insert(path.substr(0, slash));
+    }
+    auto& contents = named_[path];
+    contents = contents || content;
+  }
+  [[nodiscard]] bool is_named(std::string path, bool directory) const {
+    if (named_.contains(path) || (directory && around_.contains(path))) {
+      return true;
+    }
+    // In something whose content comes.
+    do {
+      path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
+      if (const auto above = named_.find(path); above != named_.end() && above->second) {
+        return true;
+      }
+    } while (selection_.recursive && !path.empty());
+    return false;
+  }
+
+  const Selection& selection_;
+  std::span<const FileEntry> entries_;
+  Filter filter_;
+  std::unordered_map<std::string, bool> named_;  // and whether what lies in it comes, too
+  std::unordered_set<std::string> around_;
+};
+
 }  // namespace
 
-Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are, Trees trees) {
-  Wanted wanted{{}, are, trees};
+Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are, Trees trees, const Selection& select) {
+  Wanted wanted{{}, are, trees, select};
+  if (select.names) {
+    // Whatever lies in the one path; its name does not come.
+    wanted.names = {""};
+    return wanted;
+  }
   for (const std::string& path : paths) {
     wanted.names.push_back(path.substr(path.rfind('/') + 1));  // npos + 1 is 0
   }
@@ -50,8 +115,11 @@ Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::span
   if (wanted_.names.empty()) {
     return below_.open(path_, entries);
   }
+  Selected selected(wanted_.select, entries);
   for (const FileEntry& entry : entries) {
-    if (Status good = check(wanted_, entry); !good) {
+    Status good = check(wanted_, entry);
+    good = good ? selected.check(entry) : good;
+    if (!good) {
       return std::unexpected(good.error());
     }
   }
@@ -59,7 +127,8 @@ Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::span
   const auto files = static_cast<std::size_t>(
       std::ranges::count_if(entries, [](const FileEntry& entry) { return entry.parent == 0 && !entry.top(); }));
   const bool any = wanted_.trees != Trees::none && std::ranges::any_of(wanted_.names, names_a_content);
-  if (wanted_.are == Wanted::Are::names && !any && files != wanted_.names.size()) {
+  const bool all = wanted_.are == Wanted::Are::names && !any && wanted_.select.rules.empty();
+  if (all && files != wanted_.names.size()) {
     return fail(EPERM, "the other end offers " + std::to_string(files) + " files, and was asked for " +
                            std::to_string(wanted_.names.size()));
   }

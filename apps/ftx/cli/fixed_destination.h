@@ -5,7 +5,7 @@
 //
 // Threat: a far side that sends other files than those that were asked for, such as .bashrc into a home directory (as
 // CVE-2019-6111 of scp). The path that the sender offers counts for nothing, and a name that nobody asked for fails the
-// transfer.
+// transfer. So does what filter rules exclude, or a list of names has not.
 //
 // Borrows the destination below. Not thread-safe.
 
@@ -15,6 +15,7 @@
 
 #include "apps/ftx/files/sink.h"
 #include "apps/ftx/protocol/manifest.h"
+#include "apps/ftx/protocol/selection.h"
 
 namespace sluice::ftx {
 
@@ -25,10 +26,12 @@ struct Wanted {
   std::vector<std::string> names{};  // of what lies in no directory of the list; none: everything is good
   Are are = Are::patterns;
   Trees trees = Trees::none;
+  Selection select{};
 };
 
 /// The last components of what was asked for.
-[[nodiscard]] Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are, Trees trees = Trees::none);
+[[nodiscard]] Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are, Trees trees = Trees::none,
+                               const Selection& select = {});
 
 /// A destination that takes no symbolic links: what one means, who made it alone decides.
 ///

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "apps/ftx/cli/program.h"
+#include "apps/ftx/cli/selection.h"
 #include "apps/ftx/cli/url.h"
 
 namespace {
@@ -141,6 +142,7 @@ int transfer_main(int argc, char** argv) {
       "Directories:      with -r or -a",
       "ftx");
   PushOptions options;
+  SelectionArguments selection;
   options.version = SLUICE_VERSION;
   std::vector<std::string> operands;
   app.set_version_flag("--version", SLUICE_VERSION);
@@ -148,11 +150,16 @@ int transfer_main(int argc, char** argv) {
       ->required()
       ->expected(2, -1);
   app.add_flag_callback(
-      "-r,--recursive", [&options] { options.trees = std::max(options.trees, Trees::without_links); },
+      "-r,--recursive",
+      [&options, &selection] {
+        options.trees = std::max(options.trees, Trees::without_links);
+        selection.recursive();
+      },
       "send or fetch directories with what lies in them; DIR/ means only what lies in it; symbolic links are left out");
   app.add_flag_callback(
       "-a,--archive", [&options] { options.trees = Trees::with_links; }, "as -r, and symbolic links as links");
   add_update_options(app, options.update);
+  selection.add_to(app);
   auto* rate = app.add_option("--rate", options.rate_mbit,
                               "send at so many Mbit/s, whatever the network does; ends when a third is lost for 10 s")
                    ->check(CLI::PositiveNumber);
@@ -179,6 +186,9 @@ int transfer_main(int argc, char** argv) {
   return run(app, argc, argv, [&] {
     options.destination = operands.back();
     options.sources.assign(operands.begin(), operands.end() - 1);
+    if (const auto put = selection.put(options); !put) {
+      return Console(options.form(), Console::Side::sender).fail({ExitCode::usage, put.error()});
+    }
     return transfer(options);
   });
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/ftx/cli/console.h"
+#include "apps/ftx/files/source.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/update.h"
@@ -75,6 +76,9 @@ struct PushOptions : CommonOptions {
   std::string destination;  // ftx://HOST:PORT/PATH, [user@]host:path, or local
   Trees trees = Trees::none;
   Update update;  // what is left alone at the destination
+  Selection select;
+  /// For the end that sends.
+  [[nodiscard]] SourceOptions source_options() const { return {.trees = trees, .pack = true, .select = select}; }
   SshOptions ssh;
   std::optional<double> rate_mbit;  // --rate
   bool cubic = false;               // --congestion cubic; else bbr

@@ -22,7 +22,7 @@ ExitCode push(const PushOptions& options) {
   if (!addresses) {
     return console.fail({ExitCode::usage, addresses.error().text});
   }
-  auto source = FileSource::open(options.sources, {.trees = options.trees, .pack = true});
+  auto source = FileSource::open(options.sources, options.source_options());
   if (!source) {
     return console.fail(source.error());
   }

@@ -221,7 +221,7 @@ std::expected<std::unique_ptr<FileSource>, Failure> Remote::open_source() const 
   if (!paths) {
     return std::unexpected(paths.error());
   }
-  return FileSource::open(*paths, {.trees = request_.trees, .pack = true});
+  return FileSource::open(*paths, {.trees = request_.trees, .pack = true, .select = request_.select});
 }
 
 std::expected<ExitCode, Failure> Remote::send() {

@@ -29,7 +29,7 @@ class FileProvider final : public Provider {
     if (!datagram) {
       return std::unexpected(datagram.error());
     }
-    auto source = files_.open(request.paths, {.trees = request.trees, .pack = true});
+    auto source = files_.open(request.paths, {.trees = request.trees, .pack = true, .select = request.select});
     if (!source) {
       return std::unexpected(source.error());
     }

@@ -196,7 +196,7 @@ class Push : Near {
 };
 
 std::expected<void, Failure> Push::open_source() {
-  auto source = FileSource::open(options_.sources, {.trees = options_.trees, .pack = true});
+  auto source = FileSource::open(options_.sources, options_.source_options());
   if (!source) {
     return std::unexpected(source.error());
   }
@@ -403,12 +403,14 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   request.direction = StartDirection::pull;
   request.paths = paths;
   request.trees = options_.trees;
+  request.select = options_.select;
   ask_congestion(options_, request.congestion, request.rate);
   const auto ready = start(request);
   if (!ready) {
     return std::unexpected(ready.error());
   }
-  FixedDestination fixed(**destination, place->name, wanted_of(paths, Wanted::Are::patterns, options_.trees));
+  FixedDestination fixed(**destination, place->name,
+                         wanted_of(paths, Wanted::Are::patterns, options_.trees, options_.select));
   if (by_udp) {
     const auto code = pull_by_udp(*ready, fixed);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {

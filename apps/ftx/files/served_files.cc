@@ -78,7 +78,7 @@ std::expected<std::unique_ptr<FileSource>, Failure> ServedFiles::open(std::span<
   const auto open_path = [root = root_, directories](const std::string& path) {
     return open_below(root->get(), path, directories);
   };
-  return FileSource::open(paths, open_path, options);
+  return FileSource::open(paths, open_path, std::move(options));
 }
 
 }  // namespace sluice::ftx

@@ -38,19 +38,24 @@ std::unexpected<Failure> unreadable(const std::string& path, std::string_view wh
 
 std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths,
                                                                      SourceOptions options) {
-  return open(paths, Opener(), options);
+  return open(paths, Opener(), std::move(options));
 }
 
 std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths, Opener opener,
                                                                      SourceOptions options) {
-  std::unique_ptr<FileSource> source(new FileSource(std::move(opener), options));
+  std::unique_ptr<FileSource> source(new FileSource(std::move(opener), std::move(options)));
+  if (source->options_.select.names && (paths.size() != 1 || source->options_.trees == Trees::none)) {
+    return std::unexpected(Failure{ExitCode::usage, "the names of files are relative to one source, a directory"});
+  }
   for (const std::string& path : paths) {
     if (auto added = source->add(path); !added) {
       return std::unexpected(added.error());
     }
   }
   if (source->entries_.empty()) {
-    return std::unexpected(Failure{ExitCode::source_unreadable, "there is nothing to send"});
+    return std::unexpected(Failure{ExitCode::source_unreadable, source->filter_.empty()
+                                                                    ? "there is nothing to send"
+                                                                    : "the filter rules exclude all sources"});
   }
   FileSource* const self = source.get();
   source->directories_.emplace(self->entries_, Descriptor(), [self](int parent, std::uint32_t index) {
@@ -58,15 +63,17 @@ std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<c
     return entry.parent == 0 ? Descriptor(self->open_entry(index)) : enter_directory(parent, entry.name.c_str());
   });
   source->names_ = {};
+  source->listed_ = {};
   return source;
 }
 
 /// What the user named: a file, a link to one, or a tree.
 std::expected<void, Failure> FileSource::add(const std::string& path) {
   struct stat status{};
-  if (opens_paths_ && options_.trees == Trees::with_links && look_at(AT_FDCWD, path, status) == 0 &&
-      S_ISLNK(status.st_mode)) {
-    return add_found(AT_FDCWD, path, status, 0, {path});
+  if (opens_paths_ && !options_.select.names && options_.trees == Trees::with_links &&
+      look_at(AT_FDCWD, path, status) == 0 && S_ISLNK(status.st_mode)) {
+    return filter_.excludes(last_component(path), false) ? std::expected<void, Failure>{}
+                                                         : add_found(AT_FDCWD, path, status, 0, {path});
   }
   Descriptor descriptor(opener_(path));
   const bool looked = descriptor.valid() && status_of(descriptor.get(), status) == 0;
@@ -76,8 +83,15 @@ std::expected<void, Failure> FileSource::add(const std::string& path) {
   if (!looked) {
     return unreadable(path, std::strerror(errno));
   }
+  const std::string_view name = last_component(path);
+  if (!means_content(name) && !options_.select.names && filter_.excludes(name, S_ISDIR(status.st_mode))) {
+    return {};
+  }
   if (S_ISDIR(status.st_mode)) {
     return add_tree(path, std::move(descriptor), status);
+  }
+  if (options_.select.names) {
+    return unreadable(path, "the names of files are relative to it, and it is not a directory");
   }
   if (!S_ISREG(status.st_mode)) {
     return unreadable(path, "it is not a regular file");

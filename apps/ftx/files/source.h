@@ -26,9 +26,11 @@
 #include <vector>
 
 #include "apps/ftx/files/descriptor.h"
+#include "apps/ftx/files/filter.h"
 #include "apps/ftx/files/open_directories.h"
 #include "apps/ftx/files/window_set.h"
 #include "apps/ftx/protocol/manifest.h"
+#include "apps/ftx/protocol/selection.h"
 
 namespace sluice::ftx {
 
@@ -83,6 +85,8 @@ struct SourceOptions {
   /// out, and one that is named is followed.
   Trees trees = Trees::none;
   bool pack = false;  // small files travel in the pack
+  /// Its rules exclude operands, too; what lies in an excluded directory is not looked at. Names: of the one path.
+  Selection select{};
 };
 
 class FileSource final : public Source {
@@ -139,16 +143,38 @@ class FileSource final : public Source {
     std::shared_ptr<const Descriptor> inside{};  // set: it lies in this directory
   };
 
+  /// How much of a directory's content is listed.
+  enum class Levels : std::uint8_t { none, one, all };
+  /// What has been listed already, where names may name it twice.
+  struct Listed {
+    std::uint32_t index = 0;  // of a directory: FileEntry::parent of what lies in it
+    Levels levels = Levels::none;
+  };
+
   /// Without an opener the paths are those of this process.
   FileSource(Opener opener, SourceOptions options)
-      : opens_paths_(!opener), opener_(opener ? std::move(opener) : Opener(open_path)), options_(options) {}
+      : opens_paths_(!opener),
+        opener_(opener ? std::move(opener) : Opener(open_path)),
+        options_(std::move(options)),
+        filter_(options_.select.rules, Filter::Side::sender) {}
   static int open_path(const std::string& path);
   [[nodiscard]] std::expected<void, Failure> add(const std::string& path);
   // source_tree.cc
   [[nodiscard]] std::expected<void, Failure> add_tree(const std::string& path, Descriptor directory,
                                                       const struct stat& status);
+  [[nodiscard]] std::expected<Operand, Failure> add_top(const std::string& path, int directory,
+                                                        const struct stat& status);
+  [[nodiscard]] std::expected<void, Failure> add_names(const Operand& operand);
+  [[nodiscard]] std::expected<void, Failure> add_name(const std::string& name, const Operand& operand);
+  [[nodiscard]] bool first_time(const std::string& inside);
+  [[nodiscard]] std::expected<std::uint32_t, Failure> add_directory(const std::string& inside,
+                                                                    const struct stat& status, std::uint32_t parent,
+                                                                    const Operand& operand);
   [[nodiscard]] std::expected<void, Failure> add_content(Descriptor directory, std::uint32_t parent,
-                                                         const Operand& operand, std::size_t depth);
+                                                         const Operand& operand, std::size_t depth, Levels levels);
+  [[nodiscard]] std::expected<void, Failure> add_below(int directory, const std::string& inside,
+                                                       const struct stat& status, std::uint32_t parent,
+                                                       const Operand& operand, std::size_t depth, Levels levels);
   [[nodiscard]] std::expected<void, Failure> add_found(int directory, const std::string& name,
                                                        const struct stat& status, std::uint32_t parent,
                                                        const Operand& operand);
@@ -164,11 +190,13 @@ class FileSource final : public Source {
   bool opens_paths_;
   Opener opener_;
   SourceOptions options_;
+  Filter filter_;
   WindowSet windows_{windows, MappedWindow::Access::read, WindowSet::Far::map};
   std::unordered_map<std::uint32_t, Operand> operands_;  // of the entries that lie in no directory of the list
   std::vector<FileEntry> entries_;
   std::vector<Identity> identities_;
-  std::unordered_set<std::string> names_;  // of those entries
+  std::unordered_set<std::string> names_;           // of those entries
+  std::unordered_map<std::string, Listed> listed_;  // by path below where the transfer goes; only with names
   std::uint64_t total_bytes_ = 0;
   std::uint64_t manifest_bytes_ = 0;
   LeftOut left_out_;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/files/system.h"
@@ -57,8 +58,6 @@ class Listing {
   int descriptor_ = -1;
 };
 
-std::string_view last_component(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
-
 std::string joined(const std::string& path, const std::string& name) {
   return path.ends_with('/') ? path + name : path + "/" + name;
 }
@@ -77,32 +76,131 @@ FileEntry attributes(const struct stat& status) {
 std::expected<void, Failure> FileSource::add_tree(const std::string& path, Descriptor directory,
                                                   const struct stat& status) {
   const std::string_view name = last_component(path);
-  FileEntry entry = attributes(status);
-  entry.kind = EntryKind::directory;
-  if (!means_content(name)) {
-    entry.name = name;
-    if (auto added = add_entry(std::move(entry), status, {path}); !added) {
-      return added;
+  if (options_.select.names || means_content(name)) {
+    const auto operand = add_top(path, directory.get(), status);
+    if (!operand) {
+      return std::unexpected(operand.error());
     }
-    return add_content(std::move(directory), static_cast<std::uint32_t>(entries_.size()), {path}, 1);
+    return options_.select.names ? add_names(*operand) : add_content(std::move(directory), 0, *operand, 0, Levels::all);
   }
-  if (entries_.empty()) {  // what stands for the destination itself comes first
+  const auto index = add_directory(std::string(name), status, 0, {path});
+  return index ? add_content(std::move(directory), *index, {path}, 1, Levels::all) : std::unexpected(index.error());
+}
+
+/// What stands for the destination itself comes first.
+std::expected<FileSource::Operand, Failure> FileSource::add_top(const std::string& path, int directory,
+                                                                const struct stat& status) {
+  if (entries_.empty()) {
+    FileEntry entry = attributes(status);
+    entry.kind = EntryKind::directory;
     entries_.push_back(std::move(entry));
     identities_.emplace_back();
     operands_.emplace(0, Operand{path});
     manifest_bytes_ += entry_bytes_min;
   }
-  Descriptor inside = enter_directory(directory.get(), ".");
+  Descriptor inside = enter_directory(directory, ".");
   if (!inside.valid()) {
     return unreadable(path, std::strerror(errno));
   }
-  return add_content(std::move(directory), 0, {path, std::make_shared<const Descriptor>(std::move(inside))}, 0);
+  return Operand{path, std::make_shared<const Descriptor>(std::move(inside))};
+}
+
+std::expected<void, Failure> FileSource::add_names(const Operand& operand) {
+  for (const std::string& name : *options_.select.names) {
+    if (auto added = add_name(name, operand); !added) {
+      return added;
+    }
+  }
+  return {};
+}
+
+/// The directories around what is named come with it, whatever the filter rules say of them, as rsync has it.
+std::expected<void, Failure> FileSource::add_name(const std::string& name, const Operand& operand) {
+  const Levels levels = options_.select.recursive             ? Levels::all
+                        : name.empty() || name.ends_with('/') ? Levels::one
+                                                              : Levels::none;
+  const auto walk = components(name);
+  std::vector<struct stat> found(walk.size());
+  Descriptor at = enter_directory(operand.inside->get(), ".");
+  bool good = at.valid() && walk.size() <= tree_depth_max;
+  for (std::size_t i = 0; good && i < walk.size(); ++i) {
+    good = look_at(at.get(), std::string(walk[i]), found[i]) == 0;
+    if (good && i + 1 < walk.size()) {
+      at = enter_directory(at.get(), std::string(walk[i]).c_str());
+      good = at.valid();
+    }
+  }
+  if (good && name.ends_with('/') && !S_ISDIR(found.back().st_mode)) {
+    errno = ENOTDIR;
+    good = false;
+  }
+  if (!good) {
+    return unreadable(joined(operand.path, name), std::strerror(errno));
+  }
+  if (walk.empty()) {
+    return add_content(std::move(at), 0, operand, 0, levels);
+  }
+  const bool directory = S_ISDIR(found.back().st_mode);
+  if (filter_.excludes(name.substr(0, name.size() - (name.ends_with('/') ? 1 : 0)), directory)) {
+    return {};
+  }
+  std::uint32_t parent = 0;
+  std::string inside;
+  for (std::size_t i = 0; i + (directory ? 0 : 1) < walk.size(); ++i) {
+    inside += (i == 0 ? "" : "/") + std::string(walk[i]);
+    const auto index = add_directory(inside, found[i], parent, operand);
+    if (!index) {
+      return std::unexpected(index.error());
+    }
+    parent = *index;
+  }
+  if (!directory) {
+    return first_time(name) ? add_found(at.get(), std::string(walk.back()), found.back(), parent, operand)
+                            : std::expected<void, Failure>{};
+  }
+  if (levels == Levels::none) {
+    return {};
+  }
+  Descriptor child = enter_directory(at.get(), std::string(walk.back()).c_str());
+  return child.valid() ? add_content(std::move(child), parent, operand, walk.size(), levels)
+                       : unreadable(joined(operand.path, name), std::strerror(errno));
+}
+
+/// Whether the list does not have it yet. Only names can name something twice.
+bool FileSource::first_time(const std::string& inside) {
+  return !options_.select.names || listed_.try_emplace(inside).second;
+}
+
+/// Answers FileEntry::parent of what lies in it. `inside` is its path below where the transfer goes.
+std::expected<std::uint32_t, Failure> FileSource::add_directory(const std::string& inside, const struct stat& status,
+                                                                std::uint32_t parent, const Operand& operand) {
+  if (!first_time(inside)) {
+    return listed_[inside].index;
+  }
+  FileEntry entry = attributes(status);
+  entry.kind = EntryKind::directory;
+  entry.name = last_component(inside);
+  entry.parent = parent;
+  Operand from{operand.inside ? joined(operand.path, inside) : operand.path, operand.inside};
+  if (auto added = add_entry(std::move(entry), status, std::move(from)); !added) {
+    return std::unexpected(added.error());
+  }
+  const auto index = static_cast<std::uint32_t>(entries_.size());
+  if (options_.select.names) {
+    listed_[inside].index = index;
+  }
+  return index;
 }
 
 /// Files first, then directories with what lies in them, so that the files of a directory follow each other.
 std::expected<void, Failure> FileSource::add_content(Descriptor directory, std::uint32_t parent, const Operand& operand,
-                                                     std::size_t depth) {
+                                                     std::size_t depth, Levels levels) {
   const std::string shown = parent == 0 ? operand.path : path(parent - 1);
+  // As filter rules see it.
+  const std::string above = parent == 0 ? std::string() : path_of(entries_, entries_[parent - 1]);
+  if (options_.select.names && std::exchange(listed_[above].levels, levels) >= levels) {
+    return {};
+  }
   Listing listing(std::move(directory));
   std::vector<std::string> names;
   if (!listing.valid() || !listing.names(names)) {
@@ -112,6 +210,7 @@ std::expected<void, Failure> FileSource::add_content(Descriptor directory, std::
     return unreadable(joined(shown, names.front()),
                       "it lies deeper than " + std::to_string(tree_depth_max) + " directories");
   }
+  const std::string inside = above.empty() ? above : above + "/";
   std::vector<std::pair<std::string, struct stat>> directories;
   for (std::string& name : names) {
     struct stat status{};
@@ -121,30 +220,39 @@ std::expected<void, Failure> FileSource::add_content(Descriptor directory, std::
       }
       return unreadable(joined(shown, name), std::strerror(errno));
     }
+    if (filter_.excludes(inside + name, S_ISDIR(status.st_mode))) {
+      continue;
+    }
     if (S_ISDIR(status.st_mode)) {
       directories.emplace_back(std::move(name), status);
+    } else if (!first_time(inside + name)) {
+      continue;
     } else if (auto added = add_found(listing.descriptor(), name, status, parent, operand); !added) {
       return added;
     }
   }
   for (const auto& [name, status] : directories) {
-    FileEntry entry = attributes(status);
-    entry.kind = EntryKind::directory;
-    entry.name = name;
-    entry.parent = parent;
-    Descriptor child = enter_directory(listing.descriptor(), name.c_str());
-    if (!child.valid()) {
-      return unreadable(joined(shown, name), std::strerror(errno));
-    }
-    if (auto added = add_entry(std::move(entry), status, {joined(shown, name), operand.inside}); !added) {
-      return added;
-    }
-    const auto index = static_cast<std::uint32_t>(entries_.size());
-    if (auto added = add_content(std::move(child), index, operand, depth + 1); !added) {
+    if (auto added = add_below(listing.descriptor(), inside + name, status, parent, operand, depth, levels); !added) {
       return added;
     }
   }
   return {};
+}
+
+/// A directory that has been found in `parent`, and what lies in it.
+std::expected<void, Failure> FileSource::add_below(int directory, const std::string& inside, const struct stat& status,
+                                                   std::uint32_t parent, const Operand& operand, std::size_t depth,
+                                                   Levels levels) {
+  const std::string name(last_component(inside));
+  Descriptor child = enter_directory(directory, name.c_str());
+  if (!child.valid()) {
+    return unreadable(joined(parent == 0 ? operand.path : path(parent - 1), name), std::strerror(errno));
+  }
+  const auto index = add_directory(inside, status, parent, operand);
+  if (!index || levels != Levels::all) {
+    return index ? std::expected<void, Failure>{} : std::unexpected(index.error());
+  }
+  return add_content(std::move(child), *index, operand, depth + 1, levels);
 }
 
 /// What is no directory. `name` is relative to `directory`, and of an operand its path.

@@ -25,6 +25,11 @@ inline constexpr std::size_t component_bytes_max = 255;  // NAME_MAX
 /// empty path means the served directory.
 [[nodiscard]] bool is_relative_path(std::string_view path);
 
+/// What stands behind the last '/'.
+[[nodiscard]] constexpr std::string_view last_component(std::string_view path) {
+  return path.substr(path.find_last_of('/') + 1);  // npos + 1 is 0
+}
+
 /// Whether a path with this last component names a directory without its name, so that what lies in it is meant.
 [[nodiscard]] constexpr bool means_content(std::string_view last) {
   return last.empty() || last == "." || last == "..";

@@ -27,8 +27,9 @@ std::optional<PullMessage> parse_request(ConstBytes body) {
   request.rate = reader.number<std::uint64_t>();
   request.datagram_bytes = reader.number<std::uint32_t>();
   request.trees = Trees{reader.number<std::uint8_t>()};
+  auto select = take_selection(reader);
   const std::size_t paths = reader.number<std::uint16_t>();
-  if (paths == 0 || paths > request_paths_max || !is_congestion(request.congestion, request.rate) ||
+  if (!select || paths == 0 || paths > request_paths_max || !is_congestion(request.congestion, request.rate) ||
       !is_trees(request.trees)) {
     return std::nullopt;
   }
@@ -39,6 +40,7 @@ std::optional<PullMessage> parse_request(ConstBytes body) {
     }
     request.paths.emplace_back(as_text(path));
   }
+  request.select = *std::move(select);
   return reader.exhausted() ? std::optional<PullMessage>(std::move(request)) : std::nullopt;
 }
 
@@ -54,7 +56,7 @@ std::optional<PullMessage> parse_refusal(ConstBytes body) {
 }  // namespace
 
 std::optional<std::vector<std::byte>> encode(const PullRequest& request) {
-  std::size_t size = 1 + 8 + 4 + 1 + 2;
+  std::size_t size = 1 + 8 + 4 + 1 + encoded_bytes(request.select) + 2;
   for (const std::string& path : request.paths) {
     if (!is_path(path)) {
       return std::nullopt;
@@ -62,13 +64,16 @@ std::optional<std::vector<std::byte>> encode(const PullRequest& request) {
     size += 2 + path.size();
   }
   if (request.paths.empty() || request.paths.size() > request_paths_max ||
-      size > request_bytes_max - request_header_bytes || !is_congestion(request.congestion, request.rate)) {
+      size > request_bytes_max - request_header_bytes || !is_congestion(request.congestion, request.rate) ||
+      !fit(request.select)) {
     return std::nullopt;
   }
   std::vector<std::byte> out;
   Writer writer = begin(out, PullKind::request, size);
   writer.number(static_cast<std::uint8_t>(request.congestion)).number(request.rate).number(request.datagram_bytes);
-  writer.number(static_cast<std::uint8_t>(request.trees)).number(static_cast<std::uint16_t>(request.paths.size()));
+  writer.number(static_cast<std::uint8_t>(request.trees));
+  put(writer, request.select);
+  writer.number(static_cast<std::uint16_t>(request.paths.size()));
   for (const std::string& path : request.paths) {
     writer.number(static_cast<std::uint16_t>(path.size())).bytes(as_bytes(path));
   }

@@ -17,6 +17,7 @@
 
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/manifest.h"
+#include "apps/ftx/protocol/selection.h"
 #include "base/bytes.h"
 
 namespace sluice::ftx {
@@ -42,6 +43,7 @@ struct PullRequest {
   std::uint64_t rate = 0;            // bytes a second, of fixed_rate
   std::uint32_t datagram_bytes = 0;  // at most; 0: as the server can
   Trees trees = Trees::none;
+  Selection select{};
   std::vector<std::string> paths{};  // one or more, of 1 .. path_bytes_max bytes
 
   bool operator==(const PullRequest&) const = default;

@@ -80,6 +80,11 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   request.ports.first = reader.number<std::uint16_t>();
   request.ports.last = reader.number<std::uint16_t>();
   request.trees = Trees{reader.number<std::uint8_t>()};
+  auto select = take_selection(reader);
+  if (!select) {
+    return std::nullopt;
+  }
+  request.select = *std::move(select);
   request.program = take_text<std::uint8_t>(reader);
   const std::size_t paths = reader.number<std::uint16_t>();
   if (paths > start_paths_max) {
@@ -183,14 +188,16 @@ std::optional<PortRange> parse_ports(std::string_view text) {
 
 std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   SLUICE_REQUIRE(request.secret.size() == session_secret_bytes);
-  std::size_t size = session_secret_bytes + 1 + 1 + 1 + 4 + 4 + 1 + 1 + 8 + 2 + 2 + 1 + 1 + request.program.size() + 2;
+  std::size_t size = session_secret_bytes + 1 + 1 + 1 + 4 + 4 + 1 + 1 + 8 + 2 + 2 + 1 + encoded_bytes(request.select) +
+                     1 + request.program.size() + 2;
   for (const std::string& path : request.paths) {
     if (!is_path(path)) {
       return std::nullopt;
     }
     size += 2 + path.size();
   }
-  if (size > start_body_bytes_max || request.paths.size() > start_paths_max || !is_program(request.program)) {
+  if (size > start_body_bytes_max || request.paths.size() > start_paths_max || !is_program(request.program) ||
+      !fit(request.select)) {
     return std::nullopt;
   }
   std::vector<std::byte> out;
@@ -202,6 +209,7 @@ std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   writer.number(static_cast<std::uint8_t>(request.cipher)).number(static_cast<std::uint8_t>(request.congestion));
   writer.number(request.rate).number(request.ports.first).number(request.ports.last);
   writer.number(static_cast<std::uint8_t>(request.trees));
+  put(writer, request.select);
   put_text<std::uint8_t>(writer, request.program);
   writer.number(static_cast<std::uint16_t>(request.paths.size()));
   for (const std::string& path : request.paths) {

@@ -64,6 +64,7 @@ struct StartRequest {
   std::uint64_t rate = 0;                             // bytes a second, of fixed_rate
   PortRange ports{};                                  // where the far side may listen
   Trees trees = Trees::none;                          // of a pull
+  Selection select{};                                 // of a pull
   std::string program{};                              // the program's version
   std::vector<std::string> paths{};                   // push: one, where the files go; may be empty. pull: one or more
 };

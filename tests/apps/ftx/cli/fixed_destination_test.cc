@@ -114,6 +114,35 @@ TEST(FixedDestination, TheContentOfADirectoryMayHaveAnyNames) {
   EXPECT_FALSE(accepts(wanted_of({"d/"}, Wanted::Are::patterns), {{.name = "c"}}));
 }
 
+/// Threat (CVE-2022-29154 of rsync): a far side that sends what the rules exclude, or more than the list names.
+TEST(FixedDestination, WhatIsExcludedOrNotNamedIsRefused) {
+  const FileEntry directory{.name = "d", .kind = EntryKind::directory};
+  const FileEntry in_d{.name = "f.o", .parent = 1};
+  Wanted wanted = wanted_of({"d"}, Wanted::Are::patterns, Trees::with_links, {.rules = {{.pattern = "*.o"}}});
+  EXPECT_TRUE(accepts(wanted, {directory, {.name = "f", .parent = 1}}));
+  EXPECT_FALSE(accepts(wanted, {directory, in_d}));
+  wanted = wanted_of({"a", "b"}, Wanted::Are::names, Trees::with_links, {.rules = {{.pattern = "a"}}});
+  EXPECT_TRUE(accepts(wanted, {{"b"}})) << "what is excluded does not come";
+  EXPECT_FALSE(accepts(wanted, {{"a"}, {"b"}}));
+
+  const auto named = [](std::vector<std::string> names, bool recursive = false) {
+    return wanted_of({"src"}, Wanted::Are::names, Trees::with_links,
+                     {.names = std::move(names), .recursive = recursive});
+  };
+  const FileEntry top{.name = "", .kind = EntryKind::directory};
+  const std::vector<FileEntry> list{top, directory, {.name = "f", .parent = 2}};
+  for (const char* const name : {"d/f", "d/", "d/f/"}) {
+    EXPECT_TRUE(accepts(named({"x", name}), list)) << name;
+  }
+  for (const char* const name : {"d", "f", "", "d/g"}) {
+    EXPECT_FALSE(accepts(named({"x", name}), list)) << name;
+  }
+  EXPECT_TRUE(accepts(named({"d"}, true), list));
+  EXPECT_TRUE(accepts(named({""}, true), list));
+  EXPECT_TRUE(accepts(named({""}), {top, directory}));
+  EXPECT_FALSE(accepts(named({"x"}), {top, {"y"}}));
+}
+
 TEST(LinklessDestination, ALinkIsRefused) {
   Recorder below;
   LinklessDestination linkless(below);

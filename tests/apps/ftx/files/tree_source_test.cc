@@ -81,6 +81,55 @@ TEST_F(TreeSource, WithASlashOnlyItsContentIsSent) {
   EXPECT_THAT(list(open({(root_ / "a/.").string()})), ElementsAre("/"));
 }
 
+/// As rsync --files-from has it: with the directories around what is named, each once.
+TEST_F(TreeSource, NamesOfASource) {
+  const auto named = [&](std::vector<std::string> names, bool recursive = false, FilterRules rules = {}) {
+    SourceOptions options{.trees = Trees::with_links, .pack = true};
+    options.select = {.rules = std::move(rules), .names = std::move(names), .recursive = recursive};
+    const std::vector<std::string> paths{root_.string()};
+    return FileSource::open(paths, options);
+  };
+  write_file(root_ / "b/e/deep", "d");
+  const auto source = named({"b/e/deep", "b/f", "z", "b/e/deep", "z"});
+  EXPECT_THAT(list(source), ElementsAre("/", "b/", "b/e/", "b/e/deep.", "b/f.", "z."));
+  std::vector<std::byte> content(1);
+  EXPECT_TRUE((*source)->read_whole(3, content));
+  EXPECT_EQ(as_text(content), "d");
+  EXPECT_THAT(list(named({"b"})), ElementsAre("/", "b/"));
+  EXPECT_THAT(list(named({"b/"})), ElementsAre("/", "b/", "b/f.", "b/g+", "b/l@", "b/e/"));
+  EXPECT_THAT(list(named({""})), ElementsAre("/", "z.", "a/", "b/"));
+  EXPECT_THAT(list(named({"b/f", "b/", "b"})), ElementsAre("/", "b/", "b/f.", "b/g+", "b/l@", "b/e/"));
+  EXPECT_THAT(list(named({"b/e/", "b", "b/e"}, true)),
+              ElementsAre("/", "b/", "b/e/", "b/e/deep.", "b/f.", "b/g+", "b/l@"));
+  EXPECT_THAT(list(named({})), ElementsAre("/"));
+  // Rules count for what is named, and not for the directories around it.
+  EXPECT_THAT(list(named({"b/f", "z"}, false, {{.pattern = "b/"}, {.pattern = "z"}})), ElementsAre("/", "b/", "b/f."));
+  EXPECT_THAT(list(named({"b/f"}, false, {{.pattern = "f"}})), ElementsAre("/"));
+  // Nothing leads out, and no link is followed.
+  fs::create_directory_symlink(base_, root_ / "out");
+  for (const char* const name : {"absent", "out/served", "out/", "z/", "z/x"}) {
+    EXPECT_EQ(code(named({name})), ExitCode::source_unreadable) << name;
+  }
+  EXPECT_THAT(list(named({"out"})), ElementsAre("/", "out@"));
+  const std::vector<std::string> two{root_.string(), root_.string()};
+  EXPECT_EQ(code(FileSource::open(two, {.trees = Trees::with_links, .select = {.names = {{"z"}}}})), ExitCode::usage);
+}
+
+TEST_F(TreeSource, WhatRulesExcludeIsNotLookedAt) {
+  const auto excluding = [&](std::vector<std::string> paths, FilterRules rules) {
+    return FileSource::open(paths, {.trees = Trees::with_links, .pack = true, .select = {.rules = std::move(rules)}});
+  };
+  write_file(root_ / "a/bad\nname", "x");
+  EXPECT_EQ(code(excluding({root_.string()}, {})), ExitCode::source_unreadable);
+  EXPECT_THAT(list(excluding({root_.string()}, {{.pattern = "/served/a/"}, {.pattern = "g"}})),
+              ElementsAre("served/", "served/z.", "served/b/", "served/b/f.", "served/b/l@", "served/b/e/"));
+  EXPECT_THAT(list(excluding({root_.string() + "/"}, {{.pattern = "/a"}, {.pattern = "b"}})), ElementsAre("/", "z."));
+  // Operands are excluded, too.
+  const auto nothing = excluding({root_.string(), (root_ / "z").string()}, {{.pattern = "/served"}, {.pattern = "z"}});
+  ASSERT_FALSE(nothing);
+  EXPECT_THAT(nothing.error().text, testing::HasSubstr("exclude"));
+}
+
 TEST_F(TreeSource, DirectoriesNeedToBeAskedFor) {
   const auto source = open({root_.string()}, Trees::none);
   ASSERT_FALSE(source);

@@ -19,8 +19,8 @@ std::vector<std::byte> bytes_of(const Bytes8& numbers) {
 TEST(PullMessage, BytesAreThoseOfTheDocument) {
   const auto request =
       encode(PullRequest{.congestion = AskedCongestion::bbr, .datagram_bytes = 1472, .paths = {"a", "sub/b"}});
-  const Bytes8 wire{1,    0, 0x1a, 1, 0, 0, 0,   0, 0, 0,   0,   0,   0,   0,  5,
-                    0xc0, 0, 0,    2, 0, 1, 'a', 0, 5, 's', 'u', 'b', '/', 'b'};
+  const Bytes8 wire{1, 0, 0x1d, 1, 0, 0, 0, 0, 0,   0, 0, 0,   0,   0,   5,   0xc0,
+                    0, 0, 0,    0, 0, 2, 0, 1, 'a', 0, 5, 's', 'u', 'b', '/', 'b'};
   EXPECT_EQ(request, bytes_of(wire));
   EXPECT_EQ(encode(PullRefusal{ExitCode::refused, "no"}), bytes_of({2, 0, 6, 0, 8, 0, 2, 'n', 'o'}));
 }
@@ -29,6 +29,10 @@ TEST(PullMessage, EveryOneComesBackAndNoPartOfItIsOne) {
   const PullRequest requests[] = {
       {.paths = {"a"}},
       {.congestion = AskedCongestion::cubic, .datagram_bytes = 9000, .trees = Trees::with_links, .paths = {"a", "b/c"}},
+      {.select = {.rules = {{.pattern = "*.o"}, {true, true, false, true, "x"}}, .hard_links = true, .left_out = true},
+       .paths = {"a"}},
+      {.trees = Trees::with_links, .select = {.names = {{"a/b", "", "c/"}}, .recursive = true}, .paths = {"a"}},
+      {.select = {.names = std::vector<std::string>{}}, .paths = {"a"}},
       {.congestion = AskedCongestion::background, .paths = {std::string(path_bytes_max, 'x')}},
       {.congestion = AskedCongestion::fixed_rate, .rate = UINT64_MAX, .paths = {"..", "/etc", std::string("\0", 1)}},
   };
@@ -57,13 +61,21 @@ TEST(PullMessage, WhatDoesNotFitIsNotEncoded) {
   EXPECT_FALSE(fits({.paths = {std::string(path_bytes_max + 1, 'x')}}));
   EXPECT_TRUE(fits({.paths = std::vector<std::string>(request_paths_max, "a")}));
   EXPECT_FALSE(fits({.paths = std::vector<std::string>(request_paths_max + 1, "a")}));
+  const auto selects = [&](Selection select) { return fits({.select = std::move(select), .paths = {"a"}}); };
+  EXPECT_TRUE(selects({.rules = FilterRules(filter_rules_max, {.pattern = "x"})}));
+  EXPECT_FALSE(selects({.rules = FilterRules(filter_rules_max + 1, {.pattern = "x"})}));
+  EXPECT_FALSE(selects({.rules = {{.pattern = ""}}}));
+  EXPECT_FALSE(selects({.rules = {{.sends = false, .receives = false, .pattern = "x"}}}));
+  EXPECT_FALSE(selects({.names = {{"../x"}}}));
+  EXPECT_FALSE(selects({.recursive = true})) << "of no names";
+  EXPECT_FALSE(selects({.names = std::vector<std::string>(selected_names_max, "names")})) << "too many bytes";
   EXPECT_TRUE(fits({.paths = std::vector<std::string>(11, std::string(path_bytes_max, 'x'))}));
   EXPECT_FALSE(fits({.paths = std::vector<std::string>(12, std::string(path_bytes_max, 'x'))}));
   EXPECT_FALSE(fits({.rate = 1, .paths = {"a"}}));
   EXPECT_FALSE(fits({.congestion = AskedCongestion::fixed_rate, .paths = {"a"}}));
 }
 
-// What each field may be, at its edges; 20 is where the first path's length ends and the path begins.
+// What each field may be, at its edges; 23 is where the first path's length ends and the path begins.
 TEST(PullMessage, FieldsOutOfRangeAreRefused) {
   const auto good = *encode(PullRequest{.paths = {"ab"}});
   const auto with = [&](std::size_t at, int value) {
@@ -83,12 +95,38 @@ TEST(PullMessage, FieldsOutOfRangeAreRefused) {
   EXPECT_TRUE(with(15, 7)) << "any size of datagrams";
   EXPECT_TRUE(with(16, 1) && with(16, 2)) << "trees";
   EXPECT_FALSE(with(16, 3));
-  EXPECT_FALSE(with(18, 0)) << "no path";
-  EXPECT_FALSE(with(18, 2)) << "a path that is not there";
-  EXPECT_FALSE(with(17, 2)) << "513 paths";
-  EXPECT_FALSE(with(20, 0));
-  EXPECT_FALSE(with(20, 1));
-  EXPECT_FALSE(with(20, 3));
+  EXPECT_FALSE(with(21, 0)) << "no path";
+  EXPECT_FALSE(with(21, 2)) << "a path that is not there";
+  EXPECT_FALSE(with(20, 2)) << "513 paths";
+  EXPECT_FALSE(with(23, 0));
+  EXPECT_FALSE(with(23, 1));
+  EXPECT_FALSE(with(23, 3));
+}
+
+/// The same of a selection; it begins at 17, its one rule at 20, its one name at 26.
+TEST(PullMessage, SelectionsOutOfRangeAreRefused) {
+  const auto good = *encode(PullRequest{.select = {.rules = {{.pattern = "ab"}}, .names = {{"cd"}}}, .paths = {"e"}});
+  const auto with = [&](std::size_t at, int value) {
+    auto bytes = good;
+    bytes[at] = static_cast<std::byte>(value);
+    const auto parsed = parse_pull_message(bytes);
+    return parsed && *parsed;
+  };
+  EXPECT_TRUE(with(17, 4) && with(17, 12) && with(17, 7));
+  EXPECT_FALSE(with(17, 16 + 4));
+  EXPECT_FALSE(with(17, 0)) << "no names";
+  EXPECT_FALSE(with(18, 4)) << "1025 rules";
+  EXPECT_FALSE(with(19, 2)) << "a rule that is not there";
+  EXPECT_TRUE(with(20, 4) && with(20, 8 + 3));
+  EXPECT_FALSE(with(20, 3)) << "a rule of no side";
+  EXPECT_FALSE(with(20, 16));
+  EXPECT_FALSE(with(22, 0)) << "an empty pattern";
+  EXPECT_FALSE(with(22, 3));
+  EXPECT_FALSE(with(23, 0)) << "a NUL in a pattern";
+  EXPECT_FALSE(with(26, 2)) << "a name that is not there";
+  EXPECT_FALSE(with(29, '/')) << "a name that is absolute";
+  EXPECT_TRUE(with(30, '/')) << "what lies in a directory";
+  EXPECT_FALSE(with(30, 7));
 }
 
 TEST(PullMessage, NoMessageIsLongerThanItsBound) {

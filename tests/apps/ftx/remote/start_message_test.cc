@@ -79,7 +79,7 @@ bool same(const StartRequest& left, const StartRequest& right) {
          left.session_version == right.session_version && left.datagram_bytes == right.datagram_bytes &&
          left.idle_timeout_ms == right.idle_timeout_ms && left.cipher == right.cipher &&
          left.congestion == right.congestion && left.rate == right.rate && left.ports == right.ports &&
-         left.program == right.program && left.paths == right.paths;
+         left.select == right.select && left.program == right.program && left.paths == right.paths;
 }
 
 TEST(StartMessage, ARequestIsReadAsItWasWritten) {
@@ -97,6 +97,7 @@ TEST(StartMessage, ARequestIsReadAsItWasWritten) {
   pull.congestion = AskedCongestion::fixed_rate;
   pull.rate = 12'500'000;
   pull.ports = {40000, 40100};
+  pull.select = {.rules = {{.pattern = "*.o"}}, .hard_links = true, .names = {{"x/y"}}, .recursive = true};
   pull.paths = {"a", "", "*"};
   StartReader reader(Preamble::none);
   const auto message = first_of(reader, encode(pull).value());

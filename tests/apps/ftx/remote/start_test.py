@@ -544,7 +544,7 @@ def the_far_side_answers_nonsense_with_a_failure(at):
 
 @case()
 def the_far_side_of_another_protocol_says_so(at):
-    body = bytes(32) + struct.pack(">BBBIIBBQHHBB", 1, 1, 77, 0, 1000, 1, 1, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
+    body = bytes(32) + struct.pack(">BBBIIBBQHHBBHB", 1, 1, 77, 0, 1000, 1, 1, 0, 0, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
     ended = remote(MAGIC + b"\x02\x01" + struct.pack(">I", len(body)) + body)
     assert ended.returncode == REMOTE_VERSION and b"version 77" in ended.stdout, ended
 
@@ -552,7 +552,7 @@ def the_far_side_of_another_protocol_says_so(at):
 @case()
 def the_far_side_ends_with_its_input(at):
     """A request and then the end: nothing stays."""
-    body = bytes(32) + struct.pack(">BBBIIBBQHHBB", 1, 1, 2, 0, 30000, 1, 1, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
+    body = bytes(32) + struct.pack(">BBBIIBBQHHBBHB", 1, 1, 2, 0, 30000, 1, 1, 0, 0, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
     ended = remote(MAGIC + b"\x02\x01" + struct.pack(">I", len(body)) + body, {**os.environ, "HOME": str(at.home)})
     assert ended.stdout.startswith(MAGIC + b"\x02\x02") and ended.returncode == INTERRUPTED, ended
     assert not at.leftovers()

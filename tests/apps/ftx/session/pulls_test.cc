@@ -341,10 +341,12 @@ TEST(Pulls, WhatIsNoRequestEndsTheHandshakeWithoutASession) {
       {"no such congestion control", changed(3, 0)},
       {"a rate for what has none", changed(11, 1)},
       {"no such trees", changed(16, 3)},
-      {"no path", changed(18, 0)},
-      {"more paths than there are", changed(18, 2)},
-      {"an empty path", changed(20, 0)},
-      {"a path beyond the message", changed(20, 2)},
+      {"a selection with a bit that nothing means", changed(17, 16)},
+      {"a rule that is not there", changed(19, 1)},
+      {"no path", changed(21, 0)},
+      {"more paths than there are", changed(21, 2)},
+      {"an empty path", changed(23, 0)},
+      {"a path beyond the message", changed(23, 2)},
       {"too much", many},
   };
   for (const auto& [what, bytes] : rows) {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// SelectionArguments: the options of the command line that say what of the sources is sent. The order of filter options
+// counts, so each is taken when it is read.
+//
+// Not thread-safe. The options refer to it: it must outlive the parse.
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "apps/ftx/cli/program.h"
+#include "apps/ftx/files/filter_syntax.h"
+
+namespace sluice::ftx {
+
+class SelectionArguments {
+ public:
+  SelectionArguments();
+  SelectionArguments(const SelectionArguments&) = delete;
+  SelectionArguments& operator=(const SelectionArguments&) = delete;
+
+  void add_to(CLI::App& app);
+  /// -r was said, which -a alone does not mean where files are named.
+  void recursive() { recursive_ = true; }
+  /// Puts what the command line said into `options`. The error is a usage error, for people.
+  [[nodiscard]] std::expected<void, std::string> put(PushOptions& options) const;
+
+ private:
+  FilterSyntax rules_;
+  std::optional<std::string> files_from_;
+  bool from0_ = false;
+  bool recursive_ = false;
+};
+
+}  // namespace sluice::ftx
