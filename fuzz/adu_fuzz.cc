@@ -94,11 +94,12 @@ void decode_manifest_bytes(ConstBytes bytes) {
     return;
   }
   const std::size_t count = std::to_integer<std::size_t>(bytes[0]);
-  const auto files = decode_manifest(bytes.subspan(9), count, load_big_endian<std::uint64_t>(bytes.data() + 1));
-  if (!files) {
-    SLUICE_REQUIRE(is_printable(files.error().text));
+  const auto manifest = decode_whole_manifest(bytes.subspan(9), count, load_big_endian<std::uint64_t>(bytes.data() + 1));
+  if (!manifest) {
+    SLUICE_REQUIRE(is_printable(manifest.error().text));
     return;
   }
+  const std::vector<FileEntry>* const files = &manifest->entries;
   for (std::size_t i = 0; i < files->size(); ++i) {
     const FileEntry& file = (*files)[i];
     SLUICE_REQUIRE(is_component(file.name) || (i == 0 && file.top()));
@@ -110,7 +111,7 @@ void decode_manifest_bytes(ConstBytes bytes) {
   const Contents contents(*files, pack);
   SLUICE_REQUIRE(contents.in({0, contents.size_bytes()}).files == contents.files());
   SLUICE_REQUIRE(pack.files() == 0 || pack.at(pack.size_bytes() - 1) == pack.files() - 1);
-  const auto again = encode_manifest(*files);
+  const auto again = encode_manifest(*files, manifest->deletion ? &*manifest->deletion : nullptr);
   SLUICE_REQUIRE(again.size() == bytes.size() - 9);
   same(bytes.subspan(9), again);
 }

@@ -64,7 +64,8 @@ ExitCode fetch(const PushOptions& options) {
   if (!url) {
     return console.fail(url.error());
   }
-  const Wanted wanted = wanted_of(request.paths, Wanted::Are::names, options.trees, options.select);
+  Wanted wanted = wanted_of(request.paths, Wanted::Are::names, options.trees, options.select);
+  wanted.deletion = options.deletion;
   request.trees = options.trees;
   request.select = options.select;
   ask_congestion(options, request.congestion, request.rate);

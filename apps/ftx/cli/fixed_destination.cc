@@ -111,6 +111,16 @@ Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are, Trees t
   return wanted;
 }
 
+Result<std::optional<Deletion>> FixedDestination::deletion(const std::optional<Deletion>& asked) {
+  if (wanted_.names.empty()) {
+    return below_.deletion(asked);
+  }
+  if (asked) {
+    return fail(EPERM, "nobody asked the other end to remove anything");
+  }
+  return wanted_.deletion;
+}
+
 Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::span<const FileEntry> entries) {
   if (wanted_.names.empty()) {
     return below_.open(path_, entries);

@@ -27,6 +27,7 @@ struct Wanted {
   Are are = Are::patterns;
   Trees trees = Trees::none;
   Selection select{};
+  std::optional<Deletion> deletion{};  // what this side removes; what the sender asks counts for nothing
 };
 
 /// The last components of what was asked for.
@@ -40,6 +41,9 @@ class LinklessDestination final : public Destination {
  public:
   explicit LinklessDestination(Destination& below) : below_(below) {}
 
+  [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override {
+    return below_.deletion(asked);
+  }
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
 
  private:
@@ -52,6 +56,8 @@ class FixedDestination final : public Destination {
   FixedDestination(Destination& below, std::string path, Wanted wanted)
       : below_(below), path_(std::move(path)), wanted_(std::move(wanted)) {}
 
+  /// Where files were asked for: what they were asked for with.
+  [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override;
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
 
  private:

@@ -116,6 +116,8 @@ int serve_main(int argc, char** argv) {
                                "who may come: lines of a key, as ftx key prints it, and a name, with read-only or "
                                "write-only in front where that is all he may; default: ~/.config/ftx/allowed_keys");
   app.add_flag("--anyone", options.trust.anyone, "everybody may come; it is still encrypted")->excludes(allow);
+  app.add_flag("--allow-delete", options.allow_delete,
+               "clients may have removed, in directories that they send, what they do not send");
   app.add_flag("--links", options.links, "clients may send symbolic links, which may lead anywhere");
   app.add_option("--quota", options.quota_bytes, "take and send so many bytes of files in all; units: K, M, G, T")
       ->transform(CLI::AsSizeValue(false));

@@ -53,6 +53,7 @@ struct ServeOptions : CommonOptions {
   bool once = false;        // end after the first transfer
   bool read_only = false;   // clients fetch
   bool write_only = false;  // clients send
+  bool allow_delete = false;  // clients may have removed what they do not send
   bool links = false;       // clients may send symbolic links
 };
 
@@ -77,8 +78,9 @@ struct PushOptions : CommonOptions {
   Trees trees = Trees::none;
   Update update;  // what is left alone at the destination
   Selection select;
+  std::optional<Deletion> deletion;
   /// For the end that sends.
-  [[nodiscard]] SourceOptions source_options() const { return {.trees = trees, .pack = true, .select = select}; }
+  [[nodiscard]] SourceOptions source_options() const { return {.trees = trees, .pack = true, .select = select, .deletion = deletion}; }
   SshOptions ssh;
   std::optional<double> rate_mbit;  // --rate
   bool cubic = false;               // --congestion cubic; else bbr

@@ -173,6 +173,7 @@ std::expected<ExitCode, Failure> Remote::receive() {
   if (!destination) {
     return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }
+  (*destination)->allow_deletion();
   FixedDestination fixed(**destination, place->name, {});
   const auto code = receive_by_udp(fixed);
   return code && *code == ExitCode::no_answer ? receive_by_pipe(fixed) : code;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/cli/selection.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 #include "apps/ftx/files/name_list.h"
@@ -69,13 +71,37 @@ void SelectionArguments::add_to(CLI::App& app) {
   app.add_option("--files-from", files_from_,
                  "send only what this file names, one a line, relative to the one source; -: standard input");
   app.add_flag("-0,--from0", from0_, "a NUL is behind each name of --files-from, instead of the end of the line");
+  app.add_flag("--delete", deletes_,
+               "remove from the directories that are sent what the source does not have, when all files are in place");
+  app.add_flag("--delete-excluded", delete_excluded_, "as --delete, and also what filter rules leave out");
+  app.add_option("--max-delete", delete_max_, "remove nothing at all where it would be more than so many");
+  app.add_flag("--force-delete", force_delete_, "with --delete: also where a source is empty");
 }
 
 std::expected<void, std::string> SelectionArguments::put(PushOptions& options) const {
-  options.select.rules = rules_.rules(false);
-  if (!files_from_) {
-    return {};
+  options.select.rules = rules_.rules(delete_excluded_);
+  auto done = put_deletion(options);
+  return done && files_from_ ? put_names(options) : done;
+}
+
+std::expected<void, std::string> SelectionArguments::put_deletion(PushOptions& options) const {
+  if (!deletes_ && !delete_excluded_) {
+    return delete_max_ || force_delete_
+               ? std::expected<void, std::string>(std::unexpected("--max-delete and --force-delete go with --delete"))
+               : std::expected<void, std::string>();
   }
+  if (options.trees == Trees::none || files_from_) {
+    return std::unexpected("--delete goes with -a or -r, and not with --files-from: it needs directories as a whole");
+  }
+  Deletion& deletion = options.deletion.emplace();
+  deletion.empty_sources = force_delete_;
+  deletion.files_max = delete_max_;
+  std::ranges::copy_if(options.select.rules, std::back_inserter(deletion.rules), &FilterRule::receives);
+  options.select.left_out = true;
+  return {};
+}
+
+std::expected<void, std::string> SelectionArguments::put_names(PushOptions& options) const {
   if (options.trees == Trees::none || options.sources.size() != 1) {
     return std::unexpected("--files-from: name one source, a directory, and say -a or -r");
   }

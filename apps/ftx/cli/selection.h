@@ -28,10 +28,17 @@ class SelectionArguments {
   [[nodiscard]] std::expected<void, std::string> put(PushOptions& options) const;
 
  private:
+  [[nodiscard]] std::expected<void, std::string> put_names(PushOptions& options) const;
+  [[nodiscard]] std::expected<void, std::string> put_deletion(PushOptions& options) const;
+
   FilterSyntax rules_;
   std::optional<std::string> files_from_;
   bool from0_ = false;
   bool recursive_ = false;
+  bool deletes_ = false;
+  bool delete_excluded_ = false;
+  bool force_delete_ = false;
+  std::optional<std::uint32_t> delete_max_;
 };
 
 }  // namespace sluice::ftx

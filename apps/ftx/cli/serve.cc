@@ -60,6 +60,9 @@ ExitCode serve(const ServeOptions& options) {
   if (!destination) {
     return console.fail({ExitCode::write_failed, destination.error().text});
   }
+  if (options.allow_delete) {
+    (*destination)->allow_deletion();
+  }
   if (options.insecure && options.read_only) {
     return console.fail({ExitCode::usage, "--read-only: files are fetched by encrypted sessions, without --insecure"});
   }

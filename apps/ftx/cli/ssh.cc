@@ -409,8 +409,9 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   if (!ready) {
     return std::unexpected(ready.error());
   }
-  FixedDestination fixed(**destination, place->name,
-                         wanted_of(paths, Wanted::Are::patterns, options_.trees, options_.select));
+  Wanted wanted = wanted_of(paths, Wanted::Are::patterns, options_.trees, options_.select);
+  wanted.deletion = options_.deletion;
+  FixedDestination fixed(**destination, place->name, std::move(wanted));
   if (by_udp) {
     const auto code = pull_by_udp(*ready, fixed);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {

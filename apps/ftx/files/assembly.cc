@@ -396,21 +396,31 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   if (!budget_.memory.take(head_.files * entry_memory_bytes + read_back_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
   }
-  auto entries = decode_manifest(manifest_.bytes, head_.files, head_.total_bytes);
-  if (!entries) {
-    return failed(entries.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error, entries.error().text);
+  auto manifest = decode_whole_manifest(manifest_.bytes, head_.files, head_.total_bytes);
+  if (!manifest) {
+    return failed(manifest.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error,
+                  manifest.error().text);
   }
-  entries_ = *std::move(entries);
+  entries_ = std::move(manifest->entries);
   manifest_.bytes = {};  // what they took now counts for the names
   const auto numbered = std::ranges::count(entries_, EntryKind::file, &FileEntry::kind);
   if (!budget_.memory.take(static_cast<std::uint64_t>(numbered) * file_memory_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
+  }
+  const auto deletion = destination_.deletion(manifest->deletion);
+  if (!deletion) {
+    return failed(ExitCode::refused, deletion.error().text);
   }
   auto sink = destination_.open(head_.path, entries_);
   if (!sink) {
     return failed(ExitCode::refused, sink.error().text);
   }
   sink_ = std::move(*sink);
+  if (*deletion) {
+    if (const auto removes = sink_->also_remove(**deletion); !removes) {
+      return failed(ExitCode::refused, removes.error().text);
+    }
+  }
   files_.reserve(static_cast<std::size_t>(numbered));
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].kind == EntryKind::file) {
@@ -581,6 +591,9 @@ std::expected<void, Failure> Assembly::finish_if_whole() {
 Failure Assembly::landing_failed(const AduName& adu, const Error& error) { return failure(&files_[adu.file], error); }
 
 Failure Assembly::failure(File* file, const Error& error) const {
+  if (error.code == ECANCELED) {
+    return {ExitCode::refused, error.text};
+  }
   if (!is_full(error.code)) {
     return {ExitCode::write_failed, error.text};
   }

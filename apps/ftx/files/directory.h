@@ -38,6 +38,11 @@ class DirectoryDestination final : public Destination {
                                                                            LandBy land_by = LandBy::faster,
                                                                            PartialOptions partials = {});
 
+  /// Senders may have removed what their lists do not have.
+  void allow_deletion() { may_delete_ = true; }
+  [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override {
+    return may_delete_ ? Result<std::optional<Deletion>>(asked) : Destination::deletion(asked);
+  }
   /// `path` names a directory when it exists as one, is empty or ends in '/'; else it is the new name of the one entry
   /// that lies in no other, or of a directory that is made for the content of one.
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
@@ -50,6 +55,7 @@ class DirectoryDestination final : public Destination {
   Prng prng_;
   LandBy land_by_;
   Partials partials_;
+  bool may_delete_ = false;
 };
 
 }  // namespace sluice::ftx

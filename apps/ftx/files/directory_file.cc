@@ -40,6 +40,16 @@ std::string temporary_name(const std::string& name, std::uint64_t random) {
   return "." + name.substr(0, component_bytes_max - std::strlen(suffix) - 1) + suffix;
 }
 
+bool is_temporary(std::string_view name) {
+  const std::size_t suffix = name.rfind(".ftx-");
+  if (!name.starts_with('.') || suffix == std::string_view::npos || suffix == 0) {
+    return false;
+  }
+  const std::string_view end = name.substr(suffix + 5);
+  return end == "part" || end == "journal" ||
+         (end.size() == 8 && end.find_first_not_of("0123456789abcdef") == std::string_view::npos);
+}
+
 Result<TemporaryFile> make_temporary(int directory, const std::string& name, Prng& prng) {
   constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   for (int attempt = 0; attempt < temporary_attempts_max; ++attempt) {

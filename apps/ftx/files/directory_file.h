@@ -31,6 +31,8 @@ struct TemporaryFile {
 [[nodiscard]] Result<TemporaryFile> make_temporary(int directory, const std::string& name, Prng& prng);
 /// `.NAME.ftx-XXXXXXXX`, with NAME shortened so that the result is a legal component.
 [[nodiscard]] std::string temporary_name(const std::string& name, std::uint64_t random);
+/// Whether a name is one of those, or of a file that waits for the rest of it.
+[[nodiscard]] bool is_temporary(std::string_view name);
 /// How many temporary names are tried where each is taken.
 inline constexpr int temporary_attempts_max = 100;
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "apps/ftx/files/directory_file.h"
+#include "apps/ftx/files/removal.h"
 #include "apps/ftx/files/system.h"
 #include "apps/ftx/files/walk.h"
 
@@ -386,6 +387,21 @@ Status DirectorySink::attributes_of(int directory, const FileEntry& entry) {
   return set_attributes(directory, entry);
 }
 
+Status DirectorySink::also_remove(const Deletion& deletion) {
+  deletion_ = deletion;
+  return {};
+}
+
+/// What lies in directories that were there before.
+Status DirectorySink::remove_others() {
+  if (!deletion_) {
+    return {};
+  }
+  return Removal(
+             entries_, directories_, [this](std::uint32_t parent) { return is_new(parent); }, *deletion_)
+      .run();
+}
+
 Status DirectorySink::finish() {
   if (Status replaced = replace_waiting(); !replaced) {
     return replaced;
@@ -397,6 +413,7 @@ Status DirectorySink::finish() {
       }
     }
   }
+  const Status removed = remove_others();
   bool tree = false;
   // What lies in a directory comes after it in the list.
   for (std::size_t index = entries_.size(); index-- > 0;) {
@@ -409,7 +426,8 @@ Status DirectorySink::finish() {
   }
   finished_ = true;
   leave_root();
-  return touched_ ? sync(tree || stored_ > fsync_files_max) : Status();
+  const Status synced = touched_ ? sync(tree || stored_ > fsync_files_max) : Status();
+  return synced ? removed : synced;
 }
 
 /// Of the whole file system, or of the names in one directory.

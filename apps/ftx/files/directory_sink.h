@@ -2,10 +2,10 @@
 #pragma once
 
 // DirectorySink: where a list goes below an open directory. It makes directories when the first thing in them arrives,
-// files as they arrive, links when all files are in place, and last, from the deepest up, sets modes and times of
-// directories: so a read-only one can be filled, and filling it does not change its time. Where the transfer fails,
-// those that were there get their modes back, and those that it has made get theirs; not after a kill, but the next one
-// mends that.
+// files as they arrive, links when all files are in place, removes then what is not to stay, and last, from the deepest
+// up, sets modes and times of directories: so a read-only one can be filled, and filling it does not change its time.
+// Where the transfer fails, those that were there get their modes back, and those that it has made get theirs; not
+// after a kill, but the next one mends that.
 //
 // A file is there already when a regular file of its name has its size and its time (present), as rsync's quick check
 // has it. It is not opened unless its mode differs. Links and directories that are as they should be are left alone,
@@ -55,6 +55,7 @@ class DirectorySink final : public Sink {
   bool present(const FileEntry& entry, const Update& update) override;
   std::unique_ptr<SinkFile> resume(const FileEntry& entry) override;
   Status store(const FileEntry& entry, ConstBytes content) override;
+  Status also_remove(const Deletion& deletion) override;
   Status finish() override;
   std::string path(const FileEntry& entry) const override;
 
@@ -73,6 +74,7 @@ class DirectorySink final : public Sink {
   [[nodiscard]] Status sync(bool all);
   [[nodiscard]] Status make_link(const FileEntry& entry);
   [[nodiscard]] bool link_is_there(const FileEntry& entry);
+  [[nodiscard]] Status remove_others();
   [[nodiscard]] Status finish_directory(std::uint32_t index);
   bool make_writable(int directory, std::uint32_t parent);
   void leave_directories();
@@ -101,6 +103,7 @@ class DirectorySink final : public Sink {
   bool touched_ = false;                  // something that finish() has to make durable
   std::optional<OpenDirectories> found_;  // as they are, made or not; for resume()
   std::size_t stored_ = 0;
+  std::optional<Deletion> deletion_;
   std::vector<Waiting> waiting_;  // stored files that will replace others
 };
 

@@ -85,6 +85,9 @@ class Sink {
     status = status ? (*file)->finalize() : status;
     return status ? (*file)->commit() : status;
   }
+  /// finish() is to remove what the list does not have, of its directories, before it makes them durable. ECANCELED of
+  /// finish(): it has removed nothing because that is more than `deletion` allows.
+  [[nodiscard]] virtual Status also_remove(const Deletion& /*deletion*/) { return fail(ENOTSUP); }
   /// All files are in place: makes what else the list has, and makes everything durable.
   [[nodiscard]] virtual Status finish() = 0;
   /// The final path of `entry`, for people.
@@ -95,6 +98,13 @@ class Sink {
 class Destination {
  public:
   virtual ~Destination() = default;
+  /// What to remove, where the sender's list asks for `asked`: nothing, unless that is allowed.
+  [[nodiscard]] virtual Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) {
+    if (asked) {
+      return fail(EPERM, "what the list of files does not have may not be removed here");
+    }
+    return std::nullopt;
+  }
   /// The sink for `entries` below `path`; it borrows them. REQUIRES: is_relative_path(path); decode_manifest() accepted
   /// the entries.
   [[nodiscard]] virtual Result<std::unique_ptr<Sink>> open(std::string_view path,

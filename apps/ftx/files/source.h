@@ -67,6 +67,8 @@ class Source {
   /// ESTALE when file `index` differs from the one that was offered (size, modification or change time, or another
   /// inode).
   [[nodiscard]] virtual Status unchanged(std::uint32_t index) = 0;
+  /// What the receiver is to remove. Null: nothing.
+  [[nodiscard]] virtual const Deletion* deletion() const { return nullptr; }
   /// The file's name as the user wrote it, safe for a terminal.
   [[nodiscard]] virtual std::string path(std::uint32_t index) const = 0;
 };
@@ -87,6 +89,7 @@ struct SourceOptions {
   bool pack = false;  // small files travel in the pack
   /// Its rules exclude operands, too; what lies in an excluded directory is not looked at. Names: of the one path.
   Selection select{};
+  std::optional<Deletion> deletion{};
 };
 
 class FileSource final : public Source {
@@ -114,6 +117,7 @@ class FileSource final : public Source {
   [[nodiscard]] Status unchanged(std::uint32_t index) override;
   [[nodiscard]] Status read_whole(std::uint32_t index, Bytes out) override;
   [[nodiscard]] std::string path(std::uint32_t index) const override;
+  [[nodiscard]] const Deletion* deletion() const override { return options_.deletion ? &*options_.deletion : nullptr; }
 
   /// What trees had that is not sent.
   struct LeftOut {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "apps/ftx/files/listing.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/files/system.h"
 #include "apps/ftx/files/walk.h"
@@ -17,46 +18,6 @@
 
 namespace sluice::ftx {
 namespace {
-
-/// A directory that is read; closes itself.
-class Listing {
- public:
-  /// Takes the descriptor.
-  explicit Listing(Descriptor directory) : stream_(os().fdopendir(directory.get())) {
-    if (stream_ != nullptr) {
-      descriptor_ = directory.release();
-    }
-  }
-  ~Listing() {
-    if (stream_ != nullptr) {
-      os().closedir(stream_);
-    }
-  }
-  Listing(const Listing&) = delete;
-  Listing& operator=(const Listing&) = delete;
-
-  [[nodiscard]] bool valid() const { return stream_ != nullptr; }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-  /// In the order of their bytes. False, and errno: it cannot be read.
-  [[nodiscard]] bool names(std::vector<std::string>& names) {
-    for (;;) {
-      errno = 0;
-      const dirent* const entry = os().readdir(stream_);
-      if (entry == nullptr) {
-        std::ranges::sort(names);
-        return errno == 0;
-      }
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") {
-        names.emplace_back(name);
-      }
-    }
-  }
-
- private:
-  DIR* stream_;
-  int descriptor_ = -1;
-};
 
 std::string joined(const std::string& path, const std::string& name) {
   return path.ends_with('/') ? path + name : path + "/" + name;
@@ -274,7 +235,11 @@ std::expected<void, Failure> FileSource::add_found(int directory, const std::str
     return add_link(directory, name, std::move(entry), status, std::move(from));
   }
   ++(S_ISLNK(status.st_mode) ? left_out_.links : left_out_.others);
-  return {};
+  if (!options_.select.left_out) {
+    return {};
+  }
+  entry.kind = EntryKind::left_out;
+  return add_entry(std::move(entry), status, std::move(from));
 }
 
 std::expected<void, Failure> FileSource::add_link(int directory, const std::string& name, FileEntry entry,

@@ -13,6 +13,7 @@
 namespace sluice::ftx {
 namespace {
 
+constexpr const char* mismatch_text = "the list of files does not match the offer";
 constexpr std::uint32_t mode_bits = 0777;
 constexpr std::uint32_t nanoseconds_per_second = 1'000'000'000;
 
@@ -63,6 +64,7 @@ bool numbers_hold(const FileEntry& entry) {
   }
   switch (entry.kind) {
     case EntryKind::directory:
+    case EntryKind::left_out:
       return entry.size_bytes == 0;
     case EntryKind::file:
       return entry.size_bytes < file_bytes_max;
@@ -120,9 +122,9 @@ class Tree {
 
 std::size_t entry_bytes(const FileEntry& entry) { return entry_bytes_min + entry.name.size() + entry.target.size(); }
 
-std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries) {
+std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries, const Deletion* deletion) {
   SLUICE_REQUIRE(entries.size() <= files_max);
-  std::size_t size = 0;
+  std::size_t size = deletion != nullptr ? encoded_bytes(*deletion) : 0;
   for (const FileEntry& entry : entries) {
     size += entry_bytes(entry);
   }
@@ -131,14 +133,29 @@ std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries) {
   for (const FileEntry& entry : entries) {
     write_entry(writer, entry);
   }
+  if (deletion != nullptr) {
+    put(writer, *deletion);
+  }
   return bytes;
 }
 
 Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t count, std::uint64_t total_bytes) {
+  auto manifest = decode_whole_manifest(bytes, count, total_bytes);
+  if (!manifest) {
+    return std::unexpected(manifest.error());
+  }
+  if (manifest->deletion) {
+    return fail(EINVAL, mismatch_text);
+  }
+  return std::move(manifest->entries);
+}
+
+Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std::uint64_t total_bytes) {
   if (count > bytes.size() / entry_bytes_min) {
     return fail(EINVAL, "the list of files is shorter than it says");
   }
-  std::vector<FileEntry> entries;
+  Manifest manifest;
+  std::vector<FileEntry>& entries = manifest.entries;
   entries.reserve(count);  // the tree keeps views of the names
   Tree tree(count);
   Reader reader(bytes);
@@ -157,10 +174,14 @@ Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t cou
       return std::unexpected(placed.error());
     }
   }
-  if (!reader.exhausted() || sum != total_bytes) {
-    return fail(EINVAL, "the list of files does not match the offer");
+  const bool more = !reader.rest().empty();
+  if (more) {
+    manifest.deletion = take_deletion(reader);
   }
-  return entries;
+  if ((more && !manifest.deletion) || sum != total_bytes) {
+    return fail(EINVAL, mismatch_text);
+  }
+  return manifest;
 }
 
 std::string path_of(std::span<const FileEntry> entries, const FileEntry& entry) {

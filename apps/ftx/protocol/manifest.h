@@ -10,10 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "apps/ftx/protocol/deletion.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "base/bytes.h"
 #include "base/result.h"
@@ -25,6 +27,7 @@ enum class EntryKind : std::uint8_t {
   file = 2,    // a regular file with a number of its own
   packed = 3,  // a regular file that travels in the pack (apps/ftx/protocol/pack.h)
   link = 4,    // a symbolic link
+  left_out = 6,  // something that the source has and does not send: what has its name is not removed
 };
 
 struct FileEntry {
@@ -60,7 +63,8 @@ enum class Trees : std::uint8_t {
 [[nodiscard]] constexpr bool is_trees(Trees trees) { return trees <= Trees::with_links; }
 
 /// REQUIRES: at most files_max entries, which decode_manifest() would accept.
-[[nodiscard]] std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries);
+[[nodiscard]] std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries,
+                                                     const Deletion* deletion = nullptr);
 /// What encode_manifest() makes of one entry.
 [[nodiscard]] std::size_t entry_bytes(const FileEntry& entry);
 
@@ -69,6 +73,14 @@ enum class Trees : std::uint8_t {
 /// name, EXDEV for a list that is no tree.
 [[nodiscard]] Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t count,
                                                              std::uint64_t total_bytes);
+
+/// A list as it travels.
+struct Manifest {
+  std::vector<FileEntry> entries;
+  std::optional<Deletion> deletion;  // what the sender asks to remove
+};
+/// As decode_manifest(), of a list that may ask for removals.
+[[nodiscard]] Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std::uint64_t total_bytes);
 
 /// The path of an entry below where the transfer goes, for people.
 [[nodiscard]] std::string path_of(std::span<const FileEntry> entries, const FileEntry& entry);

@@ -40,7 +40,7 @@ bool is_adu_size(std::uint32_t bytes) {
 
 /// True when a manifest of `files` entries can be `bytes` long.
 bool holds_entries(std::uint64_t bytes, std::uint64_t files) {
-  return bytes >= files * entry_bytes_min && bytes <= files * entry_bytes_max;
+  return bytes >= files * entry_bytes_min && bytes <= files * entry_bytes_max + deletion_bytes_max;
 }
 
 Stamp read_stamp(Reader& reader) {

@@ -22,7 +22,7 @@ AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
       present_(contents_.size_bytes(), source.files().size() + partial_ranges_max),
       adu_bytes_(adu_bytes),
       slot_bytes_(adu_bytes),
-      manifest_(encode_manifest(source.files())) {
+      manifest_(encode_manifest(source.files(), source.deletion())) {
   const std::vector<FileEntry>& entries = source.files();
   SLUICE_REQUIRE(!entries.empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
   for (std::uint32_t i = 0; i < entries.size(); ++i) {

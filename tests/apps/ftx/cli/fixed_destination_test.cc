@@ -114,6 +114,23 @@ TEST(FixedDestination, TheContentOfADirectoryMayHaveAnyNames) {
   EXPECT_FALSE(accepts(wanted_of({"d/"}, Wanted::Are::patterns), {{.name = "c"}}));
 }
 
+/// Threat: a far side that was asked for files and has others removed.
+TEST(FixedDestination, WhoAskedForFilesAloneSaysWhatIsRemoved) {
+  Recorder below;
+  Wanted wanted{{"a"}};
+  const auto deletion = [&](const std::optional<Deletion>& asked) {
+    return FixedDestination(below, "", wanted).deletion(asked);
+  };
+  EXPECT_EQ(deletion(std::nullopt).value(), std::nullopt);
+  EXPECT_FALSE(deletion(Deletion{}));
+  wanted.deletion = Deletion{.files_max = 3};
+  EXPECT_EQ(deletion(std::nullopt).value(), wanted.deletion);
+  EXPECT_FALSE(deletion(Deletion{}));
+  wanted = {};
+  EXPECT_FALSE(deletion(Deletion{})) << "the destination below says";
+  EXPECT_FALSE(LinklessDestination(below).deletion(Deletion{}));
+}
+
 /// Threat (CVE-2022-29154 of rsync): a far side that sends what the rules exclude, or more than the list names.
 TEST(FixedDestination, WhatIsExcludedOrNotNamedIsRefused) {
   const FileEntry directory{.name = "d", .kind = EntryKind::directory};

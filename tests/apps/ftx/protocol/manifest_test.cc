@@ -13,6 +13,34 @@ const std::vector<FileEntry> three{{"a", 10, 0644, 1700000000, 999'999'999},
                                    {std::string(255, 'c'), 1ULL << 40, 0, 0, 1}};
 constexpr std::uint64_t total = 10 + (1ULL << 40);
 
+TEST(Manifest, AnEndAsksForRemovals) {
+  const std::vector<FileEntry> entries{{.name = "d", .kind = EntryKind::directory},
+                                       {.name = "x", .kind = EntryKind::left_out, .parent = 1}};
+  for (const Deletion& deletion :
+       {Deletion{}, Deletion{.empty_sources = true, .files_max = 0, .rules = {{.pattern = "*.o"}}}}) {
+    const auto bytes = encode_manifest(entries, &deletion);
+    const auto manifest = decode_whole_manifest(bytes, 2, 0);
+    ASSERT_TRUE(manifest) << manifest.error().text;
+    EXPECT_EQ(manifest->entries, entries);
+    EXPECT_EQ(manifest->deletion, deletion);
+    EXPECT_FALSE(decode_manifest(bytes, 2, 0)) << "who does not know of removals";
+    const std::size_t without = encode_manifest(entries).size();
+    for (std::size_t size = without + 1; size < bytes.size(); ++size) {
+      EXPECT_FALSE(decode_whole_manifest(ConstBytes(bytes).first(size), 2, 0)) << size;
+    }
+    for (const int flags : {4, 128}) {
+      auto wrong = bytes;
+      wrong[without] = static_cast<std::byte>(flags);
+      EXPECT_FALSE(decode_whole_manifest(wrong, 2, 0)) << flags;
+    }
+  }
+  EXPECT_EQ(decode_whole_manifest(encode_manifest(entries), 2, 0).value().deletion, std::nullopt);
+  const Deletion seven{.files_max = 7};
+  auto bounded = encode_manifest(entries, &seven);
+  bounded[encode_manifest(entries).size()] = std::byte{0};
+  EXPECT_FALSE(decode_whole_manifest(bounded, 2, 0)) << "a bound that is none";
+}
+
 TEST(Manifest, SurvivesEncodeAndDecode) {
   const auto decoded = decode_manifest(encode_manifest(three), 3, total);
   ASSERT_TRUE(decoded);

@@ -8,6 +8,8 @@
 #include <functional>
 #include <vector>
 
+#include "apps/ftx/protocol/deletion.h"
+
 namespace sluice::ftx {
 namespace {
 
