@@ -94,7 +94,8 @@ void decode_manifest_bytes(ConstBytes bytes) {
     return;
   }
   const std::size_t count = std::to_integer<std::size_t>(bytes[0]);
-  const auto manifest = decode_whole_manifest(bytes.subspan(9), count, load_big_endian<std::uint64_t>(bytes.data() + 1));
+  const auto manifest =
+      decode_whole_manifest(bytes.subspan(9), count, load_big_endian<std::uint64_t>(bytes.data() + 1));
   if (!manifest) {
     SLUICE_REQUIRE(is_printable(manifest.error().text));
     return;

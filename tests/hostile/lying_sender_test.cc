@@ -168,6 +168,14 @@ const std::vector<Lie>& lies() {
          change_offer(liar, [](Offer& o) { o.files = 2; });
        },
        {wrong, refused}},
+      {"AsksForRemovals",
+       "Who serves a directory allows that or refuses such a list",
+       [](Liar& liar) {
+         const Deletion everything{.empty_sources = true};
+         liar.list = encode_manifest(liar.entries, &everything);
+         change_offer(liar, [](Offer&) {});
+       },
+       {refused, timeout}},  // `ftx remote` allows it, and nothing arrives
       {"TotalOfOtherFiles",
        "total_bytes:u64",
        [](Liar& liar) { change_offer(liar, [](Offer& o) { ++o.total_bytes; }); },

@@ -160,6 +160,7 @@ int transfer_main(int argc, char** argv) {
       "send or fetch directories with what lies in them; DIR/ means only what lies in it; symbolic links are left out");
   app.add_flag_callback(
       "-a,--archive", [&options] { options.trees = Trees::with_links; }, "as -r, and symbolic links as links");
+  app.add_flag("-H,--hard-links", options.select.hard_links, "files that are one file under several names stay one");
   add_update_options(app, options.update);
   selection.add_to(app);
   auto* rate = app.add_option("--rate", options.rate_mbit,

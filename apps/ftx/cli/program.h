@@ -50,11 +50,11 @@ struct ServeOptions : CommonOptions {
   std::string directory;
   std::string listen;  // an IP address; empty: any
   std::uint16_t port = 0;
-  bool once = false;        // end after the first transfer
-  bool read_only = false;   // clients fetch
-  bool write_only = false;  // clients send
+  bool once = false;          // end after the first transfer
+  bool read_only = false;     // clients fetch
+  bool write_only = false;    // clients send
   bool allow_delete = false;  // clients may have removed what they do not send
-  bool links = false;       // clients may send symbolic links
+  bool links = false;         // clients may send symbolic links
 };
 
 /// How to start the ftx on the other host.
@@ -80,7 +80,9 @@ struct PushOptions : CommonOptions {
   Selection select;
   std::optional<Deletion> deletion;
   /// For the end that sends.
-  [[nodiscard]] SourceOptions source_options() const { return {.trees = trees, .pack = true, .select = select, .deletion = deletion}; }
+  [[nodiscard]] SourceOptions source_options() const {
+    return {.trees = trees, .pack = true, .select = select, .deletion = deletion};
+  }
   SshOptions ssh;
   std::optional<double> rate_mbit;  // --rate
   bool cubic = false;               // --congestion cubic; else bbr

@@ -398,8 +398,7 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   }
   auto manifest = decode_whole_manifest(manifest_.bytes, head_.files, head_.total_bytes);
   if (!manifest) {
-    return failed(manifest.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error,
-                  manifest.error().text);
+    return failed(manifest.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error, manifest.error().text);
   }
   entries_ = std::move(manifest->entries);
   manifest_.bytes = {};  // what they took now counts for the names

@@ -329,6 +329,65 @@ bool DirectorySink::link_is_there(const FileEntry& entry) {
   return size >= 0 && std::string_view(target).substr(0, static_cast<std::size_t>(size)) == entry.target;
 }
 
+template <class Make>
+std::string DirectorySink::made_under_temporary(const FileEntry& entry, Make make) {
+  for (int attempt = 0; attempt < temporary_attempts_max; ++attempt) {
+    std::string temporary = temporary_name(name_of(entry), prng_());
+    if (retried([&] { return make(temporary.c_str()); }) == 0) {
+      return temporary;
+    }
+    if (errno != EEXIST) {
+      break;
+    }
+  }
+  return {};
+}
+
+Status DirectorySink::make_hard_link(const FileEntry& entry) {
+  const FileEntry& original = entries_[entry.original - 1];
+  const auto from = directory_of(original);
+  if (!from) {
+    return std::unexpected(from.error());
+  }
+  const Descriptor held = enter_directory(*from, ".");  // the next one may close it
+  const auto directory =
+      held.valid() ? directory_of(entry) : system_error("cannot open the directory of", path(original));
+  return directory ? make_hard_link(*directory, entry, held.get(), original) : std::unexpected(directory.error());
+}
+
+/// Threat: somebody has put a symbolic link in the place of the file. It is not followed, and what is made is looked
+/// at.
+Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int original_directory,
+                                     const FileEntry& original) {
+  if (const auto replaced = replaces(directory, entry); !replaced) {
+    return std::unexpected(replaced.error());
+  }
+  struct stat file{};
+  struct stat there{};
+  if (look_at(original_directory, name_of(original), file) != 0) {
+    return system_error("cannot find", path(original));
+  }
+  if (look_at(directory, name_of(entry), there) == 0 && there.st_dev == file.st_dev && there.st_ino == file.st_ino) {
+    return {};  // it is the same file already; rename() would leave both names
+  }
+  const std::string temporary = made_under_temporary(entry, [&](const char* name) {
+    return os().linkat(original_directory, name_of(original).c_str(), directory, name, 0);
+  });
+  if (temporary.empty()) {
+    return system_error("cannot make the hard link", path(entry));
+  }
+  Status named;
+  if (look_at(directory, temporary, there) != 0 || !S_ISREG(there.st_mode)) {
+    errno = ESTALE;
+    named = system_error("somebody replaced the file of the hard link", path(entry));
+  }
+  named = named ? give_name(directory, temporary, entry) : named;
+  if (!named) {
+    retried([&] { return os().unlinkat(directory, temporary.c_str(), 0); });
+  }
+  return named;
+}
+
 /// Under a temporary name first, since it may replace another one.
 Status DirectorySink::make_link(const FileEntry& entry) {
   if (link_is_there(entry)) {
@@ -339,16 +398,9 @@ Status DirectorySink::make_link(const FileEntry& entry) {
     return std::unexpected(directory.error());
   }
   touched_ = true;
-  std::string temporary;
-  int made = -1;
-  for (int attempt = 0; attempt < temporary_attempts_max && made != 0; ++attempt) {
-    temporary = temporary_name(name_of(entry), prng_());
-    made = retried([&] { return os().symlinkat(entry.target.c_str(), *directory, temporary.c_str()); });
-    if (made != 0 && errno != EEXIST) {
-      break;
-    }
-  }
-  if (made != 0) {
+  const std::string temporary = made_under_temporary(
+      entry, [&](const char* name) { return os().symlinkat(entry.target.c_str(), *directory, name); });
+  if (temporary.empty()) {
     return system_error("cannot make the symbolic link", path(entry));
   }
   const timespec modified{entry.mtime_s, static_cast<long>(entry.mtime_ns)};
@@ -397,18 +449,19 @@ Status DirectorySink::remove_others() {
   if (!deletion_) {
     return {};
   }
-  return Removal(
-             entries_, directories_, [this](std::uint32_t parent) { return is_new(parent); }, *deletion_)
-      .run();
+  return Removal(entries_, directories_, [this](std::uint32_t parent) { return is_new(parent); }, *deletion_).run();
 }
 
 Status DirectorySink::finish() {
   if (Status replaced = replace_waiting(); !replaced) {
     return replaced;
   }
-  for (const FileEntry& entry : entries_) {
-    if (entry.kind == EntryKind::link) {
-      if (Status made = make_link(entry); !made) {
+  for (const EntryKind kind : {EntryKind::hard_link, EntryKind::link}) {
+    for (const FileEntry& entry : entries_) {
+      if (entry.kind != kind) {
+        continue;
+      }
+      if (Status made = kind == EntryKind::link ? make_link(entry) : make_hard_link(entry); !made) {
         return made;
       }
     }

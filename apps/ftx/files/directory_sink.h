@@ -72,6 +72,12 @@ class DirectorySink final : public Sink {
   [[nodiscard]] Status give_name(int directory, const std::string& temporary, const FileEntry& entry);
   [[nodiscard]] Status replace_waiting();
   [[nodiscard]] Status sync(bool all);
+  /// Calls `make` with temporary names until it succeeds. Empty, and errno: it does not.
+  template <class Make>
+  [[nodiscard]] std::string made_under_temporary(const FileEntry& entry, Make make);
+  [[nodiscard]] Status make_hard_link(const FileEntry& entry);
+  [[nodiscard]] Status make_hard_link(int directory, const FileEntry& entry, int original_directory,
+                                      const FileEntry& original);
   [[nodiscard]] Status make_link(const FileEntry& entry);
   [[nodiscard]] bool link_is_there(const FileEntry& entry);
   [[nodiscard]] Status remove_others();

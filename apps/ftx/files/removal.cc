@@ -155,8 +155,8 @@ bool Removal::listed(std::uint32_t parent, std::string_view name) const {
 
 /// The top lies in itself, as it were.
 bool Removal::has_entries(std::uint32_t parent) const {
-  const auto [from, to] = std::ranges::equal_range(
-      sorted_, parent, {}, [this](std::uint32_t index) { return entries_[index].parent; });
+  const auto [from, to] =
+      std::ranges::equal_range(sorted_, parent, {}, [this](std::uint32_t index) { return entries_[index].parent; });
   return std::any_of(from, to, [this](std::uint32_t index) { return !entries_[index].top(); });
 }
 

@@ -5,8 +5,8 @@
 //
 // What the filter rules exclude is kept, with the directories around it, and so are other file systems, temporary files
 // of ftx, and what the list says is left out. It looks first and removes then: where more is found than allowed, or
-// anything at all in a directory whose source is empty (not mounted, perhaps), nothing is removed. What cannot be removed
-// does not keep it from the rest; the first error is its outcome.
+// anything at all in a directory whose source is empty (not mounted, perhaps), nothing is removed. What cannot be
+// removed does not keep it from the rest; the first error is its outcome.
 //
 // Threats: a symbolic link in the place of a directory, also one that somebody swaps in meanwhile, so that files
 // elsewhere are removed (each step goes from an open directory to one name in it and follows no link; a directory is

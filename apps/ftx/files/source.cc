@@ -64,6 +64,7 @@ std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<c
   });
   source->names_ = {};
   source->listed_ = {};
+  source->originals_ = {};
   return source;
 }
 

@@ -17,12 +17,14 @@
 #include <array>
 #include <cerrno>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "apps/ftx/files/descriptor.h"
@@ -186,6 +188,8 @@ class FileSource final : public Source {
   [[nodiscard]] std::expected<void, Failure> add_link(int directory, const std::string& name, FileEntry entry,
                                                       const struct stat& status, Operand operand);
 
+  [[nodiscard]] std::uint32_t original_of(const struct stat& status);
+
   [[nodiscard]] int open_entry(std::uint32_t index);
   [[nodiscard]] Result<int> descriptor(std::uint32_t index);
   [[nodiscard]] static Status read_from(int descriptor, std::uint64_t offset, Bytes out);
@@ -201,6 +205,7 @@ class FileSource final : public Source {
   std::vector<Identity> identities_;
   std::unordered_set<std::string> names_;           // of those entries
   std::unordered_map<std::string, Listed> listed_;  // by path below where the transfer goes; only with names
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> originals_;  // by device and inode
   std::uint64_t total_bytes_ = 0;
   std::uint64_t manifest_bytes_ = 0;
   LeftOut left_out_;

@@ -83,7 +83,11 @@ std::expected<void, Failure> FileSource::add_name(const std::string& name, const
   const auto walk = components(name);
   std::vector<struct stat> found(walk.size());
   Descriptor at = enter_directory(operand.inside->get(), ".");
-  bool good = at.valid() && walk.size() <= tree_depth_max;
+  bool good = at.valid();
+  if (good && walk.size() > tree_depth_max) {
+    errno = ENAMETOOLONG;
+    good = false;
+  }
   for (std::size_t i = 0; good && i < walk.size(); ++i) {
     good = look_at(at.get(), std::string(walk[i]), found[i]) == 0;
     if (good && i + 1 < walk.size()) {
@@ -227,6 +231,11 @@ std::expected<void, Failure> FileSource::add_found(int directory, const std::str
     from = {operand.inside ? joined(operand.path, name) : operand.path, operand.inside};
   }
   if (S_ISREG(status.st_mode)) {
+    if (const std::uint32_t original = original_of(status); original != 0) {
+      entry.kind = EntryKind::hard_link;
+      entry.original = original;
+      return add_entry(std::move(entry), status, std::move(from));
+    }
     entry.size_bytes = static_cast<std::uint64_t>(status.st_size);
     entry.kind = options_.pack && entry.size_bytes <= packed_bytes_max ? EntryKind::packed : EntryKind::file;
     return add_entry(std::move(entry), status, std::move(from));
@@ -240,6 +249,16 @@ std::expected<void, Failure> FileSource::add_found(int directory, const std::str
   }
   entry.kind = EntryKind::left_out;
   return add_entry(std::move(entry), status, std::move(from));
+}
+
+/// FileEntry::original of a file that the list has under another name. 0: it has none, and this becomes the one.
+std::uint32_t FileSource::original_of(const struct stat& status) {
+  if (!options_.select.hard_links || status.st_nlink < 2) {
+    return 0;
+  }
+  const auto [original, is_new] =
+      originals_.try_emplace({status.st_dev, status.st_ino}, static_cast<std::uint32_t>(entries_.size() + 1));
+  return is_new ? 0 : original->second;
 }
 
 std::expected<void, Failure> FileSource::add_link(int directory, const std::string& name, FileEntry entry,

@@ -50,6 +50,9 @@ int System::renameat(int directory, const char* from, int to_directory, const ch
 }
 int System::unlinkat(int directory, const char* path, int flags) { return ::unlinkat(directory, path, flags); }
 int System::mkdirat(int directory, const char* path, mode_t mode) { return ::mkdirat(directory, path, mode); }
+int System::linkat(int directory, const char* path, int to_directory, const char* to, int flags) {
+  return ::linkat(directory, path, to_directory, to, flags);
+}
 int System::symlinkat(const char* target, int directory, const char* path) {
   return ::symlinkat(target, directory, path);
 }

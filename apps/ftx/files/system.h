@@ -39,6 +39,7 @@ class System {
   virtual int renameat(int directory, const char* from, int to_directory, const char* to);
   virtual int unlinkat(int directory, const char* path, int flags);
   virtual int mkdirat(int directory, const char* path, mode_t mode);
+  virtual int linkat(int directory, const char* path, int to_directory, const char* to, int flags);
   virtual int symlinkat(const char* target, int directory, const char* path);
   virtual ssize_t readlinkat(int directory, const char* path, char* out, std::size_t size);
   virtual int utimensat(int directory, const char* path, const timespec times[2], int flags);

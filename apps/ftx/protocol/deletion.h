@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Deletion: what a receiver is to remove of the directories that a list has: all that the list has not. It stands behind
-// the entries of a list (docs/formats/ftx.md, "Removing"); a receiver that asked for the files has its own.
+// Deletion: what a receiver is to remove of the directories that a list has: all that the list has not. It stands
+// behind the entries of a list (docs/formats/ftx.md, "Removing"); a receiver that asked for the files has its own.
 
 #include <cstdint>
 #include <optional>

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "apps/ftx/protocol/cursor.h"
 #include "apps/ftx/protocol/message.h"
@@ -29,9 +30,11 @@ struct PlaceHash {
   }
 };
 
-/// The field that holds the size of a file holds that of the target of a link.
+/// The field that holds the size of a file holds that of the target of a link, and which file a hard link is.
 std::uint64_t size_field(const FileEntry& entry) {
-  return entry.kind == EntryKind::link ? entry.target.size() : entry.size_bytes;
+  return entry.kind == EntryKind::link        ? entry.target.size()
+         : entry.kind == EntryKind::hard_link ? entry.original
+                                              : entry.size_bytes;
 }
 
 void write_entry(Writer& writer, const FileEntry& entry) {
@@ -55,6 +58,9 @@ FileEntry read_entry(Reader& reader) {
     entry.target = as_text(reader.take(static_cast<std::size_t>(entry.size_bytes)));
     entry.size_bytes = 0;
   }
+  if (entry.kind == EntryKind::hard_link && entry.size_bytes <= UINT32_MAX) {
+    entry.original = static_cast<std::uint32_t>(std::exchange(entry.size_bytes, 0));
+  }
   return entry;
 }
 
@@ -64,6 +70,7 @@ bool numbers_hold(const FileEntry& entry) {
   }
   switch (entry.kind) {
     case EntryKind::directory:
+    case EntryKind::hard_link:
     case EntryKind::left_out:
       return entry.size_bytes == 0;
     case EntryKind::file:
@@ -97,6 +104,10 @@ class Tree {
     }
     if (entry.parent > index) {
       return fail(EXDEV, "'" + entry.name + "' lies in a directory that comes after it in the list");
+    }
+    if (entry.kind == EntryKind::hard_link &&
+        (entry.original == 0 || entry.original > index || !entries[entry.original - 1].regular())) {
+      return fail(EXDEV, "'" + entry.name + "' is another name of no file that comes before it in the list");
     }
     if (entry.parent != 0) {
       const FileEntry& parent = entries[entry.parent - 1];

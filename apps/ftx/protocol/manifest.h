@@ -24,10 +24,11 @@ namespace sluice::ftx {
 
 enum class EntryKind : std::uint8_t {
   directory = 1,
-  file = 2,    // a regular file with a number of its own
-  packed = 3,  // a regular file that travels in the pack (apps/ftx/protocol/pack.h)
-  link = 4,    // a symbolic link
-  left_out = 6,  // something that the source has and does not send: what has its name is not removed
+  file = 2,       // a regular file with a number of its own
+  packed = 3,     // a regular file that travels in the pack (apps/ftx/protocol/pack.h)
+  link = 4,       // a symbolic link
+  hard_link = 5,  // another name of a regular file that comes before it in the list
+  left_out = 6,   // something that the source has and does not send: what has its name is not removed
 };
 
 struct FileEntry {
@@ -37,8 +38,9 @@ struct FileEntry {
   std::int64_t mtime_s = 0;
   std::uint32_t mtime_ns = 0;
   EntryKind kind = EntryKind::file;
-  std::uint32_t parent = 0;  // the directory's index, plus 1; 0: where the transfer goes
-  std::string target{};      // of a link
+  std::uint32_t parent = 0;    // the directory's index, plus 1; 0: where the transfer goes
+  std::string target{};        // of a link
+  std::uint32_t original = 0;  // of a hard link: the file's index, plus 1
 
   bool operator==(const FileEntry&) const = default;
   [[nodiscard]] bool regular() const { return kind == EntryKind::file || kind == EntryKind::packed; }

@@ -121,7 +121,7 @@ TEST(FixedDestination, WhoAskedForFilesAloneSaysWhatIsRemoved) {
   const auto deletion = [&](const std::optional<Deletion>& asked) {
     return FixedDestination(below, "", wanted).deletion(asked);
   };
-  EXPECT_EQ(deletion(std::nullopt).value(), std::nullopt);
+  EXPECT_FALSE(deletion(std::nullopt).value());
   EXPECT_FALSE(deletion(Deletion{}));
   wanted.deletion = Deletion{.files_max = 3};
   EXPECT_EQ(deletion(std::nullopt).value(), wanted.deletion);
@@ -133,6 +133,9 @@ TEST(FixedDestination, WhoAskedForFilesAloneSaysWhatIsRemoved) {
 
 /// Threat (CVE-2022-29154 of rsync): a far side that sends what the rules exclude, or more than the list names.
 TEST(FixedDestination, WhatIsExcludedOrNotNamedIsRefused) {
+  const FileEntry other{.name = "b", .kind = EntryKind::hard_link, .original = 1};
+  EXPECT_FALSE(accepts(Wanted{{"a", "b"}}, {{"a"}, other})) << "a hard link";
+  EXPECT_TRUE(accepts(wanted_of({"a", "b"}, Wanted::Are::names, Trees::none, {.hard_links = true}), {{"a"}, other}));
   const FileEntry directory{.name = "d", .kind = EntryKind::directory};
   const FileEntry in_d{.name = "f.o", .parent = 1};
   Wanted wanted = wanted_of({"d"}, Wanted::Are::patterns, Trees::with_links, {.rules = {{.pattern = "*.o"}}});

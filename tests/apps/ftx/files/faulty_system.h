@@ -110,6 +110,9 @@ class FaultySystem final : public System {
     return simple({.name = "mkdirat", .file = path, .mode = mode},
                   [&] { return System::mkdirat(directory, path, mode); });
   }
+  int linkat(int directory, const char* path, int to_directory, const char* to, int flags) override {
+    return simple({"linkat", to}, [&] { return System::linkat(directory, path, to_directory, to, flags); });
+  }
   int symlinkat(const char* target, int directory, const char* path) override {
     return simple({"symlinkat", path}, [&] { return System::symlinkat(target, directory, path); });
   }

@@ -442,6 +442,42 @@ TEST_F(TreeSink, ADirectorySwappedForALinkDuringTheTransferLeadsNowhere) {
   EXPECT_TRUE(fs::is_empty(outside_));
 }
 
+FileEntry hard_link(std::string name, std::uint32_t original, std::uint32_t parent = 0) {
+  return {.name = std::move(name), .kind = EntryKind::hard_link, .parent = parent, .original = original};
+}
+
+TEST_F(TreeSink, HardLinksAreOneFileAndReplaceWhatHasTheirName) {
+  for (int round = 0; round < 2; ++round) {
+    open({directory("d"), file("a", 1), directory("e"), hard_link("b", 2, 3), hard_link("c", 2), link("s", "c")});
+    EXPECT_EQ(store(1, round == 0 ? "1" : "2"), 0);
+    EXPECT_FALSE(fs::exists(root_ / "c") && round == 0) << "made at the end";
+    EXPECT_EQ(finish(), 0);
+    EXPECT_EQ(text_of(root_ / "e/b"), round == 0 ? "1" : "2");
+    EXPECT_TRUE(fs::equivalent(root_ / "d/a", root_ / "e/b") && fs::equivalent(root_ / "d/a", root_ / "c"));
+    EXPECT_EQ(fs::hard_link_count(root_ / "d/a"), 3U);
+    EXPECT_FALSE(leftovers());
+  }
+  EXPECT_EQ(finish(), 0) << "they are the same file already";
+  EXPECT_FALSE(leftovers());
+  fs::create_directory(root_ / "in_the_way");
+  open({file("a"), hard_link("in_the_way", 1)});
+  EXPECT_EQ(store(0), 0);
+  EXPECT_EQ(finish(), EISDIR);
+}
+
+/// Somebody replaces the file by a link out before its other name is made.
+TEST_F(TreeSink, AHardLinkOfWhatWasReplacedByALinkIsRefused) {
+  write_file(outside_ / "secret", "s");
+  open({file("a"), hard_link("b", 1)});
+  EXPECT_EQ(store(0), 0);
+  fs::remove(root_ / "a");
+  fs::create_symlink(outside_ / "secret", root_ / "a");
+  EXPECT_EQ(finish(), ESTALE);
+  EXPECT_FALSE(fs::exists(fs::symlink_status(root_ / "b")));
+  EXPECT_EQ(fs::hard_link_count(outside_ / "secret"), 1U);
+  EXPECT_FALSE(leftovers());
+}
+
 /// Nothing takes the time to become durable.
 class Hasty final : public System {
  public:

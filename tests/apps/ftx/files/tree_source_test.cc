@@ -47,7 +47,7 @@ class TreeSource : public ServedDirectory {
       return paths;
     }
     for (const FileEntry& entry : (*source)->files()) {
-      const std::string marks = " /+.@";
+      const std::string marks = " /+.@=-";
       paths.push_back(path_of((*source)->files(), entry) + marks[static_cast<std::size_t>(entry.kind)]);
     }
     return paths;
@@ -113,6 +113,22 @@ TEST_F(TreeSource, NamesOfASource) {
   EXPECT_THAT(list(named({"out"})), ElementsAre("/", "out@"));
   const std::vector<std::string> two{root_.string(), root_.string()};
   EXPECT_EQ(code(FileSource::open(two, {.trees = Trees::with_links, .select = {.names = {{"z"}}}})), ExitCode::usage);
+}
+
+TEST_F(TreeSource, HardLinksAndWhatIsLeftOutAreListedWhereThatIsAskedFor) {
+  const auto selecting = [&](Selection select) {
+    const std::vector<std::string> paths{(root_ / "b").string(), (root_ / "z").string()};
+    return FileSource::open(paths, {.trees = Trees::without_links, .pack = true, .select = std::move(select)});
+  };
+  fs::create_hard_link(root_ / "b/f", root_ / "b/e/same");
+  fs::create_hard_link(root_ / "z", root_ / "b/also");
+  EXPECT_THAT(list(selecting({})), ElementsAre("b/", "b/also.", "b/f.", "b/g+", "b/e/", "b/e/same.", "z."));
+  const auto source = selecting({.hard_links = true, .left_out = true});
+  EXPECT_THAT(list(source), ElementsAre("b/", "b/also.", "b/f.", "b/g+", "b/l-", "b/e/", "b/e/same=", "z="));
+  const auto& entries = (*source)->files();
+  EXPECT_EQ(entries[6].original, 3U);
+  EXPECT_EQ(entries[7].original, 2U);
+  EXPECT_TRUE(decode_manifest(encode_manifest(entries), entries.size(), 2 + 2 * packed_bytes_max + 1));
 }
 
 TEST_F(TreeSource, WhatRulesExcludeIsNotLookedAt) {

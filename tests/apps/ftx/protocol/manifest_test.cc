@@ -13,6 +13,28 @@ const std::vector<FileEntry> three{{"a", 10, 0644, 1700000000, 999'999'999},
                                    {std::string(255, 'c'), 1ULL << 40, 0, 0, 1}};
 constexpr std::uint64_t total = 10 + (1ULL << 40);
 
+TEST(Manifest, AHardLinkIsAnotherNameOfAFileBeforeIt) {
+  const auto link_to = [](std::uint32_t original) {
+    const std::vector<FileEntry> entries{{.name = "d", .kind = EntryKind::directory},
+                                         {.name = "a", .size_bytes = 1},
+                                         {.name = "p", .size_bytes = 1, .kind = EntryKind::packed},
+                                         {.name = "l", .kind = EntryKind::link, .target = "a"},
+                                         {.name = "h", .kind = EntryKind::hard_link, .original = 2},
+                                         {.name = "x", .kind = EntryKind::hard_link, .original = original},
+                                         {.name = "b", .size_bytes = 1}};
+    const auto decoded = decode_manifest(encode_manifest(entries), entries.size(), 3);
+    return decoded && *decoded == entries;
+  };
+  EXPECT_TRUE(link_to(2) && link_to(3));
+  for (const std::uint32_t original : {0U, 1U, 4U, 5U, 6U, 7U, 8U, UINT32_MAX}) {
+    EXPECT_FALSE(link_to(original)) << original;
+  }
+  auto far = encode_manifest({{.name = "a"}, {.name = "x", .kind = EntryKind::hard_link, .original = 1}});
+  far[entry_bytes_min + 1 + 7] = std::byte{1};  // of 64 bits
+  EXPECT_FALSE(decode_manifest(far, 2, 0));
+  EXPECT_FALSE(decode_manifest(far, 2, std::uint64_t{1} << 56 | 1));
+}
+
 TEST(Manifest, AnEndAsksForRemovals) {
   const std::vector<FileEntry> entries{{.name = "d", .kind = EntryKind::directory},
                                        {.name = "x", .kind = EntryKind::left_out, .parent = 1}};
@@ -34,7 +56,7 @@ TEST(Manifest, AnEndAsksForRemovals) {
       EXPECT_FALSE(decode_whole_manifest(wrong, 2, 0)) << flags;
     }
   }
-  EXPECT_EQ(decode_whole_manifest(encode_manifest(entries), 2, 0).value().deletion, std::nullopt);
+  EXPECT_FALSE(decode_whole_manifest(encode_manifest(entries), 2, 0).value().deletion);
   const Deletion seven{.files_max = 7};
   auto bounded = encode_manifest(entries, &seven);
   bounded[encode_manifest(entries).size()] = std::byte{0};
@@ -175,7 +197,12 @@ TEST(Manifest, EachLieAboutATreeIsRefused) {
        EINVAL,
        {{.name = "f", .size_bytes = packed_bytes_max + 1, .kind = EntryKind::packed}}},
       {"no kind", EINVAL, {file("x", 0, EntryKind{0})}},
-      {"an unknown kind", EINVAL, {file("x", 0, EntryKind{5})}},
+      {"an unknown kind", EINVAL, {file("x", 0, EntryKind{7})}},
+      {"what is left out with a size", EINVAL, {{.name = "x", .size_bytes = 1, .kind = EntryKind::left_out}}},
+      {"what is left out as a directory", EXDEV, {{.name = "l", .kind = EntryKind::left_out}, file("x", 1)}},
+      {"a hard link as a directory",
+       EXDEV,
+       {file("f"), {.name = "h", .kind = EntryKind::hard_link, .original = 1}, file("x", 2)}},
   };
   for (const Lie& lie : lies) {
     EXPECT_EQ(refused(lie.entries), lie.code) << lie.what;

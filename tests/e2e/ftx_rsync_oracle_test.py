@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ftx and rsync make the same of a tree: random trees, destinations that exist, and options (-a, -r, -H, filter rules,
+--delete, --files-from), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
+afterwards must agree: content, type, mode, modification time, and which names are one file.
+
+SLUICE_ORACLE_CASES sets how many (many: 2000), SLUICE_ORACLE_SEED the first; one alone: SLUICE_ORACLE_CASES=1 and its
+seed. Left out is where ftx differs on purpose: names with control characters, a directory and a file in each other's
+place, bits beyond 0777, and the attributes of a destination that is there already."""
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
+CASES = int(os.environ.get("SLUICE_ORACLE_CASES", "40"))
+FIRST = int(os.environ.get("SLUICE_ORACLE_SEED", "1"))
+SECONDS_MAX = 60
+NAMES = ["a", "b", "ab", "a b", ".h", "x.o", "y.o", "*", "[a]", "back\\slash", "é", "日本", "-n", "#c", "quote'", "~", "c.d"]
+PIECES = ["a", "b", "*", "?", "**", "/", "*.o", "[ab]", "[!a]", ".h", "é", "c", "***", "\\*", " "]
+RULES = ["- ", "- ", "- ", "+ ", "+ ", "-! ", "H ", "S ", "P ", "R ", "-s ", "-r ", "exclude,! "]
+
+
+def make_tree(rng, top, entries):
+    """Files, directories, links, hard links; each with a time of its own. Times of directories come last."""
+    directories, files = [top], []
+    top.mkdir()
+    for _ in range(entries):
+        path = rng.choice(directories) / rng.choice(NAMES)
+        if os.path.lexists(path):
+            continue
+        kind = rng.choices(["file", "directory", "link", "hard link"], [6, 4, 2, 1])[0]
+        if kind == "directory":
+            path.mkdir()
+            directories.append(path)
+        elif kind == "link":
+            path.symlink_to(rng.choice(["a", "nowhere", "../x", "/etc/hostname"]))
+        elif kind == "hard link" and files:
+            path.hardlink_to(rng.choice(files))
+        else:
+            path.write_bytes(rng.randbytes(rng.choice([0, 1, 100, 5000, 70_000])))
+            path.chmod(rng.choice([0o644, 0o600, 0o755, 0o444]))
+            files.append(path)
+    for path in [*top.rglob("*")] + directories:
+        when = rng.randrange(10**18, 15 * 10**17)
+        os.utime(path, ns=(when, when), follow_symlinks=False)
+    for path in reversed(directories[1:]):
+        path.chmod(rng.choice([0o755, 0o700, 0o775, 0o555]))
+        when = rng.randrange(10**18, 15 * 10**17)
+        os.utime(path, ns=(when, when))
+
+
+def agree_on_types(source, destination):
+    """What is a directory at one side and another thing at the other goes from the destination."""
+    for path in sorted(destination.rglob("*"), key=lambda one: len(one.parts)):
+        other = source / path.relative_to(destination)
+        if not os.path.lexists(path) or not os.path.lexists(other):
+            continue
+        if (path.is_dir() and not path.is_symlink()) != (other.is_dir() and not other.is_symlink()):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def picture(top, since_ns):
+    """What lies below a directory. A directory that something was removed from has the time of that."""
+    found, groups = {}, {}
+    for path in top.rglob("*"):
+        status = path.lstat()
+        name = str(path.relative_to(top))
+        link = stat.S_ISLNK(status.st_mode)
+        content = os.readlink(path) if link else path.read_bytes() if stat.S_ISREG(status.st_mode) else None
+        when = "now" if status.st_mtime_ns >= since_ns else status.st_mtime_ns
+        found[name] = (stat.S_IFMT(status.st_mode), None if link else stat.S_IMODE(status.st_mode), when, content)
+        if stat.S_ISREG(status.st_mode):
+            groups.setdefault(status.st_ino, []).append(name)
+    return found, sorted(sorted(group) for group in groups.values() if len(group) > 1)
+
+
+def difference(ours, theirs):
+    for name in sorted(set(ours[0]) | set(theirs[0])):
+        one, other = ours[0].get(name), theirs[0].get(name)
+        if one != other:
+            short = lambda node: node and (oct(node[0]), node[1] and oct(node[1]), node[2], str(node[3])[:30])
+            return f"{name!r}: ftx {short(one)}, rsync {short(other)}"
+    return None if ours[1] == theirs[1] else f"one file: ftx {ours[1]}, rsync {theirs[1]}"
+
+
+def random_pattern(rng):
+    pattern = rng.choice(["", "", "/", "/src/"]) + "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 4)))
+    return pattern + rng.choice(["", "", "", "/", "/***"])
+
+
+def random_options(rng, case, source):
+    """Those of both programs alike, and then those that have other names."""
+    options, ours, theirs = [], [], []
+    archive = rng.random() < 0.7
+    ours.append("-a" if archive else "-r")
+    theirs.append("-rlpt" if archive else "-rpt")
+    if rng.random() < 0.4:
+        options.append("-H")
+    for _ in range(rng.choice([0, 0, 1, 2, 4])):
+        way = rng.random()
+        if way < 0.6:
+            options += ["--filter", rng.choice(RULES) + random_pattern(rng)]
+        elif way < 0.9:
+            options += [rng.choice(["--exclude", "--include"]), random_pattern(rng)]
+        else:
+            rules = case / f"rules{len(options)}"
+            rules.write_text("".join(rng.choice(["", "+ ", "- "]) + random_pattern(rng) + "\n" for _ in range(3)) + "# end\n")
+            options += [rng.choice(["--exclude-from", "--include-from"]), str(rules)]
+    choice = rng.random()
+    if choice < 0.5:
+        options += rng.choice([["--delete"], ["--delete"], ["--delete", "--delete-excluded"]])
+        ours.append("--force-delete")
+    elif choice < 0.7:
+        paths = [str(path.relative_to(source)) + ("/" if path.is_dir() and not path.is_symlink() and rng.random() < 0.4 else "")
+                 for path in source.rglob("*") if rng.random() < 0.3 and not str(path.relative_to(source)).startswith("#")]
+        names = case / "names"
+        names.write_text("".join(path + "\n" for path in paths))
+        options += ["--files-from", str(names)]
+        ours[0], theirs[0] = "-a", "-lpt"
+        if rng.random() < 0.5:
+            ours.append("-r")
+            theirs.append("-r")
+    return [*ours, *options], [*theirs, *options]
+
+
+def run(command, **more):
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+                          timeout=SECONDS_MAX, check=False, **more)
+
+
+def try_one(seed, case):
+    rng = random.Random(seed)
+    source, by_ftx, by_rsync = case / "src", case / "by_ftx", case / "by_rsync"
+    make_tree(rng, source, rng.choice([0, 3, 15, 40]))
+    operand = str(source) + rng.choice(["", "/"])
+    ours, theirs = random_options(rng, case, source)
+    if rng.random() < 0.7:
+        make_tree(rng, by_ftx, 30)
+        into = by_ftx / ("" if operand.endswith("/") or "--files-from" in ours else "src")
+        if into != by_ftx and not os.path.lexists(into):
+            (by_ftx / "a").rename(into) if (by_ftx / "a").is_dir() and not (by_ftx / "a").is_symlink() else None
+        agree_on_types(case if into != by_ftx else source, by_ftx)
+    else:
+        by_ftx.mkdir()
+    run(["cp", "-a", by_ftx, by_rsync]).check_returncode()
+    ssh = case / "ssh"
+    ssh.write_text(f"""#!/bin/sh
+for argument; do [ "$argument" = -G ] && {{ echo hostname 127.0.0.1; exit 0; }}; done
+export HOME={shlex.quote(str(case))} SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22"
+exec {shlex.quote(FTX)} remote
+""")
+    ssh.chmod(0o700)
+    pulls = rng.random() < 0.5
+    operands = [f"there:{operand}", f"{by_ftx}/"] if pulls else [operand, f"there:{by_ftx}/"]
+    ftx = [FTX, "--ssh", str(ssh), "--via", "udp", *ours, *operands]
+    rsync = ["rsync", "-8", *theirs, operand, f"{by_rsync}/"]
+    told = f"seed {seed}\n  {shlex.join(ftx)}\n  {shlex.join(rsync)}"
+    time.sleep(0.01)  # the clock of the file system is that of the scheduler's tick
+    before = time.time_ns() - 5_000_000
+    one, other = run(ftx), run(rsync)
+    nothing = one.returncode in (5, 21) and "exclude all sources" in one.stdout + one.stderr
+    assert one.returncode == 0 or nothing, f"{told}\nftx: {one.returncode}: {one.stdout}{one.stderr}"
+    assert other.returncode == 0, f"{told}\nrsync: {other.returncode}: {other.stderr}"
+    differs = difference(picture(by_ftx, before), picture(by_rsync, before))
+    assert differs is None, f"{told}\n{differs}"
+
+
+def main():
+    if shutil.which("rsync") is None:
+        sys.exit("rsync is missing; scripts/test installs what is needed")
+    failed = 0
+    for seed in range(FIRST, FIRST + CASES):
+        with tempfile.TemporaryDirectory(prefix="ftx_oracle.") as folder:
+            try:
+                try_one(seed, pathlib.Path(folder))
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                print(error, file=sys.stderr)
+                failed += 1
+            finally:
+                run(["chmod", "-R", "u+rwx", folder])
+        if failed >= 5:
+            break
+    print(f"{CASES} trees from seed {FIRST}, {failed} differ")
+    sys.exit(1 if failed else 0)
+
+
+main()
