@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """ftx and rsync make the same of a tree: random trees, destinations that exist, and options (-a, -r, -H, filter rules,
---delete, --files-from), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
+--delete, --files-from, -I, -u and their like), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
 afterwards must agree: content, type, mode, modification time, and which names are one file.
 
-SLUICE_ORACLE_CASES sets how many (many: 2000), SLUICE_ORACLE_SEED the first; one alone: SLUICE_ORACLE_CASES=1 and its
-seed. Left out is where ftx differs on purpose: names with control characters, a directory and a file in each other's
-place, bits beyond 0777, and the attributes of a destination that is there already."""
+ftx_rsync_oracle_test.py [CASES [SEED]]: so many, from this seed on; many: 2000, one alone: 1 and the seed that was
+printed. Left out is where ftx differs on purpose: names with control characters, a directory and a file in each other's
+place, bits beyond 0777, and the attributes of a destination that is there already; and what rsync does by mistake."""
 import os
 import pathlib
 import random
@@ -19,12 +19,15 @@ import tempfile
 import time
 
 FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
-CASES = int(os.environ.get("SLUICE_ORACLE_CASES", "40"))
-FIRST = int(os.environ.get("SLUICE_ORACLE_SEED", "1"))
+CASES = int(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SLUICE_ORACLE_CASES", "150"))
+FIRST = int(sys.argv[2] if len(sys.argv) > 2 else 1)
 SECONDS_MAX = 60
 NAMES = ["a", "b", "ab", "a b", ".h", "x.o", "y.o", "*", "[a]", "back\\slash", "é", "日本", "-n", "#c", "quote'", "~", "c.d"]
 PIECES = ["a", "b", "*", "?", "**", "/", "*.o", "[ab]", "[!a]", ".h", "é", "c", "***", "\\*", " "]
 RULES = ["- ", "- ", "- ", "+ ", "+ ", "-! ", "H ", "S ", "P ", "R ", "-s ", "-r ", "exclude,! "]
+
+UPDATES = [["-I"], ["--size-only"], ["-u"], ["--existing"], ["--ignore-existing"], ["-u", "--size-only"],
+           ["-u", "--existing"], ["-I", "-u"], ["-I", "--existing"], ["--size-only", "--ignore-existing"]]
 
 
 def make_tree(rng, top, entries):
@@ -56,13 +59,44 @@ def make_tree(rng, top, entries):
         os.utime(path, ns=(when, when))
 
 
-def agree_on_types(source, destination):
-    """What is a directory at one side and another thing at the other goes from the destination."""
+def make_older_copy(rng, source, destination, off_by_ns):
+    """What an earlier transfer may have left, with some of it changed since: content, size, time, mode, links."""
+    run(["cp", "-a", source, destination]).check_returncode()
+    paths = [(path, path.lstat()) for path in sorted(destination.rglob("*"))]
+    directories = [(path, status) for path, status in paths if stat.S_ISDIR(status.st_mode)]
+    for path, _ in directories:
+        path.chmod(0o755)
+    for path, status in paths:
+        way = rng.random()
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if way < 0.3:
+            path.unlink()
+        if 0.15 <= way < 0.3:
+            path.symlink_to(rng.choice(["a", "elsewhere"]))
+        elif stat.S_ISREG(status.st_mode) and 0.3 <= way < 0.7:
+            if way < 0.45:
+                path.unlink()  # its other names keep what they have
+            path.write_bytes(rng.randbytes(rng.choice([status.st_size, status.st_size, 1, 200])))
+            path.chmod(rng.choice([0o644, 0o600]))
+        if os.path.lexists(path):
+            when = status.st_mtime_ns + rng.choice([0, 0, *off_by_ns])
+            when -= 3 if when != status.st_mtime_ns and when % 100 == 0 else 0  # no time that a file system has cut
+            os.utime(path, ns=(when, when), follow_symlinks=False)
+    for path, status in reversed(directories):
+        path.chmod(rng.choice([stat.S_IMODE(status.st_mode), 0o755]))
+        os.utime(path, ns=(status.st_mtime_ns, rng.choice([status.st_mtime_ns, 10**18])))
+
+
+def agree_on_types(source, destination, links_too):
+    """What is a directory at one side and another thing at the other goes from the destination, and with `links_too` what
+    is a link or a file."""
     for path in sorted(destination.rglob("*"), key=lambda one: len(one.parts)):
         other = source / path.relative_to(destination)
         if not os.path.lexists(path) or not os.path.lexists(other):
             continue
-        if (path.is_dir() and not path.is_symlink()) != (other.is_dir() and not other.is_symlink()):
+        one, other = (stat.S_IFMT(node.lstat().st_mode) for node in (path, other))
+        if one != other and (links_too or stat.S_IFDIR in (one, other)):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
@@ -113,6 +147,9 @@ def random_options(rng, case, source):
             rules = case / f"rules{len(options)}"
             rules.write_text("".join(rng.choice(["", "+ ", "- "]) + random_pattern(rng) + "\n" for _ in range(3)) + "# end\n")
             options += [rng.choice(["--exclude-from", "--include-from"]), str(rules)]
+    if rng.random() < 0.5:
+        # With -u -H rsync replaces newer files by links to older ones.
+        options += rng.choice([update for update in UPDATES if "-H" not in options or "-u" not in update])
     choice = rng.random()
     if choice < 0.5:
         options += rng.choice([["--delete"], ["--delete"], ["--delete", "--delete-excluded"]])
@@ -141,14 +178,21 @@ def try_one(seed, case):
     make_tree(rng, source, rng.choice([0, 3, 15, 40]))
     operand = str(source) + rng.choice(["", "/"])
     ours, theirs = random_options(rng, case, source)
-    if rng.random() < 0.7:
+    into = by_ftx if operand.endswith("/") or "--files-from" in ours else by_ftx / "src"
+    way = rng.random()
+    if way < 0.45:
+        by_ftx.mkdir()
+        # With -u rsync counts seconds, even where it is told to compare nanoseconds.
+        off_by_ns = [10**9, -(10**9)] if "-u" in ours else [1, -1, 400, 10**9, -(10**9)]
+        make_older_copy(rng, f"{source}/." if into == by_ftx else source, by_ftx, off_by_ns)
+    elif way < 0.8:
         make_tree(rng, by_ftx, 30)
-        into = by_ftx / ("" if operand.endswith("/") or "--files-from" in ours else "src")
-        if into != by_ftx and not os.path.lexists(into):
-            (by_ftx / "a").rename(into) if (by_ftx / "a").is_dir() and not (by_ftx / "a").is_symlink() else None
-        agree_on_types(case if into != by_ftx else source, by_ftx)
+        if not os.path.lexists(into) and (by_ftx / "a").is_dir() and not (by_ftx / "a").is_symlink():
+            (by_ftx / "a").rename(into)
     else:
         by_ftx.mkdir()
+    # With --existing -H rsync removes a link in the place of such a file, and then makes nothing.
+    agree_on_types(source if into == by_ftx else case, by_ftx, "-H" in ours and "--existing" in ours)
     run(["cp", "-a", by_ftx, by_rsync]).check_returncode()
     ssh = case / "ssh"
     ssh.write_text(f"""#!/bin/sh
@@ -160,7 +204,7 @@ exec {shlex.quote(FTX)} remote
     pulls = rng.random() < 0.5
     operands = [f"there:{operand}", f"{by_ftx}/"] if pulls else [operand, f"there:{by_ftx}/"]
     ftx = [FTX, "--ssh", str(ssh), "--via", "udp", *ours, *operands]
-    rsync = ["rsync", "-8", *theirs, operand, f"{by_rsync}/"]
+    rsync = ["rsync", "-8", f"--modify-window={0 if '-u' in theirs else -1}", *theirs, operand, f"{by_rsync}/"]
     told = f"seed {seed}\n  {shlex.join(ftx)}\n  {shlex.join(rsync)}"
     time.sleep(0.01)  # the clock of the file system is that of the scheduler's tick
     before = time.time_ns() - 5_000_000

@@ -72,6 +72,8 @@ constexpr auto mismatch = ExitCode::digest_mismatch;
 constexpr const char* rule_name =
     "A name is one path component: 1..255 bytes, not `.` or `..`, no `/`, no C0 or C1 control character, no DEL";
 constexpr const char* rule_parent = "the place in the list, counted from 1, of a directory that comes before it";
+constexpr const char* rule_hard_link =
+    "`size` is the place in the list, counted from 1, of a file that comes before it";
 constexpr const char* rule_size = "Sizes and offsets are below 2^62";
 constexpr const char* rule_place = "An ADU is `adu_bytes` long, lies at a multiple of `adu_bytes`";
 constexpr const char* rule_drop =
@@ -138,6 +140,46 @@ const std::vector<Lie>& lies() {
       {"ALinkOverAFile",
        "no name comes twice in one directory",
        [](Liar& liar) { with_entry(liar, {.name = "a.bin", .kind = EntryKind::link, .target = "/etc"}); },
+       {refused}},
+      {"AHardLinkToItself",
+       rule_hard_link,
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::hard_link, .original = 2}); },
+       {wrong}},
+      {"AHardLinkToNothing",
+       rule_hard_link,
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::hard_link}); },
+       {wrong}},
+      {"AHardLinkToAFileBehindIt",
+       rule_hard_link,
+       [](Liar& liar) {
+         liar.entries.push_back({.name = "x", .kind = EntryKind::hard_link, .original = 3});
+         with_entry(liar, {.name = "y"});
+       },
+       {wrong}},
+      {"AHardLinkToADirectory",
+       rule_hard_link,
+       [](Liar& liar) {
+         liar.entries.push_back({.name = "y", .kind = EntryKind::directory});
+         with_entry(liar, {.name = "x", .kind = EntryKind::hard_link, .original = 2});
+       },
+       {wrong}},
+      {"AHardLinkToALinkThatLeadsOut",
+       rule_hard_link,
+       [](Liar& liar) {
+         liar.entries.push_back({.name = "y", .kind = EntryKind::link, .target = "/etc/passwd"});
+         with_entry(liar, {.name = "x", .kind = EntryKind::hard_link, .original = 2});
+       },
+       {wrong}},
+      {"AHardLinkToAHardLink",
+       rule_hard_link,
+       [](Liar& liar) {
+         liar.entries.push_back({.name = "y", .kind = EntryKind::hard_link, .original = 1});
+         with_entry(liar, {.name = "x", .kind = EntryKind::hard_link, .original = 2});
+       },
+       {wrong}},
+      {"AHardLinkOverItsFile",
+       "no name comes twice in one directory",
+       [](Liar& liar) { with_entry(liar, {.name = "a.bin", .kind = EntryKind::hard_link, .original = 1}); },
        {refused}},
       {"APackedFileThatIsTooLarge",
        "packed file (size 65536 at most)",

@@ -83,11 +83,13 @@ void add_update_options(CLI::App& app, Update& update) {
       "-I,--ignore-times", [&update] { update.compare = Compare::nothing; },
       "send what is there already, too; else files whose size and modification time are the same are left alone");
   app.add_flag_callback(
-         "--size-only", [&update] { update.compare = Compare::size; }, "leave files alone whose size is the same")
+         "--size-only", [&update] { update.compare = Compare::size; },
+         "do not send files whose size is the same; they get the times of the sources")
       ->excludes(all);
   app.add_flag("-u,--update", update.newer, "leave files alone that are newer there");
-  auto* existing = app.add_flag("--existing", update.existing, "make no file that is not there");
-  app.add_flag("--ignore-existing", update.ignore_existing, "leave alone whatever is there in the place of a file")
+  auto* existing = app.add_flag("--existing", update.existing, "make nothing that is not there");
+  app.add_flag("--ignore-existing", update.ignore_existing,
+               "leave alone whatever is there in the place of a file or a link")
       ->excludes(existing);
 }
 

@@ -192,6 +192,9 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
   if (file.whole) {
     return Placement{.kind = Placement::Kind::duplicate};
   }
+  if (!file.arriving && leaves_alone(pack_.files() + adu.file)) {
+    return Placement{.kind = Placement::Kind::duplicate};
+  }
   if (!file.arriving) {
     if (const auto taken = take_descriptor(); !taken || !*taken) {
       return taken ? std::expected<Placement, Failure>(Placement{.kind = Placement::Kind::no_room})
@@ -415,6 +418,7 @@ std::expected<void, Failure> Assembly::manifest_whole() {
     return failed(ExitCode::refused, sink.error().text);
   }
   sink_ = std::move(*sink);
+  sink_->follow(head_.update);
   if (*deletion) {
     if (const auto removes = sink_->also_remove(**deletion); !removes) {
       return failed(ExitCode::refused, removes.error().text);
@@ -466,13 +470,24 @@ void Assembly::add_present(const ByteRange& place, std::vector<ByteRange>& prese
   }
 }
 
+/// Of a file of the contents whose data has come before compare() has looked for it.
+bool Assembly::leaves_alone(std::size_t index) {
+  if (!head_.update.leaves_alone() || index < compared_ || !take_present(index)) {
+    return false;
+  }
+  const auto amount = contents_.in(contents_.file(index));
+  skipped_.files += amount.files;
+  skipped_.bytes += amount.bytes;
+  return true;
+}
+
 /// Of a file of the contents: whether it is there, and so done.
 bool Assembly::take_present(std::size_t index) {
   if (index < pack_.files()) {
     return take_present_in_pack(index);
   }
   File& file = files_[index - pack_.files()];
-  if (file.arriving || file.whole || !sink_->present(entry_of(file), head_.update)) {
+  if (file.arriving || file.whole || !sink_->present(entry_of(file))) {
     return false;
   }
   file.whole = true;

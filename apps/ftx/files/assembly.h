@@ -16,7 +16,8 @@
 //
 // What is there already (Sink::present), and what an earlier transfer has left of a file (Sink::resume), is looked for
 // piece by piece, with compare(), in the order in which the sender sends, so that it can be told before it is sent. A
-// file of which something has arrived is not looked for. One that somebody changes after that is left as it then is.
+// file of which something has arrived is not looked for; what Update leaves alone whatever it holds is looked for then,
+// and its data dropped. A file that somebody changes after that is left as it then is.
 //
 // Invariants: a file is renamed only when every ADU has landed and its digest equals the sender's. Assembly takes the
 // memory for lists and slots and the descriptors of open files from the Budget before it allocates, and returns them.
@@ -190,6 +191,7 @@ class Assembly {
   void add_present(const ByteRange& place, std::vector<ByteRange>& present);
   [[nodiscard]] const FileEntry& entry_of(const File& file) const { return entries_[file.entry]; }
   [[nodiscard]] bool take_present(std::size_t index);
+  [[nodiscard]] bool leaves_alone(std::size_t index);
 
   // assembly_pack.cc
   [[nodiscard]] Placement place_in_pack(const AduName& adu);

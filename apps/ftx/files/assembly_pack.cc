@@ -63,7 +63,7 @@ std::expected<void, Failure> Assembly::land_in_pack(const AduName& adu) {
   // Parts may have landed in ADUs of another size, and made files whole.
   arriving_.clear();
   for (std::size_t index = pack_.at(adu.offset); index < pack_.files() && pack_[index].from < end; ++index) {
-    if (!done_in_pack(index)) {
+    if (!done_in_pack(index) && !leaves_alone(index)) {
       arriving_.push_back(index);
     }
   }
@@ -90,9 +90,11 @@ std::expected<void, Failure> Assembly::land_in_pack(const AduName& adu) {
 
 bool Assembly::take_present_in_pack(std::size_t index) {
   const Pack::File file = pack_[index];
-  if (parts_.contains(index) || whole_in_pack(file) || !sink_->present(entries_[file.entry], head_.update)) {
+  const bool arrived = whole_in_pack(file) || (parts_.contains(index) && !head_.update.leaves_alone());
+  if (arrived || !sink_->present(entries_[file.entry])) {
     return false;
   }
+  drop_part(index);
   present_[index] = true;
   ++stored_;
   return true;

@@ -37,6 +37,10 @@ bool is_newer(const timespec& time, const FileEntry& entry) {
                                         std::pair(entry.mtime_s, std::int64_t{entry.mtime_ns});
 }
 
+bool has_attributes(const struct stat& status, const FileEntry& entry) {
+  return (status.st_mode & 0777U) == entry.mode && same_time(status.st_mtim, entry);
+}
+
 }  // namespace
 
 DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by,
@@ -67,7 +71,7 @@ std::string DirectorySink::path(const FileEntry& entry) const {
 /// Makes the directory when it is asked for for the first time. One that is there is taken.
 Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
   const std::string& name = name_of(entries_[index]);
-  if (made_[index] == Made::no) {
+  if (made_[index] == Made::no && !update_.existing) {
     const auto make = [&] { return retried([&] { return os().mkdirat(parent, name.c_str(), fill_mode); }) == 0; };
     if (make() || (errno == EACCES && make_writable(parent, entries_[index].parent) && make())) {
       made_[index] = Made::made;
@@ -125,7 +129,8 @@ Result<bool> DirectorySink::replaces(int directory, const FileEntry& entry) {
   return true;
 }
 
-Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) {
+Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& listed) {
+  const FileEntry& entry = placed(listed);
   touched_ = true;
   const auto directory = directory_of(entry);
   if (!directory) {
@@ -145,7 +150,8 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& entry) 
   return std::make_unique<DirectoryFile>(directories_, partials_, *std::move(made), name, entry, land_by_);
 }
 
-std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& entry) {
+std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& listed) {
+  const FileEntry& entry = placed(listed);
   if (!keeps_partials_ || entry.size_bytes <= digest_block_bytes) {
     return nullptr;
   }
@@ -180,36 +186,111 @@ std::optional<TemporaryFile> DirectorySink::open_partial(int directory, const Fi
   return TemporaryFile{std::move(opened->file), std::move(name), std::move(opened->partial)};
 }
 
-/// A symbolic link is not what it points to, so it is not there. What cannot be looked at is not, either: writing it
-/// says why.
-bool DirectorySink::present(const FileEntry& entry, const Update& update) {
+/// What has that name. Nothing, and errno ENOENT: it can be made.
+std::optional<struct stat> DirectorySink::find(const FileEntry& entry) {
   const int directory = directories_.at(entry.parent);
+  struct stat status{};
   if (directory < 0) {
+    return std::nullopt;
+  }
+  if (is_new(entry.parent)) {
+    errno = ENOENT;
+    return std::nullopt;
+  }
+  return look_at(directory, name_of(entry), status) == 0 ? std::optional(status) : std::nullopt;
+}
+
+/// `found` is what find() has just answered. What cannot be looked at is not left alone: writing it says why.
+bool DirectorySink::leaves_alone(const FileEntry& entry, const std::optional<struct stat>& found) const {
+  if (!found) {
+    return update_.existing && errno == ENOENT;
+  }
+  return update_.ignore_existing || (update_.newer && S_ISREG(found->st_mode) && is_newer(found->st_mtim, entry));
+}
+
+/// Of a symbolic link: no time of it counts.
+bool DirectorySink::leaves_link_alone(const FileEntry& entry) {
+  if (!update_.existing && !update_.ignore_existing) {
     return false;
   }
-  struct stat status{};
-  if (is_new(entry.parent) || look_at(directory, name_of(entry), status) != 0) {
-    return update.existing && (is_new(entry.parent) || errno == ENOENT);
+  const auto found = find(entry);
+  return found ? update_.ignore_existing : update_.existing && errno == ENOENT;
+}
+
+/// A symbolic link is not what it points to, so it is not there.
+bool DirectorySink::same(const FileEntry& entry, const std::optional<struct stat>& found) {
+  return found && S_ISREG(found->st_mode) && static_cast<std::uint64_t>(found->st_size) == entry.size_bytes &&
+         update_.compare != Update::Compare::nothing &&
+         (update_.compare == Update::Compare::size || same_time(found->st_mtim, entry)) && as_listed(entry, *found);
+}
+
+FileEntry DirectorySink::under(const FileEntry& file, std::uint32_t name) const {
+  FileEntry named = file;
+  named.name = entries_[name].name;
+  named.parent = entries_[name].parent;
+  return named;
+}
+
+bool DirectorySink::present(const FileEntry& file) {
+  const std::uint32_t own = index_of(file);
+  std::vector<std::uint32_t> names{own};
+  std::ranges::transform(hard_links_of(own), std::back_inserter(names), &HardLink::entry);
+  std::optional<std::uint32_t> place;
+  bool there = false;
+  for (const std::uint32_t name : names) {
+    const FileEntry named = under(file, name);
+    const auto found = find(named);
+    if (leaves_alone(named, found)) {
+      continue;
+    }
+    const bool regular = found && S_ISREG(found->st_mode);
+    place = place && !regular ? *place : name;
+    if (regular) {
+      there = same(named, found);
+      break;
+    }
   }
-  if (update.ignore_existing || (update.newer && S_ISREG(status.st_mode) && is_newer(status.st_mtim, entry))) {
-    return true;
+  moved_.erase(own);
+  if (place != own) {
+    moved_[own] = place ? Moved{std::make_unique<FileEntry>(under(file, *place)), *place} : Moved{};
   }
-  const bool same = S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) == entry.size_bytes &&
-                    (update.compare == Update::Compare::size || same_time(status.st_mtim, entry));
-  return same && update.compare != Update::Compare::nothing &&
-         ((status.st_mode & 0777U) == entry.mode || set_mode(directory, entry));
+  return there || !place;
+}
+
+std::span<const DirectorySink::HardLink> DirectorySink::hard_links_of(std::uint32_t file) {
+  if (!hard_links_) {
+    hard_links_.emplace();
+    for (std::uint32_t index = 0; index < entries_.size(); ++index) {
+      if (entries_[index].kind == EntryKind::hard_link) {
+        hard_links_->push_back({entries_[index].original - 1, index});
+      }
+    }
+    std::ranges::sort(*hard_links_);
+  }
+  return std::ranges::equal_range(*hard_links_, file, {}, &HardLink::file);
+}
+
+/// Under the name that it gets.
+const FileEntry& DirectorySink::placed(const FileEntry& listed) const {
+  const auto moved = moved_.find(index_of(listed));
+  return moved == moved_.end() || !moved->second.entry ? listed : *moved->second.entry;
 }
 
 /// Threat: somebody puts a link or a pipe there meanwhile. False: it is not there as it should be, and so comes anew.
-bool DirectorySink::set_mode(int directory, const FileEntry& entry) {
+bool DirectorySink::as_listed(const FileEntry& entry, const struct stat& found) {
+  if (has_attributes(found, entry)) {
+    return true;
+  }
+  const int directory = directories_.at(entry.parent);
   constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const Descriptor file(retried([&] { return os().openat(directory, name_of(entry).c_str(), flags, 0); }));
   struct stat status{};
   return file.valid() && retried([&] { return os().fstat(file.get(), &status); }) == 0 && S_ISREG(status.st_mode) &&
-         retried([&] { return os().fchmod(file.get(), entry.mode); }) == 0;
+         set_attributes(file.get(), entry);
 }
 
-Status DirectorySink::store(const FileEntry& entry, ConstBytes content) {
+Status DirectorySink::store(const FileEntry& listed, ConstBytes content) {
+  const FileEntry& entry = placed(listed);
   touched_ = true;
   const auto directory = directory_of(entry);
   if (!directory) {
@@ -343,8 +424,24 @@ std::string DirectorySink::made_under_temporary(const FileEntry& entry, Make mak
   return {};
 }
 
-Status DirectorySink::make_hard_link(const FileEntry& entry) {
-  const FileEntry& original = entries_[entry.original - 1];
+/// Of a name of a file that has several.
+Status DirectorySink::make_hard_link(std::uint32_t name) {
+  const FileEntry& entry = entries_[name];
+  const std::uint32_t file = entry.kind == EntryKind::hard_link ? entry.original - 1 : name;
+  const auto moved = moved_.find(file);
+  if (moved != moved_.end() && (!moved->second.entry || moved->second.name == name)) {
+    return {};
+  }
+  const FileEntry named = under(entries_[file], name);
+  const auto found = find(named);
+  if (leaves_alone(named, found)) {
+    return {};
+  }
+  const FileEntry& original = placed(entries_[file]);
+  const auto is_there = found ? find(original) : std::nullopt;
+  if (is_there && is_there->st_dev == found->st_dev && is_there->st_ino == found->st_ino) {
+    return {};
+  }
   const auto from = directory_of(original);
   if (!from) {
     return std::unexpected(from.error());
@@ -367,9 +464,7 @@ Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int 
   if (look_at(original_directory, name_of(original), file) != 0) {
     return system_error("cannot find", path(original));
   }
-  if (look_at(directory, name_of(entry), there) == 0 && there.st_dev == file.st_dev && there.st_ino == file.st_ino) {
-    return {};  // it is the same file already; rename() would leave both names
-  }
+  touched_ = true;
   const std::string temporary = made_under_temporary(entry, [&](const char* name) {
     return os().linkat(original_directory, name_of(original).c_str(), directory, name, 0);
   });
@@ -377,7 +472,7 @@ Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int 
     return system_error("cannot make the hard link", path(entry));
   }
   Status named;
-  if (look_at(directory, temporary, there) != 0 || !S_ISREG(there.st_mode)) {
+  if (look_at(directory, temporary, there) != 0 || !S_ISREG(there.st_mode) || there.st_ino != file.st_ino) {
     errno = ESTALE;
     named = system_error("somebody replaced the file of the hard link", path(entry));
   }
@@ -390,7 +485,7 @@ Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int 
 
 /// Under a temporary name first, since it may replace another one.
 Status DirectorySink::make_link(const FileEntry& entry) {
-  if (link_is_there(entry)) {
+  if (leaves_link_alone(entry) || link_is_there(entry)) {
     return {};
   }
   const auto directory = directory_of(entry);
@@ -422,6 +517,9 @@ Status DirectorySink::finish_directory(std::uint32_t index) {
     return root_made_ ? attributes_of(directories_.root(), entry) : Status();
   }
   const int directory = directories_.at(index + 1);
+  if (directory < 0 && update_.existing && errno == ENOENT) {
+    return {};
+  }
   if (directory < 0) {
     return system_error("cannot make or open the directory", path(entry));
   }
@@ -431,8 +529,7 @@ Status DirectorySink::finish_directory(std::uint32_t index) {
 /// Sets the mode and the time of a directory where they differ.
 Status DirectorySink::attributes_of(int directory, const FileEntry& entry) {
   struct stat status{};
-  if (retried([&] { return os().fstat(directory, &status); }) == 0 && (status.st_mode & 0777U) == entry.mode &&
-      same_time(status.st_mtim, entry)) {
+  if (retried([&] { return os().fstat(directory, &status); }) == 0 && has_attributes(status, entry)) {
     return {};
   }
   touched_ = true;
@@ -456,12 +553,16 @@ Status DirectorySink::finish() {
   if (Status replaced = replace_waiting(); !replaced) {
     return replaced;
   }
-  for (const EntryKind kind : {EntryKind::hard_link, EntryKind::link}) {
-    for (const FileEntry& entry : entries_) {
-      if (entry.kind != kind) {
-        continue;
+  for (std::uint32_t index = 0; index < entries_.size(); ++index) {
+    if (entries_[index].kind == EntryKind::hard_link || moved_.contains(index)) {
+      if (Status made = make_hard_link(index); !made) {
+        return made;
       }
-      if (Status made = kind == EntryKind::link ? make_link(entry) : make_hard_link(entry); !made) {
+    }
+  }
+  for (const FileEntry& entry : entries_) {
+    if (entry.kind == EntryKind::link) {
+      if (Status made = make_link(entry); !made) {
         return made;
       }
     }

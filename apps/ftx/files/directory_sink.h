@@ -8,8 +8,12 @@
 // after a kill, but the next one mends that.
 //
 // A file is there already when a regular file of its name has its size and its time (present), as rsync's quick check
-// has it. It is not opened unless its mode differs. Links and directories that are as they should be are left alone,
-// too.
+// has it. It is not opened unless its mode or time differs. Links and directories that are as they should be are left
+// alone, too.
+//
+// A file with several names is written once and gets the others as hard links in the end. As rsync has it, the names
+// that Update leaves alone count for nothing: they keep what they have, and none is linked to that. Of the others the
+// first that is a file there is compared and, if it differs, written; where none is, the first.
 //
 // Threats: the peer's symbolic links (nothing is written while there are any, and no walk follows one); what somebody
 // swaps meanwhile (apps/ftx/files/open_directories.h); a partial file under its final name (a temporary one is
@@ -21,6 +25,9 @@
 //
 // Borrows the list. Not thread-safe. A small file in a new directory costs six system calls.
 
+#include <sys/stat.h>
+
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -51,21 +58,44 @@ class DirectorySink final : public Sink {
   DirectorySink(const DirectorySink&) = delete;
   DirectorySink& operator=(const DirectorySink&) = delete;
 
-  Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override;
-  bool present(const FileEntry& entry, const Update& update) override;
-  std::unique_ptr<SinkFile> resume(const FileEntry& entry) override;
-  Status store(const FileEntry& entry, ConstBytes content) override;
+  Result<std::unique_ptr<SinkFile>> create(const FileEntry& listed) override;
+  void follow(const Update& update) override { update_ = update; }
+  bool present(const FileEntry& file) override;
+  std::unique_ptr<SinkFile> resume(const FileEntry& listed) override;
+  Status store(const FileEntry& listed, ConstBytes content) override;
   Status also_remove(const Deletion& deletion) override;
   Status finish() override;
   std::string path(const FileEntry& entry) const override;
 
  private:
+  /// Another name of a file: both by their places in the list.
+  struct HardLink {
+    std::uint32_t file = 0;
+    std::uint32_t entry = 0;
+    auto operator<=>(const HardLink&) const = default;
+  };
+  /// Where a file is whose content does not go to its own name.
+  struct Moved {
+    std::unique_ptr<FileEntry> entry;  // with that name; null: all its names are left alone
+    std::uint32_t name = 0;            // of the entry that has this name
+  };
+
+  [[nodiscard]] std::uint32_t index_of(const FileEntry& listed) const {
+    return static_cast<std::uint32_t>(&listed - entries_.data());
+  }
   [[nodiscard]] const std::string& name_of(const FileEntry& entry) const;
   [[nodiscard]] Descriptor enter(int parent, std::uint32_t index);
   [[nodiscard]] Result<int> directory_of(const FileEntry& entry);
   [[nodiscard]] std::optional<TemporaryFile> open_partial(int directory, const FileEntry& entry, Partial::Find find);
   [[nodiscard]] bool is_new(std::uint32_t parent) const;
-  [[nodiscard]] bool set_mode(int directory, const FileEntry& entry);
+  [[nodiscard]] std::optional<struct stat> find(const FileEntry& entry);
+  [[nodiscard]] bool leaves_alone(const FileEntry& entry, const std::optional<struct stat>& found) const;
+  [[nodiscard]] bool leaves_link_alone(const FileEntry& entry);
+  [[nodiscard]] bool same(const FileEntry& entry, const std::optional<struct stat>& found);
+  [[nodiscard]] std::span<const HardLink> hard_links_of(std::uint32_t file);
+  [[nodiscard]] FileEntry under(const FileEntry& file, std::uint32_t name) const;
+  [[nodiscard]] const FileEntry& placed(const FileEntry& listed) const;
+  [[nodiscard]] bool as_listed(const FileEntry& entry, const struct stat& found);
   /// Whether something has that name that may be replaced.
   [[nodiscard]] Result<bool> replaces(int directory, const FileEntry& entry);
   [[nodiscard]] Status write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable);
@@ -75,7 +105,7 @@ class DirectorySink final : public Sink {
   /// Calls `make` with temporary names until it succeeds. Empty, and errno: it does not.
   template <class Make>
   [[nodiscard]] std::string made_under_temporary(const FileEntry& entry, Make make);
-  [[nodiscard]] Status make_hard_link(const FileEntry& entry);
+  [[nodiscard]] Status make_hard_link(std::uint32_t name);
   [[nodiscard]] Status make_hard_link(int directory, const FileEntry& entry, int original_directory,
                                       const FileEntry& original);
   [[nodiscard]] Status make_link(const FileEntry& entry);
@@ -95,6 +125,7 @@ class DirectorySink final : public Sink {
   };
 
   std::span<const FileEntry> entries_;
+  Update update_;
   std::string shown_;
   std::optional<std::string> new_name_;
   Prng prng_;
@@ -110,7 +141,9 @@ class DirectorySink final : public Sink {
   std::optional<OpenDirectories> found_;  // as they are, made or not; for resume()
   std::size_t stored_ = 0;
   std::optional<Deletion> deletion_;
-  std::vector<Waiting> waiting_;  // stored files that will replace others
+  std::optional<std::vector<HardLink>> hard_links_;  // of the list, by file, once somebody asks
+  std::unordered_map<std::uint32_t, Moved> moved_;   // by the file's place in the list
+  std::vector<Waiting> waiting_;                     // stored files that will replace others
 };
 
 }  // namespace sluice::ftx

@@ -62,7 +62,7 @@ void Removal::pass() {
     level.parent = entry.top() ? 0 : index + 1;
     level.directory = directories_.at(*level.parent);
     const std::string path = path_of(entries_, entry);
-    if (level.directory < 0) {
+    if (level.directory < 0 && errno != ENOENT) {
       note_error(errno, path);
     }
     if (level.directory < 0 || is_new_(*level.parent)) {

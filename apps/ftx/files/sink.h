@@ -70,9 +70,12 @@ class Sink {
  public:
   virtual ~Sink() = default;
   [[nodiscard]] virtual Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) = 0;
-  /// The content of `entry`, a regular file, need not travel: it is there already, or `update` leaves alone what is
-  /// there or would be made. Of a file that is there already the mode is as `entry` says when this has answered true.
-  [[nodiscard]] virtual bool present(const FileEntry& /*entry*/, const Update& /*update*/) { return false; }
+  /// What is left alone; called before anything else. Who leaves files alone asks present() before create() and
+  /// store().
+  virtual void follow(const Update& /*update*/) {}
+  /// The content of `entry`, a regular file, need not travel: it is there already, or what is there or would be made is
+  /// left alone. Of a file that is there already mode and time are as `entry` says when this has answered true.
+  [[nodiscard]] virtual bool present(const FileEntry& /*entry*/) { return false; }
   /// The file of which an earlier transfer of the same source has left blocks. Makes nothing. Null: there is none.
   [[nodiscard]] virtual std::unique_ptr<SinkFile> resume(const FileEntry& /*entry*/) { return nullptr; }
   /// Puts a file in place that is there as a whole. It may be durable only after finish().

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Update: which files a transfer writes where something is there already. Who starts the transfer says so: a sender in
+// Update: what a transfer writes where something is there already. Who starts the transfer says so: a sender in
 // its OFFER, and who fetches to his own receiver.
 
 #include <cstdint>
@@ -17,11 +17,13 @@ struct Update {
     nothing = 2,  // --ignore-times: never
   };
   Compare compare = Compare::size_and_time;
-  bool existing = false;         // --existing: nothing new is made
+  bool existing = false;         // --existing: nothing new is made, directories and links included
   bool ignore_existing = false;  // --ignore-existing: nothing that is there is written
   bool newer = false;            // --update: nothing that is newer there is written
 
   bool operator==(const Update&) const = default;
+  /// Some files are left alone whatever they hold.
+  [[nodiscard]] bool leaves_alone() const { return existing || ignore_existing || newer; }
 };
 
 [[nodiscard]] constexpr std::uint8_t encode(const Update& update) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <set>
 
 #include "apps/ftx/session/adu_scheduler.h"
 #include "base/prng.h"
@@ -26,6 +27,7 @@ class ZeroDestination final : public Destination {
     bool operator==(const Written&) const = default;
   };
   std::vector<Written> runs;  // that were written
+  std::set<std::string> left_alone;
   int write_error = 0;
 
   Result<std::unique_ptr<Sink>> open(std::string_view, std::span<const FileEntry>) override {
@@ -72,6 +74,7 @@ class ZeroDestination final : public Destination {
       ++owner_.created;
       return std::make_unique<ZeroFile>(owner_, entry.name);
     }
+    bool present(const FileEntry& entry) override { return owner_.left_alone.contains(entry.name); }
     Status finish() override {
       ++owner_.finished;
       return status(owner_.finish_error);
@@ -93,13 +96,14 @@ struct Transfer {
   std::vector<std::byte> manifest;
   std::unique_ptr<Assembly> assembly;
 
-  Transfer(std::vector<FileEntry> entries, std::uint64_t memory, std::uint64_t open_files = 256)
+  Transfer(std::vector<FileEntry> entries, std::uint64_t memory, std::uint64_t open_files = 256, Update update = {})
       : budget(memory, open_files), files(std::move(entries)), manifest(encode_manifest(files)) {
     Assembly::Head head;
     head.adu_bytes = adu_bytes;
     head.files = static_cast<std::uint32_t>(files.size());
     head.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
     head.manifest_digest = digest_of(manifest);
+    head.update = update;
     for (const FileEntry& file : files) {
       head.total_bytes += file.size_bytes;
     }
@@ -362,6 +366,40 @@ TEST(Assembly, WhatIsNowhereInThePackIsMisplaced) {
   EXPECT_EQ(transfer.land({pack_file, 16, 16}), Placement::Kind::misplaced) << "at no slot";
   EXPECT_EQ(transfer.land({0, 100, 0}), Placement::Kind::misplaced) << "a packed file has no number";
   EXPECT_EQ(transfer.land({digest_file, 16, 0}), Placement::Kind::misplaced);
+}
+
+// --- What is left alone --------------------------------------------------------------------------------------------
+
+/// Data may come before compare() has looked: with a rule that leaves files alone that would otherwise be lost.
+TEST(LeftAlone, AlsoWhereItsDataComesFirst) {
+  std::vector<FileEntry> files = packed(4, 300);
+  files.push_back({"own", 300});
+  files.push_back({"other", 300});
+  Transfer transfer(files, 1 << 20, 256, {.ignore_existing = true});
+  transfer.destination.left_alone = {files[0].name, files[2].name, "own"};
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  // Parts of packed files first, whose ends come later.
+  const std::vector<std::byte> pack = pack_of(packed(4, 300));
+  for (const std::uint64_t from : {1U, 3U, 0U, 2U, 4U}) {
+    const ConstBytes part = ConstBytes(pack).subspan(from * adu_bytes);
+    const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(adu_bytes, part.size()));
+    ASSERT_TRUE(transfer.land({pack_file, length, from * adu_bytes}, part.first(length)));
+  }
+  EXPECT_EQ(transfer.destination.created, 2U);
+  EXPECT_EQ(transfer.land({0, adu_bytes, 0}), Placement::Kind::duplicate);
+  EXPECT_EQ(transfer.destination.created, 2U);
+  EXPECT_EQ(transfer.land({1, adu_bytes, 0}), Placement::Kind::file);
+  EXPECT_EQ(transfer.land({1, 300 - adu_bytes, adu_bytes}), Placement::Kind::file);
+  std::vector<std::byte> digests;
+  for (int i = 0; i < 2; ++i) {
+    std::ranges::copy(digest_of(std::vector<std::byte>(300)), std::back_inserter(digests));
+  }
+  ASSERT_TRUE(transfer.land_list(digest_file, digests));
+  EXPECT_EQ(transfer.assembly->phase(), Phase::finished);
+  EXPECT_EQ(transfer.destination.created, 3U);
+  EXPECT_EQ(transfer.assembly->skipped().files, 3U);
+  EXPECT_EQ(transfer.assembly->skipped().bytes, 900U);
+  EXPECT_EQ(transfer.assembly->landed_bytes(), 900U);
 }
 
 // --- The other side: repairs ---------------------------------------------------------------------------------------

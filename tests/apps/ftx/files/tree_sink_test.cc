@@ -100,7 +100,7 @@ TEST_F(TreeSink, OnlyARegularFileOfTheSameSizeAndTimeIsThereAlready) {
   const fs::path path = root_ / "f";
   const auto present = [&](const FileEntry& entry) {
     open({entry});
-    return sink_->present(entries_[0], {});
+    return sink_->present(entries_[0]);
   };
   EXPECT_FALSE(present(wanted)) << "nothing is there";
   put(path, wanted);
@@ -148,7 +148,8 @@ TEST_F(TreeSink, WhatIsLeftAloneIsAsked) {
   FileEntry wanted = file("f");
   const auto present = [&](const Update& update) {
     open({wanted});
-    return sink_->present(entries_[0], update);
+    sink_->follow(update);
+    return sink_->present(entries_[0]);
   };
   using Compare = Update::Compare;
   EXPECT_FALSE(present({}));
@@ -178,6 +179,18 @@ TEST_F(TreeSink, WhatIsLeftAloneIsAsked) {
   EXPECT_FALSE(present({.newer = true})) << "a link's time is not the file's";
 }
 
+TEST_F(TreeSink, AFileOfTheSameSizeGetsTheTimeWhereThatIsEnough) {
+  FileEntry other = file("f");
+  other.mtime_s -= 10;
+  put(root_ / "f", other);
+  open({file("f")});
+  sink_->follow({.compare = Update::Compare::size});
+  EXPECT_TRUE(sink_->present(entries_[0]));
+  struct stat after{};
+  ASSERT_EQ(::lstat((root_ / "f").c_str(), &after), 0);
+  EXPECT_EQ(after.st_mtim.tv_sec, entries_[0].mtime_s);
+}
+
 /// Nothing is written, and nothing waits for the disk, where all is as it should be.
 TEST_F(TreeSink, LinksAndDirectoriesThatAreThereAreLeftAlone) {
   const std::vector<FileEntry> entries{directory("d", 0, 0750), link("l", "../a", 1), directory("e", 1, 0700)};
@@ -204,7 +217,7 @@ TEST_F(TreeSink, LinksAndDirectoriesThatAreThereAreLeftAlone) {
   EXPECT_EQ(inodes_and_changes()[2], before[2]);
 }
 
-TEST_F(TreeSink, OfAFileThatIsThereTheModeAloneIsSet) {
+TEST_F(TreeSink, OfAFileThatIsThereTheModeIsSet) {
   const FileEntry wanted = file("f");
   FileEntry other = wanted;
   other.mode = 0600;
@@ -213,12 +226,12 @@ TEST_F(TreeSink, OfAFileThatIsThereTheModeAloneIsSet) {
   struct stat after{};
   ASSERT_EQ(::lstat((root_ / "f").c_str(), &before), 0);
   open({wanted});
-  EXPECT_TRUE(sink_->present(entries_[0], {}));
+  EXPECT_TRUE(sink_->present(entries_[0]));
   ASSERT_EQ(::lstat((root_ / "f").c_str(), &after), 0);
   EXPECT_EQ(after.st_mode & 07777U, wanted.mode);
   EXPECT_EQ(after.st_ino, before.st_ino);
   EXPECT_EQ(after.st_mtim.tv_sec, before.st_mtim.tv_sec);
-  EXPECT_TRUE(sink_->present(entries_[0], {}));
+  EXPECT_TRUE(sink_->present(entries_[0]));
   struct stat again{};
   ASSERT_EQ(::lstat((root_ / "f").c_str(), &again), 0);
   EXPECT_EQ(again.st_ctim.tv_nsec, after.st_ctim.tv_nsec) << "nothing is left to set";
@@ -446,6 +459,15 @@ FileEntry hard_link(std::string name, std::uint32_t original, std::uint32_t pare
   return {.name = std::move(name), .kind = EntryKind::hard_link, .parent = parent, .original = original};
 }
 
+class CountsLinks final : public System {
+ public:
+  int made = 0;
+  int linkat(int directory, const char* path, int to_directory, const char* to, int flags) override {
+    ++made;
+    return System::linkat(directory, path, to_directory, to, flags);
+  }
+};
+
 TEST_F(TreeSink, HardLinksAreOneFileAndReplaceWhatHasTheirName) {
   for (int round = 0; round < 2; ++round) {
     open({directory("d"), file("a", 1), directory("e"), hard_link("b", 2, 3), hard_link("c", 2), link("s", "c")});
@@ -457,12 +479,124 @@ TEST_F(TreeSink, HardLinksAreOneFileAndReplaceWhatHasTheirName) {
     EXPECT_EQ(fs::hard_link_count(root_ / "d/a"), 3U);
     EXPECT_FALSE(leftovers());
   }
-  EXPECT_EQ(finish(), 0) << "they are the same file already";
+  CountsLinks system;
+  {
+    const ReplaceSystem replaced(system);
+    EXPECT_EQ(finish(), 0);
+  }
+  EXPECT_EQ(system.made, 0) << "they are the same file already";
   EXPECT_FALSE(leftovers());
   fs::create_directory(root_ / "in_the_way");
   open({file("a"), hard_link("in_the_way", 1)});
   EXPECT_EQ(store(0), 0);
   EXPECT_EQ(finish(), EISDIR);
+}
+
+/// The first name that is not left alone gets the content, and the others are linked to that.
+TEST_F(TreeSink, OfAFileWithSeveralNamesThoseThatAreLeftAloneKeepWhatTheyHave) {
+  const std::vector<FileEntry> entries{file("a"), hard_link("b", 1), hard_link("c", 1), hard_link("d", 1)};
+  struct Case {
+    const char* what;
+    Update update;
+    std::vector<std::string> there;  // "old" each, and as new as the moment
+    bool sent;
+    std::vector<std::string> new_names;
+  };
+  const std::vector<Case> cases{
+      {"nothing is there", {.ignore_existing = true}, {}, true, {"a", "b", "c", "d"}},
+      {"the first", {.ignore_existing = true}, {"a"}, true, {"b", "c", "d"}},
+      {"the first and the last", {.ignore_existing = true}, {"a", "d"}, true, {"b", "c"}},
+      {"all", {.ignore_existing = true}, {"a", "b", "c", "d"}, false, {}},
+      {"none to be made", {.existing = true}, {}, false, {}},
+      {"one in the middle", {.existing = true}, {"b"}, true, {"b"}},
+      {"the last two", {.existing = true}, {"c", "d"}, true, {"c", "d"}},
+      {"a newer one", {.newer = true}, {"a"}, true, {"b", "c", "d"}},
+      {"a newer one behind the first", {.newer = true}, {"b"}, true, {"a", "c", "d"}},
+      {"all newer", {.newer = true}, {"a", "b", "c", "d"}, false, {}},
+  };
+  for (const Case& step : cases) {
+    SCOPED_TRACE(step.what);
+    for (const std::string& name : step.there) {
+      write_file(root_ / name, "old");
+    }
+    open(entries);
+    sink_->follow(step.update);
+    EXPECT_EQ(sink_->present(entries_[0]), !step.sent);
+    if (step.sent) {
+      EXPECT_EQ(store(0, "n"), 0);
+    }
+    EXPECT_EQ(finish(), 0);
+    for (const FileEntry& entry : entries) {
+      const fs::path path = root_ / entry.name;
+      const bool is_new = std::ranges::count(step.new_names, entry.name) == 1;
+      const bool was_there = std::ranges::count(step.there, entry.name) == 1;
+      EXPECT_EQ(fs::exists(path), is_new || was_there) << entry.name;
+      if (is_new) {
+        EXPECT_EQ(text_of(path), "n") << entry.name;
+        EXPECT_EQ(fs::hard_link_count(path), step.new_names.size()) << entry.name;
+      } else if (was_there) {
+        EXPECT_EQ(text_of(path), "old") << entry.name;
+      }
+    }
+    for (const FileEntry& entry : entries) {
+      fs::remove(root_ / entry.name);
+    }
+  }
+}
+
+TEST_F(TreeSink, AHardLinkOfAFileThatIsThereAlreadyIsMadeOfThat) {
+  open({file("a"), hard_link("b", 1)});
+  put(root_ / "a", entries_[0]);
+  write_file(root_ / "b", "other");
+  EXPECT_TRUE(sink_->present(entries_[0]));
+  EXPECT_EQ(finish(), 0);
+  EXPECT_TRUE(fs::equivalent(root_ / "a", root_ / "b"));
+  EXPECT_EQ(text_of(root_ / "b"), "x");
+}
+
+/// A new name in front of the others does not make the file travel again.
+TEST_F(TreeSink, AFileThatIsThereUnderAnotherNameGetsItsOwn) {
+  open({file("a"), hard_link("b", 1), hard_link("c", 1)});
+  put(root_ / "c", entries_[0]);
+  EXPECT_TRUE(sink_->present(entries_[0]));
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(fs::hard_link_count(root_ / "a"), 3U);
+  EXPECT_EQ(text_of(root_ / "b"), "x");
+  // The first that is there is the one that is compared.
+  fs::remove(root_ / "a");
+  FileEntry older = entries_[0];
+  older.mtime_s -= 1;
+  fs::remove(root_ / "b");
+  put(root_ / "b", older);
+  EXPECT_FALSE(sink_->present(entries_[0]));
+  EXPECT_EQ(store(0, "n"), 0);
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(fs::hard_link_count(root_ / "c"), 3U);
+  EXPECT_EQ(text_of(root_ / "c"), "n");
+}
+
+TEST_F(TreeSink, WithExistingAloneNothingNewIsMade) {
+  const std::vector<FileEntry> entries{directory("d"), file("a", 1), link("s", "a"), link("t", "new"),
+                                       directory("there", 0, 0711)};
+  fs::create_directory(root_ / "there");
+  fs::create_symlink("old", root_ / "t");
+  open(entries);
+  sink_->follow({.existing = true});
+  EXPECT_TRUE(sink_->present(entries_[1]));
+  EXPECT_EQ(finish(), 0);
+  EXPECT_FALSE(fs::exists(root_ / "d"));
+  EXPECT_FALSE(fs::is_symlink(root_ / "s"));
+  EXPECT_EQ(fs::read_symlink(root_ / "t"), "new");
+  EXPECT_EQ(fs::status(root_ / "there").permissions(), fs::perms(0711));
+}
+
+TEST_F(TreeSink, WhatIsThereIsIgnoredALinkAsWell) {
+  fs::create_symlink("old", root_ / "t");
+  open({link("s", "a"), link("t", "new")});
+  sink_->follow({.ignore_existing = true});
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(fs::read_symlink(root_ / "s"), "a");
+  EXPECT_EQ(fs::read_symlink(root_ / "t"), "old");
 }
 
 /// Somebody replaces the file by a link out before its other name is made.
