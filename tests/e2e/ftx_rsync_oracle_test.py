@@ -75,6 +75,7 @@ def make_older_copy(rng, source, destination, off_by_ns):
         if 0.15 <= way < 0.3:
             path.symlink_to(rng.choice(["a", "elsewhere"]))
         elif stat.S_ISREG(status.st_mode) and 0.3 <= way < 0.7:
+            path.chmod(0o644)
             if way < 0.45:
                 path.unlink()  # its other names keep what they have
             path.write_bytes(rng.randbytes(rng.choice([status.st_size, status.st_size, 1, 200])))
@@ -97,6 +98,7 @@ def agree_on_types(source, destination, links_too):
             continue
         one, other = (stat.S_IFMT(node.lstat().st_mode) for node in (path, other))
         if one != other and (links_too or stat.S_IFDIR in (one, other)):
+            run(["chmod", "-R", "u+rwx", path.parent]).check_returncode()
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 

@@ -546,7 +546,10 @@ Status DirectorySink::remove_others() {
   if (!deletion_) {
     return {};
   }
-  return Removal(entries_, directories_, [this](std::uint32_t parent) { return is_new(parent); }, *deletion_).run();
+  Removal removal(entries_, directories_, [this](std::uint32_t parent) { return is_new(parent); }, *deletion_);
+  Status removed = removal.run();
+  touched_ |= removal.acted();
+  return removed;
 }
 
 Status DirectorySink::finish() {

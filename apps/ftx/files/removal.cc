@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -95,11 +96,14 @@ bool Removal::clear(const Level& level) {
   for (const std::string& name : names) {
     empty = clear_one(inside, name) && empty;
   }
+  if (inside.mode_before) {
+    [[maybe_unused]] const int changed = retried([&] { return os().fchmod(inside.directory, *inside.mode_before); });
+  }
   return empty;
 }
 
 /// Whether nothing of that name is left.
-bool Removal::clear_one(const Level& level, const std::string& name) {
+bool Removal::clear_one(Level& level, const std::string& name) {
   if ((level.parent && listed(*level.parent, name)) || is_temporary(name)) {
     return false;
   }
@@ -137,12 +141,29 @@ bool Removal::clear_directory(const Level& level, const std::string& name) {
          clear({.directory = child.get(), .inside = level.inside + name + "/", .depth = level.depth + 1});
 }
 
-bool Removal::remove(const Level& level, const std::string& name, int flags) {
+bool Removal::remove(Level& level, const std::string& name, int flags) {
   ++found_;
-  if (!acts_ || retried([&] { return os().unlinkat(level.directory, name.c_str(), flags); }) == 0 || errno == ENOENT) {
+  const auto unlink = [&] {
+    return retried([&] { return os().unlinkat(level.directory, name.c_str(), flags); }) == 0 || errno == ENOENT;
+  };
+  if (!acts_ || unlink() || (errno == EACCES && make_writable(level) && unlink())) {
     return true;
   }
   note_error(errno, level.inside + name);
+  return false;
+}
+
+/// False, and errno EACCES: it is, or is somebody else's.
+bool Removal::make_writable(Level& level) {
+  constexpr mode_t fill_mode = 0700;
+  struct stat status{};
+  if (retried([&] { return os().fstat(level.directory, &status); }) == 0 && status.st_uid == ::geteuid() &&
+      (status.st_mode & fill_mode) != fill_mode &&
+      retried([&] { return os().fchmod(level.directory, (status.st_mode & 07777U) | fill_mode); }) == 0) {
+    level.mode_before = status.st_mode & 07777U;
+    return true;
+  }
+  errno = EACCES;
   return false;
 }
 

@@ -4,9 +4,10 @@
 // Removal: removes what lies in the directories of a list and is not in the list, when all files are in place.
 //
 // What the filter rules exclude is kept, with the directories around it, and so are other file systems, temporary files
-// of ftx, and what the list says is left out. It looks first and removes then: where more is found than allowed, or
-// anything at all in a directory whose source is empty (not mounted, perhaps), nothing is removed. What cannot be
-// removed does not keep it from the rest; the first error is its outcome.
+// of ftx, and what the list says is left out. A directory that may not be written is, for as long as that takes. It
+// looks first and removes then: where more is found than allowed, or anything at all in a directory whose source is
+// empty (not mounted, perhaps), nothing is removed. What cannot be removed does not keep it from the rest; the first
+// error is its outcome.
 //
 // Threats: a symbolic link in the place of a directory, also one that somebody swaps in meanwhile, so that files
 // elsewhere are removed (each step goes from an open directory to one name in it and follows no link; a directory is
@@ -39,6 +40,8 @@ class Removal {
 
   /// ECANCELED: nothing was removed, and why.
   [[nodiscard]] Status run();
+  /// It has changed something.
+  [[nodiscard]] bool acted() const { return acts_ && found_ > 0; }
 
  private:
   /// A directory that is looked into.
@@ -48,13 +51,15 @@ class Removal {
     std::optional<std::uint32_t> parent{};  // FileEntry::parent of what lies in it; none of it is in the list
     std::size_t depth = 0;
     std::uint64_t device = 0;
+    std::optional<std::uint32_t> mode_before{};  // of one that had to be made writable
   };
 
   void pass();
   [[nodiscard]] bool clear(const Level& level);
-  [[nodiscard]] bool clear_one(const Level& level, const std::string& name);
+  [[nodiscard]] bool clear_one(Level& level, const std::string& name);
   [[nodiscard]] bool clear_directory(const Level& level, const std::string& name);
-  [[nodiscard]] bool remove(const Level& level, const std::string& name, int flags);
+  [[nodiscard]] bool remove(Level& level, const std::string& name, int flags);
+  [[nodiscard]] static bool make_writable(Level& level);
   [[nodiscard]] bool listed(std::uint32_t parent, std::string_view name) const;
   [[nodiscard]] bool has_entries(std::uint32_t parent) const;
   void note_error(int code, const std::string& path);

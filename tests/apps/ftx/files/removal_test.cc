@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <cerrno>
 #include <thread>
@@ -91,6 +93,34 @@ TEST_F(RemovalTest, WhatRulesExcludeIsKeptAndSoIsWhatItLiesIn) {
   EXPECT_EQ(receive({directory("d"), file("new", 1)}, deletion).code, 0);
   EXPECT_THAT(left(), UnorderedElementsAre("d", "d/new", "d/a.o", "d/gone", "d/gone/deep", "d/gone/deep/c.o", "d/kept",
                                            "d/kept/x", "d/sent.o"));
+}
+
+/// As it is for everybody but root.
+class ReadOnlyDirectories final : public System {
+ public:
+  int unlinkat(int directory, const char* path, int flags) override {
+    struct stat status{};
+    if (::fstat(directory, &status) == 0 && (status.st_mode & S_IWUSR) == 0) {
+      errno = EACCES;
+      return -1;
+    }
+    return System::unlinkat(directory, path, flags);
+  }
+};
+
+TEST_F(RemovalTest, DirectoriesThatMayNotBeWrittenAreForAsLongAsThatTakes) {
+  there({"d/old", "d/gone/deep/x", "d/kept/a.o", "d/kept/y"});
+  for (const char* path : {"d/gone/deep", "d/gone", "d/kept", "d"}) {
+    fs::permissions(root_ / path, fs::perms(0555));
+  }
+  ReadOnlyDirectories system;
+  const ReplaceSystem replaced(system);
+  FileEntry read_only = directory("d");
+  read_only.mode = 0555;
+  EXPECT_EQ(receive({read_only}, {.empty_sources = true, .rules = {{.pattern = "*.o"}}}).code, 0);
+  EXPECT_THAT(left(), UnorderedElementsAre("d", "d/kept", "d/kept/a.o"));
+  EXPECT_EQ(fs::status(root_ / "d").permissions(), fs::perms(0555));
+  EXPECT_EQ(fs::status(root_ / "d/kept").permissions(), fs::perms(0555));
 }
 
 TEST_F(RemovalTest, WhatTheSourceLeavesOutIsKept) {
