@@ -10,6 +10,7 @@ find_package(CLI11 REQUIRED)
 find_package(Boost 1.74 REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(pcap REQUIRED IMPORTED_TARGET libpcap)
 pkg_check_modules(xdp REQUIRED IMPORTED_TARGET libxdp libbpf)
 # Only x86-64 has it, and nothing needs it: AES-128-GCM is slower without (apps/ftx/security/aead_engine.h).

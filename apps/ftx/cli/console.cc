@@ -2,33 +2,119 @@
 #include "apps/ftx/cli/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <array>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "apps/ftx/cli/screen_text.h"
 
 namespace sluice::ftx {
 namespace {
 
-std::string human_bytes(double bytes) {
-  static constexpr std::array<std::string_view, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < units.size()) {
-    bytes /= 1024;
-    ++unit;
+/// At most so often, however many transfers report.
+constexpr Duration draw_interval = std::chrono::milliseconds(200);
+
+TimePoint clock_now() { return TimePoint(std::chrono::steady_clock::now().time_since_epoch()); }
+
+bool terminal_can_clear() {
+  const char* const kind = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) != 0 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+/// Of a terminal that is another job's now, the line would lie in the middle of that one's output.
+bool in_background() {
+  const pid_t foreground = ::tcgetpgrp(STDERR_FILENO);
+  return foreground >= 0 && foreground != ::getpgrp();
+}
+
+/// Asked each time: a window may be resized.
+std::size_t terminal_columns() {
+  constexpr std::size_t usual = 80, columns_max = 1000;
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return std::min<std::size_t>(known ? size.ws_col : usual, columns_max);
+}
+
+/// What a person can do. Empty where the messages say that themselves, since it depends.
+std::string_view remedy_for(ExitCode code) {
+  switch (code) {
+    case ExitCode::internal:
+      return "please report this fault of ftx";
+    case ExitCode::source_unreadable:
+      return "check its name and permissions";
+    case ExitCode::no_answer:
+      return "check that `ftx serve` runs there, its port, and the firewalls between";
+    case ExitCode::timeout:
+      return "check the network between, or wait longer: --idle-timeout";
+    case ExitCode::refused:
+      return "what a server takes is decided where `ftx serve` runs";
+    case ExitCode::disk_full:
+      return "make room there and run it again";
+    case ExitCode::write_failed:
+      return "check the destination and its permissions";
+    case ExitCode::digest_mismatch:
+      return "run it again; if that fails, too, test memory and disks of both hosts";
+    case ExitCode::source_changed:
+      return "run it again when nothing writes to it";
+    case ExitCode::protocol_error:
+      return "install the same version of ftx on both hosts";
+    case ExitCode::connection_lost:
+      return "run it again";
+    case ExitCode::stack_unusable:
+      return "check the device, the address and the port";
+    case ExitCode::no_such_path:
+      return "check the path there";
+    default:
+      return {};
   }
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
+}
+
+/// A stack file may have several faults, each with a line of its own.
+void print_lines(std::string_view text) {
+  std::string_view prefix = "ftx: ";
+  for (std::size_t end = 0; end != std::string_view::npos; prefix = "") {
+    end = text.find('\n');
+    fmt::print(stderr, "{}{}\n", prefix, terminal_text(text.substr(0, end)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
 }
 
 }  // namespace
 
-Console::Console(Form form, Side side) : form_(form), side_(side), terminal_(::isatty(STDERR_FILENO) != 0) {}
+Console::Console(Options options)
+    : options_(options),
+      draws_(options.progress.value_or(options.form == Options::Form::text &&
+                                       options.detail != Options::Detail::errors && terminal_can_clear())) {}
 
 void Console::show(const Event& event) {
-  if (form_ == Form::json) {
+  if (draws_) {
+    follow_progress(event);
+  }
+  if (event.kind == Event::Kind::error) {
+    return show_error(event);
+  }
+  print(event);
+}
+
+/// Says what to do, too. The texts of sessions and peers say what has happened.
+void Console::show_error(Event event) {
+  const std::string_view remedy = remedy_for(event.code);
+  event.text += remedy.empty() ? "" : fmt::format("; {}", remedy);
+  print(event);
+}
+
+void Console::print(const Event& event) {
+  if (event.kind == Event::Kind::file && !shows_files()) {
+    return;
+  }
+  if (options_.form == Options::Form::json) {
     fmt::print("{}\n", to_json(event));
     std::fflush(stdout);
-  } else if (form_ == Form::text) {
+  } else if (options_.form == Options::Form::text) {
     show_text(event);
   }
 }
@@ -43,8 +129,13 @@ ExitCode Console::fail(const Failure& failure) {
 }
 
 void Console::show_text(const Event& event) {
-  if (event.kind == Event::Kind::progress) {
-    return show_progress(event);
+  if (event.kind == Event::Kind::error) {
+    clear_progress();
+    print_lines(event.text);
+  }
+  if (options_.detail == Options::Detail::errors || event.kind == Event::Kind::error ||
+      event.kind == Event::Kind::progress || event.kind == Event::Kind::repair) {
+    return;
   }
   clear_progress();
   switch (event.kind) {
@@ -52,19 +143,22 @@ void Console::show_text(const Event& event) {
       fmt::print("ftx: listening on {}{}{}\n", event.path, event.text.empty() ? "" : ", key ", event.text);
       break;
     case Event::Kind::rejected:
-      fmt::print(stderr, "ftx: a client did not get in: {}\n", event.text);
+      fmt::print(stderr, "ftx: a client did not get in: {}\n", terminal_text(event.text));
       break;
     case Event::Kind::fallback:
     case Event::Kind::left_out:
-    case Event::Kind::error:
-      fmt::print(stderr, "ftx: {}\n", event.text);
+      fmt::print(stderr, "ftx: {}\n", terminal_text(event.text));
+      break;
+    case Event::Kind::file:
+      fmt::print("{}\n", terminal_text(event.path));
       break;
     case Event::Kind::done:
-      fmt::print("{}: {} in {:.3f} s ({}/s), {} ADUs, {} {}, {} out of order{}\n", event.path,
-                 human_bytes(static_cast<double>(event.bytes)), event.seconds,
-                 human_bytes(static_cast<double>(event.bytes) / (event.seconds > 0 ? event.seconds : 1e-9)), event.adus,
-                 event.repaired, event.sent || side_ == Side::sender ? "sent again" : "repaired", event.out_of_order,
-                 event.skipped_files > 0 ? fmt::format(", {} files unchanged", event.skipped_files) : "");
+      fmt::print("{}\n", summary(event));
+      [[fallthrough]];
+    case Event::Kind::offer:
+      if (options_.detail == Options::Detail::all) {
+        show_session(event);
+      }
       break;
     default:
       break;
@@ -72,26 +166,82 @@ void Console::show_text(const Event& event) {
   std::fflush(stdout);
 }
 
-void Console::show_progress(const Event& event) {
-  if (!terminal_) {
+/// What is known of the session when it begins and when it ends.
+void Console::show_session(const Event& event) {
+  std::string facts;
+  const auto add = [&facts](const std::string& fact) { facts += (facts.empty() ? "" : ", ") + fact; };
+  if (event.kind == Event::Kind::offer) {
+    add(fmt::format("{}, cipher {}", event.address, event.cipher));
+    if (!event.congestion.empty()) {
+      add("congestion control " + event.congestion);
+    }
+  } else if (event.datagram_bytes > 0) {
+    add(fmt::format("datagrams of {} bytes", event.datagram_bytes));
+    if (event.path_mtu > 0) {
+      add(fmt::format("path MTU {}", event.path_mtu));
+    }
+  }
+  if (!facts.empty()) {
+    fmt::print("session: {}\n", facts);
+  }
+}
+
+void Console::follow_progress(const Event& event) {
+  switch (event.kind) {
+    case Event::Kind::progress:
+      progress_.update(clock_now(), event);
+      return draw_progress();
+    case Event::Kind::done:
+    case Event::Kind::error:
+    case Event::Kind::fallback:
+      progress_.end(event.connection);
+      break;
+    default:
+      break;
+  }
+  if (progress_.empty()) {
+    clear_progress();
+  }
+}
+
+void Console::draw_progress() {
+  const TimePoint now = clock_now();
+  if (drawn_at_ != TimePoint::min() && now - drawn_at_ < draw_interval) {
     return;
   }
-  const std::uint64_t there = event.bytes + event.skipped_bytes;
-  const double share =
-      event.total_bytes == 0 ? 100 : 100.0 * static_cast<double>(there) / static_cast<double>(event.total_bytes);
-  const double rate = event.seconds > 0 ? static_cast<double>(event.bytes) / event.seconds : 0;
-  const double left_s = rate > 0 ? static_cast<double>(event.total_bytes - there) / rate : 0;
-  fmt::print(stderr, "\r\033[K{:5.1f} %  {}/s  {:.0f} s left  {} repaired", share, human_bytes(rate), left_s,
-             event.repaired);
-  std::fflush(stderr);
-  progress_shown_ = true;
+  if (in_background()) {
+    return;
+  }
+  // Erase in Display behind the line: what was longer, and the rows into which it was broken.
+  fmt::print(stderr, "\r{}\033[J\r", progress_line(progress_.state(), terminal_columns()));
+  drawn_at_ = now;
+  drawn_ = true;
 }
 
 void Console::clear_progress() {
-  if (progress_shown_) {
-    fmt::print(stderr, "\r\033[K");
-    progress_shown_ = false;
+  if (drawn_) {
+    fmt::print(stderr, "\r\033[J");
+    drawn_ = false;
   }
+}
+
+std::string summary(const Event& done) {
+  std::string text =
+      fmt::format("{}  {} {}, {} in {}", terminal_text(done.path), done.files, done.files == 1 ? "file" : "files",
+                  bytes_text(static_cast<double>(done.bytes)),
+                  done.seconds < 60 ? fmt::format("{:.1f} s", done.seconds) : duration_text(done.seconds));
+  if (done.seconds > 0 && done.bytes > 0) {
+    text += fmt::format(", {}/s", bytes_text(static_cast<double>(done.bytes) / done.seconds));
+  }
+  if (done.repaired > 0) {
+    text += fmt::format(", {} of {} datagrams repaired", done.repaired, done.adus);
+  }
+  if (done.skipped_files > 0) {
+    text += fmt::format(", {} of the files unchanged", done.skipped_files);
+  } else if (done.skipped_bytes > 0) {
+    text += fmt::format(", {} were there", bytes_text(static_cast<double>(done.skipped_bytes)));
+  }
+  return text;
 }
 
 }  // namespace sluice::ftx

@@ -1,32 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Console: prints the events of a transfer, as JSON lines on standard output, as text, or not at all. Shows progress
-// only on a terminal.
+// Console: prints the events of a transfer: as JSON lines on standard output, as text, or not at all. As text errors
+// and warnings go to standard error, all else to standard output. On a terminal a line of progress
+// (apps/ftx/cli/progress.h) is kept on standard error meanwhile.
+//
+// The line is drawn with the cursor left at its beginning. A terminal that gets narrower and breaks the line then still
+// has the cursor where the line begins, so that the next one clears all of it.
 
+#include <optional>
+
+#include "apps/ftx/cli/progress.h"
 #include "apps/ftx/session/event.h"
 
 namespace sluice::ftx {
 
 class Console {
  public:
-  enum class Side : std::uint8_t { sender, receiver };
-  enum class Form : std::uint8_t { text, json, nothing };
-  Console(Form form, Side side);
+  struct Options {
+    enum class Form : std::uint8_t { text, json, nothing };
+    enum class Detail : std::uint8_t { errors, usual, all };
+    Form form = Form::text;
+    Detail detail = Detail::usual;
+    std::optional<bool> progress{};  // without it: as text, on a terminal, in the foreground
+  };
+  explicit Console(Options options);
+  ~Console() { clear_progress(); }
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
 
   void show(const Event& event);
   /// A failure outside of a session. Answers its exit code.
   ExitCode fail(const Failure& failure);
+  /// Events of kind file are shown, so somebody should make them.
+  [[nodiscard]] bool shows_files() const { return options_.detail == Options::Detail::all; }
 
  private:
+  void show_error(Event event);
+  void print(const Event& event);
   void show_text(const Event& event);
-  void show_progress(const Event& event);
+  void show_session(const Event& event);
+  void follow_progress(const Event& event);
+  void draw_progress();
   void clear_progress();
 
-  Form form_;
-  Side side_;
-  bool terminal_;
-  bool progress_shown_ = false;
+  Options options_;
+  bool draws_;
+  Progress progress_;
+  TimePoint drawn_at_ = TimePoint::min();
+  bool drawn_ = false;
 };
+
+/// What a transfer did, for its last line.
+[[nodiscard]] std::string summary(const Event& done);
 
 }  // namespace sluice::ftx

@@ -14,6 +14,7 @@
 #include "apps/ftx/cli/receiving.h"
 #include "apps/ftx/cli/sending.h"
 #include "apps/ftx/cli/settling.h"
+#include "apps/ftx/cli/shown_destination.h"
 #include "apps/ftx/cli/trust.h"
 #include "apps/ftx/cli/url.h"
 #include "apps/ftx/files/directory.h"
@@ -55,7 +56,7 @@ std::expected<Url, Failure> parse_sources(const PushOptions& options, std::vecto
 }  // namespace
 
 ExitCode fetch(const PushOptions& options) {
-  Console console(options.form(), Console::Side::receiver);
+  Console console(options.console);
   if (options.insecure) {
     return console.fail({ExitCode::usage, "--insecure: files are fetched by encrypted sessions only"});
   }
@@ -122,7 +123,8 @@ ExitCode fetch(const PushOptions& options) {
   server_options.receive_room_bytes = transport.receive_room();
   server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
   server_options.receiver.update = options.update;
-  FixedDestination fixed(**destination, place->name, wanted);
+  ShownDestination shown(**destination, console);
+  FixedDestination fixed(shown, place->name, wanted);
   Server server(server_options, fixed);
   server.invite((*host)->loop().now(), handshake.take_protection(), {}, offer_time_max);
   auto carrier = std::make_unique<SettlingCarrier>(**host, transport, handshake, [&server] { return server.begun(); });

@@ -30,7 +30,21 @@ void add_common_options(CLI::App& app, CommonOptions& options, bool& insecure) {
          "--mode", [&options](const std::string& name) { options.mode = sluice::mode_named(name); },
          "layered: every module makes its own pass; fused: one pass; default: as the stack file says, else fused")
       ->check(CLI::IsMember({"layered", "fused"}));
-  app.add_flag("--json", options.json, "one JSON event a line on standard output");
+  using Console = Console::Options;
+  app.add_flag_callback(
+      "--json", [&options] { options.console.form = Console::Form::json; }, "one JSON event a line on standard output");
+  auto* quiet = app.add_flag_callback(
+      "-q,--quiet", [&options] { options.console.detail = Console::Detail::errors; }, "print errors only");
+  app.add_flag_callback(
+         "-v,--verbose", [&options] { options.console.detail = Console::Detail::all; },
+         "name each file that travels, and say what the session is like: address, cipher, congestion control, path MTU")
+      ->excludes(quiet);
+  auto* progress = app.add_flag_callback(
+      "--progress", [&options] { options.console.progress = true; },
+      "show progress on standard error; default: where that is a terminal");
+  app.add_flag_callback(
+         "--no-progress", [&options] { options.console.progress = false; }, "show no progress")
+      ->excludes(progress);
   app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -94,6 +108,9 @@ void add_update_options(CLI::App& app, Update& update) {
 }
 
 int run(CLI::App& app, int argc, char** argv, const std::function<ExitCode()>& job) {
+  app.failure_message([](const CLI::App* of, const CLI::Error& error) {
+    return fmt::format("ftx: {}; see {} --help\n", error.what(), of->get_name());
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

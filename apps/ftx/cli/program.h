@@ -24,8 +24,7 @@ struct CommonOptions {
   std::string stack_file;  // empty: kernel UDP
   std::string stack_name;
   std::optional<ProcessingMode> mode;  // --mode; without it: what the stack file says, and fused over kernel UDP
-  bool json = false;
-  [[nodiscard]] Console::Form form() const { return json ? Console::Form::json : Console::Form::text; }
+  Console::Options console;
   double idle_timeout_s = 30;
   // Of what this side receives; through ssh, of what the other side does.
   bool keep_partial = true;

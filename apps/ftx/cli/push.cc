@@ -16,7 +16,7 @@
 namespace sluice::ftx {
 
 ExitCode push(const PushOptions& options) {
-  Console console(options.form(), Console::Side::sender);
+  Console console(options.console);
   const auto url = parse_url(options.destination);
   const auto addresses = url ? resolve_all(url->host) : std::unexpected(url.error());
   if (!addresses) {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/cli/reach.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "apps/ftx/transport/pipe_transport.h"
 
 namespace sluice::ftx {
 
@@ -30,6 +34,21 @@ std::expected<Reach, Failure> Reach::to(Host& host, const std::vector<wire::IpAd
 bool is_v6(const Peer& peer) {
   const auto address = wire::TransportAddress::decode(peer.address());
   return address && address->address.is_v6() && !address->address.v6().is_ipv4_mapped();
+}
+
+std::string text_of(const Peer& peer) {
+  if (peer == pipe_peer()) {
+    return "ssh";
+  }
+  auto address = wire::TransportAddress::decode(peer.address());
+  if (!address) {
+    return {};
+  }
+  if (address->address.is_v6() && address->address.v6().is_ipv4_mapped()) {
+    const auto v6 = address->address.v6();
+    address->address = wire::Ipv4Address::load(std::as_bytes(std::span(v6.octets)).subspan(12).data());
+  }
+  return fmt::format("{} port {}", text_of(address->address), address->port);
 }
 
 }  // namespace sluice::ftx

@@ -24,4 +24,7 @@ struct Reach {
 /// An IPv6 address, and not one of IPv4 in its clothes.
 [[nodiscard]] bool is_v6(const Peer& peer);
 
+/// Address and port for people, "ssh" for the pipe; empty for no peer.
+[[nodiscard]] std::string text_of(const Peer& peer);
+
 }  // namespace sluice::ftx

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/cli/receiving.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace sluice::ftx {
@@ -61,6 +63,8 @@ void Receiving::show_events() {
     if (event->code == ExitCode::no_answer && unanswered) {
       event->code = unanswered->code;
       event->text = unanswered->text;
+    } else if (event->kind == Event::Kind::error && event->code != ExitCode::interrupted) {
+      event->text = fmt::format("{}: {}", shown_path.empty() ? event->address : shown_path, event->text);
     }
     if (!shown_path.empty()) {
       event->path = shown_path;

@@ -297,7 +297,7 @@ std::expected<ExitCode, Failure> Remote::send_by_pipe(Source& source) {
 }  // namespace
 
 ExitCode remote(std::string_view version) {
-  Console console(Console::Form::nothing, Console::Side::receiver);
+  Console console({.form = Console::Options::Form::nothing});
   if (::isatty(STDIN_FILENO) != 0) {
     fmt::print(stderr, "ftx: 'ftx remote' is for ftx itself, which runs it through ssh: ftx SRC... HOST:PATH\n");
     return ExitCode::usage;

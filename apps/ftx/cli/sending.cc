@@ -82,7 +82,18 @@ ExitCode Sending::end_lost(const Failure& failure) {
   return console_.fail(host_.interrupted() ? Failure{ExitCode::interrupted, "interrupted"} : failure);
 }
 
+void Sending::show_files() {
+  while (console_.shows_files()) {
+    const auto file = sender_.next_sent();
+    if (!file) {
+      return;
+    }
+    console_.show(*file);
+  }
+}
+
 void Sending::show_events() {
+  show_files();
   while (auto event = traffic_.next_event()) {
     if (event->code == ExitCode::no_answer && left) {
       continue;
@@ -90,6 +101,8 @@ void Sending::show_events() {
     if (event->code == ExitCode::no_answer && unanswered) {
       event->code = unanswered->code;
       event->text = unanswered->text;
+    } else if (event->kind == Event::Kind::error && event->code != ExitCode::interrupted) {
+      event->text = fmt::format("{}: {}", destination_, event->text);
     }
     // The far side is interrupted by the end of its pipe, and says so faster than ours may have been noticed.
     if (event->code == ExitCode::interrupted && !host_.interrupted()) {

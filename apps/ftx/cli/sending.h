@@ -56,6 +56,7 @@ class Sending {
   [[nodiscard]] std::optional<Failure> lost_now() const { return lost ? lost() : std::nullopt; }
   [[nodiscard]] std::optional<Failure> lost_soon();
   ExitCode end_lost(const Failure& failure);
+  void show_files();
   void show_events();
 
   Host& host_;

@@ -8,6 +8,7 @@
 #include "apps/ftx/cli/reach.h"
 #include "apps/ftx/cli/receiving.h"
 #include "apps/ftx/cli/sending.h"
+#include "apps/ftx/cli/shown_destination.h"
 #include "apps/ftx/cli/trust.h"
 #include "apps/ftx/cli/url.h"
 #include "apps/ftx/files/directory.h"
@@ -53,7 +54,7 @@ class FileProvider final : public Provider {
 }  // namespace
 
 ExitCode serve(const ServeOptions& options) {
-  Console console(options.form(), Console::Side::receiver);
+  Console console(options.console);
   JournalThread journals;
   auto destination =
       DirectoryDestination::serve(options.directory, entropy(), LandBy::faster, partials_of(options, journals));
@@ -111,8 +112,9 @@ ExitCode serve(const ServeOptions& options) {
   server_options.receive_room_bytes = (*transport)->receive_room();
   server_options.host_of = host_of;
   server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
-  LinklessDestination linkless(**destination);
-  Server server(server_options, options.links ? static_cast<Destination&>(**destination) : linkless);
+  ShownDestination shown(**destination, console);
+  LinklessDestination linkless(shown);
+  Server server(server_options, options.links ? static_cast<Destination&>(shown) : linkless);
   Event listening;
   listening.kind = Event::Kind::listening;
   listening.path = (*transport)->local().to_text();

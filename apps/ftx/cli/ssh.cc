@@ -12,6 +12,7 @@
 #include "apps/ftx/cli/receiving.h"
 #include "apps/ftx/cli/sealing.h"
 #include "apps/ftx/cli/sending.h"
+#include "apps/ftx/cli/shown_destination.h"
 #include "apps/ftx/cli/url.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/source.h"
@@ -411,7 +412,8 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   }
   Wanted wanted = wanted_of(paths, Wanted::Are::patterns, options_.trees, options_.select);
   wanted.deletion = options_.deletion;
-  FixedDestination fixed(**destination, place->name, std::move(wanted));
+  ShownDestination shown(**destination, console_);
+  FixedDestination fixed(shown, place->name, std::move(wanted));
   if (by_udp) {
     const auto code = pull_by_udp(*ready, fixed);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {
@@ -464,7 +466,7 @@ std::expected<std::vector<Operand>, Failure> parse_operands(const PushOptions& o
 }  // namespace
 
 ExitCode transfer(const PushOptions& options) {
-  Console console(options.form(), Console::Side::sender);
+  Console console(options.console);
   const auto operands = parse_operands(options);
   if (!operands) {
     return console.fail(operands.error());
@@ -483,8 +485,7 @@ ExitCode transfer(const PushOptions& options) {
   for (auto source = operands->begin(); source + 1 != operands->end(); ++source) {
     paths.push_back(source->path);
   }
-  Console receiving(options.form(), Console::Side::receiver);
-  return Pull(options, operands->front(), receiving).run(paths);
+  return Pull(options, operands->front(), console).run(paths);
 }
 
 }  // namespace sluice::ftx

@@ -10,6 +10,7 @@
 
 #include "apps/ftx/cli/carrier.h"
 #include "apps/ftx/cli/host.h"
+#include "apps/ftx/cli/reach.h"
 #include "apps/ftx/session/event.h"
 
 namespace sluice::ftx {
@@ -53,6 +54,7 @@ class Traffic {
     if (event) {
       event->loaded_bytes = host_.touches().loaded_bytes;
       event->stored_bytes = host_.touches().stored_bytes;
+      event->address = text_of(event->peer);
     }
     return event;
   }

@@ -80,7 +80,7 @@ Result<std::vector<wire::IpAddress>> resolve_all(const std::string& host) {
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   if (const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); code != 0) {
-    return fail(EHOSTUNREACH, fmt::format("'{}': {}", host, ::gai_strerror(code)));
+    return fail(EHOSTUNREACH, fmt::format("cannot find the host '{}': {}; check its name", host, ::gai_strerror(code)));
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
   std::vector<wire::IpAddress> addresses;
@@ -90,7 +90,7 @@ Result<std::vector<wire::IpAddress>> resolve_all(const std::string& host) {
       addresses.push_back(address_of(*one));
     }
   }
-  return addresses.empty() ? fail(EHOSTUNREACH, fmt::format("'{}' has no IP address", host))
+  return addresses.empty() ? fail(EHOSTUNREACH, fmt::format("the host '{}' has no IP address; check its name", host))
                            : Result<std::vector<wire::IpAddress>>(std::move(addresses));
 }
 

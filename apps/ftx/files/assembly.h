@@ -121,6 +121,8 @@ class Assembly {
   [[nodiscard]] std::uint64_t total_bytes() const { return head_.total_bytes; }
   /// Regular files, as soon as their list is there.
   [[nodiscard]] std::size_t files() const { return files_.size() + pack_.files(); }
+  /// How many of them have their final names.
+  [[nodiscard]] std::size_t files_done() const { return committed_ + stored_; }
   /// Whether a sender sends this ADU after all others, if it sends none again: the end of the digests, or of the pack
   /// where there are none.
   [[nodiscard]] bool ends_data(const AduName& adu) const {

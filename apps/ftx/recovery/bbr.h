@@ -84,6 +84,7 @@ class Bbr final : public CongestionControl {
 
   void on_datagram_bytes(std::size_t bytes) override { datagram_ = bytes; }
   void on_first_round_trip(Duration round_trip) override;
+  [[nodiscard]] std::string_view name() const override { return "bbr"; }
   void on_sent(TimePoint now, std::size_t bytes) override;
   void on_report(TimePoint now, const Delivery& delivery) override;
   [[nodiscard]] std::uint64_t window_bytes() const override { return window_; }

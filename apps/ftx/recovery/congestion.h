@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "apps/ftx/recovery/pacing.h"
 #include "base/time.h"
@@ -62,6 +63,8 @@ inline Duration report_interval(Duration round_trip) {
 class CongestionControl {
  public:
   virtual ~CongestionControl() = default;
+  /// As users name it.
+  [[nodiscard]] virtual std::string_view name() const = 0;
   /// Datagrams are of this size from now on: the path MTU was found, or has changed.
   virtual void on_datagram_bytes(std::size_t) {}
   /// The handshake measured a round trip, before anything else is sent.

@@ -25,6 +25,7 @@ class Cubic final : public CongestionControl {
   explicit Cubic(std::size_t datagram_bytes);
 
   void on_first_round_trip(Duration round_trip) override;
+  [[nodiscard]] std::string_view name() const override { return "cubic"; }
   void on_sent(TimePoint now, std::size_t bytes) override { pacer_.on_sent(now, bytes); }
   void on_report(TimePoint now, const Delivery& delivery) override;
   [[nodiscard]] std::uint64_t window_bytes() const override;

@@ -16,6 +16,7 @@ class FixedRate final : public CongestionControl {
   /// REQUIRES: bytes_per_second > 0.
   explicit FixedRate(std::uint64_t bytes_per_second) { pacer_.set_rate(bytes_per_second); }
 
+  [[nodiscard]] std::string_view name() const override { return "fixed rate"; }
   void on_sent(TimePoint now, std::size_t bytes) override { pacer_.on_sent(now, bytes); }
   void on_report(TimePoint now, const Delivery& delivery) override;
   [[nodiscard]] std::uint64_t window_bytes() const override { return UINT64_MAX; }

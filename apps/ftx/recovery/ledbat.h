@@ -32,6 +32,7 @@ class Ledbat final : public CongestionControl {
   explicit Ledbat(std::size_t datagram_bytes);
 
   void on_first_round_trip(Duration round_trip) override { set_pace(round_trip); }
+  [[nodiscard]] std::string_view name() const override { return "background"; }
   void on_sent(TimePoint now, std::size_t bytes) override { pacer_.on_sent(now, bytes); }
   void on_report(TimePoint now, const Delivery& delivery) override;
   [[nodiscard]] std::uint64_t window_bytes() const override;

@@ -13,6 +13,7 @@ namespace sluice::ftx {
 
 class Unpaced final : public CongestionControl {
  public:
+  [[nodiscard]] std::string_view name() const override { return "none"; }
   void on_sent(TimePoint, std::size_t) override {}
   void on_report(TimePoint, const Delivery&) override {}
   [[nodiscard]] std::uint64_t window_bytes() const override { return UINT64_MAX; }

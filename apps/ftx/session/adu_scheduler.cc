@@ -56,6 +56,24 @@ bool AduScheduler::drained() const {
   return !accepted_ || (pack_sent && digests_sent_ == numbered_.size() * digest_bytes);
 }
 
+std::size_t AduScheduler::files_sent() const {
+  if (file_ != pack_file) {
+    return pack_.files() + file_;
+  }
+  return offset_ < pack_.size_bytes() ? pack_.at(offset_) : pack_.files();
+}
+
+const FileEntry* AduScheduler::next_sent() {
+  const std::size_t end = files_sent();
+  while (told_ < end) {
+    const std::size_t index = told_++;
+    if (!present_.covers(contents_.file(index))) {
+      return &source_.files()[index < pack_.files() ? pack_[index].entry : numbered_[index - pack_.files()]];
+    }
+  }
+  return nullptr;
+}
+
 std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
   if (auto good = intact(); !good) {
     return std::unexpected(good.error());

@@ -80,6 +80,10 @@ class AduScheduler {
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
   /// Regular files.
   [[nodiscard]] std::size_t file_count() const { return numbered_.size() + pack_.files(); }
+  /// Regular files that next() has returned to their end.
+  [[nodiscard]] std::size_t files_sent() const;
+  /// The next regular file that next() has returned to its end, other than those that the receiver had. Null: none yet.
+  [[nodiscard]] const FileEntry* next_sent();
   /// File bytes that next() has returned.
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
   /// Those of them that the receiver had.
@@ -134,6 +138,7 @@ class AduScheduler {
   std::uint64_t digests_sent_ = 0;
   std::vector<std::byte> repair_;
   bool repair_used_ = false;  // since release()
+  std::size_t told_ = 0;      // files of the contents that next_sent() has passed
   std::uint64_t total_bytes_ = 0;
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t wasted_bytes_ = 0;

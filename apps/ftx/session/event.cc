@@ -18,13 +18,19 @@ nlohmann::ordered_json fields(const Event& event) {
     case Event::Kind::listening:
       return {{"event", "listening"}, {"address", event.path}, {"key", event.text}};
     case Event::Kind::offer:
-      return {{"event", "offer"}, {"files", event.files}, {"bytes", event.bytes}, {"path", event.path}};
+      return {
+          {"event", "offer"},         {"files", event.files},   {"bytes", event.bytes},          {"path", event.path},
+          {"address", event.address}, {"cipher", event.cipher}, {"congestion", event.congestion}};
+    case Event::Kind::file:
+      return {{"event", "file"}, {"path", event.path}, {"bytes", event.bytes}};
     case Event::Kind::progress:
       return {{"event", "progress"},
               {"bytes", event.bytes},
               {"total_bytes", event.total_bytes},
               {"skipped_files", event.skipped_files},
               {"skipped_bytes", event.skipped_bytes},
+              {"files_done", event.files_done},
+              {"files", event.files},
               {"adus", event.adus},
               {"repaired", event.repaired}};
     case Event::Kind::fallback:
@@ -42,6 +48,7 @@ nlohmann::ordered_json fields(const Event& event) {
       return {{"event", "rejected"}, {"text", event.text}};
     case Event::Kind::done:
       return {{"event", "done"},
+              {"files", event.files},
               {"bytes", event.bytes},
               {"skipped_files", event.skipped_files},
               {"skipped_bytes", event.skipped_bytes},
@@ -51,6 +58,8 @@ nlohmann::ordered_json fields(const Event& event) {
               {"copied", event.copied},
               {"out_of_order", event.out_of_order},
               {"path", event.path},
+              {"datagram_bytes", event.datagram_bytes},
+              {"path_mtu", event.path_mtu},
               {"loaded_bytes", event.loaded_bytes},
               {"stored_bytes", event.stored_bytes}};
   }

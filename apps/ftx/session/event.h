@@ -7,27 +7,34 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "apps/ftx/protocol/exit_code.h"
+#include "apps/ftx/session/endpoint.h"
 
 namespace sluice::ftx {
+
+/// Event::cipher of a session that is not encrypted.
+inline constexpr std::string_view plain_cipher = "none";
 
 struct Event {
   enum class Kind {
     listening,  // path: the address, text: the key
-    offer,      // files, bytes, path
-    progress,   // bytes so far, total_bytes, skipped_files, skipped_bytes, adus, repaired
+    offer,      // files, bytes, path, address, cipher, congestion
+    file,       // path, bytes: one of the files that travel, where the program asks for that
+    progress,   // bytes so far, total_bytes, skipped_files, skipped_bytes, files_done, files, adus, repaired
     fallback,   // path: how it goes on, code: why, text
     left_out,   // files, text: what of the sources is not sent
     repair,     // adus: asked for again since the last event of this kind
     error,      // code, text
     rejected,   // text: a client that may not come; no transfer of anybody
-    done,  // bytes, skipped_files, skipped_bytes, seconds, adus, repaired, copied, out_of_order, path, loaded_bytes,
-           // stored_bytes
+    done,       // files, bytes, skipped_files, skipped_bytes, seconds, adus, repaired, copied, out_of_order, path,
+                // datagram_bytes, path_mtu, loaded_bytes, stored_bytes
   };
   Kind kind{};
   std::uint64_t connection = 0;
   std::uint64_t files = 0;
+  std::uint64_t files_done = 0;  // sender: sent once; receiver: under their final names
   std::uint64_t bytes = 0;
   std::uint64_t total_bytes = 0;
   double seconds = 0;
@@ -45,8 +52,14 @@ struct Event {
   ExitCode code = ExitCode::ok;
   std::string path{};
   std::string text{};
-  std::string client{};  // of a server: who the client is, as its key or its secret has proved
-  bool sent = false;     // of a server: it is the one that sends
+  std::string client{};              // of a server: who the client is, as its key or its secret has proved
+  Peer peer{};                       // where the other end is
+  std::string address{};             // the same as text, which the program adds
+  std::string cipher{};              // "none": not encrypted
+  std::string congestion{};          // which congestion control; of a sender
+  std::uint64_t datagram_bytes = 0;  // the largest that was sent
+  std::uint64_t path_mtu = 0;        // as it was found; 0: not searched
+  bool sent = false;                 // of a server: it is the one that sends
 };
 
 /// One line of JSON, without the newline. Replacement characters stand for text that is not UTF-8.

@@ -49,6 +49,8 @@ class Protection {
   /// The session's connection identifier: both ends have it from the secret.
   [[nodiscard]] std::uint64_t connection() const { return connection_; }
 
+  [[nodiscard]] Cipher cipher() const { return seal_.cipher(); }
+
   // ---- Sealing ----
 
   /// Seals the control datagram in the first `size` bytes of `out`. Answers the new size; 0 when this session can seal

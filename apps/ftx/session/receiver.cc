@@ -228,9 +228,6 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
     return fail(now, status.error(), true);
   }
   note_phase(now);
-  if (now >= progress_at_) {
-    note_progress(now);
-  }
 }
 
 void Receiver::landing_failed(TimePoint now, const Landing& landing, const Error& error) {
@@ -374,9 +371,7 @@ void Receiver::finished(TimePoint now) {
 
 void Receiver::note_progress(TimePoint now) {
   progress_at_ = now + options_.progress_interval;
-  if (state_ == State::open) {
-    events_.push(event(Event::Kind::progress, now));
-  }
+  events_.push(event(Event::Kind::progress, now));
 }
 
 Event Receiver::event(Event::Kind kind, TimePoint now) const {
@@ -389,6 +384,7 @@ Event Receiver::event(Event::Kind kind, TimePoint now) const {
   event.out_of_order = tracker_.out_of_order();
   if (assembly_) {
     event.files = assembly_->files();
+    event.files_done = assembly_->files_done();
     event.bytes = assembly_->landed_bytes();
     event.skipped_files = assembly_->skipped().files;
     event.skipped_bytes = assembly_->skipped().bytes;
@@ -415,6 +411,9 @@ void Receiver::schedule_report(TimePoint now) {
 void Receiver::tick(TimePoint now) {
   if (state_ == State::open && now - last_progress_at_ >= options_.idle_timeout) {
     fail(now, {ExitCode::timeout, "nothing new came from the sender for too long"}, true);
+  }
+  if (state_ == State::open && now >= progress_at_) {
+    note_progress(now);
   }
   if (state_ != State::open && now >= linger_until_) {
     state_ = State::closed;

@@ -403,6 +403,18 @@ void Sender::note_progress(TimePoint now) {
   events_.push(std::move(repair));
 }
 
+std::optional<Event> Sender::next_sent() {
+  const FileEntry* const entry = scheduler_ ? scheduler_->next_sent() : nullptr;
+  if (entry == nullptr) {
+    return std::nullopt;
+  }
+  Event event;
+  event.kind = Event::Kind::file;
+  event.path = path_of(source_.files(), *entry);
+  event.bytes = entry->size_bytes;
+  return event;
+}
+
 Event Sender::event(Event::Kind kind, TimePoint now) const {
   Event event;
   event.kind = kind;
@@ -411,8 +423,16 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
   event.copied = copied_;
   event.out_of_order = out_of_order_;
   event.path = options_.path;
+  event.peer = options_.peer;
+  event.cipher = protection_ ? name(protection_->cipher()) : plain_cipher;
+  event.congestion = congestion_.name();
+  event.datagram_bytes = datagram_bytes();
+  if (path_mtu_) {
+    event.path_mtu = path_mtu_->bytes() + *options_.ip_header_bytes;
+  }
   if (scheduler_) {
     event.files = scheduler_->file_count();
+    event.files_done = scheduler_->files_sent();
     event.bytes = scheduler_->sent_bytes() - scheduler_->wasted_bytes();
     event.total_bytes = scheduler_->total_bytes();
     event.adus = scheduler_->sent_adu_count();

@@ -105,6 +105,8 @@ class Sender {
   [[nodiscard]] bool answered() const { return peer_answered_; }
   /// Bytes of files that it has sent, without repairs.
   [[nodiscard]] std::uint64_t sent_bytes() const { return scheduler_ ? scheduler_->sent_bytes() : 0; }
+  /// Of kind file: the next file that it has sent to its end. Null: none yet.
+  [[nodiscard]] std::optional<Event> next_sent();
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   /// Sequences that it remembers: those since the oldest that no report has resolved.

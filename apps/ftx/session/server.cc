@@ -372,6 +372,8 @@ std::optional<Event> Server::next_event() {
   if (event && event->connection != 0) {
     if (const auto session = sessions_.find(Key{Peer(), event->connection}); session != sessions_.end()) {
       event->client = session->second.client.text();
+      event->peer = session->second.peer;
+      event->cipher = session->second.protection ? name(session->second.protection->cipher()) : plain_cipher;
     }
   }
   return event;

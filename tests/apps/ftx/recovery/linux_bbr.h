@@ -17,6 +17,7 @@ namespace sluice::ftx::test {
 
 class LinuxBbr final : public CongestionControl {
  public:
+  [[nodiscard]] std::string_view name() const override { return "test"; }
   LinuxBbr(std::size_t datagram_bytes, std::uint64_t seed)
       : datagram_(datagram_bytes), prng_(seed), window_(10 * datagram_bytes) {}
 

@@ -307,17 +307,23 @@ TEST(AduScheduler, SendsWhatIsNotThereAndLittleElse) {
     }
     const auto missing = std::ranges::find(there, false);
     ASSERT_EQ(missing, there.end()) << "place " << missing - there.begin() << " of " << there.size();
+    std::vector<const FileEntry*> told;
+    while (const FileEntry* entry = sending.scheduler.next_sent()) {
+      told.push_back(entry);
+    }
     const Contents::Amount& skipped = sending.scheduler.skipped();
     EXPECT_EQ(sending.scheduler.sent_bytes() + skipped.bytes - sending.scheduler.wasted_bytes(),
               sending.scheduler.total_bytes());
     for (std::size_t i = 0; known && i < sending.contents.files(); ++i) {
       const ByteRange file = sending.contents.file(i);
-      if (std::ranges::find(sending.present, file) == sending.present.end()) {
+      const std::uint32_t entry =
+          i < sending.pack.files() ? sending.pack[i].entry : sending.numbered[i - sending.pack.files()];
+      const bool had = std::ranges::find(sending.present, file) != sending.present.end();
+      EXPECT_EQ(std::ranges::count(told, &sending.source.files()[entry]), had ? 0 : 1) << i;
+      if (!had) {
         continue;
       }
       whole_bytes += file.to - file.from - digest_bytes;
-      const std::uint32_t entry =
-          i < sending.pack.files() ? sending.pack[i].entry : sending.numbered[i - sending.pack.files()];
       if (sending.source.files()[entry].kind == EntryKind::file) {
         EXPECT_EQ(sending.source.read_bytes[entry], 0U) << "what is there is not read";
       }

@@ -653,6 +653,7 @@ TEST(Hostile, ACookieAnswersOneOfOurHellos) {
 /// Keeps what the sender tells it.
 class Recorder final : public CongestionControl {
  public:
+  [[nodiscard]] std::string_view name() const override { return "test"; }
   void on_sent(TimePoint, std::size_t bytes) override { sent += bytes; }
   void on_report(TimePoint, const Delivery& delivery) override { deliveries.push_back(delivery); }
   std::uint64_t window_bytes() const override { return window; }

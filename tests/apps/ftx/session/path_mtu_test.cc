@@ -87,6 +87,7 @@ TEST(PathMtuTransfer, DatagramsAreAsLargeAsThePathCarries) {
 /// Sends a window at a time, and notes how large it is told that datagrams are.
 class Told final : public CongestionControl {
  public:
+  [[nodiscard]] std::string_view name() const override { return "test"; }
   void on_datagram_bytes(std::size_t bytes) override { datagram_bytes = bytes; }
   void on_sent(TimePoint, std::size_t) override {}
   void on_report(TimePoint, const Delivery&) override {}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/cli/shown_destination.h"
+
+namespace sluice::ftx {
+namespace {
+
+class ShownSink final : public Sink {
+ public:
+  ShownSink(std::unique_ptr<Sink> below, std::span<const FileEntry> entries, Console& console)
+      : below_(std::move(below)), entries_(entries), console_(console) {}
+
+  [[nodiscard]] Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
+    show(entry);
+    return below_->create(entry);
+  }
+  [[nodiscard]] bool present(const FileEntry& entry, const Update& update) override {
+    return below_->present(entry, update);
+  }
+  [[nodiscard]] std::unique_ptr<SinkFile> resume(const FileEntry& entry) override {
+    auto file = below_->resume(entry);
+    if (file) {
+      show(entry);
+    }
+    return file;
+  }
+  [[nodiscard]] Status store(const FileEntry& entry, ConstBytes content) override {
+    show(entry);
+    return below_->store(entry, content);
+  }
+  [[nodiscard]] Status finish() override { return below_->finish(); }
+  [[nodiscard]] std::string path(const FileEntry& entry) const override { return below_->path(entry); }
+
+ private:
+  void show(const FileEntry& entry) {
+    Event event;
+    event.kind = Event::Kind::file;
+    event.path = path_of(entries_, entry);
+    event.bytes = entry.size_bytes;
+    console_.show(event);
+  }
+
+  std::unique_ptr<Sink> below_;
+  std::span<const FileEntry> entries_;
+  Console& console_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Sink>> ShownDestination::open(std::string_view path, std::span<const FileEntry> entries) {
+  auto sink = below_.open(path, entries);
+  if (!sink || !console_.shows_files()) {
+    return sink;
+  }
+  return std::make_unique<ShownSink>(*std::move(sink), entries, console_);
+}
+
+}  // namespace sluice::ftx

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// ShownDestination: tells the console of each file as it begins to arrive, where the console shows such. What is there
+// already is passed over.
+//
+// Borrows the destination below and the console. Not thread-safe.
+
+#include <span>
+#include <string_view>
+
+#include "apps/ftx/cli/console.h"
+#include "apps/ftx/files/sink.h"
+
+namespace sluice::ftx {
+
+class ShownDestination final : public Destination {
+ public:
+  ShownDestination(Destination& below, Console& console) : below_(below), console_(console) {}
+
+  [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
+
+ private:
+  Destination& below_;
+  Console& console_;
+};
+
+}  // namespace sluice::ftx
