@@ -45,3 +45,8 @@ install(FILES ${PROJECT_BINARY_DIR}/sluice.pc DESTINATION ${pkgconfig_directory}
 # The manual.
 file(GLOB man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+# Where the shells look by themselves.
+install(FILES ${PROJECT_SOURCE_DIR}/completions/ftx.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ftx)
+install(FILES ${PROJECT_SOURCE_DIR}/completions/_ftx DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${PROJECT_SOURCE_DIR}/completions/ftx.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
