@@ -4,12 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 
+#include "apps/ftx/cli/config.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/selection.h"
 #include "apps/ftx/cli/url.h"
+#include "apps/ftx/remote/operand.h"
 
 namespace {
 
@@ -23,31 +29,35 @@ std::string exit_code_table() {
   return text;
 }
 
-void add_common_options(CLI::App& app, CommonOptions& options, bool& insecure) {
+void add_common_options(CLI::App& app, CommonOptions& options) {
   app.add_option("--stack", options.stack_file, "stack file; without it: kernel UDP, which needs no privileges");
   app.add_option("--name", options.stack_name, "the stack's name; not needed when the file declares one");
   app.add_option_function<std::string>(
          "--mode", [&options](const std::string& name) { options.mode = sluice::mode_named(name); },
          "layered: every module makes its own pass; fused: one pass; default: as the stack file says, else fused")
       ->check(CLI::IsMember({"layered", "fused"}));
-  using Console = Console::Options;
   app.add_flag_callback(
-      "--json", [&options] { options.console.form = Console::Form::json; }, "one JSON event a line on standard output");
-  auto* quiet = app.add_flag_callback(
-      "-q,--quiet", [&options] { options.console.detail = Console::Detail::errors; }, "print errors only");
+      "--json", [&options] { options.console.form = Console::Options::Form::json; },
+      "one JSON event a line on standard output");
   app.add_flag_callback(
-         "-v,--verbose", [&options] { options.console.detail = Console::Detail::all; },
+      "-q,--quiet", [&options] { options.console.detail = Console::Options::Detail::errors; }, "print errors only");
+  app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+/// Of commands that move files. REQUIRES: add_common_options() before.
+void add_file_options(CLI::App& app, CommonOptions& options, bool& insecure) {
+  app.add_flag_callback(
+         "-v,--verbose", [&options] { options.console.detail = Console::Options::Detail::all; },
          "name each file that travels, and say what the session is like: address, cipher, congestion control, path MTU")
-      ->excludes(quiet);
+      ->excludes(app.get_option("--quiet"));
   auto* progress = app.add_flag_callback(
       "--progress", [&options] { options.console.progress = true; },
       "show progress on standard error; default: where that is a terminal");
   app.add_flag_callback(
          "--no-progress", [&options] { options.console.progress = false; }, "show no progress")
       ->excludes(progress);
-  app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
   app.add_flag_callback(
       "--no-partial", [&options] { options.keep_partial = false; },
       "leave nothing of a file that is not whole; else the next transfer goes on with it");
@@ -107,6 +117,93 @@ void add_update_options(CLI::App& app, Update& update) {
       ->excludes(existing);
 }
 
+/// The keys of the configuration: the flags of transfers that have a long name, except what a command asks for once,
+/// and what gives up protection.
+std::vector<std::string> configurable(const CLI::App& transfer) {
+  constexpr std::array<std::string_view, 6> never{"help",       "version",  "insecure",
+                                                  "accept-key", "progress", "no-progress"};
+  std::vector<std::string> keys{"progress"};
+  for (const CLI::Option* option : transfer.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      if (std::ranges::find(never, name) == never.end()) {
+        keys.push_back(name);
+      }
+    }
+  }
+  return keys;
+}
+
+using Options = std::set<const CLI::Option*>;
+
+/// The flag of a setting; null: it is one of transfers, and this command has none.
+CLI::Option* option_of(CLI::App& app, const Setting& setting) {
+  const bool progress_off = setting.key == "progress" && setting.value == "false";
+  return app.get_option_no_throw(progress_off ? "--no-progress" : "--" + setting.key);
+}
+
+/// Unless one of the flags that `won` stands against it. Throws CLI::Error for a value that the flag does not take.
+void apply(CLI::Option& option, const Setting& setting, const Options& won) {
+  if ((option.get_items_expected_max() == 0) != setting.is_flag) {
+    throw CLI::ValidationError(setting.key, setting.is_flag ? "expected a value" : "expected true or false");
+  }
+  const auto has_won = [&won](const CLI::Option* one) { return won.contains(one); };
+  const auto excluded = option.get_excludes();
+  const bool off = setting.value == "false" && setting.key != "progress";
+  if (off || has_won(&option) || std::ranges::any_of(excluded, has_won)) {
+    return;
+  }
+  const auto rival = std::ranges::find_if(excluded, [](const CLI::Option* other) { return other->count() > 0; });
+  if (rival != excluded.end()) {
+    throw CLI::ValidationError(setting.key,
+                               "the same section has " + (*rival)->get_single_name() + ", which excludes it");
+  }
+  option.add_result(setting.is_flag ? "true" : setting.value);
+  option.run_callback();
+}
+
+/// The host that the operands name; empty: none, or none that can be understood, which is said later.
+std::string host_in(const std::vector<std::string>& operands) {
+  for (const std::string& text : operands) {
+    const auto operand = parse_operand(text);
+    if (operand && operand->kind == Operand::Kind::remote) {
+      return operand->host;
+    }
+    const auto url = parse_url(text);
+    if (url) {
+      return url->host;
+    }
+  }
+  return {};
+}
+
+/// `keys`: those that the configuration may have; what this command has no flag for is passed over.
+std::optional<Failure> configure(CLI::App& app, std::span<const std::string> keys,
+                                 const std::vector<std::string>& operands) {
+  const auto config = Config::load(keys);
+  if (!config) {
+    return Failure{ExitCode::usage, config.error().text};
+  }
+  Options won;
+  for (CLI::Option* option : app.get_options([](const CLI::Option* one) { return one->count() > 0; })) {
+    won.insert(option);
+  }
+  for (const auto section : config->sections_for(host_in(operands))) {
+    Options named;
+    for (const Setting& setting : section) {
+      try {
+        if (CLI::Option* const option = option_of(app, setting)) {
+          apply(*option, setting, won);
+          named.insert(option);
+        }
+      } catch (const CLI::Error& error) {
+        return Failure{ExitCode::usage, fmt::format("{}: {}", setting.origin, error.what())};
+      }
+    }
+    won.merge(named);
+  }
+  return std::nullopt;
+}
+
 int run(CLI::App& app, int argc, char** argv, const std::function<ExitCode()>& job) {
   app.failure_message([](const CLI::App* of, const CLI::Error& error) {
     return fmt::format("ftx: {}; see {} --help\n", error.what(), of->get_name());
@@ -142,7 +239,8 @@ int serve_main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--transfer-max", options.transfer_bytes_max, "take and send no transfer of more bytes than so many")
       ->transform(CLI::AsSizeValue(false));
-  add_common_options(app, options, options.insecure);
+  add_common_options(app, options);
+  add_file_options(app, options, options.insecure);
   app.footer(exit_code_table());
   return run(app, argc, argv, [&] { return serve(options); });
 }
@@ -154,18 +252,18 @@ int key_main(int argc, char** argv) {
   return run(app, argc, argv, [&] { return show_key(options); });
 }
 
-int transfer_main(int argc, char** argv) {
-  CLI::App app(
-      "Sends files:      ftx SRC... [USER@]HOST:PATH       through ssh, as scp does\n"
-      "                  ftx SRC... ftx://HOST:PORT/PATH   to: ftx serve DIR\n"
-      "Fetches files:    ftx [USER@]HOST:SRC... DEST\n"
-      "                  ftx ftx://HOST:PORT/SRC... DEST   from: ftx serve DIR\n"
-      "Directories:      with -r or -a",
-      "ftx");
-  PushOptions options;
-  SelectionArguments selection;
-  options.version = SLUICE_VERSION;
-  std::vector<std::string> operands;
+void add_trust_options(CLI::App& app, TrustOptions& options) {
+  add_key_option(app, options);
+  add_secret_option(app, options);
+  app.add_option("--known-hosts", options.known_hosts_file,
+                 "the keys of servers, for ftx://; default: ~/.config/ftx/known_hosts");
+  app.add_option("--accept-key", options.accept_key,
+                 "the key of a server that is not known yet, for ftx://, as ftx key prints it there");
+}
+
+/// All flags of a transfer: they are the keys of the configuration, too.
+void add_transfer_options(CLI::App& app, PushOptions& options, SelectionArguments& selection,
+                          std::vector<std::string>& operands) {
   app.set_version_flag("--version", SLUICE_VERSION);
   app.add_option("SRC... DEST", operands, "files, then where they go: a directory when it ends in '/' or exists")
       ->required()
@@ -197,19 +295,42 @@ int transfer_main(int argc, char** argv) {
       "--datagram-bytes", options.datagram_bytes,
       "the largest UDP payload; default: what the path carries, up to frames of 9000; with --stack: of 1500");
   add_ssh_options(app, options.ssh);
-  add_key_option(app, options.trust);
-  add_secret_option(app, options.trust);
-  app.add_option("--known-hosts", options.trust.known_hosts_file,
-                 "the keys of servers, for ftx://; default: ~/.config/ftx/known_hosts");
-  app.add_option("--accept-key", options.trust.accept_key,
-                 "the key of a server that is not known yet, for ftx://, as ftx key prints it there");
-  add_common_options(app, options, options.insecure);
+  add_trust_options(app, options.trust);
+  add_common_options(app, options);
+  add_file_options(app, options, options.insecure);
   app.footer(exit_code_table());
+}
+
+std::vector<std::string> configuration_keys() {
+  CLI::App app;
+  PushOptions options;
+  SelectionArguments selection;
+  std::vector<std::string> operands;
+  add_transfer_options(app, options, selection, operands);
+  return configurable(app);
+}
+
+int transfer_main(int argc, char** argv) {
+  CLI::App app(
+      "Sends files:      ftx SRC... [USER@]HOST:PATH       through ssh, as scp does\n"
+      "                  ftx SRC... ftx://HOST:PORT/PATH   to: ftx serve DIR\n"
+      "Fetches files:    ftx [USER@]HOST:SRC... DEST\n"
+      "                  ftx ftx://HOST:PORT/SRC... DEST   from: ftx serve DIR\n"
+      "Directories:      with -r or -a",
+      "ftx");
+  PushOptions options;
+  SelectionArguments selection;
+  options.version = SLUICE_VERSION;
+  std::vector<std::string> operands;
+  add_transfer_options(app, options, selection, operands);
   return run(app, argc, argv, [&] {
+    if (const auto failure = configure(app, configuration_keys(), operands)) {
+      return Console(options.console).fail(*failure);
+    }
     options.destination = operands.back();
     options.sources.assign(operands.begin(), operands.end() - 1);
     if (const auto put = selection.put(options); !put) {
-      return Console(options.form(), Console::Side::sender).fail({ExitCode::usage, put.error()});
+      return Console(options.console).fail({ExitCode::usage, put.error()});
     }
     return transfer(options);
   });

@@ -14,8 +14,8 @@
 
 #include "apps/common/entropy.h"
 #include "apps/ftx/cli/carrier.h"
+#include "apps/ftx/cli/config.h"
 #include "apps/ftx/cli/traffic.h"
-#include "apps/ftx/remote/paths.h"
 #include "apps/ftx/security/known_hosts.h"
 #include "apps/ftx/security/private_file.h"
 
@@ -24,15 +24,6 @@ namespace {
 
 std::unexpected<Failure> failed(ExitCode code, std::string text) {
   return std::unexpected(Failure{code, std::move(text)});
-}
-
-/// XDG Base Directory Specification: "All paths set in these environment variables must be absolute. If an
-/// implementation encounters a relative path in any of these variables it should consider the path invalid and ignore
-/// it."
-std::string config_directory() {
-  const char* const configured = std::getenv("XDG_CONFIG_HOME");
-  return (configured != nullptr && configured[0] == '/' ? std::string(configured) : home_directory() + "/.config") +
-         "/ftx";
 }
 
 std::string file_or(const std::string& named, const char* name) {
