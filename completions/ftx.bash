@@ -7,7 +7,7 @@ _ftx() {
   _init_completion -n : || return
   local job=
   case ${words[1]} in
-    serve | key) job=${words[1]} ;;
+    serve | key | doctor) job=${words[1]} ;;
   esac
   case $prev in
     --stack | --key | --secret-file | --known-hosts | --allow) _filedir; return ;;
@@ -29,9 +29,10 @@ _ftx() {
   case $job in
     serve) _filedir -d; return ;;
     key) return ;;
+    doctor) _known_hosts_real -a -- "$cur"; return ;;
   esac
   [[ $cur == */* ]] || _known_hosts_real -c -a -- "$cur"
-  ((cword > 1)) || COMPREPLY+=($(compgen -W "serve key" -- "$cur"))
+  ((cword > 1)) || COMPREPLY+=($(compgen -W "serve key doctor" -- "$cur"))
   compopt -o nospace 2>/dev/null
   _filedir
 } && complete -F _ftx ftx

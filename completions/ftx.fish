@@ -4,7 +4,7 @@
 
 function __ftx_job
     set -l words (commandline -opc)
-    contains -- "$words[2]" serve key; and echo $words[2]
+    contains -- "$words[2]" serve key doctor; and echo $words[2]
 end
 
 function __ftx_flags
@@ -29,7 +29,8 @@ complete -c ftx -n '__ftx_behind --mode' -a 'layered fused'
 complete -c ftx -n '__ftx_behind --via' -a 'auto udp pipe'
 complete -c ftx -n '__ftx_behind --congestion' -a 'bbr cubic'
 complete -c ftx -n '__ftx_behind --ssh' -a '(__fish_complete_command)'
-complete -c ftx -n "test (count (commandline -opc)) = 1" -a 'serve key'
+complete -c ftx -n "test (count (commandline -opc)) = 1" -a 'serve key doctor'
 complete -c ftx -n "not $flagged; and not __ftx_job >/dev/null; and not string match -q -- '*:*' (commandline -ct)" -F
 complete -c ftx -n "not $flagged; and not __ftx_job >/dev/null; and not string match -q -- '*[/:]*' (commandline -ct)" -a '(__fish_print_hostnames):'
 complete -c ftx -n "not $flagged; and test (__ftx_job) = serve" -a '(__fish_complete_directories)'
+complete -c ftx -n "not $flagged; and test (__ftx_job) = doctor" -a '(__fish_print_hostnames)'

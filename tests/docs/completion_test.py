@@ -29,7 +29,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 ZSH = """
 compadd() {{ [[ $1 == -- ]] && shift; print -rl -- ${{(M)@:#${{words[CURRENT]}}*}}; }}
 _files() {{ [[ $1 == -/ ]] && print -rl -- *(N/) || print -rl -- ${{words[CURRENT]}}*(N); }}
-_ssh_hosts() {{ compadd ${{(f)"$(sed -n 's/^Host //p' $HOME/.ssh/config)"}}:; }}
+_ssh_hosts() {{ compadd ${{(f)"$(sed -n 's/^Host //p' $HOME/.ssh/config)"}}$2; }}
 _command_names() {{ print -rl -- ${{words[CURRENT]}}; }}
 _message() {{ }}
 words=(${{=1}}); [[ $1 != *' ' ]] || words+=('')
@@ -76,7 +76,7 @@ def main():
         (home / "big.bin").touch()
         (home / "bigger").mkdir()
         for name, shell in shells():
-            for job in ([], ["serve"], ["key"]):
+            for job in ([], ["serve"], ["key"], ["doctor"]):
                 flags = flags_of(*job)
                 line = " ".join(["ftx", *job])
                 check(f"{name}: the flags of {line}", completed(shell, home, line + " --"), {flag for flag in flags if flag.startswith("--")})
@@ -88,6 +88,7 @@ def main():
             check(f"{name}: a directory to serve", completed(shell, home, "ftx serve ") - {".ssh"}, {"bigger"})
             check(f"{name}: commands and files", completed(shell, home, "ftx se"), {"serve"})
             check(f"{name}: hosts", completed(shell, home, "ftx big.bin back"), {"backup-host:"})
+            check(f"{name}: hosts to look at", completed(shell, home, "ftx doctor back"), {"backup-host"})
             check(f"{name}: nothing of another host", completed(shell, home, "ftx big.bin backup-host:b"), set())
     return 1 if problems else 0
 

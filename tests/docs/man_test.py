@@ -104,8 +104,8 @@ def check_sluice_exit_codes():
 
 
 def check_events():
-    source = (root / "apps/ftx/session/event.cc").read_text()
-    bodies = re.findall(r"case Event::Kind::\w+:(.*?)(?=case Event::Kind|\n  \}\n)", source, re.S)
+    sources = [(root / "apps/ftx" / name).read_text() for name in ("session/event.cc", "cli/findings.cc")]
+    bodies = [body for source in sources for body in re.findall(r'\{\s*\{"event", "\w+"\}.*?\}\s*\}', source, re.S)]
     keys = [re.findall(r'\{"(\w+)"(?:, "(\w+)")?', body) for body in bodies]
     real = {(found[0][1], tuple(key for key, _ in found[1:])) for found in keys}
     tags = [tag.split() for tag, _ in items_of(page_of("ftx"), "EVENTS")]
@@ -113,7 +113,7 @@ def check_events():
     compare("docs/formats/ftx-json.md, beside the source", {(name, tuple(members)) for name, members in tables().items() if name}, real)
 
 
-check_options("ftx", {"serve", "key"})
+check_options("ftx", {"serve", "key", "doctor"})
 check_options("sluice", set(re.findall(r"^  (\w+)", section(help_of("sluice"), "Subcommands"), re.M)))
 check_ftx_exit_codes()
 check_sluice_exit_codes()

@@ -5,6 +5,7 @@ did is seen in the events of transfers on loopback."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,12 +31,12 @@ class Case:
         self.file = self.home / "ftx/config.toml"
         (top / "a.bin").write_bytes(b"x" * 1000)
 
-    def run(self, text, *flags, environment=None, destination=None):
+    def run(self, text, *flags, environment=None, destination=None, sources=True):
         if text is not None:
             self.file.write_text(text)
             self.file.chmod(0o600)
         where = destination or f"ftx://127.0.0.1:{self.server.port}/"
-        return subprocess.run([FTX, *flags, self.top / "a.bin", where], capture_output=True, text=True,
+        return subprocess.run([FTX, *flags, *([self.top / "a.bin"] if sources else []), where], capture_output=True, text=True,
                               timeout=SECONDS_MAX, env={**os.environ, **(environment or self.found())})
 
     def found(self):
@@ -85,6 +86,16 @@ def check_what_is_refused(at):
     at.refused("a file that others may write", None, str(at.file))
 
 
+def check_the_doctor(at):
+    """It takes those keys that it has flags for, and no offence at others."""
+    def doctor(text):
+        return at.run(text, "doctor", destination="ftx://127.0.0.1:1", sources=False)
+    ran = doctor('congestion = "cubic"\nquiet = true\n')
+    expect("the doctor keeps to it", ran.returncode == 27 and "fault   server: " in ran.stdout and not re.search("^ok", ran.stdout, re.M), ran)
+    ran = doctor("checksum = 1\n")
+    expect("nor does the doctor know other keys", ran.returncode == 2 and "config.toml:1: there is no key 'checksum'" in ran.stderr, ran)
+
+
 def check_the_far_side(at):
     """ssh is a program that starts the far side with a configuration that would end it."""
     ssh = at.top / "ssh"
@@ -105,6 +116,7 @@ def main():
             at = Case(top, server)
             check_what_it_sets(at)
             check_what_is_refused(at)
+            check_the_doctor(at)
             check_the_far_side(at)
         finally:
             server.stop()

@@ -36,7 +36,7 @@ def check(what, output, last):
 
 
 def run(top, what, *arguments, code=0, last="done"):
-    ran = subprocess.run([FTX, "--json", *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS_MAX,
+    ran = subprocess.run([FTX, *map(str, arguments), "--json"], capture_output=True, text=True, timeout=SECONDS_MAX,
                          env={**os.environ, "XDG_CONFIG_HOME": str(top / "config"), "HOME": str(top / "home")})
     if ran.returncode != code or ran.stderr:
         problems.append(what)
@@ -84,6 +84,7 @@ def main():
         ssh.chmod(0o755)
         run(top, "push through ssh, by its pipe", "--ssh", ssh, "--via", "pipe", big, "there:")
         run(top, "pull through ssh", "--ssh", ssh, "there:big.bin", top / "in/again.bin")
+        run(top, "what the doctor says of this host", "doctor", last="finding")
         run(top, "no ssh", "--ssh", top / "nothing", big, "there:", code=16, last="error")
     # Others take a network that loses and blocks: ftx_lab_test.sh, ftx_ssh_test.sh.
     rest = set(schema) - {None, "repair", "fallback"} - seen

@@ -76,8 +76,14 @@ expect "asked, not answered: nothing has arrived" test ! -e in-main/asked
 expect_exit 0 "asked, yes" asked 'yes\n'
 expect "asked, yes: equal" cmp small.txt in-main/asked
 expect "not asked again" push small.txt ftx://localname/again
+expect_exit 0 "doctor: a server that takes this client" in_a_as client doctor "ftx://$ADDR_B"
+expect "doctor: it says so" grep -q "^ok      server: its key is known, and it takes this client" last.out
 
 # Whom the server refuses.
+expect_exit 27 "doctor: a server that refuses this client" in_a_as stranger doctor "ftx://$ADDR_B" --accept-key "$key"
+expect "doctor: what to do about it" grep -q "^fault   server: .*must stand in the list of allowed keys" last.out
+expect_exit 27 "doctor: nobody there" in_a_as client doctor "ftx://$ADDR_B:7099"
+expect "doctor: nobody listens" grep -q "^fault   server: .*connection refused: .*; check that .ftx serve. runs there" last.out
 ME=stranger fails 26 "$(key_of stranger)" "a client that is not allowed" push big.bin "ftx://$ADDR_B/stranger" --accept-key "$key"
 expect "the server says which key" wait_for serve-main.out "rejected.*$(key_of stranger)"
 ftx_as stranger key >> server/ftx/allowed_keys

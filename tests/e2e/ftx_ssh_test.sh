@@ -160,8 +160,37 @@ PROFILE
 FAR=". $DIR/home-b/.profile; $far" expect "a banner is no harm" ftx_a big.bin there:banner.bin
 expect "banner: equal" cmp big.bin home-b/banner.bin
 
+# What the doctor says, of a host that is well and of what is not.
+doctor() { in_a "$FTX" doctor --ssh "$ssh_a" --remote-ftx "${FAR:-$far}" "$@"; }
+touch before-doctor
+expect_exit 0 "doctor: all is well" doctor there
+for line in "^ok      ssh: logs in to there" "^ok      ftx there: .*, as here$" "^ok      UDP: both ways with $ADDR_B port [0-9]*$" "loss: .* datagrams repaired (.*), [0-9.]* MiB in" \
+            "^ok      path MTU: packets of 1500 bytes\|^ok      path MTU: packets of 14[89][0-9] bytes" "^ok      round trip: [0-9.]* ms while data flows$" \
+            "^ok      clock there: as here$" "socket buffers there: "; do
+  expect "doctor says: $line" grep -q "$line" last.out
+done
+expect_exit 0 "doctor, in JSON" doctor --json there
+expect "doctor, in JSON: no fault" bash -c '! grep -q "\"state\":\"fault\"" last.out'
+expect "doctor: the host comes first" test "$(sed -n 1p last.out | cut -c1-15)" = '{"event":"host"'
+expect "doctor: nothing runs there" no_far_side
+expect_exit 27 "doctor: no sshd there" doctor there -p 2223
+expect "doctor: it says so" grep -q '^fault   ssh: ssh to there failed' last.out
+FAR=$DIR/home-b/nothing expect_exit 27 "doctor: no ftx there" doctor there
+expect "doctor: how to mend that" grep -q 'fault   ssh: .*--remote-ftx' last.out
+expect_exit 27 "doctor: no host" doctor 'a/b'
+for side in a b; do in_$side ip link set veth0 mtu 1400; done
+expect_exit 0 "doctor: a narrow path" doctor there
+expect "doctor: how narrow" grep -q "^advice  path MTU: packets of 1[23][0-9][0-9] bytes .*look for a tunnel" last.out
+for side in a b; do in_$side ip link set veth0 mtu 1500; done
+expect "doctor leaves nothing there" test -z "$(find home-b -newer before-doctor -type f)"
+
 # UDP does not come through: A has no way for what is not TCP.
 in_a ip rule add ipproto udp to $ADDR_B blackhole priority 1
+expect_exit 27 "doctor: UDP is blocked" doctor there
+expect "doctor: ssh is well" grep -q '^ok      ssh' last.out
+expect "doctor: UDP is not, and where" grep -q "^fault   UDP: ssh comes through to there, UDP does not, to port [0-9]* of $ADDR_B: let it through" last.out
+expect_exit 27 "doctor -q" doctor -q there
+expect "doctor -q: faults and advice alone" bash -c '! grep -q "^ok" last.out && grep -q "^fault   UDP" last.out'
 fails 20 "port [0-9]* of $ADDR_B" "UDP is blocked" ftx_a --via udp big.bin there:blocked.bin
 expect_exit 0 "UDP is blocked: a push goes on over ssh" ftx_a big.bin there:piped.bin
 expect "push: it is said" says "^ftx: UDP to there port [0-9]* does not come through; going on over ssh, which is slower$"
@@ -174,6 +203,8 @@ expect "JSON event: the reason" test "$(json_field last.out fallback reason)" = 
 in_a ip rule del priority 1
 in_b ip rule add ipproto udp to $ADDR_A blackhole priority 1
 fails 20 "UDP does not" "UDP is blocked for a pull" ftx_a --via udp there:big.bin in/blocked.bin
+expect_exit 27 "doctor: UDP is blocked one way" doctor there
+expect "doctor: one way is not enough" grep -q "^fault   UDP: ssh comes through to there, UDP does not" last.out
 expect_exit 0 "UDP is blocked one way: a push goes on over ssh" ftx_a big.bin there:oneway.bin
 expect "one way: it is said" says "going on over ssh"
 expect "one way: equal" cmp big.bin home-b/oneway.bin

@@ -39,7 +39,18 @@ std::size_t terminal_columns() {
   return std::min<std::size_t>(known ? size.ws_col : usual, columns_max);
 }
 
-/// What a person can do. Empty where the messages say that themselves, since it depends.
+/// A stack file may have several faults, each with a line of its own.
+void print_lines(std::string_view text) {
+  std::string_view prefix = "ftx: ";
+  for (std::size_t end = 0; end != std::string_view::npos; prefix = "") {
+    end = text.find('\n');
+    fmt::print(stderr, "{}{}\n", prefix, terminal_text(text.substr(0, end)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+}
+
+}  // namespace
+
 std::string_view remedy_for(ExitCode code) {
   switch (code) {
     case ExitCode::internal:
@@ -72,18 +83,6 @@ std::string_view remedy_for(ExitCode code) {
       return {};
   }
 }
-
-/// A stack file may have several faults, each with a line of its own.
-void print_lines(std::string_view text) {
-  std::string_view prefix = "ftx: ";
-  for (std::size_t end = 0; end != std::string_view::npos; prefix = "") {
-    end = text.find('\n');
-    fmt::print(stderr, "{}{}\n", prefix, terminal_text(text.substr(0, end)));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
-}
-
-}  // namespace
 
 Console::Console(Options options)
     : options_(options),

@@ -9,6 +9,8 @@
 // has the cursor where the line begins, so that the next one clears all of it.
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "apps/ftx/cli/progress.h"
 #include "apps/ftx/session/event.h"
@@ -50,6 +52,9 @@ class Console {
   TimePoint drawn_at_ = TimePoint::min();
   bool drawn_ = false;
 };
+
+/// What a person can do about it. Empty where the messages say that themselves, since it depends.
+[[nodiscard]] std::string_view remedy_for(ExitCode code);
 
 /// What a transfer did, for its last line.
 [[nodiscard]] std::string summary(const Event& done);

@@ -310,6 +310,26 @@ std::vector<std::string> configuration_keys() {
   return configurable(app);
 }
 
+int doctor_main(int argc, char** argv) {
+  CLI::App app(
+      "Looks for what is in the way of transfers to another host, and says what to do about it: ssh, the ftx there,\n"
+      "UDP both ways, path MTU, round trip, socket buffers, clocks. Without a host: what can be seen of this one.",
+      "ftx doctor");
+  PushOptions options;
+  options.version = SLUICE_VERSION;
+  app.add_option("HOST", options.destination, "[USER@]HOST, through ssh, or ftx://HOST:PORT");
+  add_ssh_options(app, options.ssh);
+  add_trust_options(app, options.trust);
+  add_common_options(app, options);
+  app.footer(exit_code_table());
+  return run(app, argc, argv, [&] {
+    // Without a host another ftx asks, through ssh; it wants to know of the host, not of the user's wishes.
+    const auto failure =
+        options.destination.empty() ? std::nullopt : configure(app, configuration_keys(), {options.destination});
+    return failure ? Console(options.console).fail(*failure) : doctor(options);
+  });
+}
+
 int transfer_main(int argc, char** argv) {
   CLI::App app(
       "Sends files:      ftx SRC... [USER@]HOST:PATH       through ssh, as scp does\n"
@@ -347,6 +367,10 @@ int main(int argc, char** argv) {
   // A file of that name is sent all the same: ftx key HOST:
   if (job == "key" && (argc == 2 || argv[2][0] == '-')) {
     return key_main(argc - 1, argv + 1);
+  }
+  // Likewise: ftx ./doctor HOST:
+  if (job == "doctor") {
+    return doctor_main(argc - 1, argv + 1);
   }
   return job == "serve" ? serve_main(argc - 1, argv + 1) : transfer_main(argc, argv);
 }

@@ -101,6 +101,10 @@ struct PushOptions : CommonOptions {
 /// Fetches files from ftx:// URLs of one server.
 [[nodiscard]] ExitCode fetch(const PushOptions& options);
 
+/// Tells what is in the way of transfers to options.destination ([user@]host or ftx://HOST:PORT), and what is worth
+/// knowing of this host.
+[[nodiscard]] ExitCode doctor(const PushOptions& options);
+
 /// Sends or receives files, as the operands say.
 [[nodiscard]] ExitCode transfer(const PushOptions& options);
 

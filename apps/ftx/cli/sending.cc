@@ -15,11 +15,7 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr std::size_t ethernet_mtu = 1500;
 constexpr std::size_t jumbo_mtu = 9000;
-
-/// The IP and UDP headers.
-std::size_t header_bytes(bool v6) { return v6 ? 48 : 28; }
 
 /// Within what a pacer counts with: 1 byte to 1 TB a second.
 std::uint64_t bytes_per_second(double rate_mbit) {

@@ -81,6 +81,10 @@ void ask_congestion(const PushOptions& options, AskedCongestion& congestion, std
 /// What the options ask for where a pipe carries the datagrams: a fixed rate, or as fast as the pipe takes them.
 [[nodiscard]] std::unique_ptr<CongestionControl> pipe_congestion_for(const PushOptions& options);
 
+inline constexpr std::size_t ethernet_mtu = 1500;
+/// The IP and UDP headers.
+[[nodiscard]] constexpr std::size_t header_bytes(bool v6) { return v6 ? 48 : 28; }
+
 /// How large datagrams may be.
 struct DatagramSize {
   std::size_t bytes_max = 0;                     // SenderOptions::tsdu_bytes

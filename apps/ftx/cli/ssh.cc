@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <vector>
 
 #include "apps/common/entropy.h"
+#include "apps/ftx/cli/findings.h"
 #include "apps/ftx/cli/fixed_destination.h"
 #include "apps/ftx/cli/journal_thread.h"
+#include "apps/ftx/cli/memory_destination.h"
+#include "apps/ftx/cli/probe.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/receiving.h"
 #include "apps/ftx/cli/sealing.h"
@@ -57,6 +61,10 @@ class Near {
   [[nodiscard]] std::unique_ptr<PipeCarrier> pipe() const {
     return std::make_unique<PipeCarrier>(*host_, remote_->socket(), remote_->socket());
   }
+  /// Where nobody is known yet: with IPv6 and IPv4, where this host has both.
+  std::expected<void, Failure> open_transport();
+  /// Of a session that receives.
+  [[nodiscard]] ServerOptions server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const;
   /// Why a session on the pipe cannot go on.
   [[nodiscard]] std::optional<Failure> lost(PipeCarrier& pipe) const;
 
@@ -177,6 +185,27 @@ Failure Near::blocked(const StartReady& ready) const {
           fmt::format("ssh comes through to {}, UDP does not, to port {} of {}: let it through in the "
                       "firewalls between",
                       there_.login(), ready.udp_port, tried.empty() ? "no known address" : tried)};
+}
+
+std::expected<void, Failure> Near::open_transport() {
+  auto transport = host_->open({any_address(true), 0});
+  transport = transport ? std::move(transport) : host_->open({any_address(false), 0});
+  if (!transport) {
+    return std::unexpected(transport.error());
+  }
+  transport_ = *std::move(transport);
+  return {};
+}
+
+ServerOptions Near::server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const {
+  ServerOptions options;
+  options.seed = entropy();
+  options.tsdu_bytes = tsdu_bytes;
+  options.host_of = host_of;
+  options.receive_room_bytes = receive_room_bytes;
+  options.receiver.idle_timeout = seconds(options_.idle_timeout_s);
+  options.receiver.update = options_.update;
+  return options;
 }
 
 // ---- push ----
@@ -321,19 +350,7 @@ class Pull : Near {
   /// no_answer: UDP does not come through, and there is another way.
   std::expected<ExitCode, Failure> pull_by_udp(const StartReady& ready, Destination& destination);
   std::expected<ExitCode, Failure> pull_by_pipe(Destination& destination);
-  [[nodiscard]] ServerOptions server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const;
 };
-
-ServerOptions Pull::server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const {
-  ServerOptions options;
-  options.seed = entropy();
-  options.tsdu_bytes = tsdu_bytes;
-  options.host_of = host_of;
-  options.receive_room_bytes = receive_room_bytes;
-  options.receiver.idle_timeout = seconds(options_.idle_timeout_s);
-  options.receiver.update = options_.update;
-  return options;
-}
 
 std::expected<ExitCode, Failure> Pull::pull_by_udp(const StartReady& ready, Destination& destination) {
   std::vector<Peer> peers;
@@ -393,12 +410,9 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   host_ = *std::move(host);
   const bool by_udp = options_.ssh.via != SshOptions::Via::pipe;
   if (by_udp) {
-    auto transport = host_->open({any_address(true), 0});
-    transport = transport ? std::move(transport) : host_->open({any_address(false), 0});
-    if (!transport) {
-      return std::unexpected(transport.error());
+    if (const auto opened = open_transport(); !opened) {
+      return std::unexpected(opened.error());
     }
-    transport_ = *std::move(transport);
   }
   StartRequest request;
   request.direction = StartDirection::pull;
@@ -429,6 +443,128 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
 ExitCode Pull::run(const std::vector<std::string>& paths) {
   const auto code = pull(paths);
   return code ? *code : console_.fail(code.error());
+}
+
+// ---- probe ----
+
+/// Enough to see the path MTU found, and soon enough for a person.
+constexpr Duration probe_time = std::chrono::seconds(3);
+constexpr std::uint64_t probe_bytes_max = 256U << 20;
+/// What the far side's program is called where Linux shows it.
+constexpr std::string_view probe_path = "/proc/self/exe";
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+class Probe : Near {
+ public:
+  using Near::Near;
+  SshProbe run();
+
+ private:
+  std::optional<Failure> begin(SshProbe& probe);
+  std::expected<Event, Failure> fetch();
+  std::expected<Event, Failure> follow(Traffic<Server, ServerHandler>& traffic);
+
+  StartReady ready_;
+};
+
+std::optional<Failure> Probe::begin(SshProbe& probe) {
+  auto host = Host::start(options_);
+  if (!host) {
+    return host.error();
+  }
+  host_ = *std::move(host);
+  if (const auto opened = open_transport(); !opened) {
+    return opened.error();
+  }
+  StartRequest request;
+  request.direction = StartDirection::pull;
+  request.paths = {std::string(probe_path)};
+  const TimePoint since = host_->loop().now();
+  const auto ready = start(request);
+  if (!ready) {
+    return ready.error();
+  }
+  ready_ = *ready;
+  probe.version = ready->program;
+  probe.start_seconds = std::chrono::duration<double>(host_->loop().now() - since).count();
+  return std::nullopt;
+}
+
+std::expected<Event, Failure> Probe::fetch() {
+  std::vector<Peer> peers;
+  for (const wire::IpAddress& address : candidates(ready_)) {
+    peers.push_back(peer_of({address, ready_.udp_port}));
+  }
+  if (peers.empty()) {
+    return std::unexpected(blocked(ready_));
+  }
+  auto protection = protection_of(std::move(secret_), cipher_, Side::initiator);
+  if (!protection) {
+    return std::unexpected(protection.error());
+  }
+  MemoryDestination memory;
+  FixedDestination fixed(memory, "", wanted_of({std::string(probe_path)}, Wanted::Are::names));
+  ServerOptions options = server_options(transport_->tsdu_bytes(), transport_->receive_room());
+  options.transfer_bytes_max = probe_bytes_max;
+  Server server(options, fixed);
+  server.invite(host_->loop().now(), *std::move(protection), std::move(peers), knock_time_max);
+  UdpCarrier carrier(*host_, *transport_);
+  Traffic<Server, ServerHandler> traffic(*host_, carrier, server);
+  return follow(traffic);
+}
+
+/// Until the file is there, or what has come of it in a while is enough.
+std::expected<Event, Failure> Probe::follow(Traffic<Server, ServerHandler>& traffic) {
+  TimePoint end = never;
+  Event last;
+  while (true) {
+    const TimePoint now = host_->loop().now();
+    const TimePoint until = traffic.send(now);
+    while (auto event = traffic.next_event()) {
+      if (event->kind == Event::Kind::error) {
+        return std::unexpected(event->code == ExitCode::no_answer ? blocked(ready_)
+                                                                  : Failure{event->code, event->text});
+      }
+      end = event->kind == Event::Kind::offer ? now + probe_time : end;
+      last = *std::move(event);
+      if (last.kind == Event::Kind::done) {
+        return last;
+      }
+    }
+    if (interrupted()) {
+      return std::unexpected(Failure{ExitCode::interrupted, "interrupted"});
+    }
+    if (const auto failure = remote_->lost()) {
+      return std::unexpected(*failure);
+    }
+    if (now >= end) {
+      return last.bytes > 0 ? std::expected<Event, Failure>(last) : std::unexpected(blocked(ready_));
+    }
+    host_->wait(std::min(until, end));
+  }
+}
+
+SshProbe Probe::run() {
+  SshProbe probe;
+  probe.start = begin(probe);
+  if (probe.start) {
+    return probe;
+  }
+  auto done = fetch();
+  if (done) {
+    probe.done = *std::move(done);
+  } else {
+    probe.udp = done.error();
+  }
+  remote_.reset();
+  probe.asked_at_s = seconds_since_1970();
+  probe.printed = RemoteStart::printed_by(host_->loop(), job_arguments(command_, "doctor --json"), facts_bytes_max,
+                                          seconds(options_.ssh.connect_timeout_s), [this] { return interrupted(); });
+  probe.answered_at_s = seconds_since_1970();
+  return probe;
 }
 
 std::unexpected<Failure> wrong(std::string text) { return std::unexpected(Failure{ExitCode::usage, std::move(text)}); }
@@ -464,6 +600,11 @@ std::expected<std::vector<Operand>, Failure> parse_operands(const PushOptions& o
 }
 
 }  // namespace
+
+SshProbe probe_through_ssh(const PushOptions& options, const Operand& there) {
+  Console nothing({.form = Console::Options::Form::nothing});
+  return Probe(options, there, nothing).run();
+}
 
 ExitCode transfer(const PushOptions& options) {
   Console console(options.console);

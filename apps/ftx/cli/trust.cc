@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -74,7 +75,7 @@ std::expected<Secret, Failure> read_secret(const std::string& path) {
 
 // ---- a client's side ----
 
-/// Runs one handshake in the program's loop, until the session may begin.
+/// Gives one handshake what arrives.
 class ClientHandshakeHandler final : public DatagramHandler {
  public:
   explicit ClientHandshakeHandler(ClientHandshake& handshake) : handshake_(handshake) {}
@@ -86,17 +87,18 @@ class ClientHandshakeHandler final : public DatagramHandler {
   ClientHandshake& handshake_;
 };
 
-void run(Host& host, Transport& transport, ClientHandshake& handshake) {
+/// Runs a handshake in the program's loop until it is over, `enough()` holds or `end` has come.
+void run(Host& host, Transport& transport, ClientHandshake& handshake, TimePoint end,
+         const std::function<bool()>& enough) {
   UdpCarrier carrier(host, transport);
   Traffic<ClientHandshake, ClientHandshakeHandler> traffic(host, carrier, handshake);
-  while (!handshake.over() && !handshake.has_keys()) {
-    const TimePoint now = host.loop().now();
+  for (TimePoint now = host.loop().now(); !handshake.over() && !enough() && now < end; now = host.loop().now()) {
     if (host.interrupted()) {
       handshake.interrupt(now);
     }
     const TimePoint until = traffic.send(now);
     if (!handshake.over()) {
-      host.wait(until);
+      host.wait(std::min(until, end));
     }
   }
 }
@@ -228,7 +230,7 @@ std::expected<void, Failure> Acquaintance::attempt() {
                                 .seed = entropy(),
                                 .cipher = choose_cipher([this] { return host_.loop().now(); })};
   handshake_ = std::make_unique<ClientHandshake>(host_.loop().now(), std::move(client), *std::move(handshake));
-  run(host_, transport_, *handshake_);
+  run(host_, transport_, *handshake_, never, [this] { return handshake_->has_keys(); });
   if (!handshake_->has_keys()) {
     return std::unexpected(explain());
   }
@@ -238,6 +240,11 @@ std::expected<void, Failure> Acquaintance::attempt() {
 
 std::optional<Failure> Acquaintance::refused() const {
   return handshake_->state() == ClientHandshake::State::failed ? std::optional(explain()) : std::nullopt;
+}
+
+std::optional<Failure> Acquaintance::refused_within(Duration time) {
+  run(host_, transport_, *handshake_, host_.loop().now() + time, [this] { return host_.interrupted(); });
+  return refused();
 }
 
 std::expected<std::unique_ptr<Acquaintance>, Failure> Acquaintance::meet(Host& host, Transport& transport,

@@ -52,6 +52,8 @@ class Acquaintance {
   [[nodiscard]] ClientHandshake& handshake() { return *handshake_; }
   /// Why there can be no session after all: the server has refused the client, or what it asked for.
   [[nodiscard]] std::optional<Failure> refused() const;
+  /// The same where no session follows: waits for that long, since a server that takes a client says nothing.
+  [[nodiscard]] std::optional<Failure> refused_within(Duration time);
 
  private:
   Acquaintance(Host& host, Transport& transport, const TrustOptions& options, std::size_t tsdu_bytes)

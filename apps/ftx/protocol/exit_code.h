@@ -39,6 +39,7 @@ enum class ExitCode : std::uint8_t {
   unknown_host_key = 24,
   wrong_host_key = 25,
   not_allowed = 26,
+  unwell = 27,
   interrupted = 130,
 };
 
@@ -48,7 +49,7 @@ struct ExitCodeRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<ExitCodeRow, 28> exit_codes{{
+inline constexpr std::array<ExitCodeRow, 29> exit_codes{{
     {ExitCode::ok, "ok", "every file arrived, its digest equal, under its final name"},
     {ExitCode::internal, "internal", "a fault of ftx itself"},
     {ExitCode::usage, "usage", "the command line is wrong"},
@@ -79,6 +80,7 @@ inline constexpr std::array<ExitCodeRow, 28> exit_codes{{
     {ExitCode::wrong_host_key, "wrong_host_key",
      "the server has another key than the one known here, or not the shared secret"},
     {ExitCode::not_allowed, "not_allowed", "the server does not allow this client"},
+    {ExitCode::unwell, "unwell", "`ftx doctor` has found something to mend"},
     {ExitCode::interrupted, "interrupted", "interrupted by a signal"},
 }};
 

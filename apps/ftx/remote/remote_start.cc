@@ -229,27 +229,33 @@ std::expected<StartReady, Failure> RemoteStart::ready(TimePoint deadline, const 
               fmt::format("{}: no answer through ssh in time; see --connect-timeout", command_.login)});
 }
 
-std::string RemoteStart::host_name(RunLoop& loop, const SshCommand& command, const std::string& host,
-                                   const std::function<bool()>& stopped) {
-  auto child = Child::start(query_arguments(command));
+std::string RemoteStart::printed_by(RunLoop& loop, const std::vector<std::string>& arguments, std::size_t bytes_max,
+                                    Duration time_max, const std::function<bool()>& stopped) {
+  auto child = Child::start(arguments);
   if (!child) {
-    return host;
+    return {};
   }
   (*child)->close_input();
-  std::string configuration;
+  std::string printed;
   bool ended = false;
   loop.watch((*child)->socket(), [&] {
     std::array<std::byte, 4096> bytes;
     const auto got = (*child)->read(bytes);
-    ended = got ? *got == 0 || configuration.size() > configuration_bytes_max : got.error().code != EAGAIN;
+    ended = got ? *got == 0 || printed.size() > bytes_max : got.error().code != EAGAIN;
     if (got) {
-      configuration += as_text(ConstBytes(bytes).first(*got));
+      printed += as_text(ConstBytes(bytes).first(*got));
     }
     return got && !ended;
   });
-  loop.run_until([&] { return ended || stopped(); }, loop.now() + query_time_max);
+  loop.run_until([&] { return ended || stopped(); }, loop.now() + time_max);
   loop.unwatch((*child)->socket());
-  const std::string name = hostname_in(configuration);
+  return printed;
+}
+
+std::string RemoteStart::host_name(RunLoop& loop, const SshCommand& command, const std::string& host,
+                                   const std::function<bool()>& stopped) {
+  const std::string name =
+      hostname_in(printed_by(loop, query_arguments(command), configuration_bytes_max, query_time_max, stopped));
   return name.empty() ? host : name;
 }
 

@@ -53,6 +53,10 @@ class RemoteStart {
   /// The caller has read the end of the pipe.
   void pipe_ended() { input_ended_ = true; }
 
+  /// What a program prints until it ends, `time_max` has passed or `stopped()` holds; hardly more than `bytes_max`.
+  [[nodiscard]] static std::string printed_by(RunLoop& loop, const std::vector<std::string>& arguments,
+                                              std::size_t bytes_max, Duration time_max,
+                                              const std::function<bool()>& stopped);
   /// The host name that ssh goes to, as its configuration says; `host` where ssh does not tell.
   [[nodiscard]] static std::string host_name(RunLoop& loop, const SshCommand& command, const std::string& host,
                                              const std::function<bool()>& stopped);

@@ -58,14 +58,16 @@ Result<std::vector<std::string>> split_words(std::string_view text) {
   return words.empty() ? Result<std::vector<std::string>>(fail(EINVAL, "there is no word in it")) : words;
 }
 
-std::vector<std::string> start_arguments(const SshCommand& command) {
+std::vector<std::string> job_arguments(const SshCommand& command, std::string_view job) {
   std::vector<std::string> arguments = program_of(command);
   // No terminal, since bytes must pass as they are; and nothing else that the configuration starts beside a session.
   arguments.insert(arguments.end(),
                    {"-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes",
-                    "-oForwardAgent=no", "--", command.login, command.remote_ftx + " remote"});
+                    "-oForwardAgent=no", "--", command.login, command.remote_ftx + " " + std::string(job)});
   return arguments;
 }
+
+std::vector<std::string> start_arguments(const SshCommand& command) { return job_arguments(command, "remote"); }
 
 std::vector<std::string> query_arguments(const SshCommand& command) {
   std::vector<std::string> arguments = program_of(command);

@@ -26,7 +26,9 @@ struct SshCommand {
 /// it. Nothing is expanded. EINVAL: a quote without an end, or no word at all.
 [[nodiscard]] Result<std::vector<std::string>> split_words(std::string_view text);
 
-/// ssh ... -- LOGIN REMOTE-FTX remote
+/// ssh ... -- LOGIN REMOTE-FTX JOB. `job` is no text of another's: the login shell there reads it.
+[[nodiscard]] std::vector<std::string> job_arguments(const SshCommand& command, std::string_view job);
+/// The same, of the job `remote`.
 [[nodiscard]] std::vector<std::string> start_arguments(const SshCommand& command);
 /// ssh ... -G -- LOGIN: prints the configuration, and connects to nobody.
 [[nodiscard]] std::vector<std::string> query_arguments(const SshCommand& command);

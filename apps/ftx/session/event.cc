@@ -60,6 +60,7 @@ nlohmann::ordered_json fields(const Event& event) {
               {"path", event.path},
               {"datagram_bytes", event.datagram_bytes},
               {"path_mtu", event.path_mtu},
+              {"round_trip_seconds", event.round_trip_seconds},
               {"loaded_bytes", event.loaded_bytes},
               {"stored_bytes", event.stored_bytes}};
   }

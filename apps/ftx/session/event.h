@@ -29,7 +29,7 @@ struct Event {
     error,      // code, text
     rejected,   // text: a client that may not come; no transfer of anybody
     done,       // files, bytes, skipped_files, skipped_bytes, seconds, adus, repaired, copied, out_of_order, path,
-                // datagram_bytes, path_mtu, loaded_bytes, stored_bytes
+                // datagram_bytes, path_mtu, round_trip_seconds, loaded_bytes, stored_bytes
   };
   Kind kind{};
   std::uint64_t connection = 0;
@@ -57,8 +57,9 @@ struct Event {
   std::string address{};             // the same as text, which the program adds
   std::string cipher{};              // "none": not encrypted
   std::string congestion{};          // which congestion control; of a sender
-  std::uint64_t datagram_bytes = 0;  // the largest that was sent
+  std::uint64_t datagram_bytes = 0;  // the largest with file data; a sender's: that it may send
   std::uint64_t path_mtu = 0;        // as it was found; 0: not searched
+  double round_trip_seconds = 0;     // 0: not measured
   bool sent = false;                 // of a server: it is the one that sends
 };
 

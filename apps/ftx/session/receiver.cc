@@ -218,6 +218,7 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
   received_bytes_ += data.adu.length;
   if (data.adu.file != manifest_file && data.adu.file != digest_file) {
     ++adus_;
+    largest_adu_bytes_ = std::max(largest_adu_bytes_, data.adu.length);
   }
   if (data.repair) {
     ++repaired_;
@@ -382,6 +383,8 @@ Event Receiver::event(Event::Kind kind, TimePoint now) const {
   event.adus = adus_;
   event.repaired = repaired_;
   event.out_of_order = tracker_.out_of_order();
+  event.datagram_bytes = adus_ > 0 ? data_header_bytes + largest_adu_bytes_ : 0;
+  event.round_trip_seconds = std::chrono::duration<double>(round_trip_).count();
   if (assembly_) {
     event.files = assembly_->files();
     event.files_done = assembly_->files_done();

@@ -182,6 +182,7 @@ class Receiver {
   bool data_ended_ = false;  // the last ADU has landed: what is missing is on its way, or lost
   std::uint64_t received_bytes_ = 0;
   std::uint64_t adus_ = 0;
+  std::uint32_t largest_adu_bytes_ = 0;
   std::uint64_t repaired_ = 0;
 };
 

@@ -427,6 +427,7 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
   event.cipher = protection_ ? name(protection_->cipher()) : plain_cipher;
   event.congestion = congestion_.name();
   event.datagram_bytes = datagram_bytes();
+  event.round_trip_seconds = std::chrono::duration<double>(rtt_estimator_.smoothed()).count();
   if (path_mtu_) {
     event.path_mtu = path_mtu_->bytes() + *options_.ip_header_bytes;
   }

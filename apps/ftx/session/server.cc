@@ -373,7 +373,11 @@ std::optional<Event> Server::next_event() {
     if (const auto session = sessions_.find(Key{Peer(), event->connection}); session != sessions_.end()) {
       event->client = session->second.client.text();
       event->peer = session->second.peer;
-      event->cipher = session->second.protection ? name(session->second.protection->cipher()) : plain_cipher;
+      event->cipher = plain_cipher;
+      if (const auto& protection = session->second.protection) {
+        event->cipher = name(protection->cipher());
+        event->datagram_bytes += event->datagram_bytes > 0 ? tag_bytes : 0;
+      }
     }
   }
   return event;
