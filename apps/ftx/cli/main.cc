@@ -118,10 +118,12 @@ void add_update_options(CLI::App& app, Update& update) {
 }
 
 /// The keys of the configuration: the flags of transfers that have a long name, except what a command asks for once,
-/// and what gives up protection.
+/// what gives up protection, and what chooses the files that a command sends and removes.
 std::vector<std::string> configurable(const CLI::App& transfer) {
-  constexpr std::array<std::string_view, 6> never{"help",       "version",  "insecure",
-                                                  "accept-key", "progress", "no-progress"};
+  constexpr std::array<std::string_view, 17> never{
+      "help",   "version", "insecure",        "accept-key",   "progress",     "no-progress",
+      "filter", "exclude", "include",         "exclude-from", "include-from", "files-from",
+      "from0",  "delete",  "delete-excluded", "force-delete", "max-delete"};
   std::vector<std::string> keys{"progress"};
   for (const CLI::Option* option : transfer.get_options()) {
     for (const std::string& name : option->get_lnames()) {
