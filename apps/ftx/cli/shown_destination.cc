@@ -13,9 +13,8 @@ class ShownSink final : public Sink {
     show(entry);
     return below_->create(entry);
   }
-  [[nodiscard]] bool present(const FileEntry& entry, const Update& update) override {
-    return below_->present(entry, update);
-  }
+  void follow(const Update& update) override { below_->follow(update); }
+  [[nodiscard]] bool present(const FileEntry& entry) override { return below_->present(entry); }
   [[nodiscard]] std::unique_ptr<SinkFile> resume(const FileEntry& entry) override {
     auto file = below_->resume(entry);
     if (file) {
@@ -27,6 +26,7 @@ class ShownSink final : public Sink {
     show(entry);
     return below_->store(entry, content);
   }
+  [[nodiscard]] Status also_remove(const Deletion& deletion) override { return below_->also_remove(deletion); }
   [[nodiscard]] Status finish() override { return below_->finish(); }
   [[nodiscard]] std::string path(const FileEntry& entry) const override { return below_->path(entry); }
 

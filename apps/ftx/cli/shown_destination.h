@@ -6,6 +6,7 @@
 //
 // Borrows the destination below and the console. Not thread-safe.
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -18,6 +19,9 @@ class ShownDestination final : public Destination {
  public:
   ShownDestination(Destination& below, Console& console) : below_(below), console_(console) {}
 
+  [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override {
+    return below_.deletion(asked);
+  }
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
 
  private:
