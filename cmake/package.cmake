@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake --install: programs (apps/CMakeLists.txt), man pages, and of every folder but those of the programs the library and
 # the headers, with a CMake package (find_package(sluice), targets sluice::FOLDER) and a pkg-config file (sluice).
+# The components ftx, sluice and libsluice-dev are what cmake/deb.cmake makes Debian packages of.
 #
 # Both are relocatable: they find the rest from where they lie, so `cmake --install DIR --prefix ANYWHERE` works.
 include(CMakePackageConfigHelpers)
@@ -17,9 +18,10 @@ foreach(folder ${room_folders})
   endif()
   string(REPLACE "/" "_" name ${folder})
   set_target_properties(sluice_${name} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS sluice_${name} EXPORT sluice ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS sluice_${name} EXPORT sluice
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libsluice-dev)
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.h)
-  install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice/${folder})
+  install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice/${folder} COMPONENT libsluice-dev)
   get_target_property(type sluice_${name} TYPE)
   if(type STREQUAL "STATIC_LIBRARY")
     string(PREPEND SLUICE_PKGCONFIG_LIBS "-lsluice_${name} ")
@@ -27,26 +29,39 @@ foreach(folder ${room_folders})
 endforeach()
 
 # The CMake package.
-install(EXPORT sluice NAMESPACE sluice:: FILE sluiceTargets.cmake DESTINATION ${package_directory})
+install(EXPORT sluice NAMESPACE sluice:: FILE sluiceTargets.cmake
+        DESTINATION ${package_directory} COMPONENT libsluice-dev)
 configure_package_config_file(cmake/sluiceConfig.cmake.in ${PROJECT_BINARY_DIR}/sluiceConfig.cmake
                               INSTALL_DESTINATION ${package_directory}
                               NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/sluiceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/sluiceConfig.cmake ${PROJECT_BINARY_DIR}/sluiceConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/FindLibnet.cmake
-        DESTINATION ${package_directory})
+        DESTINATION ${package_directory} COMPONENT libsluice-dev)
 
 # The pkg-config file.
 file(RELATIVE_PATH SLUICE_PREFIX_FROM_PKGCONFIG /${pkgconfig_directory} /)
 string(REGEX REPLACE "/$" "" SLUICE_PREFIX_FROM_PKGCONFIG ${SLUICE_PREFIX_FROM_PKGCONFIG})
 configure_file(cmake/sluice.pc.in ${PROJECT_BINARY_DIR}/sluice.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/sluice.pc DESTINATION ${pkgconfig_directory})
+install(FILES ${PROJECT_BINARY_DIR}/sluice.pc DESTINATION ${pkgconfig_directory} COMPONENT libsluice-dev)
 
-# The manual.
-file(GLOB man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
-install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+# The manual, and stack files to begin with.
+foreach(program ftx sluice)
+  install(FILES ${PROJECT_SOURCE_DIR}/docs/man/${program}.1
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${program})
+endforeach()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/stacks
+        DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/sluice COMPONENT sluice)
+foreach(component ftx sluice libsluice-dev)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
+          DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${component} RENAME copyright COMPONENT ${component})
+endforeach()
 
-# Where the shells look by themselves.
-install(FILES ${PROJECT_SOURCE_DIR}/completions/ftx.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ftx)
-install(FILES ${PROJECT_SOURCE_DIR}/completions/_ftx DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-install(FILES ${PROJECT_SOURCE_DIR}/completions/ftx.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+# Completion, where the shells look by themselves. Below /usr, zsh of Debian looks elsewhere.
+set(completions ${PROJECT_SOURCE_DIR}/completions)
+install(FILES ${completions}/ftx.bash
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ftx COMPONENT ftx)
+install(FILES ${completions}/ftx.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT ftx)
+install(FILES ${completions}/_ftx DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT not_packaged)
+install(FILES ${completions}/_ftx
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT ftx EXCLUDE_FROM_ALL)

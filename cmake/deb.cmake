@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# scripts/deb, or cpack in a build directory: Debian packages of the components of cmake/package.cmake.
+#
+#   ftx            the program and its manual; needs ssh where it starts itself on another host
+#   sluice         the program that runs, explains and measures stacks, its manual and stack files
+#   libsluice-dev  static libraries, headers, a CMake package and a pkg-config file
+#
+# What the programs need dpkg-shlibdeps finds out. What a program that uses the library needs is what
+# sluiceConfig.cmake.in and sluice.pc.in ask for.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME sluice)
+set(CPACK_PACKAGE_VENDOR "The Sluice authors")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL ftx sluice libsluice-dev)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${CPACK_PACKAGE_VENDOR}")
+set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
+
+set(CPACK_DEBIAN_FTX_PACKAGE_NAME ftx)
+set(CPACK_DEBIAN_FTX_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_FTX_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_FTX_PACKAGE_RECOMMENDS openssh-client)
+set(CPACK_COMPONENT_FTX_DESCRIPTION "Encrypted file transfer over UDP
+ Moves files and trees to and from another host, through the user's own ssh
+ or a standing server, at the speed of the link. What arrives goes to its
+ final place in whatever order it comes.")
+
+set(CPACK_DEBIAN_SLUICE_PACKAGE_NAME sluice)
+set(CPACK_DEBIAN_SLUICE_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_SLUICE_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENT_SLUICE_DESCRIPTION "STREAMS-style protocol stack in user space
+ Runs, explains and measures a protocol stack that is declared in a file,
+ each module in a pass of its own or all data manipulations in one.")
+
+set(CPACK_DEBIAN_LIBSLUICE-DEV_PACKAGE_NAME libsluice-dev)
+set(CPACK_DEBIAN_LIBSLUICE-DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_LIBSLUICE-DEV_PACKAGE_DEPENDS
+    "libhwy-dev, libfmt-dev, libtomlplusplus-dev, libpcap-dev, libxdp-dev, libbpf-dev, libnet1-dev")
+set(CPACK_COMPONENT_LIBSLUICE-DEV_DESCRIPTION "STREAMS-style protocol stack in user space: development files
+ Static libraries and headers: messages, queues, modules, drivers, streams,
+ TLI and DLPI, for programs with modules of their own.")
+
+include(CPack)
