@@ -59,6 +59,8 @@ bool BufferPool::grow(std::size_t size_class) {
     auto* buffer = new (chunk + i * slot_bytes) Buffer;
     buffer->size_class_ = static_cast<std::uint8_t>(size_class);
     buffer->pool_ = this;
+    buffer->base_ = memory_of(*buffer);  // of an external one it is what that shows
+    buffer->limit_ = buffer->base_ + capacity_of(size_class);
     buffer->next_free_ = free_[size_class];
     free_[size_class] = buffer;
   }
@@ -101,7 +103,7 @@ bool BufferPool::allows(std::size_t capacity) {
 }
 
 Block* BufferPool::allocate_external(Bytes memory, bool read_only, ReleaseCallback on_release, void* argument) {
-  Buffer* buffer = allows(0) ? take(0) : nullptr;
+  Buffer* buffer = may_allocate(0) ? take(0) : nullptr;
   if (buffer == nullptr) {
     return nullptr;
   }
@@ -163,7 +165,7 @@ void BufferPool::complete(DeferredCopy& copy) {
 
 Block* BufferPool::duplicate(const Block& block) {
   SLUICE_REQUIRE(!block.buffer->borrowed_);
-  if (!allows(0)) [[unlikely]] {
+  if (!may_allocate(0)) [[unlikely]] {
     return nullptr;
   }
   if (free_blocks_ == nullptr && !grow_blocks()) [[unlikely]] {

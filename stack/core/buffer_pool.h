@@ -150,7 +150,7 @@ class BufferPool {
   /// A block whose buffer holds at least `capacity` bytes, rptr == wptr == base; nullptr when the bound is reached or
   /// `capacity` exceeds capacity_max. (allocb)
   [[nodiscard]] Block* allocate(std::size_t capacity) {
-    if (capacity >= capacity_end_ && !allows(capacity)) [[unlikely]] {
+    if (!may_allocate(capacity)) [[unlikely]] {
       return nullptr;
     }
     const std::size_t size_class = class_of(capacity);
@@ -158,10 +158,9 @@ class BufferPool {
     if (buffer == nullptr) [[unlikely]] {
       return nullptr;
     }
-    buffer->base_ = reinterpret_cast<std::byte*>(buffer) + header_bytes;
-    buffer->limit_ = buffer->base_ + capacity_of(size_class);
+    std::byte* const base = memory_of(*buffer);
     Block& block = buffer->first_block_;
-    block = Block{.rptr = buffer->base_, .wptr = buffer->base_, .buffer = buffer};
+    block = Block{.rptr = base, .wptr = base, .buffer = buffer};
     return &block;
   }
 
@@ -260,11 +259,15 @@ class BufferPool {
     return capacity <= (std::size_t{3} << (bits - 2)) ? power_class - 1 : power_class;
   }
 
+  /// Where the memory of a buffer lies that is not external.
+  static std::byte* memory_of(Buffer& buffer) { return reinterpret_cast<std::byte*>(&buffer) + header_bytes; }
+
   struct ChunkDeleter {
     void operator()(std::byte* chunk) const;
   };
 
   /// Whether a buffer of `capacity` may be handed out, memory apart; counted, if not.
+  [[nodiscard]] bool may_allocate(std::size_t capacity) { return capacity < capacity_end_ || allows(capacity); }
   [[nodiscard]] bool allows(std::size_t capacity);
   Buffer* take(std::size_t size_class) {
     if (free_[size_class] == nullptr && !grow(size_class)) [[unlikely]] {
