@@ -4,6 +4,7 @@
 system_faults.cc lets the calls fail. A first run without faults tells which call sites there are; then the program runs
 once for each of their first calls and each error that such a call can have."""
 import errno
+import functools
 import os
 import re
 import subprocess
@@ -81,6 +82,7 @@ def is_ours(program, function, offset):
     return not any(name in frames for name in NOT_OURS)
 
 
+@functools.cache  # reading the debug information takes long
 def source_of(program, offset):
     """Functions and files of what makes a call there, those that are inlined included."""
     return subprocess.run(["addr2line", "-Cfie", program, hex(int(offset, 16) - 1)], capture_output=True, text=True, check=True).stdout
