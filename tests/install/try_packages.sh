@@ -6,6 +6,7 @@ cd "$(dirname "$0")"
 version=$1
 trap 'echo "try_packages: line $LINENO: this failed: $BASH_COMMAND" >&2' ERR
 export DEBIAN_FRONTEND=noninteractive
+unset "${!CMAKE_@}" CC CFLAGS CXX CXXFLAGS LDFLAGS  # how the machine outside compiles does not matter here
 install() { apt-get install --yes --quiet --no-install-recommends "$@"; }
 
 must_be() {
