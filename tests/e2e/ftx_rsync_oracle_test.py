@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """ftx and rsync make the same of a tree: random trees, destinations that exist, and options (-a, -r, -H, filter rules,
---delete, --files-from, -I, -u and their like), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
+--delete, --files-from, -I, -c, -u and their like), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
 afterwards must agree: content, type, mode, modification time, and which names are one file.
 
 ftx_rsync_oracle_test.py [CASES [SEED]]: so many, from this seed on; many: 2000, one alone: 1 and the seed that was
@@ -26,7 +26,7 @@ NAMES = ["a", "b", "ab", "a b", ".h", "x.o", "y.o", "*", "[a]", "back\\slash", "
 PIECES = ["a", "b", "*", "?", "**", "/", "*.o", "[ab]", "[!a]", ".h", "é", "c", "***", "\\*", " "]
 RULES = ["- ", "- ", "- ", "+ ", "+ ", "-! ", "H ", "S ", "P ", "R ", "-s ", "-r ", "exclude,! "]
 
-UPDATES = [["-I"], ["--size-only"], ["-u"], ["--existing"], ["--ignore-existing"], ["-u", "--size-only"],
+UPDATES = [["-I"], ["-c"], ["-c"], ["-c", "-u"], ["-c", "--existing"], ["-c", "--ignore-existing"], ["--size-only"], ["-u"], ["--existing"], ["--ignore-existing"], ["-u", "--size-only"],
            ["-u", "--existing"], ["-I", "-u"], ["-I", "--existing"], ["--size-only", "--ignore-existing"]]
 
 

@@ -124,6 +124,9 @@ fails 5 "-r" "a directory" push "ftx://$ADDR_B/sub" got/
 make_tree in-fetch/tree
 expect "fetch a tree" push -a "ftx://$ADDR_B/tree" got/
 expect "tree: equal" same_tree in-fetch/tree got/tree
+find got/tree -type f -exec touch -d 2002-03-04 {} + && expect_exit 0 "fetch by content" push -a -c "ftx://$ADDR_B/tree" got/ --json
+expect "fetch by content: nothing comes" grep -q '"done".*"bytes":0,' last.out
+expect "fetch by content: times are those of the server" same_tree in-fetch/tree got/tree
 expect "fetch what lies in it" push -a "ftx://$ADDR_B/tree/" got/content
 expect "content: equal" same_tree in-fetch/tree got/content
 fails 5 "cannot read 'link'" "a link as a tree" push -r "ftx://$ADDR_B/link" got/

@@ -112,6 +112,15 @@ expect "pull a tree" ftx_a -a there:tree in
 expect "tree, pulled: equal" same_tree tree in/tree
 expect "pull what lies in a tree, in the pipe" ftx_a -a there:tree/ in/content --via pipe
 expect "content, pulled: equal" same_tree tree in/content
+for way in pipe udp; do
+  find home-b/data/new in/content -type f -exec touch -d 2002-03-04 {} +
+  expect_exit 0 "push by content, by $way" ftx_a -a -c tree/ there:data/new --via $way --json
+  expect "push by content, by $way: nothing is sent" grep -q '"done".*"bytes":0,' last.out
+  expect "push by content, by $way: equal, times as well" same_tree tree home-b/data/new
+  expect_exit 0 "pull by content, by $way" ftx_a -a -c there:tree/ in/content --via $way --json
+  expect "pull by content, by $way: nothing is sent" grep -q '"done".*"bytes":0,' last.out
+  expect "pull by content, by $way: equal, times as well" same_tree tree in/content
+done
 expect_exit 0 "without links" ftx_a -r tree there:data/plain
 says "2 symbolic links"
 expect "all but links" test "$(listing home-b/data/plain | grep -c .)" = "$(listing tree | grep -vc ' l ')"

@@ -137,6 +137,21 @@ const std::vector<Lie>& lies() {
        "It makes directories as they are needed, and when all files are in place the links",
        [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::link, .target = "/etc"}); },
        {refused, timeout}},  // the user's own far side takes links, but no file comes
+      {"ADirectoryWithADigest",
+       "only where `kind` has bit 7: of a file (2, 3)",
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::directory, .digest = Digest{}}); },
+       {wrong}},
+      {"ADigestOfAnotherContent",
+       "what arrives is held against the digests of the digest stream and of the pack",
+       [](Liar& liar) {
+         liar.entries[0].digest = Digest{};
+         liar.list = encode_manifest(liar.entries);
+         if (liar.begin()) {
+           liar.finish();
+         }
+       },
+       {ExitCode::ok, timeout},
+       true},
       {"ALinkOverAFile",
        "no name comes twice in one directory",
        [](Liar& liar) { with_entry(liar, {.name = "a.bin", .kind = EntryKind::link, .target = "/etc"}); },

@@ -101,15 +101,24 @@ void add_ssh_options(CLI::App& app, SshOptions& options) {
       ->capture_default_str();
 }
 
-void add_update_options(CLI::App& app, Update& update) {
+void add_update_options(CLI::App& app, Update& update, Selection& select) {
   using Compare = Update::Compare;
   auto* all = app.add_flag_callback(
       "-I,--ignore-times", [&update] { update.compare = Compare::nothing; },
       "send what is there already, too; else files whose size and modification time are the same are left alone");
+  auto* size = app.add_flag_callback(
+                      "--size-only", [&update] { update.compare = Compare::size; },
+                      "do not send files whose size is the same; they get the times of the sources")
+                   ->excludes(all);
   app.add_flag_callback(
-         "--size-only", [&update] { update.compare = Compare::size; },
-         "do not send files whose size is the same; they get the times of the sources")
-      ->excludes(all);
+         "-c,--checksum",
+         [&update, &select] {
+           update.compare = Compare::digest;
+           select.digests = true;
+         },
+         "compare by content what has the same size, whatever its time: both ends read their files first")
+      ->excludes(all)
+      ->excludes(size);
   app.add_flag("-u,--update", update.newer, "leave files alone that are newer there");
   auto* existing = app.add_flag("--existing", update.existing, "make nothing that is not there");
   app.add_flag("--ignore-existing", update.ignore_existing,
@@ -280,7 +289,7 @@ void add_transfer_options(CLI::App& app, PushOptions& options, SelectionArgument
   app.add_flag_callback(
       "-a,--archive", [&options] { options.trees = Trees::with_links; }, "as -r, and symbolic links as links");
   app.add_flag("-H,--hard-links", options.select.hard_links, "files that are one file under several names stay one");
-  add_update_options(app, options.update);
+  add_update_options(app, options.update, options.select);
   selection.add_to(app);
   auto* rate = app.add_option("--rate", options.rate_mbit,
                               "send at so many Mbit/s, whatever the network does; ends when a third is lost for 10 s")

@@ -22,6 +22,9 @@ ExitCode push(const PushOptions& options) {
   if (!addresses) {
     return console.fail({ExitCode::usage, addresses.error().text});
   }
+  if (options.insecure && options.select.digests) {
+    return console.fail({ExitCode::usage, "--checksum: contents are compared by encrypted sessions only"});
+  }
   auto source = FileSource::open(options.sources, options.source_options());
   if (!source) {
     return console.fail(source.error());
@@ -36,6 +39,9 @@ ExitCode push(const PushOptions& options) {
         {ExitCode::usage, fmt::format("'{}': the path must stay inside what the server serves: no '..', no "
                                       "empty component, no control characters",
                                       options.destination)});
+  }
+  if (const auto read = read_digests(**source, **host); !read) {
+    return console.fail(read.error());
   }
   auto reach = Reach::to(**host, *addresses, url->port);
   if (!reach) {

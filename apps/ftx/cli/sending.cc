@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "apps/common/entropy.h"
+#include "apps/ftx/files/digest.h"
 #include "apps/ftx/recovery/bbr.h"
 #include "apps/ftx/recovery/cubic.h"
 #include "apps/ftx/recovery/fixed_rate.h"
@@ -112,6 +113,19 @@ void Sending::show_events() {
     }
     event->path = destination_;
     console_.show(*event);
+  }
+}
+
+std::expected<void, Failure> read_digests(Source& source, Host& host) {
+  for (;;) {
+    const auto all = source.digest_some(digest_turn_bytes);
+    if (!all || *all) {
+      return all ? std::expected<void, Failure>() : std::unexpected(all.error());
+    }
+    host.wait(TimePoint::min());
+    if (host.interrupted()) {
+      return std::unexpected(Failure{ExitCode::interrupted, "interrupted"});
+    }
   }
 }
 

@@ -68,6 +68,9 @@ class Sending {
   std::optional<ExitCode> outcome_{};  // as it was shown
 };
 
+/// Reads the sources for the digests that the list is to have, before anybody waits for it.
+[[nodiscard]] std::expected<void, Failure> read_digests(Source& source, Host& host);
+
 /// Says what of the sources is not sent.
 void show_left_out(const FileSource& source, Console& console);
 

@@ -15,6 +15,9 @@ class ShownSink final : public Sink {
   }
   void follow(const Update& update) override { below_->follow(update); }
   [[nodiscard]] bool present(const FileEntry& entry) override { return below_->present(entry); }
+  [[nodiscard]] bool examine(const FileEntry& entry, std::uint64_t& bytes) override {
+    return below_->examine(entry, bytes);
+  }
   [[nodiscard]] std::unique_ptr<SinkFile> resume(const FileEntry& entry) override {
     auto file = below_->resume(entry);
     if (file) {

@@ -278,9 +278,11 @@ std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
 }
 
 std::expected<ExitCode, Failure> Push::push_by_pipe() {
-  // Anew, as the session is.
-  if (const auto opened = open_source(); !opened) {
-    return std::unexpected(opened.error());
+  // Anew, as the session is; but what has been read need not be read again.
+  if (!options_.select.digests) {
+    if (const auto opened = open_source(); !opened) {
+      return std::unexpected(opened.error());
+    }
   }
   auto protection = protection_of(std::move(secret_), cipher_, Side::initiator);
   if (!protection) {
@@ -312,6 +314,9 @@ std::expected<ExitCode, Failure> Push::push() {
     return std::unexpected(host.error());
   }
   host_ = *std::move(host);
+  if (const auto read = read_digests(*source_, *host_); !read) {
+    return std::unexpected(read.error());
+  }
   StartRequest request;
   request.direction = StartDirection::push;
   request.keep_partial = options_.keep_partial;

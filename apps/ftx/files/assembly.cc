@@ -443,7 +443,11 @@ std::expected<void, Failure> Assembly::manifest_whole() {
 
 std::expected<void, Failure> Assembly::compare(std::size_t count_max, std::vector<ByteRange>& present) {
   SLUICE_REQUIRE(phase_ == Phase::data);
+  std::uint64_t bytes = digest_turn_bytes;
   while (count_max > 0 && compared_ < contents_.files()) {
+    if (!examine(compared_, bytes)) {
+      break;
+    }
     const std::size_t index = compared_++;
     const std::size_t before = present.size();
     if (take_present(index)) {
@@ -457,6 +461,19 @@ std::expected<void, Failure> Assembly::compare(std::size_t count_max, std::vecto
     count_max -= std::min(count_max, std::max<std::size_t>(1, present.size() - before));
   }
   return finish_if_whole();
+}
+
+/// False: present() of this file has to wait for another turn. What has come by now needs no comparison.
+bool Assembly::examine(std::size_t index, std::uint64_t& bytes) {
+  if (!compares_contents()) {
+    return true;
+  }
+  if (index < pack_.files()) {
+    const Pack::File file = pack_[index];
+    return whole_in_pack(file) || sink_->examine(entries_[file.entry], bytes);
+  }
+  const File& file = files_[index - pack_.files()];
+  return file.arriving || file.whole || sink_->examine(entry_of(file), bytes);
 }
 
 void Assembly::add_present(const ByteRange& place, std::vector<ByteRange>& present) {

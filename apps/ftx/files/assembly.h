@@ -109,8 +109,9 @@ class Assembly {
   static constexpr std::size_t known_parts_max = 64;
   /// Looks whether the next files are there already, as a whole or in part, and adds their places in the contents to
   /// `present`, in ascending order: `count_max` files and ranges at most, but known_parts_max of the last file.
-  /// REQUIRES: phase() is data.
+  /// Where contents are compared, it reads about digest_turn_bytes. REQUIRES: phase() is data.
   [[nodiscard]] std::expected<void, Failure> compare(std::size_t count_max, std::vector<ByteRange>& present);
+  [[nodiscard]] bool compares_contents() const { return head_.update.compare == Update::Compare::digest; }
   /// Files are left that compare() has not looked for.
   [[nodiscard]] bool comparing() const { return phase_ == Phase::data && compared_ < contents_.files(); }
   /// What was there already.
@@ -193,6 +194,7 @@ class Assembly {
   void add_present(const ByteRange& place, std::vector<ByteRange>& present);
   [[nodiscard]] const FileEntry& entry_of(const File& file) const { return entries_[file.entry]; }
   [[nodiscard]] bool take_present(std::size_t index);
+  [[nodiscard]] bool examine(std::size_t index, std::uint64_t& bytes);
   [[nodiscard]] bool leaves_alone(std::size_t index);
 
   // assembly_pack.cc

@@ -42,6 +42,12 @@ class Digester {
 /// that a block that has to be sent again is no loss. A multiple of 16, the length of most slots.
 inline constexpr std::uint64_t digest_block_bytes = 1U << 20;
 
+/// Who digests files while others wait does so in turns of about so many bytes, and reads so many at once; each file
+/// counts as so many at least.
+inline constexpr std::uint64_t digest_turn_bytes = 4U << 20;
+inline constexpr std::size_t digest_read_bytes = 64 * 1024;
+inline constexpr std::uint64_t digest_file_cost = 16 * 1024;
+
 class DigestTree {
  public:
   /// The digest of the next block.

@@ -37,6 +37,22 @@ bool is_newer(const timespec& time, const FileEntry& entry) {
                                         std::pair(entry.mtime_s, std::int64_t{entry.mtime_ns});
 }
 
+/// Nobody has written into the file between the two looks, or put another in its place.
+bool same_state(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino && one.st_size == other.st_size &&
+         one.st_mtim.tv_sec == other.st_mtim.tv_sec && one.st_mtim.tv_nsec == other.st_mtim.tv_nsec &&
+         one.st_ctim.tv_sec == other.st_ctim.tv_sec && one.st_ctim.tv_nsec == other.st_ctim.tv_nsec;
+}
+
+/// For reading; invalid: it is no regular file, or cannot be read.
+Descriptor open_regular(int directory, const std::string& name, struct stat& status) {
+  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  Descriptor file(retried([&] { return os().openat(directory, name.c_str(), flags, 0); }));
+  const bool regular =
+      file.valid() && retried([&] { return os().fstat(file.get(), &status); }) == 0 && S_ISREG(status.st_mode);
+  return regular ? std::move(file) : Descriptor();
+}
+
 bool has_attributes(const struct stat& status, const FileEntry& entry) {
   return (status.st_mode & 0777U) == entry.mode && same_time(status.st_mtim, entry);
 }
@@ -217,11 +233,84 @@ bool DirectorySink::leaves_link_alone(const FileEntry& entry) {
   return found ? update_.ignore_existing : update_.existing && errno == ENOENT;
 }
 
-/// A symbolic link is not what it points to, so it is not there.
-bool DirectorySink::same(const FileEntry& entry, const std::optional<struct stat>& found) {
-  return found && S_ISREG(found->st_mode) && static_cast<std::uint64_t>(found->st_size) == entry.size_bytes &&
-         update_.compare != Update::Compare::nothing &&
-         (update_.compare == Update::Compare::size || same_time(found->st_mtim, entry)) && as_listed(entry, *found);
+/// `entry` is `file` under the name that has its content.
+bool DirectorySink::same(const FileEntry& file, const FileEntry& entry, const struct stat& found) {
+  if (static_cast<std::uint64_t>(found.st_size) != entry.size_bytes) {
+    return false;
+  }
+  switch (update_.compare) {
+    case Update::Compare::size_and_time:
+      return same_time(found.st_mtim, entry) && as_listed(entry, found);
+    case Update::Compare::size:
+      return as_listed(entry, found);
+    case Update::Compare::nothing:
+      return false;
+    case Update::Compare::digest:
+      return same_content(file, found) && as_listed(entry, found);
+  }
+  return false;
+}
+
+/// As far as examine() has read it, and it is still that file.
+bool DirectorySink::same_content(const FileEntry& file, const struct stat& found) const {
+  return file.digest && examined_ && examined_->file == index_of(file) && examined_->digest == file.digest &&
+         same_state(examined_->status, found);
+}
+
+bool DirectorySink::examine(const FileEntry& file, std::uint64_t& bytes) {
+  if (update_.compare != Update::Compare::digest || !file.digest) {
+    return true;
+  }
+  if (!examined_ || examined_->file != index_of(file)) {
+    begin_examination(file);
+    bytes -= std::min(bytes, digest_file_cost);
+  }
+  auto& [index, status, descriptor, offset, digester, buffer, digest] = *examined_;
+  while (descriptor.valid() && offset < file.size_bytes) {
+    if (bytes == 0) {
+      return false;
+    }
+    buffer.resize(digest_read_bytes);
+    const std::uint64_t size = std::min({file.size_bytes - offset, bytes, std::uint64_t{buffer.size()}});
+    const ssize_t got = retried([&] {
+      return os().pread(descriptor.get(), buffer.data(), static_cast<std::size_t>(size), static_cast<off_t>(offset));
+    });
+    if (got <= 0) {
+      descriptor = Descriptor();
+      break;
+    }
+    digester.update(ConstBytes(buffer).first(static_cast<std::size_t>(got)));
+    offset += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::uint64_t>(got);
+  }
+  end_examination();
+  return true;
+}
+
+/// Threat: somebody puts a link or a pipe there meanwhile. What is read is the regular file that was looked at.
+void DirectorySink::begin_examination(const FileEntry& file) {
+  examined_ = std::make_unique<Examined>();
+  examined_->file = index_of(file);
+  const ContentPlace place = content_place(file);
+  if (!place.regular || static_cast<std::uint64_t>(place.regular->st_size) != file.size_bytes) {
+    return;
+  }
+  const FileEntry named = under(file, *place.name);
+  Descriptor opened = open_regular(directories_.at(named.parent), name_of(named), examined_->status);
+  if (opened.valid() && same_state(examined_->status, *place.regular)) {
+    examined_->descriptor = std::move(opened);
+  }
+}
+
+void DirectorySink::end_examination() {
+  struct stat now{};
+  Examined& examined = *examined_;
+  if (examined.descriptor.valid() && retried([&] { return os().fstat(examined.descriptor.get(), &now); }) == 0 &&
+      same_state(now, examined.status)) {
+    examined.digest = examined.digester.finish();
+  }
+  examined.descriptor = Descriptor();
+  examined.buffer = {};
 }
 
 FileEntry DirectorySink::under(const FileEntry& file, std::uint32_t name) const {
@@ -231,30 +320,34 @@ FileEntry DirectorySink::under(const FileEntry& file, std::uint32_t name) const 
   return named;
 }
 
-bool DirectorySink::present(const FileEntry& file) {
+/// A symbolic link is not what it points to, so it is no file that is there.
+DirectorySink::ContentPlace DirectorySink::content_place(const FileEntry& file) {
   const std::uint32_t own = index_of(file);
   std::vector<std::uint32_t> names{own};
   std::ranges::transform(hard_links_of(own), std::back_inserter(names), &HardLink::entry);
-  std::optional<std::uint32_t> place;
-  bool there = false;
+  ContentPlace place;
   for (const std::uint32_t name : names) {
     const FileEntry named = under(file, name);
     const auto found = find(named);
     if (leaves_alone(named, found)) {
       continue;
     }
-    const bool regular = found && S_ISREG(found->st_mode);
-    place = place && !regular ? *place : name;
-    if (regular) {
-      there = same(named, found);
-      break;
+    if (found && S_ISREG(found->st_mode)) {
+      return {name, found};
     }
+    place.name = place.name.value_or(name);
   }
+  return place;
+}
+
+bool DirectorySink::present(const FileEntry& file) {
+  const std::uint32_t own = index_of(file);
+  const ContentPlace place = content_place(file);
   moved_.erase(own);
-  if (place != own) {
-    moved_[own] = place ? Moved{std::make_unique<FileEntry>(under(file, *place)), *place} : Moved{};
+  if (place.name != own) {
+    moved_[own] = place.name ? Moved{std::make_unique<FileEntry>(under(file, *place.name)), *place.name} : Moved{};
   }
-  return there || !place;
+  return !place.name || (place.regular && same(file, under(file, *place.name), *place.regular));
 }
 
 std::span<const DirectorySink::HardLink> DirectorySink::hard_links_of(std::uint32_t file) {
@@ -281,12 +374,9 @@ bool DirectorySink::as_listed(const FileEntry& entry, const struct stat& found) 
   if (has_attributes(found, entry)) {
     return true;
   }
-  const int directory = directories_.at(entry.parent);
-  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  const Descriptor file(retried([&] { return os().openat(directory, name_of(entry).c_str(), flags, 0); }));
   struct stat status{};
-  return file.valid() && retried([&] { return os().fstat(file.get(), &status); }) == 0 && S_ISREG(status.st_mode) &&
-         set_attributes(file.get(), entry);
+  const Descriptor file = open_regular(directories_.at(entry.parent), name_of(entry), status);
+  return file.valid() && set_attributes(file.get(), entry);
 }
 
 Status DirectorySink::store(const FileEntry& listed, ConstBytes content) {

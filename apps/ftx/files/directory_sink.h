@@ -33,6 +33,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_file.h"
 #include "apps/ftx/files/open_directories.h"
@@ -60,6 +61,7 @@ class DirectorySink final : public Sink {
 
   Result<std::unique_ptr<SinkFile>> create(const FileEntry& listed) override;
   void follow(const Update& update) override { update_ = update; }
+  bool examine(const FileEntry& file, std::uint64_t& bytes) override;
   bool present(const FileEntry& file) override;
   std::unique_ptr<SinkFile> resume(const FileEntry& listed) override;
   Status store(const FileEntry& listed, ConstBytes content) override;
@@ -80,6 +82,22 @@ class DirectorySink final : public Sink {
     std::uint32_t name = 0;            // of the entry that has this name
   };
 
+  /// Which name of a file its content has, or gets.
+  struct ContentPlace {
+    std::optional<std::uint32_t> name{};   // by its place in the list; null: all are left alone
+    std::optional<struct stat> regular{};  // the file that is there
+  };
+  /// The file that is, or was, read to be compared.
+  struct Examined {
+    std::uint32_t file = 0;  // by its place in the list
+    struct stat status{};
+    Descriptor descriptor{};  // while it is read
+    std::uint64_t offset = 0;
+    FileDigester digester{};
+    std::vector<std::byte> buffer{};
+    std::optional<Digest> digest{};  // null: it cannot be read, or changed meanwhile
+  };
+
   [[nodiscard]] std::uint32_t index_of(const FileEntry& listed) const {
     return static_cast<std::uint32_t>(&listed - entries_.data());
   }
@@ -91,7 +109,11 @@ class DirectorySink final : public Sink {
   [[nodiscard]] std::optional<struct stat> find(const FileEntry& entry);
   [[nodiscard]] bool leaves_alone(const FileEntry& entry, const std::optional<struct stat>& found) const;
   [[nodiscard]] bool leaves_link_alone(const FileEntry& entry);
-  [[nodiscard]] bool same(const FileEntry& entry, const std::optional<struct stat>& found);
+  [[nodiscard]] ContentPlace content_place(const FileEntry& file);
+  [[nodiscard]] bool same(const FileEntry& file, const FileEntry& entry, const struct stat& found);
+  [[nodiscard]] bool same_content(const FileEntry& file, const struct stat& found) const;
+  void begin_examination(const FileEntry& file);
+  void end_examination();
   [[nodiscard]] std::span<const HardLink> hard_links_of(std::uint32_t file);
   [[nodiscard]] FileEntry under(const FileEntry& file, std::uint32_t name) const;
   [[nodiscard]] const FileEntry& placed(const FileEntry& listed) const;
@@ -143,7 +165,8 @@ class DirectorySink final : public Sink {
   std::optional<Deletion> deletion_;
   std::optional<std::vector<HardLink>> hard_links_;  // of the list, by file, once somebody asks
   std::unordered_map<std::uint32_t, Moved> moved_;   // by the file's place in the list
-  std::vector<Waiting> waiting_;                     // stored files that will replace others
+  std::unique_ptr<Examined> examined_;
+  std::vector<Waiting> waiting_;  // stored files that will replace others
 };
 
 }  // namespace sluice::ftx

@@ -76,6 +76,9 @@ class Sink {
   /// The content of `entry`, a regular file, need not travel: it is there already, or what is there or would be made is
   /// left alone. Of a file that is there already mode and time are as `entry` says when this has answered true.
   [[nodiscard]] virtual bool present(const FileEntry& /*entry*/) { return false; }
+  /// Where contents are compared: reads on in the file that present() will be asked of next, `bytes` at most, and takes
+  /// from them what that costs. True: present() has what it needs.
+  [[nodiscard]] virtual bool examine(const FileEntry& /*entry*/, std::uint64_t& /*bytes*/) { return true; }
   /// The file of which an earlier transfer of the same source has left blocks. Makes nothing. Null: there is none.
   [[nodiscard]] virtual std::unique_ptr<SinkFile> resume(const FileEntry& /*entry*/) { return nullptr; }
   /// Puts a file in place that is there as a whole. It may be durable only after finish().

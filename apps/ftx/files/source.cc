@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -34,6 +35,11 @@ int FileSource::open_path(const std::string& path) {
 std::unexpected<Failure> unreadable(const std::string& path, std::string_view why) {
   return std::unexpected(
       Failure{ExitCode::source_unreadable, "cannot read '" + printable(path) + "': " + std::string(why)});
+}
+
+Failure source_failure(const Source& source, std::uint32_t index, const Error& error) {
+  const ExitCode code = error.code == ESTALE ? ExitCode::source_changed : ExitCode::source_unreadable;
+  return {code, "source '" + source.path(index) + "': " + error.text};
 }
 
 std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<const std::string> paths,
@@ -189,6 +195,50 @@ Status FileSource::read_from(int descriptor, std::uint64_t offset, Bytes out) {
     offset += static_cast<std::uint64_t>(got);
   }
   return {};
+}
+
+std::expected<bool, Failure> FileSource::digest_some(std::uint64_t bytes) {
+  while (options_.select.digests && digesting_.index < entries_.size()) {
+    if (!entries_[digesting_.index].regular()) {
+      ++digesting_.index;
+      continue;
+    }
+    if (bytes == 0) {
+      return false;
+    }
+    const std::uint32_t index = digesting_.index;
+    const auto cost = digest_piece(bytes);
+    if (!cost) {
+      return std::unexpected(source_failure(*this, index, cost.error()));
+    }
+    bytes -= std::min(bytes, *cost);
+  }
+  digesting_.buffer = {};
+  return true;
+}
+
+/// Reads on in the file whose turn it is, and answers what that costs: to open a file costs as much as a few bytes.
+Result<std::uint64_t> FileSource::digest_piece(std::uint64_t bytes_max) {
+  auto& [index, offset, digester, buffer] = digesting_;
+  FileEntry& entry = entries_[index];
+  buffer.resize(digest_read_bytes);
+  const std::uint64_t size = std::min({entry.size_bytes - offset, bytes_max, std::uint64_t{buffer.size()}});
+  const Bytes piece = Bytes(buffer).first(static_cast<std::size_t>(size));
+  if (auto status = read(index, offset, piece); !status) {
+    return std::unexpected(status.error());
+  }
+  digester.update(piece);
+  offset += size;
+  if (offset < entry.size_bytes) {
+    return size;
+  }
+  if (auto status = unchanged(index); !status) {
+    return std::unexpected(status.error());
+  }
+  entry.digest = digester.finish();
+  offset = 0;
+  ++index;
+  return std::max(size, digest_file_cost);
 }
 
 Result<ConstBytes> FileSource::view(std::uint32_t index, std::uint64_t offset, std::size_t size) {

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "apps/ftx/files/descriptor.h"
+#include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/filter.h"
 #include "apps/ftx/files/open_directories.h"
 #include "apps/ftx/files/window_set.h"
@@ -71,9 +72,15 @@ class Source {
   [[nodiscard]] virtual Status unchanged(std::uint32_t index) = 0;
   /// What the receiver is to remove. Null: nothing.
   [[nodiscard]] virtual const Deletion* deletion() const { return nullptr; }
+  /// Reads about `bytes` more of what files() needs for the digests that it is to have (FileEntry::digest). True: they
+  /// are all there. Before that nobody sends the list.
+  [[nodiscard]] virtual std::expected<bool, Failure> digest_some(std::uint64_t /*bytes*/) { return true; }
   /// The file's name as the user wrote it, safe for a terminal.
   [[nodiscard]] virtual std::string path(std::uint32_t index) const = 0;
 };
+
+/// What read() and its like have answered of file `index`, as the outcome of a transfer.
+[[nodiscard]] Failure source_failure(const Source& source, std::uint32_t index, const Error& error);
 
 [[nodiscard]] std::unexpected<Failure> unreadable(const std::string& path, std::string_view why);
 
@@ -119,6 +126,7 @@ class FileSource final : public Source {
   [[nodiscard]] Status unchanged(std::uint32_t index) override;
   [[nodiscard]] Status read_whole(std::uint32_t index, Bytes out) override;
   [[nodiscard]] std::string path(std::uint32_t index) const override;
+  [[nodiscard]] std::expected<bool, Failure> digest_some(std::uint64_t bytes) override;
   [[nodiscard]] const Deletion* deletion() const override { return options_.deletion ? &*options_.deletion : nullptr; }
 
   /// What trees had that is not sent.
@@ -138,6 +146,13 @@ class FileSource final : public Source {
   struct Open {
     std::uint32_t index = 0;
     Descriptor descriptor{};
+  };
+  /// How far digest_some() has come.
+  struct Digesting {
+    std::uint32_t index = 0;
+    std::uint64_t offset = 0;
+    FileDigester digester{};
+    std::vector<std::byte> buffer{};
   };
   static constexpr std::size_t open_max = 32;
   // One for first transmissions, the others for retransmissions from before it.
@@ -192,6 +207,7 @@ class FileSource final : public Source {
 
   [[nodiscard]] int open_entry(std::uint32_t index);
   [[nodiscard]] Result<int> descriptor(std::uint32_t index);
+  [[nodiscard]] Result<std::uint64_t> digest_piece(std::uint64_t bytes_max);
   [[nodiscard]] static Status read_from(int descriptor, std::uint64_t offset, Bytes out);
   [[nodiscard]] Status same(std::uint32_t index, int descriptor) const;
 
@@ -209,6 +225,7 @@ class FileSource final : public Source {
   std::uint64_t total_bytes_ = 0;
   std::uint64_t manifest_bytes_ = 0;
   LeftOut left_out_;
+  Digesting digesting_;
   std::optional<OpenDirectories> directories_;
   // Opens descriptors on demand and closes the older ones, so that ten thousand sources need only a few.
   std::array<Open, open_max> open_{};

@@ -283,7 +283,7 @@ std::expected<void, Failure> FileSource::add_entry(FileEntry entry, const struct
     return std::unexpected(Failure{ExitCode::usage, "two sources are named '" + printable(entry.name) + "'"});
   }
   total_bytes_ += entry.size_bytes;
-  manifest_bytes_ += entry_bytes(entry);
+  manifest_bytes_ += entry_bytes(entry) + (options_.select.digests ? digest_bytes : 0);
   if (entry.size_bytes >= file_bytes_max || total_bytes_ >= file_bytes_max || index >= files_max ||
       manifest_bytes_ > UINT32_MAX) {
     return std::unexpected(Failure{ExitCode::usage, "more than one transfer can carry: " + printable(operand.path)});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/protocol/manifest.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <string_view>
@@ -37,17 +38,25 @@ std::uint64_t size_field(const FileEntry& entry) {
                                               : entry.size_bytes;
 }
 
+/// Of the field that holds the kind: the digest of the content stands behind the name.
+constexpr std::uint8_t with_digest = 0x80;
+
 void write_entry(Writer& writer, const FileEntry& entry) {
-  writer.number(static_cast<std::uint8_t>(entry.kind)).number(entry.parent);
+  const auto kind = static_cast<unsigned>(entry.kind) | (entry.digest ? with_digest : 0U);
+  writer.number(static_cast<std::uint8_t>(kind)).number(entry.parent);
   writer.number(static_cast<std::uint16_t>(entry.mode)).number(size_field(entry));
   writer.number(static_cast<std::uint64_t>(entry.mtime_s)).number(entry.mtime_ns);
   writer.number(static_cast<std::uint8_t>(entry.name.size())).bytes(as_bytes(entry.name));
   writer.bytes(as_bytes(entry.target));
+  if (entry.digest) {
+    writer.bytes(*entry.digest);
+  }
 }
 
 FileEntry read_entry(Reader& reader) {
   FileEntry entry;
-  entry.kind = EntryKind{reader.number<std::uint8_t>()};
+  const auto kind = reader.number<std::uint8_t>();
+  entry.kind = EntryKind{static_cast<std::uint8_t>(kind & ~with_digest)};
   entry.parent = reader.number<std::uint32_t>();
   entry.mode = reader.number<std::uint16_t>();
   entry.size_bytes = reader.number<std::uint64_t>();
@@ -61,11 +70,15 @@ FileEntry read_entry(Reader& reader) {
   if (entry.kind == EntryKind::hard_link && entry.size_bytes <= UINT32_MAX) {
     entry.original = static_cast<std::uint32_t>(std::exchange(entry.size_bytes, 0));
   }
+  if ((kind & with_digest) != 0) {
+    Digest& digest = entry.digest.emplace();
+    std::ranges::copy(reader.take(digest.size()), digest.begin());
+  }
   return entry;
 }
 
 bool numbers_hold(const FileEntry& entry) {
-  if (entry.mtime_ns >= nanoseconds_per_second || entry.mode > mode_bits) {
+  if (entry.mtime_ns >= nanoseconds_per_second || entry.mode > mode_bits || (entry.digest && !entry.regular())) {
     return false;
   }
   switch (entry.kind) {
@@ -131,7 +144,9 @@ class Tree {
 
 }  // namespace
 
-std::size_t entry_bytes(const FileEntry& entry) { return entry_bytes_min + entry.name.size() + entry.target.size(); }
+std::size_t entry_bytes(const FileEntry& entry) {
+  return entry_bytes_min + entry.name.size() + entry.target.size() + (entry.digest ? digest_bytes : 0);
+}
 
 std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries, const Deletion* deletion) {
   SLUICE_REQUIRE(entries.size() <= files_max);

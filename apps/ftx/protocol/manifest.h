@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "apps/ftx/protocol/deletion.h"
+#include "apps/ftx/protocol/digest.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "base/bytes.h"
 #include "base/result.h"
@@ -38,9 +39,10 @@ struct FileEntry {
   std::int64_t mtime_s = 0;
   std::uint32_t mtime_ns = 0;
   EntryKind kind = EntryKind::file;
-  std::uint32_t parent = 0;    // the directory's index, plus 1; 0: where the transfer goes
-  std::string target{};        // of a link
-  std::uint32_t original = 0;  // of a hard link: the file's index, plus 1
+  std::uint32_t parent = 0;        // the directory's index, plus 1; 0: where the transfer goes
+  std::string target{};            // of a link
+  std::uint32_t original = 0;      // of a hard link: the file's index, plus 1
+  std::optional<Digest> digest{};  // of a regular file's content, where the receiver is to compare that
 
   bool operator==(const FileEntry&) const = default;
   [[nodiscard]] bool regular() const { return kind == EntryKind::file || kind == EntryKind::packed; }

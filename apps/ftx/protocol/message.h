@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "apps/ftx/protocol/byte_range.h"
+#include "apps/ftx/protocol/digest.h"
 #include "apps/ftx/protocol/update.h"
 #include "base/bytes.h"
 
@@ -30,7 +31,6 @@ inline constexpr std::size_t probe_bytes = 40;
 inline constexpr std::size_t tag_bytes = 16;   // behind what is sealed
 inline constexpr std::size_t seal_bytes = 24;  // what sealing adds to a control datagram: a number, a tag
 inline constexpr std::size_t cookie_bytes = 24;
-inline constexpr std::size_t digest_bytes = 16;
 inline constexpr std::size_t error_text_bytes_max = 512;
 inline constexpr std::size_t path_bytes_max = 1024;
 inline constexpr std::size_t control_header_bytes = 49;  // of CONTROL, with its envelope
@@ -103,7 +103,6 @@ struct Envelope {
 };
 
 using Cookie = std::array<std::byte, cookie_bytes>;
-using Digest = std::array<std::byte, digest_bytes>;
 
 struct Hello {
   std::uint64_t nonce = 0;

@@ -9,11 +9,12 @@
 namespace sluice::ftx {
 namespace {
 
-enum Flag : std::uint8_t { hard_links = 1, left_out = 2, has_names = 4, recursive = 8, all_flags = 15 };
+enum Flag : std::uint8_t { hard_links = 1, left_out = 2, has_names = 4, recursive = 8, digests = 16, all_flags = 31 };
 
 std::uint8_t flags_of(const Selection& selection) {
   return static_cast<std::uint8_t>((selection.hard_links ? hard_links : 0) | (selection.left_out ? left_out : 0) |
-                                   (selection.names ? has_names : 0) | (selection.recursive ? recursive : 0));
+                                   (selection.names ? has_names : 0) | (selection.recursive ? recursive : 0) |
+                                   (selection.digests ? digests : 0));
 }
 
 bool is_name(std::string_view name) { return name.size() <= path_bytes_max && is_relative_path(name); }
@@ -56,6 +57,7 @@ std::optional<Selection> take_selection(Reader& reader) {
   }
   Selection selection{.rules = *std::move(rules),
                       .hard_links = (flags & hard_links) != 0,
+                      .digests = (flags & digests) != 0,
                       .left_out = (flags & left_out) != 0,
                       .recursive = (flags & recursive) != 0};
   if ((flags & has_names) != 0) {

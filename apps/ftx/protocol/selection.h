@@ -24,6 +24,7 @@ inline constexpr std::size_t selected_names_max = 4096;
 struct Selection {
   FilterRules rules{};
   bool hard_links = false;  // files that are one file stay one
+  bool digests = false;     // the list has those of the contents, which the receiver compares
   bool left_out = false;    // what is there and not sent is in the list, so that it is not removed
   /// What of the one directory is sent, each with the directories around it; without a value all that lies in it. A
   /// path (is_relative_path()), "" the directory itself. Of a directory with a '/' behind it, and of "", what lies in

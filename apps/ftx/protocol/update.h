@@ -15,6 +15,7 @@ struct Update {
     size_and_time = 0,
     size = 1,     // --size-only
     nothing = 2,  // --ignore-times: never
+    digest = 3,   // --checksum: size, and digest of the content
   };
   Compare compare = Compare::size_and_time;
   bool existing = false;         // --existing: nothing new is made, directories and links included
@@ -33,7 +34,7 @@ struct Update {
 /// Null: a bit that nothing means.
 [[nodiscard]] constexpr std::optional<Update> parse_update(std::uint8_t bits) {
   const Update update{static_cast<Update::Compare>(bits & 3U), (bits & 4U) != 0, (bits & 8U) != 0, (bits & 16U) != 0};
-  return (bits & 3U) != 3 && bits < 32 ? std::optional(update) : std::nullopt;
+  return bits < 32 ? std::optional(update) : std::nullopt;
 }
 
 }  // namespace sluice::ftx

@@ -386,8 +386,7 @@ std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName
 }
 
 Failure AduScheduler::failure(std::uint32_t entry, const Error& error) const {
-  const ExitCode code = error.code == ESTALE ? ExitCode::source_changed : ExitCode::source_unreadable;
-  return {code, "source '" + source_.path(entry) + "': " + error.text};
+  return source_failure(source_, entry, error);
 }
 
 }  // namespace sluice::ftx

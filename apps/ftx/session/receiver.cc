@@ -31,14 +31,18 @@ constexpr std::uint32_t window_adus = ReceiveTracker::window_sequences / 2;
 
 std::uint64_t nanoseconds(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
 
+/// Threat: a sender that may not read what is there, and guesses. Digests of guesses would tell him which is right.
+Update update_of(const Offer& offer, const ReceiverOptions& options) {
+  Update update = options.update.value_or(offer.update);
+  if (update.compare == Update::Compare::digest && !options.tells_equal) {
+    update.compare = Update::Compare::nothing;
+  }
+  return update;
+}
+
 Assembly::Head head_of(const Offer& offer, const ReceiverOptions& options) {
-  return {std::string(offer.path),
-          offer.total_bytes,
-          offer.adu_bytes,
-          offer.files,
-          offer.manifest_bytes,
-          offer.manifest_digest,
-          options.update.value_or(offer.update)};
+  return {std::string(offer.path), offer.total_bytes,     offer.adu_bytes,          offer.files,
+          offer.manifest_bytes,    offer.manifest_digest, update_of(offer, options)};
 }
 
 }  // namespace
@@ -357,10 +361,17 @@ void Receiver::compare(TimePoint now) {
       announcer_.add(range);
     }
     last_progress_at_ = assembly_->comparing() ? now : last_progress_at_;
-    comparing_first_ &= !present_.empty() && now < compare_first_until_;
+    comparing_first_ &= compares_first(now);
     note_phase(now);
   }
-  comparing_first_ &= may_compare();
+  if (comparing_first_ && !may_compare()) {
+    comparing_first_ = false;
+    report_at_ = std::min(report_at_, now);
+  }
+}
+
+bool Receiver::compares_first(TimePoint now) const {
+  return assembly_->compares_contents() || (!present_.empty() && now < compare_first_until_);
 }
 
 void Receiver::finished(TimePoint now) {
@@ -448,7 +459,7 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_by
     }
     return emit_error(envelope_, {static_cast<std::uint16_t>(failure_->code), failure_->text}, out);
   }
-  if (comparing_first_) {
+  if (comparing_first_ && !assembly_->compares_contents()) {
     return 0;
   }
   if (const auto have = may_announce() ? announcer_.next(now, round_trip_) : std::nullopt) {
@@ -459,7 +470,7 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_by
 
 std::size_t Receiver::transmit_report(TimePoint now, Bytes out, std::uint64_t credit_bytes) {
   Report report;
-  report.phase = phase_;
+  report.phase = comparing_first_ ? Phase::manifest : phase_;
   report.window_adus = window_adus;
   report.credit_bytes = credit_bytes_ = credit_bytes;
   report.highest = tracker_.highest();

@@ -14,7 +14,8 @@
 //
 // What is there already it looks for as soon as it has the list, before it accepts the transfer, and tells the sender
 // (apps/ftx/session/have_announcer.h). It accepts at once when nothing is found, and after compare_first_max at the
-// latest; then it looks further while data arrives.
+// latest; then it looks further while data arrives. Where contents are compared it looks at all of them first, as many
+// as it may tell of, a part each turn, and reports meanwhile.
 //
 // Timers: it sends a report every quarter of a round trip (0.2 .. 20 ms) while data arrives, and whenever a quarter of
 // the credit has been used, so that the sender need not wait for more. Without data the interval doubles, up to a
@@ -61,6 +62,8 @@ struct ReceiverOptions {
   std::uint64_t storage_bytes_max = UINT64_MAX;  // what one session may write
   /// Of who began the transfer himself; else the sender's OFFER says it.
   std::optional<Update> update{};
+  /// The sender may learn whether what is there has a content that he knows.
+  bool tells_equal = true;
 };
 
 class Receiver {
@@ -135,6 +138,7 @@ class Receiver {
   void finished(TimePoint now);
   void note_phase(TimePoint now);
   void compare(TimePoint now);
+  [[nodiscard]] bool compares_first(TimePoint now) const;
   void on_taken(TimePoint now, ConstBytes datagram);
   /// compare() has something to do.
   [[nodiscard]] bool may_compare() const {

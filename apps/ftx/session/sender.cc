@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/ftx/files/digest.h"
 #include "apps/ftx/protocol/name.h"
 #include "base/contract.h"
 #include "base/prng.h"
@@ -26,6 +27,7 @@ constexpr Duration probe_backoff_max = milliseconds(500);
 constexpr int copies_max = 2;
 constexpr int copy_interval_part = 32;
 constexpr Duration copies_round_trip_min = milliseconds(5);
+constexpr Duration alive_interval = seconds(1);
 constexpr std::uint64_t round_trip_ns_max = 60'000'000'000;
 // The sender remembers every open sequence, so a receiver may not announce more (docs/formats/ftx.md, "Bounds").
 constexpr std::uint32_t window_adus_max = 1U << 17;
@@ -42,6 +44,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       protection_(std::move(protection)),
       path_(options_.seed),
       started_at_(now),
+      reachable_since_(now),
       last_received_at_(now),
       last_progress_at_(now),
       repeat_at_(now),
@@ -59,7 +62,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       repeat_at_ = never;
       unproven_bytes_ = 0;
     } else {
-      begin_offering(now);
+      begin_reading(now);
     }
   } else {
     Prng prng(options_.seed);
@@ -85,6 +88,9 @@ void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
   }
   if (protection_) {
     follow_path(now, *envelope, datagram, from);
+  }
+  if (state_ == State::reading) {
+    last_received_at_ = now;
   }
   switch (envelope->kind) {
     case Kind::knock:
@@ -156,7 +162,7 @@ void Sender::on_knock(TimePoint now, std::size_t bytes, const Peer& from) {
   }
   unproven_bytes_ += 3 * bytes;
   if (state_ == State::waiting) {
-    begin_offering(now);
+    begin_reading(now);
   }
   repeat_at_ = now;
 }
@@ -180,7 +186,28 @@ void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
   congestion_.on_first_round_trip(rtt_estimator_.smoothed());
   adu_bytes_ = adu_bytes_now_ = std::min(adu_bytes_, reply->adu_bytes);
   cookie_ = reply->cookie;
-  begin_offering(now);
+  begin_reading(now);
+}
+
+void Sender::begin_reading(TimePoint now) {
+  state_ = State::reading;
+  last_received_at_ = now;
+  read_on(now);
+}
+
+/// Threat: a client that asks for what takes long to read, and goes. Who waits answers each second.
+void Sender::read_on(TimePoint now) {
+  if (now - last_received_at_ >= options_.idle_timeout) {
+    return end(now, {ExitCode::timeout, "the receiver fell silent"});
+  }
+  const auto all = source_.digest_some(digest_turn_bytes);
+  if (!all) {
+    return fail(now, all.error());
+  }
+  if (*all) {
+    reachable_since_ = last_received_at_ = last_progress_at_ = now;
+    begin_offering(now);
+  }
 }
 
 void Sender::begin_offering(TimePoint now) {
@@ -191,9 +218,16 @@ void Sender::begin_offering(TimePoint now) {
   begin_path_mtu(now);
   scheduler_->set_slot_bytes(slot_bytes());
   manifest_digest_ = digest_of(scheduler_->manifest());
+  has_digests_ = std::ranges::any_of(source_.files(), [](const FileEntry& entry) { return entry.digest.has_value(); });
   state_ = State::offering;
   repeat_at_ = now;
   repeat_interval_ = repeat_first;
+}
+
+/// It has the list, and has not accepted it yet.
+bool Sender::receiver_compares(const Report& report) const {
+  return has_digests_ && report.phase == Phase::manifest && !scheduler_->accepted() && scheduler_->drained() &&
+         sent_adus_.in_flight_bytes() == 0 && sent_adus_.retransmit_queue().empty();
 }
 
 void Sender::on_report(TimePoint now, ConstBytes datagram) {
@@ -209,7 +243,7 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
   }
   peer_answered_ = true;
   last_received_at_ = now;
-  if (resolved->arrived_bytes > 0) {
+  if (resolved->arrived_bytes > 0 || receiver_compares(*report)) {
     last_progress_at_ = now;
   }
   if (report->clock_ns >= report_clock_ns_) {
@@ -352,7 +386,7 @@ void Sender::done(TimePoint now) {
 /// A failure of this side: tells the peer first, if it has answered.
 void Sender::fail(TimePoint now, Failure failure) {
   failure_ = std::move(failure);
-  if (!peer_answered_) {
+  if (!peer_answered_ && state_ != State::reading) {
     return end(now, failure_);
   }
   state_ = State::failing;
@@ -374,7 +408,10 @@ void Sender::tick(TimePoint now) {
   if (state_ == State::over || state_ == State::failing) {
     return;
   }
-  if (!peer_answered_ && now - started_at_ >= options_.connect_timeout) {
+  if (state_ == State::reading) {
+    return read_on(now);
+  }
+  if (!peer_answered_ && now - reachable_since_ >= options_.connect_timeout) {
     return end(now, {ExitCode::no_answer, "no answer"});
   }
   if (now - last_progress_at_ >= options_.idle_timeout) {
@@ -459,11 +496,12 @@ TimePoint Sender::next_deadline() const {
   if (state_ == State::failing) {
     return repeat_at_;
   }
-  if (response_due_ || taken_due_ || path_.due() || (state_ == State::offering && may_offer_others())) {
+  if (state_ == State::reading || response_due_ || taken_due_ || path_.due() ||
+      (state_ == State::offering && may_offer_others())) {
     return TimePoint::min();
   }
   const TimePoint idle =
-      !peer_answered_ ? started_at_ + options_.connect_timeout : last_progress_at_ + options_.idle_timeout;
+      !peer_answered_ ? reachable_since_ + options_.connect_timeout : last_progress_at_ + options_.idle_timeout;
   const TimePoint timers = std::min({idle, repeat_at_, progress_at_});
   if (!scheduler_ || !may_send_data()) {
     return timers;
@@ -502,6 +540,10 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   }
   if (auto datagram = next_on_path(header)) {
     return datagram;
+  }
+  if (state_ == State::reading && protection_ && now >= alive_at_ && unproven_bytes_ > 0) {
+    alive_at_ = now + alive_interval;
+    return control(header, emit_challenge(envelope_, nanoseconds(now), header));
   }
   if (state_ != State::offering && state_ != State::sending) {
     return std::nullopt;
@@ -562,7 +604,7 @@ std::size_t Sender::next_control(TimePoint now, Bytes out) {
   if (state_ == State::over) {
     return std::exchange(close_due_, false) ? emit_close(envelope_, out) : 0;
   }
-  if (now < repeat_at_) {
+  if (now < repeat_at_ || state_ == State::reading) {
     return 0;
   }
   if (state_ == State::failing) {

@@ -6,6 +6,8 @@
 //
 //   waiting    for the KNOCK of a receiver that began the session; from there it offers to where that came from
 //   greeting   sends HELLO until a COOKIE arrives; a sealed session begins by offering
+//   reading    reads its files for the digests that the list is to have, a part each turn; says each second that it is
+//              there
 //   offering   sends OFFER and the manifest's ADUs until the receiver accepts
 //   sending    sends files and digests, retransmissions first; a PROBE when nothing else may go and no report arrives.
 //              When all has been sent once, what is sent (the last ADU, and what was lost) goes three times, unasked
@@ -26,6 +28,8 @@
 // before everything was sent, or names sequences that were not, is dropped; the window it announces is bounded; reports
 // that bring nothing do not keep the transfer alive, and in a sealed session nothing counts that does not open
 // (apps/ftx/session/protection.h): not even an ERROR.
+// A receiver that compares contents takes its time for that: its reports of phase 0, once it has the list, are
+// progress. So it keeps a session as long as one does that takes files slowly.
 //
 // Borrows Source and CongestionControl. Not thread-safe.
 
@@ -113,11 +117,14 @@ class Sender {
   [[nodiscard]] std::uint64_t remembered() const { return sent_adus_.span(); }
 
  private:
-  enum class State { waiting, greeting, offering, sending, failing, over };
+  enum class State { waiting, greeting, reading, offering, sending, failing, over };
 
   [[nodiscard]] ConstBytes open(const Envelope& envelope, ConstBytes datagram);
   void on_cookie(TimePoint now, ConstBytes datagram);
+  void begin_reading(TimePoint now);
+  void read_on(TimePoint now);
   void begin_offering(TimePoint now);
+  [[nodiscard]] bool receiver_compares(const Report& report) const;
   void on_knock(TimePoint now, std::size_t bytes, const Peer& from);
   void follow_path(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   [[nodiscard]] std::optional<Outgoing> next_on_path(Bytes header);
@@ -186,6 +193,7 @@ class Sender {
   Failure failure_;
 
   TimePoint started_at_;
+  TimePoint reachable_since_;  // when it could first be answered
   TimePoint last_received_at_;
   TimePoint last_progress_at_;  // when a report last said that payload arrived
   bool peer_answered_ = false;
@@ -197,6 +205,8 @@ class Sender {
   TimePoint asked_at_{};
   int errors_left_ = 3;
   bool close_due_ = false;
+  TimePoint alive_at_{};  // when to say that it still reads
+  bool has_digests_ = false;
   bool taken_due_ = false;
 
   std::uint32_t adu_bytes_;      // of the largest datagram

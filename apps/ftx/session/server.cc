@@ -221,7 +221,7 @@ void Server::open(TimePoint now, const Envelope& envelope, ConstBytes datagram, 
     ++drops_.no_session;
     return answer({.to = from, .envelope = envelope, .code = ExitCode::refused});
   }
-  admit(now, envelope, *offer, from, std::nullopt, {});
+  admit(now, envelope, *offer, from, std::nullopt, {}, false);
 }
 
 /// A client that wants to begin otherwise than this server is told so, if it is where it says.
@@ -272,14 +272,15 @@ void Server::on_control(TimePoint now, const Envelope& envelope, ConstBytes data
 
 /// REQUIRES: make_room() has said yes.
 void Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
-                   std::optional<Protection> protection, Client client) {
+                   std::optional<Protection> protection, Client client, bool may_read) {
   const Peer host = host_of(from);
   Host& holder = hosts_.try_emplace(host, options_, budget_).first->second;
   ++holder.sessions;
   Envelope plain = envelope;
   plain.flags = 0;
-  auto receiver =
-      std::make_unique<Receiver>(now, plain, offer, options_.receiver, destination_, holder.budget, events_, drops_);
+  ReceiverOptions options = options_.receiver;
+  options.tells_equal = may_read;
+  auto receiver = std::make_unique<Receiver>(now, plain, offer, options, destination_, holder.budget, events_, drops_);
   const Key key{protection ? Peer() : from, envelope.connection};
   sessions_.emplace(key, Session{std::move(receiver), from, host, std::move(protection), std::move(client), {}, {}});
 }

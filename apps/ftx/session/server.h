@@ -125,8 +125,8 @@ class Server {
   [[nodiscard]] TimePoint next_deadline() const;
 
   std::optional<Event> next_event();
-  /// Nobody is invited any more: who was has offered, or did not in time.
-  [[nodiscard]] bool begun() const { return invitations_.empty(); }
+  /// Who is invited has offered, or says that he will; or did not in time.
+  [[nodiscard]] bool begun() const { return std::ranges::all_of(invitations_, &Invitation::answered); }
   [[nodiscard]] std::size_t handshakes() const { return handshakes_ ? handshakes_->size() : 0; }
   [[nodiscard]] std::uint64_t quota_left() const { return budget_.storage.left(); }
   [[nodiscard]] std::size_t sessions() const { return sessions_.size() + pulls_.size(); }
@@ -174,7 +174,9 @@ class Server {
     std::size_t next = 0;  // of `at`
     TimePoint knock_at{};
     Duration interval{};
+    Duration timeout{};
     TimePoint until{};
+    bool answered = false;
   };
   using Sessions = std::unordered_map<Key, Session, KeyHash>;
 
@@ -190,11 +192,12 @@ class Server {
   void receive_stranger(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void greet(const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void open(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  void on_invited(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void open_expected(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void on_control(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   void refuse_plain(TimePoint now, const Envelope& envelope, const Cookie& cookie, const Peer& from);
   void admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
-             std::optional<Protection> protection, Client client);
+             std::optional<Protection> protection, Client client, bool may_read);
   [[nodiscard]] bool make_room(TimePoint now, const Peer& host);
   [[nodiscard]] Sessions::iterator stalest(const Peer* host);
   [[nodiscard]] std::size_t sessions_of(const Peer& host) const;
@@ -203,7 +206,10 @@ class Server {
   void displace(TimePoint now, Sessions::iterator session);
   Sessions::iterator erase(Sessions::iterator session);
   void answer(const Answer& answer);
+  [[nodiscard]] bool may_read(const Client& client) const;
   void answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to, const Failure& failure);
+  void answer_sealed(Protection& protection, const Peer& to, const Envelope& envelope,
+                     const std::function<std::size_t(Bytes)>& emit);
   void serve_requests(TimePoint now);
   [[nodiscard]] std::expected<void, Failure> serve(TimePoint now, const Handshakes::Request& request);
   [[nodiscard]] std::size_t open_receivers() const;

@@ -30,6 +30,7 @@ void Server::invite(TimePoint now, Protection protection, std::vector<Peer> at, 
                           .at = std::move(at),
                           .knock_at = knock_at,
                           .interval = knock_first,
+                          .timeout = timeout,
                           .until = now + timeout});
   expect(std::move(protection));
 }
@@ -68,7 +69,41 @@ std::size_t Server::transmit_knock(TimePoint now, Bytes out, Peer& to) {
   return 0;
 }
 
-/// Before its OFFER nothing of an expected session counts: what overtook that comes again.
+/// A sender that reads its files before it offers says that it is there, or that it cannot.
+void Server::on_invited(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
+  const auto invitation = std::ranges::find(invitations_, envelope.connection, &Invitation::connection);
+  if (invitation == invitations_.end() || (envelope.kind != Kind::challenge && envelope.kind != Kind::error)) {
+    ++drops_.unexpected;
+    return;
+  }
+  Protection& protection = expected_.at(envelope.connection);
+  const ConstBytes opened = protection.open_control(datagram);
+  if (opened.empty()) {
+    ++drops_.forged;
+    return;
+  }
+  if (const auto nonce = parse_nonce(opened); envelope.kind == Kind::challenge && nonce) {
+    invitation->answered = true;
+    invitation->until = now + invitation->timeout;
+    const Envelope response{Kind::response, 0, envelope.transfer, envelope.connection};
+    return answer_sealed(protection, from, response, [&](Bytes out) { return emit_response(response, *nonce, out); });
+  }
+  const auto error = envelope.kind == Kind::error ? parse_error(opened) : std::nullopt;
+  if (!error) {
+    ++drops_.malformed;
+    return;
+  }
+  Event event;
+  event.kind = Event::Kind::error;
+  event.connection = envelope.connection;
+  event.code = failure_row(error->code).code;
+  event.text = "the sender gave up: " + std::string(error->text);
+  events_.push(std::move(event));
+  expected_.erase(envelope.connection);
+  invitations_.erase(invitation);
+}
+
+/// Before its OFFER nothing else of an expected session counts: what overtook that comes again.
 void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
   const auto expected = expected_.find(envelope.connection);
   Protection* const protection = expected != expected_.end() ? &expected->second
@@ -79,8 +114,7 @@ void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes d
     return;
   }
   if (envelope.kind != Kind::offer) {
-    ++drops_.unexpected;
-    return;
+    return on_invited(now, envelope, datagram, from);
   }
   const ConstBytes opened = protection->open_control(datagram);
   if (opened.empty()) {
@@ -105,11 +139,16 @@ void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes d
   std::erase_if(invitations_, [&](const Invitation& one) { return one.connection == envelope.connection; });
   if (expected == expected_.end()) {
     Handshakes::Taken taken = handshakes_->take(envelope.connection);
-    return admit(now, envelope, *offer, from, std::move(taken.protection), std::move(taken.client));
+    const bool reads = may_read(taken.client);
+    return admit(now, envelope, *offer, from, std::move(taken.protection), std::move(taken.client), reads);
   }
   std::optional<Protection> own = std::move(expected->second);
   expected_.erase(expected);
-  admit(now, envelope, *offer, from, std::move(own), {});
+  admit(now, envelope, *offer, from, std::move(own), {}, true);
+}
+
+bool Server::may_read(const Client& client) const {
+  return options_.provider != nullptr && allows(options_.access(client), Access::read);
 }
 
 // --- What clients ask for ------------------------------------------------------------------------------------------
@@ -124,7 +163,7 @@ void Server::serve_requests(TimePoint now) {
 
 /// Threat: a client that may not, asks for too much, or asks so often that nobody else is served.
 std::expected<void, Failure> Server::serve(TimePoint now, const Handshakes::Request& request) {
-  if (options_.provider == nullptr || !allows(options_.access(handshakes_->client_of(request.session)), Access::read)) {
+  if (!may_read(handshakes_->client_of(request.session))) {
     return std::unexpected(Failure{ExitCode::not_allowed, std::string(no_read_text)});
   }
   if (!pulls_.make_room(now, request.host)) {
@@ -246,11 +285,17 @@ void Server::follow_path(TimePoint now, Session& session, const Envelope& envelo
 
 /// A sealed session takes no other ERROR.
 void Server::answer_sealed(Protection& protection, const Envelope& envelope, const Peer& to, const Failure& failure) {
-  Answer error{.to = to, .envelope = envelope};
-  error.sealed.resize(control_bytes_max);
-  const std::size_t size = emit_error(envelope, {static_cast<std::uint16_t>(failure.code), failure.text}, error.sealed);
-  error.sealed.resize(protection.seal_control(error.sealed, size));
-  answer(error);
+  answer_sealed(protection, to, envelope, [&](Bytes out) {
+    return emit_error(envelope, {static_cast<std::uint16_t>(failure.code), failure.text}, out);
+  });
+}
+
+void Server::answer_sealed(Protection& protection, const Peer& to, const Envelope& envelope,
+                           const std::function<std::size_t(Bytes)>& emit) {
+  Answer sealed{.to = to, .envelope = envelope};
+  sealed.sealed.resize(control_bytes_max);
+  sealed.sealed.resize(protection.seal_control(sealed.sealed, emit(sealed.sealed)));
+  answer(sealed);
 }
 
 /// What the session has to say of its path; 0: nothing.

@@ -191,6 +191,74 @@ TEST_F(TreeSink, AFileOfTheSameSizeGetsTheTimeWhereThatIsEnough) {
   EXPECT_EQ(after.st_mtim.tv_sec, entries_[0].mtime_s);
 }
 
+/// The content alone counts; mode and time are set.
+TEST_F(TreeSink, WhereContentsAreComparedAFileOfTheSameIsThereWhateverItsTime) {
+  FileEntry wanted = file("f");
+  wanted.size_bytes = 200'000;
+  wanted.kind = EntryKind::file;
+  wanted.digest = file_digest_of(as_bytes(std::string(200'000, 'x')));
+  int turns = 0;
+  const auto look = [&](
+                        const FileEntry& entry, const std::function<void()>& meanwhile = [] {}) {
+    open({entry});
+    sink_->follow({.compare = Update::Compare::digest});
+    for (turns = 1;; ++turns) {
+      std::uint64_t bytes = 50'000;
+      if (sink_->examine(entries_[0], bytes)) {
+        break;
+      }
+      EXPECT_EQ(bytes, 0U);
+      meanwhile();
+    }
+    return sink_->present(entries_[0]);
+  };
+  const fs::path path = root_ / "f";
+  EXPECT_FALSE(look(wanted)) << "nothing is there";
+  FileEntry there = wanted;
+  there.mtime_s -= 1000;
+  there.mode = 0600;
+  put(path, there);
+  EXPECT_TRUE(look(wanted));
+  EXPECT_GE(turns, 4) << "some of it a turn";
+  struct stat status{};
+  ASSERT_EQ(::lstat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mtim.tv_sec, wanted.mtime_s);
+  EXPECT_EQ(status.st_mode & 0777U, wanted.mode);
+  // The same size and time are not enough, nor is the word of a list that has no digest.
+  FileEntry other = wanted;
+  other.digest = file_digest_of(as_bytes(std::string(200'000, 'y')));
+  EXPECT_FALSE(look(other));
+  other.digest.reset();
+  EXPECT_FALSE(look(other));
+  other = wanted;
+  other.size_bytes -= 1;
+  EXPECT_FALSE(look(other));
+  EXPECT_EQ(turns, 1) << "of another size it is not read";
+  // Somebody writes into it, or puts another in its place, while it is read.
+  EXPECT_FALSE(look(wanted, [&] { std::ofstream(path, std::ios::in) << "z"; }));
+  put(path, wanted);
+  EXPECT_FALSE(look(wanted, [&] {
+    fs::remove(path);
+    put(path, wanted);
+  }));
+  // What is no regular file is neither read nor waited for.
+  for (const bool fifo : {false, true}) {
+    fs::remove(path);
+    put(outside_ / "same", wanted);
+    if (fifo) {
+      ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    } else {
+      fs::create_symlink(outside_ / "same", path);
+    }
+    EXPECT_FALSE(look(wanted));
+  }
+  wanted.size_bytes = 0;
+  wanted.digest = file_digest_of({});
+  fs::remove(path);
+  put(path, wanted);
+  EXPECT_TRUE(look(wanted));
+}
+
 /// Nothing is written, and nothing waits for the disk, where all is as it should be.
 TEST_F(TreeSink, LinksAndDirectoriesThatAreThereAreLeftAlone) {
   const std::vector<FileEntry> entries{directory("d", 0, 0750), link("l", "../a", 1), directory("e", 1, 0700)};

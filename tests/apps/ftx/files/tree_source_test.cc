@@ -18,6 +18,7 @@ namespace sluice::ftx {
 namespace {
 
 namespace fs = std::filesystem;
+using test::text_of;
 using test::write_file;
 using testing::ElementsAre;
 
@@ -189,6 +190,39 @@ TEST_F(TreeSource, AFileOfATreeThatChangesIsNoticed) {
   fs::remove(root_ / "b/f");
   EXPECT_EQ((*source)->read_whole(1, content).error().code, ENOENT);
   EXPECT_EQ(code(open({(root_ / "absent").string()})), ExitCode::source_unreadable);
+}
+
+TEST_F(TreeSource, DigestsOfAllFilesAreReadInTurnsWhereTheyAreAskedFor) {
+  const auto with = [&](bool digests) {
+    return FileSource::open(std::vector{(root_ / "b").string()},
+                            {.trees = Trees::with_links, .pack = true, .select = {.digests = digests}});
+  };
+  EXPECT_TRUE((*with(false))->digest_some(0).value());
+  const auto source = with(true);
+  int turns = 1;
+  while (!(*source)->digest_some(10'000).value()) {
+    ASSERT_LT(++turns, 1000);
+  }
+  EXPECT_GE(turns, 14) << "of 131073 bytes";
+  for (std::uint32_t i = 0; i < (*source)->files().size(); ++i) {
+    const FileEntry& entry = (*source)->files()[i];
+    ASSERT_EQ(entry.digest.has_value(), entry.regular()) << entry.name;
+    if (entry.regular()) {
+      EXPECT_EQ(*entry.digest, file_digest_of(as_bytes(text_of(root_ / "b" / entry.name)))) << entry.name;
+    }
+  }
+  const auto& entries = (*source)->files();
+  EXPECT_TRUE(decode_manifest(encode_manifest(entries), entries.size(), 2 * packed_bytes_max + 1));
+  const auto changed = with(true);
+  EXPECT_FALSE((*changed)->digest_some(1).value());
+  write_file(root_ / "b/f", std::string(packed_bytes_max, 'F'));
+  const auto failed = (*changed)->digest_some(1 << 20);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ExitCode::source_changed);
+  EXPECT_NE(failed.error().text.find("b/f"), std::string::npos) << failed.error().text;
+  const auto gone = with(true);
+  fs::remove(root_ / "b/g");
+  EXPECT_EQ((*gone)->digest_some(1 << 20).error().code, ExitCode::source_unreadable);
 }
 
 TEST_F(TreeSource, DeepTreesAndNamesThatCannotBeSentAreSaid) {

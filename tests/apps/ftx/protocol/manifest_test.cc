@@ -63,6 +63,31 @@ TEST(Manifest, AnEndAsksForRemovals) {
   EXPECT_FALSE(decode_whole_manifest(bounded, 2, 0)) << "a bound that is none";
 }
 
+TEST(Manifest, AFileMayHaveTheDigestOfItsContentAndNothingElse) {
+  Digest digest;
+  digest.fill(std::byte{0xd1});
+  const std::vector<FileEntry> entries{{.name = "d", .kind = EntryKind::directory},
+                                       {.name = "a", .size_bytes = 1, .parent = 1, .digest = digest},
+                                       {.name = "p", .size_bytes = 2, .kind = EntryKind::packed, .digest = digest},
+                                       {.name = "b", .size_bytes = 3}};
+  const auto bytes = encode_manifest(entries);
+  const auto decoded = decode_manifest(bytes, entries.size(), 6);
+  ASSERT_TRUE(decoded) << decoded.error().text;
+  EXPECT_EQ(*decoded, entries);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_manifest(ConstBytes(bytes).first(size), entries.size(), 6)) << size;
+  }
+  auto missing = bytes;
+  missing[entry_bytes_min + 1] &= std::byte{0x7f};
+  EXPECT_FALSE(decode_manifest(missing, entries.size(), 6)) << "sixteen bytes that nothing announces";
+  for (const EntryKind kind : {EntryKind::directory, EntryKind::link, EntryKind::hard_link, EntryKind::left_out}) {
+    FileEntry other{.name = "x", .kind = kind, .digest = digest};
+    other.target = kind == EntryKind::link ? "t" : "";
+    other.original = kind == EntryKind::hard_link ? 1 : 0;
+    EXPECT_FALSE(decode_manifest(encode_manifest({{.name = "f"}, other}), 2, 0)) << static_cast<int>(kind);
+  }
+}
+
 TEST(Manifest, SurvivesEncodeAndDecode) {
   const auto decoded = decode_manifest(encode_manifest(three), 3, total);
   ASSERT_TRUE(decoded);

@@ -29,7 +29,10 @@ TEST(PullMessage, EveryOneComesBackAndNoPartOfItIsOne) {
   const PullRequest requests[] = {
       {.paths = {"a"}},
       {.congestion = AskedCongestion::cubic, .datagram_bytes = 9000, .trees = Trees::with_links, .paths = {"a", "b/c"}},
-      {.select = {.rules = {{.pattern = "*.o"}, {true, true, false, true, "x"}}, .hard_links = true, .left_out = true},
+      {.select = {.rules = {{.pattern = "*.o"}, {true, true, false, true, "x"}},
+                  .hard_links = true,
+                  .digests = true,
+                  .left_out = true},
        .paths = {"a"}},
       {.trees = Trees::with_links, .select = {.names = {{"a/b", "", "c/"}}, .recursive = true}, .paths = {"a"}},
       {.select = {.names = std::vector<std::string>{}}, .paths = {"a"}},
@@ -113,7 +116,8 @@ TEST(PullMessage, SelectionsOutOfRangeAreRefused) {
     return parsed && *parsed;
   };
   EXPECT_TRUE(with(17, 4) && with(17, 12) && with(17, 7));
-  EXPECT_FALSE(with(17, 16 + 4));
+  EXPECT_TRUE(with(17, 16 + 4));
+  EXPECT_FALSE(with(17, 32 + 4));
   EXPECT_FALSE(with(17, 0)) << "no names";
   EXPECT_FALSE(with(18, 4)) << "1025 rules";
   EXPECT_FALSE(with(19, 2)) << "a rule that is not there";

@@ -123,6 +123,7 @@ class Meeting {
     options.peer = client->peer();
     options.seed = seed_;
     options.tsdu_bytes = client->tsdu_bytes();
+    options.update = update;
     sender = std::make_unique<Sender>(now, options, source, congestion, client->take_protection());
   }
 
@@ -199,6 +200,7 @@ class Meeting {
   std::uint64_t seed_;
   TimePoint now{1h};
   MemorySource source;
+  Update update{};
   MemoryDestination destination;
   FixedRate congestion{10'000'000};
   Cipher cipher = Cipher::aes_128_gcm;

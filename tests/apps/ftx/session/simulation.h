@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/ftx/files/digest.h"
 #include "apps/ftx/recovery/bbr.h"
 #include "apps/ftx/recovery/fixed_rate.h"
 #include "apps/ftx/session/sender.h"
@@ -50,11 +51,28 @@ class MemorySource final : public Source {
   Status unchanged(std::uint32_t) override {
     return changed ? Status(fail(ESTALE, "it changed while it was sent")) : Status();
   }
+  /// A turn, where reading_turns has any left; then all have theirs, if there were any.
+  std::expected<bool, Failure> digest_some(std::uint64_t) override {
+    if (reading_turns == 0) {
+      return true;
+    }
+    if (vanished) {
+      return std::unexpected(source_failure(*this, 0, {EIO, "vanished"}));
+    }
+    if (--reading_turns > 0) {
+      return false;
+    }
+    for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+      entries_[i].digest = file_digest_of(contents_[i]);
+    }
+    return true;
+  }
   std::string path(std::uint32_t index) const override { return entries_[index].name; }
   Content& content(std::uint32_t index) { return contents_[index]; }
 
   bool changed = false;
   bool vanished = false;
+  int reading_turns = 0;
 
  private:
   std::vector<FileEntry> entries_;
@@ -70,6 +88,10 @@ class MemoryDestination final : public Destination {
   int create_error = 0;
   bool corrupt = false;  // what is written is not what was asked for
   std::uint64_t writes = 0;
+  Update update;               // what the last sink was to follow
+  bool equal = false;          // all is there already, where contents are compared
+  std::uint64_t examined = 0;  // turns
+  std::function<bool()> examine = [] { return true; };
 
   Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry>) override {
     if (path == "forbidden") {
@@ -130,6 +152,12 @@ class MemoryDestination final : public Destination {
       }
       return std::make_unique<MemoryFile>(owner_, entry);
     }
+    void follow(const Update& asked) override { owner_.update = asked; }
+    bool examine(const FileEntry&, std::uint64_t&) override {
+      ++owner_.examined;
+      return owner_.examine();
+    }
+    bool present(const FileEntry&) override { return owner_.equal && owner_.update.compare == Update::Compare::digest; }
     Status finish() override { return {}; }
     std::string path(const FileEntry& entry) const override { return entry.name; }
 
