@@ -366,7 +366,7 @@ void Receiver::compare(TimePoint now) {
   }
   if (comparing_first_ && !may_compare()) {
     comparing_first_ = false;
-    report_at_ = std::min(report_at_, now);
+    report_at_ = state_ == State::open ? std::min(report_at_, now) : report_at_;
   }
 }
 
