@@ -63,6 +63,23 @@ void decode_have(const Envelope& envelope, ConstBytes datagram) {
   }
 }
 
+void decode_changes(const Envelope& envelope, ConstBytes datagram) {
+  std::array<std::byte, control_bytes_max> out{};
+  if (const auto told = parse_changes(datagram); told && envelope.kind == Kind::changes) {
+    std::vector<std::byte> records(told->changes.size() * change_bytes_max);
+    Writer writer(records);
+    for (const Change& change : told->changes) {
+      SLUICE_REQUIRE(is_relative_path(change.path) && change_path(change.path) == change.path);
+      put(writer, change);
+    }
+    same(datagram.subspan(envelope_bytes + 8), ConstBytes(records).first(writer.size()));
+    SLUICE_REQUIRE(datagram.size() == envelope_bytes + 8 + writer.size());
+  }
+  if (const auto to = parse_noted(datagram); to && envelope.kind == Kind::noted) {
+    same(datagram, ConstBytes(out).first(emit_noted(envelope, *to, out)));
+  }
+}
+
 void decode_control(const Envelope& envelope, ConstBytes datagram) {
   std::array<std::byte, control_bytes_max> out{};
   if (const auto hello = parse_hello(datagram); hello && envelope.kind == Kind::hello) {
@@ -131,6 +148,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   decode_control(*envelope, bytes);
   decode_have(*envelope, bytes);
+  decode_changes(*envelope, bytes);
   if (envelope->kind == Kind::data) {
     decode_data(*envelope, bytes);
   }

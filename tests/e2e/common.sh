@@ -187,4 +187,5 @@ make_tree() {
   chmod 555 "$1/read only"
 }
 listing() { (cd "$1" && find . -mindepth 1 -printf '%P %y %m %T@ %l\n' | LC_ALL=C sort); }
+everything() { (cd "$1" && find . -printf '%P %y %m %T@ %C@ %i %n %s\n' | LC_ALL=C sort); }  # that could change
 same_tree() { diff -r --no-dereference "$1" "$2" && diff <(listing "$1") <(listing "$2"); }

@@ -72,6 +72,8 @@ def main():
         with_secret = ["--secret-file", top / "secret", "--accept-key", server.key]
         run(top, "push, slowly", *with_secret, "--rate", 8, big, server.url + "/")
         run(top, "push of a tree, each file", "-v", "-r", *with_secret, top / "tree", server.url + "/")
+        run(top, "dry run of a push", "-n", "-r", *with_secret, top / "tree", server.url + "/other")
+        run(top, "dry run of a pull", "-n", "-i", *with_secret, server.url + "/big.bin", top / "in")
         run(top, "pull", "-v", *with_secret, server.url + "/big.bin", top / "in")
         run(top, "pull of nothing that is there", *with_secret, server.url + "/nothing", top / "in", code=5, last="error")
         run(top, "another secret", "--secret-file", secret(top, "other"), big, server.url + "/", code=25, last="error")

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ftx and rsync make the same of a tree: random trees, destinations that exist, and options (-a, -r, -H, filter rules,
 --delete, --files-from, -I, -c, -u and their like), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
-afterwards must agree: content, type, mode, modification time, and which names are one file.
+afterwards must agree: content, type, mode, modification time, and which names are one file. Before that a dry run of
+each says what it would do (-n -i), in which they agree as well, and leaves everything as it was; and then ftx -i says so again.
 
 ftx_rsync_oracle_test.py [CASES [SEED]]: so many, from this seed on; many: 2000, one alone: 1 and the seed that was
 printed. Left out is where ftx differs on purpose: names with control characters, a directory and a file in each other's
@@ -10,6 +11,7 @@ place, bits beyond 0777, and the attributes of a destination that is there alrea
 import os
 import pathlib
 import random
+import re
 import shlex
 import shutil
 import stat
@@ -126,6 +128,31 @@ def difference(ours, theirs):
     return None if ours[1] == theirs[1] else f"one file: ftx {ours[1]}, rsync {theirs[1]}"
 
 
+def everything(top):
+    """All that a dry run could change, but the time of the last look."""
+    found = {}
+    for path in [top, *top.rglob("*")]:
+        status = path.lstat()
+        found[str(path)] = (status.st_mode, status.st_ino, status.st_nlink, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return found
+
+
+def items(output, one_file):
+    """What -i says, by name. Left out is where ftx differs on purpose: `<` for what goes to the other host, which to rsync is none
+    here; the directory that the transfer goes to, whose mode and time ftx leaves; and of the names of one file which has
+    the content and which are links to that, since each program begins with the one that it lists first. A directory of which rsync
+    says that it cannot be deleted, since something in it is kept, it names in a dry run as deleted all the same."""
+    kept = {name + "/" for name in re.findall("^cannot delete non-empty directory: (.*)$", output, re.M)}
+    said = {}
+    for line in output.splitlines():
+        item, name = line[:11].replace("<", ">"), line[12:]
+        if not re.fullmatch(r"[>ch.][fdL][.+ cstp]{9}|\*deleting  ", item) or name == "./" or name in kept:
+            continue
+        name = re.sub(" => .*", "", name) if item[1] == "f" else name
+        said[name] = "one of several" if name in one_file else item
+    return said
+
+
 def random_pattern(rng):
     pattern = rng.choice(["", "", "/", "/src/"]) + "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 4)))
     return pattern + rng.choice(["", "", "", "/", "/***"])
@@ -210,10 +237,19 @@ exec {shlex.quote(FTX)} remote
     told = f"seed {seed}\n  {shlex.join(ftx)}\n  {shlex.join(rsync)}"
     time.sleep(0.01)  # the clock of the file system is that of the scheduler's tick
     before = time.time_ns() - 5_000_000
-    one, other = run(ftx), run(rsync)
+    was = everything(by_ftx)
+    dry, dry_rsync = run([*ftx, "-n", "-i"]), run([*rsync, "-n", "-i"])
+    assert everything(by_ftx) == was, f"{told}\nthe dry run has changed something"
+    one, other = run([*ftx, "-i"]), run(rsync)
     nothing = one.returncode in (5, 21) and "exclude all sources" in one.stdout + one.stderr
     assert one.returncode == 0 or nothing, f"{told}\nftx: {one.returncode}: {one.stdout}{one.stderr}"
     assert other.returncode == 0, f"{told}\nrsync: {other.returncode}: {other.stderr}"
+    if not nothing:
+        below = "" if into == by_ftx else "src/"
+        several = {below + name for group in picture(source, before)[1] for name in group} if "-H" in ours else set()
+        said, rsync_said = items(dry.stdout, several), items(dry_rsync.stdout, several)
+        assert dry.returncode == 0 and said == rsync_said, f"{told}\n{sorted(set(said.items()) ^ set(rsync_said.items()))}\n{dry.stdout}{dry.stderr}\n{dry_rsync.stdout}"
+        assert one.stdout.splitlines()[:-1] == dry.stdout.splitlines()[:-1], f"{told}\n-n: {dry.stdout}\n-i: {one.stdout}"
     differs = difference(picture(by_ftx, before), picture(by_rsync, before))
     assert differs is None, f"{told}\n{differs}"
 

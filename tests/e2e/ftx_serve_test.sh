@@ -127,6 +127,11 @@ expect "tree: equal" same_tree in-fetch/tree got/tree
 find got/tree -type f -exec touch -d 2002-03-04 {} + && expect_exit 0 "fetch by content" push -a -c "ftx://$ADDR_B/tree" got/ --json
 expect "fetch by content: nothing comes" grep -q '"done".*"bytes":0,' last.out
 expect "fetch by content: times are those of the server" same_tree in-fetch/tree got/tree
+touch got/tree/surplus && everything got/tree > fetched
+expect_exit 0 "dry run of a fetch" push -a -n -i --delete "ftx://$ADDR_B/tree" got/
+expect "dry run of a fetch: what it would remove" grep -qxF "*deleting   tree/surplus" last.out
+expect "dry run of a fetch: nothing has changed" diff fetched <(everything got/tree)
+rm got/tree/surplus
 expect "fetch what lies in it" push -a "ftx://$ADDR_B/tree/" got/content
 expect "content: equal" same_tree in-fetch/tree got/content
 fails 5 "cannot read 'link'" "a link as a tree" push -r "ftx://$ADDR_B/link" got/
@@ -156,6 +161,7 @@ make_tree tree
 fails 8 "takes none" "links that the server does not take" push -a tree "ftx://$ADDR_B/"
 expect "send a tree" push -r tree "ftx://$ADDR_B/plain"
 expect "tree without links" test "$(listing in-writes/plain | grep -c .)" = "$(listing tree | grep -vc ' l ')"
+fails 8 "who may not fetch" "write-only: what is there is told to nobody" push -n -r tree "ftx://$ADDR_B/plain"
 expect "write-only: send" push small.txt "ftx://$ADDR_B/"
 fails 26 "not fetch any" "write-only: fetch" push "ftx://$ADDR_B/small.txt" got/none
 expect_exit 130 "it is interrupted, too" stop serve-writes
@@ -171,6 +177,12 @@ files=$(find tree -type f | wc -l) bytes=$(find tree -type f -printf '%s\n' | aw
 expect_exit 0 "a tree, to be sent again" push -r tree/ "ftx://$ADDR_B/again" --json
 expect "all of it is sent" test "$(done_of bytes skipped_files skipped_bytes)" = "$bytes 0 0"
 inodes in-each/again > inodes-before
+everything in-each > dry-before
+expect_exit 0 "dry run of a push" push -n -i -I -r tree/ "ftx://$ADDR_B/again"
+expect "dry run of a push: each file would be sent" test "$(grep -c '^<f\.' last.out)" = "$files"
+fails 8 "removed" "dry run: the server allows no removal" push -n -r --delete tree/ "ftx://$ADDR_B/again"
+fails 2 "encrypted" "dry run: not without encryption" push -n --insecure tree/nil "ftx://$ADDR_B/again"
+expect "dry runs change nothing there" diff dry-before <(everything in-each)
 before=$(sent_by_a)
 expect_exit 0 "the same again" push -r tree/ "ftx://$ADDR_B/again" --json
 expect "nothing of it is sent" test "$(done_of bytes skipped_files skipped_bytes)" = "0 $files $bytes"

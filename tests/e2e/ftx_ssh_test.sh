@@ -121,6 +121,42 @@ for way in pipe udp; do
   expect "pull by content, by $way: nothing is sent" grep -q '"done".*"bytes":0,' last.out
   expect "pull by content, by $way: equal, times as well" same_tree tree in/content
 done
+
+# What would change is told, and not done; and then told and done.
+older_copy() {  # of the tree: DIRECTORY
+  mkdir "$1" "$1/gone" && cp -a tree/sub "$1/" && echo old > "$1/sub/large" && touch "$1/gone/x" && chmod 600 "$1/sub/deeper/small 9"
+}
+tells() {  # WHAT LINE...
+  local line
+  for line in "${@:2}"; do expect "$1 says: $line" grep -qxF -- "$line" last.out; done
+}
+changes=("cd+++++++++ empty/" "cL+++++++++ dangling -> nowhere" "cd+++++++++ read only/" ".f...p..... sub/deeper/small 9" "*deleting   gone/x" "*deleting   gone/")
+older_copy home-b/dry && older_copy in/dry
+for way in pipe udp; do
+  everything home-b/dry > dry.push && everything in/dry > dry.pull
+  expect_exit 0 "dry run of a push, by $way" ftx_a -a -n -i --delete tree/ there:dry --via $way
+  tells "dry run of a push, by $way" "<f.st...... sub/large" "<f+++++++++ nil" "${changes[@]}"
+  expect "dry run of a push, by $way: it says what it was" grep -q ": a dry run, nothing was sent or changed$" last.out
+  expect "dry run of a push, by $way: no line of what stays" test "$(grep -c small last.out)" = 1
+  cp last.out pushed.$way
+  expect_exit 0 "dry run of a pull, by $way" ftx_a -a -n -i --delete there:tree/ in/dry --via $way
+  tells "dry run of a pull, by $way" ">f.st...... sub/large" ">f+++++++++ nil" "${changes[@]}"
+  expect_exit 0 "dry run, names alone, by $way" ftx_a -a -n --delete tree/ there:dry --via $way
+  tells "dry run, names alone, by $way" sub/large empty/ "dangling -> nowhere" "deleting gone/x"
+  expect_exit 0 "dry run into what is not there, by $way" ftx_a -a -n -i tree/ there:never --via $way
+  tells "dry run into what is not there, by $way" "cd+++++++++ ./" "<f+++++++++ sub/large"
+  expect "dry runs by $way make nothing" test ! -e home-b/never
+  expect "dry runs by $way change nothing there" diff dry.push <(everything home-b/dry)
+  expect "dry runs by $way change nothing here" diff dry.pull <(everything in/dry)
+done
+expect_exit 0 "a push that says what it changes" ftx_a -a -i --delete tree/ there:dry
+expect "it says what the dry run has said" diff <(sed '$d' pushed.udp) <(sed '$d' last.out)
+expect "and does it" same_tree tree home-b/dry
+expect_exit 0 "a pull that says what it changes" ftx_a -a -i --delete there:tree/ in/dry --via pipe
+tells "a pull" ">f.st...... sub/large" "${changes[@]}"
+expect "it does it, too" same_tree tree in/dry
+expect_exit 0 "the same again" ftx_a -a -n -i --delete tree/ there:dry
+expect "nothing would change" test "$(wc -l < last.out)" = 1
 expect_exit 0 "without links" ftx_a -r tree there:data/plain
 says "2 symbolic links"
 expect "all but links" test "$(listing home-b/data/plain | grep -c .)" = "$(listing tree | grep -vc ' l ')"

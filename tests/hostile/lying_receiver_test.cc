@@ -29,7 +29,7 @@ constexpr const char* rule_finished =
 constexpr const char* rule_report = "those in its ranges are missing, all others arrived";
 constexpr const char* rule_progress = "the sender when no report said that payload arrived";
 constexpr const char* rule_error = "an ERROR is never a success: 0 and unknown codes mean `protocol_error`";
-constexpr const char* rule_kinds = "1, 3, 4, 5 and 14 go to the receiver, 2, 6, 9 and 13 to the sender";
+constexpr const char* rule_kinds = "1, 3, 4, 5, 14 and 16 go to the receiver, 2, 6, 9, 13 and 15 to the sender";
 constexpr const char* rule_have = "One that leaves a gap, or goes beyond the contents, is dropped";
 
 /// Reports that `change` has been at, for a while; then silence.
@@ -79,6 +79,19 @@ void have(Liar& liar, std::vector<ByteRange> ranges) {
   liar.receive_all();
 }
 
+/// CHANGES that nobody has asked for, or that are none, and then the truth.
+void changes(Liar& liar, std::uint64_t from, const Change& change) {
+  std::vector<std::byte> record(change_bytes_max);
+  Writer writer(record);
+  put(writer, change);
+  liar.report(liar.honest_report(Phase::data));
+  for (int i = 0; i < 100; ++i) {
+    liar.control(emit_changes(liar.envelope, from, ConstBytes(record).first(writer.size()), liar.out));
+  }
+  liar.hear(5ms);
+  liar.receive_all();
+}
+
 const std::vector<Lie>& lies() {
   static const std::vector<Lie> table{
       {"TheTruth", "", [](Liar& liar) { EXPECT_TRUE(liar.receive_all()); }, {ok}},
@@ -113,6 +126,14 @@ const std::vector<Lie>& lies() {
          liar.receive_all();
        },
        {ok, ExitCode::source_unreadable}},
+      {"ChangesThatNobodyAskedFor",
+       "if it has asked for them",
+       [](Liar& liar) { changes(liar, 0, {.kind = Change::Kind::content, .entry = 1}); },
+       {ok}},
+      {"ChangesWithAnEscape",
+       "A CHANGES with anything else is dropped",
+       [](Liar& liar) { changes(liar, UINT64_MAX, {.kind = Change::Kind::removed, .path = "\x1b[2J"}); },
+       {ok}},
       {"CloseInTheMiddle",
        "the end that gets either answers CLOSE",
        [](Liar& liar) {

@@ -152,6 +152,38 @@ const std::vector<Lie>& lies() {
        },
        {ExitCode::ok, timeout},
        true},
+      {"FilesInADryRun",
+       "the receiver opens nothing for writing, drops all data",
+       [](Liar& liar) {
+         liar.greet();
+         Offer message = liar.honest_offer();
+         message.update = {.told = true, .dry_run = true};
+         for (int i = 0; i < 5 && liar.errors == 0; ++i) {
+           liar.offer(message);
+           liar.manifest();
+           liar.all_of(0, liar.contents[0]);
+           liar.digests();
+           liar.hear(Kind::changes, 100ms);
+         }
+         liar.control(emit_noted(liar.envelope, 1, liar.out));
+         liar.all_of(0, liar.contents[0]);
+         liar.digests();
+         liar.hear(Kind::report, 100ms);
+         liar.control(emit_close(liar.envelope, liar.out));
+       },
+       {ok, refused, timeout}},  // who does not encrypt tells nobody
+      {"ADryRunOfWhichNothingIsTold",
+       "bit 6, only with bit 5",
+       [](Liar& liar) { change_offer(liar, [](Offer& offer) { offer.update = {.dry_run = true}; }); },
+       {timeout, waits}},
+      {"NotesWhatItWasNotTold",
+       "The receiver repeats what is not noted",
+       [](Liar& liar) {
+         change_offer(liar, [](Offer& offer) { offer.update = {.told = true}; });
+         liar.control(emit_noted(liar.envelope, 1'000'000, liar.out));
+         liar.finish();
+       },
+       {refused, timeout}},
       {"ALinkOverAFile",
        "no name comes twice in one directory",
        [](Liar& liar) { with_entry(liar, {.name = "a.bin", .kind = EntryKind::link, .target = "/etc"}); },

@@ -151,6 +151,9 @@ void Console::show_text(const Event& event) {
     case Event::Kind::file:
       fmt::print("{}\n", terminal_text(event.path));
       break;
+    case Event::Kind::change:
+      fmt::print("{}\n", change_text(event, options_.itemize));
+      break;
     case Event::Kind::done:
       fmt::print("{}\n", summary(event));
       [[fallthrough]];
@@ -224,7 +227,19 @@ void Console::clear_progress() {
   }
 }
 
+std::string change_text(const Event& change, bool itemize) {
+  const bool removed = change.item.starts_with('*');
+  const std::string_view arrow = change.item.starts_with('h') ? " => " : " -> ";
+  const std::string target = change.target.empty() ? "" : fmt::format("{}{}", arrow, terminal_text(change.target));
+  const std::string_view before = removed ? "deleting " : "";
+  return fmt::format("{}{}{}", itemize ? change.item + " " : before, terminal_text(change.path), target);
+}
+
 std::string summary(const Event& done) {
+  if (done.dry_run) {
+    return fmt::format("{}  {} {}: a dry run, nothing was sent or changed", terminal_text(done.path), done.files,
+                       done.files == 1 ? "file" : "files");
+  }
   std::string text =
       fmt::format("{}  {} {}, {} in {}", terminal_text(done.path), done.files, done.files == 1 ? "file" : "files",
                   bytes_text(static_cast<double>(done.bytes)),

@@ -24,6 +24,7 @@ class Console {
     enum class Detail : std::uint8_t { errors, usual, all };
     Form form = Form::text;
     Detail detail = Detail::usual;
+    bool itemize = false;            // changes with how they differ, as `rsync -i` has it; else their names
     std::optional<bool> progress{};  // without it: as text, on a terminal, in the foreground
   };
   explicit Console(Options options);
@@ -35,7 +36,7 @@ class Console {
   /// A failure outside of a session. Answers its exit code.
   ExitCode fail(const Failure& failure);
   /// Events of kind file are shown, so somebody should make them.
-  [[nodiscard]] bool shows_files() const { return options_.detail == Options::Detail::all; }
+  [[nodiscard]] bool shows_files() const { return options_.detail == Options::Detail::all && !options_.itemize; }
 
  private:
   void show_error(Event event);
@@ -56,6 +57,8 @@ class Console {
 /// What a person can do about it. Empty where the messages say that themselves, since it depends.
 [[nodiscard]] std::string_view remedy_for(ExitCode code);
 
+/// What a transfer will do with one name, of an event of kind change.
+[[nodiscard]] std::string change_text(const Event& change, bool itemize);
 /// What a transfer did, for its last line.
 [[nodiscard]] std::string summary(const Event& done);
 

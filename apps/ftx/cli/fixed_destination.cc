@@ -99,6 +99,14 @@ class Selected {
   std::unordered_set<std::string> around_;
 };
 
+Status has_no_link(std::span<const FileEntry> entries) {
+  const auto link = std::ranges::find(entries, EntryKind::link, &FileEntry::kind);
+  if (link != entries.end()) {
+    return fail(EPERM, "refused the symbolic link '" + path_of(entries, *link) + "': this server takes none");
+  }
+  return {};
+}
+
 }  // namespace
 
 Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are, Trees trees, const Selection& select) {
@@ -124,16 +132,16 @@ Result<std::optional<Deletion>> FixedDestination::deletion(const std::optional<D
   return wanted_.deletion;
 }
 
-Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::span<const FileEntry> entries) {
+Status FixedDestination::check_list(std::span<const FileEntry> entries) const {
   if (wanted_.names.empty()) {
-    return below_.open(path_, entries);
+    return {};
   }
   Selected selected(wanted_.select, entries);
   for (const FileEntry& entry : entries) {
     Status good = check(wanted_, entry);
     good = good ? selected.check(entry) : good;
     if (!good) {
-      return std::unexpected(good.error());
+      return good;
     }
   }
   // No name comes twice in a list, so as many as were asked for, of which each was, are all of them.
@@ -145,15 +153,31 @@ Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::span
     return fail(EPERM, "the other end offers " + std::to_string(files) + " files, and was asked for " +
                            std::to_string(wanted_.names.size()));
   }
-  return below_.open(path_, entries);
+  return {};
+}
+
+Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::span<const FileEntry> entries) {
+  const Status good = check_list(entries);
+  return good ? below_.open(path_, entries) : std::unexpected(good.error());
+}
+
+Result<std::unique_ptr<Survey>> FixedDestination::survey(std::string_view, std::span<const FileEntry> entries,
+                                                         const Update& update,
+                                                         const std::optional<Deletion>& deletion) {
+  const Status good = check_list(entries);
+  return good ? below_.survey(path_, entries, update, deletion) : std::unexpected(good.error());
 }
 
 Result<std::unique_ptr<Sink>> LinklessDestination::open(std::string_view path, std::span<const FileEntry> entries) {
-  const auto link = std::ranges::find(entries, EntryKind::link, &FileEntry::kind);
-  if (link != entries.end()) {
-    return fail(EPERM, "refused the symbolic link '" + path_of(entries, *link) + "': this server takes none");
-  }
-  return below_.open(path, entries);
+  const Status good = has_no_link(entries);
+  return good ? below_.open(path, entries) : std::unexpected(good.error());
+}
+
+Result<std::unique_ptr<Survey>> LinklessDestination::survey(std::string_view path, std::span<const FileEntry> entries,
+                                                            const Update& update,
+                                                            const std::optional<Deletion>& deletion) {
+  const Status good = has_no_link(entries);
+  return good ? below_.survey(path, entries, update, deletion) : std::unexpected(good.error());
 }
 
 }  // namespace sluice::ftx

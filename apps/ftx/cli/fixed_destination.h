@@ -45,6 +45,9 @@ class LinklessDestination final : public Destination {
     return below_.deletion(asked);
   }
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
+  [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,
+                                                       const Update& update,
+                                                       const std::optional<Deletion>& deletion) override;
 
  private:
   Destination& below_;
@@ -59,8 +62,13 @@ class FixedDestination final : public Destination {
   /// Where files were asked for: what they were asked for with.
   [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override;
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
+  [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,
+                                                       const Update& update,
+                                                       const std::optional<Deletion>& deletion) override;
 
  private:
+  [[nodiscard]] Status check_list(std::span<const FileEntry> entries) const;
+
   Destination& below_;
   std::string path_;
   Wanted wanted_;

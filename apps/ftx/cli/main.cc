@@ -126,13 +126,22 @@ void add_update_options(CLI::App& app, Update& update, Selection& select) {
       ->excludes(existing);
 }
 
+void add_change_options(CLI::App& app, PushOptions& options) {
+  app.add_flag_callback(
+      "-n,--dry-run", [&options] { options.update.told = options.update.dry_run = true; },
+      "say what would change there, and send and change nothing");
+  app.add_flag_callback(
+      "-i,--itemize-changes", [&options] { options.update.told = options.console.itemize = true; },
+      "say what changes there, before it does, and how: a line each, as rsync writes it");
+}
+
 /// The keys of the configuration: the flags of transfers that have a long name, except what a command asks for once,
 /// what gives up protection, and what chooses the files that a command sends and removes.
 std::vector<std::string> configurable(const CLI::App& transfer) {
-  constexpr std::array<std::string_view, 17> never{
-      "help",   "version", "insecure",        "accept-key",   "progress",     "no-progress",
-      "filter", "exclude", "include",         "exclude-from", "include-from", "files-from",
-      "from0",  "delete",  "delete-excluded", "force-delete", "max-delete"};
+  constexpr std::array<std::string_view, 18> never{
+      "help",        "version", "dry-run", "insecure",        "accept-key",   "progress",
+      "no-progress", "filter",  "exclude", "include",         "exclude-from", "include-from",
+      "files-from",  "from0",   "delete",  "delete-excluded", "force-delete", "max-delete"};
   std::vector<std::string> keys{"progress"};
   for (const CLI::Option* option : transfer.get_options()) {
     for (const std::string& name : option->get_lnames()) {
@@ -290,6 +299,7 @@ void add_transfer_options(CLI::App& app, PushOptions& options, SelectionArgument
       "-a,--archive", [&options] { options.trees = Trees::with_links; }, "as -r, and symbolic links as links");
   app.add_flag("-H,--hard-links", options.select.hard_links, "files that are one file under several names stay one");
   add_update_options(app, options.update, options.select);
+  add_change_options(app, options);
   selection.add_to(app);
   auto* rate = app.add_option("--rate", options.rate_mbit,
                               "send at so many Mbit/s, whatever the network does; ends when a third is lost for 10 s")

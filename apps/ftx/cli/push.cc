@@ -25,6 +25,10 @@ ExitCode push(const PushOptions& options) {
   if (options.insecure && options.select.digests) {
     return console.fail({ExitCode::usage, "--checksum: contents are compared by encrypted sessions only"});
   }
+  if (options.insecure && options.update.told) {
+    return console.fail(
+        {ExitCode::usage, "--dry-run and --itemize-changes: what would change is told by encrypted sessions only"});
+  }
   auto source = FileSource::open(options.sources, options.source_options());
   if (!source) {
     return console.fail(source.error());

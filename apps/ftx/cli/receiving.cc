@@ -66,7 +66,7 @@ void Receiving::show_events() {
     } else if (event->kind == Event::Kind::error && event->code != ExitCode::interrupted) {
       event->text = fmt::format("{}: {}", shown_path.empty() ? event->address : shown_path, event->text);
     }
-    if (!shown_path.empty()) {
+    if (!shown_path.empty() && event->kind != Event::Kind::change) {
       event->path = shown_path;
     }
     console_.show(*event);

@@ -89,7 +89,14 @@ void Sending::show_files() {
   }
 }
 
+void Sending::show_changes() {
+  while (const auto change = sender_.next_change()) {
+    console_.show(*change);
+  }
+}
+
 void Sending::show_events() {
+  show_changes();
   show_files();
   while (auto event = traffic_.next_event()) {
     if (event->code == ExitCode::no_answer && left) {

@@ -57,6 +57,7 @@ class Sending {
   [[nodiscard]] std::optional<Failure> lost_soon();
   ExitCode end_lost(const Failure& failure);
   void show_files();
+  void show_changes();
   void show_events();
 
   Host& host_;

@@ -23,6 +23,12 @@ class ShownDestination final : public Destination {
     return below_.deletion(asked);
   }
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
+  /// What would change is told by the session.
+  [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,
+                                                       const Update& update,
+                                                       const std::optional<Deletion>& deletion) override {
+    return below_.survey(path, entries, update, deletion);
+  }
 
  private:
   Destination& below_;

@@ -151,6 +151,10 @@ std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer pre
     return Placement{.kind =
                          well_placed(adu, manifest_.size) ? Placement::Kind::duplicate : Placement::Kind::misplaced};
   }
+  // Threat: a sender that sends files before it may, or in a dry run.
+  if (!sink_) {
+    return Placement{};
+  }
   if (adu.file == digest_file) {
     return place_in_list(digests_, adu);
   }
@@ -409,20 +413,13 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   if (!budget_.memory.take(static_cast<std::uint64_t>(numbered) * file_memory_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
   }
-  const auto deletion = destination_.deletion(manifest->deletion);
+  auto deletion = destination_.deletion(manifest->deletion);
   if (!deletion) {
     return failed(ExitCode::refused, deletion.error().text);
   }
-  auto sink = destination_.open(head_.path, entries_);
-  if (!sink) {
-    return failed(ExitCode::refused, sink.error().text);
-  }
-  sink_ = std::move(*sink);
-  sink_->follow(head_.update);
-  if (*deletion) {
-    if (const auto removes = sink_->also_remove(**deletion); !removes) {
-      return failed(ExitCode::refused, removes.error().text);
-    }
+  deletion_ = *std::move(deletion);
+  if (const auto opened = head_.update.told ? open_survey() : open_sink(); !opened) {
+    return opened;
   }
   files_.reserve(static_cast<std::size_t>(numbered));
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
@@ -438,8 +435,60 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   digests_.slots = Slots(slot_count(digests_.size));
   read_back_.resize(read_back_bytes);
   phase_ = Phase::data;
+  return survey_ ? std::expected<void, Failure>() : finish_if_whole();
+}
+
+std::expected<void, Failure> Assembly::open_sink() {
+  auto sink = destination_.open(head_.path, entries_);
+  if (!sink) {
+    return failed(ExitCode::refused, sink.error().text);
+  }
+  sink_ = std::move(*sink);
+  sink_->follow(head_.update);
+  if (deletion_) {
+    if (const auto removes = sink_->also_remove(*deletion_); !removes) {
+      return failed(ExitCode::refused, removes.error().text);
+    }
+  }
+  return {};
+}
+
+// --- What will change ----------------------------------------------------------------------------------------------
+
+std::expected<void, Failure> Assembly::open_survey() {
+  auto survey = destination_.survey(head_.path, entries_, head_.update, deletion_);
+  if (!survey) {
+    return failed(ExitCode::refused, survey.error().text);
+  }
+  survey_ = std::move(*survey);
+  return {};
+}
+
+std::expected<void, Failure> Assembly::survey(std::size_t count_max, std::vector<Change>& changes) {
+  SLUICE_REQUIRE(surveying());
+  const auto all = survey_->look(count_max, changes);
+  if (!all) {
+    return std::unexpected(failure(nullptr, all.error()));
+  }
+  if (*all) {
+    survey_.reset();
+  }
+  return {};
+}
+
+std::expected<void, Failure> Assembly::begin() {
+  SLUICE_REQUIRE(phase_ == Phase::data && !survey_ && !sink_);
+  if (dry_run()) {
+    phase_ = Phase::finished;
+    return {};
+  }
+  if (const auto opened = open_sink(); !opened) {
+    return opened;
+  }
   return finish_if_whole();
 }
+
+// --- What is there already -----------------------------------------------------------------------------------------
 
 std::expected<void, Failure> Assembly::compare(std::size_t count_max, std::vector<ByteRange>& present) {
   SLUICE_REQUIRE(phase_ == Phase::data);

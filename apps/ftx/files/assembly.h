@@ -19,6 +19,9 @@
 // file of which something has arrived is not looked for; what Update leaves alone whatever it holds is looked for then,
 // and its data dropped. A file that somebody changes after that is left as it then is.
 //
+// Where it is to be told what will change, the Survey of that comes first, and the Sink, which makes the first
+// directory, is opened behind it. In a dry run it never is, and no data lands anywhere.
+//
 // Invariants: a file is renamed only when every ADU has landed and its digest equals the sender's. Assembly takes the
 // memory for lists and slots and the descriptors of open files from the Budget before it allocates, and returns them.
 // Borrows Destination and Budget. Not thread-safe. Amortised O(1) an ADU apart from reading back for the digest; no
@@ -105,6 +108,17 @@ class Assembly {
   /// The failure that a failed write of `adu` causes. Keeps the partial file when the destination is full.
   [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
 
+  /// What will change is to be told, and has not been looked for to the end.
+  [[nodiscard]] bool surveying() const { return survey_ != nullptr; }
+  /// Looks further, for a while: adds `count_max` changes at most. REQUIRES: surveying().
+  [[nodiscard]] std::expected<void, Failure> survey(std::size_t count_max, std::vector<Change>& changes);
+  /// It has been told: data may come; in a dry run that was all. REQUIRES: the survey has come to its end.
+  [[nodiscard]] std::expected<void, Failure> begin();
+  [[nodiscard]] bool dry_run() const { return head_.update.dry_run; }
+  [[nodiscard]] std::span<const FileEntry> entries() const { return entries_; }
+  /// Size of the contents (apps/ftx/protocol/contents.h). REQUIRES: phase() is not manifest.
+  [[nodiscard]] std::uint64_t contents_bytes() const { return contents_.size_bytes(); }
+
   /// The most parts of one file that compare() finds.
   static constexpr std::size_t known_parts_max = 64;
   /// Looks whether the next files are there already, as a whole or in part, and adds their places in the contents to
@@ -113,7 +127,7 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> compare(std::size_t count_max, std::vector<ByteRange>& present);
   [[nodiscard]] bool compares_contents() const { return head_.update.compare == Update::Compare::digest; }
   /// Files are left that compare() has not looked for.
-  [[nodiscard]] bool comparing() const { return phase_ == Phase::data && compared_ < contents_.files(); }
+  [[nodiscard]] bool comparing() const { return phase_ == Phase::data && sink_ && compared_ < contents_.files(); }
   /// What was there already.
   [[nodiscard]] const Contents::Amount& skipped() const { return skipped_; }
 
@@ -209,6 +223,8 @@ class Assembly {
   void drop_part(std::size_t index);
 
   [[nodiscard]] std::expected<void, Failure> manifest_whole();
+  [[nodiscard]] std::expected<void, Failure> open_sink();
+  [[nodiscard]] std::expected<void, Failure> open_survey();
   [[nodiscard]] std::expected<void, Failure> file_landed(const AduName& adu);
   [[nodiscard]] std::expected<void, Failure> digest_written(File& file, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] std::expected<void, Failure> file_whole(std::uint32_t index);
@@ -224,8 +240,10 @@ class Assembly {
   List manifest_;
   List digests_;
   std::vector<FileEntry> entries_;  // before sink_, which borrows them
-  std::unique_ptr<Sink> sink_;      // before files_: they must not outlive it
-  std::vector<File> files_;         // with numbers of their own, by number
+  std::optional<Deletion> deletion_;
+  std::unique_ptr<Survey> survey_;
+  std::unique_ptr<Sink> sink_;  // before files_: they must not outlive it
+  std::vector<File> files_;     // with numbers of their own, by number
   Pack pack_;
   Slots pack_slots_;
   std::vector<bool> present_;                                      // packed files that were there already

@@ -12,6 +12,7 @@
 
 #include "apps/ftx/files/directory_file.h"
 #include "apps/ftx/files/directory_sink.h"
+#include "apps/ftx/files/directory_survey.h"
 #include "apps/ftx/files/system.h"
 #include "apps/ftx/files/walk.h"
 #include "apps/ftx/protocol/name.h"
@@ -35,20 +36,10 @@ Result<bool> is_directory(int parent, const std::string& name) {
   return S_ISDIR(status.st_mode);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::serve(const std::string& directory,
-                                                                          std::uint64_t seed, LandBy land_by,
-                                                                          PartialOptions partials) {
-  Descriptor root(
-      retried([&] { return os().openat(AT_FDCWD, directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }));
-  if (!root.valid()) {
-    return system_error("cannot open the directory", directory);
-  }
-  return std::unique_ptr<DirectoryDestination>(new DirectoryDestination(std::move(root), seed, land_by, partials));
-}
-
-Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, std::span<const FileEntry> entries) {
+/// Where a list goes below the open directory `root`. A directory for the content of one is made if that is asked for,
+/// else left invalid.
+Result<DirectorySink::Place> find_place(int root, std::string_view path, std::span<const FileEntry> entries,
+                                        bool make) {
   std::vector<std::string_view> walk = components(path);
   std::optional<std::string> last;
   if (!walk.empty() && !path.ends_with('/')) {
@@ -57,7 +48,7 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
   }
   DirectorySink::Place place;
   // Opening "." gives a second descriptor of the served directory.
-  Descriptor& at = place.directory = enter_directory(root_.get(), ".");
+  Descriptor& at = place.directory = enter_directory(root, ".");
   if (!at.valid()) {
     return system_error("cannot open", "the served directory");
   }
@@ -79,6 +70,11 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
     }
     // The content of a directory may go into one that is not there yet.
     const bool content = !entries.empty() && entries.front().top();
+    if (!*directory && content && !make) {
+      at = Descriptor();
+      shown += *last + "/";
+      return place;
+    }
     if (!*directory && content) {
       if (retried([&] { return os().mkdirat(at.get(), last->c_str(), 0700); }) != 0) {
         return system_error("cannot make the directory", *last);
@@ -92,7 +88,38 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
     }
   }
   place.new_name = std::move(last);
-  return std::make_unique<DirectorySink>(std::move(place), entries, prng_(), land_by_, partials_);
+  return place;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::serve(const std::string& directory,
+                                                                          std::uint64_t seed, LandBy land_by,
+                                                                          PartialOptions partials) {
+  Descriptor root(
+      retried([&] { return os().openat(AT_FDCWD, directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }));
+  if (!root.valid()) {
+    return system_error("cannot open the directory", directory);
+  }
+  return std::unique_ptr<DirectoryDestination>(new DirectoryDestination(std::move(root), seed, land_by, partials));
+}
+
+Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, std::span<const FileEntry> entries) {
+  auto place = find_place(root_.get(), path, entries, true);
+  if (!place) {
+    return std::unexpected(place.error());
+  }
+  return std::make_unique<DirectorySink>(*std::move(place), entries, prng_(), land_by_, partials_);
+}
+
+Result<std::unique_ptr<Survey>> DirectoryDestination::survey(std::string_view path, std::span<const FileEntry> entries,
+                                                             const Update& update,
+                                                             const std::optional<Deletion>& deletion) {
+  auto place = find_place(root_.get(), path, entries, false);
+  if (!place) {
+    return std::unexpected(place.error());
+  }
+  return std::make_unique<DirectorySurvey>(*std::move(place), entries, update, deletion);
 }
 
 }  // namespace sluice::ftx

@@ -46,6 +46,9 @@ class DirectoryDestination final : public Destination {
   /// `path` names a directory when it exists as one, is empty or ends in '/'; else it is the new name of the one entry
   /// that lies in no other, or of a directory that is made for the content of one.
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
+  [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,
+                                                       const Update& update,
+                                                       const std::optional<Deletion>& deletion) override;
 
  private:
   DirectoryDestination(Descriptor root, std::uint64_t seed, LandBy land_by, PartialOptions partials)

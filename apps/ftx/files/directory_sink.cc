@@ -21,49 +21,15 @@ namespace {
 /// What fills a directory needs these of it.
 constexpr mode_t fill_mode = 0700;
 
-/// The time that `entry` has, or what a file system keeps of it that counts in 100 ns, microseconds or seconds.
-bool same_time(const timespec& time, const FileEntry& entry) {
-  if (time.tv_sec != entry.mtime_s) {
-    return false;
-  }
-  const auto kept = static_cast<std::uint32_t>(time.tv_nsec);
-  return std::ranges::any_of(std::array{1U, 100U, 1'000U, 1'000'000'000U},
-                             [&](std::uint32_t unit) { return kept == entry.mtime_ns - entry.mtime_ns % unit; });
-}
-
-/// Not by what a file system cuts off.
-bool is_newer(const timespec& time, const FileEntry& entry) {
-  return !same_time(time, entry) && std::pair(std::int64_t{time.tv_sec}, std::int64_t{time.tv_nsec}) >
-                                        std::pair(entry.mtime_s, std::int64_t{entry.mtime_ns});
-}
-
-/// Nobody has written into the file between the two looks, or put another in its place.
-bool same_state(const struct stat& one, const struct stat& other) {
-  return one.st_dev == other.st_dev && one.st_ino == other.st_ino && one.st_size == other.st_size &&
-         one.st_mtim.tv_sec == other.st_mtim.tv_sec && one.st_mtim.tv_nsec == other.st_mtim.tv_nsec &&
-         one.st_ctim.tv_sec == other.st_ctim.tv_sec && one.st_ctim.tv_nsec == other.st_ctim.tv_nsec;
-}
-
-/// For reading; invalid: it is no regular file, or cannot be read.
-Descriptor open_regular(int directory, const std::string& name, struct stat& status) {
-  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  Descriptor file(retried([&] { return os().openat(directory, name.c_str(), flags, 0); }));
-  const bool regular =
-      file.valid() && retried([&] { return os().fstat(file.get(), &status); }) == 0 && S_ISREG(status.st_mode);
-  return regular ? std::move(file) : Descriptor();
-}
-
-bool has_attributes(const struct stat& status, const FileEntry& entry) {
-  return (status.st_mode & 0777U) == entry.mode && same_time(status.st_mtim, entry);
-}
-
 }  // namespace
 
 DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by,
                              Partials& partials)
     : entries_(entries),
-      shown_(std::move(place.shown)),
-      new_name_(std::move(place.new_name)),
+      comparison_(entries, {.shown = std::move(place.shown),
+                            .new_name = std::move(place.new_name),
+                            .directory = [this](std::uint32_t parent) { return directories_.at(parent); },
+                            .is_new = [this](std::uint32_t parent) { return is_new(parent); }}),
       prng_(seed),
       land_by_(land_by),
       partials_(partials),
@@ -75,19 +41,10 @@ DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, st
       directories_(entries, std::move(place.directory),
                    [this](int parent, std::uint32_t index) { return enter(parent, index); }) {}
 
-const std::string& DirectorySink::name_of(const FileEntry& entry) const {
-  return entry.parent == 0 && new_name_ ? *new_name_ : entry.name;
-}
-
-std::string DirectorySink::path(const FileEntry& entry) const {
-  const std::string path = path_of(entries_, entry);
-  return shown_ + (new_name_ ? *new_name_ + path.substr(std::min(path.find('/'), path.size())) : path);
-}
-
 /// Makes the directory when it is asked for for the first time. One that is there is taken.
 Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
   const std::string& name = name_of(entries_[index]);
-  if (made_[index] == Made::no && !update_.existing) {
+  if (made_[index] == Made::no && !comparison_.update().existing) {
     const auto make = [&] { return retried([&] { return os().mkdirat(parent, name.c_str(), fill_mode); }) == 0; };
     if (make() || (errno == EACCES && make_writable(parent, entries_[index].parent) && make())) {
       made_[index] = Made::made;
@@ -202,170 +159,24 @@ std::optional<TemporaryFile> DirectorySink::open_partial(int directory, const Fi
   return TemporaryFile{std::move(opened->file), std::move(name), std::move(opened->partial)};
 }
 
-/// What has that name. Nothing, and errno ENOENT: it can be made.
-std::optional<struct stat> DirectorySink::find(const FileEntry& entry) {
-  const int directory = directories_.at(entry.parent);
-  struct stat status{};
-  if (directory < 0) {
-    return std::nullopt;
-  }
-  if (is_new(entry.parent)) {
-    errno = ENOENT;
-    return std::nullopt;
-  }
-  return look_at(directory, name_of(entry), status) == 0 ? std::optional(status) : std::nullopt;
-}
-
-/// `found` is what find() has just answered. What cannot be looked at is not left alone: writing it says why.
-bool DirectorySink::leaves_alone(const FileEntry& entry, const std::optional<struct stat>& found) const {
-  if (!found) {
-    return update_.existing && errno == ENOENT;
-  }
-  return update_.ignore_existing || (update_.newer && S_ISREG(found->st_mode) && is_newer(found->st_mtim, entry));
-}
-
-/// Of a symbolic link: no time of it counts.
-bool DirectorySink::leaves_link_alone(const FileEntry& entry) {
-  if (!update_.existing && !update_.ignore_existing) {
-    return false;
-  }
-  const auto found = find(entry);
-  return found ? update_.ignore_existing : update_.existing && errno == ENOENT;
-}
-
-/// `entry` is `file` under the name that has its content.
-bool DirectorySink::same(const FileEntry& file, const FileEntry& entry, const struct stat& found) {
-  if (static_cast<std::uint64_t>(found.st_size) != entry.size_bytes) {
-    return false;
-  }
-  switch (update_.compare) {
-    case Update::Compare::size_and_time:
-      return same_time(found.st_mtim, entry) && as_listed(entry, found);
-    case Update::Compare::size:
-      return as_listed(entry, found);
-    case Update::Compare::nothing:
-      return false;
-    case Update::Compare::digest:
-      return same_content(file, found) && as_listed(entry, found);
-  }
-  return false;
-}
-
-/// As far as examine() has read it, and it is still that file.
-bool DirectorySink::same_content(const FileEntry& file, const struct stat& found) const {
-  return file.digest && examined_ && examined_->file == index_of(file) && examined_->digest == file.digest &&
-         same_state(examined_->status, found);
-}
-
-bool DirectorySink::examine(const FileEntry& file, std::uint64_t& bytes) {
-  if (update_.compare != Update::Compare::digest || !file.digest) {
+bool DirectorySink::present(const FileEntry& file) {
+  const std::uint32_t own = comparison_.index_of(file);
+  const Comparison::ContentPlace place = comparison_.content_place(file);
+  moved_.erase(own);
+  if (!place.name) {
+    moved_[own] = Moved{};
     return true;
   }
-  if (!examined_ || examined_->file != index_of(file)) {
-    begin_examination(file);
-    bytes -= std::min(bytes, digest_file_cost);
-  }
-  auto& [index, status, descriptor, offset, digester, buffer, digest] = *examined_;
-  while (descriptor.valid() && offset < file.size_bytes) {
-    if (bytes == 0) {
-      return false;
-    }
-    buffer.resize(digest_read_bytes);
-    const std::uint64_t size = std::min({file.size_bytes - offset, bytes, std::uint64_t{buffer.size()}});
-    const ssize_t got = retried([&] {
-      return os().pread(descriptor.get(), buffer.data(), static_cast<std::size_t>(size), static_cast<off_t>(offset));
-    });
-    if (got <= 0) {
-      descriptor = Descriptor();
-      break;
-    }
-    digester.update(ConstBytes(buffer).first(static_cast<std::size_t>(got)));
-    offset += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::uint64_t>(got);
-  }
-  end_examination();
-  return true;
-}
-
-/// Threat: somebody puts a link or a pipe there meanwhile. What is read is the regular file that was looked at.
-void DirectorySink::begin_examination(const FileEntry& file) {
-  examined_ = std::make_unique<Examined>();
-  examined_->file = index_of(file);
-  const ContentPlace place = content_place(file);
-  if (!place.regular || static_cast<std::uint64_t>(place.regular->st_size) != file.size_bytes) {
-    return;
-  }
-  const FileEntry named = under(file, *place.name);
-  Descriptor opened = open_regular(directories_.at(named.parent), name_of(named), examined_->status);
-  if (opened.valid() && same_state(examined_->status, *place.regular)) {
-    examined_->descriptor = std::move(opened);
-  }
-}
-
-void DirectorySink::end_examination() {
-  struct stat now{};
-  Examined& examined = *examined_;
-  if (examined.descriptor.valid() && retried([&] { return os().fstat(examined.descriptor.get(), &now); }) == 0 &&
-      same_state(now, examined.status)) {
-    examined.digest = examined.digester.finish();
-  }
-  examined.descriptor = Descriptor();
-  examined.buffer = {};
-}
-
-FileEntry DirectorySink::under(const FileEntry& file, std::uint32_t name) const {
-  FileEntry named = file;
-  named.name = entries_[name].name;
-  named.parent = entries_[name].parent;
-  return named;
-}
-
-/// A symbolic link is not what it points to, so it is no file that is there.
-DirectorySink::ContentPlace DirectorySink::content_place(const FileEntry& file) {
-  const std::uint32_t own = index_of(file);
-  std::vector<std::uint32_t> names{own};
-  std::ranges::transform(hard_links_of(own), std::back_inserter(names), &HardLink::entry);
-  ContentPlace place;
-  for (const std::uint32_t name : names) {
-    const FileEntry named = under(file, name);
-    const auto found = find(named);
-    if (leaves_alone(named, found)) {
-      continue;
-    }
-    if (found && S_ISREG(found->st_mode)) {
-      return {name, found};
-    }
-    place.name = place.name.value_or(name);
-  }
-  return place;
-}
-
-bool DirectorySink::present(const FileEntry& file) {
-  const std::uint32_t own = index_of(file);
-  const ContentPlace place = content_place(file);
-  moved_.erase(own);
+  const FileEntry named = comparison_.under(file, *place.name);
   if (place.name != own) {
-    moved_[own] = place.name ? Moved{std::make_unique<FileEntry>(under(file, *place.name)), *place.name} : Moved{};
+    moved_[own] = Moved{std::make_unique<FileEntry>(named), *place.name};
   }
-  return !place.name || (place.regular && same(file, under(file, *place.name), *place.regular));
-}
-
-std::span<const DirectorySink::HardLink> DirectorySink::hard_links_of(std::uint32_t file) {
-  if (!hard_links_) {
-    hard_links_.emplace();
-    for (std::uint32_t index = 0; index < entries_.size(); ++index) {
-      if (entries_[index].kind == EntryKind::hard_link) {
-        hard_links_->push_back({entries_[index].original - 1, index});
-      }
-    }
-    std::ranges::sort(*hard_links_);
-  }
-  return std::ranges::equal_range(*hard_links_, file, {}, &HardLink::file);
+  return place.regular && comparison_.same(file, named, *place.regular) && as_listed(named, *place.regular);
 }
 
 /// Under the name that it gets.
 const FileEntry& DirectorySink::placed(const FileEntry& listed) const {
-  const auto moved = moved_.find(index_of(listed));
+  const auto moved = moved_.find(comparison_.index_of(listed));
   return moved == moved_.end() || !moved->second.entry ? listed : *moved->second.entry;
 }
 
@@ -489,15 +300,8 @@ Status DirectorySink::give_name(int directory, const std::string& temporary, con
 
 /// With its target and its time.
 bool DirectorySink::link_is_there(const FileEntry& entry) {
-  const int directory = directories_.at(entry.parent);
-  struct stat status{};
-  if (directory < 0 || is_new(entry.parent) || look_at(directory, name_of(entry), status) != 0 ||
-      !S_ISLNK(status.st_mode) || !same_time(status.st_mtim, entry)) {
-    return false;
-  }
-  std::string target(link_target_bytes_max + 1, '\0');
-  const ssize_t size = os().readlinkat(directory, name_of(entry).c_str(), target.data(), target.size());
-  return size >= 0 && std::string_view(target).substr(0, static_cast<std::size_t>(size)) == entry.target;
+  const auto found = comparison_.find(entry);
+  return found && S_ISLNK(found->st_mode) && same_time(found->st_mtim, entry) && comparison_.has_target(entry);
 }
 
 template <class Make>
@@ -522,13 +326,13 @@ Status DirectorySink::make_hard_link(std::uint32_t name) {
   if (moved != moved_.end() && (!moved->second.entry || moved->second.name == name)) {
     return {};
   }
-  const FileEntry named = under(entries_[file], name);
-  const auto found = find(named);
-  if (leaves_alone(named, found)) {
+  const FileEntry named = comparison_.under(entries_[file], name);
+  const auto found = comparison_.find(named);
+  if (comparison_.leaves_alone(named, found)) {
     return {};
   }
   const FileEntry& original = placed(entries_[file]);
-  const auto is_there = found ? find(original) : std::nullopt;
+  const auto is_there = found ? comparison_.find(original) : std::nullopt;
   if (is_there && is_there->st_dev == found->st_dev && is_there->st_ino == found->st_ino) {
     return {};
   }
@@ -575,7 +379,7 @@ Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int 
 
 /// Under a temporary name first, since it may replace another one.
 Status DirectorySink::make_link(const FileEntry& entry) {
-  if (leaves_link_alone(entry) || link_is_there(entry)) {
+  if (comparison_.leaves_link_alone(entry) || link_is_there(entry)) {
     return {};
   }
   const auto directory = directory_of(entry);
@@ -607,7 +411,7 @@ Status DirectorySink::finish_directory(std::uint32_t index) {
     return root_made_ ? attributes_of(directories_.root(), entry) : Status();
   }
   const int directory = directories_.at(index + 1);
-  if (directory < 0 && update_.existing && errno == ENOENT) {
+  if (directory < 0 && comparison_.update().existing && errno == ENOENT) {
     return {};
   }
   if (directory < 0) {
@@ -683,7 +487,7 @@ Status DirectorySink::sync(bool all) {
   const int synced = retried([&] { return all ? os().syncfs(root) : os().fsync(root); });
   // Some file systems cannot sync a directory and answer EINVAL; the files are durable already.
   if (synced != 0 && (all || errno != EINVAL)) {
-    return system_error("cannot write the directory", shown_);
+    return system_error("cannot write the directory", comparison_.shown());
   }
   return {};
 }

@@ -7,13 +7,10 @@
 // Where the transfer fails, those that were there get their modes back, and those that it has made get theirs; not
 // after a kill, but the next one mends that.
 //
-// A file is there already when a regular file of its name has its size and its time (present), as rsync's quick check
-// has it. It is not opened unless its mode or time differs. Links and directories that are as they should be are left
-// alone, too.
-//
-// A file with several names is written once and gets the others as hard links in the end. As rsync has it, the names
-// that Update leaves alone count for nothing: they keep what they have, and none is linked to that. Of the others the
-// first that is a file there is compared and, if it differs, written; where none is, the first.
+// What is there already is not written (apps/ftx/files/comparison.h). It is not opened unless its mode or time differs.
+// Links and directories that are as they should be are left alone, too. A file with several names is written once and
+// gets the others as hard links in the end; the names that Update leaves alone keep what they have, and none is linked
+// to that.
 //
 // Threats: the peer's symbolic links (nothing is written while there are any, and no walk follows one); what somebody
 // swaps meanwhile (apps/ftx/files/open_directories.h); a partial file under its final name (a temporary one is
@@ -33,7 +30,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "apps/ftx/files/digest.h"
+#include "apps/ftx/files/comparison.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_file.h"
 #include "apps/ftx/files/open_directories.h"
@@ -60,62 +57,27 @@ class DirectorySink final : public Sink {
   DirectorySink& operator=(const DirectorySink&) = delete;
 
   Result<std::unique_ptr<SinkFile>> create(const FileEntry& listed) override;
-  void follow(const Update& update) override { update_ = update; }
-  bool examine(const FileEntry& file, std::uint64_t& bytes) override;
+  void follow(const Update& update) override { comparison_.follow(update); }
+  bool examine(const FileEntry& file, std::uint64_t& bytes) override { return comparison_.examine(file, bytes); }
   bool present(const FileEntry& file) override;
   std::unique_ptr<SinkFile> resume(const FileEntry& listed) override;
   Status store(const FileEntry& listed, ConstBytes content) override;
   Status also_remove(const Deletion& deletion) override;
   Status finish() override;
-  std::string path(const FileEntry& entry) const override;
+  std::string path(const FileEntry& entry) const override { return comparison_.path(entry); }
 
  private:
-  /// Another name of a file: both by their places in the list.
-  struct HardLink {
-    std::uint32_t file = 0;
-    std::uint32_t entry = 0;
-    auto operator<=>(const HardLink&) const = default;
-  };
   /// Where a file is whose content does not go to its own name.
   struct Moved {
     std::unique_ptr<FileEntry> entry;  // with that name; null: all its names are left alone
     std::uint32_t name = 0;            // of the entry that has this name
   };
 
-  /// Which name of a file its content has, or gets.
-  struct ContentPlace {
-    std::optional<std::uint32_t> name{};   // by its place in the list; null: all are left alone
-    std::optional<struct stat> regular{};  // the file that is there
-  };
-  /// The file that is, or was, read to be compared.
-  struct Examined {
-    std::uint32_t file = 0;  // by its place in the list
-    struct stat status{};
-    Descriptor descriptor{};  // while it is read
-    std::uint64_t offset = 0;
-    FileDigester digester{};
-    std::vector<std::byte> buffer{};
-    std::optional<Digest> digest{};  // null: it cannot be read, or changed meanwhile
-  };
-
-  [[nodiscard]] std::uint32_t index_of(const FileEntry& listed) const {
-    return static_cast<std::uint32_t>(&listed - entries_.data());
-  }
-  [[nodiscard]] const std::string& name_of(const FileEntry& entry) const;
+  [[nodiscard]] const std::string& name_of(const FileEntry& entry) const { return comparison_.name_of(entry); }
   [[nodiscard]] Descriptor enter(int parent, std::uint32_t index);
   [[nodiscard]] Result<int> directory_of(const FileEntry& entry);
   [[nodiscard]] std::optional<TemporaryFile> open_partial(int directory, const FileEntry& entry, Partial::Find find);
   [[nodiscard]] bool is_new(std::uint32_t parent) const;
-  [[nodiscard]] std::optional<struct stat> find(const FileEntry& entry);
-  [[nodiscard]] bool leaves_alone(const FileEntry& entry, const std::optional<struct stat>& found) const;
-  [[nodiscard]] bool leaves_link_alone(const FileEntry& entry);
-  [[nodiscard]] ContentPlace content_place(const FileEntry& file);
-  [[nodiscard]] bool same(const FileEntry& file, const FileEntry& entry, const struct stat& found);
-  [[nodiscard]] bool same_content(const FileEntry& file, const struct stat& found) const;
-  void begin_examination(const FileEntry& file);
-  void end_examination();
-  [[nodiscard]] std::span<const HardLink> hard_links_of(std::uint32_t file);
-  [[nodiscard]] FileEntry under(const FileEntry& file, std::uint32_t name) const;
   [[nodiscard]] const FileEntry& placed(const FileEntry& listed) const;
   [[nodiscard]] bool as_listed(const FileEntry& entry, const struct stat& found);
   /// Whether something has that name that may be replaced.
@@ -147,9 +109,7 @@ class DirectorySink final : public Sink {
   };
 
   std::span<const FileEntry> entries_;
-  Update update_;
-  std::string shown_;
-  std::optional<std::string> new_name_;
+  Comparison comparison_;
   Prng prng_;
   LandBy land_by_;
   Partials& partials_;
@@ -163,10 +123,8 @@ class DirectorySink final : public Sink {
   std::optional<OpenDirectories> found_;  // as they are, made or not; for resume()
   std::size_t stored_ = 0;
   std::optional<Deletion> deletion_;
-  std::optional<std::vector<HardLink>> hard_links_;  // of the list, by file, once somebody asks
-  std::unordered_map<std::uint32_t, Moved> moved_;   // by the file's place in the list
-  std::unique_ptr<Examined> examined_;
-  std::vector<Waiting> waiting_;  // stored files that will replace others
+  std::unordered_map<std::uint32_t, Moved> moved_;  // by the file's place in the list
+  std::vector<Waiting> waiting_;                    // stored files that will replace others
 };
 
 }  // namespace sluice::ftx

@@ -33,6 +33,25 @@ Removal::Removal(std::span<const FileEntry> entries, OpenDirectories& directorie
 }
 
 Status Removal::run() {
+  if (Status counted = count(); !counted) {
+    return counted;
+  }
+  acts_ = true;
+  pass();
+  return outcome_;
+}
+
+Status Removal::look(Found found) {
+  if (Status counted = count(); !counted) {
+    return counted;
+  }
+  tells_ = std::move(found);
+  pass();
+  return outcome_;
+}
+
+/// Looks whether all that run() would remove may go.
+Status Removal::count() {
   pass();
   const auto more_than = [](std::string_view what) {
     return fail(ECANCELED, "nothing was removed: " + std::string(what));
@@ -44,10 +63,6 @@ Status Removal::run() {
   if (outcome_ && deletion_.files_max && found_ > *deletion_.files_max) {
     return more_than(std::to_string(found_) + " files and directories would go, and --max-delete allows " +
                      std::to_string(*deletion_.files_max));
-  }
-  if (outcome_) {
-    acts_ = true;
-    pass();
   }
   return outcome_;
 }
@@ -143,6 +158,9 @@ bool Removal::clear_directory(const Level& level, const std::string& name) {
 
 bool Removal::remove(Level& level, const std::string& name, int flags) {
   ++found_;
+  if (tells_) {
+    tells_(level.inside + name + (flags == AT_REMOVEDIR ? "/" : ""));
+  }
   const auto unlink = [&] {
     return retried([&] { return os().unlinkat(level.directory, name.c_str(), flags); }) == 0 || errno == ENOENT;
   };

@@ -40,6 +40,10 @@ class Removal {
 
   /// ECANCELED: nothing was removed, and why.
   [[nodiscard]] Status run();
+  /// A file that run() would remove, or a directory, with a '/' behind: its path below where the transfer goes.
+  using Found = std::function<void(std::string_view path)>;
+  /// Removes nothing. Calls `found` for what run() would remove, or answers why that would remove nothing.
+  [[nodiscard]] Status look(Found found);
   /// It has changed something.
   [[nodiscard]] bool acted() const { return acts_ && found_ > 0; }
 
@@ -54,6 +58,7 @@ class Removal {
     std::optional<std::uint32_t> mode_before{};  // of one that had to be made writable
   };
 
+  [[nodiscard]] Status count();
   void pass();
   [[nodiscard]] bool clear(const Level& level);
   [[nodiscard]] bool clear_one(Level& level, const std::string& name);
@@ -71,6 +76,7 @@ class Removal {
   Filter filter_;
   std::vector<std::uint32_t> sorted_;  // places in the list, by parent and name
   bool acts_ = false;
+  Found tells_{};
   std::uint64_t found_ = 0;
   std::string emptied_;  // a source without anything in it, at whose place something lies
   Status outcome_;

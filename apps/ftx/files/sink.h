@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Destination, Sink and SinkFile: where a receiver's bytes go. apps/ftx/files/directory.h implements them for disks;
-// tests have others that fail on purpose.
+// Destination, Sink, SinkFile and Survey: where a receiver's bytes go. apps/ftx/files/directory.h implements them for
+// disks; tests have others that fail on purpose.
 
 #include <cerrno>
 #include <memory>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/ftx/files/journal.h"
+#include "apps/ftx/protocol/change.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/update.h"
@@ -100,6 +101,15 @@ class Sink {
   [[nodiscard]] virtual std::string path(const FileEntry& entry) const = 0;
 };
 
+/// What a sink would change.
+class Survey {
+ public:
+  virtual ~Survey() = default;
+  /// Looks on, for a while, and adds what it finds to `changes`, `count_max` at most: entries in the order of the list,
+  /// then what would be removed. True: that was all. Errors are those of the sink that would do it.
+  [[nodiscard]] virtual Result<bool> look(std::size_t count_max, std::vector<Change>& changes) = 0;
+};
+
 /// What a server serves.
 class Destination {
  public:
@@ -115,6 +125,13 @@ class Destination {
   /// the entries.
   [[nodiscard]] virtual Result<std::unique_ptr<Sink>> open(std::string_view path,
                                                            std::span<const FileEntry> entries) = 0;
+  /// What the sink of open() would change when it follows `update` and removes what `deletion` says. Makes nothing.
+  [[nodiscard]] virtual Result<std::unique_ptr<Survey>> survey(std::string_view /*path*/,
+                                                               std::span<const FileEntry> /*entries*/,
+                                                               const Update& /*update*/,
+                                                               const std::optional<Deletion>& /*deletion*/) {
+    return fail(ENOTSUP, "what would change cannot be said here");
+  }
 };
 
 }  // namespace sluice::ftx

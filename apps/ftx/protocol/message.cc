@@ -107,7 +107,7 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
   if (!reader.ok() || version != protocol_version) {
     return std::nullopt;
   }
-  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::taken)) {
+  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::noted)) {
     return std::nullopt;
   }
   envelope.kind = static_cast<Kind>(kind);
@@ -353,6 +353,33 @@ std::optional<std::uint64_t> parse_taken(ConstBytes datagram) {
 
 std::size_t emit_taken(const Envelope& envelope, std::uint64_t to, Bytes out) {
   return start(envelope, Kind::taken, out).number(to).size();
+}
+
+std::optional<Changes> parse_changes(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  Changes changes;
+  changes.from = reader.number<std::uint64_t>();
+  while (reader.ok() && !reader.rest().empty()) {
+    auto change = take_change(reader);
+    if (!change) {
+      return std::nullopt;
+    }
+    changes.changes.push_back(*std::move(change));
+  }
+  const bool bounded =
+      changes.from <= changes_max && datagram.size() <= envelope_bytes + sizeof(changes.from) + changes_bytes_max;
+  return reader.exhausted() && bounded && !changes.changes.empty() ? std::optional(std::move(changes)) : std::nullopt;
+}
+
+std::size_t emit_changes(const Envelope& envelope, std::uint64_t from, ConstBytes records, Bytes out) {
+  SLUICE_REQUIRE(records.size() <= changes_bytes_max);
+  return start(envelope, Kind::changes, out).number(from).bytes(records).size();
+}
+
+std::optional<std::uint64_t> parse_noted(ConstBytes datagram) { return parse_nonce(datagram); }
+
+std::size_t emit_noted(const Envelope& envelope, std::uint64_t to, Bytes out) {
+  return start(envelope, Kind::noted, out).number(to).size();
 }
 
 std::optional<std::uint64_t> parse_nonce(ConstBytes datagram) {

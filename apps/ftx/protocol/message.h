@@ -3,16 +3,19 @@
 
 // The datagrams of the ftx protocol, version 2: values, and their parse and emit functions. docs/formats/ftx.md has
 // the grammar. A parse function checks everything that it can check without knowing the transfer. No sum of two fields
-// of a parsed value overflows. No parse function allocates.
+// of a parsed value overflows. No parse function allocates but that of CHANGES.
 //
 // Thread safety: the functions have no state.
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "apps/ftx/protocol/byte_range.h"
+#include "apps/ftx/protocol/change.h"
 #include "apps/ftx/protocol/digest.h"
 #include "apps/ftx/protocol/update.h"
 #include "base/bytes.h"
@@ -79,7 +82,9 @@ enum class Kind : std::uint8_t {
   response,
   control,
   have,
-  taken
+  taken,
+  changes,
+  noted
 };
 
 /// The name of an application data unit: where its bytes belong, whichever datagram carries them.
@@ -185,6 +190,14 @@ struct Have {
   std::array<ByteRange, ranges_max> ranges{};  // ascending, disjoint, not empty
 };
 
+/// What a receiver will change, counted from the first that it says.
+struct Changes {
+  std::uint64_t from = 0;
+  std::vector<Change> changes{};  // one at least
+};
+/// Changes that fit one datagram fit so many bytes, sealed or not.
+inline constexpr std::size_t changes_bytes_max = control_bytes_max - envelope_bytes - seal_bytes - 8;
+
 struct ErrorMessage {
   std::uint16_t code = 0;
   std::string_view text;  // borrows the datagram; printable characters only
@@ -204,6 +217,9 @@ struct ErrorMessage {
 [[nodiscard]] std::optional<Have> parse_have(ConstBytes datagram);
 /// The place up to which the sender has taken what a HAVE said.
 [[nodiscard]] std::optional<std::uint64_t> parse_taken(ConstBytes datagram);
+[[nodiscard]] std::optional<Changes> parse_changes(ConstBytes datagram);
+/// How many changes the sender has noted.
+[[nodiscard]] std::optional<std::uint64_t> parse_noted(ConstBytes datagram);
 /// Of CHALLENGE and RESPONSE.
 [[nodiscard]] std::optional<std::uint64_t> parse_nonce(ConstBytes datagram);
 
@@ -227,6 +243,9 @@ std::size_t emit_knock(const Envelope& envelope, Bytes out);
 std::size_t emit_control(const Envelope& envelope, const Control& control, Bytes out);
 std::size_t emit_have(const Envelope& envelope, const Have& have, Bytes out);
 std::size_t emit_taken(const Envelope& envelope, std::uint64_t to, Bytes out);
+/// `records` are changes as put() has written them, changes_bytes_max at most.
+std::size_t emit_changes(const Envelope& envelope, std::uint64_t from, ConstBytes records, Bytes out);
+std::size_t emit_noted(const Envelope& envelope, std::uint64_t to, Bytes out);
 std::size_t emit_challenge(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 std::size_t emit_response(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 

@@ -23,6 +23,8 @@ nlohmann::ordered_json fields(const Event& event) {
           {"address", event.address}, {"cipher", event.cipher}, {"congestion", event.congestion}};
     case Event::Kind::file:
       return {{"event", "file"}, {"path", event.path}, {"bytes", event.bytes}};
+    case Event::Kind::change:
+      return {{"event", "change"}, {"item", event.item}, {"path", event.path}, {"target", event.target}};
     case Event::Kind::progress:
       return {{"event", "progress"},
               {"bytes", event.bytes},
@@ -79,6 +81,9 @@ std::string to_json(const Event& event) {
   }
   if (event.sent) {
     object["sent"] = true;
+  }
+  if (event.dry_run) {
+    object["dry_run"] = true;
   }
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

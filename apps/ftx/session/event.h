@@ -22,6 +22,7 @@ struct Event {
     listening,  // path: the address, text: the key
     offer,      // files, bytes, path, address, cipher, congestion
     file,       // path, bytes: one of the files that travel, where the program asks for that
+    change,     // path, item, target: what the receiver does, before it does it; where that is asked for
     progress,   // bytes so far, total_bytes, skipped_files, skipped_bytes, files_done, files, adus, repaired
     fallback,   // path: how it goes on, code: why, text
     left_out,   // files, text: what of the sources is not sent
@@ -61,6 +62,9 @@ struct Event {
   std::uint64_t path_mtu = 0;        // as it was found; 0: not searched
   double round_trip_seconds = 0;     // 0: not measured
   bool sent = false;                 // of a server: it is the one that sends
+  bool dry_run = false;              // nothing has been changed
+  std::string item{};                // of a change: what, as `rsync -i` writes it
+  std::string target{};              // of a change: where a link leads; what a hard link is another name of
 };
 
 /// One line of JSON, without the newline. Replacement characters stand for text that is not UTF-8.
@@ -73,6 +77,8 @@ class EventQueue {
   static constexpr std::size_t events_max = 1024;
 
   void push(Event event);
+  /// How many more fit without one that is dropped.
+  [[nodiscard]] std::size_t room() const { return events_max - events_.size(); }
   std::optional<Event> pop();
 
  private:

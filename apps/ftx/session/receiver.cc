@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/ftx/protocol/name.h"
+#include "apps/ftx/session/change_event.h"
 #include "apps/ftx/session/cookie.h"
 #include "base/contract.h"
 
@@ -27,6 +28,9 @@ constexpr Duration close_linger = CookieJar::lifetime;
 /// waits for that loses less than one that sends what is there.
 constexpr std::size_t compare_files = 1024;
 constexpr Duration compare_first_max = milliseconds(500);
+/// How many changes it looks for before it asks for datagrams again, and events that others may have meanwhile.
+constexpr std::size_t changes_a_turn = 256;
+constexpr std::size_t events_kept = 256;
 constexpr std::uint32_t window_adus = ReceiveTracker::window_sequences / 2;
 
 std::uint64_t nanoseconds(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
@@ -61,7 +65,12 @@ Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, 
     fail(now, {ExitCode::refused, "refused the path '" + printable(offer.path) + "'"}, true);
     return;
   }
-  auto assembly = Assembly::start(head_of(offer, options_), destination, budget_);
+  const Assembly::Head head = head_of(offer, options_);
+  if (head.update.told && !options_.tells_equal) {
+    fail(now, {ExitCode::refused, "what would change here is told to nobody who may not fetch it"}, true);
+    return;
+  }
+  auto assembly = Assembly::start(head, destination, budget_);
   if (!assembly) {
     fail(now, assembly.error(), true);
     return;
@@ -89,6 +98,8 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
       return on_probe(now, datagram);
     case Kind::taken:
       return on_taken(now, datagram);
+    case Kind::noted:
+      return on_noted(now, datagram);
     case Kind::offer:
     case Kind::data:
       // The peer does not know the outcome yet.
@@ -105,6 +116,7 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
     case Kind::response:
     case Kind::control:
     case Kind::have:
+    case Kind::changes:
       ++drops_.unexpected;
       return;
   }
@@ -275,6 +287,17 @@ void Receiver::on_taken(TimePoint now, ConstBytes datagram) {
   }
 }
 
+/// Threat: a sender that notes the same for ever. Only what it notes anew is progress.
+void Receiver::on_noted(TimePoint now, ConstBytes datagram) {
+  const std::size_t room = changes_.room();
+  const auto to = parse_noted(datagram);
+  if (!to || !changes_.on_noted(*to)) {
+    ++drops_.malformed;
+    return;
+  }
+  last_progress_at_ = changes_.room() > room ? now : last_progress_at_;
+}
+
 void Receiver::take_error(TimePoint now, ConstBytes datagram) {
   const auto error = parse_error(datagram);
   if (!error) {
@@ -336,20 +359,68 @@ void Receiver::note_phase(TimePoint now) {
   phase_ = assembly_->phase();
   report_at_ = now;
   if (phase_ == Phase::data) {
+    telling_ = assembly_->surveying();
     comparing_first_ = true;
     compare_first_until_ = now + compare_first_max;
   }
   if (phase_ == Phase::finished) {
     return finished(now);
   }
+  if (assembly_->dry_run()) {
+    return;
+  }
   Event offer = event(Event::Kind::offer, now);
   offer.bytes = assembly_->total_bytes();
   events_.push(std::move(offer));
 }
 
+/// Each change once: a program that shows no events, or a sender that notes nothing, makes it wait.
+std::size_t Receiver::room_to_tell() const {
+  const std::size_t room = options_.update ? events_.room() - std::min(events_.room(), events_kept) : changes_.room();
+  return std::min(room, changes_a_turn);
+}
+
+void Receiver::tell(TimePoint now) {
+  if (may_tell()) {
+    found_.clear();
+    if (auto looked = assembly_->survey(room_to_tell(), found_); !looked) {
+      return fail(now, looked.error(), true);
+    }
+    for (const Change& change : found_) {
+      if (options_.update) {
+        events_.push(change_event(change, assembly_->entries(), false));
+      } else {
+        changes_.add(change);
+      }
+    }
+    last_progress_at_ = now;
+  }
+  if (telling_ && state_ == State::open && !assembly_->surveying() && changes_.all_noted()) {
+    told(now);
+  }
+}
+
+void Receiver::told(TimePoint now) {
+  telling_ = false;
+  compare_first_until_ = now + compare_first_max;
+  if (assembly_->dry_run()) {
+    comparing_first_ = false;
+    if (const std::uint64_t all = assembly_->contents_bytes(); all > 0) {
+      announcer_.add({0, all});
+    }
+  }
+  if (auto begun = assembly_->begin(); !begun) {
+    return fail(now, begun.error(), true);
+  }
+  note_phase(now);
+}
+
 /// While more is left to look for, looking is progress: a destination may answer slowly. It ends, since each file is
 /// looked for once.
 void Receiver::compare(TimePoint now) {
+  if (telling_ && state_ == State::open) {
+    return;
+  }
   if (may_compare()) {
     present_.clear();
     if (auto compared =
@@ -397,6 +468,7 @@ Event Receiver::event(Event::Kind kind, TimePoint now) const {
   event.datagram_bytes = adus_ > 0 ? data_header_bytes + largest_adu_bytes_ : 0;
   event.round_trip_seconds = std::chrono::duration<double>(round_trip_).count();
   if (assembly_) {
+    event.dry_run = assembly_->dry_run();
     event.files = assembly_->files();
     event.files_done = assembly_->files_done();
     event.bytes = assembly_->landed_bytes();
@@ -438,10 +510,13 @@ TimePoint Receiver::next_deadline() const {
   if (state_ == State::closed) {
     return never;
   }
-  if (answer_due_ || continue_from_ || may_compare()) {
+  // Events are taken between two calls.
+  const bool tells_on = telling_ && state_ == State::open && assembly_->surveying() && options_.update;
+  if (answer_due_ || continue_from_ || tells_on || may_tell() || may_compare()) {
     return TimePoint::min();
   }
-  return std::min({report_at_, may_announce() ? announcer_.next_deadline() : never,
+  return std::min({report_at_, telling_ && !over() ? changes_.next_deadline() : never,
+                   may_announce() ? announcer_.next_deadline() : never,
                    state_ == State::open ? last_progress_at_ + options_.idle_timeout : never, linger_until_});
 }
 
@@ -451,6 +526,7 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_by
   if (state_ == State::closed) {
     return 0;
   }
+  tell(now);
   compare(now);
   if (answer_due_) {
     answer_due_ = false;
@@ -459,7 +535,11 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_by
     }
     return emit_error(envelope_, {static_cast<std::uint16_t>(failure_->code), failure_->text}, out);
   }
-  if (comparing_first_ && !assembly_->compares_contents()) {
+  if (telling_ && !over()) {
+    if (const std::size_t size = changes_.next(now, round_trip_, envelope_, out); size > 0) {
+      return size;
+    }
+  } else if (comparing_first_ && !assembly_->compares_contents()) {
     return 0;
   }
   if (const auto have = may_announce() ? announcer_.next(now, round_trip_) : std::nullopt) {

@@ -17,6 +17,10 @@
 // latest; then it looks further while data arrives. Where contents are compared it looks at all of them first, as many
 // as it may tell of, a part each turn, and reports meanwhile.
 //
+// Where it is to be told what will change (Update::told), that comes first of all: to the sender by CHANGES, where he
+// asks, else as events. Nothing has been made then. A dry run ends with it, and says that everything is there, so that
+// a sender who does not know of it sends nothing either.
+//
 // Timers: it sends a report every quarter of a round trip (0.2 .. 20 ms) while data arrives, and whenever a quarter of
 // the credit has been used, so that the sender need not wait for more. Without data the interval doubles, up to a
 // second. After `idle_timeout` without progress the transfer fails. A finished or failed receiver
@@ -33,6 +37,7 @@
 #include "apps/ftx/files/assembly.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/recovery/receive_tracker.h"
+#include "apps/ftx/session/change_announcer.h"
 #include "apps/ftx/session/event.h"
 #include "apps/ftx/session/have_announcer.h"
 
@@ -62,7 +67,7 @@ struct ReceiverOptions {
   std::uint64_t storage_bytes_max = UINT64_MAX;  // what one session may write
   /// Of who began the transfer himself; else the sender's OFFER says it.
   std::optional<Update> update{};
-  /// The sender may learn whether what is there has a content that he knows.
+  /// The sender may learn what is there: whether it has a content that he knows, and what would change.
   bool tells_equal = true;
 };
 
@@ -139,6 +144,13 @@ class Receiver {
   void note_phase(TimePoint now);
   void compare(TimePoint now);
   [[nodiscard]] bool compares_first(TimePoint now) const;
+  void tell(TimePoint now);
+  void told(TimePoint now);
+  [[nodiscard]] std::size_t room_to_tell() const;
+  [[nodiscard]] bool may_tell() const {
+    return telling_ && state_ == State::open && assembly_->surveying() && room_to_tell() > 0;
+  }
+  void on_noted(TimePoint now, ConstBytes datagram);
   void on_taken(TimePoint now, ConstBytes datagram);
   /// compare() has something to do.
   [[nodiscard]] bool may_compare() const {
@@ -166,6 +178,9 @@ class Receiver {
   std::optional<Failure> failure_;  // what the session answers to each datagram
   Phase phase_ = Phase::manifest;
   HaveAnnouncer announcer_;
+  bool telling_ = false;  // what will change, before all else
+  ChangeAnnouncer changes_;
+  std::vector<Change> found_;       // of one call of tell()
   std::vector<ByteRange> present_;  // of one call of compare()
   bool comparing_first_ = false;    // looks what is there before it accepts
   TimePoint compare_first_until_{};

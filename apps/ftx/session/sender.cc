@@ -6,6 +6,7 @@
 
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/protocol/name.h"
+#include "apps/ftx/session/change_event.h"
 #include "base/contract.h"
 #include "base/prng.h"
 
@@ -104,6 +105,8 @@ void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
       return on_report(now, datagram);
     case Kind::have:
       return on_have(now, datagram);
+    case Kind::changes:
+      return on_changes(now, datagram);
     case Kind::error:
       return take_error(now, datagram);
     case Kind::close:
@@ -118,6 +121,7 @@ void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
     case Kind::probe:
     case Kind::control:
     case Kind::taken:
+    case Kind::noted:
       ++dropped_;
       return;
   }
@@ -218,7 +222,6 @@ void Sender::begin_offering(TimePoint now) {
   begin_path_mtu(now);
   scheduler_->set_slot_bytes(slot_bytes());
   manifest_digest_ = digest_of(scheduler_->manifest());
-  has_digests_ = std::ranges::any_of(source_.files(), [](const FileEntry& entry) { return entry.digest.has_value(); });
   state_ = State::offering;
   repeat_at_ = now;
   repeat_interval_ = repeat_first;
@@ -226,7 +229,7 @@ void Sender::begin_offering(TimePoint now) {
 
 /// It has the list, and has not accepted it yet.
 bool Sender::receiver_compares(const Report& report) const {
-  return has_digests_ && report.phase == Phase::manifest && !scheduler_->accepted() && scheduler_->drained() &&
+  return report.phase == Phase::manifest && !scheduler_->accepted() && scheduler_->drained() &&
          sent_adus_.in_flight_bytes() == 0 && sent_adus_.retransmit_queue().empty();
 }
 
@@ -274,8 +277,49 @@ void Sender::on_have(TimePoint now, ConstBytes datagram) {
   follow_phase(now, Phase::data);
 }
 
+/// Threat: a receiver that speaks of what is not in the list, twice of the same, or without end.
+void Sender::on_changes(TimePoint now, ConstBytes datagram) {
+  const auto told = parse_changes(datagram);
+  if ((state_ != State::offering && state_ != State::sending) || !options_.update.told || !told ||
+      told->from > noted_) {
+    ++dropped_;
+    return;
+  }
+  peer_answered_ = true;
+  last_received_at_ = now;
+  noted_due_ = true;
+  const auto known = static_cast<std::size_t>(std::min<std::uint64_t>(noted_ - told->from, told->changes.size()));
+  for (const Change& change : std::span(told->changes).subspan(known)) {
+    if (changes_.size() == changes_kept) {
+      return;
+    }
+    const bool removed = change.kind == Change::Kind::removed;
+    if (!fits(change, source_.files(), told_of_) || (removals_told_ && !removed)) {
+      ++dropped_;
+      return;
+    }
+    told_of_ = removed ? told_of_ : change.entry;
+    removals_told_ |= removed;
+    changes_.push_back(change);
+    ++noted_;
+    last_progress_at_ = now;
+  }
+}
+
+std::optional<Event> Sender::next_change() {
+  if (changes_.empty()) {
+    return std::nullopt;
+  }
+  Event event = change_event(changes_.front(), source_.files(), true);
+  changes_.pop_front();
+  return event;
+}
+
 /// A receiver that says it is finished before everything has been sent once is broken or hostile, and no success.
-bool Sender::possible(const Report& report) const { return report.phase != Phase::finished || scheduler_->all_sent(); }
+bool Sender::possible(const Report& report) const {
+  const bool all_sent = options_.update.dry_run ? scheduler_->drained() : scheduler_->all_sent();
+  return report.phase != Phase::finished || all_sent;
+}
 
 /// The caller skips reports that a newer one overtook: they say nothing new about the network.
 void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolved& resolved) {
@@ -317,7 +361,7 @@ void Sender::follow_phase(TimePoint now, Phase phase) {
       probe_at_ = now;
     }
   }
-  if (phase == Phase::data && !scheduler_->accepted()) {
+  if (phase == Phase::data && !scheduler_->accepted() && !options_.update.dry_run) {
     scheduler_->accept();
     Event offer = event(Event::Kind::offer, now);
     offer.bytes = scheduler_->total_bytes();
@@ -468,14 +512,16 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
   if (path_mtu_) {
     event.path_mtu = path_mtu_->bytes() + *options_.ip_header_bytes;
   }
+  event.dry_run = options_.update.dry_run;
   if (scheduler_) {
     event.files = scheduler_->file_count();
     event.files_done = scheduler_->files_sent();
     event.bytes = scheduler_->sent_bytes() - scheduler_->wasted_bytes();
     event.total_bytes = scheduler_->total_bytes();
     event.adus = scheduler_->sent_adu_count();
-    event.skipped_files = scheduler_->skipped().files;
-    event.skipped_bytes = scheduler_->skipped().bytes;
+    // That the receiver needs nothing is no news of a dry run.
+    event.skipped_files = event.dry_run ? 0 : scheduler_->skipped().files;
+    event.skipped_bytes = event.dry_run ? 0 : scheduler_->skipped().bytes;
   }
   return event;
 }
@@ -496,7 +542,7 @@ TimePoint Sender::next_deadline() const {
   if (state_ == State::failing) {
     return repeat_at_;
   }
-  if (state_ == State::reading || response_due_ || taken_due_ || path_.due() ||
+  if (state_ == State::reading || response_due_ || taken_due_ || noted_due_ || path_.due() ||
       (state_ == State::offering && may_offer_others())) {
     return TimePoint::min();
   }
@@ -550,6 +596,9 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   }
   if (std::exchange(taken_due_, false)) {
     return control(header, emit_taken(envelope_, scheduler_->taken(), header));
+  }
+  if (std::exchange(noted_due_, false)) {
+    return control(header, emit_noted(envelope_, noted_, header));
   }
   // While offering, what the receiver must have goes first; later the probe would wait for a gap.
   if (state_ == State::sending) {

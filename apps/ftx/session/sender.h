@@ -22,17 +22,20 @@
 // so neither a lost last ADU nor a lost report stalls the transfer. After `idle_timeout` without progress, that is
 // without a report that more payload arrived, the transfer fails.
 //
-// What the receiver has already (HAVE) is not sent, and not sent again.
+// What the receiver has already (HAVE) is not sent, and not sent again. What it will change (CHANGES) is kept for the
+// program, which is to ask for it: as much as it has taken is noted, so that a receiver does not overrun it. In a dry
+// run no file is sent, whatever the receiver says.
 //
 // Threat: a receiver that lies. A HAVE can only make that less is sent to who said it. A REPORT that says "finished"
 // before everything was sent, or names sequences that were not, is dropped; the window it announces is bounded; reports
 // that bring nothing do not keep the transfer alive, and in a sealed session nothing counts that does not open
 // (apps/ftx/session/protection.h): not even an ERROR.
-// A receiver that compares contents takes its time for that: its reports of phase 0, once it has the list, are
-// progress. So it keeps a session as long as one does that takes files slowly.
+// A receiver that looks for what it has, or will change, takes its time for that: its reports of phase 0, once it has
+// the list, are progress. So it keeps a session as long as one does that takes files slowly.
 //
 // Borrows Source and CongestionControl. Not thread-safe.
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -111,6 +114,8 @@ class Sender {
   [[nodiscard]] std::uint64_t sent_bytes() const { return scheduler_ ? scheduler_->sent_bytes() : 0; }
   /// Of kind file: the next file that it has sent to its end. Null: none yet.
   [[nodiscard]] std::optional<Event> next_sent();
+  /// Of kind change: the next that the receiver has told. Null: none now.
+  [[nodiscard]] std::optional<Event> next_change();
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   /// Sequences that it remembers: those since the oldest that no report has resolved.
@@ -132,6 +137,7 @@ class Sender {
   [[nodiscard]] bool may_offer_others() const;
   void on_report(TimePoint now, ConstBytes datagram);
   void on_have(TimePoint now, ConstBytes datagram);
+  void on_changes(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);
   [[nodiscard]] bool connection_is_lost(TimePoint now);
   [[nodiscard]] bool possible(const Report& report) const;
@@ -206,8 +212,15 @@ class Sender {
   int errors_left_ = 3;
   bool close_due_ = false;
   TimePoint alive_at_{};  // when to say that it still reads
-  bool has_digests_ = false;
   bool taken_due_ = false;
+
+  /// Told and not asked for by the program. What does not fit comes again.
+  static constexpr std::size_t changes_kept = 4096;
+  std::deque<Change> changes_;
+  std::uint64_t noted_ = 0;
+  std::uint32_t told_of_ = 0;  // the last entry that the receiver has spoken of, counted from 1
+  bool removals_told_ = false;
+  bool noted_due_ = false;
 
   std::uint32_t adu_bytes_;      // of the largest datagram
   std::uint32_t adu_bytes_now_;  // of datagram_bytes()

@@ -188,6 +188,8 @@ void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstByte
     case Kind::response:
     case Kind::have:
     case Kind::taken:
+    case Kind::changes:
+    case Kind::noted:
       ++drops_.unexpected;
       return;
   }

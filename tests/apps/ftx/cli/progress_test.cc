@@ -191,6 +191,20 @@ TEST(Summary, SaysWhatWasDone) {
       "in  7 files, 1.0 MiB in 1.0 s, 1.0 MiB/s, 6 of the files unchanged");
   EXPECT_EQ(summary({.files = 1, .bytes = mib, .seconds = 1, .skipped_bytes = 8 * mib, .path = "in"}),
             "in  1 file, 1.0 MiB in 1.0 s, 1.0 MiB/s, 8.0 MiB were there");
+  EXPECT_EQ(summary({.files = 1, .path = "in", .dry_run = true}), "in  1 file: a dry run, nothing was sent or changed");
+}
+
+/// Threat: a name of the other end that moves the cursor.
+TEST(ChangeText, HasTheItemWhereThatIsAskedForAndNothingThatATerminalFollows) {
+  const auto text = [](const char* item, const char* path, const char* target, bool itemize) {
+    return change_text({.kind = Event::Kind::change, .path = path, .item = item, .target = target}, itemize);
+  };
+  EXPECT_EQ(text("<f+++++++++", "d/a\033[2J", "", true), "<f+++++++++ d/a?[2J");
+  EXPECT_EQ(text("<f+++++++++", "d/a", "", false), "d/a");
+  EXPECT_EQ(text("cL+++++++++", "l", "t\033", true), "cL+++++++++ l -> t?");
+  EXPECT_EQ(text("hf         ", "b", "a", true), "hf          b => a");
+  EXPECT_EQ(text("*deleting  ", "d/x\n", "", true), "*deleting   d/x?");
+  EXPECT_EQ(text("*deleting  ", "d/", "", false), "deleting d/");
 }
 
 }  // namespace

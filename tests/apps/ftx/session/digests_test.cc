@@ -109,6 +109,32 @@ TEST(Digests, ASenderWaitsForAReceiverThatStillCompares) {
   }
 }
 
+/// A report of a session that has failed would tell its sender that it goes on.
+TEST(Digests, AReceiverThatFailsWhileItComparesSaysNothingElse) {
+  SlowProvider provider;
+  Meeting meeting({}, 1, serving(provider));
+  meeting.source.add("file", random_content(1000, 1));
+  meeting.source.reading_turns = 1;
+  meeting.update = by_digest;
+  meeting.destination.examine = [] { return false; };
+  meeting.run(200s, [&] {
+    if (meeting.destination.examined > 0 && meeting.sender->answered()) {
+      meeting.sender->interrupt(meeting.now);
+    }
+  });
+  const auto go_on = [&](auto each) {
+    for (int i = 0; i < 100; ++i) {
+      meeting.now += 100ms;
+      each();
+    }
+  };
+  go_on([&] { meeting.step(); });
+  ASSERT_TRUE(meeting.event(Event::Kind::error));
+  int reports = 0;
+  go_on([&] { transmit_all(meeting.server, meeting.now, [&](ConstBytes, const Peer&) { ++reports; }); });
+  EXPECT_EQ(reports, 0);
+}
+
 /// Threat: a sender that may not read guesses a content, and would learn from what need not be sent that it is right.
 TEST(Digests, WhoMayNotReadDoesNotLearnWhatIsThere) {
   for (const Access access : {Access::both, Access::write}) {

@@ -115,6 +115,7 @@ class Meeting {
     if (!wanted.paths.empty()) {
       ServerOptions options;
       options.seed = seed_;
+      options.receiver.update = update;
       receiver = std::make_unique<Server>(options, fetched);
       receiver->invite(now, client->take_protection(), {}, 10s);
       return;
@@ -167,6 +168,9 @@ class Meeting {
     while (auto event = server.next_event()) {
       events.push_back(*event);
     }
+    while (auto event = sender ? sender->next_change() : std::nullopt) {
+      told.push_back(*event);
+    }
     while (auto event = receiver ? receiver->next_event() : std::nullopt) {
       fetch_events.push_back(*event);
     }
@@ -211,6 +215,7 @@ class Meeting {
   std::unique_ptr<Server> receiver;  // then
   MemoryDestination fetched;
   std::vector<Event> fetch_events;
+  std::vector<Event> told;  // to the sender, of what changes
   Link forward, back;
   Peer peer = peer_named("client");
   Peer server_peer = peer_named("server");

@@ -92,12 +92,20 @@ class MemoryDestination final : public Destination {
   bool equal = false;          // all is there already, where contents are compared
   std::uint64_t examined = 0;  // turns
   std::function<bool()> examine = [] { return true; };
+  std::vector<Change> changes;  // what a survey finds
+  int survey_error = 0;         // behind them
+  std::uint64_t opened = 0;     // sinks
 
   Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry>) override {
     if (path == "forbidden") {
       return fail(EACCES, "cannot open 'forbidden'");
     }
+    ++opened;
     return std::make_unique<MemorySink>(*this);
+  }
+  Result<std::unique_ptr<Survey>> survey(std::string_view, std::span<const FileEntry>, const Update&,
+                                         const std::optional<Deletion>&) override {
+    return std::make_unique<MemorySurvey>(*this);
   }
 
  private:
@@ -141,6 +149,24 @@ class MemoryDestination final : public Destination {
     MemoryDestination& owner_;
     std::string name_;
     std::string temporary_;
+  };
+
+  class MemorySurvey final : public Survey {
+   public:
+    explicit MemorySurvey(MemoryDestination& owner) : owner_(owner) {}
+    Result<bool> look(std::size_t count_max, std::vector<Change>& found) override {
+      while (found.size() < count_max && next_ < owner_.changes.size()) {
+        found.push_back(owner_.changes[next_++]);
+      }
+      if (next_ == owner_.changes.size() && owner_.survey_error != 0) {
+        return fail(owner_.survey_error, std::strerror(owner_.survey_error));
+      }
+      return next_ == owner_.changes.size();
+    }
+
+   private:
+    MemoryDestination& owner_;
+    std::size_t next_ = 0;
   };
 
   class MemorySink final : public Sink {
