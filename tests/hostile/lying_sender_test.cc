@@ -74,6 +74,8 @@ constexpr const char* rule_name =
 constexpr const char* rule_parent = "the place in the list, counted from 1, of a directory that comes before it";
 constexpr const char* rule_hard_link =
     "`size` is the place in the list, counted from 1, of a file that comes before it";
+constexpr const char* rule_extents =
+    "ascending, with a hole between two of them, none empty, all within `size`, 65536 at most";
 constexpr const char* rule_size = "Sizes and offsets are below 2^62";
 constexpr const char* rule_place = "An ADU is `adu_bytes` long, lies at a multiple of `adu_bytes`";
 constexpr const char* rule_drop =
@@ -140,6 +142,22 @@ const std::vector<Lie>& lies() {
       {"ADirectoryWithADigest",
        "only where `kind` has bit 7: of a file (2, 3)",
        [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::directory, .digest = Digest{}}); },
+       {wrong}},
+      {"APackedFileWithExtents",
+       rule_extents,
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::packed, .extents = Extents({})}); },
+       {wrong}},
+      {"ExtentsBehindTheEnd",
+       rule_extents,
+       [](Liar& liar) {
+         with_entry(liar, {.name = "x", .size_bytes = 10, .extents = Extents(std::vector<ByteRange>{{0, 11}})});
+       },
+       {wrong}},
+      {"ExtentsThatOverlap",
+       rule_extents,
+       [](Liar& liar) {
+         with_entry(liar, {.name = "x", .size_bytes = 10, .extents = Extents(std::vector<ByteRange>{{0, 5}, {4, 6}})});
+       },
        {wrong}},
       {"ADigestOfAnotherContent",
        "what arrives is held against the digests of the digest stream and of the pack",

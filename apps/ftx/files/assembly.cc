@@ -23,6 +23,20 @@ std::unexpected<Failure> failed(ExitCode code, std::string text) {
 
 std::string bytes_text(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
 
+std::unexpected<Failure> too_large(std::uint64_t bytes, std::uint64_t most) {
+  return failed(ExitCode::refused,
+                "larger than a transfer to this server may be: " + bytes_text(bytes) + " of " + bytes_text(most));
+}
+
+/// Holes included. Saturates.
+std::uint64_t sum_of_sizes(std::span<const FileEntry> entries) {
+  std::uint64_t sum = 0;
+  for (const FileEntry& entry : entries) {
+    sum += std::min(entry.size_bytes, UINT64_MAX - sum);
+  }
+  return sum;
+}
+
 bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
 
 }  // namespace
@@ -34,10 +48,9 @@ std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Des
     return failed(ExitCode::refused, std::string(large_list_text));
   }
   if (!budget.storage.take(head.total_bytes)) {
-    return failed(ExitCode::refused, head.total_bytes > budget.storage.most()
-                                         ? "larger than a transfer to this server may be: " +
-                                               bytes_text(head.total_bytes) + " of " + bytes_text(budget.storage.most())
-                                         : "over this server's quota: " + bytes_text(head.total_bytes) +
+    return head.total_bytes > budget.storage.most()
+               ? too_large(head.total_bytes, budget.storage.most())
+               : failed(ExitCode::refused, "over this server's quota: " + bytes_text(head.total_bytes) +
                                                " is more than what is left of it");
   }
   return std::unique_ptr<Assembly>(new Assembly(std::move(head), destination, budget));
@@ -169,7 +182,7 @@ Bytes Assembly::memory_for(const AduName& adu) const {
     return {};
   }
   const File& file = files_[adu.file];
-  if (!well_placed(adu, entry_of(file).size_bytes) || file.whole || !file.arriving) {
+  if (!well_placed(adu, entry_of(file).content_bytes()) || file.whole || !file.arriving) {
     return {};
   }
   const Arriving& arriving = *file.arriving;
@@ -190,7 +203,7 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
     return Placement{};
   }
   File& file = files_[adu.file];
-  if (!well_placed(adu, entry_of(file).size_bytes)) {
+  if (!well_placed(adu, entry_of(file).content_bytes())) {
     return Placement{};
   }
   if (file.whole) {
@@ -241,7 +254,7 @@ std::expected<void, Failure> Assembly::open_file(File& file) {
 }
 
 void Assembly::make_arriving(File& file) {
-  const std::uint64_t size = entry_of(file).size_bytes;
+  const std::uint64_t size = entry_of(file).content_bytes();
   file.arriving = std::make_unique<Arriving>(Slots(slot_count(size)), BlockDigests(size, head_.adu_bytes));
 }
 
@@ -302,7 +315,7 @@ std::expected<void, Failure> Assembly::take_known(File& file, std::vector<ByteRa
       ++run;
     }
     const std::uint64_t from = left[0].index * digest_block_bytes;
-    const std::uint64_t end = std::min(from + run * digest_block_bytes, entry_of(file).size_bytes);
+    const std::uint64_t end = std::min(from + run * digest_block_bytes, entry_of(file).content_bytes());
     const auto marked = ranges.size() < known_parts_max ? mark_known(arriving, from, end) : std::nullopt;
     if (marked) {
       ranges.push_back(*marked);
@@ -408,6 +421,10 @@ std::expected<void, Failure> Assembly::manifest_whole() {
     return failed(manifest.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error, manifest.error().text);
   }
   entries_ = std::move(manifest->entries);
+  // Whoever copies or archives what lies here pays for holes as well.
+  if (const std::uint64_t sizes = sum_of_sizes(entries_); sizes > budget_.storage.most()) {
+    return too_large(sizes, budget_.storage.most());
+  }
   manifest_.bytes = {};  // what they took now counts for the names
   const auto numbered = std::ranges::count(entries_, EntryKind::file, &FileEntry::kind);
   if (!budget_.memory.take(static_cast<std::uint64_t>(numbered) * file_memory_bytes)) {
@@ -618,7 +635,7 @@ std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
   const auto last = static_cast<std::uint32_t>((adu.offset + adu.length) / digest_bytes);
   for (std::uint32_t index = first; index < last; ++index) {
     File& file = files_[index];
-    if (entry_of(file).size_bytes == 0 && !file.whole) {  // no ADU of its own will come; open for a moment only
+    if (entry_of(file).content_bytes() == 0 && !file.whole) {  // no ADU of its own will come; open for a moment only
       if (auto opened = open_file(file); !opened) {
         return opened;
       }

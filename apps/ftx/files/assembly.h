@@ -162,7 +162,7 @@ class Assembly {
     bool whole = false;
   };
   /// The most memory that an entry needs apart from the bytes of its list.
-  static constexpr std::uint64_t entry_memory_bytes = 256;
+  static constexpr std::uint64_t entry_memory_bytes = 144;
   /// What one with a number of its own needs besides, apart from its slots.
   static constexpr std::uint64_t file_memory_bytes = 768;
   struct List {

@@ -100,7 +100,7 @@ bool Comparison::same(const FileEntry& file, const FileEntry& named, const struc
 
 /// As far as examine() has read it, and it is still that file.
 bool Comparison::same_content(const FileEntry& file, const struct stat& found) const {
-  return file.digest && examined_ && examined_->file == index_of(file) && examined_->digest == file.digest &&
+  return file.digest && examined_ && examined_->file == index_of(file) && examined_->digest == *file.digest &&
          same_state(examined_->status, found);
 }
 
@@ -164,7 +164,7 @@ bool Comparison::has_target(const FileEntry& entry) const {
   const int directory = place_.directory(entry.parent);
   std::string target(link_target_bytes_max + 1, '\0');
   const ssize_t size = os().readlinkat(directory, name_of(entry).c_str(), target.data(), target.size());
-  return size >= 0 && std::string_view(target).substr(0, static_cast<std::size_t>(size)) == entry.target;
+  return size >= 0 && std::string_view(target).substr(0, static_cast<std::size_t>(size)) == *entry.target;
 }
 
 FileEntry Comparison::under(const FileEntry& file, std::uint32_t name) const {

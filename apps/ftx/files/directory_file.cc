@@ -103,7 +103,9 @@ DirectoryFile::DirectoryFile(OpenDirectories& directories, Partials& partials, T
                land_by == LandBy::map ? WindowSet::Far::map : WindowSet::Far::refuse) {
   if (partial_) {
     partials_.add(*partial_, *this);
-    landed_end_ = partial_->known().empty() ? 0 : (partial_->known().back().index + 1) * digest_block_bytes;
+    landed_end_ = partial_->known().empty()
+                      ? 0
+                      : std::min((partial_->known().back().index + 1) * digest_block_bytes, entry_.content_bytes());
   }
 }
 
@@ -133,7 +135,7 @@ Result<std::vector<KnownBlock>> DirectoryFile::known_blocks() {
   std::vector<std::uint64_t> rotten;
   std::erase_if(known, [&](const KnownBlock& one) {
     const std::uint64_t from = one.index * digest_block_bytes;
-    const Bytes bytes = Bytes(block).first(std::min(digest_block_bytes, entry_.size_bytes - from));
+    const Bytes bytes = Bytes(block).first(std::min(digest_block_bytes, entry_.content_bytes() - from));
     const bool differs = !read(from, bytes) || digest_of(bytes) != one.digest;
     if (differs) {
       rotten.push_back(one.index);
@@ -216,22 +218,47 @@ Status DirectoryFile::synced() {
 Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) { return write_run(offset, std::span(&bytes, 1)); }
 
 Status DirectoryFile::write_run(std::uint64_t offset, std::span<const ConstBytes> pieces) {
+  Status written = entry_.extents ? write_extents(offset, pieces) : write_pieces(offset, pieces);
+  if (written) {
+    landed_end_ = std::max(landed_end_, offset);
+  }
+  return written;
+}
+
+/// Each of `pieces` to where it lies, perhaps in several extents, and moves `offset` behind them.
+Status DirectoryFile::write_extents(std::uint64_t& offset, std::span<const ConstBytes> pieces) {
+  for (ConstBytes piece : pieces) {
+    while (!piece.empty()) {
+      const FileRun run = entry_.run_at(offset);
+      const ConstBytes part = piece.first(static_cast<std::size_t>(std::min<std::uint64_t>(run.bytes, piece.size())));
+      std::uint64_t at = run.at;
+      if (Status written = write_pieces(at, std::span(&part, 1)); !written) {
+        return written;
+      }
+      piece = piece.subspan(part.size());
+      offset += part.size();
+    }
+  }
+  return {};
+}
+
+/// One behind the other, from `at` of the file on, which it moves behind them.
+Status DirectoryFile::write_pieces(std::uint64_t& at, std::span<const ConstBytes> pieces) {
   std::array<iovec, pieces_max> vectors;
   while (!pieces.empty()) {
     const std::size_t count = std::min(pieces.size(), vectors.size());
     std::transform(pieces.begin(), pieces.begin() + static_cast<std::ptrdiff_t>(count), vectors.begin(),
                    [](ConstBytes piece) { return iovec{const_cast<std::byte*>(piece.data()), piece.size()}; });
-    if (Status written = write_vectors(offset, std::span(vectors).first(count)); !written) {
+    if (Status written = write_vectors(at, std::span(vectors).first(count)); !written) {
       return written;
     }
     pieces = pieces.subspan(count);
   }
-  landed_end_ = std::max(landed_end_, offset);
   return {};
 }
 
-/// Writes all of `vectors`, which it changes, and moves `offset` behind them.
-Status DirectoryFile::write_vectors(std::uint64_t& offset, std::span<iovec> vectors) {
+/// Writes all of `vectors`, which it changes, and moves `at` behind them.
+Status DirectoryFile::write_vectors(std::uint64_t& at, std::span<iovec> vectors) {
   for (std::size_t left = 0;;) {
     while (!vectors.empty() && left >= vectors.front().iov_len) {
       left -= vectors.front().iov_len;
@@ -243,18 +270,22 @@ Status DirectoryFile::write_vectors(std::uint64_t& offset, std::span<iovec> vect
     vectors.front().iov_base = static_cast<std::byte*>(vectors.front().iov_base) + left;
     vectors.front().iov_len -= left;
     const ssize_t put = retried([&] {
-      return os().pwritev(file_.get(), vectors.data(), static_cast<int>(vectors.size()), static_cast<off_t>(offset));
+      return os().pwritev(file_.get(), vectors.data(), static_cast<int>(vectors.size()), static_cast<off_t>(at));
     });
     if (put <= 0) {
       errno = put == 0 ? EIO : errno;  // nothing written and no reason given: would be tried for ever
       return error("cannot write");
     }
     left = static_cast<std::size_t>(put);
-    offset += left;
+    at += left;
   }
 }
 
 bool DirectoryFile::worth_a_map(std::size_t size) const {
+  // The pages of a window are made as a whole, those of holes as well.
+  if (entry_.extents) {
+    return false;
+  }
   if (land_by_ == LandBy::faster) {
     return size <= map_adu_bytes_max && entry_.size_bytes >= map_file_bytes_min;
   }
@@ -265,9 +296,7 @@ Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
   if (!worth_a_map(size)) {
     return fail(ENOTSUP);
   }
-  extended_ =
-      extended_ || retried([&] { return os().ftruncate(file_.get(), static_cast<off_t>(entry_.size_bytes)); }) == 0;
-  if (extended_) {
+  if (extend()) {
     // A page of zeros that replaced a page of the file must not receive payload.
     if (windows_.failed()) {
       windows_.forget();
@@ -284,6 +313,13 @@ Result<Bytes> DirectoryFile::place(std::uint64_t offset, std::size_t size) {
   // The cause may stop a write as well, but a write reports it.
   land_by_ = LandBy::write;
   return fail(ENOTSUP);
+}
+
+/// To its size. False, and errno.
+bool DirectoryFile::extend() {
+  extended_ =
+      extended_ || retried([&] { return os().ftruncate(file_.get(), static_cast<off_t>(entry_.size_bytes)); }) == 0;
+  return extended_;
 }
 
 Status DirectoryFile::placed(std::uint64_t offset, ConstBytes bytes) {
@@ -305,8 +341,9 @@ Status DirectoryFile::placed(std::uint64_t offset, ConstBytes bytes) {
 
 Status DirectoryFile::read(std::uint64_t offset, Bytes out) {
   while (!out.empty()) {
-    const ssize_t got =
-        retried([&] { return os().pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
+    const FileRun run = entry_.run_at(offset);
+    const std::size_t size = std::min<std::uint64_t>(run.bytes, out.size());
+    const ssize_t got = retried([&] { return os().pread(file_.get(), out.data(), size, static_cast<off_t>(run.at)); });
     if (got < 0) {
       return error("cannot read back");
     }
@@ -328,7 +365,8 @@ std::string DirectoryFile::keep() {
   const std::uint64_t end = partial_ ? last - last % digest_block_bytes : landed_end_;
   // The file is kept even if it cannot be truncated.
   if ((extended_ || partial_) && file_.valid()) {
-    [[maybe_unused]] const int cut = retried([&] { return os().ftruncate(file_.get(), static_cast<off_t>(end)); });
+    [[maybe_unused]] const int cut =
+        retried([&] { return os().ftruncate(file_.get(), static_cast<off_t>(entry_.end_of(end))); });
   }
   if (partial_) {
     return partial_->name();
@@ -340,9 +378,13 @@ Status DirectoryFile::finalize() {
   windows_.forget();  // a page written to later would change the time
   // Until it has its name nobody else may write to it: a later transfer would not believe it.
   FileEntry entry = entry_;
-  entry.mode = partial_ ? entry_.mode & ~writable_by_others : entry_.mode;
+  entry.mode = partial_ ? static_cast<std::uint16_t>(entry_.mode & ~writable_by_others) : entry_.mode;
   if (taken_over_) {
     return error("");
+  }
+  // What arrived may end before a hole.
+  if (entry_.extents && !extend()) {
+    return error("cannot extend");
   }
   if (Status set = set_attributes(file_.get(), entry); !set) {
     return set;

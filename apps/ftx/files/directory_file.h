@@ -2,8 +2,9 @@
 #pragma once
 
 // DirectoryFile: a file that arrives below a served directory, under a temporary name until it is whole; and what
-// everything has in common that is made there. With a Partial the next transfer finds it again; it stays locked, and
-// therefore open, until it has its final name.
+// everything has in common that is made there. Offsets are those of the content (apps/ftx/protocol/extents.h): the
+// holes of a sparse file are never written, so they are holes here as well. With a Partial the next transfer finds it
+// again; it stays locked, and therefore open, until it has its final name.
 //
 // Not thread-safe.
 
@@ -77,7 +78,10 @@ class DirectoryFile final : public SinkFile, private Partials::Owner {
   [[nodiscard]] Status synced();
   void surrender() override;
   void leave();
-  [[nodiscard]] Status write_vectors(std::uint64_t& offset, std::span<iovec> vectors);
+  [[nodiscard]] Status write_extents(std::uint64_t& offset, std::span<const ConstBytes> pieces);
+  [[nodiscard]] Status write_pieces(std::uint64_t& at, std::span<const ConstBytes> pieces);
+  [[nodiscard]] Status write_vectors(std::uint64_t& at, std::span<iovec> vectors);
+  [[nodiscard]] bool extend();
   [[nodiscard]] bool worth_a_map(std::size_t size) const;
 
   OpenDirectories& directories_;  // a directory may be another descriptor each time
@@ -90,8 +94,8 @@ class DirectoryFile final : public SinkFile, private Partials::Owner {
   std::string name_;
   FileEntry entry_;
   LandBy land_by_;
-  bool extended_ = false;         // to its size, for the map
-  std::uint64_t landed_end_ = 0;  // of what landed furthest back
+  bool extended_ = false;         // to its size, for the map or a hole at its end
+  std::uint64_t landed_end_ = 0;  // of the content that landed furthest back
   WindowSet windows_;
 };
 

@@ -125,7 +125,7 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& listed)
 
 std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& listed) {
   const FileEntry& entry = placed(listed);
-  if (!keeps_partials_ || entry.size_bytes <= digest_block_bytes) {
+  if (!keeps_partials_ || entry.content_bytes() <= digest_block_bytes) {
     return nullptr;
   }
   if (!found_) {
@@ -148,7 +148,7 @@ std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& listed) {
 }
 
 std::optional<TemporaryFile> DirectorySink::open_partial(int directory, const FileEntry& entry, Partial::Find find) {
-  if (!keeps_partials_ || entry.size_bytes <= digest_block_bytes) {
+  if (!keeps_partials_ || entry.content_bytes() <= digest_block_bytes) {
     return std::nullopt;
   }
   auto opened = Partial::open(directory, name_of(entry), entry, prng_(), partials_, find);
@@ -388,7 +388,7 @@ Status DirectorySink::make_link(const FileEntry& entry) {
   }
   touched_ = true;
   const std::string temporary = made_under_temporary(
-      entry, [&](const char* name) { return os().symlinkat(entry.target.c_str(), *directory, name); });
+      entry, [&](const char* name) { return os().symlinkat(entry.target->c_str(), *directory, name); });
   if (temporary.empty()) {
     return system_error("cannot make the symbolic link", path(entry));
   }

@@ -91,8 +91,22 @@ void append_record(std::vector<std::byte>& out, const Digest& header, std::uint6
 
 }  // namespace
 
-std::uint64_t journal_name_hash(std::string_view name) {
-  return load_big_endian<std::uint64_t>(digest_of(as_bytes(name)).data());
+std::uint64_t journal_name_hash(std::string_view name, const Extents* extents, std::uint64_t size_bytes) {
+  Digester digester;
+  digester.update(as_bytes(name));
+  const auto add = [&digester](std::uint64_t number) {
+    std::array<std::byte, sizeof number> bytes;
+    store_big_endian(bytes.data(), number);
+    digester.update(bytes);
+  };
+  if (extents != nullptr) {
+    add(size_bytes);
+    for (std::size_t i = 0; i < extents->count(); ++i) {
+      add((*extents)[i].from);
+      add((*extents)[i].to);
+    }
+  }
+  return load_big_endian<std::uint64_t>(digester.value().data());
 }
 
 std::vector<std::byte> encode_journal_head(const JournalHead& head) {

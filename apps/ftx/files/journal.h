@@ -36,10 +36,10 @@ inline constexpr std::size_t journal_record_blocks_max = 4096;
 
 /// What a journal is of.
 struct JournalHead {
-  std::uint64_t size_bytes = 0;  // of the source, as are these
+  std::uint64_t size_bytes = 0;  // of the source's content; these are the source's as well
   std::int64_t mtime_s = 0;
   std::uint32_t mtime_ns = 0;
-  std::uint64_t name = 0;   // a hash of the final name, which names of partial files may cut short
+  std::uint64_t name = 0;   // journal_name_hash() of the final name, which names of partial files may cut short
   std::uint64_t inode = 0;  // of the partial file
   std::uint64_t salt = 0;
   bool operator==(const JournalHead&) const = default;
@@ -51,7 +51,9 @@ struct JournalHead {
   }
 };
 
-[[nodiscard]] std::uint64_t journal_name_hash(std::string_view name);
+/// Of a sparse file the hash has its size and extents as well: a block of another layout lies elsewhere.
+[[nodiscard]] std::uint64_t journal_name_hash(std::string_view name, const Extents* extents = nullptr,
+                                              std::uint64_t size_bytes = 0);
 
 [[nodiscard]] std::vector<std::byte> encode_journal_head(const JournalHead& head);
 /// These blocks are durable. As many records as it takes.

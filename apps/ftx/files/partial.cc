@@ -107,10 +107,10 @@ std::optional<Partial::Opened> Partial::open(int directory, const std::string& n
     if (!is_ours(file.get(), status)) {
       return std::nullopt;
     }
-    const JournalHead head{.size_bytes = entry.size_bytes,
+    const JournalHead head{.size_bytes = entry.content_bytes(),
                            .mtime_s = entry.mtime_s,
                            .mtime_ns = entry.mtime_ns,
-                           .name = journal_name_hash(name),
+                           .name = journal_name_hash(name, entry.extents.get(), entry.size_bytes),
                            .inode = status.st_ino,
                            .salt = salt};
     if (!lock(file.get())) {
@@ -130,15 +130,16 @@ std::optional<Partial::Opened> Partial::open(int directory, const std::string& n
     Opened opened{std::move(file), nullptr};
     opened.partial.reset(new Partial(std::move(at), opened.file.get(), part, beside(name, journal_suffix), head,
                                      partials.options().keeper));
-    const bool good = find == Find::known ? opened.partial->read_journal(static_cast<std::uint64_t>(status.st_size))
-                                          : !found || opened.partial->begin_anew(status.st_size > 0);
+    const bool good = find == Find::known
+                          ? opened.partial->read_journal(entry, static_cast<std::uint64_t>(status.st_size))
+                          : !found || opened.partial->begin_anew(status.st_size > 0);
     return good ? std::optional(std::move(opened)) : std::nullopt;
   }
   return std::nullopt;
 }
 
 /// True when there is a journal of this file that knows something.
-bool Partial::read_journal(std::uint64_t file_bytes) {
+bool Partial::read_journal(const FileEntry& entry, std::uint64_t file_bytes) {
   Descriptor journal(retried([&] { return os().openat(directory_.get(), journal_name_.c_str(), open_flags, 0); }));
   struct stat status{};
   if (!journal.valid() || !is_ours(journal.get(), status) || status.st_size <= 0 ||
@@ -163,7 +164,7 @@ bool Partial::read_journal(std::uint64_t file_bytes) {
   journal_end_ = parsed->valid_bytes;
   std::vector<std::uint64_t> cut_off;
   for (const KnownBlock& block : parsed->blocks) {
-    if (std::min((block.index + 1) * digest_block_bytes, head_.size_bytes) <= file_bytes) {
+    if (entry.end_of(std::min((block.index + 1) * digest_block_bytes, head_.size_bytes)) <= file_bytes) {
       known_.push_back(block);
     } else {
       cut_off.push_back(block.index);

@@ -121,7 +121,7 @@ class Partial {
         head_(head),
         keeper_(keeper) {}
 
-  [[nodiscard]] bool read_journal(std::uint64_t file_bytes);
+  [[nodiscard]] bool read_journal(const FileEntry& entry, std::uint64_t file_bytes);
   [[nodiscard]] bool begin_anew(bool emptied);
   [[nodiscard]] bool make_journal();
   [[nodiscard]] bool append(ConstBytes records);

@@ -20,7 +20,7 @@
 namespace sluice::ftx {
 
 /// A file that is arriving. Until commit() it has a temporary name; the destructor removes it unless keep() was called,
-/// or a later transfer can go on with it.
+/// or a later transfer can go on with it. Offsets and sizes are those of its content (FileEntry::content_bytes()).
 /// Error codes are errno values; ENOSPC, EDQUOT and EFBIG mean that the destination is full.
 class SinkFile {
  public:

@@ -17,9 +17,6 @@
 namespace sluice::ftx {
 namespace {
 
-// Opening a FIFO must not block, and opening a terminal must not make it the controlling one.
-constexpr int open_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-
 int status_of(int descriptor, struct stat& status) {
   return retried([&] { return os().fstat(descriptor, &status); });
 }
@@ -103,7 +100,7 @@ std::expected<void, Failure> FileSource::add(const std::string& path) {
   if (!S_ISREG(status.st_mode)) {
     return unreadable(path, "it is not a regular file");
   }
-  return add_found(AT_FDCWD, path, status, 0, {path});
+  return add_found(AT_FDCWD, path, status, 0, {path}, descriptor.get());
 }
 
 std::string FileSource::path(std::uint32_t index) const {
@@ -147,27 +144,47 @@ Result<int> FileSource::descriptor(std::uint32_t index) {
   return open.descriptor.get();
 }
 
-Status FileSource::same(std::uint32_t index, int descriptor) const {
+FileSource::Identity FileSource::identity_of(const struct stat& status) {
+  auto device = std::ranges::find(devices_, status.st_dev);
+  if (device == devices_.end()) {
+    device = devices_.insert(device, status.st_dev);
+  }
+  return {status.st_ino, status.st_ctim.tv_sec, static_cast<std::uint32_t>(status.st_ctim.tv_nsec),
+          static_cast<std::uint32_t>(device - devices_.begin())};
+}
+
+Status FileSource::same(std::uint32_t index, int descriptor) {
   struct stat status{};
   if (status_of(descriptor, status) != 0) {
     return fail(errno, std::strerror(errno));
   }
-  const Identity now{status.st_dev,         status.st_ino,          static_cast<std::uint64_t>(status.st_size),
-                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,
-                     status.st_ctim.tv_nsec};
-  if (now.size_bytes < identities_[index].size_bytes) {
+  const FileEntry& entry = entries_[index];
+  if (static_cast<std::uint64_t>(status.st_size) < entry.size_bytes) {
     return fail(ESTALE, shorter_text);
   }
-  if (now != identities_[index]) {
+  if (static_cast<std::uint64_t>(status.st_size) != entry.size_bytes || status.st_mtim.tv_sec != entry.mtime_s ||
+      status.st_mtim.tv_nsec != entry.mtime_ns || identity_of(status) != identities_[index]) {
     return fail(ESTALE, "it changed while it was sent");
   }
   return {};
 }
 
 Status FileSource::read(std::uint32_t index, std::uint64_t offset, Bytes out) {
-  SLUICE_REQUIRE(index < entries_.size() && offset + out.size() <= entries_[index].size_bytes);
+  SLUICE_REQUIRE(index < entries_.size() && offset + out.size() <= entries_[index].content_bytes());
   const auto open = descriptor(index);
-  return open ? read_from(*open, offset, out) : std::unexpected(open.error());
+  if (!open) {
+    return std::unexpected(open.error());
+  }
+  while (!out.empty()) {
+    const FileRun run = entries_[index].run_at(offset);
+    const Bytes part = out.first(static_cast<std::size_t>(std::min<std::uint64_t>(run.bytes, out.size())));
+    if (Status read = read_from(*open, run.at, part); !read) {
+      return read;
+    }
+    out = out.subspan(part.size());
+    offset += part.size();
+  }
+  return {};
 }
 
 /// Looks at the file once, behind the read: many small files cost no more calls than they must.
@@ -224,7 +241,11 @@ Result<std::uint64_t> FileSource::digest_piece(std::uint64_t bytes_max) {
   buffer.resize(digest_read_bytes);
   const std::uint64_t size = std::min({entry.size_bytes - offset, bytes_max, std::uint64_t{buffer.size()}});
   const Bytes piece = Bytes(buffer).first(static_cast<std::size_t>(size));
-  if (auto status = read(index, offset, piece); !status) {
+  const auto open = descriptor(index);
+  if (!open) {
+    return std::unexpected(open.error());
+  }
+  if (auto status = read_from(*open, offset, piece); !status) {
     return std::unexpected(status.error());
   }
   digester.update(piece);
@@ -244,7 +265,8 @@ Result<std::uint64_t> FileSource::digest_piece(std::uint64_t bytes_max) {
 Result<ConstBytes> FileSource::view(std::uint32_t index, std::uint64_t offset, std::size_t size) {
   SLUICE_REQUIRE(index < entries_.size());
   const std::uint64_t file_bytes = entries_[index].size_bytes;
-  if (options_.read_by != ReadBy::map || file_bytes < map_file_bytes_min) {
+  // The pages of a window are there as a whole, those of holes as well.
+  if (options_.read_by != ReadBy::map || file_bytes < map_file_bytes_min || entries_[index].extents) {
     return fail(ENOTSUP);
   }
   int opened = -1;

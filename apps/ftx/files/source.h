@@ -12,6 +12,7 @@
 //
 // Not thread-safe.
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -42,8 +43,8 @@ class Source {
   virtual ~Source() = default;
   /// All entries, directories before what lies in them.
   [[nodiscard]] virtual const std::vector<FileEntry>& files() const = 0;
-  /// Fills `out` from `offset` of file `index`. ESTALE: the file changed since it was offered; other codes: unreadable.
-  /// REQUIRES: the range lies within the file as offered.
+  /// Fills `out` from `offset` of the content of file `index` (FileEntry::content_bytes(): without holes). ESTALE: the
+  /// file changed since it was offered; other codes: unreadable. REQUIRES: the range lies within the file as offered.
   [[nodiscard]] virtual Status read(std::uint32_t index, std::uint64_t offset, Bytes out) = 0;
   /// Fills `out` with all of file `index`, and finds it unchanged behind that. Errors as read(). REQUIRES: `out` is as
   /// large as the file as offered.
@@ -137,10 +138,12 @@ class FileSource final : public Source {
   [[nodiscard]] LeftOut left_out() const { return left_out_; }
 
  private:
-  /// Identifies one state of one file.
+  /// Identifies one state of one file, together with the size and the time of its entry.
   struct Identity {
-    std::uint64_t device = 0, inode = 0, size_bytes = 0;
-    std::int64_t modified_s = 0, modified_ns = 0, changed_s = 0, changed_ns = 0;
+    std::uint64_t inode = 0;
+    std::int64_t changed_s = 0;
+    std::uint32_t changed_ns = 0;
+    std::uint32_t device = 0;  // its place in devices_: a transfer has millions of files, on few devices
     bool operator==(const Identity&) const = default;
   };
   struct Open {
@@ -154,6 +157,8 @@ class FileSource final : public Source {
     FileDigester digester{};
     std::vector<std::byte> buffer{};
   };
+  // Opening a FIFO must not block, and opening a terminal must not make it the controlling one.
+  static constexpr int open_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   static constexpr std::size_t open_max = 32;
   // One for first transmissions, the others for retransmissions from before it.
   static constexpr std::size_t windows = 4;
@@ -198,18 +203,21 @@ class FileSource final : public Source {
                                                        const Operand& operand, std::size_t depth, Levels levels);
   [[nodiscard]] std::expected<void, Failure> add_found(int directory, const std::string& name,
                                                        const struct stat& status, std::uint32_t parent,
-                                                       const Operand& operand);
+                                                       const Operand& operand, int descriptor = -1);
   [[nodiscard]] std::expected<void, Failure> add_entry(FileEntry entry, const struct stat& status, Operand operand);
   [[nodiscard]] std::expected<void, Failure> add_link(int directory, const std::string& name, FileEntry entry,
                                                       const struct stat& status, Operand operand);
 
+  [[nodiscard]] Boxed<Extents> find_extents(int directory, const std::string& name, const struct stat& status,
+                                            int descriptor);
   [[nodiscard]] std::uint32_t original_of(const struct stat& status);
 
   [[nodiscard]] int open_entry(std::uint32_t index);
   [[nodiscard]] Result<int> descriptor(std::uint32_t index);
   [[nodiscard]] Result<std::uint64_t> digest_piece(std::uint64_t bytes_max);
   [[nodiscard]] static Status read_from(int descriptor, std::uint64_t offset, Bytes out);
-  [[nodiscard]] Status same(std::uint32_t index, int descriptor) const;
+  [[nodiscard]] Identity identity_of(const struct stat& status);
+  [[nodiscard]] Status same(std::uint32_t index, int descriptor);
 
   bool opens_paths_;
   Opener opener_;
@@ -219,6 +227,7 @@ class FileSource final : public Source {
   std::unordered_map<std::uint32_t, Operand> operands_;  // of the entries that lie in no directory of the list
   std::vector<FileEntry> entries_;
   std::vector<Identity> identities_;
+  std::vector<std::uint64_t> devices_;
   std::unordered_set<std::string> names_;           // of those entries
   std::unordered_map<std::string, Listed> listed_;  // by path below where the transfer goes; only with names
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> originals_;  // by device and inode

@@ -11,6 +11,7 @@
 
 #include "apps/ftx/files/listing.h"
 #include "apps/ftx/files/source.h"
+#include "apps/ftx/files/sparse.h"
 #include "apps/ftx/files/system.h"
 #include "apps/ftx/files/walk.h"
 #include "apps/ftx/protocol/message.h"
@@ -25,7 +26,7 @@ std::string joined(const std::string& path, const std::string& name) {
 
 FileEntry attributes(const struct stat& status) {
   FileEntry entry;
-  entry.mode = status.st_mode & 0777U;
+  entry.mode = static_cast<std::uint16_t>(status.st_mode & 0777U);
   entry.mtime_s = status.st_mtim.tv_sec;
   entry.mtime_ns = static_cast<std::uint32_t>(status.st_mtim.tv_nsec);
   return entry;
@@ -220,9 +221,10 @@ std::expected<void, Failure> FileSource::add_below(int directory, const std::str
   return add_content(std::move(child), *index, operand, depth + 1, levels);
 }
 
-/// What is no directory. `name` is relative to `directory`, and of an operand its path.
+/// What is no directory. `name` is relative to `directory`, and of an operand its path. `descriptor`: of the file,
+/// where it is open.
 std::expected<void, Failure> FileSource::add_found(int directory, const std::string& name, const struct stat& status,
-                                                   std::uint32_t parent, const Operand& operand) {
+                                                   std::uint32_t parent, const Operand& operand, int descriptor) {
   FileEntry entry = attributes(status);
   entry.name = last_component(name);
   entry.parent = parent;
@@ -238,6 +240,9 @@ std::expected<void, Failure> FileSource::add_found(int directory, const std::str
     }
     entry.size_bytes = static_cast<std::uint64_t>(status.st_size);
     entry.kind = options_.pack && entry.size_bytes <= packed_bytes_max ? EntryKind::packed : EntryKind::file;
+    if (entry.kind == EntryKind::file && looks_sparse(status)) {
+      entry.extents = find_extents(directory, name, status, descriptor);
+    }
     return add_entry(std::move(entry), status, std::move(from));
   }
   if (S_ISLNK(status.st_mode) && options_.trees == Trees::with_links) {
@@ -249,6 +254,23 @@ std::expected<void, Failure> FileSource::add_found(int directory, const std::str
   }
   entry.kind = EntryKind::left_out;
   return add_entry(std::move(entry), status, std::move(from));
+}
+
+/// Empty: it has no holes, or cannot be opened, which whoever reads it will say. What is opened is the file that was
+/// looked at, or it is none of these.
+Boxed<Extents> FileSource::find_extents(int directory, const std::string& name, const struct stat& status,
+                                        int descriptor) {
+  Descriptor opened;
+  if (descriptor < 0) {
+    opened = Descriptor(retried([&] { return os().openat(directory, name.c_str(), open_flags | O_NOFOLLOW, 0); }));
+    descriptor = opened.get();
+    struct stat now{};
+    if (!opened.valid() || os().fstat(descriptor, &now) != 0 || identity_of(now) != identity_of(status)) {
+      return {};
+    }
+  }
+  auto extents = extents_of(descriptor, static_cast<std::uint64_t>(status.st_size));
+  return extents ? Boxed<Extents>(*std::move(extents)) : Boxed<Extents>();
 }
 
 /// FileEntry::original of a file that the list has under another name. 0: it has none, and this becomes the one.
@@ -269,7 +291,7 @@ std::expected<void, Failure> FileSource::add_link(int directory, const std::stri
     return unreadable(name, size < 0 ? std::strerror(errno) : "it leads nowhere that can be named");
   }
   entry.kind = EntryKind::link;
-  entry.target.assign(target.data(), static_cast<std::size_t>(size));
+  entry.target = std::string(target.data(), static_cast<std::size_t>(size));
   return add_entry(std::move(entry), status, std::move(operand));
 }
 
@@ -282,7 +304,7 @@ std::expected<void, Failure> FileSource::add_entry(FileEntry entry, const struct
   if (entry.parent == 0 && !names_.insert(entry.name).second) {
     return std::unexpected(Failure{ExitCode::usage, "two sources are named '" + printable(entry.name) + "'"});
   }
-  total_bytes_ += entry.size_bytes;
+  total_bytes_ += entry.content_bytes();
   manifest_bytes_ += entry_bytes(entry) + (options_.select.digests ? digest_bytes : 0);
   if (entry.size_bytes >= file_bytes_max || total_bytes_ >= file_bytes_max || index >= files_max ||
       manifest_bytes_ > UINT32_MAX) {
@@ -292,8 +314,7 @@ std::expected<void, Failure> FileSource::add_entry(FileEntry entry, const struct
     operands_.emplace(index, std::move(operand));
   }
   entries_.push_back(std::move(entry));
-  identities_.push_back({status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
-                         status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec});
+  identities_.push_back(identity_of(status));
   return {};
 }
 

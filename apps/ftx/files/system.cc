@@ -35,6 +35,7 @@ ssize_t System::pread(int descriptor, void* out, std::size_t size, off_t offset)
 ssize_t System::pwritev(int descriptor, const iovec* pieces, int count, off_t offset) {
   return ::pwritev(descriptor, pieces, count, offset);
 }
+off_t System::lseek(int descriptor, off_t offset, int whence) { return ::lseek(descriptor, offset, whence); }
 int System::ftruncate(int descriptor, off_t size) { return ::ftruncate(descriptor, size); }
 int System::fstat(int descriptor, struct stat* status) { return ::fstat(descriptor, status); }
 int System::fstatat(int directory, const char* path, struct stat* status, int flags) {

@@ -28,6 +28,7 @@ class System {
   virtual int close(int descriptor);
   virtual ssize_t pread(int descriptor, void* out, std::size_t size, off_t offset);
   virtual ssize_t pwritev(int descriptor, const iovec* pieces, int count, off_t offset);
+  virtual off_t lseek(int descriptor, off_t offset, int whence);
   virtual int ftruncate(int descriptor, off_t size);
   virtual int fstat(int descriptor, struct stat* status);
   virtual int fstatat(int directory, const char* path, struct stat* status, int flags);

@@ -12,7 +12,7 @@ Contents::Contents(std::span<const FileEntry> entries, const Pack& pack) : pack_
   std::uint64_t end = pack.size_bytes();
   for (const FileEntry& entry : entries) {
     if (entry.kind == EntryKind::file) {
-      ends_.push_back(end += entry.size_bytes + digest_bytes);
+      ends_.push_back(end += entry.content_bytes() + digest_bytes);
     }
   }
 }

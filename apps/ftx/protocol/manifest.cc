@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <functional>
+#include <numeric>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "apps/ftx/protocol/cursor.h"
@@ -19,44 +18,64 @@ constexpr const char* mismatch_text = "the list of files does not match the offe
 constexpr std::uint32_t mode_bits = 0777;
 constexpr std::uint32_t nanoseconds_per_second = 1'000'000'000;
 
-/// A name in a directory.
-struct Place {
-  std::uint32_t parent = 0;
-  std::string_view name;
-  bool operator==(const Place&) const = default;
-};
-struct PlaceHash {
-  std::size_t operator()(const Place& place) const {
-    return std::hash<std::string_view>()(place.name) ^ (std::size_t{place.parent} * 0x9e37'79b9'7f4a'7c15U);
-  }
-};
+std::size_t target_bytes(const FileEntry& entry) { return entry.target ? entry.target->size() : 0; }
 
 /// The field that holds the size of a file holds that of the target of a link, and which file a hard link is.
 std::uint64_t size_field(const FileEntry& entry) {
-  return entry.kind == EntryKind::link        ? entry.target.size()
+  return entry.kind == EntryKind::link        ? target_bytes(entry)
          : entry.kind == EntryKind::hard_link ? entry.original
                                               : entry.size_bytes;
 }
 
-/// Of the field that holds the kind: the digest of the content stands behind the name.
+/// Of the field that holds the kind: the digest of all bytes stands behind the name.
 constexpr std::uint8_t with_digest = 0x80;
+/// Likewise, behind that: its extents.
+constexpr std::uint8_t with_extents = 0x40;
+constexpr std::size_t extents_count_bytes = 4;
+constexpr std::size_t extent_bytes = 16;
 
 void write_entry(Writer& writer, const FileEntry& entry) {
-  const auto kind = static_cast<unsigned>(entry.kind) | (entry.digest ? with_digest : 0U);
+  const auto kind =
+      static_cast<unsigned>(entry.kind) | (entry.digest ? with_digest : 0U) | (entry.extents ? with_extents : 0U);
   writer.number(static_cast<std::uint8_t>(kind)).number(entry.parent);
-  writer.number(static_cast<std::uint16_t>(entry.mode)).number(size_field(entry));
+  writer.number(entry.mode).number(size_field(entry));
   writer.number(static_cast<std::uint64_t>(entry.mtime_s)).number(entry.mtime_ns);
   writer.number(static_cast<std::uint8_t>(entry.name.size())).bytes(as_bytes(entry.name));
-  writer.bytes(as_bytes(entry.target));
+  if (entry.target) {
+    writer.bytes(as_bytes(*entry.target));
+  }
   if (entry.digest) {
     writer.bytes(*entry.digest);
   }
+  if (entry.extents) {
+    writer.number(static_cast<std::uint32_t>(entry.extents->count()));
+    for (std::size_t i = 0; i < entry.extents->count(); ++i) {
+      const ByteRange extent = (*entry.extents)[i];
+      writer.number(extent.from).number(extent.to);
+    }
+  }
 }
 
-FileEntry read_entry(Reader& reader) {
+/// Null: what stands there are no extents of a file of that size.
+Boxed<Extents> read_extents(Reader& reader, std::uint64_t size_bytes) {
+  const auto count = reader.number<std::uint32_t>();
+  // Before there is memory for them.
+  if (count > Extents::count_max || count > reader.rest().size() / extent_bytes) {
+    return {};
+  }
+  std::vector<ByteRange> ranges(count);
+  for (ByteRange& range : ranges) {
+    range.from = reader.number<std::uint64_t>();
+    range.to = reader.number<std::uint64_t>();
+  }
+  return Extents::are_extents(ranges, size_bytes) ? Boxed<Extents>(Extents(ranges)) : Boxed<Extents>();
+}
+
+/// Null: its fields contradict each other.
+std::optional<FileEntry> read_entry(Reader& reader) {
   FileEntry entry;
   const auto kind = reader.number<std::uint8_t>();
-  entry.kind = EntryKind{static_cast<std::uint8_t>(kind & ~with_digest)};
+  entry.kind = EntryKind{static_cast<std::uint8_t>(kind & ~(with_digest | with_extents))};
   entry.parent = reader.number<std::uint32_t>();
   entry.mode = reader.number<std::uint16_t>();
   entry.size_bytes = reader.number<std::uint64_t>();
@@ -71,14 +90,22 @@ FileEntry read_entry(Reader& reader) {
     entry.original = static_cast<std::uint32_t>(std::exchange(entry.size_bytes, 0));
   }
   if ((kind & with_digest) != 0) {
-    Digest& digest = entry.digest.emplace();
+    Digest digest{};
     std::ranges::copy(reader.take(digest.size()), digest.begin());
+    entry.digest = digest;
+  }
+  if ((kind & with_extents) != 0) {
+    entry.extents = read_extents(reader, entry.size_bytes);
+    if (!entry.extents) {
+      return std::nullopt;
+    }
   }
   return entry;
 }
 
 bool numbers_hold(const FileEntry& entry) {
-  if (entry.mtime_ns >= nanoseconds_per_second || entry.mode > mode_bits || (entry.digest && !entry.regular())) {
+  if (entry.mtime_ns >= nanoseconds_per_second || entry.mode > mode_bits || (entry.digest && !entry.regular()) ||
+      (entry.extents && entry.kind != EntryKind::file)) {
     return false;
   }
   switch (entry.kind) {
@@ -91,7 +118,7 @@ bool numbers_hold(const FileEntry& entry) {
     case EntryKind::packed:
       return entry.size_bytes <= packed_bytes_max;
     case EntryKind::link:
-      return !entry.target.empty() && entry.target.find('\0') == std::string::npos;
+      return target_bytes(entry) > 0 && entry.target->find('\0') == std::string::npos;
   }
   return false;
 }
@@ -132,20 +159,36 @@ class Tree {
         return fail(EPERM, "'" + entry.name + "' lies deeper than " + std::to_string(tree_depth_max) + " directories");
       }
     }
-    return places_.insert({entry.parent, entry.name}).second
-               ? Status()
-               : Status(fail(EPERM, "the file name '" + path_of(entries, entry) + "' comes twice"));
+    return {};
   }
 
  private:
   std::vector<std::uint16_t> depths_;
-  std::unordered_set<Place, PlaceHash> places_;
 };
+
+/// That no name comes twice in a directory. By sorting places in the list: a table of names would take more memory than
+/// the list itself.
+Status names_differ(const std::vector<FileEntry>& entries) {
+  const auto place = [&entries](std::uint32_t index) {
+    return std::pair(entries[index].parent, std::string_view(entries[index].name));
+  };
+  std::vector<std::uint32_t> order(entries.size());
+  std::iota(order.begin(), order.end(), 0U);
+  // Lists mostly come sorted.
+  if (!std::ranges::is_sorted(order, {}, place)) {
+    std::ranges::sort(order, {}, place);
+  }
+  const auto twice = std::ranges::adjacent_find(order, {}, place);
+  return twice == order.end()
+             ? Status()
+             : Status(fail(EPERM, "the file name '" + path_of(entries, entries[*twice]) + "' comes twice"));
+}
 
 }  // namespace
 
 std::size_t entry_bytes(const FileEntry& entry) {
-  return entry_bytes_min + entry.name.size() + entry.target.size() + (entry.digest ? digest_bytes : 0);
+  return entry_bytes_min + entry.name.size() + target_bytes(entry) + (entry.digest ? digest_bytes : 0) +
+         (entry.extents ? extents_count_bytes + entry.extents->count() * extent_bytes : 0);
 }
 
 std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries, const Deletion* deletion) {
@@ -182,23 +225,26 @@ Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std:
   }
   Manifest manifest;
   std::vector<FileEntry>& entries = manifest.entries;
-  entries.reserve(count);  // the tree keeps views of the names
+  entries.reserve(count);
   Tree tree(count);
   Reader reader(bytes);
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    FileEntry entry = read_entry(reader);
-    if (!reader.ok() || !numbers_hold(entry)) {
+    std::optional<FileEntry> entry = read_entry(reader);
+    if (!entry || !reader.ok() || !numbers_hold(*entry)) {
       return fail(EINVAL, "the list of files is malformed");
     }
-    sum += entry.size_bytes;
+    sum += entry->content_bytes();
     if (sum > total_bytes) {
       return fail(EINVAL, "the files are larger than the offer says");
     }
-    entries.push_back(std::move(entry));
+    entries.push_back(*std::move(entry));
     if (auto placed = tree.add(entries); !placed) {
       return std::unexpected(placed.error());
     }
+  }
+  if (auto differ = names_differ(entries); !differ) {
+    return std::unexpected(differ.error());
   }
   const bool more = !reader.rest().empty();
   if (more) {

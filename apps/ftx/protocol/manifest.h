@@ -18,6 +18,8 @@
 #include "apps/ftx/protocol/deletion.h"
 #include "apps/ftx/protocol/digest.h"
 #include "apps/ftx/protocol/exit_code.h"
+#include "apps/ftx/protocol/extents.h"
+#include "base/boxed.h"
 #include "base/bytes.h"
 #include "base/result.h"
 
@@ -32,27 +34,41 @@ enum class EntryKind : std::uint8_t {
   left_out = 6,   // something that the source has and does not send: what has its name is not removed
 };
 
+/// Small: a sender and a receiver hold one of each file of a transfer, of which there may be millions.
 struct FileEntry {
   std::string name;  // one path component; empty: the directory where the transfer goes itself
   std::uint64_t size_bytes = 0;
-  std::uint32_t mode = 0644;  // permission bits, 0777 at most
   std::int64_t mtime_s = 0;
   std::uint32_t mtime_ns = 0;
+  std::uint16_t mode = 0644;  // permission bits, 0777 at most
   EntryKind kind = EntryKind::file;
-  std::uint32_t parent = 0;        // the directory's index, plus 1; 0: where the transfer goes
-  std::string target{};            // of a link
-  std::uint32_t original = 0;      // of a hard link: the file's index, plus 1
-  std::optional<Digest> digest{};  // of a regular file's content, where the receiver is to compare that
+  std::uint32_t parent = 0;     // the directory's index, plus 1; 0: where the transfer goes
+  std::uint32_t original = 0;   // of a hard link: the file's index, plus 1
+  Boxed<std::string> target{};  // of a link
+  Boxed<Digest> digest{};       // of all bytes of a regular file, where the receiver is to compare them
+  Boxed<Extents> extents{};     // of a sparse file with a number of its own
 
   bool operator==(const FileEntry&) const = default;
   [[nodiscard]] bool regular() const { return kind == EntryKind::file || kind == EntryKind::packed; }
+  /// Empty: it is no link.
+  [[nodiscard]] std::string link_target() const { return target ? *target : std::string(); }
+  /// What travels of a file: all of it, or what lies in its extents.
+  [[nodiscard]] std::uint64_t content_bytes() const { return extents ? extents->content_bytes() : size_bytes; }
+  /// Where the content from `offset` on lies in the file. REQUIRES: offset < content_bytes().
+  [[nodiscard]] FileRun run_at(std::uint64_t offset) const {
+    return extents ? extents->run_at(offset) : FileRun{offset, size_bytes - offset};
+  }
+  /// Where the first `size` bytes of the content end in the file. REQUIRES: size <= content_bytes().
+  [[nodiscard]] std::uint64_t end_of(std::uint64_t size) const { return size == 0 ? 0 : run_at(size - 1).at + 1; }
   /// It stands for the directory where the transfer goes.
   [[nodiscard]] bool top() const { return name.empty(); }
 };
+static_assert(sizeof(FileEntry) <= 88);
 
-inline constexpr std::size_t entry_bytes_min = 28;               // without a name
-inline constexpr std::size_t entry_bytes_max = 28 + 255 + 4095;  // a link
-inline constexpr std::size_t link_target_bytes_max = 4095;       // PATH_MAX without its NUL
+inline constexpr std::size_t entry_bytes_min = 28;  // without a name
+/// A sparse file of as many extents as there may be; its list of extents takes 4 bytes and 16 each.
+inline constexpr std::size_t entry_bytes_max = 28 + 255 + digest_bytes + 4 + 16 * Extents::count_max;
+inline constexpr std::size_t link_target_bytes_max = 4095;  // PATH_MAX without its NUL
 /// How many directories lie around an entry at most. A walk holds so many descriptors at most.
 inline constexpr std::size_t tree_depth_max = 256;
 /// Larger files have numbers of their own. A receiver holds the parts of a packed file in memory.
@@ -72,9 +88,9 @@ enum class Trees : std::uint8_t {
 /// What encode_manifest() makes of one entry.
 [[nodiscard]] std::size_t entry_bytes(const FileEntry& entry);
 
-/// Exactly `count` entries, the sizes of whose files sum to `total_bytes`, each with an acceptable name of its own in
-/// its directory. Otherwise an error whose text a terminal can show: EINVAL for a malformed list, EPERM for a refused
-/// name, EXDEV for a list that is no tree.
+/// Exactly `count` entries, the contents of whose files sum to `total_bytes`, each with an acceptable name of its own
+/// in its directory. Otherwise an error whose text a terminal can show: EINVAL for a malformed list, EPERM for a
+/// refused name, EXDEV for a list that is no tree.
 [[nodiscard]] Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t count,
                                                              std::uint64_t total_bytes);
 

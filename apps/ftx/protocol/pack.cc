@@ -9,6 +9,7 @@
 namespace sluice::ftx {
 
 Pack::Pack(std::span<const FileEntry> entries) {
+  starts_.reserve(static_cast<std::size_t>(std::ranges::count(entries, EntryKind::packed, &FileEntry::kind)));
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].kind == EntryKind::packed) {
       starts_.push_back({size_bytes_, static_cast<std::uint32_t>(i)});

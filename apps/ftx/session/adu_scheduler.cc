@@ -26,7 +26,7 @@ AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
   const std::vector<FileEntry>& entries = source.files();
   SLUICE_REQUIRE(!entries.empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
   for (std::uint32_t i = 0; i < entries.size(); ++i) {
-    total_bytes_ += entries[i].size_bytes;
+    total_bytes_ += entries[i].content_bytes();
     if (entries[i].kind == EntryKind::file) {
       numbered_.push_back(i);
     }
@@ -112,7 +112,7 @@ std::optional<AduScheduler::Adu> AduScheduler::next_of_list(std::uint32_t file, 
 }
 
 std::uint64_t AduScheduler::size_of(std::uint32_t file) const {
-  return file == pack_file ? pack_.size_bytes() : source_.files()[numbered_[file]].size_bytes;
+  return file == pack_file ? pack_.size_bytes() : source_.files()[numbered_[file]].content_bytes();
 }
 
 // --- What is there already -----------------------------------------------------------------------------------------

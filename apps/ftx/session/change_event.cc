@@ -59,7 +59,7 @@ Event change_event(const Change& change, std::span<const FileEntry> entries, boo
   const FileEntry& entry = entries[change.entry - 1];
   event.item = item_of(change, entry.kind, sends);
   event.path = entry.top() ? "./" : path_of(entries, entry) + (entry.kind == EntryKind::directory ? "/" : "");
-  event.target = change.other > 0 ? path_of(entries, entries[change.other - 1]) : entry.target;
+  event.target = change.other > 0 ? path_of(entries, entries[change.other - 1]) : entry.link_target();
   return event;
 }
 

@@ -10,7 +10,7 @@ namespace sluice::ftx {
 std::uint64_t OpenedPull::bytes() const {
   std::uint64_t total = 0;
   for (const FileEntry& file : source->files()) {
-    total += file.size_bytes;
+    total += file.content_bytes();
   }
   return total;
 }

@@ -57,9 +57,9 @@ struct ServerOptions {
   std::uint64_t receive_room_bytes = std::uint64_t{1} << 20;
   std::size_t sessions_max = 64;
   std::size_t sessions_per_host_max = 32;
-  std::uint64_t memory_bytes_max = 256U << 20;  // lists of files and slots, all sessions together
-  std::uint64_t memory_per_host_bytes_max = 128U << 20;
-  std::uint64_t open_files_max = 512;  // all sessions together, beside one of each session
+  std::uint64_t memory_bytes_max = 384U << 20;           // lists of files and slots, all sessions together
+  std::uint64_t memory_per_host_bytes_max = 192U << 20;  // a million files have room
+  std::uint64_t open_files_max = 512;                    // all sessions together, beside one of each session
   std::uint64_t open_files_per_host_max = Budget::files_max;
   Duration stalled_after = std::chrono::seconds(3);
   /// The part of an address that all addresses of one host have in common.

@@ -167,7 +167,7 @@ constexpr std::uint64_t read_back = 256 * 1024;
 TEST(Assembly, SlotsAndOpenFilesComeBackWithEachFile) {
   // Room for the lists and for the slots of one file, which has more than 64 ADUs; one file open.
   constexpr std::size_t count = 50;
-  constexpr std::uint64_t lists = count * (1024 + 31 + 16) + read_back;
+  constexpr std::uint64_t lists = count * (912 + 31 + 16) + read_back;
   Transfer transfer(many(count, 100 * adu_bytes), lists + Slots::page_bytes, 1);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   const std::uint64_t before = transfer.budget.memory.used();
@@ -184,6 +184,34 @@ TEST(Assembly, SlotsAndOpenFilesComeBackWithEachFile) {
   EXPECT_EQ(transfer.destination.alive, 0U);
   transfer.assembly.reset();
   EXPECT_EQ(transfer.budget.memory.used(), 0U);
+}
+
+TEST(Assembly, ATransferMayBeNoLargerThanAllowedHolesIncluded) {
+  const std::vector<FileEntry> files{{"dense", 100},
+                                     {.name = "sparse", .size_bytes = 1'000'000, .extents = Extents({})}};
+  const std::vector<std::byte> manifest = encode_manifest(files);
+  const auto size = static_cast<std::uint32_t>(manifest.size());
+  for (const std::uint64_t most : {1'000'099U, 1'000'100U}) {
+    ZeroDestination destination;
+    Budget budget(1U << 20, 1, nullptr, most);
+    auto assembly = Assembly::start({.path = "",
+                                     .total_bytes = 100,
+                                     .adu_bytes = 256,
+                                     .files = 2,
+                                     .manifest_bytes = size,
+                                     .manifest_digest = digest_of(manifest),
+                                     .update = {}},
+                                    destination, budget);
+    ASSERT_TRUE(assembly) << assembly.error().text;
+    const AduName adu{manifest_file, size, 0};
+    std::ranges::copy(manifest, (*assembly)->place(adu).value().memory.begin());
+    const auto landed = (*assembly)->landed(adu);
+    ASSERT_EQ(landed.has_value(), most == 1'000'100);
+    if (!landed) {
+      EXPECT_EQ(landed.error().code, ExitCode::refused);
+      EXPECT_NE(landed.error().text.find("1000100 bytes of 1000099"), std::string::npos) << landed.error().text;
+    }
+  }
 }
 
 TEST(Assembly, AFileOfAnySizeTakesMemoryWhereItsAdusLand) {

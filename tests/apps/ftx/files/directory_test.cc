@@ -55,7 +55,7 @@ class Directory : public ServedDirectory {
 
 TEST_F(Directory, AFileHasItsNameModeAndTimeOnlyWhenCommitted) {
   auto sink = open("sub", 1).value();
-  auto file = sink->create({"name", 6, 0640, 1'600'000'000, 5}).value();
+  auto file = sink->create({"name", 6, 1'600'000'000, 5, 0640}).value();
   ASSERT_TRUE(file->write(3, as_bytes("def")));
   ASSERT_TRUE(file->write(0, as_bytes("abc")));
   std::array<std::byte, 6> back{};

@@ -290,7 +290,7 @@ TEST_F(Faults, ATemporaryFileIsNewAndNobodyElses) {
   const ReplaceSystem replaced(system);
   const auto destination = this->destination(LandBy::write);
   auto sink = destination->open("", {}).value();
-  auto arriving = sink->create({"name", 3, 0644}).value();
+  auto arriving = sink->create({.name = "name", .size_bytes = 3}).value();
   ASSERT_TRUE(arriving->write(0, as_bytes("abc")));
   ASSERT_FALSE(planted.empty());
   EXPECT_TRUE(fs::is_symlink(root_ / planted)) << "it was not taken, nor replaced";

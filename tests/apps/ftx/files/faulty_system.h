@@ -76,6 +76,10 @@ class FaultySystem final : public System {
                ? failed(now)
                : System::pwritev(descriptor, now.partial ? &first_byte : pieces, now.partial ? 1 : count, offset);
   }
+  off_t lseek(int descriptor, off_t offset, int whence) override {
+    const Fault now = next({"lseek", of(descriptor)});
+    return now.error != 0 ? failed(now) : System::lseek(descriptor, offset, whence);
+  }
   int ftruncate(int descriptor, off_t size) override {
     return simple({"ftruncate", of(descriptor)}, [&] { return System::ftruncate(descriptor, size); });
   }

@@ -95,8 +95,7 @@ TEST_F(Mapped, AViewOfASourceThatWasCutIsNoticedWhenItIsTouched) {
 
 TEST_F(Mapped, ViewsOfManyWindowsLastTogetherAndACutOfAnyIsNoticed) {
   constexpr std::uint64_t windows = 7;  // more than a source keeps
-  const fs::path path = file("f", page);
-  fs::resize_file(path, windows * WindowSet::window_bytes);
+  const fs::path path = file("f", windows * WindowSet::window_bytes);
   const auto source = source_of(path);
   std::vector<ConstBytes> views;
   for (std::uint64_t window = 0; window < windows; ++window) {
@@ -171,7 +170,7 @@ TEST_F(Mapped, AFileThatLandedInPlaceHasItsNameModeAndTime) {
   const auto destination = this->destination();
   auto sink = destination->open("", {}).value();
   const Content content = random_content(20 * mebibyte + 77, 1);
-  auto arriving = sink->create({"name", content.size(), 0640, 1'600'000'000, 5}).value();
+  auto arriving = sink->create({"name", content.size(), 1'600'000'000, 5, 0640}).value();
   // From the back, so that every window is come back to.
   for (std::uint64_t at = content.size() / 60'000 * 60'000 + 60'000; at > 0; at -= 60'000) {
     const ConstBytes part =

@@ -24,7 +24,7 @@ using Kind = Change::Kind;
 constexpr std::int64_t when = 1'600'000'000;
 
 FileEntry entry(std::string name, EntryKind kind, std::uint32_t parent = 0) {
-  return {.name = std::move(name), .mode = 0640, .mtime_s = when, .kind = kind, .parent = parent};
+  return {.name = std::move(name), .mtime_s = when, .mode = 0640, .kind = kind, .parent = parent};
 }
 FileEntry file(std::string name, std::uint32_t parent = 0) {
   FileEntry made = entry(std::move(name), EntryKind::packed, parent);
@@ -60,7 +60,7 @@ class SurveyOf : public ServedDirectory {
     if (there.kind == EntryKind::directory) {
       fs::create_directory(path);
     } else if (there.kind == EntryKind::link) {
-      fs::create_symlink(there.target, path);
+      fs::create_symlink(there.link_target(), path);
     } else {
       write_file(path, std::string(content));
     }

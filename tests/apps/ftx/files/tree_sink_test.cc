@@ -20,11 +20,11 @@ namespace fs = std::filesystem;
 using test::text_of;
 using test::write_file;
 
-FileEntry directory(std::string name, std::uint32_t parent = 0, std::uint32_t mode = 0755) {
+FileEntry directory(std::string name, std::uint32_t parent = 0, std::uint16_t mode = 0755) {
   return {.name = std::move(name),
-          .mode = mode,
           .mtime_s = 1'500'000'000,
           .mtime_ns = 7,
+          .mode = mode,
           .kind = EntryKind::directory,
           .parent = parent};
 }
@@ -228,7 +228,7 @@ TEST_F(TreeSink, WhereContentsAreComparedAFileOfTheSameIsThereWhateverItsTime) {
   FileEntry other = wanted;
   other.digest = file_digest_of(as_bytes(std::string(200'000, 'y')));
   EXPECT_FALSE(look(other));
-  other.digest.reset();
+  other.digest = {};
   EXPECT_FALSE(look(other));
   other = wanted;
   other.size_bytes -= 1;

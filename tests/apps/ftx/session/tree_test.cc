@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 
 #include "apps/ftx/files/directory.h"
@@ -53,6 +54,9 @@ class Painter {
         const std::size_t bytes = size();
         const Content content = random_content(bytes, prng_());
         write_file(path, std::string(as_text(content)));
+        if (prng_.chance(0.1)) {
+          spread(path);
+        }
         attributes(path, 0400 | prng_.below(01000));
       }
     }
@@ -67,6 +71,19 @@ class Painter {
   }
 
  private:
+  /// Data here and there behind what the file has, and holes between.
+  void spread(const fs::path& path) {
+    std::uint64_t size = fs::file_size(path);
+    for (std::uint64_t left = prng_.below(4); left > 0; --left) {
+      size += prng_.below(500'000);
+      const Content data = random_content(prng_.below(20'000), prng_());
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(size));
+      file << as_text(data);
+      size += data.size();
+    }
+    fs::resize_file(path, size + prng_.below(1'000'000));
+  }
   void time(const fs::path& path) {
     const timespec when{static_cast<time_t>(prng_.below(4'000'000'000)), static_cast<long>(prng_.below(1'000'000'000))};
     const timespec times[2] = {when, when};
@@ -119,6 +136,7 @@ class Trees : public ServedDirectory {
     remove_tree(root_);
   }
   void clear() {
+    content_ = {};
     for (const fs::path& path : {base_ / "from", root_}) {
       remove_tree(path);
       fs::create_directory(path);
@@ -162,6 +180,9 @@ class Trees : public ServedDirectory {
     for (const Event* done : {world.server_event(Event::Kind::done), world.sender_event(Event::Kind::done)}) {
       EXPECT_EQ(done->bytes + done->skipped_bytes, done->total_bytes);
     }
+    for (const FileEntry& entry : (*source)->files()) {
+      content_[path_of((*source)->files(), entry)] = entry.content_bytes();
+    }
     skipped_ = {world.server_event(Event::Kind::done)->skipped_files,
                 world.server_event(Event::Kind::done)->skipped_bytes};
     EXPECT_EQ(world.server->memory_left(), memory);
@@ -180,7 +201,7 @@ class Trees : public ServedDirectory {
     return status.st_ino;
   }
   /// Changes some of the files below `top`, in each way that a transfer has to make good, and answers the others.
-  static Kept alter(const fs::path& top, std::uint64_t seed) {
+  Kept alter(const fs::path& top, std::uint64_t seed) const {
     Prng prng(seed);
     std::vector<fs::path> files;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(top)) {
@@ -196,7 +217,7 @@ class Trees : public ServedDirectory {
         alter_file(path, prng.below(5));
       } else {
         kept.inodes[path] = inode_of(path);
-        kept.bytes += fs::file_size(path);
+        kept.bytes += content_.at(path.lexically_relative(root_));
         if (prng.chance(0.2)) {  // its mode alone is set again
           EXPECT_EQ(::chmod(path.c_str(), 0644), 0);
         }
@@ -225,11 +246,14 @@ class Trees : public ServedDirectory {
     }
     // Another size, or another nanosecond.
     write_file(path, std::string(static_cast<std::size_t>(before.st_size) + (how == 3 ? 1 : 0), 'x'));
-    const timespec near[2] = {{same[0].tv_sec, same[0].tv_nsec ^ 1}, {same[0].tv_sec, same[0].tv_nsec ^ 1}};
+    // Not what a coarser file system would keep of it: that counts as the same.
+    const long nanoseconds = same[0].tv_nsec ^ ((same[0].tv_nsec ^ 1) % 100 == 0 ? 3 : 1);
+    const timespec near[2] = {{same[0].tv_sec, nanoseconds}, {same[0].tv_sec, nanoseconds}};
     ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), how == 3 ? same : near, 0), 0);
   }
 
-  Contents::Amount skipped_;  // of the last send()
+  Contents::Amount skipped_;                   // of the last send()
+  std::map<fs::path, std::uint64_t> content_;  // that send() has sent, below root_
   Hasty system_;
   ReplaceSystem replaced_{system_};
 };
