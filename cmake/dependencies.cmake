@@ -13,6 +13,7 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(pcap REQUIRED IMPORTED_TARGET libpcap)
 pkg_check_modules(xdp REQUIRED IMPORTED_TARGET libxdp libbpf)
+pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp)
 # Only x86-64 has it, and nothing needs it: AES-128-GCM is slower without (apps/ftx/security/aead_engine.h).
 find_library(IPSEC_MB_LIBRARY IPSec_MB)
 find_path(IPSEC_MB_INCLUDE_DIRECTORY intel-ipsec-mb.h)

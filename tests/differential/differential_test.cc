@@ -10,13 +10,13 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/sanitizers.h"
 #include "tests/differential/cases.h"
-#include "tests/sanitizers.h"
 
 namespace sluice::differential {
 namespace {
 
-constexpr std::uint64_t cases_default = test::sanitized ? 2'000 : 10'000;
+constexpr std::uint64_t cases_default = sanitized ? 2'000 : 10'000;
 constexpr std::uint64_t shards = 4;
 constexpr std::size_t operations_max = 40;
 

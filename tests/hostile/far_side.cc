@@ -10,8 +10,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/sanitizers.h"
 #include "tests/apps/ftx/content.h"
-#include "tests/sanitizers.h"
 
 namespace sluice::ftx::hostile {
 namespace {
@@ -20,7 +20,7 @@ constexpr std::uint32_t idle_timeout_ms = 1000;
 constexpr Millis end_within = 20s;  // of an end that gives up after a second
 
 // What a session with a peer who tells the truth takes is a few MiB. Sanitizers keep what was freed, and shadows.
-constexpr std::uint64_t own_kib_max = (sluice::test::sanitized ? 512 : 32) * 1024;
+constexpr std::uint64_t own_kib_max = (sluice::sanitized ? 512 : 32) * 1024;
 
 }  // namespace
 

@@ -13,8 +13,8 @@
 #include <set>
 
 #include "apps/ftx/session/client_handshake.h"
+#include "base/sanitizers.h"
 #include "tests/hostile/far_side.h"
-#include "tests/sanitizers.h"
 
 namespace sluice::ftx::hostile {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t content_bytes = 3'000'000;
-constexpr std::uint64_t own_kib_max = (sluice::test::sanitized ? 1024 : 96) * 1024;
+constexpr std::uint64_t own_kib_max = (sluice::sanitized ? 1024 : 96) * 1024;
 
 std::string content_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

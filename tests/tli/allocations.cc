@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "tests/sanitizers.h"
+#include "base/sanitizers.h"
 
 namespace {
 std::atomic<std::uint64_t> count{0};

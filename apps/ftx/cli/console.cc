@@ -118,6 +118,13 @@ void Console::print(const Event& event) {
   }
 }
 
+void Console::note(std::string_view text) {
+  if (options_.form == Options::Form::text && options_.detail == Options::Detail::all) {
+    clear_progress();
+    print_lines(text);
+  }
+}
+
 ExitCode Console::fail(const Failure& failure) {
   Event event;
   event.kind = Event::Kind::error;

@@ -33,6 +33,8 @@ class Console {
   Console& operator=(const Console&) = delete;
 
   void show(const Event& event);
+  /// A line for --verbose.
+  void note(std::string_view text);
   /// A failure outside of a session. Answers its exit code.
   ExitCode fail(const Failure& failure);
   /// Events of kind file are shown, so somebody should make them.

@@ -2,6 +2,7 @@
 // `ftx doctor`: what is in the way of transfers to another host, and what to do about it.
 #include <fmt/format.h>
 
+#include "apps/ftx/cli/confined.h"
 #include "apps/ftx/cli/findings.h"
 #include "apps/ftx/cli/probe.h"
 #include "apps/ftx/cli/program.h"
@@ -75,9 +76,10 @@ std::expected<double, Failure> greet_server(const PushOptions& options, const Ur
     return std::unexpected(reach.error());
   }
   [[maybe_unused]] const Status undumpable = forbid_core_dumps();
+  Console console(options.console);
   const TimePoint since = (*host)->loop().now();
-  const auto met =
-      Acquaintance::meet(**host, *reach->transport, options.trust, url, reach->peers, reach->transport->tsdu_bytes());
+  const auto met = Acquaintance::meet(**host, *reach->transport, options, url, reach->peers,
+                                      reach->transport->tsdu_bytes(), console, {});
   if (!met) {
     return std::unexpected(met.error());
   }

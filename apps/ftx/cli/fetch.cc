@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/common/entropy.h"
+#include "apps/ftx/cli/confined.h"
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/cli/fixed_destination.h"
 #include "apps/ftx/cli/host.h"
@@ -110,8 +111,8 @@ ExitCode fetch(const PushOptions& options) {
   request.datagram_bytes = static_cast<std::uint32_t>(tsdu_bytes);
   // Keys lie in ordinary memory, too, while a cipher works with them.
   [[maybe_unused]] const Status undumpable = forbid_core_dumps();
-  const auto met =
-      Acquaintance::meet(**host, transport, options.trust, *url, reach->peers, tsdu_bytes, std::move(request));
+  const auto met = Acquaintance::meet(**host, transport, options, *url, reach->peers, tsdu_bytes, console,
+                                      rights_to_receive(place->directory), std::move(request));
   if (!met) {
     return console.fail(met.error());
   }

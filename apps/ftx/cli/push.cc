@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "apps/common/entropy.h"
+#include "apps/ftx/cli/confined.h"
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/cli/host.h"
 #include "apps/ftx/cli/program.h"
@@ -62,7 +63,9 @@ ExitCode push(const PushOptions& options) {
                                .ip_header_bytes = datagram->ip_header_bytes,
                                .seed = entropy(),
                                .idle_timeout = seconds(options.idle_timeout_s)};
+  const FileRights files = rights_to_send(options.sources);
   if (options.insecure) {
+    confine(console, files, call_rights_of(options));
     const auto congestion = congestion_for(options, datagram->usual_bytes);
     Sender sender((*host)->loop().now(), sender_options, **source, *congestion);
     return Sending(**host, *reach->transport, sender, options.destination, console).run();
@@ -70,7 +73,7 @@ ExitCode push(const PushOptions& options) {
   // Keys lie in ordinary memory, too, while a cipher works with them.
   [[maybe_unused]] const Status undumpable = forbid_core_dumps();
   const auto met =
-      Acquaintance::meet(**host, *reach->transport, options.trust, *url, reach->peers, datagram->bytes_max);
+      Acquaintance::meet(**host, *reach->transport, options, *url, reach->peers, datagram->bytes_max, console, files);
   if (!met) {
     return console.fail(met.error());
   }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "apps/common/entropy.h"
+#include "apps/ftx/cli/confined.h"
 #include "apps/ftx/cli/fixed_destination.h"
 #include "apps/ftx/cli/journal_thread.h"
 #include "apps/ftx/cli/program.h"
@@ -37,7 +38,7 @@ constexpr Duration linger = std::chrono::seconds(30);
 class Remote {
  public:
   Remote(Host& host, StartPipe& pipe, Console& console, std::string_view version)
-      : host_(host), pipe_(pipe), console_(console), version_(version) {
+      : host_(host), pipe_(pipe), console_(console), version_(version), home_(home_directory()) {
     const char* connection = std::getenv("SSH_CONNECTION");
     ssh_ = parse_ssh_connection(connection != nullptr ? connection : "");
   }
@@ -53,7 +54,7 @@ class Remote {
   std::expected<ExitCode, Failure> send_by_udp(Source& source);
   std::expected<ExitCode, Failure> send_by_pipe(Source& source);
   std::expected<std::unique_ptr<Transport>, Failure> open_transport();
-  std::expected<std::unique_ptr<FileSource>, Failure> open_source() const;
+  [[nodiscard]] std::expected<std::unique_ptr<FileSource>, Failure> open_source() const;
   std::expected<Protection, Failure> go_over();
   void answer(const Transport& transport);
   [[nodiscard]] std::optional<Failure> lost() const;
@@ -69,8 +70,11 @@ class Remote {
   StartPipe& pipe_;
   Console& console_;
   std::string version_;
+  std::string home_;
   SshConnection ssh_;
   StartRequest request_;
+  std::vector<std::string> sources_;  // of a pull
+  FileRights files_;
 };
 
 /// At the first port that is free of those that the near side names.
@@ -107,6 +111,8 @@ void Remote::answer(const Transport& transport) {
   if (const auto address = wire::IpAddress::from_text(ssh_.server)) {
     ready.address = *address;
   }
+  // The near side sends when it has the answer.
+  confine_files(console_, files_);
   pipe_.answer(ready);
 }
 
@@ -115,6 +121,7 @@ std::optional<Failure> Remote::lost() const {
 }
 
 std::expected<ExitCode, Failure> Remote::run() {
+  confine_calls(console_, {});
   auto request = pipe_.request(host_.loop().now() + request_time_max, [this] { return host_.interrupted(); });
   if (!request) {
     return std::unexpected(request.error());
@@ -161,7 +168,7 @@ ServerOptions Remote::server_options(std::size_t tsdu_bytes, std::uint64_t recei
 // ---- push: this side receives ----
 
 std::expected<ExitCode, Failure> Remote::receive() {
-  const auto path = from_home(request_.paths.front(), home_directory());
+  const auto path = from_home(request_.paths.front(), home_);
   const auto place = path ? place_of(*path) : std::unexpected(path.error());
   if (!place) {
     return std::unexpected(place.error());
@@ -174,6 +181,7 @@ std::expected<ExitCode, Failure> Remote::receive() {
     return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }
   (*destination)->allow_deletion();
+  files_ = rights_to_receive(place->directory);
   FixedDestination fixed(**destination, place->name, {});
   const auto code = receive_by_udp(fixed);
   return code && *code == ExitCode::no_answer ? receive_by_pipe(fixed) : code;
@@ -218,14 +226,16 @@ std::expected<ExitCode, Failure> Remote::receive_by_pipe(Destination& destinatio
 // ---- pull: this side sends ----
 
 std::expected<std::unique_ptr<FileSource>, Failure> Remote::open_source() const {
-  const auto paths = expand(request_.paths, home_directory());
-  if (!paths) {
-    return std::unexpected(paths.error());
-  }
-  return FileSource::open(*paths, {.trees = request_.trees, .pack = true, .select = request_.select});
+  return FileSource::open(sources_, {.trees = request_.trees, .pack = true, .select = request_.select});
 }
 
 std::expected<ExitCode, Failure> Remote::send() {
+  auto paths = expand(request_.paths, home_);
+  if (!paths) {
+    return std::unexpected(paths.error());
+  }
+  sources_ = *std::move(paths);
+  files_ = rights_to_send(sources_);
   auto source = open_source();
   if (!source) {
     return std::unexpected(source.error());

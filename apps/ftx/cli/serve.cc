@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/entropy.h"
+#include "apps/ftx/cli/confined.h"
 #include "apps/ftx/cli/console.h"
 #include "apps/ftx/cli/fixed_destination.h"
 #include "apps/ftx/cli/host.h"
@@ -115,6 +116,7 @@ ExitCode serve(const ServeOptions& options) {
   ShownDestination shown(**destination, console);
   LinklessDestination linkless(shown);
   Server server(server_options, options.links ? static_cast<Destination&>(shown) : linkless);
+  confine(console, rights_to_serve(options.directory, access, trust->allowed_keys), call_rights_of(options));
   Event listening;
   listening.kind = Event::Kind::listening;
   listening.path = (*transport)->local().to_text();

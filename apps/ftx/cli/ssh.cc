@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/common/entropy.h"
+#include "apps/ftx/cli/confined.h"
 #include "apps/ftx/cli/findings.h"
 #include "apps/ftx/cli/fixed_destination.h"
 #include "apps/ftx/cli/journal_thread.h"
@@ -44,13 +45,17 @@ class Near {
       : options_(options), there_(std::move(there)), console_(console) {}
 
  protected:
-  /// Starts ssh and the far side.
-  std::expected<StartReady, Failure> start(StartRequest& request);
+  /// Starts ssh, which starts the far side, and resolves the host's name meanwhile.
+  std::expected<void, Failure> start(StartRequest& request);
+  /// From here on what the far side says is read.
+  std::expected<StartReady, Failure> ready();
+  void confine(const FileRights& files);
   /// Where the far side may be: the addresses of the host that ssh goes to, then the one where it has arrived.
   [[nodiscard]] std::vector<wire::IpAddress> candidates(const StartReady& ready) const;
   /// What it means when ssh comes through and UDP does not.
   [[nodiscard]] Failure blocked(const StartReady& ready) const;
   [[nodiscard]] bool interrupted() const { return host_->interrupted(); }
+  [[nodiscard]] bool by_udp() const { return options_.ssh.via != SshOptions::Via::pipe; }
   [[nodiscard]] bool may_go_over() const { return options_.ssh.via == SshOptions::Via::automatic; }
   /// Whether UDP, tried since `since`, has had its time.
   [[nodiscard]] bool udp_is_over(TimePoint since) const;
@@ -61,7 +66,7 @@ class Near {
   [[nodiscard]] std::unique_ptr<PipeCarrier> pipe() const {
     return std::make_unique<PipeCarrier>(*host_, remote_->socket(), remote_->socket());
   }
-  /// Where nobody is known yet: with IPv6 and IPv4, where this host has both.
+  /// For the addresses that are known. Where none is: with IPv6 and IPv4, where this host has both.
   std::expected<void, Failure> open_transport();
   /// Of a session that receives.
   [[nodiscard]] ServerOptions server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const;
@@ -74,13 +79,13 @@ class Near {
   SshCommand command_;
   Secret secret_;
   Cipher cipher_ = Cipher::aes_128_gcm;
-  std::string host_name_;       // that ssh goes to
-  std::unique_ptr<Host> host_;  // before what uses its loop
+  std::vector<wire::IpAddress> addresses_;  // of the host that ssh goes to; empty: not known, or not asked for
+  std::unique_ptr<Host> host_;              // before what uses its loop
   std::unique_ptr<RemoteStart> remote_;
   std::unique_ptr<Transport> transport_;
 };
 
-std::expected<StartReady, Failure> Near::start(StartRequest& request) {
+std::expected<void, Failure> Near::start(StartRequest& request) {
   auto words = split_words(options_.ssh.command);
   if (!words) {
     return std::unexpected(
@@ -107,7 +112,21 @@ std::expected<StartReady, Failure> Near::start(StartRequest& request) {
   }
   remote_ = *std::move(remote);
   // While ssh connects.
-  host_name_ = RemoteStart::host_name(host_->loop(), command_, there_.host, [this] { return interrupted(); });
+  if (by_udp()) {
+    addresses_ = resolve_all(RemoteStart::host_name(host_->loop(), command_, there_.host, [this] {
+                   return interrupted();
+                 })).value_or(std::vector<wire::IpAddress>{});
+  }
+  return {};
+}
+
+void Near::confine(const FileRights& files) {
+  CallRights calls = call_rights_of(options_);
+  calls.child = remote_->process();
+  ftx::confine(console_, files, calls);
+}
+
+std::expected<StartReady, Failure> Near::ready() {
   auto ready =
       remote_->ready(host_->loop().now() + seconds(options_.ssh.connect_timeout_s), [this] { return interrupted(); });
   if (ready && ready->session_version != protocol_version) {
@@ -121,7 +140,7 @@ std::expected<StartReady, Failure> Near::start(StartRequest& request) {
 }
 
 std::vector<wire::IpAddress> Near::candidates(const StartReady& ready) const {
-  auto addresses = resolve_all(host_name_).value_or(std::vector<wire::IpAddress>{});
+  auto addresses = addresses_;
   if (ready.address && std::find(addresses.begin(), addresses.end(), *ready.address) == addresses.end()) {
     addresses.push_back(*ready.address);
   }
@@ -188,8 +207,9 @@ Failure Near::blocked(const StartReady& ready) const {
 }
 
 std::expected<void, Failure> Near::open_transport() {
-  auto transport = host_->open({any_address(true), 0});
-  transport = transport ? std::move(transport) : host_->open({any_address(false), 0});
+  const bool v6 = addresses_.empty() || std::ranges::any_of(addresses_, &wire::IpAddress::is_v6);
+  auto transport = host_->open({any_address(v6), 0});
+  transport = transport || !v6 ? std::move(transport) : host_->open({any_address(false), 0});  // a host without IPv6
   if (!transport) {
     return std::unexpected(transport.error());
   }
@@ -240,12 +260,6 @@ std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
     return may_go_over() ? std::expected<ExitCode, Failure>(ExitCode::no_answer) : std::unexpected(blocked(ready));
   }
   const bool v6 = std::ranges::any_of(addresses, [](const wire::IpAddress& one) { return one.is_v6(); });
-  auto transport = host_->open({any_address(v6), 0});
-  transport = transport || !v6 ? std::move(transport) : host_->open({any_address(false), 0});  // a host without IPv6
-  if (!transport) {
-    return std::unexpected(transport.error());
-  }
-  transport_ = *std::move(transport);
   const auto datagram = datagram_size_for(options_, v6, *host_, *transport_, ready.datagram_bytes);
   if (!datagram) {
     return std::unexpected(datagram.error());
@@ -322,11 +336,20 @@ std::expected<ExitCode, Failure> Push::push() {
   request.keep_partial = options_.keep_partial;
   request.verify = options_.verify;
   request.paths = {there_.path};
-  const auto ready = start(request);
+  if (const auto started = start(request); !started) {
+    return std::unexpected(started.error());
+  }
+  if (by_udp()) {
+    if (const auto opened = open_transport(); !opened) {
+      return std::unexpected(opened.error());
+    }
+  }
+  confine(rights_to_send(options_.sources));
+  const auto ready = this->ready();
   if (!ready) {
     return std::unexpected(ready.error());
   }
-  if (options_.ssh.via != SshOptions::Via::pipe) {
+  if (by_udp()) {
     const auto code = push_by_udp(*ready);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {
       return code;
@@ -413,8 +436,7 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
     return std::unexpected(host.error());
   }
   host_ = *std::move(host);
-  const bool by_udp = options_.ssh.via != SshOptions::Via::pipe;
-  if (by_udp) {
+  if (by_udp()) {
     if (const auto opened = open_transport(); !opened) {
       return std::unexpected(opened.error());
     }
@@ -425,7 +447,11 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   request.trees = options_.trees;
   request.select = options_.select;
   ask_congestion(options_, request.congestion, request.rate);
-  const auto ready = start(request);
+  if (const auto started = start(request); !started) {
+    return std::unexpected(started.error());
+  }
+  confine(rights_to_receive(place->directory));
+  const auto ready = this->ready();
   if (!ready) {
     return std::unexpected(ready.error());
   }
@@ -433,7 +459,7 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   wanted.deletion = options_.deletion;
   ShownDestination shown(**destination, console_);
   FixedDestination fixed(shown, place->name, std::move(wanted));
-  if (by_udp) {
+  if (by_udp()) {
     const auto code = pull_by_udp(*ready, fixed);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {
       return code;
@@ -488,13 +514,22 @@ std::optional<Failure> Probe::begin(SshProbe& probe) {
   request.direction = StartDirection::pull;
   request.paths = {std::string(probe_path)};
   const TimePoint since = host_->loop().now();
-  const auto ready = start(request);
+  if (const auto started = start(request); !started) {
+    return started.error();
+  }
+  const auto ready = this->ready();
   if (!ready) {
     return ready.error();
   }
   ready_ = *ready;
   probe.version = ready->program;
   probe.start_seconds = std::chrono::duration<double>(host_->loop().now() - since).count();
+  // The far side waits meanwhile. Afterwards this end starts no program any more.
+  probe.asked_at_s = seconds_since_1970();
+  probe.printed = RemoteStart::printed_by(host_->loop(), job_arguments(command_, "doctor --json"), facts_bytes_max,
+                                          seconds(options_.ssh.connect_timeout_s), [this] { return interrupted(); });
+  probe.answered_at_s = seconds_since_1970();
+  confine({});
   return std::nullopt;
 }
 
@@ -564,11 +599,6 @@ SshProbe Probe::run() {
   } else {
     probe.udp = done.error();
   }
-  remote_.reset();
-  probe.asked_at_s = seconds_since_1970();
-  probe.printed = RemoteStart::printed_by(host_->loop(), job_arguments(command_, "doctor --json"), facts_bytes_max,
-                                          seconds(options_.ssh.connect_timeout_s), [this] { return interrupted(); });
-  probe.answered_at_s = seconds_since_1970();
   return probe;
 }
 

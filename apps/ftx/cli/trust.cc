@@ -149,6 +149,9 @@ std::expected<void, Failure> Acquaintance::prepare(const Url& url) {
     return failed(ExitCode::usage, hosts.error().text);
   }
   known_ = hosts->find(server_);
+  if (is_new() && options_.known_hosts_file.empty()) {
+    make_config_directory();
+  }
   if (!options_.accept_key.empty()) {
     const auto accepted = KeyPin::parse(options_.accept_key);
     if (!accepted) {
@@ -201,11 +204,8 @@ Failure Acquaintance::explain() const {
 }
 
 void Acquaintance::remember() {
-  if (!secret_.empty() || known_) {
+  if (!is_new()) {
     return;
-  }
-  if (options_.known_hosts_file.empty()) {
-    make_config_directory();
   }
   if (const Status added = KnownHosts::add(known_hosts_, server_, *accepted_); !added) {
     fmt::print(stderr, "ftx: {} will be asked about again: {}\n", server_, added.error().text);
@@ -248,15 +248,18 @@ std::optional<Failure> Acquaintance::refused_within(Duration time) {
 }
 
 std::expected<std::unique_ptr<Acquaintance>, Failure> Acquaintance::meet(Host& host, Transport& transport,
-                                                                         const TrustOptions& options, const Url& url,
+                                                                         const PushOptions& options, const Url& url,
                                                                          std::vector<Peer> at, std::size_t tsdu_bytes,
+                                                                         Console& console, FileRights files,
                                                                          std::optional<PullRequest> request) {
-  std::unique_ptr<Acquaintance> one(new Acquaintance(host, transport, options, tsdu_bytes));
+  std::unique_ptr<Acquaintance> one(new Acquaintance(host, transport, options.trust, tsdu_bytes));
   one->at_ = std::move(at);
   one->request_ = std::move(request);
   if (const auto prepared = one->prepare(url); !prepared) {
     return std::unexpected(prepared.error());
   }
+  const bool is_new = one->is_new();
+  confine(console, is_new ? and_to_replace(files, one->known_hosts_) : files, call_rights_of(options));
   auto met = one->attempt();
   // The question is asked between two handshakes: no server waits for a person.
   if (!met && met.error().code == ExitCode::unknown_host_key && answers_yes(host, one->server_, *one->shown_)) {
@@ -267,6 +270,9 @@ std::expected<std::unique_ptr<Acquaintance>, Failure> Acquaintance::meet(Host& h
   }
   if (!met) {
     return std::unexpected(met.error());
+  }
+  if (is_new) {
+    confine_files(console, files);
   }
   return one;
 }
@@ -337,7 +343,7 @@ std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options, Ac
   if (!context) {
     return failed(ExitCode::internal, context.error().text);
   }
-  return ServerTrust{*std::move(context), key, std::move(access_of)};
+  return ServerTrust{*std::move(context), key, std::move(access_of), listed ? path : std::string()};
 }
 
 }  // namespace sluice::ftx

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/ftx/cli/confined.h"
 #include "apps/ftx/cli/host.h"
 #include "apps/ftx/cli/program.h"
 #include "apps/ftx/cli/url.h"
@@ -35,6 +36,7 @@ struct ServerTrust {
   KeyPin key;
   /// What a client may do, as the options and its line of the list say, which is read each time.
   std::function<Access(const Client&)> access;
+  std::string allowed_keys;  // the list that is read; empty: none
 };
 [[nodiscard]] std::expected<ServerTrust, Failure> server_trust(const TrustOptions& options, Access access);
 
@@ -44,10 +46,11 @@ class Acquaintance {
  public:
   /// Meets the server at one of `at`, until the session may begin. A server that is not known yet is asked about on a
   /// terminal, or must have the key that --accept-key says; then it is known. `request`: what is to be fetched.
-  /// REQUIRES: !at.empty(). Borrows host, transport and options.
+  /// Confines this process to `files` before it sends anything. REQUIRES: !at.empty(). Borrows host, transport and
+  /// options.
   [[nodiscard]] static std::expected<std::unique_ptr<Acquaintance>, Failure> meet(
-      Host& host, Transport& transport, const TrustOptions& options, const Url& url, std::vector<Peer> at,
-      std::size_t tsdu_bytes, std::optional<PullRequest> request = std::nullopt);
+      Host& host, Transport& transport, const PushOptions& options, const Url& url, std::vector<Peer> at,
+      std::size_t tsdu_bytes, Console& console, FileRights files, std::optional<PullRequest> request = std::nullopt);
 
   [[nodiscard]] ClientHandshake& handshake() { return *handshake_; }
   /// Why there can be no session after all: the server has refused the client, or what it asked for.
@@ -63,6 +66,8 @@ class Acquaintance {
   std::expected<void, Failure> attempt();
   [[nodiscard]] Status check(const KeyPin& key);
   [[nodiscard]] Failure explain() const;
+  /// The server's key is to be pinned when it has been shown.
+  [[nodiscard]] bool is_new() const { return secret_.empty() && !known_; }
   void remember();
 
   Host& host_;

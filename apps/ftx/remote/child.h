@@ -38,6 +38,8 @@ class Child {
   /// Readable when the program has ended; -1 where the system has no such descriptors.
   [[nodiscard]] int process() const { return process_; }
 
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
   /// What has arrived; 0: the program has closed its end. EAGAIN: nothing now.
   [[nodiscard]] Result<std::size_t> read(Bytes out);
   /// Writes all of it or fails; EPIPE: the program has closed its end, EAGAIN: it has not read for 2 s.

@@ -31,7 +31,9 @@ constexpr Duration lost_time_max = std::chrono::seconds(2);
 }  // namespace
 
 RemoteStart::RemoteStart(RunLoop& loop, SshCommand command, std::unique_ptr<Child> child)
-    : loop_(loop), command_(std::move(command)), child_(std::move(child)) {
+    : loop_(loop), command_(std::move(command)), child_(std::move(child)) {}
+
+void RemoteStart::follow() {
   loop_.watch(child_->socket(), [this] { return receive(); });
   if (child_->process() >= 0) {
     watching_process_ = true;
@@ -211,6 +213,7 @@ std::optional<Failure> RemoteStart::lost() {
 }
 
 std::expected<StartReady, Failure> RemoteStart::ready(TimePoint deadline, const std::function<bool()>& stopped) {
+  follow();
   const auto settled = [&] { return ready_ || lost() || stopped(); };
   while (!settled() && loop_.now() < deadline) {
     loop_.run_until(settled, child_->process() < 0 ? std::min(deadline, loop_.now() + look_interval) : deadline);

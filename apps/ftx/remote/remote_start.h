@@ -35,7 +35,8 @@ class RemoteStart {
   RemoteStart(const RemoteStart&) = delete;
   RemoteStart& operator=(const RemoteStart&) = delete;
 
-  /// Runs the loop until the far side is ready, `deadline` has come or `stopped()` holds.
+  /// Runs the loop until the far side is ready, `deadline` has come or `stopped()` holds. Once. Nothing of what comes
+  /// from there is read before.
   [[nodiscard]] std::expected<StartReady, Failure> ready(TimePoint deadline, const std::function<bool()>& stopped);
 
   /// Why the transfer cannot go on: the far side said so, or it or ssh is gone.
@@ -50,6 +51,7 @@ class RemoteStart {
   [[nodiscard]] std::expected<void, Failure> switch_over(const StartSwitch& change, TimePoint deadline,
                                                          const std::function<bool()>& stopped);
   [[nodiscard]] int socket() const { return child_->socket(); }
+  [[nodiscard]] pid_t process() const { return child_->pid(); }
   /// The caller has read the end of the pipe.
   void pipe_ended() { input_ended_ = true; }
 
@@ -63,6 +65,7 @@ class RemoteStart {
 
  private:
   RemoteStart(RunLoop& loop, SshCommand command, std::unique_ptr<Child> child);
+  void follow();
   /// Takes what has come; false when nothing waits any more.
   bool receive();
   void take_messages();

@@ -10,27 +10,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "apps/ftx/security/open_file.h"
 #include "apps/ftx/security/secret.h"
 #include "base/retried.h"
 
 namespace sluice::ftx {
 namespace {
-
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 std::unexpected<Error> failed(const std::string& path, const char* what, int code) {
   return fail(code, "cannot " + std::string(what) + " " + path + ": " + std::strerror(code));
@@ -87,7 +72,7 @@ int name_new(const std::string& temporary, const std::string& path) {
 
 Result<std::vector<std::byte>> read_private_file(const std::string& path, Readers readers) {
   // Without O_NONBLOCK the open of a FIFO waits for a writer.
-  const File file(retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
+  const OpenFile file(retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
   if (file.get() < 0) {
     return failed(path, "open", errno);
   }
@@ -122,7 +107,7 @@ Status write_private_file(const std::string& path, ConstBytes content, IfPresent
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   std::string temporary = path + ".XXXXXX";
   // mkostemp() opens with O_EXCL and mode 0600, so nobody can have put a link of theirs in its place.
-  const File file(::mkostemp(temporary.data(), O_CLOEXEC));
+  const OpenFile file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (file.get() < 0) {
     return failed(path, "create", errno);
   }
@@ -141,7 +126,7 @@ Status write_private_file(const std::string& path, ConstBytes content, IfPresent
   if (named != 0) {
     return undone(failed(path, "create", errno));
   }
-  const File parent(retried([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  const OpenFile parent(retried([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (parent.get() < 0 || retried([&] { return ::fsync(parent.get()); }) != 0) {
     return failed(directory, "write", errno);  // the file is there; whether it outlives a crash is not known
   }

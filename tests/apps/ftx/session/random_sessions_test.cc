@@ -13,13 +13,13 @@
 #include <cstdlib>
 #include <ostream>
 
+#include "base/sanitizers.h"
 #include "tests/apps/ftx/session/simulation.h"
-#include "tests/sanitizers.h"
 
 namespace sluice::ftx::test {
 namespace {
 
-constexpr std::uint64_t sessions_default = sluice::test::sanitized ? 100 : 1'000;
+constexpr std::uint64_t sessions_default = sluice::sanitized ? 100 : 1'000;
 constexpr std::uint64_t shards = 4;
 constexpr std::uint64_t reordered_adus_min = 40'000;
 

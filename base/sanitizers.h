@@ -2,7 +2,8 @@
 #pragma once
 
 // Whether this is a build with AddressSanitizer or ThreadSanitizer, of either compiler: GCC defines a macro, Clang has
-// a feature. Such builds take many times the memory and the time, so a test's bounds depend on it.
+// a feature. Such builds take many times the memory and the time, so a test's bounds depend on it; and their runtimes
+// look at the process from outside (apps/ftx/security/confinement.cc).
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SLUICE_SANITIZED 1
@@ -12,7 +13,7 @@
 #endif
 #endif
 
-namespace sluice::test {
+namespace sluice {
 
 #ifdef SLUICE_SANITIZED
 inline constexpr bool sanitized = true;
@@ -20,4 +21,4 @@ inline constexpr bool sanitized = true;
 inline constexpr bool sanitized = false;
 #endif
 
-}  // namespace sluice::test
+}  // namespace sluice

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Confined: which files each role of the program keeps (apps/ftx/security/confinement.h), and when it gives up all
+// others: once it is set up, before it reads the first byte of a peer.
+//
+//     serve              what lies below the directory, and where the list of allowed keys lies
+//     push, fetch        the sources, the destination; in a first handshake with a server, until its key is pinned,
+//     also
+//                        where known_hosts lies
+//     through ssh, near  the same, once ssh runs and the host's name is resolved; it may signal that ssh
+//     through ssh, far   starts no program from the beginning; its files are known when the request is
+//     doctor             no file; a host behind ssh is asked twice, and what follows is confined
+//
+// A kernel that lacks it costs a line with --verbose.
+
+#include <span>
+#include <string>
+
+#include "apps/ftx/cli/console.h"
+#include "apps/ftx/cli/program.h"
+#include "apps/ftx/security/access.h"
+#include "apps/ftx/security/confinement.h"
+
+namespace sluice::ftx {
+
+/// Of a sender. Where the sources are many (a pattern names a million), their directories stand for them.
+[[nodiscard]] FileRights rights_to_send(std::span<const std::string> sources);
+inline constexpr std::size_t single_sources_max = 1024;
+
+[[nodiscard]] FileRights rights_to_receive(const std::string& directory);
+
+/// `allowed_keys`: the list, which an editor may replace by another file meanwhile; empty: none.
+[[nodiscard]] FileRights rights_to_serve(const std::string& directory, Access access, const std::string& allowed_keys);
+
+/// `rights`, and to replace the file `path`.
+[[nodiscard]] FileRights and_to_replace(FileRights rights, const std::string& path);
+
+/// Of the program that was started with these options.
+[[nodiscard]] CallRights call_rights_of(const CommonOptions& options);
+
+void confine(Console& console, const FileRights& files, const CallRights& calls);
+void confine_files(Console& console, const FileRights& files);
+void confine_calls(Console& console, const CallRights& calls);
+
+}  // namespace sluice::ftx
