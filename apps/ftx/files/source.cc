@@ -22,6 +22,7 @@ int status_of(int descriptor, struct stat& status) {
 }
 
 constexpr const char* shorter_text = "it became shorter while it was sent";
+constexpr const char* changed_text = "it changed while it was sent";
 
 }  // namespace
 
@@ -127,6 +128,17 @@ int FileSource::open_entry(std::uint32_t index) {
              : retried([&] { return os().openat(directory, entry.name.c_str(), open_flags | O_NOFOLLOW, 0); });
 }
 
+/// Why open_entry() has failed. A confined process may not open a file that has taken the place of a source.
+Error FileSource::failure_of_open(std::uint32_t index) {
+  const int code = errno;
+  struct stat status{};
+  const auto operand = operands_.find(index);
+  const bool replaced = code == EACCES && opens_paths_ && operand != operands_.end() && !operand->second.inside &&
+                        os().fstatat(AT_FDCWD, operand->second.path.c_str(), &status, 0) == 0 &&
+                        identity_of(status) != identities_[index];
+  return replaced ? Error{ESTALE, changed_text} : Error{code, std::strerror(code)};
+}
+
 Result<int> FileSource::descriptor(std::uint32_t index) {
   Open& open = open_[index % open_max];
   if (open.descriptor.valid() && open.index == index) {
@@ -134,7 +146,7 @@ Result<int> FileSource::descriptor(std::uint32_t index) {
   }
   Descriptor descriptor(open_entry(index));
   if (!descriptor.valid()) {
-    return fail(errno, std::strerror(errno));
+    return std::unexpected(failure_of_open(index));
   }
   // Kept only when it is the file that was offered: the next call asks no more.
   if (auto status = same(index, descriptor.get()); !status) {
@@ -164,7 +176,7 @@ Status FileSource::same(std::uint32_t index, int descriptor) {
   }
   if (static_cast<std::uint64_t>(status.st_size) != entry.size_bytes || status.st_mtim.tv_sec != entry.mtime_s ||
       status.st_mtim.tv_nsec != entry.mtime_ns || identity_of(status) != identities_[index]) {
-    return fail(ESTALE, "it changed while it was sent");
+    return fail(ESTALE, changed_text);
   }
   return {};
 }
@@ -192,7 +204,7 @@ Status FileSource::read_whole(std::uint32_t index, Bytes out) {
   SLUICE_REQUIRE(index < entries_.size() && out.size() == entries_[index].size_bytes);
   const Descriptor descriptor(open_entry(index));
   if (!descriptor.valid()) {
-    return fail(errno, std::strerror(errno));
+    return std::unexpected(failure_of_open(index));
   }
   Status status = read_from(descriptor.get(), 0, out);
   return status ? same(index, descriptor.get()) : status;

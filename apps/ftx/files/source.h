@@ -213,6 +213,7 @@ class FileSource final : public Source {
   [[nodiscard]] std::uint32_t original_of(const struct stat& status);
 
   [[nodiscard]] int open_entry(std::uint32_t index);
+  [[nodiscard]] Error failure_of_open(std::uint32_t index);
   [[nodiscard]] Result<int> descriptor(std::uint32_t index);
   [[nodiscard]] Result<std::uint64_t> digest_piece(std::uint64_t bytes_max);
   [[nodiscard]] static Status read_from(int descriptor, std::uint64_t offset, Bytes out);

@@ -16,6 +16,7 @@
 #include "apps/ftx/recovery/fixed_rate.h"
 #include "apps/ftx/session/sender.h"
 #include "apps/ftx/session/server.h"
+#include "tests/apps/ftx/files/faulty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/transmit.h"
 
@@ -283,6 +284,25 @@ TEST_F(Directory, ASourceThatChangesIsNoticedHoweverItChanges) {
     fs::remove(path[0]);
     EXPECT_EQ(source->read(0, 0, out).error().code, ENOENT);
   }
+}
+
+TEST_F(Directory, ASourceThatWasReplacedAndMayNotBeOpenedHasChanged) {
+  const std::vector<std::string> path{(base_ / "a").string()};
+  write(path[0], "0123456789");
+  auto source = FileSource::open(path).value();
+  // As a confined process meets it.
+  FaultySystem system;
+  system.fault = [](std::size_t, const FaultySystem::Call& call) {
+    return FaultySystem::Fault{.error = call.name == "openat" ? EACCES : 0};
+  };
+  const ReplaceSystem replaced(system);
+  std::array<std::byte, 10> out{};
+  EXPECT_EQ(source->read(0, 0, out).error().code, EACCES);
+  EXPECT_EQ(source->read_whole(0, out).error().code, EACCES);
+  write(base_ / "other", "0123456789");
+  fs::rename(base_ / "other", path[0]);
+  EXPECT_EQ(source->read(0, 0, out).error().code, ESTALE);
+  EXPECT_EQ(source->read_whole(0, out).error().code, ESTALE);
 }
 
 TEST_F(Directory, MoreSourcesThanDescriptors) {
