@@ -118,9 +118,15 @@ void restrict_sockets_and_signals(const CallRights& rights) {
     // The child is no part of our domain: it must be able to do more than we.
     ruleset.scoped = rights.child ? abstract_sockets : abstract_sockets | signals;
   }
-  if (ruleset.handled_access_net != 0) {
-    [[maybe_unused]] const Status beside = enforce(ruleset, [](int) {});
+  if (ruleset.handled_access_net == 0) {
+    return;
   }
+  // <linux/landlock.h>, LANDLOCK_ACCESS_FS_REFER: "This is the only access right which is always considered handled by
+  // any ruleset in such a way that reparenting a file hierarchy is always denied by default." What is linked and moved
+  // where is a matter of restrict_files().
+  ruleset.handled_access_fs = LANDLOCK_ACCESS_FS_REFER;
+  [[maybe_unused]] const Status beside =
+      enforce(ruleset, [](int made) { allow_below(made, "/", LANDLOCK_ACCESS_FS_REFER); });
 }
 
 // ---- seccomp ----
