@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/cli/confined.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <set>
 
@@ -56,19 +54,14 @@ CallRights call_rights_of(const CommonOptions& options) {
 }
 
 void confine(Console& console, const FileRights& files, const CallRights& calls) {
-  confine_files(console, files);
-  confine_calls(console, calls);
-}
-
-void confine_files(Console& console, const FileRights& files) {
-  if (const Status confined = restrict_files(files); !confined) {
-    console.note(fmt::format("files are not confined: {}", confined.error().text));
+  std::string missing;
+  for (const Status& confined : {restrict_files(files), restrict_calls(calls)}) {
+    if (!confined) {
+      missing += (missing.empty() ? "" : ", ") + confined.error().text;
+    }
   }
-}
-
-void confine_calls(Console& console, const CallRights& calls) {
-  if (const Status confined = restrict_calls(calls); !confined) {
-    console.note(fmt::format("system calls are not confined: {}", confined.error().text));
+  if (!missing.empty()) {
+    console.note("confined less than it could be: " + missing);
   }
 }
 

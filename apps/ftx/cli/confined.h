@@ -5,14 +5,15 @@
 // others: once it is set up, before it reads the first byte of a peer.
 //
 //     serve              what lies below the directory, and where the list of allowed keys lies
-//     push, fetch        the sources, the destination; in a first handshake with a server, until its key is pinned,
-//     also
-//                        where known_hosts lies
-//     through ssh, near  the same, once ssh runs and the host's name is resolved; it may signal that ssh
+//     push               the sources
+//     fetch              the destination
+//                        either until the key of a new server is pinned: also where known_hosts lies
+//     through ssh, near  the sources or the destination, once ssh runs and the host's name is resolved; it may signal
+//                        that ssh
 //     through ssh, far   starts no program from the beginning; its files are known when the request is
 //     doctor             no file; a host behind ssh is asked twice, and what follows is confined
 //
-// A kernel that lacks it costs a line with --verbose.
+// What the kernel lacks costs a line with --verbose.
 
 #include <span>
 #include <string>
@@ -40,7 +41,5 @@ inline constexpr std::size_t single_sources_max = 1024;
 [[nodiscard]] CallRights call_rights_of(const CommonOptions& options);
 
 void confine(Console& console, const FileRights& files, const CallRights& calls);
-void confine_files(Console& console, const FileRights& files);
-void confine_calls(Console& console, const CallRights& calls);
 
 }  // namespace sluice::ftx

@@ -112,7 +112,7 @@ void Remote::answer(const Transport& transport) {
     ready.address = *address;
   }
   // The near side sends when it has the answer.
-  confine_files(console_, files_);
+  [[maybe_unused]] const Status confined = restrict_files(files_);
   pipe_.answer(ready);
 }
 
@@ -121,7 +121,7 @@ std::optional<Failure> Remote::lost() const {
 }
 
 std::expected<ExitCode, Failure> Remote::run() {
-  confine_calls(console_, {});
+  [[maybe_unused]] const Status confined = restrict_calls({});
   auto request = pipe_.request(host_.loop().now() + request_time_max, [this] { return host_.interrupted(); });
   if (!request) {
     return std::unexpected(request.error());

@@ -272,7 +272,7 @@ std::expected<std::unique_ptr<Acquaintance>, Failure> Acquaintance::meet(Host& h
     return std::unexpected(met.error());
   }
   if (is_new) {
-    confine_files(console, files);
+    [[maybe_unused]] const Status confined = restrict_files(files);  // without where known_hosts lies
   }
   return one;
 }

@@ -195,9 +195,10 @@ class Refusals {
                                          static_cast<unsigned>(all.size()), all.data());
     }
   }
-  void set(scmp_filter_attr attribute, std::uint32_t value) {
-    if (error_ == 0) {
-      error_ = -::seccomp_attr_set(context_, attribute, value);
+  /// Where the kernel has it.
+  void wish(scmp_filter_attr attribute, std::uint32_t value) {
+    if (context_ != nullptr) {
+      static_cast<void>(::seccomp_attr_set(context_, attribute, value));
     }
   }
   Status load() {
@@ -309,11 +310,11 @@ Status restrict_calls(const CallRights& rights) {
   refuse_new_code(refusals);
   refuse_typing(refusals);
   // All threads; there is one, unless a sanitizer has its own.
-  refusals.set(SCMP_FLTATR_CTL_TSYNC, 1);
+  refusals.wish(SCMP_FLTATR_CTL_TSYNC, 1);
   // Kernels before 5.16 otherwise turn on what protects a sandbox from reading this process's memory by speculation,
   // and costs time. Nobody else's code runs here.
-  refusals.set(SCMP_FLTATR_CTL_SSB, 1);
-  refusals.set(SCMP_FLTATR_CTL_OPTIMIZE, 2);
+  refusals.wish(SCMP_FLTATR_CTL_SSB, 1);
+  refusals.wish(SCMP_FLTATR_CTL_OPTIMIZE, 2);
   return refusals.load();
 }
 

@@ -14,7 +14,8 @@
 //                      if at least one of its rules encountered on the path grants the access." Layers add up: a second
 //                      call takes away more.
 //   restrict_calls()   seccomp(2), and Landlock's rules for sockets and signals: which calls may be made at all. Those
-//                      that are refused answer EPERM, since a library that tries one of them can go on without.
+//                      that are refused answer EPERM, since a library that tries one of them can go on without. A call
+//                      by the numbers of another architecture ends the process.
 //
 // The calls are a list of those that are refused. seccomp(2) advises otherwise: "It is strongly recommended to use an
 // allow-list approach whenever possible because such an approach is more robust and simple." The calls that a program
