@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "apps/ftx/security/open_file.h"
@@ -221,12 +222,15 @@ void refuse_sockets(Refusals& refusals, const CallRights& rights) {
   // "AF_UNIX: Local communication" (address_families(7)): D-Bus, containers' daemons, agents.
   refusals.add("socket", is(0, AF_UNIX));
   // The low four bits (SOCK_TYPE_MASK of the kernel); flags lie above.
-  refusals.add("socket", scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_STREAM});
-  refusals.add("socket", scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_SEQPACKET});
+  constexpr std::uint64_t type_mask = 0xf;
+  for (unsigned type = 0; type <= type_mask; ++type) {
+    if (type != SOCK_DGRAM && (type != SOCK_RAW || !rights.drivers)) {
+      refusals.add("socket", scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, type_mask, type});
+    }
+  }
   if (rights.drivers) {
     return;
   }
-  refusals.add("socket", scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW});
   refusals.add("bpf");
   refusals.add("socket", is(0, AF_UNSPEC));
   refusals.add("socket", scmp_arg_cmp{0, SCMP_CMP_GT, AF_INET6, 0});
