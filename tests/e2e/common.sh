@@ -90,6 +90,8 @@ background() {
     in_a) set -- ip netns exec $NS_A "${@:2}" ;;
     in_b) set -- ip netns exec $NS_B "${@:2}" ;;
   esac
+  # Before it starts: what one of the same name has said must not count for it.
+  : > "$DIR/$name.out"
   "$@" < "${INPUT:-/dev/null}" > "$DIR/$name.out" 2> "$DIR/$name.err" &
   PID[$name]=$!
 }
