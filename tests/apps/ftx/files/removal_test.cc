@@ -235,7 +235,9 @@ TEST_F(RemovalTest, ARaceOfSwapsRemovesNothingOutside) {
   const ReplaceSystem replaced(system);
   int removed = 0, failed = 0;
   // On a busy machine the other thread may stand still for long.
-  for (int round = 0; round < 2000 || (removed == 0 && round < 500'000); ++round) {
+  Race race(2000);
+  Race longer(500'000);
+  while (race.next() || (removed == 0 && longer.next())) {
     ++(receive({directory("d"), file("new", 1)}).code == 0 ? removed : failed);
   }
   over = true;

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace sluice::ftx {
@@ -23,6 +26,22 @@ class ServedDirectory : public testing::Test {
   ~ServedDirectory() override { std::filesystem::remove_all(base_); }
 
   std::filesystem::path base_, root_;
+};
+
+/// A race with somebody who swaps directories meanwhile: so many rounds, or SLUICE_RACE_SECONDS if that is there.
+class Race {
+ public:
+  explicit Race(int rounds) : rounds_(rounds) {
+    if (const char* const seconds = std::getenv("SLUICE_RACE_SECONDS")) {
+      until_ = std::chrono::steady_clock::now() + std::chrono::seconds(std::strtol(seconds, nullptr, 10));
+    }
+  }
+  /// Whether there is another round.
+  [[nodiscard]] bool next() { return until_ ? std::chrono::steady_clock::now() < *until_ : rounds_-- > 0; }
+
+ private:
+  int rounds_;
+  std::optional<std::chrono::steady_clock::time_point> until_;
 };
 
 }  // namespace sluice::ftx

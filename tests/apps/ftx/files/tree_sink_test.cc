@@ -707,7 +707,8 @@ TEST_F(TreeSink, ARaceOfSwapsWritesNothingOutside) {
     ++(store(3) == 0 && finish() == 0 ? stored : refused);
     sink_.reset();
   };
-  for (int round = 0; round < 2000; ++round) {
+  Race race(2000);
+  while (race.next()) {
     store_once();
   }
   over = true;

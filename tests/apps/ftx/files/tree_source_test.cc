@@ -270,7 +270,8 @@ TEST_F(TreeSource, ARaceOfSwapsListsNothingOutside) {
       fs::rename(base_ / "moved", root_ / "b", ignored);
     }
   });
-  for (int round = 0; round < 2000; ++round) {
+  Race race(2000);
+  while (race.next()) {
     const auto source = open({root_.string()});
     if (source) {
       EXPECT_THAT(list(source), testing::Not(testing::Contains("served/b/s.")));
