@@ -227,17 +227,12 @@ Status DirectoryFile::write_run(std::uint64_t offset, std::span<const ConstBytes
 
 /// Each of `pieces` to where it lies, perhaps in several extents, and moves `offset` behind them.
 Status DirectoryFile::write_extents(std::uint64_t& offset, std::span<const ConstBytes> pieces) {
-  for (ConstBytes piece : pieces) {
-    while (!piece.empty()) {
-      const FileRun run = entry_.run_at(offset);
-      const ConstBytes part = piece.first(static_cast<std::size_t>(std::min<std::uint64_t>(run.bytes, piece.size())));
-      std::uint64_t at = run.at;
-      if (Status written = write_pieces(at, std::span(&part, 1)); !written) {
-        return written;
-      }
-      piece = piece.subspan(part.size());
-      offset += part.size();
+  const auto write_part = [this](std::uint64_t at, ConstBytes part) { return write_pieces(at, std::span(&part, 1)); };
+  for (const ConstBytes piece : pieces) {
+    if (Status written = entry_.each_run(offset, piece, write_part); !written) {
+      return written;
     }
+    offset += piece.size();
   }
   return {};
 }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -25,12 +24,7 @@ Removal::Removal(std::span<const FileEntry> entries, OpenDirectories& directorie
       is_new_(std::move(is_new)),
       deletion_(deletion),
       filter_(deletion.rules, Filter::Side::receiver),
-      sorted_(entries.size()) {
-  std::iota(sorted_.begin(), sorted_.end(), 0U);
-  std::ranges::sort(sorted_, {}, [this](std::uint32_t index) {
-    return std::tuple(entries_[index].parent, std::string_view(entries_[index].name));
-  });
-}
+      sorted_(places_by_name(entries)) {}
 
 Status Removal::run() {
   if (Status counted = count(); !counted) {

@@ -187,16 +187,8 @@ Status FileSource::read(std::uint32_t index, std::uint64_t offset, Bytes out) {
   if (!open) {
     return std::unexpected(open.error());
   }
-  while (!out.empty()) {
-    const FileRun run = entries_[index].run_at(offset);
-    const Bytes part = out.first(static_cast<std::size_t>(std::min<std::uint64_t>(run.bytes, out.size())));
-    if (Status read = read_from(*open, run.at, part); !read) {
-      return read;
-    }
-    out = out.subspan(part.size());
-    offset += part.size();
-  }
-  return {};
+  return entries_[index].each_run(offset, out,
+                                  [&](std::uint64_t at, Bytes part) { return read_from(*open, at, part); });
 }
 
 /// Looks at the file once, behind the read: many small files cost no more calls than they must.

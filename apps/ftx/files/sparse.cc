@@ -41,9 +41,6 @@ std::optional<Extents> extents_of(int descriptor, std::uint64_t size_bytes) {
     ranges.push_back(extent);
     at = extent.to;
   }
-  if (!Extents::are_extents(ranges, size_bytes)) {
-    return std::nullopt;
-  }
   const bool whole = ranges.size() == 1 && ranges[0] == ByteRange{0, size_bytes};
   return whole ? std::nullopt : std::optional<Extents>(Extents(ranges));
 }

@@ -31,8 +31,6 @@ std::uint64_t size_field(const FileEntry& entry) {
 constexpr std::uint8_t with_digest = 0x80;
 /// Likewise, behind that: its extents.
 constexpr std::uint8_t with_extents = 0x40;
-constexpr std::size_t extents_count_bytes = 4;
-constexpr std::size_t extent_bytes = 16;
 
 void write_entry(Writer& writer, const FileEntry& entry) {
   const auto kind =
@@ -166,20 +164,17 @@ class Tree {
   std::vector<std::uint16_t> depths_;
 };
 
+std::pair<std::uint32_t, std::string_view> name_in_directory(const FileEntry& entry) {
+  return {entry.parent, entry.name};
+}
+
 /// That no name comes twice in a directory. By sorting places in the list: a table of names would take more memory than
 /// the list itself.
 Status names_differ(const std::vector<FileEntry>& entries) {
-  const auto place = [&entries](std::uint32_t index) {
-    return std::pair(entries[index].parent, std::string_view(entries[index].name));
-  };
-  std::vector<std::uint32_t> order(entries.size());
-  std::iota(order.begin(), order.end(), 0U);
-  // Lists mostly come sorted.
-  if (!std::ranges::is_sorted(order, {}, place)) {
-    std::ranges::sort(order, {}, place);
-  }
-  const auto twice = std::ranges::adjacent_find(order, {}, place);
-  return twice == order.end()
+  const std::vector<std::uint32_t> places = places_by_name(entries);
+  const auto twice = std::ranges::adjacent_find(
+      places, {}, [&entries](std::uint32_t index) { return name_in_directory(entries[index]); });
+  return twice == places.end()
              ? Status()
              : Status(fail(EPERM, "the file name '" + path_of(entries, entries[*twice]) + "' comes twice"));
 }
@@ -254,6 +249,13 @@ Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std:
     return fail(EINVAL, mismatch_text);
   }
   return manifest;
+}
+
+std::vector<std::uint32_t> places_by_name(std::span<const FileEntry> entries) {
+  std::vector<std::uint32_t> places(entries.size());
+  std::iota(places.begin(), places.end(), 0U);
+  std::ranges::sort(places, {}, [entries](std::uint32_t index) { return name_in_directory(entries[index]); });
+  return places;
 }
 
 std::string path_of(std::span<const FileEntry> entries, const FileEntry& entry) {

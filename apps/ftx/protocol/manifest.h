@@ -8,6 +8,7 @@
 // which comes before it, and itself by one path component. So no path has to be taken apart, and none can be absolute
 // or hold "..": a decoded list is a tree whatever its bytes are.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -58,6 +59,20 @@ struct FileEntry {
   [[nodiscard]] FileRun run_at(std::uint64_t offset) const {
     return extents ? extents->run_at(offset) : FileRun{offset, size_bytes - offset};
   }
+  /// Calls use(at, part) for each part of `bytes`, the content from `offset` on, with the place in the file where that
+  /// part lies, until a call fails.
+  template <class Byte, class Use>
+  [[nodiscard]] Status each_run(std::uint64_t offset, std::span<Byte> bytes, Use&& use) const {
+    Status status;
+    while (status && !bytes.empty()) {
+      const FileRun run = run_at(offset);
+      const auto part = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(run.bytes, bytes.size())));
+      status = use(run.at, part);
+      bytes = bytes.subspan(part.size());
+      offset += part.size();
+    }
+    return status;
+  }
   /// Where the first `size` bytes of the content end in the file. REQUIRES: size <= content_bytes().
   [[nodiscard]] std::uint64_t end_of(std::uint64_t size) const { return size == 0 ? 0 : run_at(size - 1).at + 1; }
   /// It stands for the directory where the transfer goes.
@@ -66,8 +81,11 @@ struct FileEntry {
 static_assert(sizeof(FileEntry) <= 88);
 
 inline constexpr std::size_t entry_bytes_min = 28;  // without a name
-/// A sparse file of as many extents as there may be; its list of extents takes 4 bytes and 16 each.
-inline constexpr std::size_t entry_bytes_max = 28 + 255 + digest_bytes + 4 + 16 * Extents::count_max;
+inline constexpr std::size_t extents_count_bytes = 4;
+inline constexpr std::size_t extent_bytes = 16;
+/// A sparse file of as many extents as there may be.
+inline constexpr std::size_t entry_bytes_max =
+    entry_bytes_min + 255 + digest_bytes + extents_count_bytes + extent_bytes * Extents::count_max;
 inline constexpr std::size_t link_target_bytes_max = 4095;  // PATH_MAX without its NUL
 /// How many directories lie around an entry at most. A walk holds so many descriptors at most.
 inline constexpr std::size_t tree_depth_max = 256;
@@ -101,6 +119,9 @@ struct Manifest {
 };
 /// As decode_manifest(), of a list that may ask for removals.
 [[nodiscard]] Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std::uint64_t total_bytes);
+
+/// The entries' places in the list (indices), by the directory where they lie and then by name. 4 bytes an entry.
+[[nodiscard]] std::vector<std::uint32_t> places_by_name(std::span<const FileEntry> entries);
 
 /// The path of an entry below where the transfer goes, for people.
 [[nodiscard]] std::string path_of(std::span<const FileEntry> entries, const FileEntry& entry);

@@ -28,21 +28,19 @@ bool ChangeAnnouncer::on_noted(std::uint64_t to) {
   noted_ = to;
   told_ -= std::min(told_, count);
   told_most_ -= count;
-  interval_ = {};
-  repeat_at_ = told_ > 0 ? repeat_at_ : never;
+  repeat_.acknowledged(told_ > 0);
   return true;
 }
 
 std::size_t ChangeAnnouncer::next(TimePoint now, Duration round_trip, const Envelope& envelope, Bytes out) {
-  if (now >= repeat_at_) {
+  if (repeat_.take_due(now)) {
     told_ = 0;
-    repeat_at_ = never;
   }
   if (!untold()) {
     return 0;
   }
   if (told_ == 0) {
-    interval_ = std::clamp(interval_ * 2, std::clamp(round_trip * 2, interval_min, interval_max), interval_max);
+    repeat_.lengthen(round_trip);
   }
   const std::uint64_t from = noted_ + told_;
   std::array<std::byte, changes_bytes_max> bytes{};
@@ -51,7 +49,7 @@ std::size_t ChangeAnnouncer::next(TimePoint now, Duration round_trip, const Enve
     writer.bytes(records_[told_++]);
   }
   told_most_ = std::max(told_most_, told_);
-  repeat_at_ = now + interval_;
+  repeat_.start(now);
   return emit_changes(envelope, from, ConstBytes(bytes).first(writer.size()), out);
 }
 

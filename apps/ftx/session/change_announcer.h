@@ -16,15 +16,13 @@
 #include <vector>
 
 #include "apps/ftx/protocol/message.h"
-#include "base/time.h"
+#include "apps/ftx/session/repeat_timer.h"
 
 namespace sluice::ftx {
 
 class ChangeAnnouncer {
  public:
   static constexpr std::size_t waiting_max = 2048;
-  static constexpr Duration interval_min = std::chrono::milliseconds(20);
-  static constexpr Duration interval_max = std::chrono::seconds(1);
 
   /// How many changes may be added while none is noted.
   [[nodiscard]] std::size_t room() const { return waiting_max - records_.size(); }
@@ -35,7 +33,7 @@ class ChangeAnnouncer {
   bool on_noted(std::uint64_t to);
   /// The next CHANGES to send now; 0: none. REQUIRES: `out` holds control_bytes_max.
   std::size_t next(TimePoint now, Duration round_trip, const Envelope& envelope, Bytes out);
-  [[nodiscard]] TimePoint next_deadline() const { return untold() ? TimePoint::min() : repeat_at_; }
+  [[nodiscard]] TimePoint next_deadline() const { return untold() ? TimePoint::min() : repeat_.at(); }
   [[nodiscard]] bool all_noted() const { return records_.empty(); }
 
  private:
@@ -45,8 +43,7 @@ class ChangeAnnouncer {
   std::uint64_t noted_ = 0;
   std::size_t told_ = 0;       // of records_, since it began to repeat
   std::size_t told_most_ = 0;  // of records_
-  TimePoint repeat_at_ = never;
-  Duration interval_{};
+  RepeatTimer repeat_;
 };
 
 }  // namespace sluice::ftx

@@ -34,22 +34,20 @@ bool HaveAnnouncer::on_taken(std::uint64_t to) {
   if (!ranges_.empty()) {
     ranges_.front().from = std::max(ranges_.front().from, to);
   }
-  interval_ = {};
-  repeat_at_ = told_ranges_ > 0 ? repeat_at_ : never;
+  repeat_.acknowledged(told_ranges_ > 0);
   return true;
 }
 
 std::optional<Have> HaveAnnouncer::next(TimePoint now, Duration round_trip) {
-  if (now >= repeat_at_) {
+  if (repeat_.take_due(now)) {
     told_ranges_ = 0;
     told_ = taken_;
-    repeat_at_ = never;
   }
   if (!untold()) {
     return std::nullopt;
   }
   if (told_ranges_ == 0) {
-    interval_ = std::clamp(interval_ * 2, std::clamp(round_trip * 2, interval_min, interval_max), interval_max);
+    repeat_.lengthen(round_trip);
   }
   Have have;
   have.from = told_;
@@ -58,7 +56,7 @@ std::optional<Have> HaveAnnouncer::next(TimePoint now, Duration round_trip) {
   }
   have.to = told_ = have.ranges[have.range_count - 1].to;
   told_most_ = std::max(told_most_, told_);
-  repeat_at_ = now + interval_;
+  repeat_.start(now);
   return have;
 }
 

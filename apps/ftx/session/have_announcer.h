@@ -16,15 +16,13 @@
 
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/recovery/ring.h"
-#include "base/time.h"
+#include "apps/ftx/session/repeat_timer.h"
 
 namespace sluice::ftx {
 
 class HaveAnnouncer {
  public:
   static constexpr std::size_t waiting_max = 1024;
-  static constexpr Duration interval_min = std::chrono::milliseconds(20);
-  static constexpr Duration interval_max = std::chrono::seconds(1);
 
   /// How many ranges may be added while none is acknowledged.
   [[nodiscard]] std::size_t room() const { return waiting_max - ranges_.size(); }
@@ -36,7 +34,7 @@ class HaveAnnouncer {
   bool on_taken(std::uint64_t to);
   /// The next HAVE to send now.
   [[nodiscard]] std::optional<Have> next(TimePoint now, Duration round_trip);
-  [[nodiscard]] TimePoint next_deadline() const { return untold() ? TimePoint::min() : repeat_at_; }
+  [[nodiscard]] TimePoint next_deadline() const { return untold() ? TimePoint::min() : repeat_.at(); }
   /// Everything that was added is taken.
   [[nodiscard]] bool all_taken() const { return ranges_.empty(); }
 
@@ -50,8 +48,7 @@ class HaveAnnouncer {
   std::uint64_t taken_ = 0;
   std::uint64_t told_ = 0;  // since it began to repeat
   std::uint64_t told_most_ = 0;
-  TimePoint repeat_at_ = never;
-  Duration interval_{};
+  RepeatTimer repeat_;
 };
 
 }  // namespace sluice::ftx

@@ -14,10 +14,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from waiting import SECONDS_MAX, wait_until  # noqa: E402
 
 FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
-SECONDS_MAX = 60
 SLOW = ("--rate", "1")  # Mbit/s
 BYTES = 2_000_000
 ALLOWED = 0
@@ -89,15 +90,6 @@ class Debugged:
         ptrace(PTRACE_GETREGS, self.pid, ctypes.addressof(registers))
         result = ctypes.c_longlong(registers.rax).value
         return -result if result < 0 else 0
-
-
-def wait_until(condition, what):
-    for _ in range(SECONDS_MAX * 20):
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise AssertionError(what)
 
 
 class Case:

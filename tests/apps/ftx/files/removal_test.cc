@@ -14,6 +14,7 @@
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_file.h"
 #include "tests/apps/ftx/files/faulty_system.h"
+#include "tests/apps/ftx/files/hasty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
 
@@ -209,13 +210,6 @@ TEST_F(RemovalTest, NobodyRemovesWhoMayNot) {
   EXPECT_EQ(destination_->deletion(asked).value(), asked);
   EXPECT_FALSE(destination_->deletion(std::nullopt).value());
 }
-
-/// Nothing takes the time to become durable.
-class Hasty final : public System {
- public:
-  int fsync(int) override { return 0; }
-  int syncfs(int) override { return 0; }
-};
 
 /// Somebody swaps a directory that is to be removed for a link out, all the time: nothing is removed there.
 TEST_F(RemovalTest, ARaceOfSwapsRemovesNothingOutside) {

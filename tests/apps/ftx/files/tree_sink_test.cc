@@ -10,6 +10,7 @@
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_sink.h"
 #include "tests/apps/ftx/files/faulty_system.h"
+#include "tests/apps/ftx/files/hasty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
 
@@ -679,13 +680,6 @@ TEST_F(TreeSink, AHardLinkOfWhatWasReplacedByALinkIsRefused) {
   EXPECT_EQ(fs::hard_link_count(outside_ / "secret"), 1U);
   EXPECT_FALSE(leftovers());
 }
-
-/// Nothing takes the time to become durable.
-class Hasty final : public System {
- public:
-  int fsync(int) override { return 0; }
-  int syncfs(int) override { return 0; }
-};
 
 /// Somebody swaps a directory and a link all the time: whatever succeeds and fails, nothing is written outside.
 TEST_F(TreeSink, ARaceOfSwapsWritesNothingOutside) {

@@ -13,8 +13,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from waiting import SECONDS_MAX, wait_until  # noqa: E402
+
 FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
-SECONDS_MAX = 60
 OK, USAGE, PROTOCOL_ERROR, WRITE_FAILED = 0, 2, 13, 10
 SSH_MISSING, SSH_FAILED, REMOTE_MISSING, REMOTE_VERSION = 16, 17, 18, 19
 UDP_BLOCKED, NO_SUCH_PATH, REMOTE_LOST, INTERRUPTED = 20, 21, 22, 130
@@ -94,15 +96,6 @@ echo $$ > "$top/pid"
 
     def leftovers(self):
         return [str(path) for path in [*self.home.rglob("*"), *self.here.rglob("*")] if ".ftx-" in path.name]
-
-
-def wait_until(condition, what):
-    for _ in range(SECONDS_MAX * 20):
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise AssertionError(what)
 
 
 def case(script=REMOTE):

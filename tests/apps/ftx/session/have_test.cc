@@ -41,7 +41,7 @@ TEST(HaveAnnouncer, RepeatsWhatIsNotTakenAfterDoublingIntervals) {
     EXPECT_FALSE(announcer.next(now, round_trip));
     EXPECT_EQ(announcer.next_deadline(), now + interval);
     now += interval;
-    interval = std::min(interval * 2, HaveAnnouncer::interval_max);
+    interval = std::min(interval * 2, RepeatTimer::interval_max);
   }
   EXPECT_FALSE(announcer.on_taken(51)) << "never said";
   EXPECT_TRUE(announcer.on_taken(30));

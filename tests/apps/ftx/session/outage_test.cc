@@ -5,6 +5,7 @@
 
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/system.h"
+#include "tests/apps/ftx/files/hasty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
 #include "tests/apps/ftx/session/simulation.h"
@@ -15,14 +16,6 @@ namespace {
 constexpr Duration outage = 3min;
 constexpr std::size_t file_bytes = 8'000'000;
 constexpr std::uint64_t link_rate = 2'000'000;  // bytes a second
-
-/// Nothing takes the time to become durable.
-class Hasty final : public System {
- public:
-  int fsync(int) override { return 0; }
-  int fdatasync(int) override { return 0; }
-  int syncfs(int) override { return 0; }
-};
 
 class Outage : public ServedDirectory, public testing::WithParamInterface<bool> {
  protected:

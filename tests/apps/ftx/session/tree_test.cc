@@ -13,6 +13,7 @@
 
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/system.h"
+#include "tests/apps/ftx/files/hasty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
 #include "tests/apps/ftx/session/simulation.h"
@@ -24,13 +25,6 @@ std::uint64_t environment(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
-
-/// Nothing takes the time to become durable.
-class Hasty final : public System {
- public:
-  int fsync(int) override { return 0; }
-  int syncfs(int) override { return 0; }
-};
 
 /// Draws a tree in a directory.
 class Painter {
