@@ -124,7 +124,8 @@ def main():
         errors = []
         target.fence(errors.append)
         if not 20 <= len(errors) <= 120 or any((reply.type, reply.code) != (3, 3) for reply in errors):
-            print(f"FAILED: 1000 datagrams to a closed port brought {len(errors)} errors")
+            print(f"FAILED: 1000 datagrams to a closed port brought {len(errors)} errors of these types and codes: "
+                  f"{sorted({(reply.type, reply.code) for reply in errors})}")
             return 1
         print(f"of 1000 datagrams to a closed port {len(errors)} brought an error")
     status = target.program.end()
