@@ -46,6 +46,8 @@ set(SLUICE_PRIVATE_apps_ftx_files PkgConfig::xxhash)
 set(SLUICE_PRIVATE_apps_ftx_security OpenSSL::SSL OpenSSL::Crypto PkgConfig::seccomp $<TARGET_NAME_IF_EXISTS:IpsecMb::IpsecMb>)
 set(SLUICE_PRIVATE_apps_ftx_session PkgConfig::xxhash nlohmann_json::nlohmann_json)
 set(SLUICE_PRIVATE_apps_ftx_remote OpenSSL::Crypto fmt::fmt)
+set(SLUICE_PRIVATE_apps_ftx_jobs fmt::fmt)
+set(SLUICE_PRIVATE_apps_ftx_arguments CLI11::CLI11 fmt::fmt)
 set(SLUICE_PRIVATE_apps_ftx_cli fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus PkgConfig::utf8proc)
 set(SLUICE_PRIVATE_apps_sluice CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 

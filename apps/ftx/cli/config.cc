@@ -91,15 +91,6 @@ Result<std::vector<Config::Section>> read_hosts(std::string_view file, const tom
 
 }  // namespace
 
-/// XDG Base Directory Specification: "All paths set in these environment variables must be absolute. If an
-/// implementation encounters a relative path in any of these variables it should consider the path invalid and ignore
-/// it."
-std::string config_directory() {
-  const char* const configured = std::getenv("XDG_CONFIG_HOME");
-  return (configured != nullptr && configured[0] == '/' ? std::string(configured) : home_directory() + "/.config") +
-         "/ftx";
-}
-
 Result<Config> Config::load(std::span<const std::string> keys) {
   const char* const named = std::getenv("FTX_CONFIG");
   const std::string path = named != nullptr ? std::string(named) : config_directory() + "/config.toml";

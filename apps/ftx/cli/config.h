@@ -26,9 +26,6 @@
 
 namespace sluice::ftx {
 
-/// $XDG_CONFIG_HOME/ftx, else ~/.config/ftx.
-[[nodiscard]] std::string config_directory();
-
 /// What one line sets.
 struct Setting {
   std::string key;

@@ -2,12 +2,14 @@
 #include "apps/ftx/cli/console.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "apps/ftx/cli/screen_text.h"
@@ -51,39 +53,6 @@ void print_lines(std::string_view text) {
 
 }  // namespace
 
-std::string_view remedy_for(ExitCode code) {
-  switch (code) {
-    case ExitCode::internal:
-      return "please report this fault of ftx";
-    case ExitCode::source_unreadable:
-      return "check its name and permissions";
-    case ExitCode::no_answer:
-      return "check that `ftx serve` runs there, its port, and the firewalls between";
-    case ExitCode::timeout:
-      return "check the network between, or wait longer: --idle-timeout";
-    case ExitCode::refused:
-      return "what a server takes is decided where `ftx serve` runs";
-    case ExitCode::disk_full:
-      return "make room there and run it again";
-    case ExitCode::write_failed:
-      return "check the destination and its permissions";
-    case ExitCode::digest_mismatch:
-      return "run it again; if that fails, too, test memory and disks of both hosts";
-    case ExitCode::source_changed:
-      return "run it again when nothing writes to it";
-    case ExitCode::protocol_error:
-      return "install the same version of ftx on both hosts";
-    case ExitCode::connection_lost:
-      return "run it again";
-    case ExitCode::stack_unusable:
-      return "check the device, the address and the port";
-    case ExitCode::no_such_path:
-      return "check the path there";
-    default:
-      return {};
-  }
-}
-
 Console::Console(Options options)
     : options_(options),
       draws_(options.progress.value_or(options.form == Options::Form::text &&
@@ -99,15 +68,13 @@ void Console::show(const Event& event) {
   print(event);
 }
 
-/// Says what to do, too. The texts of sessions and peers say what has happened.
 void Console::show_error(Event event) {
-  const std::string_view remedy = remedy_for(event.code);
-  event.text += remedy.empty() ? "" : fmt::format("; {}", remedy);
+  event.text = with_remedy(event.code, event.text);
   print(event);
 }
 
 void Console::print(const Event& event) {
-  if (event.kind == Event::Kind::file && !shows_files()) {
+  if (event.kind == Event::Kind::file && !wants_files()) {
     return;
   }
   if (options_.form == Options::Form::json) {
@@ -125,13 +92,27 @@ void Console::note(std::string_view text) {
   }
 }
 
-ExitCode Console::fail(const Failure& failure) {
-  Event event;
-  event.kind = Event::Kind::error;
-  event.code = failure.code;
-  event.text = failure.text;
-  show(event);
-  return failure.code;
+void Console::warn(std::string_view text) {
+  clear_progress();
+  print_lines(text);
+}
+
+bool Console::confirms(const std::string& server, const std::string& key, const std::function<bool()>& turn) {
+  if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) {
+    return false;
+  }
+  clear_progress();
+  fmt::print(stderr,
+             "ftx: {} is not known yet. Its key is\n  {}\nas `ftx key` prints it there. Is that right (yes/no)? ",
+             server, key);
+  std::fflush(stderr);
+  for (pollfd input{STDIN_FILENO, POLLIN, 0}; ::poll(&input, 1, 0) <= 0;) {
+    if (!turn()) {
+      return false;
+    }
+  }
+  char answer[8] = {};
+  return std::fgets(answer, sizeof answer, stdin) != nullptr && std::strcmp(answer, "yes\n") == 0;
 }
 
 void Console::show_text(const Event& event) {

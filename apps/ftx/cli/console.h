@@ -13,11 +13,11 @@
 #include <string_view>
 
 #include "apps/ftx/cli/progress.h"
-#include "apps/ftx/session/event.h"
+#include "apps/ftx/jobs/observer.h"
 
 namespace sluice::ftx {
 
-class Console {
+class Console final : public Observer {
  public:
   struct Options {
     enum class Form : std::uint8_t { text, json, nothing };
@@ -28,17 +28,18 @@ class Console {
     std::optional<bool> progress{};  // without it: as text, on a terminal, in the foreground
   };
   explicit Console(Options options);
-  ~Console() { clear_progress(); }
-  Console(const Console&) = delete;
-  Console& operator=(const Console&) = delete;
+  ~Console() override { clear_progress(); }
 
-  void show(const Event& event);
+  void show(const Event& event) override;
   /// A line for --verbose.
-  void note(std::string_view text);
-  /// A failure outside of a session. Answers its exit code.
-  ExitCode fail(const Failure& failure);
-  /// Events of kind file are shown, so somebody should make them.
-  [[nodiscard]] bool shows_files() const { return options_.detail == Options::Detail::all && !options_.itemize; }
+  void note(std::string_view text) override;
+  void warn(std::string_view text) override;
+  [[nodiscard]] bool wants_files() const override {
+    return options_.detail == Options::Detail::all && !options_.itemize;
+  }
+  /// Asks on the terminal, if there is one.
+  [[nodiscard]] bool confirms(const std::string& server, const std::string& key,
+                              const std::function<bool()>& turn) override;
 
  private:
   void show_error(Event event);
@@ -55,9 +56,6 @@ class Console {
   TimePoint drawn_at_ = TimePoint::min();
   bool drawn_ = false;
 };
-
-/// What a person can do about it. Empty where the messages say that themselves, since it depends.
-[[nodiscard]] std::string_view remedy_for(ExitCode code);
 
 /// What a transfer will do with one name, of an event of kind change.
 [[nodiscard]] std::string change_text(const Event& change, bool itemize);

@@ -2,14 +2,15 @@
 // `ftx doctor`: what is in the way of transfers to another host, and what to do about it.
 #include <fmt/format.h>
 
-#include "apps/ftx/cli/confined.h"
+#include "apps/ftx/cli/commands.h"
 #include "apps/ftx/cli/findings.h"
-#include "apps/ftx/cli/probe.h"
-#include "apps/ftx/cli/program.h"
-#include "apps/ftx/cli/reach.h"
-#include "apps/ftx/cli/sending.h"
-#include "apps/ftx/cli/trust.h"
-#include "apps/ftx/cli/url.h"
+#include "apps/ftx/jobs/confined.h"
+#include "apps/ftx/jobs/jobs.h"
+#include "apps/ftx/jobs/probe.h"
+#include "apps/ftx/jobs/reach.h"
+#include "apps/ftx/jobs/sending.h"
+#include "apps/ftx/jobs/trust.h"
+#include "apps/ftx/jobs/url.h"
 #include "apps/ftx/remote/operand.h"
 
 namespace sluice::ftx {
@@ -62,7 +63,7 @@ void examine_through_ssh(Findings& findings, const PushOptions& options, const O
 }
 
 /// The seconds that the handshake took.
-std::expected<double, Failure> greet_server(const PushOptions& options, const Url& url) {
+std::expected<double, Failure> greet_server(const PushOptions& options, const Url& url, const Console::Options& shown) {
   const auto addresses = resolve_all(url.host);
   if (!addresses) {
     return std::unexpected(Failure{ExitCode::usage, addresses.error().text});
@@ -75,8 +76,8 @@ std::expected<double, Failure> greet_server(const PushOptions& options, const Ur
   if (!reach) {
     return std::unexpected(reach.error());
   }
-  [[maybe_unused]] const Status undumpable = forbid_core_dumps();
-  Console console(options.console);
+  forbid_core_dumps(options);
+  Console console(shown);
   const TimePoint since = (*host)->loop().now();
   const auto met = Acquaintance::meet(**host, *reach->transport, options, url, reach->peers,
                                       reach->transport->tsdu_bytes(), console, {});
@@ -90,12 +91,12 @@ std::expected<double, Failure> greet_server(const PushOptions& options, const Ur
   return seconds;
 }
 
-void examine_server(Findings& findings, const PushOptions& options) {
+void examine_server(Findings& findings, const PushOptions& options, const Console::Options& shown) {
   const auto url = parse_url(options.destination);
   if (!url) {
     return findings.fault("server", url.error().text);
   }
-  const auto seconds = greet_server(options, *url);
+  const auto seconds = greet_server(options, *url, shown);
   if (!seconds) {
     return findings.failed("server",
                            {seconds.error().code, fmt::format("{}: {}", options.destination, seconds.error().text)});
@@ -107,14 +108,14 @@ void examine_server(Findings& findings, const PushOptions& options) {
 
 }  // namespace
 
-ExitCode doctor(const PushOptions& options) {
-  Findings findings(options.console);
+ExitCode doctor(const PushOptions& options, const Console::Options& shown) {
+  Findings findings(shown);
   const HostFacts here = facts_here(options.version);
   findings.add(here);
   findings.good("ftx here", fmt::format("{}; {} is faster here", here.version, here.cipher));
   findings.add(buffers_finding(here, "here"));
   if (options.destination.starts_with("ftx://")) {
-    examine_server(findings, options);
+    examine_server(findings, options, shown);
   } else if (!options.destination.empty()) {
     const auto there =
         parse_operand(options.destination.ends_with(':') ? options.destination : options.destination + ":");

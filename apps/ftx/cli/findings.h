@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "apps/ftx/cli/console.h"
+#include "apps/ftx/jobs/probe.h"
 #include "apps/ftx/protocol/exit_code.h"
 
 namespace sluice::ftx {
@@ -39,7 +40,7 @@ struct HostFacts {
 
   bool operator==(const HostFacts&) const = default;
 };
-inline constexpr std::size_t facts_bytes_max = 64 * 1024;
+inline constexpr std::size_t facts_bytes_max = probe_printed_bytes_max;
 
 [[nodiscard]] HostFacts facts_here(std::string_view version);
 [[nodiscard]] std::string to_json(const HostFacts& facts);

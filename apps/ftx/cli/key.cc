@@ -6,8 +6,8 @@
 
 #include <array>
 
-#include "apps/ftx/cli/program.h"
-#include "apps/ftx/cli/trust.h"
+#include "apps/ftx/cli/commands.h"
+#include "apps/ftx/jobs/trust.h"
 #include "apps/ftx/protocol/name.h"
 
 namespace sluice::ftx {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ftx program: reads the command line and does one of the jobs of apps/ftx/cli/program.h.
+// The ftx program: reads the command line, and does one of the jobs of apps/ftx/jobs/jobs.h or one of its own commands.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,10 +11,14 @@
 #include <span>
 #include <string>
 
+#include "apps/ftx/arguments/option_groups.h"
+#include "apps/ftx/arguments/serve_arguments.h"
+#include "apps/ftx/arguments/transfer_arguments.h"
+#include "apps/ftx/cli/commands.h"
 #include "apps/ftx/cli/config.h"
-#include "apps/ftx/cli/program.h"
-#include "apps/ftx/cli/selection.h"
-#include "apps/ftx/cli/url.h"
+#include "apps/ftx/cli/console.h"
+#include "apps/ftx/jobs/jobs.h"
+#include "apps/ftx/jobs/url.h"
 #include "apps/ftx/remote/operand.h"
 
 namespace {
@@ -29,110 +33,28 @@ std::string exit_code_table() {
   return text;
 }
 
-void add_common_options(CLI::App& app, CommonOptions& options) {
-  app.add_option("--stack", options.stack_file, "stack file; without it: kernel UDP, which needs no privileges");
-  app.add_option("--name", options.stack_name, "the stack's name; not needed when the file declares one");
-  app.add_option_function<std::string>(
-         "--mode", [&options](const std::string& name) { options.mode = sluice::mode_named(name); },
-         "layered: every module makes its own pass; fused: one pass; default: as the stack file says, else fused")
-      ->check(CLI::IsMember({"layered", "fused"}));
+/// How a command shows what it does.
+void add_console_options(CLI::App& app, Console::Options& options) {
   app.add_flag_callback(
-      "--json", [&options] { options.console.form = Console::Options::Form::json; },
+      "--json", [&options] { options.form = Console::Options::Form::json; },
       "one JSON event a line on standard output");
   app.add_flag_callback(
-      "-q,--quiet", [&options] { options.console.detail = Console::Options::Detail::errors; }, "print errors only");
-  app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      "-q,--quiet", [&options] { options.detail = Console::Options::Detail::errors; }, "print errors only");
 }
 
-/// Of commands that move files. REQUIRES: add_common_options() before.
-void add_file_options(CLI::App& app, CommonOptions& options, bool& insecure) {
+/// The same of commands that move files.
+void add_progress_options(CLI::App& app, Console::Options& options) {
+  add_console_options(app, options);
   app.add_flag_callback(
-         "-v,--verbose", [&options] { options.console.detail = Console::Options::Detail::all; },
+         "-v,--verbose", [&options] { options.detail = Console::Options::Detail::all; },
          "name each file that travels, and say what the session is like: address, cipher, congestion control, path MTU")
       ->excludes(app.get_option("--quiet"));
   auto* progress = app.add_flag_callback(
-      "--progress", [&options] { options.console.progress = true; },
+      "--progress", [&options] { options.progress = true; },
       "show progress on standard error; default: where that is a terminal");
   app.add_flag_callback(
-         "--no-progress", [&options] { options.console.progress = false; }, "show no progress")
+         "--no-progress", [&options] { options.progress = false; }, "show no progress")
       ->excludes(progress);
-  app.add_flag_callback(
-      "--no-partial", [&options] { options.keep_partial = false; },
-      "leave nothing of a file that is not whole; else the next transfer goes on with it");
-  app.add_flag("--verify", options.verify,
-               "read what an earlier transfer has left before it is believed; else its journal is");
-  app.add_flag("--insecure", insecure, "with ftx:// and serve: neither encrypt nor authenticate; for measurements");
-}
-
-CLI::Option* add_key_option(CLI::App& app, TrustOptions& options) {
-  return app.add_option("--key", options.key_file, "this user's own key; default: ~/.config/ftx/key, made if need be");
-}
-
-void add_secret_option(CLI::App& app, TrustOptions& options) {
-  app.add_option("--secret-file", options.secret_file,
-                 "a secret that both ends have, of 64 hexadecimal digits: it proves both to each other");
-}
-
-void add_ssh_options(CLI::App& app, SshOptions& options) {
-  app.add_option("--ssh", options.command, "the ssh program, with arguments of its own")->capture_default_str();
-  app.add_option("-p", options.port, "port of ssh there; default: as ssh is configured")->check(CLI::Range(1, 65535));
-  app.add_option("--remote-ftx", options.remote_ftx, "ftx there, as the login shell there reads it")
-      ->capture_default_str();
-  app.add_option_function<std::string>(
-         "--via",
-         [&options](const std::string& name) {
-           options.via = name == "udp"    ? SshOptions::Via::udp
-                         : name == "pipe" ? SshOptions::Via::pipe
-                                          : SshOptions::Via::automatic;
-         },
-         "what carries the files: udp; pipe: ssh itself; auto (the default): udp, and ssh where that is blocked")
-      ->check(CLI::IsMember({"auto", "udp", "pipe"}));
-  app.add_option_function<std::string>(
-         "--remote-port", [&options](const std::string& text) { options.udp_ports = parse_ports(text).value(); },
-         "UDP port there, or FIRST-LAST: as its firewall lets through; default: any")
-      ->check([](const std::string& text) {
-        return parse_ports(text) ? std::string() : "expected PORT or FIRST-LAST, such as 40000-40100";
-      });
-  app.add_option("--connect-timeout", options.connect_timeout_s,
-                 "give up when ssh has not got through after so many seconds")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-}
-
-void add_update_options(CLI::App& app, Update& update, Selection& select) {
-  using Compare = Update::Compare;
-  auto* all = app.add_flag_callback(
-      "-I,--ignore-times", [&update] { update.compare = Compare::nothing; },
-      "send what is there already, too; else files whose size and modification time are the same are left alone");
-  auto* size = app.add_flag_callback(
-                      "--size-only", [&update] { update.compare = Compare::size; },
-                      "do not send files whose size is the same; they get the times of the sources")
-                   ->excludes(all);
-  app.add_flag_callback(
-         "-c,--checksum",
-         [&update, &select] {
-           update.compare = Compare::digest;
-           select.digests = true;
-         },
-         "compare by content what has the same size, whatever its time: both ends read their files first")
-      ->excludes(all)
-      ->excludes(size);
-  app.add_flag("-u,--update", update.newer, "leave files alone that are newer there");
-  auto* existing = app.add_flag("--existing", update.existing, "make nothing that is not there");
-  app.add_flag("--ignore-existing", update.ignore_existing,
-               "leave alone whatever is there in the place of a file or a link")
-      ->excludes(existing);
-}
-
-void add_change_options(CLI::App& app, PushOptions& options) {
-  app.add_flag_callback(
-      "-n,--dry-run", [&options] { options.update.told = options.update.dry_run = true; },
-      "say what would change there, and send and change nothing");
-  app.add_flag_callback(
-      "-i,--itemize-changes", [&options] { options.update.told = options.console.itemize = true; },
-      "say what changes there, before it does, and how: a line each, as rsync writes it");
 }
 
 /// The keys of the configuration: the flags of transfers that have a long name, except what a command asks for once,
@@ -239,30 +161,14 @@ int run(CLI::App& app, int argc, char** argv, const std::function<ExitCode()>& j
 int serve_main(int argc, char** argv) {
   CLI::App app("Receives files into a directory, and sends files of it to who asks for them", "ftx serve");
   ServeOptions options;
-  options.port = default_port;
-  app.add_option("DIR", options.directory, "what is served: nothing outside of it is written or read")->required();
-  app.add_option("--listen", options.listen, "local IP address; any without it");
-  app.add_option("--port", options.port, "local UDP port; 0 lets the system choose")->capture_default_str();
-  app.add_flag("--once", options.once, "end with the first transfer, and with its exit code");
-  auto* read_only = app.add_flag("--read-only", options.read_only, "clients may fetch files, and send none");
-  app.add_flag("--write-only", options.write_only, "clients may send files, and fetch none")->excludes(read_only);
-  add_key_option(app, options.trust);
-  add_secret_option(app, options.trust);
-  auto* allow = app.add_option("--allow", options.trust.allow_file,
-                               "who may come: lines of a key, as ftx key prints it, and a name, with read-only or "
-                               "write-only in front where that is all he may; default: ~/.config/ftx/allowed_keys");
-  app.add_flag("--anyone", options.trust.anyone, "everybody may come; it is still encrypted")->excludes(allow);
-  app.add_flag("--allow-delete", options.allow_delete,
-               "clients may have removed, in directories that they send, what they do not send");
-  app.add_flag("--links", options.links, "clients may send symbolic links, which may lead anywhere");
-  app.add_option("--quota", options.quota_bytes, "take and send so many bytes of files in all; units: K, M, G, T")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--transfer-max", options.transfer_bytes_max, "take and send no transfer of more bytes than so many")
-      ->transform(CLI::AsSizeValue(false));
-  add_common_options(app, options);
-  add_file_options(app, options, options.insecure);
+  Console::Options shown;
+  add_serve_options(app, options);
+  add_progress_options(app, shown);
   app.footer(exit_code_table());
-  return run(app, argc, argv, [&] { return serve(options); });
+  return run(app, argc, argv, [&] {
+    Console console(shown);
+    return serve(options, console);
+  });
 }
 
 int key_main(int argc, char** argv) {
@@ -272,62 +178,20 @@ int key_main(int argc, char** argv) {
   return run(app, argc, argv, [&] { return show_key(options); });
 }
 
-void add_trust_options(CLI::App& app, TrustOptions& options) {
-  add_key_option(app, options);
-  add_secret_option(app, options);
-  app.add_option("--known-hosts", options.known_hosts_file,
-                 "the keys of servers, for ftx://; default: ~/.config/ftx/known_hosts");
-  app.add_option("--accept-key", options.accept_key,
-                 "the key of a server that is not known yet, for ftx://, as ftx key prints it there");
-}
-
-/// All flags of a transfer: they are the keys of the configuration, too.
-void add_transfer_options(CLI::App& app, PushOptions& options, SelectionArguments& selection,
-                          std::vector<std::string>& operands) {
-  app.set_version_flag("--version", SLUICE_VERSION);
-  app.add_option("SRC... DEST", operands, "files, then where they go: a directory when it ends in '/' or exists")
-      ->required()
-      ->expected(2, -1);
-  app.add_flag_callback(
-      "-r,--recursive",
-      [&options, &selection] {
-        options.trees = std::max(options.trees, Trees::without_links);
-        selection.recursive();
-      },
-      "send or fetch directories with what lies in them; DIR/ means only what lies in it; symbolic links are left out");
-  app.add_flag_callback(
-      "-a,--archive", [&options] { options.trees = Trees::with_links; }, "as -r, and symbolic links as links");
-  app.add_flag("-H,--hard-links", options.select.hard_links, "files that are one file under several names stay one");
-  add_update_options(app, options.update, options.select);
-  add_change_options(app, options);
-  selection.add_to(app);
-  auto* rate = app.add_option("--rate", options.rate_mbit,
-                              "send at so many Mbit/s, whatever the network does; ends when a third is lost for 10 s")
-                   ->check(CLI::PositiveNumber);
-  auto* congestion = app.add_option_function<std::string>(
-                            "--congestion", [&options](const std::string& name) { options.cubic = name == "cubic"; },
-                            "congestion control: bbr (the default) or cubic")
-                         ->check(CLI::IsMember({"bbr", "cubic"}))
-                         ->excludes(rate);
-  app.add_flag("--background", options.background, "give way to all other traffic")
-      ->excludes(rate)
-      ->excludes(congestion);
-  app.add_option(
-      "--datagram-bytes", options.datagram_bytes,
-      "the largest UDP payload; default: what the path carries, up to frames of 9000; with --stack: of 1500");
-  add_ssh_options(app, options.ssh);
-  add_trust_options(app, options.trust);
-  add_common_options(app, options);
-  add_file_options(app, options, options.insecure);
-  app.footer(exit_code_table());
-}
+/// The command line of a transfer.
+struct TransferLine {
+  explicit TransferLine(CLI::App& app) : arguments(app) {
+    app.set_version_flag("--version", SLUICE_VERSION);
+    add_progress_options(app, shown);
+    app.footer(exit_code_table());
+  }
+  Console::Options shown;
+  TransferArguments arguments;
+};
 
 std::vector<std::string> configuration_keys() {
   CLI::App app;
-  PushOptions options;
-  SelectionArguments selection;
-  std::vector<std::string> operands;
-  add_transfer_options(app, options, selection, operands);
+  const TransferLine line(app);
   return configurable(app);
 }
 
@@ -337,17 +201,19 @@ int doctor_main(int argc, char** argv) {
       "UDP both ways, path MTU, round trip, socket buffers, clocks. Without a host: what can be seen of this one.",
       "ftx doctor");
   PushOptions options;
+  Console::Options shown;
   options.version = SLUICE_VERSION;
   app.add_option("HOST", options.destination, "[USER@]HOST, through ssh, or ftx://HOST:PORT");
   add_ssh_options(app, options.ssh);
   add_trust_options(app, options.trust);
   add_common_options(app, options);
+  add_console_options(app, shown);
   app.footer(exit_code_table());
   return run(app, argc, argv, [&] {
     // Without a host another ftx asks, through ssh; it wants to know of the host, not of the user's wishes.
     const auto failure =
         options.destination.empty() ? std::nullopt : configure(app, configuration_keys(), {options.destination});
-    return failure ? Console(options.console).fail(*failure) : doctor(options);
+    return failure ? Console(shown).fail(*failure) : doctor(options, shown);
   });
 }
 
@@ -359,21 +225,17 @@ int transfer_main(int argc, char** argv) {
       "                  ftx ftx://HOST:PORT/SRC... DEST   from: ftx serve DIR\n"
       "Directories:      with -r or -a",
       "ftx");
-  PushOptions options;
-  SelectionArguments selection;
-  options.version = SLUICE_VERSION;
-  std::vector<std::string> operands;
-  add_transfer_options(app, options, selection, operands);
+  TransferLine line(app);
   return run(app, argc, argv, [&] {
-    if (const auto failure = configure(app, configuration_keys(), operands)) {
-      return Console(options.console).fail(*failure);
+    const auto failure = configure(app, configuration_keys(), line.arguments.operands());
+    auto options = failure ? std::unexpected(*failure) : line.arguments.options();
+    line.shown.itemize = options && options->itemize;
+    Console console(line.shown);
+    if (!options) {
+      return console.fail(options.error());
     }
-    options.destination = operands.back();
-    options.sources.assign(operands.begin(), operands.end() - 1);
-    if (const auto put = selection.put(options); !put) {
-      return Console(options.console).fail({ExitCode::usage, put.error()});
-    }
-    return transfer(options);
+    options->version = SLUICE_VERSION;
+    return transfer(*options, console);
   });
 }
 

@@ -41,6 +41,15 @@ std::string home_directory() {
   return entry != nullptr ? entry->pw_dir : "/";
 }
 
+/// XDG Base Directory Specification: "All paths set in these environment variables must be absolute. If an
+/// implementation encounters a relative path in any of these variables it should consider the path invalid and ignore
+/// it."
+std::string config_directory() {
+  const char* const configured = std::getenv("XDG_CONFIG_HOME");
+  return (configured != nullptr && configured[0] == '/' ? std::string(configured) : home_directory() + "/.config") +
+         "/ftx";
+}
+
 std::expected<std::string, Failure> from_home(std::string_view path, std::string_view home) {
   if (path.starts_with('/')) {
     return std::string(path);

@@ -21,6 +21,9 @@ inline constexpr std::size_t sources_max = 1U << 20;
 /// The user's home directory: $HOME, else as the user database says.
 [[nodiscard]] std::string home_directory();
 
+/// Where this user's keys, lists and settings lie: $XDG_CONFIG_HOME/ftx, else ~/.config/ftx.
+[[nodiscard]] std::string config_directory();
+
 /// An absolute path where `home` is one. A failure: "~name".
 [[nodiscard]] std::expected<std::string, Failure> from_home(std::string_view path, std::string_view home);
 
