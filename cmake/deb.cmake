@@ -3,6 +3,8 @@
 #
 #   ftx            the program and its manual; needs ssh where it starts itself on another host
 #   sluice         the program that runs, explains and measures stacks, its manual and stack files
+#   libftx0        the same for programs: a shared library of C functions
+#   libftx-dev     its headers for C and C++, and a pkg-config file
 #   libsluice-dev  static libraries, headers, a CMake package and a pkg-config file
 #
 # What the programs need dpkg-shlibdeps finds out. What a program that uses the library needs is what
@@ -12,7 +14,7 @@ set(CPACK_PACKAGE_NAME sluice)
 set(CPACK_PACKAGE_VENDOR "The Sluice authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL ftx sluice libsluice-dev)
+set(CPACK_COMPONENTS_ALL ftx libftx libftx-dev sluice libsluice-dev)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -27,6 +29,21 @@ set(CPACK_COMPONENT_FTX_DESCRIPTION "Encrypted file transfer over UDP
  Moves files and trees to and from another host, through the user's own ssh
  or a standing server, at the speed of the link. What arrives goes to its
  final place in whatever order it comes.")
+
+set(CPACK_DEBIAN_LIBFTX_PACKAGE_NAME libftx${PROJECT_VERSION_MAJOR})
+set(CPACK_DEBIAN_LIBFTX_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBFTX_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBFTX_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_LIBFTX_PACKAGE_RECOMMENDS openssh-client)
+set(CPACK_COMPONENT_LIBFTX_DESCRIPTION "Encrypted file transfer over UDP: library
+ Transfers of files and trees as the program ftx makes them, within other
+ programs.")
+
+set(CPACK_DEBIAN_LIBFTX-DEV_PACKAGE_NAME libftx-dev)
+set(CPACK_DEBIAN_LIBFTX-DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_LIBFTX-DEV_PACKAGE_DEPENDS "libftx${PROJECT_VERSION_MAJOR} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_LIBFTX-DEV_DESCRIPTION "Encrypted file transfer over UDP: development files
+ Headers of libftx for C and C++, and a pkg-config file.")
 
 set(CPACK_DEBIAN_SLUICE_PACKAGE_NAME sluice)
 set(CPACK_DEBIAN_SLUICE_PACKAGE_SECTION net)

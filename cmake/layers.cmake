@@ -48,6 +48,7 @@ set(SLUICE_PRIVATE_apps_ftx_session PkgConfig::xxhash nlohmann_json::nlohmann_js
 set(SLUICE_PRIVATE_apps_ftx_remote OpenSSL::Crypto fmt::fmt)
 set(SLUICE_PRIVATE_apps_ftx_jobs fmt::fmt)
 set(SLUICE_PRIVATE_apps_ftx_arguments CLI11::CLI11 fmt::fmt)
+set(SLUICE_PRIVATE_apps_ftx_library CLI11::CLI11)
 set(SLUICE_PRIVATE_apps_ftx_cli fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus PkgConfig::utf8proc)
 set(SLUICE_PRIVATE_apps_sluice CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 

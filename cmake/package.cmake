@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: programs (apps/CMakeLists.txt), man pages, and of every folder but those of the programs the library and
-# the headers, with a CMake package (find_package(sluice), targets sluice::FOLDER) and a pkg-config file (sluice).
-# The components ftx, sluice and libsluice-dev are what cmake/deb.cmake makes Debian packages of.
+# cmake --install: programs and libftx (apps/CMakeLists.txt), man pages, and of every folder but those of the programs the library and
+# the headers, with a CMake package (find_package(sluice), targets sluice::FOLDER) and a pkg-config file (sluice); of
+# the programs' folders libftx alone (pkg-config: ftx). The components are what cmake/deb.cmake makes Debian packages of.
 #
 # Both are relocatable: they find the rest from where they lie, so `cmake --install DIR --prefix ANYWHERE` works.
 include(CMakePackageConfigHelpers)
@@ -39,11 +39,13 @@ install(FILES ${PROJECT_BINARY_DIR}/sluiceConfig.cmake ${PROJECT_BINARY_DIR}/slu
               ${PROJECT_SOURCE_DIR}/cmake/FindLibnet.cmake
         DESTINATION ${package_directory} COMPONENT libsluice-dev)
 
-# The pkg-config file.
+# The pkg-config files.
 file(RELATIVE_PATH SLUICE_PREFIX_FROM_PKGCONFIG /${pkgconfig_directory} /)
 string(REGEX REPLACE "/$" "" SLUICE_PREFIX_FROM_PKGCONFIG ${SLUICE_PREFIX_FROM_PKGCONFIG})
 configure_file(cmake/sluice.pc.in ${PROJECT_BINARY_DIR}/sluice.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/sluice.pc DESTINATION ${pkgconfig_directory} COMPONENT libsluice-dev)
+configure_file(cmake/ftx.pc.in ${PROJECT_BINARY_DIR}/ftx.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ftx.pc DESTINATION ${pkgconfig_directory} COMPONENT libftx-dev)
 
 # The manual, and stack files to begin with.
 foreach(program ftx sluice)
@@ -52,9 +54,10 @@ foreach(program ftx sluice)
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/stacks
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/sluice COMPONENT sluice)
-foreach(component ftx sluice libsluice-dev)
+foreach(component ftx libftx libftx-dev sluice libsluice-dev)
+  string(REGEX REPLACE "^libftx$" "libftx${PROJECT_VERSION_MAJOR}" package ${component})
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
-          DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${component} RENAME copyright COMPONENT ${component})
+          DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${package} RENAME copyright COMPONENT ${component})
 endforeach()
 
 # Completion, where the shells look by themselves. Below /usr, zsh of Debian looks elsewhere.

@@ -26,7 +26,8 @@ for file in bin/ftx bin/sluice include/sluice/stack/head/stream.h include/sluice
             share/zsh/site-functions/_ftx share/fish/vendor_completions.d/ftx.fish; do
   [ -f "$prefix/$file" ] || { echo "install_test: $file is not installed" >&2; exit 1; }
 done
-if find "$prefix/include" -path '*apps*' | grep -q . || grep -rlF "$(cd "$here/../.." && pwd)" "$prefix/lib"/*/sluice; then
+[ -f "$prefix/include/ftx.h" ] && [ -f "$prefix/include/ftx.hpp" ] || { echo "install_test: no ftx.h or ftx.hpp" >&2; exit 1; }
+if find "$prefix/include" -path '*apps*' | grep -q . || grep -rlF "$(cd "$here/../.." && pwd)" "$prefix"/lib/*/cmake "$prefix"/lib/*/pkgconfig; then
   echo "install_test: what is installed leads back into the source tree" >&2
   exit 1
 fi
@@ -51,3 +52,11 @@ read -ra link < <(pkg-config --libs sluice)
 "$compiler" -std=c++23 "${flags[@]}" "${compile[@]}" "$here/consumer/main.cc" -o "$work/by_pkgconfig" "${link[@]}"
 must_be "built by pkg-config" "$expected" "$("$work/by_pkgconfig")"
 must_be "version" "$("$SLUICE_BIN/ftx" --version)" "$(pkg-config --modversion sluice)"
+
+# libftx: C and C++ programs, and Python, that know nothing but what is installed. It shows its functions alone.
+must_be "version of libftx" "$("$SLUICE_BIN/ftx" --version)" "$(pkg-config --modversion ftx)"
+library=$(find "$prefix" -name 'libftx.so.0')
+must_be "what libftx shows" "$(grep -o 'ftx_[a-z_]*(' "$prefix/include/ftx.h" | grep -v 'ftx_event_handler' | sort -u | tr -d '(')" \
+        "$(nm --dynamic --defined-only "$library" | sed -n 's/^[^ ]* T \([^@]*\).*/\1/p' | sort -u)"
+# Nobody links a program, or Python, with a library that brings a sanitizer of its own.
+[ -n "$sanitize" ] || PREFIX_LIBRARIES=$(dirname "$library") CXX=$compiler "$here/try_libftx.sh" "$here/../../examples/ftx" "$here/../../bindings/python" "$work"

@@ -53,7 +53,13 @@ for program in tli_echo own_module own_manipulation; do
   timeout 60 "./by_cmake/$program"
 done
 
+# libftx, which is no part of the others.
+dpkg --purge ftx
+install ./packages/libftx0_*.deb ./packages/libftx-dev_*.deb gcc g++ python3 python3-pip python3-setuptools python3-wheel
+mkdir work
+./try_libftx.sh ftx bindings/python "$PWD/work"
+
 # They go as they came.
-dpkg --purge ftx sluice libsluice-dev
-[ ! -e /usr/bin/ftx ] && [ ! -e /usr/include/sluice ]
+dpkg --purge libftx0 libftx-dev sluice libsluice-dev
+[ ! -e /usr/bin/ftx ] && [ ! -e /usr/include/sluice ] && [ ! -e /usr/include/ftx.h ]
 echo 'try_packages: all of it worked'
