@@ -124,6 +124,12 @@ void decode_manifest_bytes(ConstBytes bytes) {
     SLUICE_REQUIRE(file.parent <= i);
     SLUICE_REQUIRE(file.parent == 0 || (*files)[file.parent - 1].kind == EntryKind::directory);
     SLUICE_REQUIRE(is_relative_path(path_of(*files, file)));
+    SLUICE_REQUIRE(!file.metadata || !file.metadata->empty());
+    if (file.attributes() != nullptr) {
+      const auto all = file.attributes()->all();
+      SLUICE_REQUIRE(std::ranges::all_of(all, &ExtendedAttributes::is_name, &ExtendedAttribute::name));
+      SLUICE_REQUIRE(ExtendedAttributes::of(all) == *file.attributes());
+    }
     SLUICE_REQUIRE(file.content_bytes() <= file.size_bytes && file.end_of(file.content_bytes()) <= file.size_bytes);
   }
   const Pack pack(*files);

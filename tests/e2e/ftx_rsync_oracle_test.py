@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ftx and rsync make the same of a tree: random trees, destinations that exist, and options (-a, -r, -H, filter rules,
+"""ftx and rsync make the same of a tree: random trees, destinations that exist, and options (-a, -r, -H, -X, -o, -g, filter rules,
 --delete, --files-from, -I, -c, -u and their like), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
-afterwards must agree: content, type, mode, modification time, and which names are one file. Before that a dry run of
+afterwards must agree: content, type, mode, modification time, extended attributes, owners (other ones as root alone), and which names are one file. Before that a dry run of
 each says what it would do (-n -i), in which they agree as well, and leaves everything as it was; and then ftx -i says so again.
 
 ftx_rsync_oracle_test.py [CASES [SEED]]: so many, from this seed on; many: 2000, one alone: 1 and the seed that was
 printed. Left out is where ftx differs on purpose: names with control characters, a directory and a file in each other's
 place, bits beyond 0777, and the attributes of a destination that is there already; and what rsync does by mistake."""
+import errno
 import os
 import pathlib
 import random
@@ -32,6 +33,19 @@ UPDATES = [["-I"], ["-c"], ["-c"], ["-c", "-u"], ["-c", "--existing"], ["-c", "-
            ["-u", "--existing"], ["-I", "-u"], ["-I", "--existing"], ["--size-only", "--ignore-existing"]]
 
 
+def change_metadata(rng, path):
+    """Another owner, where that may be, and extended attributes, where there are any."""
+    if os.geteuid() == 0 and rng.random() < 0.3:
+        os.lchown(path, rng.choice([0, 1, 1234]), rng.choice([0, 5, 4321]))
+    if rng.random() < 0.3 and not path.is_symlink():
+        name, value = rng.choice(["user.a", "user.b", "user.\u00e9"]), rng.randbytes(rng.choice([0, 3, 100]))
+        try:
+            os.removexattr(path, name) if name in os.listxattr(path) and rng.random() < 0.5 else os.setxattr(path, name, value)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EACCES):  # no root, and a file that may not be written to
+                raise
+
+
 def make_tree(rng, top, entries):
     """Files, directories, links, hard links; each with a time of its own. Times of directories come last."""
     directories, files = [top], []
@@ -52,6 +66,8 @@ def make_tree(rng, top, entries):
             path.write_bytes(rng.randbytes(rng.choice([0, 1, 100, 5000, 70_000])))
             path.chmod(rng.choice([0o644, 0o600, 0o755, 0o444]))
             files.append(path)
+    for path in [*top.rglob("*")] + directories[:1]:
+        change_metadata(rng, path)
     for path in [*top.rglob("*")] + directories:
         when = rng.randrange(10**18, 15 * 10**17)
         os.utime(path, ns=(when, when), follow_symlinks=False)
@@ -83,6 +99,7 @@ def make_older_copy(rng, source, destination, off_by_ns):
             path.write_bytes(rng.randbytes(rng.choice([status.st_size, status.st_size, 1, 200])))
             path.chmod(rng.choice([0o644, 0o600]))
         if os.path.lexists(path):
+            change_metadata(rng, path)
             when = status.st_mtime_ns + rng.choice([0, 0, *off_by_ns])
             when -= 3 if when != status.st_mtime_ns and when % 100 == 0 else 0  # no time that a file system has cut
             os.utime(path, ns=(when, when), follow_symlinks=False)
@@ -113,7 +130,9 @@ def picture(top, since_ns):
         link = stat.S_ISLNK(status.st_mode)
         content = os.readlink(path) if link else path.read_bytes() if stat.S_ISREG(status.st_mode) else None
         when = "now" if status.st_mtime_ns >= since_ns else status.st_mtime_ns
-        found[name] = (stat.S_IFMT(status.st_mode), None if link else stat.S_IMODE(status.st_mode), when, content)
+        attributes = {} if link else {key: os.getxattr(path, key) for key in os.listxattr(path)}
+        found[name] = (stat.S_IFMT(status.st_mode), None if link else stat.S_IMODE(status.st_mode), when, content,
+                       status.st_uid, status.st_gid, attributes)
         if stat.S_ISREG(status.st_mode):
             groups.setdefault(status.st_ino, []).append(name)
     return found, sorted(sorted(group) for group in groups.values() if len(group) > 1)
@@ -123,7 +142,7 @@ def difference(ours, theirs):
     for name in sorted(set(ours[0]) | set(theirs[0])):
         one, other = ours[0].get(name), theirs[0].get(name)
         if one != other:
-            short = lambda node: node and (oct(node[0]), node[1] and oct(node[1]), node[2], str(node[3])[:30])
+            short = lambda node: node and (oct(node[0]), node[1] and oct(node[1]), node[2], str(node[3])[:30], *node[4:])
             return f"{name!r}: ftx {short(one)}, rsync {short(other)}"
     return None if ours[1] == theirs[1] else f"one file: ftx {ours[1]}, rsync {theirs[1]}"
 
@@ -146,7 +165,7 @@ def items(output, one_file):
     said = {}
     for line in output.splitlines():
         item, name = line[:11].replace("<", ">"), line[12:]
-        if not re.fullmatch(r"[>ch.][fdL][.+ cstp]{9}|\*deleting  ", item) or name == "./" or name in kept:
+        if not re.fullmatch(r"[>ch.][fdL][.+ cstpogx]{9}|\*deleting  ", item) or name == "./" or name in kept:
             continue
         name = re.sub(" => .*", "", name) if item[1] == "f" else name
         said[name] = "one of several" if name in one_file else item
@@ -163,9 +182,10 @@ def random_options(rng, case, source):
     options, ours, theirs = [], [], []
     archive = rng.random() < 0.7
     ours.append("-a" if archive else "-r")
-    theirs.append("-rlpt" if archive else "-rpt")
+    theirs.append("-rlptog" if archive else "-rpt")
     if rng.random() < 0.4:
         options.append("-H")
+    options += [option for option in ["-X", "-o", "-g", "--numeric-ids"] if rng.random() < 0.3]
     for _ in range(rng.choice([0, 0, 1, 2, 4])):
         way = rng.random()
         if way < 0.6:
@@ -189,7 +209,7 @@ def random_options(rng, case, source):
         names = case / "names"
         names.write_text("".join(path + "\n" for path in paths))
         options += ["--files-from", str(names)]
-        ours[0], theirs[0] = "-a", "-lpt"
+        ours[0], theirs[0] = "-a", "-lptog"
         if rng.random() < 0.5:
             ours.append("-r")
             theirs.append("-r")

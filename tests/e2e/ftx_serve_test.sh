@@ -281,3 +281,30 @@ expect "stacks: equal" cmp big.bin got/stacks
 serve plain --insecure --port 7073
 fails 26 "insecure" "a server with --insecure" push small.txt "ftx://$ADDR_B:7073/" --accept-key "$key"
 expect "plain: nothing has arrived" test -z "$(ls in-plain)"
+
+# Extended attributes and owners: where the server takes them. Owners where there are several to give files to.
+attribute() { python3 -c 'import os, sys; print(os.setxattr(*sys.argv[1:3], sys.argv[3].encode()) if len(sys.argv) > 3 else os.getxattr(*sys.argv[1:]).decode())' "$@"; }
+mkdir -p ours
+echo x > ours/f
+chown 1234:4321 ours/f 2>/dev/null || true
+serve bare --port 7074 --secret-file secret
+serve kept --port 7075 --secret-file secret --xattrs --owners
+expect "owners are sent" push -a ours "ftx://$ADDR_B:7074/" --secret-file secret
+expect "owners: another server passes over them" test "$(stat -c %u:%g in-bare/ours/f)" = "$(id -u):$(id -g)"
+expect "owners are kept" push -a ours "ftx://$ADDR_B:7075/" --secret-file secret
+expect "kept: owners" test "$(stat -c %u:%g in-kept/ours/f)" = "$(stat -c %u:%g ours/f)"
+expect "owners are fetched" push -a "ftx://$ADDR_B:7075/ours" got/owned --secret-file secret
+expect "fetched: owners" test "$(stat -c %u:%g got/owned/f)" = "$(stat -c %u:%g ours/f)"
+cp -a ours/f in-bare/ours/f
+expect "owners are asked for" push -a "ftx://$ADDR_B:7074/ours" got/unowned --secret-file secret
+expect "and not told" test "$(stat -c %u:%g got/unowned/f)" = "$(id -u):$(id -g)"
+if attribute ours/f user.k one > /dev/null 2>&1; then
+  fails 8 "none are taken here" "attributes to a server that takes none" push -aX ours "ftx://$ADDR_B:7074/" --secret-file secret
+  expect "attributes are sent" push -aX ours "ftx://$ADDR_B:7075/" --secret-file secret
+  expect "kept: attributes" test "$(attribute in-kept/ours/f user.k)" = one
+  attribute in-kept/ours/f user.k two > /dev/null
+  expect "attributes are fetched" push -aX "ftx://$ADDR_B:7075/ours/" ours --secret-file secret
+  expect "fetched: attributes of what is there" test "$(attribute ours/f user.k)" = two
+else
+  echo "left out: the file system of this test has no extended attributes"
+fi

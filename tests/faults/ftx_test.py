@@ -4,6 +4,7 @@
 
 ftx over the kernel's UDP, or over the stacks of those files, either end, while its calls to the operating system fail one
 by one: what is whole has its final name, nothing else has, and who fails says why."""
+import contextlib
 import os
 import re
 import signal
@@ -59,12 +60,12 @@ def judge(name, run, status, fault):
 
 def transfer(ends, address, settings_of, fault, folder, sources):
     destination = tempfile.mkdtemp(dir=folder)
-    serve = ["serve", destination, "--insecure", "--listen", address, "--port", "0", "--idle-timeout", "2"]
+    serve = ["serve", destination, "--insecure", "--listen", address, "--port", "0", "--idle-timeout", "2", "--xattrs", "--owners"]
     server = Run(ends["server"], serve, settings_of["server"])
     port = re.search(rf"listening on {re.escape(address)}:(\d+)", server.first_line())
     runs = {}
     if port:
-        client = Run(ends["client"], [*sources, f"ftx://{address}:{port[1]}/", "--insecure", "--idle-timeout", "2"],
+        client = Run(ends["client"], [*sources, f"ftx://{address}:{port[1]}/", "--insecure", "--idle-timeout", "2", "-X", "-g"],
                      settings_of["client"])
         try:
             runs["client"] = (client, client.end())
@@ -99,6 +100,8 @@ def main():
             sources.append(os.path.join(folder, f"file{number}"))
             with open(sources[-1], "wb") as file:
                 file.write(os.urandom(size))
+            with contextlib.suppress(OSError):  # of a file system without attributes
+                os.setxattr(sources[-1], "user.k", b"value")
         for role in ("server", "client"):
             def scenario(settings, fault):
                 settings_of = {"server": dict(os.environ), "client": dict(os.environ), role: settings}

@@ -23,6 +23,7 @@
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -228,6 +229,13 @@ CALL(int, fstat, (int fd, struct stat* status), (fd, status))
 CALL(int, fstatat, (int fd, const char* path, struct stat* status, int flags), (fd, path, status, flags))
 CALL(int, ftruncate, (int fd, off_t size), (fd, size))
 CALL(int, fchmod, (int fd, mode_t mode), (fd, mode))
+CALL(int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group))
+CALL(int, fchownat, (int fd, const char* path, uid_t user, gid_t group, int flags), (fd, path, user, group, flags))
+CALL(ssize_t, flistxattr, (int fd, char* out, size_t size), (fd, out, size))
+CALL(ssize_t, fgetxattr, (int fd, const char* name, void* out, size_t size), (fd, name, out, size))
+CALL(int, fsetxattr, (int fd, const char* name, const void* value, size_t size, int flags),
+     (fd, name, value, size, flags))
+CALL(int, fremovexattr, (int fd, const char* name), (fd, name))
 CALL(int, futimens, (int fd, const timespec* times), (fd, times))
 CALL(int, fsync, (int fd), (fd))
 CALL(int, fdatasync, (int fd), (fd))

@@ -62,6 +62,18 @@ void with_entry(Liar& liar, FileEntry entry) {
   liar.begin();
 }
 
+/// One more entry, with an attribute that has another name than the encoder has checked, of the same length at most.
+void with_attribute(Liar& liar, const std::string& name, std::string_view other) {
+  const auto metadata = ExtendedAttributes::of({{name, "value"}}).value();
+  liar.entries.push_back({.name = "x", .metadata = Shared<Metadata>({.attributes = metadata})});
+  liar.contents.emplace_back();
+  liar.list = encode_manifest(liar.entries);
+  const auto at = std::ranges::search(liar.list, as_bytes(name));
+  ASSERT_FALSE(at.empty());
+  std::ranges::copy(as_bytes(other).first(std::min(other.size(), name.size())), at.begin());
+  liar.begin();
+}
+
 constexpr auto ok = ExitCode::ok;
 constexpr auto refused = ExitCode::refused;
 constexpr auto wrong = ExitCode::protocol_error;
@@ -76,6 +88,7 @@ constexpr const char* rule_hard_link =
     "`size` is the place in the list, counted from 1, of a file that comes before it";
 constexpr const char* rule_extents =
     "ascending, with a hole between two of them, none empty, all within `size`, 65536 at most";
+constexpr const char* rule_attributes = "Names begin with `user.`, hold no NUL and ascend";
 constexpr const char* rule_size = "Sizes and offsets are below 2^62";
 constexpr const char* rule_place = "An ADU is `adu_bytes` long, lies at a multiple of `adu_bytes`";
 constexpr const char* rule_drop =
@@ -137,7 +150,7 @@ const std::vector<Lie>& lies() {
        {refused}},
       {"ALinkThatLeadsOut",
        "It makes directories as they are needed, and when all files are in place the links",
-       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::link, .target = "/etc"}); },
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::link, .form = "/etc"}); },
        {refused, timeout}},  // the user's own far side takes links, but no file comes
       {"ADirectoryWithADigest",
        "only where `kind` has bit 7: of a file (2, 3)",
@@ -145,18 +158,46 @@ const std::vector<Lie>& lies() {
        {wrong}},
       {"APackedFileWithExtents",
        rule_extents,
-       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::packed, .extents = Extents({})}); },
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::packed, .form = Extents({})}); },
        {wrong}},
       {"ExtentsBehindTheEnd",
        rule_extents,
        [](Liar& liar) {
-         with_entry(liar, {.name = "x", .size_bytes = 10, .extents = Extents(std::vector<ByteRange>{{0, 11}})});
+         with_entry(liar, {.name = "x", .size_bytes = 10, .form = Extents(std::vector<ByteRange>{{0, 11}})});
        },
        {wrong}},
       {"ExtentsThatOverlap",
        rule_extents,
        [](Liar& liar) {
-         with_entry(liar, {.name = "x", .size_bytes = 10, .extents = Extents(std::vector<ByteRange>{{0, 5}, {4, 6}})});
+         with_entry(liar, {.name = "x", .size_bytes = 10, .form = Extents(std::vector<ByteRange>{{0, 5}, {4, 6}})});
+       },
+       {wrong}},
+      {"AnAttributeOfThePowersOfPrograms",
+       rule_attributes,
+       [](Liar& liar) { with_attribute(liar, "user.apability", "security.cap"); },
+       {wrong}},
+      {"AnAttributeOfTheSuperuser",
+       rule_attributes,
+       [](Liar& liar) { with_attribute(liar, "user.overlay", "trusted.over"); },
+       {wrong}},
+      {"AnAttributeWithoutAName",
+       rule_attributes,
+       [](Liar& liar) { with_attribute(liar, "user.a", std::string_view("user.\0", 6)); },
+       {wrong}},
+      {"AttributesThatNobodyAskedFor",
+       "Attributes are taken where they were asked for",
+       [](Liar& liar) { with_attribute(liar, "user.a", "user.b"); },
+       {refused, timeout}},  // the user's own far side takes them, but no file comes
+      {"AnOwnerThatIsNone",
+       "id: 2^32 - 2 at most",
+       [](Liar& liar) {
+         with_entry(liar, {.name = "x", .metadata = Shared<Metadata>({.user = Principal{UINT32_MAX, ""}})});
+       },
+       {wrong}},
+      {"AnOwnerWhoClearsTheTerminal",
+       "name: no C0 or C1 control character, no DEL",
+       [](Liar& liar) {
+         with_entry(liar, {.name = "x", .metadata = Shared<Metadata>({.group = Principal{7, "a\x1b[2J"}})});
        },
        {wrong}},
       {"ADigestOfAnotherContent",
@@ -204,7 +245,7 @@ const std::vector<Lie>& lies() {
        {refused, timeout}},
       {"ALinkOverAFile",
        "no name comes twice in one directory",
-       [](Liar& liar) { with_entry(liar, {.name = "a.bin", .kind = EntryKind::link, .target = "/etc"}); },
+       [](Liar& liar) { with_entry(liar, {.name = "a.bin", .kind = EntryKind::link, .form = "/etc"}); },
        {refused}},
       {"AHardLinkToItself",
        rule_hard_link,
@@ -231,7 +272,7 @@ const std::vector<Lie>& lies() {
       {"AHardLinkToALinkThatLeadsOut",
        rule_hard_link,
        [](Liar& liar) {
-         liar.entries.push_back({.name = "y", .kind = EntryKind::link, .target = "/etc/passwd"});
+         liar.entries.push_back({.name = "y", .kind = EntryKind::link, .form = "/etc/passwd"});
          with_entry(liar, {.name = "x", .kind = EntryKind::hard_link, .original = 2});
        },
        {wrong}},

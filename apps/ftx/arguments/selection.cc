@@ -46,7 +46,17 @@ std::expected<std::string, std::string> read_list(const std::string& path) {
 
 SelectionArguments::SelectionArguments() : rules_(read_list) {}
 
+void SelectionArguments::add_metadata_to(CLI::App& app) {
+  app.add_flag("-X,--xattrs", attributes_, "keep extended attributes (user.*) of files and directories");
+  auto* owner = app.add_flag("-o,--owner", owner_, "keep the user who owns what is sent, where root receives");
+  auto* group = app.add_flag("-g,--group", group_, "keep the group, where root or a member of that group receives");
+  app.add_flag("--no-owner", no_owner_, "of what -a means not -o")->excludes(owner);
+  app.add_flag("--no-group", no_group_, "of what -a means not -g")->excludes(group);
+  app.add_flag("--numeric-ids", numeric_ids_, "owners by number, whatever their names are");
+}
+
 void SelectionArguments::add_to(CLI::App& app) {
+  add_metadata_to(app);
   const auto add = [&app](const char* name, const char* text, auto take) {
     app.add_option_function<std::string>(
            name,
@@ -80,6 +90,10 @@ void SelectionArguments::add_to(CLI::App& app) {
 
 std::expected<void, std::string> SelectionArguments::put(PushOptions& options) const {
   options.select.rules = rules_.rules(delete_excluded_);
+  options.select.attributes = attributes_;
+  options.select.user = (archive_ || owner_) && !no_owner_;
+  options.select.group = (archive_ || group_) && !no_group_;
+  options.numeric_ids = numeric_ids_;
   auto done = put_deletion(options);
   return done && files_from_ ? put_names(options) : done;
 }

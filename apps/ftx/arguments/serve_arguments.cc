@@ -23,6 +23,11 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
   app.add_flag("--allow-delete", options.allow_delete,
                "clients may have removed, in directories that they send, what they do not send");
   app.add_flag("--links", options.links, "clients may send symbolic links, which may lead anywhere");
+  app.add_flag("--xattrs", options.attributes, "clients may send extended attributes (user.*)");
+  app.add_flag(
+      "--owners", options.owners,
+      "what clients send gets the owners that they say, as far as this process may set them, and they are told "
+      "those of what they fetch");
   app.add_option("--quota", options.quota_bytes, "take and send so many bytes of files in all; units: K, M, G, T")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--transfer-max", options.transfer_bytes_max, "take and send no transfer of more bytes than so many")

@@ -56,7 +56,12 @@ TransferArguments::TransferArguments(CLI::App& app) {
       },
       "send or fetch directories with what lies in them; DIR/ means only what lies in it; symbolic links are left out");
   app.add_flag_callback(
-      "-a,--archive", [this] { options_.trees = Trees::with_links; }, "as -r, and symbolic links as links");
+      "-a,--archive",
+      [this] {
+        options_.trees = Trees::with_links;
+        selection_.archive();
+      },
+      "as -r, and symbolic links as links, with -o and -g");
   app.add_flag("-H,--hard-links", options_.select.hard_links, "files that are one file under several names stay one");
   add_update_options(app, options_.update, options_.select);
   add_change_options(app, options_);

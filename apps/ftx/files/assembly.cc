@@ -416,7 +416,11 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   if (!budget_.memory.take(head_.files * entry_memory_bytes + read_back_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
   }
-  auto manifest = decode_whole_manifest(manifest_.bytes, head_.files, head_.total_bytes);
+  const auto room = [this] { return budget_.memory.take(metadata_memory_bytes); };
+  auto manifest = decode_whole_manifest(manifest_.bytes, head_.files, head_.total_bytes, room);
+  if (!manifest && manifest.error().code == ENOMEM) {
+    return failed(ExitCode::refused, std::string(large_list_text));
+  }
   if (!manifest) {
     return failed(manifest.error().code == EPERM ? ExitCode::refused : ExitCode::protocol_error, manifest.error().text);
   }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "apps/ftx/files/attributes.h"
 #include "apps/ftx/files/system.h"
 #include "apps/ftx/files/walk.h"
 
@@ -37,6 +38,14 @@ bool same_time(const timespec& time, const FileEntry& entry) {
   const auto kept = static_cast<std::uint32_t>(time.tv_nsec);
   return std::ranges::any_of(std::array{1U, 100U, 1'000U, 1'000'000'000U},
                              [&](std::uint32_t unit) { return kept == entry.mtime_ns - entry.mtime_ns % unit; });
+}
+
+bool has_extended_attributes(int descriptor, const FileEntry& entry) {
+  if (entry.attributes() == nullptr) {
+    return true;
+  }
+  const auto there = read_extended_attributes(descriptor);
+  return there && *there == *entry.attributes();
 }
 
 Descriptor open_regular(int directory, const std::string& name, struct stat& status) {
@@ -164,7 +173,7 @@ bool Comparison::has_target(const FileEntry& entry) const {
   const int directory = place_.directory(entry.parent);
   std::string target(link_target_bytes_max + 1, '\0');
   const ssize_t size = os().readlinkat(directory, name_of(entry).c_str(), target.data(), target.size());
-  return size >= 0 && std::string_view(target).substr(0, static_cast<std::size_t>(size)) == *entry.target;
+  return size >= 0 && std::string_view(target).substr(0, static_cast<std::size_t>(size)) == *entry.target();
 }
 
 FileEntry Comparison::under(const FileEntry& file, std::uint32_t name) const {

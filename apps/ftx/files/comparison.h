@@ -25,6 +25,7 @@
 
 #include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/digest.h"
+#include "apps/ftx/files/ownership.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/update.h"
 
@@ -35,9 +36,13 @@ namespace sluice::ftx {
 [[nodiscard]] inline bool same_mode(const struct stat& status, const FileEntry& entry) {
   return (status.st_mode & 0777U) == entry.mode;
 }
-[[nodiscard]] inline bool has_attributes(const struct stat& status, const FileEntry& entry) {
-  return same_mode(status, entry) && same_time(status.st_mtim, entry);
+/// Mode, time and owners, as far as they are set.
+[[nodiscard]] inline bool has_attributes(const struct stat& status, const FileEntry& entry,
+                                         const Ownership& ownership) {
+  return same_mode(status, entry) && same_time(status.st_mtim, entry) && ownership.same(status, entry);
 }
+/// What is open has those of `entry`, where the list speaks of them. What cannot be read has not.
+[[nodiscard]] bool has_extended_attributes(int descriptor, const FileEntry& entry);
 /// For reading; invalid: it is no regular file, or cannot be read.
 [[nodiscard]] Descriptor open_regular(int directory, const std::string& name, struct stat& status);
 

@@ -104,22 +104,37 @@ Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::serve(const 
   return std::unique_ptr<DirectoryDestination>(new DirectoryDestination(std::move(root), seed, land_by, partials));
 }
 
+/// Threat: attributes that nobody here has asked for, and that other programs here believe.
+Status DirectoryDestination::check_attributes(std::span<const FileEntry> entries) const {
+  const auto has = [](const FileEntry& entry) { return entry.attributes() != nullptr; };
+  const auto one = takes_attributes_ ? entries.end() : std::ranges::find_if(entries, has);
+  return one == entries.end() ? Status()
+                              : Status(fail(EPERM, "refused the extended attributes of '" + path_of(entries, *one) +
+                                                       "': none are taken here"));
+}
+
 Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, std::span<const FileEntry> entries) {
+  if (Status good = check_attributes(entries); !good) {
+    return std::unexpected(good.error());
+  }
   auto place = find_place(root_.get(), path, entries, true);
   if (!place) {
     return std::unexpected(place.error());
   }
-  return std::make_unique<DirectorySink>(*std::move(place), entries, prng_(), land_by_, partials_);
+  return std::make_unique<DirectorySink>(*std::move(place), entries, prng_(), land_by_, partials_, ownership_);
 }
 
 Result<std::unique_ptr<Survey>> DirectoryDestination::survey(std::string_view path, std::span<const FileEntry> entries,
                                                              const Update& update,
                                                              const std::optional<Deletion>& deletion) {
+  if (Status good = check_attributes(entries); !good) {
+    return std::unexpected(good.error());
+  }
   auto place = find_place(root_.get(), path, entries, false);
   if (!place) {
     return std::unexpected(place.error());
   }
-  return std::make_unique<DirectorySurvey>(*std::move(place), entries, update, deletion);
+  return std::make_unique<DirectorySurvey>(*std::move(place), entries, update, deletion, ownership_);
 }
 
 }  // namespace sluice::ftx

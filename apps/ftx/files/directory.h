@@ -17,6 +17,7 @@
 #include <string>
 
 #include "apps/ftx/files/descriptor.h"
+#include "apps/ftx/files/ownership.h"
 #include "apps/ftx/files/partial.h"
 #include "apps/ftx/files/sink.h"
 #include "base/prng.h"
@@ -43,6 +44,11 @@ class DirectoryDestination final : public Destination {
   [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override {
     return may_delete_ ? Result<std::optional<Deletion>>(asked) : Destination::deletion(asked);
   }
+  /// What is set of owners and extended attributes; without this nothing.
+  void keep(Kept kept) {
+    takes_attributes_ = kept.attributes;
+    ownership_ = Ownership(std::move(kept));
+  }
   /// `path` names a directory when it exists as one, is empty or ends in '/'; else it is the new name of the one entry
   /// that lies in no other, or of a directory that is made for the content of one.
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
@@ -53,12 +59,15 @@ class DirectoryDestination final : public Destination {
  private:
   DirectoryDestination(Descriptor root, std::uint64_t seed, LandBy land_by, PartialOptions partials)
       : root_(std::move(root)), prng_(seed), land_by_(land_by), partials_(partials) {}
+  [[nodiscard]] Status check_attributes(std::span<const FileEntry> entries) const;
 
   Descriptor root_;
   Prng prng_;
   LandBy land_by_;
   Partials partials_;
   bool may_delete_ = false;
+  bool takes_attributes_ = false;
+  Ownership ownership_;
 };
 
 }  // namespace sluice::ftx

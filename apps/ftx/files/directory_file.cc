@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "apps/ftx/files/attributes.h"
 #include "apps/ftx/files/system.h"
 #include "apps/ftx/protocol/name.h"
 #include "base/contract.h"
@@ -65,7 +66,23 @@ Result<TemporaryFile> make_temporary(int directory, const std::string& name, Prn
   return system_error("cannot create a file for", name);
 }
 
-Status set_attributes(int descriptor, const FileEntry& entry) {
+Status set_owners(int descriptor, const FileEntry& entry, const Ownership& ownership) {
+  return ownership.set(descriptor, entry)
+             ? Status()
+             : Status(system_error("cannot set the owner (leave -o and -g away, or -a with --no-owner --no-group) of",
+                                   entry.name));
+}
+
+Status set_attributes(int descriptor, const FileEntry& entry, const Ownership& ownership) {
+  if (entry.attributes() != nullptr) {
+    if (Status written = write_extended_attributes(descriptor, *entry.attributes()); !written) {
+      return fail(written.error().code, "'" + printable(entry.name) + "': " + written.error().text);
+    }
+  }
+  // Before the mode, which may let a group in.
+  if (Status owned = set_owners(descriptor, entry, ownership); !owned) {
+    return owned;
+  }
   const timespec modified{entry.mtime_s, static_cast<long>(entry.mtime_ns)};
   const timespec times[2] = {modified, modified};
   if (retried([&] { return os().fchmod(descriptor, entry.mode); }) != 0 ||
@@ -89,10 +106,11 @@ Status write_all(int descriptor, ConstBytes bytes, const std::string& name) {
   return {};
 }
 
-DirectoryFile::DirectoryFile(OpenDirectories& directories, Partials& partials, TemporaryFile file, std::string name,
-                             FileEntry entry, LandBy land_by)
+DirectoryFile::DirectoryFile(OpenDirectories& directories, Partials& partials, const Ownership& ownership,
+                             TemporaryFile file, std::string name, FileEntry entry, LandBy land_by)
     : directories_(directories),
       partials_(partials),
+      ownership_(ownership),
       file_(std::move(file.file)),
       temporary_(std::move(file.name)),
       partial_(std::move(file.partial)),
@@ -218,7 +236,7 @@ Status DirectoryFile::synced() {
 Status DirectoryFile::write(std::uint64_t offset, ConstBytes bytes) { return write_run(offset, std::span(&bytes, 1)); }
 
 Status DirectoryFile::write_run(std::uint64_t offset, std::span<const ConstBytes> pieces) {
-  Status written = entry_.extents ? write_extents(offset, pieces) : write_pieces(offset, pieces);
+  Status written = entry_.extents() != nullptr ? write_extents(offset, pieces) : write_pieces(offset, pieces);
   if (written) {
     landed_end_ = std::max(landed_end_, offset);
   }
@@ -278,7 +296,7 @@ Status DirectoryFile::write_vectors(std::uint64_t& at, std::span<iovec> vectors)
 
 bool DirectoryFile::worth_a_map(std::size_t size) const {
   // The pages of a window are made as a whole, those of holes as well.
-  if (entry_.extents) {
+  if (entry_.extents() != nullptr) {
     return false;
   }
   if (land_by_ == LandBy::faster) {
@@ -371,17 +389,18 @@ std::string DirectoryFile::keep() {
 
 Status DirectoryFile::finalize() {
   windows_.forget();  // a page written to later would change the time
-  // Until it has its name nobody else may write to it: a later transfer would not believe it.
+  // Until it has its name it is this user's, and nobody else may write to it: a later transfer would not believe it.
   FileEntry entry = entry_;
+  static const Ownership nobody_else;
   entry.mode = partial_ ? static_cast<std::uint16_t>(entry_.mode & ~writable_by_others) : entry_.mode;
   if (taken_over_) {
     return error("");
   }
   // What arrived may end before a hole.
-  if (entry_.extents && !extend()) {
+  if (entry_.extents() != nullptr && !extend()) {
     return error("cannot extend");
   }
-  if (Status set = set_attributes(file_.get(), entry); !set) {
+  if (Status set = set_attributes(file_.get(), entry, partial_ ? nobody_else : ownership_); !set) {
     return set;
   }
   if (retried([&] { return os().fsync(file_.get()); }) != 0) {
@@ -408,9 +427,13 @@ Status DirectoryFile::commit() {
     if (Status good = synced(); !good) {
       return good;
     }
-    if ((entry_.mode & writable_by_others) != 0 &&
-        (retried([&] { return os().fchmod(file_.get(), entry_.mode); }) != 0 ||
-         retried([&] { return os().fsync(file_.get()); }) != 0)) {
+    if (Status owned = set_owners(file_.get(), entry_, ownership_); !owned) {
+      return owned;
+    }
+    const bool others_write = (entry_.mode & writable_by_others) != 0;
+    const bool changes = others_write || ownership_.ids_of(entry_) != Ownership::Ids{};
+    if ((others_write && retried([&] { return os().fchmod(file_.get(), entry_.mode); }) != 0) ||
+        (changes && retried([&] { return os().fsync(file_.get()); }) != 0)) {
       return error("cannot set the attributes of");
     }
   }

@@ -14,6 +14,7 @@
 #include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/open_directories.h"
+#include "apps/ftx/files/ownership.h"
 #include "apps/ftx/files/partial.h"
 #include "apps/ftx/files/window_set.h"
 #include "base/prng.h"
@@ -37,15 +38,16 @@ struct TemporaryFile {
 /// How many temporary names are tried where each is taken.
 inline constexpr int temporary_attempts_max = 100;
 
-/// The mode and the time of `entry`.
-[[nodiscard]] Status set_attributes(int descriptor, const FileEntry& entry);
+/// The extended attributes, the owners as far as `ownership` has it, the mode and the time of `entry`.
+[[nodiscard]] Status set_attributes(int descriptor, const FileEntry& entry, const Ownership& ownership);
+[[nodiscard]] Status set_owners(int descriptor, const FileEntry& entry, const Ownership& ownership);
 /// Writes all of `bytes` at the beginning.
 [[nodiscard]] Status write_all(int descriptor, ConstBytes bytes, const std::string& name);
 
 class DirectoryFile final : public SinkFile, private Partials::Owner {
  public:
-  DirectoryFile(OpenDirectories& directories, Partials& partials, TemporaryFile file, std::string name, FileEntry entry,
-                LandBy land_by);
+  DirectoryFile(OpenDirectories& directories, Partials& partials, const Ownership& ownership, TemporaryFile file,
+                std::string name, FileEntry entry, LandBy land_by);
   ~DirectoryFile() override;
   DirectoryFile(const DirectoryFile&) = delete;
   DirectoryFile& operator=(const DirectoryFile&) = delete;
@@ -86,6 +88,7 @@ class DirectoryFile final : public SinkFile, private Partials::Owner {
 
   OpenDirectories& directories_;  // a directory may be another descriptor each time
   Partials& partials_;
+  const Ownership& ownership_;
   Descriptor file_;
   std::string temporary_;
   std::unique_ptr<Partial> partial_;  // after file_, which it borrows

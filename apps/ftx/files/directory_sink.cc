@@ -24,7 +24,7 @@ constexpr mode_t fill_mode = 0700;
 }  // namespace
 
 DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by,
-                             Partials& partials)
+                             Partials& partials, const Ownership& ownership)
     : entries_(entries),
       comparison_(entries, {.shown = std::move(place.shown),
                             .new_name = std::move(place.new_name),
@@ -33,6 +33,7 @@ DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, st
       prng_(seed),
       land_by_(land_by),
       partials_(partials),
+      ownership_(ownership),
       // A list that has partial files of its own must not meet ours.
       keeps_partials_(partials.options().keep &&
                       std::ranges::none_of(entries, &Partial::may_collide, &FileEntry::name)),
@@ -114,13 +115,14 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& listed)
   }
   const std::string& name = name_of(entry);
   if (auto partial = open_partial(*directory, entry, Partial::Find::fresh)) {
-    return std::make_unique<DirectoryFile>(directories_, partials_, *std::move(partial), name, entry, land_by_);
+    return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, *std::move(partial), name, entry,
+                                           land_by_);
   }
   auto made = make_temporary(*directory, name, prng_);
   if (!made) {
     return std::unexpected(made.error());
   }
-  return std::make_unique<DirectoryFile>(directories_, partials_, *std::move(made), name, entry, land_by_);
+  return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, *std::move(made), name, entry, land_by_);
 }
 
 std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& listed) {
@@ -144,7 +146,8 @@ std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& listed) {
     return nullptr;
   }
   touched_ = true;
-  return std::make_unique<DirectoryFile>(directories_, partials_, *std::move(partial), name_of(entry), entry, land_by_);
+  return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, *std::move(partial), name_of(entry),
+                                         entry, land_by_);
 }
 
 std::optional<TemporaryFile> DirectorySink::open_partial(int directory, const FileEntry& entry, Partial::Find find) {
@@ -182,12 +185,16 @@ const FileEntry& DirectorySink::placed(const FileEntry& listed) const {
 
 /// Threat: somebody puts a link or a pipe there meanwhile. False: it is not there as it should be, and so comes anew.
 bool DirectorySink::as_listed(const FileEntry& entry, const struct stat& found) {
-  if (has_attributes(found, entry)) {
+  if (has_attributes(found, entry, ownership_) && entry.attributes() == nullptr) {
     return true;
   }
   struct stat status{};
   const Descriptor file = open_regular(directories_.at(entry.parent), name_of(entry), status);
-  return file.valid() && set_attributes(file.get(), entry);
+  if (!file.valid()) {
+    return false;
+  }
+  return (has_attributes(found, entry, ownership_) && has_extended_attributes(file.get(), entry)) ||
+         set_attributes(file.get(), entry, ownership_);
 }
 
 Status DirectorySink::store(const FileEntry& listed, ConstBytes content) {
@@ -221,7 +228,7 @@ Status DirectorySink::store(const FileEntry& listed, ConstBytes content) {
 Status DirectorySink::write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable) {
   const int file = made.file.get();
   Status status = write_all(file, content, name_of(entry));
-  status = status ? set_attributes(file, entry) : status;
+  status = status ? set_attributes(file, entry, ownership_) : status;
   if (status && durable && retried([&] { return os().fsync(file); }) != 0) {
     status = system_error("cannot write", path(entry));
   }
@@ -298,10 +305,11 @@ Status DirectorySink::give_name(int directory, const std::string& temporary, con
   return {};
 }
 
-/// With its target and its time.
+/// With its target, its time and its owners.
 bool DirectorySink::link_is_there(const FileEntry& entry) {
   const auto found = comparison_.find(entry);
-  return found && S_ISLNK(found->st_mode) && same_time(found->st_mtim, entry) && comparison_.has_target(entry);
+  return found && S_ISLNK(found->st_mode) && same_time(found->st_mtim, entry) && ownership_.same(*found, entry) &&
+         comparison_.has_target(entry);
 }
 
 template <class Make>
@@ -388,7 +396,7 @@ Status DirectorySink::make_link(const FileEntry& entry) {
   }
   touched_ = true;
   const std::string temporary = made_under_temporary(
-      entry, [&](const char* name) { return os().symlinkat(entry.target->c_str(), *directory, name); });
+      entry, [&](const char* name) { return os().symlinkat(entry.target()->c_str(), *directory, name); });
   if (temporary.empty()) {
     return system_error("cannot make the symbolic link", path(entry));
   }
@@ -397,7 +405,10 @@ Status DirectorySink::make_link(const FileEntry& entry) {
   // A file system without times of links keeps the link.
   [[maybe_unused]] const int timed =
       retried([&] { return os().utimensat(*directory, temporary.c_str(), times, AT_SYMLINK_NOFOLLOW); });
-  Status named = give_name(*directory, temporary, entry);
+  Status named = ownership_.set_of_link(*directory, temporary, entry)
+                     ? Status()
+                     : Status(system_error("cannot set the owner of the symbolic link", path(entry)));
+  named = named ? give_name(*directory, temporary, entry) : named;
   if (!named) {
     retried([&] { return os().unlinkat(*directory, temporary.c_str(), 0); });
   }
@@ -420,14 +431,15 @@ Status DirectorySink::finish_directory(std::uint32_t index) {
   return attributes_of(directory, entry);
 }
 
-/// Sets the mode and the time of a directory where they differ.
+/// Sets what differs of a directory.
 Status DirectorySink::attributes_of(int directory, const FileEntry& entry) {
   struct stat status{};
-  if (retried([&] { return os().fstat(directory, &status); }) == 0 && has_attributes(status, entry)) {
+  if (retried([&] { return os().fstat(directory, &status); }) == 0 && has_attributes(status, entry, ownership_) &&
+      has_extended_attributes(directory, entry)) {
     return {};
   }
   touched_ = true;
-  return set_attributes(directory, entry);
+  return set_attributes(directory, entry, ownership_);
 }
 
 Status DirectorySink::also_remove(const Deletion& deletion) {

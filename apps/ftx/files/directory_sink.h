@@ -3,11 +3,12 @@
 
 // DirectorySink: where a list goes below an open directory. It makes directories when the first thing in them arrives,
 // files as they arrive, links when all files are in place, removes then what is not to stay, and last, from the deepest
-// up, sets modes and times of directories: so a read-only one can be filled, and filling it does not change its time.
-// Where the transfer fails, those that were there get their modes back, and those that it has made get theirs; not
-// after a kill, but the next one mends that.
+// up, sets modes, times, owners and extended attributes of directories: so a read-only one can be filled, and filling
+// it does not change its time. Where the transfer fails, those that were there get their modes back, and those that it
+// has made get theirs; not after a kill, but the next one mends that.
 //
-// What is there already is not written (apps/ftx/files/comparison.h). It is not opened unless its mode or time differs.
+// What is there already is not written (apps/ftx/files/comparison.h). It is not opened unless its mode, time or owner
+// differs, or the list has extended attributes.
 // Links and directories that are as they should be are left alone, too. A file with several names is written once and
 // gets the others as hard links in the end; the names that Update leaves alone keep what they have, and none is linked
 // to that.
@@ -34,6 +35,7 @@
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_file.h"
 #include "apps/ftx/files/open_directories.h"
+#include "apps/ftx/files/ownership.h"
 #include "base/prng.h"
 
 namespace sluice::ftx {
@@ -50,8 +52,8 @@ class DirectorySink final : public Sink {
     bool made = false;                    // the transfer has made it
   };
 
-  DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by,
-                Partials& partials);
+  DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by, Partials& partials,
+                const Ownership& ownership);
   ~DirectorySink() override;
   DirectorySink(const DirectorySink&) = delete;
   DirectorySink& operator=(const DirectorySink&) = delete;
@@ -113,6 +115,7 @@ class DirectorySink final : public Sink {
   Prng prng_;
   LandBy land_by_;
   Partials& partials_;
+  const Ownership& ownership_;
   bool keeps_partials_;
   bool root_made_;
   std::vector<Made> made_;  // of each entry that is a directory

@@ -17,19 +17,11 @@ std::uint8_t with(unsigned bits, bool also, Change::Difference difference) {
   return static_cast<std::uint8_t>(also ? bits | difference : bits);
 }
 
-/// Of a file or a directory of the same kind as `entry`.
-std::uint8_t differences(const FileEntry& entry, const struct stat& found) {
-  const bool size = S_ISREG(found.st_mode) && static_cast<std::uint64_t>(found.st_size) != entry.size_bytes;
-  std::uint8_t bits = with(0, size, Change::size);
-  bits = with(bits, !same_time(found.st_mtim, entry), Change::time);
-  return with(bits, !same_mode(found, entry), Change::mode);
-}
-
 Change change_of(Change::Kind kind, unsigned bits, std::uint32_t index) {
   return {.kind = kind, .differences = static_cast<std::uint8_t>(bits), .entry = index + 1};
 }
 
-/// Only time or mode are set, if anything is.
+/// Nothing but attributes is set, if anything is.
 std::optional<Change> attributes_of(unsigned bits, std::uint32_t index) {
   return bits != 0 ? std::optional(change_of(Change::Kind::attributes, bits, index)) : std::nullopt;
 }
@@ -37,8 +29,9 @@ std::optional<Change> attributes_of(unsigned bits, std::uint32_t index) {
 }  // namespace
 
 DirectorySurvey::DirectorySurvey(DirectorySink::Place place, std::span<const FileEntry> entries, const Update& update,
-                                 std::optional<Deletion> deletion)
+                                 std::optional<Deletion> deletion, const Ownership& ownership)
     : entries_(entries),
+      ownership_(ownership),
       root_missing_(!place.directory.valid()),
       directories_(entries, std::move(place.directory),
                    [this](int parent, std::uint32_t index) {
@@ -75,6 +68,27 @@ Result<bool> DirectorySurvey::look(std::size_t count_max, std::vector<Change>& c
   return look_at_removals(count_max, changes);
 }
 
+/// Of a file or a directory of the same kind as `entry`, or of a link to the same target.
+std::uint8_t DirectorySurvey::differences(const FileEntry& entry, const struct stat& found) const {
+  const bool size = S_ISREG(found.st_mode) && static_cast<std::uint64_t>(found.st_size) != entry.size_bytes;
+  std::uint8_t bits = with(0, size, Change::size);
+  bits = with(bits, !same_time(found.st_mtim, entry), Change::time);
+  bits = with(bits, !S_ISLNK(found.st_mode) && !same_mode(found, entry), Change::mode);
+  bits = with(bits, !ownership_.same_user_of(found, entry), Change::user);
+  return with(bits, !ownership_.same_group_of(found, entry), Change::group);
+}
+
+/// As differences(), of what has the name of `entry`, with its extended attributes.
+std::uint8_t DirectorySurvey::all_differences(const FileEntry& entry, const struct stat& found) {
+  struct stat status{};
+  const Descriptor file = entry.attributes() == nullptr ? Descriptor()
+                          : S_ISDIR(found.st_mode)
+                              ? enter_directory(directories_.at(entry.parent), comparison_.name_of(entry).c_str())
+                              : open_regular(directories_.at(entry.parent), comparison_.name_of(entry), status);
+  const bool extended = entry.attributes() != nullptr && !has_extended_attributes(file.get(), entry);
+  return with(differences(entry, found), extended, Change::extended);
+}
+
 DirectorySurvey::Found DirectorySurvey::look_at_entry(std::uint32_t index) {
   const FileEntry& entry = entries_[index];
   switch (entry.kind) {
@@ -102,7 +116,7 @@ DirectorySurvey::Found DirectorySurvey::look_at_directory(std::uint32_t index) {
   }
   struct stat status{};
   if (directory >= 0 && retried([&] { return os().fstat(directory, &status); }) == 0) {
-    return attributes_of(differences(entry, status), index);
+    return attributes_of(all_differences(entry, status), index);
   }
   if (!root_missing_ && errno != ENOENT) {
     return system_error("cannot make or open the directory", comparison_.path(entry));
@@ -123,9 +137,9 @@ DirectorySurvey::Found DirectorySurvey::look_at_link(std::uint32_t index) {
   if (!found || !S_ISLNK(found->st_mode)) {
     return change_of(Change::Kind::made, Change::is_new, index);
   }
-  const std::uint8_t time = with(0, !same_time(found->st_mtim, entry), Change::time);
-  return comparison_.has_target(entry) ? attributes_of(time, index)
-                                       : change_of(Change::Kind::made, unsigned{time} | Change::content, index);
+  const unsigned differs = differences(entry, *found);
+  return comparison_.has_target(entry) ? attributes_of(differs, index)
+                                       : change_of(Change::Kind::made, differs | Change::content, index);
 }
 
 DirectorySurvey::Found DirectorySurvey::look_at_file(std::uint32_t index) {
@@ -162,7 +176,7 @@ DirectorySurvey::Found DirectorySurvey::content_of(std::uint32_t file, std::uint
   if (!found || !S_ISREG(found->st_mode)) {
     return change_of(Change::Kind::content, Change::is_new, name);
   }
-  const std::uint8_t differs = differences(named, *found);
+  const std::uint8_t differs = all_differences(named, *found);
   if (!content.travels) {
     return attributes_of(differs, name);
   }
@@ -180,11 +194,11 @@ DirectorySurvey::Found DirectorySurvey::link_to(const Content& content, std::uin
     return std::unexpected(may.error());
   }
   if (found && !content.travels && found->st_dev == content.device && found->st_ino == content.inode) {
-    return attributes_of(differences(named, *found), name);  // which it gets under its other name
+    return attributes_of(all_differences(named, *found), name);  // which it gets under its other name
   }
   const bool regular = found && S_ISREG(found->st_mode);
   Change change =
-      change_of(Change::Kind::linked, regular ? differences(named, *found) : std::uint8_t{Change::is_new}, name);
+      change_of(Change::Kind::linked, regular ? all_differences(named, *found) : std::uint8_t{Change::is_new}, name);
   change.other = *content.name + 1;
   return change;
 }

@@ -27,7 +27,7 @@ class DirectorySurvey final : public Survey {
 
   /// `place`: as of the sink; its directory is invalid where that would be made.
   DirectorySurvey(DirectorySink::Place place, std::span<const FileEntry> entries, const Update& update,
-                  std::optional<Deletion> deletion);
+                  std::optional<Deletion> deletion, const Ownership& ownership);
   Result<bool> look(std::size_t count_max, std::vector<Change>& changes) override;
 
  private:
@@ -39,6 +39,9 @@ class DirectorySurvey final : public Survey {
     ino_t inode{};
   };
   using Found = Result<std::optional<Change>>;
+
+  [[nodiscard]] std::uint8_t differences(const FileEntry& entry, const struct stat& found) const;
+  [[nodiscard]] std::uint8_t all_differences(const FileEntry& entry, const struct stat& found);
 
   [[nodiscard]] Found look_at_entry(std::uint32_t index);
   [[nodiscard]] Found look_at_directory(std::uint32_t index);
@@ -52,6 +55,7 @@ class DirectorySurvey final : public Survey {
   [[nodiscard]] Status find_removals();
 
   std::span<const FileEntry> entries_;
+  const Ownership& ownership_;
   bool root_missing_;
   OpenDirectories directories_;
   Comparison comparison_;

@@ -110,7 +110,7 @@ std::optional<Partial::Opened> Partial::open(int directory, const std::string& n
     const JournalHead head{.size_bytes = entry.content_bytes(),
                            .mtime_s = entry.mtime_s,
                            .mtime_ns = entry.mtime_ns,
-                           .name = journal_name_hash(name, entry.extents.get(), entry.size_bytes),
+                           .name = journal_name_hash(name, entry.extents(), entry.size_bytes),
                            .inode = status.st_ino,
                            .salt = salt};
     if (!lock(file.get())) {

@@ -270,7 +270,7 @@ Result<ConstBytes> FileSource::view(std::uint32_t index, std::uint64_t offset, s
   SLUICE_REQUIRE(index < entries_.size());
   const std::uint64_t file_bytes = entries_[index].size_bytes;
   // The pages of a window are there as a whole, those of holes as well.
-  if (options_.read_by != ReadBy::map || file_bytes < map_file_bytes_min || entries_[index].extents) {
+  if (options_.read_by != ReadBy::map || file_bytes < map_file_bytes_min || entries_[index].extents() != nullptr) {
     return fail(ENOTSUP);
   }
   int opened = -1;

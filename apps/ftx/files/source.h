@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/ftx/files/accounts.h"
 #include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/filter.h"
@@ -100,6 +101,7 @@ struct SourceOptions {
   /// Its rules exclude operands, too; what lies in an excluded directory is not looked at. Names: of the one path.
   Selection select{};
   std::optional<Deletion> deletion{};
+  std::shared_ptr<const Accounts> accounts{};  // names of owners; null: their numbers alone are sent
 };
 
 class FileSource final : public Source {
@@ -193,7 +195,7 @@ class FileSource final : public Source {
   [[nodiscard]] std::expected<void, Failure> add_names(const Operand& operand);
   [[nodiscard]] std::expected<void, Failure> add_name(const std::string& name, const Operand& operand);
   [[nodiscard]] bool first_time(const std::string& inside);
-  [[nodiscard]] std::expected<std::uint32_t, Failure> add_directory(const std::string& inside,
+  [[nodiscard]] std::expected<std::uint32_t, Failure> add_directory(const std::string& inside, int descriptor,
                                                                     const struct stat& status, std::uint32_t parent,
                                                                     const Operand& operand);
   [[nodiscard]] std::expected<void, Failure> add_content(Descriptor directory, std::uint32_t parent,
@@ -208,8 +210,9 @@ class FileSource final : public Source {
   [[nodiscard]] std::expected<void, Failure> add_link(int directory, const std::string& name, FileEntry entry,
                                                       const struct stat& status, Operand operand);
 
-  [[nodiscard]] Boxed<Extents> find_extents(int directory, const std::string& name, const struct stat& status,
-                                            int descriptor);
+  [[nodiscard]] Descriptor open_found(int directory, const std::string& name, const struct stat& status);
+  [[nodiscard]] std::string shown_path(const std::string& name, std::uint32_t parent, const Operand& from) const;
+  [[nodiscard]] Status add_metadata(FileEntry& entry, const struct stat& status, int descriptor) const;
   [[nodiscard]] std::uint32_t original_of(const struct stat& status);
 
   [[nodiscard]] int open_entry(std::uint32_t index);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "apps/ftx/files/attributes.h"
 #include "apps/ftx/files/listing.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/files/sparse.h"
@@ -32,7 +33,18 @@ FileEntry attributes(const struct stat& status) {
   return entry;
 }
 
+/// Names that cannot be sent count for nothing.
+Principal principal(std::uint32_t id, std::string name) {
+  const bool good = name.size() <= Principal::name_bytes_max && is_printable(name);
+  return {id, good ? std::move(name) : std::string()};
+}
+
 }  // namespace
+
+/// For people: `name` in the directory `parent`, or the operand `from`.
+std::string FileSource::shown_path(const std::string& name, std::uint32_t parent, const Operand& from) const {
+  return parent == 0 ? from.path : joined(path(parent - 1), name);
+}
 
 /// The tree below an operand: under its name, or, where that says so, only what lies in it, as rsync has it.
 std::expected<void, Failure> FileSource::add_tree(const std::string& path, Descriptor directory,
@@ -45,7 +57,7 @@ std::expected<void, Failure> FileSource::add_tree(const std::string& path, Descr
     }
     return options_.select.names ? add_names(*operand) : add_content(std::move(directory), 0, *operand, 0, Levels::all);
   }
-  const auto index = add_directory(std::string(name), status, 0, {path});
+  const auto index = add_directory(std::string(name), directory.get(), status, 0, {path});
   return index ? add_content(std::move(directory), *index, {path}, 1, Levels::all) : std::unexpected(index.error());
 }
 
@@ -55,10 +67,13 @@ std::expected<FileSource::Operand, Failure> FileSource::add_top(const std::strin
   if (entries_.empty()) {
     FileEntry entry = attributes(status);
     entry.kind = EntryKind::directory;
+    if (Status added = add_metadata(entry, status, directory); !added) {
+      return unreadable(path, added.error().text);
+    }
+    manifest_bytes_ += entry_bytes(entry);
     entries_.push_back(std::move(entry));
     identities_.emplace_back();
     operands_.emplace(0, Operand{path});
-    manifest_bytes_ += entry_bytes_min;
   }
   Descriptor inside = enter_directory(directory, ".");
   if (!inside.valid()) {
@@ -112,9 +127,11 @@ std::expected<void, Failure> FileSource::add_name(const std::string& name, const
   }
   std::uint32_t parent = 0;
   std::string inside;
+  Descriptor here = enter_directory(operand.inside->get(), ".");
   for (std::size_t i = 0; i + (directory ? 0 : 1) < walk.size(); ++i) {
     inside += (i == 0 ? "" : "/") + std::string(walk[i]);
-    const auto index = add_directory(inside, found[i], parent, operand);
+    here = options_.select.attributes ? enter_directory(here.get(), std::string(walk[i]).c_str()) : Descriptor();
+    const auto index = add_directory(inside, here.get(), found[i], parent, operand);
     if (!index) {
       return std::unexpected(index.error());
     }
@@ -137,9 +154,11 @@ bool FileSource::first_time(const std::string& inside) {
   return !options_.select.names || listed_.try_emplace(inside).second;
 }
 
-/// Answers FileEntry::parent of what lies in it. `inside` is its path below where the transfer goes.
-std::expected<std::uint32_t, Failure> FileSource::add_directory(const std::string& inside, const struct stat& status,
-                                                                std::uint32_t parent, const Operand& operand) {
+/// Answers FileEntry::parent of what lies in it. `inside` is its path below where the transfer goes, `descriptor` that
+/// of the directory, where extended attributes are asked for.
+std::expected<std::uint32_t, Failure> FileSource::add_directory(const std::string& inside, int descriptor,
+                                                                const struct stat& status, std::uint32_t parent,
+                                                                const Operand& operand) {
   if (!first_time(inside)) {
     return listed_[inside].index;
   }
@@ -148,6 +167,9 @@ std::expected<std::uint32_t, Failure> FileSource::add_directory(const std::strin
   entry.name = last_component(inside);
   entry.parent = parent;
   Operand from{operand.inside ? joined(operand.path, inside) : operand.path, operand.inside};
+  if (Status added = add_metadata(entry, status, descriptor); !added) {
+    return unreadable(shown_path(entry.name, parent, from), added.error().text);
+  }
   if (auto added = add_entry(std::move(entry), status, std::move(from)); !added) {
     return std::unexpected(added.error());
   }
@@ -214,7 +236,7 @@ std::expected<void, Failure> FileSource::add_below(int directory, const std::str
   if (!child.valid()) {
     return unreadable(joined(parent == 0 ? operand.path : path(parent - 1), name), std::strerror(errno));
   }
-  const auto index = add_directory(inside, status, parent, operand);
+  const auto index = add_directory(inside, child.get(), status, parent, operand);
   if (!index || levels != Levels::all) {
     return index ? std::expected<void, Failure>{} : std::unexpected(index.error());
   }
@@ -240,8 +262,17 @@ std::expected<void, Failure> FileSource::add_found(int directory, const std::str
     }
     entry.size_bytes = static_cast<std::uint64_t>(status.st_size);
     entry.kind = options_.pack && entry.size_bytes <= packed_bytes_max ? EntryKind::packed : EntryKind::file;
-    if (entry.kind == EntryKind::file && looks_sparse(status)) {
-      entry.extents = find_extents(directory, name, status, descriptor);
+    const bool sparse = entry.kind == EntryKind::file && looks_sparse(status);
+    Descriptor opened;
+    if (descriptor < 0 && (sparse || options_.select.attributes)) {
+      opened = open_found(directory, name, status);
+      descriptor = opened.get();
+    }
+    if (auto extents = sparse && descriptor >= 0 ? extents_of(descriptor, entry.size_bytes) : std::nullopt) {
+      entry.form = *std::move(extents);
+    }
+    if (Status added = add_metadata(entry, status, descriptor); !added) {
+      return unreadable(shown_path(name, parent, from), added.error().text);
     }
     return add_entry(std::move(entry), status, std::move(from));
   }
@@ -256,21 +287,40 @@ std::expected<void, Failure> FileSource::add_found(int directory, const std::str
   return add_entry(std::move(entry), status, std::move(from));
 }
 
-/// Empty: it has no holes, or cannot be opened, which whoever reads it will say. What is opened is the file that was
-/// looked at, or it is none of these.
-Boxed<Extents> FileSource::find_extents(int directory, const std::string& name, const struct stat& status,
-                                        int descriptor) {
-  Descriptor opened;
-  if (descriptor < 0) {
-    opened = Descriptor(retried([&] { return os().openat(directory, name.c_str(), open_flags | O_NOFOLLOW, 0); }));
-    descriptor = opened.get();
-    struct stat now{};
-    if (!opened.valid() || os().fstat(descriptor, &now) != 0 || identity_of(now) != identity_of(status)) {
-      return {};
-    }
+/// Invalid: it cannot be opened, which whoever reads it will say, or is not the file that was looked at any more.
+Descriptor FileSource::open_found(int directory, const std::string& name, const struct stat& status) {
+  Descriptor opened(retried([&] { return os().openat(directory, name.c_str(), open_flags | O_NOFOLLOW, 0); }));
+  struct stat now{};
+  const bool same = opened.valid() && os().fstat(opened.get(), &now) == 0 && identity_of(now) == identity_of(status);
+  return same ? std::move(opened) : Descriptor();
+}
+
+/// What was asked for of owners and extended attributes. `descriptor`: of what may have attributes; else -1.
+Status FileSource::add_metadata(FileEntry& entry, const struct stat& status, int descriptor) const {
+  const Selection& select = options_.select;
+  const Accounts* const accounts = options_.accounts.get();
+  Metadata metadata;
+  if (select.user) {
+    metadata.user = principal(status.st_uid, accounts != nullptr ? accounts->user_name(status.st_uid) : "");
   }
-  auto extents = extents_of(descriptor, static_cast<std::uint64_t>(status.st_size));
-  return extents ? Boxed<Extents>(*std::move(extents)) : Boxed<Extents>();
+  if (select.group) {
+    metadata.group = principal(status.st_gid, accounts != nullptr ? accounts->group_name(status.st_gid) : "");
+  }
+  if (select.attributes) {
+    auto attributes = descriptor >= 0 ? read_extended_attributes(descriptor)
+                                      : Result<std::optional<ExtendedAttributes>>(ExtendedAttributes());
+    if (!attributes || !*attributes) {
+      return attributes ? fail(E2BIG, "it has more extended attributes than can be sent")
+                        : Status(std::unexpected(attributes.error()));
+    }
+    metadata.attributes = **std::move(attributes);
+  }
+  // As a rule that of the entry before it, which they then share.
+  const Shared<Metadata> before = entries_.empty() ? Shared<Metadata>() : entries_.back().metadata;
+  if (!metadata.empty()) {
+    entry.metadata = before && *before == metadata ? before : Shared<Metadata>(std::move(metadata));
+  }
+  return {};
 }
 
 /// FileEntry::original of a file that the list has under another name. 0: it has none, and this becomes the one.
@@ -291,7 +341,10 @@ std::expected<void, Failure> FileSource::add_link(int directory, const std::stri
     return unreadable(name, size < 0 ? std::strerror(errno) : "it leads nowhere that can be named");
   }
   entry.kind = EntryKind::link;
-  entry.target = std::string(target.data(), static_cast<std::size_t>(size));
+  entry.form = std::string(target.data(), static_cast<std::size_t>(size));
+  if (Status added = add_metadata(entry, status, -1); !added) {
+    return unreadable(name, added.error().text);
+  }
   return add_entry(std::move(entry), status, std::move(operand));
 }
 
@@ -305,7 +358,12 @@ std::expected<void, Failure> FileSource::add_entry(FileEntry entry, const struct
     return std::unexpected(Failure{ExitCode::usage, "two sources are named '" + printable(entry.name) + "'"});
   }
   total_bytes_ += entry.content_bytes();
-  manifest_bytes_ += entry_bytes(entry) + (options_.select.digests ? digest_bytes : 0);
+  // What has no metadata of its own counts as if it had that of the one before it.
+  if (!entry.metadata && index > 0) {
+    entry.metadata = entries_.back().metadata;
+  }
+  manifest_bytes_ += entry_bytes(entry, index > 0 ? entries_.back().metadata : Shared<Metadata>()) +
+                     (options_.select.digests ? digest_bytes : 0);
   if (entry.size_bytes >= file_bytes_max || total_bytes_ >= file_bytes_max || index >= files_max ||
       manifest_bytes_ > UINT32_MAX) {
     return std::unexpected(Failure{ExitCode::usage, "more than one transfer can carry: " + printable(operand.path)});

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -42,6 +43,18 @@ int System::fstatat(int directory, const char* path, struct stat* status, int fl
   return ::fstatat(directory, path, status, flags);
 }
 int System::fchmod(int descriptor, mode_t mode) { return ::fchmod(descriptor, mode); }
+int System::fchown(int descriptor, uid_t user, gid_t group) { return ::fchown(descriptor, user, group); }
+int System::fchownat(int directory, const char* path, uid_t user, gid_t group, int flags) {
+  return ::fchownat(directory, path, user, group, flags);
+}
+ssize_t System::flistxattr(int descriptor, char* out, std::size_t size) { return ::flistxattr(descriptor, out, size); }
+ssize_t System::fgetxattr(int descriptor, const char* name, void* out, std::size_t size) {
+  return ::fgetxattr(descriptor, name, out, size);
+}
+int System::fsetxattr(int descriptor, const char* name, const void* value, std::size_t size, int flags) {
+  return ::fsetxattr(descriptor, name, value, size, flags);
+}
+int System::fremovexattr(int descriptor, const char* name) { return ::fremovexattr(descriptor, name); }
 int System::futimens(int descriptor, const timespec times[2]) { return ::futimens(descriptor, times); }
 int System::fsync(int descriptor) { return ::fsync(descriptor); }
 int System::fdatasync(int descriptor) { return ::fdatasync(descriptor); }

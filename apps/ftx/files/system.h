@@ -33,6 +33,12 @@ class System {
   virtual int fstat(int descriptor, struct stat* status);
   virtual int fstatat(int directory, const char* path, struct stat* status, int flags);
   virtual int fchmod(int descriptor, mode_t mode);
+  virtual int fchown(int descriptor, uid_t user, gid_t group);
+  virtual int fchownat(int directory, const char* path, uid_t user, gid_t group, int flags);
+  virtual ssize_t flistxattr(int descriptor, char* out, std::size_t size);
+  virtual ssize_t fgetxattr(int descriptor, const char* name, void* out, std::size_t size);
+  virtual int fsetxattr(int descriptor, const char* name, const void* value, std::size_t size, int flags);
+  virtual int fremovexattr(int descriptor, const char* name);
   virtual int futimens(int descriptor, const timespec times[2]);
   virtual int fsync(int descriptor);
   virtual int fdatasync(int descriptor);

@@ -61,11 +61,15 @@ void restrict_files(const CommonOptions& options, const FileRights& files) {
   }
 }
 
-void confine(const CommonOptions& options, const FileRights& files, Observer& observer, std::optional<pid_t> child) {
+void confine(const CommonOptions& options, const FileRights& files, Observer& observer, const Kept& kept,
+             std::optional<pid_t> child) {
   if (!options.own_process) {
     return;
   }
-  const CallRights calls{.child = child, .drivers = !options.stack_file.empty()};
+  const CallRights calls{.child = child,
+                         .drivers = !options.stack_file.empty(),
+                         .owners = kept.user || kept.group,
+                         .attributes = kept.attributes};
   std::string missing;
   for (const Status& confined : {restrict_files(files), restrict_calls(calls)}) {
     if (!confined) {

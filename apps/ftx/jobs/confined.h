@@ -42,8 +42,8 @@ inline constexpr std::size_t single_sources_max = 1024;
 /// Keys lie in ordinary memory, too, while a cipher works with them.
 void forbid_core_dumps(const CommonOptions& options);
 
-/// `child`: the ssh that may be signalled.
-void confine(const CommonOptions& options, const FileRights& files, Observer& observer,
+/// `kept`: what a receiver sets of owners and extended attributes. `child`: the ssh that may be signalled.
+void confine(const CommonOptions& options, const FileRights& files, Observer& observer, const Kept& kept = {},
              std::optional<pid_t> child = std::nullopt);
 
 /// Gives up more files, behind confine().

@@ -93,6 +93,7 @@ ExitCode fetch(const PushOptions& options, Observer& observer) {
   if (!destination) {
     return observer.fail({ExitCode::write_failed, destination.error().text});
   }
+  (*destination)->keep(options.kept());
   auto host = Host::start(options);
   if (!host) {
     return observer.fail(host.error());

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/ftx/files/ownership.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/jobs/observer.h"
 #include "apps/ftx/protocol/exit_code.h"
@@ -57,6 +58,8 @@ struct ServeOptions : CommonOptions {
   bool write_only = false;    // clients send
   bool allow_delete = false;  // clients may have removed what they do not send
   bool links = false;         // clients may send symbolic links
+  bool attributes = false;    // clients may send extended attributes
+  bool owners = false;        // clients say who owns what they send, and are told who owns what they fetch
 };
 
 /// How to start the ftx on the other host.
@@ -82,9 +85,17 @@ struct PushOptions : CommonOptions {
   bool itemize = false;  // changes are wanted with how they differ
   Selection select;
   std::optional<Deletion> deletion;
+  bool numeric_ids = false;  // owners by number alone
+  [[nodiscard]] std::shared_ptr<const Accounts> accounts() const {
+    return (select.user || select.group) && !numeric_ids ? Accounts::of_this_host() : nullptr;
+  }
   /// For the end that sends.
   [[nodiscard]] SourceOptions source_options() const {
-    return {.trees = trees, .pack = true, .select = select, .deletion = deletion};
+    return {.trees = trees, .pack = true, .select = select, .deletion = deletion, .accounts = accounts()};
+  }
+  /// For the end that receives what it has asked for.
+  [[nodiscard]] Kept kept() const {
+    return {.user = select.user, .group = select.group, .attributes = select.attributes, .accounts = accounts()};
   }
   SshOptions ssh;
   std::optional<double> rate_mbit;  // --rate

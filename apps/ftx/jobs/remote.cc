@@ -121,7 +121,8 @@ std::optional<Failure> Remote::lost() const {
 }
 
 std::expected<ExitCode, Failure> Remote::run() {
-  [[maybe_unused]] const Status confined = restrict_calls({});
+  // What a push keeps is said by its list alone.
+  [[maybe_unused]] const Status confined = restrict_calls({.owners = true, .attributes = true});
   auto request = pipe_.request(host_.loop().now() + request_time_max, [this] { return host_.interrupted(); });
   if (!request) {
     return std::unexpected(request.error());
@@ -139,7 +140,11 @@ std::expected<ExitCode, Failure> Remote::run() {
     return std::unexpected(Failure{
         ExitCode::usage, fmt::format("datagrams of {} bytes are too small or too large", request_.datagram_bytes)});
   }
-  return request_.direction == StartDirection::push ? receive() : send();
+  if (request_.direction == StartDirection::push) {
+    return receive();
+  }
+  [[maybe_unused]] const Status without = restrict_calls({});
+  return send();
 }
 
 /// Answers the near side, and keys the session in the pipe.
@@ -181,6 +186,7 @@ std::expected<ExitCode, Failure> Remote::receive() {
     return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }
   (*destination)->allow_deletion();
+  (*destination)->keep({.user = true, .group = true, .attributes = true, .accounts = Accounts::of_this_host()});
   files_ = rights_to_receive(place->directory);
   FixedDestination fixed(**destination, place->name, {});
   const auto code = receive_by_udp(fixed);
@@ -226,7 +232,12 @@ std::expected<ExitCode, Failure> Remote::receive_by_pipe(Destination& destinatio
 // ---- pull: this side sends ----
 
 std::expected<std::unique_ptr<FileSource>, Failure> Remote::open_source() const {
-  return FileSource::open(sources_, {.trees = request_.trees, .pack = true, .select = request_.select});
+  // Names, too, where a pull is by number: who receives passes over them.
+  const bool owners = request_.select.user || request_.select.group;
+  return FileSource::open(sources_, {.trees = request_.trees,
+                                     .pack = true,
+                                     .select = request_.select,
+                                     .accounts = owners ? Accounts::of_this_host() : nullptr});
 }
 
 std::expected<ExitCode, Failure> Remote::send() {

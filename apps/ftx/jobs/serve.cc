@@ -22,8 +22,14 @@ namespace {
 /// What clients fetch: files of the served directory.
 class FileProvider final : public Provider {
  public:
-  FileProvider(ServedFiles files, const Host& host, const Transport& transport, Duration idle_timeout)
-      : files_(std::move(files)), host_(host), transport_(transport), idle_timeout_(idle_timeout) {}
+  /// `accounts`: of owners, whom clients are told of; null: they are not.
+  FileProvider(ServedFiles files, std::shared_ptr<const Accounts> accounts, const Host& host,
+               const Transport& transport, Duration idle_timeout)
+      : files_(std::move(files)),
+        accounts_(std::move(accounts)),
+        host_(host),
+        transport_(transport),
+        idle_timeout_(idle_timeout) {}
 
   [[nodiscard]] std::expected<OpenedPull, Failure> open(const PullRequest& request, const Peer& to) override {
     const std::size_t most = request.datagram_bytes != 0 ? request.datagram_bytes : transport_.tsdu_bytes();
@@ -31,7 +37,11 @@ class FileProvider final : public Provider {
     if (!datagram) {
       return std::unexpected(datagram.error());
     }
-    auto source = files_.open(request.paths, {.trees = request.trees, .pack = true, .select = request.select});
+    Selection select = request.select;
+    select.user = select.user && accounts_ != nullptr;
+    select.group = select.group && accounts_ != nullptr;
+    auto source = files_.open(
+        request.paths, {.trees = request.trees, .pack = true, .select = std::move(select), .accounts = accounts_});
     if (!source) {
       return std::unexpected(source.error());
     }
@@ -47,6 +57,7 @@ class FileProvider final : public Provider {
 
  private:
   ServedFiles files_;
+  std::shared_ptr<const Accounts> accounts_;
   const Host& host_;
   const Transport& transport_;
   Duration idle_timeout_;
@@ -64,6 +75,11 @@ ExitCode serve(const ServeOptions& options, Observer& observer) {
   if (options.allow_delete) {
     (*destination)->allow_deletion();
   }
+  const Kept kept{.user = options.owners,
+                  .group = options.owners,
+                  .attributes = options.attributes,
+                  .accounts = options.owners ? Accounts::of_this_host() : nullptr};
+  (*destination)->keep(kept);
   if (options.insecure && options.read_only) {
     return observer.fail({ExitCode::usage, "--read-only: files are fetched by encrypted sessions, without --insecure"});
   }
@@ -100,7 +116,7 @@ ExitCode serve(const ServeOptions& options, Observer& observer) {
   server_options.seed = entropy();
   server_options.tsdu_bytes = (*transport)->tsdu_bytes();
   server_options.insecure = options.insecure;
-  FileProvider provider(*std::move(files), **host, **transport, seconds(options.idle_timeout_s));
+  FileProvider provider(*std::move(files), kept.accounts, **host, **transport, seconds(options.idle_timeout_s));
   if (!options.insecure) {
     server_options.handshake = trust->context;
     server_options.access = trust->access;
@@ -114,7 +130,7 @@ ExitCode serve(const ServeOptions& options, Observer& observer) {
   ShownDestination shown(**destination, observer);
   LinklessDestination linkless(shown);
   Server server(server_options, options.links ? static_cast<Destination&>(shown) : linkless);
-  confine(options, rights_to_serve(options.directory, access, trust->allowed_keys), observer);
+  confine(options, rights_to_serve(options.directory, access, trust->allowed_keys), observer, kept);
   Event listening;
   listening.kind = Event::Kind::listening;
   listening.path = (*transport)->local().to_text();

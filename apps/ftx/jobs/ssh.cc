@@ -48,7 +48,7 @@ class Near {
   std::expected<void, Failure> start(StartRequest& request);
   /// From here on what the far side says is read.
   std::expected<StartReady, Failure> ready();
-  void confine(const FileRights& files);
+  void confine(const FileRights& files, const Kept& kept = {});
   /// Where the far side may be: the addresses of the host that ssh goes to, then the one where it has arrived.
   [[nodiscard]] std::vector<wire::IpAddress> candidates(const StartReady& ready) const;
   /// What it means when ssh comes through and UDP does not.
@@ -118,7 +118,9 @@ std::expected<void, Failure> Near::start(StartRequest& request) {
   return {};
 }
 
-void Near::confine(const FileRights& files) { ftx::confine(options_, files, observer_, remote_->process()); }
+void Near::confine(const FileRights& files, const Kept& kept) {
+  ftx::confine(options_, files, observer_, kept, remote_->process());
+}
 
 std::expected<StartReady, Failure> Near::ready() {
   auto ready =
@@ -425,6 +427,8 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   if (!destination) {
     return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }
+  const Kept kept = options_.kept();
+  (*destination)->keep(kept);
   auto host = Host::start(options_);
   if (!host) {
     return std::unexpected(host.error());
@@ -444,7 +448,7 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   if (const auto started = start(request); !started) {
     return std::unexpected(started.error());
   }
-  confine(rights_to_receive(place->directory));
+  confine(rights_to_receive(place->directory), kept);
   const auto ready = this->ready();
   if (!ready) {
     return std::unexpected(ready.error());

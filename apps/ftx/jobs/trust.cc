@@ -243,7 +243,8 @@ std::expected<std::unique_ptr<Acquaintance>, Failure> Acquaintance::meet(Host& h
     return std::unexpected(prepared.error());
   }
   const bool is_new = one->is_new();
-  confine(options, is_new ? and_to_replace(files, one->known_hosts_) : files, observer);
+  confine(options, is_new ? and_to_replace(files, one->known_hosts_) : files, observer,
+          one->request_ ? options.kept() : Kept{});
   auto met = one->attempt();
   // The question is asked between two handshakes: no server waits for a person.
   if (!met && met.error().code == ExitCode::unknown_host_key &&

@@ -11,7 +11,7 @@ constexpr std::string_view cut_mark = ".../";
 
 bool differences_hold(const Change& change) {
   const unsigned bits = change.differences;
-  const bool known = bits <= Change::all_differences && ((bits & Change::is_new) == 0 || bits == Change::is_new);
+  const bool known = (bits & Change::is_new) == 0 || bits == Change::is_new;
   switch (change.kind) {
     case Change::Kind::content:
     case Change::Kind::linked:
@@ -19,7 +19,7 @@ bool differences_hold(const Change& change) {
     case Change::Kind::made:
       return known && (bits & (Change::is_new | Change::content)) != 0;
     case Change::Kind::attributes:
-      return bits != 0 && (bits & ~unsigned{Change::time | Change::mode}) == 0;
+      return bits != 0 && (bits & (Change::is_new | Change::content | Change::size)) == 0;
     case Change::Kind::removed:
       return bits == 0;
   }

@@ -19,11 +19,20 @@ struct Change {
     content = 1,     // the content of a file travels
     made = 2,        // a directory or a link is made, or a link anew
     linked = 3,      // a file becomes another name of `other`
-    attributes = 4,  // time or mode alone are set
+    attributes = 4,  // time, mode, owners or extended attributes alone are set
     removed = 5,     // it is not in the list
   };
   /// How what is there differs.
-  enum Difference : std::uint8_t { is_new = 1, content = 2, size = 4, time = 8, mode = 16, all_differences = 31 };
+  enum Difference : std::uint8_t {
+    is_new = 1,
+    content = 2,
+    size = 4,
+    time = 8,
+    mode = 16,
+    user = 32,
+    group = 64,
+    extended = 128,  // extended attributes
+  };
 
   Kind kind{};
   std::uint8_t differences = 0;  // `is_new` alone, or any of the others

@@ -15,10 +15,11 @@ namespace sluice::ftx {
 namespace {
 
 constexpr const char* mismatch_text = "the list of files does not match the offer";
+constexpr const char* malformed_text = "the list of files is malformed";
 constexpr std::uint32_t mode_bits = 0777;
 constexpr std::uint32_t nanoseconds_per_second = 1'000'000'000;
 
-std::size_t target_bytes(const FileEntry& entry) { return entry.target ? entry.target->size() : 0; }
+std::size_t target_bytes(const FileEntry& entry) { return entry.target() != nullptr ? entry.target()->size() : 0; }
 
 /// The field that holds the size of a file holds that of the target of a link, and which file a hard link is.
 std::uint64_t size_field(const FileEntry& entry) {
@@ -31,49 +32,71 @@ std::uint64_t size_field(const FileEntry& entry) {
 constexpr std::uint8_t with_digest = 0x80;
 /// Likewise, behind that: its extents.
 constexpr std::uint8_t with_extents = 0x40;
+/// Likewise, at the end: metadata. Without it the entry has that of the one before it.
+constexpr std::uint8_t with_metadata = 0x20;
+constexpr std::uint8_t all_with = with_digest | with_extents | with_metadata;
 
-void write_entry(Writer& writer, const FileEntry& entry) {
-  const auto kind =
-      static_cast<unsigned>(entry.kind) | (entry.digest ? with_digest : 0U) | (entry.extents ? with_extents : 0U);
+void write_entry(Writer& writer, const FileEntry& entry, const Shared<Metadata>& before) {
+  const Extents* const extents = entry.extents();
+  const bool differs = entry.metadata != before;
+  const auto kind = static_cast<unsigned>(entry.kind) | (entry.digest ? with_digest : 0U) |
+                    (extents != nullptr ? with_extents : 0U) | (differs ? with_metadata : 0U);
   writer.number(static_cast<std::uint8_t>(kind)).number(entry.parent);
   writer.number(entry.mode).number(size_field(entry));
   writer.number(static_cast<std::uint64_t>(entry.mtime_s)).number(entry.mtime_ns);
   writer.number(static_cast<std::uint8_t>(entry.name.size())).bytes(as_bytes(entry.name));
-  if (entry.target) {
-    writer.bytes(as_bytes(*entry.target));
+  if (entry.target() != nullptr) {
+    writer.bytes(as_bytes(*entry.target()));
   }
   if (entry.digest) {
     writer.bytes(*entry.digest);
   }
-  if (entry.extents) {
-    writer.number(static_cast<std::uint32_t>(entry.extents->count()));
-    for (std::size_t i = 0; i < entry.extents->count(); ++i) {
-      const ByteRange extent = (*entry.extents)[i];
+  if (extents != nullptr) {
+    writer.number(static_cast<std::uint32_t>(extents->count()));
+    for (std::size_t i = 0; i < extents->count(); ++i) {
+      const ByteRange extent = (*extents)[i];
       writer.number(extent.from).number(extent.to);
     }
+  }
+  if (differs) {
+    put(writer, entry.metadata ? *entry.metadata : Metadata{});
   }
 }
 
 /// Null: what stands there are no extents of a file of that size.
-Boxed<Extents> read_extents(Reader& reader, std::uint64_t size_bytes) {
+std::optional<Extents> read_extents(Reader& reader, std::uint64_t size_bytes) {
   const auto count = reader.number<std::uint32_t>();
   // Before there is memory for them.
   if (count > Extents::count_max || count > reader.rest().size() / extent_bytes) {
-    return {};
+    return std::nullopt;
   }
   std::vector<ByteRange> ranges(count);
   for (ByteRange& range : ranges) {
     range.from = reader.number<std::uint64_t>();
     range.to = reader.number<std::uint64_t>();
   }
-  return Extents::are_extents(ranges, size_bytes) ? Boxed<Extents>(Extents(ranges)) : Boxed<Extents>();
+  return Extents::are_extents(ranges, size_bytes) ? std::optional(Extents(ranges)) : std::nullopt;
 }
 
-/// Null: its fields contradict each other.
-std::optional<FileEntry> read_entry(Reader& reader) {
+/// What follows, and is not the same as `before`.
+Result<Shared<Metadata>> read_metadata(Reader& reader, const Shared<Metadata>& before,
+                                       const std::function<bool()>& room) {
+  auto metadata = take_metadata(reader);
+  if (!metadata || *metadata == (before ? *before : Metadata{})) {
+    return fail(EINVAL, malformed_text);
+  }
+  if (metadata->empty()) {
+    return Shared<Metadata>();
+  }
+  return room() ? Result<Shared<Metadata>>(Shared<Metadata>(*std::move(metadata))) : fail(ENOMEM, "no room for it");
+}
+
+/// Without its metadata, which follows where `kind`, the field that holds the kind, says so. Null: its fields
+/// contradict each other.
+std::optional<FileEntry> read_entry(Reader& reader, std::uint8_t& kind) {
   FileEntry entry;
-  const auto kind = reader.number<std::uint8_t>();
-  entry.kind = EntryKind{static_cast<std::uint8_t>(kind & ~(with_digest | with_extents))};
+  kind = reader.number<std::uint8_t>();
+  entry.kind = EntryKind{static_cast<std::uint8_t>(kind & ~all_with)};
   entry.parent = reader.number<std::uint32_t>();
   entry.mode = reader.number<std::uint16_t>();
   entry.size_bytes = reader.number<std::uint64_t>();
@@ -81,7 +104,7 @@ std::optional<FileEntry> read_entry(Reader& reader) {
   entry.mtime_ns = reader.number<std::uint32_t>();
   entry.name = as_text(reader.take(reader.number<std::uint8_t>()));
   if (entry.kind == EntryKind::link && entry.size_bytes <= link_target_bytes_max) {
-    entry.target = as_text(reader.take(static_cast<std::size_t>(entry.size_bytes)));
+    entry.form = std::string(as_text(reader.take(static_cast<std::size_t>(entry.size_bytes))));
     entry.size_bytes = 0;
   }
   if (entry.kind == EntryKind::hard_link && entry.size_bytes <= UINT32_MAX) {
@@ -93,17 +116,18 @@ std::optional<FileEntry> read_entry(Reader& reader) {
     entry.digest = digest;
   }
   if ((kind & with_extents) != 0) {
-    entry.extents = read_extents(reader, entry.size_bytes);
-    if (!entry.extents) {
+    auto extents = read_extents(reader, entry.size_bytes);
+    if (entry.form || !extents) {
       return std::nullopt;
     }
+    entry.form = *std::move(extents);
   }
   return entry;
 }
 
 bool numbers_hold(const FileEntry& entry) {
   if (entry.mtime_ns >= nanoseconds_per_second || entry.mode > mode_bits || (entry.digest && !entry.regular()) ||
-      (entry.extents && entry.kind != EntryKind::file)) {
+      (entry.extents() != nullptr && entry.kind != EntryKind::file)) {
     return false;
   }
   switch (entry.kind) {
@@ -116,7 +140,7 @@ bool numbers_hold(const FileEntry& entry) {
     case EntryKind::packed:
       return entry.size_bytes <= packed_bytes_max;
     case EntryKind::link:
-      return target_bytes(entry) > 0 && entry.target->find('\0') == std::string::npos;
+      return target_bytes(entry) > 0 && entry.target()->find('\0') == std::string::npos;
   }
   return false;
 }
@@ -135,7 +159,7 @@ class Tree {
     if (entry.top()) {
       // It stands for where the transfer goes, so it comes first and nothing names it.
       const bool good = index == 0 && entry.parent == 0 && entry.kind == EntryKind::directory;
-      return good ? Status() : Status(fail(EINVAL, "the list of files is malformed"));
+      return good ? Status() : Status(fail(EINVAL, malformed_text));
     }
     if (!is_component(entry.name)) {
       return fail(EPERM, "refused the file name '" + printable(entry.name) + "'");
@@ -181,21 +205,28 @@ Status names_differ(const std::vector<FileEntry>& entries) {
 
 }  // namespace
 
-std::size_t entry_bytes(const FileEntry& entry) {
-  return entry_bytes_min + entry.name.size() + target_bytes(entry) + (entry.digest ? digest_bytes : 0) +
-         (entry.extents ? extents_count_bytes + entry.extents->count() * extent_bytes : 0);
+std::size_t entry_bytes(const FileEntry& entry, const Shared<Metadata>& before) {
+  std::size_t size = entry_bytes_min + entry.name.size() + target_bytes(entry) + (entry.digest ? digest_bytes : 0);
+  if (entry.extents() != nullptr) {
+    size += extents_count_bytes + entry.extents()->count() * extent_bytes;
+  }
+  return size + (entry.metadata != before ? encoded_bytes(entry.metadata ? *entry.metadata : Metadata{}) : 0);
 }
 
 std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries, const Deletion* deletion) {
   SLUICE_REQUIRE(entries.size() <= files_max);
   std::size_t size = deletion != nullptr ? encoded_bytes(*deletion) : 0;
+  Shared<Metadata> before;
   for (const FileEntry& entry : entries) {
-    size += entry_bytes(entry);
+    size += entry_bytes(entry, before);
+    before = entry.metadata;
   }
   std::vector<std::byte> bytes(size);
   Writer writer(bytes);
+  before = {};
   for (const FileEntry& entry : entries) {
-    write_entry(writer, entry);
+    write_entry(writer, entry, before);
+    before = entry.metadata;
   }
   if (deletion != nullptr) {
     put(writer, *deletion);
@@ -214,7 +245,8 @@ Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t cou
   return std::move(manifest->entries);
 }
 
-Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std::uint64_t total_bytes) {
+Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std::uint64_t total_bytes,
+                                       const std::function<bool()>& room) {
   if (count > bytes.size() / entry_bytes_min) {
     return fail(EINVAL, "the list of files is shorter than it says");
   }
@@ -225,9 +257,18 @@ Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std:
   Reader reader(bytes);
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    std::optional<FileEntry> entry = read_entry(reader);
+    std::uint8_t kind = 0;
+    std::optional<FileEntry> entry = read_entry(reader, kind);
     if (!entry || !reader.ok() || !numbers_hold(*entry)) {
-      return fail(EINVAL, "the list of files is malformed");
+      return fail(EINVAL, malformed_text);
+    }
+    entry->metadata = i > 0 ? entries.back().metadata : Shared<Metadata>();
+    if ((kind & with_metadata) != 0) {
+      auto metadata = read_metadata(reader, entry->metadata, room);
+      if (!metadata) {
+        return std::unexpected(metadata.error());
+      }
+      entry->metadata = *std::move(metadata);
     }
     sum += entry->content_bytes();
     if (sum > total_bytes) {

@@ -11,18 +11,22 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "apps/ftx/protocol/deletion.h"
 #include "apps/ftx/protocol/digest.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/extents.h"
+#include "apps/ftx/protocol/metadata.h"
 #include "base/boxed.h"
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/shared.h"
 
 namespace sluice::ftx {
 
@@ -43,21 +47,32 @@ struct FileEntry {
   std::uint32_t mtime_ns = 0;
   std::uint16_t mode = 0644;  // permission bits, 0777 at most
   EntryKind kind = EntryKind::file;
-  std::uint32_t parent = 0;     // the directory's index, plus 1; 0: where the transfer goes
-  std::uint32_t original = 0;   // of a hard link: the file's index, plus 1
-  Boxed<std::string> target{};  // of a link
+  std::uint32_t parent = 0;    // the directory's index, plus 1; 0: where the transfer goes
+  std::uint32_t original = 0;  // of a hard link: the file's index, plus 1
+  /// Where a link leads; the extents of a sparse file with a number of its own.
+  Boxed<std::variant<std::string, Extents>> form{};
   Boxed<Digest> digest{};       // of all bytes of a regular file, where the receiver is to compare them
-  Boxed<Extents> extents{};     // of a sparse file with a number of its own
+  Shared<Metadata> metadata{};  // owners and extended attributes, where the receiver is to set them
 
   bool operator==(const FileEntry&) const = default;
+  /// Null: it is no link.
+  [[nodiscard]] const std::string* target() const { return form ? std::get_if<std::string>(form.get()) : nullptr; }
+  /// Null: it is no sparse file.
+  [[nodiscard]] const Extents* extents() const { return form ? std::get_if<Extents>(form.get()) : nullptr; }
+  /// All that it is to have. Null: they are not spoken of.
+  [[nodiscard]] const ExtendedAttributes* attributes() const {
+    return metadata && metadata->attributes ? &*metadata->attributes : nullptr;
+  }
   [[nodiscard]] bool regular() const { return kind == EntryKind::file || kind == EntryKind::packed; }
   /// Empty: it is no link.
-  [[nodiscard]] std::string link_target() const { return target ? *target : std::string(); }
+  [[nodiscard]] std::string link_target() const { return target() != nullptr ? *target() : std::string(); }
   /// What travels of a file: all of it, or what lies in its extents.
-  [[nodiscard]] std::uint64_t content_bytes() const { return extents ? extents->content_bytes() : size_bytes; }
+  [[nodiscard]] std::uint64_t content_bytes() const {
+    return extents() != nullptr ? extents()->content_bytes() : size_bytes;
+  }
   /// Where the content from `offset` on lies in the file. REQUIRES: offset < content_bytes().
   [[nodiscard]] FileRun run_at(std::uint64_t offset) const {
-    return extents ? extents->run_at(offset) : FileRun{offset, size_bytes - offset};
+    return extents() != nullptr ? extents()->run_at(offset) : FileRun{offset, size_bytes - offset};
   }
   /// Calls use(at, part) for each part of `bytes`, the content from `offset` on, with the place in the file where that
   /// part lies, until a call fails.
@@ -83,9 +98,9 @@ static_assert(sizeof(FileEntry) <= 88);
 inline constexpr std::size_t entry_bytes_min = 28;  // without a name
 inline constexpr std::size_t extents_count_bytes = 4;
 inline constexpr std::size_t extent_bytes = 16;
-/// A sparse file of as many extents as there may be.
+/// A sparse file of as many extents as there may be, with as much metadata.
 inline constexpr std::size_t entry_bytes_max =
-    entry_bytes_min + 255 + digest_bytes + extents_count_bytes + extent_bytes * Extents::count_max;
+    entry_bytes_min + 255 + digest_bytes + extents_count_bytes + extent_bytes * Extents::count_max + metadata_bytes_max;
 inline constexpr std::size_t link_target_bytes_max = 4095;  // PATH_MAX without its NUL
 /// How many directories lie around an entry at most. A walk holds so many descriptors at most.
 inline constexpr std::size_t tree_depth_max = 256;
@@ -103,8 +118,8 @@ enum class Trees : std::uint8_t {
 /// REQUIRES: at most files_max entries, which decode_manifest() would accept.
 [[nodiscard]] std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries,
                                                      const Deletion* deletion = nullptr);
-/// What encode_manifest() makes of one entry.
-[[nodiscard]] std::size_t entry_bytes(const FileEntry& entry);
+/// What encode_manifest() makes of one entry, behind one that has the metadata `before`.
+[[nodiscard]] std::size_t entry_bytes(const FileEntry& entry, const Shared<Metadata>& before = {});
 
 /// Exactly `count` entries, the contents of whose files sum to `total_bytes`, each with an acceptable name of its own
 /// in its directory. Otherwise an error whose text a terminal can show: EINVAL for a malformed list, EPERM for a
@@ -117,8 +132,13 @@ struct Manifest {
   std::vector<FileEntry> entries;
   std::optional<Deletion> deletion;  // what the sender asks to remove
 };
-/// As decode_manifest(), of a list that may ask for removals.
-[[nodiscard]] Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std::uint64_t total_bytes);
+/// As decode_manifest(), of a list that may ask for removals. `room` is asked for metadata_memory_bytes before memory
+/// is taken for metadata that the entry before it does not have; ENOMEM: it has said no.
+[[nodiscard]] Result<Manifest> decode_whole_manifest(
+    ConstBytes bytes, std::size_t count, std::uint64_t total_bytes,
+    const std::function<bool()>& room = [] { return true; });
+/// Beside the bytes that it takes in the list.
+inline constexpr std::size_t metadata_memory_bytes = sizeof(Metadata) + 32;
 
 /// The entries' places in the list (indices), by the directory where they lie and then by name. 4 bytes an entry.
 [[nodiscard]] std::vector<std::uint32_t> places_by_name(std::span<const FileEntry> entries);

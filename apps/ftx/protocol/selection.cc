@@ -9,12 +9,22 @@
 namespace sluice::ftx {
 namespace {
 
-enum Flag : std::uint8_t { hard_links = 1, left_out = 2, has_names = 4, recursive = 8, digests = 16, all_flags = 31 };
+enum Flag : std::uint8_t {
+  hard_links = 1,
+  left_out = 2,
+  has_names = 4,
+  recursive = 8,
+  digests = 16,
+  attributes = 32,
+  user = 64,
+  group = 128,
+};
 
 std::uint8_t flags_of(const Selection& selection) {
   return static_cast<std::uint8_t>((selection.hard_links ? hard_links : 0) | (selection.left_out ? left_out : 0) |
                                    (selection.names ? has_names : 0) | (selection.recursive ? recursive : 0) |
-                                   (selection.digests ? digests : 0));
+                                   (selection.digests ? digests : 0) | (selection.attributes ? attributes : 0) |
+                                   (selection.user ? user : 0) | (selection.group ? group : 0));
 }
 
 bool is_name(std::string_view name) { return name.size() <= path_bytes_max && is_relative_path(name); }
@@ -52,13 +62,16 @@ void put(Writer& writer, const Selection& selection) {
 std::optional<Selection> take_selection(Reader& reader) {
   const auto flags = reader.number<std::uint8_t>();
   auto rules = take_filter_rules(reader);
-  if (!rules || flags > all_flags) {
+  if (!rules) {
     return std::nullopt;
   }
   Selection selection{.rules = *std::move(rules),
                       .hard_links = (flags & hard_links) != 0,
                       .digests = (flags & digests) != 0,
                       .left_out = (flags & left_out) != 0,
+                      .attributes = (flags & attributes) != 0,
+                      .user = (flags & user) != 0,
+                      .group = (flags & group) != 0,
                       .recursive = (flags & recursive) != 0};
   if ((flags & has_names) != 0) {
     const std::size_t count = reader.number<std::uint16_t>();

@@ -30,6 +30,9 @@ struct Selection {
   /// path (is_relative_path()), "" the directory itself. Of a directory with a '/' behind it, and of "", what lies in
   /// it comes, too, but not what lies deeper.
   std::optional<std::vector<std::string>> names{};
+  bool attributes = false;  // the list has the extended attributes of files and directories
+  bool user = false;        // likewise, who owns what is in it
+  bool group = false;
   bool recursive = false;  // of directories among the names all comes that lies in them
 
   bool operator==(const Selection&) const = default;

@@ -147,9 +147,9 @@ constexpr std::array refused{
     "personality", "chroot", "pivot_root", "unshare", "setns", "mount", "umount", "umount2", "open_tree", "move_mount",
     "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "open_tree_attr",
     // Files past Landlock: by handle, by owner, mode and attributes of a name.
-    "open_by_handle_at", "name_to_handle_at", "mknod", "mknodat", "chmod", "fchmodat", "fchmodat2", "chown", "fchown",
-    "lchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr",
-    "fremovexattr", "removexattrat", "file_setattr", "fanotify_init", "quotactl", "quotactl_fd",
+    "open_by_handle_at", "name_to_handle_at", "mknod", "mknodat", "chmod", "fchmodat", "fchmodat2", "chown", "lchown",
+    "setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat", "file_setattr",
+    "fanotify_init", "quotactl", "quotactl_fd",
     // The kernel: code in it, its keys, its clocks, and where faults of it were found most.
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
     "acct", "syslog", "iopl", "ioperm", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname",
@@ -261,6 +261,20 @@ void refuse_processes(Refusals& refusals, const CallRights& rights) {
   }
 }
 
+/// Owners and extended attributes of what is open, unless they are kept.
+void refuse_metadata(Refusals& refusals, const CallRights& rights) {
+  if (rights.owners) {
+    refusals.add("fchownat", differs(4, AT_SYMLINK_NOFOLLOW));
+  } else {
+    refusals.add("fchown");
+    refusals.add("fchownat");
+  }
+  if (!rights.attributes) {
+    refusals.add("fsetxattr");
+    refusals.add("fremovexattr");
+  }
+}
+
 /// No code but what is loaded.
 void refuse_new_code(Refusals& refusals) {
   refusals.add("mmap", has(2, PROT_EXEC));
@@ -316,6 +330,7 @@ Status restrict_calls(const CallRights& rights) {
   }
   refuse_processes(refusals, rights);
   refuse_sockets(refusals, rights);
+  refuse_metadata(refusals, rights);
   refuse_new_code(refusals);
   refuse_typing(refusals);
   // All threads; there is one, unless a sanitizer has its own.

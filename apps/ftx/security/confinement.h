@@ -26,7 +26,7 @@
 // What neither can refuse: Landlock does not guard looking at files and their times. landlock(7): "It is currently not
 // possible to restrict some file-related actions accessible through these system call families: chdir(2), truncate(2),
 // stat(2), flock(2), chmod(2), chown(2), setxattr(2), utime(2), ioctl(2), fcntl(2), access(2)." Of these chmod, chown
-// and setxattr by name are refused as calls.
+// and setxattr by name are refused as calls, and by descriptor, but for chmod, where nobody needs them.
 //
 // Where the kernel has none of it the functions fail, and the process goes on as it was.
 //
@@ -59,6 +59,10 @@ struct CallRights {
   /// The drivers of a declared stack (dlpi/) ask the kernel of interfaces and change their XDP programs while they run:
   /// sockets of other families, but not of AF_UNIX, and bpf(2).
   bool drivers = false;
+  /// A receiver gives files to their owners: fchown(2), and fchownat(2) of what is no symbolic link's target.
+  bool owners = false;
+  /// A receiver sets and removes extended attributes of what is open: fsetxattr(2), fremovexattr(2).
+  bool attributes = false;
 };
 
 /// Fails with ENOSYS or EOPNOTSUPP where the kernel has no Landlock, or not enough of it.

@@ -40,12 +40,20 @@ std::string item_of(const Change& change, EntryKind kind, bool sends) {
   if (change.differences == 0 && change.kind != Change::Kind::content) {
     return item.append(item_size - item.size(), ' ');
   }
-  constexpr std::array letters{std::pair(Change::content, 'c'), std::pair(Change::size, 's'),
-                               std::pair(Change::time, 't'), std::pair(Change::mode, 'p')};
+  // What rsync writes at 'u' and 'a', times of access and ACLs, does not travel.
+  constexpr std::array<std::pair<unsigned, char>, 9> letters{{{Change::content, 'c'},
+                                                              {Change::size, 's'},
+                                                              {Change::time, 't'},
+                                                              {Change::mode, 'p'},
+                                                              {Change::user, 'o'},
+                                                              {Change::group, 'g'},
+                                                              {0, 'u'},
+                                                              {0, 'a'},
+                                                              {Change::extended, 'x'}}};
   for (const auto& [difference, letter] : letters) {
     item += (change.differences & difference) != 0 ? letter : '.';
   }
-  return item.append(item_size - item.size(), '.');
+  return item;
 }
 
 Event change_event(const Change& change, std::span<const FileEntry> entries, bool sends) {

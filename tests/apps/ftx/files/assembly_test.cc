@@ -187,8 +187,7 @@ TEST(Assembly, SlotsAndOpenFilesComeBackWithEachFile) {
 }
 
 TEST(Assembly, ATransferMayBeNoLargerThanAllowedHolesIncluded) {
-  const std::vector<FileEntry> files{{"dense", 100},
-                                     {.name = "sparse", .size_bytes = 1'000'000, .extents = Extents({})}};
+  const std::vector<FileEntry> files{{"dense", 100}, {.name = "sparse", .size_bytes = 1'000'000, .form = Extents({})}};
   const std::vector<std::byte> manifest = encode_manifest(files);
   const auto size = static_cast<std::uint32_t>(manifest.size());
   for (const std::uint64_t most : {1'000'099U, 1'000'100U}) {
@@ -212,6 +211,27 @@ TEST(Assembly, ATransferMayBeNoLargerThanAllowedHolesIncluded) {
       EXPECT_NE(landed.error().text.find("1000100 bytes of 1000099"), std::string::npos) << landed.error().text;
     }
   }
+}
+
+/// Threat: a list of few bytes each of whose entries has metadata of its own.
+TEST(Assembly, MetadataTakesFromTheBudget) {
+  constexpr std::size_t count = 1000;
+  const auto used_with = [](std::size_t different, std::uint64_t memory) -> std::optional<std::uint64_t> {
+    std::vector<FileEntry> entries = many(count, 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto user = static_cast<std::uint32_t>(std::min(i, different - 1));
+      entries[i].metadata = Shared<Metadata>({.user = Principal{user, ""}});
+    }
+    Transfer transfer(entries, memory);
+    return transfer.land_list(manifest_file, transfer.manifest) ? std::optional(transfer.budget.memory.used())
+                                                                : std::nullopt;
+  };
+  constexpr std::uint64_t plenty = 8 << 20;
+  const std::uint64_t one = used_with(1, plenty).value();
+  const std::uint64_t all = used_with(count, plenty).value();
+  EXPECT_GE(all - one, (count - 1) * metadata_memory_bytes);
+  EXPECT_TRUE(used_with(1, one + 30'000)) << "lists take a little more while they arrive";
+  EXPECT_FALSE(used_with(count, one + 30'000));
 }
 
 TEST(Assembly, AFileOfAnySizeTakesMemoryWhereItsAdusLand) {

@@ -92,6 +92,27 @@ class FaultySystem final : public System {
   int fchmod(int descriptor, mode_t mode) override {
     return simple({"fchmod", of(descriptor)}, [&] { return System::fchmod(descriptor, mode); });
   }
+  int fchown(int descriptor, uid_t user, gid_t group) override {
+    return simple({"fchown", of(descriptor)}, [&] { return System::fchown(descriptor, user, group); });
+  }
+  int fchownat(int directory, const char* path, uid_t user, gid_t group, int flags) override {
+    return simple({"fchownat", path}, [&] { return System::fchownat(directory, path, user, group, flags); });
+  }
+  ssize_t flistxattr(int descriptor, char* out, std::size_t size) override {
+    const Fault now = next({"flistxattr", of(descriptor)});
+    return now.error != 0 ? failed(now) : System::flistxattr(descriptor, out, size);
+  }
+  ssize_t fgetxattr(int descriptor, const char* name, void* out, std::size_t size) override {
+    const Fault now = next({"fgetxattr", of(descriptor)});
+    return now.error != 0 ? failed(now) : System::fgetxattr(descriptor, name, out, size);
+  }
+  int fsetxattr(int descriptor, const char* name, const void* value, std::size_t size, int flags) override {
+    return simple({"fsetxattr", of(descriptor)},
+                  [&] { return System::fsetxattr(descriptor, name, value, size, flags); });
+  }
+  int fremovexattr(int descriptor, const char* name) override {
+    return simple({"fremovexattr", of(descriptor)}, [&] { return System::fremovexattr(descriptor, name); });
+  }
   int futimens(int descriptor, const timespec times[2]) override {
     return simple({"futimens", of(descriptor)}, [&] { return System::futimens(descriptor, times); });
   }

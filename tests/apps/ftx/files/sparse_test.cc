@@ -124,7 +124,7 @@ TEST_F(SparseFile, ASourceReadsTheDataAlone) {
   const auto path = make("f", 20 * piece, {{piece, 2 * piece}, {7 * piece, 9 * piece}});
   const auto source = open(path);
   const FileEntry& entry = source->files()[0];
-  ASSERT_TRUE(entry.extents);
+  ASSERT_TRUE(entry.extents() != nullptr);
   EXPECT_EQ(entry.size_bytes, 20 * piece);
   EXPECT_EQ(entry.content_bytes(), 3 * piece);
   const std::string all = text_of(path);
@@ -143,7 +143,7 @@ TEST_F(SparseFile, ItsDigestInTheListIsThatOfAllBytes) {
 TEST_F(SparseFile, SmallOnesArePackedWithTheirHoles) {
   const auto source = open(make("f", packed_bytes_max, {}));
   EXPECT_EQ(source->files()[0].kind, EntryKind::packed);
-  EXPECT_FALSE(source->files()[0].extents);
+  EXPECT_TRUE(source->files()[0].extents() == nullptr);
 }
 
 TEST_F(SparseFile, AHoleThatIsMadeMeanwhileIsAChange) {
@@ -193,8 +193,8 @@ TEST_F(SparseFile, ArrivesWithItsHoles) {
 
 /// Threat: a list of a few bytes that announces files without end.
 TEST_F(SparseFile, AHugeHoleTakesNoRoom) {
-  const FileEntry huge{.name = "huge", .size_bytes = 100ULL << 30, .extents = Extents({})};
-  const FileEntry impossible{.name = "impossible", .size_bytes = file_bytes_max - 1, .extents = Extents({})};
+  const FileEntry huge{.name = "huge", .size_bytes = 100ULL << 30, .form = Extents({})};
+  const FileEntry impossible{.name = "impossible", .size_bytes = file_bytes_max - 1, .form = Extents({})};
   const auto destination = DirectoryDestination::serve(root_.string(), 1).value();
   const std::vector<FileEntry> entries{huge, impossible};
   auto sink = destination->open("", entries).value();
@@ -211,11 +211,11 @@ TEST_F(SparseFile, AHugeHoleTakesNoRoom) {
 
 TEST_F(SparseFile, WhatAnEarlierTransferHasLeftIsOfTheSameExtents) {
   // Three blocks of content; the last ones lie behind holes.
-  const FileEntry entry{.name = "f",
-                        .size_bytes = 100 * piece,
-                        .mtime_s = 5,
-                        .extents = Extents(std::vector<ByteRange>{
-                            {piece, 2 * piece}, {50 * piece, 51 * piece}, {80 * piece, 81 * piece}})};
+  const FileEntry entry{
+      .name = "f",
+      .size_bytes = 100 * piece,
+      .mtime_s = 5,
+      .form = Extents(std::vector<ByteRange>{{piece, 2 * piece}, {50 * piece, 51 * piece}, {80 * piece, 81 * piece}})};
   const auto serve = [&] {
     return std::move(DirectoryDestination::serve(root_.string(), 1, LandBy::write, {.keep = true}).value());
   };
@@ -241,10 +241,10 @@ TEST_F(SparseFile, WhatAnEarlierTransferHasLeftIsOfTheSameExtents) {
   EXPECT_EQ(known(entry), 2U);
   EXPECT_EQ(known(entry, true), 2U);
   FileEntry other = entry;
-  other.extents = Extents(std::vector<ByteRange>{{piece, 2 * piece}, {50 * piece, 52 * piece}});
+  other.form = Extents(std::vector<ByteRange>{{piece, 2 * piece}, {50 * piece, 52 * piece}});
   EXPECT_EQ(other.content_bytes(), entry.content_bytes());
   EXPECT_EQ(known(other), 0U) << "its blocks lie elsewhere";
-  other.extents = {};
+  other.form = {};
   EXPECT_EQ(known(other), 0U);
   other = entry;
   other.size_bytes += 1;

@@ -114,7 +114,7 @@ Change change(Kind kind, unsigned differences, std::uint32_t of = 1) {
 
 TEST_F(SurveyOf, EachKindOfEntryThatIsNotThere) {
   FileEntry link = entry("l", EntryKind::link);
-  link.target = "t";
+  link.form = "t";
   EXPECT_EQ(one(file("f")), change(Kind::content, Change::is_new));
   EXPECT_EQ(one(entry("d", EntryKind::directory)), change(Kind::made, Change::is_new));
   EXPECT_EQ(one(link), change(Kind::made, Change::is_new));
@@ -155,12 +155,12 @@ TEST_F(SurveyOf, EachWayInWhichAFileDiffers) {
 
 TEST_F(SurveyOf, EachWayInWhichALinkOrADirectoryDiffers) {
   FileEntry link = entry("l", EntryKind::link);
-  link.target = "t";
+  link.form = "t";
   put(link);
   EXPECT_EQ(one(link), std::nullopt);
   link.mtime_s += 1;
   EXPECT_EQ(one(link), change(Kind::attributes, Change::time));
-  link.target = "u";
+  link.form = "u";
   EXPECT_EQ(one(link), change(Kind::made, Change::content | Change::time));
   link.mtime_s -= 1;
   EXPECT_EQ(one(link), change(Kind::made, Change::content));
@@ -208,7 +208,7 @@ TEST_F(SurveyOf, WhatCannotBeDoneFails) {
   fs::create_directory(root_ / "d");
   write_file(root_ / "f", "x");
   FileEntry link = entry("d", EntryKind::link);
-  link.target = "t";
+  link.form = "t";
   EXPECT_EQ(survey({file("d")}).error().code, EISDIR);
   EXPECT_EQ(survey({link}).error().code, EISDIR);
   EXPECT_EQ(survey({entry("f", EntryKind::directory)}).error().code, ENOTDIR);

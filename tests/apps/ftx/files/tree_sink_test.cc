@@ -38,7 +38,7 @@ FileEntry link(std::string name, std::string target, std::uint32_t parent = 0) {
           .mtime_s = 1'400'000'000,
           .kind = EntryKind::link,
           .parent = parent,
-          .target = std::move(target)};
+          .form = std::move(target)};
 }
 
 class TreeSink : public ServedDirectory {
@@ -279,7 +279,7 @@ TEST_F(TreeSink, LinksAndDirectoriesThatAreThereAreLeftAlone) {
   ASSERT_EQ(finish(), 0);
   EXPECT_EQ(inodes_and_changes(), before);
   std::vector<FileEntry> other = entries;
-  other[1].target = "../b";
+  other[1].form = "../b";
   open(other);
   ASSERT_EQ(finish(), 0);
   EXPECT_EQ(fs::read_symlink(root_ / "d/l"), "../b");

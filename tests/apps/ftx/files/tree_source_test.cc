@@ -60,7 +60,7 @@ TEST_F(TreeSource, ADirectoryIsSentUnderItsName) {
   const auto source = open({root_.string()});
   EXPECT_THAT(list(source), ElementsAre("served/", "served/z.", "served/a/", "served/b/", "served/b/f.", "served/b/g+",
                                         "served/b/l@", "served/b/e/"));
-  EXPECT_EQ((*source)->files()[6].target, "nowhere");
+  EXPECT_EQ((*source)->files()[6].link_target(), "nowhere");
   EXPECT_EQ((*source)->path(4), (root_ / "b/f").string());
   // What is sent is what a receiver accepts.
   const auto& entries = (*source)->files();

@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -31,14 +33,36 @@ struct Node {
   mode_t mode = 0;  // with its type
   std::int64_t mtime_s = 0, mtime_ns = 0;
   std::string content;  // of a file; of a link its target
+  uid_t user = ::geteuid();
+  gid_t group = ::getegid();
+  std::map<std::string, std::string> attributes{};  // of its own, user.*
   bool operator==(const Node&) const = default;
 };
 inline std::ostream& operator<<(std::ostream& out, const Node& node) {
   return out << std::oct << node.mode << std::dec << " " << node.mtime_s << "." << node.mtime_ns << " "
-             << node.content.size() << " bytes";
+             << node.content.size() << " bytes of " << node.user << ":" << node.group << ", " << node.attributes.size()
+             << " attributes";
 }
 
 using Tree = std::map<std::string, Node>;  // by path below the top
+
+/// The extended attributes of what is no link; none where the file system has none.
+inline std::map<std::string, std::string> attributes_of(const fs::path& path) {
+  std::map<std::string, std::string> found;
+  std::string names(65536, '\0');
+  const ssize_t size = ::llistxattr(path.c_str(), names.data(), names.size());
+  names.resize(static_cast<std::size_t>(std::max<ssize_t>(0, size)));
+  for (std::size_t from = 0; from < names.size(); from = names.find('\0', from) + 1) {
+    const std::string name = names.c_str() + from;
+    std::string value(65536, '\0');
+    const ssize_t got = ::lgetxattr(path.c_str(), name.c_str(), value.data(), value.size());
+    value.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+    if (name.starts_with("user.")) {
+      found[name] = value;
+    }
+  }
+  return found;
+}
 
 /// The top itself is "".
 inline Tree tree_of(const fs::path& top) {
@@ -48,10 +72,15 @@ inline Tree tree_of(const fs::path& top) {
     ASSERT_EQ(::lstat(path.c_str(), &status), 0) << path;
     // The permissions of a link are no property of it.
     const bool link = S_ISLNK(status.st_mode);
-    tree[name] = {link ? S_IFLNK : status.st_mode, status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
+    tree[name] = {link ? S_IFLNK : status.st_mode,
+                  status.st_mtim.tv_sec,
+                  status.st_mtim.tv_nsec,
                   link                      ? fs::read_symlink(path).string()
                   : S_ISREG(status.st_mode) ? text_of(path)
-                                            : std::string()};
+                                            : std::string(),
+                  status.st_uid,
+                  status.st_gid,
+                  attributes_of(path)};
   };
   add(top, "");
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(top)) {

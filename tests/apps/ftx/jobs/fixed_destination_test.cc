@@ -94,7 +94,7 @@ TEST(FixedDestination, NamesAreNoPatternsAndAllOfThemMustCome) {
 TEST(FixedDestination, DirectoriesAndLinksComeWhereTheyAreAskedFor) {
   const FileEntry directory{.name = "a", .kind = EntryKind::directory};
   const FileEntry inside{.name = ".bashrc", .parent = 1};
-  const FileEntry link{.name = "l", .kind = EntryKind::link, .parent = 1, .target = "/"};
+  const FileEntry link{.name = "l", .kind = EntryKind::link, .parent = 1, .form = "/"};
   const FileEntry beside{.name = "b"};
   const auto a = [](Trees trees) { return Wanted{{"a"}, Wanted::Are::patterns, trees}; };
   EXPECT_FALSE(accepts(a(Trees::none), {directory}));
@@ -102,7 +102,7 @@ TEST(FixedDestination, DirectoriesAndLinksComeWhereTheyAreAskedFor) {
   EXPECT_FALSE(accepts(a(Trees::without_links), {directory, inside, link}));
   EXPECT_TRUE(accepts(a(Trees::with_links), {directory, inside, link}));
   EXPECT_FALSE(accepts(a(Trees::with_links), {directory, inside, beside}));
-  EXPECT_FALSE(accepts(a(Trees::with_links), {{.name = "l", .kind = EntryKind::link, .target = "/"}}));
+  EXPECT_FALSE(accepts(a(Trees::with_links), {{.name = "l", .kind = EntryKind::link, .form = "/"}}));
 }
 
 TEST(FixedDestination, TheContentOfADirectoryMayHaveAnyNames) {

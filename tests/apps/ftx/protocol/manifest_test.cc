@@ -18,7 +18,7 @@ TEST(Manifest, AHardLinkIsAnotherNameOfAFileBeforeIt) {
     const std::vector<FileEntry> entries{{.name = "d", .kind = EntryKind::directory},
                                          {.name = "a", .size_bytes = 1},
                                          {.name = "p", .size_bytes = 1, .kind = EntryKind::packed},
-                                         {.name = "l", .kind = EntryKind::link, .target = "a"},
+                                         {.name = "l", .kind = EntryKind::link, .form = "a"},
                                          {.name = "h", .kind = EntryKind::hard_link, .original = 2},
                                          {.name = "x", .kind = EntryKind::hard_link, .original = original},
                                          {.name = "b", .size_bytes = 1}};
@@ -82,7 +82,7 @@ TEST(Manifest, AFileMayHaveTheDigestOfItsContentAndNothingElse) {
   EXPECT_FALSE(decode_manifest(missing, entries.size(), 6)) << "sixteen bytes that nothing announces";
   for (const EntryKind kind : {EntryKind::directory, EntryKind::link, EntryKind::hard_link, EntryKind::left_out}) {
     FileEntry other{.name = "x", .kind = kind, .digest = digest};
-    other.target = kind == EntryKind::link ? "t" : "";
+    other.form = kind == EntryKind::link ? "t" : "";
     other.original = kind == EntryKind::hard_link ? 1 : 0;
     EXPECT_FALSE(decode_manifest(encode_manifest({{.name = "f"}, other}), 2, 0)) << static_cast<int>(kind);
   }
@@ -91,9 +91,9 @@ TEST(Manifest, AFileMayHaveTheDigestOfItsContentAndNothingElse) {
 TEST(Manifest, OfASparseFileTheExtentsAreListedAndTheContentCounts) {
   const std::vector<FileEntry> entries{{.name = "s",
                                         .size_bytes = 1ULL << 40,
-                                        .digest = Digest{},
-                                        .extents = Extents(std::vector<ByteRange>{{1, 3}, {5, 6}})},
-                                       {.name = "h", .size_bytes = 1ULL << 40, .extents = Extents({})},
+                                        .form = Extents(std::vector<ByteRange>{{1, 3}, {5, 6}}),
+                                        .digest = Digest{}},
+                                       {.name = "h", .size_bytes = 1ULL << 40, .form = Extents({})},
                                        {.name = "f", .size_bytes = 4}};
   const auto bytes = encode_manifest(entries);
   EXPECT_EQ(bytes.size(), entry_bytes(entries[0]) + entry_bytes(entries[1]) + entry_bytes(entries[2]));
@@ -104,7 +104,7 @@ TEST(Manifest, OfASparseFileTheExtentsAreListedAndTheContentCounts) {
     EXPECT_FALSE(decode_manifest(ConstBytes(bytes).first(size), 3, 7)) << size;
   }
   for (const EntryKind kind : {EntryKind::directory, EntryKind::packed, EntryKind::left_out}) {
-    EXPECT_FALSE(decode_manifest(encode_manifest({{.name = "x", .kind = kind, .extents = Extents({})}}), 1, 0));
+    EXPECT_FALSE(decode_manifest(encode_manifest({{.name = "x", .kind = kind, .form = Extents({})}}), 1, 0));
   }
   // As bytes, since nothing encodes them.
   struct Row {
@@ -118,7 +118,7 @@ TEST(Manifest, OfASparseFileTheExtentsAreListedAndTheContentCounts) {
                                                    {"touching", 2, {0, 5, 5, 6}},
                                                    {"more than there are", 2, {0, 5}},
                                                    {"without end", UINT32_MAX, {0, 5}}}) {
-    std::vector<std::byte> lie = encode_manifest({{.name = "x", .size_bytes = 100, .extents = Extents({})}});
+    std::vector<std::byte> lie = encode_manifest({{.name = "x", .size_bytes = 100, .form = Extents({})}});
     store_big_endian(lie.data() + lie.size() - 4, row.count);
     for (const std::uint64_t number : row.numbers) {
       lie.resize(lie.size() + 8);
@@ -185,7 +185,7 @@ FileEntry file(std::string name, std::uint32_t parent = 0, EntryKind kind = Entr
   return {.name = std::move(name), .kind = kind, .parent = parent};
 }
 FileEntry link(std::string name, std::string target, std::uint32_t parent = 0) {
-  return {.name = std::move(name), .kind = EntryKind::link, .parent = parent, .target = std::move(target)};
+  return {.name = std::move(name), .kind = EntryKind::link, .parent = parent, .form = std::move(target)};
 }
 
 /// 0: accepted.

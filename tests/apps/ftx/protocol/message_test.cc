@@ -275,7 +275,7 @@ TEST(Message, AnOfferOutOfRangeIsRefused) {
   EXPECT_TRUE(accepted([](Offer& o) { o.total_bytes = file_bytes_max - 1; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max; }));
   EXPECT_FALSE(accepted([](Offer& o) { o.total_bytes = file_bytes_max + 1; }));
-  // An entry takes 28 to 1048879 bytes; what asks for removals may stand behind them.
+  // An entry takes 28 to 2097978 bytes; what asks for removals may stand behind them.
   for (const std::uint32_t files : {1U, 3U, 1000U}) {
     const auto list = [&](std::uint32_t bytes) {
       return accepted([&](Offer& o) {
@@ -285,8 +285,8 @@ TEST(Message, AnOfferOutOfRangeIsRefused) {
     };
     EXPECT_FALSE(list(files * 28 - 1));
     EXPECT_TRUE(list(files * 28));
-    EXPECT_TRUE(list(files * 1048879 + deletion_bytes_max));
-    EXPECT_FALSE(list(files * 1048879 + deletion_bytes_max + 1));
+    EXPECT_TRUE(list(files * 2097978 + deletion_bytes_max));
+    EXPECT_FALSE(list(files * 2097978 + deletion_bytes_max + 1));
   }
 }
 

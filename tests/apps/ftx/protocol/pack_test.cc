@@ -12,7 +12,7 @@ TEST(Pack, HoldsThePackedFilesOfAListInItsOrder) {
                                        {.name = "a", .size_bytes = 10, .kind = EntryKind::packed},
                                        {.name = "big", .size_bytes = 1000},
                                        {.name = "empty", .kind = EntryKind::packed, .parent = 1},
-                                       {.name = "l", .kind = EntryKind::link, .target = "x"},
+                                       {.name = "l", .kind = EntryKind::link, .form = "x"},
                                        {.name = "b", .size_bytes = 5, .kind = EntryKind::packed}};
   const Pack pack(entries);
   ASSERT_EQ(pack.files(), 3U);

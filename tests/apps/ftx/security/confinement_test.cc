@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <array>
@@ -286,6 +287,34 @@ TEST(CallConfinement, DriversAskTheKernel) {
                    {"interfaces", [] { return errno_of_socket(AF_INET, SOCK_DGRAM); }, 0},
                    {"TCP", [] { return errno_of_socket(AF_INET, SOCK_STREAM); }, EPERM},
                    {"AF_UNIX", [] { return errno_of_socket(AF_UNIX, SOCK_DGRAM); }, EPERM}});
+}
+
+/// Whoever receives may set owners and extended attributes of what is open, where they are kept, and of nothing else.
+TEST(CallConfinement, MetadataOfWhatIsOpenIsSetWhereItIsKept) {
+  std::FILE* const file = std::tmpfile();
+  const int open = ::fileno(file);
+  // Not what becomes of it, which depends on the file system, but whether it may be tried.
+  const auto tried = [](int answer) { return errno_of(answer) == EPERM ? EPERM : 0; };
+  const auto owner = [&] { return tried(::fchown(open, ::getuid(), ::getgid())); };
+  const auto of_link = [&] {
+    return tried(::fchownat(AT_FDCWD, "/not/there", ::getuid(), ::getgid(), AT_SYMLINK_NOFOLLOW));
+  };
+  const auto followed = [&] { return tried(::fchownat(AT_FDCWD, "/not/there", ::getuid(), ::getgid(), 0)); };
+  const auto set = [&] { return tried(::fsetxattr(open, "user.a", "x", 1, 0)); };
+  const auto remove = [&] { return tried(::fremovexattr(open, "user.a")); };
+  const auto by_name = [&] { return tried(::setxattr("/not/there", "user.a", "x", 1, 0)); };
+  expect_outcomes([] { return restrict_calls({}); }, {{"fchown", owner, EPERM},
+                                                      {"fchownat", of_link, EPERM},
+                                                      {"fsetxattr", set, EPERM},
+                                                      {"fremovexattr", remove, EPERM}});
+  expect_outcomes([] { return restrict_calls({.owners = true}); }, {{"fchown", owner, 0},
+                                                                    {"fchownat", of_link, 0},
+                                                                    {"fchownat, followed", followed, EPERM},
+                                                                    {"fsetxattr", set, EPERM}});
+  expect_outcomes(
+      [] { return restrict_calls({.attributes = true}); },
+      {{"fchown", owner, EPERM}, {"fsetxattr", set, 0}, {"fremovexattr", remove, 0}, {"setxattr", by_name, EPERM}});
+  std::fclose(file);
 }
 
 TEST(CallConfinement, NoCodeIsAdded) {

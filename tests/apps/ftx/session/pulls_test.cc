@@ -341,7 +341,7 @@ TEST(Pulls, WhatIsNoRequestEndsTheHandshakeWithoutASession) {
       {"no such congestion control", changed(3, 0)},
       {"a rate for what has none", changed(11, 1)},
       {"no such trees", changed(16, 3)},
-      {"a selection with a bit that nothing means", changed(17, 32)},
+      {"a selection of all below names that it has not", changed(17, 8)},
       {"a rule that is not there", changed(19, 1)},
       {"no path", changed(21, 0)},
       {"more paths than there are", changed(21, 2)},

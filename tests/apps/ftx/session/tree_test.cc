@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trees drawn at random, from one real directory to another over lossy links: what arrives is what was sent, in
-// content, modes, times and links. SLUICE_TREES says how many (100 if absent), SLUICE_TREE_SEED the first seed; one
-// that fails prints its own.
+// content, modes, times, links, extended attributes and, as root, owners. SLUICE_TREES says how many (100 if absent),
+// SLUICE_TREE_SEED the first seed; one that fails prints its own.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -43,6 +44,7 @@ class Painter {
       } else if (kind < 0.4) {
         const char* const targets[] = {"nowhere", "/etc/passwd", "..", ".", "../../../../..", "a\nb"};
         fs::create_symlink(targets[prng_.below(std::size(targets))], path);
+        own(path);
         time(path);
       } else {
         const std::size_t bytes = size();
@@ -60,6 +62,13 @@ class Painter {
   }
   /// Of the directory that is sent, at last.
   void attributes(const fs::path& path, std::uint64_t mode) {
+    own(path);
+    for (std::uint64_t left = prng_.chance(0.2) ? prng_.below(4) : 0; left > 0; --left) {
+      const std::string name = "user." + std::to_string(prng_.below(5)) + (prng_.chance(0.1) ? "\x1b[2J" : "");
+      const Content value = random_content(prng_.below(prng_.chance(0.1) ? 2000 : 20), prng_());
+      // Not where the file system has none.
+      [[maybe_unused]] const int set = ::setxattr(path.c_str(), name.c_str(), value.data(), value.size(), 0);
+    }
     ASSERT_EQ(::chmod(path.c_str(), static_cast<mode_t>(mode)), 0);
     time(path);
   }
@@ -77,6 +86,13 @@ class Painter {
       size += data.size();
     }
     fs::resize_file(path, size + prng_.below(1'000'000));
+  }
+  /// Somebody's, where this process may give it away.
+  void own(const fs::path& path) {
+    if (::geteuid() == 0 && prng_.chance(0.3)) {
+      const auto user = static_cast<uid_t>(prng_.below(3) * 1000);
+      ASSERT_EQ(::lchown(path.c_str(), user, static_cast<gid_t>(prng_.below(70'000))), 0);
+    }
   }
   void time(const fs::path& path) {
     const timespec when{static_cast<time_t>(prng_.below(4'000'000'000)), static_cast<long>(prng_.below(1'000'000'000))};
@@ -158,9 +174,12 @@ class Trees : public ServedDirectory {
     return options;
   }
   void send(WorldOptions options, const std::vector<std::string>& paths) {
-    const auto source = FileSource::open(paths, {.trees = sluice::ftx::Trees::with_links, .pack = true});
+    const auto source = FileSource::open(paths, {.trees = sluice::ftx::Trees::with_links,
+                                                 .pack = true,
+                                                 .select = {.attributes = true, .user = true, .group = true}});
     ASSERT_TRUE(source) << source.error().text;
     const auto destination = DirectoryDestination::serve(root_.string(), options.seed).value();
+    destination->keep({.user = true, .group = true, .attributes = true});
     options.from = source->get();
     options.to = destination.get();
     World world(options);
@@ -212,8 +231,11 @@ class Trees : public ServedDirectory {
       } else {
         kept.inodes[path] = inode_of(path);
         kept.bytes += content_.at(path.lexically_relative(root_));
-        if (prng.chance(0.2)) {  // its mode alone is set again
+        if (prng.chance(0.2)) {  // its attributes alone are set again
           EXPECT_EQ(::chmod(path.c_str(), 0644), 0);
+          [[maybe_unused]] const int set = ::setxattr(path.c_str(), "user.beside", "x", 1, 0);
+          [[maybe_unused]] const int removed = ::removexattr(path.c_str(), "user.1");
+          EXPECT_TRUE(::geteuid() != 0 || ::lchown(path.c_str(), 1, 2) == 0);
         }
       }
     }
