@@ -28,6 +28,9 @@ void decode_data(const Envelope& envelope, ConstBytes datagram) {
     return;
   }
   SLUICE_REQUIRE(data->adu.offset + data->adu.length > data->adu.offset && data->stamp.behind < data->stamp.sequence);
+  SLUICE_REQUIRE(data->payload_bytes > 0 && data->payload_bytes <= data->adu.length);
+  SLUICE_REQUIRE(data->compressed ? data->adu.length <= compressed_adu_bytes_max
+                                  : data->payload_bytes == data->adu.length);
   std::array<std::byte, data_header_bytes> out{};
   same(datagram, ConstBytes(out).first(emit_data_header(envelope, *data, out)));
 }

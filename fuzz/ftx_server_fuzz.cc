@@ -89,8 +89,8 @@ class Harness {
     store_big_endian<std::uint64_t>(bytes.data() + 8, protection_.connection());
     const bool data = bytes[1] == static_cast<std::byte>(Kind::data);
     if (data && bytes.size() >= data_header_bytes) {
-      const auto repair = static_cast<std::uint16_t>(load_big_endian<std::uint16_t>(bytes.data() + 2) & flag_repair);
-      store_big_endian(bytes.data() + 2, static_cast<std::uint16_t>(protection_.flags() | repair));
+      const int own = load_big_endian<std::uint16_t>(bytes.data() + 2) & (flag_repair | flag_compressed);
+      store_big_endian(bytes.data() + 2, static_cast<std::uint16_t>(protection_.flags() | own));
       const Content payload(bytes.begin() + data_header_bytes, bytes.end());
       bytes.resize(bytes.size() + tag_bytes);
       SLUICE_REQUIRE(protection_.seal_payload(ConstBytes(bytes).first(data_header_bytes), payload,

@@ -74,7 +74,7 @@ def main():
         run(top, "push of a tree, each file", "-v", "-r", *with_secret, top / "tree", server.url + "/")
         run(top, "dry run of a push", "-n", "-r", *with_secret, top / "tree", server.url + "/other")
         run(top, "dry run of a pull", "-n", "-i", *with_secret, server.url + "/big.bin", top / "in")
-        run(top, "pull", "-v", *with_secret, server.url + "/big.bin", top / "in")
+        run(top, "pull, compressed", "--compress-always", "-v", *with_secret, server.url + "/big.bin", top / "in")
         run(top, "pull of nothing that is there", *with_secret, server.url + "/nothing", top / "in", code=5, last="error")
         run(top, "another secret", "--secret-file", secret(top, "other"), big, server.url + "/", code=25, last="error")
         run(top, "no such source", big.parent / "missing", server.url + "/", code=5, last="error")

@@ -133,7 +133,7 @@ void Liar::note(const Heard& heard) {
     const auto data = parse_data(heard.datagram, heard.datagram.size() + (sealed() ? tag_bytes : 0));
     if (data) {
       stamp = data->stamp;
-      received_bytes += data->adu.length;
+      received_bytes += data->payload_bytes;
     }
   } else if (heard.envelope.kind == Kind::probe) {
     stamp = parse_probe(heard.datagram);
@@ -179,11 +179,12 @@ void Liar::offer(const Offer& message) { control(emit_offer(envelope, message, o
 
 Stamp Liar::next_stamp() { return {++sequence, now_ns(), 1000, 0}; }
 
-void Liar::data(const AduName& adu, ConstBytes payload, std::optional<Stamp> stamp, std::uint16_t more_flags) {
+void Liar::data(const AduName& adu, ConstBytes payload, std::optional<Stamp> stamp, std::uint16_t more_flags,
+                bool compressed) {
   Envelope here = envelope;
   here.kind = Kind::data;
   here.flags = static_cast<std::uint16_t>((protection ? protection->flags() : 0) | more_flags);
-  const std::size_t header = emit_data_header(here, {stamp ? *stamp : next_stamp(), adu, false}, out);
+  const std::size_t header = emit_data_header(here, {stamp ? *stamp : next_stamp(), adu, false, compressed}, out);
   if (protection) {
     SLUICE_REQUIRE(protection->seal_payload(ConstBytes(out).first(header), payload,
                                             Bytes(out).subspan(header, payload.size() + tag_bytes)));

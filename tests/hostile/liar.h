@@ -51,7 +51,8 @@ class Liar {
   /// The address is validated by a COOKIE where the session is not sealed.
   void greet();
   void offer(const Offer& message);
-  void data(const AduName& adu, ConstBytes payload, std::optional<Stamp> stamp = {}, std::uint16_t more_flags = 0);
+  void data(const AduName& adu, ConstBytes payload, std::optional<Stamp> stamp = {}, std::uint16_t more_flags = 0,
+            bool compressed = false);
   void probe(Stamp stamp);
   [[nodiscard]] Stamp next_stamp();
   /// All of a list or file, ADU by ADU.

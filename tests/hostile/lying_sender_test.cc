@@ -3,6 +3,7 @@
 // not. One row, one lie, with the sentence of docs/formats/ftx.md that it breaks. Whatever it says, ftx ends in time
 // with the code of the row, has taken little memory, and has written nothing but, where the row says so, the file.
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include <functional>
 #include <set>
@@ -74,6 +75,20 @@ void with_attribute(Liar& liar, const std::string& name, std::string_view other)
   liar.begin();
 }
 
+Content frame_of(ConstBytes content) {
+  Content frame(ZSTD_compressBound(content.size()));
+  frame.resize(ZSTD_compress(frame.data(), frame.size(), content.data(), content.size(), 1));
+  return frame;
+}
+
+/// One frame that breaks the rule, and then the truth.
+void stray_frame(Liar& liar, const AduName& adu, ConstBytes frame) {
+  if (liar.begin()) {
+    liar.data(adu, frame, {}, 0, true);
+    liar.finish();
+  }
+}
+
 constexpr auto ok = ExitCode::ok;
 constexpr auto refused = ExitCode::refused;
 constexpr auto wrong = ExitCode::protocol_error;
@@ -93,6 +108,10 @@ constexpr const char* rule_size = "Sizes and offsets are below 2^62";
 constexpr const char* rule_place = "An ADU is `adu_bytes` long, lies at a multiple of `adu_bytes`";
 constexpr const char* rule_drop =
     "An endpoint drops and counts a datagram that is too long, too short or out of range, and never answers it";
+constexpr const char* rule_frame =
+    "A receiver drops and counts a frame that is not exactly that: one of another size than `length`, or of none, with "
+    "a "
+    "dictionary, cut, malformed, or with something behind it";
 constexpr const char* rule_digest =
     "It renames a file when all of it is there and its digest, computed over what was written, equals the sender's";
 constexpr const char* rule_progress =
@@ -448,6 +467,62 @@ const std::vector<Lie>& lies() {
        },
        {ok},
        true},
+      {"FrameOfMoreThanItsName",
+       rule_frame,
+       [](Liar& liar) { stray_frame(liar, {0, adu_bytes, 0}, frame_of(Content(adu_bytes + 1))); },
+       {ok},
+       true},
+      {"FrameOfLessThanItsName",
+       rule_frame,
+       [](Liar& liar) { stray_frame(liar, {0, adu_bytes, 0}, frame_of(Content(adu_bytes - 1))); },
+       {ok},
+       true},
+      {"FrameOf100Megabytes",
+       rule_frame,
+       [](Liar& liar) { stray_frame(liar, {0, adu_bytes, 0}, ConstBytes(frame_of(Content(100'000'000))).first(1000)); },
+       {ok},
+       true},
+      {"FrameCut",
+       rule_frame,
+       [](Liar& liar) {
+         const Content frame = frame_of(ConstBytes(liar.contents[0]).first(adu_bytes / 2));
+         stray_frame(liar, {0, adu_bytes, 0}, ConstBytes(frame).first(frame.size() - 1));
+       },
+       {ok},
+       true},
+      {"FrameAndMore",
+       rule_frame,
+       [](Liar& liar) {
+         Content frame = frame_of(Content(adu_bytes));
+         frame.push_back({});
+         stray_frame(liar, {0, adu_bytes, 0}, frame);
+       },
+       {ok},
+       true},
+      {"FrameOfGarbage",
+       rule_frame,
+       [](Liar& liar) { stray_frame(liar, {0, adu_bytes, 0}, random_content(500, 1)); },
+       {ok},
+       true},
+      {"FrameForFourGigabytes",
+       "`length` is 65536 at most",
+       [](Liar& liar) { stray_frame(liar, {0, UINT32_MAX, 0}, frame_of(Content(adu_bytes))); },
+       {ok},
+       true},
+      {"FrameOfDigests",
+       "Lists are never compressed",
+       [](Liar& liar) { stray_frame(liar, {digest_file, digest_bytes, 0}, frame_of(Content(digest_bytes))); },
+       {ok},
+       true},
+      {"FrameBeyondTheFile",
+       rule_place,
+       [](Liar& liar) { stray_frame(liar, {0, adu_bytes, 1000 * adu_bytes}, frame_of(Content(adu_bytes))); },
+       {ok},
+       true},
+      {"FrameOfOtherBytes",
+       rule_digest,
+       [](Liar& liar) { stray_frame(liar, {0, adu_bytes, 0}, frame_of(Content(adu_bytes))); },
+       {mismatch}},
       {"OnePlaceWithOtherBytesFirst",
        rule_digest,
        [](Liar& liar) { stray(liar, {0, adu_bytes, 0}, adu_bytes); },

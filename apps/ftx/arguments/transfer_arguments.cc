@@ -77,6 +77,13 @@ TransferArguments::TransferArguments(CLI::App& app) {
   app.add_flag("--background", options_.background, "give way to all other traffic")
       ->excludes(rate)
       ->excludes(congestion);
+  auto* compress = app.add_flag_callback(
+      "-z,--compress", [this] { options_.compress = Compress::when_it_pays; },
+      "compress what is sent, where that makes it faster; tells who sees the datagrams how well it compresses");
+  app.add_flag_callback(
+         "--compress-always", [this] { options_.compress = Compress::always; },
+         "compress whether it pays or not; for measurements")
+      ->excludes(compress);
   app.add_option(
       "--datagram-bytes", options_.datagram_bytes,
       "the largest UDP payload; default: what the path carries, up to frames of 9000; with --stack: of 1500");

@@ -70,6 +70,7 @@ ExitCode fetch(const PushOptions& options, Observer& observer) {
   request.trees = options.trees;
   request.select = options.select;
   ask_congestion(options, request.congestion, request.rate);
+  request.compress = options.compress;
   if (!encode(request)) {
     return observer.fail({ExitCode::usage, fmt::format("the sources are too many for one transfer: {} of them, or with "
                                                        "filter rules and names {} bytes together, at most",

@@ -13,6 +13,7 @@
 #include "apps/ftx/files/ownership.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/jobs/observer.h"
+#include "apps/ftx/protocol/compress.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/update.h"
@@ -101,6 +102,7 @@ struct PushOptions : CommonOptions {
   std::optional<double> rate_mbit;  // --rate
   bool cubic = false;               // --congestion cubic; else bbr
   bool background = false;
+  Compress compress = Compress::never;
   std::optional<std::size_t> datagram_bytes;
 };
 

@@ -60,6 +60,8 @@ ExitCode push(const PushOptions& options, Observer& observer) {
                                .update = options.update,
                                .tsdu_bytes = datagram->bytes_max,
                                .ip_header_bytes = datagram->ip_header_bytes,
+                               .compress = options.compress,
+                               .clock = cost_clock,
                                .seed = entropy(),
                                .idle_timeout = seconds(options.idle_timeout_s)};
   const FileRights files = rights_to_send(options.sources);

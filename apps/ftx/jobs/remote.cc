@@ -280,6 +280,8 @@ std::expected<ExitCode, Failure> Remote::send_by_udp(Source& source) {
                               .path = {},
                               .tsdu_bytes = datagram->bytes_max,
                               .ip_header_bytes = datagram->ip_header_bytes,
+                              .compress = request_.compress,
+                              .clock = cost_clock,
                               .seed = entropy(),
                               .connect_timeout = knock_time_max,
                               .idle_timeout = idle_timeout()};
@@ -303,6 +305,8 @@ std::expected<ExitCode, Failure> Remote::send_by_pipe(Source& source) {
                               .waits_for_knock = true,
                               .path = {},
                               .tsdu_bytes = PipeTransport::tsdu_bytes,
+                              .compress = request_.compress,
+                              .clock = cost_clock,
                               .seed = entropy(),
                               .connect_timeout = knock_time_max,
                               .idle_timeout = idle_timeout()};

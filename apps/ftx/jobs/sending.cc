@@ -162,6 +162,10 @@ std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, st
   return std::make_unique<Bbr>(datagram_bytes, entropy());
 }
 
+TimePoint cost_clock() {
+  return TimePoint(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
 std::unique_ptr<CongestionControl> pipe_congestion_for(const PushOptions& options) {
   return options.rate_mbit ? congestion_for(options, PipeTransport::tsdu_bytes) : std::make_unique<Unpaced>();
 }

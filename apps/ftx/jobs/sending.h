@@ -82,6 +82,8 @@ void show_left_out(const FileSource& source, Observer& observer);
 void ask_congestion(const PushOptions& options, AskedCongestion& congestion, std::uint64_t& rate);
 /// The same options at the other end.
 [[nodiscard]] PushOptions asked_of(AskedCongestion congestion, std::uint64_t rate);
+/// Measures what compressing costs.
+[[nodiscard]] TimePoint cost_clock();
 /// What the options ask for where a pipe carries the datagrams: a fixed rate, or as fast as the pipe takes them.
 [[nodiscard]] std::unique_ptr<CongestionControl> pipe_congestion_for(const PushOptions& options);
 

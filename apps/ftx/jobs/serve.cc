@@ -51,6 +51,9 @@ class FileProvider final : public Provider {
                                   .path = {},
                                   .tsdu_bytes = datagram->bytes_max,
                                   .ip_header_bytes = datagram->ip_header_bytes,
+                                  // Not always: the processor is there for other clients, too.
+                                  .compress = std::min(request.compress, Compress::when_it_pays),
+                                  .clock = cost_clock,
                                   .seed = entropy(),
                                   .idle_timeout = idle_timeout_}};
   }

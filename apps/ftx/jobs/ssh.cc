@@ -269,6 +269,8 @@ std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
                         .update = options_.update,
                         .tsdu_bytes = datagram->bytes_max,
                         .ip_header_bytes = datagram->ip_header_bytes,
+                        .compress = options_.compress,
+                        .clock = cost_clock,
                         .seed = entropy(),
                         .connect_timeout = knock_time_max,
                         .idle_timeout = seconds(options_.idle_timeout_s)};
@@ -302,6 +304,8 @@ std::expected<ExitCode, Failure> Push::push_by_pipe() {
                               .path = {},
                               .update = options_.update,
                               .tsdu_bytes = PipeTransport::tsdu_bytes,
+                              .compress = options_.compress,
+                              .clock = cost_clock,
                               .seed = entropy(),
                               .connect_timeout = seconds(options_.idle_timeout_s),
                               .idle_timeout = seconds(options_.idle_timeout_s)};
@@ -445,6 +449,7 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   request.trees = options_.trees;
   request.select = options_.select;
   ask_congestion(options_, request.congestion, request.rate);
+  request.compress = options_.compress;
   if (const auto started = start(request); !started) {
     return std::unexpected(started.error());
   }

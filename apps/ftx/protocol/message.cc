@@ -60,6 +60,12 @@ bool is_stamp(const Stamp& stamp) {
   return stamp.sequence >= 1 && stamp.sequence < sequence_max && stamp.behind < stamp.sequence;
 }
 
+/// Threat: a few bytes that stand for gigabytes. And lists of names and digests are never compressed, so that no length
+/// tells of them (docs/security.md).
+bool may_be_compressed(const AduName& adu) {
+  return adu.length <= compressed_adu_bytes_max && adu.file != manifest_file && adu.file != digest_file;
+}
+
 /// True when the ranges are in ascending order, disjoint, not empty and within from..to.
 bool ranges_in_order(const Report& report) {
   std::uint64_t next = report.from;
@@ -115,7 +121,8 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
   if (sealed && envelope.kind == Kind::control) {
     return std::nullopt;  // it comes before there are keys
   }
-  const int allowed = (envelope.kind == Kind::data ? flag_repair : 0) | flag_sealed | (sealed ? flag_key_phase : 0);
+  const int allowed =
+      (envelope.kind == Kind::data ? flag_repair | flag_compressed : 0) | flag_sealed | (sealed ? flag_key_phase : 0);
   if ((envelope.flags & ~allowed) != 0) {
     return std::nullopt;
   }
@@ -206,16 +213,21 @@ std::optional<Data> parse_data(ConstBytes datagram, std::size_t datagram_bytes) 
     return std::nullopt;
   }
   const auto flags = load_big_endian<std::uint16_t>(datagram.data() + 2);
-  const std::size_t behind = (flags & flag_sealed) != 0 ? tag_bytes : 0;
-  if (datagram_bytes - data_header_bytes != std::uint64_t{data.adu.length} + behind) {
+  const std::size_t behind = data_header_bytes + ((flags & flag_sealed) != 0 ? tag_bytes : 0);
+  if (datagram_bytes <= behind || datagram_bytes - behind > data.adu.length) {
     return std::nullopt;
   }
+  data.payload_bytes = static_cast<std::uint32_t>(datagram_bytes - behind);
   data.repair = (flags & flag_repair) != 0;
-  return data;
+  data.compressed = (flags & flag_compressed) != 0;
+  return data.compressed == (data.payload_bytes < data.adu.length) && (!data.compressed || may_be_compressed(data.adu))
+             ? std::optional(data)
+             : std::nullopt;
 }
 
 std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes out) {
-  Writer writer = start(envelope, Kind::data, out, data.repair ? flag_repair : 0);
+  Writer writer =
+      start(envelope, Kind::data, out, (data.repair ? flag_repair : 0) | (data.compressed ? flag_compressed : 0));
   write_stamp(writer, data.stamp);
   return writer.number(data.adu.offset).number(data.adu.file).number(data.adu.length).size();
 }

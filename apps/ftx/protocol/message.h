@@ -45,6 +45,9 @@ inline constexpr std::uint32_t adu_bytes_min = 256;
 inline constexpr std::uint32_t adu_bytes_max = 1U << 21;
 inline constexpr std::uint32_t adu_bytes_unit = 16;
 
+/// The most bytes of a file that a compressed ADU stands for.
+inline constexpr std::uint32_t compressed_adu_bytes_max = 1U << 16;
+
 /// File numbers that name the transfer's own lists, or the files that travel together, rather than one file
 /// (docs/formats/ftx.md, "Streams").
 inline constexpr std::uint32_t manifest_file = 0xffff'ffff;
@@ -95,9 +98,10 @@ struct AduName {
   bool operator==(const AduName&) const = default;
 };
 
-inline constexpr std::uint16_t flag_repair = 1;     // DATA only
-inline constexpr std::uint16_t flag_sealed = 2;     // apps/ftx/session/protection.h
-inline constexpr std::uint16_t flag_key_phase = 4;  // sealed only: the generation of the keys is odd
+inline constexpr std::uint16_t flag_repair = 1;      // DATA only
+inline constexpr std::uint16_t flag_sealed = 2;      // apps/ftx/session/protection.h
+inline constexpr std::uint16_t flag_key_phase = 4;   // sealed only: the generation of the keys is odd
+inline constexpr std::uint16_t flag_compressed = 8;  // DATA only
 
 struct Envelope {
   Kind kind{};
@@ -143,6 +147,9 @@ struct Data {
   Stamp stamp;
   AduName adu;
   bool repair = false;
+  bool compressed = false;  // what travels is a zstd frame of the ADU's bytes
+  /// What travels of the ADU, without a tag: its length, or less where it is compressed. emit_data_header() ignores it.
+  std::uint32_t payload_bytes = 0;
 };
 
 enum class Phase : std::uint8_t { manifest = 0, data = 1, finished = 2 };

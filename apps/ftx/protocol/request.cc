@@ -23,14 +23,16 @@ bool is_path(std::string_view path) { return !path.empty() && path.size() <= pat
 std::optional<PullMessage> parse_request(ConstBytes body) {
   Reader reader(body);
   PullRequest request;
-  request.congestion = AskedCongestion{reader.number<std::uint8_t>()};
+  const auto manner = reader.number<std::uint8_t>();
+  request.congestion = congestion_in(manner);
+  request.compress = compress_in(manner);
   request.rate = reader.number<std::uint64_t>();
   request.datagram_bytes = reader.number<std::uint32_t>();
   request.trees = Trees{reader.number<std::uint8_t>()};
   auto select = take_selection(reader);
   const std::size_t paths = reader.number<std::uint16_t>();
   if (!select || paths == 0 || paths > request_paths_max || !is_congestion(request.congestion, request.rate) ||
-      !is_trees(request.trees)) {
+      !is_compress(request.compress) || !is_trees(request.trees)) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < paths; ++i) {
@@ -70,7 +72,7 @@ std::optional<std::vector<std::byte>> encode(const PullRequest& request) {
   }
   std::vector<std::byte> out;
   Writer writer = begin(out, PullKind::request, size);
-  writer.number(static_cast<std::uint8_t>(request.congestion)).number(request.rate).number(request.datagram_bytes);
+  writer.number(manner_of(request.congestion, request.compress)).number(request.rate).number(request.datagram_bytes);
   writer.number(static_cast<std::uint8_t>(request.trees));
   put(writer, request.select);
   writer.number(static_cast<std::uint16_t>(request.paths.size()));

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/ftx/protocol/compress.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/selection.h"
@@ -37,10 +38,19 @@ enum class AskedCongestion : std::uint8_t { bbr = 1, cubic = 2, background = 3, 
          (congestion == AskedCongestion::fixed_rate) == (rate != 0);
 }
 
+/// How a sender sends that the other end asks for files, in a byte: its congestion control in the lower half, in the
+/// upper whether it compresses.
+[[nodiscard]] constexpr std::uint8_t manner_of(AskedCongestion congestion, Compress compress) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(congestion) | static_cast<unsigned>(compress) << 4U);
+}
+[[nodiscard]] constexpr AskedCongestion congestion_in(std::uint8_t manner) { return AskedCongestion(manner & 15U); }
+[[nodiscard]] constexpr Compress compress_in(std::uint8_t manner) { return Compress(manner >> 4U); }
+
 /// The client wants files.
 struct PullRequest {
   AskedCongestion congestion = AskedCongestion::bbr;
-  std::uint64_t rate = 0;            // bytes a second, of fixed_rate
+  std::uint64_t rate = 0;  // bytes a second, of fixed_rate
+  Compress compress = Compress::never;
   std::uint32_t datagram_bytes = 0;  // at most; 0: as the server can
   Trees trees = Trees::none;
   Selection select{};

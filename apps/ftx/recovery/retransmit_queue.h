@@ -16,8 +16,10 @@ class RetransmitQueue {
   [[nodiscard]] bool empty() const { return adus_.empty(); }
   void push(const AduName& adu) { adus_.push(adu); }
 
-  /// The ADU that waits longest; if it is longer than `bytes_max`, its first part, and the rest waits on. REQUIRES: not
-  /// empty; bytes_max > 0.
+  /// The ADU that waits longest. REQUIRES: not empty.
+  [[nodiscard]] const AduName& front() { return adus_.front(); }
+  /// Removes the ADU that waits longest; if it is longer than `bytes_max`, its first part, and the rest waits on.
+  /// Answers what it has removed. REQUIRES: not empty; bytes_max > 0.
   AduName pop(std::uint32_t bytes_max = adu_bytes_max) {
     SLUICE_REQUIRE(!adus_.empty() && bytes_max > 0);
     AduName adu = adus_.front();

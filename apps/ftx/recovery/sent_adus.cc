@@ -7,18 +7,21 @@
 
 namespace sluice::ftx {
 
-void SentAdus::on_sent(const AduName& adu, TimePoint now, bool application_limited) {
+void SentAdus::on_sent(const AduName& adu, TimePoint now, bool application_limited,
+                       std::optional<std::uint32_t> payload_bytes) {
   // draft-ietf-ccwg-bbr-06 section 4.1.1.3: "when the algorithm marks a transport flow as application-limited, it marks
   // all bandwidth samples for the next round trip as application-limited (at which point, the bubble, the idle gap, can
   // be said to have exited the data pipeline)."
   if (application_limited) {
     limited_to_ = std::max<std::uint64_t>(next() - 1, 1);
   }
-  sent_bytes_ += adu.length;
-  entries_.push({adu, sent_bytes_, now, 0, false, limited_to_ > 0});
+  const std::uint32_t bytes = payload_bytes.value_or(adu.length);
+  sent_bytes_ += bytes;
+  entries_.push({adu, sent_bytes_, now, bytes, 0, false, limited_to_ > 0});
 }
 
-void SentAdus::on_copy_sent(std::uint64_t sequence, TimePoint now, bool application_limited) {
+void SentAdus::on_copy_sent(std::uint64_t sequence, TimePoint now, bool application_limited,
+                            std::optional<std::uint32_t> payload_bytes) {
   SLUICE_REQUIRE(unproven(sequence).has_value());
   Entry& first = entries_[sequence - oldest_];
   if (first.copies == 0) {
@@ -27,7 +30,7 @@ void SentAdus::on_copy_sent(std::uint64_t sequence, TimePoint now, bool applicat
   }
   const std::uint32_t copies = first.copies;
   ++copies_[copies - 1].open;
-  on_sent(AduName(first.adu), now, application_limited);
+  on_sent(AduName(first.adu), now, application_limited, payload_bytes);
   entries_.back().copies = copies;
 }
 
@@ -53,7 +56,7 @@ std::optional<SentAdus::Resolved> SentAdus::on_report(const Report& report) {
   if (report.highest >= oldest_) {
     passed_bytes_ = std::max(passed_bytes_, entries_[report.highest - oldest_].sent_bytes);
     if (report.highest > passed_) {
-      small_arrived_ = entries_[report.highest - oldest_].adu.length <= large_above_;
+      small_arrived_ = entries_[report.highest - oldest_].payload_bytes <= large_above_;
     }
     passed_ = std::max(passed_, report.highest);
     resolved.newest = datagram(report.highest);
@@ -84,18 +87,18 @@ void SentAdus::resolve(std::uint64_t first, std::uint64_t last, bool arrived, Re
       --copies_[entry.copies - 1].open;
       copies_[entry.copies - 1].arrived |= arrived;
     }
-    resolved_datagram_bytes_ += entry.adu.length + overhead_bytes_;
+    resolved_datagram_bytes_ += entry.payload_bytes + overhead_bytes_;
     if (arrived) {
       ++resolved.arrived;
-      resolved.arrived_bytes += entry.adu.length;
-      large_lost_ = entry.adu.length > large_above_ ? 0 : large_lost_;
+      resolved.arrived_bytes += entry.payload_bytes;
+      large_lost_ = entry.payload_bytes > large_above_ ? 0 : large_lost_;
     } else if (entry.adu.file != no_file) {
       if (all_lost(entry)) {
         retransmit_queue_.push(entry.adu);
       }
       ++resolved.lost;
-      large_lost_ += entry.adu.length > large_above_ && sequence >= large_from_ ? 1 : 0;
-      lost_datagram_bytes_ += entry.adu.length + overhead_bytes_;
+      large_lost_ += entry.payload_bytes > large_above_ && sequence >= large_from_ ? 1 : 0;
+      lost_datagram_bytes_ += entry.payload_bytes + overhead_bytes_;
       lost_runs_ += sequence == last_lost_ + 1 ? 0 : 1;
       last_lost_ = sequence;
       resolved.newest_lost = datagram(sequence);

@@ -12,7 +12,8 @@
 // sequences are.
 //
 // It counts in two units: payload bytes, and datagram bytes, which are payload, header and tag. Congestion control uses
-// the latter, because tiny ADUs load the network mostly with headers.
+// the latter, because tiny ADUs load the network mostly with headers. Both are what travels: of a compressed ADU that
+// is less than the length in its name.
 //
 // Invariants: oldest() is unresolved or equals next().
 // Not thread-safe. Amortised O(1) a sequence; no allocation in steady state. 48 bytes an open sequence, 8 an ADU that
@@ -60,22 +61,24 @@ class SentAdus {
   [[nodiscard]] std::uint64_t lost_runs() const { return lost_runs_; }
 
   // What black hole detection wants to know (apps/ftx/recovery/path_mtu.h).
-  /// ADUs longer than this are large from now on; what was sent before counts no more.
+  /// Payloads longer than this are large from now on; what was sent before counts no more.
   void set_large_above(std::uint64_t bytes) {
     large_above_ = bytes;
     large_from_ = next();
     large_lost_ = 0;
   }
-  /// Large ADUs lost since the last that arrived.
+  /// Large payloads lost since the last that arrived.
   [[nodiscard]] std::uint64_t large_lost() const { return large_lost_; }
   /// The newest datagram that is known to have arrived is not large.
   [[nodiscard]] bool small_arrived() const { return small_arrived_; }
 
   /// Records the datagram with sequence next(). `application_limited`: the sender has sent less than it was allowed to
-  /// since the last datagram.
-  void on_sent(const AduName& adu, TimePoint now = {}, bool application_limited = false);
+  /// since the last datagram. `payload_bytes`: what travels of the ADU, if that is not its length.
+  void on_sent(const AduName& adu, TimePoint now = {}, bool application_limited = false,
+               std::optional<std::uint32_t> payload_bytes = {});
   /// Records another datagram with the ADU of `sequence`. REQUIRES: unproven(sequence).
-  void on_copy_sent(std::uint64_t sequence, TimePoint now = {}, bool application_limited = false);
+  void on_copy_sent(std::uint64_t sequence, TimePoint now = {}, bool application_limited = false,
+                    std::optional<std::uint32_t> payload_bytes = {});
   /// The ADU that `sequence` carries; null when it is known to have arrived, or that sequence is known to be lost.
   [[nodiscard]] std::optional<AduName> unproven(std::uint64_t sequence) const;
   /// A probe has a sequence but no ADU.
@@ -108,6 +111,7 @@ class SentAdus {
     AduName adu;
     std::uint64_t sent_bytes = 0;  // of all datagrams up to and including this one
     TimePoint sent_at{};
+    std::uint32_t payload_bytes = 0;
     std::uint32_t copies = 0;  // index in copies_, from 1; 0: the ADU has no other sequence
     bool resolved = false;
     bool application_limited = false;

@@ -75,7 +75,9 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   request.idle_timeout_ms = reader.number<std::uint32_t>();
   const auto cipher = reader.number<std::uint8_t>();
   request.cipher = Cipher{cipher};
-  request.congestion = AskedCongestion{reader.number<std::uint8_t>()};
+  const auto manner = reader.number<std::uint8_t>();
+  request.congestion = congestion_in(manner);
+  request.compress = compress_in(manner);
   request.rate = reader.number<std::uint64_t>();
   request.ports.first = reader.number<std::uint16_t>();
   request.ports.last = reader.number<std::uint16_t>();
@@ -99,7 +101,8 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   const bool pull = request.direction == StartDirection::pull && paths >= 1;
   good = good && reader.exhausted() && partial <= (partial_keep | partial_verify) && (push || pull) &&
          is_cipher(cipher) && is_program(request.program) && request.idle_timeout_ms != 0 &&
-         is_congestion(request.congestion, request.rate) && is_range(request.ports) && is_trees(request.trees);
+         is_congestion(request.congestion, request.rate) && is_compress(request.compress) && is_range(request.ports) &&
+         is_trees(request.trees);
   return good ? std::optional<StartMessage>(std::move(request)) : std::nullopt;
 }
 
@@ -206,7 +209,7 @@ std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   writer.number(
       static_cast<std::uint8_t>((request.keep_partial ? partial_keep : 0) | (request.verify ? partial_verify : 0)));
   writer.number(request.session_version).number(request.datagram_bytes).number(request.idle_timeout_ms);
-  writer.number(static_cast<std::uint8_t>(request.cipher)).number(static_cast<std::uint8_t>(request.congestion));
+  writer.number(static_cast<std::uint8_t>(request.cipher)).number(manner_of(request.congestion, request.compress));
   writer.number(request.rate).number(request.ports.first).number(request.ports.last);
   writer.number(static_cast<std::uint8_t>(request.trees));
   put(writer, request.select);

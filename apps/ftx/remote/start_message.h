@@ -62,6 +62,7 @@ struct StartRequest {
   std::uint32_t idle_timeout_ms = 0;
   AskedCongestion congestion = AskedCongestion::bbr;  // of a pull
   std::uint64_t rate = 0;                             // bytes a second, of fixed_rate
+  Compress compress = Compress::never;                // of a pull
   PortRange ports{};                                  // where the far side may listen
   Trees trees = Trees::none;                          // of a pull
   Selection select{};                                 // of a pull

@@ -14,12 +14,14 @@ constexpr std::size_t partial_ranges_max = 1U << 16;
 
 }  // namespace
 
-AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
+AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes, AduCompressor* compressor)
     : source_(source),
+      compressor_(compressor),
       pack_(source.files()),
       pack_reader_(source, pack_),
       contents_(source.files(), pack_),
       present_(contents_.size_bytes(), source.files().size() + partial_ranges_max),
+      adu_bytes_max_(adu_bytes),
       adu_bytes_(adu_bytes),
       slot_bytes_(adu_bytes),
       manifest_(encode_manifest(source.files(), source.deletion())) {
@@ -34,16 +36,19 @@ AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes)
   file_ = pack_.files() > 0 ? pack_file : 0;
   ahead_.resize(std::max<std::size_t>(read_ahead_bytes / adu_bytes, 1) * adu_bytes);
   digests_.reserve(numbered_.size() * digest_bytes);
-  repair_.resize(adu_bytes);
+  repair_.resize(compressor_ != nullptr ? std::max(adu_bytes, compressed_adu_bytes_max) : adu_bytes);
 }
 
 void AduScheduler::set_adu_bytes(std::uint32_t adu_bytes) {
-  SLUICE_REQUIRE(adu_bytes > 0 && adu_bytes % adu_bytes_unit == 0 && adu_bytes <= repair_.size());
+  SLUICE_REQUIRE(adu_bytes > 0 && adu_bytes % adu_bytes_unit == 0 && adu_bytes <= adu_bytes_max_);
   adu_bytes_ = adu_bytes;
 }
 
 void AduScheduler::release() {
   source_.release();
+  if (compressor_ != nullptr) {
+    compressor_->release();
+  }
   repair_used_ = false;
   ahead_used_ = false;
 }
@@ -255,15 +260,14 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
     const auto digested = digest_present(to);
     return digested ? std::expected<std::optional<Adu>, Failure>() : std::unexpected(digested.error());
   }
-  const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes_, absent_to() - offset_));
-  const auto payload = next_payload(length);
-  if (!payload) {
-    return std::unexpected(payload.error());
+  const auto fitted = next_payload(absent_to() - offset_);
+  if (!fitted) {
+    return std::unexpected(fitted.error());
   }
-  const Adu adu{{file_, static_cast<std::uint32_t>(payload->size()), offset_}, *payload};
-  const std::uint64_t end = offset_ + payload->size();
-  const std::uint64_t bytes =
-      file_ == pack_file ? pack_.content_before(end) - pack_.content_before(offset_) : payload->size();
+  const auto length = static_cast<std::uint32_t>(fitted->content_bytes);
+  const Adu adu{{file_, length, offset_}, fitted->payload, fitted->compressed};
+  const std::uint64_t end = offset_ + length;
+  const std::uint64_t bytes = file_ == pack_file ? pack_.content_before(end) - pack_.content_before(offset_) : length;
   sent_bytes_ += bytes;
   wasted_bytes_ += present_.any() ? bytes - absent_bytes({place(), base() + end}) : 0;
   offset_ = end;
@@ -272,17 +276,19 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
   return adu;
 }
 
-/// Up to `length_max` bytes at offset_, digested. Less where a read ends, if the size of ADUs changed since.
-std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t length_max) {
+/// What one ADU holds of the `bytes_max` at offset_, digested. Less where a read ends.
+std::expected<AduCompressor::Fitted, Failure> AduScheduler::next_payload(std::uint64_t bytes_max) {
+  const std::size_t wanted = std::min<std::uint64_t>(content_bytes_max(), bytes_max);
   if (offset_ >= ahead_from_ + ahead_size_) {
-    const auto view = file_ == pack_file ? fail(ENOTSUP) : source_.view(numbered_[file_], offset_, length_max);
+    const auto view = file_ == pack_file ? fail(ENOTSUP) : source_.view(numbered_[file_], offset_, wanted);
     if (view) {
+      const AduCompressor::Fitted fitted = fit(*view);
       // The digest brings the bytes into the cache for the pass that follows, and accesses every page.
-      digester_.update(*view);
+      digester_.update(view->first(fitted.content_bytes));
       if (auto good = intact(); !good) {
         return std::unexpected(good.error());
       }
-      return *view;
+      return fitted;
     }
     if (view.error().code != ENOTSUP) {
       return std::unexpected(failure(numbered_[file_], view.error()));
@@ -293,7 +299,18 @@ std::expected<ConstBytes, Failure> AduScheduler::next_payload(std::uint32_t leng
   }
   ahead_used_ = true;
   const std::size_t at = offset_ - ahead_from_;
-  return ConstBytes(ahead_).subspan(at, std::min<std::size_t>(length_max, ahead_size_ - at));
+  return fit(ConstBytes(ahead_).subspan(at, std::min<std::size_t>(wanted, ahead_size_ - at)));
+}
+
+/// How many bytes of a file fit() is to choose from.
+std::size_t AduScheduler::content_bytes_max() {
+  return compressor_ != nullptr ? compressor_->content_bytes_for(adu_bytes_) : adu_bytes_;
+}
+
+/// As much of the front of `content` as one datagram holds.
+AduCompressor::Fitted AduScheduler::fit(ConstBytes content) {
+  return compressor_ != nullptr ? compressor_->fit(content, adu_bytes_)
+                                : AduCompressor::Fitted{content.size(), content, false};
 }
 
 std::expected<void, Failure> AduScheduler::intact() {
@@ -342,6 +359,9 @@ std::expected<void, Failure> AduScheduler::finish_file() {
 
 void AduScheduler::go_to(std::uint32_t file) {
   file_ = file;
+  if (compressor_ != nullptr) {
+    compressor_->policy().on_new_file();
+  }
   offset_ = ahead_from_ = 0;
   ahead_size_ = 0;
   digester_.reset();
@@ -351,30 +371,46 @@ std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName
   if (auto good = intact(); !good) {
     return std::unexpected(good.error());
   }
+  const auto piece = [&](ConstBytes list) {
+    const std::uint32_t length = std::min(name.length, adu_bytes_);
+    return Adu{{name.file, length, name.offset}, list.subspan(name.offset, length)};
+  };
   if (name.file == manifest_file) {
-    return Adu{name, ConstBytes(manifest_).subspan(name.offset, name.length)};
+    return piece(manifest_);
   }
   if (name.file == digest_file) {
-    return Adu{name, ConstBytes(digests_).subspan(name.offset, name.length)};
+    return piece(digests_);
   }
-  const Bytes part = Bytes(repair_).first(name.length);
+  const auto content = read_again(name);
+  if (!content) {
+    return std::unexpected(content.error());
+  }
+  const AduCompressor::Fitted fitted = fit(*content);
+  return Adu{
+      {name.file, static_cast<std::uint32_t>(fitted.content_bytes), name.offset}, fitted.payload, fitted.compressed};
+}
+
+/// The front of an ADU of files, as much as fit() is to choose from.
+std::expected<ConstBytes, Failure> AduScheduler::read_again(const AduName& name) {
+  const std::size_t length = std::min<std::size_t>(name.length, content_bytes_max());
+  const Bytes part = Bytes(repair_).first(length);
   if (name.file == pack_file) {
     if (auto read = read_pack(name.offset, part); !read) {
       return std::unexpected(read.error());
     }
     repair_used_ = true;
-    return Adu{name, part};
+    return part;
   }
   const std::uint32_t entry = numbered_[name.file];
-  ConstBytes payload;
-  if (const auto view = source_.view(entry, name.offset, name.length); view) {
-    payload = *view;
+  ConstBytes content;
+  if (const auto view = source_.view(entry, name.offset, length); view) {
+    content = *view;
   } else if (view.error().code == ENOTSUP) {
     if (auto status = source_.read(entry, name.offset, part); !status) {
       return std::unexpected(failure(entry, status.error()));
     }
     repair_used_ = true;
-    payload = part;
+    content = part;
   } else {
     return std::unexpected(failure(entry, view.error()));
   }
@@ -382,7 +418,7 @@ std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName
   if (auto status = source_.unchanged(entry); !status) {
     return std::unexpected(failure(entry, status.error()));
   }
-  return Adu{name, payload};
+  return content;
 }
 
 Failure AduScheduler::failure(std::uint32_t entry, const Error& error) const {

@@ -15,6 +15,8 @@
 // When bytes of a payload turn out missing after it was returned (Source::damaged), the next call of next() or
 // retransmit() fails.
 //
+// With an AduCompressor an ADU of files may stand for more bytes than a datagram holds. The lists are never compressed.
+//
 // Borrows the Source. Not thread-safe. next() is O(1) apart from one read of read_ahead_bytes every read_ahead_bytes.
 // Only the source allocates after the constructor.
 
@@ -25,6 +27,7 @@
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/protocol/contents.h"
 #include "apps/ftx/protocol/message.h"
+#include "apps/ftx/session/adu_compressor.h"
 #include "apps/ftx/session/pack_reader.h"
 #include "apps/ftx/session/present_ranges.h"
 
@@ -34,11 +37,12 @@ class AduScheduler {
  public:
   static constexpr std::size_t read_ahead_bytes = 1U << 20;
 
-  /// REQUIRES: adu_bytes obeys message.h; the source has at least one entry and outlives this object.
-  AduScheduler(Source& source, std::uint32_t adu_bytes);
+  /// REQUIRES: adu_bytes obeys message.h; the source has at least one entry. Source and compressor (null: none) outlive
+  /// this object.
+  AduScheduler(Source& source, std::uint32_t adu_bytes, AduCompressor* compressor = nullptr);
   AduScheduler(const AduScheduler&) = delete;
   AduScheduler& operator=(const AduScheduler&) = delete;
-  /// next() returns ADUs of this size from now on. REQUIRES: a multiple of adu_bytes_unit, from there to the
+  /// Payloads have so many bytes at most from now on. REQUIRES: a multiple of adu_bytes_unit, from there to the
   /// constructor's adu_bytes.
   void set_adu_bytes(std::uint32_t adu_bytes);
   /// ADUs begin at multiples of this; the constructor's adu_bytes if not called.
@@ -47,6 +51,7 @@ class AduScheduler {
   struct Adu {
     AduName name;
     ConstBytes payload;  // valid until release()
+    bool compressed = false;
   };
   /// The caller needs no payload any more.
   void release();
@@ -55,7 +60,7 @@ class AduScheduler {
 
   /// The next ADU that was never sent. Null: none now (see drained()). REQUIRES of both: a burst begins, or !full().
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next();
-  /// An ADU that was sent before, for retransmission.
+  /// An ADU that was sent before, for retransmission, or as much of its front as fits one datagram.
   [[nodiscard]] std::expected<Adu, Failure> retransmit(const AduName& name);
 
   /// The receiver has this already. False: it cannot, or an earlier part of what it has is not known yet.
@@ -95,7 +100,10 @@ class AduScheduler {
   [[nodiscard]] std::optional<Adu> next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
                                                 std::uint64_t& given) const;
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_files();
-  [[nodiscard]] std::expected<ConstBytes, Failure> next_payload(std::uint32_t length_max);
+  [[nodiscard]] std::expected<AduCompressor::Fitted, Failure> next_payload(std::uint64_t bytes_max);
+  [[nodiscard]] std::size_t content_bytes_max();
+  [[nodiscard]] AduCompressor::Fitted fit(ConstBytes content);
+  [[nodiscard]] std::expected<ConstBytes, Failure> read_again(const AduName& name);
   [[nodiscard]] std::expected<void, Failure> read_ahead();
   [[nodiscard]] std::expected<void, Failure> intact();
   [[nodiscard]] std::expected<void, Failure> finish_file();
@@ -113,12 +121,14 @@ class AduScheduler {
   [[nodiscard]] Failure failure(std::uint32_t entry, const Error& error) const;
 
   Source& source_;
+  AduCompressor* compressor_;
   std::vector<std::uint32_t> numbered_;  // the entries of the files with numbers of their own, by number
   Pack pack_;
   PackReader pack_reader_;
   Contents contents_;
   PresentRanges present_;
   Contents::Amount skipped_;
+  std::uint32_t adu_bytes_max_;
   std::uint32_t adu_bytes_;
   std::uint32_t slot_bytes_;
   bool accepted_ = false;

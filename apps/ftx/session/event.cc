@@ -63,6 +63,8 @@ nlohmann::ordered_json fields(const Event& event) {
               {"datagram_bytes", event.datagram_bytes},
               {"path_mtu", event.path_mtu},
               {"round_trip_seconds", event.round_trip_seconds},
+              {"payload_bytes", event.payload_bytes},
+              {"compressed_bytes", event.compressed_bytes},
               {"loaded_bytes", event.loaded_bytes},
               {"stored_bytes", event.stored_bytes}};
   }

@@ -30,7 +30,8 @@ struct Event {
     error,      // code, text
     rejected,   // text: a client that may not come; no transfer of anybody
     done,       // files, bytes, skipped_files, skipped_bytes, seconds, adus, repaired, copied, out_of_order, path,
-                // datagram_bytes, path_mtu, round_trip_seconds, loaded_bytes, stored_bytes
+                // datagram_bytes, path_mtu, round_trip_seconds, payload_bytes, compressed_bytes, loaded_bytes,
+                // stored_bytes
   };
   Kind kind{};
   std::uint64_t connection = 0;
@@ -42,6 +43,10 @@ struct Event {
   // What the receiver had already: whole files, and bytes, which count neither in `bytes` nor in `adus`.
   std::uint64_t skipped_files = 0;
   std::uint64_t skipped_bytes = 0;
+  // Payloads of ADUs as they travelled, those of lists and repairs, too: sent, or received. And bytes of files that
+  // travelled compressed.
+  std::uint64_t payload_bytes = 0;
+  std::uint64_t compressed_bytes = 0;
   std::uint64_t adus = 0;          // distinct file ADUs
   std::uint64_t repaired = 0;      // sender: ADUs sent again; receiver: ADUs placed by a repair
   std::uint64_t copied = 0;        // sender: ADUs sent again at the end without having been asked for

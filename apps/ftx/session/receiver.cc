@@ -52,9 +52,11 @@ Assembly::Head head_of(const Offer& offer, const ReceiverOptions& options) {
 }  // namespace
 
 Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
-                   Destination& destination, Budget& host, EventQueue& events, DropCounters& drops)
+                   Destination& destination, Budget& host, AduDecompressor& decompressor, EventQueue& events,
+                   DropCounters& drops)
     : envelope_{Kind::report, 0, envelope.transfer, envelope.connection},
       options_(options),
+      decompressor_(decompressor),
       events_(events),
       drops_(drops),
       budget_(host, options.own_memory_bytes, options.storage_bytes_max),
@@ -128,10 +130,18 @@ void Receiver::on_data(TimePoint now, const Envelope& envelope, ConstBytes datag
   if (!landing) {
     return;
   }
-  const ConstBytes payload = datagram.subspan(data_header_bytes);
+  ConstBytes payload = datagram.subspan(data_header_bytes);
+  const bool compressed = landing->data.compressed;
+  if (compressed) {
+    payload = decompressor_.decompress(payload, landing->data.adu.length);
+    if (payload.empty()) {
+      ++drops_.bad_frame;
+      return;
+    }
+  }
   if (landing->place.kind == Placement::Kind::memory) {
     std::copy(payload.begin(), payload.end(), landing->place.memory.begin());
-  } else if (in_run_) {
+  } else if (in_run_ && !compressed) {
     if (auto gathered = assembly_->gather(landing->data.adu, payload); !gathered) {
       return fail(now, gathered.error(), true);
     }
@@ -156,7 +166,7 @@ Bytes Receiver::memory_for(const Envelope& envelope, ConstBytes header, std::siz
     return {};
   }
   const auto data = parse_data(header, datagram_bytes);
-  if (!data || tracker_.classify(data->stamp.sequence) != ReceiveTracker::Arrival::fresh) {
+  if (!data || data->compressed || tracker_.classify(data->stamp.sequence) != ReceiveTracker::Arrival::fresh) {
     return {};
   }
   return assembly_->memory_for(data->adu);
@@ -203,7 +213,7 @@ std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope
     case Placement::Kind::duplicate:
       // The place is filled, so the sequence counts as received.
       ++drops_.duplicate;
-      received_bytes_ += data->adu.length;
+      received_bytes_ += data->payload_bytes;
       tracker_.record(now, data->stamp);
       schedule_report(now);
       return std::nullopt;
@@ -231,10 +241,11 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
   }
   last_progress_at_ = now;
   tracker_.record(now, data.stamp);
-  received_bytes_ += data.adu.length;
+  received_bytes_ += data.payload_bytes;
+  compressed_bytes_ += data.compressed ? data.adu.length : 0;
   if (data.adu.file != manifest_file && data.adu.file != digest_file) {
     ++adus_;
-    largest_adu_bytes_ = std::max(largest_adu_bytes_, data.adu.length);
+    largest_payload_bytes_ = std::max(largest_payload_bytes_, data.payload_bytes);
   }
   if (data.repair) {
     ++repaired_;
@@ -465,7 +476,9 @@ Event Receiver::event(Event::Kind kind, TimePoint now) const {
   event.adus = adus_;
   event.repaired = repaired_;
   event.out_of_order = tracker_.out_of_order();
-  event.datagram_bytes = adus_ > 0 ? data_header_bytes + largest_adu_bytes_ : 0;
+  event.payload_bytes = received_bytes_;
+  event.compressed_bytes = compressed_bytes_;
+  event.datagram_bytes = adus_ > 0 ? data_header_bytes + largest_payload_bytes_ : 0;
   event.round_trip_seconds = std::chrono::duration<double>(round_trip_).count();
   if (assembly_) {
     event.dry_run = assembly_->dry_run();

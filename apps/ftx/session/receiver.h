@@ -12,6 +12,9 @@
 // receive() does all three. Between begin_run() and end_run() it leaves the writing of payloads to end_run(), which
 // writes those that follow each other in a file with one call.
 //
+// A compressed ADU (adu_decompressor.h) comes by receive() only, whole and authenticated: its payload is not what
+// belongs in its place. What counts as received of it is what has travelled.
+//
 // What is there already it looks for as soon as it has the list, before it accepts the transfer, and tells the sender
 // (apps/ftx/session/have_announcer.h). It accepts at once when nothing is found, and after compare_first_max at the
 // latest; then it looks further while data arrives. Where contents are compared it looks at all of them first, as many
@@ -29,7 +32,7 @@
 // Threat: a peer that keeps a session for as long as it likes with a PROBE now and then. Only payload that lands where
 // none was is progress.
 //
-// Borrows Destination, Budget and EventQueue. Not thread-safe.
+// Borrows Destination, Budget, AduDecompressor and EventQueue. Not thread-safe.
 
 #include <memory>
 #include <optional>
@@ -37,6 +40,7 @@
 #include "apps/ftx/files/assembly.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/recovery/receive_tracker.h"
+#include "apps/ftx/session/adu_decompressor.h"
 #include "apps/ftx/session/change_announcer.h"
 #include "apps/ftx/session/event.h"
 #include "apps/ftx/session/have_announcer.h"
@@ -53,6 +57,7 @@ struct DropCounters {
   std::uint64_t duplicate = 0;   // a sequence or a place that is filled already
   std::uint64_t too_old = 0;     // a sequence below the window
   std::uint64_t misplaced = 0;
+  std::uint64_t bad_frame = 0;  // compressed, and not what its name says
   std::uint64_t no_room = 0;
   std::uint64_t no_session = 0;    // no room for another one
   std::uint64_t no_handshake = 0;  // likewise, of a handshake
@@ -75,7 +80,8 @@ class Receiver {
  public:
   /// `envelope` and `offer` are those of the OFFER that opened the session, `host` the budget of the peer's host.
   Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
-           Destination& destination, Budget& host, EventQueue& events, DropCounters& drops);
+           Destination& destination, Budget& host, AduDecompressor& decompressor, EventQueue& events,
+           DropCounters& drops);
 
   struct Landing {
     Data data;
@@ -168,6 +174,7 @@ class Receiver {
 
   Envelope envelope_;
   ReceiverOptions options_;
+  AduDecompressor& decompressor_;
   EventQueue& events_;
   DropCounters& drops_;
   State state_ = State::open;
@@ -201,7 +208,8 @@ class Receiver {
   bool data_ended_ = false;  // the last ADU has landed: what is missing is on its way, or lost
   std::uint64_t received_bytes_ = 0;
   std::uint64_t adus_ = 0;
-  std::uint32_t largest_adu_bytes_ = 0;
+  std::uint32_t largest_payload_bytes_ = 0;
+  std::uint64_t compressed_bytes_ = 0;
   std::uint64_t repaired_ = 0;
 };
 

@@ -55,6 +55,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       sent_adus_(framing_bytes()),
       progress_at_(now + options_.progress_interval) {
   SLUICE_REQUIRE(adu_bytes_ > 0 && is_relative_path(options_.path) && options_.path.size() <= path_bytes_max);
+  SLUICE_REQUIRE(options_.compress == Compress::never || options_.clock);
   envelope_.transfer = 1;
   if (protection_) {
     envelope_.connection = protection_->connection();
@@ -218,7 +219,10 @@ void Sender::begin_offering(TimePoint now) {
   if (protection_) {
     sealed_.resize(Burst::payload_bytes_max + adu_bytes_ + tag_bytes);
   }
-  scheduler_.emplace(source_, adu_bytes_);
+  if (options_.compress != Compress::never) {
+    compressor_.emplace(options_.compress, options_.clock, adu_bytes_);
+  }
+  scheduler_.emplace(source_, adu_bytes_, compressor_ ? &*compressor_ : nullptr);
   begin_path_mtu(now);
   scheduler_->set_slot_bytes(slot_bytes());
   manifest_digest_ = digest_of(scheduler_->manifest());
@@ -338,6 +342,9 @@ void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolv
   delivery.smoothed_round_trip = rtt_estimator_.smoothed();
   delivery.window_limited = std::exchange(window_limited_since_report_, false);
   congestion_.on_report(now, delivery);
+  if (compressor_ && delivery.rate) {
+    compressor_->policy().on_delivery(*delivery.rate, delivery.newest->application_limited);
+  }
   if (const char* reason = congestion_.tripped()) {
     return fail(now, {ExitCode::congested, reason});
   }
@@ -502,6 +509,8 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
   event.seconds = std::chrono::duration<double>(now - started_at_).count();
   event.repaired = repaired_;
   event.copied = copied_;
+  event.payload_bytes = sent_adus_.sent_bytes();
+  event.compressed_bytes = compressed_bytes_;
   event.out_of_order = out_of_order_;
   event.path = options_.path;
   event.peer = options_.peer;
@@ -564,6 +573,10 @@ TimePoint Sender::next_deadline() const {
 void Sender::transmit(TimePoint now, Burst& burst) {
   burst.clear();
   sealed_used_ = 0;
+  if (compressor_) {
+    // Within a burst no time passes, so one that begins behind its time is so as a whole.
+    compressor_->policy().set_hurried(false);
+  }
   if (scheduler_) {
     scheduler_->release();
   }
@@ -710,9 +723,13 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
     return std::nullopt;
   }
   application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
+  if (compressor_ && application_limited_) {
+    compressor_->policy().set_hurried(true);
+  }
   if (const auto repair = next_repair()) {
     auto adu = scheduler_->retransmit(*repair);
     if (adu) {
+      sent_adus_.retransmit_queue().pop(adu->name.length);
       return put(now, *adu, true, header);
     }
     fail(now, adu.error());
@@ -730,14 +747,15 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
   return put(now, **adu, false, header);
 }
 
-/// What the receiver turned out to have needs no repair.
+/// What waits longest, which stays in the queue until it is sent. What the receiver turned out to have needs no repair.
 std::optional<AduName> Sender::next_repair() {
   RetransmitQueue& queue = sent_adus_.retransmit_queue();
   while (!queue.empty()) {
-    const AduName name = queue.pop(adu_bytes_now_);
+    const AduName name = queue.front();
     if (!scheduler_->present(name)) {
       return name;
     }
+    queue.pop();
   }
   return std::nullopt;
 }
@@ -749,12 +767,16 @@ std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
     const Copy copy = copies_[0];
     copies_.pop();
     const auto name = sent_adus_.unproven(copy.sequence);
-    if (!name || name->length > adu_bytes_now_ || scheduler_->present(*name)) {
+    if (!name || scheduler_->present(*name)) {
       continue;
     }
     auto adu = scheduler_->retransmit(*name);
     if (!adu) {
       fail(now, adu.error());
+      return std::nullopt;
+    }
+    // One that does not fit a datagram any more has no copy.
+    if (adu->name != *name) {
       return std::nullopt;
     }
     plan_copies(now, copy.sequence, copy.left - 1);
@@ -772,15 +794,17 @@ void Sender::plan_copies(TimePoint now, std::uint64_t sequence, int left) {
 
 Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header, std::uint64_t copy_of) {
   envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
-  const std::size_t size = emit_data_header(envelope_, {stamp(now), adu.name, repair}, header);
+  const std::size_t size = emit_data_header(envelope_, {stamp(now), adu.name, repair, adu.compressed}, header);
   const ConstBytes payload = protection_ ? seal(header.first(size), adu.payload) : adu.payload;
   delivery_sampler_.on_sent(now, sent_adus_);
   const bool application_limited = std::exchange(application_limited_, false);
+  const auto payload_bytes = static_cast<std::uint32_t>(adu.payload.size());
   if (copy_of != 0) {
-    sent_adus_.on_copy_sent(copy_of, now, application_limited);
+    sent_adus_.on_copy_sent(copy_of, now, application_limited, payload_bytes);
   } else {
-    sent_adus_.on_sent(adu.name, now, application_limited);
+    sent_adus_.on_sent(adu.name, now, application_limited, payload_bytes);
     repaired_ += repair ? 1 : 0;
+    compressed_bytes_ += adu.compressed && !repair ? adu.name.length : 0;
     if (scheduler_->accepted() && scheduler_->drained() && rtt_estimator_.smoothed() >= copies_round_trip_min) {
       plan_copies(now, sent_adus_.next() - 1, copies_max);
     }

@@ -15,6 +15,10 @@
 //   failing    sends ERROR, three times at most, until the receiver closes
 //   over       has nothing more to send
 //
+// Compression (adu_compressor.h): an ADU of files may travel as a zstd frame, and then stands for more bytes than its
+// datagram holds. What is lost is compressed again, perhaps with other boundaries. Window, pacer, credit and the path
+// MTU go by what travels.
+//
 // Path MTU (sender_path_mtu.cc): ADUs begin with what PathMtu::base_bytes carries, and grow and shrink with what probes
 // find. A lost ADU that has become too large is sent again in parts.
 //
@@ -67,6 +71,9 @@ struct SenderOptions {
   /// What IP and UDP put in front of a datagram. With it the sender searches for the path MTU, up to tsdu_bytes
   /// (apps/ftx/recovery/path_mtu.h). REQUIRES: the transport does not fragment then.
   std::optional<std::size_t> ip_header_bytes{};
+  Compress compress = Compress::never;
+  /// Measures what compressing costs. REQUIRED with `compress`, unless that is never.
+  AduCompressor::Clock clock{};
   std::uint64_t seed = 0;  // of the connection identifier; unpredictable outside of tests
   Duration connect_timeout = std::chrono::seconds(10);
   Duration idle_timeout = std::chrono::seconds(30);
@@ -153,7 +160,7 @@ class Sender {
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
   [[nodiscard]] std::size_t offer(Bytes out) const;
   /// Where ADUs may change their size, a slot is the least that they may change by.
-  [[nodiscard]] std::uint32_t slot_bytes() const { return path_mtu_ ? adu_bytes_unit : adu_bytes_; }
+  [[nodiscard]] std::uint32_t slot_bytes() const { return path_mtu_ || compressor_ ? adu_bytes_unit : adu_bytes_; }
   [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);
   /// `copy_of`: the sequence that carries this ADU already, 0: none that is open.
   [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header,
@@ -227,6 +234,7 @@ class Sender {
   std::optional<PathMtu> path_mtu_;
   std::vector<std::byte> path_probe_;
   Cookie cookie_{};
+  std::optional<AduCompressor> compressor_;
   std::optional<AduScheduler> scheduler_;  // set when the cookie arrives
   Digest manifest_digest_{};
   SentAdus sent_adus_;
@@ -247,6 +255,7 @@ class Sender {
   };
   Ring<Copy> copies_;
   std::uint64_t copied_ = 0;
+  std::uint64_t compressed_bytes_ = 0;  // of files, without repairs
 
   TimePoint probe_at_ = never;
   Duration probe_backoff_{};

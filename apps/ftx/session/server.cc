@@ -135,7 +135,8 @@ Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t
     return {};
   }
   const auto session = sessions_.find(Key{from, envelope->connection});
-  if (session == sessions_.end() || session->second.receiver->over()) {
+  const bool compressed = (envelope->flags & flag_compressed) != 0;
+  if (session == sessions_.end() || session->second.receiver->over() || compressed) {
     return {};
   }
   auto landing = session->second.receiver->inspect(now, *envelope, header, datagram_bytes);
@@ -282,7 +283,8 @@ void Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, 
   plain.flags = 0;
   ReceiverOptions options = options_.receiver;
   options.tells_equal = may_read;
-  auto receiver = std::make_unique<Receiver>(now, plain, offer, options, destination_, holder.budget, events_, drops_);
+  auto receiver = std::make_unique<Receiver>(now, plain, offer, options, destination_, holder.budget, decompressor_,
+                                             events_, drops_);
   const Key key{protection ? Peer() : from, envelope.connection};
   sessions_.emplace(key, Session{std::move(receiver), from, host, std::move(protection), std::move(client), {}, {}});
 }

@@ -226,7 +226,8 @@ class Server {
   std::optional<Handshakes> handshakes_;
   Pulls pulls_;
   std::vector<std::byte> opened_;  // a DATA datagram without its seal
-  Receiver* in_run_ = nullptr;     // of the run that is being received, if any
+  AduDecompressor decompressor_;
+  Receiver* in_run_ = nullptr;  // of the run that is being received, if any
   Ring<Answer> answers_;
   /// Exists while it has sessions.
   struct Host {

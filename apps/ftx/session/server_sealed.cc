@@ -230,7 +230,7 @@ bool Server::receive_sealed_data(TimePoint now, Session& session, const Envelope
     session.receiver->placed(now, header, datagram.size(), place);
     return true;
   }
-  opened_.resize(data_header_bytes + data->adu.length);
+  opened_.resize(data_header_bytes + data->payload_bytes);
   if (!session.protection->open_payload(header, sealed, Bytes(opened_).subspan(data_header_bytes))) {
     ++drops_.forged;
     return false;
@@ -249,7 +249,7 @@ bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& da
     ++drops_.malformed;
     return false;
   }
-  const Bytes payload = datagram.subspan(data_header_bytes, data->adu.length);
+  const Bytes payload = datagram.subspan(data_header_bytes, data->payload_bytes);
   if (!session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes),
                                         payload)) {
     ++drops_.forged;

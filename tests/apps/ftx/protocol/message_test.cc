@@ -183,10 +183,11 @@ TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
   EXPECT_TRUE(with(1, 14));
   EXPECT_FALSE(with(1, 17));
   EXPECT_FALSE(with(3, flag_repair));  // belongs to DATA
+  EXPECT_FALSE(with(3, flag_compressed));
   EXPECT_TRUE(with(3, flag_sealed));
   EXPECT_TRUE(with(3, flag_sealed | flag_key_phase));
   EXPECT_FALSE(with(3, flag_key_phase));  // of a key that is not there
-  EXPECT_FALSE(with(3, 8));
+  EXPECT_FALSE(with(3, 16));
   for (std::size_t size = 0; size < envelope_bytes; ++size) {
     EXPECT_FALSE(parse_envelope(ConstBytes(out).first(size)));
   }
@@ -231,6 +232,37 @@ TEST(Message, DataOutOfRangeIsRefused) {
   data = good;
   data.adu.offset = UINT64_MAX - 100;
   EXPECT_FALSE(accepted(data));
+}
+
+// A few bytes that stand for more: files' bytes alone, 65,536 at most.
+TEST(Message, CompressedDataIsShorterThanItsName) {
+  const auto parsed = [](const AduName& adu, std::size_t payload_bytes, bool compressed, bool sealed = false) {
+    std::vector<std::byte> out(data_header_bytes);
+    Envelope of = envelope;
+    of.flags = sealed ? flag_sealed : std::uint16_t{0};
+    emit_data_header(of, {{99, 1, 1, 98}, adu, false, compressed}, out);
+    EXPECT_TRUE(parse_envelope(out));
+    return parse_data(out, data_header_bytes + payload_bytes + (sealed ? tag_bytes : 0));
+  };
+  for (const bool sealed : {false, true}) {
+    const auto data = parsed({3, 4000, 160}, 1400, true, sealed);
+    ASSERT_TRUE(data);
+    EXPECT_TRUE(data->compressed);
+    EXPECT_EQ(data->payload_bytes, 1400U);
+    EXPECT_EQ(data->adu, (AduName{3, 4000, 160}));
+    EXPECT_EQ(parsed({3, 1400, 160}, 1400, false, sealed)->payload_bytes, 1400U);
+    EXPECT_FALSE(parsed({3, 4000, 160}, 0, true, sealed));
+  }
+  EXPECT_TRUE(parsed({3, 2, 0}, 1, true));
+  EXPECT_FALSE(parsed({3, 1, 0}, 1, true)) << "it saves nothing";
+  EXPECT_FALSE(parsed({3, 1400, 0}, 1401, true));
+  EXPECT_FALSE(parsed({3, 4000, 0}, 1400, false)) << "it is not said";
+  EXPECT_TRUE(parsed({3, compressed_adu_bytes_max, 0}, 1400, true));
+  EXPECT_FALSE(parsed({3, compressed_adu_bytes_max + 16, 0}, 1400, true));
+  EXPECT_FALSE(parsed({3, UINT32_MAX, 0}, 1400, true));
+  EXPECT_TRUE(parsed({pack_file, 4000, 0}, 1400, true));
+  EXPECT_FALSE(parsed({manifest_file, 4000, 0}, 1400, true));
+  EXPECT_FALSE(parsed({digest_file, 4000, 0}, 1400, true));
 }
 
 TEST(Message, AReportWithReversedHugeOrOverlappingRangesIsRefused) {

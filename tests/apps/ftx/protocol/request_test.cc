@@ -37,7 +37,10 @@ TEST(PullMessage, EveryOneComesBackAndNoPartOfItIsOne) {
       {.trees = Trees::with_links, .select = {.names = {{"a/b", "", "c/"}}, .recursive = true}, .paths = {"a"}},
       {.select = {.names = std::vector<std::string>{}}, .paths = {"a"}},
       {.congestion = AskedCongestion::background, .paths = {std::string(path_bytes_max, 'x')}},
-      {.congestion = AskedCongestion::fixed_rate, .rate = UINT64_MAX, .paths = {"..", "/etc", std::string("\0", 1)}},
+      {.congestion = AskedCongestion::fixed_rate,
+       .rate = UINT64_MAX,
+       .compress = Compress::always,
+       .paths = {"..", "/etc", std::string("\0", 1)}},
   };
   for (const PullRequest& request : requests) {
     const auto bytes = encode(request);
@@ -94,6 +97,14 @@ TEST(PullMessage, FieldsOutOfRangeAreRefused) {
     EXPECT_FALSE(with(3, congestion)) << congestion;
   }
   EXPECT_TRUE(with(3, 2) && with(3, 3));
+  for (const int compress : {0, 1, 2}) {
+    const auto parsed = with(3, 16 * compress + 2);
+    ASSERT_TRUE(parsed && *parsed);
+    EXPECT_EQ(std::get<PullRequest>(**parsed).compress, Compress{static_cast<std::uint8_t>(compress)});
+    EXPECT_EQ(std::get<PullRequest>(**parsed).congestion, AskedCongestion::cubic);
+  }
+  EXPECT_FALSE(with(3, 16 * 3 + 2)) << "no such compression";
+  EXPECT_FALSE(with(3, 16)) << "no congestion control";
   EXPECT_FALSE(with(11, 1)) << "a rate";
   EXPECT_TRUE(with(15, 7)) << "any size of datagrams";
   EXPECT_TRUE(with(16, 1) && with(16, 2)) << "trees";

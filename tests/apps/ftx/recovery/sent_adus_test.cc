@@ -195,6 +195,27 @@ TEST(SentAdus, CountsLargeLossesSinceTheLastLargeArrival) {
   EXPECT_FALSE(sent.small_arrived());
 }
 
+// What the network holds, and what is large, goes by what travels; what is sent again goes by its name.
+TEST(SentAdus, ACompressedAduCountsAsWhatTravels) {
+  SentAdus sent_adus;
+  sent_adus.set_large_above(90);
+  const AduName longer{0, 4000, 0};
+  sent_adus.on_sent(longer, {}, false, 80);
+  sent_adus.on_sent(adu(50), {}, false);
+  EXPECT_EQ(sent_adus.sent_bytes(), 180U);
+  EXPECT_EQ(sent_adus.in_flight_datagram_bytes(), 180U + 2 * data_header_bytes);
+  const auto resolved = sent_adus.on_report(report_of(1, 2, 2, {{1, 1}}));
+  EXPECT_EQ(resolved->arrived_bytes, 100U);
+  EXPECT_EQ(sent_adus.passed_bytes(), 180U);
+  EXPECT_EQ(sent_adus.lost_datagram_bytes(), 80U + data_header_bytes);
+  EXPECT_EQ(sent_adus.large_lost(), 0U);
+  EXPECT_EQ(sent_adus.retransmit_queue().front(), longer);
+  sent_adus.on_sent(longer, {}, false, 80);
+  sent_adus.on_copy_sent(3, {}, false, 70);
+  EXPECT_EQ(sent_adus.sent_bytes(), 330U);
+  EXPECT_EQ(sent_adus.on_report(report_of(3, 4, 4))->arrived_bytes, 150U);
+}
+
 TEST(RetransmitQueue, GivesWhatBecameTooLongInParts) {
   RetransmitQueue queue;
   queue.push({3, 1000, 64});
