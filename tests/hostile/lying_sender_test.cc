@@ -501,7 +501,7 @@ const std::vector<Lie>& lies() {
        true},
       {"FrameOfGarbage",
        rule_frame,
-       [](Liar& liar) { stray_frame(liar, {0, adu_bytes, 0}, random_content(500, 1)); },
+       [](Liar& liar) { stray_frame(liar, {0, adu_bytes, 0}, random_content(500)); },
        {ok},
        true},
       {"FrameForFourGigabytes",
