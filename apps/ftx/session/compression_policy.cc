@@ -8,6 +8,7 @@ namespace {
 constexpr double ratio_part = 1.0 / 8;
 constexpr double cost_rise_part = 1.0 / 8;
 constexpr double rate_fall_part = 1.0 / 16;
+constexpr double smaller = 15.0 / 16;  // what is worth a second look
 
 }  // namespace
 
@@ -39,18 +40,24 @@ bool CompressionPolicy::compresses() const {
   return pays() ? !hurried_ || has_time() : until_try_ == 0;
 }
 
-/// A cost that rises is believed slowly: the processor may have done something else meanwhile.
+/// A cost that rises is believed slowly, and not how far: the processor may have done something else meanwhile.
 void CompressionPolicy::on_compressed(std::size_t content_bytes, std::size_t payload_bytes, Duration cost) {
   const auto content = static_cast<double>(content_bytes);
   const double cost_ns = static_cast<double>(cost.count()) / content;
   const double kept = static_cast<double>(payload_bytes) / content;
-  cost_ns_ = !tried_ || cost_ns < cost_ns_ ? cost_ns : cost_ns_ + (cost_ns - cost_ns_) * cost_rise_part;
+  cost_ns_ = !tried_ || cost_ns < cost_ns_ ? cost_ns
+                                           : cost_ns_ + (std::min(cost_ns, 2 * cost_ns_) - cost_ns_) * cost_rise_part;
   kept_ = tried_ ? kept_ + (kept - kept_) * ratio_part : kept;
   tried_ = true;
   if (pays()) {
     interval_ = try_bytes_min;
+    try_adus_left_ = try_adus;
     return;
   }
+  if (kept < smaller && --try_adus_left_ > 0) {
+    return;
+  }
+  try_adus_left_ = try_adus;
   until_try_ = hopeful() ? interval_ : try_bytes_hopeless;
   interval_ = std::min(interval_ * 2, try_bytes_max);
 }
