@@ -14,11 +14,11 @@
 //
 // A sender without compression needs 1 / rate a byte, one with it cost + kept / rate at most, even if nothing of the
 // two overlaps. So what the rule allows makes no transfer slower, as long as `rate` is what the path carries. But when
-// compressing is what is slow, `rate` is the sender's own speed, and would seem to allow more of it. So where
-// compressing takes more than half of the time, it waits while the sender is hurried: while it sends less than it may
-// (Delivery calls that application limited). It then sends as fast as it can, and `rate` shows what the path carries.
-// Nothing is compressed before a rate has been measured that the sender did not limit, or a few that it did: the first
-// come from a short list of files.
+// compressing is what is slow, `rate` is the sender's own speed, and would seem to allow more of it. So it waits while
+// the sender is hurried: while it sends less than it may (Delivery calls that application limited). It then sends as
+// fast as it can, and `rate` shows what the path carries. Only where compressing takes next to no time it goes on: what
+// makes such a sender late is something else. Nothing is compressed before a rate has been measured that the sender did
+// not limit, or a few that it did: the first come from a short list of files.
 //
 // Data that does not get smaller ends compression by the same rule. Then it is tried now and then: after try_bytes_min,
 // and each time after twice as much, up to try_bytes_max; at once where another file begins. Where not even compressing
@@ -67,8 +67,8 @@ class CompressionPolicy {
 
  private:
   [[nodiscard]] bool pays() const { return tried_ && cost_ns_ < (1 - kept_) * byte_ns_; }
-  /// Compressing takes less than half of the time.
-  [[nodiscard]] bool has_time() const { return cost_ns_ < kept_ * byte_ns_ / 2; }
+  /// Compressing takes next to no time: less than a sixteenth of what the path needs for what comes out.
+  [[nodiscard]] bool has_time() const { return cost_ns_ < kept_ * byte_ns_ / 16; }
   /// Compressing to nothing would pay.
   [[nodiscard]] bool hopeful() const { return !tried_ || cost_ns_ < byte_ns_; }
 
