@@ -11,6 +11,12 @@
 // A frame has no dictionary, no checksum (the digest of the file covers its bytes) and says how much it stands for.
 // Level 1: measured on pieces of a few KiB, level 3 saves 3 to 5 % more and takes 20 to 30 % longer.
 //
+// What it costs, in seconds of processor time a GiB of files (two AMD EPYC cores, sealed, over loopback, medians of
+// interleaved runs), where everything is compressed, and where nothing is:
+//
+//   C headers (4.5 times smaller)    sender 3.6, not 0.64   receiver 1.75, not 0.98
+//   random bytes                     sender 1.3, not 0.69   receiver 1.0, not 0.94
+//
 // Payloads stay valid until release(). Not thread-safe. Allocates in the constructor, and zstd its tables (up to
 // 300 KiB) with the first ADU that is compressed.
 

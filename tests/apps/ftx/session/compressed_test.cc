@@ -211,7 +211,7 @@ struct FrameBench : Bench {
   }
   AduCompressor::Fitted fit(std::size_t at) {
     compressor.release();
-    const std::size_t most = compressor.content_bytes_for(1408);
+    const std::size_t most = std::min(compressor.content_bytes_for(1408), text.size() - at);
     return compressor.fit(ConstBytes(text).subspan(at, most), 1408);
   }
   void frame(const AduName& adu, ConstBytes payload) {
