@@ -73,7 +73,7 @@ def check_what_it_sets(at):
 
 
 def check_what_is_refused(at):
-    at.refused("an unknown key", "\ncompress = 1\n", f"{at.file}:2: there is no key 'compress'; expected one of")
+    at.refused("an unknown key", "\nsqueeze = 1\n", f"{at.file}:2: there is no key 'squeeze'; expected one of")
     at.refused("protection is no default", "insecure = true\n", "there is no key 'insecure'")
     at.refused("a value that the flag refuses", 'congestion = "reno"\n', f"{at.file}:1: --congestion: reno not in {{")
     at.refused("a number for a switch", "background = 1\n", "config.toml:1: background: expected true or false")
@@ -92,8 +92,8 @@ def check_the_doctor(at):
         return at.run(text, "doctor", destination="ftx://127.0.0.1:1", sources=False)
     ran = doctor('congestion = "cubic"\nquiet = true\n')
     expect("the doctor keeps to it", ran.returncode == 27 and "fault   server: " in ran.stdout and not re.search("^ok", ran.stdout, re.M), ran)
-    ran = doctor("compress = 1\n")
-    expect("nor does the doctor know other keys", ran.returncode == 2 and "config.toml:1: there is no key 'compress'" in ran.stderr, ran)
+    ran = doctor("squeeze = 1\n")
+    expect("nor does the doctor know other keys", ran.returncode == 2 and "config.toml:1: there is no key 'squeeze'" in ran.stderr, ran)
 
 
 def check_the_far_side(at):
