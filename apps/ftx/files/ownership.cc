@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <fstream>
 
 #include "apps/ftx/files/system.h"
 
@@ -30,8 +32,8 @@ std::vector<gid_t> own_groups() {
   return groups;
 }
 
-/// Calls chown(user, group) for what is wanted. chown(2) answers EINVAL to an id that the user namespace does not map:
-/// the other one is set all the same. False, and errno.
+/// Calls chown(user, group) for what is wanted. chown(2) answers EINVAL to an id that a mount does not map, too
+/// (mount_setattr(2), "ID-mapped mounts"): the other one is set all the same. False, and errno.
 template <class Chown>
 bool set_each(const Ownership::Ids& ids, Chown chown) {
   const auto set = [&](uid_t user, gid_t group) { return retried([&] { return chown(user, group); }) == 0; };
@@ -44,29 +46,53 @@ bool set_each(const Ownership::Ids& ids, Chown chown) {
 
 }  // namespace
 
+MappedIds::MappedIds(const std::string& path) {
+  std::ifstream file(path);
+  std::uint32_t outside = 0;
+  for (Range range; file >> range.first >> outside >> range.count;) {
+    ranges_.push_back(range);
+  }
+}
+
+bool MappedIds::contain(std::uint32_t id) const {
+  return ranges_.empty() || std::ranges::any_of(ranges_, [id](const Range& range) {
+           return id >= range.first && id - range.first < range.count;
+         });
+}
+
 Ownership::Ownership(Kept kept) : kept_(std::move(kept)) {
   if (kept_.user || kept_.group) {
-    privileged_ = may_chown();
-    groups_ = own_groups();
+    rights_ = {.privileged = may_chown(),
+               .groups = own_groups(),
+               .mapped_users = MappedIds("/proc/self/uid_map"),
+               .mapped_groups = MappedIds("/proc/self/gid_map")};
   }
 }
 
 Ownership::Ids Ownership::ids_of(const FileEntry& entry) const {
   Ids ids;
-  if (!entry.metadata) {
-    return ids;
+  if (entry.metadata && kept_.user && entry.metadata->user) {
+    ids.user = user_of(*entry.metadata->user);
   }
-  const auto& [user, group, attributes] = *entry.metadata;
-  // rsync(1): "The special uid 0 and the special group 0 are never mapped via user/group names".
-  const bool by_name = kept_.accounts != nullptr;
-  if (kept_.user && user && privileged_) {
-    ids.user = by_name && user->id != 0 ? kept_.accounts->user(user->name).value_or(user->id) : user->id;
-  }
-  if (kept_.group && group) {
-    const gid_t id = by_name && group->id != 0 ? kept_.accounts->group(group->name).value_or(group->id) : group->id;
-    ids.group = privileged_ || std::ranges::find(groups_, id) != groups_.end() ? id : same_group;
+  if (entry.metadata && kept_.group && entry.metadata->group) {
+    ids.group = group_of(*entry.metadata->group);
   }
   return ids;
+}
+
+// rsync(1): "The special uid 0 and the special group 0 are never mapped via user/group names".
+
+uid_t Ownership::user_of(const Principal& user) const {
+  const bool by_name = kept_.accounts != nullptr && user.id != 0;
+  const uid_t id = by_name ? kept_.accounts->user(user.name).value_or(user.id) : user.id;
+  return rights_.privileged && rights_.mapped_users.contain(id) ? id : same_user;
+}
+
+gid_t Ownership::group_of(const Principal& group) const {
+  const bool by_name = kept_.accounts != nullptr && group.id != 0;
+  const gid_t id = by_name ? kept_.accounts->group(group.name).value_or(group.id) : group.id;
+  const bool member = std::ranges::find(rights_.groups, id) != rights_.groups.end();
+  return member || (rights_.privileged && rights_.mapped_groups.contain(id)) ? id : same_group;
 }
 
 bool Ownership::same_user_of(const struct stat& status, const FileEntry& entry) const {

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,13 +35,39 @@ struct Kept {
   std::shared_ptr<const Accounts> accounts{};  // null: numbers alone count
 };
 
+/// The ids that the user namespace of a process maps, of users or of groups (user_namespaces(7)).
+class MappedIds {
+ public:
+  /// All of them.
+  MappedIds() = default;
+  /// What /proc/self/uid_map or gid_map says: lines of the first id inside, the first outside, and how many. All, where
+  /// it says nothing.
+  explicit MappedIds(const std::string& path);
+
+  [[nodiscard]] bool contain(std::uint32_t id) const;
+
+ private:
+  struct Range {
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+  };
+  std::vector<Range> ranges_;  // none: all
+};
+
 class Ownership {
  public:
+  /// What a process may set.
+  struct Rights {
+    bool privileged = false;
+    std::vector<gid_t> groups{};  // that it is a member of
+    MappedIds mapped_users{};
+    MappedIds mapped_groups{};
+  };
+
   /// The rights are those of this process now.
   explicit Ownership(Kept kept = {});
   /// For tests: of a process with other rights.
-  Ownership(Kept kept, bool privileged, std::vector<gid_t> groups)
-      : kept_(std::move(kept)), privileged_(privileged), groups_(std::move(groups)) {}
+  Ownership(Kept kept, Rights rights) : kept_(std::move(kept)), rights_(std::move(rights)) {}
 
   static constexpr uid_t same_user = static_cast<uid_t>(-1);  // as chown(2) has it
   static constexpr gid_t same_group = static_cast<gid_t>(-1);
@@ -63,9 +90,11 @@ class Ownership {
   [[nodiscard]] bool set_of_link(int directory, const std::string& name, const FileEntry& entry) const;
 
  private:
+  [[nodiscard]] uid_t user_of(const Principal& user) const;
+  [[nodiscard]] gid_t group_of(const Principal& group) const;
+
   Kept kept_;
-  bool privileged_ = false;
-  std::vector<gid_t> groups_;
+  Rights rights_;
 };
 
 }  // namespace sluice::ftx

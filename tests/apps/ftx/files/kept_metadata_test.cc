@@ -244,8 +244,8 @@ TEST_F(KeptMetadata, OwnersAreSetOfWhatIsMadeAndOfWhatIsThere) {
   EXPECT_EQ(status_of(root_ / "f").st_mode & 07777U, 0644U) << "no set-user-ID bit comes through";
 }
 
-/// Of a user namespace that does not map an id, and of a file system that gives nothing away.
-TEST_F(KeptMetadata, AnIdThatNobodyHasHereIsLeftAndARefusalIsAnError) {
+/// Of a mount that does not map an id, and of a file system that gives nothing away.
+TEST_F(KeptMetadata, AnIdThatTheMountDoesNotMapIsLeftAndARefusalIsAnError) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root gives files away";
   }
@@ -387,8 +387,27 @@ TEST(Ownership, WhoMaySetWhat) {
                                   {"a member", both, false, {7, 3000}, by_name, {no_user, 3000}},
                                   {"root's group", both, false, {7}, root, {no_user, no_group}},
                                   {"a list that does not say", both, true, {}, FileEntry(), {no_user, no_group}}}) {
-    EXPECT_EQ(Ownership(row.kept, row.privileged, row.groups).ids_of(row.entry), row.ids) << row.what;
+    EXPECT_EQ(Ownership(row.kept, {row.privileged, row.groups}).ids_of(row.entry), row.ids) << row.what;
   }
+}
+
+TEST_F(KeptMetadata, IdsThatTheNamespaceDoesNotMapStayAsTheyAre) {
+  const fs::path map = base_ / "map";
+  write_file(map, "         0       1000          1\n       100     100000         10\n");
+  const MappedIds mapped(map.string());
+  const Kept numbers{.user = true, .group = true};
+  const Ownership ownership(numbers, {.privileged = true, .mapped_users = mapped, .mapped_groups = mapped});
+  for (const auto& [id, is_mapped] : std::initializer_list<std::pair<std::uint32_t, bool>>{
+           {0, true}, {1, false}, {99, false}, {100, true}, {109, true}, {110, false}, {0xfffffffe, false}}) {
+    const FileEntry entry{.name = "f",
+                          .metadata = Shared<Metadata>({.user = Principal{id, ""}, .group = Principal{id, ""}})};
+    const Ownership::Ids stays;
+    EXPECT_EQ(ownership.ids_of(entry), is_mapped ? (Ownership::Ids{id, id}) : stays) << id;
+    struct stat status{};
+    status.st_uid = status.st_gid = 4711;
+    EXPECT_EQ(ownership.same(status, entry), !is_mapped) << id;
+  }
+  EXPECT_TRUE(MappedIds((base_ / "none").string()).contain(4711)) << "no /proc: the kernel answers";
 }
 
 }  // namespace
