@@ -29,8 +29,9 @@ WAIT_ALL = 0x40000000
 REGISTERS = ("r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base "
              "ds es fs gs").split()
 SYSCALL_INSTRUCTION = b"\x0f\x05"
-NUMBERS = {"openat": 257, "execve": 59, "socket": 41, "fork": 57, "unlink": 87, "kill": 62}
+NUMBERS = {"openat": 257, "execve": 59, "socket": 41, "fork": 57, "unlink": 87, "kill": 62, "fchown": 93, "fremovexattr": 199}
 AT_FDCWD = -100 & 0xFFFFFFFFFFFFFFFF
+NO_DESCRIPTOR = -1 & 0xFFFFFFFFFFFFFFFF
 
 
 class Registers(ctypes.Structure):
@@ -199,6 +200,12 @@ def writes(at, name, expected=ALLOWED):
     return (expected, "openat", AT_FDCWD, at.path(name), os.O_WRONLY | os.O_CREAT, 0o600)
 
 
+def metadata(owners=False, attributes=False):
+    """Whether it may set owners and extended attributes of what is open; asked of a descriptor that is not."""
+    return [(errno.EBADF if owners else errno.EPERM, "fchown", NO_DESCRIPTOR, 0, 0),
+            (errno.EBADF if attributes else errno.EPERM, "fremovexattr", NO_DESCRIPTOR, "user.x")]
+
+
 cases = []
 
 
@@ -213,7 +220,12 @@ def a_server_writes_below_its_directory_and_reads_its_list(at):
     at.allowed.with_suffix(".new").write_text(at.allowed.read_text())
     at.allowed.with_suffix(".new").replace(at.allowed)
     expect_answers(at, server.pid, [writes(at, "there/new"), reads(at, "there/b.bin"), reads(at, "config/ftx/allowed_keys"),
-                                    writes(at, "config/ftx/allowed_keys", errno.EACCES), reads(at, "here/a.bin", errno.EACCES)])
+                                    writes(at, "config/ftx/allowed_keys", errno.EACCES), reads(at, "here/a.bin", errno.EACCES), *metadata()])
+
+
+@case
+def a_server_that_takes_owners_and_attributes_sets_them(at):
+    expect_answers(at, at.serve("--owners", "--xattrs").pid, metadata(owners=True, attributes=True))
 
 
 @case
@@ -234,7 +246,7 @@ def a_client_that_sends_reads_its_source(at):
     at.serve("--insecure")
     expect_answers(at, at.start("--insecure", *SLOW, "here/a.bin", at.url).pid,
                    [reads(at, "here/a.bin"), writes(at, "here/a.bin", errno.EACCES), writes(at, "here/new", errno.EACCES),
-                    reads(at, "there/b.bin", errno.EACCES)])
+                    reads(at, "there/b.bin", errno.EACCES), *metadata()])
 
 
 @case
@@ -253,7 +265,15 @@ def a_client_that_fetches_writes_below_its_destination(at):
     client = at.start("--accept-key", at.key(), *SLOW, at.url + "b.bin", "here/")
     arrives(at, "here")
     expect_answers(at, client.pid, [writes(at, "here/new"), reads(at, "here/a.bin"), reads(at, "there/b.bin", errno.EACCES),
-                                    writes(at, "config/ftx/known_hosts", errno.EACCES)])
+                                    writes(at, "config/ftx/known_hosts", errno.EACCES), *metadata()])
+
+
+@case
+def a_client_that_keeps_owners_or_attributes_sets_those(at):
+    at.serve()
+    client = at.start("--accept-key", at.key(), *SLOW, "-X", at.url + "b.bin", "here/")
+    arrives(at, "here")
+    expect_answers(at, client.pid, metadata(attributes=True))
 
 
 @case
@@ -270,14 +290,16 @@ def the_far_side_of_a_push_writes_below_the_destination(at):
     at.through_ssh(*SLOW, "here/a.bin", "127.0.0.1:dir/")
     arrives(at, "there/dir")
     expect_answers(at, at.far(), [writes(at, "there/dir/new"), writes(at, "there/new", errno.EACCES),
-                                  reads(at, "there/b.bin", errno.EACCES), reads(at, "here/a.bin", errno.EACCES)])
+                                  reads(at, "there/b.bin", errno.EACCES), reads(at, "here/a.bin", errno.EACCES),
+                                  *metadata(owners=True, attributes=True)])
 
 
 @case
 def the_near_side_of_a_pull_writes_below_its_destination(at):
-    near = at.through_ssh(*SLOW, "127.0.0.1:b.bin", "here/")
+    near = at.through_ssh(*SLOW, "-g", "127.0.0.1:b.bin", "here/")
     arrives(at, "here")
-    expect_answers(at, near.pid, [writes(at, "here/new"), reads(at, "there/b.bin", errno.EACCES), (ALLOWED, "kill", at.far(), 0)])
+    expect_answers(at, near.pid, [writes(at, "here/new"), reads(at, "there/b.bin", errno.EACCES), (ALLOWED, "kill", at.far(), 0),
+                                  *metadata(owners=True)])
 
 
 @case
@@ -285,7 +307,7 @@ def the_far_side_of_a_pull_reads_its_source(at):
     at.through_ssh(*SLOW, "127.0.0.1:b.bin", "here/")
     arrives(at, "here")
     expect_answers(at, at.far(), [reads(at, "there/b.bin"), writes(at, "there/b.bin", errno.EACCES),
-                                  writes(at, "there/new", errno.EACCES), reads(at, "there", errno.EACCES)])
+                                  writes(at, "there/new", errno.EACCES), reads(at, "there", errno.EACCES), *metadata()])
 
 
 @case
