@@ -78,8 +78,8 @@ void Console::print(const Event& event) {
     return;
   }
   if (options_.form == Options::Form::json) {
-    fmt::print("{}\n", to_json(event));
-    std::fflush(stdout);
+    fmt::print(out(), "{}\n", to_json(event));
+    std::fflush(out());
   } else if (options_.form == Options::Form::text) {
     show_text(event);
   }
@@ -127,7 +127,7 @@ void Console::show_text(const Event& event) {
   clear_progress();
   switch (event.kind) {
     case Event::Kind::listening:
-      fmt::print("ftx: listening on {}{}{}\n", event.path, event.text.empty() ? "" : ", key ", event.text);
+      fmt::print(out(), "ftx: listening on {}{}{}\n", event.path, event.text.empty() ? "" : ", key ", event.text);
       break;
     case Event::Kind::rejected:
       fmt::print(stderr, "ftx: a client did not get in: {}\n", terminal_text(event.text));
@@ -137,13 +137,13 @@ void Console::show_text(const Event& event) {
       fmt::print(stderr, "ftx: {}\n", terminal_text(event.text));
       break;
     case Event::Kind::file:
-      fmt::print("{}\n", terminal_text(event.path));
+      fmt::print(out(), "{}\n", terminal_text(event.path));
       break;
     case Event::Kind::change:
-      fmt::print("{}\n", change_text(event, options_.itemize));
+      fmt::print(out(), "{}\n", change_text(event, options_.itemize));
       break;
     case Event::Kind::done:
-      fmt::print("{}\n", summary(event));
+      fmt::print(out(), "{}\n", summary(event));
       [[fallthrough]];
     case Event::Kind::offer:
       if (options_.detail == Options::Detail::all) {
@@ -153,7 +153,7 @@ void Console::show_text(const Event& event) {
     default:
       break;
   }
-  std::fflush(stdout);
+  std::fflush(out());
 }
 
 /// What is known of the session when it begins and when it ends.
@@ -172,7 +172,7 @@ void Console::show_session(const Event& event) {
     }
   }
   if (!facts.empty()) {
-    fmt::print("session: {}\n", facts);
+    fmt::print(out(), "session: {}\n", facts);
   }
 }
 

@@ -8,6 +8,7 @@
 // The line is drawn with the cursor left at its beginning. A terminal that gets narrower and breaks the line then still
 // has the cursor where the line begins, so that the next one clears all of it.
 
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@ class Console final : public Observer {
     enum class Detail : std::uint8_t { errors, usual, all };
     Form form = Form::text;
     Detail detail = Detail::usual;
+    bool keeps_output = false;       // standard output is for files: all goes to standard error
     bool itemize = false;            // changes with how they differ, as `rsync -i` has it; else their names
     std::optional<bool> progress{};  // without it: as text, on a terminal, in the foreground
   };
@@ -42,6 +44,7 @@ class Console final : public Observer {
                               const std::function<bool()>& turn) override;
 
  private:
+  [[nodiscard]] std::FILE* out() const { return options_.keeps_output ? stderr : stdout; }
   void show_error(Event event);
   void print(const Event& event);
   void show_text(const Event& event);

@@ -17,6 +17,7 @@
 #include "apps/ftx/cli/commands.h"
 #include "apps/ftx/cli/config.h"
 #include "apps/ftx/cli/console.h"
+#include "apps/ftx/jobs/fetch_destination.h"
 #include "apps/ftx/jobs/jobs.h"
 #include "apps/ftx/jobs/url.h"
 #include "apps/ftx/remote/operand.h"
@@ -230,6 +231,7 @@ int transfer_main(int argc, char** argv) {
     const auto failure = configure(app, configuration_keys(), line.arguments.operands());
     auto options = failure ? std::unexpected(*failure) : line.arguments.options();
     line.shown.itemize = options && options->itemize;
+    line.shown.keeps_output = options && options->destination == standard_output;
     Console console(line.shown);
     if (!options) {
       return console.fail(options.error());

@@ -229,6 +229,9 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
   if (filled == slots_of(adu)) {
     return Placement{.kind = Placement::Kind::duplicate};
   }
+  if (!file.sink->takes(adu.offset, adu.length)) {
+    return Placement{.kind = Placement::Kind::no_room};
+  }
   Placement place{
       .kind = Placement::Kind::file, .verified_only = filled > 0, .file = file.sink.get(), .offset = adu.offset};
   if (place.verified_only || prefer == Prefer::file) {

@@ -132,6 +132,8 @@ class Assembly {
   [[nodiscard]] const Contents::Amount& skipped() const { return skipped_; }
 
   [[nodiscard]] Phase phase() const { return phase_; }
+  /// How many bytes of files more there is room for at the destination, where somebody has to take them from there.
+  [[nodiscard]] std::uint64_t room_bytes() const { return sink_ ? sink_->room_bytes() : UINT64_MAX; }
   [[nodiscard]] std::uint64_t landed_bytes() const { return landed_bytes_; }
   [[nodiscard]] std::uint64_t total_bytes() const { return head_.total_bytes; }
   /// Regular files, as soon as their list is there.

@@ -5,6 +5,7 @@
 // disks; tests have others that fail on purpose.
 
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,7 +26,9 @@ namespace sluice::ftx {
 class SinkFile {
  public:
   virtual ~SinkFile() = default;
-  /// Writes at `offset`, in any order.
+  /// Whether there is room for these bytes now; where there is none they have to come again later.
+  [[nodiscard]] virtual bool takes(std::uint64_t /*offset*/, std::size_t /*size*/) { return true; }
+  /// Writes at `offset`, in any order. REQUIRES: takes().
   [[nodiscard]] virtual Status write(std::uint64_t offset, ConstBytes bytes) = 0;
   /// As write(), of `pieces`, one behind the other.
   [[nodiscard]] virtual Status write_run(std::uint64_t offset, std::span<const ConstBytes> pieces) {
@@ -82,6 +85,8 @@ class Sink {
   [[nodiscard]] virtual bool examine(const FileEntry& /*entry*/, std::uint64_t& /*bytes*/) { return true; }
   /// The file of which an earlier transfer of the same source has left blocks. Makes nothing. Null: there is none.
   [[nodiscard]] virtual std::unique_ptr<SinkFile> resume(const FileEntry& /*entry*/) { return nullptr; }
+  /// How many bytes more there is room for now.
+  [[nodiscard]] virtual std::uint64_t room_bytes() { return UINT64_MAX; }
   /// Puts a file in place that is there as a whole. It may be durable only after finish().
   [[nodiscard]] virtual Status store(const FileEntry& entry, ConstBytes content) {
     auto file = create(entry);

@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "apps/common/entropy.h"
-#include "apps/ftx/files/directory.h"
 #include "apps/ftx/jobs/confined.h"
+#include "apps/ftx/jobs/fetch_destination.h"
 #include "apps/ftx/jobs/fixed_destination.h"
 #include "apps/ftx/jobs/host.h"
 #include "apps/ftx/jobs/jobs.h"
-#include "apps/ftx/jobs/journal_thread.h"
 #include "apps/ftx/jobs/observer.h"
 #include "apps/ftx/jobs/reach.h"
 #include "apps/ftx/jobs/receiving.h"
@@ -20,7 +19,6 @@
 #include "apps/ftx/jobs/trust.h"
 #include "apps/ftx/jobs/url.h"
 #include "apps/ftx/protocol/name.h"
-#include "apps/ftx/remote/paths.h"
 
 namespace sluice::ftx {
 namespace {
@@ -80,21 +78,14 @@ ExitCode fetch(const PushOptions& options, Observer& observer) {
   if (!addresses) {
     return observer.fail({ExitCode::usage, addresses.error().text});
   }
-  const auto place = place_of(options.destination.empty() ? "." : options.destination);
+  const auto place = FetchDestination::open(options);
   if (!place) {
-    return observer.fail({ExitCode::write_failed, place.error().text});
+    return observer.fail(place.error());
   }
-  if (wanted.names.size() > 1 && !place->name.empty()) {
+  if (wanted.names.size() > 1 && !(*place)->name().empty()) {
     return observer.fail({ExitCode::usage, fmt::format("'{}' is no directory, and several files need one",
                                                        printable(options.destination))});
   }
-  JournalThread journals;
-  auto destination =
-      DirectoryDestination::serve(place->directory, entropy(), LandBy::faster, partials_of(options, journals));
-  if (!destination) {
-    return observer.fail({ExitCode::write_failed, destination.error().text});
-  }
-  (*destination)->keep(options.kept());
   auto host = Host::start(options);
   if (!host) {
     return observer.fail(host.error());
@@ -112,7 +103,7 @@ ExitCode fetch(const PushOptions& options, Observer& observer) {
   request.datagram_bytes = static_cast<std::uint32_t>(tsdu_bytes);
   forbid_core_dumps(options);
   const auto met = Acquaintance::meet(**host, transport, options, *url, reach->peers, tsdu_bytes, observer,
-                                      rights_to_receive(place->directory), std::move(request));
+                                      (*place)->rights(), std::move(request));
   if (!met) {
     return observer.fail(met.error());
   }
@@ -124,15 +115,15 @@ ExitCode fetch(const PushOptions& options, Observer& observer) {
   server_options.receive_room_bytes = transport.receive_room();
   server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);
   server_options.receiver.update = options.update;
-  ShownDestination shown(**destination, observer);
-  FixedDestination fixed(shown, place->name, wanted);
+  ShownDestination shown((*place)->destination(), observer);
+  FixedDestination fixed(shown, (*place)->name(), wanted);
   Server server(server_options, fixed);
   server.invite((*host)->loop().now(), handshake.take_protection(), {}, offer_time_max);
   auto carrier = std::make_unique<SettlingCarrier>(**host, transport, handshake, [&server] { return server.begun(); });
   Receiving receiving(**host, std::move(carrier), server, observer, true);
   receiving.shown_path = options.destination;
   receiving.lost = [&met] { return (*met)->refused(); };
-  return receiving.run();
+  return (*place)->complete(receiving.run(), **host, observer);
 }
 
 }  // namespace sluice::ftx

@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "apps/common/entropy.h"
-#include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/jobs/confined.h"
+#include "apps/ftx/jobs/fetch_destination.h"
 #include "apps/ftx/jobs/fixed_destination.h"
 #include "apps/ftx/jobs/jobs.h"
-#include "apps/ftx/jobs/journal_thread.h"
 #include "apps/ftx/jobs/memory_destination.h"
 #include "apps/ftx/jobs/probe.h"
 #include "apps/ftx/jobs/receiving.h"
@@ -21,7 +20,6 @@
 #include "apps/ftx/jobs/shown_destination.h"
 #include "apps/ftx/jobs/url.h"
 #include "apps/ftx/remote/operand.h"
-#include "apps/ftx/remote/paths.h"
 #include "apps/ftx/remote/remote_start.h"
 #include "apps/ftx/transport/pipe_transport.h"
 #include "stack/wire/zone.h"
@@ -421,18 +419,10 @@ std::expected<ExitCode, Failure> Pull::pull_by_pipe(Destination& destination) {
 }
 
 std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& paths) {
-  const auto place = place_of(options_.destination.empty() ? "." : options_.destination);
+  const auto place = FetchDestination::open(options_);
   if (!place) {
-    return std::unexpected(Failure{ExitCode::write_failed, place.error().text});
+    return std::unexpected(place.error());
   }
-  JournalThread journals;
-  auto destination =
-      DirectoryDestination::serve(place->directory, entropy(), LandBy::faster, partials_of(options_, journals));
-  if (!destination) {
-    return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
-  }
-  const Kept kept = options_.kept();
-  (*destination)->keep(kept);
   auto host = Host::start(options_);
   if (!host) {
     return std::unexpected(host.error());
@@ -453,25 +443,29 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   if (const auto started = start(request); !started) {
     return std::unexpected(started.error());
   }
-  confine(rights_to_receive(place->directory), kept);
+  confine((*place)->rights(), options_.kept());
   const auto ready = this->ready();
   if (!ready) {
     return std::unexpected(ready.error());
   }
   Wanted wanted = wanted_of(paths, Wanted::Are::patterns, options_.trees, options_.select);
   wanted.deletion = options_.deletion;
-  ShownDestination shown(**destination, observer_);
-  FixedDestination fixed(shown, place->name, std::move(wanted));
+  ShownDestination shown((*place)->destination(), observer_);
+  FixedDestination fixed(shown, (*place)->name(), std::move(wanted));
   if (by_udp()) {
     const auto code = pull_by_udp(*ready, fixed);
-    if (!may_go_over() || !code || *code != ExitCode::no_answer) {
+    if (!code) {
       return code;
+    }
+    if (!may_go_over() || *code != ExitCode::no_answer) {
+      return (*place)->complete(*code, *host_, observer_);
     }
   }
   if (const auto gone_over = go_over(*ready); !gone_over) {
     return std::unexpected(gone_over.error());
   }
-  return pull_by_pipe(fixed);
+  const auto code = pull_by_pipe(fixed);
+  return code ? (*place)->complete(*code, *host_, observer_) : code;
 }
 
 ExitCode Pull::run(const std::vector<std::string>& paths) {
@@ -611,6 +605,10 @@ std::unexpected<Failure> wrong(std::string text) { return std::unexpected(Failur
 std::expected<std::vector<Operand>, Failure> parse_operands(const PushOptions& options) {
   std::vector<Operand> operands;
   for (const std::string& text : options.sources) {
+    if (text == "-") {
+      return wrong(
+          "standard input is not sent, since its length is not known before its end; './-' is a file named '-'");
+    }
     auto operand = parse_operand(text);
     if (!operand) {
       return wrong(operand.error().text);

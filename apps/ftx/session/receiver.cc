@@ -565,7 +565,8 @@ std::size_t Receiver::transmit_report(TimePoint now, Bytes out, std::uint64_t cr
   Report report;
   report.phase = comparing_first_ ? Phase::manifest : phase_;
   report.window_adus = window_adus;
-  report.credit_bytes = credit_bytes_ = credit_bytes;
+  const std::uint64_t room = assembly_ ? std::max(assembly_->room_bytes(), credit_bytes_min) : credit_bytes;
+  report.credit_bytes = credit_bytes_ = std::min(credit_bytes, room);
   report.highest = tracker_.highest();
   report.received_bytes = reported_bytes_ = received_bytes_;
   report.out_of_order = tracker_.out_of_order();

@@ -78,6 +78,9 @@ struct ReceiverOptions {
 
 class Receiver {
  public:
+  /// A report announces so much at least.
+  static constexpr std::uint64_t credit_bytes_min = 16 * 1024;
+
   /// `envelope` and `offer` are those of the OFFER that opened the session, `host` the budget of the peer's host.
   Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
            Destination& destination, Budget& host, AduDecompressor& decompressor, EventQueue& events,

@@ -11,8 +11,6 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr std::uint64_t credit_bytes_min = 16 * 1024;
-
 constexpr std::string_view plain_text = "this server begins every session with a handshake, and this client does not";
 constexpr std::string_view insecure_text = "this server runs with --insecure: it neither encrypts nor authenticates";
 
@@ -454,7 +452,8 @@ std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
 
 /// Each open session's part of what the transport holds. All of them always get something, so a crowd may overrun it.
 std::uint64_t Server::credit_bytes() const {
-  return std::max(options_.receive_room_bytes / std::max<std::uint64_t>(open_receivers(), 1), credit_bytes_min);
+  return std::max(options_.receive_room_bytes / std::max<std::uint64_t>(open_receivers(), 1),
+                  Receiver::credit_bytes_min);
 }
 
 std::size_t Server::transmit_answer(TimePoint now, Bytes out, Peer& to) {
