@@ -119,8 +119,6 @@ def main(top):
             expect(f"{what}: refused", ran.returncode == 2 and b"one file goes to standard output" in ran.stderr, ran.stderr)
         ran = ftx(top, *ways["server"]("small"), "./-", cwd=top / "here")
         expect("./- is a file", ran.returncode == 0 and (top / "here/-").read_bytes() == b"small\n", ran.stderr)
-        ran = ftx(top, "--secret-file", top / "secret", "-", url)
-        expect("standard input is refused", ran.returncode == 2 and b"standard input is not sent" in ran.stderr, ran.stderr)
     finally:
         server.terminate()
         server.wait(SECONDS_MAX)

@@ -54,7 +54,7 @@ std::string repairs(const ProgressState& state, bool with_share) {
 
 std::string progress_line(const ProgressState& state, std::size_t columns) {
   const double share = share_of(state);
-  const std::string percent = fmt::format("{:3.0f}%", std::floor(share * 100));
+  const std::string percent = state.open_ended ? "" : fmt::format("{:3.0f}%", std::floor(share * 100));
   if (columns <= percent.size()) {
     return {};
   }
@@ -62,14 +62,16 @@ std::string progress_line(const ProgressState& state, std::size_t columns) {
   enum : std::size_t { bytes, rate, eta, files, repaired, fields };
   // Rate and time are padded, so that the line keeps still; one blank is enough before them.
   std::array<std::string, fields> text{
-      "  " + bytes_text(state.bytes_there(), state.total_bytes), " " + rate_text(state.rate.value_or(0)),
-      " " + time_left(state), state.files > 1 ? fmt::format("  {}/{} files", state.files_done, state.files) : "",
+      "  " + (state.open_ended ? bytes_text(static_cast<double>(state.bytes_there()))
+                               : bytes_text(state.bytes_there(), state.total_bytes)),
+      " " + rate_text(state.rate.value_or(0)), state.open_ended ? "" : " " + time_left(state),
+      state.files > 1 ? fmt::format("  {}/{} files", state.files_done, state.files) : "",
       repairs(state, columns >= share_columns)};
   constexpr std::size_t brackets = 3;  // and the blank before them
   std::size_t bar_columns = 0;
   for (const std::size_t field : {rate, eta, fields, bytes, repaired, files}) {
     if (field == fields) {  // the bar's turn
-      bar_columns = left >= bar_columns_min + brackets ? bar_columns_min : 0;
+      bar_columns = left >= bar_columns_min + brackets && !state.open_ended ? bar_columns_min : 0;
       left -= bar_columns > 0 ? bar_columns + brackets : 0;
       continue;
     }
@@ -109,6 +111,7 @@ void Progress::update(TimePoint now, const Event& event) {
               .bytes = event.bytes,
               .skipped_bytes = event.skipped_bytes,
               .total_bytes = event.total_bytes,
+              .open_ended = event.open_ended,
               .files_done = event.files_done,
               .files = event.files,
               .adus = event.adus,
@@ -143,6 +146,7 @@ ProgressState Progress::state() const {
     all.bytes += transfer.bytes;
     all.skipped_bytes += transfer.skipped_bytes;
     all.total_bytes += transfer.total_bytes;
+    all.open_ended |= transfer.open_ended;
     all.files_done += transfer.files_done;
     all.files += transfer.files;
     all.adus += transfer.adus;

@@ -5,6 +5,10 @@
 //
 //     there:data  42% [=======>          ]  420.0/1000.0 MiB   117.3 MiB/s   0:05 left  3/7 files  12 repaired
 //
+// While nobody knows how much will come, there is no share, no bar and no time left:
+//
+//     there:dump  420.0 MiB   117.3 MiB/s   12 repaired
+//
 // A narrow terminal gets less of it, the most useful part. Reads no clock and writes nowhere. Not thread-safe.
 
 #include <cstdint>
@@ -23,6 +27,7 @@ struct ProgressState {
   std::uint64_t bytes = 0;
   std::uint64_t skipped_bytes = 0;  // which the receiver had already
   std::uint64_t total_bytes = 0;
+  bool open_ended = false;  // more will come than total_bytes says
   std::uint64_t files_done = 0;
   std::uint64_t files = 0;
   std::uint64_t adus = 0;
@@ -34,7 +39,7 @@ struct ProgressState {
 };
 
 /// One line of fewer than `columns` columns, so that no terminal wraps it, without control characters. Empty where not
-/// even the share fits.
+/// even the share, or without one nothing, fits.
 [[nodiscard]] std::string progress_line(const ProgressState& state, std::size_t columns);
 
 class Progress {

@@ -37,6 +37,16 @@ std::uint64_t sum_of_sizes(std::span<const FileEntry> entries) {
   return sum;
 }
 
+/// Null: so many bytes may be written.
+std::optional<Failure> take_storage(Quota& storage, std::uint64_t bytes, std::uint64_t more) {
+  if (storage.take(more)) {
+    return std::nullopt;
+  }
+  return bytes > storage.most() ? too_large(bytes, storage.most()).error()
+                                : Failure{ExitCode::refused, "over this server's quota: " + bytes_text(bytes) +
+                                                                 " is more than what is left of it"};
+}
+
 bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
 
 }  // namespace
@@ -47,11 +57,8 @@ std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Des
   if (!budget.memory.could_take(lists + read_back_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
   }
-  if (!budget.storage.take(head.total_bytes)) {
-    return head.total_bytes > budget.storage.most()
-               ? too_large(head.total_bytes, budget.storage.most())
-               : failed(ExitCode::refused, "over this server's quota: " + bytes_text(head.total_bytes) +
-                                               " is more than what is left of it");
+  if (auto refused = ftx::take_storage(budget.storage, head.total_bytes, head.total_bytes)) {
+    return std::unexpected(*std::move(refused));
   }
   return std::unique_ptr<Assembly>(new Assembly(std::move(head), destination, budget));
 }
@@ -83,6 +90,15 @@ bool Assembly::well_placed(const AduName& adu, std::uint64_t size) const {
     return false;
   }
   return adu.length % head_.adu_bytes == 0 || adu.offset + adu.length == size;
+}
+
+/// Where nobody has said where a stream ends, an ADU of any length may be its last.
+bool Assembly::well_placed(const File& file, const AduName& adu) const {
+  const std::uint64_t size = content_bytes(file);
+  if (!open_ended()) {
+    return well_placed(adu, size);
+  }
+  return adu.offset % head_.adu_bytes == 0 && adu.offset < size && adu.length <= size - adu.offset;
 }
 
 std::uint64_t Assembly::marked(const Slots& slots, const AduName& adu) const {
@@ -182,7 +198,7 @@ Bytes Assembly::memory_for(const AduName& adu) const {
     return {};
   }
   const File& file = files_[adu.file];
-  if (!well_placed(adu, entry_of(file).content_bytes()) || file.whole || !file.arriving) {
+  if (!well_placed(file, adu) || file.whole || !file.arriving || is_stream()) {
     return {};
   }
   const Arriving& arriving = *file.arriving;
@@ -203,7 +219,7 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
     return Placement{};
   }
   File& file = files_[adu.file];
-  if (!well_placed(adu, entry_of(file).content_bytes())) {
+  if (!well_placed(file, adu)) {
     return Placement{};
   }
   if (file.whole) {
@@ -232,6 +248,9 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
   if (!file.sink->takes(adu.offset, adu.length)) {
     return Placement{.kind = Placement::Kind::no_room};
   }
+  if (const auto taken = take_storage(file, adu); !taken) {
+    return std::unexpected(taken.error());
+  }
   Placement place{
       .kind = Placement::Kind::file, .verified_only = filled > 0, .file = file.sink.get(), .offset = adu.offset};
   if (place.verified_only || prefer == Prefer::file) {
@@ -257,7 +276,7 @@ std::expected<void, Failure> Assembly::open_file(File& file) {
 }
 
 void Assembly::make_arriving(File& file) {
-  const std::uint64_t size = entry_of(file).content_bytes();
+  const std::uint64_t size = content_bytes(file);
   file.arriving = std::make_unique<Arriving>(Slots(slot_count(size)), BlockDigests(size, head_.adu_bytes));
 }
 
@@ -433,7 +452,10 @@ std::expected<void, Failure> Assembly::manifest_whole() {
     return too_large(sizes, budget_.storage.most());
   }
   manifest_.bytes = {};  // what they took now counts for the names
-  const auto numbered = std::ranges::count(entries_, EntryKind::file, &FileEntry::kind);
+  if (const Update& update = head_.update; is_stream() && (update.leaves_alone() || update.told)) {
+    return failed(ExitCode::protocol_error, "a stream is not compared with what is there");
+  }
+  const auto numbered = std::ranges::count_if(entries_, &FileEntry::numbered);
   if (!budget_.memory.take(static_cast<std::uint64_t>(numbered) * file_memory_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
   }
@@ -447,7 +469,7 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   }
   files_.reserve(static_cast<std::size_t>(numbered));
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].kind == EntryKind::file) {
+    if (entries_[i].numbered()) {
       files_.emplace_back().entry = i;
     }
   }
@@ -455,7 +477,7 @@ std::expected<void, Failure> Assembly::manifest_whole() {
   pack_slots_ = Slots(slot_count(pack_.size_bytes()));
   present_.resize(pack_.files());
   contents_ = Contents(entries_, pack_);
-  digests_.size = files_.size() * digest_bytes;
+  digests_.size = is_stream() ? stream_end_bytes : files_.size() * digest_bytes;
   digests_.slots = Slots(slot_count(digests_.size));
   read_back_.resize(read_back_bytes);
   phase_ = Phase::data;
@@ -587,6 +609,14 @@ bool Assembly::take_present(std::size_t index) {
 
 std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   File& file = files_[adu.file];
+  if (is_stream()) {
+    stream_landed_to_ = std::max(stream_landed_to_, adu.offset + adu.length);
+    if (adu.length % head_.adu_bytes != 0) {
+      if (auto ended = stream_ends(adu.offset + adu.length); !ended) {
+        return ended;
+      }
+    }
+  }
   Arriving& arriving = *file.arriving;
   // Parts of it may have landed in ADUs of another size.
   const std::uint64_t filled = marked(arriving.slots, adu);
@@ -637,7 +667,68 @@ std::expected<void, Failure> Assembly::file_whole(std::uint32_t index) {
   return {};
 }
 
+// --- Streams -------------------------------------------------------------------------------------------------------
+
+/// Threat: a sender that announces nothing and writes without end. Of a stream each byte is taken from the budget
+/// before it is written.
+std::expected<void, Failure> Assembly::take_storage(const File& file, const AduName& adu) {
+  if (!is_stream()) {
+    return {};
+  }
+  const std::uint64_t filled = marked(file.arriving->slots, adu) * head_.adu_bytes;
+  const std::uint64_t bytes = landed_bytes_ + adu.length - std::min<std::uint64_t>(filled, adu.length);
+  const std::uint64_t more = bytes - std::min(bytes, budget_.storage.used());
+  auto refused = ftx::take_storage(budget_.storage, bytes, more);
+  return refused ? std::unexpected(*std::move(refused)) : std::expected<void, Failure>();
+}
+
+/// Threat: a sender that says twice where the stream ends, or has sent what lies behind.
+std::expected<void, Failure> Assembly::stream_ends(std::uint64_t size_bytes) {
+  if (size_bytes < stream_landed_to_ || stream_end_.value_or(size_bytes) != size_bytes) {
+    return failed(ExitCode::protocol_error, "the sender contradicts itself on where the stream ends");
+  }
+  if (Arriving* const arriving = files_.front().arriving.get(); arriving != nullptr && !stream_end_) {
+    const auto memory = [arriving] { return arriving->slots.memory_bytes() + arriving->digests.memory_bytes(); };
+    const std::uint64_t before = memory();
+    arriving->slots.end_at(slot_count(size_bytes));
+    arriving->digests.end_at(size_bytes);
+    budget_.memory.give_back(before - memory());
+  }
+  stream_end_ = size_bytes;
+  return {};
+}
+
+std::expected<void, Failure> Assembly::stream_end_landed() {
+  if (!digests_.slots.whole()) {
+    return {};
+  }
+  const auto end = parse_stream_end(digests_.bytes);
+  if (!end) {
+    return failed(ExitCode::protocol_error, "the stream is larger than a file may be");
+  }
+  if (auto ended = stream_ends(end->size_bytes); !ended) {
+    return ended;
+  }
+  File& file = files_.front();
+  if (end->size_bytes == 0 && !file.arriving && !file.whole) {  // no ADU of its own will come; open for a moment only
+    if (auto opened = open_file(file); !opened) {
+      return opened;
+    }
+  }
+  if (file.arriving && file.arriving->slots.whole()) {
+    if (auto finalized = file_whole(0); !finalized) {
+      return finalized;
+    }
+  }
+  return commit_if_equal(0);
+}
+
+// --- Digests -------------------------------------------------------------------------------------------------------
+
 std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
+  if (is_stream()) {
+    return stream_end_landed();
+  }
   const auto first = static_cast<std::uint32_t>(adu.offset / digest_bytes);
   const auto last = static_cast<std::uint32_t>((adu.offset + adu.length) / digest_bytes);
   for (std::uint32_t index = first; index < last; ++index) {
@@ -657,10 +748,15 @@ std::expected<void, Failure> Assembly::digests_landed(const AduName& adu) {
   return {};
 }
 
+bool Assembly::digest_is_there(std::uint32_t index) const {
+  return is_stream() ? digests_.slots.whole()
+                     : digests_.slots.marked(std::size_t{index} * digest_bytes / head_.adu_bytes);
+}
+
 std::expected<void, Failure> Assembly::commit_if_equal(std::uint32_t index) {
   File& file = files_[index];
   const std::size_t at = std::size_t{index} * digest_bytes;
-  if (!file.whole || !file.sink || !digests_.slots.marked(at / head_.adu_bytes)) {
+  if (!file.whole || !file.sink || !digest_is_there(index)) {
     return {};
   }
   if (!std::equal(file.digest.begin(), file.digest.end(), digests_.bytes.begin() + static_cast<std::ptrdiff_t>(at))) {
@@ -702,7 +798,8 @@ Failure Assembly::failure(File* file, const Error& error) const {
     return {ExitCode::write_failed, error.text};
   }
   std::string text = error.text;
-  if (file != nullptr && file->sink) {
+  // Of a stream nothing is of use: its source is gone.
+  if (file != nullptr && file->sink && !is_stream()) {
     text += "; what arrived is kept as '" + file->sink->keep() + "'";
   }
   return {ExitCode::disk_full, text};

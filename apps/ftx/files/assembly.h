@@ -19,6 +19,9 @@
 // file of which something has arrived is not looked for; what Update leaves alone whatever it holds is looked for then,
 // and its data dropped. A file that somebody changes after that is left as it then is.
 //
+// Streams (EntryKind::stream): the size of the file comes with its digest, or with an ADU that is shorter than its
+// slots. Until then the file ends nowhere, and its bytes are taken from the Budget as they come.
+//
 // Where it is to be told what will change, the Survey of that comes first, and the Sink, which makes the first
 // directory, is opened behind it. In a dry run it never is, and no data lands anywhere.
 //
@@ -43,6 +46,7 @@
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/pack.h"
+#include "apps/ftx/protocol/stream_end.h"
 
 namespace sluice::ftx {
 
@@ -135,7 +139,9 @@ class Assembly {
   /// How many bytes of files more there is room for at the destination, where somebody has to take them from there.
   [[nodiscard]] std::uint64_t room_bytes() const { return sink_ ? sink_->room_bytes() : UINT64_MAX; }
   [[nodiscard]] std::uint64_t landed_bytes() const { return landed_bytes_; }
-  [[nodiscard]] std::uint64_t total_bytes() const { return head_.total_bytes; }
+  [[nodiscard]] std::uint64_t total_bytes() const { return stream_end_.value_or(head_.total_bytes); }
+  /// It is a stream, and nobody has said yet where it ends.
+  [[nodiscard]] bool open_ended() const { return phase_ == Phase::data && is_stream() && !stream_end_; }
   /// Regular files, as soon as their list is there.
   [[nodiscard]] std::size_t files() const { return files_.size() + pack_.files(); }
   /// How many of them have their final names.
@@ -189,6 +195,12 @@ class Assembly {
     return (bytes + head_.adu_bytes - 1) / head_.adu_bytes;
   }
   [[nodiscard]] bool well_placed(const AduName& adu, std::uint64_t size) const;
+  [[nodiscard]] bool well_placed(const File& file, const AduName& adu) const;
+  /// As far as it is known.
+  [[nodiscard]] std::uint64_t content_bytes(const File& file) const {
+    return is_stream() ? stream_end_.value_or(stream_bytes_max) : entry_of(file).content_bytes();
+  }
+  [[nodiscard]] bool is_stream() const { return entries_.size() == 1 && entries_.front().stream(); }
   /// How many of the slots of `adu` are filled already.
   [[nodiscard]] std::uint64_t marked(const Slots& slots, const AduName& adu) const;
   [[nodiscard]] std::uint64_t slots_of(const AduName& adu) const { return slot_count(adu.length); }
@@ -231,7 +243,11 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> digest_written(File& file, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] std::expected<void, Failure> file_whole(std::uint32_t index);
   [[nodiscard]] std::expected<void, Failure> digests_landed(const AduName& adu);
+  [[nodiscard]] bool digest_is_there(std::uint32_t index) const;
   [[nodiscard]] std::expected<void, Failure> commit_if_equal(std::uint32_t index);
+  [[nodiscard]] std::expected<void, Failure> take_storage(const File& file, const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> stream_ends(std::uint64_t size_bytes);
+  [[nodiscard]] std::expected<void, Failure> stream_end_landed();
   [[nodiscard]] std::expected<void, Failure> finish_if_whole();
   [[nodiscard]] Failure failure(File* file, const Error& error) const;
 
@@ -261,6 +277,8 @@ class Assembly {
   Gathered gathered_;
   std::size_t committed_ = 0;
   std::uint64_t landed_bytes_ = 0;
+  std::optional<std::uint64_t> stream_end_;  // of a stream: its size, once it is known
+  std::uint64_t stream_landed_to_ = 0;       // up to where its ADUs have landed
 };
 
 }  // namespace sluice::ftx

@@ -157,6 +157,17 @@ void BlockDigests::know(std::uint64_t block, const Digest& digest) {
   ahead_[block] = {.slots = range.last + 1 - range.first, .digested = true, .digest = digest};
 }
 
+void BlockDigests::end_at(std::uint64_t size_bytes) {
+  SLUICE_REQUIRE(digested_bytes_ <= size_bytes && size_bytes <= size_bytes_);
+  size_bytes_ = size_bytes;
+  std::erase_if(ahead_, [&](const auto& ahead) { return ahead.first * digest_block_bytes >= size_bytes; });
+  // The last block is shorter than it could have been, and has been read to its end.
+  if (digested_bytes_ == size_bytes && size_bytes % digest_block_bytes != 0) {
+    tree_.add(block_.value());
+    block_.reset();
+  }
+}
+
 Digest BlockDigests::finish() {
   SLUICE_REQUIRE(digested_bytes_ == size_bytes_);
   if (size_bytes_ == 0) {

@@ -28,6 +28,9 @@ class BlockDigests {
   static constexpr std::uint64_t entry_bytes = 96;
 
   BlockDigests(std::uint64_t size_bytes, std::uint32_t slot_bytes) : size_bytes_(size_bytes), slot_bytes_(slot_bytes) {}
+  /// The size is known now; until then it was as large as can be. REQUIRES: nothing beyond it has landed, and all that
+  /// has landed were whole slots.
+  void end_at(std::uint64_t size_bytes);
 
   [[nodiscard]] std::uint64_t memory_bytes() const { return ahead_.size() * entry_bytes; }
   /// What prepare() would allocate. REQUIRES of these: `slots` are the file's; first <= last < slots.count().

@@ -121,6 +121,9 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
   if (!place) {
     return std::unexpected(place.error());
   }
+  if (entries.size() == 1 && entries.front().stream() && !place->new_name) {
+    return fail(EISDIR, "'" + printable(place->shown) + "' is a directory: a stream needs the name of a file");
+  }
   return std::make_unique<DirectorySink>(*std::move(place), entries, prng_(), land_by_, partials_, ownership_);
 }
 

@@ -83,6 +83,11 @@ Status set_attributes(int descriptor, const FileEntry& entry, const Ownership& o
   if (Status owned = set_owners(descriptor, entry, ownership); !owned) {
     return owned;
   }
+  if (entry.stream()) {  // its time is that of the last write
+    return retried([&] { return os().fchmod(descriptor, entry.mode); }) == 0
+               ? Status()
+               : Status(system_error("cannot set the attributes of", entry.name));
+  }
   const timespec modified{entry.mtime_s, static_cast<long>(entry.mtime_ns)};
   const timespec times[2] = {modified, modified};
   if (retried([&] { return os().fchmod(descriptor, entry.mode); }) != 0 ||
@@ -295,8 +300,8 @@ Status DirectoryFile::write_vectors(std::uint64_t& at, std::span<iovec> vectors)
 }
 
 bool DirectoryFile::worth_a_map(std::size_t size) const {
-  // The pages of a window are made as a whole, those of holes as well.
-  if (entry_.extents() != nullptr) {
+  // The pages of a window are made as a whole, those of holes as well; and what has no size has no map.
+  if (entry_.extents() != nullptr || entry_.stream()) {
     return false;
   }
   if (land_by_ == LandBy::faster) {

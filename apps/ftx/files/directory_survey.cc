@@ -102,6 +102,7 @@ DirectorySurvey::Found DirectorySurvey::look_at_entry(std::uint32_t index) {
     case EntryKind::hard_link:
       return look_at_name(entry.original - 1, index, contents_.at(entry.original - 1));
     case EntryKind::left_out:
+    case EntryKind::stream:
       break;
   }
   return std::nullopt;

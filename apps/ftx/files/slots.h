@@ -7,6 +7,8 @@
 // Threat: a peer that announces a huge file. The bits lie in pages that exist only where ADUs have landed beyond the
 // prefix, so memory follows what arrived out of order and never the size of the file. What arrives in order needs none.
 //
+// Of a file whose size is not known yet the count is as large as can be, until end_at() says how many there are.
+//
 // Invariants: prefix() <= count; every slot below prefix() is marked and slot prefix() is not; received() counts marks.
 // Not thread-safe. A file of up to 64 slots needs no allocation. Runs near each other are O(1) for each 64 slots.
 
@@ -75,6 +77,18 @@ class Slots {
       marked += static_cast<std::uint64_t>(std::popcount(word(at / 64) & mask(at, last)));
     }
     return marked;
+  }
+
+  /// There are no more than `count`. REQUIRES: no slot from there on is marked.
+  void end_at(std::uint64_t count) {
+    SLUICE_REQUIRE(prefix_ <= count && count <= count_);
+    if (count <= 64 && count_ > 64) {
+      inline_ = word(0);
+      pages_.clear();
+    }
+    std::erase_if(pages_, [&](const auto& page) { return prefix_ == count || page.first * page_slots >= count; });
+    last_ = nullptr;
+    count_ = count;
   }
 
   void mark(std::uint64_t slot) { mark(slot, slot); }

@@ -77,6 +77,16 @@ class Source {
   /// Reads about `bytes` more of what files() needs for the digests that it is to have (FileEntry::digest). True: they
   /// are all there. Before that nobody sends the list.
   [[nodiscard]] virtual std::expected<bool, Failure> digest_some(std::uint64_t /*bytes*/) { return true; }
+  /// How much of a stream (EntryKind::stream) can be read, from its beginning, and whether that is all of it. Asked for
+  /// the first time it begins to read; before that nobody has taken anything from where it comes. An error is that of
+  /// where it comes from: it ends there.
+  struct StreamState {
+    std::uint64_t bytes = 0;
+    bool ended = false;
+  };
+  [[nodiscard]] virtual Result<StreamState> stream_state() { return fail(ENOTSUP); }
+  /// Nobody reads what lies before `offset` in the stream any more.
+  virtual void stream_delivered(std::uint64_t /*offset*/) {}
   /// The file's name as the user wrote it, safe for a terminal.
   [[nodiscard]] virtual std::string path(std::uint32_t index) const = 0;
 };

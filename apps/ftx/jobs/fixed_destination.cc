@@ -33,6 +33,9 @@ Status check(const Wanted& wanted, const FileEntry& entry) {
   if (entry.kind == EntryKind::link && wanted.trees != Trees::with_links) {
     return fail(EPERM, "nobody asked for a symbolic link '" + entry.name + "'");
   }
+  if (entry.stream()) {
+    return fail(EPERM, "nobody asked for a stream '" + entry.name + "'");
+  }
   if (entry.kind == EntryKind::hard_link && !wanted.select.hard_links) {
     return fail(EPERM, "nobody asked for a hard link '" + entry.name + "'");
   }

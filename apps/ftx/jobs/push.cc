@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include "apps/common/entropy.h"
-#include "apps/ftx/files/source.h"
 #include "apps/ftx/jobs/confined.h"
 #include "apps/ftx/jobs/host.h"
 #include "apps/ftx/jobs/jobs.h"
 #include "apps/ftx/jobs/observer.h"
+#include "apps/ftx/jobs/push_source.h"
 #include "apps/ftx/jobs/reach.h"
 #include "apps/ftx/jobs/sending.h"
 #include "apps/ftx/jobs/settling.h"
@@ -29,11 +29,16 @@ ExitCode push(const PushOptions& options, Observer& observer) {
     return observer.fail(
         {ExitCode::usage, "--dry-run and --itemize-changes: what would change is told by encrypted sessions only"});
   }
-  auto source = FileSource::open(options.sources, options.source_options());
+  if (sends_input(options)) {
+    if (const auto good = check_input(options, url->path); !good) {
+      return observer.fail(good.error());
+    }
+  }
+  auto source = PushSource::open(options);
   if (!source) {
     return observer.fail(source.error());
   }
-  show_left_out(**source, observer);
+  source->show_left_out(observer);
   auto host = Host::start(options);
   if (!host) {
     return observer.fail(host.error());
@@ -64,7 +69,8 @@ ExitCode push(const PushOptions& options, Observer& observer) {
                                .clock = cost_clock,
                                .seed = entropy(),
                                .idle_timeout = seconds(options.idle_timeout_s)};
-  const FileRights files = rights_to_send(options.sources);
+  const FileRights files = source->rights();
+  const InputNews news(**host, *source);
   if (options.insecure) {
     confine(options, files, observer);
     const auto congestion = congestion_for(options, datagram->usual_bytes);

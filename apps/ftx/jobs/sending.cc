@@ -136,19 +136,6 @@ std::expected<void, Failure> read_digests(Source& source, Host& host) {
   }
 }
 
-void show_left_out(const FileSource& source, Observer& observer) {
-  const auto [links, others] = source.left_out();
-  if (links + others == 0) {
-    return;
-  }
-  Event event;
-  event.kind = Event::Kind::left_out;
-  event.files = links + others;
-  event.text = fmt::format("not sent: {} symbolic links{}, {} devices, sockets and FIFOs", links,
-                           links > 0 ? " (-a sends them)" : "", others);
-  observer.show(event);
-}
-
 std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes) {
   if (options.rate_mbit) {
     return std::make_unique<FixedRate>(bytes_per_second(*options.rate_mbit));

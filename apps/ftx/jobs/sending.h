@@ -72,9 +72,6 @@ class Sending {
 /// Reads the sources for the digests that the list is to have, before anybody waits for it.
 [[nodiscard]] std::expected<void, Failure> read_digests(Source& source, Host& host);
 
-/// Says what of the sources is not sent.
-void show_left_out(const FileSource& source, Observer& observer);
-
 /// What the options ask for: a fixed rate, or one that follows the receiver's reports.
 [[nodiscard]] std::unique_ptr<CongestionControl> congestion_for(const PushOptions& options, std::size_t datagram_bytes);
 

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "apps/common/entropy.h"
-#include "apps/ftx/files/source.h"
 #include "apps/ftx/jobs/confined.h"
 #include "apps/ftx/jobs/fetch_destination.h"
 #include "apps/ftx/jobs/fixed_destination.h"
 #include "apps/ftx/jobs/jobs.h"
 #include "apps/ftx/jobs/memory_destination.h"
 #include "apps/ftx/jobs/probe.h"
+#include "apps/ftx/jobs/push_source.h"
 #include "apps/ftx/jobs/receiving.h"
 #include "apps/ftx/jobs/sealing.h"
 #include "apps/ftx/jobs/sending.h"
@@ -234,19 +234,9 @@ class Push : Near {
   /// no_answer: UDP does not come through, and there is another way.
   std::expected<ExitCode, Failure> push_by_udp(const StartReady& ready);
   std::expected<ExitCode, Failure> push_by_pipe();
-  std::expected<void, Failure> open_source();
 
-  std::unique_ptr<FileSource> source_;
+  std::optional<PushSource> source_;
 };
-
-std::expected<void, Failure> Push::open_source() {
-  auto source = FileSource::open(options_.sources, options_.source_options());
-  if (!source) {
-    return std::unexpected(source.error());
-  }
-  source_ = *std::move(source);
-  return {};
-}
 
 std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
   const std::vector<wire::IpAddress> addresses = candidates(ready);
@@ -277,7 +267,7 @@ std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
   }
   const auto congestion = congestion_for(options_, datagram->usual_bytes);
   const TimePoint since = host_->loop().now();
-  Sender sender(since, options, *source_, *congestion, *std::move(protection));
+  Sender sender(since, options, **source_, *congestion, *std::move(protection));
   Sending sending(*host_, *transport_, sender, options_.destination, observer_);
   sending.lost = [this] { return remote_->lost(); };
   sending.unanswered = blocked(ready);
@@ -288,11 +278,9 @@ std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
 }
 
 std::expected<ExitCode, Failure> Push::push_by_pipe() {
-  // Anew, as the session is; but what has been read need not be read again.
-  if (!options_.select.digests) {
-    if (const auto opened = open_source(); !opened) {
-      return std::unexpected(opened.error());
-    }
+  // Anew, as the session is.
+  if (const auto opened = source_->open_again(); !opened) {
+    return std::unexpected(opened.error());
   }
   auto protection = protection_of(std::move(secret_), cipher_, Side::initiator);
   if (!protection) {
@@ -308,7 +296,7 @@ std::expected<ExitCode, Failure> Push::push_by_pipe() {
                               .connect_timeout = seconds(options_.idle_timeout_s),
                               .idle_timeout = seconds(options_.idle_timeout_s)};
   const auto congestion = pipe_congestion_for(options_);
-  Sender sender(host_->loop().now(), options, *source_, *congestion, *std::move(protection));
+  Sender sender(host_->loop().now(), options, **source_, *congestion, *std::move(protection));
   auto carrier = pipe();
   PipeCarrier& pipe = *carrier;
   Sending sending(*host_, std::move(carrier), sender, options_.destination, observer_);
@@ -317,16 +305,18 @@ std::expected<ExitCode, Failure> Push::push_by_pipe() {
 }
 
 std::expected<ExitCode, Failure> Push::push() {
-  if (const auto opened = open_source(); !opened) {
-    return std::unexpected(opened.error());
+  auto source = PushSource::open(options_);
+  if (!source) {
+    return std::unexpected(source.error());
   }
-  show_left_out(*source_, observer_);
+  source_ = *std::move(source);
+  source_->show_left_out(observer_);
   auto host = Host::start(options_);
   if (!host) {
     return std::unexpected(host.error());
   }
   host_ = *std::move(host);
-  if (const auto read = read_digests(*source_, *host_); !read) {
+  if (const auto read = read_digests(**source_, *host_); !read) {
     return std::unexpected(read.error());
   }
   StartRequest request;
@@ -342,7 +332,8 @@ std::expected<ExitCode, Failure> Push::push() {
       return std::unexpected(opened.error());
     }
   }
-  confine(rights_to_send(options_.sources));
+  confine(source_->rights());
+  const InputNews news(*host_, *source_);
   const auto ready = this->ready();
   if (!ready) {
     return std::unexpected(ready.error());
@@ -605,10 +596,6 @@ std::unexpected<Failure> wrong(std::string text) { return std::unexpected(Failur
 std::expected<std::vector<Operand>, Failure> parse_operands(const PushOptions& options) {
   std::vector<Operand> operands;
   for (const std::string& text : options.sources) {
-    if (text == "-") {
-      return wrong(
-          "standard input is not sent, since its length is not known before its end; './-' is a file named '-'");
-    }
     auto operand = parse_operand(text);
     if (!operand) {
       return wrong(operand.error().text);
@@ -631,6 +618,11 @@ std::expected<std::vector<Operand>, Failure> parse_operands(const PushOptions& o
                        : fmt::format("'{}' is on this host, and so are the sources: write "
                                      "[user@]host:path or ftx://HOST:PORT/PATH",
                                      options.destination));
+  }
+  if (sends_input(options) && destination->kind == Operand::Kind::remote) {
+    if (const auto good = check_input(options, destination->path); !good) {
+      return std::unexpected(good.error());
+    }
   }
   operands.push_back(*destination);
   return operands;

@@ -135,6 +135,8 @@ bool numbers_hold(const FileEntry& entry) {
     case EntryKind::hard_link:
     case EntryKind::left_out:
       return entry.size_bytes == 0;
+    case EntryKind::stream:
+      return entry.size_bytes == 0 && entry.mtime_s == 0 && entry.mtime_ns == 0;
     case EntryKind::file:
       return entry.size_bytes < file_bytes_max;
     case EntryKind::packed:
@@ -201,6 +203,13 @@ Status names_differ(const std::vector<FileEntry>& entries) {
   return twice == places.end()
              ? Status()
              : Status(fail(EPERM, "the file name '" + path_of(entries, entries[*twice]) + "' comes twice"));
+}
+
+/// Threat: a stream beside files, whose sizes would then say less than what comes.
+bool streams_hold(const Manifest& manifest) {
+  const auto& entries = manifest.entries;
+  return std::ranges::none_of(entries, &FileEntry::stream) ||
+         (entries.size() == 1 && !entries.front().metadata && !manifest.deletion);
 }
 
 }  // namespace
@@ -288,6 +297,9 @@ Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std:
   }
   if ((more && !manifest.deletion) || sum != total_bytes) {
     return fail(EINVAL, mismatch_text);
+  }
+  if (!streams_hold(manifest)) {
+    return fail(EINVAL, malformed_text);
   }
   return manifest;
 }

@@ -37,6 +37,7 @@ enum class EntryKind : std::uint8_t {
   link = 4,       // a symbolic link
   hard_link = 5,  // another name of a regular file that comes before it in the list
   left_out = 6,   // something that the source has and does not send: what has its name is not removed
+  stream = 7,     // a file whose size is known when it ends; alone in its list (apps/ftx/protocol/stream_end.h)
 };
 
 /// Small: a sender and a receiver hold one of each file of a transfer, of which there may be millions.
@@ -64,15 +65,19 @@ struct FileEntry {
     return metadata && metadata->attributes ? &*metadata->attributes : nullptr;
   }
   [[nodiscard]] bool regular() const { return kind == EntryKind::file || kind == EntryKind::packed; }
+  [[nodiscard]] bool stream() const { return kind == EntryKind::stream; }
+  /// ADUs name it by a number of its own.
+  [[nodiscard]] bool numbered() const { return kind == EntryKind::file || stream(); }
   /// Empty: it is no link.
   [[nodiscard]] std::string link_target() const { return target() != nullptr ? *target() : std::string(); }
-  /// What travels of a file: all of it, or what lies in its extents.
+  /// What the list says of what travels of a file: all of it, or what lies in its extents; of a stream it says nothing.
   [[nodiscard]] std::uint64_t content_bytes() const {
     return extents() != nullptr ? extents()->content_bytes() : size_bytes;
   }
-  /// Where the content from `offset` on lies in the file. REQUIRES: offset < content_bytes().
+  /// Where the content from `offset` on lies in the file. REQUIRES: offset < content_bytes(); of a stream: < 2^62.
   [[nodiscard]] FileRun run_at(std::uint64_t offset) const {
-    return extents() != nullptr ? extents()->run_at(offset) : FileRun{offset, size_bytes - offset};
+    const std::uint64_t end = stream() ? std::uint64_t{1} << 62 : size_bytes;
+    return extents() != nullptr ? extents()->run_at(offset) : FileRun{offset, end - offset};
   }
   /// Calls use(at, part) for each part of `bytes`, the content from `offset` on, with the place in the file where that
   /// part lies, until a call fails.

@@ -92,6 +92,9 @@ void SentAdus::resolve(std::uint64_t first, std::uint64_t last, bool arrived, Re
       ++resolved.arrived;
       resolved.arrived_bytes += entry.payload_bytes;
       large_lost_ = entry.payload_bytes > large_above_ ? 0 : large_lost_;
+      if (arrived_ && entry.adu.file != no_file) {
+        arrived_(entry.adu);
+      }
     } else if (entry.adu.file != no_file) {
       if (all_lost(entry)) {
         retransmit_queue_.push(entry.adu);

@@ -20,7 +20,9 @@
 // was copied.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "apps/ftx/protocol/message.h"
@@ -34,6 +36,9 @@ class SentAdus {
  public:
   /// `overhead_bytes` is what a datagram has beside its payload: the header, and the tag where it is sealed.
   explicit SentAdus(std::size_t overhead_bytes = data_header_bytes) : overhead_bytes_(overhead_bytes) {}
+
+  /// Calls `arrived` for each ADU that a report says has arrived; perhaps several times for one.
+  void follow(std::function<void(const AduName&)> arrived) { arrived_ = std::move(arrived); }
 
   /// The sequence of the next datagram.
   [[nodiscard]] std::uint64_t next() const { return oldest_ + entries_.size(); }
@@ -128,6 +133,7 @@ class SentAdus {
   void forget_resolved();
 
   const std::size_t overhead_bytes_;
+  std::function<void(const AduName&)> arrived_{};
   Ring<Entry> entries_;
   std::vector<Copies> copies_;
   RetransmitQueue retransmit_queue_;

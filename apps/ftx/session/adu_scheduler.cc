@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "apps/ftx/protocol/stream_end.h"
 #include "base/contract.h"
 
 namespace sluice::ftx {
@@ -29,13 +30,14 @@ AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes, AduCompresso
   SLUICE_REQUIRE(!entries.empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
   for (std::uint32_t i = 0; i < entries.size(); ++i) {
     total_bytes_ += entries[i].content_bytes();
-    if (entries[i].kind == EntryKind::file) {
+    if (entries[i].numbered()) {
       numbered_.push_back(i);
     }
   }
   file_ = pack_.files() > 0 ? pack_file : 0;
   ahead_.resize(std::max<std::size_t>(read_ahead_bytes / adu_bytes, 1) * adu_bytes);
-  digests_.reserve(numbered_.size() * digest_bytes);
+  digests_.reserve(digest_list_bytes());
+  delivered_ = Slots(streams() ? file_bytes_max / adu_bytes_unit : 0);
   repair_.resize(compressor_ != nullptr ? std::max(adu_bytes, compressed_adu_bytes_max) : adu_bytes);
 }
 
@@ -58,7 +60,11 @@ bool AduScheduler::drained() const {
     return false;
   }
   const bool pack_sent = file_ != pack_file || offset_ == pack_.size_bytes();
-  return !accepted_ || (pack_sent && digests_sent_ == numbered_.size() * digest_bytes);
+  return !accepted_ || (pack_sent && digests_sent_ == digest_list_bytes());
+}
+
+std::uint64_t AduScheduler::digest_list_bytes() const {
+  return streams() ? stream_end_bytes : numbered_.size() * digest_bytes;
 }
 
 std::size_t AduScheduler::files_sent() const {
@@ -72,7 +78,7 @@ const FileEntry* AduScheduler::next_sent() {
   const std::size_t end = files_sent();
   while (told_ < end) {
     const std::size_t index = told_++;
-    if (!present_.covers(contents_.file(index))) {
+    if (!present_.any() || !present_.covers(contents_.file(index))) {
       return &source_.files()[index < pack_.files() ? pack_[index].entry : numbered_[index - pack_.files()]];
     }
   }
@@ -117,14 +123,17 @@ std::optional<AduScheduler::Adu> AduScheduler::next_of_list(std::uint32_t file, 
 }
 
 std::uint64_t AduScheduler::size_of(std::uint32_t file) const {
-  return file == pack_file ? pack_.size_bytes() : source_.files()[numbered_[file]].content_bytes();
+  if (file == pack_file) {
+    return pack_.size_bytes();
+  }
+  return streams() ? stream_to_ : source_.files()[numbered_[file]].content_bytes();
 }
 
 // --- What is there already -----------------------------------------------------------------------------------------
 
 /// Where the file that is being read begins in the contents.
 std::uint64_t AduScheduler::base() const {
-  if (file_ == pack_file) {
+  if (file_ == pack_file || streams()) {  // nothing of a stream is there already, so it has no place
     return 0;
   }
   return file_ == numbered_.size() ? contents_.size_bytes() : contents_.numbered(file_).from;
@@ -212,7 +221,7 @@ std::uint64_t AduScheduler::absent_bytes(const ByteRange& range) const {
 }
 
 bool AduScheduler::present(const AduName& name) const {
-  if (name.file == manifest_file) {
+  if (name.file == manifest_file || !present_.any()) {
     return false;
   }
   if (name.file == digest_file) {
@@ -248,12 +257,15 @@ std::expected<void, Failure> AduScheduler::digest_present(std::uint64_t to) {
 // --- Files ---------------------------------------------------------------------------------------------------------
 
 std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_files() {
-  while (file_ != numbered_.size() && offset_ == size_of(file_)) {
+  if (auto followed = streams() ? follow_stream() : std::expected<void, Failure>(); !followed) {
+    return std::unexpected(followed.error());
+  }
+  while (file_ != numbered_.size() && offset_ == size_of(file_) && !starved_) {
     if (auto finished = finish_file(); !finished) {
       return std::unexpected(finished.error());
     }
   }
-  if (file_ == numbered_.size()) {
+  if (file_ == numbered_.size() || starved_) {
     return std::nullopt;
   }
   if (const std::uint64_t to = present_to(); to > offset_) {
@@ -350,11 +362,46 @@ std::expected<void, Failure> AduScheduler::finish_file() {
       return std::unexpected(failure(numbered_[file_], status.error()));
     }
     const Digest digest = digester_.finish();
-    digests_.insert(digests_.end(), digest.begin(), digest.end());
+    if (streams()) {
+      digests_ = encode_stream_end({digest, offset_});
+      total_bytes_ = offset_;
+    } else {
+      digests_.insert(digests_.end(), digest.begin(), digest.end());
+    }
     go_to(file_ + 1);
   }
   skip_present();
   return {};
+}
+
+// --- Streams -------------------------------------------------------------------------------------------------------
+
+/// How far next() may go. A compressed ADU takes what it is to choose from.
+std::expected<void, Failure> AduScheduler::follow_stream() {
+  if (stream_ended_) {
+    return {};
+  }
+  const auto state = source_.stream_state();
+  if (!state) {
+    return std::unexpected(failure(numbered_.front(), state.error()));
+  }
+  if (state->bytes > stream_bytes_max) {
+    return std::unexpected(failure(numbered_.front(), {EFBIG, "larger than a file may be"}));
+  }
+  stream_ended_ = state->ended;
+  const std::uint64_t ready = state->bytes - offset_;
+  const std::uint64_t wanted = compressor_ != nullptr ? std::max(adu_bytes_, compressed_adu_bytes_max) : adu_bytes_;
+  starved_ = !stream_ended_ && ready < wanted;
+  stream_to_ = stream_ended_ ? state->bytes : offset_ + (starved_ ? 0 : ready / adu_bytes_ * adu_bytes_);
+  return {};
+}
+
+void AduScheduler::arrived(const AduName& name) {
+  if (!streams() || name.file != 0) {
+    return;
+  }
+  delivered_.mark(name.offset / adu_bytes_unit, (name.offset + name.length - 1) / adu_bytes_unit);
+  source_.stream_delivered(std::min(delivered_.prefix() * adu_bytes_unit, stream_to_));
 }
 
 void AduScheduler::go_to(std::uint32_t file) {

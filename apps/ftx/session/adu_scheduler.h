@@ -15,6 +15,9 @@
 // When bytes of a payload turn out missing after it was returned (Source::damaged), the next call of next() or
 // retransmit() fails.
 //
+// A stream (EntryKind::stream) is sent as far as it has come: only full ADUs before its end, so that what comes in
+// drops does not go in drops. What the receiver has of it the source may forget.
+//
 // With an AduCompressor an ADU of files may stand for more bytes than a datagram holds. The lists are never compressed.
 //
 // Borrows the Source. Not thread-safe. next() is O(1) apart from one read of read_ahead_bytes every read_ahead_bytes.
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "apps/ftx/files/digest.h"
+#include "apps/ftx/files/slots.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/protocol/contents.h"
 #include "apps/ftx/protocol/message.h"
@@ -78,10 +82,18 @@ class AduScheduler {
   [[nodiscard]] bool accepted() const { return accepted_; }
   /// True when next() has nothing more, or nothing more until accept().
   [[nodiscard]] bool drained() const;
+  /// True when next() had nothing more because the stream has not come that far.
+  [[nodiscard]] bool starved() const { return starved_; }
+  /// The receiver has this ADU. It matters for a stream alone.
+  void arrived(const AduName& name);
+  /// It is a stream, and has not been sent to its end.
+  [[nodiscard]] bool open_ended() const { return streams() && file_ != numbered_.size(); }
+  [[nodiscard]] bool streams() const { return source_.files().front().stream(); }
   /// True when everything has been sent once. A list of directories and links is all that there is.
   [[nodiscard]] bool all_sent() const { return drained() && (accepted_ || file_count() == 0); }
 
   [[nodiscard]] const std::vector<std::byte>& manifest() const { return manifest_; }
+  /// Of a stream 0, until it has ended.
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
   /// Regular files.
   [[nodiscard]] std::size_t file_count() const { return numbered_.size() + pack_.files(); }
@@ -107,6 +119,8 @@ class AduScheduler {
   [[nodiscard]] std::expected<void, Failure> read_ahead();
   [[nodiscard]] std::expected<void, Failure> intact();
   [[nodiscard]] std::expected<void, Failure> finish_file();
+  [[nodiscard]] std::expected<void, Failure> follow_stream();
+  [[nodiscard]] std::uint64_t digest_list_bytes() const;
   void go_to(std::uint32_t file);
   [[nodiscard]] std::uint64_t place() const;
   [[nodiscard]] std::uint64_t base() const;
@@ -143,6 +157,12 @@ class AduScheduler {
   std::size_t ahead_size_ = 0;
   bool ahead_used_ = false;  // since release()
   FileDigester digester_;
+
+  // Of a stream: up to where next() may go, whether that is its end, and what the receiver has of it.
+  std::uint64_t stream_to_ = 0;
+  bool stream_ended_ = false;
+  bool starved_ = false;
+  Slots delivered_;
 
   std::vector<std::byte> digests_;
   std::uint64_t digests_sent_ = 0;

@@ -84,6 +84,9 @@ std::string to_json(const Event& event) {
   if (event.sent) {
     object["sent"] = true;
   }
+  if (event.open_ended && (event.kind == Event::Kind::offer || event.kind == Event::Kind::progress)) {
+    object["open_ended"] = true;
+  }
   if (event.dry_run) {
     object["dry_run"] = true;
   }

@@ -39,6 +39,7 @@ struct Event {
   std::uint64_t files_done = 0;  // sender: sent once; receiver: under their final names
   std::uint64_t bytes = 0;
   std::uint64_t total_bytes = 0;
+  bool open_ended = false;  // what is sent is standard input, and its size is not known yet: total_bytes is 0
   double seconds = 0;
   // What the receiver had already: whole files, and bytes, which count neither in `bytes` nor in `adus`.
   std::uint64_t skipped_files = 0;

@@ -62,6 +62,7 @@ Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, 
       budget_(host, options.own_memory_bytes, options.storage_bytes_max),
       started_at_(now),
       last_progress_at_(now),
+      alive_at_(now),
       progress_at_(now + options.progress_interval) {
   if (!is_relative_path(offer.path)) {
     fail(now, {ExitCode::refused, "refused the path '" + printable(offer.path) + "'"}, true);
@@ -277,6 +278,7 @@ void Receiver::on_probe(TimePoint now, ConstBytes datagram) {
   }
   if (tracker_.classify(stamp->sequence) == ReceiveTracker::Arrival::fresh) {
     tracker_.record(now, *stamp);
+    alive_at_ = assembly_ && assembly_->open_ended() ? now : alive_at_;
   }
   // A probe is answered at once, in any state. A later report covers what it overtook, after the reorder threshold.
   answer_due_ = failure_.has_value();
@@ -488,6 +490,7 @@ Event Receiver::event(Event::Kind kind, TimePoint now) const {
     event.skipped_files = assembly_->skipped().files;
     event.skipped_bytes = assembly_->skipped().bytes;
     event.total_bytes = assembly_->total_bytes();
+    event.open_ended = assembly_->open_ended();
     event.path = assembly_->path();
   }
   return event;
@@ -508,7 +511,7 @@ void Receiver::schedule_report(TimePoint now) {
 }
 
 void Receiver::tick(TimePoint now) {
-  if (state_ == State::open && now - last_progress_at_ >= options_.idle_timeout) {
+  if (state_ == State::open && now >= gives_up_at()) {
     fail(now, {ExitCode::timeout, "nothing new came from the sender for too long"}, true);
   }
   if (state_ == State::open && now >= progress_at_) {
@@ -529,8 +532,8 @@ TimePoint Receiver::next_deadline() const {
     return TimePoint::min();
   }
   return std::min({report_at_, telling_ && !over() ? changes_.next_deadline() : never,
-                   may_announce() ? announcer_.next_deadline() : never,
-                   state_ == State::open ? last_progress_at_ + options_.idle_timeout : never, linger_until_});
+                   may_announce() ? announcer_.next_deadline() : never, state_ == State::open ? gives_up_at() : never,
+                   linger_until_});
 }
 
 std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_bytes) {

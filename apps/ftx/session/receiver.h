@@ -30,10 +30,12 @@
 // still answers until the peer closes.
 //
 // Threat: a peer that keeps a session for as long as it likes with a PROBE now and then. Only payload that lands where
-// none was is progress.
+// none was is progress. Of a stream whose end is not known a PROBE keeps the session, since its input may be slow; but
+// it is no progress, so that the session is among the first to give way where the server is full.
 //
 // Borrows Destination, Budget, AduDecompressor and EventQueue. Not thread-safe.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -169,6 +171,7 @@ class Receiver {
   [[nodiscard]] bool may_announce() const { return !comparing_first_ && !failure_ && state_ != State::closing; }
   void note_progress(TimePoint now);
   void tick(TimePoint now);
+  [[nodiscard]] TimePoint gives_up_at() const { return std::max(last_progress_at_, alive_at_) + options_.idle_timeout; }
   void schedule_report(TimePoint now);
   [[nodiscard]] Duration report_interval() const;
   void note_end_of_data(const AduName& adu);
@@ -197,6 +200,7 @@ class Receiver {
 
   TimePoint started_at_;
   TimePoint last_progress_at_;
+  TimePoint alive_at_;  // when the sender of a stream last said that it waits
   TimePoint report_at_ = never;
   Duration report_backoff_{};
   bool received_since_report_ = false;

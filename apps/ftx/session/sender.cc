@@ -223,6 +223,9 @@ void Sender::begin_offering(TimePoint now) {
     compressor_.emplace(options_.compress, options_.clock, adu_bytes_);
   }
   scheduler_.emplace(source_, adu_bytes_, compressor_ ? &*compressor_ : nullptr);
+  if (scheduler_->streams()) {
+    sent_adus_.follow([this](const AduName& adu) { scheduler_->arrived(adu); });
+  }
   begin_path_mtu(now);
   scheduler_->set_slot_bytes(slot_bytes());
   manifest_digest_ = digest_of(scheduler_->manifest());
@@ -250,7 +253,7 @@ void Sender::on_report(TimePoint now, ConstBytes datagram) {
   }
   peer_answered_ = true;
   last_received_at_ = now;
-  if (resolved->arrived_bytes > 0 || receiver_compares(*report)) {
+  if (resolved->arrived_bytes > 0 || receiver_compares(*report) || waits_for_input()) {
     last_progress_at_ = now;
   }
   if (report->clock_ns >= report_clock_ns_) {
@@ -353,7 +356,7 @@ void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolv
     return;
   }
   probe_backoff_ = {};
-  probe_at_ = now + probe_timeout();
+  set_probe_timer(now);
 }
 
 void Sender::follow_phase(TimePoint now, Phase phase) {
@@ -499,7 +502,7 @@ std::optional<Event> Sender::next_sent() {
   Event event;
   event.kind = Event::Kind::file;
   event.path = path_of(source_.files(), *entry);
-  event.bytes = entry->size_bytes;
+  event.bytes = entry->stream() ? scheduler_->total_bytes() : entry->size_bytes;
   return event;
 }
 
@@ -527,6 +530,7 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
     event.files_done = scheduler_->files_sent();
     event.bytes = scheduler_->sent_bytes() - scheduler_->wasted_bytes();
     event.total_bytes = scheduler_->total_bytes();
+    event.open_ended = scheduler_->open_ended();
     event.adus = scheduler_->sent_adu_count();
     // That the receiver needs nothing is no news of a dry run.
     event.skipped_files = event.dry_run ? 0 : scheduler_->skipped().files;
@@ -537,8 +541,18 @@ Event Sender::event(Event::Kind kind, TimePoint now) const {
 
 Duration Sender::probe_timeout() const { return rtt_estimator_.timeout() + report_delay_max + probe_backoff_; }
 
+/// All that has come of the stream has left the network: it has arrived, or is about to be asked for again.
+bool Sender::waits_for_input() const {
+  return scheduler_->starved() && sent_adus_.in_flight_bytes() == 0 && sent_adus_.retransmit_queue().empty();
+}
+
+void Sender::set_probe_timer(TimePoint now) {
+  probe_at_ = now + (waits_for_input() && sent_adus_.span() == 0 ? alive_interval : probe_timeout());
+}
+
 bool Sender::feedback_needed() const {
-  return window_is_full() || (sent_adus_.retransmit_queue().empty() && scheduler_->drained());
+  return window_is_full() ||
+         (sent_adus_.retransmit_queue().empty() && (scheduler_->drained() || scheduler_->starved()));
 }
 
 /// The probe timer runs only when the transfer cannot proceed without a report.
@@ -564,8 +578,10 @@ TimePoint Sender::next_deadline() const {
   const TimePoint path = path_mtu_ ? path_mtu_->next_deadline() : never;
   const TimePoint copy =
       copies_.empty() || window_is_full() ? never : std::max(copies_[0].due, congestion_.next_send());
+  // Where the pacer has kept it from looking whether there is input, there may be some.
+  const bool looks_again = scheduler_->starved() && paced_ && !window_is_full();
   return std::min({timers, path, copy, may_probe_path() ? path_mtu_->probe_at() : never,
-                   feedback_needed() ? probe_at_ : congestion_.next_send()});
+                   feedback_needed() && !looks_again ? probe_at_ : congestion_.next_send()});
 }
 
 // --- What goes out -------------------------------------------------------------------------------------------------
@@ -719,7 +735,8 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
     application_limited_ |= !window_limited_;
     return std::nullopt;
   }
-  if (now < congestion_.next_send()) {
+  paced_ = now < congestion_.next_send();
+  if (paced_) {
     return std::nullopt;
   }
   application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
@@ -812,7 +829,7 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
   unproven_bytes_ -= std::min<std::uint64_t>(size + payload.size(), unproven_bytes_);
   congestion_.on_sent(now, size + payload.size());
   window_limited_since_report_ |= congestion_window_is_full();
-  probe_at_ = now + probe_timeout();
+  set_probe_timer(now);
   return {options_.peer, header.first(size), payload};
 }
 
@@ -831,7 +848,7 @@ std::size_t Sender::probe(TimePoint now, Bytes out) {
   const std::size_t size = emit_probe(envelope_, stamp(now), out);
   sent_adus_.on_probe_sent(now);
   probe_backoff_ = std::min(std::max(probe_backoff_ * 2, probe_timeout()), probe_backoff_max);
-  probe_at_ = now + probe_timeout();
+  set_probe_timer(now);
   return size;
 }
 

@@ -26,6 +26,9 @@
 // so neither a lost last ADU nor a lost report stalls the transfer. After `idle_timeout` without progress, that is
 // without a report that more payload arrived, the transfer fails.
 //
+// Streams: where nothing has come that could be sent, it sends a PROBE each second, so that both ends know of each
+// other. A report is then progress, whatever it says.
+//
 // What the receiver has already (HAVE) is not sent, and not sent again. What it will change (CHANGES) is kept for the
 // program, which is to ask for it: as much as it has taken is noted, so that a receiver does not overrun it. In a dry
 // run no file is sent, whatever the receiver says.
@@ -186,6 +189,8 @@ class Sender {
   [[nodiscard]] bool feedback_needed() const;
   [[nodiscard]] bool may_probe(TimePoint now) const;
   [[nodiscard]] Duration probe_timeout() const;
+  [[nodiscard]] bool waits_for_input() const;
+  void set_probe_timer(TimePoint now);
   void note_progress(TimePoint now);
   [[nodiscard]] Event event(Event::Kind kind, TimePoint now) const;
 
@@ -243,6 +248,7 @@ class Sender {
   bool application_limited_ = false;  // sent less than allowed since the last datagram
   bool window_limited_ = false;       // the window, not the pacer, held back the next ADU
   bool window_limited_since_report_ = false;
+  bool paced_ = false;  // the pacer held back the next ADU
   std::uint32_t window_adus_ = 64;
   ReceiveCredit receive_credit_;
   std::uint64_t report_clock_ns_ = 0;

@@ -197,5 +197,57 @@ TEST(BlockDigests, AFailedReadIsSaid) {
   EXPECT_FALSE(arrival.land(256, 511));
 }
 
+// The size may become known before, while and after the slots land, in any order.
+TEST(BlockDigests, ASizeThatIsKnownLate) {
+  constexpr std::uint32_t slot = 1024;
+  constexpr std::uint64_t per_block = block / slot;
+  for (const std::uint64_t size : {0UL, 1UL, 1023UL, 1024UL, block - 1, block + 0, block + 1, 2 * block,
+                                   2 * block + 5000, 3 * block + 512 * 1024}) {
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+      SCOPED_TRACE(testing::Message() << size << " bytes, seed " << seed);
+      const auto content = content_of(size, size);
+      Arrival arrival(content, slot);
+      arrival.slots = Slots(1ULL << 50);
+      arrival.digests = BlockDigests(slot * (1ULL << 50), slot);
+      const std::uint64_t count = (size + slot - 1) / slot;
+      // Runs of slots, in order at first and shuffled later.
+      std::vector<std::uint64_t> runs;
+      for (std::uint64_t first = 0; first < count; first += per_block / 4) {
+        runs.push_back(first);
+      }
+      Prng prng(seed);
+      for (std::size_t i = runs.size(); seed > 2 && i > 1; --i) {
+        std::swap(runs[i - 1], runs[prng.below(i)]);
+      }
+      if (seed == 2) {
+        std::ranges::reverse(runs);
+      }
+      // Whoever sees a slot that is not filled knows the end.
+      std::size_t ends_before = prng.below(runs.size() + 1);
+      for (std::size_t i = 0; i < runs.size() && size % slot != 0; ++i) {
+        ends_before = runs[i] + per_block / 4 >= count ? std::min(ends_before, i) : ends_before;
+      }
+      const auto end = [&] {
+        arrival.slots.end_at(count);
+        arrival.digests.end_at(size);
+      };
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        if (i == ends_before) {
+          end();
+        }
+        ASSERT_TRUE(arrival.land(runs[i], std::min(runs[i] + per_block / 4, count) - 1));
+      }
+      if (ends_before == runs.size()) {
+        end();
+      }
+      if (count > 0) {
+        ASSERT_TRUE(arrival.digests.digest(arrival.slots, 0, count - 1, arrival.file, arrival.buffer));
+      }
+      EXPECT_EQ(hex(arrival.digests.finish()), hex(file_digest_of(content)));
+      EXPECT_EQ(arrival.digests.memory_bytes(), 0U);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice::ftx

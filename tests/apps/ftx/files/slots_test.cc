@@ -99,5 +99,40 @@ TEST(Slots, MemoryFollowsWhatLandedAndNotTheSize) {
   EXPECT_EQ(slots.prefix(), 10 * Slots::page_slots);
 }
 
+// Of a file whose size is known late: what was marked stays, and it is whole when the rest is.
+TEST(Slots, AnEndThatIsKnownLate) {
+  for (const std::uint64_t count : {1UL, 63UL, 64UL, 65UL, 4096UL, 4097UL, 10000UL}) {
+    for (const bool backwards : {false, true}) {
+      SCOPED_TRACE(testing::Message() << count << (backwards ? ", backwards" : ""));
+      for (const std::uint64_t before : {std::uint64_t{0}, count / 2, count - 1, count}) {
+        Slots slots(1ULL << 58);
+        const auto slot = [&](std::uint64_t i) { return backwards ? count - 1 - i : i; };
+        for (std::uint64_t i = 0; i < before; ++i) {
+          slots.mark(slot(i));
+        }
+        slots.end_at(count);
+        EXPECT_EQ(slots.count(), count);
+        EXPECT_EQ(slots.received(), before);
+        EXPECT_EQ(slots.whole(), before == count);
+        for (std::uint64_t i = 0; i < count; ++i) {
+          ASSERT_EQ(slots.marked(slot(i)), i < before) << i;
+        }
+        EXPECT_EQ(slots.marked(0, count - 1), before);
+        for (std::uint64_t i = before; i < count; ++i) {
+          slots.mark(slot(i));
+        }
+        EXPECT_TRUE(slots.whole());
+        EXPECT_EQ(slots.prefix(), count);
+        EXPECT_EQ(slots.memory_bytes(), 0U);
+      }
+    }
+  }
+  Slots empty(1ULL << 58);
+  empty.prepare(5, 5);
+  empty.end_at(0);
+  EXPECT_TRUE(empty.whole());
+  EXPECT_EQ(empty.memory_bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace sluice::ftx

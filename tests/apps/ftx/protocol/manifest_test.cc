@@ -264,7 +264,7 @@ TEST(Manifest, EachLieAboutATreeIsRefused) {
        EINVAL,
        {{.name = "f", .size_bytes = packed_bytes_max + 1, .kind = EntryKind::packed}}},
       {"no kind", EINVAL, {file("x", 0, EntryKind{0})}},
-      {"an unknown kind", EINVAL, {file("x", 0, EntryKind{7})}},
+      {"an unknown kind", EINVAL, {file("x", 0, EntryKind{8})}},
       {"what is left out with a size", EINVAL, {{.name = "x", .size_bytes = 1, .kind = EntryKind::left_out}}},
       {"what is left out as a directory", EXDEV, {{.name = "l", .kind = EntryKind::left_out}, file("x", 1)}},
       {"a hard link as a directory",

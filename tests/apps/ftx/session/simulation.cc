@@ -212,7 +212,7 @@ void World::step() {
 TimePoint World::next_event_at() const {
   TimePoint at = std::min(forward.next_arrival(), back.next_arrival());
   if (sender_alive) {
-    at = std::min(at, sender->next_deadline());
+    at = std::min({at, sender->next_deadline(), input_at ? input_at() : never});
   }
   if (server_alive && stopped()) {
     at = std::min(at, started_at_ + options.reader.stopped_from + options.reader.stopped_for);

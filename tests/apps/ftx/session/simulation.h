@@ -126,7 +126,9 @@ class MemoryDestination final : public Destination {
         return fail(ENOSPC, "cannot write '" + name_ + "': No space left on device");
       }
       owner_.used_ += bytes.size();
-      std::byte* at = owner_.temporaries[temporary_].data() + offset;
+      Content& content = owner_.temporaries[temporary_];
+      content.resize(std::max<std::size_t>(content.size(), offset + bytes.size()));  // a stream has no size yet
+      std::byte* at = content.data() + offset;
       std::memcpy(at, bytes.data(), bytes.size());
       if (owner_.corrupt) {
         at[0] ^= std::byte{1};
@@ -316,8 +318,9 @@ class World {
   bool sender_alive = true;
   bool server_alive = true;
   std::function<void()> each_step;
-  std::uint64_t overrun = 0;  // datagrams that found the reader's buffer full
-  std::uint64_t spins = 0;    // times a session had nothing to send and yet wanted to be asked again at once
+  std::function<TimePoint()> input_at;  // when there will be more to send than now
+  std::uint64_t overrun = 0;            // datagrams that found the reader's buffer full
+  std::uint64_t spins = 0;              // times a session had nothing to send and yet wanted to be asked again at once
   std::vector<Event> sender_events;
   std::vector<Event> server_events;
 

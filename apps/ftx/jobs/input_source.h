@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// InputSource: one file that comes from a descriptor, such as standard input, and is sent while it comes, whatever its
+// size will be. A thread reads it, so that the run loop waits for nobody who writes it. What the receiver does not have
+// yet waits in a ring of memory (apps/ftx/files/stream_ring.h), since it cannot be read again; where that is full, the
+// thread reads no more, and whoever writes waits.
+//
+// Nothing is read before the receiver has taken the transfer: one that comes to nothing leaves all to the next reader,
+// or to the same transfer on another way.
+//
+// The mode of the file is that of a redirection: 0666 without the umask of this process. Its time is that of the last
+// write there, which nobody sets.
+//
+// The source belongs to the thread of the run loop.
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/ftx/files/descriptor.h"
+#include "apps/ftx/files/source.h"
+#include "apps/ftx/files/stream_ring.h"
+
+namespace sluice::ftx {
+
+class InputSource final : public Source {
+ public:
+  static constexpr std::size_t ring_bytes = std::size_t{64} << 20;
+
+  /// The descriptor stays the caller's. `name`: of it, for people.
+  [[nodiscard]] static std::expected<std::unique_ptr<InputSource>, Failure> open(int descriptor, std::string name,
+                                                                                 std::size_t bytes = ring_bytes);
+  /// Does not wait for who writes.
+  ~InputSource() override;
+  InputSource(const InputSource&) = delete;
+  InputSource& operator=(const InputSource&) = delete;
+
+  /// Readable when stream_state() may say something else than the last time. The caller takes that by heard().
+  [[nodiscard]] int news() const { return news_.get(); }
+  void heard();
+
+  [[nodiscard]] const std::vector<FileEntry>& files() const override { return entries_; }
+  [[nodiscard]] Result<StreamState> stream_state() override;
+  void stream_delivered(std::uint64_t offset) override;
+  [[nodiscard]] Status read(std::uint32_t index, std::uint64_t offset, Bytes out) override;
+  [[nodiscard]] Status unchanged(std::uint32_t /*index*/) override { return {}; }
+  [[nodiscard]] std::string path(std::uint32_t /*index*/) const override { return name_; }
+
+ private:
+  /// How the descriptor is read without waiting for ever.
+  enum class Kind : std::uint8_t { file, pipe, socket, other };
+
+  InputSource(int descriptor, Descriptor own, Descriptor wake, Descriptor news, Kind kind, std::string name,
+              std::size_t bytes);
+  void begin();
+
+  // Of the reading thread.
+  void run();
+  [[nodiscard]] ssize_t read_some(Bytes out) const;
+
+  int descriptor_;
+  Descriptor own_;   // of a pipe, with flags of its own
+  Descriptor wake_;  // an eventfd: the thread is to end
+  Descriptor news_;  // an eventfd
+  Kind kind_;
+  std::string name_;
+  std::vector<FileEntry> entries_;
+  std::size_t bytes_;
+
+  std::mutex mutex_;  // over all that follows, but for the bytes in the ring
+  std::condition_variable changed_;
+  std::optional<StreamRing> ring_;
+  bool asked_ = false;  // since the last news
+  bool ended_ = false;
+  bool ends_ = false;
+  int error_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace sluice::ftx
