@@ -100,6 +100,16 @@ expect "pull from a link-local address" ftx_a --via udp "[$LINK_B%veth0]:link.bi
 expect "link-local, pull: equal" cmp big.bin in/link.bin
 expect "nothing runs there" no_far_side
 
+# Standard input.
+piped() { cat "$1" | ftx_a - "${@:2}"; }  # FILE DESTINATION OPTION...
+for way in pipe udp; do
+  expect "standard input, by $way" piped big.bin there:data/input --via $way
+  expect "standard input, by $way: equal" cmp big.bin home-b/data/input
+  fails 8 "needs the name of a file" "standard input into a directory, by $way" piped big.bin there:data --via $way
+  rm home-b/data/input
+done
+expect "standard input: nothing is left" no_leftovers
+
 # Trees.
 make_tree tree
 expect "push a tree" ftx_a -a tree there:
@@ -253,6 +263,8 @@ expect "doctor: one way is not enough" grep -q "^fault   UDP: ssh comes through 
 expect_exit 0 "UDP is blocked one way: a push goes on over ssh" ftx_a big.bin there:oneway.bin
 expect "one way: it is said" says "going on over ssh"
 expect "one way: equal" cmp big.bin home-b/oneway.bin
+expect_exit 0 "UDP is blocked one way: standard input goes on over ssh" piped big.bin there:oneway.input
+expect "one way, standard input: equal" cmp big.bin home-b/oneway.input
 expect_exit 0 "UDP is blocked one way: a pull goes on over ssh" ftx_a there:oneway.bin in/oneway.bin
 expect "one way: equal" cmp big.bin in/oneway.bin
 in_b ip rule del priority 1

@@ -26,7 +26,8 @@ constexpr std::uint64_t own_kib_max = (sluice::sanitized ? 512 : 32) * 1024;
 
 std::vector<std::byte> random_content(std::size_t size) { return test::random_content(size, size); }
 
-FarSide::FarSide(bool sealed, StartDirection direction) : sealed_(sealed), direction_(direction) {
+FarSide::FarSide(bool sealed, StartDirection direction, const std::string& path)
+    : sealed_(sealed), direction_(direction) {
   std::string pattern = (std::filesystem::temp_directory_path() / "ftx-liar-XXXXXX").string();
   top_ = ::mkdtemp(pattern.data());
   std::filesystem::create_directory(home());
@@ -58,7 +59,7 @@ FarSide::FarSide(bool sealed, StartDirection direction) : sealed_(sealed), direc
   request.session_version = 2;
   request.idle_timeout_ms = idle_timeout_ms;
   request.program = "liar";
-  request.paths = {direction == StartDirection::push ? "" : "a.bin"};
+  request.paths = {direction == StartDirection::push ? path : "a.bin"};
   process_ = std::make_unique<FtxProcess>(std::vector<std::string>{"remote"}, home());
   const auto message = encode(request);
   if (!message) {

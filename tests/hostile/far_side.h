@@ -23,8 +23,8 @@ inline constexpr std::size_t source_bytes = 200'000;
 class FarSide {
  public:
   /// Sealed: `ftx remote`, which is told of a secret through its pipe. Else `ftx serve` for a push; for a pull, which
-  /// then is `ftx a.bin ftx://127.0.0.1:PORT/`, call begin().
-  FarSide(bool sealed, StartDirection direction);
+  /// then is `ftx a.bin ftx://127.0.0.1:PORT/`, call begin(). `path`: where a push by `ftx remote` goes.
+  FarSide(bool sealed, StartDirection direction, const std::string& path = "");
   ~FarSide();
 
   void begin(std::uint16_t port);

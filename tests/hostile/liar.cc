@@ -156,7 +156,8 @@ void Liar::add(std::string name, Content content) {
 }
 
 Offer Liar::honest_offer() {
-  Offer message{.cookie = cookie, .adu_bytes = adu_bytes, .files = static_cast<std::uint32_t>(entries.size())};
+  Offer message{
+      .cookie = cookie, .adu_bytes = adu_bytes, .files = static_cast<std::uint32_t>(entries.size()), .path = path};
   for (const FileEntry& entry : entries) {
     message.total_bytes += entry.size_bytes;
   }

@@ -80,7 +80,8 @@ class Liar {
   Envelope envelope{Kind::hello, 0, 1, 0x1122334455667788};
   std::optional<Protection> protection;
   Content out = Content(70'000);
-  Content list;  // the manifest as it is sent
+  Content list;      // the manifest as it is sent
+  std::string path;  // where it is to go
   std::vector<FileEntry> entries;
   std::vector<Content> contents;
   Cookie cookie{};

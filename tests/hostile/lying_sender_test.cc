@@ -8,6 +8,8 @@
 #include <functional>
 #include <set>
 
+#include "apps/ftx/files/digest.h"
+#include "apps/ftx/protocol/stream_end.h"
 #include "tests/hostile/far_side.h"
 #include "tests/hostile/liar.h"
 
@@ -20,6 +22,7 @@ struct Lie {
   std::function<void(Liar&)> tell;
   std::set<ExitCode> ends;
   bool arrives = false;  // "a.bin" does all the same
+  bool streams = false;  // the one entry is a stream that goes to "a.bin"
 };
 
 /// A manifest with one entry whose name or mode is changed behind the encoder's back.
@@ -75,6 +78,24 @@ void with_attribute(Liar& liar, const std::string& name, std::string_view other)
   liar.begin();
 }
 
+void end_stream(Liar& liar, std::uint64_t size) {
+  liar.all_of(digest_file, encode_stream_end({file_digest_of(liar.contents[0]), size}));
+}
+
+/// All of a stream, and `size` for its end.
+void stream_of(Liar& liar, std::uint64_t size) {
+  if (!liar.begin()) {
+    return;
+  }
+  for (int i = 0; i < 3 && liar.errors == 0; ++i) {
+    liar.all_of(0, liar.contents[0]);
+    end_stream(liar, size);
+    if (liar.until(Phase::finished)) {
+      return liar.control(emit_close(liar.envelope, liar.out));
+    }
+  }
+}
+
 Content frame_of(ConstBytes content) {
   Content frame(ZSTD_compressBound(content.size()));
   frame.resize(ZSTD_compress(frame.data(), frame.size(), content.data(), content.size(), 1));
@@ -119,6 +140,9 @@ constexpr const char* rule_progress =
 constexpr const char* rule_sequence =
     "Every DATA and PROBE has a sequence number of its own, from 1 up, never used twice";
 constexpr const char* rule_announced = "Nothing is allocated for what is only announced";
+constexpr const char* rule_stream_alone = "7 is alone in its list";
+constexpr const char* rule_stream_end =
+    "A receiver fails (13) where the two contradict each other, or what has landed lies behind the end";
 constexpr const char* rule_error = "an ERROR is never a success: 0 and unknown codes mean `protocol_error`";
 
 const std::vector<Lie>& lies() {
@@ -620,6 +644,88 @@ const std::vector<Lie>& lies() {
        {ok},
        true},
 
+      // --- Streams
+      {"AStream", "", [](Liar& liar) { stream_of(liar, liar.contents[0].size()); }, {ok}, true, true},
+      {"AStreamOfTwoSizes",
+       rule_stream_end,
+       [](Liar& liar) { stream_of(liar, liar.contents[0].size() + 1); },
+       {wrong},
+       false,
+       true},
+      {"AStreamThatShrinks",
+       rule_stream_end,
+       [](Liar& liar) {
+         liar.contents[0].resize(8 * adu_bytes);
+         stream_of(liar, adu_bytes);
+       },
+       {wrong},
+       false,
+       true},
+      {"AStreamOfNothingThatHasCome", rule_stream_end, [](Liar& liar) { stream_of(liar, 0); }, {wrong}, false, true},
+      {"AStreamThatIsTooLarge", rule_size, [](Liar& liar) { stream_of(liar, file_bytes_max); }, {wrong}, false, true},
+      {"BytesBehindTheEndOfAStream",
+       rule_drop,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           end_stream(liar, liar.contents[0].size());
+           liar.until(Phase::data);
+           liar.data({0, adu_bytes, 10 * adu_bytes}, Content(adu_bytes));
+           stream_of(liar, liar.contents[0].size());
+         }
+       },
+       {ok},
+       true,
+       true},
+      {"AStreamBehindTheEndOfAllFiles",
+       rule_size,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.data({0, adu_bytes, file_bytes_max - 2 * adu_bytes}, Content(adu_bytes));
+           liar.until(Phase::finished);
+         }
+       },
+       {timeout, ExitCode::write_failed, ExitCode::disk_full},
+       false,
+       true},
+      {"AStreamThatFallsSilent",
+       rule_progress,
+       [](Liar& liar) {
+         if (liar.begin()) {
+           liar.all_of(0, ConstBytes(liar.contents[0]).first(2 * adu_bytes));
+         }
+       },
+       {timeout},
+       false,
+       true},
+      {"AStreamBesideAFile",
+       rule_stream_alone,
+       [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::stream}); },
+       {wrong}},
+      {"AStreamWithASize",
+       rule_stream_alone,
+       [](Liar& liar) {
+         liar.entries[0].size_bytes = liar.contents[0].size();
+         liar.list = encode_manifest(liar.entries);
+         liar.begin();
+       },
+       {wrong},
+       false,
+       true},
+      {"AStreamIntoADirectory",
+       "It goes to where the OFFER's `path` leads, which is no directory",
+       [](Liar& liar) {
+         liar.entries[0] = {.name = "a.bin", .kind = EntryKind::stream};
+         liar.list = encode_manifest(liar.entries);
+         liar.begin();
+       },
+       {refused}},
+      {"AStreamThatIsToBeCompared",
+       "nothing that is there is compared with it",
+       [](Liar& liar) { change_offer(liar, [](Offer& offer) { offer.update = {.existing = true}; }); },
+       {wrong},
+       false,
+       true},
+
       // --- How it ends
       {"CloseBeforeTheEnd",
        "A REPORT of phase 2 ends the transfer with success, an ERROR ends it otherwise",
@@ -771,10 +877,15 @@ TEST_P(LyingSender, ChangesNothing) {
   const auto [sealed, row] = GetParam();
   const Lie& lie = lies()[row];
   SCOPED_TRACE(testing::Message() << lie.name << ": " << lie.sentence);
-  FarSide far(sealed, StartDirection::push);
+  FarSide far(sealed, StartDirection::push, lie.streams ? "a.bin" : "");
   ASSERT_GT(far.port(), 0);
   Liar liar(far.port(), far.take_protection());
   liar.add("a.bin", random_content(9 * adu_bytes + 500));
+  if (lie.streams) {
+    liar.path = "a.bin";
+    liar.entries[0] = {.name = "a.bin", .kind = EntryKind::stream};
+    liar.list = encode_manifest(liar.entries);
+  }
   const Content truth = liar.contents[0];
   lie.tell(liar);
   if (!lie.ends.contains(ok) && !lie.ends.contains(waits) && liar.errors == 0) {

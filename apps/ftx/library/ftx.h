@@ -26,9 +26,9 @@
  * on what is not theirs. It confines nothing: a program that reads a peer's bytes with more rights than it needs should
  * give them up itself (docs/security.md says what ftx gives up). A process that limits the size of its files ignores
  * SIGXFSZ, so that a file beyond the limit is an error and not its end; one that ignores SIGCHLD cannot use ssh.
- * Nothing is printed (but the destination "-" is standard output), and nothing is asked: a server that is not known yet
- * is refused unless "accept-key" has its key. Through ssh, ssh itself may ask on the terminal, unless "ssh" says
- * `ssh -o BatchMode=yes`.
+ * Nothing is printed or read, but that the destination "-" is standard output and the source "-" standard input, both
+ * of the process. Nothing is asked: a server that is not known yet is refused unless "accept-key" has its key. Through
+ * ssh, ssh itself may ask on the terminal, unless "ssh" says `ssh -o BatchMode=yes`.
  *
  * Strings are UTF-8 or whatever bytes the file system has, and end in NUL. Those that a job takes are copied; those
  * that it gives are good until its next call, those of an event until the handler returns.

@@ -54,7 +54,7 @@ const std::vector<Row> rows{
     {"no size known", with([](auto& state) { state.total_bytes = 0, state.files = 1, state.open_ended = true; }), 80,
      "there:data   420.0 MiB  117.3 MiB/s  12 repaired"},
     {"no size and little room", with([](auto& state) { state.total_bytes = 0, state.open_ended = true; }), 20,
-     " 117.3 MiB/s"},
+     "  117.3 MiB/s"},
     {"nothing known", {}, 80, "100% [========================================]  0/0 B    0.0 KiB/s  -:-- left"},
     {"nothing moves", with([](auto& state) { state.rate = 0.0; }), 80,
      " 42% [==>  ]   420.0/1000.0 MiB    0.0 KiB/s  -:-- left  3/7 files  12 repaired"},

@@ -83,7 +83,7 @@ Content take_all(InputSource& input) {
 }
 
 TEST(InputSource, WhatIsWrittenIsRead) {
-  const Content content = random_content(3'000'000);
+  const Content content = random_content(3'000'000, 1);
   for (auto* const ends_of : {a_pipe, a_socket}) {
     for (const std::size_t size : {0UL, 1UL, 65'536UL, 3'000'000UL}) {
       Ends ends = ends_of();
@@ -100,7 +100,7 @@ TEST(InputSource, WhatIsWrittenIsRead) {
 
 TEST(InputSource, AFileIsAStreamFromWhereItsDescriptorIs) {
   const std::string path = testing::TempDir() + "input_source_file_" + std::to_string(::getpid());
-  const Content content = random_content(500'000);
+  const Content content = random_content(500'000, 1);
   {
     const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     write_all(file.get(), content);

@@ -166,6 +166,7 @@ TEST(Stream, AnyLinkDeliversTheSameBytes) {
     }
     options.forward.rate = prng.chance(0.5) ? 200'000 + prng.below(10'000'000) : 0;
     options.forward.queue_bytes = 100'000;
+    options.fixed_rate = prng.chance(0.2) ? 100'000 + prng.below(1'000'000) : 0;
     const std::size_t size = prng.below(2'000'000);
     Streamed run(options, prng.chance(0.5) ? text_content(size, seed) : random_content(size, seed),
                  (std::size_t{64} << 10) + prng.below(1'000'000));
