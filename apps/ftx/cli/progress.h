@@ -7,7 +7,7 @@
 //
 // While nobody knows how much will come, there is no share, no bar and no time left:
 //
-//     there:dump  420.0 MiB   117.3 MiB/s   12 repaired
+//     there:dump   420.0 MiB  117.3 MiB/s  12 repaired
 //
 // A narrow terminal gets less of it, the most useful part. Reads no clock and writes nowhere. Not thread-safe.
 

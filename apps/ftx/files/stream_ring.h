@@ -31,10 +31,11 @@ class StreamRing {
   [[nodiscard]] std::uint64_t begin() const { return begin_; }
   [[nodiscard]] std::uint64_t end() const { return end_; }
 
+  [[nodiscard]] std::size_t free_bytes() const { return bytes_ - static_cast<std::size_t>(end_ - begin_); }
   /// Where the next bytes go, as many as lie in one piece. Empty: it is full.
   [[nodiscard]] Bytes room() {
     const std::size_t at = end_ % bytes_;
-    return {ring_.get() + at, std::min<std::size_t>(bytes_ - (end_ - begin_), bytes_ - at)};
+    return {ring_.get() + at, std::min(free_bytes(), bytes_ - at)};
   }
   /// The first `bytes` of room() are there. REQUIRES: bytes <= room().size().
   void add(std::size_t bytes) {

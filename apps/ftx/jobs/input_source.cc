@@ -20,7 +20,6 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr std::size_t read_bytes_max = 256 * 1024;
 constexpr unsigned redirected_mode = 0666;
 
 /// umask(2) tells it only by setting another one, which other threads of the process would notice. Where the kernel
@@ -132,8 +131,11 @@ Result<Source::StreamState> InputSource::stream_state() {
 void InputSource::stream_delivered(std::uint64_t offset) {
   const std::lock_guard lock(mutex_);
   if (ring_ && offset > ring_->begin()) {
+    const bool had_room = has_room();
     ring_->forget(offset);
-    changed_.notify_all();
+    if (!had_room && has_room()) {
+      changed_.notify_all();
+    }
   }
 }
 
@@ -154,7 +156,7 @@ Status InputSource::read(std::uint32_t /*index*/, std::uint64_t offset, Bytes ou
 void InputSource::run() {
   std::unique_lock lock(mutex_);
   while (error_ == 0 && !ended_) {
-    changed_.wait(lock, [this] { return ends_ || !ring_->room().empty(); });
+    changed_.wait(lock, [this] { return ends_ || has_room(); });
     if (ends_) {
       return;
     }

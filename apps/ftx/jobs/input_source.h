@@ -14,6 +14,7 @@
 //
 // The source belongs to the thread of the run loop.
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -31,6 +32,7 @@ namespace sluice::ftx {
 class InputSource final : public Source {
  public:
   static constexpr std::size_t ring_bytes = std::size_t{64} << 20;
+  static constexpr std::size_t read_bytes_max = std::size_t{256} << 10;
 
   /// The descriptor stays the caller's. `name`: of it, for people.
   [[nodiscard]] static std::expected<std::unique_ptr<InputSource>, Failure> open(int descriptor, std::string name,
@@ -58,6 +60,8 @@ class InputSource final : public Source {
   InputSource(int descriptor, Descriptor own, Descriptor wake, Descriptor news, Kind kind, std::string name,
               std::size_t bytes);
   void begin();
+  /// Worth the reading: who is woken for each datagram that arrives there does nothing else.
+  [[nodiscard]] bool has_room() const { return ring_->free_bytes() >= std::min(read_bytes_max, bytes_ / 2); }
 
   // Of the reading thread.
   void run();

@@ -53,6 +53,9 @@ void AduScheduler::release() {
   }
   repair_used_ = false;
   ahead_used_ = false;
+  if (streams()) {
+    source_.stream_delivered(std::min(delivered_.prefix() * adu_bytes_unit, stream_to_));
+  }
 }
 
 bool AduScheduler::drained() const {
@@ -378,7 +381,8 @@ std::expected<void, Failure> AduScheduler::finish_file() {
 
 /// How far next() may go. A compressed ADU takes what it is to choose from.
 std::expected<void, Failure> AduScheduler::follow_stream() {
-  if (stream_ended_) {
+  const std::uint64_t wanted = compressor_ != nullptr ? std::max(adu_bytes_, compressed_adu_bytes_max) : adu_bytes_;
+  if (stream_ended_ || stream_to_ >= offset_ + wanted) {
     return {};
   }
   const auto state = source_.stream_state();
@@ -390,18 +394,15 @@ std::expected<void, Failure> AduScheduler::follow_stream() {
   }
   stream_ended_ = state->ended;
   const std::uint64_t ready = state->bytes - offset_;
-  const std::uint64_t wanted = compressor_ != nullptr ? std::max(adu_bytes_, compressed_adu_bytes_max) : adu_bytes_;
   starved_ = !stream_ended_ && ready < wanted;
   stream_to_ = stream_ended_ ? state->bytes : offset_ + (starved_ ? 0 : ready / adu_bytes_ * adu_bytes_);
   return {};
 }
 
 void AduScheduler::arrived(const AduName& name) {
-  if (!streams() || name.file != 0) {
-    return;
+  if (streams() && name.file == 0) {
+    delivered_.mark(name.offset / adu_bytes_unit, (name.offset + name.length - 1) / adu_bytes_unit);
   }
-  delivered_.mark(name.offset / adu_bytes_unit, (name.offset + name.length - 1) / adu_bytes_unit);
-  source_.stream_delivered(std::min(delivered_.prefix() * adu_bytes_unit, stream_to_));
 }
 
 void AduScheduler::go_to(std::uint32_t file) {

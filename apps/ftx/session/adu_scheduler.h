@@ -84,7 +84,7 @@ class AduScheduler {
   [[nodiscard]] bool drained() const;
   /// True when next() had nothing more because the stream has not come that far.
   [[nodiscard]] bool starved() const { return starved_; }
-  /// The receiver has this ADU. It matters for a stream alone.
+  /// The receiver has this ADU. It matters for a stream alone, of which release() tells the source what is there.
   void arrived(const AduName& name);
   /// It is a stream, and has not been sent to its end.
   [[nodiscard]] bool open_ended() const { return streams() && file_ != numbered_.size(); }

@@ -154,16 +154,17 @@ TEST(InputSource, AWriterWaitsWhileNothingIsDelivered) {
   }
   const auto full = input->stream_state();
   ASSERT_TRUE(full);
-  EXPECT_EQ(full->bytes, ring);
+  EXPECT_LE(full->bytes, ring);
+  EXPECT_GT(full->bytes, ring / 2);
   EXPECT_LT(written, ring + (1U << 20)) << "the rest is in the pipe";
-  input->stream_delivered(1);
-  const auto more = wait_for(*input, [&](const auto& now) { return now.bytes > ring; });
+  input->stream_delivered(full->bytes - 1);
+  const auto more = wait_for(*input, [&](const auto& now) { return now.bytes > full->bytes; });
   ASSERT_TRUE(more);
-  EXPECT_EQ(more->bytes, ring + 1);
   Content one(1);
-  EXPECT_FALSE(input->read(0, 0, one)) << "it is forgotten";
-  EXPECT_TRUE(input->read(0, ring, one));
-  EXPECT_FALSE(input->read(0, ring + 1, one)) << "it has not come";
+  EXPECT_FALSE(input->read(0, full->bytes - 2, one)) << "it is forgotten";
+  EXPECT_TRUE(input->read(0, full->bytes - 1, one));
+  EXPECT_TRUE(input->read(0, more->bytes - 1, one));
+  EXPECT_FALSE(input->read(0, full->bytes + ring, one)) << "it has not come";
 }
 
 TEST(InputSource, WhatCannotBeReadIsAnError) {
