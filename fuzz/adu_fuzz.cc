@@ -128,6 +128,7 @@ void decode_manifest_bytes(ConstBytes bytes) {
     SLUICE_REQUIRE(file.parent == 0 || (*files)[file.parent - 1].kind == EntryKind::directory);
     SLUICE_REQUIRE(is_relative_path(path_of(*files, file)));
     SLUICE_REQUIRE(!file.metadata || !file.metadata->empty());
+    SLUICE_REQUIRE(!file.stream() || (files->size() == 1 && file.size_bytes == 0 && !file.metadata));
     if (file.attributes() != nullptr) {
       const auto all = file.attributes()->all();
       SLUICE_REQUIRE(std::ranges::all_of(all, &ExtendedAttributes::is_name, &ExtendedAttribute::name));
