@@ -26,6 +26,8 @@ void add_update_options(CLI::App& app, Update& update, Selection& select) {
          "compare by content what has the same size, whatever its time: both ends read their files first")
       ->excludes(all)
       ->excludes(size);
+  app.add_flag("--delta", update.delta,
+               "of files that differ from what is there, send only what has changed: both ends read these files first");
   app.add_flag("-u,--update", update.newer, "leave files alone that are newer there");
   auto* existing = app.add_flag("--existing", update.existing, "make nothing that is not there");
   app.add_flag("--ignore-existing", update.ignore_existing,

@@ -187,6 +187,9 @@ std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer pre
   if (adu.file == digest_file) {
     return place_in_list(digests_, adu);
   }
+  if (adu.file == signature_file) {
+    return place_in_list(delta_.signatures, adu);
+  }
   if (adu.file == pack_file) {
     return place_in_pack(adu);
   }
@@ -300,9 +303,38 @@ std::expected<bool, Failure> Assembly::take_descriptor() {
 
 // --- What an earlier transfer has left -----------------------------------------------------------------------------
 
-std::expected<void, Failure> Assembly::resume(std::uint32_t index, std::vector<ByteRange>& present) {
+/// All that is there of a file that is to come. False: there is more to read in another turn.
+std::expected<bool, Failure> Assembly::find_parts(std::uint32_t index, std::uint64_t& bytes) {
   File& file = files_[index];
-  if (!budget_.files.take(1)) {
+  if (!delta_.search) {
+    if (file.arriving || file.whole) {
+      return true;
+    }
+    if (auto resumed = resume(index); !resumed) {
+      return std::unexpected(resumed.error());
+    }
+    if (const auto begun = begin_search(index); !begun) {
+      return begun;
+    }
+  }
+  if (delta_.search) {
+    const auto all = search(index, bytes);
+    if (!all || !*all) {
+      return all;
+    }
+    end_search(index);
+  }
+  if (file.arriving && file.arriving->slots.whole()) {
+    if (auto finalized = file_whole(index); !finalized) {
+      return std::unexpected(finalized.error());
+    }
+  }
+  return true;
+}
+
+std::expected<void, Failure> Assembly::resume(std::uint32_t index) {
+  File& file = files_[index];
+  if (!budget_.files.take_spare(1)) {
     return {};
   }
   file.sink = sink_->resume(entry_of(file));
@@ -311,20 +343,12 @@ std::expected<void, Failure> Assembly::resume(std::uint32_t index, std::vector<B
     return {};
   }
   make_arriving(file);
-  std::vector<ByteRange> ranges;
-  if (auto taken = take_known(file, ranges); !taken) {
-    return taken;
-  }
-  const std::uint64_t base = contents_.numbered(index).from;
-  for (const ByteRange& range : ranges) {
-    add_present({base + range.from, base + range.to}, present);
-  }
-  return file.arriving->slots.whole() ? file_whole(index) : std::expected<void, Failure>();
+  return take_known(file);
 }
 
 /// Marks what is there. A block of which a part will come again, since it lies at no slot or there is no memory for it,
 /// counts for nothing; nor do blocks behind too many gaps.
-std::expected<void, Failure> Assembly::take_known(File& file, std::vector<ByteRange>& ranges) {
+std::expected<void, Failure> Assembly::take_known(File& file) {
   Arriving& arriving = *file.arriving;
   const auto blocks = file.sink->known_blocks();
   if (!blocks) {
@@ -338,9 +362,9 @@ std::expected<void, Failure> Assembly::take_known(File& file, std::vector<ByteRa
     }
     const std::uint64_t from = left[0].index * digest_block_bytes;
     const std::uint64_t end = std::min(from + run * digest_block_bytes, entry_of(file).content_bytes());
-    const auto marked = ranges.size() < known_parts_max ? mark_known(arriving, from, end) : std::nullopt;
+    const auto marked = known_.size() < known_parts_max ? mark_known(arriving, from, end) : std::nullopt;
     if (marked) {
-      ranges.push_back(*marked);
+      known_.push_back(*marked);
     }
     for (const KnownBlock& block : left.first(run)) {
       if (marked && arriving.digests.whole(arriving.slots, block.index) &&
@@ -391,6 +415,10 @@ std::expected<void, Failure> Assembly::landed(const AduName& adu) {
   if (adu.file == digest_file) {
     land_in_list(digests_, adu);
     return digests_landed(adu);
+  }
+  if (adu.file == signature_file) {
+    land_in_list(delta_.signatures, adu);
+    return {};
   }
   if (adu.file == pack_file) {
     return land_in_pack(adu);
@@ -538,29 +566,53 @@ std::expected<void, Failure> Assembly::begin() {
 
 std::expected<void, Failure> Assembly::compare(std::size_t count_max, std::vector<ByteRange>& present) {
   SLUICE_REQUIRE(phase_ == Phase::data);
-  std::uint64_t bytes = digest_turn_bytes;
-  while (count_max > 0 && compared_ < contents_.files()) {
-    if (!examine(compared_, bytes)) {
+  for (std::uint64_t bytes = digest_turn_bytes; count_max > 0 && comparing(); --count_max) {
+    if (!delta_.search && told_known_ < known_.size()) {
+      const ByteRange& part = known_[told_known_++];
+      add_present({known_from_ + part.from, known_from_ + part.to}, present);
+      continue;
+    }
+    const auto looked = look_at_next(bytes, present);
+    if (!looked) {
+      return std::unexpected(looked.error());
+    }
+    if (!*looked) {
       break;
     }
-    const std::size_t index = compared_++;
-    const std::size_t before = present.size();
-    if (take_present(index)) {
-      add_present(contents_.file(index), present);
-    } else if (index >= pack_.files() && !files_[index - pack_.files()].arriving &&
-               !files_[index - pack_.files()].whole) {
-      if (auto resumed = resume(static_cast<std::uint32_t>(index - pack_.files()), present); !resumed) {
-        return resumed;
-      }
-    }
-    count_max -= std::min(count_max, std::max<std::size_t>(1, present.size() - before));
   }
   return finish_if_whole();
 }
 
+/// False: it needs another turn for the file that is next.
+std::expected<bool, Failure> Assembly::look_at_next(std::uint64_t& bytes, std::vector<ByteRange>& present) {
+  const std::size_t index = compared_;
+  if (!delta_.search) {
+    if (!examine(index, bytes)) {
+      return false;
+    }
+    known_ = {};
+    told_known_ = 0;
+    budget_.memory.give_back(std::exchange(delta_.memory_bytes, 0));
+    if (take_present(index)) {
+      add_present(contents_.file(index), present);
+      ++compared_;
+      return true;
+    }
+  }
+  if (index >= pack_.files()) {
+    known_from_ = contents_.file(index).from;
+    const auto found = find_parts(static_cast<std::uint32_t>(index - pack_.files()), bytes);
+    if (!found || !*found) {
+      return found;
+    }
+  }
+  ++compared_;
+  return true;
+}
+
 /// False: present() of this file has to wait for another turn. What has come by now needs no comparison.
 bool Assembly::examine(std::size_t index, std::uint64_t& bytes) {
-  if (!compares_contents()) {
+  if (head_.update.compare != Update::Compare::digest) {
     return true;
   }
   if (index < pack_.files()) {
@@ -620,17 +672,23 @@ std::expected<void, Failure> Assembly::file_landed(const AduName& adu) {
   Arriving& arriving = *file.arriving;
   // Parts of it may have landed in ADUs of another size.
   const std::uint64_t filled = marked(arriving.slots, adu);
-  arriving.digests.landing(arriving.slots, first_slot(adu), last_slot(adu));
-  mark(arriving.slots, first_slot(adu), last_slot(adu));
   landed_bytes_ += adu.length - std::min<std::uint64_t>(filled * head_.adu_bytes, adu.length);
-  if (!arriving.slots.whole()) {
-    const bool due = arriving.digests.due(arriving.slots, first_slot(adu), last_slot(adu));
-    return due ? digest_written(file, first_slot(adu), last_slot(adu)) : std::expected<void, Failure>();
+  if (auto digested = mark_written(file, first_slot(adu), last_slot(adu)); !digested || !arriving.slots.whole()) {
+    return digested;
   }
   if (auto finalized = file_whole(adu.file); !finalized) {
     return finalized;
   }
   return commit_if_equal(adu.file);
+}
+
+/// REQUIRES: prepare() succeeded for these slots.
+std::expected<void, Failure> Assembly::mark_written(File& file, std::uint64_t first, std::uint64_t last) {
+  Arriving& arriving = *file.arriving;
+  arriving.digests.landing(arriving.slots, first, last);
+  mark(arriving.slots, first, last);
+  return arriving.digests.due(arriving.slots, first, last) ? digest_written(file, first, last)
+                                                           : std::expected<void, Failure>();
 }
 
 std::expected<void, Failure> Assembly::digest_written(File& file, std::uint64_t first, std::uint64_t last) {

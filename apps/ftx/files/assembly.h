@@ -22,6 +22,10 @@
 // Streams (EntryKind::stream): the size of the file comes with its digest, or with an ADU that is shorter than its
 // slots. Until then the file ends nowhere, and its bytes are taken from the Budget as they come.
 //
+// Update::delta (assembly_delta.cc): of files that differ from what lies in their places, that is looked for first. The
+// sender signs these, and compare() finds their blocks in there, copies them to where they belong, and tells of them as
+// of what an earlier transfer has left.
+//
 // Where it is to be told what will change, the Survey of that comes first, and the Sink, which makes the first
 // directory, is opened behind it. In a dry run it never is, and no data lands anywhere.
 //
@@ -38,6 +42,7 @@
 #include <vector>
 
 #include "apps/ftx/files/block_digests.h"
+#include "apps/ftx/files/block_search.h"
 #include "apps/ftx/files/budget.h"
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/sink.h"
@@ -123,15 +128,32 @@ class Assembly {
   /// Size of the contents (apps/ftx/protocol/contents.h). REQUIRES: phase() is not manifest.
   [[nodiscard]] std::uint64_t contents_bytes() const { return contents_.size_bytes(); }
 
-  /// The most parts of one file that compare() finds.
+  /// Files are left that look_for_earlier() has to see before compare() may be called.
+  [[nodiscard]] bool looks_for_earlier() const {
+    return head_.update.delta && phase_ == Phase::data && sink_ && delta_.looked < files_.size();
+  }
+  /// Looks whether the next `count_max` files will replace earlier versions. REQUIRES: looks_for_earlier().
+  void look_for_earlier(std::size_t count_max);
+  /// Files whose signatures compare() has to wait for. REQUIRES: !looks_for_earlier().
+  [[nodiscard]] bool awaits_signatures() const { return !delta_.signatures.slots.whole(); }
+  [[nodiscard]] std::vector<std::uint32_t> to_sign() const;
+  /// The sender knows of them.
+  [[nodiscard]] bool signatures_begun() const { return delta_.signatures.landed_bytes > 0; }
+
+  /// The most parts of one file that an earlier transfer has left.
   static constexpr std::size_t known_parts_max = 64;
   /// Looks whether the next files are there already, as a whole or in part, and adds their places in the contents to
-  /// `present`, in ascending order: `count_max` files and ranges at most, but known_parts_max of the last file.
-  /// Where contents are compared, it reads about digest_turn_bytes. REQUIRES: phase() is data.
+  /// `present`, in ascending order: `count_max` files and ranges at most. Where contents are read for that, it reads
+  /// about digest_turn_bytes. REQUIRES: phase() is data; no signatures are waited for.
   [[nodiscard]] std::expected<void, Failure> compare(std::size_t count_max, std::vector<ByteRange>& present);
-  [[nodiscard]] bool compares_contents() const { return head_.update.compare == Update::Compare::digest; }
-  /// Files are left that compare() has not looked for.
-  [[nodiscard]] bool comparing() const { return phase_ == Phase::data && sink_ && compared_ < contents_.files(); }
+  /// Contents are read before they can come: compared, or searched for blocks.
+  [[nodiscard]] bool reads_contents() const {
+    return head_.update.compare == Update::Compare::digest || looks_for_earlier() || compared_ < delta_.compare_to;
+  }
+  /// Files or parts of them are left that compare() has not looked for, or not told.
+  [[nodiscard]] bool comparing() const {
+    return phase_ == Phase::data && sink_ && (compared_ < contents_.files() || told_known_ < known_.size());
+  }
   /// What was there already.
   [[nodiscard]] const Contents::Amount& skipped() const { return skipped_; }
 
@@ -189,6 +211,19 @@ class Assembly {
     std::array<ConstBytes, 64> pieces;
   };
 
+  /// Earlier versions of files.
+  struct Delta {
+    std::size_t looked = 0;              // of files_
+    std::vector<std::uint32_t> found{};  // files that have one, by number
+    SignedFiles files{};                 // those of them that the sender is to sign
+    std::size_t compare_to = 0;          // of contents_: up to the last of them
+    List signatures;
+    // The file that compare() is at.
+    std::unique_ptr<EarlierFile> earlier{};
+    std::unique_ptr<BlockSearch> search{};
+    std::uint64_t memory_bytes = 0;  // taken for that and for known_
+  };
+
   Assembly(Head head, Destination& destination, Budget& budget);
 
   [[nodiscard]] std::uint64_t slot_count(std::uint64_t bytes) const {
@@ -216,14 +251,24 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> open_file(File& file);
   [[nodiscard]] std::expected<bool, Failure> take_descriptor();
   void make_arriving(File& file);
-  [[nodiscard]] std::expected<void, Failure> resume(std::uint32_t index, std::vector<ByteRange>& present);
-  [[nodiscard]] std::expected<void, Failure> take_known(File& file, std::vector<ByteRange>& ranges);
+  [[nodiscard]] std::expected<bool, Failure> find_parts(std::uint32_t index, std::uint64_t& bytes);
+  [[nodiscard]] std::expected<void, Failure> resume(std::uint32_t index);
+  [[nodiscard]] std::expected<void, Failure> take_known(File& file);
   [[nodiscard]] std::optional<ByteRange> mark_known(Arriving& arriving, std::uint64_t from, std::uint64_t end);
+  [[nodiscard]] std::expected<bool, Failure> look_at_next(std::uint64_t& bytes, std::vector<ByteRange>& present);
   void add_present(const ByteRange& place, std::vector<ByteRange>& present);
   [[nodiscard]] const FileEntry& entry_of(const File& file) const { return entries_[file.entry]; }
   [[nodiscard]] bool take_present(std::size_t index);
   [[nodiscard]] bool examine(std::size_t index, std::uint64_t& bytes);
   [[nodiscard]] bool leaves_alone(std::size_t index);
+
+  // assembly_delta.cc
+  void choose_signed();
+  [[nodiscard]] std::expected<bool, Failure> begin_search(std::uint32_t index);
+  [[nodiscard]] std::expected<bool, Failure> search(std::uint32_t index, std::uint64_t& bytes);
+  [[nodiscard]] std::expected<bool, Failure> keep_block(std::uint32_t index, std::uint64_t block, ConstBytes bytes);
+  [[nodiscard]] ByteRange slots_with(std::uint64_t content_bytes, std::uint64_t block, std::uint64_t block_bytes) const;
+  void end_search(std::uint32_t index);
 
   // assembly_pack.cc
   [[nodiscard]] Placement place_in_pack(const AduName& adu);
@@ -240,6 +285,7 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> open_sink();
   [[nodiscard]] std::expected<void, Failure> open_survey();
   [[nodiscard]] std::expected<void, Failure> file_landed(const AduName& adu);
+  [[nodiscard]] std::expected<void, Failure> mark_written(File& file, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] std::expected<void, Failure> digest_written(File& file, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] std::expected<void, Failure> file_whole(std::uint32_t index);
   [[nodiscard]] std::expected<void, Failure> digests_landed(const AduName& adu);
@@ -271,6 +317,10 @@ class Assembly {
   std::size_t stored_ = 0;                                         // packed files, also those that were there
   Contents contents_;                                              // what compare() has looked for
   std::size_t compared_ = 0;                                       // files of contents_
+  std::vector<ByteRange> known_;                                   // of the file that compare() is at: of its content
+  std::size_t told_known_ = 0;
+  std::uint64_t known_from_ = 0;  // where its content begins in contents_
+  Delta delta_;
   Contents::Amount skipped_;
   std::vector<std::uint32_t> waiting_;  // files that are whole, wait for their digest, and have a descriptor
   std::vector<std::byte> read_back_;

@@ -38,6 +38,8 @@ class Quota {
   [[nodiscard]] bool could_take(std::uint64_t count) const {
     return count <= most_ && (parent_ == nullptr || parent_->could_take(shared(count)));
   }
+  /// As take(), where half of what there is stays free, here and above: for what nobody waits for.
+  [[nodiscard]] bool take_spare(std::uint64_t count) { return has_spare(count) && take(count); }
   /// REQUIRES: so much was taken.
   void give_back(std::uint64_t count) {
     if (parent_ != nullptr) {
@@ -50,6 +52,10 @@ class Quota {
   [[nodiscard]] std::uint64_t most() const { return most_; }
 
  private:
+  [[nodiscard]] bool has_spare(std::uint64_t count) const {
+    return left() >= most_ / 2 && left() - most_ / 2 >= count &&
+           (parent_ == nullptr || parent_->has_spare(shared(used_ + count) - shared(used_)));
+  }
   [[nodiscard]] std::uint64_t shared(std::uint64_t used) const { return used - std::min(used, own_); }
 
   std::uint64_t most_;

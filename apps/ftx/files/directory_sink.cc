@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "apps/ftx/files/directory_file.h"
+#include "apps/ftx/files/earlier_version.h"
 #include "apps/ftx/files/removal.h"
 #include "apps/ftx/files/system.h"
 #include "apps/ftx/files/walk.h"
@@ -175,6 +176,21 @@ bool DirectorySink::present(const FileEntry& file) {
     moved_[own] = Moved{std::make_unique<FileEntry>(named), *place.name};
   }
   return place.regular && comparison_.same(file, named, *place.regular) && as_listed(named, *place.regular);
+}
+
+/// Threat: as as_listed().
+std::unique_ptr<EarlierFile> DirectorySink::earlier(const FileEntry& file) {
+  const Comparison::ContentPlace place = comparison_.content_place(file);
+  if (!place.regular || place.regular->st_size == 0) {
+    return nullptr;
+  }
+  const FileEntry named = comparison_.under(file, *place.name);
+  if (comparison_.same(file, named, *place.regular)) {
+    return nullptr;
+  }
+  struct stat status{};
+  Descriptor opened = open_regular(directories_.at(named.parent), name_of(named), status);
+  return opened.valid() ? std::make_unique<EarlierVersion>(std::move(opened), status) : nullptr;
 }
 
 /// Under the name that it gets.

@@ -63,6 +63,7 @@ class DirectorySink final : public Sink {
   bool examine(const FileEntry& file, std::uint64_t& bytes) override { return comparison_.examine(file, bytes); }
   bool present(const FileEntry& file) override;
   std::unique_ptr<SinkFile> resume(const FileEntry& listed) override;
+  std::unique_ptr<EarlierFile> earlier(const FileEntry& file) override;
   Status store(const FileEntry& listed, ConstBytes content) override;
   Status also_remove(const Deletion& deletion) override;
   Status finish() override;

@@ -69,6 +69,14 @@ class SinkFile {
   virtual void discard() {}
 };
 
+/// What lies in the place of a file that is to arrive: an earlier version of it, perhaps.
+class EarlierFile {
+ public:
+  virtual ~EarlierFile() = default;
+  /// Reads what follows what it has read before, without holes. How much; 0: that was all.
+  [[nodiscard]] virtual Result<std::size_t> read_on(Bytes out) = 0;
+};
+
 /// The destination of one transfer. It must outlive the files it created.
 class Sink {
  public:
@@ -85,6 +93,8 @@ class Sink {
   [[nodiscard]] virtual bool examine(const FileEntry& /*entry*/, std::uint64_t& /*bytes*/) { return true; }
   /// The file of which an earlier transfer of the same source has left blocks. Makes nothing. Null: there is none.
   [[nodiscard]] virtual std::unique_ptr<SinkFile> resume(const FileEntry& /*entry*/) { return nullptr; }
+  /// What `entry` will replace, a regular file that differs. Makes nothing of it. Null: there is none.
+  [[nodiscard]] virtual std::unique_ptr<EarlierFile> earlier(const FileEntry& /*entry*/) { return nullptr; }
   /// How many bytes more there is room for now.
   [[nodiscard]] virtual std::uint64_t room_bytes() { return UINT64_MAX; }
   /// Puts a file in place that is there as a whole. It may be durable only after finish().

@@ -69,6 +69,7 @@ ExitCode fetch(const PushOptions& options, Observer& observer) {
   request.select = options.select;
   ask_congestion(options, request.congestion, request.rate);
   request.compress = options.compress;
+  request.delta = options.update.delta;
   if (!encode(request)) {
     return observer.fail({ExitCode::usage, fmt::format("the sources are too many for one transfer: {} of them, or with "
                                                        "filter rules and names {} bytes together, at most",

@@ -63,6 +63,7 @@ ExitCode push(const PushOptions& options, Observer& observer) {
   SenderOptions sender_options{.peer = reach->peers.front(),
                                .path = url->path,
                                .update = options.update,
+                               .delta = options.update.delta,
                                .tsdu_bytes = datagram->bytes_max,
                                .ip_header_bytes = datagram->ip_header_bytes,
                                .compress = options.compress,

@@ -49,6 +49,7 @@ class FileProvider final : public Provider {
                       .congestion = congestion_for(asked_of(request.congestion, request.rate), datagram->usual_bytes),
                       .options = {.peer = to,
                                   .path = {},
+                                  .delta = request.delta,
                                   .tsdu_bytes = datagram->bytes_max,
                                   .ip_header_bytes = datagram->ip_header_bytes,
                                   // Not always: the processor is there for other clients, too.

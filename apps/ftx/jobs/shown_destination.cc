@@ -25,6 +25,7 @@ class ShownSink final : public Sink {
     }
     return file;
   }
+  [[nodiscard]] std::unique_ptr<EarlierFile> earlier(const FileEntry& entry) override { return below_->earlier(entry); }
   [[nodiscard]] std::uint64_t room_bytes() override { return below_->room_bytes(); }
   [[nodiscard]] Status store(const FileEntry& entry, ConstBytes content) override {
     show(entry);

@@ -255,6 +255,7 @@ std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
   SenderOptions options{.peer = peer_of({addresses.front(), ready.udp_port}),
                         .path = {},
                         .update = options_.update,
+                        .delta = options_.update.delta,
                         .tsdu_bytes = datagram->bytes_max,
                         .ip_header_bytes = datagram->ip_header_bytes,
                         .compress = options_.compress,
@@ -289,6 +290,7 @@ std::expected<ExitCode, Failure> Push::push_by_pipe() {
   const SenderOptions options{.peer = pipe_peer(),
                               .path = {},
                               .update = options_.update,
+                              .delta = options_.update.delta,
                               .tsdu_bytes = PipeTransport::tsdu_bytes,
                               .compress = options_.compress,
                               .clock = cost_clock,
@@ -431,6 +433,7 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
   request.select = options_.select;
   ask_congestion(options_, request.congestion, request.rate);
   request.compress = options_.compress;
+  request.delta = options_.update.delta;
   if (const auto started = start(request); !started) {
     return std::unexpected(started.error());
   }

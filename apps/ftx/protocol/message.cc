@@ -2,6 +2,8 @@
 #include "apps/ftx/protocol/message.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "apps/ftx/protocol/cursor.h"
 #include "apps/ftx/protocol/manifest.h"
@@ -62,9 +64,7 @@ bool is_stamp(const Stamp& stamp) {
 
 /// Threat: a few bytes that stand for gigabytes. And lists of names and digests are never compressed, so that no length
 /// tells of them (docs/security.md).
-bool may_be_compressed(const AduName& adu) {
-  return adu.length <= compressed_adu_bytes_max && adu.file != manifest_file && adu.file != digest_file;
-}
+bool may_be_compressed(const AduName& adu) { return adu.length <= compressed_adu_bytes_max && !is_list(adu.file); }
 
 /// True when the ranges are in ascending order, disjoint, not empty and within from..to.
 bool ranges_in_order(const Report& report) {
@@ -113,7 +113,7 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
   if (!reader.ok() || version != protocol_version) {
     return std::nullopt;
   }
-  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::noted)) {
+  if (kind < static_cast<std::uint8_t>(Kind::hello) || kind > static_cast<std::uint8_t>(Kind::sign)) {
     return std::nullopt;
   }
   envelope.kind = static_cast<Kind>(kind);
@@ -392,6 +392,25 @@ std::optional<std::uint64_t> parse_noted(ConstBytes datagram) { return parse_non
 
 std::size_t emit_noted(const Envelope& envelope, std::uint64_t to, Bytes out) {
   return start(envelope, Kind::noted, out).number(to).size();
+}
+
+std::optional<SignedNumbers> parse_sign(ConstBytes datagram) {
+  Reader reader = body(datagram);
+  SignedNumbers numbers;
+  while (reader.ok() && !reader.rest().empty() && numbers.size() < signed_files_max) {
+    numbers.push_back(reader.number<std::uint32_t>());
+  }
+  const bool ascending = std::ranges::adjacent_find(numbers, std::greater_equal()) == numbers.end();
+  return reader.exhausted() && ascending && !numbers.empty() ? std::optional(std::move(numbers)) : std::nullopt;
+}
+
+std::size_t emit_sign(const Envelope& envelope, std::span<const std::uint32_t> numbers, Bytes out) {
+  SLUICE_REQUIRE(!numbers.empty() && numbers.size() <= signed_files_max);
+  Writer writer = start(envelope, Kind::sign, out);
+  for (const std::uint32_t number : numbers) {
+    writer.number(number);
+  }
+  return writer.size();
 }
 
 std::optional<std::uint64_t> parse_nonce(ConstBytes datagram) {

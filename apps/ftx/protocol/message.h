@@ -3,7 +3,7 @@
 
 // The datagrams of the ftx protocol, version 2: values, and their parse and emit functions. docs/formats/ftx.md has
 // the grammar. A parse function checks everything that it can check without knowing the transfer. No sum of two fields
-// of a parsed value overflows. No parse function allocates but that of CHANGES.
+// of a parsed value overflows. No parse function allocates but those of CHANGES and SIGN.
 //
 // Thread safety: the functions have no state.
 
@@ -17,6 +17,7 @@
 #include "apps/ftx/protocol/byte_range.h"
 #include "apps/ftx/protocol/change.h"
 #include "apps/ftx/protocol/digest.h"
+#include "apps/ftx/protocol/signature.h"
 #include "apps/ftx/protocol/update.h"
 #include "base/bytes.h"
 
@@ -54,6 +55,11 @@ inline constexpr std::uint32_t manifest_file = 0xffff'ffff;
 inline constexpr std::uint32_t digest_file = 0xffff'fffe;
 inline constexpr std::uint32_t no_file = 0xffff'fffd;
 inline constexpr std::uint32_t pack_file = 0xffff'fffc;
+inline constexpr std::uint32_t signature_file = 0xffff'fffb;
+/// Streams that are no content of files.
+[[nodiscard]] constexpr bool is_list(std::uint32_t file) {
+  return file == manifest_file || file == digest_file || file == signature_file;
+}
 inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's size fits 32 bits
 
 /// Sizes and offsets stay below 2^62, so that their sums cannot overflow.
@@ -87,7 +93,8 @@ enum class Kind : std::uint8_t {
   have,
   taken,
   changes,
-  noted
+  noted,
+  sign
 };
 
 /// The name of an application data unit: where its bytes belong, whichever datagram carries them.
@@ -205,6 +212,9 @@ struct Changes {
 /// Changes that fit one datagram fit so many bytes, sealed or not.
 inline constexpr std::size_t changes_bytes_max = control_bytes_max - envelope_bytes - seal_bytes - 8;
 
+/// Files with numbers of their own, of which the receiver wants the signatures: ascending, one at least.
+using SignedNumbers = std::vector<std::uint32_t>;
+
 struct ErrorMessage {
   std::uint16_t code = 0;
   std::string_view text;  // borrows the datagram; printable characters only
@@ -227,6 +237,7 @@ struct ErrorMessage {
 [[nodiscard]] std::optional<Changes> parse_changes(ConstBytes datagram);
 /// How many changes the sender has noted.
 [[nodiscard]] std::optional<std::uint64_t> parse_noted(ConstBytes datagram);
+[[nodiscard]] std::optional<SignedNumbers> parse_sign(ConstBytes datagram);
 /// Of CHALLENGE and RESPONSE.
 [[nodiscard]] std::optional<std::uint64_t> parse_nonce(ConstBytes datagram);
 
@@ -253,6 +264,8 @@ std::size_t emit_taken(const Envelope& envelope, std::uint64_t to, Bytes out);
 /// `records` are changes as put() has written them, changes_bytes_max at most.
 std::size_t emit_changes(const Envelope& envelope, std::uint64_t from, ConstBytes records, Bytes out);
 std::size_t emit_noted(const Envelope& envelope, std::uint64_t to, Bytes out);
+/// REQUIRES: as parse_sign() answers.
+std::size_t emit_sign(const Envelope& envelope, std::span<const std::uint32_t> numbers, Bytes out);
 std::size_t emit_challenge(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 std::size_t emit_response(const Envelope& envelope, std::uint64_t nonce, Bytes out);
 

@@ -26,6 +26,7 @@ std::optional<PullMessage> parse_request(ConstBytes body) {
   const auto manner = reader.number<std::uint8_t>();
   request.congestion = congestion_in(manner);
   request.compress = compress_in(manner);
+  request.delta = delta_in(manner);
   request.rate = reader.number<std::uint64_t>();
   request.datagram_bytes = reader.number<std::uint32_t>();
   request.trees = Trees{reader.number<std::uint8_t>()};
@@ -72,7 +73,8 @@ std::optional<std::vector<std::byte>> encode(const PullRequest& request) {
   }
   std::vector<std::byte> out;
   Writer writer = begin(out, PullKind::request, size);
-  writer.number(manner_of(request.congestion, request.compress)).number(request.rate).number(request.datagram_bytes);
+  writer.number(manner_of(request.congestion, request.compress, request.delta));
+  writer.number(request.rate).number(request.datagram_bytes);
   writer.number(static_cast<std::uint8_t>(request.trees));
   put(writer, request.select);
   writer.number(static_cast<std::uint16_t>(request.paths.size()));

@@ -39,18 +39,21 @@ enum class AskedCongestion : std::uint8_t { bbr = 1, cubic = 2, background = 3, 
 }
 
 /// How a sender sends that the other end asks for files, in a byte: its congestion control in the lower half, in the
-/// upper whether it compresses.
-[[nodiscard]] constexpr std::uint8_t manner_of(AskedCongestion congestion, Compress compress) {
-  return static_cast<std::uint8_t>(static_cast<unsigned>(congestion) | static_cast<unsigned>(compress) << 4U);
+/// upper whether it compresses, and in the highest bit whether it signs what the receiver has earlier versions of.
+[[nodiscard]] constexpr std::uint8_t manner_of(AskedCongestion congestion, Compress compress, bool delta) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(congestion) | static_cast<unsigned>(compress) << 4U |
+                                   (delta ? 128U : 0U));
 }
 [[nodiscard]] constexpr AskedCongestion congestion_in(std::uint8_t manner) { return AskedCongestion(manner & 15U); }
-[[nodiscard]] constexpr Compress compress_in(std::uint8_t manner) { return Compress(manner >> 4U); }
+[[nodiscard]] constexpr Compress compress_in(std::uint8_t manner) { return Compress((manner & 127U) >> 4U); }
+[[nodiscard]] constexpr bool delta_in(std::uint8_t manner) { return (manner & 128U) != 0; }
 
 /// The client wants files.
 struct PullRequest {
   AskedCongestion congestion = AskedCongestion::bbr;
   std::uint64_t rate = 0;  // bytes a second, of fixed_rate
   Compress compress = Compress::never;
+  bool delta = false;
   std::uint32_t datagram_bytes = 0;  // at most; 0: as the server can
   Trees trees = Trees::none;
   Selection select{};

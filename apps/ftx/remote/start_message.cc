@@ -78,6 +78,7 @@ std::optional<StartMessage> parse_request(ConstBytes body) {
   const auto manner = reader.number<std::uint8_t>();
   request.congestion = congestion_in(manner);
   request.compress = compress_in(manner);
+  request.delta = delta_in(manner);
   request.rate = reader.number<std::uint64_t>();
   request.ports.first = reader.number<std::uint16_t>();
   request.ports.last = reader.number<std::uint16_t>();
@@ -209,7 +210,8 @@ std::optional<std::vector<std::byte>> encode(const StartRequest& request) {
   writer.number(
       static_cast<std::uint8_t>((request.keep_partial ? partial_keep : 0) | (request.verify ? partial_verify : 0)));
   writer.number(request.session_version).number(request.datagram_bytes).number(request.idle_timeout_ms);
-  writer.number(static_cast<std::uint8_t>(request.cipher)).number(manner_of(request.congestion, request.compress));
+  writer.number(static_cast<std::uint8_t>(request.cipher))
+      .number(manner_of(request.congestion, request.compress, request.delta));
   writer.number(request.rate).number(request.ports.first).number(request.ports.last);
   writer.number(static_cast<std::uint8_t>(request.trees));
   put(writer, request.select);

@@ -63,6 +63,7 @@ struct StartRequest {
   AskedCongestion congestion = AskedCongestion::bbr;  // of a pull
   std::uint64_t rate = 0;                             // bytes a second, of fixed_rate
   Compress compress = Compress::never;                // of a pull
+  bool delta = false;                                 // likewise
   PortRange ports{};                                  // where the far side may listen
   Trees trees = Trees::none;                          // of a pull
   Selection select{};                                 // of a pull

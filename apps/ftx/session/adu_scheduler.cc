@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "apps/ftx/files/block_signature.h"
 #include "apps/ftx/protocol/stream_end.h"
 #include "base/contract.h"
 
@@ -63,7 +64,7 @@ bool AduScheduler::drained() const {
     return false;
   }
   const bool pack_sent = file_ != pack_file || offset_ == pack_.size_bytes();
-  return !accepted_ || (pack_sent && digests_sent_ == digest_list_bytes());
+  return !accepted_ ? signatures_sent_ == signed_.bytes() : (pack_sent && digests_sent_ == digest_list_bytes());
 }
 
 std::uint64_t AduScheduler::digest_list_bytes() const {
@@ -96,7 +97,7 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
     return adu;
   }
   if (!accepted_) {
-    return std::nullopt;
+    return next_of_signatures();
   }
   // Digests go out as full ADUs between the files, and the rest after the last file.
   const bool all_read = file_ == numbered_.size();
@@ -112,6 +113,57 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
     return adu;
   }
   return next_of_list(digest_file, digests_, digests_.size(), digests_sent_);
+}
+
+// --- Signatures ----------------------------------------------------------------------------------------------------
+
+bool AduScheduler::sign(std::span<const std::uint32_t> numbers) {
+  if (!signed_.all().empty()) {
+    return std::ranges::equal(numbers, signed_.all(), {}, {}, &SignedFiles::One::number);
+  }
+  if (accepted_ || manifest_sent_ < manifest_.size() || numbers.back() >= numbered_.size()) {
+    return false;
+  }
+  SignedFiles files;
+  for (const std::uint32_t number : numbers) {
+    files.add(number, size_of(number));
+  }
+  if (files.bytes() > signatures_bytes_max) {
+    return false;
+  }
+  signed_ = std::move(files);
+  return true;
+}
+
+std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_signatures() {
+  if (auto made = sign_some(signatures_sent_ + adu_bytes_); !made) {
+    return std::unexpected(made.error());
+  }
+  const bool all = signatures_.size() == signed_.bytes();
+  const std::uint64_t ready = all ? signatures_.size() : signatures_.size() / adu_bytes_ * adu_bytes_;
+  return next_of_list(signature_file, signatures_, ready, signatures_sent_);
+}
+
+/// Makes signatures up to `end`, or as far as a turn goes. So large a file is read a part each turn.
+std::expected<void, Failure> AduScheduler::sign_some(std::uint64_t end) {
+  std::vector<std::byte> block;
+  for (std::uint64_t read = 0; read < digest_turn_bytes && signatures_.size() < std::min(end, signed_.bytes());) {
+    const SignedFiles::One& one = signed_.all()[signing_];
+    const std::uint64_t done = signatures_.size() - one.signature.from;
+    if (signatures_.size() == one.signature.to) {
+      ++signing_;
+      continue;
+    }
+    block.resize(signature_block_bytes(one.content_bytes));
+    const std::uint64_t offset = done / block_signature_bytes * block.size();
+    if (auto status = source_.read(numbered_[one.number], offset, block); !status) {
+      return std::unexpected(failure(numbered_[one.number], status.error()));
+    }
+    read += block.size();
+    signatures_.resize(signatures_.size() + block_signature_bytes);
+    sign_block(block, Bytes(signatures_).last(block_signature_bytes));
+  }
+  return {};
 }
 
 std::optional<AduScheduler::Adu> AduScheduler::next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
@@ -224,6 +276,9 @@ std::uint64_t AduScheduler::absent_bytes(const ByteRange& range) const {
 }
 
 bool AduScheduler::present(const AduName& name) const {
+  if (name.file == signature_file) {
+    return accepted_;  // it needs them no more
+  }
   if (name.file == manifest_file || !present_.any()) {
     return false;
   }
@@ -428,6 +483,9 @@ std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName
   }
   if (name.file == digest_file) {
     return piece(digests_);
+  }
+  if (name.file == signature_file) {
+    return piece(signatures_);
   }
   const auto content = read_again(name);
   if (!content) {

@@ -9,6 +9,8 @@
 //
 // Payloads stay valid together, as a burst, until release(); a burst ends where full() says so.
 //
+// Of files that the receiver wants signed (sign) the signatures go behind the manifest, before it accepts.
+//
 // What the receiver says it has (take) is passed over: neither read nor sent, with one exception: a part of a file
 // whose digest the receiver lacks is read for the digest.
 //
@@ -31,6 +33,7 @@
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/protocol/contents.h"
 #include "apps/ftx/protocol/message.h"
+#include "apps/ftx/protocol/signature.h"
 #include "apps/ftx/session/adu_compressor.h"
 #include "apps/ftx/session/pack_reader.h"
 #include "apps/ftx/session/present_ranges.h"
@@ -77,6 +80,9 @@ class AduScheduler {
   /// What the receiver has: whole files, and bytes of files.
   [[nodiscard]] const Contents::Amount& skipped() const { return skipped_; }
 
+  /// The receiver, which has the manifest, wants the signatures of these files. False: it cannot, or it has wanted
+  /// others. Nothing changes where it wants the same again.
+  bool sign(std::span<const std::uint32_t> numbers);
   /// The receiver accepted the manifest: next() returns files and digests from now on.
   void accept() { accepted_ = true; }
   [[nodiscard]] bool accepted() const { return accepted_; }
@@ -112,6 +118,8 @@ class AduScheduler {
   [[nodiscard]] std::optional<Adu> next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
                                                 std::uint64_t& given) const;
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_files();
+  [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_signatures();
+  [[nodiscard]] std::expected<void, Failure> sign_some(std::uint64_t end);
   [[nodiscard]] std::expected<AduCompressor::Fitted, Failure> next_payload(std::uint64_t bytes_max);
   [[nodiscard]] std::size_t content_bytes_max();
   [[nodiscard]] AduCompressor::Fitted fit(ConstBytes content);
@@ -163,6 +171,11 @@ class AduScheduler {
   bool stream_ended_ = false;
   bool starved_ = false;
   Slots delivered_;
+
+  SignedFiles signed_;
+  std::size_t signing_ = 0;            // of signed_
+  std::vector<std::byte> signatures_;  // as far as they are made
+  std::uint64_t signatures_sent_ = 0;
 
   std::vector<std::byte> digests_;
   std::uint64_t digests_sent_ = 0;

@@ -35,11 +35,13 @@ constexpr std::uint32_t window_adus = ReceiveTracker::window_sequences / 2;
 
 std::uint64_t nanoseconds(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
 
-/// Threat: a sender that may not read what is there, and guesses. Digests of guesses would tell him which is right.
+/// Threat: a sender that may not read what is there, and guesses. Digests of guesses would tell him which is right, and
+/// so would signatures.
 Update update_of(const Offer& offer, const ReceiverOptions& options) {
   Update update = options.update.value_or(offer.update);
-  if (update.compare == Update::Compare::digest && !options.tells_equal) {
-    update.compare = Update::Compare::nothing;
+  if (!options.tells_equal) {
+    update.compare = update.compare == Update::Compare::digest ? Update::Compare::nothing : update.compare;
+    update.delta = false;
   }
   return update;
 }
@@ -120,6 +122,7 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
     case Kind::control:
     case Kind::have:
     case Kind::changes:
+    case Kind::sign:
       ++drops_.unexpected;
       return;
   }
@@ -244,7 +247,7 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
   tracker_.record(now, data.stamp);
   received_bytes_ += data.payload_bytes;
   compressed_bytes_ += data.compressed ? data.adu.length : 0;
-  if (data.adu.file != manifest_file && data.adu.file != digest_file) {
+  if (!is_list(data.adu.file)) {
     ++adus_;
     largest_payload_bytes_ = std::max(largest_payload_bytes_, data.payload_bytes);
   }
@@ -428,17 +431,34 @@ void Receiver::told(TimePoint now) {
   note_phase(now);
 }
 
+/// True: compare() has to wait. Looking for earlier versions is progress.
+bool Receiver::waits_for_signatures(TimePoint now) {
+  if (state_ != State::open || phase_ != Phase::data) {
+    return false;
+  }
+  if (assembly_->looks_for_earlier()) {
+    assembly_->look_for_earlier(compare_files);
+    last_progress_at_ = now;
+  }
+  if (assembly_->looks_for_earlier() || assembly_->awaits_signatures()) {
+    waiting_ = true;
+    return true;
+  }
+  if (std::exchange(waiting_, false)) {
+    compare_first_until_ = now + compare_first_max;
+  }
+  return false;
+}
+
 /// While more is left to look for, looking is progress: a destination may answer slowly. It ends, since each file is
 /// looked for once.
 void Receiver::compare(TimePoint now) {
-  if (telling_ && state_ == State::open) {
+  if ((telling_ && state_ == State::open) || waits_for_signatures(now)) {
     return;
   }
   if (may_compare()) {
     present_.clear();
-    if (auto compared =
-            assembly_->compare(std::min(compare_files, announcer_.room() + 1 - Assembly::known_parts_max), present_);
-        !compared) {
+    if (auto compared = assembly_->compare(std::min(compare_files, announcer_.room()), present_); !compared) {
       return fail(now, compared.error(), true);
     }
     for (const ByteRange& range : present_) {
@@ -455,7 +475,7 @@ void Receiver::compare(TimePoint now) {
 }
 
 bool Receiver::compares_first(TimePoint now) const {
-  return assembly_->compares_contents() || (!present_.empty() && now < compare_first_until_);
+  return assembly_->reads_contents() || (!present_.empty() && now < compare_first_until_);
 }
 
 void Receiver::finished(TimePoint now) {
@@ -531,7 +551,8 @@ TimePoint Receiver::next_deadline() const {
   if (answer_due_ || continue_from_ || tells_on || may_tell() || may_compare()) {
     return TimePoint::min();
   }
-  return std::min({report_at_, telling_ && !over() ? changes_.next_deadline() : never,
+  return std::min({report_at_, asks_for_signatures() ? asked_ ? sign_repeat_.at() : TimePoint::min() : never,
+                   telling_ && !over() ? changes_.next_deadline() : never,
                    may_announce() ? announcer_.next_deadline() : never, state_ == State::open ? gives_up_at() : never,
                    linger_until_});
 }
@@ -555,8 +576,13 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_by
     if (const std::size_t size = changes_.next(now, round_trip_, envelope_, out); size > 0) {
       return size;
     }
-  } else if (comparing_first_ && !assembly_->compares_contents()) {
+  } else if (comparing_first_ && !assembly_->reads_contents()) {
     return 0;
+  }
+  if (asks_for_signatures() && (!std::exchange(asked_, true) || sign_repeat_.take_due(now))) {
+    sign_repeat_.lengthen(round_trip_);
+    sign_repeat_.start(now);
+    return emit_sign(envelope_, assembly_->to_sign(), out);
   }
   if (const auto have = may_announce() ? announcer_.next(now, round_trip_) : std::nullopt) {
     return emit_have(envelope_, *have, out);

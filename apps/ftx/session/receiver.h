@@ -18,7 +18,8 @@
 // What is there already it looks for as soon as it has the list, before it accepts the transfer, and tells the sender
 // (apps/ftx/session/have_announcer.h). It accepts at once when nothing is found, and after compare_first_max at the
 // latest; then it looks further while data arrives. Where contents are compared it looks at all of them first, as many
-// as it may tell of, a part each turn, and reports meanwhile.
+// as it may tell of, a part each turn, and reports meanwhile. Where blocks are looked for in earlier versions, it first
+// asks for the signatures of these (SIGN), and waits for them.
 //
 // Where it is to be told what will change (Update::told), that comes first of all: to the sender by CHANGES, where he
 // asks, else as events. Nothing has been made then. A dry run ends with it, and says that everything is there, so that
@@ -46,6 +47,7 @@
 #include "apps/ftx/session/change_announcer.h"
 #include "apps/ftx/session/event.h"
 #include "apps/ftx/session/have_announcer.h"
+#include "apps/ftx/session/repeat_timer.h"
 
 namespace sluice::ftx {
 
@@ -155,6 +157,12 @@ class Receiver {
   void note_phase(TimePoint now);
   void compare(TimePoint now);
   [[nodiscard]] bool compares_first(TimePoint now) const;
+  [[nodiscard]] bool waits_for_signatures(TimePoint now);
+  /// Not before it knows what it needs signed.
+  [[nodiscard]] bool asks_for_signatures() const {
+    return state_ == State::open && !telling_ && !assembly_->looks_for_earlier() && assembly_->awaits_signatures() &&
+           !assembly_->signatures_begun();
+  }
   void tell(TimePoint now);
   void told(TimePoint now);
   [[nodiscard]] std::size_t room_to_tell() const;
@@ -165,7 +173,8 @@ class Receiver {
   void on_taken(TimePoint now, ConstBytes datagram);
   /// compare() has something to do.
   [[nodiscard]] bool may_compare() const {
-    return state_ == State::open && assembly_->comparing() && announcer_.room() >= Assembly::known_parts_max;
+    return state_ == State::open && assembly_->comparing() && announcer_.room() > 0 &&
+           (assembly_->looks_for_earlier() || !assembly_->awaits_signatures());
   }
   /// What is there is told even if all else is done: the sender does not believe before that it is.
   [[nodiscard]] bool may_announce() const { return !comparing_first_ && !failure_ && state_ != State::closing; }
@@ -196,6 +205,9 @@ class Receiver {
   std::vector<Change> found_;       // of one call of tell()
   std::vector<ByteRange> present_;  // of one call of compare()
   bool comparing_first_ = false;    // looks what is there before it accepts
+  bool waiting_ = false;            // for signatures
+  bool asked_ = false;              // for them
+  RepeatTimer sign_repeat_;
   TimePoint compare_first_until_{};
 
   TimePoint started_at_;

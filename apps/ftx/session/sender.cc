@@ -108,6 +108,8 @@ void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
       return on_have(now, datagram);
     case Kind::changes:
       return on_changes(now, datagram);
+    case Kind::sign:
+      return on_sign(now, datagram);
     case Kind::error:
       return take_error(now, datagram);
     case Kind::close:
@@ -311,6 +313,19 @@ void Sender::on_changes(TimePoint now, ConstBytes datagram) {
     ++noted_;
     last_progress_at_ = now;
   }
+}
+
+/// Threat: a receiver that has all files read twice. It does so only where --delta was asked for, and once.
+void Sender::on_sign(TimePoint now, ConstBytes datagram) {
+  const auto numbers = parse_sign(datagram);
+  if ((state_ != State::offering && state_ != State::sending) || !options_.delta || !numbers ||
+      !scheduler_->sign(*numbers)) {
+    ++dropped_;
+    return;
+  }
+  peer_answered_ = true;
+  last_received_at_ = now;
+  follow_phase(now, Phase::manifest);
 }
 
 std::optional<Event> Sender::next_change() {

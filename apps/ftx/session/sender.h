@@ -29,6 +29,8 @@
 // Streams: where nothing has come that could be sent, it sends a PROBE each second, so that both ends know of each
 // other. A report is then progress, whatever it says.
 //
+// Of files that the receiver wants signed (SIGN), it sends the signatures before it has accepted.
+//
 // What the receiver has already (HAVE) is not sent, and not sent again. What it will change (CHANGES) is kept for the
 // program, which is to ask for it: as much as it has taken is noted, so that a receiver does not overrun it. In a dry
 // run no file is sent, whatever the receiver says.
@@ -70,6 +72,7 @@ struct SenderOptions {
   bool waits_for_knock = false;
   std::string path;               // what the user wrote after ftx://HOST:PORT/
   Update update{};                // what the receiver is to leave alone, if it did not begin the transfer
+  bool delta = false;             // the receiver may want signatures
   std::size_t tsdu_bytes = 1472;  // the largest datagram
   /// What IP and UDP put in front of a datagram. With it the sender searches for the path MTU, up to tsdu_bytes
   /// (apps/ftx/recovery/path_mtu.h). REQUIRES: the transport does not fragment then.
@@ -148,6 +151,7 @@ class Sender {
   void on_report(TimePoint now, ConstBytes datagram);
   void on_have(TimePoint now, ConstBytes datagram);
   void on_changes(TimePoint now, ConstBytes datagram);
+  void on_sign(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);
   [[nodiscard]] bool connection_is_lost(TimePoint now);
   [[nodiscard]] bool possible(const Report& report) const;
@@ -163,7 +167,9 @@ class Sender {
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
   [[nodiscard]] std::size_t offer(Bytes out) const;
   /// Where ADUs may change their size, a slot is the least that they may change by.
-  [[nodiscard]] std::uint32_t slot_bytes() const { return path_mtu_ || compressor_ ? adu_bytes_unit : adu_bytes_; }
+  [[nodiscard]] std::uint32_t slot_bytes() const {
+    return path_mtu_ || compressor_ || options_.delta ? adu_bytes_unit : adu_bytes_;
+  }
   [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);
   /// `copy_of`: the sequence that carries this ADU already, 0: none that is open.
   [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header,

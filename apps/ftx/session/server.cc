@@ -189,6 +189,7 @@ void Server::receive_stranger(TimePoint now, const Envelope& envelope, ConstByte
     case Kind::taken:
     case Kind::changes:
     case Kind::noted:
+    case Kind::sign:
       ++drops_.unexpected;
       return;
   }
