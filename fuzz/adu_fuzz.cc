@@ -83,6 +83,14 @@ void decode_changes(const Envelope& envelope, ConstBytes datagram) {
   }
 }
 
+void decode_sign(const Envelope& envelope, ConstBytes datagram) {
+  std::array<std::byte, control_bytes_max> out{};
+  if (const auto numbers = parse_sign(datagram); numbers && envelope.kind == Kind::sign) {
+    SLUICE_REQUIRE(std::ranges::is_sorted(*numbers) && numbers->size() <= signed_files_max);
+    same(datagram, ConstBytes(out).first(emit_sign(envelope, *numbers, out)));
+  }
+}
+
 void decode_control(const Envelope& envelope, ConstBytes datagram) {
   std::array<std::byte, control_bytes_max> out{};
   if (const auto hello = parse_hello(datagram); hello && envelope.kind == Kind::hello) {
@@ -160,6 +168,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   decode_control(*envelope, bytes);
   decode_have(*envelope, bytes);
   decode_changes(*envelope, bytes);
+  decode_sign(*envelope, bytes);
   if (envelope->kind == Kind::data) {
     decode_data(*envelope, bytes);
   }

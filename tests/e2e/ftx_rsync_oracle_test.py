@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """ftx and rsync make the same of a tree: random trees, destinations that exist, and options (-a, -r, -H, -X, -o, -g, filter rules,
---delete, --files-from, -I, -c, -u and their like), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
+--delete, --files-from, --delta, -I, -c, -u and their like), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
 afterwards must agree: content, type, mode, modification time, extended attributes, owners (other ones as root alone), and which names are one file. Before that a dry run of
 each says what it would do (-n -i), in which they agree as well, and leaves everything as it was; and then ftx -i says so again.
 
@@ -96,7 +96,11 @@ def make_older_copy(rng, source, destination, off_by_ns):
             path.chmod(0o644)
             if way < 0.45:
                 path.unlink()  # its other names keep what they have
-            path.write_bytes(rng.randbytes(rng.choice([status.st_size, status.st_size, 1, 200])))
+            if status.st_size > 200 and rng.random() < 0.5:
+                at, content = rng.randrange(status.st_size), (path.read_bytes() if path.exists() else bytes(status.st_size))
+                path.write_bytes(content[:at] + rng.randbytes(rng.choice([0, 1, 100])) + content[at:])
+            else:
+                path.write_bytes(rng.randbytes(rng.choice([status.st_size, status.st_size, 1, 200])))
             path.chmod(rng.choice([0o644, 0o600]))
         if os.path.lexists(path):
             change_metadata(rng, path)
@@ -199,6 +203,8 @@ def random_options(rng, case, source):
     if rng.random() < 0.5:
         # With -u -H rsync replaces newer files by links to older ones.
         options += rng.choice([update for update in UPDATES if "-H" not in options or "-u" not in update])
+    if rng.random() < 0.3:
+        ours.append("--delta")
     choice = rng.random()
     if choice < 0.5:
         options += rng.choice([["--delete"], ["--delete"], ["--delete", "--delete-excluded"]])

@@ -85,6 +85,10 @@ std::optional<Liar::Heard> Liar::hear(Millis timeout) {
       continue;
     }
     if (!connected_) {
+      // Ports are used again: somebody else may still be sending to the one who had this before.
+      if (parsed->kind != Kind::hello) {
+        continue;
+      }
       connected_ = true;
       envelope.connection = parsed->connection;
       ::connect(socket_, reinterpret_cast<const sockaddr*>(&from), size);

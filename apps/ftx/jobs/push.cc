@@ -25,6 +25,9 @@ ExitCode push(const PushOptions& options, Observer& observer) {
   if (options.insecure && options.select.digests) {
     return observer.fail({ExitCode::usage, "--checksum: contents are compared by encrypted sessions only"});
   }
+  if (options.insecure && options.update.delta) {
+    return observer.fail({ExitCode::usage, "--delta: what is there already is told by encrypted sessions only"});
+  }
   if (options.insecure && options.update.told) {
     return observer.fail(
         {ExitCode::usage, "--dry-run and --itemize-changes: what would change is told by encrypted sessions only"});

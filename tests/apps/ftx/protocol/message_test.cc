@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "apps/ftx/protocol/deletion.h"
@@ -128,11 +129,26 @@ TEST(Message, AHaveOfRangesOutOfOrderIsRefused) {
   EXPECT_TRUE(parse_taken(ConstBytes(out).first(emit_taken(envelope, place_max, out))));
 }
 
+TEST(Message, ASignNamesFilesOnceAndInOrder) {
+  std::vector<std::byte> out(control_bytes_max);
+  SignedNumbers most(signed_files_max);
+  std::iota(most.begin(), most.end(), 7U);
+  const std::size_t size = emit_sign(envelope, most, out);
+  EXPECT_LE(size + seal_bytes, control_bytes_max);
+  EXPECT_EQ(parse_sign(ConstBytes(out).first(size)), most);
+  EXPECT_FALSE(parse_sign(ConstBytes(out).first(size - 1))) << "cut";
+  EXPECT_FALSE(parse_sign(ConstBytes(out).first(size + 4))) << "one too many";
+  EXPECT_FALSE(parse_sign(ConstBytes(out).first(envelope_bytes))) << "none";
+  for (const SignedNumbers& numbers : {SignedNumbers{3, 3}, SignedNumbers{4, 3}, SignedNumbers{1, 2, 0}}) {
+    EXPECT_FALSE(parse_sign(ConstBytes(out).first(emit_sign(envelope, numbers, out))));
+  }
+}
+
 TEST(Message, AnOfferSaysWhatIsLeftAlone) {
   for (unsigned bits = 0; bits < 256; ++bits) {
     const auto update = parse_update(static_cast<std::uint8_t>(bits));
     // No dry run of which nothing is told.
-    EXPECT_EQ(update.has_value(), bits < 128 && (bits & 96U) != 64) << bits;
+    EXPECT_EQ(update.has_value(), (bits & 96U) != 64) << bits;
     if (update) {
       EXPECT_EQ(encode(*update), bits);
     }
@@ -181,7 +197,8 @@ TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
   EXPECT_FALSE(with(0, 3));
   EXPECT_FALSE(with(1, 0));
   EXPECT_TRUE(with(1, 14));
-  EXPECT_FALSE(with(1, 17));
+  EXPECT_TRUE(with(1, 17));
+  EXPECT_FALSE(with(1, 18));
   EXPECT_FALSE(with(3, flag_repair));  // belongs to DATA
   EXPECT_FALSE(with(3, flag_compressed));
   EXPECT_TRUE(with(3, flag_sealed));

@@ -40,6 +40,7 @@ TEST(PullMessage, EveryOneComesBackAndNoPartOfItIsOne) {
       {.congestion = AskedCongestion::fixed_rate,
        .rate = UINT64_MAX,
        .compress = Compress::always,
+       .delta = true,
        .paths = {"..", "/etc", std::string("\0", 1)}},
   };
   for (const PullRequest& request : requests) {
@@ -104,6 +105,10 @@ TEST(PullMessage, FieldsOutOfRangeAreRefused) {
     EXPECT_EQ(std::get<PullRequest>(**parsed).congestion, AskedCongestion::cubic);
   }
   EXPECT_FALSE(with(3, 16 * 3 + 2)) << "no such compression";
+  const auto delta = with(3, 128 + 16 + 2);
+  ASSERT_TRUE(delta && *delta);
+  EXPECT_TRUE(std::get<PullRequest>(**delta).delta);
+  EXPECT_EQ(std::get<PullRequest>(**delta).compress, Compress::when_it_pays);
   EXPECT_FALSE(with(3, 16)) << "no congestion control";
   EXPECT_FALSE(with(11, 1)) << "a rate";
   EXPECT_TRUE(with(15, 7)) << "any size of datagrams";

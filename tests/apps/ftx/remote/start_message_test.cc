@@ -78,9 +78,9 @@ bool same(const StartRequest& left, const StartRequest& right) {
          left.keep_partial == right.keep_partial && left.verify == right.verify &&
          left.session_version == right.session_version && left.datagram_bytes == right.datagram_bytes &&
          left.idle_timeout_ms == right.idle_timeout_ms && left.cipher == right.cipher &&
-         left.congestion == right.congestion && left.compress == right.compress && left.rate == right.rate &&
-         left.ports == right.ports && left.select == right.select && left.program == right.program &&
-         left.paths == right.paths;
+         left.congestion == right.congestion && left.compress == right.compress && left.delta == right.delta &&
+         left.rate == right.rate && left.ports == right.ports && left.select == right.select &&
+         left.program == right.program && left.paths == right.paths;
 }
 
 TEST(StartMessage, ARequestIsReadAsItWasWritten) {
@@ -98,6 +98,7 @@ TEST(StartMessage, ARequestIsReadAsItWasWritten) {
   pull.congestion = AskedCongestion::fixed_rate;
   pull.rate = 12'500'000;
   pull.compress = Compress::when_it_pays;
+  pull.delta = true;
   pull.ports = {40000, 40100};
   pull.select = {.rules = {{.pattern = "*.o"}}, .hard_links = true, .names = {{"x/y"}}, .recursive = true};
   pull.paths = {"a", "", "*"};

@@ -125,6 +125,7 @@ class Meeting {
     options.seed = seed_;
     options.tsdu_bytes = client->tsdu_bytes();
     options.update = update;
+    options.delta = update.delta;
     sender = std::make_unique<Sender>(now, options, source, congestion, client->take_protection());
   }
 

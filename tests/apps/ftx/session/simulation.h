@@ -92,9 +92,10 @@ class MemoryDestination final : public Destination {
   bool equal = false;          // all is there already, where contents are compared
   std::uint64_t examined = 0;  // turns
   std::function<bool()> examine = [] { return true; };
-  std::vector<Change> changes;  // what a survey finds
-  int survey_error = 0;         // behind them
-  std::uint64_t opened = 0;     // sinks
+  std::vector<Change> changes;             // what a survey finds
+  int survey_error = 0;                    // behind them
+  std::uint64_t opened = 0;                // sinks
+  std::map<std::string, Content> earlier;  // what lies in the places of files
 
   Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry>) override {
     if (path == "forbidden") {
@@ -171,6 +172,20 @@ class MemoryDestination final : public Destination {
     std::size_t next_ = 0;
   };
 
+  class MemoryEarlier final : public EarlierFile {
+   public:
+    explicit MemoryEarlier(ConstBytes content) : content_(content) {}
+    Result<std::size_t> read_on(Bytes out) override {
+      const std::size_t size = std::min(out.size(), content_.size());
+      std::ranges::copy(content_.first(size), out.begin());
+      content_ = content_.subspan(size);
+      return size;
+    }
+
+   private:
+    ConstBytes content_;
+  };
+
   class MemorySink final : public Sink {
    public:
     explicit MemorySink(MemoryDestination& owner) : owner_(owner) {}
@@ -186,6 +201,10 @@ class MemoryDestination final : public Destination {
       return owner_.examine();
     }
     bool present(const FileEntry&) override { return owner_.equal && owner_.update.compare == Update::Compare::digest; }
+    std::unique_ptr<EarlierFile> earlier(const FileEntry& entry) override {
+      const auto found = owner_.earlier.find(entry.name);
+      return found == owner_.earlier.end() ? nullptr : std::make_unique<MemoryEarlier>(found->second);
+    }
     Status finish() override { return {}; }
     std::string path(const FileEntry& entry) const override { return entry.name; }
 
