@@ -27,8 +27,9 @@ std::expected<void, Failure> check_input(const PushOptions& options, std::string
     return wrong(fmt::format("'{}' is a directory: what comes from standard input needs the name of a file",
                              options.destination));
   }
-  if (options.update.told || options.update.leaves_alone() || options.select.digests) {
-    return wrong("-n, -i, -u, -c, --existing and --ignore-existing: standard input is not compared with what is there");
+  if (options.update.told || options.update.leaves_alone() || options.update.delta || options.select.digests) {
+    return wrong(
+        "-n, -i, -u, -c, --delta, --existing and --ignore-existing: standard input is not compared with what is there");
   }
   if (options.deletion || options.select.names) {
     return wrong("--delete and --files-from: standard input is no directory");
