@@ -131,10 +131,17 @@ std::expected<bool, Failure> Assembly::search(std::uint32_t index, std::uint64_t
   return failed ? std::expected<bool, Failure>(std::unexpected(*failed)) : *all;
 }
 
-/// Writes a block where it belongs, and marks the slots that are there with it. False: there is no memory for that.
+/// Writes a block where it belongs, and marks the slots that are there with it. False: there is no memory for that, or
+/// a part of it has arrived.
 std::expected<bool, Failure> Assembly::keep_block(std::uint32_t index, std::uint64_t block, ConstBytes bytes) {
   File& file = files_[index];
   const std::uint64_t from = block * bytes.size();
+  const std::uint64_t first = from / head_.adu_bytes;
+  const std::uint64_t last = (from + bytes.size() - 1) / head_.adu_bytes;
+  // What has arrived meanwhile is not written over: it may have been digested.
+  if (const std::uint64_t arrived = file.arriving->slots.marked(first, last); arrived > 0) {
+    return arrived == last + 1 - first;
+  }
   const ByteRange slots = slots_with(entry_of(file).content_bytes(), block, bytes.size());
   if (slots.from < slots.to) {
     const AduName covered{index, static_cast<std::uint32_t>((slots.to - slots.from) * head_.adu_bytes),

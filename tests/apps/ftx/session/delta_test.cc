@@ -2,6 +2,7 @@
 // --delta: a receiver finds blocks of changed files in what lies in their places, and the sender sends the rest.
 #include <gtest/gtest.h>
 
+#include "apps/ftx/files/assembly.h"
 #include "apps/ftx/files/block_signature.h"
 #include "apps/ftx/session/adu_scheduler.h"
 #include "tests/apps/ftx/session/meeting.h"
@@ -214,6 +215,85 @@ TEST(Delta, ASenderThatDoesNotSignIsGivenUp) {
   EXPECT_EQ(world.server_event(Event::Kind::error)->code, ExitCode::timeout);
   EXPECT_GE(asked, 5U);
   EXPECT_LE(asked, 30U);
+}
+
+// --- Assembly ------------------------------------------------------------------------------------------------------
+
+/// A receiver of one file that has asked for its signatures and has them.
+struct Searching {
+  static constexpr std::uint32_t slot = 16;
+  MemoryDestination destination;
+  Budget budget{Budget::unlimited};
+  std::unique_ptr<Assembly> assembly;
+  std::vector<ByteRange> present;
+
+  Searching(const Content& content, Content earlier) {
+    destination.earlier["file"] = std::move(earlier);
+    const std::vector<FileEntry> files{{.name = "file", .size_bytes = content.size()}};
+    const Content manifest = encode_manifest(files);
+    const auto size = static_cast<std::uint32_t>(manifest.size());
+    assembly = std::move(
+        Assembly::start({"", content.size(), slot, 1, size, digest_of(manifest), {.delta = true}}, destination, budget)
+            .value());
+    land(manifest_file, 0, manifest);
+    EXPECT_TRUE(assembly->looks_for_earlier());
+    assembly->look_for_earlier(10);
+    EXPECT_EQ(assembly->to_sign(), SignedNumbers{0});
+    const std::uint64_t block = signature_block_bytes(content.size());
+    Content signatures(signature_bytes(content.size()));
+    for (std::size_t at = 0; at < signatures.size(); at += block_signature_bytes) {
+      sign_block(ConstBytes(content).subspan(at / block_signature_bytes * block, block),
+                 Bytes(signatures).subspan(at, block_signature_bytes));
+    }
+    EXPECT_TRUE(assembly->awaits_signatures());
+    for (std::size_t at = 0; at < signatures.size(); at += 48'000) {
+      land(signature_file, at,
+           ConstBytes(signatures).subspan(at, std::min<std::size_t>(48'000, signatures.size() - at)));
+    }
+    EXPECT_FALSE(assembly->awaits_signatures());
+  }
+  void land(std::uint32_t file, std::uint64_t offset, ConstBytes bytes) {
+    const AduName adu{file, static_cast<std::uint32_t>(bytes.size()), offset};
+    const auto place = assembly->place(adu, Assembly::Prefer::file);
+    ASSERT_TRUE(place);
+    if (place->kind == Placement::Kind::memory) {
+      std::ranges::copy(bytes, place->memory.begin());
+    } else {
+      ASSERT_EQ(place->kind, Placement::Kind::file);
+      ASSERT_TRUE(place->file->write(place->offset, bytes));
+    }
+    ASSERT_TRUE(assembly->landed(adu));
+  }
+  /// A turn.
+  void compare() { ASSERT_TRUE(assembly->compare(1000, present)); }
+};
+
+/// What arrives while the search goes on stays, whatever the search finds for its place: it may have been digested.
+TEST(Assembly, WhatArrivesIsNotWrittenOverByWhatIsFound) {
+  const Content content = random_content(12'000'000, 1);
+  Searching searching(content, content);
+  searching.compare();
+  EXPECT_TRUE(searching.assembly->comparing()) << "it needs several turns";
+  EXPECT_TRUE(searching.present.empty());
+  // A block, parts of the two beside it, and the end, which no signature has.
+  Content arrived = random_content(8192, 2);
+  searching.land(0, 10'000'000 / 4096 * 4096 + 2048, arrived);
+  const std::uint64_t tail = content.size() / 4096 * 4096;
+  searching.land(0, tail, ConstBytes(content).subspan(tail));
+  for (int turn = 0; turn < 100 && searching.assembly->comparing(); ++turn) {
+    searching.compare();
+  }
+  EXPECT_FALSE(searching.assembly->comparing());
+  Content expected = content;
+  std::ranges::copy(arrived, expected.begin() + 10'000'000 / 4096 * 4096 + 2048);
+  ASSERT_EQ(searching.destination.temporaries.size(), 1U);
+  const Content& written = searching.destination.temporaries.begin()->second;
+  const std::uint64_t from = 10'000'000 / 4096 * 4096, to = from + 3 * 4096;
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(written).first(from), ConstBytes(expected).first(from)));
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(written).subspan(from + 2048, 8192), arrived));
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(written).subspan(to), ConstBytes(expected).subspan(to)));
+  const std::vector<ByteRange> told{{0, from}, {from + 4096, from + 8192}, {to, tail}};
+  EXPECT_EQ(searching.present, told) << "of a block that is there in part the rest is to come";
 }
 
 // --- AduScheduler --------------------------------------------------------------------------------------------------
