@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/jobs/input_source.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <utility>
+
+#include "apps/ftx/jobs/quiet_thread.h"
 
 namespace sluice::ftx {
 namespace {
@@ -36,11 +31,6 @@ std::uint16_t mode_of_a_redirection() {
   return static_cast<std::uint16_t>(redirected_mode & ~mask);
 }
 
-void signal_event(const Descriptor& event) {
-  constexpr std::uint64_t once = 1;
-  [[maybe_unused]] const auto written = ::write(event.get(), &once, sizeof once);
-}
-
 std::unexpected<Failure> unopened(const std::string& name, int code) {
   return std::unexpected(Failure{ExitCode::source_unreadable, name + ": " + std::strerror(code)});
 }
@@ -49,40 +39,20 @@ std::unexpected<Failure> unopened(const std::string& name, int code) {
 
 std::expected<std::unique_ptr<InputSource>, Failure> InputSource::open(int descriptor, std::string name,
                                                                        std::size_t bytes) {
-  struct stat status{};
-  if (::fstat(descriptor, &status) != 0) {
-    return unopened(name, errno);
+  auto input = GivenDescriptor::open(descriptor, GivenDescriptor::Access::read);
+  if (!input) {
+    return unopened(name, input.error().code);
   }
-  if (S_ISDIR(status.st_mode)) {
-    return unopened(name, EISDIR);
-  }
-  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Descriptor news(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid() || !news.valid()) {
+  if (!news.valid()) {
     return unopened(name, errno);
   }
-  Kind kind = S_ISREG(status.st_mode)    ? Kind::file
-              : S_ISFIFO(status.st_mode) ? Kind::pipe
-              : S_ISSOCK(status.st_mode) ? Kind::socket
-                                         : Kind::other;
-  // Whoever has the other descriptors of this pipe would be surprised by O_NONBLOCK.
-  Descriptor own;
-  if (kind == Kind::pipe) {
-    const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-    own = Descriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    kind = own.valid() ? Kind::pipe : Kind::other;
-  }
-  return std::unique_ptr<InputSource>(
-      new InputSource(descriptor, std::move(own), std::move(wake), std::move(news), kind, std::move(name), bytes));
+  return std::unique_ptr<InputSource>(new InputSource(*std::move(input), std::move(news), std::move(name), bytes));
 }
 
-InputSource::InputSource(int descriptor, Descriptor own, Descriptor wake, Descriptor news, Kind kind, std::string name,
-                         std::size_t bytes)
-    : descriptor_(own.valid() ? own.get() : descriptor),
-      own_(std::move(own)),
-      wake_(std::move(wake)),
+InputSource::InputSource(GivenDescriptor input, Descriptor news, std::string name, std::size_t bytes)
+    : input_(std::move(input)),
       news_(std::move(news)),
-      kind_(kind),
       name_(std::move(name)),
       entries_{{.name = "-", .mode = mode_of_a_redirection(), .kind = EntryKind::stream}},
       bytes_(bytes) {}
@@ -93,7 +63,7 @@ InputSource::~InputSource() {
     ends_ = true;
   }
   changed_.notify_all();
-  signal_event(wake_);
+  input_.interrupt();
   if (thread_.joinable()) {
     thread_.join();
   }
@@ -103,13 +73,7 @@ InputSource::~InputSource() {
 
 void InputSource::begin() {
   ring_.emplace(bytes_);
-  // Signals are for the run loop.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([this] { run(); });
 }
 
 void InputSource::heard() {
@@ -163,43 +127,20 @@ void InputSource::run() {
     }
     const Bytes room = ring_->room();
     lock.unlock();
-    const ssize_t got = read_some(room.first(std::min(room.size(), read_bytes_max)));
+    const ssize_t got = input_.read_some(room.first(std::min(room.size(), read_bytes_max)));
     const int code = errno;
     lock.lock();
-    if (got < 0 && (code == EAGAIN || code == EINTR)) {
+    if (got < 0 && code == EAGAIN) {
       continue;
     }
     error_ = got < 0 ? code : 0;
     ended_ = got == 0;
     ring_->add(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (std::exchange(asked_, false)) {
-      signal_event(news_);
+      constexpr std::uint64_t once = 1;
+      [[maybe_unused]] const auto written = ::write(news_.get(), &once, sizeof once);
     }
   }
-}
-
-/// As read(2); EAGAIN: not now, or not any more.
-ssize_t InputSource::read_some(Bytes out) const {
-  if (kind_ == Kind::file) {
-    return ::read(descriptor_, out.data(), out.size());
-  }
-  if (kind_ != Kind::other) {
-    // Before poll(2), which does not tell of the end of a FIFO whose last writer was gone when it was opened.
-    const ssize_t got = kind_ == Kind::socket ? ::recv(descriptor_, out.data(), out.size(), MSG_DONTWAIT)
-                                              : ::read(descriptor_, out.data(), out.size());
-    if (got >= 0 || errno != EAGAIN) {
-      return got;
-    }
-  }
-  std::array<pollfd, 2> watched{{{descriptor_, POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
-  if (::poll(watched.data(), watched.size(), -1) < 0) {
-    return -1;
-  }
-  if (kind_ == Kind::other && watched[0].revents != 0) {
-    return ::read(descriptor_, out.data(), out.size());
-  }
-  errno = EAGAIN;
-  return -1;
 }
 
 }  // namespace sluice::ftx

@@ -26,6 +26,7 @@
 #include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/source.h"
 #include "apps/ftx/files/stream_ring.h"
+#include "apps/ftx/jobs/given_descriptor.h"
 
 namespace sluice::ftx {
 
@@ -54,24 +55,15 @@ class InputSource final : public Source {
   [[nodiscard]] std::string path(std::uint32_t /*index*/) const override { return name_; }
 
  private:
-  /// How the descriptor is read without waiting for ever.
-  enum class Kind : std::uint8_t { file, pipe, socket, other };
-
-  InputSource(int descriptor, Descriptor own, Descriptor wake, Descriptor news, Kind kind, std::string name,
-              std::size_t bytes);
+  InputSource(GivenDescriptor input, Descriptor news, std::string name, std::size_t bytes);
   void begin();
   /// Worth the reading: who is woken for each datagram that arrives there does nothing else.
   [[nodiscard]] bool has_room() const { return ring_->free_bytes() >= std::min(read_bytes_max, bytes_ / 2); }
 
-  // Of the reading thread.
-  void run();
-  [[nodiscard]] ssize_t read_some(Bytes out) const;
+  void run();  // the reading thread
 
-  int descriptor_;
-  Descriptor own_;   // of a pipe, with flags of its own
-  Descriptor wake_;  // an eventfd: the thread is to end
+  GivenDescriptor input_;
   Descriptor news_;  // an eventfd
-  Kind kind_;
   std::string name_;
   std::vector<FileEntry> entries_;
   std::size_t bytes_;

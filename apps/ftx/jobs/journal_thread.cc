@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/jobs/journal_thread.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <csignal>
+
+#include "apps/ftx/jobs/quiet_thread.h"
 
 namespace sluice::ftx {
 namespace {
@@ -30,13 +29,7 @@ void JournalThread::due(Partial& partial) {
     return;
   }
   if (!thread_.joinable()) {
-    // Signals are for the run loop.
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { run(); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = quiet_thread([this] { run(); });
   }
   changed_.notify_all();
 }

@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/jobs/output_destination.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <system_error>
+
+#include "apps/ftx/jobs/quiet_thread.h"
 
 namespace sluice::ftx {
 namespace {
 
-/// So much goes into a pipe that is ready to be written, without waiting.
-constexpr std::size_t atomic_bytes = 4096;  // PIPE_BUF
 constexpr std::size_t write_bytes_max = 256 * 1024;
 constexpr std::array<std::byte, 64 * 1024> hole{};
 
@@ -66,27 +57,11 @@ class OutputDestination::Files final : public Sink {
 };
 
 Result<std::unique_ptr<OutputDestination>> OutputDestination::open(int descriptor, std::string name) {
-  struct stat status{};
-  if (::fstat(descriptor, &status) != 0) {
-    return fail(errno, name + ": " + std::strerror(errno));
+  auto output = GivenDescriptor::open(descriptor, GivenDescriptor::Access::write);
+  if (!output) {
+    return fail(output.error().code, name + ": " + std::strerror(output.error().code));
   }
-  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) {
-    return fail(errno, name + ": " + std::strerror(errno));
-  }
-  Kind kind = S_ISREG(status.st_mode)    ? Kind::file
-              : S_ISFIFO(status.st_mode) ? Kind::pipe
-              : S_ISSOCK(status.st_mode) ? Kind::socket
-                                         : Kind::other;
-  // Whoever has the other descriptors of this pipe would be surprised by O_NONBLOCK.
-  Descriptor own;
-  if (kind == Kind::pipe) {
-    const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-    own = Descriptor(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    kind = own.valid() ? Kind::pipe : Kind::other;
-  }
-  return std::unique_ptr<OutputDestination>(
-      new OutputDestination(descriptor, std::move(own), std::move(wake), kind, std::move(name)));
+  return std::unique_ptr<OutputDestination>(new OutputDestination(*std::move(output), std::move(name)));
 }
 
 OutputDestination::~OutputDestination() {
@@ -95,8 +70,7 @@ OutputDestination::~OutputDestination() {
     ends_ = true;
   }
   changed_.notify_all();
-  constexpr std::uint64_t once = 1;
-  [[maybe_unused]] const auto woken = ::write(wake_.get(), &once, sizeof once);
+  output_.interrupt();
   if (thread_.joinable()) {
     thread_.join();
   }
@@ -118,13 +92,7 @@ std::unexpected<Error> OutputDestination::failed(int code) const {
 void OutputDestination::begin(const FileEntry& entry) {
   entry_ = entry;
   window_.emplace(window_bytes + kept_bytes, kept_bytes);
-  // Signals are for the run loop; and a reader that is gone is an error of write(), not the end of the process.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([this] { run(); });
 }
 
 bool OutputDestination::takes(std::uint64_t offset, std::size_t size) {
@@ -203,9 +171,12 @@ void OutputDestination::run() {
     bool zeros = false;
     const ConstBytes bytes = next(zeros);
     lock.unlock();
-    const ssize_t done = write_some(bytes);
+    const ssize_t done = output_.write_some(bytes);
     const int code = errno;
     lock.lock();
+    if (done < 0 && code == EAGAIN) {
+      continue;
+    }
     if (done < 0) {
       error_ = code;
       break;
@@ -216,26 +187,6 @@ void OutputDestination::run() {
     }
   }
   changed_.notify_all();
-}
-
-/// As write(2); 0: not now, or not any more.
-ssize_t OutputDestination::write_some(ConstBytes bytes) const {
-  if (kind_ != Kind::file) {
-    std::array<pollfd, 2> watched{{{descriptor_, POLLOUT, 0}, {wake_.get(), POLLIN, 0}}};
-    if (::poll(watched.data(), watched.size(), -1) < 0) {
-      return errno == EINTR ? 0 : -1;
-    }
-    if (watched[1].revents != 0) {
-      return 0;
-    }
-  }
-  if (kind_ == Kind::other) {
-    bytes = bytes.first(std::min(bytes.size(), atomic_bytes));
-  }
-  const ssize_t done = kind_ == Kind::socket
-                           ? ::send(descriptor_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
-                           : ::write(descriptor_, bytes.data(), bytes.size());
-  return done < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : done;
 }
 
 }  // namespace sluice::ftx

@@ -21,9 +21,9 @@
 #include <string>
 #include <thread>
 
-#include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/ordered_window.h"
 #include "apps/ftx/files/sink.h"
+#include "apps/ftx/jobs/given_descriptor.h"
 
 namespace sluice::ftx {
 
@@ -49,15 +49,7 @@ class OutputDestination final : public Destination {
  private:
   class Files;
   class File;
-  /// How the descriptor is written without waiting for ever.
-  enum class Kind : std::uint8_t { file, pipe, socket, other };
-
-  OutputDestination(int descriptor, Descriptor own, Descriptor wake, Kind kind, std::string name)
-      : descriptor_(own.valid() ? own.get() : descriptor),
-        own_(std::move(own)),
-        wake_(std::move(wake)),
-        kind_(kind),
-        name_(std::move(name)) {}
+  OutputDestination(GivenDescriptor output, std::string name) : output_(std::move(output)), name_(std::move(name)) {}
 
   // Of the run loop.
   void begin(const FileEntry& entry);
@@ -72,14 +64,10 @@ class OutputDestination final : public Destination {
   [[nodiscard]] ConstBytes next(bool& zeros) const;
   [[nodiscard]] bool has_next() const;
   [[nodiscard]] bool all_written() const { return whole_ && written_ == entry_.size_bytes; }
-  [[nodiscard]] ssize_t write_some(ConstBytes bytes) const;
 
   [[nodiscard]] std::unexpected<Error> failed(int code) const;
 
-  int descriptor_;
-  Descriptor own_;   // of a pipe, with flags of its own
-  Descriptor wake_;  // an eventfd: the thread is to end
-  Kind kind_;
+  GivenDescriptor output_;
   std::string name_;
 
   std::mutex mutex_;  // over all that follows, but for what lies in the window between taken() and prefix()

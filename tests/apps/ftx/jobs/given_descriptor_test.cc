@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ftx/jobs/given_descriptor.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <thread>
+
+namespace sluice::ftx {
+namespace {
+
+using Access = GivenDescriptor::Access;
+
+struct Ends {
+  Descriptor one, other;
+};
+Ends a_pipe() {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+Ends a_socket() {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+TEST(GivenDescriptor, ReadsWhatIsThereAndTheEnd) {
+  for (const bool socket : {false, true}) {
+    Ends ends = socket ? a_socket() : a_pipe();
+    const auto given = GivenDescriptor::open(ends.one.get(), Access::read);
+    ASSERT_TRUE(given);
+    ASSERT_EQ(::write(ends.other.get(), "abc", 3), 3);
+    std::array<std::byte, 10> out{};
+    EXPECT_EQ(given->read_some(out), 3);
+    ends.other = Descriptor();
+    EXPECT_EQ(given->read_some(out), 0);
+  }
+}
+
+/// Who waits for somebody that says nothing, or takes nothing, is woken, and whoever comes after.
+TEST(GivenDescriptor, IsInterrupted) {
+  for (const bool socket : {false, true}) {
+    for (const Access access : {Access::read, Access::write}) {
+      const Ends ends = socket ? a_socket() : a_pipe();
+      const auto given = GivenDescriptor::open(access == Access::read ? ends.one.get() : ends.other.get(), access);
+      ASSERT_TRUE(given);
+      std::thread waker([&given] {
+        ::usleep(20'000);
+        given->interrupt();
+      });
+      std::array<std::byte, 4096> bytes{};
+      errno = 0;
+      ssize_t done = 0;
+      for (int i = 0; i < 10'000 && done >= 0; ++i) {
+        done = access == Access::read ? given->read_some(bytes) : given->write_some(bytes);
+      }
+      EXPECT_EQ(done, -1);
+      EXPECT_EQ(errno, EAGAIN);
+      waker.join();
+      EXPECT_EQ(access == Access::read ? given->read_some(bytes) : given->write_some(bytes), -1) << "and for good";
+      EXPECT_EQ(errno, EAGAIN);
+    }
+  }
+}
+
+/// Whoever else has the pipe would be surprised.
+TEST(GivenDescriptor, LeavesTheFlagsOfOthersAlone) {
+  const Ends ends = a_pipe();
+  ASSERT_TRUE(GivenDescriptor::open(ends.one.get(), Access::read));
+  ASSERT_TRUE(GivenDescriptor::open(ends.other.get(), Access::write));
+  for (const Descriptor* const one : {&ends.one, &ends.other}) {
+    EXPECT_EQ(::fcntl(one->get(), F_GETFL) & O_NONBLOCK, 0);
+  }
+}
+
+TEST(GivenDescriptor, WhoWritesToNobodyHearsOfIt) {
+  Ends ends = a_socket();
+  const auto given = GivenDescriptor::open(ends.one.get(), Access::write);
+  ASSERT_TRUE(given);
+  ends.other = Descriptor();
+  const std::array<std::byte, 1> byte{};
+  EXPECT_EQ(given->write_some(byte), -1);
+  EXPECT_EQ(errno, EPIPE);
+}
+
+TEST(GivenDescriptor, WhatIsNoneIsAnError) {
+  const auto none = GivenDescriptor::open(-1, Access::read);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, EBADF);
+  const Descriptor directory(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto refused = GivenDescriptor::open(directory.get(), Access::read);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EISDIR);
+}
+
+}  // namespace
+}  // namespace sluice::ftx
