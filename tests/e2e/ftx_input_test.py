@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The source "-": what comes on standard input is one file at the other end, whole or not at all; to a server, and to a
-host behind a program that stands for ssh, by UDP and by the pipe."""
+host behind a program that stands for ssh, by UDP and by the pipe. SLUICE_MEMORY=any leaves the memory that it takes
+unbounded, as programs need that are instrumented."""
 import json
 import os
 import pathlib
@@ -162,7 +163,8 @@ def huge_to_a_stopped_server(top, server, to):
         with open(path, "rb") as file:
             expect("equal", all(file.read(len(content)) == content for _ in range(sent // len(content))))
     print(f"peak memory: {peak} KiB")
-    expect("memory is bounded", 0 < peak * 1024 < RING + (96 << 20), peak)
+    bounded = 0 < peak * 1024 < RING + (96 << 20)
+    expect("memory is bounded", bounded or os.environ.get("SLUICE_MEMORY") == "any", peak)
     path.unlink(missing_ok=True)
 
 

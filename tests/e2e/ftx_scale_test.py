@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A million files, and a file of 100 GiB that is all holes but for a little: both arrive, and neither end takes more
-than 200 MiB of memory. SLUICE_SCALE_FILES says how many files (a million if absent); SLUICE_SCALE_MEMORY=any leaves the
+than 200 MiB of memory. SLUICE_SCALE_FILES says how many files (a million if absent); SLUICE_MEMORY=any leaves the
 bound away, for programs that are instrumented."""
 import os
 import pathlib
@@ -15,7 +15,7 @@ FTX = pathlib.Path(os.environ["SLUICE_BIN"]) / "ftx"
 SECONDS_MAX = 400
 FILES = int(os.environ.get("SLUICE_SCALE_FILES", 1_000_000))
 FILES_OF_A_DIRECTORY = 1000
-MEMORY_MAX_KIB = None if os.environ.get("SLUICE_SCALE_MEMORY") == "any" else 200 * 1024
+MEMORY_MAX_KIB = None if os.environ.get("SLUICE_MEMORY") == "any" else 200 * 1024
 SPARSE_BYTES = 100 << 30
 EXTENT_BYTES = 8 << 20
 problems = []
