@@ -6,54 +6,24 @@ import json
 import os
 import pathlib
 import random
-import shlex
 import signal
 import subprocess
 import tempfile
 import time
 
-FTX = pathlib.Path(os.environ["SLUICE_BIN"]) / "ftx"
-SECONDS_MAX = 60
+import programs
+from programs import FTX, SECONDS_MAX, environment, expect, failed, fake_ssh, prepare, serve, stop
+
 SIZE = 20_000_000
 CHANGES = 20
 BLOCK = 4096  # of a file of that size
-failed = []
-
-
-def expect(what, holds, more=""):
-    print(f"{'ok' if holds else 'FAILED'}: {what}{'' if holds else f': {more}'}", flush=True)
-    if not holds:
-        failed.append(what)
-
-
-def environment(top):
-    return {**os.environ, "XDG_CONFIG_HOME": str(top / "config"), "HOME": str(top / "home")}
 
 
 def ftx(top, *arguments):
     """What it ends with, and the event that says so."""
-    ran = subprocess.run([FTX, "--json", *map(str, arguments)], capture_output=True, timeout=SECONDS_MAX, env=environment(top),
-                         text=True)
+    ran = programs.ftx(top, "--json", *arguments, text=True)
     last = json.loads(ran.stdout.splitlines()[-1]) if ran.stdout else {}
     return ran, last
-
-
-def serve(top, *options):
-    server = subprocess.Popen([FTX, "serve", top / "served", "--listen", "127.0.0.1", "--port", "0", "--secret-file", top / "secret",
-                               *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(top))
-    line = server.stdout.readline()
-    return server, f"ftx://{line.split('on ', 1)[1].split(',')[0].strip()}/"
-
-
-def fake_ssh(top):
-    script = top / "ssh"
-    script.write_text(f"""#!/bin/sh
-for argument; do [ "$argument" = -G ] && {{ echo "hostname 127.0.0.1"; exit 0; }}; done
-export HOME={shlex.quote(str(top / "served"))} SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22"
-exec {shlex.quote(str(FTX))} remote
-""")
-    script.chmod(0o700)
-    return script
 
 
 def edited(content):
@@ -71,10 +41,7 @@ def little(last):
 
 
 def main(top):
-    for name in ("served", "config", "home", "here"):
-        (top / name).mkdir()
-    (top / "secret").write_text(os.urandom(32).hex())
-    (top / "secret").chmod(0o600)
+    prepare(top)
     old = os.urandom(SIZE)
     new = edited(old)
     ssh = ("--ssh", fake_ssh(top))
@@ -134,9 +101,7 @@ def main(top):
         expect("a dry run ends", ran.returncode == 0, ran.stderr)
     finally:
         for process in (server, closed):
-            process.terminate()
-            process.wait(SECONDS_MAX)
-            process.stdout.close()
+            stop(process)
 
 
 with tempfile.TemporaryDirectory() as folder:

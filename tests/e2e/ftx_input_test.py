@@ -6,31 +6,15 @@ unbounded, as programs need that are instrumented."""
 import json
 import os
 import pathlib
-import shlex
 import signal
 import subprocess
 import tempfile
 import time
 
-FTX = pathlib.Path(os.environ["SLUICE_BIN"]) / "ftx"
-SECONDS_MAX = 60
+from programs import FTX, SECONDS_MAX, environment, expect, failed, fake_ssh, ftx, prepare, serve, stop
+
 HUGE = 300_000_000
 RING = 64 << 20
-failed = []
-
-
-def expect(what, holds, more=""):
-    print(f"{'ok' if holds else 'FAILED'}: {what}{'' if holds else f': {more}'}", flush=True)
-    if not holds:
-        failed.append(what)
-
-
-def environment(top):
-    return {**os.environ, "XDG_CONFIG_HOME": str(top / "config"), "HOME": str(top / "home")}
-
-
-def ftx(top, *arguments, **more):
-    return subprocess.run([FTX, *map(str, arguments)], capture_output=True, timeout=SECONDS_MAX, env=environment(top), **more)
 
 
 def start(top, *arguments, **more):
@@ -51,30 +35,6 @@ def end(process):
     process.stdout.close()
     process.stderr.close()
     return errors
-
-
-def serve(top, *more):
-    server = subprocess.Popen([FTX, "serve", top / "served", "--listen", "127.0.0.1", "--port", "0", "--secret-file", top / "secret", *more],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(top))
-    line = server.stdout.readline()
-    return server, f"ftx://{line.split('on ', 1)[1].split(',')[0].strip()}/"
-
-
-def stop(server):
-    server.terminate()
-    server.wait(SECONDS_MAX)
-    server.stdout.close()
-
-
-def fake_ssh(top):
-    script = top / "ssh"
-    script.write_text(f"""#!/bin/sh
-for argument; do [ "$argument" = -G ] && {{ echo "hostname 127.0.0.1"; exit 0; }}; done
-export HOME={shlex.quote(str(top / "served"))} SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22"
-exec {shlex.quote(str(FTX))} remote
-""")
-    script.chmod(0o700)
-    return script
 
 
 def until(what, holds):
@@ -221,10 +181,7 @@ def events(top, to):
 
 
 def main(top):
-    for name in ("served", "config", "home"):
-        (top / name).mkdir()
-    (top / "secret").write_text(os.urandom(32).hex())
-    (top / "secret").chmod(0o600)
+    prepare(top)
     server, url = serve(top)
     ways = {"server": lambda name: ("--secret-file", top / "secret", "-", url + name),
             "ssh": lambda name: ("--ssh", fake_ssh(top), "-", f"127.0.0.1:{name}"),

@@ -4,48 +4,14 @@
 host behind a program that stands for ssh."""
 import os
 import pathlib
-import shlex
 import signal
 import subprocess
 import tempfile
 import time
 
-FTX = pathlib.Path(os.environ["SLUICE_BIN"]) / "ftx"
-SECONDS_MAX = 60
+from programs import FTX, SECONDS_MAX, environment, expect, failed, fake_ssh, ftx, prepare, serve, stop
+
 LARGE = 20_000_000
-failed = []
-
-
-def expect(what, holds, more=""):
-    print(f"{'ok' if holds else 'FAILED'}: {what}{'' if holds else f': {more}'}", flush=True)
-    if not holds:
-        failed.append(what)
-
-
-def environment(top):
-    return {**os.environ, "XDG_CONFIG_HOME": str(top / "config"), "HOME": str(top / "home")}
-
-
-def ftx(top, *arguments, **more):
-    return subprocess.run([FTX, *map(str, arguments)], capture_output=True, timeout=SECONDS_MAX, env=environment(top), **more)
-
-
-def serve(top):
-    server = subprocess.Popen([FTX, "serve", top / "served", "--listen", "127.0.0.1", "--port", "0", "--secret-file", top / "secret"],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(top))
-    line = server.stdout.readline()
-    return server, f"ftx://{line.split('on ', 1)[1].split(',')[0].strip()}/"
-
-
-def fake_ssh(top):
-    script = top / "ssh"
-    script.write_text(f"""#!/bin/sh
-for argument; do [ "$argument" = -G ] && {{ echo "hostname 127.0.0.1"; exit 0; }}; done
-export HOME={shlex.quote(str(top / "served"))} SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22"
-exec {shlex.quote(str(FTX))} remote
-""")
-    script.chmod(0o700)
-    return script
 
 
 def slow_reader(top, contents, *arguments):
@@ -79,10 +45,7 @@ def interrupted(top, *arguments):
 
 
 def main(top):
-    for name in ("served", "config", "home", "here"):
-        (top / name).mkdir()
-    (top / "secret").write_text(os.urandom(32).hex())
-    (top / "secret").chmod(0o600)
+    prepare(top)
     contents = {"large": os.urandom(LARGE), "small": b"small\n", "empty": b"", "huge": os.urandom(120_000_000)}
     for name, content in contents.items():
         (top / "served" / name).write_bytes(content)
@@ -120,9 +83,7 @@ def main(top):
         ran = ftx(top, *ways["server"]("small"), "./-", cwd=top / "here")
         expect("./- is a file", ran.returncode == 0 and (top / "here/-").read_bytes() == b"small\n", ran.stderr)
     finally:
-        server.terminate()
-        server.wait(SECONDS_MAX)
-        server.stdout.close()
+        stop(server)
 
 
 with tempfile.TemporaryDirectory() as folder:
