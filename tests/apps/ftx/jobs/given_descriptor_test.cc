@@ -3,41 +3,28 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <thread>
 
-namespace sluice::ftx {
+#include "tests/apps/ftx/jobs/ends.h"
+
+namespace sluice::ftx::test {
 namespace {
 
 using Access = GivenDescriptor::Access;
 
-struct Ends {
-  Descriptor one, other;
-};
-Ends a_pipe() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-Ends a_socket() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
 TEST(GivenDescriptor, ReadsWhatIsThereAndTheEnd) {
   for (const bool socket : {false, true}) {
     Ends ends = socket ? a_socket() : a_pipe();
-    const auto given = GivenDescriptor::open(ends.one.get(), Access::read);
+    const auto given = GivenDescriptor::open(ends.reader.get(), Access::read);
     ASSERT_TRUE(given);
-    ASSERT_EQ(::write(ends.other.get(), "abc", 3), 3);
+    ASSERT_EQ(::write(ends.writer.get(), "abc", 3), 3);
     std::array<std::byte, 10> out{};
     EXPECT_EQ(given->read_some(out), 3);
-    ends.other = Descriptor();
+    ends.writer = Descriptor();
     EXPECT_EQ(given->read_some(out), 0);
   }
 }
@@ -47,7 +34,7 @@ TEST(GivenDescriptor, IsInterrupted) {
   for (const bool socket : {false, true}) {
     for (const Access access : {Access::read, Access::write}) {
       const Ends ends = socket ? a_socket() : a_pipe();
-      const auto given = GivenDescriptor::open(access == Access::read ? ends.one.get() : ends.other.get(), access);
+      const auto given = GivenDescriptor::open(access == Access::read ? ends.reader.get() : ends.writer.get(), access);
       ASSERT_TRUE(given);
       std::thread waker([&given] {
         ::usleep(20'000);
@@ -71,18 +58,18 @@ TEST(GivenDescriptor, IsInterrupted) {
 /// Whoever else has the pipe would be surprised.
 TEST(GivenDescriptor, LeavesTheFlagsOfOthersAlone) {
   const Ends ends = a_pipe();
-  ASSERT_TRUE(GivenDescriptor::open(ends.one.get(), Access::read));
-  ASSERT_TRUE(GivenDescriptor::open(ends.other.get(), Access::write));
-  for (const Descriptor* const one : {&ends.one, &ends.other}) {
+  ASSERT_TRUE(GivenDescriptor::open(ends.reader.get(), Access::read));
+  ASSERT_TRUE(GivenDescriptor::open(ends.writer.get(), Access::write));
+  for (const Descriptor* const one : {&ends.reader, &ends.writer}) {
     EXPECT_EQ(::fcntl(one->get(), F_GETFL) & O_NONBLOCK, 0);
   }
 }
 
 TEST(GivenDescriptor, WhoWritesToNobodyHearsOfIt) {
   Ends ends = a_socket();
-  const auto given = GivenDescriptor::open(ends.one.get(), Access::write);
+  const auto given = GivenDescriptor::open(ends.reader.get(), Access::write);
   ASSERT_TRUE(given);
-  ends.other = Descriptor();
+  ends.writer = Descriptor();
   const std::array<std::byte, 1> byte{};
   EXPECT_EQ(given->write_some(byte), -1);
   EXPECT_EQ(errno, EPIPE);
@@ -99,4 +86,4 @@ TEST(GivenDescriptor, WhatIsNoneIsAnError) {
 }
 
 }  // namespace
-}  // namespace sluice::ftx
+}  // namespace sluice::ftx::test

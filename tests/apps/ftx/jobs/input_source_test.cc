@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,26 +14,12 @@
 #include <thread>
 
 #include "tests/apps/ftx/content.h"
+#include "tests/apps/ftx/jobs/ends.h"
 
 namespace sluice::ftx::test {
 namespace {
 
 using testing::HasSubstr;
-
-struct Ends {
-  Descriptor reader;
-  Descriptor writer;
-};
-Ends a_pipe() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-Ends a_socket() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
 
 void write_all(int descriptor, ConstBytes bytes) {
   while (!bytes.empty()) {

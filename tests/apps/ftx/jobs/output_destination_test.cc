@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "apps/ftx/files/descriptor.h"
 #include "tests/apps/ftx/content.h"
+#include "tests/apps/ftx/jobs/ends.h"
 
 namespace sluice::ftx::test {
 namespace {
@@ -29,22 +29,6 @@ Content read_all(int descriptor) {
     all.insert(all.end(), part.begin(), part.begin() + got);
   }
   return all;
-}
-
-/// A pipe, or whatever has two ends.
-struct Ends {
-  Descriptor reader;
-  Descriptor writer;
-};
-Ends a_pipe() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-Ends a_socket() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 /// An output with one file begun.
