@@ -83,7 +83,6 @@ def cut_short(top, way, to, number, code):
     until(f"{way}: it arrives", lambda: any(one.stat().st_size > 1_000_000 for one in (top / "served").iterdir()))
     expect(f"{way}: under no name yet", not (top / "served/cut").exists())
     process.send_signal(number)
-    process.wait(SECONDS_MAX)  # its input has not ended
     errors = end(process)
     expect(f"{way}: {signal.Signals(number).name} ends it", process.returncode == code, f"{process.returncode}: {errors}")
     nothing_left(top, f"{way}: and leaves nothing")

@@ -79,6 +79,18 @@ void InputSource::begin() {
 void InputSource::heard() {
   std::uint64_t count = 0;
   [[maybe_unused]] const auto taken = ::read(news_.get(), &count, sizeof count);
+  const std::lock_guard lock(mutex_);
+  if (!ended_) {
+    return;
+  }
+  // This may have been news from before the end. The loop learns of the next one by asking the kernel, which tells of
+  // signals, too.
+  if (end_ == End::untold) {
+    end_ = End::told_of;
+    tell();
+  } else {
+    end_ = End::heard;
+  }
 }
 
 Result<Source::StreamState> InputSource::stream_state() {
@@ -90,7 +102,7 @@ Result<Source::StreamState> InputSource::stream_state() {
     return fail(error_, std::strerror(error_));
   }
   asked_ = true;
-  return StreamState{ring_->end(), ended_};
+  return StreamState{ring_->end(), end_ == End::heard};
 }
 
 void InputSource::stream_delivered(std::uint64_t offset) {
@@ -136,11 +148,16 @@ void InputSource::run() {
     error_ = got < 0 ? code : 0;
     ended_ = got == 0;
     ring_->add(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (std::exchange(asked_, false)) {
-      constexpr std::uint64_t once = 1;
-      [[maybe_unused]] const auto written = ::write(news_.get(), &once, sizeof once);
+    if (std::exchange(asked_, false) || ended_) {
+      tell();
     }
   }
+}
+
+/// The run loop. By either thread.
+void InputSource::tell() {
+  constexpr std::uint64_t once = 1;
+  [[maybe_unused]] const auto written = ::write(news_.get(), &once, sizeof once);
 }
 
 }  // namespace sluice::ftx

@@ -9,6 +9,10 @@
 // Nothing is read before the receiver has taken the transfer: one that comes to nothing leaves all to the next reader,
 // or to the same transfer on another way.
 //
+// Ctrl-C in `make-some | ftx - host:file` is for both. The signal that has ended the writer reaches this process before
+// the end of its output does; but the run loop may hear of the end first, and what has been cut short would be
+// delivered as whole. So the end is told only after the loop has slept and has looked for signals once more.
+//
 // The mode of the file is that of a redirection: 0666 without the umask of this process. Its time is that of the last
 // write there, which nobody sets.
 //
@@ -61,6 +65,7 @@ class InputSource final : public Source {
   [[nodiscard]] bool has_room() const { return ring_->free_bytes() >= std::min(read_bytes_max, bytes_ / 2); }
 
   void run();  // the reading thread
+  void tell();
 
   GivenDescriptor input_;
   Descriptor news_;  // an eventfd
@@ -73,6 +78,7 @@ class InputSource final : public Source {
   std::optional<StreamRing> ring_;
   bool asked_ = false;  // since the last news
   bool ended_ = false;
+  enum class End { untold, told_of, heard } end_ = End::untold;  // what the run loop knows of it
   bool ends_ = false;
   int error_ = 0;
   std::thread thread_;

@@ -67,6 +67,27 @@ Content take_all(InputSource& input) {
   }
 }
 
+bool has_news(const InputSource& input, int milliseconds) {
+  pollfd news{input.news(), POLLIN, 0};
+  return ::poll(&news, 1, milliseconds) == 1;
+}
+
+// Ctrl-C ends the writer, too: the loop is to hear of the signal before it hears of the end.
+TEST(InputSource, TheEndIsToldAfterTheLoopHasLookedForSignals) {
+  Ends ends = a_pipe();
+  const auto input = open_input(ends.reader.get());
+  EXPECT_FALSE(input->stream_state()->ended);
+  ends.writer = Descriptor();
+  ASSERT_TRUE(has_news(*input, 60'000));
+  EXPECT_FALSE(input->stream_state()->ended) << "the loop may not have slept since";
+  input->heard();
+  EXPECT_FALSE(input->stream_state()->ended) << "that news may have been older than the end";
+  ASSERT_TRUE(has_news(*input, 0)) << "nothing wakes the loop";
+  input->heard();
+  EXPECT_TRUE(input->stream_state()->ended);
+  EXPECT_FALSE(has_news(*input, 0)) << "the loop spins";
+}
+
 TEST(InputSource, WhatIsWrittenIsRead) {
   const Content content = random_content(3'000'000, 1);
   for (auto* const ends_of : {a_pipe, a_socket}) {
