@@ -156,7 +156,7 @@ void BufferPool::reclaim(Block& block) {
 void BufferPool::complete(DeferredCopy& copy) {
   std::byte* at = std::copy_n(copy.source, copy.first_size, copy.place);
   for (const ConstBytes run : copy.more) {
-    at = std::ranges::copy(run, at).out;
+    at = std::copy(run.begin(), run.end(), at);
   }
   touches_.add(copy.size, copy.size);
   copy.end();

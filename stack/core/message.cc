@@ -275,7 +275,7 @@ bool Message::become(ConstBytes bytes, MessageType type) {
   }
   block.codec = nullptr;
   block.rptr = buffer.base();
-  block.wptr = std::ranges::copy(bytes, block.rptr).out;
+  block.wptr = std::copy(bytes.begin(), bytes.end(), block.rptr);
   block.type = type;
   block.band = 0;
   return true;

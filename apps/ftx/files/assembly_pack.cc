@@ -74,7 +74,7 @@ std::expected<void, Failure> Assembly::land_in_pack(const AduName& adu) {
     ConstBytes bytes = payload.subspan(from - adu.offset, std::min(file.end, end) - from);
     if (bytes.size() < file.end - file.from) {
       std::vector<std::byte>& part = parts_.at(index);
-      std::ranges::copy(bytes, part.begin() + static_cast<std::ptrdiff_t>(from - file.from));
+      std::copy(bytes.begin(), bytes.end(), part.begin() + static_cast<std::ptrdiff_t>(from - file.from));
       bytes = part;
     }
     if (!whole_in_pack(file)) {

@@ -124,7 +124,9 @@ Result<std::unique_ptr<Sink>> DirectoryDestination::open(std::string_view path, 
   if (entries.size() == 1 && entries.front().stream() && !place->new_name) {
     return fail(EISDIR, "'" + printable(place->shown) + "' is a directory: a stream needs the name of a file");
   }
-  return std::make_unique<DirectorySink>(*std::move(place), entries, prng_(), land_by_, partials_, ownership_);
+  const DirectorySink::Means means{
+      .land_by = land_by_, .partials = partials_, .ownership = ownership_, .workers = workers_};
+  return std::make_unique<DirectorySink>(*std::move(place), entries, prng_(), means);
 }
 
 Result<std::unique_ptr<Survey>> DirectoryDestination::survey(std::string_view path, std::span<const FileEntry> entries,

@@ -20,6 +20,7 @@
 #include "apps/ftx/files/ownership.h"
 #include "apps/ftx/files/partial.h"
 #include "apps/ftx/files/sink.h"
+#include "apps/ftx/files/workers.h"
 #include "base/prng.h"
 
 namespace sluice::ftx {
@@ -44,6 +45,8 @@ class DirectoryDestination final : public Destination {
   [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override {
     return may_delete_ ? Result<std::optional<Deletion>>(asked) : Destination::deletion(asked);
   }
+  /// `workers` help to store small files. They must outlive the sinks.
+  void employ(Workers& workers) { workers_ = &workers; }
   /// What is set of owners and extended attributes; without this nothing.
   void keep(Kept kept) {
     takes_attributes_ = kept.attributes;
@@ -68,6 +71,7 @@ class DirectoryDestination final : public Destination {
   bool may_delete_ = false;
   bool takes_attributes_ = false;
   Ownership ownership_;
+  Workers* workers_ = nullptr;
 };
 
 }  // namespace sluice::ftx

@@ -24,19 +24,19 @@ constexpr mode_t fill_mode = 0700;
 
 }  // namespace
 
-DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by,
-                             Partials& partials, const Ownership& ownership)
+DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, const Means& means)
     : entries_(entries),
       comparison_(entries, {.shown = std::move(place.shown),
                             .new_name = std::move(place.new_name),
                             .directory = [this](std::uint32_t parent) { return directories_.at(parent); },
                             .is_new = [this](std::uint32_t parent) { return is_new(parent); }}),
       prng_(seed),
-      land_by_(land_by),
-      partials_(partials),
-      ownership_(ownership),
+      land_by_(means.land_by),
+      partials_(means.partials),
+      ownership_(means.ownership),
+      workers_(means.workers),
       // A list that has partial files of its own must not meet ours.
-      keeps_partials_(partials.options().keep &&
+      keeps_partials_(partials_.options().keep &&
                       std::ranges::none_of(entries, &Partial::may_collide, &FileEntry::name)),
       root_made_(place.made),
       made_(entries.size()),
@@ -224,24 +224,84 @@ Status DirectorySink::store(const FileEntry& listed, ConstBytes content) {
   if (!replaced) {
     return std::unexpected(replaced.error());
   }
-  auto made = make_temporary(*directory, name_of(entry), prng_);
+  const bool durable = ++stored_ <= fsync_files_max;
+  if (!durable && *replaced) {
+    return store_later(*directory, entry, content);
+  }
+  if (!durable && store_elsewhere(*directory, entry, content)) {
+    return elsewhere();
+  }
+  return put(*directory, entry, content, prng_, durable);
+}
+
+Status DirectorySink::store_later(int directory, const FileEntry& entry, ConstBytes content) {
+  auto made = make_temporary(directory, name_of(entry), prng_);
   if (!made) {
     return std::unexpected(made.error());
   }
-  const bool durable = ++stored_ <= fsync_files_max;
-  Status status = write(*made, entry, content, durable);
-  if (status && *replaced && !durable) {
-    waiting_.push_back({&entry, std::move(made->name)});
-    return waiting_.size() < waiting_max ? status : replace_waiting();
-  }
-  status = status ? give_name(*directory, made->name, entry) : status;
+  Status status = write(*made, entry, content, false);
   if (!status) {
-    retried([&] { return os().unlinkat(*directory, made->name.c_str(), 0); });
+    remove_temporary(directory, made->name);
+    return status;
+  }
+  waiting_.push_back({&entry, std::move(made->name)});
+  return waiting_.size() < waiting_max ? status : replace_waiting();
+}
+
+Status DirectorySink::put(int directory, const FileEntry& entry, ConstBytes content, Prng& prng, bool durable) const {
+  auto made = make_temporary(directory, name_of(entry), prng);
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  Status status = write(*made, entry, content, durable);
+  status = status ? give_name(directory, made->name, entry) : status;
+  if (!status) {
+    remove_temporary(directory, made->name);
   }
   return status;
 }
 
-Status DirectorySink::write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable) {
+/// False: the caller does it.
+bool DirectorySink::store_elsewhere(int directory, const FileEntry& entry, ConstBytes content) {
+  if (workers_ == nullptr) {
+    return false;
+  }
+  auto held = hold(directory, entry.parent);
+  if (held == nullptr) {
+    return false;
+  }
+  std::function<void()> work = [this, held = std::move(held), &entry, seed = prng_(),
+                                content = std::vector<std::byte>(content.begin(), content.end())] {
+    Prng prng(seed);
+    if (Status stored = put(held->get(), entry, content, prng, false); !stored) {
+      const std::lock_guard lock(mutex_);
+      failed_elsewhere_ = failed_elsewhere_ ? std::move(stored) : failed_elsewhere_;
+    }
+  };
+  return workers_->take(content.size(), work);
+}
+
+/// The directory of one piece of work is mostly that of the one before.
+std::shared_ptr<const Descriptor> DirectorySink::hold(int directory, std::uint32_t parent) {
+  if (held_ == nullptr || held_parent_ != parent) {
+    Descriptor held = enter_directory(directory, ".");
+    held_ = held.valid() ? std::make_shared<const Descriptor>(std::move(held)) : nullptr;
+    held_parent_ = parent;
+  }
+  return held_;
+}
+
+Status DirectorySink::elsewhere() const {
+  const std::lock_guard lock(mutex_);
+  return failed_elsewhere_;
+}
+
+/// A temporary file that is in the way of nothing may stay where it cannot be removed.
+void DirectorySink::remove_temporary(int directory, const std::string& name) {
+  retried([&] { return os().unlinkat(directory, name.c_str(), 0); });
+}
+
+Status DirectorySink::write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable) const {
   const int file = made.file.get();
   Status status = write_all(file, content, name_of(entry));
   status = status ? set_attributes(file, entry, ownership_) : status;
@@ -304,8 +364,11 @@ void DirectorySink::leave_root() {
 }
 
 DirectorySink::~DirectorySink() {
+  if (workers_ != nullptr) {
+    workers_->finish();
+  }
   for (const Waiting& waiting : waiting_) {
-    retried([&] { return os().unlinkat(directories_.at(waiting.entry->parent), waiting.temporary.c_str(), 0); });
+    remove_temporary(directories_.at(waiting.entry->parent), waiting.temporary);
   }
   if (!finished_) {
     leave_directories();
@@ -313,7 +376,7 @@ DirectorySink::~DirectorySink() {
   }
 }
 
-Status DirectorySink::give_name(int directory, const std::string& temporary, const FileEntry& entry) {
+Status DirectorySink::give_name(int directory, const std::string& temporary, const FileEntry& entry) const {
   // Not again after EINTR: over a network the first try may have renamed it.
   if (os().renameat(directory, temporary.c_str(), directory, name_of(entry).c_str()) != 0) {
     return system_error("cannot give its name to", path(entry));
@@ -396,7 +459,7 @@ Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int 
   }
   named = named ? give_name(directory, temporary, entry) : named;
   if (!named) {
-    retried([&] { return os().unlinkat(directory, temporary.c_str(), 0); });
+    remove_temporary(directory, temporary);
   }
   return named;
 }
@@ -426,7 +489,7 @@ Status DirectorySink::make_link(const FileEntry& entry) {
                      : Status(system_error("cannot set the owner of the symbolic link", path(entry)));
   named = named ? give_name(*directory, temporary, entry) : named;
   if (!named) {
-    retried([&] { return os().unlinkat(*directory, temporary.c_str(), 0); });
+    remove_temporary(*directory, temporary);
   }
   return named;
 }
@@ -475,6 +538,12 @@ Status DirectorySink::remove_others() {
 }
 
 Status DirectorySink::finish() {
+  if (workers_ != nullptr) {
+    workers_->finish();
+  }
+  if (Status stored = elsewhere(); !stored) {
+    return stored;
+  }
   if (Status replaced = replace_waiting(); !replaced) {
     return replaced;
   }

@@ -21,11 +21,15 @@
 // once in finish(), which costs less than thousands of calls. A file that replaces another is durable before it does:
 // such files wait under their temporary names, waiting_max at most, until the file system has been synced.
 //
+// Where a list has many small files, Workers store those that replace nothing, beside the thread of the sink. What
+// fails there fails the next call, or finish().
+//
 // Borrows the list. Not thread-safe. A small file in a new directory costs six system calls.
 
 #include <sys/stat.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -36,6 +40,7 @@
 #include "apps/ftx/files/directory_file.h"
 #include "apps/ftx/files/open_directories.h"
 #include "apps/ftx/files/ownership.h"
+#include "apps/ftx/files/workers.h"
 #include "base/prng.h"
 
 namespace sluice::ftx {
@@ -52,8 +57,15 @@ class DirectorySink final : public Sink {
     bool made = false;                    // the transfer has made it
   };
 
-  DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, LandBy land_by, Partials& partials,
-                const Ownership& ownership);
+  /// What it borrows of its destination.
+  struct Means {
+    LandBy land_by = LandBy::faster;
+    Partials& partials;
+    const Ownership& ownership;
+    Workers* workers = nullptr;
+  };
+
+  DirectorySink(Place place, std::span<const FileEntry> entries, std::uint64_t seed, const Means& means);
   ~DirectorySink() override;
   DirectorySink(const DirectorySink&) = delete;
   DirectorySink& operator=(const DirectorySink&) = delete;
@@ -85,8 +97,15 @@ class DirectorySink final : public Sink {
   [[nodiscard]] bool as_listed(const FileEntry& entry, const struct stat& found);
   /// Whether something has that name that may be replaced.
   [[nodiscard]] Result<bool> replaces(int directory, const FileEntry& entry);
-  [[nodiscard]] Status write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable);
-  [[nodiscard]] Status give_name(int directory, const std::string& temporary, const FileEntry& entry);
+  [[nodiscard]] Status store_later(int directory, const FileEntry& entry, ConstBytes content);
+  [[nodiscard]] bool store_elsewhere(int directory, const FileEntry& entry, ConstBytes content);
+  [[nodiscard]] std::shared_ptr<const Descriptor> hold(int directory, std::uint32_t parent);
+  [[nodiscard]] Status elsewhere() const;
+  // These three touch nothing that changes: any thread.
+  [[nodiscard]] Status put(int directory, const FileEntry& entry, ConstBytes content, Prng& prng, bool durable) const;
+  [[nodiscard]] Status write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable) const;
+  [[nodiscard]] Status give_name(int directory, const std::string& temporary, const FileEntry& entry) const;
+  static void remove_temporary(int directory, const std::string& name);
   [[nodiscard]] Status replace_waiting();
   [[nodiscard]] Status sync(bool all);
   /// Calls `make` with temporary names until it succeeds. Empty, and errno: it does not.
@@ -117,6 +136,7 @@ class DirectorySink final : public Sink {
   LandBy land_by_;
   Partials& partials_;
   const Ownership& ownership_;
+  Workers* workers_;
   bool keeps_partials_;
   bool root_made_;
   std::vector<Made> made_;  // of each entry that is a directory
@@ -129,6 +149,10 @@ class DirectorySink final : public Sink {
   std::optional<Deletion> deletion_;
   std::unordered_map<std::uint32_t, Moved> moved_;  // by the file's place in the list
   std::vector<Waiting> waiting_;                    // stored files that will replace others
+  std::shared_ptr<const Descriptor> held_;          // the directory of the last piece of work
+  std::uint32_t held_parent_ = 0;
+  mutable std::mutex mutex_;  // over failed_elsewhere_
+  Status failed_elsewhere_;   // the first failure of the workers
 };
 
 }  // namespace sluice::ftx

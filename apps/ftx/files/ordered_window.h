@@ -49,7 +49,7 @@ class OrderedWindow {
       return;
     }
     each_stretch(from, to - from, [&](std::byte* at, std::size_t done, std::size_t size) {
-      std::ranges::copy(bytes.subspan(from - offset + done, size), at);
+      std::copy_n(bytes.data() + (from - offset + done), size, at);
     });
     note(from, to);
   }

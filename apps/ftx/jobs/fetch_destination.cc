@@ -43,6 +43,7 @@ std::expected<std::unique_ptr<FetchDestination>, Failure> FetchDestination::open
   if (!directory) {
     return unwritable(directory.error());
   }
+  (*directory)->employ(made->workers_);
   (*directory)->keep(options.kept());
   made->place_ = *std::move(place);
   made->directory_ = *std::move(directory);

@@ -16,6 +16,7 @@
 #include "apps/ftx/jobs/jobs.h"
 #include "apps/ftx/jobs/journal_thread.h"
 #include "apps/ftx/jobs/output_destination.h"
+#include "apps/ftx/jobs/worker_threads.h"
 #include "apps/ftx/remote/paths.h"
 
 namespace sluice::ftx {
@@ -42,6 +43,7 @@ class FetchDestination {
 
   Place place_;
   JournalThread journals_;  // before who uses it
+  WorkerThreads workers_;   // likewise
   std::unique_ptr<DirectoryDestination> directory_;
   std::unique_ptr<OutputDestination> output_;
 };

@@ -26,11 +26,11 @@ class MemoryDestination final : public Destination {
    public:
     [[nodiscard]] Status write(std::uint64_t offset, ConstBytes bytes) override {
       content_.resize(std::max<std::size_t>(content_.size(), offset + bytes.size()));
-      std::ranges::copy(bytes, content_.begin() + static_cast<std::ptrdiff_t>(offset));
+      std::copy(bytes.begin(), bytes.end(), content_.begin() + static_cast<std::ptrdiff_t>(offset));
       return {};
     }
     [[nodiscard]] Status read(std::uint64_t offset, Bytes out) override {
-      std::ranges::copy(ConstBytes(content_).subspan(offset, out.size()), out.begin());
+      std::copy_n(content_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
       return {};
     }
     [[nodiscard]] Status finalize() override { return {}; }

@@ -17,6 +17,7 @@
 #include "apps/ftx/jobs/receiving.h"
 #include "apps/ftx/jobs/sealing.h"
 #include "apps/ftx/jobs/sending.h"
+#include "apps/ftx/jobs/worker_threads.h"
 #include "apps/ftx/remote/paths.h"
 #include "apps/ftx/remote/ssh_command.h"
 #include "apps/ftx/remote/start_pipe.h"
@@ -179,12 +180,14 @@ std::expected<ExitCode, Failure> Remote::receive() {
     return std::unexpected(place.error());
   }
   JournalThread journals;
+  WorkerThreads workers;
   auto destination =
       DirectoryDestination::serve(place->directory, entropy(), LandBy::faster,
                                   {.keep = request_.keep_partial, .verify = request_.verify, .keeper = &journals});
   if (!destination) {
     return std::unexpected(Failure{ExitCode::write_failed, destination.error().text});
   }
+  (*destination)->employ(workers);
   (*destination)->allow_deletion();
   (*destination)->keep({.user = true, .group = true, .attributes = true, .accounts = Accounts::of_this_host()});
   files_ = rights_to_receive(place->directory);

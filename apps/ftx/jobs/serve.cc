@@ -14,6 +14,7 @@
 #include "apps/ftx/jobs/shown_destination.h"
 #include "apps/ftx/jobs/trust.h"
 #include "apps/ftx/jobs/url.h"
+#include "apps/ftx/jobs/worker_threads.h"
 #include "apps/ftx/session/server.h"
 
 namespace sluice::ftx {
@@ -71,11 +72,13 @@ class FileProvider final : public Provider {
 
 ExitCode serve(const ServeOptions& options, Observer& observer) {
   JournalThread journals;
+  WorkerThreads workers;
   auto destination =
       DirectoryDestination::serve(options.directory, entropy(), LandBy::faster, partials_of(options, journals));
   if (!destination) {
     return observer.fail({ExitCode::write_failed, destination.error().text});
   }
+  (*destination)->employ(workers);
   if (options.allow_delete) {
     (*destination)->allow_deletion();
   }

@@ -23,7 +23,7 @@ std::expected<void, Source::Damage> PackReader::read(std::uint64_t offset, Bytes
       if (auto read = read_file(file, whole); !read) {
         return std::unexpected(Source::Damage{file.entry, read.error()});
       }
-      std::ranges::copy(whole.subspan(skipped, taken), out.begin());
+      std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(skipped), taken, out.begin());
     }
     offset += taken;
     out = out.subspan(taken);

@@ -236,8 +236,11 @@ def a_server_that_only_reads_writes_nothing(at):
 @case
 def a_server_that_receives_is_confined_with_its_threads(at):
     server = at.serve()
-    at.start("--accept-key", at.key(), *SLOW, "here/a.bin", at.url)
+    for number in range(100):
+        (at.top / f"here/small{number}").write_bytes(b"x")
+    at.start("--accept-key", at.key(), *SLOW, "-r", "here/", at.url)
     arrives(at, "there")
+    wait_until(lambda: len(os.listdir(f"/proc/{server.pid}/task")) > 1, "it has no threads")  # the pack's, or the journal's
     expect_confined(server.pid)
 
 

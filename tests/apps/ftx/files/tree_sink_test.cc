@@ -430,6 +430,126 @@ TEST_F(TreeSink, ManyFilesThatReplaceOthersWaitUntilTheyAreDurable) {
   EXPECT_FALSE(leftovers());
 }
 
+/// Takes `takes_max` pieces of work, and does them when it is asked to finish: the latest that workers may.
+class LateWorkers final : public Workers {
+ public:
+  explicit LateWorkers(std::size_t takes_max) : takes_max_(takes_max) {}
+  [[nodiscard]] bool take(std::size_t bytes, std::function<void()>& work) override {
+    if (pieces_.size() == takes_max_) {
+      return false;
+    }
+    EXPECT_EQ(bytes, 1U);
+    pieces_.push_back(std::exchange(work, nullptr));
+    return true;
+  }
+  void finish() override {
+    for (const auto& piece : std::exchange(pieces_, {})) {
+      piece();
+    }
+  }
+  [[nodiscard]] std::size_t pieces() const { return pieces_.size(); }
+
+ private:
+  std::size_t takes_max_;
+  std::vector<std::function<void()>> pieces_;
+};
+
+/// 60 new files in 20 directories, more than stay open; and one that replaces another.
+std::vector<FileEntry> many_new_files() {
+  std::vector<FileEntry> entries;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    entries.push_back(directory("d" + std::to_string(i)));
+    const auto parent = static_cast<std::uint32_t>(entries.size());
+    for (const char* const name : {"a", "b", "c"}) {
+      entries.push_back(file(name, parent));
+    }
+  }
+  entries.push_back(file("old"));
+  return entries;
+}
+
+TEST_F(TreeSink, WorkersStoreWhatReplacesNothing) {
+  for (const std::size_t takes_max : {std::size_t{1000}, std::size_t{10}, std::size_t{0}}) {
+    test::remove_tree(root_);
+    fs::create_directory(root_);
+    destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
+    write_file(root_ / "old", "old");
+    LateWorkers workers(takes_max);
+    destination_->employ(workers);
+    Hasty hasty;
+    const ReplaceSystem replaced(hasty);
+    open(many_new_files());
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].kind == EntryKind::packed) {
+        ASSERT_EQ(store(i, std::to_string(i % 10)), 0);
+      }
+    }
+    EXPECT_EQ(workers.pieces(), std::min(takes_max, 60 - DirectorySink::fsync_files_max));
+    EXPECT_EQ(fs::exists(root_ / "d19/c"), takes_max < 28);
+    ASSERT_EQ(finish(), 0);
+    EXPECT_EQ(workers.pieces(), 0U);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].kind == EntryKind::packed) {
+        EXPECT_EQ(text_of(root_ / path_of(entries_, entries_[i])), std::to_string(i % 10));
+      }
+    }
+    EXPECT_FALSE(leftovers());
+    sink_.reset();  // it borrows the workers
+  }
+}
+
+/// Each kind of call of theirs once: nothing partial is left, and the transfer fails with what they say.
+TEST_F(TreeSink, WhatFailsForWorkersFailsTheTransfer) {
+  for (const char* const name : {"openat", "pwritev", "fchmod", "futimens", "close", "renameat"}) {
+    LateWorkers workers(1000);
+    destination_->employ(workers);
+    FaultySystem system;
+    bool finishing = false;
+    std::size_t failed = 0;
+    system.fault = [&](std::size_t, const FaultySystem::Call& call) {
+      const bool now = finishing && call.name == name && call.file.find(".ftx-") != std::string::npos && failed < 1;
+      failed += now ? 1 : 0;
+      return FaultySystem::Fault{.error = now ? EDQUOT : 0};
+    };
+    const ReplaceSystem replaced(system);
+    open(many_new_files());
+    const auto store_next = [&](std::size_t from, std::size_t to) {
+      int code = 0;
+      for (std::size_t i = from; i < to && code == 0; ++i) {
+        code = entries_[i].kind == EntryKind::packed ? store(i) : 0;
+      }
+      return code;
+    };
+    ASSERT_EQ(store_next(0, 76), 0) << name;
+    finishing = true;
+    workers.finish();  // they are done before the next file arrives
+    EXPECT_EQ(failed, 1U) << name;
+    EXPECT_EQ(store_next(76, 80), EDQUOT) << name;
+    EXPECT_EQ(finish(), EDQUOT) << name;
+    sink_.reset();
+    EXPECT_FALSE(leftovers()) << name;
+    EXPECT_TRUE(fs::exists(root_ / "d0/a")) << name;
+    test::remove_tree(root_);
+    fs::create_directory(root_);
+    destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
+  }
+}
+
+TEST_F(TreeSink, WhatIsGivenUpWaitsForItsWorkers) {
+  LateWorkers workers(1000);
+  destination_->employ(workers);
+  Hasty hasty;
+  const ReplaceSystem replaced(hasty);
+  open(many_new_files());
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    ASSERT_EQ(entries_[i].kind == EntryKind::packed ? store(i) : 0, 0);
+  }
+  ASSERT_GT(workers.pieces(), 0U);
+  sink_.reset();
+  EXPECT_EQ(workers.pieces(), 0U);
+  EXPECT_FALSE(leftovers());
+}
+
 /// Every call of a transfer fails once: nothing partial is left, and it is said.
 TEST_F(TreeSink, EveryCallMayFail) {
   std::size_t failing = 1;
