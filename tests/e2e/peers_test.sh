@@ -127,6 +127,10 @@ printf '#!/bin/sh\n/bin/tar "$@" || exit\n! [ "$3" = -xf ] || rm "$2/tree/0001/0
 chmod +x $fakes/tar
 PATH=$fakes:$PATH expect "a tree without one file" peers --only small --runs 1 --size 1 --peers tar-nc --json lost.jsonl > lost.out
 expect "is a failure" python3 failed.py lost.jsonl "tar-nc:1 names are missing at the destination, 0 are too many"
+# A tree of mixed sizes: its second run finds it unchanged.
+expect "source: it runs" peers --only source --runs 1 --size 1 --peers tar-nc,ftx,ftx-again --json source.jsonl > source.out
+expect "what moves trees, again" test \
+  "$(grep -v ssh-login source.jsonl | sed 's/.*"peer": "\([^"]*\)".*"ok": true.*/\1/' | tr '\n' ' ')" = "tar-nc ftx ftx-again tar-nc ftx ftx-again "
 expect_exit 1 "nothing that moves trees" peers --only small --peers nc --json none.jsonl
 expect "it is said" grep -q 'small, veth: none of --peers can do it' last.err
 
@@ -172,6 +176,6 @@ expect_exit 1 "fairness without ftx" peers --only fairness --peers nc --json non
 expect "it is said" grep -q 'fairness needs an ftx' last.err
 
 # What was written here is what tools/report reads, failures included.
-expect "the report reads all of it" "$TOP/tools/report" --out page.html lan.jsonl fakes.jsonl wan.jsonl small.jsonl fair.jsonl
-for suite in lan wan small fairness; do expect "it has $suite" grep -q "<section id=\"peers.$suite\">" page.html; done
+expect "the report reads all of it" "$TOP/tools/report" --out page.html lan.jsonl fakes.jsonl wan.jsonl small.jsonl source.jsonl fair.jsonl
+for suite in lan wan small source fairness; do expect "it has $suite" grep -q "<section id=\"peers.$suite\">" page.html; done
 expect "it says what failed" grep -q 'failed: syq, run 1: syq ended with code 7: this tool is broken' page.html
