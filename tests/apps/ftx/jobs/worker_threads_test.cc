@@ -33,8 +33,8 @@ TEST(WorkerThreads, RefuseWhatIsTooMuchAndLeaveItAsItWas) {
   for (const auto& [bytes, fit] :
        {std::pair{WorkerThreads::bytes_max / 4, std::size_t{4}}, std::pair{std::size_t{0}, WorkerThreads::pieces_max},
         std::pair{2 * WorkerThreads::bytes_max, std::size_t{1}}}) {
+    std::latch held(1);  // the threads may look at it until they end
     WorkerThreads workers(1);
-    std::latch held(1);
     const int before = done;
     std::size_t taken = 0;
     std::function<void()> work;
