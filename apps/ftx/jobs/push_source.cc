@@ -2,6 +2,7 @@
 #include "apps/ftx/jobs/push_source.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,13 @@ std::expected<void, Failure> check_input(const PushOptions& options, std::string
     return wrong("--delete and --files-from: standard input is no directory");
   }
   return {};
+}
+
+bool PushSource::takes_time(const PushOptions& options) {
+  return options.trees != Trees::none && std::ranges::all_of(options.sources, [](const std::string& path) {
+           struct stat status{};
+           return ::lstat(path.c_str(), &status) == 0 && (S_ISLNK(status.st_mode) || ::access(path.c_str(), R_OK) == 0);
+         });
 }
 
 std::expected<PushSource, Failure> PushSource::open(const PushOptions& options) {

@@ -26,6 +26,8 @@ inline constexpr std::string_view input_operand = "-";
 
 class PushSource {
  public:
+  /// Whether finding out what there is may take a while. Not where it is sure to fail: then it fails at once.
+  [[nodiscard]] static bool takes_time(const PushOptions& options);
   /// `options` outlive it.
   [[nodiscard]] static std::expected<PushSource, Failure> open(const PushOptions& options);
 

@@ -29,8 +29,9 @@ namespace {
 /// Of a range; a system call or two each.
 constexpr int ports_tried_max = 1024;
 
-/// The request is on its way when ssh starts us.
-constexpr Duration request_time_max = std::chrono::seconds(60);
+/// The near side may look through a large tree, or read all of it for its digests, before it asks. It is gone when the
+/// pipe is.
+constexpr Duration request_time_max = std::chrono::hours(24);
 /// The near side gives up first, and says why.
 constexpr Duration knock_time_max = std::chrono::seconds(60);
 /// Who got the last report closes the pipe. Until then it may have been lost, however long the network is down.

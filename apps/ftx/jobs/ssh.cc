@@ -42,7 +42,9 @@ class Near {
       : options_(options), there_(std::move(there)), observer_(observer) {}
 
  protected:
-  /// Starts ssh, which starts the far side, and resolves the host's name meanwhile.
+  /// Starts ssh, which starts the far side.
+  std::expected<void, Failure> start_ssh();
+  /// start_ssh(), unless that is done; asks the far side, and resolves the host's name meanwhile.
   std::expected<void, Failure> start(StartRequest& request);
   /// From here on what the far side says is read.
   std::expected<StartReady, Failure> ready();
@@ -78,17 +80,32 @@ class Near {
   Cipher cipher_ = Cipher::aes_128_gcm;
   std::vector<wire::IpAddress> addresses_;  // of the host that ssh goes to; empty: not known, or not asked for
   std::unique_ptr<Host> host_;              // before what uses its loop
+  std::unique_ptr<Child> ssh_;              // until remote_ has it
   std::unique_ptr<RemoteStart> remote_;
   std::unique_ptr<Transport> transport_;
 };
 
-std::expected<void, Failure> Near::start(StartRequest& request) {
+std::expected<void, Failure> Near::start_ssh() {
   auto words = split_words(options_.ssh.command);
   if (!words) {
     return std::unexpected(
         Failure{ExitCode::usage, fmt::format("--ssh '{}': {}", options_.ssh.command, words.error().text)});
   }
   command_ = {*std::move(words), options_.ssh.port, there_.login(), options_.ssh.remote_ftx};
+  auto ssh = RemoteStart::start_ssh(command_);
+  if (!ssh) {
+    return std::unexpected(ssh.error());
+  }
+  ssh_ = *std::move(ssh);
+  return {};
+}
+
+std::expected<void, Failure> Near::start(StartRequest& request) {
+  if (ssh_ == nullptr) {
+    if (const auto started = start_ssh(); !started) {
+      return started;
+    }
+  }
   forbid_core_dumps(options_);
   auto secret = Secret::random(session_secret_bytes);
   if (!secret) {
@@ -101,7 +118,7 @@ std::expected<void, Failure> Near::start(StartRequest& request) {
   request.idle_timeout_ms = static_cast<std::uint32_t>(std::clamp(options_.idle_timeout_s * 1000, 1.0, 4e9));
   request.ports = options_.ssh.udp_ports;
   request.program = options_.version;
-  auto remote = RemoteStart::begin(host_->loop(), command_, request);
+  auto remote = RemoteStart::begin(host_->loop(), command_, std::move(ssh_), request);
   secret_ = std::move(request.secret);
   if (!remote) {
     return std::unexpected(remote.error());
@@ -307,12 +324,17 @@ std::expected<ExitCode, Failure> Push::push_by_pipe() {
 }
 
 std::expected<ExitCode, Failure> Push::push() {
+  // A large tree is looked through while ssh logs in.
+  if (PushSource::takes_time(options_)) {
+    if (const auto started = start_ssh(); !started) {
+      return std::unexpected(started.error());
+    }
+  }
   auto source = PushSource::open(options_);
   if (!source) {
     return std::unexpected(source.error());
   }
   source_ = *std::move(source);
-  source_->show_left_out(observer_);
   auto host = Host::start(options_);
   if (!host) {
     return std::unexpected(host.error());
@@ -340,6 +362,7 @@ std::expected<ExitCode, Failure> Push::push() {
   if (!ready) {
     return std::unexpected(ready.error());
   }
+  source_->show_left_out(observer_);  // not while ssh may ask for a password
   if (by_udp()) {
     const auto code = push_by_udp(*ready);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {

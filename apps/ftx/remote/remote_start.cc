@@ -59,19 +59,23 @@ RemoteStart::~RemoteStart() {
   }
 }
 
+std::expected<std::unique_ptr<Child>, Failure> RemoteStart::start_ssh(const SshCommand& command) {
+  auto ssh = Child::start(start_arguments(command));
+  if (!ssh) {
+    return std::unexpected(Failure{ExitCode::ssh_missing,
+                                   ssh.error().text + "; install the OpenSSH client, or name a program with --ssh"});
+  }
+  return *std::move(ssh);
+}
+
 std::expected<std::unique_ptr<RemoteStart>, Failure> RemoteStart::begin(RunLoop& loop, SshCommand command,
+                                                                        std::unique_ptr<Child> ssh,
                                                                         const StartRequest& request) {
   auto bytes = encode(request);
   if (!bytes) {
     return std::unexpected(Failure{ExitCode::usage, "the paths are too long, or too many, for one start"});
   }
-  auto child = Child::start(start_arguments(command));
-  if (!child) {
-    wipe(*bytes);
-    return std::unexpected(Failure{ExitCode::ssh_missing,
-                                   child.error().text + "; install the OpenSSH client, or name a program with --ssh"});
-  }
-  std::unique_ptr<RemoteStart> start(new RemoteStart(loop, std::move(command), *std::move(child)));
+  std::unique_ptr<RemoteStart> start(new RemoteStart(loop, std::move(command), std::move(ssh)));
   // A program that is gone already says so when its output is read.
   [[maybe_unused]] const Status written = start->child_->write(*bytes);
   wipe(*bytes);

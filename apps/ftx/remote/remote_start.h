@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// RemoteStart: the near side of a start. It starts ssh, which starts `ftx remote` on the other host; sends the request,
-// waits for the answer; and watches both until the transfer is over: the far side ends when the pipe does.
+// RemoteStart: the near side of a start. ssh, which starts `ftx remote` on the other host, may log in while the caller
+// still finds out what to send; then it gets the request. RemoteStart waits for the answer, and watches both until the
+// transfer is over: the far side ends when the pipe does.
 //
 // Where UDP does not come through the transfer goes on over the pipe itself: switch_over() asks the far side to, and
 // the caller carries datagrams through socket() from then on.
@@ -29,7 +30,11 @@ class RemoteStart {
   /// How long `ssh -G` may take.
   static constexpr Duration query_time_max = std::chrono::seconds(5);
 
+  /// Starts ssh, and waits for nothing.
+  [[nodiscard]] static std::expected<std::unique_ptr<Child>, Failure> start_ssh(const SshCommand& command);
+  /// Sends the request. `ssh`: of start_ssh(command).
   [[nodiscard]] static std::expected<std::unique_ptr<RemoteStart>, Failure> begin(RunLoop& loop, SshCommand command,
+                                                                                  std::unique_ptr<Child> ssh,
                                                                                   const StartRequest& request);
   ~RemoteStart();
   RemoteStart(const RemoteStart&) = delete;

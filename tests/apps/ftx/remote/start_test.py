@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from waiting import SECONDS_MAX, wait_until  # noqa: E402
 
 FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
-OK, USAGE, PROTOCOL_ERROR, WRITE_FAILED = 0, 2, 13, 10
+OK, USAGE, SOURCE_UNREADABLE, PROTOCOL_ERROR, WRITE_FAILED = 0, 2, 5, 13, 10
 SSH_MISSING, SSH_FAILED, REMOTE_MISSING, REMOTE_VERSION = 16, 17, 18, 19
 UDP_BLOCKED, NO_SUCH_PATH, REMOTE_LOST, INTERRUPTED = 20, 21, 22, 130
 MAGIC = b"\xf7ftx-start\r\n"
@@ -225,6 +225,22 @@ def paths_that_are_missing(at):
     at.expect(WRITE_FAILED, "127.0.0.1:file", "no/x", says="no such directory")
     assert at.run("127.0.0.1:", ".") == 5, at.text  # a directory is no regular file
     assert not at.leftovers()
+
+
+@case()
+def ssh_logs_in_while_a_tree_is_looked_through(at):
+    """It has been started when the walk fails, and ends with it."""
+    (at.here / "good").mkdir()
+    at.source("good/a.bin")
+    at.expect(OK, "good", "127.0.0.1:", options=["-r"])
+    at.expect_equal("good/a.bin", "good/a.bin")
+    (at.top / "pid").unlink()
+    os.makedirs(at.here / "deep" / "/".join(["d"] * 257) / "e")
+    at.expect(SOURCE_UNREADABLE, "deep", "127.0.0.1:", options=["-r"], says="deeper than 256 directories")
+    assert at.pid_file() is not None, "ssh was not started before the tree was known"
+    (at.top / "pid").unlink()
+    at.expect(SOURCE_UNREADABLE, "good", "missing", "127.0.0.1:", options=["-r"], says="missing")
+    assert at.pid_file() is None, "ssh was started for what is not there"
 
 
 @case()
