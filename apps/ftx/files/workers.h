@@ -14,8 +14,7 @@ class Workers {
  public:
   virtual ~Workers() = default;
   /// Has `work` done once, at any time from now on, beside other work; it holds `bytes` of memory, and may hold a
-  /// descriptor. False: they are busy
-  /// enough, and `work` is as it was.
+  /// descriptor. False: they are busy enough, and `work` is as it was.
   [[nodiscard]] virtual bool take(std::size_t bytes, std::function<void()>& work) = 0;
   /// Waits until everything that was taken is done.
   virtual void finish() = 0;
