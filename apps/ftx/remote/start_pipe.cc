@@ -69,9 +69,10 @@ bool StartPipe::take(StartMessage message) {
     write(encode(StartEcho{}));
     return true;
   }
-  if (auto* change = std::get_if<StartSwitch>(&message); change != nullptr && requested_ && !switch_) {
+  if (auto* change = std::get_if<StartSwitch>(&message);
+      change != nullptr && requested_ && !switch_ && !reader_.holds_more()) {
     switch_ = std::move(*change);
-    return !reader_.holds_more();
+    return true;
   }
   return false;
 }

@@ -272,6 +272,11 @@ TEST(StartMessage, FieldsOutOfRangeAreRefused) {
   request = push_request();
   request.idle_timeout_ms = 0;
   EXPECT_EQ(code_of(encode(request).value()), ExitCode::protocol_error);
+  for (const auto& [bits, code] : {std::pair(3, ExitCode::ok), std::pair(4, ExitCode::protocol_error)}) {
+    Stream partial = encode(push_request()).value();
+    partial[start_header_bytes + session_secret_bytes + 1] = static_cast<std::byte>(bits);
+    EXPECT_EQ(code_of(partial), code) << bits;
+  }
   for (const int congestion : {0, 5, 255}) {
     request = push_request();
     request.congestion = static_cast<AskedCongestion>(congestion);

@@ -567,6 +567,18 @@ def the_far_side_ends_with_its_input(at):
     assert not at.leftovers()
 
 
+@case()
+def the_far_side_answers_one_echo_and_nothing_behind_a_switch(at):
+    body = bytes(32) + struct.pack(">BBBIIBBQHHBBHB", 1, 1, 2, 0, 30000, 1, 1, 0, 0, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
+    environment = {**os.environ, "HOME": str(at.home)}
+    for behind, answer, answers in (
+            (start_message(4), start_message(4), 1), (start_message(4) + start_message(4), start_message(4), 1),
+            (start_message(5, bytes(32)), start_message(6), 1), (start_message(5, bytes(32)) + b"x", start_message(6), 0)):
+        ended = remote(start_message(1, body) + behind, environment)
+        assert ended.stdout.count(answer) == answers and ended.returncode != OK, (behind, ended)
+        assert not at.leftovers()
+
+
 def main():
     failed = 0
     for function, script in cases:
