@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <thread>
 
 #include "tests/apps/ftx/jobs/ends.h"
@@ -73,6 +74,15 @@ TEST(GivenDescriptor, WhoWritesToNobodyHearsOfIt) {
   const std::array<std::byte, 1> byte{};
   EXPECT_EQ(given->write_some(byte), -1);
   EXPECT_EQ(errno, EPIPE);
+}
+
+/// poll(2) promises room for PIPE_BUF bytes alone; with more, a write to a terminal may wait, and nobody interrupts it.
+TEST(GivenDescriptor, WritesNoMoreToADeviceThanThereIsRoomFor) {
+  const Descriptor device(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const auto given = GivenDescriptor::open(device.get(), Access::write);
+  ASSERT_TRUE(given);
+  const std::array<std::byte, PIPE_BUF + 1> bytes{};
+  EXPECT_EQ(given->write_some(bytes), PIPE_BUF);
 }
 
 TEST(GivenDescriptor, WhatIsNoneIsAnError) {

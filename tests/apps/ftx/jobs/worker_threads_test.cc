@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <latch>
 #include <utility>
@@ -50,6 +51,20 @@ TEST(WorkerThreads, RefuseWhatIsTooMuchAndLeaveItAsItWas) {
     workers.finish();
     EXPECT_EQ(done - before, static_cast<int>(fit));
     EXPECT_TRUE(workers.take(bytes, work)) << "there is room again";
+  }
+}
+
+TEST(WorkerThreads, WhatIsDoneMakesRoom) {
+  constexpr std::size_t part = 4;
+  std::array<std::latch, 3> held{std::latch(1), std::latch(1), std::latch(1)};
+  WorkerThreads workers(1);
+  for (std::latch& one : held) {
+    for (std::size_t i = 0; i < part; ++i) {
+      std::function<void()> work = [&one] { one.wait(); };
+      EXPECT_TRUE(workers.take(WorkerThreads::bytes_max / part, work)) << i;
+    }
+    one.count_down();
+    workers.finish();
   }
 }
 
