@@ -235,6 +235,31 @@ TEST_F(SendMany, SegmentsHeedFlowControl) {
   EXPECT_EQ(error_of(endpoint->t_sndsudata(unit, std::span(&part, 1), 3)), TFLOW);
 }
 
+TEST_F(SendMany, SegmentsAreBounded) {
+  std::string address = "to all";
+  const t_unitdata unit{in(address), {}, {}};
+  std::string bytes(Endpoint::segments_bytes_max + 1, 'x');
+  const auto tsdu = static_cast<std::size_t>(endpoint->info().tsdu);
+  struct Row {
+    std::size_t size;
+    std::size_t segment;
+    std::size_t units;  // 0: refused
+  };
+  for (const auto& [size, segment, units] : std::to_array<Row>({{0, 1, 0},
+                                                                {1, 0, 0},
+                                                                {1, tsdu + 1, 0},
+                                                                {Endpoint::segments_max, 1, Endpoint::segments_max},
+                                                                {Endpoint::segments_max + 1, 1, 0},
+                                                                {2 * Endpoint::segments_max, 2, Endpoint::segments_max},
+                                                                {2 * Endpoint::segments_max + 1, 2, 0}})) {
+    const t_iovec part{std::as_writable_bytes(std::span(bytes)).data(), size};
+    EXPECT_EQ(error_of(endpoint->t_sndsudata(unit, std::span(&part, 1), segment)), units == 0 ? TBADDATA : 0)
+        << size << " in " << segment;
+    set.scheduler().poll({});
+    EXPECT_EQ(sent().size(), units) << size << " in " << segment;
+  }
+}
+
 TEST_F(SendMany, ABlockingEndpointWaits) {
   endpoint->stream().set_nonblocking(false);
   SimulatedWaiter waiter(set);

@@ -596,7 +596,7 @@ TEST_F(KernelUdpTest, DropsThatAreToldAgainAreNotCountedAgain) {
   Endpoint a(set);
   Endpoint b(set, small);
   a.bind("127.0.0.1:0");
-  const wire::TransportAddress destination = b.bind("127.0.0.1:0");
+  wire::TransportAddress destination = b.bind("127.0.0.1:0");
   std::size_t sent = 0;
   std::uint64_t before = 0;
   for (int burst = 1; burst <= 3; ++burst) {
@@ -614,6 +614,11 @@ TEST_F(KernelUdpTest, DropsThatAreToldAgainAreNotCountedAgain) {
     EXPECT_EQ(b.counter("kernel_drops") + b.counter("received"), sent);
     before = b.counter("kernel_drops");
     while (b.take()) {
+    }
+    if (burst == 2) {  // its next socket counts from nothing
+      b.put(UnbindReq{});
+      b.expect<OkAck>();
+      destination = b.bind("127.0.0.1:0");
     }
   }
 }
