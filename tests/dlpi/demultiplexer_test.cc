@@ -144,6 +144,7 @@ TEST_F(Demultiplexing, GroupsHaveManyMembers) {
   const auto stranger = filtered(wire::Ipv4Address{{10, 0, 0, 4}}, wire::protocol_udp, 7000);
   const auto elsewhere = filtered({}, wire::protocol_udp, 7001);
   const auto rest = stream({ipv4});
+  two->filter({ipv4, wire::Ipv4Address{{10, 0, 0, 5}}, wire::protocol_udp, 7000});  // takes what both claim once
   for (Stream* const member : {one.get(), two.get(), wild.get(), elsewhere.get(), rest.get()}) {
     member->request(EnabmultiReq{group});
     member->forget();

@@ -323,6 +323,10 @@ TEST_F(DlpiState, WhatTheDeviceRefusesIsNotWanted) {
   EXPECT_EQ(refused.error, DL_SYSERR);
   EXPECT_EQ(refused.unix_errno, static_cast<std::uint32_t>(EPERM));
   EXPECT_FALSE(stream->driver().subscription().promiscuous_phys);
+  stream->request(SubsBindReq{.sap = 0x9999});
+  EXPECT_EQ(stream->expect<ErrorAck>().error, DL_SYSERR);
+  link_->bring(frame(TestLink::mac, 0x9999, bytes_of("refused")));
+  EXPECT_EQ(stream->waiting(), 0U);
 }
 
 TEST_F(DlpiState, PromiscuousLevels) {

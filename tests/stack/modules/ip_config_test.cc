@@ -189,7 +189,9 @@ TEST_F(IpPathMtu, IsBounded) {
     EXPECT_EQ(table.report(Ipv4Address::from_value(0x08080000 + host), 1400, 1500, 1500, now), Report::lowered);
     EXPECT_LE(table.size(), ip::PathMtu::entries_max);
   }
-  EXPECT_EQ(table.lookup(Ipv4Address::from_value(0x08080000 + 999), 1500, now).mtu, 1400) << "the oldest made room";
+  EXPECT_EQ(table.lookup(Ipv4Address::from_value(0x08080000 + 999), 1500, now).mtu, 1400);
+  EXPECT_EQ(table.lookup(Ipv4Address::from_value(0x08080000 + 998), 1500, now).mtu, 1400);
+  EXPECT_EQ(table.lookup(Ipv4Address::from_value(0x08080000), 1500, now).mtu, 1500) << "the oldest made room";
 }
 
 }  // namespace
