@@ -81,6 +81,18 @@ TEST_F(OwedTest, WaitsForMemoryAndKeepsItsPlaceInTheOrder) {
   EXPECT_FALSE(owed.waiting());
 }
 
+TEST_F(OwedTest, WhatIsClearedIsNotTriedAgain) {
+  exhaust();
+  EXPECT_TRUE(send("one"));
+  owed.clear();
+  EXPECT_FALSE(owed.waiting());
+  held.front().reset();
+  EXPECT_EQ(set.scheduler().next_deadline(), never) << "nobody waits for memory any more";
+  poll();
+  EXPECT_THAT(sent, IsEmpty());
+  EXPECT_EQ(came_late, 0);
+}
+
 TEST_F(OwedTest, NeedsNoMemoryWhereARequestIsDoneWith) {
   exhaust();
   Message spent = std::move(held.back());
