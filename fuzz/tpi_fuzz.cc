@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz/round_trip.h"
-#include "stack/wire/tpi.h"
+#include "stack/wire/tpi_connection.h"
 
 namespace {
 
@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace sluice::wire::tpi;
   round_trip_each<UnitdataReq, UnitdataInd, UderrorInd, InfoReq, InfoAck, BindReq, OldBindReq, BindAck, UnbindReq,
                   OptmgmtReq, Svr4OptmgmtReq, OptmgmtAck, OkAck, ErrorAck, AddrReq, AddrAck, CapabilityReq,
-                  CapabilityAck>(sluice::fuzz::input(data, size));
+                  CapabilityAck, ConnReq, ConnInd, ConnRes, OldConnRes, ConnCon, DisconReq, DisconInd, DataReq, DataInd,
+                  ExdataReq, ExdataInd, OrdrelReq, OrdrelInd>(sluice::fuzz::input(data, size));
   return 0;
 }

@@ -1,32 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/wire/tpi.h"
 
+#include "stack/wire/tpi_words.h"
+
 namespace sluice::wire::tpi {
 namespace {
-
-std::uint32_t word(std::int32_t value) { return static_cast<std::uint32_t>(value); }
-
-std::int32_t number_at(ConstBytes block, std::size_t index) {
-  return static_cast<std::int32_t>(load_word(block.data() + index * word_size));
-}
-
-/// The bytes behind the length/offset pair at words `index` and `index + 1`.
-std::optional<ConstBytes> slice_at(ConstBytes block, std::size_t fixed_size, std::size_t index) {
-  return slice(block, fixed_size, load_word(block.data() + index * word_size),
-               load_word(block.data() + (index + 1) * word_size));
-}
-
-/// Whether the fixed part is there and is that of X.
-template <class X>
-std::expected<void, Malformed> check_fixed(ConstBytes block) {
-  if (block.size() < X::fixed_size) {
-    return std::unexpected(Malformed::short_block);
-  }
-  if (number_at(block, 0) != X::primitive) {
-    return std::unexpected(Malformed::wrong_primitive);
-  }
-  return {};
-}
 
 /// The fields of T_INFO_ACK after its number, which T_CAPABILITY_ACK carries too.
 InfoAck info_at(ConstBytes block, std::size_t first) {

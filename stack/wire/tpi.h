@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// TPI 2.0.0 connectionless primitives, as they travel in the M_PROTO or M_PCPROTO block of a message.
+// TPI 2.0.0 primitives, as they travel in the M_PROTO or M_PCPROTO block of a message: local management and
+// connectionless mode here, connection mode in tpi_connection.h.
 //
 // Every struct X has
 //   X::primitive                    its number (tpi_constants.h)

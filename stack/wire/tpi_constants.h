@@ -9,6 +9,9 @@
 namespace sluice::wire::tpi {
 
 enum Primitive : std::int32_t {
+  T_CONN_REQ = 0,
+  O_T_CONN_RES = 1,  ///< the connection response of systems that know no T_CAPABILITY_REQ; here the same as T_CONN_RES
+  T_DISCON_REQ = 2,
   T_DATA_REQ = 3,
   T_EXDATA_REQ = 4,
   T_INFO_REQ = 5,
@@ -17,6 +20,11 @@ enum Primitive : std::int32_t {
   T_UNITDATA_REQ = 8,
   T_SVR4_OPTMGMT_REQ = 9,  ///< option management with the option format of TLI
   T_ORDREL_REQ = 10,
+  T_CONN_IND = 11,
+  T_CONN_CON = 12,
+  T_DISCON_IND = 13,
+  T_DATA_IND = 14,
+  T_EXDATA_IND = 15,
   T_INFO_ACK = 16,
   T_BIND_ACK = 17,
   T_ERROR_ACK = 18,
@@ -24,10 +32,12 @@ enum Primitive : std::int32_t {
   T_UNITDATA_IND = 20,
   T_UDERROR_IND = 21,
   T_OPTMGMT_ACK = 22,
+  T_ORDREL_IND = 23,
   T_ADDR_REQ = 24,
   T_ADDR_ACK = 25,
   T_BIND_REQ = 26,     ///< bind with XTI semantics: a busy address is an error
   T_OPTMGMT_REQ = 27,  ///< option management with the T_opthdr format of XTI
+  T_CONN_RES = 28,     ///< its ACCEPTOR_id is that of a T_CAPABILITY_ACK
   T_CAPABILITY_REQ = 30,
   T_CAPABILITY_ACK = 31,
   T_OPTDATA_REQ = 0x1001,

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "stack/wire/tpi_connection.h"
 #include "tests/stack/wire/bytes.h"
 
 namespace sluice::wire::tpi {
@@ -89,6 +90,26 @@ TEST(Tpi, InfoHasTheLayoutOfTheSpecification) {
   EXPECT_EQ(CapabilityAck::decode(ack_layout), ack);
 }
 
+TEST(Tpi, ConnectionModeHasTheLayoutOfTheSpecification) {
+  expect_layout(ConnReq{address, {}}, words({0, 8, 20, 0, 0}) + address);
+  expect_layout(ConnReq{address, odd}, words({0, 8, 20, 5, 28}) + address + odd);
+  expect_layout(ConnCon{odd, address}, words({12, 5, 20, 8, 28}) + odd + hex("000000") + address);
+  expect_layout(ConnInd{address, {}, 7}, words({11, 8, 24, 0, 0, 7}) + address);
+  expect_layout(ConnInd{odd, address, 7}, words({11, 5, 24, 8, 32, 7}) + odd + hex("000000") + address);
+  expect_layout(ConnRes{77, {}, 7}, words({28, 77, 0, 0, 7}));
+  expect_layout(ConnRes{77, odd, 7}, words({28, 77, 5, 20, 7}) + odd);
+  expect_layout(OldConnRes{77, odd, 7}, words({1, 77, 5, 20, 7}) + odd);
+  expect_layout(DisconReq{7}, words({2, 7}));
+  expect_layout(DisconReq{}, words({2, 0xffffffff}));
+  expect_layout(DisconInd{104, 7}, words({13, 104, 7}));
+  expect_layout(DataReq{1}, words({3, 1}));
+  expect_layout(DataInd{0}, words({14, 0}));
+  expect_layout(ExdataReq{1}, words({4, 1}));
+  expect_layout(ExdataInd{0}, words({15, 0}));
+  expect_layout(OrdrelReq{}, words({10}));
+  expect_layout(OrdrelInd{}, words({23}));
+}
+
 TEST(Tpi, DecodedSpansViewTheBlock) {
   const Buffer block = words({20, 8, 20, 5, 28}) + address + odd;
   const auto indication = UnitdataInd::decode(block);
@@ -122,6 +143,20 @@ TEST(Tpi, MalformedUnitdataRequestsAreNamed) {
     EXPECT_EQ(request.error(), error) << why;
   }
   EXPECT_FALSE(primitive_of(hex("080000")));
+}
+
+TEST(Tpi, ConnectionPrimitivesThatLieAreRefused) {
+  using enum Malformed;
+  EXPECT_EQ(ConnInd::decode(words({11, 8, 20, 0, 0, 7}) + address).error(), bad_offset) << "in the fixed part";
+  EXPECT_EQ(ConnInd::decode(words({11, 0xffffffff, 24, 0, 0, 7}) + address).error(), bad_offset);
+  EXPECT_EQ(ConnInd::decode(words({11, 8, 24, 8, 0xfffffff8, 7}) + address).error(), bad_offset);
+  EXPECT_EQ(ConnInd::decode(words({11, 8, 25, 0, 0, 7}) + address).error(), bad_offset) << "one byte too far";
+  EXPECT_EQ(ConnRes::decode(words({28, 77, 8, 16, 7}) + address).error(), bad_offset) << "in the fixed part";
+  EXPECT_EQ(ConnRes::decode(words({28, 77, 9, 20, 7}) + address).error(), bad_offset) << "one byte too long";
+  EXPECT_EQ(ConnRes::decode(words({1, 77, 0, 0, 7})).error(), wrong_primitive) << "TLI's number";
+  EXPECT_EQ(ConnReq::decode(words({0, 8, 0xfffffff8, 0, 0}) + address).error(), bad_offset);
+  // An offset without a length means nothing.
+  EXPECT_TRUE(ConnRes::decode(words({28, 77, 0, 0xffffffff, 7})));
 }
 
 }  // namespace
