@@ -2,8 +2,6 @@
 #include "stack/provider/connectionless.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <optional>
 #include <utility>
 
 #include "base/contract.h"
@@ -11,35 +9,7 @@
 #include "stack/core/stream_set.h"
 
 namespace sluice::provider {
-namespace {
-
 using namespace wire::tpi;  // the primitives and their numbers
-
-/// A request that XTI and TLI have, as XTI's: they differ in number only. Nothing when the block is malformed.
-template <class Xti, class Tli>
-std::optional<Xti> either(ConstBytes block) {
-  if (const auto request = Xti::decode(block)) {
-    return *request;
-  }
-  const auto request = Tli::decode(block);
-  if (!request) {
-    return std::nullopt;
-  }
-  const auto& [bytes, number] = *request;
-  return Xti{bytes, number};
-}
-
-}  // namespace
-
-template <class Primitive>
-bool Connectionless::answer(Message& request, const Primitive& primitive, MessageType type) {
-  return tell(primitive, type, &request);
-}
-
-void Connectionless::answer_error(Message& request, std::int32_t primitive, std::int32_t tli_error,
-                                  std::int32_t unix_error) {
-  answer(request, ErrorAck{.error_primitive = primitive, .tli_error = tli_error, .unix_error = unix_error});
-}
 
 /// T_DATA_REQ: "The transport provider must also recognize a message of one or more M_DATA message blocks without the
 /// leading M_PROTO message block as a T_DATA_REQ primitive." A block too short to name a primitive is an unknown one;
@@ -53,7 +23,7 @@ Message Connectionless::accept(Message request) {
       answer(request, info());
       break;
     case Action::capability:
-      answer_capability(request);
+      answer_capability(request, TC1_INFO);
       break;
     case Action::addresses:
       // T_ADDR_ACK: "If the transport endpoint is not bound to a local address, the LOCADDR_length field is set to 0."
@@ -92,15 +62,11 @@ Message Connectionless::accept(Message request) {
   return {};
 }
 
-/// T_DATA_REQ: "This is indicated via a M_ERROR message type which results in the failure of all
-/// operating system service routines on the stream."
 void Connectionless::fail_fatally(Message& request) {
-  ++protocol_errors_;
   state_ = State::failed;
   request_.reset();
   release();
-  constexpr std::array both_sides{std::byte{EPROTO}, std::byte{EPROTO}};
-  tell(ConstBytes(both_sides), MessageType::error, &request);
+  tell_fatal_error(request);
 }
 
 InfoAck Connectionless::info() const {
@@ -123,40 +89,6 @@ InfoAck Connectionless::info() const {
           .serv_type = T_CLTS,
           .current_state = current_state(),
           .provider_flag = SENDZERO | XPG4_1};
-}
-
-/// T_CAPABILITY_REQ: "It can be sent as either an M_PROTO or M_PCPROTO, and must be responded to with the same message
-/// type as itself." T_CAPABILITY_ACK: "The provider must only set those bits which it supports and must leave as zero
-/// any bits not supported." The text names no error for a block that is too short: OpenSS7 answers EINVAL, illumos
-/// reads past its end.
-void Connectionless::answer_capability(Message& request) {
-  const auto asked = CapabilityReq::decode(request.bytes());
-  if (!asked) {
-    return answer_error(request, T_CAPABILITY_REQ, TSYSERR, EINVAL);
-  }
-  answer(request, CapabilityAck{.capabilities = asked->capabilities & TC1_INFO, .info = info()}, request.type());
-}
-
-/// T_OPTMGMT_REQ: "[TBADFLAG] The flags as specified were incorrect or invalid. [TBADOPT] The options as specified were
-/// in an incorrect format, or they contained invalid information." T_OPTMGMT_ACK would have the request's flags "with
-/// any additional flags"; XTI's t_optmgmt(): "The overall result of the negotiation is returned in ret->flags". OpenSS7
-/// answers the result alone, and so does this.
-void Connectionless::manage_options(std::int32_t primitive, Message& request) {
-  const auto asked = either<OptmgmtReq, Svr4OptmgmtReq>(request.bytes());
-  if (!asked || (primitive == T_SVR4_OPTMGMT_REQ && !asked->options.empty())) {
-    return answer_error(request, primitive, TBADOPT);
-  }
-  constexpr std::array<std::int32_t, 4> actions{T_NEGOTIATE, T_CHECK, T_DEFAULT, T_CURRENT};
-  if (std::ranges::find(actions, asked->flags) == actions.end()) {
-    return answer_error(request, primitive, TBADFLAG);
-  }
-  const auto managed = manage(asked->flags, asked->options, options());
-  if (!managed) {
-    return answer_error(request, primitive, managed.error());
-  }
-  if (!answer(request, OptmgmtAck{.options = managed->options, .flags = managed->flags})) {
-    answer_error(request, primitive, TSYSERR, ENOSR);
-  }
 }
 
 /// T_BIND_REQ: "Note that the CONIND_number should be ignored by those providing a connectionless transport service."
@@ -184,8 +116,7 @@ void Connectionless::unbound() {
   SLUICE_REQUIRE(state_ == State::unbinding);
   state_ = State::unbound;
   address_size_ = 0;
-  constexpr std::array both_sides{std::byte{flush_read | flush_write}};
-  tell(ConstBytes(both_sides), MessageType::flush);
+  tell_flush();
   answer(request_, OkAck{.correct_primitive = T_UNBIND_REQ});
 }
 

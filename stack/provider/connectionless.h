@@ -15,32 +15,22 @@
 //     T_SVR4_OPTMGMT_REQ    T_OPTMGMT_ACK: there is no option of TLI's format to manage
 //     the rest          T_ERROR_ACK with TNOTSUPPORT, or M_ERROR: stack/provider/states.h
 //
-// An answer is made in the block of its request, where that has room, else in new memory, else when there is memory
-// (stack/core/owed.h). One that will never have any, which may happen to T_OPTMGMT_ACK alone, is T_ERROR_ACK with
-// ENOSR instead: "TSYSERR: A system error has occurred and the UNIX system error is indicated in the primitive".
-//
 // Ownership: a base of a module, or a part of one, which outlives it. Threads: as its module's.
 
 #include <array>
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "stack/core/counter.h"
 #include "stack/core/message.h"
-#include "stack/core/module.h"
-#include "stack/core/owed.h"
-#include "stack/provider/options.h"
+#include "stack/provider/management.h"
 #include "stack/provider/states.h"
 #include "stack/wire/address.h"
 #include "stack/wire/tpi.h"
 
 namespace sluice::provider {
 
-class Connectionless {
+class Connectionless : public Management {
  public:
-  Connectionless(const Connectionless&) = delete;
-  Connectionless& operator=(const Connectionless&) = delete;
-
   [[nodiscard]] State state() const { return state_; }
 
   /// Takes an M_PROTO, M_PCPROTO or M_DATA message from above. Returns it when it is a datagram to be sent, as M_PROTO;
@@ -48,8 +38,7 @@ class Connectionless {
   [[nodiscard]] Message accept(Message request);
 
  protected:
-  explicit Connectionless(Module& module)
-      : module_(module), owed_(module, [this](Message message) { up(std::move(message)); }, [this] { came_late(); }) {}
+  explicit Connectionless(Module& module) : Management(module) {}
   ~Connectionless() = default;
 
   // The outcome of bind() and unbind(): one of these, while it runs or later. REQUIRES: it is owed.
@@ -57,25 +46,8 @@ class Connectionless {
   void unbound();
   void refused(std::int32_t tli_error, std::int32_t unix_error = 0);
 
-  /// Puts `primitive`, or bytes, up, in order with the answers; in the block of `spent`, a request, where it fits.
-  /// False where that is impossible, see Owed::send().
-  template <class Primitive>
-  bool tell(const Primitive& primitive, MessageType type, Message* spent = nullptr) {
-    const bool told = owed_.send(primitive, type, spent);
-    if (!told) {
-      up({});
-    }
-    return told;
-  }
-
   /// Whether the bind in hand is TLI's: O_T_BIND_REQ replaces a busy address by a free one, T_BIND_REQ refuses it.
   [[nodiscard]] bool replaces_busy() const { return bind_primitive_ == wire::tpi::O_T_BIND_REQ; }
-
-  Module& module_;
-  Counter out_of_state_{module_, "out_of_state", "primitives refused in this state"};
-  Counter unsupported_{module_, "unsupported", "requests that this provider does not know"};
-  Counter protocol_errors_{module_, "protocol_errors", "fatal errors: M_ERROR with EPROTO"};
-  Counter dropped_{module_, "dropped", "messages dropped after a fatal error, or of a type that nobody here takes"};
 
  private:
   /// Bytes of the largest datagram that every destination can be sent.
@@ -85,26 +57,14 @@ class Connectionless {
   virtual void unbind() = 0;
   /// The interface has failed: gives up the address. Nothing is sent or received any more.
   virtual void release() = 0;
-  /// Puts an answer up; an empty message is one that no memory was left for.
-  virtual void up(Message message) = 0;
-  /// Called after up() was, for answers that had waited: nobody called us.
-  virtual void came_late() {}
-  /// Nothing: no option is supported.
-  [[nodiscard]] virtual OptionStore* options() { return nullptr; }
 
   void fail_fatally(Message& request);
   void start_bind(std::int32_t primitive);
-  void manage_options(std::int32_t primitive, Message& request);
-  void answer_capability(Message& request);
-  void answer_error(Message& request, std::int32_t primitive, std::int32_t tli_error, std::int32_t unix_error = 0);
-  [[nodiscard]] wire::tpi::InfoAck info() const;
-  template <class Primitive>
-  bool answer(Message& request, const Primitive& primitive, MessageType type = MessageType::pcproto);
+  [[nodiscard]] wire::tpi::InfoAck info() const final;
 
   State state_ = State::unbound;
   std::int32_t bind_primitive_ = 0;
   Message request_;  // to bind or to unbind, in whose block the outcome will go
-  Owed owed_;
   std::array<std::byte, wire::TransportAddress::encoded_size_max> address_{};
   std::size_t address_size_ = 0;  // 0: not bound
 };

@@ -105,8 +105,6 @@ std::string outcome(ProviderStack& stack) {
   return all;
 }
 
-constexpr std::int32_t T_DISCON_REQ = 2;
-
 struct Expectation {
   std::int32_t primitive;
   const char* unbound;
