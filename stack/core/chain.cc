@@ -81,7 +81,7 @@ void Chain::update_segments() {
 
 void Chain::attach(Module& module) {
   module.set_ = &set_;
-  module.handle_ = set_.module_handles().add();
+  module.handle_ = set_.module_handles().add(&module);
   module.mode_ = head_.mode_;
   module.read_.scheduler_ = module.write_.scheduler_ = &set_.scheduler();
 }
