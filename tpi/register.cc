@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "tpi/kernel_tcp.h"
 #include "tpi/kernel_udp.h"
 
 namespace sluice::tpi {
@@ -24,10 +25,36 @@ Result<std::unique_ptr<Module>> make_kernel_udp(StreamSet& set, const Parameters
   return std::make_unique<KernelUdp>(set, options);
 }
 
+Result<std::unique_ptr<Module>> make_kernel_tcp(StreamSet& set, const Parameters& parameters) {
+  TcpSocket::Options options;
+  options.receive_buffer_bytes = bytes_of(parameters, "receive_buffer_bytes", options.receive_buffer_bytes);
+  options.send_buffer_bytes = bytes_of(parameters, "send_buffer_bytes", options.send_buffer_bytes);
+  return std::make_unique<KernelTcp>(set, options);
+}
+
 }  // namespace
 
 void add_providers(Registry& registry) {
   using Type = ParameterSpec::Type;
+  registry.add(Entry{
+      .name = "kernel_tcp",
+      .summary = "TCP through the kernel's sockets: TPI connection-mode service with orderly release",
+      .effect = "hands bytes to the kernel from where they lie; received ones are shown where the kernel put them",
+      .kind = Entry::Kind::driver,
+      .upper = Service::transport,
+      .parameters = {{.name = "receive_buffer_bytes",
+                      .type = Type::integer,
+                      .meaning = "socket receive buffer, in bytes, as far as the system allows; what the system adapts "
+                                 "to the path if absent",
+                      .minimum = 4096,
+                      .maximum = buffer_bytes_max},
+                     {.name = "send_buffer_bytes",
+                      .type = Type::integer,
+                      .meaning = "socket send buffer, in bytes, as far as the system allows; what the system adapts to "
+                                 "the path if absent",
+                      .minimum = 4096,
+                      .maximum = buffer_bytes_max}},
+      .make = make_kernel_tcp});
   registry.add(Entry{
       .name = "kernel_udp",
       .summary = "UDP through the kernel's sockets: TPI connectionless service, no privileges needed",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What this folder adds to a program's registry: the driver `kernel_udp`.
+// What this folder adds to a program's registry: the drivers `kernel_tcp` and `kernel_udp`.
 
 #include "stack/core/registry.h"
 

@@ -53,6 +53,8 @@ SocketOption option_of(Setting setting) {
 
 bool is_buffer(Setting setting) { return setting == Setting::receive_buffer || setting == Setting::send_buffer; }
 
+bool is_of_tcp(Setting setting) { return setting == Setting::no_delay || setting == Setting::keep_alive; }
+
 std::size_t index(Setting setting) { return static_cast<std::size_t>(setting); }
 
 bool set_option(int descriptor, int level, int name, int value) {
@@ -80,6 +82,9 @@ std::optional<int> value_in_a_new_socket(const SocketOption& option, const std::
 
 /// Of a buffer it is what the system allows.
 std::optional<std::uint32_t> SocketOptions::current(Setting setting) {
+  if (is_of_tcp(setting)) {
+    return std::nullopt;
+  }
   const std::optional<std::uint32_t> wanted = set_[index(setting)];
   return !wanted ? initial(setting) : is_buffer(setting) ? buffer(setting, *wanted) : wanted;
 }

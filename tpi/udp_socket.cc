@@ -5,47 +5,13 @@
 #include <netinet/udp.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <utility>
-
-#include "stack/wire/zone.h"
 
 namespace sluice::tpi {
 namespace {
-
-constexpr std::array<std::uint8_t, 12> mapped_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-SocketAddress v4_socket_address(const wire::TransportAddress& from) {
-  SocketAddress address;
-  address.v4.sin_family = AF_INET;
-  address.v4.sin_port = to_big_endian(from.port);
-  std::memcpy(&address.v4.sin_addr, from.address.bytes().data(), from.address.size());
-  address.size = sizeof address.v4;
-  return address;
-}
-
-/// An IPv4 address takes its IPv4-mapped form. A link-local one brings its zone (stack/wire/zone.h).
-SocketAddress v6_socket_address(const wire::TransportAddress& from) {
-  SocketAddress address;
-  address.v6.sin6_family = AF_INET6;
-  address.v6.sin6_port = to_big_endian(from.port);
-  std::uint8_t* octets = address.v6.sin6_addr.s6_addr;
-  if (from.address.is_v4()) {
-    octets = std::copy(mapped_prefix.begin(), mapped_prefix.end(), octets);
-  }
-  std::memcpy(octets, from.address.bytes().data(), from.address.size());
-  if (from.address.is_v6()) {
-    const wire::Ipv6Address v6 = from.address.v6();
-    address.v6.sin6_scope_id = wire::zone_of(v6);
-    wire::with_zone(v6, 0).store(reinterpret_cast<std::byte*>(octets));
-  }
-  address.size = sizeof address.v6;
-  return address;
-}
 
 /// The error of the datagram that `message` of the error queue is about, if an ICMP message caused it. Errors that this
 /// host found itself were already told to whoever sent.
@@ -66,35 +32,6 @@ std::optional<int> icmp_error(msghdr& message) {
 }
 
 }  // namespace
-
-bool SocketAddress::operator==(const SocketAddress& other) const {
-  return size == other.size && std::memcmp(&v6, &other.v6, size) == 0;
-}
-
-wire::TransportAddress transport_address(const SocketAddress& address) {
-  if (address.size == 0) {
-    return {};
-  }
-  if (address.generic.sa_family == AF_INET) {
-    const auto* octets = reinterpret_cast<const std::byte*>(&address.v4.sin_addr);
-    return {wire::Ipv4Address::load(octets), to_big_endian(address.v4.sin_port)};
-  }
-  const auto* octets = reinterpret_cast<const std::byte*>(&address.v6.sin6_addr);
-  const std::uint16_t port = to_big_endian(address.v6.sin6_port);
-  const bool mapped = std::memcmp(octets, mapped_prefix.data(), mapped_prefix.size()) == 0;
-  return mapped
-             ? wire::TransportAddress{wire::Ipv4Address::load(octets + mapped_prefix.size()), port}
-             : wire::TransportAddress{wire::with_zone(wire::Ipv6Address::load(octets), address.v6.sin6_scope_id), port};
-}
-
-/// Without the privilege for the forced option, the kernel's limit (net.core.rmem_max, wmem_max) counts.
-void set_buffer(int descriptor, int option, std::size_t bytes) {
-  const int forced = option == SO_RCVBUF ? SO_RCVBUFFORCE : SO_SNDBUFFORCE;
-  const int value = static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max() / 2));
-  if (::setsockopt(descriptor, SOL_SOCKET, forced, &value, sizeof value) != 0) {
-    static_cast<void>(::setsockopt(descriptor, SOL_SOCKET, option, &value, sizeof value));
-  }
-}
 
 UdpSocket::UdpSocket(UdpSocket&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
@@ -152,7 +89,7 @@ Result<UdpSocket> UdpSocket::bind(const wire::TransportAddress& local, const Opt
     return fail(errno);
   }
   socket.configure(v6, options);
-  SocketAddress address = v6 ? v6_socket_address(local) : v4_socket_address(local);
+  SocketAddress address = socket_address_of(local, v6);
   if (::bind(socket.descriptor_, &address.generic, address.size) != 0 ||
       ::getsockname(socket.descriptor_, &address.generic, &address.size) != 0) {
     return fail(errno);
@@ -163,12 +100,12 @@ Result<UdpSocket> UdpSocket::bind(const wire::TransportAddress& local, const Opt
 
 std::optional<SocketAddress> UdpSocket::socket_address(const wire::TransportAddress& address) const {
   if (local_.address.is_v4()) {
-    return address.address.is_v4() ? std::optional(v4_socket_address(address)) : std::nullopt;
+    return address.address.is_v4() ? std::optional(socket_address_of(address, false)) : std::nullopt;
   }
   if (address.address.is_v4() && !dual_stack()) {
     return std::nullopt;
   }
-  return v6_socket_address(address);
+  return socket_address_of(address, true);
 }
 
 std::optional<UdpSocket::QueuedError> UdpSocket::take_error() const {

@@ -4,39 +4,18 @@
 // One bound, non-blocking UDP socket of the kernel: its options, its addresses, and the ICMP errors that the kernel
 // queues for it. Sending and receiving are in udp_sender.h and udp_receiver.h.
 //
-// A socket on the IPv6 address `::` serves IPv4, too: the kernel shows IPv4 addresses in IPv4-mapped form
-// (RFC 4291 section 2.5.5.2), here they are plain IPv4 addresses.
+// A socket on the IPv6 address `::` serves IPv4, too (tpi/socket_address.h).
 //
 // Ownership: owns the descriptor; move-only. Threads: one.
-
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <cstddef>
 #include <optional>
 
 #include "base/result.h"
 #include "stack/wire/address.h"
+#include "tpi/socket_address.h"
 
 namespace sluice::tpi {
-
-/// An address as the kernel has it. Unused bytes are zero, so that equal addresses have equal bytes.
-struct SocketAddress {
-  union {
-    sockaddr generic;
-    sockaddr_in v4;
-    sockaddr_in6 v6{};
-  };
-  socklen_t size = 0;
-
-  [[nodiscard]] bool operator==(const SocketAddress& other) const;
-};
-
-/// The address in our form; 0.0.0.0:0 where the kernel gave none. IPv4-mapped addresses become IPv4 addresses.
-[[nodiscard]] wire::TransportAddress transport_address(const SocketAddress& address);
-
-/// Makes `option` of a socket (SO_RCVBUF or SO_SNDBUF) so many bytes, or what the system allows of it.
-void set_buffer(int descriptor, int option, std::size_t bytes);
 
 class UdpSocket {
  public:

@@ -91,6 +91,8 @@ std::optional<std::uint32_t> Options::current(Setting setting) {
     case Setting::receive_buffer:
       return static_cast<std::uint32_t>(head().marks().high_bytes);
     case Setting::send_buffer:
+    case Setting::no_delay:
+    case Setting::keep_alive:
       return std::nullopt;
     default: {
       const auto settings = ask(SettingsReq{});
@@ -108,6 +110,8 @@ std::optional<std::uint32_t> Options::initial(Setting setting) {
     case Setting::receive_buffer:
       return static_cast<std::uint32_t>(initial_marks_.value_or(head().marks()).high_bytes);
     case Setting::send_buffer:
+    case Setting::no_delay:
+    case Setting::keep_alive:
       return std::nullopt;
     default: {
       const auto settings = ask(SettingsReq{});
@@ -129,6 +133,8 @@ bool Options::set(Setting setting, std::uint32_t value) {
       head().set_marks({.high_bytes = value, .low_bytes = value / 4});
       return true;
     case Setting::send_buffer:
+    case Setting::no_delay:
+    case Setting::keep_alive:
       return false;
     default:
       return set_of_ip(setting, value);

@@ -31,6 +31,10 @@ struct Kind {
 constexpr std::uint32_t buffer_bytes_min = 4096;
 constexpr std::uint32_t buffer_bytes_max = std::uint32_t{1} << 30;
 
+/// struct t_kpalive: kp_onoff, then kp_timeout in minutes. The kernel's seconds end at 32767.
+constexpr std::uint8_t kpalive_size = 8;
+constexpr std::uint32_t kpalive_minutes_max = 32767 / 60;
+
 constexpr auto kinds = std::to_array<Kind>({
     {T_INET_IP, T_IP_TTL, Setting::ttl, 1, 1, 255},
     {T_INET_IP, T_IP_TOS, Setting::type_of_service, 1, 0, 255},
@@ -42,6 +46,8 @@ constexpr auto kinds = std::to_array<Kind>({
     {T_INET_IPV6, T_IPV6_MULTICAST_LOOP, Setting::multicast_loop_v6, 4, 0, 1},
     {T_INET_UDP, T_UDP_CHECKSUM, Setting::checksum, 4, T_NO, T_YES},
     {T_INET_UDP, T_UDP_RECEIVED, Setting::received, 4, T_NO, T_YES},
+    {T_INET_TCP, T_TCP_NODELAY, Setting::no_delay, 4, T_NO, T_YES},
+    {T_INET_TCP, T_TCP_KEEPALIVE, Setting::keep_alive, kpalive_size, 0, kpalive_minutes_max},
     {XTI_GENERIC, XTI_RCVBUF, Setting::receive_buffer, 4, buffer_bytes_min, buffer_bytes_max, false, true},
     {XTI_GENERIC, XTI_SNDBUF, Setting::send_buffer, 4, buffer_bytes_min, buffer_bytes_max, false, true},
     {XTI_GENERIC, XTI_RCVLOWAT, Setting::receive_low_water, 4, 1, 1, false, true},
@@ -79,7 +85,8 @@ std::optional<Membership> membership_of(const Option& option) {
 }
 
 bool is_level(std::uint32_t level) {
-  return level == T_INET_IP || level == T_INET_IPV6 || level == T_INET_UDP || level == XTI_GENERIC;
+  return level == T_INET_IP || level == T_INET_IPV6 || level == T_INET_UDP || level == T_INET_TCP ||
+         level == XTI_GENERIC;
 }
 
 /// A scalar in one byte or in four.
@@ -95,6 +102,18 @@ std::optional<std::uint32_t> scalar(ConstBytes value) {
 int rank(std::int32_t status) {
   constexpr std::array order{T_SUCCESS, T_PARTSUCCESS, T_FAILURE, T_READONLY, T_NOTSUPPORT};
   return static_cast<int>(std::ranges::find(order, status) - order.begin());
+}
+
+/// Of a t_kpalive: the minutes, 0 where it is off. "On" without minutes, or with the garbage byte that XTI allows to be
+/// sent (T_GARBAGE), is nothing that there is.
+std::optional<std::uint32_t> keep_alive(ConstBytes value) {
+  if (value.size() != kpalive_size) {
+    return std::nullopt;
+  }
+  const std::uint32_t on = wire::load_word(value.data());
+  const std::uint32_t minutes = wire::load_word(value.data() + wire::word_size);
+  const bool known = on == T_NO || (on == T_YES && minutes > 0);
+  return known ? std::optional(on == T_NO ? 0 : minutes) : std::nullopt;
 }
 
 class Manager {
@@ -151,7 +170,8 @@ class Manager {
     if (action_ == T_CHECK && option.value.empty()) {
       return result(option, T_SUCCESS);
     }
-    std::optional<std::uint32_t> value = scalar(option.value);
+    const bool structure = kind.size == kpalive_size;
+    std::optional<std::uint32_t> value = structure ? keep_alive(option.value) : scalar(option.value);
     if (value == minus_one && kind.minus_one_is_initial) {
       value = initial(kind);
     }
@@ -205,9 +225,12 @@ class Manager {
   }
 
   void tell(const Kind& kind, std::uint32_t value, std::int32_t status) {
-    std::array<std::byte, wire::word_size> bytes{};
+    std::array<std::byte, kpalive_size> bytes{};
     if (kind.size == 1) {
       bytes[0] = static_cast<std::byte>(value);
+    } else if (kind.size == kpalive_size) {
+      wire::store_word(bytes.data(), value == 0 ? T_NO : T_YES);
+      wire::store_word(bytes.data() + wire::word_size, value);
     } else {
       wire::store_word(bytes.data(), value);
     }

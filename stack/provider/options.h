@@ -16,6 +16,8 @@
 //     |             | T_IPV6_JOIN_GROUP, T_IPV6_LEAVE_GROUP      | ipv6_mreq, 20 bytes |
 //     | T_INET_UDP  | T_UDP_CHECKSUM, of datagrams over IPv4     | T_YES, T_NO         |
 //     |             | T_UDP_RECEIVED                             | T_YES, T_NO         |
+//     | T_INET_TCP  | T_TCP_NODELAY                              | T_YES, T_NO         |
+//     |             | T_TCP_KEEPALIVE: on or off, minutes        | t_kpalive, 8 bytes  |
 //     | XTI_GENERIC | XTI_RCVBUF, XTI_SNDBUF                     | 4096..2^30          |
 //     |             | XTI_RCVLOWAT, XTI_SNDLOWAT                 | 1                   |
 //
@@ -59,12 +61,14 @@ enum class Setting : std::uint8_t {
   multicast_loop_v6,
   checksum,
   received,
+  no_delay,
+  keep_alive,  // minutes; 0: off
   receive_buffer,
   send_buffer,
   receive_low_water,
   send_low_water,
 };
-inline constexpr std::size_t setting_count = 14;
+inline constexpr std::size_t setting_count = 16;
 
 /// What ip_mreq and ipv6_mreq say.
 struct Membership {

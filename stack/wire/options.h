@@ -28,6 +28,7 @@ namespace sluice::wire::xti {
 
 enum Level : std::uint32_t {
   T_INET_IP = 0,  ///< IPPROTO_IP
+  T_INET_TCP = 6,
   T_INET_UDP = 17,
   T_INET_IPV6 = 41,  ///< IPPROTO_IPV6
   XTI_GENERIC = 0xffff,
@@ -50,6 +51,11 @@ enum IpName : std::uint32_t {
 enum UdpName : std::uint32_t {
   T_UDP_CHECKSUM = 0x600,     ///< T_YES or T_NO
   T_UDP_RECEIVED = 0x1'0001,  ///< T_YES or T_NO: whether T_UNITDATA_IND has options. Ours: others have one a member
+};
+
+enum TcpName : std::uint32_t {
+  T_TCP_NODELAY = 0x1,    ///< T_YES or T_NO
+  T_TCP_KEEPALIVE = 0x8,  ///< t_kpalive: T_YES or T_NO, and minutes
 };
 
 /// Of XTI_GENERIC. Those of XTI that are absent here are T_NOTSUPPORT (docs/streams.md).

@@ -231,8 +231,8 @@ struct Case {
   std::string answer;
 };
 
-const std::string unbound_info = " 65507 -2 -2 -2 20 280 65507 3 0 5";
-const std::string idle_info = " 65507 -2 -2 -2 20 280 65507 3 3 5";
+const std::string unbound_info = " 65507 -2 -2 -2 20 324 65507 3 0 5";
+const std::string idle_info = " 65507 -2 -2 -2 20 324 65507 3 3 5";
 const Block foreign = encoded(TransportAddress{wire::Ipv4Address{{192, 0, 2, 1}}, 7000});
 
 std::function<std::string(Provider&)> asking(const Block& request, MessageType type = MessageType::proto) {
@@ -700,7 +700,7 @@ TEST_P(ProviderCalls, LibraryCallsHaveOneResult) {
   auto opened = tli::Endpoint::t_open(stream(), &info);
   ASSERT_TRUE(opened);
   tli::Endpoint& endpoint = **opened;
-  EXPECT_EQ(info.options, 280);
+  EXPECT_EQ(info.options, 324);
   EXPECT_EQ(info.tsdu, 65507);
 
   Block wanted = foreign;

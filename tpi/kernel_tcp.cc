@@ -1,0 +1,636 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tpi/kernel_tcp.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "stack/core/ioctl.h"
+#include "stack/core/primitive.h"
+
+namespace sluice::tpi {
+namespace {
+
+using namespace wire::tpi;  // the primitives and their numbers
+
+/// The error of T_ERROR_ACK for a bind that the kernel refused; TSYSERR where TLI has no name for it.
+std::int32_t bind_error(int code, bool any_port) {
+  switch (code) {
+    case EADDRINUSE:
+      return any_port ? TNOADDR : TADDRBUSY;
+    case EACCES:
+      return TACCES;
+    case EADDRNOTAVAIL:  // not an address of this host
+    case EINVAL:         // not an address that can be bound
+    case EAFNOSUPPORT:
+      return TBADADDR;
+    default:
+      return TSYSERR;
+  }
+}
+
+/// A connect that fails at once for what the network says, as one that fails later, is told by T_DISCON_IND.
+bool is_of_the_network(int error) {
+  return error == ECONNREFUSED || error == ENETUNREACH || error == EHOSTUNREACH || error == ETIMEDOUT ||
+         error == ECONNRESET || error == ENETDOWN || error == EHOSTDOWN;
+}
+
+/// Time alone helps.
+bool is_shortage(int error) { return error == ENOBUFS || error == ENOMEM; }
+
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+Result<TcpSocket> bind_socket(const wire::TransportAddress& local, bool any_address, bool replaces_busy,
+                              const TcpSocket::Options& options, bool listens) {
+  Result<TcpSocket> socket = TcpSocket::bind(local, options, listens);
+  const bool without_v6 = !socket && (socket.error().code == EAFNOSUPPORT || socket.error().code == EADDRNOTAVAIL);
+  if (without_v6 && any_address) {
+    return TcpSocket::bind({wire::Ipv4Address{}, 0}, options, listens);
+  }
+  if (!socket && replaces_busy && socket.error().code == EADDRINUSE) {
+    return TcpSocket::bind({local.address, 0}, options, listens);
+  }
+  return socket;
+}
+
+}  // namespace
+
+KernelTcp::KernelTcp(StreamSet& set, const TcpSocket::Options& options, const TcpCalls& calls)
+    : Module("kernel_tcp", Services::both),
+      ConnectionMode(static_cast<Module&>(*this)),
+      options_(options),
+      calls_(calls),
+      retry_(set.scheduler(),
+             [this] {
+               reading_stopped_ = false;
+               resume_writing();
+             }),
+      accept_retry_(set.scheduler(), [] {}) {
+  write_queue().set_marks(write_marks);
+}
+
+PayloadWork KernelTcp::payload_work(Side side) const {
+  if (side == Side::read) {
+    return {.items = {}, .uncounted = "recv copies into the message"};
+  }
+  return {.items = {{.kind = PayloadWork::Kind::gather, .where = "message to the write queue", .layered = false}},
+          .uncounted = "sendmsg copies from the message"};
+}
+
+void KernelTcp::close() {
+  rejected_ += pending_.size();
+  const bool cut_short = phase_ == Phase::connected && !write_queue().empty();
+  aborted_ += cut_short ? 1U : 0U;
+  drop_connection(cut_short);
+  release();
+}
+
+void KernelTcp::release() {
+  drop_connection(true);
+  for (Pending& one : pending_) {
+    one.socket.abort();
+  }
+  pending_.clear();
+  if (std::exchange(listens_watched_, false)) {
+    set().remove_source(listener_);
+  }
+  listener_.socket.reset();
+  accept_retry_.cancel();
+  requests_.clear();
+  room_.reset();
+  write_queue().flush(FlushKind::all);
+}
+
+// ---- Requests ----
+
+void KernelTcp::wput(Batch&& batch) {
+  while (Message message = batch.pop()) {
+    take(std::move(message));
+  }
+}
+
+void KernelTcp::take(Message message) {
+  switch (message.type()) {
+    case MessageType::proto:
+    case MessageType::data:
+      if (closing_) {
+        if (requests_.size() < waiting_requests_max) {
+          requests_.push(std::move(message));
+        } else {
+          ++dropped_;
+        }
+        break;
+      }
+      [[fallthrough]];
+    case MessageType::pcproto:
+      if (Message accepted = accept(std::move(message))) {
+        if (accepted.type() != MessageType::data && primitive_of(accepted.bytes()) == T_ORDREL_REQ) {
+          start_release();
+        } else if (accepted.type() != MessageType::data && !accepted.has_data()) {
+          break;  // no byte, and TCP has nothing that could say so
+        } else if (!write_queue().empty() || !sendable() || !send(accepted)) {
+          accepted.first().type = accepted.type() == MessageType::data ? MessageType::data : MessageType::proto;
+          write_queue().enqueue(std::move(accepted));
+        }
+      }
+      break;
+    case MessageType::flush:
+      turn_flush(std::move(message));
+      end_if_released();
+      break;
+    case MessageType::ioctl:
+      answer_ioctl(std::move(message));
+      break;
+    default:
+      ++dropped_;
+  }
+}
+
+void KernelTcp::answer_ioctl(Message message) {
+  if (message.bytes().size() < sizeof(IoctlBlock)) {
+    ++dropped_;
+    return;
+  }
+  ++unsupported_;
+  read_queue().put_next(ioctl_refused(std::move(message), EINVAL));
+}
+
+void KernelTcp::bind(ConstBytes address, std::uint32_t connect_indications) {
+  const bool any_address = address.empty();
+  const auto local =
+      any_address ? wire::TransportAddress{wire::Ipv6Address{}, 0} : wire::TransportAddress::decode(address);
+  if (!local) {
+    return refused(TBADADDR);
+  }
+  const bool listens = connect_indications > 0;
+  Result<TcpSocket> opened = bind_socket(*local, any_address, replaces_busy(), options_, listens);
+  const int error = !opened ? opened.error().code : listens ? opened->listen(connect_indications) : 0;
+  if (error != 0) {
+    const std::int32_t tli_error = bind_error(error, local->port == 0 || replaces_busy());
+    return refused(tli_error, tli_error == TSYSERR ? error : 0);
+  }
+  bound_ = opened->local();
+  if (listens) {
+    socket_options_.attach(opened->descriptor(), opened->is_v6());
+    socket_options_.detach();
+    listener_.socket.emplace(std::move(*opened));
+    set().add_source(listener_);
+    listens_watched_ = true;
+  } else {
+    socket_.emplace(std::move(*opened));
+    phase_ = Phase::reserved;
+    socket_options_.attach(socket_->descriptor(), socket_->is_v6());
+  }
+  bound(Encoded(bound_).bytes(), connect_indications);
+}
+
+void KernelTcp::unbind() {
+  release();
+  acknowledged();
+}
+
+void KernelTcp::up(Message message) {
+  if (message) {
+    read_queue().put_next(std::move(message));
+  } else {
+    ++answers_lost_;
+  }
+}
+
+ConstBytes KernelTcp::local_address() const {
+  return local_size_ != 0 ? ConstBytes(local_).first(local_size_) : bound_address();
+}
+
+ConstBytes KernelTcp::remote_address() const { return ConstBytes(remote_).first(remote_size_); }
+
+std::uint32_t KernelTcp::acceptor_id() const { return set().module_handles().number(handle()); }
+
+// ---- Connections ----
+
+/// A socket whose connection has ended connects no more: each connection has a socket of its own, and the first has the
+/// one that was bound.
+void KernelTcp::connect(ConstBytes destination) {
+  const auto to = wire::TransportAddress::decode(destination);
+  if (!to) {
+    return refused(TBADADDR);
+  }
+  if (listener_.socket) {
+    return refused(TSYSERR, EOPNOTSUPP);
+  }
+  if (phase_ == Phase::none) {
+    Result<TcpSocket> opened = TcpSocket::bind(bound_, options_, true);
+    if (!opened) {
+      return refuse_connect(opened.error().code);
+    }
+    socket_.emplace(std::move(*opened));
+    socket_options_.attach(socket_->descriptor(), socket_->is_v6());
+  }
+  const int error = socket_->connect(*to, calls_);
+  if (error != 0 && error != EINPROGRESS && !is_of_the_network(error)) {
+    phase_ = Phase::connecting;
+    drop_connection(false);
+    return refuse_connect(error);
+  }
+  phase_ = Phase::connecting;
+  set().add_source(*this);
+  acknowledged();
+  if (error == 0) {
+    finish_connect();
+  } else if (error != EINPROGRESS) {
+    ++connect_failures_;
+    drop_connection(false);
+    indicate_disconnection(error);
+  }
+}
+
+void KernelTcp::refuse_connect(int error) {
+  ++connect_failures_;
+  const std::int32_t tli_error = bind_error(error, false);
+  refused(tli_error, tli_error == TSYSERR ? error : 0);
+}
+
+/// The kernel says by writability that it knows.
+void KernelTcp::finish_connect() {
+  if (const int error = socket_->take_error(); error != 0) {
+    ++connect_failures_;
+    drop_connection(false);
+    return indicate_disconnection(error);
+  }
+  connection_is_up();
+  confirm_connection(remote_address());
+}
+
+void KernelTcp::connection_is_up() {
+  ++connections_;
+  phase_ = Phase::connected;
+  local_size_ = socket_->local().encode(local_);
+  remote_size_ = socket_->remote().encode(remote_);
+}
+
+bool KernelTcp::wants_connections() const {
+  return !reading_stopped_ && !accept_retry_.armed() && may(provider::ConnectionEvent::conn_ind) && !closing_ &&
+         outstanding() < connect_indications();
+}
+
+/// accept(2): "Linux accept() (and accept4()) passes already-pending network errors on the new socket as an error code
+/// from accept()", to be treated like EAGAIN; those of descriptors and memory only time cures.
+bool KernelTcp::accept_waiting() {
+  for (std::size_t taken = 0; taken < accepts_per_turn_max && wants_connections(); ++taken) {
+    if (!read_queue().can_put_next()) {
+      ++read_stops_;
+      reading_stopped_ = true;
+      return false;
+    }
+    Result<TcpSocket> accepted = listener_.socket->accept(calls_);
+    if (!accepted) {
+      const int error = accepted.error().code;
+      if (would_block(error)) {
+        return false;
+      }
+      ++accept_failures_;
+      if (error == EMFILE || error == ENFILE || is_shortage(error)) {
+        accept_retry_.arm_after(accept_retry_delay);
+        return false;
+      }
+      continue;
+    }
+    const std::int32_t sequence = next_sequence_;
+    next_sequence_ = next_sequence_ == INT32_MAX ? 1 : next_sequence_ + 1;
+    const wire::TransportAddress source = accepted->remote();
+    pending_.push_back({sequence, std::move(*accepted)});
+    ++indicated_;
+    indicate_connection(Encoded(source).bytes(), sequence);
+  }
+  return wants_connections();
+}
+
+std::vector<KernelTcp::Pending>::iterator KernelTcp::pending(std::int32_t sequence) {
+  return std::ranges::find(pending_, sequence, &Pending::sequence);
+}
+
+void KernelTcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
+  Module* const named = set().module_handles().find(acceptor_id);
+  if (named == nullptr) {
+    return refused(TBADF);
+  }
+  auto* const acceptor = dynamic_cast<KernelTcp*>(named);
+  if (acceptor == nullptr) {
+    return refused(TPROVMISMATCH);
+  }
+  const auto chosen = pending(sequence);
+  if (acceptor == this) {
+    if (outstanding() > 1) {
+      return refused(TINDOUT);
+    }
+    adopt(std::move(chosen->socket));
+    pending_.erase(chosen);
+    return acknowledged();
+  }
+  if (acceptor->closing_ || !acceptor->may(provider::ConnectionEvent::pass_conn)) {
+    return refused(TOUTSTATE);
+  }
+  if (acceptor->connect_indications() > 0) {
+    return refused(TRESQLEN);
+  }
+  acceptor->adopt(std::move(chosen->socket));
+  if (acceptor->bound_address().empty()) {
+    acceptor->bound_ = acceptor->socket_->local();
+  }
+  acceptor->take_connection(acceptor->local_address());
+  pending_.erase(chosen);
+  accepted_elsewhere();
+}
+
+/// The connection becomes this stream's; a socket that it was bound with is given up.
+void KernelTcp::adopt(TcpSocket socket) {
+  drop_connection(false);
+  socket_.emplace(std::move(socket));
+  socket_options_.attach(socket_->descriptor(), socket_->is_v6());
+  connection_is_up();
+  set().add_source(*this);
+}
+
+void KernelTcp::reject(std::int32_t sequence) {
+  ++rejected_;
+  const auto chosen = pending(sequence);
+  chosen->socket.abort();
+  pending_.erase(chosen);
+  acknowledged();
+}
+
+void KernelTcp::disconnect() {
+  aborted_ += phase_ == Phase::connected ? 1U : 0U;
+  drop_connection(true);
+  acknowledged();
+}
+
+/// Ends what the socket is, and forgets what was to be sent.
+void KernelTcp::drop_connection(bool reset) {
+  if (socket_) {
+    if (phase_ == Phase::connecting || phase_ == Phase::connected) {
+      set().remove_source(*this);
+    }
+    if (reset && phase_ == Phase::connected) {
+      socket_->abort();
+    }
+    socket_options_.detach();
+    socket_.reset();
+  }
+  unsent_ += write_queue().messages();
+  write_queue().flush(FlushKind::all);
+  write_queue().set_enabled(true);
+  retry_.cancel();
+  phase_ = Phase::none;
+  local_size_ = remote_size_ = 0;
+  reading_stopped_ = writing_blocked_ = peer_ended_ = release_due_ = closing_ = false;
+}
+
+/// The connection is gone. Where both sides had been released the user has no more to hear of it.
+void KernelTcp::lose_connection(int error) {
+  drop_connection(false);
+  if (may(provider::ConnectionEvent::discon_ind1)) {
+    ++resets_;
+    indicate_disconnection(error == EPIPE ? ECONNRESET : error);
+  }
+  while (Message request = requests_.pop()) {
+    take(std::move(request));
+  }
+}
+
+// ---- Sending ----
+
+void KernelTcp::start_release() {
+  release_due_ = true;
+  closing_ = peer_ended_;
+  end_if_released();
+}
+
+/// What was put before the release has left: so does the release, and with the peer's the connection is over.
+void KernelTcp::end_if_released() {
+  if (!release_due_ || phase_ != Phase::connected || !write_queue().empty()) {
+    return;
+  }
+  release_due_ = false;
+  socket_->end_sending();
+  if (!closing_) {
+    return;
+  }
+  drop_connection(false);
+  Batch requests = std::move(requests_);
+  while (Message request = requests.pop()) {
+    take(std::move(request));
+  }
+}
+
+void KernelTcp::wsrv() {
+  while (sendable() && !write_queue().empty()) {
+    if (!send_gathered()) {
+      return;
+    }
+  }
+  if (write_queue().empty()) {
+    static_cast<void>(write_queue().dequeue());  // finds nothing: the next message schedules
+    end_if_released();
+  }
+}
+
+/// Offers the message to the kernel from where its bytes lie. True when it is done with: taken, or of a connection that
+/// has ended. What is left is the message's to keep.
+bool KernelTcp::send(Message& message) {
+  std::array<ConstBytes, TcpSocket::parts_max> parts;
+  std::size_t size = message.data_size();
+  while (size > 0) {
+    auto runs = message.runs(parts);
+    if (!runs) {
+      if (message.materialize() == TransformResult::failed) {
+        break;
+      }
+      runs = message.runs(parts);
+    }
+    if (!runs) {
+      return false;  // more parts than one call takes
+    }
+    const TcpSocket::Moved moved = socket_->send(std::span(parts).first(*runs), calls_);
+    ++send_calls_;
+    bytes_sent_ += moved.bytes;
+    if (moved.bytes > 0) {
+      size -= moved.bytes;
+      if (size > 0) {
+        message.trim_data_front(moved.bytes);
+      }
+    } else if (moved.error != EINTR) {
+      stop_writing(moved.error);
+      const bool over = phase_ != Phase::connected;
+      unsent_ += over ? 1U : 0U;
+      return over;
+    }
+  }
+  return true;
+}
+
+/// Sends from the front of the queue what one call takes. False when sending has to wait, or there is no connection.
+bool KernelTcp::send_gathered() {
+  std::array<ConstBytes, TcpSocket::parts_max> parts;
+  std::array<Message, TcpSocket::parts_max> taken;
+  std::size_t part_count = 0;
+  std::size_t count = 0;
+  while (count < taken.size() && part_count < parts.size()) {
+    Message message = write_queue().dequeue();
+    if (!message) {
+      break;
+    }
+    if (message.materialize() == TransformResult::failed || message.data_size() == 0) {
+      continue;
+    }
+    auto runs = message.runs(std::span(parts).subspan(part_count));
+    if (!runs && part_count > 0) {
+      write_queue().put_back(std::move(message));
+      break;
+    }
+    if (!runs) {
+      Message data = message.type() == MessageType::data ? std::move(message) : message.unlink();
+      if (!data.pull_up(std::min(data.size(), BufferPool::capacity_max))) {
+        write_queue().put_back(std::move(data));
+        stop_writing(ENOBUFS);
+        return false;
+      }
+      write_queue().put_back(std::move(data));
+      continue;
+    }
+    part_count += *runs;
+    taken[count++] = std::move(message);
+  }
+  if (count == 0) {
+    return !write_queue().empty();
+  }
+  const TcpSocket::Moved moved = socket_->send(std::span(parts).first(part_count), calls_);
+  ++send_calls_;
+  bytes_sent_ += moved.bytes;
+  std::size_t left = moved.bytes;
+  std::size_t first = 0;
+  while (first < count && left >= taken[first].data_size()) {
+    left -= taken[first++].data_size();
+  }
+  if (first < count && left > 0) {
+    taken[first].trim_data_front(left);
+  }
+  while (count > first) {
+    write_queue().put_back(std::move(taken[--count]));
+  }
+  if (moved.error != 0 && moved.error != EINTR) {
+    stop_writing(moved.error);
+    return false;
+  }
+  return true;
+}
+
+/// What is left stays on the queue, whose service procedure it does not schedule.
+void KernelTcp::stop_writing(int error) {
+  if (!would_block(error) && !is_shortage(error)) {
+    return lose_connection(error);
+  }
+  ++write_waits_;
+  write_queue().set_enabled(false);
+  if (would_block(error)) {
+    writing_blocked_ = true;
+  } else {
+    retry_.arm_after(retry_delay);
+  }
+}
+
+void KernelTcp::resume_writing() {
+  writing_blocked_ = false;
+  write_queue().set_enabled(true);
+  write_queue().enable();
+}
+
+void KernelTcp::on_writable() {
+  if (phase_ == Phase::connecting) {
+    finish_connect();
+  } else {
+    resume_writing();
+  }
+}
+
+// ---- Receiving ----
+
+bool KernelTcp::wants_readable() const { return phase_ == Phase::connected && !reading_stopped_ && !peer_ended_; }
+
+bool KernelTcp::on_readable() {
+  for (std::size_t reads = 0; reads < reads_per_turn_max; ++reads) {
+    if (!read_queue().can_put_next()) {
+      ++read_stops_;
+      reading_stopped_ = true;
+      return false;
+    }
+    if (!read_once()) {
+      return false;
+    }
+  }
+  return phase_ == Phase::connected;
+}
+
+/// False when there is nothing more to read now. Reads into a block that is kept for the next time where little came:
+/// what came is then copied, so that a message never takes much more memory than it has bytes.
+bool KernelTcp::read_once() {
+  if (!room_) {
+    room_ = Message::allocate(set().pool(), read_bytes_max);
+  }
+  Message indication = primitive_message(set().pool(), DataInd{}, MessageType::proto);
+  if (!room_ || !indication) {
+    ++no_buffer_;
+    reading_stopped_ = true;
+    retry_.arm_after(retry_delay);
+    return false;
+  }
+  Block& block = room_.first();
+  const TcpSocket::Moved moved = socket_->receive({block.rptr, read_bytes_max}, calls_);
+  ++receive_calls_;
+  if (moved.error != 0) {
+    if (moved.error == EINTR) {
+      return true;
+    }
+    if (is_shortage(moved.error)) {
+      reading_stopped_ = true;
+      retry_.arm_after(retry_delay);
+    } else if (!would_block(moved.error)) {
+      lose_connection(moved.error);
+    }
+    return false;
+  }
+  if (moved.bytes == 0) {
+    peer_ended_ = true;
+    const bool released = state() == TS_WIND_ORDREL;
+    closing_ = released;
+    indicate_release();
+    if (released) {
+      if (release_due_) {
+        end_if_released();
+      } else if (phase_ == Phase::connected && state() == TS_IDLE) {
+        drop_connection(false);
+      }
+    }
+    return false;
+  }
+  Message data;
+  if (moved.bytes >= read_bytes_max / 4) {
+    block.wptr = block.rptr + moved.bytes;
+    data = std::move(room_);
+  } else {
+    data = Message::copy_of(set().pool(), {block.rptr, moved.bytes});
+    if (!data) {
+      block.wptr = block.rptr + moved.bytes;
+      data = std::move(room_);
+    }
+  }
+  bytes_received_ += moved.bytes;
+  indication.link(std::move(data));
+  defer_if_fused(indication);
+  read_queue().put_next(std::move(indication));
+  return phase_ == Phase::connected;
+}
+
+void KernelTcp::rsrv() { reading_stopped_ = false; }
+
+}  // namespace sluice::tpi
