@@ -386,9 +386,10 @@ void KernelTcp::drop_connection(bool reset) {
   reading_stopped_ = writing_blocked_ = peer_ended_ = release_due_ = closing_ = false;
 }
 
-/// The connection is gone. Where both sides had been released the user has no more to hear of it.
+/// The connection is gone, or cannot go on: the peer must not take the part that it has for the whole. Where both sides
+/// had been released the user has no more to hear of it.
 void KernelTcp::lose_connection(int error) {
-  drop_connection(false);
+  drop_connection(true);
   if (may(provider::ConnectionEvent::discon_ind1)) {
     ++resets_;
     indicate_disconnection(error == EPIPE ? ECONNRESET : error);
@@ -444,7 +445,9 @@ bool KernelTcp::send(Message& message) {
     auto runs = message.runs(parts);
     if (!runs) {
       if (message.materialize() == TransformResult::failed) {
-        break;
+        ++unsent_;
+        lose_connection(ENOBUFS);
+        return true;
       }
       runs = message.runs(parts);
     }
@@ -480,7 +483,12 @@ bool KernelTcp::send_gathered() {
     if (!message) {
       break;
     }
-    if (message.materialize() == TransformResult::failed || message.data_size() == 0) {
+    if (message.materialize() == TransformResult::failed) {
+      unsent_ += count + 1;
+      lose_connection(ENOBUFS);
+      return false;
+    }
+    if (message.data_size() == 0) {
       continue;
     }
     auto runs = message.runs(std::span(parts).subspan(part_count));

@@ -590,6 +590,37 @@ TEST_F(KernelTcpFaults, AFailedSendOfTheConnectionIsADisconnection) {
   }
 }
 
+struct Watcher final : Module {
+  Watcher() : Module("watcher", Services::both) {}
+  Counter refused{*this, "refused", "checks that did not hold"};
+};
+
+TEST_F(KernelTcpFaults, WhatCannotBeSentWholeResetsTheConnection) {
+  for (const bool waits : {false, true}) {
+    SCOPED_TRACE(waits ? "behind what waits" : "at once");
+    TcpEndpoint endpoint(set, failing_calls);
+    Peer peer = connected(endpoint);
+    endpoint.send("before");
+    if (waits) {
+      fail_next(EAGAIN);
+      endpoint.send("waits");
+    }
+    Watcher watcher;
+    Message bad = Message::copy_of(set.pool(), as_bytes("abcd"));
+    bad.defer();
+    ASSERT_EQ(bad.transform(Check{0}, ModuleHandle(), watcher.refused), TransformResult::deferred);
+    endpoint.head().write_queue().put_next(std::move(bad));
+    endpoint.send("after");
+    ASSERT_TRUE(run_until_waits(endpoint, T_DISCON_IND));
+    EXPECT_EQ(endpoint.expect<DisconInd>().reason, ENOBUFS);
+    collect(peer, 100);
+    EXPECT_EQ(peer.error, ECONNRESET);
+    EXPECT_FALSE(peer.ended) << "the peer takes the part for the whole";
+    EXPECT_EQ(endpoint.counter("unsent"), waits ? 3U : 1U);
+    EXPECT_TRUE(set.sources().empty());
+  }
+}
+
 TEST_F(KernelTcpFaults, AFailedReadIsTriedAgainOrADisconnection) {
   for (const int error : {EINTR, EAGAIN, ENOBUFS, ENOMEM}) {
     SCOPED_TRACE(error);
