@@ -30,7 +30,7 @@
 //              T_ORDREL_REQ  ends sending when all that was put before has left (FIN). T_ORDREL_IND: the peer's end.
 //              T_DISCON_REQ  ends both at once with a reset (RST), and what waits is lost.
 //              T_DISCON_IND  DISCON_reason is an errno value: ECONNRESET, ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, ...
-//              T_EXDATA_REQ  is fatal: ETSDU_size is T_INVALID. RFC 6093 section 6 tells new applications to do without
+//              T_EXDATA_REQ  is fatal: ETSDU_size is T_INVALID. RFC 6093 tells new applications to do without
 //                            urgent data; what a peer sends as such stays in the stream, where it was sent.
 //              Options are T_TCP_NODELAY, T_TCP_KEEPALIVE, T_IP_TTL, T_IP_TOS, T_IPV6_UNICAST_HOPS, XTI_RCVBUF and
 //              XTI_SNDBUF (stack/provider/options.h); those of T_CONN_REQ are negotiated likewise.
