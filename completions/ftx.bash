@@ -17,7 +17,7 @@ _ftx() {
     --congestion) COMPREPLY=($(compgen -W "bbr cubic" -- "$cur")); return ;;
     --listen) _ip_addresses -a; return ;;
     -p | --name | --remote-ftx | --connect-timeout | --remote-port | --rate | --datagram-bytes | --idle-timeout | \
-      --accept-key | --quota | --transfer-max | --port) return ;;
+      --accept-key | --quota | --transfer-max | --quota-entries | --transfer-max-entries | --port) return ;;
   esac
   case $cur in
     -*)

@@ -19,7 +19,7 @@ end
 
 set -l files --stack --key --secret-file --known-hosts --allow
 set -l others --ssh --mode --via --congestion -p --name --remote-ftx --connect-timeout --remote-port --rate --datagram-bytes \
-    --idle-timeout --accept-key --quota --transfer-max --port --listen
+    --idle-timeout --accept-key --quota --transfer-max --quota-entries --transfer-max-entries --port --listen
 set -l flagged "__ftx_behind $files $others"
 
 complete -c ftx -f

@@ -96,6 +96,10 @@ expect "nothing of his is there" test ! -e in-main/plain
 # What it takes.
 head -c 11M /dev/zero > larger.bin
 fails 8 "larger than a transfer" "a transfer that is too large" push larger.bin "ftx://$ADDR_B/"
+mkdir many && seq -f many/%.0f 2560 | xargs touch  # and the directory
+fails 8 "2561 entries of 2560" "a transfer of too many entries" push -r many "ftx://$ADDR_B/"
+expect "too many entries: nothing of it is there" test ! -e in-main/many
+rm many/1 && expect "as many as --transfer-max allows" push -r many "ftx://$ADDR_B/"
 expect "40 MiB are not full yet" push big.bin "ftx://$ADDR_B/third"
 expect "nor now" push big.bin "ftx://$ADDR_B/fourth"
 fails 8 "quota" "a transfer beyond the quota" push big.bin "ftx://$ADDR_B/fifth"

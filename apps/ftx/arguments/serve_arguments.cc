@@ -32,6 +32,12 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--transfer-max", options.transfer_bytes_max, "take and send no transfer of more bytes than so many")
       ->transform(CLI::AsSizeValue(false));
+  app.add_option(
+      "--quota-entries", options.quota_entries,
+      "let clients make so many files, directories and links in all; without it one for each 4 KiB of --quota");
+  app.add_option("--transfer-max-entries", options.transfer_entries_max,
+                 "take no transfer of more files, directories and links; without it one for each 4 KiB of "
+                 "--transfer-max");
   add_common_options(app, options);
   add_file_options(app, options, options.insecure);
 }

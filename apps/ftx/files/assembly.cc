@@ -47,6 +47,20 @@ std::optional<Failure> take_storage(Quota& storage, std::uint64_t bytes, std::ui
                                                                  " is more than what is left of it"};
 }
 
+/// Null: so many entries may be made.
+///
+/// Threat: a list of empty files and directories without end, which takes no byte of a quota and every inode of a disk.
+std::optional<Failure> take_entries(Quota& entries, std::uint64_t count) {
+  if (entries.take(count)) {
+    return std::nullopt;
+  }
+  const std::string text = std::to_string(count) + " entries";
+  return Failure{ExitCode::refused,
+                 count > entries.most()
+                     ? "more than a transfer to this server may make: " + text + " of " + std::to_string(entries.most())
+                     : "over this server's quota: " + text + " are more than what is left of it"};
+}
+
 bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
 
 }  // namespace
@@ -57,7 +71,11 @@ std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Des
   if (!budget.memory.could_take(lists + read_back_bytes)) {
     return failed(ExitCode::refused, std::string(large_list_text));
   }
+  if (auto refused = take_entries(budget.entries, head.files)) {
+    return std::unexpected(*std::move(refused));
+  }
   if (auto refused = ftx::take_storage(budget.storage, head.total_bytes, head.total_bytes)) {
+    budget.entries.give_back(head.files);
     return std::unexpected(*std::move(refused));
   }
   return std::unique_ptr<Assembly>(new Assembly(std::move(head), destination, budget));
@@ -74,6 +92,8 @@ Assembly::~Assembly() {
   budget_.files.give_back(budget_.files.used());
   // Threat: a peer that fills the disk again and again, with transfers that never end well.
   budget_.storage.give_back(budget_.storage.used() - std::min(landed_bytes_, budget_.storage.used()));
+  const std::uint64_t made = sink_ ? sink_->entries_made() : 0;
+  budget_.entries.give_back(budget_.entries.used() - std::min(made, budget_.entries.used()));
 }
 
 std::string Assembly::path() const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Budget: how much memory and how many open files a session may hold, and how many bytes it may write. Budgets form a
-// chain, session - host - server; what a session takes counts in each of them.
+// Budget: how much memory and how many open files a session may hold, and how many bytes and entries it may
+// write. Budgets form a chain, session - host - server; what a session takes counts in each of them.
 //
 // Threat: a peer that makes a server hold much for little traffic, so that nobody else is served. So a session takes
 // what has arrived and never what is announced (apps/ftx/files/assembly.h); a host may hold a part of what the server
@@ -71,21 +71,25 @@ struct Budget {
 
   /// The whole of a server, or a host's part of it.
   explicit Budget(std::uint64_t bytes, std::uint64_t open_files = files_max, Budget* parent = nullptr,
-                  std::uint64_t storage_bytes = unlimited)
+                  std::uint64_t storage_bytes = unlimited, std::uint64_t entries_made = unlimited)
       : memory(bytes, parent == nullptr ? nullptr : &parent->memory),
         files(open_files, parent == nullptr ? nullptr : &parent->files),
-        storage(storage_bytes, parent == nullptr ? nullptr : &parent->storage) {}
+        storage(storage_bytes, parent == nullptr ? nullptr : &parent->storage),
+        entries(entries_made, parent == nullptr ? nullptr : &parent->entries) {}
   /// A session's: `own_bytes` and one open file are its own.
-  Budget(Budget& host, std::uint64_t own_bytes, std::uint64_t storage_bytes = unlimited)
+  Budget(Budget& host, std::uint64_t own_bytes, std::uint64_t storage_bytes = unlimited,
+         std::uint64_t entries_made = unlimited)
       : memory(unlimited, &host.memory, own_bytes),
         files(files_max, &host.files, 1),
-        storage(storage_bytes, &host.storage) {}
+        storage(storage_bytes, &host.storage),
+        entries(entries_made, &host.entries) {}
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
   Quota memory;
   Quota files;
   Quota storage;  // bytes of files; what has been written is not given back
+  Quota entries;  // files, directories and links; likewise
 };
 
 }  // namespace sluice::ftx

@@ -51,6 +51,7 @@ Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
     if (make() || (errno == EACCES && make_writable(parent, entries_[index].parent) && make())) {
       made_[index] = Made::made;
       touched_ = true;
+      ++entries_made_;
     } else if (errno != EEXIST) {
       return Descriptor();
     }
@@ -114,6 +115,7 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& listed)
   if (const auto replaced = replaces(*directory, entry); !replaced) {
     return std::unexpected(replaced.error());
   }
+  ++entries_made_;
   const std::string& name = name_of(entry);
   if (auto partial = open_partial(*directory, entry, Partial::Find::fresh)) {
     return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, *std::move(partial), name, entry,
@@ -224,6 +226,7 @@ Status DirectorySink::store(const FileEntry& listed, ConstBytes content) {
   if (!replaced) {
     return std::unexpected(replaced.error());
   }
+  ++entries_made_;
   const bool durable = ++stored_ <= fsync_files_max;
   if (!durable && *replaced) {
     return store_later(*directory, entry, content);
@@ -446,6 +449,7 @@ Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int 
     return system_error("cannot find", path(original));
   }
   touched_ = true;
+  ++entries_made_;
   const std::string temporary = made_under_temporary(entry, [&](const char* name) {
     return os().linkat(original_directory, name_of(original).c_str(), directory, name, 0);
   });
@@ -474,6 +478,7 @@ Status DirectorySink::make_link(const FileEntry& entry) {
     return std::unexpected(directory.error());
   }
   touched_ = true;
+  ++entries_made_;
   const std::string temporary = made_under_temporary(
       entry, [&](const char* name) { return os().symlinkat(entry.target()->c_str(), *directory, name); });
   if (temporary.empty()) {

@@ -79,6 +79,7 @@ class DirectorySink final : public Sink {
   Status store(const FileEntry& listed, ConstBytes content) override;
   Status also_remove(const Deletion& deletion) override;
   Status finish() override;
+  std::uint64_t entries_made() const override { return entries_made_; }
   std::string path(const FileEntry& entry) const override { return comparison_.path(entry); }
 
  private:
@@ -146,6 +147,7 @@ class DirectorySink final : public Sink {
   bool touched_ = false;                  // something that finish() has to make durable
   std::optional<OpenDirectories> found_;  // as they are, made or not; for resume()
   std::size_t stored_ = 0;
+  std::uint64_t entries_made_ = 0;
   std::optional<Deletion> deletion_;
   std::unordered_map<std::uint32_t, Moved> moved_;  // by the file's place in the list
   std::vector<Waiting> waiting_;                    // stored files that will replace others

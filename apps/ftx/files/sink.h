@@ -112,6 +112,8 @@ class Sink {
   [[nodiscard]] virtual Status also_remove(const Deletion& /*deletion*/) { return fail(ENOTSUP); }
   /// All files are in place: makes what else the list has, and makes everything durable.
   [[nodiscard]] virtual Status finish() = 0;
+  /// How many entries it has made, or tried to, in whatever place: not those that were there and stayed.
+  [[nodiscard]] virtual std::uint64_t entries_made() const { return 0; }
   /// The final path of `entry`, for people.
   [[nodiscard]] virtual std::string path(const FileEntry& entry) const = 0;
 };

@@ -51,6 +51,9 @@ struct ServeOptions : CommonOptions {
   TrustOptions trust;
   std::optional<std::uint64_t> quota_bytes;
   std::optional<std::uint64_t> transfer_bytes_max;
+  /// Without them: one for each 4 KiB of the bytes, where these have a bound, and 1,024 at least.
+  std::optional<std::uint64_t> quota_entries;
+  std::optional<std::uint64_t> transfer_entries_max;
   std::string directory;
   std::string listen;  // an IP address; empty: any
   std::uint16_t port = 0;

@@ -68,6 +68,13 @@ class FileProvider final : public Provider {
   Duration idle_timeout_;
 };
 
+/// Threat: files and directories without content, which no bound of bytes keeps off a disk.
+std::uint64_t entries_for(std::optional<std::uint64_t> entries, std::optional<std::uint64_t> bytes) {
+  constexpr std::uint64_t bytes_of_an_entry = 4096;
+  constexpr std::uint64_t entries_least = 1024;
+  return entries ? *entries : bytes ? std::max(*bytes / bytes_of_an_entry, entries_least) : Budget::unlimited;
+}
+
 }  // namespace
 
 ExitCode serve(const ServeOptions& options, Observer& observer) {
@@ -131,6 +138,8 @@ ExitCode serve(const ServeOptions& options, Observer& observer) {
   }
   server_options.quota_bytes = options.quota_bytes.value_or(Budget::unlimited);
   server_options.transfer_bytes_max = options.transfer_bytes_max.value_or(Budget::unlimited);
+  server_options.quota_entries = entries_for(options.quota_entries, options.quota_bytes);
+  server_options.transfer_entries_max = entries_for(options.transfer_entries_max, options.transfer_bytes_max);
   server_options.receive_room_bytes = (*transport)->receive_room();
   server_options.host_of = host_of;
   server_options.receiver.idle_timeout = seconds(options.idle_timeout_s);

@@ -33,6 +33,7 @@ class ShownSink final : public Sink {
   }
   [[nodiscard]] Status also_remove(const Deletion& deletion) override { return below_->also_remove(deletion); }
   [[nodiscard]] Status finish() override { return below_->finish(); }
+  [[nodiscard]] std::uint64_t entries_made() const override { return below_->entries_made(); }
   [[nodiscard]] std::string path(const FileEntry& entry) const override { return below_->path(entry); }
 
  private:

@@ -74,6 +74,7 @@ struct ReceiverOptions {
   Duration progress_interval = std::chrono::milliseconds(500);
   std::uint64_t own_memory_bytes = 1U << 20;     // of each session, beside what its host may take
   std::uint64_t storage_bytes_max = UINT64_MAX;  // what one session may write
+  std::uint64_t entries_max = UINT64_MAX;        // what it may make
   /// Of who began the transfer himself; else the sender's OFFER says it.
   std::optional<Update> update{};
   /// The sender may learn what is there: whether it has a content that he knows, and what would change.

@@ -34,11 +34,12 @@ Server::Server(ServerOptions options, Destination& destination)
     : options_(options),
       destination_(destination),
       jar_(options.seed),
-      budget_(options.memory_bytes_max, options.open_files_max, nullptr, options.quota_bytes),
+      budget_(options.memory_bytes_max, options.open_files_max, nullptr, options.quota_bytes, options.quota_entries),
       pulls_(options.pull_limits, events_) {
   SLUICE_REQUIRE(adu_bytes_for(options.tsdu_bytes) > 0 && options.sessions_max > 0 &&
                  options.sessions_per_host_max > 0 && !(options.insecure && options.handshake));
   options_.receiver.storage_bytes_max = std::min(options.receiver.storage_bytes_max, options.transfer_bytes_max);
+  options_.receiver.entries_max = std::min(options.receiver.entries_max, options.transfer_entries_max);
   if (options.handshake) {
     handshakes_.emplace(*options.handshake, options.handshake_limits);
   }

@@ -53,6 +53,9 @@ struct ServerOptions {
   /// whatever became of the session.
   std::uint64_t quota_bytes = Budget::unlimited;
   std::uint64_t transfer_bytes_max = Budget::unlimited;
+  /// How many files, directories and links peers may make, likewise.
+  std::uint64_t quota_entries = Budget::unlimited;
+  std::uint64_t transfer_entries_max = Budget::unlimited;
   /// What the transport holds of payload that nobody has read yet. Sessions share it (Report::credit_bytes).
   std::uint64_t receive_room_bytes = std::uint64_t{1} << 20;
   std::size_t sessions_max = 64;
@@ -129,6 +132,7 @@ class Server {
   [[nodiscard]] bool begun() const { return std::ranges::all_of(invitations_, &Invitation::answered); }
   [[nodiscard]] std::size_t handshakes() const { return handshakes_ ? handshakes_->size() : 0; }
   [[nodiscard]] std::uint64_t quota_left() const { return budget_.storage.left(); }
+  [[nodiscard]] std::uint64_t quota_entries_left() const { return budget_.entries.left(); }
   [[nodiscard]] std::size_t sessions() const { return sessions_.size() + pulls_.size(); }
   /// Sessions that are neither finished nor failed.
   [[nodiscard]] std::size_t open_sessions() const;

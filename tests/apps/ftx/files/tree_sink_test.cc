@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <thread>
 
@@ -92,6 +94,19 @@ void put(const fs::path& path, const FileEntry& entry) {
   const timespec times[2] = {time, time};
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   ASSERT_EQ(::chmod(path.c_str(), entry.mode), 0);
+}
+
+// Threat: entries without bytes, which no quota of bytes counts.
+TEST_F(TreeSink, WhatItMakesIsCountedAndWhatIsThereIsNot) {
+  open({directory("d"), file("f", 1), link("l", "f", 1), directory("e")});
+  ASSERT_EQ(store(1), 0);
+  EXPECT_EQ(sink_->entries_made(), 2U) << "the directory and the file";
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(sink_->entries_made(), 4U);
+  open(entries_);
+  EXPECT_TRUE(sink_->present(entries_[1]));
+  ASSERT_EQ(finish(), 0);
+  EXPECT_EQ(sink_->entries_made(), 0U) << "all of it was there";
 }
 
 TEST_F(TreeSink, OnlyARegularFileOfTheSameSizeAndTimeIsThereAlready) {
@@ -627,6 +642,73 @@ TEST_F(TreeSink, ThePeersLinksAppearWhenAllFilesAreThere) {
   open({directory("d"), directory("l", 1), file("a", 2)});
   EXPECT_NE(store(2), 0);
   EXPECT_TRUE(fs::is_empty(outside_));
+}
+
+/// A file system to which upper and lower case are the same.
+class FoldsCase final : public System {
+ public:
+  int openat(int directory, const char* path, int flags, mode_t mode) override {
+    return System::openat(directory, folded(path).c_str(), flags, mode);
+  }
+  int fstatat(int directory, const char* path, struct stat* status, int flags) override {
+    return System::fstatat(directory, folded(path).c_str(), status, flags);
+  }
+  int renameat(int directory, const char* from, int to_directory, const char* to) override {
+    return System::renameat(directory, folded(from).c_str(), to_directory, folded(to).c_str());
+  }
+  int unlinkat(int directory, const char* path, int flags) override {
+    return System::unlinkat(directory, folded(path).c_str(), flags);
+  }
+  int mkdirat(int directory, const char* path, mode_t mode) override {
+    return System::mkdirat(directory, folded(path).c_str(), mode);
+  }
+  int symlinkat(const char* target, int directory, const char* path) override {
+    return System::symlinkat(target, directory, folded(path).c_str());
+  }
+  ssize_t readlinkat(int directory, const char* path, char* out, std::size_t size) override {
+    return System::readlinkat(directory, folded(path).c_str(), out, size);
+  }
+  int utimensat(int directory, const char* path, const timespec times[2], int flags) override {
+    return System::utimensat(directory, folded(path).c_str(), times, flags);
+  }
+
+ private:
+  static std::string folded(std::string name) {
+    std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+    return name;
+  }
+};
+
+// Threat: a link and a directory whose names are two to the list and one to the destination, so that what goes into the
+// directory goes where the link leads.
+TEST_F(TreeSink, NamesThatAreOneWhereCaseDoesNotCountLeadNowhere) {
+  FoldsCase folds;
+  const ReplaceSystem replaced(folds);
+  for (const bool link_first : {true, false}) {
+    SCOPED_TRACE(link_first);
+    const std::string to_link = link_first ? "D" : "d";
+    const std::string to_directory = link_first ? "d" : "D";
+    if (link_first) {
+      open({link(to_link, outside_.string()), directory(to_directory), file("f", 2), file("g", 2)});
+    } else {
+      open({directory(to_directory), file("f", 1), file("g", 1), link(to_link, outside_.string())});
+    }
+    EXPECT_EQ(store(link_first ? 2 : 1), 0);
+    EXPECT_EQ(store(link_first ? 3 : 2), 0);
+    EXPECT_NE(finish(), 0) << "a link in the place of a directory is an error";
+    EXPECT_TRUE(fs::is_empty(outside_));
+    // One that is there from the transfer before does not lead out either.
+    sink_.reset();
+    fs::remove_all(root_ / "d");
+    open({link("D", outside_.string())});
+    ASSERT_EQ(finish(), 0);
+    ASSERT_TRUE(fs::is_symlink(root_ / "d"));
+    open({directory("D"), file("f", 1)});
+    EXPECT_NE(store(1), 0);
+    EXPECT_TRUE(fs::is_empty(outside_));
+    sink_.reset();
+    fs::remove(root_ / "d");
+  }
 }
 
 TEST_F(TreeSink, ADirectorySwappedForALinkDuringTheTransferLeadsNowhere) {

@@ -190,6 +190,7 @@ class MemoryDestination final : public Destination {
    public:
     explicit MemorySink(MemoryDestination& owner) : owner_(owner) {}
     Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
+      ++made_;
       if (owner_.create_error != 0) {
         return fail(owner_.create_error, std::strerror(owner_.create_error));
       }
@@ -206,10 +207,12 @@ class MemoryDestination final : public Destination {
       return found == owner_.earlier.end() ? nullptr : std::make_unique<MemoryEarlier>(found->second);
     }
     Status finish() override { return {}; }
+    std::uint64_t entries_made() const override { return made_; }
     std::string path(const FileEntry& entry) const override { return entry.name; }
 
    private:
     MemoryDestination& owner_;
+    std::uint64_t made_ = 0;
   };
 
   std::uint64_t used_ = 0;

@@ -282,6 +282,39 @@ TEST(Standing, ATransferThatFailsGivesBackWhatItDidNotWrite) {
   EXPECT_EQ(larger.sender->exit_code(), ExitCode::refused);
 }
 
+// Threat: empty files without end, which take no byte of a quota.
+TEST(Standing, AQuotaOfEntriesRefusesAtTheOfferAndCountsWhatWasMade) {
+  ServerOptions options = Meeting::standing();
+  options.quota_entries = 10;
+  options.transfer_entries_max = 8;
+  const auto send = [&](int files, auto&& look) {
+    Meeting meeting({}, 1, options);
+    for (int i = 0; i < files; ++i) {
+      meeting.source.add("empty-" + std::to_string(i), {});
+    }
+    EXPECT_TRUE(meeting.run());
+    ASSERT_NE(meeting.sender, nullptr);
+    look(meeting);
+  };
+  send(9, [](Meeting& meeting) {
+    EXPECT_EQ(meeting.sender->exit_code(), ExitCode::refused);
+    EXPECT_EQ(meeting.server.quota_entries_left(), 10U);
+    const Event* error = meeting.event(Event::Kind::error);
+    ASSERT_NE(error, nullptr);
+    EXPECT_NE(error->text.find("9 entries of 8"), std::string::npos) << error->text;
+  });
+  send(8, [](Meeting& meeting) {
+    EXPECT_EQ(meeting.sender->exit_code(), ExitCode::ok);
+    EXPECT_EQ(meeting.server.quota_entries_left(), 2U);
+  });
+  // What the bytes refuse takes no entries either.
+  options.quota_bytes = 10;
+  Meeting large({}, 1, options);
+  large.source.add("large", random_content(11, 1));
+  EXPECT_TRUE(large.run());
+  EXPECT_EQ(large.server.quota_entries_left(), 10U);
+}
+
 // Threat: so many half-open handshakes that nobody else gets in, from so many hosts as you like, each with a cookie.
 TEST(Standing, TenThousandHalfOpenHandshakesAreBoundedWhileAGoodClientTransfers) {
   ServerOptions options = Meeting::standing();
