@@ -222,6 +222,11 @@ std::size_t entry_bytes(const FileEntry& entry, const Shared<Metadata>& before) 
   return size + (entry.metadata != before ? encoded_bytes(entry.metadata ? *entry.metadata : Metadata{}) : 0);
 }
 
+void encode_entry(const FileEntry& entry, const Shared<Metadata>& before, Bytes out) {
+  Writer writer(out);
+  write_entry(writer, entry, before);
+}
+
 std::vector<std::byte> encode_manifest(const std::vector<FileEntry>& entries, const Deletion* deletion) {
   SLUICE_REQUIRE(entries.size() <= files_max);
   std::size_t size = deletion != nullptr ? encoded_bytes(*deletion) : 0;

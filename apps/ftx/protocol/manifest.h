@@ -125,6 +125,8 @@ enum class Trees : std::uint8_t {
                                                      const Deletion* deletion = nullptr);
 /// What encode_manifest() makes of one entry, behind one that has the metadata `before`.
 [[nodiscard]] std::size_t entry_bytes(const FileEntry& entry, const Shared<Metadata>& before = {});
+/// Writes that. REQUIRES: `out` has entry_bytes() of the same.
+void encode_entry(const FileEntry& entry, const Shared<Metadata>& before, Bytes out);
 
 /// Exactly `count` entries, the contents of whose files sum to `total_bytes`, each with an acceptable name of its own
 /// in its directory. Otherwise an error whose text a terminal can show: EINVAL for a malformed list, EPERM for a

@@ -14,6 +14,9 @@ namespace {
 /// Ranges of the contents that are there: beside one between two files, those of this many partial files.
 constexpr std::size_t partial_ranges_max = 1U << 16;
 
+/// How much of the manifest is encoded at once, where ADUs are no longer than that.
+constexpr std::size_t manifest_ahead_bytes = 256 * 1024;
+
 }  // namespace
 
 AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes, AduCompressor* compressor)
@@ -26,7 +29,7 @@ AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes, AduCompresso
       adu_bytes_max_(adu_bytes),
       adu_bytes_(adu_bytes),
       slot_bytes_(adu_bytes),
-      manifest_(encode_manifest(source.files(), source.deletion())) {
+      manifest_(source.files(), source.deletion()) {
   const std::vector<FileEntry>& entries = source.files();
   SLUICE_REQUIRE(!entries.empty() && adu_bytes >= adu_bytes_min && adu_bytes % adu_bytes_unit == 0);
   for (std::uint32_t i = 0; i < entries.size(); ++i) {
@@ -54,13 +57,14 @@ void AduScheduler::release() {
   }
   repair_used_ = false;
   ahead_used_ = false;
+  manifest_used_ = false;
   if (streams()) {
     source_.stream_delivered(std::min(delivered_.prefix() * adu_bytes_unit, stream_to_));
   }
 }
 
 bool AduScheduler::drained() const {
-  if (manifest_sent_ < manifest_.size()) {
+  if (manifest_sent_ < manifest_.size_bytes()) {
     return false;
   }
   const bool pack_sent = file_ != pack_file || offset_ == pack_.size_bytes();
@@ -93,8 +97,8 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
   if (auto good = intact(); !good) {
     return std::unexpected(good.error());
   }
-  if (auto adu = next_of_list(manifest_file, manifest_, manifest_.size(), manifest_sent_)) {
-    return adu;
+  if (manifest_sent_ < manifest_.size_bytes()) {
+    return next_of_manifest();
   }
   if (!accepted_) {
     return next_of_signatures();
@@ -115,13 +119,29 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
   return next_of_list(digest_file, digests_, digests_.size(), digests_sent_);
 }
 
+/// From what is encoded; else it encodes a number of whole ADUs, so that none spans two parts.
+AduScheduler::Adu AduScheduler::next_of_manifest() {
+  const std::uint64_t length = manifest_adu_bytes();
+  if (manifest_sent_ + length > manifest_ahead_from_ + manifest_ahead_.size()) {
+    const std::uint64_t whole = std::max<std::uint64_t>(manifest_ahead_bytes / adu_bytes_, 1) * adu_bytes_;
+    manifest_ahead_from_ = manifest_sent_;
+    manifest_ahead_.resize(std::min(whole, manifest_.size_bytes() - manifest_sent_));
+    manifest_.read(manifest_ahead_from_, manifest_ahead_);
+  }
+  manifest_used_ = true;
+  const Adu adu{{manifest_file, static_cast<std::uint32_t>(length), manifest_sent_},
+                ConstBytes(manifest_ahead_).subspan(manifest_sent_ - manifest_ahead_from_, length)};
+  manifest_sent_ += length;
+  return adu;
+}
+
 // --- Signatures ----------------------------------------------------------------------------------------------------
 
 bool AduScheduler::sign(std::span<const std::uint32_t> numbers) {
   if (!signed_.all().empty()) {
     return std::ranges::equal(numbers, signed_.all(), {}, {}, &SignedFiles::One::number);
   }
-  if (accepted_ || manifest_sent_ < manifest_.size() || numbers.back() >= numbered_.size()) {
+  if (accepted_ || manifest_sent_ < manifest_.size_bytes() || numbers.back() >= numbered_.size()) {
     return false;
   }
   SignedFiles files;
@@ -479,7 +499,10 @@ std::expected<AduScheduler::Adu, Failure> AduScheduler::retransmit(const AduName
     return Adu{{name.file, length, name.offset}, list.subspan(name.offset, length)};
   };
   if (name.file == manifest_file) {
-    return piece(manifest_);
+    const Bytes part = Bytes(repair_).first(std::min(name.length, adu_bytes_));
+    manifest_.read(name.offset, part);
+    repair_used_ = true;
+    return Adu{{name.file, static_cast<std::uint32_t>(part.size()), name.offset}, part};
   }
   if (name.file == digest_file) {
     return piece(digests_);

@@ -3,9 +3,9 @@
 
 // AduScheduler: the order in which a sender sends ADUs. First the manifest; once the receiver has accepted it, the
 // pack, then the files with numbers of their own in order, and between them the digests of those that have been read to
-// their end. It digests each payload just before it returns it (the pack holds its own digests), and it returns single
-// ADUs again for retransmission. A payload is in the source's memory where the source can be mapped, else in the
-// scheduler's read-ahead buffer.
+// their end. The manifest is encoded while it is sent. It digests each payload just before it returns it (the pack
+// holds its own digests), and it returns single ADUs again for retransmission. A payload is in the source's memory
+// where the source can be mapped, else in the scheduler's read-ahead buffer.
 //
 // Payloads stay valid together, as a burst, until release(); a burst ends where full() says so.
 //
@@ -25,6 +25,7 @@
 // Borrows the Source. Not thread-safe. next() is O(1) apart from one read of read_ahead_bytes every read_ahead_bytes.
 // Only the source allocates after the constructor.
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -35,6 +36,7 @@
 #include "apps/ftx/protocol/message.h"
 #include "apps/ftx/protocol/signature.h"
 #include "apps/ftx/session/adu_compressor.h"
+#include "apps/ftx/session/manifest_reader.h"
 #include "apps/ftx/session/pack_reader.h"
 #include "apps/ftx/session/present_ranges.h"
 
@@ -63,7 +65,11 @@ class AduScheduler {
   /// The caller needs no payload any more.
   void release();
   /// True when next() or retransmit() might overwrite payloads that have not been released.
-  [[nodiscard]] bool full() const { return repair_used_ || (ahead_used_ && offset_ >= ahead_from_ + ahead_size_); }
+  [[nodiscard]] bool full() const {
+    return repair_used_ || (ahead_used_ && offset_ >= ahead_from_ + ahead_size_) ||
+           (manifest_used_ && manifest_sent_ < manifest_.size_bytes() &&
+            manifest_sent_ + manifest_adu_bytes() > manifest_ahead_from_ + manifest_ahead_.size());
+  }
 
   /// The next ADU that was never sent. Null: none now (see drained()). REQUIRES of both: a burst begins, or !full().
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next();
@@ -98,7 +104,7 @@ class AduScheduler {
   /// True when everything has been sent once. A list of directories and links is all that there is.
   [[nodiscard]] bool all_sent() const { return drained() && (accepted_ || file_count() == 0); }
 
-  [[nodiscard]] const std::vector<std::byte>& manifest() const { return manifest_; }
+  [[nodiscard]] const ManifestReader& manifest() const { return manifest_; }
   /// Of a stream 0, until it has ended.
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
   /// Regular files.
@@ -115,6 +121,10 @@ class AduScheduler {
   [[nodiscard]] std::uint64_t sent_adu_count() const { return sent_adu_count_; }
 
  private:
+  [[nodiscard]] std::uint64_t manifest_adu_bytes() const {
+    return std::min<std::uint64_t>(adu_bytes_, manifest_.size_bytes() - manifest_sent_);
+  }
+  [[nodiscard]] Adu next_of_manifest();
   [[nodiscard]] std::optional<Adu> next_of_list(std::uint32_t file, ConstBytes list, std::uint64_t ready,
                                                 std::uint64_t& given) const;
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_files();
@@ -154,8 +164,11 @@ class AduScheduler {
   std::uint32_t adu_bytes_;
   std::uint32_t slot_bytes_;
   bool accepted_ = false;
-  std::vector<std::byte> manifest_;
+  ManifestReader manifest_;
   std::uint64_t manifest_sent_ = 0;
+  std::vector<std::byte> manifest_ahead_;  // a part of it, encoded
+  std::uint64_t manifest_ahead_from_ = 0;
+  bool manifest_used_ = false;  // since release()
 
   // The number of the file that is being read, how much of it next() has returned, and the part of it in memory.
   std::uint32_t file_ = 0;

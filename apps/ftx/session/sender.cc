@@ -230,7 +230,7 @@ void Sender::begin_offering(TimePoint now) {
   }
   begin_path_mtu(now);
   scheduler_->set_slot_bytes(slot_bytes());
-  manifest_digest_ = digest_of(scheduler_->manifest());
+  manifest_digest_ = scheduler_->manifest().digest();
   state_ = State::offering;
   repeat_at_ = now;
   repeat_interval_ = repeat_first;
@@ -724,7 +724,7 @@ std::size_t Sender::offer(Bytes out) const {
   offer.total_bytes = scheduler_->total_bytes();
   offer.adu_bytes = slot_bytes();
   offer.files = static_cast<std::uint32_t>(source_.files().size());
-  offer.manifest_bytes = static_cast<std::uint32_t>(scheduler_->manifest().size());
+  offer.manifest_bytes = static_cast<std::uint32_t>(scheduler_->manifest().size_bytes());
   offer.manifest_digest = manifest_digest_;
   offer.update = options_.update;
   offer.path = options_.path;
