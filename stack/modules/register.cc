@@ -5,8 +5,10 @@
 #include "stack/modules/fault.h"
 #include "stack/modules/ip.h"
 #include "stack/modules/null.h"
+#include "stack/modules/rmpp.h"
 #include "stack/modules/timod.h"
 #include "stack/modules/udp.h"
+#include "stack/modules/utopia.h"
 #include "stack/modules/xdr.h"
 
 namespace sluice {
@@ -16,8 +18,10 @@ void add_modules(Registry& registry) {
   registry.add(fault_entry());
   registry.add(ip_entry());
   registry.add(null_entry());
+  registry.add(rmpp_entry());
   registry.add(timod_entry());
   registry.add(udp_entry());
+  registry.add(utopia_entry());
   registry.add(xdr_entry());
 }
 
