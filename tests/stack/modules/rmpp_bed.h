@@ -5,13 +5,12 @@
 // damages packets as a seed says, in simulated time. What a node's user gets is checked as it comes: each byte, and
 // that no message comes twice or before an earlier one.
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -159,6 +158,7 @@ struct Outcomes {
   std::map<std::uint64_t, int> received;
   std::vector<std::uint64_t> order;  // tags, as they were received
   int lost = 0;
+  std::string wrong;  // the last thing that must not be
 };
 
 /// The head of a node's stream, and its user: it has a place for every message.
@@ -196,14 +196,23 @@ class User : public Module {
     const TransportAddress from{(*unit)->peer, (*unit)->peer_port};
     std::array<std::byte, Indication::size> head;
     const std::byte* const front = message.front(Indication::size, head.data());
-    ASSERT_NE(front, nullptr);
+    if (front == nullptr) {
+      outcomes_.wrong = "no indication in front";
+      return;
+    }
     const auto said = Indication::load(front);
-    ASSERT_TRUE(said.has_value());
+    if (!said) {
+      outcomes_.wrong = "no kind of indication";
+      return;
+    }
     const auto key = std::tuple(from, said->incarnation, said->number);
     switch (said->kind) {
       case Indication::Kind::payload: {
         const std::size_t length = message.data_size() - Indication::size;
-        ASSERT_LE(said->offset + length, said->total_bytes);
+        if (said->offset + length > said->total_bytes) {
+          outcomes_.wrong = "payload outside of its message";
+          return;
+        }
         std::vector<std::byte>& place = places_[key];
         place.resize(said->total_bytes);
         const std::array<Bytes, 2> places = {Bytes(head), Bytes(place).subspan(said->offset, length)};
@@ -212,13 +221,19 @@ class User : public Module {
       }
       case Indication::Kind::received: {
         const std::vector<std::byte>& place = places_[key];
-        ASSERT_EQ(place.size(), said->total_bytes);
-        for (std::size_t at = 0; at < place.size(); ++at) {
-          ASSERT_EQ(place[at], byte_of(said->tag, at)) << "byte " << at << " of message " << said->number;
+        bool right = place.size() == said->total_bytes;
+        for (std::size_t at = 0; right && at < place.size(); ++at) {
+          right = place[at] == byte_of(said->tag, at);
+        }
+        if (!right) {
+          outcomes_.wrong = "wrong bytes in message " + std::to_string(said->tag);
+          return;
         }
         places_.erase(key);
         std::uint32_t& last = last_[std::pair(from, said->incarnation)];
-        EXPECT_GT(said->number, last) << "out of order, or twice";
+        if (said->number <= last) {
+          outcomes_.wrong = "out of order, or twice: message " + std::to_string(said->tag);
+        }
         last = said->number;
         ++outcomes_.received[said->tag];
         outcomes_.order.push_back(said->tag);

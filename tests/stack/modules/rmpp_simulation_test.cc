@@ -70,6 +70,7 @@ void run_case(std::uint64_t seed) {
   }
   bed.network.weather = {};
   bed.run(100s, true);
+  EXPECT_EQ(bed.outcomes.wrong, "");
   const bool reliable = made.options.recovery != Recovery::none;
   for (const auto& [sent, size] : size_of) {
     const int said = bed.outcomes.sent[sent] + bed.outcomes.failed[sent];
