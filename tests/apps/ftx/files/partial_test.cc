@@ -266,6 +266,26 @@ TEST_F(PartialFile, OfADamagedJournalOnlyWhatIsBeforeTheDamageIsBelieved) {
   EXPECT_EQ(content_of(root_ / "name"), content);
 }
 
+/// What follows the damage is of the length of a record, so that a new one would join what is behind it.
+TEST_F(PartialFile, WhatIsBehindTheDamageOfAJournalNeverCountsAgain) {
+  const Content content = random_content(4 * block, 24);
+  leave(content, 50);
+  Content bytes = content_of(journal());
+  bytes[journal_header_bytes + 48 + 20] ^= std::byte{1};  // in the second of three records
+  write_file(journal(), bytes);
+  {
+    const auto destination = serve();
+    Reception reception(*destination, content);
+    ASSERT_EQ(reception.known_bytes(), block);
+    for (std::uint64_t i = 16; i < 32; ++i) {
+      ASSERT_TRUE(reception.land(i));
+    }
+  }
+  const auto destination = serve();
+  Reception reception(*destination, content);
+  EXPECT_EQ(reception.known_bytes(), 2 * block) << "the third was not believed, and has not come again";
+}
+
 TEST_F(PartialFile, AJournalWithoutItsFileCountsForNothing) {
   const Content content = random_content(4 * block, 11);
   leave(content, 50);
@@ -388,6 +408,32 @@ TEST_F(PartialFile, AnotherProcessTakesAnotherName) {
   ASSERT_TRUE(first.complete());
   EXPECT_EQ(content_of(root_ / "name"), content);
   EXPECT_EQ(names(), Names{"name"});
+}
+
+/// Another transfer may complete between the open and the lock. Its file is not ours any more, however well it is
+/// locked: it must be neither emptied nor written to.
+TEST_F(PartialFile, AFileThatGetsItsNameBeforeItIsLockedIsLeftAlone) {
+  const Content content = random_content(2 * block, 25);
+  leave(content, 20);
+  const Content before = content_of(part());
+  FaultySystem system;
+  const ReplaceSystem replace(system);
+  bool done = false;
+  system.fault = [&](std::size_t, const FaultySystem::Call& call) {
+    if (call.name == "flock" && !std::exchange(done, true)) {
+      fs::rename(part(), root_ / "name");
+      fs::remove(journal());
+    }
+    return FaultySystem::Fault{};
+  };
+  const auto destination = serve();
+  const std::vector<FileEntry> list{{.name = "name", .size_bytes = content.size(), .mtime_s = 1000}};
+  const auto sink = destination->open("", list).value();
+  const auto file = sink->create(list[0]).value();
+  ASSERT_TRUE(done);
+  EXPECT_TRUE(file->write(0, random_content(100, 26)));
+  EXPECT_EQ(content_of(root_ / "name"), before);
+  EXPECT_EQ(fs::file_size(part()), 100U);
 }
 
 TEST_F(PartialFile, ATransferOfTheSameFileTakesOverFromOneThatIsLeftAlone) {
@@ -638,6 +684,27 @@ TEST_F(PartialFile, AFailedSyncOfTheFileFailsTheTransferEvenIfALaterOneSucceeds)
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ExitCode::write_failed);
   EXPECT_FALSE(fs::exists(root_ / "name"));
+}
+
+TEST_F(PartialFile, AFileIsNotLetGoAfterAFailedSync) {
+  const Content content = random_content(2 * block, 33);
+  for (const bool fails : {false, true}) {
+    FaultySystem system;
+    const ReplaceSystem replace(system);
+    system.fault = [&](std::size_t, const FaultySystem::Call& call) {
+      const bool hit = fails && call.name == "fdatasync" && call.file == ".name.ftx-part";
+      return FaultySystem::Fault{.error = hit ? EIO : 0};
+    };
+    const auto destination = serve();
+    const std::vector<FileEntry> list{{.name = "name", .size_bytes = content.size(), .mtime_s = 1000}};
+    const auto sink = destination->open("", list).value();
+    const auto file = sink->create(list[0]).value();
+    ASSERT_TRUE(file->write(0, content));
+    file->note_block(0, digest_of(ConstBytes(content).first(block)));
+    const Status gone = file->let_go();
+    EXPECT_EQ(gone.has_value(), !fails);
+    EXPECT_TRUE(gone || gone.error().code == EIO);
+  }
 }
 
 /// Without a journal the transfer goes on.
