@@ -6,6 +6,7 @@
 
 #include "apps/ftx/session/adu_scheduler.h"
 #include "apps/ftx/session/have_announcer.h"
+#include "apps/ftx/session/receiver.h"
 #include "tests/apps/ftx/session/simulation.h"
 
 namespace sluice::ftx::test {
@@ -84,6 +85,55 @@ TEST(HaveAnnouncer, HoldsSoManyRangesUntilTheyAreTaken) {
   EXPECT_EQ(ranges, HaveAnnouncer::waiting_max);
   EXPECT_TRUE(announcer.on_taken(to));
   EXPECT_EQ(announcer.room(), HaveAnnouncer::waiting_max);
+}
+
+// --- Receiver ------------------------------------------------------------------------------------------------------
+
+/// A sender cannot believe that all has arrived before it has taken what was there; then it is told so again at once.
+TEST(Have, WhatIsTakenBehindTheEndIsFollowedByAReport) {
+  MemoryDestination destination;
+  destination.equal = true;
+  FileEntry file{"file", 100'000};
+  file.digest = digest_of({});
+  const Content manifest = encode_manifest({{file}});
+  const auto size = static_cast<std::uint32_t>(manifest.size());
+  Offer offer{.total_bytes = file.size_bytes, .adu_bytes = 1408, .files = 1, .manifest_bytes = size};
+  offer.manifest_digest = digest_of(manifest);
+  offer.update.compare = Update::Compare::digest;
+  Envelope envelope{Kind::data, 0, 1, 42};
+  Budget host(1U << 30);
+  AduDecompressor decompressor;
+  EventQueue events;
+  DropCounters drops;
+  TimePoint now = start;
+  Receiver receiver(now, envelope, offer, {}, destination, host, decompressor, events, drops);
+  Content buffer(2000);
+  const std::size_t header =
+      emit_data_header(envelope, {{1, 1, 100'000, 0}, {manifest_file, size, 0}, false, false}, buffer);
+  std::ranges::copy(manifest, buffer.begin() + static_cast<std::ptrdiff_t>(header));
+  receiver.receive(now, {Kind::data, 0, 1, 42}, ConstBytes(buffer).first(header + size));
+
+  std::uint64_t said = 0;
+  const auto reports = [&] {
+    int count = 0;
+    for (std::size_t sent = receiver.transmit(now, buffer, 1U << 20); sent > 0;
+         sent = receiver.transmit(now, buffer, 1U << 20)) {
+      const ConstBytes datagram = ConstBytes(buffer).first(sent);
+      const auto have = parse_envelope(datagram)->kind == Kind::have ? parse_have(datagram) : std::nullopt;
+      const auto report = parse_envelope(datagram)->kind == Kind::report ? parse_report(datagram) : std::nullopt;
+      said = have ? have->to : said;
+      count += report && report->phase == Phase::finished ? 1 : 0;
+    }
+    return count;
+  };
+  reports();
+  ASSERT_TRUE(receiver.over());
+  ASSERT_GT(said, 0U);
+  now += 1ms;
+  ASSERT_EQ(reports(), 0) << "there is no news";
+  const std::size_t taken = emit_taken(envelope, said, buffer);
+  receiver.receive(now, {Kind::taken, 0, 1, 42}, ConstBytes(buffer).first(taken));
+  EXPECT_EQ(reports(), 1);
 }
 
 // --- PresentRanges -------------------------------------------------------------------------------------------------

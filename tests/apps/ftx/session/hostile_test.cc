@@ -338,9 +338,9 @@ struct Client {
   std::uint64_t highest = 0;
   std::uint64_t adus = 0;
 
-  explicit Client(std::size_t bytes, Source* other = nullptr, CongestionControl* control = nullptr) {
+  explicit Client(std::size_t bytes, Source* other = nullptr, CongestionControl* control = nullptr,
+                  SenderOptions options = {}) {
     source.add("file", random_content(bytes, 1));
-    SenderOptions options;
     options.seed = 5;
     options.peer = Peer(as_bytes("server"));
     sender = std::make_unique<Sender>(now, options, other == nullptr ? source : *other,
@@ -414,6 +414,29 @@ TEST(Hostile, WhatComesTwiceIsReportedAsReceived) {
     bench.data({0, 1408, 0}, payload);
     EXPECT_EQ(received(), before + times * 1408);
   }
+}
+
+/// More gaps than one REPORT has room for: those that follow go on where it ended.
+TEST(Hostile, ReportsInPartsLeaveNoSequenceOut) {
+  Bench bench;
+  bench.open();
+  bench.drain(Kind::report);
+  constexpr std::uint32_t gaps = 3 * Report::ranges_max + 1;
+  for (std::uint32_t i = 1; i <= gaps; ++i) {
+    bench.send(emit_probe(bench.envelope, {1 + 2 * i, 1, 1, 2 * i}, bench.buffer));  // all before it count still
+  }
+  bench.now += 1s;
+  std::uint64_t parts = 0, missing = 0, next = 0;
+  for (std::size_t size = bench.answer(); size > 0; size = bench.answer()) {
+    const auto report = parse_report(ConstBytes(bench.buffer).first(size));
+    ASSERT_TRUE(report);
+    EXPECT_TRUE(parts == 0 || report->from == next) << report->from << " behind " << next;
+    next = report->to + 1;
+    missing += report->range_count;
+    ++parts;
+  }
+  EXPECT_EQ(parts, 4U);
+  EXPECT_EQ(missing, gaps);
 }
 
 /// Digests that come again in a larger ADU finish no file twice: the transfer ends with its last file.
@@ -711,6 +734,74 @@ TEST(Hostile, ImpossibleTimesMeasureNoRoundTrip) {
   EXPECT_EQ(measured(ns(client.now + 1h), 0), 0ms) << "of the future";
   EXPECT_EQ(measured(0, 0), 0ms) << "an hour ago";
   EXPECT_EQ(measured(ns(client.now + 10ms), 20'000'000), 0ms) << "held for longer than it took";
+}
+
+/// Probes that go unanswered come ever later, and as early as the first again when something has arrived.
+TEST(Hostile, ProbesComeEarlyAgainAfterProgress) {
+  Client client(20 * 1408);
+  client.accepted();
+  client.take();
+  const auto until_probe = [&] {
+    const TimePoint from = client.now;
+    for (int looks = 0; looks < 1000; ++looks) {
+      client.now = std::max(client.sender->next_deadline(), client.now + 1us);
+      const std::uint64_t adus = client.adus;
+      if (client.take() > 0 && client.adus == adus) {
+        break;
+      }
+    }
+    return client.now - from;
+  };
+  const Duration first = until_probe();
+  Duration last = first;
+  for (int i = 0; i < 6; ++i) {
+    last = until_probe();
+  }
+  ASSERT_GT(last, 5 * first);
+  Report report = client.all(Phase::data);
+  report.range_count = 1;
+  report.missing[0] = {3, 1};
+  client.report(report);
+  const std::uint64_t before = client.adus;
+  client.take();
+  EXPECT_EQ(client.adus, before + 1) << "the repair";
+  EXPECT_LE(until_probe(), first + 1us);
+}
+
+/// A copy has the sequence of what it copies, so it must be the whole: what arrives of a part would count as all.
+TEST(Hostile, WhatFitsNoDatagramAnyMoreHasNoCopy) {
+  for (const bool shrinks : {false, true}) {
+    SCOPED_TRACE(shrinks);
+    SenderOptions options;
+    options.ip_header_bytes = 28;
+    Client client(5 * 1408, nullptr, nullptr, options);
+    client.take();
+    const auto asked = static_cast<std::uint64_t>(client.now.time_since_epoch().count());
+    client.now += 320ms;
+    client.cookie(asked);
+    client.take();
+    client.report(client.all(Phase::data));
+    ASSERT_GE(client.sender->datagram_bytes(), 1408 + data_header_bytes);
+    client.take();
+    ASSERT_EQ(client.adus, 1 + 5 + 1) << "the list, the file, its digest";
+    const std::uint64_t digest = client.highest;
+    Report report = client.all(Phase::data);
+    report.range_count = 1;
+    report.missing[0] = {digest - 1, 1};
+    client.now += 1ms;
+    client.report(report);
+    client.take();
+    ASSERT_EQ(client.adus, 8U) << "the repair, whole";
+    if (shrinks) {
+      client.sender->too_big(client.now);
+      report.clock_ns += 1'000'000;
+      client.report(report);
+      ASSERT_LT(client.sender->datagram_bytes(), 1408U);
+    }
+    client.now += 11ms;
+    client.take();
+    EXPECT_EQ(client.adus, shrinks ? 8U : 9U);
+  }
 }
 
 /// A file of `size` zeros that takes no memory.

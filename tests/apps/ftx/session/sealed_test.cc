@@ -302,6 +302,21 @@ TEST(SealedPull, NobodyKnocksAndTheSenderSaysSo) {
   EXPECT_EQ(world.forward.sent + world.misdirected, 0U);
 }
 
+// Threat: an ICMP error that somebody forges for a sender that was asked, and has had no REPORT yet.
+TEST(SealedPull, AnIcmpErrorDoesNotEndASenderThatWasAsked) {
+  World world(pull_options());
+  world.source.add("file", random_content(100'000, 1));
+  int before_the_answer = 0;
+  world.each_step = [&] {
+    if (world.sender && !world.sender->answered() && world.forward.sent > 0) {
+      ++before_the_answer;
+      world.sender->unreachable(world.now, world.server_peer);
+    }
+  };
+  expect_arrived(world);
+  EXPECT_GT(before_the_answer, 0);
+}
+
 // Threat: a KNOCK captured and sent from a victim's address, before the receiver's own comes or after it.
 TEST(SealedPull, AVictimGetsThreeTimesWhatCameFromItsAddressAtMost) {
   World world(pull_options());
