@@ -281,6 +281,23 @@ TEST_F(IpNeighboursCache, GivesAUsedEntryASecondChance) {
   EXPECT_EQ(neighbours.state(host(2), now), none);
 }
 
+/// A handle that a flow has kept must not lead to who has the place now.
+TEST_F(IpNeighboursCache, AHandleIsOfNobodyElseWhoTakesThePlace) {
+  Neighbours& neighbours = make(1);
+  make_reachable(1);
+  const auto gone = neighbours.send(host(1), message(), now);
+  ASSERT_NE(neighbours.known(gone, now), nullptr);
+  neighbours.doubt_all();
+  neighbours.heard(host(2), mac_b, now);
+  neighbours.advertised(host(2), mac_b, true, true, now);
+  ASSERT_EQ(neighbours.state(host(1), now), none);
+  ASSERT_EQ(neighbours.state(host(2), now), reachable);
+  EXPECT_EQ(neighbours.known(gone, now), nullptr);
+  const auto here = neighbours.send(host(2), message(), now);
+  ASSERT_NE(neighbours.known(here, now), nullptr);
+  EXPECT_EQ(*neighbours.known(here, now), mac_b);
+}
+
 /// RFC 826: "Is the opcode ares_op$REQUEST? [...] Swap hardware and protocol fields, putting the local hardware and
 /// protocol addresses in the sender fields. Set the ar$op field to ares_op$REPLY. Send the packet to the (new) target
 /// hardware address on the same hardware on which the request was received."

@@ -26,6 +26,18 @@ Octets all_of(const Message& message) {
   return octets;
 }
 
+/// A packet arrives as the link module hands it on: behind a native descriptor.
+void inject_native(Bed& bed, std::uint16_t sap, ConstBytes octets, bool group = false,
+                   std::size_t block_max = BufferPool::capacity_max) {
+  Message message =
+      Message::of_native(bed.set.pool(), DataUnit{.kind = DataUnit::Kind::link_indication,
+                                                  .group = group,
+                                                  .destination = {group ? wire::mac_broadcast : bed.link.mac, sap},
+                                                  .source = {peer_mac, sap}});
+  message.link(Message::copy_of(bed.set.pool(), octets, 14, MessageType::data, block_max));
+  bed.link.read_queue().put_next(std::move(message));
+}
+
 class IpTemplates : public testing::Test {
  protected:
   IpTemplates() {
@@ -64,13 +76,7 @@ class IpTemplates : public testing::Test {
   void inject(std::uint16_t sap, ConstBytes octets, bool group = false,
               std::size_t block_max = BufferPool::capacity_max) {
     bytes.link.inject(sap, octets, group, peer_mac, block_max);
-    Message message = Message::of_native(native.set.pool(),
-                                         DataUnit{.kind = DataUnit::Kind::link_indication,
-                                                  .group = group,
-                                                  .destination = {group ? wire::mac_broadcast : native.link.mac, sap},
-                                                  .source = {peer_mac, sap}});
-    message.link(Message::copy_of(native.set.pool(), octets, 14, MessageType::data, block_max));
-    native.link.read_queue().put_next(std::move(message));
+    inject_native(native, sap, octets, group, block_max);
     compare();
   }
   void inject(const V4& header, ConstBytes payload) { inject(wire::ethertype_ipv4, packet(header, payload)); }
@@ -541,6 +547,38 @@ TEST_F(IpTemplates, AnAddressThatIsNoLongerOursReceivesNothing) {
   inject(header, pattern(50));
   EXPECT_EQ(native.count("not_ours"), 1U);
   EXPECT_THAT(up, IsEmpty());
+}
+
+/// While an address is being checked another host may have it, and be heard. Once it is ours, who sends from it lies.
+TEST(IpTemplatesWhileDetecting, WhatCameFromAnAddressThatIsOursNowComesNoMore) {
+  ip::Config config = both_families();
+  config.duplicate_address_detection = true;
+  Bed bed(std::move(config));
+  bed.bind();
+  const auto tentative = [&](std::string_view text) { return bed.ip->addresses().is_tentative(address(text)); };
+  std::string_view first = "fd00:77::1";
+  std::string_view last = "fe80::ff:fe00:1";
+  for (int tenths = 0; tentative(first) && tentative(last) && tenths < 50; ++tenths) {
+    bed.advance(100ms);
+  }
+  if (tentative(first)) {
+    std::swap(first, last);
+  }
+  ASSERT_TRUE(!tentative(first) && tentative(last));
+  const Octets octets = packet(V6{.source = last, .destination = first}, pattern(50));
+  bed.user.received.clear();
+  for (std::size_t times = 1; times <= 2; ++times) {
+    inject_native(bed, wire::ethertype_ipv6, octets);
+    EXPECT_EQ(bed.count("delivered"), times);
+  }
+  bed.user.received.clear();
+  for (int tenths = 0; tentative(last) && tenths < 50; ++tenths) {
+    bed.advance(100ms);
+  }
+  ASSERT_FALSE(tentative(last));
+  inject_native(bed, wire::ethertype_ipv6, octets);
+  EXPECT_EQ(bed.count("delivered"), 2U);
+  EXPECT_EQ(bed.count("bad_source"), 1U);
 }
 
 }  // namespace
