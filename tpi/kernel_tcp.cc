@@ -130,8 +130,7 @@ void KernelTcp::take(Message message) {
         } else if (accepted.type() != MessageType::data && !accepted.has_data()) {
           break;  // no byte, and TCP has nothing that could say so
         } else if (!write_queue().empty() || !sendable() || !send(accepted)) {
-          accepted.first().type = accepted.type() == MessageType::data ? MessageType::data : MessageType::proto;
-          write_queue().enqueue(std::move(accepted));
+          wait(std::move(accepted));
         }
       }
       break;
@@ -422,6 +421,16 @@ void KernelTcp::end_if_released() {
   while (Message request = requests.pop()) {
     take(std::move(request));
   }
+}
+
+/// What is lent is copied now; where there is no memory for that, bytes of the stream are lost, and it with them.
+void KernelTcp::wait(Message message) {
+  if (keep(message, Side::write) == TransformResult::failed) {
+    ++unsent_;
+    return lose_connection(ENOBUFS);
+  }
+  message.first().type = message.type() == MessageType::data ? MessageType::data : MessageType::proto;
+  write_queue().enqueue(std::move(message));
 }
 
 void KernelTcp::wsrv() {

@@ -153,6 +153,7 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
   // Data.
   [[nodiscard]] bool sendable() const { return phase_ == Phase::connected && !writing_blocked_ && !retry_.armed(); }
   [[nodiscard]] bool send(Message& message);
+  void wait(Message message);
   [[nodiscard]] bool send_gathered();
   void stop_writing(int error);
   void resume_writing();
