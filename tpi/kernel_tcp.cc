@@ -8,27 +8,12 @@
 
 #include "stack/core/ioctl.h"
 #include "stack/core/primitive.h"
+#include "tpi/socket_binding.h"
 
 namespace sluice::tpi {
 namespace {
 
 using namespace wire::tpi;  // the primitives and their numbers
-
-/// The error of T_ERROR_ACK for a bind that the kernel refused; TSYSERR where TLI has no name for it.
-std::int32_t bind_error(int code, bool any_port) {
-  switch (code) {
-    case EADDRINUSE:
-      return any_port ? TNOADDR : TADDRBUSY;
-    case EACCES:
-      return TACCES;
-    case EADDRNOTAVAIL:  // not an address of this host
-    case EINVAL:         // not an address that can be bound
-    case EAFNOSUPPORT:
-      return TBADADDR;
-    default:
-      return TSYSERR;
-  }
-}
 
 /// A connect that fails at once for what the network says, as one that fails later, is told by T_DISCON_IND.
 bool is_of_the_network(int error) {
@@ -40,19 +25,6 @@ bool is_of_the_network(int error) {
 bool is_shortage(int error) { return error == ENOBUFS || error == ENOMEM; }
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-
-Result<TcpSocket> bind_socket(const wire::TransportAddress& local, bool any_address, bool replaces_busy,
-                              const TcpSocket::Options& options, bool listens) {
-  Result<TcpSocket> socket = TcpSocket::bind(local, options, listens);
-  const bool without_v6 = !socket && (socket.error().code == EAFNOSUPPORT || socket.error().code == EADDRNOTAVAIL);
-  if (without_v6 && any_address) {
-    return TcpSocket::bind({wire::Ipv4Address{}, 0}, options, listens);
-  }
-  if (!socket && replaces_busy && socket.error().code == EADDRINUSE) {
-    return TcpSocket::bind({local.address, 0}, options, listens);
-  }
-  return socket;
-}
 
 }  // namespace
 
@@ -163,7 +135,9 @@ void KernelTcp::bind(ConstBytes address, std::uint32_t connect_indications) {
     return refused(TBADADDR);
   }
   const bool listens = connect_indications > 0;
-  Result<TcpSocket> opened = bind_socket(*local, any_address, replaces_busy(), options_, listens);
+  Result<TcpSocket> opened = bind_socket(*local, any_address, replaces_busy(), [&](const wire::TransportAddress& to) {
+    return TcpSocket::bind(to, options_, listens);
+  });
   const int error = !opened ? opened.error().code : listens ? opened->listen(connect_indications) : 0;
   if (error != 0) {
     const std::int32_t tli_error = bind_error(error, local->port == 0 || replaces_busy());

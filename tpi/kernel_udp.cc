@@ -11,6 +11,7 @@
 #include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
 #include "stack/wire/receive_room.h"
+#include "tpi/socket_binding.h"
 
 namespace sluice::tpi {
 namespace {
@@ -21,37 +22,6 @@ using wire::DataUnit;
 /// How often a datagram is offered to the kernel before an error counts as its own.
 constexpr std::size_t attempts_max = 16;
 constexpr std::size_t queued_errors_per_call_max = 64;
-
-/// The error of T_ERROR_ACK for a bind that the kernel refused; TSYSERR where TLI has no name for it.
-std::int32_t bind_error(int code, bool any_port) {
-  switch (code) {
-    case EADDRINUSE:
-      return any_port ? TNOADDR : TADDRBUSY;
-    case EACCES:
-      return TACCES;
-    case EADDRNOTAVAIL:  // not an address of this host
-    case EINVAL:         // not an address that can be bound
-    case EAFNOSUPPORT:
-      return TBADADDR;
-    default:
-      return TSYSERR;
-  }
-}
-
-/// A socket bound to `local`, or to what may replace it: where any address will do, one of IPv4 (the host may have no
-/// IPv6); where the port is busy, a free one.
-Result<UdpSocket> bind_socket(const wire::TransportAddress& local, bool any_address, bool replaces_busy,
-                              const UdpSocket::Options& options) {
-  Result<UdpSocket> socket = UdpSocket::bind(local, options);
-  const bool without_v6 = !socket && (socket.error().code == EAFNOSUPPORT || socket.error().code == EADDRNOTAVAIL);
-  if (without_v6 && any_address) {
-    return UdpSocket::bind({wire::Ipv4Address{}, 0}, options);
-  }
-  if (!socket && replaces_busy && socket.error().code == EADDRINUSE) {
-    return UdpSocket::bind({local.address, 0}, options);
-  }
-  return socket;
-}
 
 bool is_request(const Message& message) {
   const DataUnit* const unit = message.native<DataUnit>();
@@ -187,7 +157,9 @@ void KernelUdp::bind(ConstBytes address) {
   if (!local) {
     return refused(TBADADDR);
   }
-  Result<UdpSocket> opened = bind_socket(*local, any_address, replaces_busy(), options_);
+  Result<UdpSocket> opened =
+      bind_socket(*local, any_address, replaces_busy(),
+                  [this](const wire::TransportAddress& to) { return UdpSocket::bind(to, options_); });
   if (!opened) {
     const std::int32_t error = bind_error(opened.error().code, local->port == 0 || replaces_busy());
     return refused(error, error == TSYSERR ? opened.error().code : 0);
