@@ -238,6 +238,24 @@ TEST(Bbr, ALimitedSampleCountsOnlyWhereItIsLarger) {
   EXPECT_EQ(driver.bbr.bandwidth(), before * 12 / 10);
 }
 
+// The same section; here the path has become slower, and a limited sample lies between what it was and what it is.
+TEST(Bbr, ALimitedSampleDoesNotKeepABandwidthThatIsGone) {
+  Driver driver;
+  driver.reach(probe_bw_up);
+  for (int i = 0; i < 20 && driver.bbr.state() == probe_bw_up; ++i) {
+    driver.round({});
+  }
+  driver.round({});  // the cycle begins whose samples are looked at
+  const std::uint64_t before = driver.bbr.bandwidth();
+  for (int i = 0; i < 5; ++i) {
+    driver.round({.rate = before * 8 / 10, .limited = true});
+  }
+  for (int i = 0; i < 500 && driver.bbr.bandwidth() == before; ++i) {
+    driver.round({.rate = before / 2});
+  }
+  EXPECT_EQ(driver.bbr.bandwidth(), before / 2);
+}
+
 TEST(Bbr, LossWithoutAQueueDoesNotSlowIt) {
   Driver driver;
   driver.reach(probe_bw_cruise);
@@ -293,6 +311,48 @@ TEST(Bbr, WhatMayBeInFlightGrowsFasterEachRoundOfProbing) {
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));
   }
   EXPECT_GE(driver.bbr.inflight_longterm() - before, 8 * datagram) << "one a round would be five at most";
+}
+
+// Section 5.3.3.5 again: each probe begins with a single datagram.
+TEST(Bbr, WhatMayBeInFlightGrowsSlowlyAgainInTheNextProbe) {
+  Driver driver;
+  driver.reach(probe_bw_up);
+  for (int i = 0; i < 2; ++i) {
+    driver.round({.round_trip = 60ms, .in_flight = bdp * 3 / 2, .lost = bdp / 10});
+  }
+  for (int probe = 0; probe < 2; ++probe) {
+    SCOPED_TRACE(probe);
+    for (int i = 0; i < 400 && driver.bbr.state() != probe_bw_up; ++i) {
+      driver.round({.in_flight = bdp / 2, .window_limited = true});
+    }
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));
+    const std::uint64_t before = driver.bbr.inflight_longterm();
+    driver.round({.rate = rate * 5 / 4, .in_flight = bdp / 2, .window_limited = true});
+    EXPECT_LE(driver.bbr.inflight_longterm() - before, 4 * datagram);
+    for (std::uint64_t i = 1; i < 5; ++i) {
+      driver.round({.rate = rate * (5 + i) / 4, .in_flight = bdp / 2, .window_limited = true});
+    }
+    for (int i = 0; i < 20 && driver.bbr.state() == probe_bw_up; ++i) {
+      driver.round({.rate = rate / 2, .in_flight = bdp / 2});
+    }
+  }
+}
+
+// In the sense of section 5.6.4.7, BoundCwndForModel: loss bounds what is in flight to what a round trip delivers,
+// where the gain would allow two bandwidth-delay products.
+TEST(Bbr, LossAfterAProbeBoundsWhatIsInFlight) {
+  Driver driver;
+  driver.reach(probe_bw_down);
+  for (int i = 0; i < 3; ++i) {
+    driver.round({.in_flight = 2 * bdp});  // what the probe lost would have been told by now
+  }
+  EXPECT_GE(driver.bbr.window_bytes(), 2 * bdp);
+  for (int i = 0; i < 30; ++i) {
+    driver.round({.round_trip = 50ms, .in_flight = 2 * bdp, .lost = bdp / 10});
+  }
+  ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down));
+  EXPECT_EQ(driver.bbr.inflight_longterm(), Bbr::unbounded);
+  EXPECT_LT(driver.bbr.window_bytes(), 2 * bdp);
 }
 
 /// Bounded by the losses of a probe, and out of it.
