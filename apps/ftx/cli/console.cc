@@ -136,6 +136,9 @@ void Console::show_text(const Event& event) {
     case Event::Kind::left_out:
       fmt::print(stderr, "ftx: {}\n", terminal_text(event.text));
       break;
+    case Event::Kind::unconfined:
+      note("confined less than it could be: " + event.text);
+      break;
     case Event::Kind::file:
       fmt::print(out(), "{}\n", terminal_text(event.path));
       break;

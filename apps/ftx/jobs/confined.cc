@@ -77,7 +77,10 @@ void confine(const CommonOptions& options, const FileRights& files, Observer& ob
     }
   }
   if (!missing.empty()) {
-    observer.note("confined less than it could be: " + missing);
+    Event event;
+    event.kind = Event::Kind::unconfined;
+    event.text = missing;
+    observer.show(event);
   }
 }
 

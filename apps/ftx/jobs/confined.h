@@ -13,7 +13,7 @@
 //     through ssh, far   starts no program from the beginning; its files are known when the request is
 //     doctor             no file; a host behind ssh is asked twice, and what follows is confined
 //
-// What the kernel lacks costs a line with --verbose.
+// What the kernel lacks is an event.
 
 #include <span>
 #include <string>

@@ -57,6 +57,8 @@ ftx_event_kind kind_of(Event::Kind kind) {
       return FTX_REJECTED;
     case Event::Kind::done:
       return FTX_DONE;
+    case Event::Kind::unconfined:
+      break;  // these jobs do not confine their process
   }
   return FTX_WARNING;
 }

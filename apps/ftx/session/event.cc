@@ -40,6 +40,8 @@ nlohmann::ordered_json fields(const Event& event) {
           {"event", "fallback"}, {"via", event.path}, {"reason", exit_code_row(event.code).name}, {"text", event.text}};
     case Event::Kind::left_out:
       return {{"event", "left_out"}, {"files", event.files}, {"text", event.text}};
+    case Event::Kind::unconfined:
+      return {{"event", "unconfined"}, {"text", event.text}};
     case Event::Kind::repair:
       return {{"event", "repair"}, {"adus", event.adus}};
     case Event::Kind::error: {

@@ -19,19 +19,20 @@ inline constexpr std::string_view plain_cipher = "none";
 
 struct Event {
   enum class Kind {
-    listening,  // path: the address, text: the key
-    offer,      // files, bytes, path, address, cipher, congestion
-    file,       // path, bytes: one of the files that travel, where the program asks for that
-    change,     // path, item, target: what the receiver does, before it does it; where that is asked for
-    progress,   // bytes so far, total_bytes, skipped_files, skipped_bytes, files_done, files, adus, repaired
-    fallback,   // path: how it goes on, code: why, text
-    left_out,   // files, text: what of the sources is not sent
-    repair,     // adus: asked for again since the last event of this kind
-    error,      // code, text
-    rejected,   // text: a client that may not come; no transfer of anybody
-    done,       // files, bytes, skipped_files, skipped_bytes, seconds, adus, repaired, copied, out_of_order, path,
-                // datagram_bytes, path_mtu, round_trip_seconds, payload_bytes, compressed_bytes, loaded_bytes,
-                // stored_bytes
+    listening,   // path: the address, text: the key
+    offer,       // files, bytes, path, address, cipher, congestion
+    file,        // path, bytes: one of the files that travel, where the program asks for that
+    change,      // path, item, target: what the receiver does, before it does it; where that is asked for
+    progress,    // bytes so far, total_bytes, skipped_files, skipped_bytes, files_done, files, adus, repaired
+    fallback,    // path: how it goes on, code: why, text
+    left_out,    // files, text: what of the sources is not sent
+    unconfined,  // text: what of its confinement the kernel lacks; of no session
+    repair,      // adus: asked for again since the last event of this kind
+    error,       // code, text
+    rejected,    // text: a client that may not come; no transfer of anybody
+    done,        // files, bytes, skipped_files, skipped_bytes, seconds, adus, repaired, copied, out_of_order, path,
+                 // datagram_bytes, path_mtu, round_trip_seconds, payload_bytes, compressed_bytes, loaded_bytes,
+                 // stored_bytes
   };
   Kind kind{};
   std::uint64_t connection = 0;

@@ -4,6 +4,7 @@
 call the operating system, and looks at what that answers. Traffic is on loopback, and slow enough to look at it."""
 import ctypes
 import errno
+import json
 import os
 import pathlib
 import platform
@@ -390,6 +391,11 @@ def without_landlock_and_seccomp_a_transfer_goes_on_and_says_so_once(at):
         assert ran.returncode == 0, ran
         assert ran.stderr.count("confined less than it could be: no Landlock: Function not implemented, no seccomp filter:") == lines, ran
         assert ran.stderr.count("\n") == lines, ran
+    ran = subprocess.run([FTX, "--json", "--insecure", "here/a.bin", at.url], cwd=at.top, capture_output=True, text=True,
+                         timeout=SECONDS_MAX, preexec_fn=as_an_old_kernel)
+    first = json.loads(ran.stdout.splitlines()[0])
+    assert first["event"] == "unconfined" and first["text"].startswith("no Landlock: Function not implemented, no seccomp filter:"), ran
+    assert "confined" not in ran.stderr, ran
     assert (at.top / "there/a.bin").read_bytes() == at.source.read_bytes()
 
 
