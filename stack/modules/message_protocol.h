@@ -44,6 +44,9 @@ enum class Recovery : std::uint8_t {
   selective,  // rmpp: they are sent again
 };
 
+/// The same as packets say it.
+[[nodiscard]] std::uint8_t flags_of(Recovery recovery);
+
 struct Options {
   Recovery recovery = Recovery::message;
   std::uint16_t packet_bytes = 1400;     // payload of a packet
@@ -124,7 +127,7 @@ class Protocol : public Module {
     ReceiveSide receive;
   };
 
-  // Sending
+  // Sending (message_sending.cc)
   [[nodiscard]] bool request(Message& message);
   void refuse(Message message, int error);
   void start(Peer& peer);
@@ -139,7 +142,7 @@ class Protocol : public Module {
   void arm(Peer& peer);
   [[nodiscard]] Header header_of(const Peer& peer, Header::Type type) const;
 
-  // Receiving
+  // Receiving (message_receiving.cc)
   [[nodiscard]] bool receive(Message& message);
   void control(Peer& peer, const Header& header);
   [[nodiscard]] bool answers(Peer& peer, const Header& header);
@@ -157,15 +160,16 @@ class Protocol : public Module {
   void grant(Peer& peer);
   void grant_again(Peer& peer);
   void lose(Peer& peer);
-  void answer(const Peer& peer, const Header& about, Header::Type type);
   void release_buffers(ReceiveSide& side);
   [[nodiscard]] bool has_room();
   void drop(Message& message, Counter& counter);
 
   // Both
+  [[nodiscard]] static bool is(const Message& message, wire::DataUnit::Kind kind, std::int32_t primitive);
   [[nodiscard]] Peer* find(const wire::TransportAddress& address);
   [[nodiscard]] Peer* find_or_make(const wire::TransportAddress& address);
   [[nodiscard]] bool transmit(const Peer& peer, const Header& header, Message payload);
+  void answer(const Peer& peer, const Header& about, Header::Type type);
   void indicate(const Peer& peer, const wire::message::Indication& indication);
   void collect();
 
