@@ -326,7 +326,7 @@ int KernelUdp::refusal(const Message& request, const DataUnit& unit) {
   if (segment != 0 && !UdpSender::fits_run(request.data_size(), segment)) {
     return EINVAL;
   }
-  if (unit.dont_fragment && options_.fragment) {
+  if (unit.dont_fragment && !socket_options_.never_fragments(unit.peer.is_v6())) {
     return ENOPROTOOPT;
   }
   if (unit.has_local && unit.local.family() != unit.peer.family()) {

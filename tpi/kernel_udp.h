@@ -21,7 +21,7 @@
 //                              (port unreachable), EHOSTUNREACH, ... From here: EINVAL (malformed address or
 //                              primitive or options), EMSGSIZE, EAFNOSUPPORT (the endpoint has no such addresses),
 //                              EADDRNOTAVAIL (a source that is none of this host's), ENOPROTOOPT (not to be fragmented,
-//                              where others may be: that is the socket's, see `fragment`).
+//                              where others may be: that is the socket's, see `fragment` and T_IP_DONTFRAG).
 //              Options are those of stack/provider/options.h, as far as the kernel takes them (tpi/socket_options.h); a
 //              broadcast without T_IP_BROADCAST is answered with EACCES.
 //              Local management, and what is allowed when, are those of every connectionless provider here:
@@ -31,7 +31,8 @@
 // PARAMETERS   gso = true                   send runs of equal datagrams in one call (UDP_SEGMENT), where the kernel
 //                                           can
 //              gro = true                   receive such runs in one call (UDP_GRO), where the kernel can
-//              fragment = true              false: no datagram is fragmented; one larger than the interface's MTU is
+//              fragment = true              unless T_IP_DONTFRAG or T_IPV6_DONTFRAG says otherwise. false: no datagram
+//                                           is fragmented; one larger than the interface's MTU is
 //                                           refused with EMSGSIZE, and what ICMP says of the path's is T_UDERROR_IND
 //              receive_buffer_bytes = 4 MiB, send_buffer_bytes = 4 MiB    of the socket; what the system allows of it
 //

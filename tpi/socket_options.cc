@@ -42,6 +42,10 @@ SocketOption option_of(Setting setting) {
       return {IPPROTO_IPV6, IPV6_MULTICAST_HOPS};
     case Setting::multicast_loop_v6:
       return {IPPROTO_IPV6, IPV6_MULTICAST_LOOP};
+    case Setting::dont_fragment:
+      return {IPPROTO_IP, IP_MTU_DISCOVER};
+    case Setting::dont_fragment_v6:
+      return {IPPROTO_IPV6, IPV6_MTU_DISCOVER};
     case Setting::receive_buffer:
       return {SOL_SOCKET, SO_RCVBUF};
     case Setting::send_buffer:
@@ -52,6 +56,10 @@ SocketOption option_of(Setting setting) {
 }
 
 bool is_buffer(Setting setting) { return setting == Setting::receive_buffer || setting == Setting::send_buffer; }
+
+bool is_dont_fragment(Setting setting) {
+  return setting == Setting::dont_fragment || setting == Setting::dont_fragment_v6;
+}
 
 bool is_of_tcp(Setting setting) { return setting == Setting::no_delay || setting == Setting::keep_alive; }
 
@@ -102,6 +110,9 @@ std::optional<std::uint32_t> SocketOptions::initial(Setting setting) {
   if (setting == Setting::received) {
     return 0;
   }
+  if (is_dont_fragment(setting)) {
+    return declared_.fragment ? 0 : 1;
+  }
   if (is_buffer(setting)) {
     return buffer(setting,
                   setting == Setting::receive_buffer ? declared_.receive_buffer_bytes : declared_.send_buffer_bytes);
@@ -134,6 +145,9 @@ bool SocketOptions::apply(Setting setting, std::uint32_t value) const {
   }
   if (descriptor_ < 0 || (option.level == IPPROTO_IPV6 && !v6_)) {
     return true;
+  }
+  if (is_dont_fragment(setting)) {
+    return set_option(descriptor_, option.level, option.name, UdpSocket::path_mtu_discovery(value == 0));
   }
   const int wanted = option.inverted ? (value == 0 ? 1 : 0) : static_cast<int>(value);
   return set_option(descriptor_, option.level, option.name, wanted);

@@ -29,6 +29,11 @@ class SocketOptions final : public provider::OptionStore {
   [[nodiscard]] bool join(const provider::Membership& membership, bool check) override;
   [[nodiscard]] bool leave(const provider::Membership& membership, bool check) override;
 
+  /// Whether no datagram of that family is fragmented.
+  [[nodiscard]] bool never_fragments(bool v6) {
+    return current(v6 ? provider::Setting::dont_fragment_v6 : provider::Setting::dont_fragment) == 1U;
+  }
+
   /// There is a socket now, of IPv6 or not.
   void attach(int descriptor, bool v6);
   /// There is none any more.

@@ -58,21 +58,24 @@ std::size_t UdpSocket::receive_room() const {
   return known ? static_cast<std::size_t>(bytes) / 4 : 0;
 }
 
+/// WANT, not the system's default: datagrams carry "don't fragment" while the path MTU is being found, and larger ones
+/// are fragmented here. PROBE: all carry it, whatever ICMP messages have said of the path, so that who searches for the
+/// path MTU can (RFC 8899); EMSGSIZE refuses those larger than the interface's MTU.
+int UdpSocket::path_mtu_discovery(bool fragment) {
+  static_assert(int{IP_PMTUDISC_WANT} == int{IPV6_PMTUDISC_WANT} && int{IP_PMTUDISC_PROBE} == int{IPV6_PMTUDISC_PROBE});
+  return fragment ? int{IP_PMTUDISC_WANT} : int{IP_PMTUDISC_PROBE};
+}
+
 void UdpSocket::configure(bool v6, const Options& options) {
   set_buffer(descriptor_, SO_RCVBUF, options.receive_buffer_bytes);
   set_buffer(descriptor_, SO_SNDBUF, options.send_buffer_bytes);
   // Kernels since 2.6.33 know all of these; where one is missing, only the report that it brings is.
   static_cast<void>(enable(SOL_SOCKET, SO_RXQ_OVFL));
   static_cast<void>(enable(IPPROTO_IP, IP_RECVERR));
-  // WANT, not the system's default: datagrams carry "don't fragment" while the path MTU is being found, and larger ones
-  // are fragmented here. PROBE: all carry it, whatever ICMP messages have said of the path, so that who searches for
-  // the path MTU can (RFC 8899); EMSGSIZE refuses those larger than the interface's MTU.
-  static_cast<void>(
-      enable(IPPROTO_IP, IP_MTU_DISCOVER, options.fragment ? int{IP_PMTUDISC_WANT} : int{IP_PMTUDISC_PROBE}));
+  static_cast<void>(enable(IPPROTO_IP, IP_MTU_DISCOVER, path_mtu_discovery(options.fragment)));
   if (v6) {
     static_cast<void>(enable(IPPROTO_IPV6, IPV6_RECVERR));
-    static_cast<void>(
-        enable(IPPROTO_IPV6, IPV6_MTU_DISCOVER, options.fragment ? int{IPV6_PMTUDISC_WANT} : int{IPV6_PMTUDISC_PROBE}));
+    static_cast<void>(enable(IPPROTO_IPV6, IPV6_MTU_DISCOVER, path_mtu_discovery(options.fragment)));
   }
   // A segment size of zero is no segmentation: setting it only asks whether the kernel knows the option.
   segments_ = options.gso && enable(IPPROTO_UDP, UDP_SEGMENT, 0);

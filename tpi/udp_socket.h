@@ -41,6 +41,8 @@ class UdpSocket {
   ~UdpSocket();
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
+  /// The value of IP_MTU_DISCOVER and IPV6_MTU_DISCOVER.
+  [[nodiscard]] static int path_mtu_discovery(bool fragment);
   /// The address it is bound to, with the port that it really has.
   [[nodiscard]] const wire::TransportAddress& local() const { return local_; }
   [[nodiscard]] bool dual_stack() const { return local_.address.is_v6() && local_.address.is_unspecified(); }

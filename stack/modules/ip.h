@@ -91,7 +91,8 @@
 // What is believed
 //   ICMP errors and reports of a path's MTU: only about datagrams of a flow that the user above sent lately, known by
 //   both addresses, protocol and ports (ip_flows.h). A report of a path's MTU is passed up when the flow does not let
-//   its datagrams be fragmented; else the next one leaves in fragments. Neighbours: only stations and addresses that
+//   its datagrams be fragmented; else the next one leaves in fragments. It never stops datagrams of a user who searches
+//   for the MTU himself (`fragment`). Neighbours: only stations and addresses that
 //   can be one host's, on the link; neighbour discovery never from fragments; ARP replies that were not asked for do
 //   not displace an address that is known. While the link's MTU is less than 1280 bytes there is no IPv6 (ENETDOWN,
 //   ipv6_off); a stream with IPv6 is not opened on such a link.
@@ -108,6 +109,11 @@
 //                         absent. With it there is IPv6, and a link-local address
 //   gateway               default router, one a family; none if absent
 //   mtu                   largest IP packet in bytes; the link's if absent
+//   fragment              whether the user's datagrams are fragmented to what their path takes, here or (IPv4) by
+//                         routers; true if absent. He may choose for himself (SettingsReq). False: they leave whole and
+//                         with "don't fragment", whatever was reported of the path, so that he can search for its MTU
+//                         (RFC 8899); EMSGSIZE refuses what is larger than the link's MTU, and tells of what a router
+//                         refused
 //   ttl                   hop limit of what is sent to hosts, unless the user asks otherwise; 64, or what routers
 //                         advertise, if absent
 //   reassembly_bytes_max  bytes of buffers that unfinished datagrams may hold; 4194304 if absent. What is done with
@@ -222,8 +228,9 @@ class Ip final : public Module,
     TimePoint expires{};  // the default: never was valid
     wire::IpAddress source;
     wire::IpAddress next_hop;
-    std::uint32_t mtu = 0;
-    std::uint32_t ports = 0;  // of the last datagram, as ip::Flow has them, but of any protocol
+    std::uint32_t mtu = 0;       // the path's, as reported
+    std::uint32_t link_mtu = 0;  // no less
+    std::uint32_t ports = 0;     // of the last datagram, as ip::Flow has them, but of any protocol
     ip::Neighbours::Handle neighbour;
     std::optional<wire::MacAddress> group_mac;
     ip::HeaderTemplate header;
@@ -336,6 +343,13 @@ class Ip final : public Module,
   [[nodiscard]] bool prepend_header(const Outgoing& outgoing, Message& data, std::size_t size, bool fragment = false);
   [[nodiscard]] bool prepend_fragment_header(const Outgoing& outgoing, Message& data, std::size_t size,
                                              std::size_t offset, bool more, std::uint32_t identification);
+  [[nodiscard]] bool never_fragments(const wire::IpAddress& destination) const {
+    return destination.is_v4() ? settings_.dont_fragment : settings_.dont_fragment_v6;
+  }
+  [[nodiscard]] bool never_fragments(const Outgoing& outgoing) const {
+    return outgoing.by_user && never_fragments(outgoing.destination);
+  }
+  [[nodiscard]] std::uint32_t whole_max(const Outgoing& outgoing) const;
   [[nodiscard]] std::uint8_t hop_limit_of(const Outgoing& outgoing) const;
   [[nodiscard]] std::uint8_t traffic_class_of(const Outgoing& outgoing) const;
   void dispatch(Message carrier, Message packet);

@@ -113,6 +113,7 @@ Result<Config> Config::from(const Parameters& parameters) {
   config.neighbours_max = size("neighbours_max", config.neighbours_max);
   config.answer_echo = parameters.boolean("answer_echo", config.answer_echo);
   config.redirects = parameters.boolean("redirects", config.redirects);
+  config.fragment = parameters.boolean("fragment", config.fragment);
   config.duplicate_address_detection =
       parameters.boolean("duplicate_address_detection", config.duplicate_address_detection);
   if (status = check_mtu(config); !status) {
@@ -155,6 +156,10 @@ std::vector<ParameterSpec> parameter_specs() {
       {.name = "duplicate_address_detection",
        .type = Type::boolean,
        .meaning = "Whether to ask whether an address is free before it is used; false if absent"},
+      {.name = "fragment",
+       .type = Type::boolean,
+       .meaning = "Whether to fragment what is larger than the path's MTU; false: nor may routers, and what is larger "
+                  "than the link's is refused; true if absent"},
       {.name = "redirects", .type = Type::boolean, .meaning = "Whether to heed ICMP redirects; false if absent"},
   };
 }

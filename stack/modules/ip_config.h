@@ -34,6 +34,7 @@ struct Config {
   bool answer_echo = true;
   bool duplicate_address_detection = false;
   bool redirects = false;
+  bool fragment = true;
   bool autoconfigure = false;
 
   /// Whether there are addresses of that family, or may come to be.

@@ -95,13 +95,18 @@ void Ip::answer_route(const network::RouteReq& request, Message* spent) {
   ack.error = static_cast<std::uint32_t>(route_to(request.destination, std::nullopt));
   if (ack.error == 0) {
     ack.source = route_.source;
-    ack.mtu = route_.mtu;
+    ack.mtu = never_fragments(request.destination) ? route_.link_mtu : route_.mtu;
     ack.segments = link_.segments_bytes_max() > 0 && !route_.to_self && !request.destination.is_multicast();
   }
   tell(ack, MessageType::ctl, spent);
 }
 
-network::Settings Ip::initial_settings() const { return {.ttl = config_.ttl, .hops = hop_limit_v6_}; }
+network::Settings Ip::initial_settings() const {
+  return {.ttl = config_.ttl,
+          .hops = hop_limit_v6_,
+          .dont_fragment = !config_.fragment,
+          .dont_fragment_v6 = !config_.fragment};
+}
 
 void Ip::answer_settings(const network::SettingsReq& request, Message& spent) {
   settings_ = request.wanted.value_or(settings_);

@@ -93,8 +93,8 @@ void Ip::send_unitdata(Message request) {
                           .segment_size = asked.segment_size};
   if (const int error = send_datagram(outgoing, request, data); error != 0) {
     ++count_.refused;
-    report(outgoing.destination, outgoing.protocol, {outgoing.source, error == EMSGSIZE ? route_.mtu : 0}, error,
-           std::move(data));
+    report(outgoing.destination, outgoing.protocol, {outgoing.source, error == EMSGSIZE ? whole_max(outgoing) : 0},
+           error, std::move(data));
   } else {
     note_flow(asked, first_word);
   }
@@ -111,7 +111,7 @@ void Ip::note_flow(const DataUnit& sent, std::uint32_t first_word) {
                .destination = sent.peer,
                .protocol = sent.protocol,
                .ports = ip::ports_of(sent.protocol, first_word),
-               .dont_fragment = sent.dont_fragment});
+               .dont_fragment = sent.dont_fragment || never_fragments(sent.peer)});
 }
 
 /// The short way, for a datagram that follows one of its flow: its header is a copy, patched, and it becomes a
@@ -164,9 +164,10 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   if (outgoing.segment_size != 0) {
     return send_segments(outgoing, carrier, data);
   }
-  if (header_size(outgoing.destination) + outgoing.options.size() + size > route_.mtu) {
+  if (header_size(outgoing.destination) + outgoing.options.size() + size > whole_max(outgoing)) {
     // No fragment carries options: only an echo reply has any, and one that long is not worth more.
-    return outgoing.dont_fragment || !outgoing.options.empty() ? EMSGSIZE : send_fragments(outgoing, carrier, data);
+    const bool whole = outgoing.dont_fragment || never_fragments(outgoing) || !outgoing.options.empty();
+    return whole ? EMSGSIZE : send_fragments(outgoing, carrier, data);
   }
   if (!outgoing.options.empty()) {
     return send_with_options(outgoing, carrier, data);
@@ -174,10 +175,11 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   if (!prepend_header(outgoing, data, size)) {
     return ENOBUFS;
   }
-  if (bound_ && !route_.to_self && !route_.loops && hop_limit_of(outgoing) > 0) {  // the short way does not ask again
+  const bool settled = outgoing.by_user && !route_.to_self && !route_.loops && hop_limit_of(outgoing) > 0;
+  if (bound_ && settled) {  // the short way does not ask again
     const std::size_t header = header_size(outgoing.destination);
     route_.header.take(data.bytes().first(header), outgoing.hop_limit, outgoing.traffic_class, outgoing.dont_fragment,
-                       std::min(payload_max(outgoing.destination), route_.mtu - header));
+                       std::min(payload_max(outgoing.destination), whole_max(outgoing) - header));
   }
   dispatch(std::move(carrier), std::move(data));
   return 0;
@@ -189,7 +191,7 @@ int Ip::send_segments(const Outgoing& outgoing, Message& carrier, Message& data)
   const std::size_t size = data.size();
   const std::size_t header = header_size(outgoing.destination) + transport_peek;
   if (outgoing.protocol != wire::protocol_udp || size <= transport_peek || route_.to_self ||
-      header + outgoing.segment_size > route_.mtu || header + size - transport_peek <= route_.mtu ||
+      header + outgoing.segment_size > whole_max(outgoing) || header + size - transport_peek <= whole_max(outgoing) ||
       header_size(outgoing.destination) + size > link_.segments_bytes_max()) {
     return EMSGSIZE;
   }
@@ -204,6 +206,14 @@ int Ip::send_segments(const Outgoing& outgoing, Message& carrier, Message& data)
   }
   dispatch(std::move(carrier), std::move(data));
   return 0;
+}
+
+/// The largest packet that leaves in one piece. RFC 8899 section 3: "In IPv4, a probe packet MUST be sent with the
+/// Don't Fragment (DF) bit set in the IP header and without network layer endpoint fragmentation." What was reported of
+/// the path does not bound one who may be probing: else nobody could find out that the path has got better, and a
+/// forged report would stop every datagram above its MTU for ten minutes.
+std::uint32_t Ip::whole_max(const Outgoing& outgoing) const {
+  return never_fragments(outgoing) ? route_.link_mtu : route_.mtu;
 }
 
 /// The header as it is without options, then made longer: RFC 791 section 3.1, the header length is "in 32 bit words".
@@ -260,7 +270,7 @@ bool Ip::prepend_header(const Outgoing& outgoing, Message& data, std::size_t siz
     Ipv4Header{.type_of_service = traffic_class_of(outgoing),
                .payload_length = static_cast<std::uint16_t>(size),
                .identification = identification_++,
-               .dont_fragment = outgoing.dont_fragment,
+               .dont_fragment = outgoing.dont_fragment || never_fragments(outgoing),
                .time_to_live = hop_limit,
                .protocol = outgoing.protocol,
                .source = route_.source.v4(),
@@ -370,9 +380,9 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
     return EADDRNOTAVAIL;
   }
   const auto packet_max = static_cast<std::uint32_t>(header_size(destination) + payload_max(destination));
-  const ip::PathMtu::Estimate estimate =
-      to_self ? ip::PathMtu::Estimate{.mtu = packet_max, .expires = never}
-              : path_mtu_.lookup(destination, link_mtu(destination.family()), set().now());
+  const std::uint32_t link = to_self ? packet_max : link_mtu(destination.family());
+  const ip::PathMtu::Estimate estimate = to_self ? ip::PathMtu::Estimate{.mtu = packet_max, .expires = never}
+                                                 : path_mtu_.lookup(destination, link, set().now());
   const auto redirect = to_self ? std::nullopt : redirects_.lookup(destination, set().now());
   next_hop = redirect ? redirect->next_hop : next_hop;
   route_ = {.destination = destination,
@@ -381,6 +391,7 @@ int Ip::find_route(const IpAddress& destination, const std::optional<IpAddress>&
             .source = *from,
             .next_hop = *next_hop,
             .mtu = estimate.mtu,
+            .link_mtu = link,
             .ports = 0,
             .neighbour = {},
             .group_mac = {},

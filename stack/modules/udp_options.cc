@@ -32,6 +32,10 @@ std::uint32_t value_of(const Settings& settings, Setting setting) {
       return settings.multicast_hops;
     case Setting::multicast_loop_v6:
       return settings.multicast_loop_v6 ? 1 : 0;
+    case Setting::dont_fragment:
+      return settings.dont_fragment ? 1 : 0;
+    case Setting::dont_fragment_v6:
+      return settings.dont_fragment_v6 ? 1 : 0;
     default:  // not ip's
       return 0;
   }
@@ -63,6 +67,12 @@ void change(Settings& settings, Setting setting, std::uint32_t value) {
       return;
     case Setting::multicast_loop_v6:
       settings.multicast_loop_v6 = value != 0;
+      return;
+    case Setting::dont_fragment:
+      settings.dont_fragment = value != 0;
+      return;
+    case Setting::dont_fragment_v6:
+      settings.dont_fragment_v6 = value != 0;
       return;
     default:
       return;

@@ -8,11 +8,11 @@
 //     | level       | options                                    | value               |
 //     |-------------|--------------------------------------------|---------------------|
 //     | T_INET_IP   | T_IP_TTL, T_IP_TOS                         | 1..255; 0..255      |
-//     |             | T_IP_BROADCAST                             | T_YES, T_NO         |
+//     |             | T_IP_BROADCAST, T_IP_DONTFRAG              | T_YES, T_NO         |
 //     |             | T_IP_MULTICAST_TTL, T_IP_MULTICAST_LOOP    | 0..255; 0, 1        |
 //     |             | T_IP_ADD_MEMBERSHIP, T_IP_DROP_MEMBERSHIP  | ip_mreq, 8 bytes    |
 //     | T_INET_IPV6 | T_IPV6_UNICAST_HOPS, T_IPV6_MULTICAST_HOPS | 0..255, -1: default |
-//     |             | T_IPV6_MULTICAST_LOOP                      | 0, 1                |
+//     |             | T_IPV6_MULTICAST_LOOP, T_IPV6_DONTFRAG     | 0, 1                |
 //     |             | T_IPV6_JOIN_GROUP, T_IPV6_LEAVE_GROUP      | ipv6_mreq, 20 bytes |
 //     | T_INET_UDP  | T_UDP_CHECKSUM, of datagrams over IPv4     | T_YES, T_NO         |
 //     |             | T_UDP_RECEIVED                             | T_YES, T_NO         |
@@ -26,6 +26,11 @@
 // T_UDP_RECEIVED: whether T_UNITDATA_IND has network::Received as its options, which says where a datagram went, its
 // hop limit and traffic class. By default `udp` tells, and `kernel_udp`, for which it costs the kernel some time a
 // datagram, does not.
+//
+// T_IP_DONTFRAG, T_IPV6_DONTFRAG: no datagram of that family is fragmented, here or by a router, and what was reported
+// of a path's MTU stops none: one that is larger than the link takes is refused (T_UDERROR_IND with EMSGSIZE), and of
+// one that a router refused a T_UDERROR_IND tells. So a program can search for the path's MTU. By default `fragment` of
+// `ip` and of `kernel_udp` says.
 //
 // Those of XTI_GENERIC are no absolute requirements. XTI of each of the four: "The implementation may place upper and
 // lower limits on the option value. Requests that fall short of the lower limit are negotiated to the lower limit.
@@ -59,6 +64,8 @@ enum class Setting : std::uint8_t {
   hops,
   multicast_hops,
   multicast_loop_v6,
+  dont_fragment,
+  dont_fragment_v6,
   checksum,
   received,
   no_delay,
@@ -68,7 +75,7 @@ enum class Setting : std::uint8_t {
   receive_low_water,
   send_low_water,
 };
-inline constexpr std::size_t setting_count = 16;
+inline constexpr std::size_t setting_count = 18;
 
 /// What ip_mreq and ipv6_mreq say.
 struct Membership {

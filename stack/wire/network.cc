@@ -167,10 +167,12 @@ void store_settings(const Settings& settings, std::byte* at) {
   at[5] = std::byte{settings.hops};
   at[6] = std::byte{settings.multicast_hops};
   at[7] = settings.multicast_loop_v6 ? flag : std::byte{0};
+  at[8] = settings.dont_fragment ? flag : std::byte{0};
+  at[9] = settings.dont_fragment_v6 ? flag : std::byte{0};
 }
 
 Decoded<Settings> load_settings(const std::byte* at) {
-  const bool flags_hold = ((at[2] | at[4] | at[7]) & ~flag) == std::byte{0};
+  const bool flags_hold = ((at[2] | at[4] | at[7] | at[8] | at[9]) & ~flag) == std::byte{0};
   if (!flags_hold || at[0] == std::byte{0} || at[5] == std::byte{0}) {
     return std::unexpected(Malformed::bad_value);
   }
@@ -181,7 +183,9 @@ Decoded<Settings> load_settings(const std::byte* at) {
                   .multicast_loop = at[4] == flag,
                   .hops = static_cast<std::uint8_t>(at[5]),
                   .multicast_hops = static_cast<std::uint8_t>(at[6]),
-                  .multicast_loop_v6 = at[7] == flag};
+                  .multicast_loop_v6 = at[7] == flag,
+                  .dont_fragment = at[8] == flag,
+                  .dont_fragment_v6 = at[9] == flag};
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ struct RouteAck {
 
   IpAddress destination{};
   IpAddress source{};       ///< of the same family; meaningless unless error is 0
-  std::uint32_t mtu = 0;    ///< largest IP packet that passes unfragmented, header included, in bytes
+  std::uint32_t mtu = 0;    ///< largest IP packet that leaves unfragmented, header included, in bytes
   std::uint32_t error = 0;  ///< 0, or the errno why there is no route: ENETUNREACH, EADDRNOTAVAIL
   bool segments = false;    ///< several datagrams may go in one message (Sending::segment_size)
 
@@ -120,6 +120,10 @@ struct Settings {
   std::uint8_t hops = 64;          ///< IPv6, likewise
   std::uint8_t multicast_hops = 1;
   bool multicast_loop_v6 = true;
+  /// Every datagram leaves unfragmented and with "don't fragment", whatever was reported of its path: larger than the
+  /// link's MTU is answered with EMSGSIZE. So the user can search for the path's MTU (RFC 8899).
+  bool dont_fragment = false;     ///< IPv4
+  bool dont_fragment_v6 = false;  ///< IPv6
 
   friend constexpr auto operator<=>(const Settings&, const Settings&) = default;
 };
@@ -193,8 +197,9 @@ struct Sending {
   std::optional<IpAddress> source{};  ///< nothing: ip chooses
   std::uint8_t hop_limit = 0;         ///< 0: as Settings say
   std::uint8_t traffic_class = 0;     ///< the whole octet, differentiated services and ECN; 0: likewise
-  /// Neither this host nor a router may fragment: larger than the path's MTU is answered with EMSGSIZE. Otherwise this
-  /// host fragments to the path's MTU, and routers may (IPv4).
+  /// Neither this host nor a router may fragment: larger than the path's MTU, as it was reported, is answered with
+  /// EMSGSIZE. Otherwise Settings say; if they say nothing, this host fragments to the path's MTU, and routers may
+  /// (IPv4).
   bool dont_fragment = false;
   /// The data is that of several datagrams of so many bytes each, the last perhaps shorter; 0: of one.
   std::uint16_t segment_size = 0;
@@ -234,8 +239,10 @@ struct Received {
 /// | EHOSTUNREACH   | no neighbour answered             | host, address unreachable; prohibited; time exceeded     |
 /// | ECONNREFUSED   |                                   | port unreachable                                         |
 /// | ENOPROTOOPT    |                                   | protocol unreachable, unrecognised next header           |
-/// | EMSGSIZE       | larger than `mtu` and not to be   | fragmentation needed, packet too big; `mtu` is the       |
-/// |                | fragmented; larger than IP allows | path's as known now                                      |
+/// | EMSGSIZE       | larger than `mtu`, the path's or, | fragmentation needed, packet too big; `mtu` is the       |
+/// |                | by Settings, the link's, and not  | path's as known now                                      |
+/// |                | to be fragmented; larger than IP  |                                                          |
+/// |                | allows                            |                                                          |
 /// | EPROTO         | malformed request                 | other parameter problems                                 |
 /// | EADDRNOTAVAIL  | source is not an address of ours  |                                                          |
 /// | EACCES         | a broadcast, and not allowed any  |                                                          |
@@ -244,7 +251,7 @@ struct Failure {
   static constexpr std::size_t size = 24;
 
   std::optional<IpAddress> source{};  ///< the local address it was sent from, if it got that far
-  std::uint32_t mtu = 0;              ///< with EMSGSIZE: the path's MTU in bytes; otherwise 0
+  std::uint32_t mtu = 0;              ///< with EMSGSIZE: `mtu` above in bytes; otherwise 0
 
   [[nodiscard]] static Decoded<Failure> decode(ConstBytes options);
   std::size_t encode(Bytes out) const;

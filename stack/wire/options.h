@@ -44,6 +44,7 @@ enum IpName : std::uint32_t {
   T_IP_MULTICAST_LOOP = 0x12,
   T_IP_ADD_MEMBERSHIP = 0x13,   ///< ip_mreq: the group, an address of ours or 0.0.0.0
   T_IP_DROP_MEMBERSHIP = 0x14,  ///< likewise
+  T_IP_DONTFRAG = 0x1b,         ///< T_YES or T_NO
   T_IP_BROADCAST = 0x106,       ///< T_YES or T_NO
   T_IP_TOS = 0x108,
 };
@@ -73,6 +74,7 @@ enum Ipv6Name : std::uint32_t {
   T_IPV6_MULTICAST_LOOP = 0x8,
   T_IPV6_JOIN_GROUP = 0x9,   ///< ipv6_mreq: the group, an interface's index or 0
   T_IPV6_LEAVE_GROUP = 0xa,  ///< likewise
+  T_IPV6_DONTFRAG = 0x21,    ///< RFC 3542: 0 or 1
 };
 
 inline constexpr std::uint32_t T_NO = 0;

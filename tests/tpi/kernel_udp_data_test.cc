@@ -14,6 +14,8 @@
 
 #include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
+#include "stack/wire/options.h"
+#include "stack/wire/words.h"
 #include "tests/tpi/endpoint.h"
 
 namespace sluice::tpi {
@@ -523,21 +525,51 @@ TEST_F(KernelUdpTest, SegmentsLeaveAsTheyAsk) {
   }
 }
 
+/// T_IPV6_DONTFRAG.
+void forbid_fragments(Endpoint& endpoint, bool forbidden) {
+  std::array<std::byte, wire::word_size> value{};
+  wire::store_word(value.data(), forbidden ? 1 : 0);
+  std::vector<std::byte> options;
+  wire::xti::append(options, {.level = wire::xti::T_INET_IPV6, .name = wire::xti::T_IPV6_DONTFRAG, .value = value});
+  endpoint.put(OptmgmtReq{.options = options, .flags = T_NEGOTIATE});
+  EXPECT_EQ(endpoint.expect<OptmgmtAck>().flags, T_SUCCESS);
+}
+
+// The stack file says so, or the user, before there is a socket or afterwards.
 TEST_F(KernelUdpTest, WithoutFragmentationTooLargeIsReported) {
-  UdpSocket::Options options;
-  options.fragment = false;
-  Endpoint endpoint(set, options);
-  // IPv6 over the loopback device, whose MTU is 65536: the largest datagram does not fit with its headers.
-  const wire::TransportAddress bound = endpoint.bind("[::1]:0");
-  endpoint.send(bound, std::string(65527, 'x'));
-  endpoint.send(bound, "fits");
-  ASSERT_TRUE(run_until_received(endpoint, 2));
-  const Received error = endpoint.receive();
-  EXPECT_EQ(error.primitive, T_UDERROR_IND);
-  EXPECT_EQ(error.error, EMSGSIZE);
-  EXPECT_EQ(error.address, bound);
-  EXPECT_EQ(endpoint.receive().data, "fits");
-  EXPECT_EQ(endpoint.counter("too_big"), 1U);
+  enum class By { file, user_before, user_after };
+  for (const By by : {By::file, By::user_before, By::user_after}) {
+    SCOPED_TRACE(static_cast<int>(by));
+    UdpSocket::Options options;
+    options.fragment = by != By::file;
+    Endpoint endpoint(set, options);
+    if (by == By::user_before) {
+      forbid_fragments(endpoint, true);
+    }
+    // IPv6 over the loopback device, whose MTU is 65536: the largest datagram does not fit with its headers.
+    const wire::TransportAddress bound = endpoint.bind("[::1]:0");
+    if (by == By::user_after) {
+      forbid_fragments(endpoint, true);
+    }
+    endpoint.send(bound, std::string(65527, 'x'));
+    endpoint.send(bound, "fits");
+    ASSERT_TRUE(run_until_received(endpoint, 2));
+    const Received error = endpoint.receive();
+    EXPECT_EQ(error.primitive, T_UDERROR_IND);
+    EXPECT_EQ(error.error, EMSGSIZE);
+    EXPECT_EQ(error.address, bound);
+    EXPECT_EQ(endpoint.receive().data, "fits");
+    EXPECT_EQ(endpoint.counter("too_big"), 1U);
+    const std::vector<std::byte> whole = encoded(wire::network::Sending{.dont_fragment = true});
+    endpoint.put(UnitdataReq{.address = encoded(bound.to_text()), .options = whole}, "as all are");
+    ASSERT_TRUE(run_until_received(endpoint, 1));
+    EXPECT_EQ(endpoint.receive().data, "as all are");
+
+    forbid_fragments(endpoint, false);
+    endpoint.send(bound, std::string(65527, 'x'));
+    ASSERT_TRUE(run_until_received(endpoint, 1));
+    EXPECT_EQ(endpoint.receive().data.size(), 65527U);
+  }
 }
 
 TEST_F(KernelUdpTest, AFullHeadStopsReadingAndAReadOneResumesIt) {

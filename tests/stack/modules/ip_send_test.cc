@@ -167,6 +167,46 @@ TEST_F(IpSend, FragmentsChainsOfBlocks) {
   EXPECT_EQ(joined, pattern(5000));
 }
 
+/// What the stack file says holds until the user says otherwise; a family each. What this host sends by itself may be
+/// fragmented all the same.
+TEST(IpSendWhole, IsAParameterAndASetting) {
+  ip::Config config = both_families();
+  config.fragment = false;
+  Bed bed(std::move(config));
+  bed.bind();
+  bed.know_neighbours();
+  const auto sent = [&](std::size_t size) {
+    bed.link.sent.clear();
+    bed.send("10.77.0.2", pattern(size));
+    return bed.link.sent.size();
+  };
+  EXPECT_EQ(sent(1480), 1U);
+  EXPECT_TRUE(wire::Ipv4Header::parse(bed.next_frame().octets)->dont_fragment);
+  EXPECT_EQ(sent(1481), 0U);
+  EXPECT_EQ(uderror_of(bed.next_up()).error, EMSGSIZE);
+  EXPECT_EQ(bed.count("fragmented"), 0U);
+
+  const Octets echo = icmp(wire::Icmp4Message(wire::IcmpEcho{false, 1, 1}), pattern(2000));
+  Octets first = packet(V4{.protocol = wire::protocol_icmp4, .more = true}, part(echo, 0, 1480));
+  bed.link.inject(wire::ethertype_ipv4, first);
+  bed.link.inject(wire::ethertype_ipv4, packet(V4{.protocol = wire::protocol_icmp4, .offset = 1480}, part(echo, 1480)));
+  EXPECT_EQ(bed.count("fragmented"), 1U) << "the answer to an echo request";
+
+  bed.ask(network::SettingsReq{}, network::SettingsReq::size, MessageType::ctl);
+  const auto settings = network::SettingsAck::decode(bed.next_up().bytes());
+  ASSERT_TRUE(settings);
+  EXPECT_TRUE(settings->initial.dont_fragment && settings->initial.dont_fragment_v6);
+  network::Settings wanted = settings->current;
+  EXPECT_EQ(wanted, settings->initial);
+  wanted.dont_fragment = false;
+  bed.ask(network::SettingsReq{wanted}, network::SettingsReq::size, MessageType::ctl);
+  bed.user.received.clear();
+  EXPECT_EQ(sent(1481), 2U);
+  EXPECT_EQ(bed.count("fragmented"), 2U);
+  bed.send("fd00:77::2", pattern(1461));
+  EXPECT_EQ(uderror_of(bed.next_up()).error, EMSGSIZE) << "IPv6 is another setting";
+}
+
 TEST_F(IpSend, RefusesWithAnErrno) {
   struct Row {
     std::string_view to;

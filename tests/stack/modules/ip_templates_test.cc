@@ -316,6 +316,51 @@ TEST_F(IpTemplates, ALowerPathMtuIsHeededAtOnceAndForgottenInTime) {
   EXPECT_EQ(only_frame().octets.size(), 1420U);
 }
 
+// RFC 8899 section 3: "In IPv4, a probe packet MUST be sent with the Don't Fragment (DF) bit set in the IP header and
+// without network layer endpoint fragmentation." Threat: a forged report that guessed a flow would stop all datagrams
+// of it above 552 bytes for ten minutes, if what was reported bounded them.
+TEST_F(IpTemplates, AUserThatSearchesForThePathMtuIsToldOfAReportAndNotBoundByIt) {
+  network::Settings settings;
+  settings.dont_fragment = settings.dont_fragment_v6 = true;
+  both([&](Bed& bed) {
+    bed.ask(network::SettingsReq{settings}, network::SettingsReq::size, MessageType::ctl);
+    bed.user.received.clear();
+  });
+  warm("8.8.8.8");
+  for (const bool again : {false, true}) {
+    SCOPED_TRACE(again);
+    send("8.8.8.8", pattern(1480));
+    const Octets ours = only_frame().octets;
+    EXPECT_EQ(ours.size(), 1500U) << "what was reported stops nothing";
+    EXPECT_TRUE(wire::Ipv4Header::parse(ours)->dont_fragment);
+    inject(V4{.source = "10.77.0.254", .protocol = wire::protocol_icmp4},
+           icmp(wire::Icmp4Unreachable{wire::Icmp4UnreachableCode::fragmentation_needed, 1400}, part(ours, 0, 28)));
+    ASSERT_FALSE(up.empty());
+    if (!again) {
+      EXPECT_EQ(network::RouteAck::decode(up.front().bytes())->mtu, 1500U) << "what may leave";
+    }
+    EXPECT_EQ(uderror_of(up.back()).error, EMSGSIZE);
+    EXPECT_EQ(uderror_of(up.back()).failure.mtu, 1400U) << "what the router said";
+    forget();
+  }
+  EXPECT_EQ(native.count("icmp_errors_in"), 2U);
+  send("8.8.8.8", pattern(1481));
+  EXPECT_EQ(uderror_of(only_up()).failure.mtu, 1500U) << "larger than the link's";
+  warm("fd00:77::2");
+  send("fd00:77::2", pattern(1461));
+  EXPECT_EQ(uderror_of(only_up()).failure.mtu, 1500U);
+  EXPECT_EQ(native.count("fragmented"), 0U);
+
+  // What is reported counts again for one that lets his datagrams be fragmented.
+  settings.dont_fragment = false;
+  both([&](Bed& bed) {
+    bed.ask(network::SettingsReq{settings}, network::SettingsReq::size, MessageType::ctl);
+    bed.user.received.clear();
+  });
+  send("8.8.8.8", pattern(1480));
+  EXPECT_THAT(frames, SizeIs(2));
+}
+
 TEST_F(IpTemplates, ANeighboursNewAddressIsUsedAtOnce) {
   warm("10.77.0.2");
   both([](Bed& bed) { bed.arp(wire::ArpOperation::request, "10.77.0.2", "10.77.0.1", other_mac); });

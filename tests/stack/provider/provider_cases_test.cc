@@ -447,6 +447,23 @@ const std::vector<Case>& cases() {
        },
        "T_OPTMGMT_ACK 20 32, 0/4 32 9"},
 
+      // A family each; by default both are fragmented.
+      {"no fragments", false,
+       [](Provider& provider) {
+         const Block both = option(T_INET_IP, T_IP_DONTFRAG) + option(T_INET_IPV6, T_IPV6_DONTFRAG);
+         const std::string before = provider.ask(managing(T_CURRENT, both));
+         EXPECT_EQ(provider.flags_of(managing(T_NEGOTIATE, scalar(T_INET_IPV6, T_IPV6_DONTFRAG, 1))), T_SUCCESS);
+         provider.bind();
+         const std::string between = provider.ask(managing(T_CURRENT, both));
+         EXPECT_EQ(provider.flags_of(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_DONTFRAG, T_YES))), T_SUCCESS);
+         EXPECT_EQ(provider.flags_of(managing(T_NEGOTIATE, scalar(T_INET_IPV6, T_IPV6_DONTFRAG, 0))), T_SUCCESS);
+         EXPECT_EQ(provider.flags_of(managing(T_NEGOTIATE, scalar(T_INET_IP, T_IP_DONTFRAG, 2))), T_FAILURE);
+         return before + "; " + between + "; " + provider.ask(managing(T_CURRENT, both));
+       },
+       "T_OPTMGMT_ACK 40 32, 0/27 32 0 0 0 0, 41/33 32 0 0 0 0; "
+       "T_OPTMGMT_ACK 40 32, 0/27 32 0 0 0 0, 41/33 32 1 0 0 0; "
+       "T_OPTMGMT_ACK 40 32, 0/27 32 1 0 0 0, 41/33 32 0 0 0 0"},
+
       // T_CHECK: "Note that no negotiation takes place. All currently effective option values remain unchanged."
       {"check without a value", true, asking(managing(T_CHECK, option(T_INET_IP, T_IP_TTL))),
        "T_OPTMGMT_ACK 16 32, 0/4 32"},
@@ -468,8 +485,8 @@ const std::vector<Case>& cases() {
          EXPECT_EQ(provider.ask(managing(T_DEFAULT, option(T_INET_IP, T_ALLOPT))), reset);
          return current + "; " + reset;
        },
-       "T_OPTMGMT_ACK 100 32, 0/4 32 64, 0/264 32 16, 0/262 32 0 0 0 0, 0/17 32 3, 0/18 32 0; "
-       "T_OPTMGMT_ACK 100 32, 0/4 32 64, 0/264 32 0, 0/262 32 0 0 0 0, 0/17 32 1, 0/18 32 1"},
+       "T_OPTMGMT_ACK 120 32, 0/4 32 64, 0/264 32 16, 0/262 32 0 0 0 0, 0/17 32 3, 0/18 32 0, 0/27 32 0 0 0 0; "
+       "T_OPTMGMT_ACK 120 32, 0/4 32 64, 0/264 32 0, 0/262 32 0 0 0 0, 0/17 32 1, 0/18 32 1, 0/27 32 0 0 0 0"},
       {"all of another level", true,
        [](Provider& provider) {
          provider.ask(managing(T_NEGOTIATE, scalar(T_INET_UDP, T_UDP_RECEIVED, T_YES)));

@@ -62,9 +62,14 @@ TEST(Network, EveryMessageRoundTrips) {
                           .multicast_loop = false,
                           .hops = 4,
                           .multicast_hops = 5,
-                          .multicast_loop_v6 = false};
+                          .multicast_loop_v6 = false,
+                          .dont_fragment = true};
+  Settings other = settings;
+  other.dont_fragment = false;
+  other.dont_fragment_v6 = true;
   expect_round_trip(SettingsReq{});
   expect_round_trip(SettingsReq{settings});
+  expect_round_trip(SettingsReq{other});
   expect_round_trip(SettingsAck{settings, Settings{}});
   expect_round_trip(Sending{});
   expect_round_trip(Failure{});
@@ -72,7 +77,7 @@ TEST(Network, EveryMessageRoundTrips) {
 
 TEST(Network, SettingsAndGroupsAreChecked) {
   EXPECT_EQ(error_with(SettingsReq{Settings{}}, 4, std::byte{2}), Malformed::bad_value);
-  for (const std::size_t flag_at : {10U, 12U, 15U}) {
+  for (const std::size_t flag_at : {10U, 12U, 15U, 16U, 17U}) {
     EXPECT_EQ(error_with(SettingsReq{Settings{}}, flag_at, std::byte{2}), Malformed::bad_value) << flag_at;
   }
   // RFC 1122 section 3.2.1.7: "A host MUST NOT send a datagram with a Time-to-Live (TTL) value of zero."
