@@ -9,11 +9,11 @@
 namespace sluice::ftx {
 namespace {
 
-/// The stack without --stack; it needs no privilege. It fragments nothing: senders find out what the path carries.
+/// The stack without --stack; it needs no privilege.
 constexpr std::string_view default_stack = R"(
 [stack.kernel]
 mode   = "fused"
-driver = { kind = "kernel_udp", fragment = false }
+driver = { kind = "kernel_udp" }
 push   = ["timod"]
 )";
 
@@ -51,7 +51,6 @@ std::expected<std::unique_ptr<Host>, Failure> Host::start(const CommonOptions& o
     return std::unexpected(Failure{ExitCode::bad_stack_file, stack.error().text});
   }
   host->stack_ = **stack;
-  host->never_fragments_ = options.stack_file.empty();
   host->stack_.mode = options.mode.value_or(host->stack_.mode);
   return host;
 }

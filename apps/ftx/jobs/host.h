@@ -30,8 +30,6 @@ class Host {
   /// Waits as the loop does, then tells what is new of the stack's addresses.
   void wait(TimePoint deadline);
 
-  /// No datagram is fragmented, here or by a router, so that a sender may search for the path MTU.
-  [[nodiscard]] bool never_fragments() const { return never_fragments_; }
   [[nodiscard]] RunLoop& loop() { return *loop_; }
   [[nodiscard]] StreamSet& set() { return set_; }
   /// The passes over payload so far.
@@ -52,7 +50,6 @@ class Host {
   std::unique_ptr<RunLoop> loop_;
   std::optional<AddressWatch> addresses_;
   std::unique_ptr<HostStream> host_;
-  bool never_fragments_ = false;
   bool interrupted_ = false;
 };
 

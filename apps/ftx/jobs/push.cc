@@ -59,7 +59,7 @@ ExitCode push(const PushOptions& options, Observer& observer) {
   if (!reach) {
     return observer.fail(reach.error());
   }
-  auto datagram = datagram_size_for(options, reach->v6, **host, *reach->transport);
+  auto datagram = datagram_size_for(options, reach->v6, *reach->transport);
   if (!datagram) {
     return observer.fail(datagram.error());
   }
@@ -88,7 +88,7 @@ ExitCode push(const PushOptions& options, Observer& observer) {
     return observer.fail(met.error());
   }
   ClientHandshake& handshake = (*met)->handshake();
-  datagram = datagram_size_for(options, is_v6(handshake.peer()), **host, *reach->transport, handshake.tsdu_bytes());
+  datagram = datagram_size_for(options, is_v6(handshake.peer()), *reach->transport, handshake.tsdu_bytes());
   if (!datagram) {
     return observer.fail(datagram.error());
   }

@@ -270,8 +270,7 @@ std::expected<ExitCode, Failure> Remote::send_by_udp(Source& source) {
     return std::unexpected(transport.error());
   }
   const auto client = wire::IpAddress::from_text(ssh_.client);
-  const auto datagram =
-      datagram_size_for({}, !client || client->is_v6(), host_, **transport, datagram_bytes_max(**transport));
+  const auto datagram = datagram_size_for({}, !client || client->is_v6(), **transport, datagram_bytes_max(**transport));
   if (!datagram) {
     return std::unexpected(datagram.error());
   }

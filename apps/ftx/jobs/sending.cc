@@ -178,18 +178,18 @@ PushOptions asked_of(AskedCongestion congestion, std::uint64_t rate) {
   return options;
 }
 
-std::expected<DatagramSize, Failure> datagram_size_for(const PushOptions& options, bool v6, const Host& host,
-                                                       const Transport& transport, std::size_t peer_bytes_max) {
+std::expected<DatagramSize, Failure> datagram_size_for(const PushOptions& options, bool v6, const Transport& transport,
+                                                       std::size_t peer_bytes_max) {
   const std::size_t usual = ethernet_mtu - header_bytes(v6);
   const std::size_t largest =
-      host.never_fragments() ? std::min(jumbo_mtu - header_bytes(v6), transport.tsdu_bytes()) : usual;
+      transport.never_fragments() ? std::min(jumbo_mtu - header_bytes(v6), transport.tsdu_bytes()) : usual;
   const std::size_t bytes = std::min(options.datagram_bytes.value_or(largest), peer_bytes_max);
   if (adu_bytes_for(bytes) == 0 || bytes > transport.tsdu_bytes()) {
     return std::unexpected(Failure{ExitCode::usage, fmt::format("--datagram-bytes {}: expected {} .. {}", bytes,
                                                                 control_bytes_max, transport.tsdu_bytes())});
   }
   DatagramSize size{.bytes_max = bytes, .usual_bytes = std::min(bytes, usual)};
-  if (host.never_fragments()) {
+  if (transport.never_fragments()) {
     size.ip_header_bytes = header_bytes(v6);
   }
   return size;

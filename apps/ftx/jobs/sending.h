@@ -98,7 +98,7 @@ struct DatagramSize {
 /// What the options say, at most `peer_bytes_max`. Without them: where nothing is fragmented what the path carries, up
 /// to a frame of 9000 bytes; else what a frame of 1500 bytes holds.
 [[nodiscard]] std::expected<DatagramSize, Failure> datagram_size_for(
-    const PushOptions& options, bool v6, const Host& host, const Transport& transport,
+    const PushOptions& options, bool v6, const Transport& transport,
     std::size_t peer_bytes_max = std::numeric_limits<std::size_t>::max());
 
 }  // namespace sluice::ftx

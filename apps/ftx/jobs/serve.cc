@@ -24,17 +24,13 @@ namespace {
 class FileProvider final : public Provider {
  public:
   /// `accounts`: of owners, whom clients are told of; null: they are not.
-  FileProvider(ServedFiles files, std::shared_ptr<const Accounts> accounts, const Host& host,
-               const Transport& transport, Duration idle_timeout)
-      : files_(std::move(files)),
-        accounts_(std::move(accounts)),
-        host_(host),
-        transport_(transport),
-        idle_timeout_(idle_timeout) {}
+  FileProvider(ServedFiles files, std::shared_ptr<const Accounts> accounts, const Transport& transport,
+               Duration idle_timeout)
+      : files_(std::move(files)), accounts_(std::move(accounts)), transport_(transport), idle_timeout_(idle_timeout) {}
 
   [[nodiscard]] std::expected<OpenedPull, Failure> open(const PullRequest& request, const Peer& to) override {
     const std::size_t most = request.datagram_bytes != 0 ? request.datagram_bytes : transport_.tsdu_bytes();
-    const auto datagram = datagram_size_for({}, is_v6(to), host_, transport_, most);
+    const auto datagram = datagram_size_for({}, is_v6(to), transport_, most);
     if (!datagram) {
       return std::unexpected(datagram.error());
     }
@@ -63,7 +59,6 @@ class FileProvider final : public Provider {
  private:
   ServedFiles files_;
   std::shared_ptr<const Accounts> accounts_;
-  const Host& host_;
   const Transport& transport_;
   Duration idle_timeout_;
 };
@@ -130,7 +125,7 @@ ExitCode serve(const ServeOptions& options, Observer& observer) {
   server_options.seed = entropy();
   server_options.tsdu_bytes = (*transport)->tsdu_bytes();
   server_options.insecure = options.insecure;
-  FileProvider provider(*std::move(files), kept.accounts, **host, **transport, seconds(options.idle_timeout_s));
+  FileProvider provider(*std::move(files), kept.accounts, **transport, seconds(options.idle_timeout_s));
   if (!options.insecure) {
     server_options.handshake = trust->context;
     server_options.access = trust->access;

@@ -261,7 +261,7 @@ std::expected<ExitCode, Failure> Push::push_by_udp(const StartReady& ready) {
     return may_go_over() ? std::expected<ExitCode, Failure>(ExitCode::no_answer) : std::unexpected(blocked(ready));
   }
   const bool v6 = std::ranges::any_of(addresses, [](const wire::IpAddress& one) { return one.is_v6(); });
-  const auto datagram = datagram_size_for(options_, v6, *host_, *transport_, ready.datagram_bytes);
+  const auto datagram = datagram_size_for(options_, v6, *transport_, ready.datagram_bytes);
   if (!datagram) {
     return std::unexpected(datagram.error());
   }

@@ -7,6 +7,7 @@
 
 #include "apps/ftx/protocol/message.h"
 #include "stack/wire/receive_room.h"
+#include "tli/options.h"
 
 namespace sluice::ftx {
 namespace {
@@ -26,11 +27,24 @@ std::size_t receive_room_of(Stream& stream) {
   return room && room->return_value > 0 ? static_cast<std::size_t>(room->return_value) : receive_room_least;
 }
 
+/// Asks the provider to fragment no datagram of either family. False where it does not know how: then it may.
+bool forbid_fragments(tli::Endpoint& endpoint) {
+  using namespace wire::xti;
+  std::vector<std::byte> wanted;
+  tli::put_option(wanted, T_INET_IP, T_IP_DONTFRAG, T_YES);
+  tli::put_option(wanted, T_INET_IPV6, T_IPV6_DONTFRAG, T_YES);
+  std::vector<std::byte> outcome(wanted.size());
+  tli::t_optmgmt answer{.opt = tli::buffer_of(outcome)};
+  const auto set = endpoint.t_optmgmt({.opt = tli::buffer_of(wanted), .flags = wire::tpi::T_NEGOTIATE}, answer);
+  return set && answer.flags == wire::tpi::T_SUCCESS;
+}
+
 }  // namespace
 
-Transport::Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local)
+Transport::Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local, bool never_fragments)
     : endpoint_(std::move(endpoint)),
       local_(local),
+      never_fragments_(never_fragments),
       receive_room_(receive_room_of(endpoint_->stream())),
       buffer_(65536) {
   endpoint_->stream().set_nonblocking(true);
@@ -50,6 +64,7 @@ std::expected<std::unique_ptr<Transport>, Failure> Transport::open(StreamSet& se
         Failure{ExitCode::bad_stack_file,
                 tli::Endpoint::t_error("stack '" + stack.name + "' offers no transport service", endpoint.error())});
   }
+  const bool never_fragments = forbid_fragments(**endpoint);
   std::array<std::byte, wire::TransportAddress::encoded_size_max> bytes{};
   tli::t_bind request;
   request.addr = {.maxlen = bytes.size(), .len = local.encode(bytes), .buf = bytes.data()};
@@ -62,7 +77,7 @@ std::expected<std::unique_ptr<Transport>, Failure> Transport::open(StreamSet& se
                                    tli::Endpoint::t_error("cannot bind to " + local.to_text(), done.error())});
   }
   const auto address = wire::TransportAddress::decode(ConstBytes(answer).first(bound.addr.len));
-  return std::unique_ptr<Transport>(new Transport(std::move(*endpoint), address.value_or(local)));
+  return std::unique_ptr<Transport>(new Transport(std::move(*endpoint), address.value_or(local), never_fragments));
 }
 
 std::size_t Transport::tsdu_bytes() const {

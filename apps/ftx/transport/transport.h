@@ -35,6 +35,9 @@ class Transport {
   /// The largest datagram that the provider accepts.
   [[nodiscard]] std::size_t tsdu_bytes() const;
 
+  /// No datagram is fragmented, here or by a router, so that a sender may search for the path MTU.
+  [[nodiscard]] bool never_fragments() const { return never_fragments_; }
+
   /// How many bytes of payload wait in the driver, at least, before some are lost.
   [[nodiscard]] std::size_t receive_room() const { return receive_room_; }
 
@@ -54,7 +57,7 @@ class Transport {
   [[nodiscard]] Stream& stream() { return endpoint_->stream(); }
 
  private:
-  Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local);
+  Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local, bool never_fragments);
 
   /// Receives the datagrams that came together; how many, 0 where it takes another way.
   int take_run(DatagramHandler& handler);
@@ -65,6 +68,7 @@ class Transport {
 
   std::unique_ptr<tli::Endpoint> endpoint_;
   wire::TransportAddress local_;
+  bool never_fragments_;
   std::size_t receive_room_;
   std::vector<Peer> refused_;  // peers whose host says that nobody listens; receive() reports them
   bool too_big_ = false;       // a datagram was; likewise
