@@ -117,6 +117,11 @@ class Endpoint {
   /// does not hold; it is gone and counted, and the places hold bytes that mean nothing. TBADDATA: more than T_IOV_MAX
   /// parts, or less room than bytes; it still waits. TOUTSTATE: none has been shown.
   Outcome<std::size_t> t_landudata(std::span<const t_iovec> parts);
+  /// As t_landudata(), through a stage of the caller's (stack/core/stage.h), which joins what is owed to the bytes: it
+  /// opens what is sealed, say, in the pass that lands them. TPROTO: it refuses them; the data unit is gone, and what
+  /// the stack below owed was good. TNOTSUPPORT: the data unit is one of several that came together; it still waits.
+  /// The stage has nothing else to do until the call returns.
+  Outcome<std::size_t> t_landudata(std::span<const t_iovec> parts, const OwnStage& stage);
   /// Shows the data units that came together from one sender, as t_rcvsudata() would deliver them, where they lie: all
   /// that is left of them, in one piece, and in `segment` the size of each but the last. The bytes are the caller's to
   /// change until t_endsudata(), which is due next. Empty where one came alone, where something is still owed to the
@@ -212,6 +217,7 @@ class Endpoint {
   Outcome<> next_data_unit(t_unitdata& unitdata, bool first);
   Outcome<> tell_names(t_unitdata& unitdata);
   bool land(std::span<const t_iovec> parts);
+  [[nodiscard]] Outcome<std::size_t> may_land(std::span<const t_iovec> parts) const;
   std::optional<std::size_t> receive_segment(std::span<const t_iovec> parts, int& flags);
   Outcome<std::size_t> receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags, bool first);
 

@@ -304,25 +304,48 @@ Outcome<std::size_t> Endpoint::t_lookudata(t_unitdata& unitdata) {
   return size;
 }
 
-Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts) {
+/// The bytes of the data unit that was shown, if there is room for them.
+Outcome<std::size_t> Endpoint::may_land(std::span<const t_iovec> parts) const {
   if (!next_ || !shown_) {
     return failed(TOUTSTATE);
   }
   const std::size_t size = unit_size();
-  if (const Outcome<std::size_t> room = size_of(parts); !room || *room < size) {
-    return failed(TBADDATA);
+  const Outcome<std::size_t> room = size_of(parts);
+  return room && *room >= size ? Outcome<std::size_t>(size) : failed(TBADDATA);
+}
+
+Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts) {
+  const Outcome<std::size_t> size = may_land(parts);
+  if (!size) {
+    return size;
   }
   if (segment_ != 0) {
-    const bool good = copy_segment(parts, size);
+    const bool good = copy_segment(parts, *size);
     if (good) {
-      finish_segment(size);
+      finish_segment(*size);
     }
-    return good ? Outcome<std::size_t>(size) : failed(TNODATA);
+    return good ? size : failed(TNODATA);
   }
   land(parts);
   const bool good = static_cast<bool>(next_);
   next_.reset();
-  return good ? Outcome<std::size_t>(size) : failed(TNODATA);
+  return good ? size : failed(TNODATA);
+}
+
+Outcome<std::size_t> Endpoint::t_landudata(std::span<const t_iovec> parts, const OwnStage& stage) {
+  const Outcome<std::size_t> size = may_land(parts);
+  if (!size || segment_ != 0) {
+    return size ? failed(TNOTSUPPORT) : size;
+  }
+  bool sound = false;
+  if (stream_->head().transform(next_, stage, sound) == TransformResult::failed) {
+    next_.reset();
+  } else {
+    land(parts);
+  }
+  const bool good = static_cast<bool>(next_);
+  next_.reset();
+  return good ? size : failed(sound ? TPROTO : TNODATA);
 }
 
 Outcome<Bytes> Endpoint::t_showsudata(t_unitdata& unitdata, std::size_t& segment) {

@@ -213,7 +213,36 @@ Json side_json(const ExplainedSide& side, bool live) {
             {"fused", cost_json(side.fused)}}}};
 }
 
+/// Only its nature is asked for.
+class Cipher final : public Stage {
+ public:
+  explicit Cipher(const Nature& nature) : Stage(nature) {}
+  void begin(ConstBytes) override {}
+  void run(std::size_t, ConstBytes, Bytes) override {}
+};
+
+class SealingProgram final : public Module {
+ public:
+  SealingProgram() : Module("program") {}
+  [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] PayloadWork payload_work(Side side) const override {
+    using Kind = PayloadWork::Kind;
+    if (side == Side::read) {
+      return {.items = {{.kind = Kind::own, .stage = &open_}}};
+    }
+    return {.items = {{.kind = Kind::copy, .layered = false, .fused = false},
+                      {.kind = Kind::own, .stage = &seal_},
+                      {.kind = Kind::gather, .where = "file's page to a buffer", .layered = false}}};
+  }
+
+ private:
+  Cipher seal_{{.name = "seal", .converts = true}};
+  Cipher open_{{.name = "open", .converts = true, .verifies = true}};
+};
+
 }  // namespace
+
+std::unique_ptr<Module> sealing_program() { return std::make_unique<SealingProgram>(); }
 
 std::string payload_text(const Explanation& explanation) {
   const ExplainedSide& down = explanation.down;

@@ -48,12 +48,13 @@ int check(const Registry& registry, const std::string& file) {
   return exit_ok;
 }
 
-/// In the processing mode of that name, or the declared one where it is empty.
+/// In the processing mode of that name, or the declared one where it is empty. `sealed`: below a program that seals.
 int explain_stack(const Registry& registry, const std::string& file, const std::string& name, const std::string& mode,
-                  bool json) {
+                  bool sealed, bool json) {
   return with_stack(registry, file, name, [&](const StackDeclaration& stack) {
     StreamSet set;
-    const auto explanation = explain(set, stack, mode_named(mode).value_or(stack.mode));
+    const std::unique_ptr<Module> program = sealed ? sealing_program() : nullptr;
+    const auto explanation = explain(set, stack, mode_named(mode).value_or(stack.mode), program.get());
     if (!explanation) {
       fmt::print(stderr, "sluice: {}\n", explanation.error().text);
       return int{exit_stack_file};
@@ -110,7 +111,9 @@ int main(int argc, char** argv) {
   add_stack_options(explain_command);
   explain_command->add_option("--mode", mode, "explain this processing mode, not the declared one")
       ->check(CLI::IsMember({name_of(ProcessingMode::layered), name_of(ProcessingMode::fused)}));
-  explain_command->callback([&] { result = explain_stack(registry, file, stack, mode, json); });
+  bool sealed = false;
+  explain_command->add_flag("--sealed", sealed, "of a program that seals and opens the payload, as ftx does");
+  explain_command->callback([&] { result = explain_stack(registry, file, stack, mode, sealed, json); });
 
   auto* run_command =
       app.add_subcommand("run", "be a host on a stack: answer ARP, NDP, ping; counters at SIGUSR1 and at the end");

@@ -160,10 +160,15 @@ class Journey {
   std::vector<ExplainedItem>* items_ = nullptr;
 };
 
-ExplainedSide explain_side(std::span<const NamedModule> modules, ProcessingMode mode, Side side) {
+/// The program works on what it sends before the head gets it, and on what it receives in the head's pass.
+ExplainedSide explain_side(std::span<const NamedModule> modules, ProcessingMode mode, Side side,
+                           const Module* program) {
   std::vector<NamedModule> order(modules.begin(), modules.end());
   if (side == Side::read) {
     std::ranges::reverse(order);
+  }
+  if (program != nullptr) {
+    order.insert(side == Side::read ? order.end() - 1 : order.begin(), {std::string(program->name()), program});
   }
   ExplainedSide explained;
   for (const ProcessingMode arm : {ProcessingMode::layered, ProcessingMode::fused}) {
@@ -191,11 +196,11 @@ std::size_t ExplainedSide::passes() const {
   return count;
 }
 
-Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode) {
+Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode, const Module* program) {
   Explanation explanation;
   explanation.mode = mode;
-  explanation.down = explain_side(modules, mode, Side::write);
-  explanation.up = explain_side(modules, mode, Side::read);
+  explanation.down = explain_side(modules, mode, Side::write, program);
+  explanation.up = explain_side(modules, mode, Side::read, program);
   for (const NamedModule& named : modules.subspan(std::min<std::size_t>(1, modules.size()))) {
     if (!named.module->handles_segments()) {
       explanation.not_for_segments.push_back(named.name);
@@ -231,7 +236,7 @@ Explanation explain(Stream& stream, std::optional<std::uint64_t> payload_bytes) 
   return explanation;
 }
 
-Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, ProcessingMode mode) {
+Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, ProcessingMode mode, const Module* program) {
   std::vector<const ModuleDeclaration*> declared;
   for (const ModuleDeclaration& module : stack.push) {
     declared.insert(declared.begin(), &module);
@@ -249,7 +254,7 @@ Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, Proce
     modules.push_back({declaration->instance, module->get()});
     made.push_back(std::move(*module));
   }
-  return explain(modules, mode);
+  return explain(modules, mode, program);
 }
 
 }  // namespace sluice

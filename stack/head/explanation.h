@@ -111,14 +111,18 @@ struct NamedModule {
   const Module* module = nullptr;
 };
 
-/// Of `modules`, from the head to the driver, on `path`.
-[[nodiscard]] Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode);
+/// Of `modules`, from the head to the driver, on `path`. `program`: what the stream's user does to the payload above
+/// the head; its work on the way up are stages that join what is owed before the head lands it (tli/endpoint.h,
+/// t_landudata()). nullptr: nothing.
+[[nodiscard]] Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode,
+                                  const Module* program = nullptr);
 
 /// Of a stream as it is now, with what has been materialized where. With `payload_bytes`, what its set's messages have
 /// carried down and up since it began, also what a byte has really cost.
 [[nodiscard]] Explanation explain(Stream& stream, std::optional<std::uint64_t> payload_bytes = std::nullopt);
 
 /// Of a declared stack, on `path`. An error when a module refuses its parameters; it names stack and module.
-[[nodiscard]] Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, ProcessingMode mode);
+[[nodiscard]] Result<Explanation> explain(StreamSet& set, const StackDeclaration& stack, ProcessingMode mode,
+                                          const Module* program = nullptr);
 
 }  // namespace sluice

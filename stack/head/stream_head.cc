@@ -242,6 +242,13 @@ void StreamHead::materialize_first() {
   }
 }
 
+TransformResult StreamHead::transform(Message& message, const OwnStage& stage, bool& sound) {
+  message.when_verified(handle(), [&sound] { sound = true; });
+  const TransformResult result = message.transform(stage, handle(), stage_refused_);
+  stage_refused_ += result == TransformResult::failed && !message.failed() ? 1U : 0U;
+  return result;
+}
+
 void StreamHead::put_back(Message message) {
   high_priority_waits_ = high_priority_waits_ || is_high_priority(message.type());
   read_queue().put_back(std::move(message));

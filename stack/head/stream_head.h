@@ -63,6 +63,10 @@ class StreamHead : public Module {
     high_priority_waits_ = high_priority_waits_ && !(message && is_high_priority(message.type()));
     return message;
   }
+  /// Runs a stage of the reader's over a message that was taken, as Message::transform() does. What it refuses is
+  /// counted here. `sound` becomes true when all that was owed before has turned out to be good, at the latest in the
+  /// pass; it must stay until then.
+  TransformResult transform(Message& message, const OwnStage& stage, bool& sound);
   /// Makes the first message's bytes, so that it can be looked at where it waits; one whose check fails goes.
   void materialize_first();
   /// Returns the unread rest of a message that was taken.
@@ -95,6 +99,7 @@ class StreamHead : public Module {
   Counter second_high_priority_{*this, "second_high_priority",
                                 "M_PCPROTO messages discarded because one was waiting to be read"};
   Counter late_ioctl_answer_{*this, "late_ioctl_answer", "ioctl answers that nobody was waiting for"};
+  Counter stage_refused_{*this, "stage_refused", "messages that a stage of the reader's refused"};
   Counter unexpected_{*this, "unexpected", "messages of a type that has no meaning at a stream head"};
 };
 

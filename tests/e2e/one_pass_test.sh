@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # How often each payload byte is touched: what the touch counters of both sides of an `ftx` run over veth read is what
 # `sluice explain` says of the stack, layered and fused. Over `packet` that is, fused, one load and one store on either
-# side. The counters include headers: 56 bytes of ADU header, which are copied in front of the payload and again into the
+# side. So they are encrypted, below a program that seals (--sealed): another load and store where payloads are sealed,
+# and none where they are opened, since that happens in the receiver's pass. The counters include headers: 56 bytes of ADU header, which are copied in front of the payload and again into the
 # frame, and 42 of UDP, IP and Ethernet, in datagrams of 1472 bytes; so a share above is expected, and nothing below.
 source "$(dirname "$0")/common.sh"
 two_hosts
@@ -30,17 +31,18 @@ sys.exit(not (down <= 0.1 and 0.99 <= up <= 1.1))
 PYTHON
 }
 
-run() {  # PATH
-  local path=$1
+run() {  # PATH [sealed]
+  local path=$1 how=(--insecure) explain=()
+  [ "${2:-}" = sealed ] && how=(--secret-file secret) explain=(--sealed)
   rm -rf "in-$path" "serve-$path.out"
   mkdir "in-$path"
   background "serve-$path" in_b "$FTX" serve "in-$path" --stack "$path-b.toml" --mode "$path" --listen 10.77.0.12 --port 7070 \
-    --once --insecure --json
+    --once "${how[@]}" --json
   wait_for "serve-$path.out" listening
-  in_a "$FTX" big.bin ftx://10.77.0.12:7070/ --stack "$path-a.toml" --mode "$path" --insecure --json > "send-$path.out"
+  in_a "$FTX" big.bin ftx://10.77.0.12:7070/ --stack "$path-a.toml" --mode "$path" "${how[@]}" --json > "send-$path.out"
   expect "$path: the server ends well" finish "serve-$path"
   expect "$path: the files are equal" cmp big.bin "in-$path/big.bin"
-  "$SLUICE" explain "$path-a.toml" --mode "$path" --json > "explain-$path.json"
+  "$SLUICE" explain "$path-a.toml" --mode "$path" "${explain[@]}" --json > "explain-$path.json"
   python3 - "$path" <<'PYTHON'
 import json, sys
 path = sys.argv[1]
@@ -63,11 +65,13 @@ PYTHON
 
 # A receiver that gets its processor late has frames brought home before it reads them, which touches them once more; so a
 # run that reads too much may be repeated.
+(umask 077; openssl rand -hex 32 > secret)
 for path in layered fused; do
   stack_file $path-a.toml packet 11
   stack_file $path-b.toml packet 12
   sed -i 's/kind = "packet"/kind = "packet", offload = false/' $path-a.toml $path-b.toml
   expect "$path: each byte is touched as often as explained" eval "run $path || run $path || run $path"
+  expect "$path, sealed: likewise" eval "run $path sealed || run $path sealed || run $path sealed"
 done
 
 for host in 1:a 2:b; do

@@ -27,6 +27,7 @@
 #include "apps/ftx/transport/session_handlers.h"
 #include "apps/ftx/transport/transport.h"
 #include "base/prng.h"
+#include "tests/apps/ftx/session/simulation.h"
 
 namespace sluice::ftx {
 
@@ -75,6 +76,13 @@ class WireTransfer : public testing::Test {
   std::unique_ptr<CongestionControl> congestion_;   // BBR where there is none
   std::optional<std::size_t> ip_header_bytes_;      // as SenderOptions has it
   std::function<void(const Sender& sender)> look_;  // after each turn
+  bool sealed_ = false;
+
+  // What transfer() leaves.
+  Touches touches_{};               // of both stacks
+  std::uint64_t sealed_bytes_ = 0;  // Sender::cipher_bytes()
+  std::uint64_t opened_bytes_ = 0;  // Server::cipher_bytes()
+  DropCounters drops_{};            // of the server
 
   /// Moves big.bin from stack a to stack b and gives the receiver's last event.
   Event transfer(const std::string& stacks, const wire::IpAddress& target, std::size_t datagram_bytes,
@@ -106,11 +114,17 @@ inline Event WireTransfer::transfer(const std::string& stacks, const wire::IpAdd
   sender_options.peer = peer_of({target, 7070});
   sender_options.tsdu_bytes = datagram_bytes;
   sender_options.ip_header_bytes = ip_header_bytes_;
-  Sender sender(waiter.now(), sender_options, **source, *congestion_);
+  const auto protection = [this](Side side) {
+    return sealed_ ? std::optional(test::protection_of(1, side)) : std::nullopt;
+  };
+  Sender sender(waiter.now(), sender_options, **source, *congestion_, protection(Side::initiator));
   ServerOptions server_options;
   server_options.insecure = true;
   server_options.tsdu_bytes = (*host)->tsdu_bytes();
   Server server(server_options, **destination);
+  if (sealed_) {
+    server.expect(*protection(Side::responder));
+  }
 
   Event last;
   Burst burst;
@@ -143,6 +157,10 @@ inline Event WireTransfer::transfer(const std::string& stacks, const wire::IpAdd
   }
   EXPECT_TRUE(sender.finished());
   EXPECT_EQ(sender.exit_code(), ExitCode::ok);
+  touches_ = set.pool().touches();
+  sealed_bytes_ = sender.cipher_bytes();
+  opened_bytes_ = server.cipher_bytes();
+  drops_ = server.drops();
   return last;
 }
 

@@ -10,12 +10,13 @@ class Sorter final : public DatagramHandler {
   Sorter(DatagramHandler& session, ClientHandshake& handshake, TimePoint now)
       : session_(session), handshake_(handshake), now_(now) {}
 
-  [[nodiscard]] Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
+  [[nodiscard]] PayloadPlace place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
     return session_.place(header, datagram_bytes, from);
   }
   void on_placed(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
     session_.on_placed(header, datagram_bytes, from);
   }
+  void on_forged() override { session_.on_forged(); }
   void on_datagram(ConstBytes datagram, const Peer& from) override {
     const auto envelope = parse_envelope(datagram);
     if (envelope && handshake_.owns(*envelope)) {

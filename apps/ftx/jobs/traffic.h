@@ -52,8 +52,8 @@ class Traffic {
   std::optional<Event> next_event() {
     auto event = session_.next_event();
     if (event) {
-      event->loaded_bytes = host_.touches().loaded_bytes;
-      event->stored_bytes = host_.touches().stored_bytes;
+      event->loaded_bytes = host_.touches().loaded_bytes + session_.cipher_bytes();
+      event->stored_bytes = host_.touches().stored_bytes + session_.cipher_bytes();
       event->address = text_of(event->peer);
     }
     return event;

@@ -92,6 +92,29 @@ bool Aead::open(std::uint32_t space, std::uint64_t number, ConstBytes associated
   return good;
 }
 
+void Aead::begin_open(std::uint32_t space, std::uint64_t number, ConstBytes associated) {
+  SLUICE_REQUIRE(direction_ == Direction::open && fits_int(associated.size()));
+  opening_ = !exhausted() && engine_->begin_open(nonce(space, number), associated);
+}
+
+void Aead::open_part(ConstBytes sealed, Bytes plain) {
+  SLUICE_REQUIRE(sealed.size() == plain.size() && fits_int(sealed.size()));
+  opening_ = opening_ && engine_->open_part(sealed, plain);
+  if (!opening_) {
+    std::ranges::fill(plain, std::byte{0});
+  }
+}
+
+bool Aead::end_open(ConstBytes tag) {
+  SLUICE_REQUIRE(tag.size() == aead_tag_bytes);
+  if (exhausted()) {
+    return false;
+  }
+  const bool good = std::exchange(opening_, false) && engine_->end_open(tag);
+  forged_ += good ? 0 : 1;
+  return good;
+}
+
 Cipher choose_cipher(const std::function<TimePoint()>& clock) {
   constexpr std::size_t datagram_bytes = 1408;
   constexpr int datagrams_per_turn = 12;  // about 16 KiB

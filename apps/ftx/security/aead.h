@@ -102,6 +102,14 @@ class Aead {
   [[nodiscard]] bool open(std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
                           Bytes plain);
 
+  /// As open(), in parts, for bytes that are opened while they move: begin_open(), then open_part() of each stretch in
+  /// order, then end_open(), whose answer is that of open(). No other call in between; what was begun and not ended is
+  /// forgotten. REQUIRES: made to open; sealed.size() == plain.size(), in place where both begin at the same byte;
+  /// tag.size() == aead_tag_bytes.
+  void begin_open(std::uint32_t space, std::uint64_t number, ConstBytes associated);
+  void open_part(ConstBytes sealed, Bytes plain);
+  [[nodiscard]] bool end_open(ConstBytes tag);
+
   [[nodiscard]] std::uint64_t sealed() const { return sealed_; }
   [[nodiscard]] std::uint64_t forged() const { return forged_; }
   /// The limit of forgeries is one of the connection, not of a key:
@@ -129,6 +137,7 @@ class Aead {
   AeadLimits limits_;
   std::uint64_t sealed_ = 0;
   std::uint64_t forged_ = 0;
+  bool opening_ = false;  // what was begun is good so far
 };
 
 /// The cipher that seals faster here: AES where the processor has instructions for it, else ChaCha20. Seals a few

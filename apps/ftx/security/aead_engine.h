@@ -36,6 +36,11 @@ class AeadEngine {
                                   Bytes sealed) = 0;
   /// As Aead::open. REQUIRES: plain.size() + aead_tag_bytes == sealed.size().
   [[nodiscard]] virtual bool open(const Nonce& nonce, ConstBytes associated, ConstBytes sealed, Bytes plain) = 0;
+
+  // As Aead::begin_open, open_part and end_open. What was begun and not ended is forgotten.
+  [[nodiscard]] virtual bool begin_open(const Nonce& nonce, ConstBytes associated) = 0;
+  [[nodiscard]] virtual bool open_part(ConstBytes sealed, Bytes plain) = 0;
+  [[nodiscard]] virtual bool end_open(ConstBytes tag) = 0;
 };
 
 /// Null where OpenSSL lacks the cipher. REQUIRES: key.size() == key_bytes(cipher).

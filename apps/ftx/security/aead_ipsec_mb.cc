@@ -71,6 +71,24 @@ class IpsecMbEngine final : public AeadEngine {
     return CRYPTO_memcmp(computed.data(), received.data(), computed.size()) == 0;
   }
 
+  bool begin_open(const Nonce& nonce, ConstBytes associated) override {
+    IMB_AES128_GCM_INIT(&calls_, &key_, &context_, nonce.data(), bytes(associated.data()), associated.size());
+    return true;
+  }
+
+  bool open_part(ConstBytes sealed, Bytes plain) override {
+    if (!plain.empty()) {
+      IMB_AES128_GCM_DEC_UPDATE(&calls_, &key_, &context_, bytes(plain.data()), bytes(sealed.data()), plain.size());
+    }
+    return true;
+  }
+
+  bool end_open(ConstBytes tag) override {
+    std::array<std::byte, aead_tag_bytes> computed;
+    IMB_AES128_GCM_DEC_FINALIZE(&calls_, &key_, &context_, bytes(computed.data()), computed.size());
+    return CRYPTO_memcmp(computed.data(), tag.data(), computed.size()) == 0;
+  }
+
  private:
   // The library refuses null pointers, also where no byte lies behind them.
   static std::uint8_t* bytes(std::byte* at) { return at == nullptr ? &nothing : reinterpret_cast<std::uint8_t*>(at); }

@@ -45,21 +45,30 @@ class OpensslEngine final : public AeadEngine {
   }
 
   bool open(const Nonce& nonce, ConstBytes associated, ConstBytes sealed, Bytes plain) override {
-    std::array<unsigned char, aead_tag_bytes> tag;
+    std::array<std::byte, aead_tag_bytes> tag;  // in place, opening may not be the last to read it
     std::memcpy(tag.data(), sealed.data() + plain.size(), tag.size());
+    return begin_open(nonce, associated) && open_part(sealed.first(plain.size()), plain) && end_open(tag);
+  }
+
+  bool begin_open(const Nonce& nonce, ConstBytes associated) override {
     int size = 0;
-    bool good = EVP_DecryptInit_ex(context_.get(), nullptr, nullptr, nullptr, nonce.data()) == 1;
-    if (!associated.empty()) {
-      good = good && EVP_DecryptUpdate(context_.get(), nullptr, &size, chars(associated.data()),
-                                       static_cast<int>(associated.size())) == 1;
-    }
-    if (!plain.empty()) {
-      good = good && EVP_DecryptUpdate(context_.get(), chars(plain.data()), &size, chars(sealed.data()),
-                                       static_cast<int>(plain.size())) == 1;
-    }
+    const bool good = EVP_DecryptInit_ex(context_.get(), nullptr, nullptr, nullptr, nonce.data()) == 1;
+    return good && (associated.empty() || EVP_DecryptUpdate(context_.get(), nullptr, &size, chars(associated.data()),
+                                                            static_cast<int>(associated.size())) == 1);
+  }
+
+  bool open_part(ConstBytes sealed, Bytes plain) override {
+    int size = 0;
+    return plain.empty() || EVP_DecryptUpdate(context_.get(), chars(plain.data()), &size, chars(sealed.data()),
+                                              static_cast<int>(plain.size())) == 1;
+  }
+
+  bool end_open(ConstBytes tag) override {
+    std::array<std::byte, aead_tag_bytes> own;  // the call takes no const pointer
+    std::memcpy(own.data(), tag.data(), own.size());
+    int size = 0;
     unsigned char none = 0;  // final makes no byte
-    return good &&
-           EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_SET_TAG, static_cast<int>(tag.size()), tag.data()) == 1 &&
+    return EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_SET_TAG, static_cast<int>(own.size()), own.data()) == 1 &&
            EVP_DecryptFinal_ex(context_.get(), &none, &size) == 1;
   }
 

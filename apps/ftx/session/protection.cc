@@ -116,6 +116,22 @@ bool Protection::open_payload(ConstBytes header, ConstBytes sealed, Bytes payloa
   return open(flags_of(header), data_space, sequence_of(header), header, sealed, payload);
 }
 
+/// What is not of the current key may have to be tried with two.
+bool Protection::opens_in_parts(ConstBytes header) const {
+  return is_odd(flags_of(header)) == (opening_keys_.generation % 2 == 1);
+}
+
+void Protection::begin_payload(ConstBytes header) { open_.begin_open(data_space, sequence_of(header), header); }
+
+bool Protection::end_payload(ConstBytes header, ConstBytes tag) {
+  const bool opened = open_.end_open(tag);
+  if (opened) {
+    first_of_key_[data_space] = std::min(first_of_key_[data_space], sequence_of(header));
+  }
+  forged_ += opened ? 0 : 1;
+  return opened;
+}
+
 bool Protection::open(std::uint16_t flags, Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
                       Bytes plain) {
   bool opened = false;

@@ -72,6 +72,14 @@ class Protection {
   /// same byte or do not overlap.
   [[nodiscard]] bool open_payload(ConstBytes header, ConstBytes sealed, Bytes payload);
 
+  /// As open_payload(), in parts, for a payload that is opened while it lands: of a header that opens_in_parts(),
+  /// begin_payload(), open_part() of each stretch in order, and end_payload(), without another call in between.
+  /// REQUIRES: parse_data() accepts the header; as Aead::open_part().
+  [[nodiscard]] bool opens_in_parts(ConstBytes header) const;
+  void begin_payload(ConstBytes header);
+  void open_part(ConstBytes sealed, Bytes payload) { open_.open_part(sealed, payload); }
+  [[nodiscard]] bool end_payload(ConstBytes header, ConstBytes tag);
+
   /// Datagrams that did not open.
   [[nodiscard]] std::uint64_t forged() const { return forged_; }
   [[nodiscard]] std::uint32_t sealing_generation() const { return sealing_keys_.generation; }

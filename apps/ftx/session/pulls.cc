@@ -97,12 +97,21 @@ void Pulls::transmit(TimePoint now, Burst& burst) {
     entry.sender->transmit(now, burst);
     take_events(entry);
     if (entry.sender->finished() && burst.left().empty()) {
+      ended_cipher_bytes_ += entry.sender->cipher_bytes();
       unsent_bytes_ += entry.total_bytes - std::min(entry.sender->sent_bytes(), entry.total_bytes);
       pulls_.pop_front();
     } else {
       pulls_.splice(pulls_.end(), pulls_, pulls_.begin());  // the next one's turn
     }
   }
+}
+
+std::uint64_t Pulls::cipher_bytes() const {
+  std::uint64_t bytes = ended_cipher_bytes_;
+  for (const Entry& entry : pulls_) {
+    bytes += entry.sender->cipher_bytes();
+  }
+  return bytes;
 }
 
 TimePoint Pulls::next_deadline() const {

@@ -75,6 +75,8 @@ class Pulls {
   /// Those whose outcome is not known yet.
   [[nodiscard]] std::size_t open() const;
   [[nodiscard]] std::size_t size() const { return pulls_.size(); }
+  /// As Sender has it, of all so far.
+  [[nodiscard]] std::uint64_t cipher_bytes() const;
   /// How many bytes of files those that have ended since the last call had announced and not sent.
   [[nodiscard]] std::uint64_t take_unsent() { return std::exchange(unsent_bytes_, 0); }
 
@@ -98,6 +100,7 @@ class Pulls {
   EventQueue& events_;
   Entries pulls_;
   std::uint64_t unsent_bytes_ = 0;
+  std::uint64_t ended_cipher_bytes_ = 0;  // of those that are not there any more
 };
 
 }  // namespace sluice::ftx

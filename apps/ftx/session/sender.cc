@@ -853,6 +853,7 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
 ConstBytes Sender::seal(ConstBytes header, ConstBytes payload) {
   const Bytes sealed = Bytes(sealed_).subspan(sealed_used_, payload.size() + tag_bytes);
   sealed_used_ += sealed.size();
+  sealed_bytes_ += payload.size();
   if (!protection_->seal_payload(header, payload, sealed)) {
     std::ranges::fill(sealed, std::byte{0});
   }

@@ -131,6 +131,8 @@ class Sender {
   [[nodiscard]] std::optional<Event> next_change();
   /// Datagrams that no state accepted, or of another connection.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+  /// Bytes of payloads that were sealed on their way from the file to the transport, each in one pass.
+  [[nodiscard]] std::uint64_t cipher_bytes() const { return sealed_bytes_; }
   /// Sequences that it remembers: those since the oldest that no report has resolved.
   [[nodiscard]] std::uint64_t remembered() const { return sent_adus_.span(); }
 
@@ -206,6 +208,7 @@ class Sender {
   std::optional<Protection> protection_;
   std::vector<std::byte> sealed_;  // the sealed payloads of a burst
   std::size_t sealed_used_ = 0;
+  std::uint64_t sealed_bytes_ = 0;
   PathValidation path_;
   std::optional<std::uint64_t> response_due_;
   std::size_t next_other_ = 0;

@@ -79,8 +79,7 @@ void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const 
   for (Bytes datagram : datagrams) {
     const auto envelope = parse_envelope(datagram);
     const bool data = envelope && envelope->kind == Kind::data;
-    const auto session =
-        data ? sessions_.find(Key{envelope->sealed() ? Peer() : from, envelope->connection}) : sessions_.end();
+    const auto session = data ? sessions_.find(key_of(*envelope, from)) : sessions_.end();
     if (session == sessions_.end()) {
       begin_run(now, nullptr);  // it may end the session whose run this is
       receive(now, datagram, from);
@@ -111,21 +110,36 @@ void Server::begin_run(TimePoint now, Receiver* receiver) {
   }
 }
 
-Bytes Server::memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const {
+PayloadPlace Server::memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
   const auto envelope = parse_envelope(header);
-  if (!envelope || envelope->kind != Kind::data || envelope->sealed()) {
+  if (!envelope || envelope->kind != Kind::data) {
     return {};
   }
-  const auto session = sessions_.find(Key{from, envelope->connection});
-  return session == sessions_.end() ? Bytes() : session->second.receiver->memory_for(*envelope, header, datagram_bytes);
+  const auto session = sessions_.find(key_of(*envelope, from));
+  if (session == sessions_.end()) {
+    return {};
+  }
+  Protection* const opens = envelope->sealed() ? &*session->second.protection : nullptr;
+  if (opens != nullptr && !opens->opens_in_parts(header)) {
+    return {};
+  }
+  return {session->second.receiver->memory_for(*envelope, header, datagram_bytes), opens};
 }
 
 void Server::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from, Bytes memory) {
   const auto envelope = parse_envelope(header);
   SLUICE_REQUIRE(envelope.has_value());
-  const auto session = sessions_.find(Key{from, envelope->connection});
+  const auto session = sessions_.find(key_of(*envelope, from));
   SLUICE_REQUIRE(session != sessions_.end());
   session->second.receiver->placed(now, header, datagram_bytes, memory);
+  if (envelope->sealed()) {
+    follow_path(now, session->second, *envelope, {}, from);
+  }
+}
+
+/// A sealed session is where its peer is, wherever that may be.
+Server::Key Server::key_of(const Envelope& envelope, const Peer& from) {
+  return {envelope.sealed() ? Peer() : from, envelope.connection};
 }
 
 Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {

@@ -30,6 +30,7 @@
 #include "apps/ftx/session/endpoint.h"
 #include "apps/ftx/session/handshakes.h"
 #include "apps/ftx/session/path_validation.h"
+#include "apps/ftx/session/payload_place.h"
 #include "apps/ftx/session/protection.h"
 #include "apps/ftx/session/pulls.h"
 #include "apps/ftx/session/receiver.h"
@@ -106,12 +107,15 @@ class Server {
     Receiver* session = nullptr;
     Receiver::Landing landing{};
   };
-  /// receive() in two steps, for a transport that verifies a datagram while it copies it. First step: the memory for
-  /// the payload. Changes no state, because nothing has verified the header. Empty: no such memory.
-  [[nodiscard]] Bytes memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from) const;
-  /// Second step, if the datagram verified: its payload is in `memory`. REQUIRES: memory_for() named that memory for
-  /// the same header, with no other call of the server in between.
+  /// receive() in two steps, for a transport that verifies a datagram, and opens it, while it copies it. First step:
+  /// the memory for the payload, and what opens it. Changes no state, because nothing has verified the header. Empty:
+  /// no such memory.
+  [[nodiscard]] PayloadPlace memory_for(ConstBytes header, std::size_t datagram_bytes, const Peer& from);
+  /// Second step, if the datagram verified and opened: its payload is in `memory`. REQUIRES: memory_for() named that
+  /// memory for the same header, with no other call of the server in between.
   void placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from, Bytes memory);
+  /// Or it verified, and did not open.
+  void forged() { ++drops_.forged; }
   /// `header` is the datagram or at least its first data_header_bytes, verified.
   [[nodiscard]] Inspection inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from);
 
@@ -130,6 +134,8 @@ class Server {
   std::optional<Event> next_event();
   /// Who is invited has offered, or says that he will; or did not in time.
   [[nodiscard]] bool begun() const { return std::ranges::all_of(invitations_, &Invitation::answered); }
+  /// Bytes of payloads that were sealed or opened outside of the transport's pass, each in one pass.
+  [[nodiscard]] std::uint64_t cipher_bytes() const { return opened_bytes_ + pulls_.cipher_bytes(); }
   [[nodiscard]] std::size_t handshakes() const { return handshakes_ ? handshakes_->size() : 0; }
   [[nodiscard]] std::uint64_t quota_left() const { return budget_.storage.left(); }
   [[nodiscard]] std::uint64_t quota_entries_left() const { return budget_.entries.left(); }
@@ -150,6 +156,7 @@ class Server {
     std::uint64_t connection = 0;
     bool operator==(const Key&) const = default;
   };
+  [[nodiscard]] static Key key_of(const Envelope& envelope, const Peer& from);
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
@@ -225,6 +232,7 @@ class Server {
   Budget budget_;
   EventQueue events_;
   DropCounters drops_;
+  std::uint64_t opened_bytes_ = 0;
   std::unordered_map<std::uint64_t, Protection> expected_;  // by connection
   std::vector<Invitation> invitations_;                     // of those
   std::optional<Handshakes> handshakes_;

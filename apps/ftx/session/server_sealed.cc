@@ -211,14 +211,15 @@ void Server::receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes 
   }
 }
 
-/// The payload is opened where it belongs; true when it opened. A forged one leaves rubbish there, in a place that
-/// nothing has filled yet, and which stays unfilled.
+/// One that did not land in the transport's pass: its payload is opened where it belongs; true when it opened. A forged
+/// one leaves rubbish there, in a place that nothing has filled yet, and which stays unfilled.
 bool Server::receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope, ConstBytes datagram) {
   const auto data = parse_data(datagram, datagram.size());
   if (!data) {
     ++drops_.malformed;
     return false;
   }
+  opened_bytes_ += data->payload_bytes;
   const ConstBytes header = datagram.first(data_header_bytes);
   const ConstBytes sealed = datagram.subspan(data_header_bytes);
   const Bytes place = session.receiver->memory_for(envelope, header, datagram.size());
@@ -249,6 +250,7 @@ bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& da
     ++drops_.malformed;
     return false;
   }
+  opened_bytes_ += data->payload_bytes;
   const Bytes payload = datagram.subspan(data_header_bytes, data->payload_bytes);
   if (!session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes),
                                         payload)) {

@@ -4,12 +4,14 @@
 // DatagramHandler: what a Transport does with each datagram that it receives.
 //
 // A payload may land in one pass. Transport shows the handler the header first; the handler names memory for the
-// payload; Transport then copies and verifies it in that pass and calls on_placed(). A datagram without a place goes to
-// on_datagram() whole. Datagrams that came together and owe nothing are shown where they lie: on_run().
+// payload; Transport then copies, verifies and, where it is sealed, opens it in that pass and calls on_placed(). A
+// datagram without a place goes to on_datagram() whole. Datagrams that came together and owe nothing are shown where
+// they lie: on_run().
 
 #include <span>
 
 #include "apps/ftx/session/endpoint.h"
+#include "apps/ftx/session/payload_place.h"
 #include "base/bytes.h"
 
 namespace sluice::ftx {
@@ -19,9 +21,9 @@ class DatagramHandler {
   virtual ~DatagramHandler() = default;
   /// False: what it has to answer is to be sent before it takes more.
   [[nodiscard]] virtual bool takes_more() const { return true; }
-  /// The memory for the payload behind `header`, exactly as long as the payload; empty: none. Nothing has verified the
-  /// datagram yet, so the handler must not act on it.
-  [[nodiscard]] virtual Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
+  /// The memory for the payload behind `header`, exactly as long as the payload, and what opens it; empty: none.
+  /// Nothing has verified the datagram yet, so the handler must not act on it.
+  [[nodiscard]] virtual PayloadPlace place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
     static_cast<void>(header), static_cast<void>(datagram_bytes), static_cast<void>(from);
     return {};
   }
@@ -29,6 +31,8 @@ class DatagramHandler {
   virtual void on_placed(ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
     static_cast<void>(header), static_cast<void>(datagram_bytes), static_cast<void>(from);
   }
+  /// The datagram verified, but what place() said would open its payload did not: it was forged.
+  virtual void on_forged() {}
   /// A whole, verified datagram.
   virtual void on_datagram(ConstBytes datagram, const Peer& from) = 0;
   /// Whole, verified datagrams from one sender, which may be changed until the call returns.

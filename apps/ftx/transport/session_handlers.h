@@ -34,13 +34,15 @@ class ServerHandler final : public DatagramHandler {
 
   [[nodiscard]] bool takes_more() const override { return !server_.answers_wait(); }
 
-  [[nodiscard]] Bytes place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
-    memory_ = server_.memory_for(header, datagram_bytes, from);
-    return memory_;
+  [[nodiscard]] PayloadPlace place(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
+    const PayloadPlace place = server_.memory_for(header, datagram_bytes, from);
+    memory_ = place.memory;
+    return place;
   }
   void on_placed(ConstBytes header, std::size_t datagram_bytes, const Peer& from) override {
     server_.placed(now, header, datagram_bytes, from, memory_);
   }
+  void on_forged() override { server_.forged(); }
   void on_datagram(ConstBytes datagram, const Peer& from) override { server_.receive(now, datagram, from); }
   void on_run(std::span<const Bytes> datagrams, const Peer& from) override {
     server_.receive_run(now, datagrams, from);

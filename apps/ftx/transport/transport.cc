@@ -190,15 +190,37 @@ int Transport::take_run(DatagramHandler& handler) {
   return static_cast<int>(run_.size());
 }
 
+bool Transport::land(DatagramHandler& handler, const PayloadPlace& place, Bytes header, std::size_t datagram_bytes,
+                     const Peer& from) {
+  const std::size_t tag = place.opens != nullptr ? tag_bytes : 0;
+  if (place.memory.empty() || place.memory.size() + tag != datagram_bytes - header.size()) {
+    return false;
+  }
+  std::array<std::byte, tag_bytes> aside;  // what becomes of the tag
+  const std::array parts{tli::t_iovec{header.data(), header.size()},
+                         tli::t_iovec{place.memory.data(), place.memory.size()}, tli::t_iovec{aside.data(), tag}};
+  if (place.opens == nullptr) {
+    if (endpoint_->t_landudata(std::span(parts).first(2))) {
+      handler.on_placed(header, datagram_bytes, from);
+    }
+    return true;
+  }
+  opening_->expect(*place.opens, header, place.memory.size());
+  const auto landed = endpoint_->t_landudata(parts, OwnStage{.stage = opening_, .from = header.size()});
+  if (landed) {
+    handler.on_placed(header, datagram_bytes, from);
+  } else if (landed.error().t_errno == TPROTO && opening_->refused()) {
+    handler.on_forged();
+  }
+  return landed || landed.error().t_errno != TNOTSUPPORT;
+}
+
 void Transport::take_shown(DatagramHandler& handler, const tli::t_unitdata& unit, std::size_t datagram_bytes) {
   const Peer from(ConstBytes(unit.addr.buf, unit.addr.len));
   const Bytes header(unit.udata.buf, unit.udata.len);
-  const Bytes place = datagram_bytes > data_header_bytes ? handler.place(header, datagram_bytes, from) : Bytes();
-  if (!place.empty() && place.size() == datagram_bytes - header.size()) {
-    const std::array parts{tli::t_iovec{header.data(), header.size()}, tli::t_iovec{place.data(), place.size()}};
-    if (endpoint_->t_landudata(parts)) {
-      handler.on_placed(header, datagram_bytes, from);
-    }
+  const PayloadPlace place =
+      datagram_bytes > data_header_bytes ? handler.place(header, datagram_bytes, from) : PayloadPlace{};
+  if (land(handler, place, header, datagram_bytes, from)) {
     return;
   }
   const tli::t_iovec whole{buffer_.data(), buffer_.size()};

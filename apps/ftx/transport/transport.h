@@ -14,6 +14,7 @@
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/session/endpoint.h"
 #include "apps/ftx/transport/datagram_handler.h"
+#include "apps/ftx/transport/opening_stage.h"
 #include "stack/core/stream_set.h"
 #include "stack/head/stack_file.h"
 #include "stack/wire/address.h"
@@ -48,7 +49,7 @@ class Transport {
   [[nodiscard]] bool can_send() { return endpoint_->stream().can_put(); }
 
   /// Hands every waiting datagram to `handler`, up to a burst and what came together with its last one. True when more
-  /// may wait. A payload that the handler names a place for lands there in one pass, which also verifies it.
+  /// may wait. A payload that the handler names a place for lands there in one pass, which also verifies and opens it.
   bool receive(DatagramHandler& handler);
 
   /// Waits until the sent datagrams have left, for `time` at most.
@@ -61,6 +62,9 @@ class Transport {
 
   /// Receives the datagrams that came together; how many, 0 where it takes another way.
   int take_run(DatagramHandler& handler);
+  /// Lands the datagram whose header is `header` in `place`; false where that cannot be done, and it still waits.
+  bool land(DatagramHandler& handler, const PayloadPlace& place, Bytes header, std::size_t datagram_bytes,
+            const Peer& from);
   /// Receives the datagram whose header `unit` shows.
   void take_shown(DatagramHandler& handler, const tli::t_unitdata& unit, std::size_t datagram_bytes);
   /// Receives the unit data error that waits and records which peer refused.
@@ -74,6 +78,7 @@ class Transport {
   bool too_big_ = false;       // a datagram was; likewise
   std::vector<std::byte> buffer_;
   std::vector<Bytes> run_;
+  std::shared_ptr<OpeningStage> opening_ = std::make_shared<OpeningStage>();
 };
 
 /// The address bytes of a peer, as the transport writes them.

@@ -139,6 +139,54 @@ TEST_P(AeadByLibrary, RunsInPlaceAndWholeAreTheSame) {
   }
 }
 
+/// Opens in parts that end at `cuts`, to another place or where it lies.
+bool open_in_parts(Aead& opener, std::uint64_t number, ConstBytes associated, Bytes sealed,
+                   std::span<const std::size_t> cuts, Bytes plain) {
+  opener.begin_open(7, number, associated);
+  std::size_t at = 0;
+  for (const std::size_t cut : cuts) {
+    opener.open_part(sealed.subspan(at, cut - at), plain.subspan(at, cut - at));
+    at = cut;
+  }
+  return opener.end_open(sealed.subspan(at));
+}
+
+TEST_P(AeadByLibrary, OpensInPartsAsInOnePiece) {
+  Prng prng(5);
+  for (const Cipher cipher : ciphers) {
+    Aead sealer = make(cipher, Direction::seal, GetParam());
+    Aead opener = make(cipher, Direction::open, GetParam());
+    std::uint64_t number = 0;
+    for (const unsigned size : {0U, 1U, 15U, 16U, 17U, 64U, 257U, 1408U, 2048U, 9000U}) {
+      for (int round = 0; round < 20; ++round) {
+        SCOPED_TRACE(testing::Message() << name(cipher) << " " << size << " " << round);
+        const Buffer plain = counting(size, 3);
+        const Buffer associated = counting(56, 9);
+        Buffer sealed = sealed_by(sealer, ++number, associated, plain);
+        std::vector<std::size_t> cuts(prng.below(5));
+        std::ranges::generate(cuts, [&] { return prng.below(size + 1); });
+        std::ranges::sort(cuts);
+        cuts.push_back(size);
+        const bool in_place = prng.chance(0.5);
+        Buffer elsewhere(size);
+        const Bytes to = in_place ? Bytes(sealed).first(size) : Bytes(elsewhere);
+        const Buffer good = sealed;
+        // What was begun and not ended is forgotten.
+        opener.begin_open(7, number + 1, associated);
+        opener.open_part(ConstBytes(good).first(size / 2), Bytes(elsewhere).first(size / 2));
+        ASSERT_TRUE(open_in_parts(opener, number, associated, sealed, cuts, to));
+        EXPECT_EQ(Buffer(to.begin(), to.end()), plain);
+
+        const std::uint64_t forged = opener.forged();
+        sealed = good;
+        sealed[prng.below(sealed.size())] ^= std::byte{4};
+        EXPECT_FALSE(open_in_parts(opener, number, associated, sealed, cuts, to));
+        EXPECT_EQ(opener.forged(), forged + 1);
+      }
+    }
+  }
+}
+
 /// A datagram changed anywhere is refused: each bit of what is sealed, of its tag, of the header, of number and space.
 TEST_P(AeadByLibrary, RefusesEveryChange) {
   for (const Cipher cipher : ciphers) {
@@ -240,6 +288,29 @@ TEST(Aead, OpensNothingAfterTooManyForgeries) {
     EXPECT_EQ(opener->forged(), 5U);
     EXPECT_TRUE(opener->exhausted());
     EXPECT_FALSE(opener->open(7, 0, {}, good, opened));
+    Buffer in_parts = counting(4, 0x55);
+    opener->begin_open(7, 0, {});
+    opener->open_part(ConstBytes(good).first(4), in_parts);
+    EXPECT_EQ(in_parts, Buffer(4)) << "nothing of it is shown";
+    EXPECT_FALSE(opener->end_open(ConstBytes(good).subspan(4)));
+  }
+}
+
+TEST(Aead, ForgeriesInPartsCountUntilItOpensNothing) {
+  for (const Cipher cipher : ciphers) {
+    Aead sealer = make(cipher, Direction::seal);
+    Buffer good = sealed_by(sealer, 0, {}, counting(4));
+    auto opener = Aead::create(cipher, counting(key_bytes(cipher)), counting(12, 0x80), Direction::open,
+                               {.sealed_max = 1, .forged_max = 2});
+    ASSERT_TRUE(opener.has_value());
+    Buffer opened(4);
+    const std::array<std::size_t, 1> whole{4};
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(open_in_parts(*opener, 0, {}, good, whole, opened));
+      EXPECT_FALSE(open_in_parts(*opener, 1, {}, good, whole, opened));
+    }
+    EXPECT_TRUE(opener->exhausted());
+    EXPECT_FALSE(open_in_parts(*opener, 0, {}, good, whole, opened));
   }
 }
 

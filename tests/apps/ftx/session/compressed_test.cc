@@ -367,7 +367,7 @@ TEST(Compressed, NoMemoryIsNamedForAFrame) {
   bench.data({0, 16, 99'984}, ConstBytes(bench.text).last(16));
   emit_data_header(bench.envelope, {{++bench.last_sequence, 1, 1, 0}, adu, false, true}, bench.buffer);
   const std::size_t size = data_header_bytes + good.payload.size();
-  EXPECT_TRUE(bench.server.memory_for(bench.buffer, size, bench.peer).empty());
+  EXPECT_TRUE(bench.server.memory_for(bench.buffer, size, bench.peer).memory.empty());
   EXPECT_EQ(bench.server.inspect(bench.now, bench.buffer, size, bench.peer).kind, Server::Inspection::Kind::other);
 }
 

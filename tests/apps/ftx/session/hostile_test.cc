@@ -116,7 +116,7 @@ TEST(Hostile, AnotherTransferOfTheConnectionIsNotThisOne) {
   emit_data_header(bench.envelope, {{900, 1, 1, 0}, {0, 1408, 0}, false}, datagram);
   EXPECT_EQ(bench.server.inspect(bench.now, datagram, datagram.size(), bench.peer).kind,
             Server::Inspection::Kind::unwanted);
-  EXPECT_TRUE(bench.server.memory_for(datagram, datagram.size(), bench.peer).empty());
+  EXPECT_TRUE(bench.server.memory_for(datagram, datagram.size(), bench.peer).memory.empty());
   bench.envelope.transfer = 1;
   bench.data({0, 1408, 0}, payload);
   EXPECT_EQ(bench.destination.writes, 1U);

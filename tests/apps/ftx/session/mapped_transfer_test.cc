@@ -98,7 +98,7 @@ struct Transfer {
       }
       return hit;
     };
-    const Bytes memory = name ? server.memory_for(datagram.header, datagram.size(), peer) : Bytes();
+    const Bytes memory = name ? server.memory_for(datagram.header, datagram.size(), peer).memory : Bytes();
     if (!memory.empty()) {
       put(memory, datagram.payload);
       if (!damaged(memory)) {

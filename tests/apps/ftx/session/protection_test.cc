@@ -159,6 +159,47 @@ TEST(Protection, KeysOfAnotherSecretOrCipherOpenNothing) {
   }
 }
 
+/// As opened(), in two parts; nothing where the header's key is not the current one.
+std::optional<Content> opened_in_parts(Protection& end, ConstBytes datagram) {
+  const ConstBytes header = datagram.first(data_header_bytes);
+  const ConstBytes sealed = datagram.subspan(data_header_bytes);
+  Content payload(sealed.size() - tag_bytes);
+  if (!end.opens_in_parts(header)) {
+    return std::nullopt;
+  }
+  const std::size_t half = payload.size() / 2;
+  end.begin_payload(header);
+  end.open_part(sealed.first(half), Bytes(payload).first(half));
+  end.open_part(sealed.subspan(half, payload.size() - half), Bytes(payload).subspan(half));
+  return end.end_payload(header, sealed.last(tag_bytes)) ? std::optional(payload) : std::nullopt;
+}
+
+TEST(Protection, OpensInPartsWhatIsOfTheCurrentKey) {
+  Ends ends(AeadLimits{.sealed_max = 8, .forged_max = UINT64_MAX});
+  const Content payload = random_content(1408, 1);
+  std::vector<Content> sent;
+  for (std::uint64_t sequence = 1; sequence <= 6; ++sequence) {
+    sent.push_back(data_of(ends.initiator, sequence, payload));
+  }
+  ASSERT_EQ(ends.initiator.sealing_generation(), 1U);
+  EXPECT_EQ(opened_in_parts(ends.responder, sent[0]), payload);
+  Content forged = sent[1];
+  forged[0] ^= std::byte{0x10};  // a byte that the tag binds, and nobody looks at
+  EXPECT_FALSE(opened_in_parts(ends.responder, forged));
+  forged = sent[1];
+  forged.back() ^= std::byte{1};
+  EXPECT_FALSE(opened_in_parts(ends.responder, forged));
+  EXPECT_EQ(ends.responder.forged(), 2U);
+  EXPECT_FALSE(ends.responder.opens_in_parts(sent[5])) << "of the next key";
+  EXPECT_EQ(opened(ends.responder, sent[5]), payload);
+  EXPECT_FALSE(ends.responder.opens_in_parts(sent[1])) << "of the key before";
+  EXPECT_EQ(opened(ends.responder, sent[1]), payload);
+  EXPECT_EQ(opened_in_parts(ends.responder, sent[4]), payload);
+  // What opened in parts is of the current key, so below it the key before counts no more.
+  EXPECT_EQ(opened(ends.responder, sent[3]), payload);
+  EXPECT_EQ(ends.responder.forged(), 2U);
+}
+
 // Over many generations, in an order that a bad network makes.
 TEST(Protection, KeysChangeWhileDatagramsOvertakeEachOther) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
