@@ -64,6 +64,7 @@ ExitCode push(const PushOptions& options, Observer& observer) {
     return observer.fail(datagram.error());
   }
   SenderOptions sender_options{.peer = reach->peers.front(),
+                               .others = {reach->peers.begin() + 1, reach->peers.end()},
                                .path = url->path,
                                .update = options.update,
                                .delta = options.update.delta,
@@ -93,6 +94,7 @@ ExitCode push(const PushOptions& options, Observer& observer) {
     return observer.fail(datagram.error());
   }
   sender_options.peer = handshake.peer();
+  sender_options.others.clear();
   sender_options.tsdu_bytes = datagram->bytes_max;
   sender_options.ip_header_bytes = datagram->ip_header_bytes;
   const auto congestion = congestion_for(options, datagram->usual_bytes);

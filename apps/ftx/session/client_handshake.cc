@@ -12,8 +12,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration repeat_first = milliseconds(250);
-constexpr Duration repeat_max = milliseconds(500);
 // A segment is sent again after twice the round trip of HELLO and COOKIE, which the server's work does not delay.
 constexpr Duration segment_repeat_min = milliseconds(50);
 constexpr Duration segment_repeat_max = ControlStream::interval_max;
@@ -37,15 +35,12 @@ ClientHandshake::ClientHandshake(TimePoint now, ClientHandshakeOptions options, 
     : options_(std::move(options)),
       handshake_(std::move(handshake)),
       started_at_(now),
+      attempts_(now, options_.peer, options_.others),
       adu_bytes_(adu_bytes_for(options_.tsdu_bytes, true)) {
   SLUICE_REQUIRE(adu_bytes_ > 0);
   Prng prng(options_.seed);
   envelope_.transfer = 1;
   envelope_.connection = prng();
-  attempts_.push_back({options_.peer, now, repeat_first});
-  for (const Peer& other : options_.others) {
-    attempts_.push_back({other, attempts_.back().repeat_at + attempt_delay, repeat_first});
-  }
 }
 
 // --- What comes in -------------------------------------------------------------------------------------------------
@@ -69,12 +64,11 @@ void ClientHandshake::receive(TimePoint now, ConstBytes datagram, const Peer& fr
 
 void ClientHandshake::on_cookie(TimePoint now, ConstBytes datagram, const Peer& from) {
   const auto reply = parse_cookie(datagram);
-  const auto attempt = std::ranges::find(attempts_, from, &Attempt::peer);
+  const auto peer = attempts_.answered(from);
   // The nonce is the time of one of our HELLOs, so it lies between the first and the last.
   const bool carries = reply && reply->adu_bytes >= adu_bytes_for(control_bytes_max, true);
   const bool asked = reply && reply->nonce >= nanoseconds(started_at_) && reply->nonce <= nanoseconds(asked_at_);
-  // A host with several addresses may answer from another one than it was asked at: of one alone it is clear who did.
-  if (!carries || !asked || (attempt == attempts_.end() && !options_.others.empty())) {
+  if (!carries || !asked || !peer) {
     ++dropped_;
     return;
   }
@@ -82,7 +76,7 @@ void ClientHandshake::on_cookie(TimePoint now, ConstBytes datagram, const Peer& 
   stream_ = ControlStream(std::clamp<Duration>(2 * round_trip, segment_repeat_min, segment_repeat_max));
   adu_bytes_ = std::min(adu_bytes_, reply->adu_bytes);
   cookie_ = reply->cookie;
-  options_.peer = attempt == attempts_.end() ? attempts_.front().peer : attempt->peer;
+  options_.peer = *peer;
   state_ = State::shaking;
   advance();
 }
@@ -179,21 +173,9 @@ void ClientHandshake::on_error(ConstBytes datagram) {
 
 void ClientHandshake::unreachable(TimePoint now, const Peer& peer) {
   // Once a peer has answered, an ICMP message proves nothing: it may be forged or transient.
-  if (state_ != State::greeting ||
-      std::erase_if(attempts_, [&](const Attempt& one) { return one.peer == peer; }) == 0) {
-    return;
-  }
-  if (attempts_.empty()) {
+  if (state_ == State::greeting && !attempts_.refused(now, peer)) {
     failure_ = {ExitCode::no_answer, "connection refused: nothing listens there"};
     state_ = State::failed;
-    return;
-  }
-  // Where one address cannot be, the next need not wait.
-  for (Attempt& attempt : attempts_) {
-    if (attempt.repeat_at > now && attempt.interval == repeat_first) {
-      attempt.repeat_at = now;
-      return;
-    }
   }
 }
 
@@ -231,14 +213,12 @@ void ClientHandshake::transmit(TimePoint now, Burst& burst) {
 }
 
 std::size_t ClientHandshake::next_hello(TimePoint now, Bytes out, Peer& to) {
-  const auto due = std::ranges::find_if(attempts_, [&](const Attempt& one) { return now >= one.repeat_at; });
-  if (due == attempts_.end()) {
+  const auto due = attempts_.next(now);
+  if (!due) {
     return 0;
   }
   asked_at_ = now;
-  due->repeat_at = now + due->interval;
-  due->interval = std::min(due->interval * 2, repeat_max);
-  to = due->peer;
+  to = *due;
   return emit_hello(envelope_, {nanoseconds(now), adu_bytes_for(options_.tsdu_bytes, true)}, out);
 }
 
@@ -269,14 +249,8 @@ TimePoint ClientHandshake::next_deadline() const {
   if (state_ == State::complete) {
     return settled_ ? never : stream_.next_deadline();
   }
-  TimePoint next = started_at_ + options_.timeout;
-  if (state_ != State::greeting) {
-    return std::min(next, stream_.next_deadline());
-  }
-  for (const Attempt& attempt : attempts_) {
-    next = std::min(next, attempt.repeat_at);
-  }
-  return next;
+  return std::min(started_at_ + options_.timeout,
+                  state_ == State::greeting ? attempts_.next_deadline() : stream_.next_deadline());
 }
 
 }  // namespace sluice::ftx

@@ -17,10 +17,7 @@
 // drives this, too, until the session's peer has answered (settle()): so the last flight is repeated, and a refusal is
 // heard. What is sent so early only this server can open; a server that refuses the client opens none of it.
 //
-// Of several addresses the next is tried, beside those before it, after attempt_delay: RFC 8305 section 5: "A simple
-// implementation can have a fixed delay for how long to wait before starting the next connection attempt.  This delay
-// is referred to as the "Connection Attempt Delay".  One recommended value for a default delay is 250 milliseconds."
-// The first that sends a COOKIE counts.
+// Several addresses are tried as Attempts says. The first that sends a COOKIE counts.
 //
 // Threat: an ERROR of somebody who forges it ends the handshake as long as there are no keys: he must know its
 // connection, 64 random bits, so he is on the path and could drop everything as well. Nothing forged leads to a
@@ -36,6 +33,7 @@
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/request.h"
 #include "apps/ftx/security/handshake.h"
+#include "apps/ftx/session/attempts.h"
 #include "apps/ftx/session/control_stream.h"
 #include "apps/ftx/session/endpoint.h"
 #include "apps/ftx/session/event.h"
@@ -61,9 +59,6 @@ struct ClientHandshakeOptions {
 class ClientHandshake {
  public:
   enum class State : std::uint8_t { greeting, shaking, settling, complete, failing, failed };
-
-  /// Between the first HELLOs to two addresses.
-  static constexpr Duration attempt_delay = std::chrono::milliseconds(250);
 
   /// REQUIRES: adu_bytes_for(options.tsdu_bytes, true) > 0; `handshake` is a client's and has just begun; the request
   /// can be encoded.
@@ -102,13 +97,6 @@ class ClientHandshake {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
  private:
-  /// An address that HELLOs go to.
-  struct Attempt {
-    Peer peer;
-    TimePoint repeat_at{};
-    Duration interval{};
-  };
-
   void on_cookie(TimePoint now, ConstBytes datagram, const Peer& from);
   void on_control(TimePoint now, ConstBytes datagram);
   void on_error(ConstBytes datagram);
@@ -131,7 +119,7 @@ class ClientHandshake {
   std::vector<std::byte> refusal_;  // what has come of it
   TimePoint started_at_;
   TimePoint asked_at_{};
-  std::vector<Attempt> attempts_;  // in order; not empty while greeting
+  Attempts attempts_;
   std::uint32_t adu_bytes_;
   Cookie cookie_{};
   ControlStream stream_;

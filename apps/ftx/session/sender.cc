@@ -44,6 +44,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       congestion_(congestion),
       protection_(std::move(protection)),
       path_(options_.seed),
+      attempts_(now, options_.peer, options_.others),
       started_at_(now),
       reachable_since_(now),
       last_received_at_(now),
@@ -69,6 +70,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
   } else {
     Prng prng(options_.seed);
     envelope_.connection = prng();
+    repeat_at_ = never;
   }
 }
 
@@ -101,7 +103,7 @@ void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
     case Kind::response:
       return;  // followed
     case Kind::cookie:
-      return on_cookie(now, datagram);
+      return on_cookie(now, datagram, from);
     case Kind::report:
       return on_report(now, datagram);
     case Kind::have:
@@ -178,14 +180,16 @@ void Sender::on_knock(TimePoint now, std::size_t bytes, const Peer& from) {
 /// where the receiver is there, and where it is not, what went there is lost as in a network.
 bool Sender::may_send_data() const { return peer_answered_ || unproven_bytes_ >= datagram_bytes(); }
 
-void Sender::on_cookie(TimePoint now, ConstBytes datagram) {
+void Sender::on_cookie(TimePoint now, ConstBytes datagram, const Peer& from) {
   const auto reply = parse_cookie(datagram);
+  const auto peer = attempts_.answered(from);
   // The nonce is the time of one of our HELLOs, so it lies between the first and the last.
   const bool asked = reply && reply->nonce >= nanoseconds(started_at_) && reply->nonce <= nanoseconds(asked_at_);
-  if (state_ != State::greeting || !asked) {
+  if (state_ != State::greeting || !asked || !peer) {
     ++dropped_;
     return;
   }
+  options_.peer = *peer;
   peer_answered_ = true;
   last_received_at_ = now;
   last_progress_at_ = now;
@@ -426,12 +430,19 @@ void Sender::unreachable(TimePoint now, const Peer& peer) {
   if (peer_answered_ || options_.waits_for_knock || (state_ != State::greeting && state_ != State::offering)) {
     return;
   }
+  const Failure refused{ExitCode::no_answer, "connection refused: nothing listens there"};
+  if (state_ == State::greeting) {
+    if (!attempts_.refused(now, peer)) {
+      end(now, refused);
+    }
+    return;
+  }
   std::erase(options_.others, peer);
   if (peer != options_.peer) {
     return;
   }
   if (options_.others.empty()) {
-    return end(now, {ExitCode::no_answer, "connection refused: nothing listens there"});
+    return end(now, refused);
   }
   options_.peer = options_.others.front();
   options_.others.erase(options_.others.begin());
@@ -586,7 +597,8 @@ TimePoint Sender::next_deadline() const {
   }
   const TimePoint idle =
       !peer_answered_ ? reachable_since_ + options_.connect_timeout : last_progress_at_ + options_.idle_timeout;
-  const TimePoint timers = std::min({idle, repeat_at_, progress_at_});
+  const TimePoint hello = state_ == State::greeting ? attempts_.next_deadline() : never;
+  const TimePoint timers = std::min({idle, repeat_at_, progress_at_, hello});
   if (!scheduler_ || !may_send_data()) {
     return timers;
   }
@@ -625,6 +637,9 @@ void Sender::transmit(TimePoint now, Burst& burst) {
 
 std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   tick(now);
+  if (state_ == State::greeting) {
+    return next_hello(now, header);
+  }
   if (const std::size_t size = next_control(now, header); size > 0) {
     return control(header, size);
   }
@@ -715,7 +730,16 @@ std::size_t Sender::next_control(TimePoint now, Bytes out) {
     next_other_ = 0;
     return unproven_bytes_ < control_bytes_max ? 0 : offer(out);
   }
-  return emit_hello(envelope_, {nanoseconds(now), adu_bytes_}, out);
+  return 0;
+}
+
+std::optional<Outgoing> Sender::next_hello(TimePoint now, Bytes header) {
+  const auto to = attempts_.next(now);
+  if (!to) {
+    return std::nullopt;
+  }
+  asked_at_ = now;
+  return Outgoing{*to, header.first(emit_hello(envelope_, {nanoseconds(now), adu_bytes_}, header)), {}};
 }
 
 std::size_t Sender::offer(Bytes out) const {

@@ -57,6 +57,7 @@
 #include "apps/ftx/recovery/rtt_estimator.h"
 #include "apps/ftx/recovery/sent_adus.h"
 #include "apps/ftx/session/adu_scheduler.h"
+#include "apps/ftx/session/attempts.h"
 #include "apps/ftx/session/endpoint.h"
 #include "apps/ftx/session/event.h"
 #include "apps/ftx/session/path_validation.h"
@@ -66,7 +67,7 @@ namespace sluice::ftx {
 
 struct SenderOptions {
   Peer peer;  // where datagrams go
-  /// With a protection: where the receiver may be as well. The first that answers counts.
+  /// Where the receiver may be as well. The first that answers counts.
   std::vector<Peer> others{};
   /// With a protection: the receiver begins the session, and `peer` is where its KNOCK comes from.
   bool waits_for_knock = false;
@@ -140,7 +141,7 @@ class Sender {
   enum class State { waiting, greeting, reading, offering, sending, failing, over };
 
   [[nodiscard]] ConstBytes open(const Envelope& envelope, ConstBytes datagram);
-  void on_cookie(TimePoint now, ConstBytes datagram);
+  void on_cookie(TimePoint now, ConstBytes datagram, const Peer& from);
   void begin_reading(TimePoint now);
   void read_on(TimePoint now);
   void begin_offering(TimePoint now);
@@ -166,6 +167,7 @@ class Sender {
   void tick(TimePoint now);
   [[nodiscard]] std::optional<Outgoing> next(TimePoint now, Bytes header);
   [[nodiscard]] Outgoing control(Bytes out, std::size_t size);
+  [[nodiscard]] std::optional<Outgoing> next_hello(TimePoint now, Bytes header);
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
   [[nodiscard]] std::size_t offer(Bytes out) const;
   /// Where ADUs may change their size, a slot is the least that they may change by.
@@ -212,6 +214,7 @@ class Sender {
   PathValidation path_;
   std::optional<std::uint64_t> response_due_;
   std::size_t next_other_ = 0;
+  Attempts attempts_;                          // without a protection
   std::uint64_t unproven_bytes_ = UINT64_MAX;  // what may go to an address that has proven nothing
   Envelope envelope_;
   EventQueue events_;
