@@ -10,6 +10,7 @@
 #include "stack/wire/tpi.h"
 #include "tli/buffers.h"
 #include "tli/endpoint.h"
+#include "tli/requests.h"
 
 namespace sluice::tli {
 namespace {
@@ -67,17 +68,6 @@ Outcome<std::vector<std::byte>> Endpoint::ask(std::int32_t command, ConstBytes p
   return std::move(answer->data);
 }
 
-/// As ask(); `too_large` where the primitive is that.
-template <class Primitive>
-Outcome<std::vector<std::byte>> Endpoint::request(std::int32_t command, const Primitive& primitive,
-                                                  tpi::TliError too_large) {
-  std::array<std::byte, primitive_bytes_max> block{};
-  if (primitive.encoded_size() > block.size()) {
-    return failed(too_large);
-  }
-  return ask(command, std::span(block).first(primitive.encode(block)));
-}
-
 Outcome<> Endpoint::learn_info(State* state) {
   const auto answer = request(wire::timod::TI_GETINFO, tpi::InfoReq{}, TPROTO);
   if (!answer) {
@@ -88,12 +78,49 @@ Outcome<> Endpoint::learn_info(State* state) {
     return failed(TPROTO);
   }
   info_ = info_of(*ack);
-  const bool stable = ack->current_state == tpi::TS_UNBND || ack->current_state == tpi::TS_IDLE;
-  if (state != nullptr && stable) {
-    *state = ack->current_state == tpi::TS_IDLE ? T_IDLE : T_UNBND;
+  piece_bytes_max_ = ack->tidu_size > 0 ? static_cast<std::size_t>(ack->tidu_size) : piece_bytes_default;
+  if (state == nullptr) {
+    return {};
   }
   // "[TSTATECHNG] The transport endpoint is undergoing a state change." (t_sync(3NSL))
-  return state == nullptr || stable ? Outcome<>() : failed(TSTATECHNG);
+  const State told = state_of(ack->current_state);
+  if (told == T_UNINIT) {
+    return failed(TSTATECHNG);
+  }
+  *state = told;
+  outstanding_ = told == T_INCON ? std::max(outstanding_, 1U) : 0;
+  return {};
+}
+
+/// The user's state where the provider's is that; T_UNINIT: none, it is changing. The user has not moved on while what
+/// will move him waits to be received; what he has called is known here, unless the stream was in use before.
+State Endpoint::state_of(std::int32_t provider_state) {
+  static constexpr std::array<std::pair<std::int32_t, State>, 7> states{{{tpi::TS_UNBND, T_UNBND},
+                                                                         {tpi::TS_IDLE, T_IDLE},
+                                                                         {tpi::TS_WCON_CREQ, T_OUTCON},
+                                                                         {tpi::TS_WRES_CIND, T_INCON},
+                                                                         {tpi::TS_DATA_XFER, T_DATAXFER},
+                                                                         {tpi::TS_WIND_ORDREL, T_OUTREL},
+                                                                         {tpi::TS_WREQ_ORDREL, T_INREL}}};
+  const auto* const found = std::ranges::find(states, provider_state, &std::pair<std::int32_t, State>::first);
+  const State stable = found == states.end() ? T_UNINIT : found->second;
+  if (info_.servtype == tpi::T_CLTS) {
+    return stable <= T_IDLE ? stable : T_UNINIT;
+  }
+  const std::int32_t event = stable == T_UNINIT ? nothing_waits : first_event().value_or(nothing_waits);
+  if (event == nothing_waits || state_ != T_UNBND) {
+    return event == nothing_waits ? stable : state_;
+  }
+  switch (event) {
+    case tpi::T_CONN_IND:
+      return T_IDLE;
+    case tpi::T_CONN_CON:
+      return T_OUTCON;
+    case tpi::T_DISCON_IND:
+      return stable == T_INCON ? T_INCON : T_DATAXFER;
+    default:
+      return stable == T_IDLE || stable == T_OUTREL ? T_OUTREL : T_DATAXFER;
+  }
 }
 
 Outcome<> Endpoint::t_bind(const tli::t_bind* req, tli::t_bind* ret) {
@@ -109,11 +136,12 @@ Outcome<> Endpoint::t_bind(const tli::t_bind* req, tli::t_bind* ret) {
   if (!answer) {
     return std::unexpected(answer.error());
   }
-  state_ = *next_state(state_, Call::bind);
+  step(Call::bind);
   const auto ack = tpi::BindAck::decode(*answer);
   if (!ack) {
     return failed(TPROTO);
   }
+  qlen_ = ack->connect_indications;
   if (ret != nullptr) {
     ret->qlen = ack->connect_indications;
     // "[TBUFOVFLW] [...] The provider's state will change to T_IDLE and the information to be returned in ret will be
@@ -130,13 +158,14 @@ Outcome<> Endpoint::t_unbind() {
   // "[TLOOK] An asynchronous event has occurred on this transport endpoint." For t_unbind() XNS 5.2 ("Events and TLOOK
   // Error Indication") names T_LISTEN and, in connectionless mode, T_DATA. T_UDERR is told of, too: afterwards
   // t_rcvuderr() would be out of state.
-  if (good_indication()) {
+  if (info_.servtype == tpi::T_CLTS ? good_indication() : first_event() != nothing_waits) {
     return failed(TLOOK);
   }
   if (const auto answer = request(wire::timod::TI_UNBIND, tpi::UnbindReq{}, TPROTO); !answer) {
     return std::unexpected(answer.error());
   }
-  state_ = *next_state(state_, Call::unbind);
+  step(Call::unbind);
+  qlen_ = 0;
   // "no further data or events destined for this transport endpoint will be accepted" (t_unbind).
   next_.reset();
   while (stream_->receive()) {
@@ -179,21 +208,26 @@ Outcome<> Endpoint::t_getprotaddr(tli::t_bind* boundaddr, tli::t_bind* peeraddr)
   if (Outcome<> valid = require(Call::getprotaddr); !valid) {
     return valid;
   }
-  if (peeraddr != nullptr) {
-    peeraddr->addr.len = 0;
+  for (tli::t_bind* const asked : {boundaddr, peeraddr}) {
+    if (asked != nullptr) {
+      asked->addr.len = 0;
+    }
   }
-  if (boundaddr == nullptr) {
+  const bool connected = state_ >= T_DATAXFER;
+  if (state_ == T_UNBND || (boundaddr == nullptr && (peeraddr == nullptr || !connected))) {
     return {};
   }
-  boundaddr->addr.len = 0;
-  if (state_ != T_IDLE) {
-    return {};
-  }
-  const auto answer = ask(wire::timod::TI_GETMYNAME, {});
+  const auto answer = request(wire::timod::TI_GETADDRS, tpi::AddrReq{}, TPROTO);
   if (!answer) {
     return std::unexpected(answer.error());
   }
-  return store(*answer, boundaddr->addr) ? Outcome<>() : failed(TBUFOVFLW);
+  const auto ack = tpi::AddrAck::decode(*answer);
+  if (!ack) {
+    return failed(TPROTO);
+  }
+  const bool bound_fits = boundaddr == nullptr || store(ack->local, boundaddr->addr);
+  const bool peer_fits = peeraddr == nullptr || !connected || store(ack->remote, peeraddr->addr);
+  return bound_fits && peer_fits ? Outcome<>() : failed(TBUFOVFLW);
 }
 
 std::string Endpoint::t_error(std::string_view message, const Failure& failure) {

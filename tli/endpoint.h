@@ -1,14 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A transport endpoint, connectionless mode: the calls of TLI/XTI as members of the endpoint that t_open() returns.
+// A transport endpoint, of either service mode: the calls of TLI/XTI as members of the endpoint that t_open() returns.
 //
 //     auto endpoint = Endpoint::t_open(std::move(stream), nullptr);
 //     t_bind any;
 //     (*endpoint)->t_bind(nullptr, &any);
-//     (*endpoint)->t_sndudata(unit);
+//     (*endpoint)->t_sndudata(unit);                   // connectionless mode
 //
-// Calls wait where XTI says so, through the stream's Waiter, unless the stream is non-blocking (O_NONBLOCK).
+//     (*endpoint)->t_connect(call, nullptr);           // connection mode, by the side that calls
+//     (*endpoint)->t_snd(bytes, 0);
+//     (*endpoint)->t_rcv(place, flags);
+//     (*endpoint)->t_sndrel();                         // orderly, with t_rcvrel(); or t_snddis()
+//
+//     (*listener)->t_listen(call);                     // by the side that is called, bound with a qlen above 0
+//     (*listener)->t_accept(**endpoint, call);         // here, or on another endpoint
+//
+// Calls wait where XTI says so, through the stream's Waiter, unless the stream is non-blocking (O_NONBLOCK) or has no
+// waiter: then TNODATA or TFLOW. What else the peer does is an event: a call that it stands in the way of fails with
+// TLOOK, t_look() names it, and the call that is for it takes it:
+//
+//   | event        | TLOOK of                                                                 | taken by             |
+//   |--------------|--------------------------------------------------------------------------|----------------------|
+//   | T_LISTEN     | t_connect, t_unbind, t_accept on the same endpoint                       | t_listen             |
+//   | T_CONNECT    |                                                                          | t_rcvconnect         |
+//   | T_DATA       | t_unbind                                                                 | t_rcv, t_rcvudata    |
+//   | T_EXDATA     |                                                                          | t_rcv                |
+//   | T_DISCONNECT | t_connect, t_rcvconnect, t_listen, t_accept, t_snd, t_rcv, t_sndrel,     | t_rcvdis             |
+//   |              | t_rcvrel, t_snddis                                                       |                      |
+//   | T_ORDREL     | t_rcv                                                                    | t_rcvrel             |
+//   | T_UDERR      | t_sndudata, t_rcvudata, t_unbind                                         | t_rcvuderr           |
+//   | T_GODATA, T_GOEXDATA | none                                                             | t_look               |
+//
+// A T_DISCONNECT of a connection overtakes what has not been received: data is lost with its connection. One about an
+// indication that is outstanding keeps its place behind that.
 //
 // Where this library differs:
 //
@@ -27,7 +52,15 @@
 //   | t_getprotaddr | none                   | yes                     | as XTI                                   |
 //   | t_getstate    | yes                    | yes                     | as XTI                                   |
 //   | t_strerror    | none                   | yes                     | as XTI                                   |
-//   | t_sndvudata   | none                   | yes                     | as XTI; so is t_rcvvudata                |
+//   | t_sndvudata   | none                   | yes                     | as XTI; so are t_rcvvudata, t_sndv,      |
+//   |               |                        |                         | t_rcvv                                   |
+//   | t_accept      | TLOOK if an event      | TLOOK "may" be          | TLOOK if T_DISCONNECT waits, or, on the  |
+//   |               | waits                  |                         | same endpoint, T_LISTEN                  |
+//   |               | bound endpoint only    | T_UNBND, too            | as XTI                                   |
+//   | t_snd         | state not checked      | TOUTSTATE               | as XTI                                   |
+//   |               | T_ORDREL: none         | T_ORDREL: XNS 4 TLOOK,  | no TLOOK, so that what is left may be    |
+//   |               |                        | XNS 5 not required      | sent                                     |
+//   |               | expedited, unsupported | TNOTSUPPORT             | as XTI                                   |
 //   | t_sysconf     | none                   | yes                     | as XTI                                   |
 //
 // A program that unbinds while peers still send receives until TNODATA and calls again; t_close() discards what waits.
@@ -59,9 +92,10 @@ class Endpoint {
   Outcome<> t_close();
 
   /// Binds to `req->addr` (nullptr or empty: the provider chooses); `ret->addr` tells the bound address. TADDRBUSY,
-  /// TBADADDR, TNOADDR, TACCES, TBUFOVFLW (bound all the same), TOUTSTATE.
+  /// TBADADDR, TNOADDR, TACCES, TBUFOVFLW (bound all the same), TOUTSTATE. A `req->qlen` above 0 is how many connection
+  /// indications may be outstanding; `ret->qlen` tells how many the provider allows.
   Outcome<> t_bind(const tli::t_bind* req, tli::t_bind* ret);
-  /// TLOOK when an event waits, T_DATA or T_UDERR; TOUTSTATE.
+  /// TLOOK when an event waits, T_DATA, T_UDERR or T_LISTEN; TOUTSTATE.
   Outcome<> t_unbind();
   /// In this order: TNOTSUPPORT unless connectionless; TOUTSTATE; TBADDATA: empty without SENDZERO, or larger than the
   /// TSDU; TSYSERR after an error or hangup of the stream; TLOOK when a unit data error waits (t_rcvuderr() is due, and
@@ -134,19 +168,60 @@ class Endpoint {
 
   /// Tells about a data unit sent before that failed; nullptr only clears it. TNOUDERR, TBUFOVFLW, TOUTSTATE.
   Outcome<> t_rcvuderr(t_uderr* uderr);
+  // Connection mode. Every call: TNOTSUPPORT where the provider is connectionless (t_sndrel() and t_rcvrel() also where
+  // it has no orderly release), TOUTSTATE, TSYSERR after an error or a hangup of the stream; and TLOOK, see above.
+
+  /// Asks for a connection with `sndcall.addr`, and waits for it: `rcvcall`, where given, tells of who answers.
+  /// TNODATA: it has been asked for, and t_rcvconnect() is due (non-blocking, always so). TLOOK with T_DISCONNECT: it
+  /// is refused, t_rcvdis() tells why. TBADADDR, TBADOPT, TBADDATA, TACCES, TADDRBUSY; TBUFOVFLW (connected all the
+  /// same).
+  Outcome<> t_connect(const t_call& sndcall, t_call* rcvcall);
+  /// Waits for the connection that t_connect() has asked for. TNODATA, TBUFOVFLW (connected all the same).
+  Outcome<> t_rcvconnect(t_call* call);
+  /// Waits for a connection indication. TBADQLEN: bound with a qlen of 0; TQFULL: so many are outstanding; TNODATA;
+  /// TBUFOVFLW: it is outstanding all the same, and `call.sequence` is good.
+  Outcome<> t_listen(t_call& call);
+  /// Accepts the connection indication of `call.sequence` on `resfd`: this endpoint, if no other is outstanding
+  /// (TINDOUT), or another one, in T_UNBND or T_IDLE (TOUTSTATE), without a qlen (TRESQLEN), of the same kind of
+  /// provider (TPROVMISMATCH) and stream set (TBADF). TBADSEQ, TBADDATA, TBADOPT.
+  Outcome<> t_accept(Endpoint& resfd, const t_call& call);
+  /// Sends, and answers how many bytes the provider has taken: all, or fewer where the stream is non-blocking or
+  /// something came between. Flags: T_MORE (the data unit goes on; means nothing where the provider knows none: tsdu is
+  /// 0), T_EXPEDITED (TNOTSUPPORT: etsdu is T_INVALID), T_PUSH (everything leaves at once in any case); TBADFLAG.
+  /// TBADDATA: empty without T_SENDZERO or with T_MORE, or larger than the TSDU. TFLOW.
+  Outcome<std::size_t> t_snd(ConstBytes data, int flags);
+  /// As t_snd(), the data gathered from `parts`. TBADDATA: more than T_IOV_MAX.
+  Outcome<std::size_t> t_sndv(std::span<const t_iovec> parts, int flags);
+  /// Receives what waits, as much as there is room for; answers how many bytes. `flags`: T_EXPEDITED, T_MORE (the data
+  /// unit goes on; of a provider that knows none: the rest is still there). TNODATA.
+  Outcome<std::size_t> t_rcv(Bytes place, int& flags);
+  /// As t_rcv(), the data scattered to `parts`. TBADDATA: more than T_IOV_MAX.
+  Outcome<std::size_t> t_rcvv(std::span<const t_iovec> parts, int& flags);
+  /// Says that nothing more will be sent; what was sent before still arrives. TFLOW.
+  Outcome<> t_sndrel();
+  /// Takes the peer's release. TNOREL: none waits.
+  Outcome<> t_rcvrel();
+  /// Ends the connection, or what is being connected, at once: data may be lost; `call` may be nullptr. In T_INCON
+  /// rejects the indication of `call->sequence` (TBADSEQ). TBADDATA.
+  Outcome<> t_snddis(const t_call* call);
+  /// Takes the disconnection and tells of it; nullptr only clears it. TNODIS: none waits. TBUFOVFLW: its data is
+  /// discarded.
+  Outcome<> t_rcvdis(t_discon* discon);
+
   /// Manages options (T_NEGOTIATE, T_CHECK, T_DEFAULT, T_CURRENT in `req.flags`): `ret` has each of them with its
   /// status, and the worst of these in `flags`. Which there are: stack/provider/options.h; how to write and read them:
   /// tli/options.h. TBADOPT, TBADFLAG, TBUFOVFLW (done all the same), TOUTSTATE.
   Outcome<> t_optmgmt(const tli::t_optmgmt& req, tli::t_optmgmt& ret);
   Outcome<> t_getinfo(t_info& info);
-  /// T_UNBND or T_IDLE; T_UNINIT after t_close().
+  /// T_UNINIT after t_close().
   [[nodiscard]] State t_getstate() const { return state_; }
-  /// Asks the provider and takes its state over. TOUTSTATE when closed, TSTATECHNG, TSYSERR.
+  /// Asks the provider and takes its state over, but for what waits to be received. TOUTSTATE when closed, TSTATECHNG,
+  /// TSYSERR.
   Outcome<State> t_sync();
-  /// The event that waits, or 0: T_DATA or T_UDERR, whichever came first; else T_GODATA, once after TFLOW. TOUTSTATE
-  /// when closed.
+  /// The event that waits, or 0: whichever came first; else T_GODATA or T_GOEXDATA, once after TFLOW. TOUTSTATE when
+  /// closed; TPROTO: what waited was nothing that TPI knows, and is discarded.
   Outcome<std::uint16_t> t_look();
-  /// The bound address; `boundaddr->addr.len` is 0 when unbound. The peer's is always empty here. TBUFOVFLW.
+  /// The bound address; `boundaddr->addr.len` is 0 when unbound. The peer's, while there is a connection. TBUFOVFLW.
   Outcome<> t_getprotaddr(tli::t_bind* boundaddr, tli::t_bind* peeraddr);
 
   /// "message: text" for a failure, with the system error where there is one. (t_error)
@@ -165,11 +240,21 @@ class Endpoint {
   [[nodiscard]] Outcome<> require_connectionless(Call call) const {
     return info_.servtype == wire::tpi::T_CLTS ? require(call) : failed(wire::tpi::TNOTSUPPORT);
   }
+  [[nodiscard]] Outcome<> require_connections(Call call) const {
+    return info_.servtype == wire::tpi::T_CLTS ? failed(wire::tpi::TNOTSUPPORT) : require(call);
+  }
+  /// Expedited data overtakes, unless the provider has it in its place among the rest.
+  [[nodiscard]] std::uint8_t expedited_band() const {
+    return (info_.flags & wire::tpi::EXPINLINE) != 0 ? std::uint8_t{0} : std::uint8_t{1};
+  }
+  /// REQUIRES: it is valid in this state.
+  void step(Call call) { state_ = *next_state(state_, call); }
   Outcome<std::vector<std::byte>> ask(std::int32_t command, ConstBytes primitive);
   template <class Primitive>
   Outcome<std::vector<std::byte>> request(std::int32_t command, const Primitive& primitive,
                                           wire::tpi::TliError too_large);
   Outcome<> learn_info(State* state);
+  [[nodiscard]] State state_of(std::int32_t provider_state);
 
   // sending.cc
   [[nodiscard]] bool may_send(std::size_t size) const;
@@ -190,7 +275,29 @@ class Endpoint {
   Outcome<> add_request(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts, Loan& loan,
                         Batch& batch);
 
+  Outcome<std::size_t> send_stream(std::span<const ConstBytes> parts, std::size_t size, int flags);
+  [[nodiscard]] Outcome<> may_send_stream(std::size_t size, int flags) const;
+  Outcome<> wait_until_connection_takes(std::uint8_t band);
+  Outcome<> put_piece(std::span<const ConstBytes> parts, std::size_t offset, std::size_t size, int flags);
+
+  // connecting.cc, releasing.cc
+  static constexpr std::int32_t nothing_waits = -1;
+  static constexpr std::size_t piece_bytes_default = 64 * 1024;
+  [[nodiscard]] Outcome<> require_release(Call call) const;
+  template <class Primitive>
+  Outcome<> put(const Primitive& primitive, ConstBytes data, wire::tpi::TliError too_large);
+  Outcome<> acknowledged(std::int32_t primitive);
+  Outcome<std::uint32_t> acceptor_id();
+  Outcome<> accept_on(Endpoint& acceptor, const t_call& call);
+  Outcome<> receive_confirmation(t_call* call);
+
   // receiving.cc
+  /// The primitive of the first event of a connection: T_DATA_IND for data whatever it came in, nothing_waits. What is
+  /// none of TPI's is discarded: TPROTO.
+  Outcome<std::int32_t> first_event();
+  Outcome<std::int32_t> next_event(bool may_wait);
+  Outcome<std::size_t> receive_stream(std::span<const t_iovec> parts, int& flags);
+  std::size_t deliver(std::span<const t_iovec> parts, bool landed);
   bool take_indication() {
     if (!next_) {
       next_ = stream_->receive_native();
@@ -230,6 +337,12 @@ class Endpoint {
   bool shown_ = false;         // by t_lookudata()
   bool names_told_ = false;    // its address and options have been delivered: the rest is T_MORE
   bool flow_refused_ = false;  // the last send met TFLOW: T_GODATA is due when the way is free again
+  // Connection mode.
+  bool expedited_refused_ = false;                     // likewise: T_GOEXDATA
+  int rest_flags_ = 0;                                 // of the data at hand, when its beginning has been delivered
+  std::uint32_t qlen_ = 0;                             // connection indications that may be outstanding
+  std::uint32_t outstanding_ = 0;                      // that are: ocnt
+  std::size_t piece_bytes_max_ = piece_bytes_default;  // TIDU_size
   // The last request, and its address as the program wrote it; no address where it had options.
   wire::DataUnit request_;
   std::array<std::byte, wire::TransportAddress::encoded_size_max> peer_;

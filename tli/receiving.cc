@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "stack/wire/data_unit.h"
-#include "stack/wire/tpi.h"
+#include "stack/wire/tpi_connection.h"
 #include "tli/buffers.h"
 #include "tli/endpoint.h"
 
@@ -156,21 +156,9 @@ bool Endpoint::land(std::span<const t_iovec> parts) {
   return whole;
 }
 
-inline Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags,
-                                              bool first) {
-  bool landed = false;
-  do {
-    if (const Outcome<> ready = next_data_unit(unitdata, first); !ready) {
-      return std::unexpected(ready.error());
-    }
-    if (segment_ != 0) [[unlikely]] {
-      if (const auto received = receive_segment(parts, flags)) {
-        return *received;
-      }
-      continue;
-    }
-    landed = next_.fused() && land(parts);
-  } while (!next_);
+/// Delivers the data at hand to `parts`, as much as there is room for; the rest stays. `landed`: all of it is there
+/// already.
+inline std::size_t Endpoint::deliver(std::span<const t_iovec> parts, bool landed) {
   const std::size_t size = next_.data_size();
   std::size_t left = landed ? 0 : size;
   for (std::size_t i = 0; i < parts.size() && left > 0; ++i) {
@@ -189,14 +177,33 @@ inline Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<co
     stream_->set().pool().touches().add(size - left, size - left);
   }
   if (left > 0) {
-    if (!std::exchange(names_told_, true)) {
+    if (!std::exchange(names_told_, true) && is_protocol(next_.type())) {
       next_.pop_block();
     }
   } else {
     next_.reset();
   }
-  flags = left > 0 ? T_MORE : 0;
   return size - left;
+}
+
+inline Outcome<std::size_t> Endpoint::receive(t_unitdata& unitdata, std::span<const t_iovec> parts, int& flags,
+                                              bool first) {
+  bool landed = false;
+  do {
+    if (const Outcome<> ready = next_data_unit(unitdata, first); !ready) {
+      return std::unexpected(ready.error());
+    }
+    if (segment_ != 0) [[unlikely]] {
+      if (const auto received = receive_segment(parts, flags)) {
+        return *received;
+      }
+      continue;
+    }
+    landed = next_.fused() && land(parts);
+  } while (!next_);
+  const std::size_t size = deliver(parts, landed);
+  flags = next_ ? T_MORE : 0;
+  return size;
 }
 
 /// One data unit of several that came as one message. Nothing when they are not good after all.
@@ -407,18 +414,161 @@ Outcome<> Endpoint::t_rcvuderr(t_uderr* uderr) {
   return {};
 }
 
+// ---- Connection mode ----
+
+/// "t_snddis() is an abortive disconnection", and so is the peer's: it "may cause [...] data not yet received, to be
+/// lost" (t_snddis(3NSL)). The provider has flushed what waited on queues, and what is at hand here goes now.
+Outcome<std::int32_t> Endpoint::first_event() {
+  const bool connected = state_ >= T_DATAXFER || state_ == T_OUTCON;
+  const Block* const waiting = connected && next_ ? stream_->head().read_queue().peek() : nullptr;
+  if (waiting != nullptr && is_protocol(waiting->type) && tpi::primitive_of(waiting->bytes()) == tpi::T_DISCON_IND) {
+    next_.reset();
+  }
+  while (good_indication()) {
+    if (names_told_) {
+      return (rest_flags_ & T_EXPEDITED) != 0 ? tpi::T_EXDATA_IND : tpi::T_DATA_IND;
+    }
+    if (next_.type() == MessageType::data) {
+      return tpi::T_DATA_IND;
+    }
+    const std::int32_t primitive = tpi::primitive_of(next_.bytes()).value_or(nothing_waits);
+    switch (primitive) {
+      case tpi::T_CONN_IND:
+      case tpi::T_CONN_CON:
+      case tpi::T_DISCON_IND:
+      case tpi::T_DATA_IND:
+      case tpi::T_EXDATA_IND:
+      case tpi::T_ORDREL_IND:
+        return primitive;
+      case tpi::T_OK_ACK:
+      case tpi::T_ERROR_ACK:
+        next_.reset();  // of a request that was given up
+        break;
+      default:
+        next_.reset();
+        return failed(TPROTO);
+    }
+  }
+  return nothing_waits;
+}
+
+Outcome<std::int32_t> Endpoint::next_event(bool may_wait) {
+  for (;; may_wait = stream_->waiter()->wait(never)) {
+    const StreamHead& head = stream_->head();
+    if (head.read_error() != 0) {
+      return failed(TSYSERR, head.read_error());
+    }
+    if (const auto event = first_event(); !event || *event != nothing_waits) {
+      return event;
+    }
+    if (head.hung_up()) {
+      return failed(TSYSERR, ENXIO);
+    }
+    if (!may_wait) {
+      return failed(TNODATA);
+    }
+  }
+}
+
+namespace {
+
+/// MORE_flag of a T_DATA_IND or T_EXDATA_IND.
+bool more_of(ConstBytes block) {
+  const auto data = tpi::DataInd::decode(block);
+  const auto expedited = tpi::ExdataInd::decode(block);
+  return (data && data->more != 0) || (expedited && expedited->more != 0);
+}
+
+}  // namespace
+
+/// "If nbytes is greater than zero on the call to t_rcv(), t_rcv() will return 0 only if the end of a TSDU is being
+/// returned to the user." (t_rcv(3NSL)) Where there are no TSDUs, an empty message is none.
+Outcome<std::size_t> Endpoint::receive_stream(std::span<const t_iovec> parts, int& flags) {
+  flags = 0;
+  Outcome<> ready = require_connections(Call::rcv);
+  ready = ready && parts.size() > T_IOV_MAX ? failed(TBADDATA) : ready;
+  bool landed = false;
+  while (ready) {
+    const auto event = next_event(stream_->may_block());
+    if (!event) {
+      return std::unexpected(event.error());
+    }
+    const bool expedited = *event == tpi::T_EXDATA_IND;
+    if (*event != tpi::T_DATA_IND && !expedited) {
+      return failed(TLOOK);
+    }
+    if (!names_told_) {
+      const bool units = expedited ? info_.etsdu != 0 : info_.tsdu != 0;
+      const bool goes_on = is_protocol(next_.type()) && more_of(next_.bytes());
+      rest_flags_ = (expedited ? T_EXPEDITED : 0) | (units && goes_on ? T_MORE : 0);
+      if (next_.data_size() == 0 && !units) {
+        next_.reset();
+        continue;
+      }
+    }
+    landed = next_.fused() && land(parts);
+    if (next_) {
+      break;
+    }
+  }
+  if (!ready) {
+    return std::unexpected(ready.error());
+  }
+  const std::size_t size = deliver(parts, landed);
+  flags = rest_flags_ | (next_ ? T_MORE : 0);
+  return size;
+}
+
+Outcome<std::size_t> Endpoint::t_rcv(Bytes place, int& flags) {
+  const t_iovec whole{place.data(), place.size()};
+  return receive_stream(std::span(&whole, 1), flags);
+}
+
+Outcome<std::size_t> Endpoint::t_rcvv(std::span<const t_iovec> parts, int& flags) {
+  return receive_stream(parts, flags);
+}
+
+namespace {
+
+std::uint16_t event_of(std::int32_t primitive) {
+  switch (primitive) {
+    case tpi::T_CONN_IND:
+      return T_LISTEN;
+    case tpi::T_CONN_CON:
+      return T_CONNECT;
+    case tpi::T_DISCON_IND:
+      return T_DISCONNECT;
+    case tpi::T_ORDREL_IND:
+      return T_ORDREL;
+    case tpi::T_EXDATA_IND:
+      return T_EXDATA;
+    default:
+      return T_DATA;
+  }
+}
+
+}  // namespace
+
 Outcome<std::uint16_t> Endpoint::t_look() {
   if (Outcome<> valid = require(Call::look); !valid) {
     return std::unexpected(valid.error());
   }
-  if (good_indication()) {
+  if (info_.servtype != tpi::T_CLTS) {
+    if (const auto event = first_event(); !event || *event != nothing_waits) {
+      return event ? Outcome<std::uint16_t>(event_of(*event)) : std::unexpected(event.error());
+    }
+  } else if (good_indication()) {
     return static_cast<std::uint16_t>(is_error() ? T_UDERR : T_DATA);
   }
-  // "Flow control restrictions on normal data flow that led to a TFLOW error have been lifted." Of the events that are
-  // possible here it is the only one that t_look() clears (XNS, "Events and TLOOK Error Indication").
+  // "Flow control restrictions on normal data flow that led to a TFLOW error have been lifted." Such events
+  // are the only ones that t_look() clears (XNS, "Events and TLOOK Error Indication").
   if (flow_refused_ && stream_->can_put()) {
     flow_refused_ = false;
     return static_cast<std::uint16_t>(T_GODATA);
+  }
+  if (expedited_refused_ && stream_->can_put(expedited_band())) {
+    expedited_refused_ = false;
+    return static_cast<std::uint16_t>(T_GOEXDATA);
   }
   return std::uint16_t{0};
 }

@@ -8,12 +8,13 @@
 #include <climits>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/contract.h"
 #include "stack/core/primitive.h"
 #include "stack/wire/network.h"
 #include "stack/wire/options.h"
-#include "stack/wire/tpi.h"
+#include "stack/wire/tpi_connection.h"
 #include "stack/wire/words.h"
 #include "tli/buffers.h"
 #include "tli/endpoint.h"
@@ -298,6 +299,120 @@ Outcome<> Endpoint::add_one_by_one(const t_unitdata& unitdata, std::size_t size,
     sent += unit_size;
   }
   return {};
+}
+
+// ---- Connection mode ----
+
+/// As wait_until_sendable(): "The error TLOOK is returned for asynchronous events. It is required only for an incoming
+/// disconnect event" (t_snd(3NSL)); here it is told for no other, so that a program may send what it has left after the
+/// peer's release.
+Outcome<> Endpoint::wait_until_connection_takes(std::uint8_t band) {
+  bool& refused = band == 0 ? flow_refused_ : expedited_refused_;
+  for (bool may_wait = stream_->may_block();; may_wait = stream_->waiter()->wait(never)) {
+    if (const int error = stream_->write_refusal(); error != 0) {
+      return failed(TSYSERR, error);
+    }
+    if (first_event() == tpi::T_DISCON_IND) {
+      return failed(TLOOK);
+    }
+    refused = !stream_->can_put(band);
+    if (!refused) {
+      return {};
+    }
+    if (!may_wait) {
+      return failed(TFLOW);
+    }
+  }
+}
+
+/// "[TBADDATA] Illegal amount of data: A single send was attempted specifying a TSDU (ETSDU) or fragment TSDU (ETSDU)
+/// greater than that specified [...] A send of a zero byte TSDU (ETSDU) or zero byte fragment of a TSDU (ETSDU) is not
+/// supported by the provider." "The sending of a zero-length fragment of a TSDU or ETSDU is only permitted where this
+/// is used to indicate the end of a TSDU or ETSDU; that is, when the T_MORE flag is not set." (t_snd(3NSL))
+Outcome<> Endpoint::may_send_stream(std::size_t size, int flags) const {
+  if ((flags & ~(T_MORE | T_EXPEDITED | T_PUSH)) != 0) {
+    return failed(TBADFLAG);
+  }
+  const std::int32_t size_max = (flags & T_EXPEDITED) != 0 ? info_.etsdu : info_.tsdu;
+  if (size_max == tpi::T_INVALID) {
+    return failed(TNOTSUPPORT);
+  }
+  const bool too_large = size_max > 0 && size > static_cast<std::size_t>(size_max);
+  const bool empty = size == 0 && ((info_.flags & T_SENDZERO) == 0 || (flags & T_MORE) != 0);
+  return too_large || empty ? failed(TBADDATA) : Outcome<>();
+}
+
+/// Sends `size` bytes of `parts` from `offset` on. Where the provider knows no data units its primitive would say
+/// nothing, and is left away: "The transport provider must also recognize a message of one or more M_DATA message
+/// blocks without the leading M_PROTO message block as a T_DATA_REQ primitive" (TPI, T_DATA_REQ).
+Outcome<> Endpoint::put_piece(std::span<const ConstBytes> parts, std::size_t offset, std::size_t size, int flags) {
+  std::array<ConstBytes, T_IOV_MAX> of_piece;
+  std::size_t count = 0;
+  for (std::size_t at = 0, left = size; left > 0; ++at) {
+    if (offset >= parts[at].size()) {
+      offset -= parts[at].size();
+      continue;
+    }
+    const ConstBytes rest = parts[at].subspan(std::exchange(offset, 0));
+    of_piece[count] = rest.first(std::min(rest.size(), left));
+    left -= of_piece[count++].size();
+  }
+  BufferPool& pool = stream_->set().pool();
+  Loan loan = stream_->loan();
+  Message data = stream_->message_of(std::span(of_piece).first(count), loan);
+  const bool expedited = (flags & T_EXPEDITED) != 0;
+  const std::int32_t more = (flags & T_MORE) != 0 ? 1 : 0;
+  Message request = expedited         ? primitive_message(pool, tpi::ExdataReq{more}, MessageType::proto)
+                    : info_.tsdu != 0 ? primitive_message(pool, tpi::DataReq{more}, MessageType::proto)
+                                      : std::move(data);
+  if (!request || ((expedited || info_.tsdu != 0) && !data)) {
+    return failed(TSYSERR, ENOSR);
+  }
+  if (data) {
+    request.link(std::move(data));
+  }
+  request.set_band(expedited ? expedited_band() : std::uint8_t{0});
+  stream_->head().write_queue().put_next(std::move(request));
+  return {};
+}
+
+/// In pieces of what the provider takes at once. "if O_NONBLOCK is set or the function is interrupted by a signal, it
+/// is possible that only part of the data has actually been accepted by the communications provider. In this case,
+/// t_snd() returns a value that is less than the value of nbytes." (t_snd(3NSL)) So is what else stops it behind the
+/// first.
+Outcome<std::size_t> Endpoint::send_stream(std::span<const ConstBytes> parts, std::size_t size, int flags) {
+  Outcome<> ready = require_connections(Call::snd);
+  ready = ready ? may_send_stream(size, flags) : ready;
+  const std::uint8_t band = (flags & T_EXPEDITED) != 0 ? expedited_band() : std::uint8_t{0};
+  std::size_t sent = 0;
+  while (ready) {
+    const std::size_t piece = std::min(size - sent, piece_bytes_max_);
+    ready = wait_until_connection_takes(band);
+    ready = ready ? put_piece(parts, sent, piece, sent + piece < size ? flags | T_MORE : flags) : ready;
+    sent += ready ? piece : 0;
+    if (ready && sent == size) {
+      return sent;
+    }
+  }
+  return sent > 0 ? Outcome<std::size_t>(sent) : std::unexpected(ready.error());
+}
+
+Outcome<std::size_t> Endpoint::t_snd(ConstBytes data, int flags) {
+  return send_stream(std::span(&data, 1), data.size(), flags);
+}
+
+Outcome<std::size_t> Endpoint::t_sndv(std::span<const t_iovec> parts, int flags) {
+  if (const Outcome<> valid = require_connections(Call::snd); !valid) {
+    return std::unexpected(valid.error());
+  }
+  const Outcome<std::size_t> size = size_of(parts);
+  if (!size) {
+    return size;
+  }
+  std::array<ConstBytes, T_IOV_MAX> bytes;
+  std::ranges::transform(parts, bytes.begin(),
+                         [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
+  return send_stream(std::span(bytes).first(parts.size()), *size, flags);
 }
 
 }  // namespace sluice::tli

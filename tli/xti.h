@@ -37,6 +37,21 @@ struct t_uderr {
   std::int32_t error = 0;
 };
 
+/// A connection that is asked for, indicated, answered or confirmed.
+struct t_call {
+  netbuf addr;
+  netbuf opt;
+  netbuf udata;
+  std::int32_t sequence = 0;  // of the connection indication: t_listen() tells it, t_accept() and t_snddis() name it
+};
+
+/// The end of a connection. `reason` is protocol-dependent; our providers put an errno value here.
+struct t_discon {
+  netbuf udata;
+  std::int32_t reason = 0;
+  std::int32_t sequence = 0;  // of the connection indication that is taken back; -1: of none
+};
+
 struct t_optmgmt {
   netbuf opt;
   std::int32_t flags = 0;
@@ -66,6 +81,11 @@ enum State : std::uint8_t {
   T_UNINIT = 0,  // not open
   T_UNBND = 1,
   T_IDLE = 2,
+  T_OUTCON = 3,    // connecting
+  T_INCON = 4,     // connection indications are outstanding
+  T_DATAXFER = 5,  // connected
+  T_OUTREL = 6,    // released by this side
+  T_INREL = 7,     // released by the peer
 };
 
 /// Events as t_look() tells them.
@@ -81,8 +101,10 @@ enum Event : std::uint16_t {
   T_GOEXDATA = 0x0200,
 };
 
-/// Flags of t_rcvudata(): the rest of the data unit is still there.
+/// Flags of t_snd() and t_rcv(), T_MORE of t_rcvudata(), too: the rest of the data unit is still to come.
 inline constexpr int T_MORE = 0x001;
+inline constexpr int T_EXPEDITED = 0x002;
+inline constexpr int T_PUSH = 0x004;
 inline constexpr std::int32_t T_SENDZERO = wire::tpi::SENDZERO;
 
 /// What a failed call leaves: t_errno and, with TSYSERR, errno.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The XTI state table (XNS 5.2, "Transport Interface States"): as a table, and as the calls have it, every state x
-// every call.
+// The XTI state table (XNS 5.2, "Transport Interface States"): as a table, for both service modes, and as the calls of
+// connectionless mode have it, every state x every call. Those of connection mode: connection_state_test.cc.
 
 #include "tli/state.h"
 
@@ -16,25 +16,47 @@ struct Row {
   std::string_view name;
   Call call;
   // The next state from T_UNINIT, T_UNBND, T_IDLE; -1: not valid there.
-  std::array<int, state_count> next;
+  std::array<int, 3> next;
+  // Likewise from T_OUTCON, T_INCON, T_DATAXFER, T_OUTREL, T_INREL.
+  std::array<int, 5> next_connected{-1, -1, -1, -1, -1};
 };
+
+constexpr std::array<int, 5> closed{T_UNINIT, T_UNINIT, T_UNINIT, T_UNINIT, T_UNINIT};
+constexpr std::array<int, 5> stays{T_OUTCON, T_INCON, T_DATAXFER, T_OUTREL, T_INREL};
 
 // "VALID STATES" of each manual page. t_bind: T_UNBND. t_unbind, t_sndudata, t_rcvudata, t_rcvuderr: T_IDLE. t_optmgmt,
 // t_getinfo, t_getstate, t_sync, t_look, t_getprotaddr, t_close: "ALL - apart from T_UNINIT". t_open: T_UNINIT.
 constexpr std::array rows{
     Row{"t_open", Call::open, {T_UNBND, -1, -1}},
-    Row{"t_close", Call::close, {-1, T_UNINIT, T_UNINIT}},
+    Row{"t_close", Call::close, {-1, T_UNINIT, T_UNINIT}, closed},
     Row{"t_bind", Call::bind, {-1, T_IDLE, -1}},
     Row{"t_unbind", Call::unbind, {-1, -1, T_UNBND}},
-    Row{"t_optmgmt", Call::optmgmt, {-1, T_UNBND, T_IDLE}},
+    Row{"t_optmgmt", Call::optmgmt, {-1, T_UNBND, T_IDLE}, stays},
     Row{"t_sndudata", Call::sndudata, {-1, -1, T_IDLE}},
     Row{"t_rcvudata", Call::rcvudata, {-1, -1, T_IDLE}},
     Row{"t_rcvuderr", Call::rcvuderr, {-1, -1, T_IDLE}},
-    Row{"t_getinfo", Call::getinfo, {-1, T_UNBND, T_IDLE}},
-    Row{"t_getstate", Call::getstate, {-1, T_UNBND, T_IDLE}},
-    Row{"t_sync", Call::sync, {-1, T_UNBND, T_IDLE}},
-    Row{"t_look", Call::look, {-1, T_UNBND, T_IDLE}},
-    Row{"t_getprotaddr", Call::getprotaddr, {-1, T_UNBND, T_IDLE}},
+    Row{"t_getinfo", Call::getinfo, {-1, T_UNBND, T_IDLE}, stays},
+    Row{"t_getstate", Call::getstate, {-1, T_UNBND, T_IDLE}, stays},
+    Row{"t_sync", Call::sync, {-1, T_UNBND, T_IDLE}, stays},
+    Row{"t_look", Call::look, {-1, T_UNBND, T_IDLE}, stays},
+    Row{"t_getprotaddr", Call::getprotaddr, {-1, T_UNBND, T_IDLE}, stays},
+    // Of connection mode, from Solaris' "Programming Interfaces Guide", "Connection Mode State", part 1 and 2.
+    Row{"connect2", Call::connect2, {-1, -1, T_OUTCON}},
+    Row{"rcvconnect", Call::rcvconnect, {-1, -1, -1}, {T_DATAXFER, -1, -1, -1, -1}},
+    Row{"listen", Call::listen, {-1, -1, T_INCON}, {-1, T_INCON, -1, -1, -1}},
+    Row{"accept1", Call::accept1, {-1, -1, -1}, {-1, T_DATAXFER, -1, -1, -1}},
+    Row{"accept2", Call::accept2, {-1, -1, -1}, {-1, T_IDLE, -1, -1, -1}},
+    Row{"accept3", Call::accept3, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
+    Row{"pass_conn", Call::pass_conn, {-1, T_DATAXFER, T_DATAXFER}},
+    Row{"snd", Call::snd, {-1, -1, -1}, {-1, -1, T_DATAXFER, -1, T_INREL}},
+    Row{"rcv", Call::rcv, {-1, -1, -1}, {-1, -1, T_DATAXFER, T_OUTREL, -1}},
+    Row{"sndrel", Call::sndrel, {-1, -1, -1}, {-1, -1, T_OUTREL, -1, T_IDLE}},
+    Row{"rcvrel", Call::rcvrel, {-1, -1, -1}, {-1, -1, T_INREL, T_IDLE, -1}},
+    Row{"snddis1", Call::snddis1, {-1, -1, -1}, {T_IDLE, T_IDLE, T_IDLE, T_IDLE, T_IDLE}},
+    Row{"snddis2", Call::snddis2, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
+    Row{"rcvdis1", Call::rcvdis1, {-1, -1, -1}, {T_IDLE, -1, T_IDLE, T_IDLE, T_IDLE}},
+    Row{"rcvdis2", Call::rcvdis2, {-1, -1, -1}, {-1, T_IDLE, -1, -1, -1}},
+    Row{"rcvdis3", Call::rcvdis3, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
 };
 
 TEST(StateTable, EveryStateAndCall) {
@@ -43,6 +65,11 @@ TEST(StateTable, EveryStateAndCall) {
     for (const State state : {T_UNINIT, T_UNBND, T_IDLE}) {
       const auto next = next_state(state, row.call);
       EXPECT_EQ(next ? static_cast<int>(*next) : -1, row.next[state]) << row.name << " in state " << int{state};
+    }
+    for (const State state : {T_OUTCON, T_INCON, T_DATAXFER, T_OUTREL, T_INREL}) {
+      const auto next = next_state(state, row.call);
+      EXPECT_EQ(next ? static_cast<int>(*next) : -1, row.next_connected[static_cast<std::size_t>(state - T_OUTCON)])
+          << row.name << " in state " << int{state};
     }
   }
 }
@@ -98,6 +125,7 @@ class StateCalls : public EndpointTest {
         return error_of(endpoint->t_getprotaddr(&bound, nullptr));
       case Call::open:
       case Call::getstate:
+      default:
         break;
     }
     ADD_FAILURE() << "not a call of an endpoint";
@@ -108,8 +136,8 @@ class StateCalls : public EndpointTest {
 // "TOUTSTATE The communications endpoint [...] is not in one of the states in which a call to this function is valid."
 TEST_F(StateCalls, EveryStateAndCall) {
   for (const Row& row : rows) {
-    if (row.call == Call::open || row.call == Call::getstate) {
-      continue;  // every endpoint here has been opened, and has been asked for its state
+    if (row.call == Call::open || row.call == Call::getstate || row.call >= Call::connect2) {
+      continue;  // every endpoint here has been opened, and has been asked for its state; none is of connections
     }
     for (const State state : {T_UNINIT, T_UNBND, T_IDLE}) {
       SCOPED_TRACE(testing::Message() << row.name << " in state " << int{state});
@@ -119,6 +147,28 @@ TEST_F(StateCalls, EveryStateAndCall) {
       EXPECT_EQ(endpoint->t_getstate(), next < 0 ? state : next);
     }
   }
+}
+
+// "[TNOTSUPPORT] This function is not supported by the underlying transport provider."
+TEST_F(StateCalls, ConnectionModeIsNotSupported) {
+  open();
+  auto other = tli::Endpoint::t_open(stream(), nullptr);
+  ASSERT_TRUE(other);
+  ASSERT_TRUE(endpoint->t_bind(nullptr, nullptr));
+  t_call call;
+  int flags = 0;
+  EXPECT_EQ(error_of(endpoint->t_connect(call, nullptr)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_rcvconnect(nullptr)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_listen(call)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_accept(**other, call)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_snd({}, 0)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_sndv({}, 0)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_rcv({}, flags)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_rcvv({}, flags)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_sndrel()), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_rcvrel()), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_snddis(nullptr)), tpi::TNOTSUPPORT);
+  EXPECT_EQ(error_of(endpoint->t_rcvdis(nullptr)), tpi::TNOTSUPPORT);
 }
 
 // A call that fails for another reason changes nothing, either.
