@@ -23,8 +23,9 @@
 //                            ACCEPTOR_id (T_CAPABILITY_ACK, TC1_ACCEPTOR_ID) it names: the same, if no other is
 //                            outstanding (TINDOUT), or another one of kernel_tcp of the same stream set, idle or
 //                            unbound (TOUTSTATE), that does not listen (TRESQLEN). TBADF: no stream has that number;
-//                            TPROVMISMATCH: another provider has. T_DISCON_REQ rejects it, with a reset. A peer that
-//                            has gone meanwhile is found when its connection is accepted: T_DISCON_IND follows.
+//                            TPROVMISMATCH: another provider has. T_DISCON_REQ rejects it, with a reset. One whose
+//                            peer has gone is taken back within a second: T_DISCON_IND with its SEQ_number; or, where
+//                            it is accepted before, T_DISCON_IND of the connection follows.
 //              T_DATA_REQ    or M_DATA alone: bytes of the stream. T_DATA_IND brings what came. MORE_flag means
 //                            nothing, since TCP keeps no boundaries.
 //              T_ORDREL_REQ  ends sending when all that was put before has left (FIN). T_ORDREL_IND: the peer's end.
@@ -42,8 +43,9 @@
 // FLOW         Down: what the socket does not take waits on the write queue until it is writable; a full queue stops
 //              who asks can_put_next(). What is put while nothing waits goes to the kernel from where it lies. Up:
 //              while the stream above is full the socket is not read, and the peer's window closes. Back-enabling
-//              resumes. A reset is found with the next attempt to read or to send. Both ends having been released, the
-//              stream is idle while the rest of its data leaves; other requests wait for that.
+//              resumes. A reset is found with the next attempt to read or to send, or, while the stream above is full,
+//              within a second; what waits there goes then. Both ends having been released, the stream is idle while
+//              the rest of its data leaves; other requests wait for that.
 //
 // CLOSE        A stream that closes with data that the kernel has not taken resets its connection, so that the peer
 // does
@@ -80,6 +82,7 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
   static constexpr std::size_t waiting_requests_max = 16;
   static constexpr Duration retry_delay = std::chrono::milliseconds(1);
   static constexpr Duration accept_retry_delay = std::chrono::milliseconds(100);
+  static constexpr Duration watch_interval = std::chrono::seconds(1);
 
   KernelTcp(StreamSet& set, const TcpSocket::Options& options, const TcpCalls& calls = {});
 
@@ -142,6 +145,9 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
   [[nodiscard]] bool wants_connections() const;
   bool accept_waiting();
   [[nodiscard]] std::vector<Pending>::iterator pending(std::int32_t sequence);
+  void watch_unread();
+  void look_after_unread();
+  void withdraw(std::int32_t sequence);
   void refuse_connect(int error);
   void finish_connect();
   void adopt(TcpSocket socket);
@@ -176,6 +182,7 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
   Batch requests_;      // that wait until the last connection's data has left
   Timer retry_;         // the kernel was short of memory
   Timer accept_retry_;  // the process is out of descriptors
+  Timer watch_;         // while there are sockets that nobody reads from
   bool listens_watched_ = false;
   bool reading_stopped_ = false;
   bool writing_blocked_ = false;
@@ -186,6 +193,7 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
   Counter connections_{*this, "connections", "connections set up, by either side"};
   Counter indicated_{*this, "indicated", "T_CONN_IND passed up"};
   Counter rejected_{*this, "rejected", "connections that the user rejected, or that were outstanding when it closed"};
+  Counter withdrawn_{*this, "withdrawn", "connections whose peers had gone before the user answered"};
   Counter connect_failures_{*this, "connect_failures", "connections that could not be set up"};
   Counter accept_failures_{*this, "accept_failures", "connections that came and could not be taken"};
   Counter resets_{*this, "resets", "connections that ended with T_DISCON_IND"};

@@ -108,7 +108,7 @@ int TcpSocket::take_error() const {
   return ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-void TcpSocket::end_sending() const { static_cast<void>(::shutdown(descriptor_, SHUT_WR)); }
+int TcpSocket::end_sending() const { return ::shutdown(descriptor_, SHUT_WR) == 0 ? 0 : errno; }
 
 void TcpSocket::abort() const {
   const linger at_once{.l_onoff = 1, .l_linger = 0};

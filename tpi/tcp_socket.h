@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <span>
 
@@ -26,6 +27,10 @@ struct TcpCalls {
   ssize_t (*send)(int, const msghdr*, int) = ::sendmsg;
   ssize_t (*receive)(int, void*, std::size_t, int) = ::recv;
 };
+
+/// What a failed call says: there is nothing, or no room, now; or the kernel is short of memory, and time alone helps.
+[[nodiscard]] constexpr bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+[[nodiscard]] constexpr bool is_shortage(int error) { return error == ENOBUFS || error == ENOMEM; }
 
 class TcpSocket {
  public:
@@ -64,8 +69,8 @@ class TcpSocket {
   [[nodiscard]] Moved receive(Bytes place, const TcpCalls& calls) const;
   /// "Get and clear the pending socket error" (socket(7)).
   [[nodiscard]] int take_error() const;
-  /// Says that no more comes: the peer reads to the end, then finds it.
-  void end_sending() const;
+  /// Says that no more comes: the peer reads to the end, then finds it. 0, or the errno.
+  [[nodiscard]] int end_sending() const;
   /// Lets the destructor end the connection with a reset; what has not been sent is lost.
   void abort() const;
 
