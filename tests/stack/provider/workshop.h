@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What makes the streams of either transport provider: udp over ip on a memory link, and kernel_udp on loopback.
+// What makes the streams of each transport provider: udp over ip on a memory link, kernel_udp and kernel_tcp on
+// loopback.
 
 #include <array>
 #include <cstring>
@@ -42,12 +43,15 @@ struct Arrangement {
   const char* local;
   const char* peer;
 
-  [[nodiscard]] bool is_kernel() const { return name == std::string_view("kernel_udp"); }
+  [[nodiscard]] bool is_kernel() const { return std::string_view(name).starts_with("kernel"); }
   [[nodiscard]] wire::IpAddress address() const { return wire::IpAddress::from_text(local).value(); }
 };
 
+/// The connectionless ones.
 inline constexpr std::array arrangements{Arrangement{"udp", "10.77.0.1", "10.77.0.2"},
                                          Arrangement{"kernel_udp", "127.0.0.1", "127.0.0.1"}};
+
+inline constexpr Arrangement tcp_arrangement{"kernel_tcp", "127.0.0.1", "127.0.0.1"};
 
 /// What makes the streams of one arrangement.
 class Workshop {
@@ -63,7 +67,7 @@ class Workshop {
   StreamSet& set() { return set_; }
 
   std::unique_ptr<Module> driver() {
-    return arrangement_.is_kernel() ? make("kernel_udp", {}) : make("wire", {{"name", "lab"}, {"end", "a"}});
+    return arrangement_.is_kernel() ? make(arrangement_.name, {}) : make("wire", {{"name", "lab"}, {"end", "a"}});
   }
   /// What is to be pushed on the driver, as far as the provider goes.
   [[nodiscard]] std::vector<std::string> module_names() const {
