@@ -135,12 +135,14 @@ void KernelTcp::bind(ConstBytes address, std::uint32_t connect_indications) {
   Result<TcpSocket> opened = bind_socket(*local, any_address, replaces_busy(), [&](const wire::TransportAddress& to) {
     return TcpSocket::bind(to, options_, listens);
   });
-  const int error = !opened ? opened.error().code : listens ? opened->listen(connect_indications) : 0;
+  int error = !opened ? opened.error().code : listens ? opened->listen(connect_indications) : 0;
+  const auto at = error == 0 ? opened->local() : fail(error);
+  error = at ? 0 : at.error().code;
   if (error != 0) {
     const std::int32_t tli_error = bind_error(error, local->port == 0 || replaces_busy());
     return refused(tli_error, tli_error == TSYSERR ? error : 0);
   }
-  bound_ = opened->local();
+  bound_ = *at;
   if (listens) {
     socket_options_.attach(opened->descriptor(), opened->is_v6());
     socket_options_.detach();
@@ -224,6 +226,7 @@ void KernelTcp::refuse_connect(int error) {
 void KernelTcp::finish_connect() {
   if (const int error = socket_->take_error(); error != 0) {
     ++connect_failures_;
+    socket_->abort();  // should there be a connection, the peer must not take it for one that says nothing
     drop_connection(false);
     return indicate_disconnection(error);
   }
@@ -234,7 +237,7 @@ void KernelTcp::finish_connect() {
 void KernelTcp::connection_is_up() {
   ++connections_;
   phase_ = Phase::connected;
-  local_size_ = socket_->local().encode(local_);
+  local_size_ = socket_->local().value_or(bound_).encode(local_);
   remote_size_ = socket_->remote().encode(remote_);
 }
 
@@ -345,7 +348,7 @@ void KernelTcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
   }
   acceptor->adopt(std::move(chosen->socket));
   if (acceptor->bound_address().empty()) {
-    acceptor->bound_ = acceptor->socket_->local();
+    acceptor->bound_ = acceptor->socket_->local().value_or(wire::TransportAddress{});
   }
   acceptor->take_connection(acceptor->local_address());
   pending_.erase(chosen);

@@ -115,11 +115,13 @@ void TcpSocket::abort() const {
   static_cast<void>(::setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
 }
 
-wire::TransportAddress TcpSocket::local() const {
+Result<wire::TransportAddress> TcpSocket::local() const {
   SocketAddress address;
   address.size = sizeof address.v6;
-  const bool known = ::getsockname(descriptor_, &address.generic, &address.size) == 0;
-  return known ? transport_address(address) : wire::TransportAddress{};
+  if (::getsockname(descriptor_, &address.generic, &address.size) != 0) {
+    return fail(errno);
+  }
+  return transport_address(address);
 }
 
 wire::TransportAddress TcpSocket::remote() const {

@@ -74,7 +74,7 @@ class TcpSocket {
   /// Lets the destructor end the connection with a reset; what has not been sent is lost.
   void abort() const;
 
-  [[nodiscard]] wire::TransportAddress local() const;
+  [[nodiscard]] Result<wire::TransportAddress> local() const;
   [[nodiscard]] wire::TransportAddress remote() const;
 
  private:
