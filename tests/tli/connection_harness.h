@@ -195,8 +195,8 @@ class ConnectionTest : public testing::Test {
   }
   /// An endpoint in T_UNBND whose provider is what `prepare` makes of it.
   void open(const std::function<void(ConnectionProvider&)>& prepare = {}) { endpoint = make(provider, prepare); }
-  /// As open(), then brings it to `state`, with `outstanding` indications in T_INCON: 1 and so on; without a queue where
-  /// that is 0.
+  /// As open(), then brings it to `state`, with `outstanding` indications in T_INCON: 1 and so on; without a queue
+  /// where that is 0.
   void bring_to(tli::State state, std::uint32_t outstanding = 1,
                 const std::function<void(ConnectionProvider&)>& prepare = {}) {
     using namespace tli;
