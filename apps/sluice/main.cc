@@ -136,13 +136,15 @@ int main(int argc, char** argv) {
   });
 
   std::string host;
-  auto* netcat_command = app.add_subcommand("nc", "standard input and output as datagrams, over TLI on a stack");
+  auto* netcat_command =
+      app.add_subcommand("nc", "standard input and output as datagrams, or as a connection, over TLI on a stack");
   netcat_command->add_option("--stack", file, "stack file")->required();
   netcat_command->add_option("--name", stack, "the stack's name; not needed when the file declares one");
-  netcat_command->add_flag("-l", netcat.listen, "wait for a peer; the first to send is the one that is answered");
+  netcat_command->add_flag("-l", netcat.listen,
+                           "wait for a peer; the first to send, or to call, is the one that is answered");
   netcat_command->add_flag("-v", netcat.verbose, "say on standard error where it listens or sends from");
   netcat_command->add_option("-p", netcat.local_port, "local port");
-  netcat_command->add_option("-w", netcat.idle_s, "end after so many seconds without a datagram");
+  netcat_command->add_option("-w", netcat.idle_s, "end after so many seconds without data");
   netcat_command->add_option("-q", netcat.linger_s, "end so many seconds after the end of standard input");
   netcat_command->add_option("--join", netcat.join, "join a multicast group; may be given several times")
       ->type_name("GROUP")

@@ -2,7 +2,6 @@
 #include "apps/sluice/netcat.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,8 @@
 #include "apps/common/addresses.h"
 #include "apps/common/host_stream.h"
 #include "apps/sluice/exit_code.h"
+#include "apps/sluice/netcat_connection.h"
+#include "apps/sluice/netcat_input.h"
 #include "apps/sluice/program.h"
 #include "stack/wire/address.h"
 #include "tli/endpoint.h"
@@ -24,9 +25,6 @@ namespace {
 using tli::Endpoint;
 using wire::TransportAddress;
 
-/// What one read of standard input may bring: the size of one datagram at most.
-constexpr std::size_t chunk_bytes = 16384;
-
 class Netcat {
  public:
   Netcat(Program& program, Endpoint& endpoint, const NetcatOptions& options)
@@ -34,6 +32,7 @@ class Netcat {
         endpoint_(endpoint),
         options_(options),
         addresses_(endpoint.stream(), "sluice: nc"),
+        input_(program.loop(), options),
         received_(65536) {}
 
   void set_peer(const TransportAddress& peer) {
@@ -45,77 +44,34 @@ class Netcat {
     if (!addresses_.settle(program_.loop(), [this] { return program_.stopped(); })) {
       return exit_open;
     }
-    last_activity_ = program_.loop().now();
+    input_.begin();
     program_.loop().attend(endpoint_.stream(), [this] { return turn(); });
-    while (!program_.stopped() && exit_code_ == exit_ok && !expired()) {
-      update_input();  // a peer may have come and the datagram may have left
-      [[maybe_unused]] const bool happened = program_.loop().wait(deadline());
+    while (!program_.stopped() && exit_code_ == exit_ok && !input_.failed() && !input_.expired()) {
+      // A peer may have come and the datagram may have left.
+      input_.update(!peer_.empty());
+      [[maybe_unused]] const bool happened = program_.loop().wait(input_.deadline());
       addresses_.tell();
     }
     program_.loop().unattend(endpoint_.stream());
-    program_.loop().unwatch(STDIN_FILENO);
+    input_.update(false);
+    endpoint_.stream().set_nonblocking(false);
     [[maybe_unused]] const Status drained = endpoint_.stream().drain(std::chrono::seconds(1));
-    return exit_code_;
+    return input_.failed() ? int{exit_failed} : exit_code_;
   }
 
  private:
   /// Receives some, and sends what waits to be sent; whether it did either.
   bool turn() {
     const bool received = drain_endpoint();
-    return (pending_ > 0 && exit_code_ == exit_ok && send_pending()) || received;
-  }
-
-  [[nodiscard]] TimePoint deadline() const {
-    TimePoint at = never;
-    if (options_.idle_s) {
-      at = last_activity_ + seconds(*options_.idle_s);
-    }
-    if (options_.linger_s && input_ended_at_ != never) {
-      at = std::min(at, input_ended_at_ + seconds(*options_.linger_s));
-    }
-    return at;
-  }
-  [[nodiscard]] bool expired() { return program_.loop().now() >= deadline(); }
-  static Duration seconds(double value) {
-    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
-  }
-
-  /// Standard input is read only while what it brings can be sent: there is a peer, and the last datagram has left.
-  void update_input() {
-    const bool wanted = !peer_.empty() && pending_ == 0 && input_ended_at_ == never;
-    if (wanted && !watching_) {
-      program_.loop().watch(STDIN_FILENO, [this] { return read_input(); });
-    } else if (!wanted && watching_) {
-      program_.loop().unwatch(STDIN_FILENO);
-    }
-    watching_ = wanted;
-  }
-
-  bool read_input() {
-    if (pending_ > 0 || input_ended_at_ != never) {
-      return false;
-    }
-    const ssize_t size = ::read(STDIN_FILENO, chunk_.data(), chunk_.size());
-    if (size < 0 && (errno == EINTR || errno == EAGAIN)) {
-      return false;  // it is still readable, or will be
-    }
-    if (size < 0) {
-      fmt::print(stderr, "sluice: nc: cannot read standard input: {}\n", std::generic_category().message(errno));
-      exit_code_ = exit_failed;
-    }
-    if (size <= 0) {
-      input_ended_at_ = program_.loop().now();
-      return false;
-    }
-    pending_ = static_cast<std::size_t>(size);
-    return false;
+    return (!input_.chunk().empty() && exit_code_ == exit_ok && send_pending()) || received;
   }
 
   /// False where there is no room now.
   bool send_pending() {
     tli::t_unitdata unit;
     unit.addr = {.maxlen = peer_.size(), .len = peer_.size(), .buf = peer_.data()};
-    unit.udata = {.maxlen = pending_, .len = pending_, .buf = chunk_.data()};
+    const ConstBytes chunk = input_.chunk();
+    unit.udata = {.maxlen = chunk.size(), .len = chunk.size(), .buf = const_cast<std::byte*>(chunk.data())};
     const auto sent = endpoint_.t_sndudata(unit);
     if (!sent && sent.error().t_errno == wire::tpi::TLOOK) {
       report_error();
@@ -127,8 +83,7 @@ class Netcat {
     if (!sent) {
       fail("send", sent.error());
     }
-    pending_ = 0;
-    last_activity_ = program_.loop().now();
+    input_.sent(chunk.size());
     return true;
   }
 
@@ -157,14 +112,10 @@ class Netcat {
   }
 
   void receive(const tli::t_unitdata& unit) {
-    last_activity_ = program_.loop().now();
     if (options_.listen && peer_.empty()) {
       peer_.assign(unit.addr.buf, unit.addr.buf + unit.addr.len);
     }
-    if (std::fwrite(unit.udata.buf, 1, unit.udata.len, stdout) != unit.udata.len || std::fflush(stdout) != 0) {
-      fmt::print(stderr, "sluice: nc: cannot write to standard output\n");
-      exit_code_ = exit_failed;
-    }
+    input_.write({unit.udata.buf, unit.udata.len});
   }
 
   /// The peer's host said that nobody listens there.
@@ -186,21 +137,18 @@ class Netcat {
   const NetcatOptions& options_;
   AddressWatch addresses_;
   std::vector<std::byte> peer_;
-  std::array<std::byte, chunk_bytes> chunk_{};
-  std::size_t pending_ = 0;
-  bool watching_ = false;
-  TimePoint input_ended_at_ = never;
-  TimePoint last_activity_{};
+  NetcatInput input_;
   std::vector<std::byte> received_;
   int exit_code_ = exit_ok;
 };
 
 /// Binds the endpoint: to the given port on every address of the stack, or where the provider likes. Answers where.
-tli::Outcome<TransportAddress> bind_port(Endpoint& endpoint, std::uint16_t port, bool v6) {
+tli::Outcome<TransportAddress> bind_port(Endpoint& endpoint, std::uint16_t port, bool v6, std::uint32_t qlen) {
   const TransportAddress any{v6 ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress(wire::Ipv4Address{}), port};
   std::array<std::byte, TransportAddress::encoded_size_max> bytes{};
   tli::t_bind request;
   request.addr = {.maxlen = bytes.size(), .len = any.encode(bytes), .buf = bytes.data()};
+  request.qlen = qlen;
   std::array<std::byte, TransportAddress::encoded_size_max> answer{};
   tli::t_bind bound;
   bound.addr = {.maxlen = answer.size(), .len = 0, .buf = answer.data()};
@@ -265,12 +213,19 @@ int run_netcat(const StackDeclaration& stack, const NetcatOptions& options) {
     return exit_open;
   }
   auto endpoint = Endpoint::t_open(std::move(stream), nullptr);
+  const bool connections = endpoint && (*endpoint)->info().servtype == wire::tpi::T_COTS_ORD;
+  if (connections && (!options.join.empty() || options.broadcast)) {
+    fmt::print(stderr, "sluice: nc: --join and --broadcast are for datagrams; stack '{}' makes connections\n",
+               stack.name);
+    return exit_usage;
+  }
+  const std::uint32_t qlen = connections && options.listen ? 1 : 0;
   // An unspecified IPv6 address takes IPv4, too, wherever the provider can.
-  tli::Outcome<TransportAddress> bound = endpoint
-                                             ? bind_port(**endpoint, options.local_port, !peer || peer->address.is_v6())
-                                             : std::unexpected(endpoint.error());
+  tli::Outcome<TransportAddress> bound =
+      endpoint ? bind_port(**endpoint, options.local_port, !peer || peer->address.is_v6(), qlen)
+               : std::unexpected(endpoint.error());
   if (!bound && endpoint && !peer && bound.error().t_errno == wire::tpi::TBADADDR) {
-    bound = bind_port(**endpoint, options.local_port, false);
+    bound = bind_port(**endpoint, options.local_port, false, qlen);
   }
   if (!bound) {
     fmt::print(stderr, "sluice: nc: {}\n", Endpoint::t_error("stack '" + stack.name + "'", bound.error()));
@@ -284,6 +239,9 @@ int run_netcat(const StackDeclaration& stack, const NetcatOptions& options) {
     fmt::print(stderr, "sluice: nc: {} {}\n", options.listen ? "listening on" : "sending from", bound->to_text());
   }
   (*endpoint)->stream().set_nonblocking(true);
+  if (connections) {
+    return run_netcat_connection(*program, **endpoint, options, peer);
+  }
   Netcat netcat(*program, **endpoint, options);
   if (peer) {
     netcat.set_peer(*peer);

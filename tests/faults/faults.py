@@ -16,8 +16,8 @@ MOVES = {"read", "write", "pread", "pwritev", "send", "recv"}
 # open(2), read(2), ... under "ERRORS". What a signal interrupts, what would block, what was done in part, and what the
 # network has no room for are no failures: the program does its work all the same.
 INTERRUPTED = SENDS | RECEIVES | MOVES | {"writev", "open", "openat", "poll", "epoll_wait", "fsync", "ftruncate", "flock",
-                                        "waitpid"}
-DESCRIPTORS = {"open", "openat", "socket", "socketpair", "mkostemp", "epoll_create", "epoll_create1", "eventfd", "pipe", "timerfd_create"}
+                                        "waitpid", "accept4"}
+DESCRIPTORS = {"open", "openat", "socket", "accept4", "socketpair", "mkostemp", "epoll_create", "epoll_create1", "eventfd", "pipe", "timerfd_create"}
 DISK = {"read", "pread", "write", "pwritev", "fsync", "ftruncate", "fstat", "fstatat", "fchmod", "futimens", "openat", "close",
         "renameat", "unlinkat", "open", "rename", "renameat2", "unlink", "link", "mkostemp"}
 SPACE = {"write", "pwritev", "openat", "ftruncate", "renameat", "fsync", "rename", "renameat2", "link", "mkostemp"}
@@ -26,7 +26,8 @@ PROGRAMS = {"bpf_map_create", "bpf_map_update_elem", "bpf_prog_load", "bpf_link_
 MEMORY = {"mmap", "socket", "setsockopt", "poll", "epoll_ctl", "ioctl"} | PROGRAMS
 PERMISSION = {"open", "openat", "socket", "bind", "setsockopt", "ioctl", "renameat", "unlinkat", "fchmod", "xsk_umem__create",
               "xsk_socket__create"} | PROGRAMS
-OTHER = {"bind": ["EADDRINUSE", "EADDRNOTAVAIL"], "ioctl": ["ENODEV"], "getsockopt": ["ENOPROTOOPT"],
+OTHER = {"bind": ["EADDRINUSE", "EADDRNOTAVAIL"], "listen": ["EADDRINUSE"], "accept4": ["EAGAIN", "ECONNABORTED", "ENOBUFS"],
+         "connect": ["ECONNREFUSED", "ENETUNREACH", "EADDRNOTAVAIL", "ENOBUFS"], "getpeername": ["ENOTCONN", "ENOBUFS"], "ioctl": ["ENODEV"], "getsockopt": ["ENOPROTOOPT"],
          "setsockopt": ["ENOPROTOOPT"], "getsockname": ["ENOBUFS"], "fcntl": ["EINVAL"], "recvmsg": ["ENETDOWN"],
          "sendmmsg": ["ENETDOWN", "EPERM"], "sendmsg": ["ENETDOWN"], "sendto": ["ENETDOWN", "EBUSY"], "munmap": ["EINVAL"], "madvise": ["EAGAIN"],
          "timerfd_settime": ["EINVAL"], "writev": ["EIO"], "flock": ["ENOLCK"], "recvmmsg": ["ECONNREFUSED"],

@@ -178,6 +178,10 @@ Function* real(const char* name) {
 
 CALL(int, socket, (int domain, int type, int protocol), (domain, type, protocol))
 CALL(int, bind, (int fd, const sockaddr* address, socklen_t size), (fd, address, size))
+CALL(int, listen, (int fd, int backlog), (fd, backlog))
+CALL(int, accept4, (int fd, sockaddr* address, socklen_t* size, int flags), (fd, address, size, flags))
+CALL(int, connect, (int fd, const sockaddr* address, socklen_t size), (fd, address, size))
+CALL(int, getpeername, (int fd, sockaddr* address, socklen_t* size), (fd, address, size))
 CALL(int, getsockname, (int fd, sockaddr* address, socklen_t* size), (fd, address, size))
 CALL(int, getsockopt, (int fd, int level, int name, void* value, socklen_t* size), (fd, level, name, value, size))
 CALL(int, setsockopt, (int fd, int level, int name, const void* value, socklen_t size), (fd, level, name, value, size))
