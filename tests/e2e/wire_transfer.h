@@ -73,10 +73,11 @@ class WireTransfer : public testing::Test {
 
   // What a test may change before it calls transfer().
   Registry registry_ = standard_registry();
-  std::unique_ptr<CongestionControl> congestion_;   // BBR where there is none
+  std::unique_ptr<CongestionControl> congestion_;   // of the next transfer; BBR where there is none
   std::optional<std::size_t> ip_header_bytes_;      // as SenderOptions has it
   std::function<void(const Sender& sender)> look_;  // after each turn
   bool sealed_ = false;
+  LandBy land_by_ = LandBy::faster;
 
   // What transfer() leaves.
   Touches touches_{};               // of both stacks
@@ -106,10 +107,9 @@ inline Event WireTransfer::transfer(const std::string& stacks, const wire::IpAdd
 
   const std::vector<std::string> paths{(directory_ / "big.bin").string()};
   auto source = FileSource::open(paths);
-  auto destination = DirectoryDestination::serve((directory_ / "in").string(), 1);
-  if (!congestion_) {
-    congestion_ = std::make_unique<Bbr>(datagram_bytes, 1);
-  }
+  auto destination = DirectoryDestination::serve((directory_ / "in").string(), 1, land_by_);
+  const std::unique_ptr<CongestionControl> congestion =
+      congestion_ ? std::move(congestion_) : std::make_unique<Bbr>(datagram_bytes, 1);
   SenderOptions sender_options;
   sender_options.peer = peer_of({target, 7070});
   sender_options.tsdu_bytes = datagram_bytes;
@@ -117,7 +117,7 @@ inline Event WireTransfer::transfer(const std::string& stacks, const wire::IpAdd
   const auto protection = [this](Side side) {
     return sealed_ ? std::optional(test::protection_of(1, side)) : std::nullopt;
   };
-  Sender sender(waiter.now(), sender_options, **source, *congestion_, protection(Side::initiator));
+  Sender sender(waiter.now(), sender_options, **source, *congestion, protection(Side::initiator));
   ServerOptions server_options;
   server_options.insecure = true;
   server_options.tsdu_bytes = (*host)->tsdu_bytes();
