@@ -428,10 +428,13 @@ Outcome<std::int32_t> Endpoint::first_event() {
     if (names_told_) {
       return (rest_flags_ & T_EXPEDITED) != 0 ? tpi::T_EXDATA_IND : tpi::T_DATA_IND;
     }
-    if (next_.type() == MessageType::data) {
-      return tpi::T_DATA_IND;
+    const bool bare = next_.type() == MessageType::data;
+    const std::int32_t primitive =
+        bare ? std::int32_t{tpi::T_DATA_IND} : tpi::primitive_of(next_.bytes()).value_or(nothing_waits);
+    if (primitive == tpi::T_DATA_IND && info_.tsdu == 0 && next_.data_size() == 0) {
+      next_.reset();  // where there are no TSDUs it is the end of none
+      continue;
     }
-    const std::int32_t primitive = tpi::primitive_of(next_.bytes()).value_or(nothing_waits);
     switch (primitive) {
       case tpi::T_CONN_IND:
       case tpi::T_CONN_CON:
@@ -482,7 +485,7 @@ bool more_of(ConstBytes block) {
 }  // namespace
 
 /// "If nbytes is greater than zero on the call to t_rcv(), t_rcv() will return 0 only if the end of a TSDU is being
-/// returned to the user." (t_rcv(3NSL)) Where there are no TSDUs, an empty message is none.
+/// returned to the user." (t_rcv(3NSL))
 Outcome<std::size_t> Endpoint::receive_stream(std::span<const t_iovec> parts, int& flags) {
   flags = 0;
   Outcome<> ready = require_connections(Call::rcv);
@@ -501,10 +504,6 @@ Outcome<std::size_t> Endpoint::receive_stream(std::span<const t_iovec> parts, in
       const bool units = expedited ? info_.etsdu != 0 : info_.tsdu != 0;
       const bool goes_on = is_protocol(next_.type()) && more_of(next_.bytes());
       rest_flags_ = (expedited ? T_EXPEDITED : 0) | (units && goes_on ? T_MORE : 0);
-      if (next_.data_size() == 0 && !units) {
-        next_.reset();
-        continue;
-      }
     }
     landed = next_.fused() && land(parts);
     if (next_) {

@@ -216,6 +216,7 @@ TEST_F(ConnectionData, AnEmptyEnd) {
   provider->sends("data", 1);
   EXPECT_EQ(receive(10), "data") << "there are no units: T_MORE means nothing";
   provider->sends("");
+  EXPECT_EQ(look(), 0);
   EXPECT_EQ(receive(10), error(TNODATA));
 }
 
