@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "apps/ftx/protocol/cursor.h"
 #include "tests/apps/ftx/session/simulation.h"
@@ -24,13 +25,7 @@ constexpr std::size_t offer_cookie_at = envelope_bytes;
 
 class Harness {
  public:
-  Harness()
-      : server_(options(), destination_),
-        jar_(seed),
-        peer_(peers_[0]),
-        protection_(protection_of(seed, Side::initiator)) {
-    server_.expect(protection_of(seed, Side::responder));
-  }
+  Harness() : server_(options(), destination_), jar_(seed), peer_(peers_[0]) {}
 
   void run(Reader input) {
     offer_one_file();
@@ -83,22 +78,32 @@ class Harness {
     server_.receive(now_, bytes, peer_);
   }
 
+  /// Keys cost more than all else that most inputs do, so they are made for those that seal.
+  Protection& protection() {
+    if (!protection_) {
+      protection_ = protection_of(seed, Side::initiator);
+      server_.expect(protection_of(seed, Side::responder));
+    }
+    return *protection_;
+  }
+
   void seal_and_deliver(Content bytes) {
+    Protection& protection = this->protection();
     store_big_endian<std::uint8_t>(bytes.data(), protocol_version);
     store_big_endian<std::uint32_t>(bytes.data() + 4, 1);
-    store_big_endian<std::uint64_t>(bytes.data() + 8, protection_.connection());
+    store_big_endian<std::uint64_t>(bytes.data() + 8, protection.connection());
     const bool data = bytes[1] == static_cast<std::byte>(Kind::data);
     if (data && bytes.size() >= data_header_bytes) {
       const int own = load_big_endian<std::uint16_t>(bytes.data() + 2) & (flag_repair | flag_compressed);
-      store_big_endian(bytes.data() + 2, static_cast<std::uint16_t>(protection_.flags() | own));
+      store_big_endian(bytes.data() + 2, static_cast<std::uint16_t>(protection.flags() | own));
       const Content payload(bytes.begin() + data_header_bytes, bytes.end());
       bytes.resize(bytes.size() + tag_bytes);
-      SLUICE_REQUIRE(protection_.seal_payload(ConstBytes(bytes).first(data_header_bytes), payload,
-                                              Bytes(bytes).subspan(data_header_bytes)));
+      SLUICE_REQUIRE(protection.seal_payload(ConstBytes(bytes).first(data_header_bytes), payload,
+                                             Bytes(bytes).subspan(data_header_bytes)));
     } else if (!data) {
       const std::size_t size = std::min(bytes.size(), control_bytes_max - Protection::overhead_bytes);
       bytes.resize(control_bytes_max);
-      bytes.resize(protection_.seal_control(bytes, size));
+      bytes.resize(protection.seal_control(bytes, size));
     }
     server_.receive(now_, bytes, peer_);
   }
@@ -150,7 +155,7 @@ class Harness {
   CookieJar jar_;
   std::array<Peer, 3> peers_{Peer(as_bytes("peer")), Peer(as_bytes("other")), Peer(as_bytes("third"))};
   Peer peer_;
-  Protection protection_;
+  std::optional<Protection> protection_;
 };
 
 }  // namespace

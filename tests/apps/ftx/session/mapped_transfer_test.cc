@@ -89,6 +89,13 @@ struct Transfer {
     }
   }
 
+  static void opens(Protection& protection, const Outgoing& datagram, Bytes place) {
+    const ConstBytes sealed = datagram.payload;
+    protection.begin_payload(datagram.header);
+    protection.open_part(sealed.first(place.size()), place);
+    EXPECT_TRUE(protection.end_payload(datagram.header, sealed.subspan(place.size())));
+  }
+
   /// By either of the two ways to land a payload.
   void deliver(Server& server, TimePoint now, const Outgoing& datagram, const Peer& peer, bool name, double damage) {
     const auto damaged = [&](Bytes place) {
@@ -98,13 +105,17 @@ struct Transfer {
       }
       return hit;
     };
-    const Bytes memory = name ? server.memory_for(datagram.header, datagram.size(), peer).memory : Bytes();
-    if (!memory.empty()) {
-      put(memory, datagram.payload);
-      if (!damaged(memory)) {
+    const PayloadPlace place = name ? server.memory_for(datagram.header, datagram.size(), peer) : PayloadPlace();
+    if (!place.memory.empty()) {
+      if (place.opens != nullptr) {
+        opens(*place.opens, datagram, place.memory);
+      } else {
+        put(place.memory, datagram.payload);
+      }
+      if (!damaged(place.memory)) {
         ++in_place;
         ++named;
-        server.placed(now, datagram.header, datagram.size(), peer, memory);
+        server.placed(now, datagram.header, datagram.size(), peer, place.memory);
       }
       return;
     }
@@ -163,6 +174,7 @@ TEST_F(Mapped, EveryWayMovesTheSameFileSealed) {
         const Transfer transfer(path, *destination, {read_by, land_by, tsdu, true});
         EXPECT_EQ(transfer.server_end.kind, Event::Kind::done);
         EXPECT_EQ(transfer.sender_end.repaired, 0U);
+        EXPECT_EQ(transfer.named > 5, land_by == LandBy::map) << "opened on its way to the page";
         EXPECT_EQ(content_of(root_ / "name"), content);
         fs::remove(root_ / "name");
       }
