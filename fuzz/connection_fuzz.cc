@@ -284,7 +284,7 @@ void play_xti(const std::uint8_t* at, const std::uint8_t* end) {
     if ((at[0] & 8) != 0) {
       user.machine->happens(at[1], at[2]);
     } else {
-      call(user, other, at[1], at[2] | at[3] << 8U);
+      call(user, other, at[1], at[2] | std::uint32_t{at[3]} << 8U);
     }
     user.machine->refuses = false;
     set.scheduler().poll(TimePoint{});

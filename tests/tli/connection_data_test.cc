@@ -274,7 +274,7 @@ TEST_F(ConnectionData, ScatteredData) {
 // What a module owes to the bytes is done on their way to the program's memory.
 TEST_F(ConnectionData, DeferredDataLands) {
   bring_to(T_DATAXFER);
-  for (const std::size_t room : {100, 8, 5}) {
+  for (const std::size_t room : {100U, 8U, 5U}) {
     Message message = message_of(set.pool(), tpi::DataInd{}, MessageType::proto);
     message.link(Message::copy_of(set.pool(), as_bytes("10325476")));
     message.defer();
@@ -326,7 +326,7 @@ TEST_F(ConnectionData, EachAllocationFails) {
   }
   // A request takes memory for itself, and for its data.
   for (const State state : {T_IDLE, T_DATAXFER}) {
-    for (const std::uint64_t failing : {1, 2}) {
+    for (const std::uint64_t failing : {1U, 2U}) {
       bring_to(state);
       std::uint64_t asked = 0;
       set.pool().fail_when([&] { return ++asked == failing; });

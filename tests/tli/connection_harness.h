@@ -203,6 +203,7 @@ class ConnectionTest : public testing::Test {
     open(prepare);
     if (state == T_UNINIT) {
       ASSERT_TRUE(endpoint->t_close());
+      provider = nullptr;  // it went with the stream
     } else if (state != T_UNBND) {
       t_bind bind;
       bind.qlen = state <= T_INCON && state != T_OUTCON && outstanding > 0 ? 5 : 0;
@@ -229,7 +230,9 @@ class ConnectionTest : public testing::Test {
       }
     }
     ASSERT_EQ(endpoint->t_getstate(), state);
-    provider->sent.clear();
+    if (provider != nullptr) {
+      provider->sent.clear();
+    }
   }
   /// What one t_rcv() with so much room brings, or its t_errno.
   std::string receive(std::size_t size) {
