@@ -78,6 +78,43 @@ void with_attribute(Liar& liar, const std::string& name, std::string_view other)
   liar.begin();
 }
 
+/// The pack of `count` files of zeros in a directory that is not there, and of their list, which `spoil` may change,
+/// the beginning: enough to be accepted where the session is sealed.
+Content begin_tree(Liar& liar, std::size_t count, const std::function<void()>& spoil = {}) {
+  constexpr std::size_t size = 100;
+  liar.entries = {{.name = "tree", .kind = EntryKind::directory}};
+  Content pack;
+  for (std::size_t i = 0; i < count; ++i) {
+    liar.entries.push_back(
+        {.name = "f" + std::to_string(i), .size_bytes = size, .kind = EntryKind::packed, .parent = 1});
+    const Content content(size);
+    const Digest digest = digest_of(content);
+    pack.insert(pack.end(), content.begin(), content.end());
+    pack.insert(pack.end(), digest.begin(), digest.end());
+  }
+  liar.contents.assign(liar.entries.size(), {});
+  if (spoil) {
+    spoil();
+  }
+  liar.list = encode_manifest(liar.entries);
+  liar.greet();
+  for (int i = 0; i < 3; ++i) {
+    liar.offer(liar.honest_offer());
+    liar.data({manifest_file, adu_bytes, 0}, ConstBytes(liar.list).first(adu_bytes));
+  }
+  EXPECT_TRUE(!liar.sealed() || liar.until(Phase::data));
+  return pack;
+}
+
+/// What a sender may send when it has been accepted by the beginning of its list, and then that as a whole.
+void files_then_list(Liar& liar, const Content& pack) {
+  for (int i = 0; i < 3 && liar.errors == 0; ++i) {
+    liar.all_of(pack_file, pack);
+    liar.manifest();
+    liar.hear(Kind::error, 100ms);
+  }
+}
+
 void end_stream(Liar& liar, std::uint64_t size) {
   liar.all_of(digest_file, encode_stream_end({file_digest_of(liar.contents[0]), size}));
 }
@@ -140,6 +177,9 @@ constexpr const char* rule_progress =
 constexpr const char* rule_sequence =
     "Every DATA and PROBE has a sequence number of its own, from 1 up, never used twice";
 constexpr const char* rule_announced = "Nothing is allocated for what is only announced";
+constexpr const char* rule_early =
+    "Nothing is made of it, and nothing but the one name is looked for, before the manifest is there, equals its "
+    "digest and has been checked as a whole";
 constexpr const char* rule_stream_alone = "7 is alone in its list";
 constexpr const char* rule_stream_end =
     "A receiver fails (13) where the two contradict each other, or what has landed lies behind the end";
@@ -427,6 +467,50 @@ const std::vector<Lie>& lies() {
        },
        {ok},
        true},
+
+      // --- Files before their list
+      {"FilesAndThenANameTwice",
+       rule_early,
+       [](Liar& liar) {
+         files_then_list(liar, begin_tree(liar, 200, [&] { liar.entries[150].name = liar.entries[3].name; }));
+       },
+       {refused}},
+      {"FilesAndThenANameThatLeadsUp",
+       rule_early,
+       [](Liar& liar) { files_then_list(liar, begin_tree(liar, 200, [&] { liar.entries[150].name = "../outside"; })); },
+       {refused}},
+      {"FilesAndThenAFileInAFile",
+       rule_early,
+       [](Liar& liar) { files_then_list(liar, begin_tree(liar, 200, [&] { liar.entries[150].parent = 100; })); },
+       {wrong}},
+      {"FilesAndThenAnotherList",
+       rule_early,
+       [](Liar& liar) {
+         const Content pack = begin_tree(liar, 200);
+         liar.list.back() ^= std::byte{1};
+         files_then_list(liar, pack);
+       },
+       {mismatch}},
+      {"AFileThatIsInNoList",
+       "what turns out to lie in no file of the manifest ends the transfer (13)",
+       [](Liar& liar) {
+         begin_tree(liar, 200);
+         liar.data({0, adu_bytes, 0}, Content(adu_bytes));
+         liar.hear(Kind::report, 100ms);
+         liar.manifest();
+         liar.hear(Kind::error, 2s);
+       },
+       {wrong, timeout}},  // who does not encrypt accepts nothing early, and drops it
+      {"FilesWithoutEndAndNoList",
+       "waits in the receiver's memory, 8 MiB of it at most",
+       [](Liar& liar) {
+         const Content pack = begin_tree(liar, 200);
+         for (int i = 0; i < 2000 && liar.errors == 0; ++i) {
+           liar.all_of(pack_file, ConstBytes(pack).first(8 * adu_bytes));
+           liar.hear(Kind::error, i % 20 == 0 ? 2ms : 0ms);
+         }
+       },
+       {timeout}},
 
       // --- Where data goes
       {"DataBeforeTheOffer",

@@ -82,7 +82,7 @@ std::expected<std::unique_ptr<Assembly>, Failure> Assembly::start(Head head, Des
 }
 
 Assembly::Assembly(Head head, Destination& destination, Budget& budget)
-    : head_(std::move(head)), destination_(destination), budget_(budget) {
+    : head_(std::move(head)), destination_(destination), budget_(budget), early_adus_(budget.memory) {
   manifest_.size = head_.manifest_bytes;
   manifest_.slots = Slots(slot_count(manifest_.size));
 }
@@ -194,7 +194,7 @@ Placement Assembly::place_in_list(List& list, const AduName& adu) {
 
 std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer prefer) {
   if (phase_ == Phase::manifest) {
-    return adu.file == manifest_file ? place_in_list(manifest_, adu) : Placement{};
+    return adu.file == manifest_file ? place_in_list(manifest_, adu) : place_early(adu);
   }
   if (adu.file == manifest_file) {
     return Placement{.kind =
@@ -430,7 +430,17 @@ std::optional<ByteRange> Assembly::mark_known(Arriving& arriving, std::uint64_t 
 std::expected<void, Failure> Assembly::landed(const AduName& adu) {
   if (adu.file == manifest_file) {
     land_in_list(manifest_, adu);
-    return manifest_.slots.whole() && phase_ == Phase::manifest ? manifest_whole() : std::expected<void, Failure>{};
+    if (manifest_.slots.whole()) {
+      return phase_ == Phase::manifest ? manifest_whole() : std::expected<void, Failure>{};
+    }
+    if (adu.offset == 0) {
+      accept_early(adu.length);
+    }
+    return {};
+  }
+  if (phase_ == Phase::manifest) {
+    early_adus_.keep(adu);
+    return {};
   }
   if (adu.file == digest_file) {
     land_in_list(digests_, adu);
@@ -500,6 +510,7 @@ std::expected<void, Failure> Assembly::manifest_whole() {
     return too_large(sizes, budget_.storage.most());
   }
   manifest_.bytes = {};  // what they took now counts for the names
+  early_adus_.close();
   if (const Update& update = head_.update; is_stream() && (update.leaves_alone() || update.told)) {
     return failed(ExitCode::protocol_error, "a stream is not compared with what is there");
   }

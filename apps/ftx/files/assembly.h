@@ -19,6 +19,10 @@
 // file of which something has arrived is not looked for; what Update leaves alone whatever it holds is looked for then,
 // and its data dropped. A file that somebody changes after that is left as it then is.
 //
+// Where nothing of a tree can be there yet, the beginning of its list says so (Destination::nothing_there), and what
+// comes of files waits in memory (early_adus.h; assembly_early.cc) until the list is whole and has been checked. So a
+// sender need not wait for that, and nothing is made before.
+//
 // Streams (EntryKind::stream): the size of the file comes with its digest, or with an ADU that is shorter than its
 // slots. Until then the file ends nowhere, and its bytes are taken from the Budget as they come.
 //
@@ -45,6 +49,7 @@
 #include "apps/ftx/files/block_search.h"
 #include "apps/ftx/files/budget.h"
 #include "apps/ftx/files/digest.h"
+#include "apps/ftx/files/early_adus.h"
 #include "apps/ftx/files/sink.h"
 #include "apps/ftx/files/slots.h"
 #include "apps/ftx/protocol/contents.h"
@@ -91,6 +96,7 @@ class Assembly {
     std::uint32_t manifest_bytes = 0;
     Digest manifest_digest{};
     Update update{};
+    bool early = false;  // the sender may learn that nothing of a tree is there, before he has sent its list
   };
 
   /// REQUIRES: `head` comes from parse_offer and its path is_relative_path; `budget` is this transfer's own.
@@ -116,6 +122,18 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> write_gathered();
   /// The failure that a failed write of `adu` causes. Keeps the partial file when the destination is full.
   [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
+
+  /// Nothing of the list, which need not be whole, is there: the sender may send files. Once true, it stays so.
+  [[nodiscard]] bool early() const { return early_; }
+  /// Something of them waits, and the list is whole: land_early() has something to do.
+  [[nodiscard]] bool early_waits() const { return phase_ == Phase::data && !early_adus_.empty(); }
+  enum class Landed : std::uint8_t {
+    some,
+    with_the_end,
+    nothing
+  };  // the end: ends_data(); nothing: no room for it now
+  /// Lands what came early, about `bytes` of it. REQUIRES: early_waits().
+  [[nodiscard]] std::expected<Landed, Failure> land_early(std::uint64_t bytes);
 
   /// What will change is to be told, and has not been looked for to the end.
   [[nodiscard]] bool surveying() const { return survey_ != nullptr; }
@@ -159,7 +177,12 @@ class Assembly {
 
   [[nodiscard]] Phase phase() const { return phase_; }
   /// How many bytes of files more there is room for at the destination, where somebody has to take them from there.
-  [[nodiscard]] std::uint64_t room_bytes() const { return sink_ ? sink_->room_bytes() : UINT64_MAX; }
+  [[nodiscard]] std::uint64_t room_bytes() const {
+    if (phase_ == Phase::manifest && early_) {
+      return early_adus_.room_bytes();
+    }
+    return sink_ ? sink_->room_bytes() : UINT64_MAX;
+  }
   [[nodiscard]] std::uint64_t landed_bytes() const { return landed_bytes_; }
   [[nodiscard]] std::uint64_t total_bytes() const { return stream_end_.value_or(head_.total_bytes); }
   /// It is a stream, and nobody has said yet where it ends.
@@ -281,6 +304,11 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> store(const Pack::File& file, ConstBytes bytes);
   void drop_part(std::size_t index);
 
+  // assembly_early.cc
+  void accept_early(std::size_t front_bytes);
+  [[nodiscard]] Placement place_early(const AduName& adu);
+  [[nodiscard]] std::expected<bool, Failure> land_early(const EarlyAdus::One& one);
+
   [[nodiscard]] std::expected<void, Failure> manifest_whole();
   [[nodiscard]] std::expected<void, Failure> open_sink();
   [[nodiscard]] std::expected<void, Failure> open_survey();
@@ -303,6 +331,9 @@ class Assembly {
   Phase phase_ = Phase::manifest;
   List manifest_;
   List digests_;
+  bool early_ = false;
+  bool early_asked_ = false;
+  EarlyAdus early_adus_;
   std::vector<FileEntry> entries_;  // before sink_, which borrows them
   std::optional<Deletion> deletion_;
   std::unique_ptr<Survey> survey_;

@@ -13,6 +13,7 @@
 #include "apps/ftx/files/directory_file.h"
 #include "apps/ftx/files/directory_sink.h"
 #include "apps/ftx/files/directory_survey.h"
+#include "apps/ftx/files/listing.h"
 #include "apps/ftx/files/system.h"
 #include "apps/ftx/files/walk.h"
 #include "apps/ftx/protocol/name.h"
@@ -102,6 +103,24 @@ Result<std::unique_ptr<DirectoryDestination>> DirectoryDestination::serve(const 
     return system_error("cannot open the directory", directory);
   }
   return std::unique_ptr<DirectoryDestination>(new DirectoryDestination(std::move(root), seed, land_by, partials));
+}
+
+/// Threat: a name of the peer's, in a list that nobody has checked as a whole. first_entry() has checked this one, and
+/// the walk follows no link.
+bool DirectoryDestination::nothing_there(std::string_view path, const FileEntry& first) {
+  auto place = find_place(root_.get(), path, {&first, 1}, false);
+  if (!place) {
+    return false;  // open() says why
+  }
+  if (first.top()) {
+    if (!place->directory.valid()) {
+      return true;  // it will be made
+    }
+    Listing listing(std::move(place->directory));
+    return listing.valid() && listing.empty();
+  }
+  struct stat status{};
+  return look_at(place->directory.get(), place->new_name.value_or(first.name), status) != 0 && errno == ENOENT;
 }
 
 /// Threat: attributes that nobody here has asked for, and that other programs here believe.

@@ -52,6 +52,7 @@ class DirectoryDestination final : public Destination {
     takes_attributes_ = kept.attributes;
     ownership_ = Ownership(std::move(kept));
   }
+  [[nodiscard]] bool nothing_there(std::string_view path, const FileEntry& first) override;
   /// `path` names a directory when it exists as one, is empty or ends in '/'; else it is the new name of the one entry
   /// that lies in no other, or of a directory that is made for the content of one.
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;

@@ -37,21 +37,28 @@ class Listing {
   [[nodiscard]] int descriptor() const { return descriptor_; }
   /// In the order of their bytes. False, and errno: it cannot be read.
   [[nodiscard]] bool names(std::vector<std::string>& names) {
+    for (const dirent* entry = next(); entry != nullptr; entry = next()) {
+      names.emplace_back(entry->d_name);
+    }
+    std::ranges::sort(names);
+    return errno == 0;
+  }
+  /// False as well where it cannot be read.
+  [[nodiscard]] bool empty() { return next() == nullptr && errno == 0; }
+
+ private:
+  /// Null: there are no more, or errno is set.
+  [[nodiscard]] const dirent* next() {
     for (;;) {
       errno = 0;
       const dirent* const entry = os().readdir(stream_);
-      if (entry == nullptr) {
-        std::ranges::sort(names);
-        return errno == 0;
-      }
-      const std::string_view name = entry->d_name;
+      const std::string_view name = entry != nullptr ? std::string_view(entry->d_name) : std::string_view();
       if (name != "." && name != "..") {
-        names.emplace_back(name);
+        return entry;
       }
     }
   }
 
- private:
   DIR* stream_;
   int descriptor_ = -1;
 };

@@ -138,6 +138,10 @@ class Destination {
     }
     return std::nullopt;
   }
+  /// Nothing of a list that begins with `first`, a directory, is there: where it lies below `path` there is nothing, or
+  /// an empty directory if it stands for that itself. Asked before the rest of the list has come, so it is a guess, and
+  /// only what it saves depends on it. Makes nothing. REQUIRES: is_relative_path(path); first_entry() named `first`.
+  [[nodiscard]] virtual bool nothing_there(std::string_view /*path*/, const FileEntry& /*first*/) { return false; }
   /// The sink for `entries` below `path`; it borrows them. REQUIRES: is_relative_path(path); decode_manifest() accepted
   /// the entries.
   [[nodiscard]] virtual Result<std::unique_ptr<Sink>> open(std::string_view path,

@@ -159,6 +159,11 @@ Status FixedDestination::check_list(std::span<const FileEntry> entries) const {
   return {};
 }
 
+/// Threat: a far side that asks for what it was not asked, to learn from the answer what lies here.
+bool FixedDestination::nothing_there(std::string_view, const FileEntry& first) {
+  return (wanted_.names.empty() || check(wanted_, first)) && below_.nothing_there(path_, first);
+}
+
 Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::span<const FileEntry> entries) {
   const Status good = check_list(entries);
   return good ? below_.open(path_, entries) : std::unexpected(good.error());

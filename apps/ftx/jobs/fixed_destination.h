@@ -44,6 +44,9 @@ class LinklessDestination final : public Destination {
   [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override {
     return below_.deletion(asked);
   }
+  [[nodiscard]] bool nothing_there(std::string_view path, const FileEntry& first) override {
+    return below_.nothing_there(path, first);
+  }
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
   [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,
                                                        const Update& update,
@@ -61,6 +64,8 @@ class FixedDestination final : public Destination {
 
   /// Where files were asked for: what they were asked for with.
   [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override;
+  /// Of what was asked for alone.
+  [[nodiscard]] bool nothing_there(std::string_view path, const FileEntry& first) override;
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
   [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,
                                                        const Update& update,

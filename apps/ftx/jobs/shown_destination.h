@@ -22,6 +22,9 @@ class ShownDestination final : public Destination {
   [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override {
     return below_.deletion(asked);
   }
+  [[nodiscard]] bool nothing_there(std::string_view path, const FileEntry& first) override {
+    return below_.nothing_there(path, first);
+  }
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
   /// What would change is told by the session.
   [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,

@@ -309,6 +309,16 @@ Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std:
   return manifest;
 }
 
+std::optional<FileEntry> first_entry(ConstBytes front) {
+  Reader reader(front);
+  std::uint8_t kind = 0;
+  std::optional<FileEntry> entry = read_entry(reader, kind);
+  if (!entry || !reader.ok() || !numbers_hold(*entry)) {
+    return std::nullopt;
+  }
+  return Tree(1).add({*entry}) ? std::move(entry) : std::nullopt;
+}
+
 std::vector<std::uint32_t> places_by_name(std::span<const FileEntry> entries) {
   std::vector<std::uint32_t> places(entries.size());
   std::iota(places.begin(), places.end(), 0U);

@@ -134,6 +134,10 @@ void encode_entry(const FileEntry& entry, const Shared<Metadata>& before, Bytes 
 [[nodiscard]] Result<std::vector<FileEntry>> decode_manifest(ConstBytes bytes, std::size_t count,
                                                              std::uint64_t total_bytes);
 
+/// The entry that a list begins with, without its metadata, out of the front of the list. Null: that is not whole, or
+/// no entry that a list may begin with. Nothing is said of what follows.
+[[nodiscard]] std::optional<FileEntry> first_entry(ConstBytes front);
+
 /// A list as it travels.
 struct Manifest {
   std::vector<FileEntry> entries;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// AduScheduler: the order in which a sender sends ADUs. First the manifest; once the receiver has accepted it, the
-// pack, then the files with numbers of their own in order, and between them the digests of those that have been read to
-// their end. The manifest is encoded while it is sent. It digests each payload just before it returns it (the pack
-// holds its own digests), and it returns single ADUs again for retransmission. A payload is in the source's memory
-// where the source can be mapped, else in the scheduler's read-ahead buffer.
+// AduScheduler: the order in which a sender sends ADUs. First the manifest, even where the receiver has accepted it
+// before; once it has, the pack, then the files with numbers of their own in order, and between them the digests of
+// those that have been read to their end. The manifest is encoded while it is sent. It digests each payload just before
+// it returns it (the pack holds its own digests), and it returns single ADUs again for retransmission. A payload is in
+// the source's memory where the source can be mapped, else in the scheduler's read-ahead buffer.
 //
 // Payloads stay valid together, as a burst, until release(); a burst ends where full() says so.
 //

@@ -31,6 +31,11 @@ constexpr Duration compare_first_max = milliseconds(500);
 /// How many changes it looks for before it asks for datagrams again, and events that others may have meanwhile.
 constexpr std::size_t changes_a_turn = 256;
 constexpr std::size_t events_kept = 256;
+/// How much of what came early it lands before it asks for datagrams again, and for how long it then does that:
+/// nothing, or until there may be room again.
+constexpr std::uint64_t early_turn_bytes = 256 * 1024;
+constexpr Duration early_turn = microseconds(1);
+constexpr Duration early_retry = milliseconds(10);
 constexpr std::uint32_t window_adus = ReceiveTracker::window_sequences / 2;
 
 std::uint64_t nanoseconds(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
@@ -47,8 +52,8 @@ Update update_of(const Offer& offer, const ReceiverOptions& options) {
 }
 
 Assembly::Head head_of(const Offer& offer, const ReceiverOptions& options) {
-  return {std::string(offer.path), offer.total_bytes,     offer.adu_bytes,          offer.files,
-          offer.manifest_bytes,    offer.manifest_digest, update_of(offer, options)};
+  return {std::string(offer.path), offer.total_bytes,     offer.adu_bytes,           offer.files,
+          offer.manifest_bytes,    offer.manifest_digest, update_of(offer, options), options.tells_equal};
 }
 
 }  // namespace
@@ -254,7 +259,9 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
   if (data.repair) {
     ++repaired_;
   }
-  note_end_of_data(data.adu);
+  if (assembly_->ends_data(data.adu)) {
+    note_end_of_data();
+  }
   schedule_report(now);
   if (auto status = assembly_->landed(data.adu); !status) {
     return fail(now, status.error(), true);
@@ -266,11 +273,25 @@ void Receiver::landing_failed(TimePoint now, const Landing& landing, const Error
   fail(now, assembly_->landing_failed(landing.data.adu, error), true);
 }
 
-void Receiver::note_end_of_data(const AduName& adu) {
-  if (assembly_->ends_data(adu)) {
-    data_ended_ = true;
-    tracker_.end_of_data();
+void Receiver::note_end_of_data() {
+  data_ended_ = true;
+  tracker_.end_of_data();
+}
+
+/// A part each turn: the socket is read between.
+void Receiver::land_early(TimePoint now) {
+  if (!lands_early() || now < early_at_) {
+    return;
   }
+  const auto landed = assembly_->land_early(early_turn_bytes);
+  if (!landed) {
+    return fail(now, landed.error(), true);
+  }
+  early_at_ = now + (*landed == Assembly::Landed::nothing ? early_retry : early_turn);
+  if (*landed == Assembly::Landed::with_the_end) {
+    note_end_of_data();
+  }
+  note_phase(now);
 }
 
 void Receiver::on_probe(TimePoint now, ConstBytes datagram) {
@@ -369,6 +390,9 @@ void Receiver::give_way(TimePoint now) {
 }
 
 void Receiver::note_phase(TimePoint now) {
+  if (assembly_->early() && !std::exchange(accepted_early_, true)) {
+    report_at_ = now;
+  }
   if (assembly_->phase() == phase_) {
     return;
   }
@@ -376,7 +400,7 @@ void Receiver::note_phase(TimePoint now) {
   report_at_ = now;
   if (phase_ == Phase::data) {
     telling_ = assembly_->surveying();
-    comparing_first_ = true;
+    comparing_first_ = !accepted_early_;
     compare_first_until_ = now + compare_first_max;
   }
   if (phase_ == Phase::finished) {
@@ -552,7 +576,7 @@ TimePoint Receiver::next_deadline() const {
     return TimePoint::min();
   }
   return std::min({report_at_, asks_for_signatures() ? asked_ ? sign_repeat_.at() : TimePoint::min() : never,
-                   telling_ && !over() ? changes_.next_deadline() : never,
+                   telling_ && !over() ? changes_.next_deadline() : never, lands_early() ? early_at_ : never,
                    may_announce() ? announcer_.next_deadline() : never, state_ == State::open ? gives_up_at() : never,
                    linger_until_});
 }
@@ -565,6 +589,7 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_by
   }
   tell(now);
   compare(now);
+  land_early(now);
   if (answer_due_) {
     answer_due_ = false;
     if (!failure_) {
@@ -592,7 +617,9 @@ std::size_t Receiver::transmit(TimePoint now, Bytes out, std::uint64_t credit_by
 
 std::size_t Receiver::transmit_report(TimePoint now, Bytes out, std::uint64_t credit_bytes) {
   Report report;
-  report.phase = comparing_first_ ? Phase::manifest : phase_;
+  report.phase = comparing_first_                               ? Phase::manifest
+                 : accepted_early_ && phase_ == Phase::manifest ? Phase::data
+                                                                : phase_;
   report.window_adus = window_adus;
   const std::uint64_t room = assembly_ ? std::max(assembly_->room_bytes(), credit_bytes_min) : credit_bytes;
   report.credit_bytes = credit_bytes_ = std::min(credit_bytes, room);

@@ -21,6 +21,9 @@
 // as it may tell of, a part each turn, and reports meanwhile. Where blocks are looked for in earlier versions, it first
 // asks for the signatures of these (SIGN), and waits for them.
 //
+// Where nothing of a tree can be there, it accepts as soon as it has the beginning of the list (Assembly::early). What
+// comes of files then waits until the list is whole, and lands a part each turn; the credit is the room for it.
+//
 // Where it is to be told what will change (Update::told), that comes first of all: to the sender by CHANGES, where he
 // asks, else as events. Nothing has been made then. A dry run ends with it, and says that everything is there, so that
 // a sender who does not know of it sends nothing either.
@@ -184,7 +187,9 @@ class Receiver {
   [[nodiscard]] TimePoint gives_up_at() const { return std::max(last_progress_at_, alive_at_) + options_.idle_timeout; }
   void schedule_report(TimePoint now);
   [[nodiscard]] Duration report_interval() const;
-  void note_end_of_data(const AduName& adu);
+  void note_end_of_data();
+  void land_early(TimePoint now);
+  [[nodiscard]] bool lands_early() const { return state_ == State::open && assembly_->early_waits(); }
   std::size_t transmit_report(TimePoint now, Bytes out, std::uint64_t credit_bytes);
   [[nodiscard]] Event event(Event::Kind kind, TimePoint now) const;
 
@@ -209,6 +214,8 @@ class Receiver {
   bool waiting_ = false;            // for signatures
   bool asked_ = false;              // for them
   RepeatTimer sign_repeat_;
+  bool accepted_early_ = false;  // before the list was whole
+  TimePoint early_at_{};         // when to land more of what came then
   TimePoint compare_first_until_{};
 
   TimePoint started_at_;

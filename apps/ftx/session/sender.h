@@ -31,6 +31,8 @@
 //
 // Of files that the receiver wants signed (SIGN), it sends the signatures before it has accepted.
 //
+// A receiver may accept before it has the whole list. What is left of that goes first all the same.
+//
 // What the receiver has already (HAVE) is not sent, and not sent again. What it will change (CHANGES) is kept for the
 // program, which is to ask for it: as much as it has taken is noted, so that a receiver does not overrun it. In a dry
 // run no file is sent, whatever the receiver says.

@@ -104,6 +104,37 @@ TEST_F(Directory, APathNamesADirectoryOrANewFile) {
   EXPECT_EQ(open("sub", 1).value()->create({"taken", 1}).error().code, EISDIR);
 }
 
+TEST_F(Directory, WhetherNothingOfATreeIsThereIsSaidWithoutMakingAnything) {
+  fs::create_directories(root_ / "full/tree");
+  fs::create_directory(root_ / "empty");
+  write(root_ / "file", "x");
+  fs::create_symlink(base_ / "outside", root_ / "link");
+  fs::create_symlink("nowhere", root_ / "sub/tree");
+  struct Row {
+    const char* path;
+    const char* name;  // empty: what lies in a directory
+    bool nothing;
+  };
+  constexpr Row rows[] = {
+      {"", "tree", true},          {"", "full", false},          {"", "file", false},
+      {"", "link", false},         {"full", "tree", false},      {"full", "other", true},
+      {"full/", "other", true},    {"empty", "tree", true},      {"sub", "tree", false},
+      {"new", "tree", true},       {"file", "tree", false},      {"link", "tree", false},
+      {"missing/", "tree", false}, {"missing/x", "tree", false}, {"", "", false},
+      {"full", "", false},         {"empty", "", true},          {"empty/", "", true},
+      {"new", "", true},           {"file", "", true},  // open() refuses it
+      {"link", "", false},         {"full/new", "", true},
+  };
+  const std::size_t before = entries(root_);
+  for (const Row& row : rows) {
+    FileEntry first{row.name};
+    first.kind = EntryKind::directory;
+    EXPECT_EQ(destination_->nothing_there(row.path, first), row.nothing) << row.path << " " << row.name;
+  }
+  EXPECT_EQ(entries(root_), before);
+  EXPECT_EQ(entries(root_ / "full"), 1U);
+}
+
 TEST_F(Directory, ASymbolicLinkLeadsNowhere) {
   fs::create_directory_symlink(base_ / "outside", root_ / "link");
   fs::create_symlink(base_ / "outside/victim", root_ / "file");

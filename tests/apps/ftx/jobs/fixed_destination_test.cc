@@ -33,6 +33,10 @@ struct Recorder final : Destination {
     paths.push_back(std::string(path) + " " + std::to_string(entries.size()));
     return std::make_unique<RecordingSink>(*this);
   }
+  bool nothing_there(std::string_view path, const FileEntry& first) override {
+    paths.push_back(std::string(path) + "?" + first.name);
+    return true;
+  }
   std::vector<std::string> paths;
   int finished = 0;
 };
@@ -54,6 +58,23 @@ TEST(FixedDestination, ThePathThatTheSenderOffersCountsForNothing) {
   FixedDestination fixed(below, "mine", {});
   ASSERT_TRUE(fixed.open("theirs/x", std::vector<FileEntry>{{"a"}, {"b"}, {"c"}}));
   EXPECT_THAT(below.paths, testing::ElementsAre("mine 3"));
+}
+
+/// Threat: a far side that looks for what lies here by lists of what nobody asked it for.
+TEST(FixedDestination, WhetherATreeIsThereIsSaidOfWhatWasAskedForAlone) {
+  FileEntry tree{"tree"};
+  tree.kind = EntryKind::directory;
+  FileEntry other{"other"};
+  other.kind = EntryKind::directory;
+  Recorder below;
+  FixedDestination fixed(below, "mine", {{"tree"}, Wanted::Are::names, Trees::without_links});
+  EXPECT_TRUE(fixed.nothing_there("theirs", tree));
+  EXPECT_FALSE(fixed.nothing_there("theirs", other));
+  FixedDestination flat(below, "mine", {{"tree"}, Wanted::Are::names});
+  EXPECT_FALSE(flat.nothing_there("theirs", tree)) << "nobody asked for directories";
+  FixedDestination any(below, "mine", {});
+  EXPECT_TRUE(any.nothing_there("theirs", other));
+  EXPECT_THAT(below.paths, testing::ElementsAre("mine?tree", "mine?other"));
 }
 
 /// CVE-2019-6111: "the scp client only performs cursory validation of the object name returned".

@@ -36,8 +36,20 @@ class MemorySource final : public Source {
     FileEntry entry;
     entry.name = std::move(name);
     entry.size_bytes = content.size();
+    entry.parent = parent_;
     entries_.push_back(std::move(entry));
     contents_.push_back(std::move(content));
+  }
+
+  /// Everything that is added lies in the last one.
+  void add_directory(std::string name) {
+    add(std::move(name), {});
+    entries_.back().kind = EntryKind::directory;
+    parent_ = static_cast<std::uint32_t>(entries_.size());
+  }
+  void add_packed(std::string name, Content content) {
+    add(std::move(name), std::move(content));
+    entries_.back().kind = EntryKind::packed;
   }
 
   const std::vector<FileEntry>& files() const override { return entries_; }
@@ -63,7 +75,9 @@ class MemorySource final : public Source {
       return false;
     }
     for (std::uint32_t i = 0; i < entries_.size(); ++i) {
-      entries_[i].digest = file_digest_of(contents_[i]);
+      if (entries_[i].regular()) {
+        entries_[i].digest = file_digest_of(contents_[i]);
+      }
     }
     return true;
   }
@@ -77,6 +91,7 @@ class MemorySource final : public Source {
  private:
   std::vector<FileEntry> entries_;
   std::vector<Content> contents_;
+  std::uint32_t parent_ = 0;
 };
 
 /// Holds what arrived; fails on purpose when told to.
@@ -89,6 +104,7 @@ class MemoryDestination final : public Destination {
   bool corrupt = false;  // what is written is not what was asked for
   std::uint64_t writes = 0;
   Update update;               // what the last sink was to follow
+  bool fresh = false;          // nothing of a tree is there
   bool equal = false;          // all is there already, where contents are compared
   std::uint64_t examined = 0;  // turns
   std::function<bool()> examine = [] { return true; };
@@ -97,6 +113,7 @@ class MemoryDestination final : public Destination {
   std::uint64_t opened = 0;                // sinks
   std::map<std::string, Content> earlier;  // what lies in the places of files
 
+  bool nothing_there(std::string_view, const FileEntry&) override { return fresh; }
   Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry>) override {
     if (path == "forbidden") {
       return fail(EACCES, "cannot open 'forbidden'");

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees of which nothing is there: the receiver accepts them by the beginning of their list, and their files come while
+// the rest of it does.
+#include <gtest/gtest.h>
+
+#include "base/sanitizers.h"
+#include "tests/apps/ftx/session/simulation.h"
+
+namespace sluice::ftx::test {
+namespace {
+
+/// `count` files of `size` bytes, a hundred in a directory. They have few contents, so that making them takes no time.
+void add_tree(MemorySource& source, std::size_t count, std::size_t size) {
+  source.add_directory("tree");
+  for (std::size_t i = 0; i < count; ++i) {
+    source.add_packed("file-" + std::to_string(i), random_content(size, i % 16));
+  }
+}
+
+/// What a datagram of the sender carries: the header of a DATA is in the clear.
+std::optional<AduName> adu_of(ConstBytes datagram) {
+  const auto envelope = parse_envelope(datagram);
+  const auto data =
+      envelope && envelope->kind == Kind::data ? parse_data(datagram, datagram.size()) : std::optional<Data>();
+  return data ? std::optional(data->adu) : std::nullopt;
+}
+
+WorldOptions sealed(std::uint64_t seed) {
+  WorldOptions options;
+  options.seed = seed;
+  options.sealed = true;
+  options.sender.ip_header_bytes = 28;
+  return options;
+}
+
+/// Among 1024 files, at which a receiver looks at once, it needs no second turn.
+void expect_arrived(const World& world) {
+  EXPECT_TRUE(world.sender->finished());
+  EXPECT_EQ(world.sender->exit_code(), ExitCode::ok);
+  EXPECT_TRUE(world.all_equal());
+  EXPECT_NE(world.server_event(Event::Kind::done), nullptr);
+  EXPECT_EQ(world.server->memory_left(), world.options.server.memory_bytes_max);
+  EXPECT_EQ(world.server->open_files(), 0U);
+  EXPECT_TRUE(world.spins == 0 || world.source.files().size() > 1024) << world.spins;
+}
+
+/// 1 Gbit/s and 50 ms with 0.1 % lost both ways, a queue of one bandwidth-delay product: 10,000 files of 4 KiB take the
+/// link 0.36 s, and a round trip each their list, the answer to it, and the last report; the rest is start-up.
+double seconds_of_small_files(std::uint64_t seed, bool fresh) {
+  WorldOptions options = sealed(seed);
+  // A datagram of 1472 bytes is a packet of 1500.
+  constexpr std::uint64_t rate = 125'000'000 / 1500 * 1472;
+  options.forward = {.loss = 0.001, .delay = 25ms, .rate = rate, .queue_bytes = 6'250'000};
+  options.back = {.loss = 0.001, .delay = 25ms, .rate = rate};
+  World world(options);
+  world.destination.fresh = fresh;
+  add_tree(world.source, 10'000, 4096);
+  world.run([&] { return world.sender->finished(); });
+  EXPECT_EQ(world.sender->exit_code(), ExitCode::ok);
+  EXPECT_TRUE(world.all_equal());
+  return world.sender_event(Event::Kind::done)->seconds;
+}
+
+TEST(Early, TenThousandSmallFilesOverALongPath) {
+  constexpr std::uint64_t runs = sanitized ? 1 : 5;
+  std::vector<double> before, after;
+  for (std::uint64_t seed = 1; seed <= runs; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    before.push_back(seconds_of_small_files(seed, false));
+    after.push_back(seconds_of_small_files(seed, true));
+  }
+  std::ranges::sort(before);
+  std::ranges::sort(after);
+  RecordProperty("seconds_after_the_list", std::to_string(before[runs / 2]));
+  RecordProperty("seconds_with_the_list", std::to_string(after[runs / 2]));
+  EXPECT_LT(after[runs / 2], 0.7);
+  EXPECT_LT(after[runs / 2], before[runs / 2] - 0.02) << "most of a round trip";
+}
+
+TEST(Early, FilesComeWhileTheListDoes) {
+  for (const bool fresh : {false, true}) {
+    WorldOptions options = sealed(1);
+    options.forward.delay = options.back.delay = 25ms;
+    World world(options);
+    world.destination.fresh = fresh;
+    add_tree(world.source, 10'000, 100);
+    TimePoint list_at{}, files_at = never;
+    world.forward.set_filter([&](TimePoint now, ConstBytes datagram) {
+      const auto adu = adu_of(datagram);
+      list_at = adu && adu->file == manifest_file ? now : list_at;
+      files_at = adu && adu->file == pack_file ? std::min(now, files_at) : files_at;
+      return true;
+    });
+    world.run();
+    expect_arrived(world);
+    EXPECT_EQ(files_at - list_at < 25ms, fresh) << "before the end of the list can have arrived";
+  }
+}
+
+/// What overtakes a part of the list is not sent again.
+TEST(Early, WhatOvertakesALostPartOfTheListWaitsForIt) {
+  for (const std::uint64_t part : {0U, 1U, 50U, 150U, 250U, 300U}) {
+    SCOPED_TRACE(part);
+    WorldOptions options = sealed(1);
+    options.forward = {.delay = 25ms, .rate = 125'000'000};
+    options.back.delay = 25ms;
+    World world(options);
+    world.destination.fresh = true;
+    add_tree(world.source, 10'000, 1000);
+    std::uint64_t parts = 0;
+    std::uint64_t lost = 0;
+    world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
+      const auto adu = adu_of(datagram);
+      const bool loses = adu && adu->file == manifest_file && parts++ == part;
+      lost += loses ? 1 : 0;
+      return !loses;
+    });
+    std::uint64_t held = 0;
+    world.each_step = [&] {
+      held = std::max(held, world.options.server.memory_bytes_max - world.server->memory_left());
+    };
+    world.run();
+    expect_arrived(world);
+    EXPECT_EQ(lost, 1U);
+    EXPECT_EQ(world.sender_event(Event::Kind::done)->repaired, 1U);
+    EXPECT_LT(held, EarlyAdus::bytes_max + (4U << 20));
+  }
+}
+
+TEST(Early, AnyLinkDeliversTheSameBytes) {
+  constexpr std::uint64_t runs = sanitized ? 40 : 200;
+  std::uint64_t early = 0;
+  for (std::uint64_t seed = 1; seed <= runs; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Prng prng(seed);
+    WorldOptions options = sealed(seed);
+    options.pull = prng.chance(0.3);
+    options.sender.connect_timeout = options.invite_timeout = 60s;
+    for (LinkFaults* link : {&options.forward, &options.back}) {
+      *link = {.loss = prng.unit() * 0.3,
+               .burst = 1 + prng.unit() * 5,
+               .burst_max = 200ms,
+               .reorder = prng.unit() * 0.5,
+               .reorder_delay = 30ms,
+               .duplicate = prng.unit() * 0.1,
+               .corrupt = prng.unit() * 0.1,
+               .delay = 10ms};
+    }
+    World world(options);
+    world.destination.fresh = true;
+    add_tree(world.source, 100 + prng.below(900), prng.below(1000));
+    for (std::uint64_t left = prng.below(4); left > 0; --left) {
+      world.source.add("large-" + std::to_string(left), random_content(prng.below(300'000), seed + left));
+    }
+    TimePoint files_at = never, list_at{};
+    world.forward.set_filter([&](TimePoint now, ConstBytes datagram) {
+      const auto adu = adu_of(datagram);
+      files_at = adu && !is_list(adu->file) ? std::min(now, files_at) : files_at;
+      list_at = adu && adu->file == manifest_file ? now : list_at;
+      return true;
+    });
+    world.run();
+    expect_arrived(world);
+    early += files_at < list_at ? 1 : 0;
+  }
+  EXPECT_GT(early, runs / 4) << "of so many the list was not whole when files came";
+}
+
+}  // namespace
+}  // namespace sluice::ftx::test
