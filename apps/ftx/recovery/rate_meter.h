@@ -16,12 +16,17 @@ class RateMeter {
  public:
   /// Null until the receiver's clock has advanced by `span_min` since the last rate.
   std::optional<std::uint64_t> on_report(const Report& report, Duration span_min);
+  /// What the next rate will be at least, by what the last report said: as if nothing more came before.
+  [[nodiscard]] std::uint64_t so_far() const { return so_far_; }
 
  private:
+  [[nodiscard]] std::uint64_t rate(const Report& report, Duration span_min) const;
+
   bool started_ = false;
   std::uint64_t bytes_ = 0;
   std::uint64_t clock_ns_ = 0;
   std::uint64_t echo_ns_ = 0;
+  std::uint64_t so_far_ = 0;
 };
 
 }  // namespace sluice::ftx

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/recovery/receive_credit.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice::ftx {
@@ -28,7 +29,7 @@ std::uint64_t ReceiveCredit::window_bytes() const {
     return credit_bytes_;
   }
   const double seconds = std::chrono::duration<double>(round_trip_min_).count();
-  const double network = 2 * static_cast<double>(std::max(rate_, rate_before_)) * seconds;
+  const double network = 2 * static_cast<double>(std::max({rate_, rate_before_, meter_.so_far()})) * seconds;
   return credit_bytes_ + static_cast<std::uint64_t>(std::min(network, network_bytes_max));
 }
 

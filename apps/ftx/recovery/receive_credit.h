@@ -8,7 +8,9 @@
 // A report says how much that buffer holds (Report::credit_bytes). What is under way in the network itself does not lie
 // in it, so the sender may add what the network holds while the receiver keeps up: the rate at which the receiver took
 // data times the least round trip, and as much again, so that a sender that starts can double its rate each round trip.
-// A receiver that gets slower lowers that rate, and with it what is under way.
+// A receiver that gets slower lowers that rate, and with it what is under way. A rate is measured over a round trip,
+// and counts before that is over as soon as it is above the last one: else what came would let more go only in the
+// round trip after the next, and a sender would need two to double its rate.
 //
 //   window = credit + 2 * rate * least round trip
 //

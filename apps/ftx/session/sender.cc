@@ -32,6 +32,8 @@ constexpr Duration alive_interval = seconds(1);
 constexpr std::uint64_t round_trip_ns_max = 60'000'000'000;
 // The sender remembers every open sequence, so a receiver may not announce more (docs/formats/ftx.md, "Bounds").
 constexpr std::uint32_t window_adus_max = 1U << 17;
+// Before a receiver has announced any: what ReceiveCredit::initial_bytes lets go in datagrams of PathMtu::base_bytes.
+constexpr std::uint32_t window_adus_first = 128;
 
 std::uint64_t nanoseconds(TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); }
 
@@ -54,6 +56,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       adu_bytes_(adu_bytes_for(options_.tsdu_bytes, protection_.has_value())),
       adu_bytes_now_(adu_bytes_),
       sent_adus_(framing_bytes()),
+      window_adus_(window_adus_first),
       progress_at_(now + options_.progress_interval) {
   SLUICE_REQUIRE(adu_bytes_ > 0 && is_relative_path(options_.path) && options_.path.size() <= path_bytes_max);
   SLUICE_REQUIRE(options_.compress == Compress::never || options_.clock);

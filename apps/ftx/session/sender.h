@@ -263,7 +263,7 @@ class Sender {
   bool window_limited_ = false;       // the window, not the pacer, held back the next ADU
   bool window_limited_since_report_ = false;
   bool paced_ = false;  // the pacer held back the next ADU
-  std::uint32_t window_adus_ = 64;
+  std::uint32_t window_adus_;
   ReceiveCredit receive_credit_;
   std::uint64_t report_clock_ns_ = 0;
 

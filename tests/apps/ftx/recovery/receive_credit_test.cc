@@ -43,6 +43,30 @@ TEST(ReceiveCredit, FollowsAReceiverThatGetsSlowerAfterTwoRates) {
   EXPECT_EQ(credit.window_bytes(), 200'000U);
 }
 
+/// A sender that begins has the more to send the more has come, and not a round trip later.
+TEST(ReceiveCredit, FollowsAReceiverThatGetsFasterWithinARoundTrip) {
+  ReceiveCredit credit;
+  credit.on_report(report_at(0ms, 0, 1000), 50ms);
+  credit.on_report(report_at(2ms, 100'000, 1000), 50ms);
+  EXPECT_EQ(credit.window_bytes(), 1000U + 2 * 100'000U);
+  credit.on_report(report_at(50ms, 100'000, 1000), 50ms);
+  EXPECT_EQ(credit.window_bytes(), 1000U + 2 * 100'000U) << "the rate of a round trip";
+  credit.on_report(report_at(51ms, 150'000, 1000), 50ms);
+  EXPECT_EQ(credit.window_bytes(), 1000U + 2 * 100'000U) << "not less than before, since the next has begun";
+  credit.on_report(report_at(52ms, 300'000, 1000), 50ms);
+  EXPECT_EQ(credit.window_bytes(), 1000U + 2 * 200'000U);
+}
+
+/// What a pause of the receiver has bunched was sent over a longer time.
+TEST(ReceiveCredit, ABunchIsNoRate) {
+  ReceiveCredit credit;
+  credit.on_report(report_at(0ms, 0, 0), 10ms);
+  Report bunch = report_at(1ms, 1'000'000, 0);
+  bunch.echo_ns = 40'000'000;
+  credit.on_report(bunch, 10ms);
+  EXPECT_EQ(credit.window_bytes(), 2 * 250'000U);
+}
+
 // Over a tenth of a millisecond a rate is that of a bunch.
 TEST(ReceiveCredit, ARateIsMeasuredOverAMillisecondAtLeast) {
   ReceiveCredit credit;

@@ -46,12 +46,14 @@ void expect_arrived(const World& world) {
 
 /// 1 Gbit/s and 50 ms with 0.1 % lost both ways, a queue of one bandwidth-delay product: 10,000 files of 4 KiB take the
 /// link 0.36 s, and a round trip each their list, the answer to it, and the last report; the rest is start-up.
-double seconds_of_small_files(std::uint64_t seed, bool fresh) {
+/// `room_bytes` is what the receiver's socket holds.
+double seconds_of_small_files(std::uint64_t seed, std::uint64_t room_bytes, bool fresh) {
   WorldOptions options = sealed(seed);
   // A datagram of 1472 bytes is a packet of 1500.
   constexpr std::uint64_t rate = 125'000'000 / 1500 * 1472;
   options.forward = {.loss = 0.001, .delay = 25ms, .rate = rate, .queue_bytes = 6'250'000};
   options.back = {.loss = 0.001, .delay = 25ms, .rate = rate};
+  options.server.receive_room_bytes = room_bytes;
   World world(options);
   world.destination.fresh = fresh;
   add_tree(world.source, 10'000, 4096);
@@ -62,19 +64,31 @@ double seconds_of_small_files(std::uint64_t seed, bool fresh) {
 }
 
 TEST(Early, TenThousandSmallFilesOverALongPath) {
-  constexpr std::uint64_t runs = sanitized ? 1 : 5;
-  std::vector<double> before, after;
-  for (std::uint64_t seed = 1; seed <= runs; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    before.push_back(seconds_of_small_files(seed, false));
-    after.push_back(seconds_of_small_files(seed, true));
+  struct Row {
+    const char* what;
+    std::uint64_t room_bytes;
+    double bound;
+  };
+  // A socket announces a quarter of what the kernel charges to it (tpi/udp_socket.cc): of twice 212992 bytes, Linux's
+  // limit for who has no privileges, and of 4 MiB.
+  constexpr Row rows[] = {{"small_socket", 106'496, 0.76}, {"large_socket", 1U << 20, 0.7}};
+  constexpr std::uint64_t runs = sanitized ? 1 : 3;
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    std::vector<double> before, after;
+    for (std::uint64_t seed = 1; seed <= runs; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      before.push_back(seconds_of_small_files(seed, row.room_bytes, false));
+      after.push_back(seconds_of_small_files(seed, row.room_bytes, true));
+    }
+    std::ranges::sort(before);
+    std::ranges::sort(after);
+    const double median = after[runs / 2];
+    RecordProperty(row.what,
+                   std::to_string(median) + " s, if the list is waited for " + std::to_string(before[runs / 2]));
+    EXPECT_LT(median, row.bound);
+    EXPECT_LT(median, before[runs / 2] - 0.02) << "most of a round trip";
   }
-  std::ranges::sort(before);
-  std::ranges::sort(after);
-  RecordProperty("seconds_after_the_list", std::to_string(before[runs / 2]));
-  RecordProperty("seconds_with_the_list", std::to_string(after[runs / 2]));
-  EXPECT_LT(after[runs / 2], 0.7);
-  EXPECT_LT(after[runs / 2], before[runs / 2] - 0.02) << "most of a round trip";
 }
 
 TEST(Early, FilesComeWhileTheListDoes) {
