@@ -494,7 +494,10 @@ const std::vector<Lie>& lies() {
       {"AFileThatIsInNoList",
        "what turns out to lie in no file of the manifest ends the transfer (13)",
        [](Liar& liar) {
-         begin_tree(liar, 200);
+         begin_tree(liar, 200, [&] {  // the content of a directory: none is made
+           liar.entries[0].name = "";
+           std::ranges::for_each(liar.entries, [](FileEntry& entry) { entry.parent = 0; });
+         });
          liar.data({0, adu_bytes, 0}, Content(adu_bytes));
          liar.hear(Kind::report, 100ms);
          liar.manifest();

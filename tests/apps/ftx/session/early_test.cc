@@ -73,7 +73,7 @@ TEST(Early, TenThousandSmallFilesOverALongPath) {
   // limit for who has no privileges, and of 4 MiB.
   constexpr Row rows[] = {{"small_socket", 106'496, 0.76}, {"large_socket", 1U << 20, 0.7}};
   constexpr std::uint64_t runs = sanitized ? 1 : 3;
-  for (const Row& row : rows) {
+  for (const Row& row : std::span(rows).first(sanitized ? 1 : std::size(rows))) {
     SCOPED_TRACE(row.what);
     std::vector<double> before, after;
     for (std::uint64_t seed = 1; seed <= runs; ++seed) {
@@ -120,7 +120,7 @@ TEST(Early, WhatOvertakesALostPartOfTheListWaitsForIt) {
     options.back.delay = 25ms;
     World world(options);
     world.destination.fresh = true;
-    add_tree(world.source, 10'000, 1000);
+    add_tree(world.source, 10'000, 300);
     std::uint64_t parts = 0;
     std::uint64_t lost = 0;
     world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
