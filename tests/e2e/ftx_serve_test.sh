@@ -225,12 +225,12 @@ printf '%s manyname\n%s manyname\n' "$ADDR6_B" "$ADDR_B" > hosts
 expect "IPv6 refuses, IPv4 serves" push small.txt ftx://manyname/many
 expect "IPv6, IPv4: fetched" push ftx://manyname/many got/many
 expect_exit 130 "the IPv4 server is interrupted" stop serve-v4
-serve plain --port 7070 --listen "$ADDR_B" --insecure
+serve insecure --port 7070 --listen "$ADDR_B" --insecure
 expect "insecure: IPv6 refuses, IPv4 serves" push small.txt ftx://manyname/plain --insecure
 printf '%s manyname\n%s manyname\n' "${ADDR_B%.*}.77" "$ADDR_B" > hosts
 expect "insecure: a silent address before the good one" push small.txt ftx://manyname/silent --insecure
-expect "insecure: equal" cmp in-plain/plain in-plain/silent
-expect_exit 130 "the insecure server is interrupted" stop serve-plain
+expect "insecure: equal" cmp in-insecure/plain in-insecure/silent
+expect_exit 130 "the insecure server is interrupted" stop serve-insecure
 
 # Its key changes.
 mv server/ftx/key server/key-before
