@@ -58,10 +58,11 @@ class Netcat:
 
 
 class Friend:
-    """The other end: sends the answer and its end, and takes what comes until the end, in threads."""
+    """The other end: sends the answer and its end, and takes what comes until the end, in threads. The kernel tells of a
+    reset once, to whichever of them asks first: to the other a reset looks like an end."""
 
     def __init__(self, connection):
-        self.connection, self.came, self.ended = connection, b"", False
+        self.connection, self.came, self.ended, self.reset = connection, b"", False, False
         connection.settimeout(SECONDS_MAX)
         self.threads = [threading.Thread(target=work) for work in (self.send, self.take)]
         for thread in self.threads:
@@ -72,7 +73,7 @@ class Friend:
             self.connection.sendall(ANSWER)
             self.connection.shutdown(socket.SHUT_WR)
         except OSError:
-            pass
+            self.reset = True
 
     def take(self):
         try:
@@ -86,6 +87,7 @@ class Friend:
     def join(self):
         for thread in self.threads:
             thread.join()
+        self.ended = self.ended and not self.reset
         self.connection.close()
 
 
