@@ -60,7 +60,7 @@ class Narrow final : public Module {
     if (message.native<wire::DataUnit>() == nullptr || !message.copy_data_to(0, front) || !is_udp(front)) {
       return true;
     }
-    const bool v4 = front[0] >> 4 == std::byte{4};
+    const bool v4 = (front[0] >> 4) == std::byte{4};
     path_.fragments += v4 && (front[6] & std::byte{0x60}) != std::byte{0x40} ? 1U : 0U;
     if (size <= path_.mtu) {
       ++path_.v[size];
