@@ -43,7 +43,7 @@ if [ "${SLUICE_E2E_INSIDE:-}" != yes ]; then
   E2E_NAMESPACES=${E2E_NAMESPACES:--Urnm}
   unshare "$E2E_NAMESPACES" true || { echo "this test needs namespaces: unshare $E2E_NAMESPACES failed" >&2; exit 1; }
   export SLUICE_E2E_INSIDE=yes
-  exec timeout --kill-after=5 "${E2E_SECONDS_MAX:-280}" unshare "$E2E_NAMESPACES" --pid --fork --kill-child --mount-proc "$0" "$@"
+  exec timeout --kill-after=5 "${E2E_SECONDS_MAX:-560}" unshare "$E2E_NAMESPACES" --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
 
 mount -t tmpfs e2e /run

@@ -4,7 +4,7 @@
 # disk, a source that changed, two transfers at once, a damaged partial file, and what somebody has put in its place.
 #
 # FTX_KILLS kills (default 20), of seed FTX_KILL_SEED (default 1): FTX_KILLS=200 E2E_SECONDS_MAX=2000 runs many.
-E2E_SECONDS_MAX=${E2E_SECONDS_MAX:-280}
+E2E_SECONDS_MAX=${E2E_SECONDS_MAX:-560}
 source "$(dirname "$0")/common.sh"
 
 RANDOM=${FTX_KILL_SEED:-1}
