@@ -8,7 +8,8 @@
 #                             in ${PID[NAME]}
 #   finish NAME          waits for it and answers its exit code; stop NAME: interrupts it first, as Ctrl-C would
 #   wait_for FILE TEXT   until TEXT stands in FILE
-#   kernel_listens PORT  until a kernel socket in namespace A is bound to that UDP port
+#   kernel_listens PORT [tcp]   until a kernel socket in namespace A is bound to that UDP port, or listens on that of TCP
+#   arrived FILE EXPECTED   until both are the same, 10 s at most
 #   stack_file FILE DRIVER HOST-PART [PUSH [MORE]]   writes a stack file for veth0
 #   expect WHAT COMMAND  fails the test, saying WHAT, when COMMAND does
 #   expect_exit CODE WHAT COMMAND   the same for a command whose exit code must be CODE; output in last.out and last.err
@@ -125,12 +126,22 @@ TOML
 }
 
 kernel_listens() {
-  local i
+  local i protocol=${2:-udp}
   for i in $(seq 200); do
-    in_a ss -Hlun "sport = :$1" | grep -q . && return 0
+    in_a ss -Hln "--$protocol" "sport = :$1" | grep -q . && return 0
     sleep 0.05
   done
-  echo "nobody listens on UDP port $1 in namespace A" >&2
+  echo "nobody listens on port $1 of $protocol in namespace A" >&2
+  return 1
+}
+
+arrived() {
+  local i
+  for i in $(seq 200); do
+    cmp -s "$1" "$2" && return 0
+    sleep 0.05
+  done
+  ls -l "$1" "$2" >&2
   return 1
 }
 

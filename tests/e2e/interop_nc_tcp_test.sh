@@ -10,26 +10,6 @@ printf '[stack.main]\ndriver = { kind = "kernel_tcp" }\npush = ["timod"]\n' > tc
 head -c 3000000 /dev/urandom > question
 head -c 2000000 /dev/urandom > reply
 
-kernel_listens_for_calls() {
-  local i
-  for i in $(seq 200); do
-    in_a ss -Hltn "sport = :$1" | grep -q . && return 0
-    sleep 0.05
-  done
-  echo "nobody listens on TCP port $1 in namespace A" >&2
-  return 1
-}
-
-arrived() {  # FILE EXPECTED: within 10 s
-  local i
-  for i in $(seq 200); do
-    cmp -s "$1" "$2" && return 0
-    sleep 0.05
-  done
-  ls -l "$1" "$2" >&2
-  return 1
-}
-
 # Our input ends when the kernel's netcat has sent everything: it ends itself when the other side has, whatever it has
 # still to send. NAME.in is the input, which descriptor 9 holds open.
 start_ours() {  # NAME ARGUMENT...
@@ -55,7 +35,7 @@ interop() {  # FAMILY OUR-ADDRESS ITS-ADDRESS
   expect "we say who called" grep -q 'connection from' "server-$family.err"
 
   INPUT=question background "listener-$family" in_a nc "-$family" -N -l -p 5000
-  kernel_listens_for_calls 5000
+  kernel_listens 5000 tcp
   start_ours "call-$family" "$its" 5000
   cat reply >&9
   expect "IPv$family: we call the kernel, and what it sends is whole" arrived "call-$family.out" question
@@ -78,7 +58,7 @@ import socket, time
 s = socket.create_server(('$ADDR_A', 5001))
 c = s.accept()[0]
 time.sleep(1000)"
-kernel_listens_for_calls 5001
+kernel_listens 5001 tcp
 mkfifo caller.in
 exec {caller}<> caller.in
 INPUT=caller.in background caller in_b "$SLUICE" nc --stack tcp.toml $ADDR_A 5001

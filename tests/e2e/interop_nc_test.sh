@@ -11,16 +11,6 @@ for size in 1 1400 8000; do
   text $size reply > "reply-$size"
 done
 
-arrived() {  # FILE EXPECTED: within 10 s
-  local i
-  for i in $(seq 200); do
-    cmp -s "$1" "$2" && return 0
-    sleep 0.05
-  done
-  ls -l "$1" "$2" >&2
-  return 1
-}
-
 # Starts a netcat of either kind, whose standard input is the pipe NAME.in.
 netcat() {  # NAME COMMAND...
   mkfifo "$1.in"
