@@ -176,7 +176,7 @@ class ConnectionProvider : public Module {
   }
 };
 
-class ConnectionTest : public testing::Test {
+class ConnectionTest : public TliTest {
  protected:
   ConnectionTest() { open(); }
 
@@ -246,22 +246,8 @@ class ConnectionTest : public testing::Test {
     return text.substr(0, *got) + ((flags & tli::T_MORE) != 0 ? " T_MORE" : "") +
            ((flags & tli::T_EXPEDITED) != 0 ? " T_EXPEDITED" : "");
   }
-  std::uint16_t look() { return endpoint->t_look().value_or(0xffff); }
 
-  template <class T>
-  static int error_of(const tli::Outcome<T>& outcome) {
-    return outcome ? 0 : outcome.error().t_errno;
-  }
-  template <class T>
-  static int system_error_of(const tli::Outcome<T>& outcome) {
-    return outcome ? 0 : outcome.error().system_errno;
-  }
-  static std::string error(tpi::TliError number) { return "error " + std::to_string(number); }
-
-  StreamSet set{{.defer_bytes_min = 0}};
   ConnectionProvider* provider = nullptr;
-  tli::t_info info;
-  std::unique_ptr<tli::Endpoint> endpoint;
 };
 
 inline constexpr std::array all_states{tli::T_UNINIT, tli::T_UNBND,    tli::T_IDLE,   tli::T_OUTCON,

@@ -171,7 +171,28 @@ inline tli::netbuf out(std::string& text) {
 }
 inline std::string_view text_of(const tli::netbuf& buffer) { return as_text({buffer.buf, buffer.len}); }
 
-class EndpointTest : public testing::Test {
+/// An endpoint, and what its calls come to; which provider it has, a test of that mode says.
+class TliTest : public testing::Test {
+ protected:
+  std::uint16_t look() { return endpoint->t_look().value_or(0xffff); }
+
+  /// t_errno of what failed, 0 for what did not.
+  template <class T>
+  static int error_of(const tli::Outcome<T>& outcome) {
+    return outcome ? 0 : outcome.error().t_errno;
+  }
+  template <class T>
+  static int system_error_of(const tli::Outcome<T>& outcome) {
+    return outcome ? 0 : outcome.error().system_errno;
+  }
+  static std::string error(tpi::TliError number) { return "error " + std::to_string(number); }
+
+  StreamSet set{{.defer_bytes_min = 0}};
+  tli::t_info info;
+  std::unique_ptr<tli::Endpoint> endpoint;
+};
+
+class EndpointTest : public TliTest {
  protected:
   EndpointTest() { open(); }
 
@@ -215,23 +236,8 @@ class EndpointTest : public testing::Test {
     return std::string(text_of(unit.addr)) + "/" + std::string(text_of(unit.opt)) + ": " +
            std::string(text_of(unit.udata)) + (flags == tli::T_MORE ? " T_MORE" : "");
   }
-  std::uint16_t look() { return endpoint->t_look().value_or(0xffff); }
 
-  /// t_errno of what failed, 0 for what did not.
-  template <class T>
-  static int error_of(const tli::Outcome<T>& outcome) {
-    return outcome ? 0 : outcome.error().t_errno;
-  }
-  template <class T>
-  static int system_error_of(const tli::Outcome<T>& outcome) {
-    return outcome ? 0 : outcome.error().system_errno;
-  }
-  static std::string error(tpi::TliError number) { return "error " + std::to_string(number); }
-
-  StreamSet set{{.defer_bytes_min = 0}};
   Provider* provider = nullptr;
-  tli::t_info info;
-  std::unique_ptr<tli::Endpoint> endpoint;
 };
 
 }  // namespace sluice::test
