@@ -87,6 +87,10 @@ function(sluice_room folder)
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
+  # Highway compiles each file once a kind of processor, by including it again.
+  if(name STREQUAL "ilp")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  endif()
   # Whoever uses an installed library includes what is installed, from the same folders.
   target_include_directories(${target} ${scope} $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sluice>)
   target_compile_features(${target} ${scope} cxx_std_23)
