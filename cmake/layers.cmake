@@ -31,6 +31,11 @@ if(SLUICE_SANITIZE)
   endif()
 endif()
 
+# GCC takes what a source file includes for a header, and warns of types of its unnamed namespaces.
+if(SLUICE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(sluice_options INTERFACE -Wno-subobject-linkage)
+endif()
+
 # Third-party libraries, by the folder that uses them. Everything else stays out of everything else. What is only headers
 # is a matter of this build: an installed library does not need it any more.
 set(SLUICE_PRIVATE_ilp hwy::hwy)
@@ -51,6 +56,11 @@ set(SLUICE_PRIVATE_apps_ftx_arguments CLI11::CLI11 fmt::fmt)
 set(SLUICE_PRIVATE_apps_ftx_library CLI11::CLI11)
 set(SLUICE_PRIVATE_apps_ftx_cli fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus PkgConfig::utf8proc)
 set(SLUICE_PRIVATE_apps_sluice CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+
+# Headers of other people that define the same names; and a program in which registers have names as short as variables.
+foreach(source dlpi/pcap.cc dlpi/xdp_filter.cc apps/ftx/security/aead_ipsec_mb.cc)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endforeach()
 
 set(SLUICE_LAYERS "")
 
@@ -87,8 +97,9 @@ function(sluice_room folder)
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
-  # Highway compiles each file once a kind of processor, by including it again.
-  if(name STREQUAL "ilp")
+  # Highway compiles each file once a kind of processor, by including it again. Congestion controls name their parameters
+  # as their papers do, and these names are the same.
+  if(name MATCHES "^(ilp|apps_ftx_recovery)$")
     set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   endif()
   # Whoever uses an installed library includes what is installed, from the same folders.

@@ -13,7 +13,7 @@
 namespace sluice::dlpi {
 namespace {
 
-constexpr std::size_t ethernet_size = wire::EthernetHeader::size;
+using wire::ethernet_size;
 
 /// Most specific first: more members before fewer, then port before address before protocol.
 constexpr std::array<unsigned, 7> shapes_by_specificity{7, 6, 5, 3, 4, 2, 1};

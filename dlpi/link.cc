@@ -16,7 +16,7 @@
 namespace sluice::dlpi {
 namespace {
 
-constexpr std::size_t ethernet_size = wire::EthernetHeader::size;
+using wire::ethernet_size;
 
 std::uint16_t type_of(ConstBytes head) { return load_big_endian<std::uint16_t>(head.data() + ethernet_size - 2); }
 

@@ -145,7 +145,7 @@ class SlotRing final : public PacketRing {
   bool begun_ = false;  // next() has given the slot's frame
 };
 
-bool bind_to(const Descriptor& socket, int index) {
+bool bind_to_receive(const Descriptor& socket, int index) {
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);
@@ -182,7 +182,7 @@ Result<std::unique_ptr<PacketRing>> PacketRing::open(const Interface& interface,
   if (const Status filtered = ring->accept_only({}, false); !filtered) {
     return std::unexpected(filtered.error());
   }
-  if (!bind_to(ring->socket_, interface.index)) {
+  if (!bind_to_receive(ring->socket_, interface.index)) {
     return device_failure(errno, "binding a packet socket to", interface.name);
   }
   return ring;

@@ -15,7 +15,7 @@ namespace {
 /// Room for a burst of the largest frames of a fast link; the kernel's default holds about a hundred.
 constexpr int send_buffer_bytes = 4 << 20;
 
-bool bind_to(const Descriptor& socket, int index) {
+bool bind_to_send(const Descriptor& socket, int index) {
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
   address.sll_ifindex = index;
@@ -32,7 +32,7 @@ bool begins_with_super_frame(const Batch& frames) {
 Result<std::unique_ptr<PacketSender>> PacketSender::open(StreamSet& set, const Interface& interface, bool bypass_qdisc,
                                                          std::function<void()> on_room, SendCall call) {
   Descriptor socket(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket || !bind_to(socket, interface.index)) {
+  if (!socket || !bind_to_send(socket, interface.index)) {
     return device_failure(errno, "opening a packet socket on", interface.name);
   }
   // As much as the system's limit allows without the privilege to exceed it.

@@ -19,7 +19,7 @@ namespace {
 
 using wire::DataUnit;
 
-constexpr std::size_t ethernet_size = wire::EthernetHeader::size;
+using wire::ethernet_size;
 constexpr std::size_t header_bytes_max = ethernet_size + wire::Ipv6Header::size + wire::UdpHeader::size;
 
 /// Headers that can be given to segments: UDP over IPv4 or IPv6, without options or extension headers.

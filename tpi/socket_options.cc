@@ -55,8 +55,6 @@ SocketOption option_of(Setting setting) {
   }
 }
 
-bool is_buffer(Setting setting) { return setting == Setting::receive_buffer || setting == Setting::send_buffer; }
-
 bool is_dont_fragment(Setting setting) {
   return setting == Setting::dont_fragment || setting == Setting::dont_fragment_v6;
 }

@@ -15,34 +15,32 @@ using provider::Setting;
 
 constexpr int seconds_per_minute = 60;
 
-struct SocketOption {
+struct TcpOption {
   int level;
   int name;
 };
 
 /// Nothing: there is no such option of a TCP socket. Of keep-alive it is the time; SO_KEEPALIVE switches it.
-std::optional<SocketOption> option_of(Setting setting) {
+std::optional<TcpOption> tcp_option_of(Setting setting) {
   switch (setting) {
     case Setting::ttl:
-      return SocketOption{IPPROTO_IP, IP_TTL};
+      return TcpOption{IPPROTO_IP, IP_TTL};
     case Setting::type_of_service:
-      return SocketOption{IPPROTO_IP, IP_TOS};
+      return TcpOption{IPPROTO_IP, IP_TOS};
     case Setting::hops:
-      return SocketOption{IPPROTO_IPV6, IPV6_UNICAST_HOPS};
+      return TcpOption{IPPROTO_IPV6, IPV6_UNICAST_HOPS};
     case Setting::no_delay:
-      return SocketOption{IPPROTO_TCP, TCP_NODELAY};
+      return TcpOption{IPPROTO_TCP, TCP_NODELAY};
     case Setting::keep_alive:
-      return SocketOption{IPPROTO_TCP, TCP_KEEPIDLE};
+      return TcpOption{IPPROTO_TCP, TCP_KEEPIDLE};
     case Setting::receive_buffer:
-      return SocketOption{SOL_SOCKET, SO_RCVBUF};
+      return TcpOption{SOL_SOCKET, SO_RCVBUF};
     case Setting::send_buffer:
-      return SocketOption{SOL_SOCKET, SO_SNDBUF};
+      return TcpOption{SOL_SOCKET, SO_SNDBUF};
     default:
       return std::nullopt;
   }
 }
-
-bool is_buffer(Setting setting) { return setting == Setting::receive_buffer || setting == Setting::send_buffer; }
 
 std::optional<int> read(int descriptor, int level, int name) {
   int value = 0;
@@ -57,7 +55,7 @@ bool write(int descriptor, int level, int name, int value) {
 /// What a socket has. socket(7), SO_RCVBUF: "The kernel doubles this value (to allow space for bookkeeping overhead)
 /// [...], and this doubled value is returned by getsockopt(2)."
 std::optional<std::uint32_t> value_in(int descriptor, Setting setting) {
-  const auto option = option_of(setting);
+  const auto option = tcp_option_of(setting);
   const auto value = option ? read(descriptor, option->level, option->name) : std::nullopt;
   if (!value) {
     return std::nullopt;
@@ -70,7 +68,7 @@ std::optional<std::uint32_t> value_in(int descriptor, Setting setting) {
 }
 
 bool apply(int descriptor, Setting setting, std::uint32_t value) {
-  const auto option = option_of(setting);
+  const auto option = tcp_option_of(setting);
   if (!option) {
     return false;
   }

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "apps/common/statistics.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
 #include "stack/wire/dlpi.h"
@@ -61,12 +60,6 @@ bool forward(Stream& from, Stream& to) {
     [[maybe_unused]] const Status sent = to.send(std::move(batch));
   }
   return moved > 0;
-}
-
-void print_statistics(const StackDeclaration& declaration, Stream& stream, bool json) {
-  fmt::print("{}{}",
-             json ? statistics_json(declaration.name, stream).dump() : statistics_text(declaration.name, stream),
-             json ? "\n" : "");
 }
 
 }  // namespace

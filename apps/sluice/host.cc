@@ -9,20 +9,10 @@
 
 #include "apps/common/addresses.h"
 #include "apps/common/host_stream.h"
-#include "apps/common/statistics.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
 
 namespace sluice {
-namespace {
-
-void print_statistics(const StackDeclaration& stack, Stream& stream, bool json) {
-  fmt::print("{}{}", json ? statistics_json(stack.name, stream).dump() : statistics_text(stack.name, stream),
-             json ? "\n" : "");
-  std::fflush(stdout);
-}
-
-}  // namespace
 
 int run_host(const StackDeclaration& stack, const HostOptions& options) {
   const std::unique_ptr<Program> program = Program::start();

@@ -5,8 +5,10 @@
 
 #include <csignal>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "apps/common/entropy.h"
+#include "apps/common/statistics.h"
 
 namespace sluice {
 
@@ -41,6 +43,12 @@ std::unique_ptr<Stream> Program::open(const StackDeclaration& stack) {
   }
   (*stream)->set_waiter(loop_.get());
   return std::move(*stream);
+}
+
+void print_statistics(const StackDeclaration& stack, Stream& stream, bool json) {
+  fmt::print("{}{}", json ? statistics_json(stack.name, stream).dump() : statistics_text(stack.name, stream),
+             json ? "\n" : "");
+  std::fflush(stdout);
 }
 
 }  // namespace sluice

@@ -31,4 +31,7 @@ class Program {
   bool stopped_ = false;
 };
 
+/// To standard output at once, as text or as one line of JSON.
+void print_statistics(const StackDeclaration& stack, Stream& stream, bool json);
+
 }  // namespace sluice

@@ -77,6 +77,11 @@ enum class Setting : std::uint8_t {
 };
 inline constexpr std::size_t setting_count = 18;
 
+/// The size of a buffer, of which the system may allow less than what was asked for.
+[[nodiscard]] constexpr bool is_buffer(Setting setting) {
+  return setting == Setting::receive_buffer || setting == Setting::send_buffer;
+}
+
 /// What ip_mreq and ipv6_mreq say.
 struct Membership {
   wire::IpAddress group;

@@ -65,4 +65,6 @@ struct EthernetHeader {
   return {{0x33, 0x33, octets[12], octets[13], octets[14], octets[15]}};
 }
 
+inline constexpr std::size_t ethernet_size = EthernetHeader::size;
+
 }  // namespace sluice::wire

@@ -14,7 +14,7 @@ enum Type : std::uint8_t {
   parameter_problem = 12,
 };
 
-struct Emitter {
+struct Icmp4Emitter {
   Bytes out;
 
   void operator()(const IcmpEcho& echo) const {
@@ -62,7 +62,7 @@ std::expected<Icmp4Message, Icmp4Malformed> parse_icmp4(ConstBytes bytes) {
 
 void emit_icmp4(const Icmp4Message& message, Bytes out) {
   SLUICE_REQUIRE(out.size() >= icmp_header_size);
-  std::visit(Emitter{out}, message);
+  std::visit(Icmp4Emitter{out}, message);
 }
 
 }  // namespace sluice::wire

@@ -10,7 +10,7 @@ void emit_header(Icmp6Type type, std::uint8_t code, std::uint32_t word, Bytes ou
   emit_icmp_header(static_cast<std::uint8_t>(type), code, word, out);
 }
 
-struct Emitter {
+struct Icmp6Emitter {
   Bytes out;
 
   void operator()(const IcmpEcho& echo) const {
@@ -59,7 +59,7 @@ std::expected<Icmp6Message, Icmp6Malformed> parse_icmp6(ConstBytes bytes) {
 
 void emit_icmp6(const Icmp6Message& message, Bytes out) {
   SLUICE_REQUIRE(out.size() >= icmp_header_size);
-  std::visit(Emitter{out}, message);
+  std::visit(Icmp6Emitter{out}, message);
 }
 
 }  // namespace sluice::wire

@@ -117,26 +117,26 @@ std::optional<std::string_view> last_components(std::string_view path, std::size
 }  // namespace
 
 Glob::Glob(std::string_view pattern) {
-  using Kind = Step::Kind;
+  using StepKind = Step::Kind;
   for (std::size_t at = 0; at < pattern.size();) {
     const char byte = pattern[at++];
     if (byte == '?') {
-      steps_.push_back({Kind::any});
+      steps_.push_back({StepKind::any});
     } else if (byte == '[') {
       at = add_set(pattern, at);
     } else if (byte == '*') {
       const std::size_t end = std::min(pattern.find_first_not_of('*', at), pattern.size());
-      steps_.push_back({end > at ? Kind::star_star : Kind::star});
+      steps_.push_back({end > at ? StepKind::star_star : StepKind::star});
       at = end;
     } else if (byte == '\\') {
-      steps_.push_back(at < pattern.size() ? Step{Kind::byte, static_cast<std::uint8_t>(pattern[at])}
-                                           : Step{Kind::never});
+      steps_.push_back(at < pattern.size() ? Step{StepKind::byte, static_cast<std::uint8_t>(pattern[at])}
+                                           : Step{StepKind::never});
       ++at;
     } else {
-      steps_.push_back({Kind::byte, static_cast<std::uint8_t>(byte)});
+      steps_.push_back({StepKind::byte, static_cast<std::uint8_t>(byte)});
     }
   }
-  for (auto step = steps_.rbegin(); step != steps_.rend() && step->kind == Kind::byte; ++step) {
+  for (auto step = steps_.rbegin(); step != steps_.rend() && step->kind == StepKind::byte; ++step) {
     ending_.insert(ending_.begin(), static_cast<char>(step->byte));
   }
   reached_.resize(steps_.size() + 1);

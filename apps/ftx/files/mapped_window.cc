@@ -32,14 +32,14 @@ constexpr std::uintptr_t entry_taken = 1;
 static_assert(std::atomic<std::uintptr_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
               std::atomic<bool>::is_always_lock_free);
 
-std::array<Entry, MappedWindow::windows_max> entries;
+std::array<Entry, MappedWindow::windows_max> mapped_entries;
 // Written once, before the handler is installed.
 struct sigaction previous{};
 std::uintptr_t page_mask = 0;
 
 /// The window that holds `address`; null also for an entry that another window takes over meanwhile.
 Entry* window_of(std::uintptr_t address) {
-  for (Entry& entry : entries) {
+  for (Entry& entry : mapped_entries) {
     const std::uintptr_t begin = entry.begin.load(std::memory_order_acquire);
     if (begin <= entry_taken || address < begin || address >= entry.end.load(std::memory_order_acquire)) {
       continue;
@@ -101,9 +101,9 @@ int install() {
 }
 
 std::optional<std::size_t> take_entry() {
-  for (std::size_t index = 0; index < entries.size(); ++index) {
+  for (std::size_t index = 0; index < mapped_entries.size(); ++index) {
     std::uintptr_t expected = entry_free;
-    if (entries[index].begin.compare_exchange_strong(expected, entry_taken)) {
+    if (mapped_entries[index].begin.compare_exchange_strong(expected, entry_taken)) {
       return index;
     }
   }
@@ -127,7 +127,7 @@ Result<MappedWindow> MappedWindow::map(int descriptor, std::uint64_t offset, std
   if (!index) {
     return fail(ENFILE);
   }
-  Entry& entry = entries[*index];
+  Entry& entry = mapped_entries[*index];
   const int protection = access == Access::write ? PROT_READ | PROT_WRITE : PROT_READ;
   void* const at = os().mmap(size, protection, MAP_SHARED, descriptor, static_cast<off_t>(offset));
   if (at == MAP_FAILED) {
@@ -148,9 +148,9 @@ MappedWindow::~MappedWindow() {
     return;
   }
   // The entry goes first: once unmapped, the addresses may belong to another map.
-  entries[entry_].begin.store(entry_taken, std::memory_order_release);
+  mapped_entries[entry_].begin.store(entry_taken, std::memory_order_release);
   os().munmap(bytes_.data(), bytes_.size());
-  entries[entry_].begin.store(entry_free, std::memory_order_release);
+  mapped_entries[entry_].begin.store(entry_free, std::memory_order_release);
 }
 
 MappedWindow& MappedWindow::operator=(MappedWindow&& other) noexcept {
@@ -160,6 +160,8 @@ MappedWindow& MappedWindow::operator=(MappedWindow&& other) noexcept {
   return *this;
 }
 
-bool MappedWindow::failed() const { return !bytes_.empty() && entries[entry_].failed.load(std::memory_order_acquire); }
+bool MappedWindow::failed() const {
+  return !bytes_.empty() && mapped_entries[entry_].failed.load(std::memory_order_acquire);
+}
 
 }  // namespace sluice::ftx

@@ -4,7 +4,7 @@
 namespace sluice::ftx {
 namespace {
 
-enum Flag : std::uint8_t { empty_sources = 1, has_files_max = 2, all_flags = 3 };
+enum DeletionFlag : std::uint8_t { empty_sources = 1, has_files_max = 2, all_deletion_flags = 3 };
 
 }  // namespace
 
@@ -19,14 +19,14 @@ void put(Writer& writer, const Deletion& deletion) {
 
 std::optional<Deletion> take_deletion(Reader& reader) {
   const auto flags = reader.number<std::uint8_t>();
-  const auto files_max = reader.number<std::uint32_t>();
+  const auto most = reader.number<std::uint32_t>();
   auto rules = take_filter_rules(reader);
   const bool bounded = (flags & has_files_max) != 0;
-  if (!rules || !reader.exhausted() || flags > all_flags || (!bounded && files_max != 0)) {
+  if (!rules || !reader.exhausted() || flags > all_deletion_flags || (!bounded && most != 0)) {
     return std::nullopt;
   }
   return Deletion{.empty_sources = (flags & empty_sources) != 0,
-                  .files_max = bounded ? std::optional(files_max) : std::nullopt,
+                  .files_max = bounded ? std::optional(most) : std::nullopt,
                   .rules = *std::move(rules)};
 }
 

@@ -6,11 +6,11 @@
 namespace sluice::ftx {
 namespace {
 
-enum Flag : std::uint8_t { include = 1, negate = 2, sends = 4, receives = 8, all_flags = 15 };
+enum RuleFlag : std::uint8_t { includes = 1, negated = 2, for_sender = 4, for_receiver = 8, all_rule_flags = 15 };
 
 std::uint8_t flags_of(const FilterRule& rule) {
-  return static_cast<std::uint8_t>((rule.include ? include : 0) | (rule.negate ? negate : 0) |
-                                   (rule.sends ? sends : 0) | (rule.receives ? receives : 0));
+  return static_cast<std::uint8_t>((rule.include ? includes : 0) | (rule.negate ? negated : 0) |
+                                   (rule.sends ? for_sender : 0) | (rule.receives ? for_receiver : 0));
 }
 
 bool is_rule(const FilterRule& rule) {
@@ -46,12 +46,12 @@ std::optional<FilterRules> take_filter_rules(Reader& reader) {
   FilterRules rules;
   for (std::size_t i = 0; i < count; ++i) {
     const auto flags = reader.number<std::uint8_t>();
-    FilterRule rule{.include = (flags & include) != 0,
-                    .negate = (flags & negate) != 0,
-                    .sends = (flags & sends) != 0,
-                    .receives = (flags & receives) != 0,
+    FilterRule rule{.include = (flags & includes) != 0,
+                    .negate = (flags & negated) != 0,
+                    .sends = (flags & for_sender) != 0,
+                    .receives = (flags & for_receiver) != 0,
                     .pattern = std::string(as_text(reader.take(reader.number<std::uint16_t>())))};
-    if (!reader.ok() || flags > all_flags || !is_rule(rule)) {
+    if (!reader.ok() || flags > all_rule_flags || !is_rule(rule)) {
       return std::nullopt;
     }
     rules.push_back(std::move(rule));

@@ -9,7 +9,7 @@
 namespace sluice::ftx {
 namespace {
 
-enum Flag : std::uint8_t {
+enum SelectionFlag : std::uint8_t {
   hard_links = 1,
   left_out = 2,
   has_names = 4,

@@ -21,7 +21,7 @@ constexpr std::array<unsigned char, 2> suite{0x13, 0x01};                      /
 constexpr std::array<unsigned char, 4> session_context{'f', 't', 'x', '2'};    // OpenSSL wants one for shared secrets
 constexpr long certificates_bytes_max = 8L << 10;
 
-struct Free {
+struct FreeSsl {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   void operator()(SSL* ssl) const { SSL_free(ssl); }
   void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
@@ -38,12 +38,12 @@ struct HandshakeContext::Shared {
   Role role;
   Options options;
   Secret secret_name;  // by which the peer finds the shared secret; derived from it, says nothing about it
-  std::unique_ptr<SSL_CTX, Free> context;
+  std::unique_ptr<SSL_CTX, FreeSsl> context;
 };
 
 struct Handshake::Engine {
   std::shared_ptr<const HandshakeContext::Shared> shared;
-  std::unique_ptr<SSL, Free> ssl;
+  std::unique_ptr<SSL, FreeSsl> ssl;
   BIO* input = nullptr;  // both are the SSL's
   BIO* output = nullptr;
   State state = State::in_progress;
@@ -99,7 +99,7 @@ int verify(X509_STORE_CTX* store, void* /*argument*/) {
 /// The shared secret as a session of which only this much is known: its key, suite and version.
 SSL_SESSION* session_of(SSL* ssl) {
   const Secret& secret = engine_of(ssl).shared->options.shared_secret;
-  std::unique_ptr<SSL_SESSION, Free> session(SSL_SESSION_new());
+  std::unique_ptr<SSL_SESSION, FreeSsl> session(SSL_SESSION_new());
   const SSL_CIPHER* const cipher = SSL_CIPHER_find(ssl, suite.data());
   const auto* const key = reinterpret_cast<const unsigned char*>(secret.bytes().data());
   if (session == nullptr || cipher == nullptr || SSL_SESSION_set1_master_key(session.get(), key, secret.size()) != 1 ||

@@ -17,7 +17,7 @@
 namespace sluice::ftx {
 namespace {
 
-struct Free {
+struct FreeBio {
   void operator()(BIO* bio) const { BIO_free(bio); }
   void operator()(unsigned char* bytes) const { OPENSSL_free(bytes); }
 };
@@ -70,7 +70,7 @@ Result<KeyPin> KeyPin::parse(std::string_view text) {
 Result<KeyPin> KeyPin::of(const x509_st* certificate) {
   unsigned char* encoded = nullptr;
   const int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &encoded);
-  const std::unique_ptr<unsigned char, Free> owner(encoded);
+  const std::unique_ptr<unsigned char, FreeBio> owner(encoded);
   if (size <= 0) {
     return fail(EINVAL, "a certificate without a public key");
   }
@@ -108,7 +108,7 @@ Result<Identity> Identity::create() {
 
 Result<Identity> Identity::parse(ConstBytes pem) {
   make_secure_heap();
-  const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const std::unique_ptr<BIO, FreeBio> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   std::shared_ptr<evp_pkey_st> key(
       bio == nullptr ? nullptr : PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr), EVP_PKEY_free);
   if (key == nullptr || EVP_PKEY_is_a(key.get(), "ED25519") != 1) {
@@ -150,7 +150,7 @@ Result<Identity> Identity::load_or_create(const std::string& path) {
 }
 
 Status Identity::store(const std::string& path) const {
-  const std::unique_ptr<BIO, Free> bio(BIO_new(BIO_s_secmem()));
+  const std::unique_ptr<BIO, FreeBio> bio(BIO_new(BIO_s_secmem()));
   if (bio == nullptr || PEM_write_bio_PrivateKey(bio.get(), key_.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
     return fail(ENOMEM, "cannot write the private key of " + path + " as PEM");
   }
