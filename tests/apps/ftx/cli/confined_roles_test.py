@@ -87,9 +87,11 @@ class Debugged:
         registers.rax, registers.rip = NUMBERS[name], self.instruction
         registers.orig_rax = 0xFFFFFFFFFFFFFFFF  # no call is to be made again
         ptrace(PTRACE_SETREGS, self.pid, ctypes.addressof(registers))
-        ptrace(PTRACE_SINGLESTEP, self.pid)
-        os.waitpid(self.pid, WAIT_ALL)
-        ptrace(PTRACE_GETREGS, self.pid, ctypes.addressof(registers))
+        # A signal that comes first, of a child that has ended, stops it before the instruction.
+        while registers.rip == self.instruction:
+            ptrace(PTRACE_SINGLESTEP, self.pid)
+            os.waitpid(self.pid, WAIT_ALL)
+            ptrace(PTRACE_GETREGS, self.pid, ctypes.addressof(registers))
         result = ctypes.c_longlong(registers.rax).value
         return -result if result < 0 else 0
 
