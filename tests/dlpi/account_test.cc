@@ -21,12 +21,10 @@ namespace {
 
 using Octets = std::vector<std::byte>;
 
-constexpr std::uint16_t sap = 0x9000;
 constexpr std::uint16_t unbound = 0x9001;
-constexpr std::size_t mtu = 1500;
-constexpr wire::MacAddress other_mac{{0x02, 0, 0, 0, 0, 0x77}};
-constexpr wire::MacAddress sender{{0x02, 0, 0, 0, 0, 0x99}};
-constexpr wire::MacAddress group_mac{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
+constexpr std::size_t account_mtu = 1500;
+constexpr wire::MacAddress sender_mac{{0x02, 0, 0, 0, 0, 0x99}};
+constexpr wire::MacAddress joined_group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
 constexpr wire::MacAddress bridges_mac{{0x01, 0x80, 0xc2, 0, 0, 0}};
 
 struct Tag {
@@ -54,12 +52,12 @@ struct Case {
 // IEEE 802.1Q section 3: "priority-tagged frame: A tagged frame whose tag header carries priority information but no
 // VLAN identification information". IEEE 802.3 section 3.2.6: below 1536 the field is a length.
 const std::vector<Case> cases{
-    {"bound type to us", To::us, {}, sap, 100, nullptr},
-    {"bound type to all", To::all, {}, sap, 100, nullptr},
-    {"bound type to our group", To::group, {}, sap, 100, nullptr},
-    {"bound type to a group of others", To::bridges, {}, sap, 100, "not_ours"},
-    {"bound type to another station", To::other, {}, sap, 100, "not_ours"},
-    {"as large as may be", To::us, {}, sap, mtu, nullptr},
+    {"bound type to us", To::us, {}, test_sap, 100, nullptr},
+    {"bound type to all", To::all, {}, test_sap, 100, nullptr},
+    {"bound type to our group", To::group, {}, test_sap, 100, nullptr},
+    {"bound type to a group of others", To::bridges, {}, test_sap, 100, "not_ours"},
+    {"bound type to another station", To::other, {}, test_sap, 100, "not_ours"},
+    {"as large as may be", To::us, {}, test_sap, account_mtu, nullptr},
     {"unbound type to us", To::us, {}, unbound, 100, "unclaimed"},
     {"unbound type to all", To::all, {}, unbound, 100, "unclaimed"},
     {"unbound type to a group of others", To::bridges, {}, unbound, 100, "not_ours"},
@@ -67,30 +65,30 @@ const std::vector<Case> cases{
     {"LLC to us", To::us, {}, 100, 100, "llc_frame"},
     {"LLC to the bridges", To::bridges, {}, 38, 46, "llc_frame"},
     {"LLC to another station", To::other, {}, 0x5ff, 100, "llc_frame"},
-    {"priority tag", To::us, {c_tag(0)}, sap, 100, nullptr},
-    {"priority tag with a priority", To::us, {c_tag(0, 5)}, sap, 100, nullptr},
-    {"priority tag with drop eligibility", To::all, {c_tag(0x1000)}, sap, 100, nullptr},
-    {"priority tag, as large as may be", To::us, {c_tag(0, 7)}, sap, mtu, nullptr},
+    {"priority tag", To::us, {c_tag(0)}, test_sap, 100, nullptr},
+    {"priority tag with a priority", To::us, {c_tag(0, 5)}, test_sap, 100, nullptr},
+    {"priority tag with drop eligibility", To::all, {c_tag(0x1000)}, test_sap, 100, nullptr},
+    {"priority tag, as large as may be", To::us, {c_tag(0, 7)}, test_sap, account_mtu, nullptr},
     {"priority tag, unbound type", To::us, {c_tag(0, 1)}, unbound, 100, "unclaimed"},
     {"priority tag, LLC", To::us, {c_tag(0, 1)}, 100, 100, "llc_frame"},
-    {"priority tag to another station", To::other, {c_tag(0, 1)}, sap, 100, "not_ours"},
-    {"VLAN 5", To::us, {c_tag(5)}, sap, 100, "vlan_frame"},
+    {"priority tag to another station", To::other, {c_tag(0, 1)}, test_sap, 100, "not_ours"},
+    {"VLAN 5", To::us, {c_tag(5)}, test_sap, 100, "vlan_frame"},
     {"VLAN 5, unbound type", To::us, {c_tag(5, 3)}, unbound, 100, "vlan_frame"},
-    {"VLAN 5 to another station", To::other, {c_tag(5)}, sap, 100, "vlan_frame"},
-    {"VLAN 4095", To::us, {c_tag(4095)}, sap, 100, "vlan_frame"},
-    {"service VLAN 5", To::us, {s_tag(5)}, sap, 100, "vlan_frame"},
-    {"service tag without a VLAN", To::us, {s_tag(0)}, sap, 100, "vlan_frame"},
-    {"VLAN 7 in service VLAN 5", To::us, {s_tag(5), c_tag(7)}, sap, 100, "vlan_frame"},
-    {"VLAN 7 behind a priority tag", To::us, {c_tag(0), c_tag(7)}, sap, 100, "vlan_frame"},
-    {"two priority tags", To::us, {c_tag(0), c_tag(0)}, sap, 100, "vlan_frame"},
-    {"too large", To::us, {}, sap, mtu + 1, "oversize_frame"},
-    {"too large, unbound type", To::us, {}, unbound, mtu + 1, "oversize_frame"},
-    {"too large behind a priority tag", To::us, {c_tag(0)}, sap, mtu + 1, "oversize_frame", 0, false},
-    {"nothing", To::us, {}, sap, 0, "short_frame", 1, false},
-    {"too short", To::us, {}, sap, 0, "short_frame", 13, false},
-    {"no more than a header", To::us, {}, sap, 0, nullptr, 14, false},
-    {"the header of a tagged frame", To::us, {c_tag(0)}, sap, 0, "vlan_frame", 16, false},
-    {"no more than a tagged header", To::us, {c_tag(0)}, sap, 0, nullptr, 18, false},
+    {"VLAN 5 to another station", To::other, {c_tag(5)}, test_sap, 100, "vlan_frame"},
+    {"VLAN 4095", To::us, {c_tag(4095)}, test_sap, 100, "vlan_frame"},
+    {"service VLAN 5", To::us, {s_tag(5)}, test_sap, 100, "vlan_frame"},
+    {"service tag without a VLAN", To::us, {s_tag(0)}, test_sap, 100, "vlan_frame"},
+    {"VLAN 7 in service VLAN 5", To::us, {s_tag(5), c_tag(7)}, test_sap, 100, "vlan_frame"},
+    {"VLAN 7 behind a priority tag", To::us, {c_tag(0), c_tag(7)}, test_sap, 100, "vlan_frame"},
+    {"two priority tags", To::us, {c_tag(0), c_tag(0)}, test_sap, 100, "vlan_frame"},
+    {"too large", To::us, {}, test_sap, account_mtu + 1, "oversize_frame"},
+    {"too large, unbound type", To::us, {}, unbound, account_mtu + 1, "oversize_frame"},
+    {"too large behind a priority tag", To::us, {c_tag(0)}, test_sap, account_mtu + 1, "oversize_frame", 0, false},
+    {"nothing", To::us, {}, test_sap, 0, "short_frame", 1, false},
+    {"too short", To::us, {}, test_sap, 0, "short_frame", 13, false},
+    {"no more than a header", To::us, {}, test_sap, 0, nullptr, 14, false},
+    {"the header of a tagged frame", To::us, {c_tag(0)}, test_sap, 0, "vlan_frame", 16, false},
+    {"no more than a tagged header", To::us, {c_tag(0)}, test_sap, 0, nullptr, 18, false},
 };
 
 /// What a driver is tried on, and how frames get to it.
@@ -127,8 +125,8 @@ class Account : public testing::Test, public testing::WithParamInterface<const c
       bring_up("tap0");
     }
     ASSERT_TRUE(run_until(set_, [&] { return stream_.driver().link()->up(); }));
-    stream_.bind(sap);
-    stream_.request(EnabmultiReq{group_mac});
+    stream_.bind(test_sap);
+    stream_.request(EnabmultiReq{joined_group});
     ASSERT_EQ(stream_.acknowledged(), DL_ENABMULTI_REQ);
   }
   void TearDown() override {
@@ -151,11 +149,11 @@ class Account : public testing::Test, public testing::WithParamInterface<const c
     const std::map<To, wire::MacAddress> addresses{{To::us, stream_.driver().link()->address()},
                                                    {To::other, other_mac},
                                                    {To::all, wire::mac_broadcast},
-                                                   {To::group, group_mac},
+                                                   {To::group, joined_group},
                                                    {To::bridges, bridges_mac}};
     Octets frame(2 * wire::MacAddress::size);
     addresses.at(wanted.to).store(frame.data());
-    sender.store(frame.data() + wire::MacAddress::size);
+    sender_mac.store(frame.data() + wire::MacAddress::size);
     const auto add = [&frame](std::uint16_t word) {
       frame.resize(frame.size() + sizeof word);
       store_big_endian(frame.data() + frame.size() - sizeof word, word);
@@ -232,7 +230,7 @@ TEST_P(Account, EveryFrameIsDeliveredOrEndsUnderOneCounter) {
       up.encode();
       const auto indication = UnitdataInd::decode(up.bytes());
       ASSERT_TRUE(indication);
-      EXPECT_EQ(indication->source, (LinkAddress{sender, sap})) << "without the tag";
+      EXPECT_EQ(indication->source, (LinkAddress{sender_mac, test_sap})) << "without the tag";
       const Message data = up.unlink();
       EXPECT_EQ(data ? data.size() : 0, wanted.payload);
     }
@@ -266,7 +264,7 @@ TEST_P(Account, WhatTheKernelDropsIsCountedWhileNothingIsRead) {
   if (kind_ == "wire") {
     return;  // its sender waits
   }
-  const Octets frame = frame_of({"bulk", To::us, {}, sap, 1400, nullptr});
+  const Octets frame = frame_of({"bulk", To::us, {}, test_sap, 1400, nullptr});
   constexpr std::uint64_t frames = 2000;
   for (std::uint64_t at = 0; at < frames; ++at) {
     ASSERT_TRUE(bring(frame));

@@ -14,18 +14,16 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t ipv4 = wire::ethertype_ipv4;
-constexpr std::uint16_t ipv6 = wire::ethertype_ipv6;
-const wire::IpAddress first = wire::IpAddress::from_text("10.77.0.1").value();
-const wire::IpAddress second = wire::IpAddress::from_text("fd00::2").value();
+const wire::IpAddress first_ip = wire::IpAddress::from_text("10.77.0.1").value();
+const wire::IpAddress second_ip = wire::IpAddress::from_text("fd00::2").value();
 
 class AnsweringTest : public testing::Test {
  protected:
   std::unique_ptr<Stream> stream(const std::vector<wire::IpAddress>& addresses) {
     auto made = std::make_unique<Stream>(set_);
     EXPECT_TRUE(made->open(driver_on(link_)));
-    made->bind(ipv4);
-    made->bind_also(ipv6);
+    made->bind(wire::ethertype_ipv4);
+    made->bind_also(wire::ethertype_ipv6);
     for (const wire::IpAddress& address : addresses) {
       says(*made, address, true);
     }
@@ -56,59 +54,59 @@ class AnsweringTest : public testing::Test {
 };
 
 TEST_F(AnsweringTest, OneAloneIsToldNothing) {
-  const auto alone = stream({first, second});
-  filters(*alone, ipv4, 7);
-  EXPECT_EQ(told(*alone, first), "");
-  EXPECT_EQ(told(*alone, second), "");
+  const auto alone = stream({first_ip, second_ip});
+  filters(*alone, wire::ethertype_ipv4, 7);
+  EXPECT_EQ(told(*alone, first_ip), "");
+  EXPECT_EQ(told(*alone, second_ip), "");
   alone->request(UnbindReq{});
-  EXPECT_EQ(told(*alone, first), "") << "nobody else answers either";
+  EXPECT_EQ(told(*alone, first_ip), "") << "nobody else answers either";
 }
 
 TEST_F(AnsweringTest, TheFirstAnswersAndWhenItLeavesTheNext) {
-  auto a = stream({first});
-  auto b = stream({first});
-  auto c = stream({first});
-  EXPECT_EQ(told(*a, first), "");
-  EXPECT_EQ(told(*b, first), "silent");
-  EXPECT_EQ(told(*c, first), "silent");
+  auto a = stream({first_ip});
+  auto b = stream({first_ip});
+  auto c = stream({first_ip});
+  EXPECT_EQ(told(*a, first_ip), "");
+  EXPECT_EQ(told(*b, first_ip), "silent");
+  EXPECT_EQ(told(*c, first_ip), "silent");
   a.reset();
-  EXPECT_EQ(told(*b, first), "answers");
-  EXPECT_EQ(told(*c, first), "");
+  EXPECT_EQ(told(*b, first_ip), "answers");
+  EXPECT_EQ(told(*c, first_ip), "");
   b->request(UnbindReq{});
-  EXPECT_EQ(told(*c, first), "answers") << "one that is not bound gets no question";
+  EXPECT_EQ(told(*c, first_ip), "answers") << "one that is not bound gets no question";
 }
 
 TEST_F(AnsweringTest, OneWithoutAFilterComesFirst) {
-  const auto user = stream({first});
-  const auto host = stream({first});
-  EXPECT_EQ(told(*host, first), "silent");
-  filters(*user, ipv4, 7);
-  EXPECT_EQ(told(*host, first), "answers shared");
-  EXPECT_EQ(told(*user, first), "silent");
-  filters(*host, ipv4, 8);
-  EXPECT_EQ(told(*user, first), "answers shared");
-  EXPECT_EQ(told(*host, first), "silent shared");
+  const auto user = stream({first_ip});
+  const auto host = stream({first_ip});
+  EXPECT_EQ(told(*host, first_ip), "silent");
+  filters(*user, wire::ethertype_ipv4, 7);
+  EXPECT_EQ(told(*host, first_ip), "answers shared");
+  EXPECT_EQ(told(*user, first_ip), "silent");
+  filters(*host, wire::ethertype_ipv4, 8);
+  EXPECT_EQ(told(*user, first_ip), "answers shared");
+  EXPECT_EQ(told(*host, first_ip), "silent shared");
 }
 
 /// A filter is one SAP's.
 TEST_F(AnsweringTest, FamiliesAreDecidedApart) {
-  const auto user = stream({first, second});
-  const auto host = stream({first, second});
-  told(*host, first);
-  filters(*user, ipv6, 7);
-  EXPECT_EQ(told(*user, first), "");
-  EXPECT_EQ(told(*host, second), "answers shared");
+  const auto user = stream({first_ip, second_ip});
+  const auto host = stream({first_ip, second_ip});
+  told(*host, first_ip);
+  filters(*user, wire::ethertype_ipv6, 7);
+  EXPECT_EQ(told(*user, first_ip), "");
+  EXPECT_EQ(told(*host, second_ip), "answers shared");
 }
 
 TEST_F(AnsweringTest, EachAnswersForWhatOnlyItHas) {
-  const auto a = stream({first});
-  const auto b = stream({second});
-  EXPECT_EQ(told(*a, first), "");
-  EXPECT_EQ(told(*b, second), "");
-  says(*b, first, true);
-  EXPECT_EQ(told(*b, first), "silent");
-  says(*a, first, false);
-  EXPECT_EQ(told(*b, first), "answers");
+  const auto a = stream({first_ip});
+  const auto b = stream({second_ip});
+  EXPECT_EQ(told(*a, first_ip), "");
+  EXPECT_EQ(told(*b, second_ip), "");
+  says(*b, first_ip, true);
+  EXPECT_EQ(told(*b, first_ip), "silent");
+  says(*a, first_ip, false);
+  EXPECT_EQ(told(*b, first_ip), "answers");
 }
 
 /// Of a group's members one tells routers of it, and each knows whether another is left, with a filter or without.
@@ -118,7 +116,7 @@ TEST_F(AnsweringTest, AGroupHasMembers) {
   auto b = stream({group});
   EXPECT_EQ(told(*a, group), "answers shared");
   EXPECT_EQ(told(*b, group), "silent shared");
-  filters(*a, ipv4, 7);
+  filters(*a, wire::ethertype_ipv4, 7);
   EXPECT_EQ(told(*a, group), "silent shared");
   EXPECT_EQ(told(*b, group), "answers shared");
   says(*b, group, false);
@@ -135,7 +133,7 @@ TEST_F(AnsweringTest, IsBounded) {
     says(*many, wire::Ipv4Address{{10, 0, static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n)}}, true);
   }
   EXPECT_EQ(many->counted("unexpected"), Answering::addresses_max);
-  Message cut = primitive_message(set_.pool(), AddressReq{first, true}, MessageType::ctl);
+  Message cut = primitive_message(set_.pool(), AddressReq{first_ip, true}, MessageType::ctl);
   cut.trim_back(1);
   many->put(std::move(cut));
   EXPECT_EQ(many->counted("unexpected"), Answering::addresses_max + 1);

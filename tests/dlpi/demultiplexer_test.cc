@@ -9,16 +9,11 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t ipv4 = wire::ethertype_ipv4;
-constexpr std::uint16_t ipv6 = wire::ethertype_ipv6;
 constexpr std::uint16_t arp = wire::ethertype_arp;
-constexpr wire::Ipv4Address here{{10, 0, 0, 1}};
-constexpr wire::Ipv4Address peer{{10, 0, 0, 2}};
-constexpr wire::MacAddress group{{0x01, 0, 0x5e, 0, 0, 5}};
-constexpr wire::MacAddress other{{0x02, 0, 0, 0, 0, 0x77}};
+constexpr wire::Ipv4Address peer_ip{{10, 0, 0, 2}};
 
 struct Datagram {
-  wire::Ipv4Address destination = here;
+  wire::Ipv4Address destination = here_ip;
   std::uint16_t port = 7000;
   std::uint8_t protocol = wire::protocol_udp;
   bool more_fragments = false;
@@ -32,7 +27,7 @@ std::vector<std::byte> ipv4_packet(const Datagram& datagram) {
   header.protocol = datagram.protocol;
   header.more_fragments = datagram.more_fragments;
   header.fragment_offset = datagram.fragment_offset;
-  header.source = peer;
+  header.source = peer_ip;
   header.destination = datagram.destination;
   header.emit(packet);
   wire::UdpHeader{.source_port = 9, .destination_port = datagram.port, .payload_length = 16}.emit(
@@ -66,11 +61,13 @@ class Demultiplexing : public testing::Test {
   }
   std::unique_ptr<Stream> filtered(std::optional<wire::IpAddress> local, std::optional<std::uint8_t> protocol,
                                    std::optional<std::uint16_t> port) {
-    auto made = stream({ipv4, arp, ipv6});
-    made->filter({ipv4, local, protocol, port});
+    auto made = stream({wire::ethertype_ipv4, arp, wire::ethertype_ipv6});
+    made->filter({wire::ethertype_ipv4, local, protocol, port});
     return made;
   }
-  void bring(const Datagram& datagram) { link_->bring(frame(TestLink::mac, ipv4, ipv4_packet(datagram))); }
+  void bring(const Datagram& datagram) {
+    link_->bring(frame(TestLink::mac, wire::ethertype_ipv4, ipv4_packet(datagram)));
+  }
   /// How many frames each stream got, as digits.
   static std::string got(std::initializer_list<Stream*> streams) {
     std::string counts;
@@ -86,9 +83,9 @@ class Demultiplexing : public testing::Test {
 };
 
 TEST_F(Demultiplexing, BySap) {
-  const auto a = stream({ipv4});
+  const auto a = stream({wire::ethertype_ipv4});
   const auto b = stream({arp});
-  const auto c = stream({arp, ipv4});
+  const auto c = stream({arp, wire::ethertype_ipv4});
   link_->bring(frame(TestLink::mac, arp, bytes_of("arp")));
   EXPECT_EQ(got({a.get(), b.get(), c.get()}), "011");
   link_->bring(frame(TestLink::mac, 0x9999, bytes_of("?")));
@@ -99,20 +96,20 @@ TEST_F(Demultiplexing, BySap) {
 // DL_SUBS_UNBIND_REQ takes the SAP and what was asked for on it: its filters claim nothing any more, and when the SAP
 // is bound again its frames come without them.
 TEST_F(Demultiplexing, FiltersGoWithTheirSap) {
-  const auto one = stream({arp, ipv4});
-  const auto two = stream({ipv4});
-  const FilterReq wanted{ipv4, here, wire::protocol_udp, 7000};
+  const auto one = stream({arp, wire::ethertype_ipv4});
+  const auto two = stream({wire::ethertype_ipv4});
+  const FilterReq wanted{wire::ethertype_ipv4, here_ip, wire::protocol_udp, 7000};
   one->filter(wanted);
   bring({.port = 7000});
   EXPECT_EQ(got({one.get(), two.get()}), "10");
-  one->request(SubsUnbindReq{.sap = ipv4});
+  one->request(SubsUnbindReq{.sap = wire::ethertype_ipv4});
   EXPECT_EQ(one->acknowledged(), DL_SUBS_UNBIND_REQ);
   bring({.port = 7000});
   EXPECT_EQ(got({one.get(), two.get()}), "01");
   two->filter(wanted);  // nobody has it
   bring({.port = 7000});
   EXPECT_EQ(got({one.get(), two.get()}), "01");
-  one->bind_also(ipv4);
+  one->bind_also(wire::ethertype_ipv4);
   bring({.port = 7001});
   EXPECT_EQ(got({one.get(), two.get()}), "10") << "one has no filter now";
 }
@@ -120,16 +117,16 @@ TEST_F(Demultiplexing, FiltersGoWithTheirSap) {
 TEST_F(Demultiplexing, ByDestination) {
   const auto a = stream({arp});
   const auto b = stream({arp});
-  b->request(EnabmultiReq{group});
+  b->request(EnabmultiReq{group_mac});
   b->forget();
-  EXPECT_EQ(link_->interests.groups, std::vector{group});
+  EXPECT_EQ(link_->interests.groups, std::vector{group_mac});
   link_->bring(frame(wire::mac_broadcast, arp, bytes_of("all")));
   EXPECT_EQ(got({a.get(), b.get()}), "11");
   // DL_ENABMULTI_REQ: "It is invalid for a DLS Provider to pass upstream messages that are destined for any address
   // other than those explicitly enabled on that Stream by the DLS User."
-  link_->bring(frame(group, arp, bytes_of("group")));
+  link_->bring(frame(group_mac, arp, bytes_of("group")));
   EXPECT_EQ(got({a.get(), b.get()}), "01");
-  link_->bring(frame(other, arp, bytes_of("other station")));
+  link_->bring(frame(other_mac, arp, bytes_of("other station")));
   EXPECT_EQ(got({a.get(), b.get()}), "00");
   EXPECT_EQ(a->counted("not_ours"), 1U);
 }
@@ -138,31 +135,32 @@ TEST_F(Demultiplexing, ByDestination) {
 // whatever local address they are bound to. Who has no filter gets what none of them takes.
 TEST_F(Demultiplexing, GroupsHaveManyMembers) {
   constexpr wire::Ipv4Address there{{10, 0, 0, 3}};
-  const auto one = filtered(here, wire::protocol_udp, 7000);
+  const auto one = filtered(here_ip, wire::protocol_udp, 7000);
   const auto two = filtered(there, wire::protocol_udp, 7000);
   const auto wild = filtered({}, wire::protocol_udp, 7000);
   const auto stranger = filtered(wire::Ipv4Address{{10, 0, 0, 4}}, wire::protocol_udp, 7000);
   const auto elsewhere = filtered({}, wire::protocol_udp, 7001);
-  const auto rest = stream({ipv4});
-  two->filter({ipv4, wire::Ipv4Address{{10, 0, 0, 5}}, wire::protocol_udp, 7000});  // takes what both claim once
+  const auto rest = stream({wire::ethertype_ipv4});
+  two->filter({wire::ethertype_ipv4, wire::Ipv4Address{{10, 0, 0, 5}}, wire::protocol_udp,
+               7000});  // takes what both claim once
   for (Stream* const member : {one.get(), two.get(), wild.get(), elsewhere.get(), rest.get()}) {
-    member->request(EnabmultiReq{group});
+    member->request(EnabmultiReq{group_mac});
     member->forget();
   }
   const auto all = {one.get(), two.get(), wild.get(), stranger.get(), elsewhere.get(), rest.get()};
   const auto bring_to = [&](const wire::MacAddress& mac, const Datagram& datagram) {
-    link_->bring(frame(mac, ipv4, ipv4_packet(datagram)));
+    link_->bring(frame(mac, wire::ethertype_ipv4, ipv4_packet(datagram)));
     return got(all);
   };
   constexpr wire::Ipv4Address members{{224, 0, 0, 5}};
-  EXPECT_EQ(bring_to(group, {.destination = members, .port = 7000}), "111000");
-  EXPECT_EQ(bring_to(group, {.destination = members, .port = 7001}), "000010");
-  EXPECT_EQ(bring_to(group, {.destination = members, .port = 7002}), "000001");
+  EXPECT_EQ(bring_to(group_mac, {.destination = members, .port = 7000}), "111000");
+  EXPECT_EQ(bring_to(group_mac, {.destination = members, .port = 7001}), "000010");
+  EXPECT_EQ(bring_to(group_mac, {.destination = members, .port = 7002}), "000001");
   EXPECT_EQ(bring_to(wire::mac_broadcast, {.destination = {{255, 255, 255, 255}}, .port = 7000}), "111100");
   EXPECT_EQ(bring_to(TestLink::mac, {.destination = there, .port = 7000}), "010000");
-  one->request(DisabmultiReq{group});
+  one->request(DisabmultiReq{group_mac});
   one->forget();
-  EXPECT_EQ(bring_to(group, {.destination = members, .port = 7000}), "011000");
+  EXPECT_EQ(bring_to(group_mac, {.destination = members, .port = 7000}), "011000");
 }
 
 TEST_F(Demultiplexing, PromiscuousStreams) {
@@ -177,11 +175,11 @@ TEST_F(Demultiplexing, PromiscuousStreams) {
     each->forget();
   }
   const auto counts = [&] { return got({plain.get(), phys.get(), sap.get(), multi.get()}); };
-  link_->bring(frame(other, arp, bytes_of("1")));
+  link_->bring(frame(other_mac, arp, bytes_of("1")));
   EXPECT_EQ(counts(), "0100");
   link_->bring(frame(TestLink::mac, 0x9999, bytes_of("2")));
   EXPECT_EQ(counts(), "0110");
-  link_->bring(frame(group, 0x9999, bytes_of("3")));
+  link_->bring(frame(group_mac, 0x9999, bytes_of("3")));
   EXPECT_EQ(counts(), "0101");
   link_->bring(frame(wire::mac_broadcast, arp, bytes_of("4")));
   EXPECT_EQ(counts(), "1111");
@@ -190,10 +188,10 @@ TEST_F(Demultiplexing, PromiscuousStreams) {
 }
 
 TEST_F(Demultiplexing, TheMostSpecificFilterWins) {
-  const auto rest = stream({ipv4});
+  const auto rest = stream({wire::ethertype_ipv4});
   const auto port = filtered({}, {}, 7000);
-  const auto full = filtered(here, wire::protocol_udp, 7000);
-  const auto address = filtered(here, {}, {});
+  const auto full = filtered(here_ip, wire::protocol_udp, 7000);
+  const auto address = filtered(here_ip, {}, {});
   const auto counts = [&] { return got({rest.get(), port.get(), full.get(), address.get()}); };
   bring({});
   EXPECT_EQ(counts(), "0010");
@@ -201,22 +199,22 @@ TEST_F(Demultiplexing, TheMostSpecificFilterWins) {
   EXPECT_EQ(counts(), "0100");
   bring({.port = 1});
   EXPECT_EQ(counts(), "0001");
-  bring({.destination = peer, .port = 1});
+  bring({.destination = peer_ip, .port = 1});
   EXPECT_EQ(counts(), "1000");
 }
 
 TEST_F(Demultiplexing, WhatNoFilterClaimsAndNobodyWantsIsCounted) {
-  const auto full = filtered(here, wire::protocol_udp, 7000);
+  const auto full = filtered(here_ip, wire::protocol_udp, 7000);
   bring({.port = 1});
   EXPECT_EQ(full->waiting(), 0U);
   EXPECT_EQ(full->counted("unclaimed"), 1U);
 }
 
 TEST_F(Demultiplexing, WhatEveryStreamNeedsGoesToAll) {
-  const auto rest = stream({ipv4, arp, ipv6});
-  const auto one = filtered(here, wire::protocol_udp, 1);
-  const auto two = filtered(here, wire::protocol_udp, 2);
-  two->filter({ipv6, {}, wire::protocol_udp, 2});
+  const auto rest = stream({wire::ethertype_ipv4, arp, wire::ethertype_ipv6});
+  const auto one = filtered(here_ip, wire::protocol_udp, 1);
+  const auto two = filtered(here_ip, wire::protocol_udp, 2);
+  two->filter({wire::ethertype_ipv6, {}, wire::protocol_udp, 2});
   const auto counts = [&] { return got({rest.get(), one.get(), two.get()}); };
   bring({.protocol = wire::protocol_icmp4});
   EXPECT_EQ(counts(), "111");
@@ -226,55 +224,55 @@ TEST_F(Demultiplexing, WhatEveryStreamNeedsGoesToAll) {
   EXPECT_EQ(counts(), "111") << "later fragment";
   link_->bring(frame(wire::mac_broadcast, arp, bytes_of("arp")));
   EXPECT_EQ(counts(), "111");
-  link_->bring(frame(TestLink::mac, ipv6, ipv6_packet(wire::protocol_icmp6, 2)));
+  link_->bring(frame(TestLink::mac, wire::ethertype_ipv6, ipv6_packet(wire::protocol_icmp6, 2)));
   EXPECT_EQ(counts(), "111");
-  link_->bring(frame(TestLink::mac, ipv6, ipv6_packet(wire::protocol_ipv6_fragment, 2)));
+  link_->bring(frame(TestLink::mac, wire::ethertype_ipv6, ipv6_packet(wire::protocol_ipv6_fragment, 2)));
   EXPECT_EQ(counts(), "111");
-  link_->bring(frame(TestLink::mac, ipv6, ipv6_packet(wire::protocol_hop_by_hop, 2)));
+  link_->bring(frame(TestLink::mac, wire::ethertype_ipv6, ipv6_packet(wire::protocol_hop_by_hop, 2)));
   EXPECT_EQ(counts(), "111");
-  link_->bring(frame(TestLink::mac, ipv6, ipv6_packet(wire::protocol_udp, 2)));
+  link_->bring(frame(TestLink::mac, wire::ethertype_ipv6, ipv6_packet(wire::protocol_udp, 2)));
   EXPECT_EQ(counts(), "001");
-  link_->bring(frame(TestLink::mac, ipv6, ipv6_packet(wire::protocol_udp, 3)));
+  link_->bring(frame(TestLink::mac, wire::ethertype_ipv6, ipv6_packet(wire::protocol_udp, 3)));
   EXPECT_EQ(counts(), "110") << "stream one has no filter on IPv6";
 }
 
 TEST_F(Demultiplexing, IpOptionsMoveThePort) {
-  const auto full = filtered(here, wire::protocol_udp, 7000);
+  const auto full = filtered(here_ip, wire::protocol_udp, 7000);
   std::vector<std::byte> packet = ipv4_packet({});
   packet.insert(packet.begin() + 20, 40, std::byte{1});
   packet[0] = std::byte{0x4f};
-  link_->bring(frame(TestLink::mac, ipv4, packet));
+  link_->bring(frame(TestLink::mac, wire::ethertype_ipv4, packet));
   EXPECT_EQ(full->waiting(), 1U);
 }
 
 TEST_F(Demultiplexing, AFilterBelongsToOneStream) {
-  const auto one = filtered(here, wire::protocol_udp, 7000);
-  const auto two = stream({ipv4});
-  const FilterReq same{ipv4, here, wire::protocol_udp, 7000};
+  const auto one = filtered(here_ip, wire::protocol_udp, 7000);
+  const auto two = stream({wire::ethertype_ipv4});
+  const FilterReq same{wire::ethertype_ipv4, here_ip, wire::protocol_udp, 7000};
   two->request(same, MessageType::ctl);
   EXPECT_EQ(two->error(), DL_BOUND);
   one->filter(same);  // its own, again
-  one->filter({ipv4, {}, {}, {}});
+  one->filter({wire::ethertype_ipv4, {}, {}, {}});
   two->filter(same);
   bring({});
   EXPECT_EQ(got({one.get(), two.get()}), "01");
 }
 
 TEST_F(Demultiplexing, FilterErrors) {
-  const auto one = stream({ipv4});
-  one->request(FilterReq{ipv6, {}, wire::protocol_udp, {}}, MessageType::ctl);
+  const auto one = stream({wire::ethertype_ipv4});
+  one->request(FilterReq{wire::ethertype_ipv6, {}, wire::protocol_udp, {}}, MessageType::ctl);
   EXPECT_EQ(one->error(), DL_BADSAP);
   for (std::uint16_t port = 1; port <= Subscription::filters_max; ++port) {
-    one->filter({ipv4, {}, {}, port});
+    one->filter({wire::ethertype_ipv4, {}, {}, port});
   }
-  one->request(FilterReq{ipv4, {}, {}, 9999}, MessageType::ctl);
+  one->request(FilterReq{wire::ethertype_ipv4, {}, {}, 9999}, MessageType::ctl);
   EXPECT_EQ(one->error(), DL_TOOMANY);
 }
 
 TEST_F(Demultiplexing, ManyFiltersEachFindTheirStream) {
   std::vector<std::unique_ptr<Stream>> streams;
   for (std::uint16_t port = 0; port < 300; ++port) {
-    streams.push_back(filtered(here, wire::protocol_udp, static_cast<std::uint16_t>(7000 + port)));
+    streams.push_back(filtered(here_ip, wire::protocol_udp, static_cast<std::uint16_t>(7000 + port)));
   }
   for (std::uint16_t port = 0; port < 300; ++port) {
     bring({.port = static_cast<std::uint16_t>(7000 + port)});
@@ -286,20 +284,20 @@ TEST_F(Demultiplexing, ManyFiltersEachFindTheirStream) {
 }
 
 TEST_F(Demultiplexing, FramesThatAreNoEthernet) {
-  const auto one = stream({ipv4});
+  const auto one = stream({wire::ethertype_ipv4});
   link_->bring(ConstBytes(bytes_of("thirteen byte")).first(13));
   EXPECT_EQ(one->counted("short_frame"), 1U);
   link_->bring(frame(TestLink::mac, 0x8100, bytes_of("tagged")));
   EXPECT_EQ(one->counted("vlan_frame"), 1U);
-  link_->bring(frame(TestLink::mac, ipv4, std::vector<std::byte>(1501)));
+  link_->bring(frame(TestLink::mac, wire::ethertype_ipv4, std::vector<std::byte>(1501)));
   EXPECT_EQ(one->counted("oversize_frame"), 1U);
   EXPECT_EQ(one->waiting(), 0U);
 }
 
 // The head of a frame may lie in several blocks: the wire carries messages as the sender made them.
 TEST_F(Demultiplexing, HeadersInSeveralBlocks) {
-  const auto full = filtered(here, wire::protocol_udp, 7000);
-  const auto whole = frame(TestLink::mac, ipv4, ipv4_packet({}));
+  const auto full = filtered(here_ip, wire::protocol_udp, 7000);
+  const auto whole = frame(TestLink::mac, wire::ethertype_ipv4, ipv4_packet({}));
   for (const std::size_t cut : {1U, 13U, 14U, 20U, 34U, 40U, 57U}) {
     Message message = Message::copy_of(set_.pool(), ConstBytes(whole).first(cut));
     message.link(Message::copy_of(set_.pool(), ConstBytes(whole).subspan(cut)));
@@ -314,16 +312,16 @@ TEST_F(Demultiplexing, HostileFramesNeverCrash) {
   constexpr std::uint64_t seed = 20260;
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Prng prng(seed);
-  const auto full = filtered(here, wire::protocol_udp, 7000);
-  const auto rest = stream({ipv4, arp, ipv6});
-  const std::array types{ipv4, ipv6, arp, std::uint16_t{0x8100}, std::uint16_t{0}};
+  const auto full = filtered(here_ip, wire::protocol_udp, 7000);
+  const auto rest = stream({wire::ethertype_ipv4, arp, wire::ethertype_ipv6});
+  const std::array types{wire::ethertype_ipv4, wire::ethertype_ipv6, arp, std::uint16_t{0x8100}, std::uint16_t{0}};
   for (int round = 0; round < 20'000; ++round) {
     std::vector<std::byte> bytes(prng.below(90));
     for (std::byte& byte : bytes) {
       byte = static_cast<std::byte>(prng());
     }
     if (bytes.size() > 14 && prng.chance(0.9)) {
-      wire::EthernetHeader{TestLink::mac, other, types[prng.below(types.size())]}.emit(bytes);
+      wire::EthernetHeader{TestLink::mac, other_mac, types[prng.below(types.size())]}.emit(bytes);
       bytes[14] = static_cast<std::byte>((prng.chance(0.5) ? 0x40U : 0x60U) | prng.below(16));
     }
     link_->bring(bytes);

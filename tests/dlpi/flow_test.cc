@@ -7,21 +7,20 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t sap = 0x9000;
-constexpr LinkAddress peer{{{0x02, 0, 0, 0, 0, 2}}, sap};
+constexpr LinkAddress peer_address{{{0x02, 0, 0, 0, 0, 2}}, test_sap};
 
 class Flow : public testing::Test {
  protected:
   std::unique_ptr<Stream> stream() {
     auto made = std::make_unique<Stream>(set_);
     EXPECT_TRUE(made->open(driver_on(link_)));
-    made->bind(sap);
+    made->bind(test_sap);
     return made;
   }
   void bring(std::size_t count) {
     Batch frames;
     for (std::size_t at = 0; at < count; ++at) {
-      frames.push(Message::copy_of(set_.pool(), frame(TestLink::mac, sap, std::vector<std::byte>(1000))));
+      frames.push(Message::copy_of(set_.pool(), frame(TestLink::mac, test_sap, std::vector<std::byte>(1000))));
     }
     link_->bring(std::move(frames));
   }
@@ -151,7 +150,7 @@ TEST_F(Flow, FramesWaitForTheDeviceInOrder) {
   const auto one = stream();
   link_->room = 2;
   for (char name = 'a'; name < 'g'; ++name) {
-    one->send(peer, bytes_of(std::string(1, name)));
+    one->send(peer_address, bytes_of(std::string(1, name)));
   }
   poll();
   EXPECT_EQ(link_->out.size(), 2U);
@@ -161,7 +160,7 @@ TEST_F(Flow, FramesWaitForTheDeviceInOrder) {
   poll();
   EXPECT_EQ(link_->out.size(), 5U);
   link_->room = 10;
-  one->send(peer, bytes_of("g"));
+  one->send(peer_address, bytes_of("g"));
   poll();
   EXPECT_EQ(link_->out.size(), 5U) << "a later frame does not overtake";
   link_->transmit_ready();
@@ -176,8 +175,8 @@ TEST_F(Flow, FramesWaitForTheDeviceInOrder) {
 TEST_F(Flow, AFullDeviceDoesNotSpinTheScheduler) {
   const auto one = stream();
   link_->room = 0;
-  one->send(peer, bytes_of("a"));
-  one->send(peer, bytes_of("b"));
+  one->send(peer_address, bytes_of("a"));
+  one->send(peer_address, bytes_of("b"));
   poll();
   EXPECT_EQ(set_.scheduler().next_deadline(), never);
 }
@@ -187,7 +186,7 @@ TEST_F(Flow, AWriterThatIgnoresFlowControlIsBounded) {
   link_->room = 0;
   const std::vector<std::byte> data(1500);
   for (int at = 0; at < 5000; ++at) {
-    one->send(peer, data);
+    one->send(peer_address, data);
   }
   EXPECT_FALSE(one->head().write_queue().can_put_next());
   EXPECT_GT(one->counted("transmit_overrun"), 0U);
@@ -198,7 +197,7 @@ TEST_F(Flow, AWriterIsBackEnabled) {
   const auto one = stream();
   link_->room = 0;
   while (one->head().write_queue().can_put_next()) {
-    one->send(peer, std::vector<std::byte>(1500));
+    one->send(peer_address, std::vector<std::byte>(1500));
   }
   poll();
   const int services = one->head().write_services;
@@ -214,7 +213,7 @@ TEST_F(Flow, AnExhaustedPoolLosesFramesButNothingElse) {
   const auto link = std::make_shared<TestLink>(small);
   Stream one(small);
   ASSERT_TRUE(one.open(driver_on(link)));
-  one.bind(sap);
+  one.bind(test_sap);
   std::vector<Message> hoard;
   // What a frame and its primitive come from, in turn, so that the pool has both again afterwards.
   for (bool left = true; left;) {
@@ -229,7 +228,7 @@ TEST_F(Flow, AnExhaustedPoolLosesFramesButNothingElse) {
   Batch frames(std::move(hoard.back()));
   hoard.pop_back();
   Block& block = *frames.front();
-  const auto small_frame = frame(TestLink::mac, sap, bytes_of("x"));
+  const auto small_frame = frame(TestLink::mac, test_sap, bytes_of("x"));
   std::memcpy(block.rptr, small_frame.data(), small_frame.size());
   block.wptr = block.rptr + small_frame.size();
   link->bring(std::move(frames));

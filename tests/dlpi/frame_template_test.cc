@@ -11,12 +11,7 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t ipv4 = wire::ethertype_ipv4;
-constexpr std::uint16_t ipv6 = wire::ethertype_ipv6;
-constexpr wire::Ipv4Address here{{10, 0, 0, 1}};
-constexpr wire::MacAddress other{{0x02, 0, 0, 0, 0, 0x77}};
-constexpr wire::MacAddress group{{0x01, 0, 0x5e, 0, 0, 5}};
-constexpr std::uint16_t port = 7000;
+constexpr std::uint16_t flow_port = 7000;
 constexpr std::size_t udp_offset_v4 = 14 + 20;
 constexpr std::size_t udp_offset_v6 = 14 + 40;
 
@@ -25,17 +20,20 @@ using Octets = std::vector<std::byte>;
 /// A frame of the flow.
 Octets flow_v4() {
   Octets packet(20 + 8 + 40);
-  wire::Ipv4Header{.payload_length = 48, .protocol = wire::protocol_udp, .source = {{10, 0, 0, 2}}, .destination = here}
+  wire::Ipv4Header{
+      .payload_length = 48, .protocol = wire::protocol_udp, .source = {{10, 0, 0, 2}}, .destination = here_ip}
       .emit(packet);
-  wire::UdpHeader{.source_port = 9, .destination_port = port, .payload_length = 40}.emit(Bytes(packet).subspan(20));
-  return frame(TestLink::mac, ipv4, packet);
+  wire::UdpHeader{.source_port = 9, .destination_port = flow_port, .payload_length = 40}.emit(
+      Bytes(packet).subspan(20));
+  return frame(TestLink::mac, wire::ethertype_ipv4, packet);
 }
 Octets flow_v6() {
   Octets packet(40 + 8 + 40);
   wire::Ipv6Header{.payload_length = 48, .next_header = wire::protocol_udp, .source = {}, .destination = {}}.emit(
       packet);
-  wire::UdpHeader{.source_port = 9, .destination_port = port, .payload_length = 40}.emit(Bytes(packet).subspan(40));
-  return frame(TestLink::mac, ipv6, packet);
+  wire::UdpHeader{.source_port = 9, .destination_port = flow_port, .payload_length = 40}.emit(
+      Bytes(packet).subspan(40));
+  return frame(TestLink::mac, wire::ethertype_ipv6, packet);
 }
 
 Octets with(Octets octets, std::size_t at, unsigned value) {
@@ -49,11 +47,11 @@ class FrameTemplates : public testing::Test {
     EXPECT_TRUE(rest->open(driver_on(link)));
     EXPECT_TRUE(full->open(driver_on(link)));
     for (Stream* stream : {rest.get(), full.get()}) {
-      stream->bind(ipv4);
-      stream->bind_also(ipv6);
+      stream->bind(wire::ethertype_ipv4);
+      stream->bind_also(wire::ethertype_ipv6);
     }
-    full->filter({ipv4, {}, wire::protocol_udp, port});
-    full->filter({ipv6, {}, wire::protocol_udp, port});
+    full->filter({wire::ethertype_ipv4, {}, wire::protocol_udp, flow_port});
+    full->filter({wire::ethertype_ipv6, {}, wire::protocol_udp, flow_port});
   }
 
   void bring(const Octets& octets) { link->bring(octets); }
@@ -130,7 +128,7 @@ TEST_F(FrameTemplates, WhatDiffersWhereItDecidesIsLookedAt) {
   Octets options = flow;
   options.insert(options.begin() + udp_offset_v4, 4, std::byte{1});
   options[14] = std::byte{0x46};
-  Octets options_and_port = with(options, udp_offset_v4 + 4 + 3, (port & 0xff) + 1);
+  Octets options_and_port = with(options, udp_offset_v4 + 4 + 3, (flow_port & 0xff) + 1);
   Octets large = flow;
   large.resize(14 + 1501);
   Octets largest = flow;
@@ -213,9 +211,9 @@ TEST_F(FrameTemplates, FramesInBlocksGoTheSameWay) {
 
 TEST_F(FrameTemplates, AFilterOfAnotherStreamIsHeeded) {
   add();
-  added->bind(ipv4);
+  added->bind(wire::ethertype_ipv4);
   warm(flow_v4());
-  added->filter({ipv4, here, wire::protocol_udp, port});  // more specific
+  added->filter({wire::ethertype_ipv4, here_ip, wire::protocol_udp, flow_port});  // more specific
   bring(flow_v4());
   EXPECT_EQ(got(), "001");
   added.reset();
@@ -224,11 +222,11 @@ TEST_F(FrameTemplates, AFilterOfAnotherStreamIsHeeded) {
 }
 
 TEST_F(FrameTemplates, AFilterForAFlowThatNobodyHadClaimedIsHeeded) {
-  const Octets unclaimed = with(flow_v4(), udp_offset_v4 + 3, (port + 1) & 0xff);
+  const Octets unclaimed = with(flow_v4(), udp_offset_v4 + 3, (flow_port + 1) & 0xff);
   bring(unclaimed);
   bring(unclaimed);
   EXPECT_EQ(got(), "20");
-  full->filter({ipv4, {}, wire::protocol_udp, port + 1});
+  full->filter({wire::ethertype_ipv4, {}, wire::protocol_udp, flow_port + 1});
   bring(unclaimed);
   EXPECT_EQ(got(), "01");
 }
@@ -240,8 +238,8 @@ TEST_F(FrameTemplates, AStreamThatUnbindsOrGoesGetsNothing) {
   bring(flow_v4());
   EXPECT_EQ(got(), "10");
 
-  full->bind(ipv4);
-  full->filter({ipv4, {}, wire::protocol_udp, port});
+  full->bind(wire::ethertype_ipv4);
+  full->filter({wire::ethertype_ipv4, {}, wire::protocol_udp, flow_port});
   warm(flow_v4());
   full.reset();
   bring(flow_v4());
@@ -266,12 +264,12 @@ TEST_F(FrameTemplates, AStreamThatLooksAtEverythingDoes) {
 
 TEST_F(FrameTemplates, ANewStationAddressIsHeeded) {
   warm(flow_v4());
-  link->change_address(other);
+  link->change_address(other_mac);
   bring(flow_v4());
   EXPECT_EQ(got(), "00");
   EXPECT_EQ(rest->counted("not_ours"), 1U);
   Octets to_the_new = flow_v4();
-  std::ranges::copy(std::as_bytes(std::span(other.octets)), to_the_new.begin());
+  std::ranges::copy(std::as_bytes(std::span(other_mac.octets)), to_the_new.begin());
   bring(to_the_new);
   EXPECT_EQ(got(), "01");
 }
@@ -290,10 +288,10 @@ TEST_F(FrameTemplates, ANewMtuIsHeeded) {
 
 TEST_F(FrameTemplates, AGroupIsLeftWhenItsStreamLeavesIt) {
   Octets to_group = flow_v4();
-  std::ranges::copy(std::as_bytes(std::span(group.octets)), to_group.begin());
+  std::ranges::copy(std::as_bytes(std::span(group_mac.octets)), to_group.begin());
   bring(to_group);
   EXPECT_EQ(got(), "00");
-  full->request(EnabmultiReq{group});
+  full->request(EnabmultiReq{group_mac});
   full->forget();
   for (int i = 0; i < 2; ++i) {
     bring(to_group);
@@ -301,7 +299,7 @@ TEST_F(FrameTemplates, AGroupIsLeftWhenItsStreamLeavesIt) {
     ASSERT_TRUE(up);
     EXPECT_TRUE(UnitdataInd::decode(up.bytes())->group_address);
   }
-  full->request(DisabmultiReq{group});
+  full->request(DisabmultiReq{group_mac});
   full->forget();
   bring(to_group);
   EXPECT_EQ(got(), "00");

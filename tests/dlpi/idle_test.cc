@@ -18,9 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint16_t sap = 0x9000;
-constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
-
 /// In half a second a loop that spins turns some thousand times. The kernel tells of one event in a few messages, some
 /// of them a second later.
 constexpr std::size_t turns_when_idle_max = 60;
@@ -43,7 +40,7 @@ class Idle : public VethTest, public testing::WithParamInterface<const char*> {
     }
     const Status opened = stream.open(registry_, kind.substr(0, kind.find('/')), parameters);
     ASSERT_TRUE(opened) << opened.error().text;
-    stream.bind(sap);
+    stream.bind(test_sap);
     if (kind == "tap") {
       run_command("ip link set tap7 up");
     }
@@ -119,13 +116,13 @@ TEST_P(Idle, ReceivesAfterItWasDown) {
   Parameters parameters;
   parameters.set("device", "far");
   ASSERT_TRUE(far.open(registry_, "packet", parameters));
-  far.bind(sap);
+  far.bind(test_sap);
   expect_idle_after("ip link set near down");
   expect_idle_after("ip link set near up");
   EXPECT_TRUE(loop_->run_until(
       [&] {
         if (far.driver().link()->up() && stream.waiting() == 0) {
-          far.send({near_mac, sap}, bytes_of("hello"));
+          far.send({near_mac, test_sap}, bytes_of("hello"));
         }
         return stream.waiting() > 0;
       },

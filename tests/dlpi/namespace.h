@@ -35,6 +35,9 @@ inline bool enter_namespace() {
   return entered;
 }
 
+inline constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
+inline constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
+
 /// Two veth ends, near and far. IPv6 is off, so that the kernel sends nothing of its own accord.
 class VethTest : public testing::Test {
  protected:

@@ -26,8 +26,6 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t sap = 0x9000;
-constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
 constexpr std::int64_t ring_bytes_min = 256 << 10;
 constexpr std::uint64_t seed = 77;
 
@@ -69,13 +67,13 @@ class PacketLoan : public VethTest, public testing::WithParamInterface<const cha
     stream.set_mode(mode);
     const Status opened = stream.open(registry_, "packet", parameters(device, ring_bytes));
     ASSERT_TRUE(opened) << opened.error().text;
-    stream.bind(sap);
+    stream.bind(test_sap);
     run_timers();
   }
   /// A link that has just been attached to looks for frames unasked; in a test that would be a turn too many.
   void run_timers() { set_.scheduler().poll(set_.now()); }
   void open_far() { open(far_, "far", ProcessingMode::layered); }
-  void send(std::uint32_t at, std::size_t size = 1400) { send_to_near(sap, payload_of(at, size)); }
+  void send(std::uint32_t at, std::size_t size = 1400) { send_to_near(test_sap, payload_of(at, size)); }
   /// Until it has left: while the machine is slow to deliver frames, those before fill the socket's buffer, and what
   /// does not fit waits for an event of the far end's set, which nobody else runs.
   void send_to_near(std::uint16_t to, ConstBytes payload) {

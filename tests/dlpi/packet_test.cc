@@ -21,10 +21,6 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t sap = 0x9000;
-constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
-constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
-
 /// With either kind of ring, on either path.
 class Packet : public VethTest, public testing::WithParamInterface<std::tuple<const char*, ProcessingMode>> {
  protected:
@@ -49,18 +45,18 @@ class Packet : public VethTest, public testing::WithParamInterface<std::tuple<co
 TEST_P(Packet, CarriesFramesBothWays) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
-  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, sap, 1400, 2000);
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
+  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, test_sap, 1400, 2000);
   EXPECT_EQ(near.counted("unclaimed") + near.counted("transmit_error") + far.counted("kernel_dropped"), 0U);
 }
 
 TEST_P(Packet, FramesOfManyBlocks) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
-  Message request = near.encoded(UnitdataReq{{far_mac, sap}, {}});
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
+  Message request = near.encoded(UnitdataReq{{far_mac, test_sap}, {}});
   std::string expected;
   for (char letter = 'a'; letter <= 'z'; ++letter) {
     expected += letter;
@@ -212,7 +208,7 @@ TEST_F(SuperFramesOut, WaitWhereTheSocketIsFull) {
 
 TEST_P(Packet, LinkStateAndMtuAreNotified) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   near.request(NotifyReq{.notifications = DL_NOTE_LINK_UP | DL_NOTE_LINK_DOWN | DL_NOTE_SDU_SIZE});
   near.expect<NotifyAck>();
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() >= 2; }));
@@ -232,7 +228,7 @@ TEST_P(Packet, LinkStateAndMtuAreNotified) {
 // The kernel tells of a carrier in its own time. A frame tells of it at once: who hears can answer.
 TEST_P(Packet, AFrameShowsThatTheLinkIsUp) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   run_command("ip link set far down");
   ASSERT_TRUE(run_until(set_, [&] { return !near.driver().link()->up(); }));
   // From here on nobody listens to what the kernel tells.
@@ -253,7 +249,7 @@ TEST_P(Packet, AFrameShowsThatTheLinkIsUp) {
   ASSERT_TRUE(sender.open(registry_, "packet", parameters));
   sender.bind(0x9002);
   EXPECT_FALSE(near.driver().link()->up());
-  sender.send({near_mac, sap}, bytes_of("are you there?"));
+  sender.send({near_mac, test_sap}, bytes_of("are you there?"));
   EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   EXPECT_TRUE(near.driver().link()->up());
   for (EventSource* monitor : monitors) {
@@ -263,7 +259,7 @@ TEST_P(Packet, AFrameShowsThatTheLinkIsUp) {
 
 TEST_P(Packet, GroupsAreJoinedAtTheDevice) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   const auto listed = [] {
     std::ifstream file("/proc/net/dev_mcast");
     const std::string all{std::istreambuf_iterator<char>(file), {}};
@@ -288,23 +284,23 @@ TEST_P(Packet, AnAddressOfOurOwnMakesAStationBesideTheKernel) {
   parameters.set("mac", own.to_text());
   Stream near(set_);
   ASSERT_TRUE(near.open(registry_, "packet", parameters));
-  near.bind(sap);
+  near.bind(test_sap);
   Stream far(set_);
-  open(far, "far", sap);
+  open(far, "far", test_sap);
   EXPECT_EQ(near.driver().link()->address(), own);
-  far.send({near_mac, sap}, bytes_of("the kernel's"));
-  far.send({own, sap}, bytes_of("ours"));
+  far.send({near_mac, test_sap}, bytes_of("the kernel's"));
+  far.send({own, test_sap}, bytes_of("ours"));
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   Message up = near.next();
   EXPECT_EQ(as_text(up.unlink().bytes()), "ours");
   EXPECT_EQ(near.counted("not_ours"), 1U);
-  near.send({far_mac, sap}, bytes_of("from us"));
+  near.send({far_mac, test_sap}, bytes_of("from us"));
   ASSERT_TRUE(run_until(set_, [&] { return far.waiting() == 1; }));
-  EXPECT_EQ(far.expect<UnitdataInd>().source, (LinkAddress{own, sap}));
+  EXPECT_EQ(far.expect<UnitdataInd>().source, (LinkAddress{own, test_sap}));
   near.request(SetPhysAddrReq{near_mac});
   EXPECT_EQ(near.acknowledged(), DL_SET_PHYS_ADDR_REQ);
-  far.send({own, sap}, bytes_of("nobody's"));
-  far.send({near_mac, sap}, bytes_of("ours now"));
+  far.send({own, test_sap}, bytes_of("nobody's"));
+  far.send({near_mac, test_sap}, bytes_of("ours now"));
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   Message after = near.next();
   EXPECT_EQ(as_text(after.unlink().bytes()), "ours now");
@@ -324,10 +320,10 @@ TEST_P(Packet, AGroupIsNoAddressForAStation) {
 TEST_P(Packet, OnlyBoundTypesComeUpAndOthersAreCounted) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   open(far, "far", 0x9001);
   far.send({near_mac, 0x9001}, bytes_of("another type"));
-  far.send({near_mac, sap}, bytes_of("ours"));
+  far.send({near_mac, test_sap}, bytes_of("ours"));
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   EXPECT_EQ(near.counted("unclaimed"), 1U);
   near.forget();
@@ -341,11 +337,11 @@ TEST_P(Packet, OnlyBoundTypesComeUpAndOthersAreCounted) {
 TEST_P(Packet, VlanTagsAreNotMistakenForUntaggedFrames) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
   std::vector<std::byte> tagged(64);
   store_big_endian(tagged.data(), std::uint16_t{5});
-  store_big_endian(tagged.data() + 2, sap);
+  store_big_endian(tagged.data() + 2, test_sap);
   far.send({near_mac, 0x8100}, tagged);
   EXPECT_TRUE(run_until(set_, [&] { return near.counted("vlan_frame") == 1; }));
   EXPECT_EQ(near.waiting(), 0U);
@@ -354,11 +350,11 @@ TEST_P(Packet, VlanTagsAreNotMistakenForUntaggedFrames) {
 TEST_P(Packet, AFullStreamLeavesFramesInTheRing) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
   constexpr std::size_t count = 1000;
   for (std::size_t at = 0; at < count; ++at) {
-    far.send({near_mac, sap}, std::vector<std::byte>(1400));
+    far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
   }
   run_for(set_, std::chrono::milliseconds(50));
   EXPECT_LT(near.waiting(), 200U);
@@ -374,19 +370,19 @@ TEST_P(Packet, AFullStreamLeavesFramesInTheRing) {
 // And at once: no later frame has to come for it.
 TEST_P(Packet, WhatTheRingCannotHoldIsCounted) {
   Stream near(set_);
-  open(near, "near", sap, 256 << 10);
+  open(near, "near", test_sap, 256 << 10);
   near.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
   StreamSet others;
   Stream far(others);
   Parameters parameters;
   parameters.set("device", "far");
   ASSERT_TRUE(far.open(registry_, "packet", parameters));
-  far.bind(sap);
+  far.bind(test_sap);
   constexpr std::size_t count = 1000;
   std::size_t got = 0;
   for (std::size_t burst = 1; burst <= 3; ++burst) {
     for (std::size_t at = 0; at < count; ++at) {
-      far.send({near_mac, sap}, std::vector<std::byte>(1400));
+      far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
     }
     ASSERT_TRUE(run_until(others, [&] { return far.driver().write_queue().empty(); }));
     EXPECT_TRUE(run_until(set_,
@@ -404,13 +400,13 @@ TEST_P(Packet, WhatTheRingCannotHoldIsCounted) {
 // EAGAIN: what the socket has no room for waits, and goes when there is room.
 TEST_P(Packet, WhatASmallSendBufferDoesNotTakeWaits) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   StreamSet others;
   Stream far(others);
   Parameters parameters;
   parameters.set("device", "far");
   ASSERT_TRUE(far.open(registry_, "packet", parameters));
-  far.bind(sap);
+  far.bind(test_sap);
   for (EventSource* source : set_.sources()) {
     if (dynamic_cast<PacketSender*>(source) != nullptr) {
       const int bytes = 8192;
@@ -422,7 +418,7 @@ TEST_P(Packet, WhatASmallSendBufferDoesNotTakeWaits) {
   std::vector<std::byte> data(1400);
   for (std::uint32_t at = 0; at < count; ++at) {
     store_big_endian(data.data(), at);
-    near.send({far_mac, sap}, data);
+    near.send({far_mac, test_sap}, data);
   }
   EXPECT_GT(near.driver().write_queue().messages(), count / 2) << "the buffer is not small";
   EXPECT_TRUE(run_until(set_, [&] { return near.driver().link()->statistics().frames_sent == count; }))

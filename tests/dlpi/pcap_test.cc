@@ -10,10 +10,6 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t sap = 0x9000;
-constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
-constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
-
 class Pcap : public VethTest {
  protected:
   Pcap() { add_drivers(registry_); }
@@ -33,15 +29,15 @@ class Pcap : public VethTest {
 TEST_F(Pcap, CarriesFramesBothWays) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "pcap", "near", sap);
-  open(far, "packet", "far", sap);
-  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, sap, 1500, 1000);
+  open(near, "pcap", "near", test_sap);
+  open(far, "packet", "far", test_sap);
+  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, test_sap, 1500, 1000);
 }
 
 TEST_F(Pcap, OwnFramesDoNotComeBack) {
   Stream near(set_);
-  open(near, "pcap", "near", sap);
-  near.send({wire::mac_broadcast, sap}, bytes_of("to all"));
+  open(near, "pcap", "near", test_sap);
+  near.send({wire::mac_broadcast, test_sap}, bytes_of("to all"));
   run_for(set_, std::chrono::milliseconds(50));
   EXPECT_EQ(near.waiting(), 0U);
   EXPECT_EQ(near.driver().link()->statistics().frames_received, 0U);
@@ -68,7 +64,7 @@ TEST_F(Pcap, SpeaksWithTheKernel) {
 
 TEST_F(Pcap, LinkStateIsNotified) {
   Stream near(set_);
-  open(near, "pcap", "near", sap);
+  open(near, "pcap", "near", test_sap);
   near.request(NotifyReq{.notifications = DL_NOTE_LINK_UP | DL_NOTE_LINK_DOWN});
   near.expect<NotifyAck>();
   EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_UP);
@@ -79,9 +75,9 @@ TEST_F(Pcap, LinkStateIsNotified) {
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_UP);
   Stream far(set_);
-  open(far, "packet", "far", sap);
+  open(far, "packet", "far", test_sap);
   run_until(set_, [&] { return far.driver().link()->up(); });
-  far.send({near_mac, sap}, bytes_of("again"));
+  far.send({near_mac, test_sap}, bytes_of("again"));
   EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; })) << "capturing goes on after the link was down";
 }
 

@@ -27,6 +27,12 @@ namespace sluice::dlpi::test {
 
 using namespace wire::dlpi;  // NOLINT: the specification's names
 
+/// The EtherType of tests' frames, which the kernel has no use for.
+inline constexpr std::uint16_t test_sap = 0x9000;
+inline constexpr wire::Ipv4Address here_ip{{10, 0, 0, 1}};
+inline constexpr wire::MacAddress other_mac{{0x02, 0, 0, 0, 0, 0x77}};
+inline constexpr wire::MacAddress group_mac{{0x01, 0, 0x5e, 0, 0, 5}};
+
 class Head final : public Module {
  public:
   Head() : Module("head", Services::both) {}

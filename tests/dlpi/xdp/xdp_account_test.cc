@@ -23,14 +23,11 @@ namespace {
 
 using Octets = std::vector<std::byte>;
 
-constexpr std::uint16_t sap = 0x9000;
 constexpr std::uint16_t unbound = 0x9001;
-constexpr std::size_t mtu = 1500;
-constexpr wire::MacAddress us{{0x02, 0, 0, 0, 0, 1}};
-constexpr wire::MacAddress other{{0x02, 0, 0, 0, 0, 0x77}};
-constexpr wire::MacAddress sender{{0x02, 0, 0, 0, 0, 0x99}};
-constexpr wire::MacAddress group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
-constexpr wire::MacAddress bridges{{0x01, 0x80, 0xc2, 0, 0, 0}};
+constexpr std::size_t account_mtu = 1500;
+constexpr wire::MacAddress sender_mac{{0x02, 0, 0, 0, 0, 0x99}};
+constexpr wire::MacAddress joined_group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
+constexpr wire::MacAddress bridges_mac{{0x01, 0x80, 0xc2, 0, 0, 0}};
 
 constexpr const char* delivered = "delivered";
 constexpr const char* the_kernels = "the kernel's";
@@ -46,32 +43,32 @@ struct Case {
 // IEEE 802.1Q section 3: "priority-tagged frame: A tagged frame whose tag header carries priority information but no
 // VLAN identification information". IEEE 802.3 section 3.2.6: below 1536 the field is a length.
 const std::vector<Case> cases{
-    {"bound type to us", us, {sap}, 100, delivered},
-    {"bound type to all", wire::mac_broadcast, {sap}, 100, delivered},
-    {"bound type to our group", group, {sap}, 100, delivered},
-    {"bound type to a group of others", bridges, {sap}, 100, the_kernels},
-    {"bound type to another station", other, {sap}, 100, the_kernels},
-    {"as large as may be", us, {sap}, mtu, delivered},
-    {"no more than a header", us, {sap}, 0, delivered},
-    {"unbound type to us", us, {unbound}, 100, the_kernels},
+    {"bound type to us", near_mac, {test_sap}, 100, delivered},
+    {"bound type to all", wire::mac_broadcast, {test_sap}, 100, delivered},
+    {"bound type to our group", joined_group, {test_sap}, 100, delivered},
+    {"bound type to a group of others", bridges_mac, {test_sap}, 100, the_kernels},
+    {"bound type to another station", other_mac, {test_sap}, 100, the_kernels},
+    {"as large as may be", near_mac, {test_sap}, account_mtu, delivered},
+    {"no more than a header", near_mac, {test_sap}, 0, delivered},
+    {"unbound type to us", near_mac, {unbound}, 100, the_kernels},
     {"unbound type to all", wire::mac_broadcast, {unbound}, 100, the_kernels},
-    {"the bound type's octets the other way round", us, {0x0090}, 100, the_kernels},
-    {"LLC to us", us, {100}, 100, the_kernels},
-    {"priority tag", us, {0x8100, 0, sap}, 100, delivered},
-    {"priority tag with a priority", us, {0x8100, 0xa000, sap}, 100, delivered},
-    {"priority tag with drop eligibility", wire::mac_broadcast, {0x8100, 0x1000, sap}, 100, delivered},
-    {"priority tag, as large as may be", us, {0x8100, 0xe000, sap}, mtu, delivered},
-    {"priority tag, unbound type", us, {0x8100, 0x2000, unbound}, 100, the_kernels},
-    {"priority tag to another station", other, {0x8100, 0x2000, sap}, 100, the_kernels},
-    {"VLAN 5", us, {0x8100, 5, sap}, 100, the_kernels},
-    {"VLAN 4095", us, {0x8100, 4095, sap}, 100, the_kernels},
-    {"VLAN 256, of which one octet is 0", us, {0x8100, 256, sap}, 100, the_kernels},
-    {"service VLAN 5", us, {0x88a8, 5, sap}, 100, the_kernels},
-    {"service tag without a VLAN", us, {0x88a8, 0, sap}, 100, the_kernels},
-    {"VLAN 7 behind a priority tag", us, {0x8100, 0, 0x8100, 7, sap}, 100, the_kernels},
-    {"two priority tags", us, {0x8100, 0, 0x8100, 0, sap}, 100, the_kernels},
-    {"too large", us, {sap}, mtu + 1, "oversize_frame"},
-    {"too large, unbound type", us, {unbound}, mtu + 1, the_kernels},
+    {"the bound type's octets the other way round", near_mac, {0x0090}, 100, the_kernels},
+    {"LLC to us", near_mac, {100}, 100, the_kernels},
+    {"priority tag", near_mac, {0x8100, 0, test_sap}, 100, delivered},
+    {"priority tag with a priority", near_mac, {0x8100, 0xa000, test_sap}, 100, delivered},
+    {"priority tag with drop eligibility", wire::mac_broadcast, {0x8100, 0x1000, test_sap}, 100, delivered},
+    {"priority tag, as large as may be", near_mac, {0x8100, 0xe000, test_sap}, account_mtu, delivered},
+    {"priority tag, unbound type", near_mac, {0x8100, 0x2000, unbound}, 100, the_kernels},
+    {"priority tag to another station", other_mac, {0x8100, 0x2000, test_sap}, 100, the_kernels},
+    {"VLAN 5", near_mac, {0x8100, 5, test_sap}, 100, the_kernels},
+    {"VLAN 4095", near_mac, {0x8100, 4095, test_sap}, 100, the_kernels},
+    {"VLAN 256, of which one octet is 0", near_mac, {0x8100, 256, test_sap}, 100, the_kernels},
+    {"service VLAN 5", near_mac, {0x88a8, 5, test_sap}, 100, the_kernels},
+    {"service tag without a VLAN", near_mac, {0x88a8, 0, test_sap}, 100, the_kernels},
+    {"VLAN 7 behind a priority tag", near_mac, {0x8100, 0, 0x8100, 7, test_sap}, 100, the_kernels},
+    {"two priority tags", near_mac, {0x8100, 0, 0x8100, 0, test_sap}, 100, the_kernels},
+    {"too large", near_mac, {test_sap}, account_mtu + 1, "oversize_frame"},
+    {"too large, unbound type", near_mac, {unbound}, account_mtu + 1, the_kernels},
 };
 
 class XdpAccount : public XdpVethTest, public testing::WithParamInterface<const char*> {
@@ -99,8 +96,8 @@ class XdpAccount : public XdpVethTest, public testing::WithParamInterface<const 
     parameters.set("frames", frames);
     const Status opened = stream_.open(registry_, "xdp", parameters);
     ASSERT_TRUE(opened) << opened.error().text;
-    stream_.bind(sap);
-    stream_.request(EnabmultiReq{group});
+    stream_.bind(test_sap);
+    stream_.request(EnabmultiReq{joined_group});
     ASSERT_EQ(stream_.acknowledged(), DL_ENABMULTI_REQ);
   }
   static sockaddr_ll on(const char* device) {
@@ -113,7 +110,7 @@ class XdpAccount : public XdpVethTest, public testing::WithParamInterface<const 
   static Octets frame_of(const Case& wanted) {
     Octets frame(2 * wire::MacAddress::size + 2 * wanted.words.size());
     wanted.to.store(frame.data());
-    sender.store(frame.data() + wire::MacAddress::size);
+    sender_mac.store(frame.data() + wire::MacAddress::size);
     for (std::size_t at = 0; at < wanted.words.size(); ++at) {
       store_big_endian(frame.data() + 12 + 2 * at, wanted.words[at]);
     }
@@ -168,7 +165,7 @@ TEST_P(XdpAccount, EveryFrameIsOursOrTheKernels) {
       up.encode();
       const auto indication = UnitdataInd::decode(up.bytes());
       ASSERT_TRUE(indication);
-      EXPECT_EQ(indication->source, (LinkAddress{sender, sap})) << "without the tag";
+      EXPECT_EQ(indication->source, (LinkAddress{sender_mac, test_sap})) << "without the tag";
       const Message data = up.unlink();
       EXPECT_EQ(data ? data.size() : 0, wanted.payload);
     } else if (ours) {
@@ -196,7 +193,7 @@ TEST_P(XdpAccount, APromiscuousStreamLeavesTheKernelNothing) {
 // Nobody reads the stream, so that the driver does not read its device: what the kernel drops is counted all the same,
 // and in the end every frame was received or dropped.
 TEST_P(XdpAccount, WhatTheKernelDropsIsCountedWhileNothingIsRead) {
-  const Octets frame = frame_of({"bulk", us, {sap}, 1400, delivered});
+  const Octets frame = frame_of({"bulk", near_mac, {test_sap}, 1400, delivered});
   constexpr std::uint64_t frames = 2000;
   for (std::uint64_t at = 0; at < frames; ++at) {
     bring(frame);
@@ -223,8 +220,8 @@ TEST_P(XdpAccount, WhatNoSlotHoldsIsCounted) {
   }
   run_command("ip link set near mtu 9000 && ip link set far mtu 9000");
   ASSERT_TRUE(run_until(set_, [&] { return stream_.driver().link()->mtu() == XdpLink::mtu_max; }));
-  bring(frame_of({"larger than a slot", us, {sap}, XdpLink::mtu_max + 5, ""}));
-  bring(frame_of({"as large as a slot", us, {sap}, XdpLink::mtu_max, ""}));
+  bring(frame_of({"larger than a slot", near_mac, {test_sap}, XdpLink::mtu_max + 5, ""}));
+  bring(frame_of({"as large as a slot", near_mac, {test_sap}, XdpLink::mtu_max, ""}));
   ASSERT_TRUE(run_until(set_, [&] { return stream_.waiting() == 1; }));
   Message up = stream_.next();
   EXPECT_EQ(up.unlink().size(), XdpLink::mtu_max);

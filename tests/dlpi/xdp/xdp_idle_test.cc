@@ -16,10 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint16_t sap = 0x9000;
-constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
-constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
-
 /// In half a second a loop that spins turns some thousand times. The kernel tells of one event in a few messages, some
 /// of them a second later.
 constexpr std::size_t turns_when_idle_max = 60;
@@ -35,7 +31,7 @@ class XdpIdle : public XdpVethTest, public testing::WithParamInterface<const cha
     stream.set_mode(mode);
     const Status opened = stream.open(registry_, "xdp", parameters);
     ASSERT_TRUE(opened) << opened.error().text;
-    stream.bind(sap);
+    stream.bind(test_sap);
   }
   void run(Duration time) {
     loop_->run_until([] { return false; }, loop_->now() + time);
@@ -63,7 +59,7 @@ TEST_P(XdpIdle, DownUpChangedAndRemoved) {
   Stream stream(set_);
   open(stream, "near");
   expect_idle_after("ip link set near down");
-  stream.send({far_mac, sap}, bytes_of("into the void"));
+  stream.send({far_mac, test_sap}, bytes_of("into the void"));
   expect_idle_after("ip link set near up");
   expect_idle_after("ip link set near mtu 1300");
   EXPECT_EQ(stream.driver().link()->mtu(), 1300U);
@@ -82,8 +78,8 @@ TEST_P(XdpIdle, TheAddressChanges) {
   open(far, "far");
   expect_idle_after("ip link set near address 02:00:00:00:00:77");
   EXPECT_EQ(near.driver().link()->address(), new_mac);
-  far.send({near_mac, sap}, bytes_of("nobody's"));
-  far.send({new_mac, sap}, bytes_of("ours"));
+  far.send({near_mac, test_sap}, bytes_of("nobody's"));
+  far.send({new_mac, test_sap}, bytes_of("ours"));
   EXPECT_TRUE(loop_->run_until([&] { return near.waiting() == 1; }, loop_->now() + 10s));
   Message up = near.next();
   EXPECT_EQ(as_text(up.unlink().bytes()), "ours");
@@ -97,7 +93,7 @@ TEST_P(XdpIdle, AReaderThatNeverReads) {
   open(far, "far");
   for (int count : {20, 1500}) {
     for (int at = 0; at < count; ++at) {
-      far.send({near_mac, sap}, std::vector<std::byte>(1400));
+      far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
     }
     run(200ms);
     EXPECT_LT(turns_in(500ms), turns_when_idle_max) << near.waiting();

@@ -13,8 +13,6 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t sap = 0x9000;
-constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
 constexpr std::uint64_t seed = 78;
 
 /// The bytes of frame number `at`.
@@ -53,11 +51,11 @@ class XdpLoan : public XdpVethTest, public testing::WithParamInterface<const cha
     stream.set_mode(mode);
     const Status opened = stream.open(registry_, "xdp", parameters);
     ASSERT_TRUE(opened) << opened.error().text;
-    stream.bind(sap);
+    stream.bind(test_sap);
     set_.scheduler().poll(set_.now());
   }
   void open_far() { open(far_, "far", ProcessingMode::layered); }
-  void send(std::uint32_t at, std::size_t size = 1400) { far_.send({near_mac, sap}, payload_of(at, size)); }
+  void send(std::uint32_t at, std::size_t size = 1400) { far_.send({near_mac, test_sap}, payload_of(at, size)); }
   bool run_until_waiting(Stream& stream, std::size_t messages) {
     return run_until(set_, [&] { return stream.waiting() == messages; });
   }

@@ -24,10 +24,6 @@
 namespace sluice::dlpi::test {
 namespace {
 
-constexpr std::uint16_t sap = 0x9000;
-constexpr wire::MacAddress near_mac{{0x02, 0, 0, 0, 0, 1}};
-constexpr wire::MacAddress far_mac{{0x02, 0, 0, 0, 0, 2}};
-
 bool is_xdp(int descriptor) {
   int family = 0;
   socklen_t size = sizeof family;
@@ -67,18 +63,18 @@ class Xdp : public XdpVethTest, public testing::WithParamInterface<std::tuple<co
 TEST_P(Xdp, CarriesFramesBothWays) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
-  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, sap, 1400, 1000);
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
+  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, test_sap, 1400, 1000);
   EXPECT_EQ(near.counted("transmit_error") + far.counted("kernel_dropped"), 0U);
 }
 
 TEST_P(Xdp, FramesOfManyBlocks) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
-  Message request = near.encoded(UnitdataReq{{far_mac, sap}, {}});
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
+  Message request = near.encoded(UnitdataReq{{far_mac, test_sap}, {}});
   std::string expected;
   for (char letter = 'a'; letter <= 'z'; ++letter) {
     expected += letter;
@@ -94,16 +90,16 @@ TEST_P(Xdp, FramesOfManyBlocks) {
 // kernel sends in a call.
 TEST_P(Xdp, ABurstOfFiveThousandArrives) {
   Stream near(set_);
-  open(near, "near", sap, 8192);
+  open(near, "near", test_sap, 8192);
   StreamSet others;
   Stream far(others);
   ASSERT_TRUE(far.open(registry_, "xdp", parameters("far")));
-  far.bind(sap);
+  far.bind(test_sap);
   constexpr std::uint32_t count = 5000;
   std::vector<std::byte> data(600);
   for (std::uint32_t at = 0; at < count; ++at) {
     store_big_endian(data.data(), at);
-    far.send({near_mac, sap}, data);
+    far.send({near_mac, test_sap}, data);
   }
   ASSERT_TRUE(run_until(others, [&] { return far.driver().link()->statistics().frames_sent == count; }))
       << far.counts() << far.driver().link()->statistics().frames_sent;
@@ -125,16 +121,16 @@ TEST_P(Xdp, TheKernelKeepsWhatIsNotOurs) {
   const sockaddr_in local = socket_address(our_ip);
   ASSERT_EQ(::bind(kernel, reinterpret_cast<const sockaddr*>(&local), sizeof local), 0);
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   Stream far(set_);
   open(far, "far", wire::ethertype_ipv4);
-  far.bind_also(sap);
+  far.bind_also(test_sap);
   const wire::Ipv4Address stranger{{10, 77, 0, 9}};
   const auto send_to_kernel = [&](std::string_view payload) {
     far.send({near_mac, wire::ethertype_ipv4}, datagram(stranger, our_ip, payload));
   };
   send_to_kernel("not our type");
-  far.send({near_mac, sap}, bytes_of("ours"));
+  far.send({near_mac, test_sap}, bytes_of("ours"));
   EXPECT_TRUE(run_until(set_, [&] { return received_by(kernel) == "not our type"; }));
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   Message up = near.next();
@@ -200,8 +196,8 @@ TEST_P(Xdp, SpeaksWithTheKernel) {
 TEST_P(Xdp, BroadcastsAndGroupsOfOursCome) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
   const wire::MacAddress group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
   const auto listed = [] {
     std::ifstream file("/proc/self/net/dev_mcast");
@@ -213,19 +209,19 @@ TEST_P(Xdp, BroadcastsAndGroupsOfOursCome) {
     Message up = near.next();
     EXPECT_EQ(as_text(up.unlink().bytes()), text);
   };
-  far.send({group, sap}, bytes_of("nobody's"));
-  far.send({wire::mac_broadcast, sap}, bytes_of("to all"));
+  far.send({group, test_sap}, bytes_of("nobody's"));
+  far.send({wire::mac_broadcast, test_sap}, bytes_of("to all"));
   expect_one("to all");
   near.request(EnabmultiReq{group});
   EXPECT_EQ(near.acknowledged(), DL_ENABMULTI_REQ);
   EXPECT_TRUE(listed());
-  far.send({group, sap}, bytes_of("to the group"));
+  far.send({group, test_sap}, bytes_of("to the group"));
   expect_one("to the group");
   near.request(DisabmultiReq{group});
   EXPECT_EQ(near.acknowledged(), DL_DISABMULTI_REQ);
   EXPECT_FALSE(listed());
-  far.send({group, sap}, bytes_of("nobody's again"));
-  far.send({near_mac, sap}, bytes_of("to us"));
+  far.send({group, test_sap}, bytes_of("nobody's again"));
+  far.send({near_mac, test_sap}, bytes_of("to us"));
   expect_one("to us");
   EXPECT_EQ(near.counted("not_ours") + near.counted("unclaimed"), 0U) << "the program leaves them to the kernel";
 }
@@ -233,7 +229,7 @@ TEST_P(Xdp, BroadcastsAndGroupsOfOursCome) {
 TEST_P(Xdp, APromiscuousStreamTakesEverything) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   open(far, "far", 0x9001);
   const wire::MacAddress other{{0x02, 0, 0, 0, 0, 0x77}};
   near.request(PromisconReq{DL_PROMISC_SAP});
@@ -251,15 +247,15 @@ TEST_P(Xdp, APromiscuousStreamTakesEverything) {
 
 TEST_P(Xdp, OwnFramesDoNotComeBack) {
   Stream near(set_);
-  open(near, "near", sap);
-  near.send({wire::mac_broadcast, sap}, bytes_of("to all"));
+  open(near, "near", test_sap);
+  near.send({wire::mac_broadcast, test_sap}, bytes_of("to all"));
   run_for(set_, std::chrono::milliseconds(50));
   EXPECT_EQ(near.driver().link()->statistics().frames_received, 0U);
 }
 
 TEST_P(Xdp, LinkStateAndMtuAreNotified) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   Stream far(set_);
   near.request(NotifyReq{.notifications = DL_NOTE_LINK_UP | DL_NOTE_LINK_DOWN | DL_NOTE_SDU_SIZE});
   near.expect<NotifyAck>();
@@ -278,19 +274,19 @@ TEST_P(Xdp, LinkStateAndMtuAreNotified) {
   run_command("ip link set near mtu 2500 && ip link set far mtu 2500");
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   EXPECT_EQ(near.expect<NotifyInd>().data, 2500U);
-  open(far, "far", sap);
-  far.send({near_mac, sap}, std::vector<std::byte>(2500));
+  open(far, "far", test_sap);
+  far.send({near_mac, test_sap}, std::vector<std::byte>(2500));
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   Message up = near.next();
   EXPECT_EQ(up.unlink().size(), 2500U);
-  far.send({near_mac, sap}, bytes_of("and small ones"));
+  far.send({near_mac, test_sap}, bytes_of("and small ones"));
   EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
 }
 
 // The kernel tells of a carrier in its own time. A frame tells of it at once: who hears can answer.
 TEST_P(Xdp, AFrameShowsThatTheLinkIsUp) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   run_command("ip link set far down");
   ASSERT_TRUE(run_until(set_, [&] { return !near.driver().link()->up(); }));
   // From here on nobody listens to what the kernel tells.
@@ -309,7 +305,7 @@ TEST_P(Xdp, AFrameShowsThatTheLinkIsUp) {
   ASSERT_TRUE(sender.open(registry_, "xdp", parameters("far")));
   sender.bind(0x9002);
   EXPECT_FALSE(near.driver().link()->up());
-  sender.send({near_mac, sap}, bytes_of("are you there?"));
+  sender.send({near_mac, test_sap}, bytes_of("are you there?"));
   EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   EXPECT_TRUE(near.driver().link()->up());
   for (EventSource* monitor : monitors) {
@@ -320,27 +316,27 @@ TEST_P(Xdp, AFrameShowsThatTheLinkIsUp) {
 TEST_P(Xdp, FramesComeAndGoAgainAfterTheInterfaceWasDown) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
   for (int round = 0; round < 2; ++round) {
     run_command("ip link set near down");
     ASSERT_TRUE(run_until(set_, [&] { return !near.driver().link()->up() && !far.driver().link()->up(); }));
-    near.send({far_mac, sap}, bytes_of("into the void"));
+    near.send({far_mac, test_sap}, bytes_of("into the void"));
     run_for(set_, std::chrono::milliseconds(20));
     run_command("ip link set near up");
     ASSERT_TRUE(run_until(set_, [&] { return near.driver().link()->up() && far.driver().link()->up(); }));
     near.forget();
     far.forget();
-    expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, sap, 1000, 300);
+    expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, test_sap, 1000, 300);
   }
 }
 
 TEST_P(Xdp, ARemovedInterfaceIsDown) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   run_command("ip link del near");
   EXPECT_TRUE(run_until(set_, [&] { return !near.driver().link()->up(); }));
-  near.send({far_mac, sap}, bytes_of("into the void"));
+  near.send({far_mac, test_sap}, bytes_of("into the void"));
   run_for(set_, std::chrono::milliseconds(20));
   StreamSet others;
   const Status again = Stream(others).open(registry_, "xdp", parameters("near"));
@@ -351,11 +347,11 @@ TEST_P(Xdp, ARemovedInterfaceIsDown) {
 TEST_P(Xdp, AFullStreamLeavesFramesInTheSlots) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
   constexpr std::size_t count = 1000;
   for (std::size_t at = 0; at < count; ++at) {
-    far.send({near_mac, sap}, std::vector<std::byte>(1400));
+    far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
   }
   run_for(set_, std::chrono::milliseconds(50));
   EXPECT_LT(near.waiting(), 400U);
@@ -371,17 +367,17 @@ TEST_P(Xdp, AFullStreamLeavesFramesInTheSlots) {
 // And at once: no later frame has to come for it. Frames that no slot holds are told of with the others.
 TEST_P(Xdp, WhatFindsNoSlotIsCounted) {
   Stream near(set_);
-  open(near, "near", sap, 64);
+  open(near, "near", test_sap, 64);
   near.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
   StreamSet others;
   Stream far(others);
   ASSERT_TRUE(far.open(registry_, "xdp", parameters("far")));
-  far.bind(sap);
+  far.bind(test_sap);
   constexpr std::size_t count = 1000;
   std::size_t got = 0;
   for (std::size_t burst = 1; burst <= 3; ++burst) {
     for (std::size_t at = 0; at < count; ++at) {
-      far.send({near_mac, sap}, std::vector<std::byte>(1400));
+      far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
     }
     ASSERT_TRUE(run_until(others, [&] { return far.driver().write_queue().empty(); }));
     EXPECT_TRUE(run_until(set_,
@@ -401,17 +397,17 @@ TEST_P(Xdp, WhatFindsNoSlotIsCounted) {
 TEST_P(Xdp, APriorityTagIsIgnoredAndOtherTagsAreTheKernels) {
   Stream near(set_);
   Stream far(set_);
-  open(near, "near", sap);
-  open(far, "far", sap);
+  open(near, "near", test_sap);
+  open(far, "far", test_sap);
   std::vector<std::byte> tagged(64, std::byte{'x'});
   const auto send_tagged = [&](std::uint16_t control, std::uint16_t type) {
     store_big_endian(tagged.data(), control);
     store_big_endian(tagged.data() + 2, type);
     far.send({near_mac, 0x8100}, tagged);
   };
-  send_tagged(5, sap);
+  send_tagged(5, test_sap);
   send_tagged(0, 0x9001);
-  send_tagged(0xa000, sap);
+  send_tagged(0xa000, test_sap);
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; })) << near.counts();
   Message up = near.next();
   EXPECT_EQ(up.unlink().size(), 60U);
@@ -421,7 +417,7 @@ TEST_P(Xdp, APriorityTagIsIgnoredAndOtherTagsAreTheKernels) {
 
 TEST_P(Xdp, FramesTheDeviceCannotTakeAreCounted) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   Batch frames;
   frames.push(Message::copy_of(set_.pool(), std::vector<std::byte>(XdpQueue::slot_bytes + 1)));
   frames.push(Message::copy_of(set_.pool(), std::vector<std::byte>(13)));
@@ -434,11 +430,11 @@ TEST_P(Xdp, FramesTheDeviceCannotTakeAreCounted) {
 TEST_P(Xdp, AllQueuesAreServedOrOne) {
   run_command("ethtool -L near rx 2 tx 2 && ethtool -L far rx 2 tx 2");
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   Stream far(set_);
-  open(far, "far", sap);
+  open(far, "far", test_sap);
   EXPECT_EQ(std::ranges::count_if(set_.sources(), [](EventSource* source) { return is_xdp(source->descriptor()); }), 4);
-  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, sap, 200, 100);
+  expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, test_sap, 200, 100);
   Parameters third = parameters("near");
   third.set("queue", std::int64_t{2});
   const Status refused = Stream(set_).open(registry_, "xdp", third);
@@ -492,7 +488,7 @@ TEST_P(Xdp, FramesOfOtherQueuesAreTheKernels) {
 
 TEST_P(Xdp, ASecondProgramOnTheInterfaceIsRefused) {
   Stream near(set_);
-  open(near, "near", sap);
+  open(near, "near", test_sap);
   StreamSet others;
   const auto refused = XdpLink::open(others, "near", in_mode(XdpLink::Mode::generic));
   ASSERT_FALSE(refused);
