@@ -5,10 +5,7 @@
 
 #include "ilp/cray.h"
 
-#include "ilp/targets.h"
-
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <bit>
@@ -21,6 +18,7 @@
 
 #include "base/prng.h"
 #include "ilp/cray_scalar.h"
+#include "tests/ilp/each_target.h"
 
 namespace sluice::ilp {
 namespace {
@@ -131,25 +129,7 @@ std::vector<std::uint64_t> cray_words() {
                                               random_count);
 }
 
-std::vector<std::int64_t> targets_of_this_cpu() {
-  std::vector<std::int64_t> targets;
-  for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
-    targets.push_back(left & -left);
-  }
-  return targets;
-}
-
-class Cray : public testing::TestWithParam<std::int64_t> {
- protected:
-  Cray() { choose(GetParam()); }
-  ~Cray() override { choose(0); }
-
- private:
-  static void choose(std::int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
+class Cray : public EachTarget {};
 
 TEST_P(Cray, FromBinary64) {
   const std::vector<std::uint64_t> bits = binary64_bits();

@@ -4,10 +4,7 @@
 // CPU's own where it has one. So what is built on the instruction (coefficients, bounds, tails) is tested on machines
 // without it.
 
-#include "ilp/targets.h"
-
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +18,7 @@
 #include "base/bytes.h"
 #include "base/prng.h"
 #include "ilp/scalar.h"
+#include "tests/ilp/each_target.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/ilp/dot_product_test.cc"
@@ -94,25 +92,7 @@ HWY_EXPORT(sum_then_swap);
 constexpr std::size_t vector_bytes_max = 64;
 constexpr std::size_t turns_before_fold = 256;
 
-std::vector<std::int64_t> targets_of_this_cpu() {
-  std::vector<std::int64_t> targets;
-  for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
-    targets.push_back(left & -left);
-  }
-  return targets;
-}
-
-class DotProducts : public testing::TestWithParam<std::int64_t> {
- protected:
-  DotProducts() { choose(GetParam()); }
-  ~DotProducts() override { choose(0); }
-
- private:
-  static void choose(std::int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
+class DotProducts : public EachTarget {};
 
 // Intel's manual on VPDPBUSD: "Multiplies the individual unsigned bytes of the first source operand by the
 // corresponding signed bytes of the second source operand, producing intermediate signed word results. The word results

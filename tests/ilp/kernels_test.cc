@@ -6,10 +6,7 @@
 
 #include "ilp/kernels.h"
 
-#include "ilp/targets.h"
-
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +17,7 @@
 #include "base/prng.h"
 #include "ilp/scalar.h"
 #include "ilp/words.h"
+#include "tests/ilp/each_target.h"
 
 namespace sluice::ilp {
 namespace {
@@ -46,14 +44,6 @@ struct Arena {
   alignas(vector_bytes_max) std::array<std::byte, arena_bytes> bytes;
 };
 
-std::vector<std::int64_t> targets_of_this_cpu() {
-  std::vector<std::int64_t> targets;
-  for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
-    targets.push_back(left & -left);
-  }
-  return targets;
-}
-
 /// Runs both into arenas of the same random bytes: whatever the kernel writes outside its range shows as a difference.
 void expect_same_writes(Bytes source, std::size_t misalignment, const std::function<void(ConstBytes, Bytes)>& kernel,
                         const std::function<void(ConstBytes, Bytes)>& reference) {
@@ -66,11 +56,8 @@ void expect_same_writes(Bytes source, std::size_t misalignment, const std::funct
   ASSERT_EQ(written.bytes, expected.bytes) << "size " << source.size() << " destination misaligned by " << misalignment;
 }
 
-class Kernels : public testing::TestWithParam<std::int64_t> {
+class Kernels : public EachTarget {
  protected:
-  Kernels() { choose(GetParam()); }
-  ~Kernels() override { choose(0); }
-
   /// Calls `check(size, source, destination misalignment)` for every length and misalignment of the file comment.
   static void for_all_placements(std::size_t unit, const std::function<void(Bytes, std::size_t)>& check) {
     Arena arena(1071);
@@ -100,12 +87,6 @@ class Kernels : public testing::TestWithParam<std::int64_t> {
             [&](ConstBytes from, Bytes to) { reference(unit, from, to); });
       });
     }
-  }
-
- private:
-  static void choose(std::int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   }
 };
 

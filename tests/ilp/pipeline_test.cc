@@ -3,10 +3,7 @@
 // The pipeline as others use it: a stage of their own, in any order with those of ilp/, each way to store, for each
 // instruction set this CPU offers. Expectations are computed a byte at a time.
 
-#include "ilp/targets.h"
-
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/prng.h"
 #include "ilp/scalar.h"
+#include "tests/ilp/each_target.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/ilp/pipeline_test.cc"
@@ -82,25 +80,7 @@ HWY_EXPORT(sum_of_increment);
 
 constexpr std::size_t vector_bytes_max = 64;
 
-std::vector<std::int64_t> targets_of_this_cpu() {
-  std::vector<std::int64_t> targets;
-  for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
-    targets.push_back(left & -left);
-  }
-  return targets;
-}
-
-class Pipeline : public testing::TestWithParam<std::int64_t> {
- protected:
-  Pipeline() { choose(GetParam()); }
-  ~Pipeline() override { choose(0); }
-
- private:
-  static void choose(std::int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
+class Pipeline : public EachTarget {};
 
 TEST_P(Pipeline, StagesOfOthersComposeInAnyOrderAndStore) {
   constexpr std::byte sentinel{0x5a};
