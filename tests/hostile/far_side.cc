@@ -20,7 +20,7 @@ constexpr std::uint32_t idle_timeout_ms = 1000;
 constexpr Millis end_within = 20s;  // of an end that gives up after a second
 
 // What a session with a peer who tells the truth takes is a few MiB. Sanitizers keep what was freed, and shadows.
-constexpr std::uint64_t own_kib_max = (sluice::sanitized ? 512 : 32) * 1024;
+constexpr std::uint64_t transfer_kib_max = (sluice::sanitized ? 512 : 32) * 1024;
 
 }  // namespace
 
@@ -127,7 +127,7 @@ void FarSide::expect_end(const std::set<ExitCode>& codes) {
   ASSERT_TRUE(code.has_value()) << "it hangs: " << process_->output();
   const bool expected = std::ranges::any_of(codes, [&](ExitCode one) { return static_cast<int>(one) == *code; });
   EXPECT_TRUE(expected) << "exit code " << *code << ": " << process_->output();
-  EXPECT_LE(process_->own_kib_most(), own_kib_max);
+  EXPECT_LE(process_->own_kib_most(), transfer_kib_max);
 }
 
 void FarSide::expect_files(const std::optional<std::vector<std::byte>>& content) {

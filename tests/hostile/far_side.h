@@ -15,6 +15,15 @@
 
 namespace sluice::ftx::hostile {
 
+// Ends of the real ftx, for the tables.
+inline constexpr auto ok = ExitCode::ok;
+inline constexpr auto refused = ExitCode::refused;
+inline constexpr auto wrong = ExitCode::protocol_error;
+inline constexpr auto timed_out = ExitCode::timeout;
+
+/// docs/formats/ftx.md, of either end.
+inline constexpr const char* rule_error = "an ERROR is never a success: 0 and unknown codes mean `protocol_error`";
+
 /// What a sender of ours has to send.
 inline constexpr std::size_t source_bytes = 200'000;
 

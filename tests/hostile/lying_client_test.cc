@@ -12,7 +12,7 @@
 namespace sluice::ftx::hostile {
 namespace {
 
-struct Lie {
+struct ClientLie {
   const char* name;
   const char* sentence;
   std::function<void(TlsLiar&)> tell;
@@ -88,11 +88,10 @@ void hello(TlsLiar& liar, const std::function<void(Content&)>& change) {
   liar.listen(200ms);
 }
 
-constexpr auto refused = ExitCode::refused;
 constexpr auto unreadable = ExitCode::source_unreadable;
 
-const std::vector<Lie>& lies() {
-  static const std::vector<Lie> table{
+const std::vector<ClientLie>& client_lies() {
+  static const std::vector<ClientLie> table{
       {"TheTruth", "", [](TlsLiar& liar) { ask(liar, {"a.bin", "sub/b"}), expect_offer(liar); }},
 
       // --- The stream of CONTROLs
@@ -350,7 +349,7 @@ const std::vector<Lie>& lies() {
 class LyingClient : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(LyingClient, ChangesNothing) {
-  const Lie& lie = lies()[GetParam()];
+  const ClientLie& lie = client_lies()[GetParam()];
   SCOPED_TRACE(testing::Message() << lie.name << ": " << lie.sentence);
   StandingServer server;
   ASSERT_GT(server.port(), 0);
@@ -359,8 +358,8 @@ TEST_P(LyingClient, ChangesNothing) {
   server.expect_well();
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, LyingClient, testing::Range<std::size_t>(0, lies().size()),
-                         [](const auto& instance) { return std::string(lies()[instance.param].name); });
+INSTANTIATE_TEST_SUITE_P(Table, LyingClient, testing::Range<std::size_t>(0, client_lies().size()),
+                         [](const auto& instance) { return std::string(client_lies()[instance.param].name); });
 
 // Threat: a crowd of handshakes that nobody finishes, each with its cookie, while a good client transfers.
 TEST(LyingClients, TenThousandHalfOpenHandshakesDoNotStopAGoodClient) {

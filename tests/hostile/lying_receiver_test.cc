@@ -13,22 +13,17 @@
 namespace sluice::ftx::hostile {
 namespace {
 
-struct Lie {
+struct ReceiverLie {
   const char* name;
   const char* sentence;
   std::function<void(Liar&)> tell;  // the sender has offered
   std::set<ExitCode> ends;
 };
 
-constexpr auto ok = ExitCode::ok;
-constexpr auto wrong = ExitCode::protocol_error;
-constexpr auto timeout = ExitCode::timeout;
-
 constexpr const char* rule_finished =
     "A REPORT of phase 2 ends the transfer with success (before everything has been sent once it is dropped)";
 constexpr const char* rule_report = "those in its ranges are missing, all others arrived";
-constexpr const char* rule_progress = "the sender when no report said that payload arrived";
-constexpr const char* rule_error = "an ERROR is never a success: 0 and unknown codes mean `protocol_error`";
+constexpr const char* rule_sender_progress = "the sender when no report said that payload arrived";
 constexpr const char* rule_kinds = "1, 3, 4, 5, 14 and 16 go to the receiver, 2, 6, 9, 13 and 15 to the sender";
 constexpr const char* rule_have = "One that leaves a gap, or goes beyond the contents, is dropped";
 
@@ -92,12 +87,12 @@ void changes(Liar& liar, std::uint64_t from, const Change& change) {
   liar.receive_all();
 }
 
-const std::vector<Lie>& lies() {
-  static const std::vector<Lie> table{
+const std::vector<ReceiverLie>& receiver_lies() {
+  static const std::vector<ReceiverLie> table{
       {"TheTruth", "", [](Liar& liar) { EXPECT_TRUE(liar.receive_all()); }, {ok}},
 
       // --- Success
-      {"FinishedAtOnce", rule_finished, [](Liar& liar) { only(liar, [](Report&) {}, Phase::finished); }, {timeout}},
+      {"FinishedAtOnce", rule_finished, [](Liar& liar) { only(liar, [](Report&) {}, Phase::finished); }, {timed_out}},
       {"FinishedBeforeTheFiles",
        rule_finished,
        [](Liar& liar) {
@@ -107,7 +102,7 @@ const std::vector<Lie>& lies() {
          liar.report(none);
          only(liar, [](Report& report) { report.credit_bytes = report.window_adus = 0; }, Phase::finished);
        },
-       {timeout}},
+       {timed_out}},
       {"ErrorOfSuccess",
        rule_error,
        [](Liar& liar) { liar.control(emit_error(liar.envelope, {0, "it went well"}, liar.out)); },
@@ -145,18 +140,18 @@ const std::vector<Lie>& lies() {
 
       // --- What arrived
       {"AllIsMissingForEver",
-       rule_progress,
+       rule_sender_progress,
        [](Liar& liar) {
          only(liar, [](Report& report) {
            report.range_count = report.highest > 0 ? 1 : 0;
            report.missing[0] = {1, static_cast<std::uint32_t>(report.highest)};
          });
        },
-       {timeout}},
+       {timed_out}},
       {"NothingIsEverResolved",
-       rule_progress,
+       rule_sender_progress,
        [](Liar& liar) { only(liar, [](Report& report) { report.to = 0; }); },
-       {timeout}},
+       {timed_out}},
       {"SequencesThatWereNeverSent",
        rule_report,
        [](Liar& liar) { first(liar, [](Report& report) { report.highest = report.to = 1'000'000'000; }); },
@@ -245,11 +240,11 @@ const std::vector<Lie>& lies() {
            report.received_bytes = 0;
          });
        },
-       {timeout, ok}},
+       {timed_out, ok}},
       {"NoWindowEver",
        "`window_adus` bounds how many sequences may be open",
        [](Liar& liar) { only(liar, [](Report& report) { report.window_adus = 0; }); },
-       {timeout}},
+       {timed_out}},
       {"AWindowOfAll",
        "a sender takes a larger number for this one",
        [](Liar& liar) { first(liar, [](Report& report) { report.window_adus = UINT32_MAX; }); },
@@ -282,7 +277,7 @@ const std::vector<Lie>& lies() {
            liar.take(20ms);
          }
        },
-       {timeout}},
+       {timed_out}},
       {"RangesOutOfOrder",
        "its ranges, ascending and disjoint, are there",
        [](Liar& liar) {
@@ -373,7 +368,7 @@ const std::vector<Lie>& lies() {
          liar.receive_all();
        },
        {ok}},
-      {"SilenceAfterTheOffer", rule_progress, [](Liar&) {}, {ExitCode::no_answer, ExitCode::timeout}},
+      {"SilenceAfterTheOffer", rule_sender_progress, [](Liar&) {}, {ExitCode::no_answer, ExitCode::timeout}},
   };
   return table;
 }
@@ -382,7 +377,7 @@ class LyingReceiver : public testing::TestWithParam<std::tuple<bool, std::size_t
 
 TEST_P(LyingReceiver, MakesNoSuccess) {
   const auto [sealed, row] = GetParam();
-  const Lie& lie = lies()[row];
+  const ReceiverLie& lie = receiver_lies()[row];
   SCOPED_TRACE(testing::Message() << lie.name << ": " << lie.sentence);
   FarSide far(sealed, StartDirection::pull);
   Liar liar(far.port(), far.take_protection());
@@ -396,10 +391,10 @@ TEST_P(LyingReceiver, MakesNoSuccess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, LyingReceiver,
-                         testing::Combine(testing::Bool(), testing::Range<std::size_t>(0, lies().size())),
+                         testing::Combine(testing::Bool(), testing::Range<std::size_t>(0, receiver_lies().size())),
                          [](const auto& instance) {
                            return std::string(std::get<0>(instance.param) ? "Sealed" : "Insecure") +
-                                  lies()[std::get<1>(instance.param)].name;
+                                  receiver_lies()[std::get<1>(instance.param)].name;
                          });
 
 }  // namespace

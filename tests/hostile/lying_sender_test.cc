@@ -16,7 +16,7 @@
 namespace sluice::ftx::hostile {
 namespace {
 
-struct Lie {
+struct SenderLie {
   const char* name;
   const char* sentence;
   std::function<void(Liar&)> tell;
@@ -147,10 +147,6 @@ void stray_frame(Liar& liar, const AduName& adu, ConstBytes frame) {
   }
 }
 
-constexpr auto ok = ExitCode::ok;
-constexpr auto refused = ExitCode::refused;
-constexpr auto wrong = ExitCode::protocol_error;
-constexpr auto timeout = ExitCode::timeout;
 constexpr auto waits = ExitCode::interrupted;  // nothing has begun: it waits until somebody interrupts it
 constexpr auto mismatch = ExitCode::digest_mismatch;
 
@@ -172,7 +168,7 @@ constexpr const char* rule_frame =
     "dictionary, cut, malformed, or with something behind it";
 constexpr const char* rule_digest =
     "It renames a file when all of it is there and its digest, computed over what was written, equals the sender's";
-constexpr const char* rule_progress =
+constexpr const char* rule_receiver_progress =
     "Either side gives up after 30 s without progress: the receiver when no payload landed where none was";
 constexpr const char* rule_sequence =
     "Every DATA and PROBE has a sequence number of its own, from 1 up, never used twice";
@@ -183,10 +179,9 @@ constexpr const char* rule_early =
 constexpr const char* rule_stream_alone = "7 is alone in its list";
 constexpr const char* rule_stream_end =
     "A receiver fails (13) where the two contradict each other, or what has landed lies behind the end";
-constexpr const char* rule_error = "an ERROR is never a success: 0 and unknown codes mean `protocol_error`";
 
-const std::vector<Lie>& lies() {
-  static const std::vector<Lie> table{
+const std::vector<SenderLie>& sender_lies() {
+  static const std::vector<SenderLie> table{
       {"TheTruth", "", [](Liar& liar) { EXPECT_TRUE(liar.begin() && liar.finish()); }, {ok}, true},
 
       // --- What it offers
@@ -234,7 +229,7 @@ const std::vector<Lie>& lies() {
       {"ALinkThatLeadsOut",
        "It makes directories as they are needed, and when all files are in place the links",
        [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::link, .form = "/etc"}); },
-       {refused, timeout}},  // the user's own far side takes links, but no file comes
+       {refused, timed_out}},  // the user's own far side takes links, but no file comes
       {"ADirectoryWithADigest",
        "only where `kind` has bit 7: of a file (2, 3)",
        [](Liar& liar) { with_entry(liar, {.name = "x", .kind = EntryKind::directory, .digest = Digest{}}); },
@@ -270,7 +265,7 @@ const std::vector<Lie>& lies() {
       {"AttributesThatNobodyAskedFor",
        "Attributes are taken where they were asked for",
        [](Liar& liar) { with_attribute(liar, "user.a", "user.b"); },
-       {refused, timeout}},  // the user's own far side takes them, but no file comes
+       {refused, timed_out}},  // the user's own far side takes them, but no file comes
       {"AnOwnerThatIsNone",
        "id: 2^32 - 2 at most",
        [](Liar& liar) {
@@ -292,7 +287,7 @@ const std::vector<Lie>& lies() {
            liar.finish();
          }
        },
-       {ExitCode::ok, timeout},
+       {ExitCode::ok, timed_out},
        true},
       {"FilesInADryRun",
        "the receiver opens nothing for writing, drops all data",
@@ -313,11 +308,11 @@ const std::vector<Lie>& lies() {
          liar.hear(Kind::report, 100ms);
          liar.control(emit_close(liar.envelope, liar.out));
        },
-       {ok, refused, timeout}},  // who does not encrypt tells nobody
+       {ok, refused, timed_out}},  // who does not encrypt tells nobody
       {"ADryRunOfWhichNothingIsTold",
        "bit 6, only with bit 5",
        [](Liar& liar) { change_offer(liar, [](Offer& offer) { offer.update = {.dry_run = true}; }); },
-       {timeout, waits}},
+       {timed_out, waits}},
       {"NotesWhatItWasNotTold",
        "The receiver repeats what is not noted",
        [](Liar& liar) {
@@ -325,7 +320,7 @@ const std::vector<Lie>& lies() {
          liar.control(emit_noted(liar.envelope, 1'000'000, liar.out));
          liar.finish();
        },
-       {refused, timeout}},
+       {refused, timed_out}},
       {"ALinkOverAFile",
        "no name comes twice in one directory",
        [](Liar& liar) { with_entry(liar, {.name = "a.bin", .kind = EntryKind::link, .form = "/etc"}); },
@@ -377,12 +372,12 @@ const std::vector<Lie>& lies() {
        },
        {wrong, refused}},
       {"APackThatNeverComes",
-       rule_progress,
+       rule_receiver_progress,
        [](Liar& liar) {
          with_entry(liar, {.name = "x", .size_bytes = 100, .kind = EntryKind::packed});
          liar.finish();
        },
-       {timeout}},
+       {timed_out}},
       {"ManifestOfAnotherDigest",
        "entry* and manifest_digest[16]",
        [](Liar& liar) { change_offer(liar, [](Offer& o) { o.manifest_digest[3] ^= std::byte{1}; }); },
@@ -406,7 +401,7 @@ const std::vector<Lie>& lies() {
          liar.list = encode_manifest(liar.entries, &everything);
          change_offer(liar, [](Offer&) {});
        },
-       {refused, timeout}},  // `ftx remote` allows it, and nothing arrives
+       {refused, timed_out}},  // `ftx remote` allows it, and nothing arrives
       {"TotalOfOtherFiles",
        "total_bytes:u64",
        [](Liar& liar) { change_offer(liar, [](Offer& o) { ++o.total_bytes; }); },
@@ -420,7 +415,7 @@ const std::vector<Lie>& lies() {
            liar.all_of(0, liar.contents[0]);
          }
        },
-       {timeout, refused, ExitCode::write_failed, ExitCode::disk_full}},
+       {timed_out, refused, ExitCode::write_failed, ExitCode::disk_full}},
       {"FileBeyondTwoTo62",
        rule_size,
        [](Liar& liar) {
@@ -441,7 +436,7 @@ const std::vector<Lie>& lies() {
            liar.data({manifest_file, adu_bytes, 1'000'000 * adu_bytes}, Content(adu_bytes));
          }
        },
-       {timeout, refused}},
+       {timed_out, refused}},
       {"AduBytesOfZero",
        "`adu_bytes` is a multiple of 16 in 256 .. 2 MiB",
        [](Liar& liar) { change_offer(liar, [](Offer& o) { o.adu_bytes = 0; }); },
@@ -503,7 +498,7 @@ const std::vector<Lie>& lies() {
          liar.manifest();
          liar.hear(Kind::error, 2s);
        },
-       {wrong, timeout}},  // who does not encrypt accepts nothing early, and drops it
+       {wrong, timed_out}},  // who does not encrypt accepts nothing early, and drops it
       {"FilesWithoutEndAndNoList",
        "waits in the receiver's memory, 8 MiB of it at most",
        [](Liar& liar) {
@@ -513,7 +508,7 @@ const std::vector<Lie>& lies() {
            liar.hear(Kind::error, i % 20 == 0 ? 2ms : 0ms);
          }
        },
-       {timeout}},
+       {timed_out}},
 
       // --- Where data goes
       {"DataBeforeTheOffer",
@@ -662,13 +657,13 @@ const std::vector<Lie>& lies() {
        },
        {mismatch}},
       {"DigestsNeverCome",
-       rule_progress,
+       rule_receiver_progress,
        [](Liar& liar) {
          if (liar.begin()) {
            liar.all_of(0, liar.contents[0]);
          }
        },
-       {timeout}},
+       {timed_out}},
       {"DigestsFirst",
        "Besides the files two lists travel",
        [](Liar& liar) {
@@ -698,7 +693,7 @@ const std::vector<Lie>& lies() {
       {"SequenceThatLeaps",
        "bounds how many sequences may be open",
        [](Liar& liar) { stamped(liar, {file_bytes_max - 1, 1, 1000, 0}); },
-       {timeout, waits}},
+       {timed_out, waits}},
       {"BehindBeforeTheFirst",
        "`behind` tells the receiver the oldest sequence that is still open",
        [](Liar& liar) { stamped(liar, {100, 1, 1000, UINT32_MAX}); },
@@ -771,17 +766,17 @@ const std::vector<Lie>& lies() {
            liar.until(Phase::finished);
          }
        },
-       {timeout, ExitCode::write_failed, ExitCode::disk_full},
+       {timed_out, ExitCode::write_failed, ExitCode::disk_full},
        false,
        true},
       {"AStreamThatFallsSilent",
-       rule_progress,
+       rule_receiver_progress,
        [](Liar& liar) {
          if (liar.begin()) {
            liar.all_of(0, ConstBytes(liar.contents[0]).first(2 * adu_bytes));
          }
        },
-       {timeout},
+       {timed_out},
        false,
        true},
       {"AStreamBesideAFile",
@@ -849,9 +844,9 @@ const std::vector<Lie>& lies() {
            }
          }
        },
-       {timeout}},
+       {timed_out}},
       {"OneAduForEver",
-       rule_progress,
+       rule_receiver_progress,
        [](Liar& liar) {
          if (liar.begin()) {
            for (int i = 0; i < 150 && liar.errors == 0; ++i) {
@@ -860,7 +855,7 @@ const std::vector<Lie>& lies() {
            }
          }
        },
-       {timeout}},
+       {timed_out}},
 
       // --- What is no matter of a sender's
       {"AnswersOfAReceiver",
@@ -962,7 +957,7 @@ class LyingSender : public testing::TestWithParam<std::tuple<bool, std::size_t>>
 
 TEST_P(LyingSender, ChangesNothing) {
   const auto [sealed, row] = GetParam();
-  const Lie& lie = lies()[row];
+  const SenderLie& lie = sender_lies()[row];
   SCOPED_TRACE(testing::Message() << lie.name << ": " << lie.sentence);
   FarSide far(sealed, StartDirection::push, lie.streams ? "a.bin" : "");
   ASSERT_GT(far.port(), 0);
@@ -983,10 +978,10 @@ TEST_P(LyingSender, ChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, LyingSender,
-                         testing::Combine(testing::Bool(), testing::Range<std::size_t>(0, lies().size())),
+                         testing::Combine(testing::Bool(), testing::Range<std::size_t>(0, sender_lies().size())),
                          [](const auto& instance) {
                            return std::string(std::get<0>(instance.param) ? "Sealed" : "Insecure") +
-                                  lies()[std::get<1>(instance.param)].name;
+                                  sender_lies()[std::get<1>(instance.param)].name;
                          });
 
 }  // namespace

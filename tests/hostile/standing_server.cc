@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t content_bytes = 3'000'000;
-constexpr std::uint64_t own_kib_max = (sluice::sanitized ? 1024 : 96) * 1024;
+constexpr std::uint64_t server_kib_max = (sluice::sanitized ? 1024 : 96) * 1024;
 
 std::string content_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -97,7 +97,7 @@ void StandingServer::expect_well(int attempts) {
                   top_);
   EXPECT_EQ(push.wait(20s), 0) << push.output();
   process_->look_at_memory();
-  EXPECT_LE(process_->own_kib_most(), own_kib_max);
+  EXPECT_LE(process_->own_kib_most(), server_kib_max);
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(top_)) {
     names.insert(entry.path().lexically_relative(top_).string());
