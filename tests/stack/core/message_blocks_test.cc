@@ -32,11 +32,6 @@ const Block& block_at(const Message& message, std::size_t index) {
   return *block;
 }
 
-struct Watcher : Module {
-  Watcher() : Module("watcher") {}
-  Counter refused{*this, "refused", "checks that did not hold"};
-};
-
 // --- msgpullup -----------------------------------------------------------------------------------------------------
 
 // msgpullup(9F): "concatenates and aligns the first len data bytes of the message pointed to by mp, copying the data

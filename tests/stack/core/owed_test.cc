@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::size_t pool_bytes = 512 * 1024;
+constexpr std::size_t owed_pool_bytes = 512 * 1024;
 
 class OwedTest : public ::testing::Test {
  protected:
@@ -37,7 +37,7 @@ class OwedTest : public ::testing::Test {
     return owed.send(as_bytes(text), MessageType::pcproto, spent);
   }
 
-  StreamSet set{{.pool_bytes_max = pool_bytes}};
+  StreamSet set{{.pool_bytes_max = owed_pool_bytes}};
   std::vector<Message> held;
   std::vector<std::string> sent;
   int came_late = 0;

@@ -26,11 +26,6 @@ using own_stages::Digest;
 using own_stages::WatchedStage;
 using Model = std::vector<std::byte>;
 
-struct Watcher : Module {
-  Watcher() : Module("watcher") {}
-  Counter refused{*this, "refused", "checks that did not hold"};
-};
-
 std::uint16_t sum_of(const Model& bytes) { return ilp::scalar::sum(bytes); }
 
 Model random_bytes(Prng& prng, std::size_t size) {

@@ -28,11 +28,6 @@ using own_stages::Digest;
 using own_stages::WatchedStage;
 using Model = std::vector<std::byte>;
 
-struct Watcher : Module {
-  Watcher() : Module("watcher") {}
-  Counter refused{*this, "refused", "messages that were refused"};
-};
-
 constexpr std::uint64_t key = 0x0123456789abcdef;
 
 class StageTest : public ::testing::Test {

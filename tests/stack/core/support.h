@@ -180,6 +180,12 @@ class Stream {
   Status opened;
 };
 
+/// A module that counts.
+struct Watcher : Module {
+  Watcher() : Module("watcher") {}
+  Counter refused{*this, "refused", "checks that did not hold"};
+};
+
 /// The texts of all messages in order, taken out of `batch`.
 inline std::vector<std::string> texts_of(Batch& batch) {
   std::vector<std::string> texts;

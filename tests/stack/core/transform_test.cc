@@ -19,11 +19,6 @@ namespace {
 
 using Model = std::vector<std::byte>;
 
-struct Watcher : Module {
-  Watcher() : Module("watcher") {}
-  Counter refused{*this, "refused", "checks that did not hold"};
-};
-
 TransformResult check(Message& message, std::uint16_t initial) {
   Watcher watcher;
   const TransformResult result = message.transform(Check{initial}, ModuleHandle(), watcher.refused);

@@ -97,9 +97,9 @@ class Worker : public Module {
 };
 
 /// A device that gathers frames; upwards it shows its own memory, as a ring does, where `lends`.
-class Device : public Module {
+class GatheringDevice : public Module {
  public:
-  explicit Device(bool lends) : Module("device"), lends_(lends) {}
+  explicit GatheringDevice(bool lends) : Module("device"), lends_(lends) {}
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return 64; }
@@ -147,7 +147,7 @@ class ExplanationTest : public testing::Test {
  protected:
   /// A stream with these modules, top first.
   void open(ProcessingMode mode, const std::vector<Conduct>& conducts, bool lends = false) {
-    auto device = std::make_unique<Device>(lends);
+    auto device = std::make_unique<GatheringDevice>(lends);
     device_ = device.get();
     stream_ = Stream::open(set_, std::move(device)).value();
     stream_->set_nonblocking(true);
@@ -182,7 +182,7 @@ class ExplanationTest : public testing::Test {
 
   StreamSet set_;
   std::unique_ptr<Stream> stream_;
-  Device* device_ = nullptr;
+  GatheringDevice* device_ = nullptr;
 };
 
 using Passes = std::vector<std::string>;

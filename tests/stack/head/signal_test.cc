@@ -55,7 +55,7 @@ class Signals : public StreamTest {
   std::vector<std::string> told;
 };
 
-using Told = std::vector<std::string>;
+using ToldSignals = std::vector<std::string>;
 
 // Every event that can come up or down a stream, and what is told of it when all is asked for: "S_INPUT Any message
 // other than an M_PCPROTO has arrived on a stream head read queue. [...] This is set even if the message is of zero
@@ -66,7 +66,7 @@ TEST_F(Signals, EveryEvent) {
   struct Case {
     const char* what;
     std::function<void()> happens;
-    Told told;
+    ToldSignals told;
     std::uint32_t watched = Events::all & ~std::uint32_t{Events::S_BANDURG};
   };
   const Case cases[] = {
@@ -143,7 +143,7 @@ TEST_F(Signals, EveryEvent) {
 
 // Each event by itself: who asks for one is told of no other.
 TEST_F(Signals, OnlyWhatWasAskedFor) {
-  const std::pair<std::uint32_t, Told> cases[] = {
+  const std::pair<std::uint32_t, ToldSignals> cases[] = {
       {Events::S_INPUT, {"SIGPOLL INPUT"}},
       {Events::S_RDNORM, {"SIGPOLL RDNORM"}},
       {Events::S_RDBAND, {"SIGPOLL RDBAND"}},
@@ -175,22 +175,22 @@ TEST_F(Signals, OnlyWhatWasAskedFor) {
 TEST_F(Signals, ComeFromTheRunLoopAndOnceForSeveralArrivals) {
   arrives({data("a")});
   arrives({data("b")});
-  EXPECT_EQ(told, Told{});
+  EXPECT_EQ(told, ToldSignals{});
   EXPECT_EQ(set.scheduler().next_deadline(), set.now()) << "the run loop knows that there is something to do";
-  EXPECT_EQ(next(), Told{"SIGPOLL INPUT RDNORM"});
-  EXPECT_EQ(next(), Told{}) << "what waits still is no arrival";
+  EXPECT_EQ(next(), ToldSignals{"SIGPOLL INPUT RDNORM"});
+  EXPECT_EQ(next(), ToldSignals{}) << "what waits still is no arrival";
   EXPECT_EQ(set.scheduler().next_deadline(), never);
   EXPECT_EQ(read(1), "a");
-  EXPECT_EQ(next(), Told{});
+  EXPECT_EQ(next(), ToldSignals{});
   arrives({data("c")});
-  EXPECT_EQ(next(), Told{"SIGPOLL INPUT RDNORM"}) << "though one has not been read yet";
+  EXPECT_EQ(next(), ToldSignals{"SIGPOLL INPUT RDNORM"}) << "though one has not been read yet";
 }
 
 TEST_F(Signals, WhatWaitedBeforeIsNotToldOf) {
   open({});
   arrives({data("a")});
   ASSERT_TRUE(watch(Events::S_INPUT));
-  EXPECT_EQ(next(), Told{});
+  EXPECT_EQ(next(), ToldSignals{});
 }
 
 // A stream that was full when the user asked tells when it is no longer, though nobody was refused.
@@ -200,11 +200,11 @@ TEST_F(Signals, OutputAfterAskingWhileFull) {
   ASSERT_TRUE(stream->putmsg(std::nullopt, as_bytes("12345678")));
   ASSERT_TRUE(stream->putpmsg(std::nullopt, as_bytes("12345678"), false, 4));
   ASSERT_TRUE(watch(Events::S_WRNORM | Events::S_WRBAND));
-  EXPECT_EQ(next(), Told{});
+  EXPECT_EQ(next(), ToldSignals{});
   device->resume();
   poll();
   poll();
-  EXPECT_EQ(told, Told{"SIGPOLL OUTPUT WRBAND"});
+  EXPECT_EQ(told, ToldSignals{"SIGPOLL OUTPUT WRBAND"});
 }
 
 // A band that is free again while band 0 is not: S_WRBAND alone; band 0 follows when its turn has come.
@@ -214,10 +214,10 @@ TEST_F(Signals, BandsAreToldApart) {
   fill(1);
   ASSERT_TRUE(device->write_queue().dequeue());  // of band 1, which comes first
   poll();
-  EXPECT_EQ(next(), Told{"SIGPOLL WRBAND"});
+  EXPECT_EQ(next(), ToldSignals{"SIGPOLL WRBAND"});
   ASSERT_TRUE(device->write_queue().dequeue());
   poll();
-  EXPECT_EQ(next(), Told{"SIGPOLL OUTPUT WRBAND"});
+  EXPECT_EQ(next(), ToldSignals{"SIGPOLL OUTPUT WRBAND"});
 }
 
 // "[EINVAL] The value of arg is invalid. [EINVAL] The value of arg is 0 and the calling process is not registered to
@@ -249,10 +249,10 @@ TEST_F(Signals, AskingForLessForgetsTheRest) {
   arrives({data("a")});
   arrives({data("b")}, 1);
   ASSERT_TRUE(watch(Events::S_RDNORM));
-  EXPECT_EQ(next(), Told{"SIGPOLL RDNORM"});
+  EXPECT_EQ(next(), ToldSignals{"SIGPOLL RDNORM"});
   arrives({data("c")});
   ASSERT_TRUE(stream->set_signal(0));
-  EXPECT_EQ(next(), Told{});
+  EXPECT_EQ(next(), ToldSignals{});
 }
 
 TEST_F(Signals, WhatIsForgottenIsNotToldOfWhenItIsAskedForAgain) {
@@ -260,13 +260,13 @@ TEST_F(Signals, WhatIsForgottenIsNotToldOfWhenItIsAskedForAgain) {
   arrives({data("a")});
   ASSERT_TRUE(watch(Events::S_RDBAND));
   ASSERT_TRUE(watch(Events::S_RDNORM | Events::S_RDBAND));
-  EXPECT_EQ(next(), Told{});
+  EXPECT_EQ(next(), ToldSignals{});
 }
 
 TEST_F(Signals, WithoutBandUrgentWhatHasHappenedIsSigpoll) {
   arrives({data("b")}, 1);
   ASSERT_TRUE(watch(Events::S_INPUT | Events::S_RDBAND));
-  EXPECT_EQ(next(), Told{"SIGPOLL INPUT RDBAND"});
+  EXPECT_EQ(next(), ToldSignals{"SIGPOLL INPUT RDBAND"});
 }
 
 TEST_F(Signals, TheHandlerMayReadAndAskAnew) {
@@ -288,7 +288,7 @@ TEST_F(Signals, TheHandlerMayReadAndAskAnew) {
 TEST_F(Signals, AClosedStreamCallsNobody) {
   arrives({data("a")});
   stream.reset();
-  EXPECT_EQ(next(), Told{});
+  EXPECT_EQ(next(), ToldSignals{});
   EXPECT_EQ(set.scheduler().next_deadline(), never);
 }
 

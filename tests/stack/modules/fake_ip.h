@@ -104,17 +104,17 @@ class FakeIp : public Module {
   }
 
   void answer_filter() {
-    using namespace wire::dlpi;
+    namespace dl = wire::dlpi;
     if (!answers_filters) {
       return;
     }
     if (ports_busy > 0) {
       --ports_busy;
-      up(ErrorAck{DL_FILTER_REQ, DL_BOUND, 0}, MessageType::ctl);
+      up(dl::ErrorAck{dl::DL_FILTER_REQ, dl::DL_BOUND, 0}, MessageType::ctl);
     } else if (filter_error) {
-      up(ErrorAck{DL_FILTER_REQ, *filter_error, 0}, MessageType::ctl);
+      up(dl::ErrorAck{dl::DL_FILTER_REQ, *filter_error, 0}, MessageType::ctl);
     } else {
-      up(OkAck{DL_FILTER_REQ}, MessageType::ctl);
+      up(dl::OkAck{dl::DL_FILTER_REQ}, MessageType::ctl);
     }
   }
 };

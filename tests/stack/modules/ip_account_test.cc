@@ -12,8 +12,6 @@
 namespace sluice::ip_test {
 namespace {
 
-constexpr std::uint16_t port = account_port;
-
 class Account : public testing::Test {
  protected:
   void open(bool filtered) {
@@ -23,7 +21,7 @@ class Account : public testing::Test {
       bed.link.refuses = dlpi::DL_FILTER_REQ;
     }
     ASSERT_TRUE(bed.chain.push(std::move(module)));
-    const wire::TransportAddress local{{}, port};
+    const wire::TransportAddress local{{}, account_port};
     Octets bytes(local.encoded_size());
     local.encode(bytes);
     const tpi::BindReq request{.address = bytes};

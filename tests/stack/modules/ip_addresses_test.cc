@@ -19,10 +19,6 @@ using wire::ArpPacket;
 using wire::NeighborAdvertisement;
 using wire::NeighborSolicitation;
 
-constexpr MacAddress other_mac{{2, 0, 0, 0, 0, 9}};
-const MacAddress all_nodes_mac{{0x33, 0x33, 0, 0, 0, 1}};
-const std::string our_link_local = "fe80::ff:fe00:1";
-
 ip::Config detecting() {
   ip::Config config = both_families();
   config.duplicate_address_detection = true;
@@ -66,7 +62,7 @@ bool is_group_report(const Frame& frame) {
 }
 
 /// What was asked and told: "probe", "announcement", "ns TARGET", "na TARGET", else "?".
-std::vector<std::string> said(Bed& bed) {
+std::vector<std::string> claims_said(Bed& bed) {
   std::vector<std::string> words;
   for (; !bed.link.sent.empty(); bed.link.sent.pop_front()) {
     const Frame& frame = bed.link.sent.front();
@@ -125,7 +121,7 @@ TEST(IpAddresses, AreAnnouncedAtStartAndUsedAtOnce) {
   EXPECT_EQ(header->hop_limit, 255);
   EXPECT_EQ(NeighborAdvertisement::parse(ConstBytes(advertisement.octets).subspan(40)),
             (NeighborAdvertisement{false, false, true, v6("fd00:77::1"), our_mac}));
-  EXPECT_THAT(said(bed),
+  EXPECT_THAT(claims_said(bed),
               testing::ElementsAre("probe", "announcement", "ns fd00:77::1", "na fd00:77::1", "ns " + our_link_local,
                                    "na " + our_link_local, "announcement", "na fd00:77::1", "na " + our_link_local));
   pass(bed, 60s);
@@ -141,18 +137,18 @@ TEST(IpAddresses, AreAnnouncedAgainWhenTheLinkComesBackOrHasAnotherMacAddress) {
   Bed bed;
   bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_LINK_UP, .address = {}}, MessageType::proto);
   bed.advance(0s);
-  EXPECT_THAT(said(bed), testing::ElementsAre("probe", "announcement", "ns fd00:77::1", "na fd00:77::1",
-                                              "ns " + our_link_local, "na " + our_link_local));
+  EXPECT_THAT(claims_said(bed), testing::ElementsAre("probe", "announcement", "ns fd00:77::1", "na fd00:77::1",
+                                                     "ns " + our_link_local, "na " + our_link_local));
   pass(bed, 5s);
-  said(bed);
+  claims_said(bed);
   const MacAddress fresh{{2, 0, 0, 0, 9, 9}};
   bed.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_PHYS_ADDR, .address = dlpi::LinkAddress{fresh, 0x0800}},
                 MessageType::proto);
   bed.advance(0s);
   std::erase_if(bed.link.sent, is_group_report);
   EXPECT_EQ(arp_of(bed.next_frame())->sender_mac, fresh);
-  EXPECT_THAT(said(bed), testing::ElementsAre("announcement", "ns fd00:77::1", "na fd00:77::1", "ns fe80::ff:fe00:909",
-                                              "na fe80::ff:fe00:909"));
+  EXPECT_THAT(claims_said(bed), testing::ElementsAre("announcement", "ns fd00:77::1", "na fd00:77::1",
+                                                     "ns fe80::ff:fe00:909", "na fe80::ff:fe00:909"));
 }
 
 /// RFC 5227 section 2.1.1: "should then send PROBE_NUM probe packets, each of these probe packets spaced randomly and
@@ -230,7 +226,7 @@ TEST(IpAddresses, AreNotUsedWhileTheyAreTentative) {
   bed.link.inject(wire::ethertype_ipv4, packet(V4{}, pattern(8)));
   EXPECT_EQ(unitdata_of(bed.next_up()).data, pattern(8));
   bed.send("fd00:77::2", pattern(8));
-  EXPECT_THAT(said(bed), testing::ElementsAre("ns fd00:77::2"));
+  EXPECT_THAT(claims_said(bed), testing::ElementsAre("ns fd00:77::2"));
 }
 
 TEST(IpAddresses, TellTheUserWhenTheyBecomeOurs) {
@@ -327,7 +323,7 @@ TEST(IpAddresses, AreDefendedAndKept) {
     };
     const std::string defence = v4_claimed ? "announcement" : "na fd00:77::1";
     claim();
-    EXPECT_THAT(said(bed), testing::ElementsAre(defence));
+    EXPECT_THAT(claims_said(bed), testing::ElementsAre(defence));
     for (int second = 0; second < 100; ++second) {
       bed.advance(1s);
       claim();
@@ -335,7 +331,7 @@ TEST(IpAddresses, AreDefendedAndKept) {
     EXPECT_TRUE(bed.link.sent.empty());
     bed.advance(Addresses::defend_interval);
     claim();
-    EXPECT_THAT(said(bed), testing::ElementsAre(defence));
+    EXPECT_THAT(claims_said(bed), testing::ElementsAre(defence));
     EXPECT_EQ(bed.count("address_conflict"), 102U);
     EXPECT_EQ(bed.count("address_defended"), 2U);
     EXPECT_EQ(bed.count("address_duplicate"), 0U);

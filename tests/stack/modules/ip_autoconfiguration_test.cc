@@ -18,7 +18,6 @@ using testing::IsEmpty;
 
 constexpr MacAddress router_mac{{2, 0, 0, 0, 0, 0xfe}};
 const std::string router_1 = "fe80::fe";
-const std::string our_link_local = "fe80::ff:fe00:1";
 const std::string our_address = "2001:db8:1::ff:fe00:1";  // of our_mac
 constexpr std::uint32_t infinity = wire::PrefixInformation::infinity;
 
@@ -101,7 +100,7 @@ void advertise(Bed& bed, const Advert& advert, std::string_view router = router_
 }
 
 /// Seconds pass, as far as there are deadlines in them.
-void pass(Bed& bed, Duration time) {
+void pass_to_deadlines(Bed& bed, Duration time) {
   const TimePoint end = bed.now + time;
   for (int turns = 0; turns < 100000; ++turns) {
     const TimePoint next = bed.set.scheduler().next_deadline();
@@ -126,8 +125,8 @@ std::vector<Frame> solicitations(const std::deque<Frame>& sent) {
 }
 
 /// A bed whose start is over but for the router solicitations of its first seconds.
-struct Host : Bed {
-  explicit Host(ip::Config config = autoconfigured()) : Bed(std::move(config)) { bind(); }
+struct AutoconfiguredHost : Bed {
+  explicit AutoconfiguredHost(ip::Config config = autoconfigured()) : Bed(std::move(config)) { bind(); }
 
   /// The source of the next datagram to `destination`, by whatever way; empty when there is none.
   std::string source_to(std::string_view destination) {
@@ -167,9 +166,9 @@ struct Host : Bed {
 /// separated by at least RTR_SOLICITATION_INTERVAL seconds." "Before a host sends an initial solicitation, it SHOULD
 /// delay the transmission for a random amount of time between 0 and MAX_RTR_SOLICITATION_DELAY."
 TEST(IpAutoconfiguration, AsksThreeTimesForRouters) {
-  Host host;
+  AutoconfiguredHost host;
   EXPECT_TRUE(host.ip->settling());
-  pass(host, 9s);
+  pass_to_deadlines(host, 9s);
   std::deque<Frame> all = host.said_at_start;
   std::ranges::copy(host.link.sent, std::back_inserter(all));
   const std::vector<Frame> asked = solicitations(all);
@@ -187,9 +186,9 @@ TEST(IpAutoconfiguration, AsksThreeTimesForRouters) {
   EXPECT_TRUE(body.size() == 16 &&
               checksum_of(add_sums(ilp::scalar::sum(body),
                                    wire::pseudo_header_sum(address(our_link_local), address("ff02::2"), 58, 16))) == 0);
-  pass(host, 2s);
+  pass_to_deadlines(host, 2s);
   EXPECT_FALSE(host.ip->settling()) << "there are no routers on the link for the purpose of [ADDRCONF]";
-  pass(host, 24h);
+  pass_to_deadlines(host, 24h);
   EXPECT_EQ(host.count("router_solicitations"), 3U);
   EXPECT_EQ(host.set.scheduler().next_deadline(), never) << "nothing is left to do";
 }
@@ -198,12 +197,12 @@ TEST(IpAutoconfiguration, AsksThreeTimesForRouters) {
 /// and hears what the other is told.
 TEST(IpAutoconfiguration, OneStreamOfALinkAsks) {
   for (const bool answers : {true, false}) {
-    Host host;
+    AutoconfiguredHost host;
     Message told =
         primitive_message(host.set.pool(), dlpi::AnswerInd{address(our_link_local), answers, true}, MessageType::ctl);
     host.link.read_queue().put_next(std::move(told));
     const std::uint64_t before = host.count("router_solicitations");
-    pass(host, 9s);
+    pass_to_deadlines(host, 9s);
     EXPECT_EQ(host.count("router_solicitations") - before, answers ? 3 - before : 0);
     advertise(host, {.prefixes = {{}}});
     EXPECT_EQ(host.source_to("2001:db8:1::9"), our_address);
@@ -245,30 +244,30 @@ TEST(IpAutoconfiguration, SpacesItsSolicitations) {
 /// Lifetime, the host MUST desist from sending additional solicitations [...]. Moreover, a host SHOULD send at least
 /// one solicitation in the case where an advertisement is received prior to having sent a solicitation."
 TEST(IpAutoconfiguration, StopsAskingWhenARouterHasSpoken) {
-  Host host;  // two seconds old: it has asked once
+  AutoconfiguredHost host;  // two seconds old: it has asked once
   ASSERT_EQ(host.count("router_solicitations"), 1U);
   advertise(host, {});
   EXPECT_FALSE(host.ip->settling());
-  pass(host, 60s);
+  pass_to_deadlines(host, 60s);
   EXPECT_EQ(host.count("router_solicitations"), 1U);
 
-  Host zero;
+  AutoconfiguredHost zero;
   advertise(zero, {.lifetime = 0});
-  pass(zero, 60s);
+  pass_to_deadlines(zero, 60s);
   EXPECT_EQ(zero.count("router_solicitations"), 3U) << "that was no default router";
 
-  Host back;
+  AutoconfiguredHost back;
   advertise(back, {});
   back.link.tell(dlpi::NotifyInd{.notification = dlpi::DL_NOTE_LINK_UP, .address = {}});
   advertise(back, {});
-  pass(back, 60s);
+  pass_to_deadlines(back, 60s);
   EXPECT_EQ(back.count("router_solicitations"), 2U) << "once after the interface came back, though one has spoken";
 }
 
 /// RFC 4862 section 5.5.3 (d): "if the Valid Lifetime is not 0, form an address (and add it to the list) by combining
 /// the advertised prefix with an interface identifier of the link".
 TEST(IpAutoconfiguration, FormsAnAddressAndUsesTheRouter) {
-  Host host;
+  AutoconfiguredHost host;
   EXPECT_EQ(host.source_to("2001:db8:9::9"), "errno " + std::to_string(ENETUNREACH));
   EXPECT_FALSE(host.answers_for(our_address));
   advertise(host, {.prefixes = {{}}});
@@ -285,7 +284,7 @@ TEST(IpAutoconfiguration, FormsAnAddressAndUsesTheRouter) {
 /// the prefix." RFC 5942 section 4: an address "MUST NOT implicitly cause a prefix derived from that address to be
 /// treated as on-link".
 TEST(IpAutoconfiguration, AnAddressDoesNotMakeItsPrefixOnLink) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{.on_link = false}, {.prefix = "2001:db8:2::", .autonomous = false}}});
   EXPECT_EQ(host.next_hop_to("2001:db8:1::77"), router_mac.to_text());
   EXPECT_EQ(host.next_hop_to("2001:db8:2::77"), "2001:db8:2::77");
@@ -297,19 +296,19 @@ TEST(IpAutoconfiguration, AnAddressDoesNotMakeItsPrefixOnLink) {
 
 /// RFC 4861 section 6.3.5: "Whenever the invalidation timer expires for a Prefix List entry, that entry is discarded."
 TEST(IpAutoconfiguration, PrefixesAndRoutersExpire) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.lifetime = 300, .prefixes = {{.valid = 100, .preferred = 100, .autonomous = false}, {}}});
   advertise(host, {.lifetime = 300, .prefixes = {{.prefix = "2001:db8:5::", .valid = 100, .preferred = 100}}});
-  pass(host, 99s);
+  pass_to_deadlines(host, 99s);
   EXPECT_EQ(host.next_hop_to("2001:db8:5::77"), "2001:db8:5::77");
-  pass(host, 2s);
+  pass_to_deadlines(host, 2s);
   EXPECT_EQ(host.next_hop_to("2001:db8:5::77"), router_mac.to_text());
-  pass(host, 200s);
+  pass_to_deadlines(host, 200s);
   EXPECT_EQ(host.source_to("2001:db8:9::9"), "errno " + std::to_string(ENETUNREACH)) << "no router is left";
 }
 
 TEST(IpAutoconfiguration, ARouterThatSaysSoIsOneNoLonger) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{}}});
   advertise(host, {.lifetime = 0});
   EXPECT_EQ(host.source_to("2001:db8:9::9"), "errno " + std::to_string(ENETUNREACH))
@@ -327,27 +326,27 @@ TEST(IpAutoconfiguration, ARouterThatSaysSoIsOneNoLonger) {
 /// RFC 4861 section 6.3.6: "When no routers on the list are known to be reachable or probably reachable, routers SHOULD
 /// be selected in a round-robin fashion".
 TEST(IpAutoconfiguration, ARouterThatDoesNotAnswerMakesRoomForAnother) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{}}, .link_address = false});
   advertise(host, {.link_address = false}, "fe80::fd");
   EXPECT_EQ(host.next_hop_to("2001:db8:9::9"), router_1);
-  pass(host, 10s);
+  pass_to_deadlines(host, 10s);
   EXPECT_EQ(host.next_hop_to("2001:db8:9::9"), "fe80::fd");
-  pass(host, 10s);
+  pass_to_deadlines(host, 10s);
   EXPECT_EQ(host.next_hop_to("2001:db8:9::9"), router_1);
 }
 
 /// What the stack file says wins.
 TEST(IpAutoconfiguration, AGatewayOfTheStackFileWins) {
-  Host host(autoconfigured({"fd00:77::1/64", "10.77.0.1/24"}, {"fd00:77::fe"}));
+  AutoconfiguredHost host(autoconfigured({"fd00:77::1/64", "10.77.0.1/24"}, {"fd00:77::fe"}));
   advertise(host, {.prefixes = {{}}});
   EXPECT_EQ(host.next_hop_to("2001:db8:9::9"), "fd00:77::fe");
   EXPECT_TRUE(host.answers_for(our_address));
   // An address that is formed alike is the stack file's, and no advertisement's to end.
-  Host same(autoconfigured({our_address + "/64"}));
+  AutoconfiguredHost same(autoconfigured({our_address + "/64"}));
   advertise(same, {.prefixes = {{.valid = 10, .preferred = 10}}});
   EXPECT_EQ(same.count("addresses_formed"), 0U);
-  pass(same, 1h);
+  pass_to_deadlines(same, 1h);
   EXPECT_TRUE(same.answers_for(our_address));
 }
 
@@ -355,13 +354,13 @@ TEST(IpAutoconfiguration, AGatewayOfTheStackFileWins) {
 /// address (and its association with an interface) becomes invalid when its valid lifetime expires." RFC 6724 section
 /// 5, rule 3: "Avoid deprecated addresses."
 TEST(IpAutoconfiguration, ADeprecatedAddressIsAvoidedThenGoes) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.lifetime = 65535, .prefixes = {{.valid = 20000, .preferred = 100}}});
   advertise(host, {.lifetime = 65535, .prefixes = {{.prefix = "2001:db8:2::"}}});
   const std::string second = "2001:db8:2::ff:fe00:1";
   EXPECT_EQ(host.source_to("2001:db8:1::9"), our_address) << "rule 8: \"Use longest matching prefix.\"";
   EXPECT_EQ(host.source_to("2001:db8:2::9"), second);
-  pass(host, 101s);
+  pass_to_deadlines(host, 101s);
   EXPECT_EQ(host.source_to("2001:db8:1::9"), second) << "rule 3 comes before rule 8";
   EXPECT_TRUE(host.answers_for(our_address)) << "it is still ours";
   // RFC 4862 section 5.5.4: "Implementations MUST NOT prevent" using it where the user has asked for it.
@@ -370,16 +369,16 @@ TEST(IpAutoconfiguration, ADeprecatedAddressIsAvoidedThenGoes) {
   EXPECT_FALSE(host.link.sent.empty());
   advertise(host, {.lifetime = 65535, .prefixes = {{.valid = 20000, .preferred = 100}}});
   EXPECT_EQ(host.source_to("2001:db8:1::9"), our_address) << "preferred again";
-  pass(host, 19999s);
+  pass_to_deadlines(host, 19999s);
   EXPECT_TRUE(host.answers_for(our_address));
-  pass(host, 2s);
+  pass_to_deadlines(host, 2s);
   EXPECT_FALSE(host.answers_for(our_address));
   EXPECT_EQ(host.count("addresses_expired"), 1U);
   EXPECT_EQ(host.source_to("2001:db8:1::9"), second);
 }
 
 TEST(IpAutoconfiguration, ADeprecatedAddressIsUsedWhereThereIsNoOther) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{.preferred = 0}}});
   EXPECT_EQ(host.source_to("2001:db8:9::9"), our_address);
 }
@@ -403,13 +402,13 @@ TEST(IpAutoconfiguration, NoAdvertisementTakesAnAddressAwayInLessThanTwoHours) {
       {"1: infinity", 100, 1s, infinity, 24h * 365},
   };
   for (const Case& at : cases) {
-    Host host;
+    AutoconfiguredHost host;
     advertise(host, {.prefixes = {{.valid = at.first, .preferred = 0}}});
-    pass(host, at.later);
+    pass_to_deadlines(host, at.later);
     advertise(host, {.prefixes = {{.valid = at.second, .preferred = 0}}});
-    pass(host, at.lives - 1s);
+    pass_to_deadlines(host, at.lives - 1s);
     EXPECT_TRUE(host.answers_for(our_address)) << at.rule;
-    pass(host, 2s);
+    pass_to_deadlines(host, 2s);
     EXPECT_EQ(host.answers_for(our_address), at.second == infinity) << at.rule;
   }
 }
@@ -417,7 +416,7 @@ TEST(IpAutoconfiguration, NoAdvertisementTakesAnAddressAwayInLessThanTwoHours) {
 /// Of a template nothing may outlive what it was made of: a datagram from an address that has gone, or to a router that
 /// has, must not leave.
 TEST(IpAutoconfiguration, HeadersOfADatagramDoNotOutliveItsAddressOrRouter) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.lifetime = 1000, .prefixes = {{.valid = 500, .preferred = 500}}});
   advertise(host, {.lifetime = 65535, .prefixes = {{.prefix = "2001:db8:2::"}}}, "fe80::fd");
   const auto source_of = [&] {
@@ -441,16 +440,16 @@ TEST(IpAutoconfiguration, HeadersOfADatagramDoNotOutliveItsAddressOrRouter) {
   };
   EXPECT_EQ(delivered(), 1U);
   EXPECT_EQ(delivered(), 1U) << "from the template";
-  pass(host, 501s);
+  pass_to_deadlines(host, 501s);
   EXPECT_EQ(delivered(), 0U) << "the address has gone";
   EXPECT_NE(source_of(), our_address);
   // The user is told, so that what he knows of routes goes, too (stack/wire/network.h).
-  Host told;
+  AutoconfiguredHost told;
   told.user.received.clear();
   advertise(told, {.prefixes = {{.valid = 10, .preferred = 10}}});
   EXPECT_FALSE(told.user.received.empty());
   told.user.received.clear();
-  pass(told, 11s);
+  pass_to_deadlines(told, 11s);
   EXPECT_FALSE(told.user.received.empty());
   EXPECT_TRUE(network::RouteAck::decode(told.next_up().bytes()));
 }
@@ -460,9 +459,9 @@ TEST(IpAutoconfiguration, HeadersOfADatagramDoNotOutliveItsAddressOrRouter) {
 /// long as the value is greater than or equal to the minimum link MTU [IPv6] and does not exceed the maximum LinkMTU
 /// value".
 TEST(IpAutoconfiguration, TakesTheValuesOfTheLinkWithinBounds) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{}}, .hop_limit = 200, .mtu = 1400});
-  const auto sent_hop_limit = [](Host& from) {
+  const auto sent_hop_limit = [](AutoconfiguredHost& from) {
     from.link.sent.clear();
     from.send("2001:db8:9::9", pattern(8));
     return wire::Ipv6Header::parse(from.next_frame().octets)->hop_limit;
@@ -496,14 +495,14 @@ TEST(IpAutoconfiguration, TakesTheValuesOfTheLinkWithinBounds) {
   ip::Config given = autoconfigured();
   given.ttl = 77;
   given.ttl_is_given = true;
-  Host by_hand(given);
+  AutoconfiguredHost by_hand(given);
   advertise(by_hand, {.prefixes = {{}}, .hop_limit = 200});
   EXPECT_EQ(sent_hop_limit(by_hand), 77) << "what the stack file says wins";
 }
 
 /// "The RetransTimer variable SHOULD be copied from the Retrans Timer field, if the received value is non-zero."
 TEST(IpAutoconfiguration, NeighboursAreAskedAsOftenAsTheRouterSays) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{}}, .retransmit = 3000});
   host.link.sent.clear();
   host.send("2001:db8:1::9", pattern(8));
@@ -513,9 +512,9 @@ TEST(IpAutoconfiguration, NeighboursAreAskedAsOftenAsTheRouterSays) {
       return asked && asked->target == v6("2001:db8:1::9");
     });
   };
-  pass(host, 2900ms);
+  pass_to_deadlines(host, 2900ms);
   EXPECT_EQ(questions(), 1);
-  pass(host, 200ms);
+  pass_to_deadlines(host, 200ms);
   EXPECT_EQ(questions(), 2);
 }
 
@@ -523,7 +522,7 @@ TEST(IpAutoconfiguration, NeighboursAreAskedAsOftenAsTheRouterSays) {
 /// them to an interface" (where the stack file asks for it).
 TEST(IpAutoconfiguration, AnAddressIsTriedFirstWhereTheStackFileAsksForIt) {
   Bed bed(autoconfigured({}, {}, /*detects=*/true));
-  pass(bed, 12s);
+  pass_to_deadlines(bed, 12s);
   EXPECT_TRUE(bed.ip->addresses().any_usable());
   advertise(bed, {.prefixes = {{}}});
   EXPECT_TRUE(bed.ip->settling());
@@ -537,9 +536,9 @@ TEST(IpAutoconfiguration, AnAddressIsTriedFirstWhereTheStackFileAsksForIt) {
   EXPECT_EQ(bed.count("address_duplicate"), 1U);
 
   Bed free(autoconfigured({}, {}, /*detects=*/true));
-  pass(free, 12s);
+  pass_to_deadlines(free, 12s);
   advertise(free, {.prefixes = {{}}});
-  pass(free, 3s);
+  pass_to_deadlines(free, 3s);
   EXPECT_FALSE(free.ip->settling());
   EXPECT_EQ(free.count("address_duplicate"), 0U);
 }
@@ -549,7 +548,7 @@ TEST(IpAutoconfiguration, AnAddressIsTriedFirstWhereTheStackFileAsksForIt) {
 /// another end.
 TEST(IpAutoconfiguration, GroupsOfAddressesComeAndGo) {
   constexpr MacAddress new_mac{{2, 0, 0, 0, 0, 0x33}};
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{}}});
   const MacAddress old_group = wire::multicast_mac(address("ff02::1:ff00:1"));
   EXPECT_EQ(std::ranges::count(host.link.groups, old_group), 1);
@@ -560,7 +559,7 @@ TEST(IpAutoconfiguration, GroupsOfAddressesComeAndGo) {
   EXPECT_EQ(std::ranges::count(host.link.groups, old_group), 0) << "left";
   EXPECT_EQ(std::ranges::count(host.link.groups, wire::multicast_mac(address("ff02::1:ff00:33"))), 1);
   EXPECT_EQ(host.count("addresses_expired"), 1U) << "it was made of the old MAC address";
-  pass(host, 1s);
+  pass_to_deadlines(host, 1s);
   // RFC 3810 section 5.2.12: a change to include mode with no source, which is a leave.
   const auto is_leave = [](const Frame& frame) {
     const Octets& octets = frame.octets;
@@ -604,7 +603,7 @@ TEST(IpAutoconfiguration, GroupsAreLeftWhenTheStreamIsClosed) {
 /// RFC 4861 section 6.1.2: "A node MUST silently discard any received Router Advertisement messages that do not satisfy
 /// all of the following validity checks". RFC 6980 section 5 adds fragments.
 TEST(IpAutoconfiguration, AFalseAdvertisementChangesNothing) {
-  Host host;
+  AutoconfiguredHost host;
   const Advert good{.prefixes = {{}}};
   advertise(host, good, "fe80::66", 254);
   advertise(host, good, "fe80::66", 1);
@@ -663,22 +662,22 @@ TEST(IpAutoconfiguration, FalsePrefixesAreRefused) {
       {"neither flag", {.on_link = false, .autonomous = false}, 0},
   };
   for (const Case& at : cases) {
-    Host host;
+    AutoconfiguredHost host;
     advertise(host, {.prefixes = {at.prefix}});
     EXPECT_EQ(host.count("router_advertisements"), 1U) << at.what;
     EXPECT_EQ(host.count("prefixes_refused"), at.refused) << at.what;
     EXPECT_EQ(host.count("addresses_formed"), 0U) << at.what;
     EXPECT_NE(host.next_hop_to("2001:db8:1::77"), "2001:db8:1::77") << at.what;
   }
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{.valid = infinity, .preferred = infinity}}});
-  pass(host, 24h * 365 * 10);
+  pass_to_deadlines(host, 24h * 365 * 10);
   EXPECT_TRUE(host.answers_for(our_address)) << "for ever";
 }
 
 /// Threat: a false router fills the tables. What is known makes no room for what is new, and each is counted.
 TEST(IpAutoconfiguration, AFloodOfPrefixesAndRoutersIsBounded) {
-  Host host;
+  AutoconfiguredHost host;
   advertise(host, {.prefixes = {{}}});
   std::mt19937 random(4862);  // seed: fixed
   constexpr int prefixes = 10000;
@@ -707,7 +706,7 @@ TEST(IpAutoconfiguration, AFloodOfPrefixesAndRoutersIsBounded) {
   EXPECT_EQ(host.source_to("2001:db8:1::9"), our_address) << "what was there first stays";
   EXPECT_EQ(host.next_hop_to("2001:db8:9::9"), router_mac.to_text());
   EXPECT_LE(host.ip->neighbours().size(), ip::Config{}.neighbours_max);
-  pass(host, 24h * 2);
+  pass_to_deadlines(host, 24h * 2);
   EXPECT_EQ(host.count("addresses_expired"), Autoconfiguration::addresses_max);
   EXPECT_EQ(host.set.scheduler().next_deadline(), never) << "and goes, with all of it";
 }
@@ -720,7 +719,7 @@ TEST(IpAutoconfiguration, IsOffUnlessTheStackFileSaysSo) {
   EXPECT_EQ(bed.count("icmp_ignored"), 1U);
   EXPECT_EQ(bed.count("router_advertisements"), 0U);
   EXPECT_EQ(bed.count("addresses_formed"), 0U);
-  pass(bed, 60s);
+  pass_to_deadlines(bed, 60s);
   EXPECT_THAT(solicitations(bed.link.sent), IsEmpty());
   bed.bind(58);
   bed.user.received.clear();

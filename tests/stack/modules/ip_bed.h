@@ -49,6 +49,9 @@ inline Ipv6Address v6(std::string_view text) { return Ipv6Address::from_text(tex
 
 inline constexpr MacAddress our_mac{{2, 0, 0, 0, 0, 1}};
 inline constexpr MacAddress peer_mac{{2, 0, 0, 0, 0, 2}};
+inline constexpr MacAddress other_mac{{2, 0, 0, 0, 0, 9}};
+inline constexpr MacAddress all_nodes_mac{{0x33, 0x33, 0, 0, 0, 1}};
+inline const std::string our_link_local = "fe80::ff:fe00:1";  // of our_mac
 inline constexpr std::uint8_t udp = wire::protocol_udp;
 
 /// Octets that differ from place to place.

@@ -17,7 +17,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-constexpr std::string_view our_link_local = "fe80::ff:fe00:1";
 constexpr std::string_view our_group = "ff02::1:ff00:1";  // the solicited-node group of both our addresses
 
 /// A report, as it was sent: "TYPE GROUP" for each record of a new one, where TYPE is "is", "in" or "ex"; "old GROUP"
@@ -104,7 +103,7 @@ std::vector<Report> reports(std::deque<Frame>& frames) {
   return found;
 }
 
-std::vector<std::string> said(Bed& bed) {
+std::vector<std::string> reports_said(Bed& bed) {
   std::vector<std::string> words;
   for (const Report& report : reports(bed.link.sent)) {
     words.insert(words.end(), report.says.begin(), report.says.end());
@@ -157,7 +156,7 @@ void tell(Bed& bed, const Igmp& igmp) {
 }
 
 /// Time passes, a hundredth of a second at a time.
-void pass(Bed& bed, Duration time) {
+void pass_finely(Bed& bed, Duration time) {
   for (const TimePoint end = bed.now + time; bed.now < end;) {
     bed.advance(10ms);
   }
@@ -175,8 +174,8 @@ TEST(IpGroups, SolicitedNodeGroupsAreReportedAtStart) {
     EXPECT_EQ(report.destination, "ff02::16");
     EXPECT_THAT(report.says, ElementsAre("ex " + std::string(our_group)));
   }
-  pass(bed, 30s);
-  EXPECT_THAT(said(bed), IsEmpty());
+  pass_finely(bed, 30s);
+  EXPECT_THAT(reports_said(bed), IsEmpty());
   EXPECT_EQ(bed.count("group_reports_out"), 2U);
 }
 
@@ -191,7 +190,7 @@ TEST(IpGroups, ReportsOfATentativeHostComeFromNobodyAndAreRepeated) {
   std::vector<Report> told = reports(bed.link.sent);
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].source, "::");
-  pass(bed, 4s);
+  pass_finely(bed, 4s);
   told = reports(bed.link.sent);
   ASSERT_FALSE(told.empty());
   EXPECT_EQ(told.back().source, our_link_local);
@@ -217,9 +216,9 @@ TEST(IpGroups, QueriesAreAnsweredOnceAndInTime) {
       bed.advance(10ms);
     }
     delays.push_back(bed.now - asked);
-    EXPECT_THAT(said(bed), ElementsAre("is " + std::string(our_group)));
-    pass(bed, 5s);
-    EXPECT_THAT(said(bed), IsEmpty());
+    EXPECT_THAT(reports_said(bed), ElementsAre("is " + std::string(our_group)));
+    pass_finely(bed, 5s);
+    EXPECT_THAT(reports_said(bed), IsEmpty());
   }
   EXPECT_GT(*std::ranges::max_element(delays) - *std::ranges::min_element(delays), 300ms) << "spread";
 }
@@ -228,16 +227,16 @@ TEST(IpGroups, QueriesAreAnsweredOnceAndInTime) {
 TEST(IpGroups, AFloodOfQueriesIsAnsweredOnce) {
   Bed bed;
   ASSERT_TRUE(bed.ip->join(address("239.1.2.3")));
-  pass(bed, 2s);
-  said(bed);
+  pass_finely(bed, 2s);
+  reports_said(bed);
   for (int query = 0; query < 1000; ++query) {
     tell(bed, Mld{.delay_code = 1000});
     tell(bed, Mld{.group = our_group, .delay_code = 1000, .destination = our_group});
     tell(bed, Igmp{.delay_code = 10});
   }
   EXPECT_EQ(bed.count("group_queries"), 3000U);
-  pass(bed, 2s);
-  EXPECT_LE(said(bed).size(), 3U);
+  pass_finely(bed, 2s);
+  EXPECT_LE(reports_said(bed).size(), 3U);
 }
 
 /// RFC 3810 section 8.1: "Query messages that do not match any of the above conditions (e.g., a Query of length
@@ -258,8 +257,8 @@ TEST(IpGroups, WhatIsNoQueryOfThisLinkIsDropped) {
     Bed bed;
     tell(bed, mld);
     EXPECT_EQ(bed.count("bad_group_message"), 1U);
-    pass(bed, 5s);
-    EXPECT_THAT(said(bed), IsEmpty());
+    pass_finely(bed, 5s);
+    EXPECT_THAT(reports_said(bed), IsEmpty());
   }
   const std::pair<const char*, Igmp> rows4[] = {
       {"through a router", {.ttl = 2}}, {"10 octets", {.size = 10}}, {"group that is none", {.group = "10.77.0.1"}}};
@@ -274,14 +273,14 @@ TEST(IpGroups, WhatIsNoQueryOfThisLinkIsDropped) {
 TEST(IpGroups, QueriesAboutOneGroupAreAnsweredForThatOne) {
   Bed bed;
   ASSERT_TRUE(bed.ip->join(address("ff05::77")));
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), ElementsAre("ex ff05::77", "ex ff05::77"));
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("ex ff05::77", "ex ff05::77"));
   tell(bed, Mld{.group = "ff05::77", .destination = "ff05::77"});
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), ElementsAre("is ff05::77"));
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("is ff05::77"));
   tell(bed, Mld{.group = "ff05::78"});
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), IsEmpty());
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), IsEmpty());
 }
 
 /// RFC 3810 section 8.2.1: "When Host Compatibility Mode is MLDv1, a host acts in MLDv1 compatibility mode, using
@@ -291,44 +290,45 @@ TEST(IpGroups, QueriesAboutOneGroupAreAnsweredForThatOne) {
 TEST(IpGroups, SpeaksTheVersionOfAnOldRouter) {
   Bed bed;
   ASSERT_TRUE(bed.ip->join(address("ff05::77")));
-  pass(bed, 2s);
-  said(bed);
+  pass_finely(bed, 2s);
+  reports_said(bed);
   tell(bed, Mld{.size = 24});
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), UnorderedElementsAre("old " + std::string(our_group), "old ff05::77"));
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), UnorderedElementsAre("old " + std::string(our_group), "old ff05::77"));
   tell(bed, Mld{.size = 24});
   tell(bed, Mld{.type = 131, .group = "ff05::77", .size = 24, .destination = "ff05::77"});
   EXPECT_EQ(bed.count("group_reports_in"), 1U);
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), ElementsAre("old " + std::string(our_group))) << "the other one was told by another host";
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("old " + std::string(our_group)))
+      << "the other one was told by another host";
   bed.ip->leave(address("ff05::77"));
-  EXPECT_THAT(said(bed), IsEmpty()) << "RFC 2710 section 4: who reported it last says so";
+  EXPECT_THAT(reports_said(bed), IsEmpty()) << "RFC 2710 section 4: who reported it last says so";
   ASSERT_TRUE(bed.ip->join(address("ff05::78")));
-  pass(bed, Groups::unsolicited_report_interval_old);
-  EXPECT_THAT(said(bed), ElementsAre("old ff05::78", "old ff05::78"));
+  pass_finely(bed, Groups::unsolicited_report_interval_old);
+  EXPECT_THAT(reports_said(bed), ElementsAre("old ff05::78", "old ff05::78"));
   bed.ip->leave(address("ff05::78"));
   const std::vector<Report> told = reports(bed.link.sent);
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].destination, "ff02::2");
   EXPECT_THAT(told[0].says, ElementsAre("left ff05::78"));
-  pass(bed, Groups::older_version_querier_present);
+  pass_finely(bed, Groups::older_version_querier_present);
   tell(bed, Mld{});
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), ElementsAre("is " + std::string(our_group))) << "the old router is gone";
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("is " + std::string(our_group))) << "the old router is gone";
 }
 
 /// RFC 3810 section 8.2.1: "Whenever a host changes its compatibility mode, it cancels all its pending responses and
 /// retransmission timers."
 TEST(IpGroups, AnOldRouterCancelsWhatANewOneWaitsFor) {
   Bed bed;
-  pass(bed, 2s);
+  pass_finely(bed, 2s);
   for (int times = 0; times < 8; ++times) {
-    said(bed);
+    reports_said(bed);
     tell(bed, Mld{.delay_code = 10'000});
     tell(bed, Mld{.delay_code = 1, .size = 24});
-    pass(bed, 11s);
-    EXPECT_THAT(said(bed), ElementsAre("old " + std::string(our_group))) << times;
-    pass(bed, Groups::older_version_querier_present);
+    pass_finely(bed, 11s);
+    EXPECT_THAT(reports_said(bed), ElementsAre("old " + std::string(our_group))) << times;
+    pass_finely(bed, Groups::older_version_querier_present);
   }
 }
 
@@ -341,7 +341,7 @@ TEST(IpGroups, IgmpReportsWhatWasJoined) {
   ASSERT_TRUE(bed.ip->join(group));
   ASSERT_TRUE(bed.ip->join(group));
   ASSERT_TRUE(bed.ip->join(address("224.0.0.1")));
-  pass(bed, 2s);
+  pass_finely(bed, 2s);
   const std::vector<Report> told = reports(bed.link.sent);
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].source, "10.77.0.1");
@@ -352,25 +352,25 @@ TEST(IpGroups, IgmpReportsWhatWasJoined) {
   bed.link.inject(wire::ethertype_ipv4, packet(V4{.destination = "239.1.2.3"}, pattern(8)), true);
   EXPECT_EQ(unitdata_of(bed.next_up()).data, pattern(8));
   tell(bed, Igmp{});
-  pass(bed, 10s);
-  EXPECT_THAT(said(bed), ElementsAre("is 239.1.2.3"));
+  pass_finely(bed, 10s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("is 239.1.2.3"));
   tell(bed, Igmp{.size = 8});
-  pass(bed, 10s);
-  EXPECT_THAT(said(bed), ElementsAre("old 239.1.2.3"));
+  pass_finely(bed, 10s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("old 239.1.2.3"));
   tell(bed, Igmp{.delay_code = 0, .size = 8});
-  pass(bed, 10s);
-  EXPECT_THAT(said(bed), ElementsAre("oldest 239.1.2.3"));
-  pass(bed, Groups::older_version_querier_present);
+  pass_finely(bed, 10s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("oldest 239.1.2.3"));
+  pass_finely(bed, Groups::older_version_querier_present);
   bed.ip->leave(group);
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), IsEmpty()) << "one user is left";
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), IsEmpty()) << "one user is left";
   bed.ip->leave(group);
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), ElementsAre("in 239.1.2.3", "in 239.1.2.3"));
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("in 239.1.2.3", "in 239.1.2.3"));
   EXPECT_THAT(bed.link.groups, testing::Not(testing::Contains(wire::multicast_mac(group))));
   tell(bed, Igmp{});
-  pass(bed, 10s);
-  EXPECT_THAT(said(bed), IsEmpty());
+  pass_finely(bed, 10s);
+  EXPECT_THAT(reports_said(bed), IsEmpty());
   bed.link.inject(wire::ethertype_ipv4, packet(V4{.destination = "239.1.2.3"}, pattern(8)), true);
   EXPECT_EQ(bed.count("not_ours"), 1U);
 }
@@ -380,8 +380,8 @@ TEST(IpGroups, AnOldIgmpRouterIsToldOfLeaving) {
   Bed bed;
   tell(bed, Igmp{.size = 8});
   ASSERT_TRUE(bed.ip->join(address("239.1.2.3")));
-  pass(bed, Groups::unsolicited_report_interval_old);
-  EXPECT_THAT(said(bed), ElementsAre("old 239.1.2.3", "old 239.1.2.3"));
+  pass_finely(bed, Groups::unsolicited_report_interval_old);
+  EXPECT_THAT(reports_said(bed), ElementsAre("old 239.1.2.3", "old 239.1.2.3"));
   bed.ip->leave(address("239.1.2.3"));
   const std::vector<Report> told = reports(bed.link.sent);
   ASSERT_EQ(told.size(), 1U);
@@ -406,25 +406,25 @@ TEST(IpGroups, TheUserJoinsAndLeaves) {
   EXPECT_EQ(ask(Action::join, "10.77.0.9"), EADDRNOTAVAIL);
   EXPECT_EQ(ask(Action::leave, "239.1.2.5"), EADDRNOTAVAIL);
   EXPECT_EQ(ask(Action::join, "ff05::77", "10.77.0.1"), 0);
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), UnorderedElementsAre("ex 239.1.2.3", "ex 239.1.2.3", "ex ff05::77", "ex ff05::77"));
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), UnorderedElementsAre("ex 239.1.2.3", "ex 239.1.2.3", "ex ff05::77", "ex ff05::77"));
   EXPECT_EQ(ask(Action::leave, "239.1.2.3"), 0);
   EXPECT_EQ(ask(Action::leave, "239.1.2.3"), EADDRNOTAVAIL);
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), ElementsAre("in 239.1.2.3", "in 239.1.2.3"));
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("in 239.1.2.3", "in 239.1.2.3"));
   EXPECT_EQ(ask(Action::leave_all, "0.0.0.0"), 0);
-  EXPECT_THAT(said(bed), ElementsAre("in ff05::77")) << "at once";
+  EXPECT_THAT(reports_said(bed), ElementsAre("in ff05::77")) << "at once";
   EXPECT_EQ(ask(Action::leave_all, "0.0.0.0"), 0);
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), ElementsAre("in ff05::77"));
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), ElementsAre("in ff05::77"));
 
   EXPECT_EQ(ask(Action::join, "239.1.2.3"), 0);
   EXPECT_EQ(ask(Action::join, "ff05::77"), 0);
-  pass(bed, 2s);
-  said(bed);
+  pass_finely(bed, 2s);
+  reports_said(bed);
   ASSERT_TRUE(bed.chain.pop());
   // And with its addresses go their groups.
-  EXPECT_THAT(said(bed), UnorderedElementsAre("in 239.1.2.3", "in ff05::77", "in ff02::1:ff00:1"));
+  EXPECT_THAT(reports_said(bed), UnorderedElementsAre("in 239.1.2.3", "in ff05::77", "in ff02::1:ff00:1"));
 }
 
 TEST(IpGroups, JoiningIsBoundedAndChecked) {
@@ -437,13 +437,13 @@ TEST(IpGroups, JoiningIsBoundedAndChecked) {
   }
   EXPECT_EQ(bed.ip->join(address("239.255.0.1")).error().code, ENOBUFS);
   EXPECT_TRUE(bed.ip->join(address("239.0.0.1"))) << "that one is joined";
-  pass(bed, 2s);
-  EXPECT_EQ(said(bed).size(), 2 * ip::Routes::joined_max);
+  pass_finely(bed, 2s);
+  EXPECT_EQ(reports_said(bed).size(), 2 * ip::Routes::joined_max);
   bed.ip->leave(address("239.0.0.77"));
   bed.ip->leave(address("ff02::1"));
   bed.ip->leave(address(our_group));
-  pass(bed, 2s);
-  EXPECT_THAT(said(bed), IsEmpty()) << "what was not joined is not left";
+  pass_finely(bed, 2s);
+  EXPECT_THAT(reports_said(bed), IsEmpty()) << "what was not joined is not left";
 }
 
 }  // namespace

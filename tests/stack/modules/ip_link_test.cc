@@ -14,8 +14,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-const MacAddress all_nodes_mac{{0x33, 0x33, 0, 0, 0, 1}};
-
 TEST(IpLink, BindsItsSapsAndJoinsItsGroups) {
   Bed bed;
   ASSERT_TRUE(bed.opened) << bed.opened.error().text;

@@ -21,7 +21,7 @@ namespace {
 
 using wire::TransportAddress;
 
-constexpr std::uint16_t port = 7000;
+constexpr std::uint16_t self_port = 7000;
 constexpr std::uint16_t other_port = 7001;
 constexpr std::uint16_t closed_port = 9;
 
@@ -164,13 +164,13 @@ class Self : public testing::Test, public testing::WithParamInterface<Processing
 };
 
 TEST_P(Self, ADatagramOfAnySizeComesBackFromTheAddressItWentTo) {
-  const auto stream = open_bound(port);
+  const auto stream = open_bound(self_port);
   const std::uint64_t packets_at_start = count(*ip_, "packets_out");
   std::uint64_t sent = 0;
   for (const std::string& self : selves) {
     for (const std::size_t size : {0U, 1U, 1472U, 1473U, 9000U, 65'507U}) {
       SCOPED_TRACE(self + " " + std::to_string(size));
-      const TransportAddress to{address(self), port};
+      const TransportAddress to{address(self), self_port};
       ASSERT_TRUE(send(*stream, to, pattern(size)));
       ++sent;
       EXPECT_FALSE(stream->poll().readable) << "a service procedure delivers it, not the sender's put";
@@ -190,8 +190,8 @@ TEST_P(Self, ADatagramOfAnySizeComesBackFromTheAddressItWentTo) {
 TEST_P(Self, LargeDatagramsThatLoopAreBoundedByTheirBytes) {
   constexpr std::size_t size = 16'384;
   constexpr std::size_t several = 24;
-  const auto stream = open_bound(port);
-  const TransportAddress to{address("10.77.0.1"), port};
+  const auto stream = open_bound(self_port);
+  const TransportAddress to{address("10.77.0.1"), self_port};
   for (std::size_t number = 0; number < several; ++number) {
     ASSERT_TRUE(send(*stream, to, Octets(size, static_cast<std::byte>(number))));
   }
@@ -209,38 +209,38 @@ TEST_P(Self, LargeDatagramsThatLoopAreBoundedByTheirBytes) {
 }
 
 TEST_P(Self, AnotherStreamOfTheHostIsReachedByItsPort) {
-  const auto stream = open_bound(port);
+  const auto stream = open_bound(self_port);
   const auto other = open_bound(other_port);
   for (const std::string& self : selves) {
     SCOPED_TRACE(self);
     ASSERT_TRUE(send(*stream, {address(self), other_port}, pattern(100)));
     run();
-    EXPECT_EQ(received(*other), (std::pair{TransportAddress{address(self), port}.to_text(), pattern(100)}));
+    EXPECT_EQ(received(*other), (std::pair{TransportAddress{address(self), self_port}.to_text(), pattern(100)}));
     EXPECT_EQ(received(*stream).first, "nothing");
   }
   expect_nothing_outside();
 }
 
 TEST_P(Self, ItWorksWhileTheLinkIsDown) {
-  const auto stream = open_bound(port);
+  const auto stream = open_bound(self_port);
   far_.reset();
   far_link_ = nullptr;
   ASSERT_FALSE(link_->up());
-  ASSERT_TRUE(send(*stream, {address("::1"), port}, pattern(10)));
+  ASSERT_TRUE(send(*stream, {address("::1"), self_port}, pattern(10)));
   run();
   EXPECT_EQ(received(*stream).second, pattern(10));
 }
 
 // A stream that is bound to a loopback address hears this host only, and speaks to nobody else.
 TEST_P(Self, ALoopbackAddressCanBeBound) {
-  const auto local = open_bound(port, "127.0.0.1");
+  const auto local = open_bound(self_port, "127.0.0.1");
   const auto stream = open_bound(other_port);
-  ASSERT_TRUE(send(*stream, {address("127.0.0.1"), port}, pattern(10)));
-  ASSERT_TRUE(send(*stream, {address("10.77.0.1"), port}, pattern(20)));
+  ASSERT_TRUE(send(*stream, {address("127.0.0.1"), self_port}, pattern(10)));
+  ASSERT_TRUE(send(*stream, {address("10.77.0.1"), self_port}, pattern(20)));
   run();
   EXPECT_EQ(received(*local).second, pattern(10));
   EXPECT_EQ(received(*local).first, "nothing");
-  ASSERT_TRUE(send(*local, {address("10.77.0.2"), port}, pattern(10)));
+  ASSERT_TRUE(send(*local, {address("10.77.0.2"), self_port}, pattern(10)));
   run();
   EXPECT_EQ(error_of(*local), EADDRNOTAVAIL);
   expect_nothing_outside();
@@ -249,7 +249,7 @@ TEST_P(Self, ALoopbackAddressCanBeBound) {
 // RFC 1122 section 3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving: [...] a datagram whose
 // source address does not define a single host -- e.g., a zero address, a loopback address".
 TEST_P(Self, AClosedPortIsReportedButNotToALoopbackAddress) {
-  const auto stream = open_bound(port);
+  const auto stream = open_bound(self_port);
   const auto host = open();  // unbound: the one that answers
   for (const std::string& self : selves) {
     SCOPED_TRACE(self);
@@ -300,13 +300,13 @@ TEST_P(Self, AHostAnswersItsOwnEchoRequests) {
 
 // A port that answers itself goes on for ever, but neither recurses nor keeps the rest from running, nor takes memory.
 TEST_P(Self, APortThatEchoesToItselfIsBounded) {
-  const auto stream = open_bound(port);
+  const auto stream = open_bound(self_port);
   auto module = std::make_unique<Echo>();
   Echo& echo = *module;
   ASSERT_TRUE(stream->push(std::move(module)));
   for (const std::string& self : selves) {
     for (int copies = 0; copies < 20; ++copies) {
-      ASSERT_TRUE(send(*stream, {address(self), port}, pattern(10)));
+      ASSERT_TRUE(send(*stream, {address(self), self_port}, pattern(10)));
     }
   }
   constexpr std::size_t services = 50;
@@ -326,13 +326,13 @@ TEST_P(Self, APortThatEchoesToItselfIsBounded) {
 
 // One that does not read is not flooded: its sender, itself, is stopped, and nothing of what was taken is lost.
 TEST_P(Self, ASenderWaitsForAReaderThatIsSlow) {
-  const auto stream = open_bound(port);
+  const auto stream = open_bound(self_port);
   std::size_t accepted = 0;
   constexpr std::size_t tries = 20'000;
   Octets data(1000);
   for (std::size_t at = 0; at < tries; ++at) {
     store_big_endian(data.data(), static_cast<std::uint32_t>(accepted));
-    accepted += send(*stream, {address("127.0.0.1"), port}, data) ? 1U : 0U;
+    accepted += send(*stream, {address("127.0.0.1"), self_port}, data) ? 1U : 0U;
     run();
   }
   EXPECT_GT(accepted, 100U);
@@ -347,7 +347,7 @@ TEST_P(Self, ASenderWaitsForAReaderThatIsSlow) {
     run();
   }
   EXPECT_EQ(got, accepted);
-  EXPECT_TRUE(send(*stream, {address("127.0.0.1"), port}, data)) << "there is room again";
+  EXPECT_TRUE(send(*stream, {address("127.0.0.1"), self_port}, data)) << "there is room again";
   EXPECT_EQ(count(*driver_, "transmit_overrun") + count(*driver_, "flow_dropped"), 0U);
 }
 
@@ -355,7 +355,7 @@ TEST_P(Self, ASenderWaitsForAReaderThatIsSlow) {
 // with its own MAC address as the source. RFC 4291 section 2.5.3: "A packet received on an interface with a destination
 // address of loopback must be dropped."
 TEST_P(Self, WhatLooksLikeOursIsNotTakenFromTheLink) {
-  const auto stream = open_bound(port);
+  const auto stream = open_bound(self_port);
   struct Row {
     std::string_view source, destination;
   };
@@ -364,12 +364,12 @@ TEST_P(Self, WhatLooksLikeOursIsNotTakenFromTheLink) {
       {"fd00:77::1", "fd00:77::1"}, {"::1", "fd00:77::1"},      {"fd00:77::2", "::1"},      {"::1", "::1"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(testing::Message() << row.source << " to " << row.destination);
-    ASSERT_TRUE(send(*stream, {address(row.destination), port}, pattern(10)));
+    ASSERT_TRUE(send(*stream, {address(row.destination), self_port}, pattern(10)));
     run();
     EXPECT_EQ(received(*stream).second, pattern(10));
     const IpAddress source = address(row.source);
     const IpAddress destination = address(row.destination);
-    const Octets datagram = udp_datagram(source, destination, port, port, 10);
+    const Octets datagram = udp_datagram(source, destination, self_port, self_port, 10);
     const bool v4_row = source.is_v4();
     const Octets packet_octets = v4_row ? packet(V4{.source = row.source, .destination = row.destination}, datagram)
                                         : packet(V6{.source = row.source, .destination = row.destination}, datagram);
@@ -403,7 +403,7 @@ TEST_P(Self, WhatCannotLoopIsCounted) {
   EXPECT_EQ(count(*driver_, "unexpected"), 1U);
   put(part(loop, 0, 4), pattern(30));
   EXPECT_EQ(count(*driver_, "unexpected"), 2U);
-  const auto host = open_bound(port);  // has a filter, so that this is nobody's
+  const auto host = open_bound(self_port);  // has a filter, so that this is nobody's
   ASSERT_TRUE(send(*host, {address("127.0.0.1"), closed_port}, pattern(10)));
   run();
   EXPECT_EQ(link_->statistics().frames_unclaimed, 1U);

@@ -15,8 +15,6 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using wire::DataUnit;
 
-constexpr MacAddress other_mac{{2, 0, 0, 0, 0, 9}};
-
 /// The bytes of all blocks.
 Octets all_of(const Message& message) {
   Octets octets;

@@ -14,7 +14,7 @@ namespace {
 using namespace wire::tpi;
 using namespace wire::timod;
 
-const std::vector<std::byte> address = encoded(wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, 1}}, 7000});
+const std::vector<std::byte> own_address = encoded(wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, 1}}, 7000});
 
 /// An ioctl's argument: the primitive's bytes as data.
 template <class Primitive>
@@ -47,18 +47,18 @@ class TimodStack : public Stack {
 
 TEST(Timod, BindIsAnAtomicRequestAndAcknowledgement) {
   TimodStack stack;
-  stack.request(TI_BIND, argument(stack, BindReq{.address = address, .connect_indications = 0}));
+  stack.request(TI_BIND, argument(stack, BindReq{.address = own_address, .connect_indications = 0}));
   const Message asked = stack.driver().take();
   EXPECT_EQ(asked.type(), MessageType::proto);
-  EXPECT_TRUE(std::ranges::equal(BindReq::decode(asked.bytes())->address, address));
+  EXPECT_TRUE(std::ranges::equal(BindReq::decode(asked.bytes())->address, own_address));
   EXPECT_EQ(stack.head().count(), 0U);
 
-  stack.answer(BindAck{.address = address});
+  stack.answer(BindAck{.address = own_address});
   Message acknowledged = stack.ioctl_answer(MessageType::iocack);
   EXPECT_EQ(ioctl_block(acknowledged).return_value, 0);
   const Message ack = acknowledged.unlink();
   EXPECT_EQ(ack.type(), MessageType::data);
-  EXPECT_TRUE(std::ranges::equal(BindAck::decode(ack.bytes())->address, address));
+  EXPECT_TRUE(std::ranges::equal(BindAck::decode(ack.bytes())->address, own_address));
   EXPECT_EQ(stack.counted("acknowledged"), 1U);
 }
 
@@ -94,8 +94,8 @@ TEST(Timod, SyncAndGetmynameMakeTheirRequests) {
 
   stack.request(TI_GETMYNAME);
   EXPECT_TRUE(AddrReq::decode(stack.driver().take().bytes()).has_value());
-  stack.answer(AddrAck{.local = address, .remote = {}});
-  EXPECT_TRUE(std::ranges::equal(stack.ioctl_answer(MessageType::iocack).unlink().bytes(), address));
+  stack.answer(AddrAck{.local = own_address, .remote = {}});
+  EXPECT_TRUE(std::ranges::equal(stack.ioctl_answer(MessageType::iocack).unlink().bytes(), own_address));
 
   stack.request(TI_GETMYNAME);
   stack.answer(AddrAck{.local = {}, .remote = {}});
@@ -107,7 +107,7 @@ TEST(Timod, SyncAndGetmynameMakeTheirRequests) {
 // <sys/errno.h>".
 TEST(Timod, AnErrorOfTheProviderIsTheReturnValue) {
   TimodStack stack;
-  stack.request(TI_BIND, argument(stack, BindReq{.address = address}));
+  stack.request(TI_BIND, argument(stack, BindReq{.address = own_address}));
   stack.answer(ErrorAck{T_BIND_REQ, TADDRBUSY, 0});
   Message acknowledged = stack.ioctl_answer(MessageType::iocack);
   EXPECT_EQ(ioctl_block(acknowledged).return_value, TADDRBUSY);
@@ -121,7 +121,7 @@ TEST(Timod, AnErrorOfTheProviderIsTheReturnValue) {
 TEST(Timod, AnArgumentMayLieInSeveralBlocks) {
   TimodStack stack;
   std::vector<std::byte> bytes(64);
-  bytes.resize(BindReq{.address = address}.encode(bytes));
+  bytes.resize(BindReq{.address = own_address}.encode(bytes));
   Message split = Message::copy_of(stack.pool(), ConstBytes(bytes).first(10));
   split.link(Message::copy_of(stack.pool(), ConstBytes(bytes).subspan(10)));
   stack.request(TI_BIND, std::move(split));
@@ -158,10 +158,10 @@ TEST(Timod, ARequestThatTheHeadGaveUpEndsWhenTheNextOneComes) {
 
 TEST(Timod, OtherMessagesPassInTheMiddleOfARequest) {
   TimodStack stack;
-  stack.request(TI_BIND, argument(stack, BindReq{.address = address}));
+  stack.request(TI_BIND, argument(stack, BindReq{.address = own_address}));
   stack.driver().take().reset();
-  stack.down(unitdata_req(stack, address, {}, "down"));
-  stack.up(unitdata_ind(stack, address, {}, "up"));
+  stack.down(unitdata_req(stack, own_address, {}, "down"));
+  stack.up(unitdata_ind(stack, own_address, {}, "up"));
   stack.answer(InfoAck{});                            // of a T_INFO_REQ that the user sent himself
   stack.answer(OkAck{T_UNBIND_REQ});                  // likewise
   stack.answer(ErrorAck{T_OPTMGMT_REQ, TBADOPT, 0});  // likewise
@@ -170,7 +170,7 @@ TEST(Timod, OtherMessagesPassInTheMiddleOfARequest) {
   EXPECT_EQ(primitive_of(stack.head().take().bytes()), T_INFO_ACK);
   EXPECT_EQ(primitive_of(stack.head().take().bytes()), T_OK_ACK);
   EXPECT_EQ(primitive_of(stack.head().take().bytes()), T_ERROR_ACK);
-  stack.answer(BindAck{.address = address});
+  stack.answer(BindAck{.address = own_address});
   stack.ioctl_answer(MessageType::iocack);
 }
 
@@ -187,7 +187,7 @@ TEST(Timod, AnAcknowledgementOfSomethingElsePasses) {
 
 TEST(Timod, WithoutARequestAcknowledgementsPass) {
   TimodStack stack;
-  stack.answer(BindAck{.address = address});
+  stack.answer(BindAck{.address = own_address});
   EXPECT_EQ(stack.head().take().type(), MessageType::pcproto);
 }
 

@@ -110,7 +110,7 @@ std::string error_of(std::int32_t primitive, std::int32_t tli_error, int unix_er
   return "error of " + std::to_string(primitive) + ": " + std::to_string(tli_error) + " " + std::to_string(unix_error);
 }
 
-const std::string fatal = "M_ERROR 71 71";
+const std::string fatal_error = "M_ERROR 71 71";
 
 }  // namespace
 
@@ -181,19 +181,19 @@ const std::vector<Case>& connection_cases() {
       // the
       // message" that has crossed a T_DISCON_IND, in the sense of TPI.
       {"T_DATA_REQ when idle", true, asking(words({T_DATA_REQ, 0})), "", Mode::connections},
-      {"M_DATA when unbound", false, asking(Block(10), MessageType::data), fatal, Mode::connections},
+      {"M_DATA when unbound", false, asking(Block(10), MessageType::data), fatal_error, Mode::connections},
       {"M_DATA when idle", true, asking(Block(10), MessageType::data), "", Mode::connections},
       {"T_ORDREL_REQ when idle", true, asking(words({T_ORDREL_REQ})), "", Mode::connections},
-      {"T_ORDREL_REQ when unbound", false, asking(words({T_ORDREL_REQ})), fatal, Mode::connections},
+      {"T_ORDREL_REQ when unbound", false, asking(words({T_ORDREL_REQ})), fatal_error, Mode::connections},
       {"T_EXDATA_REQ", true,
-       connected([](Provider& provider, Peer&) { return provider.ask(words({T_EXDATA_REQ, 0})); }), fatal,
+       connected([](Provider& provider, Peer&) { return provider.ask(words({T_EXDATA_REQ, 0})); }), fatal_error,
        Mode::connections},
       {"T_UNITDATA_REQ", true,
        [](Provider& provider) {
          const Block address = provider.peer();
          return provider.ask(block(UnitdataReq{.address = address, .options = {}}), MessageType::proto, 1);
        },
-       fatal, Mode::connections},
+       fatal_error, Mode::connections},
       {"data comes", true, connected([](Provider& provider, Peer& peer) {
          peer.send("five!");
          return provider.wait();

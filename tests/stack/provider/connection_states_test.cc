@@ -126,13 +126,13 @@ TEST(ConnectionStates, EveryStateAndPrimitive) {
   }
 }
 
-const std::vector<std::byte> address = encoded(wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, 1}}, 7000});
-const std::vector<std::byte> peer = encoded(wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, 2}}, 9000});
+const std::vector<std::byte> own_address = encoded(wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, 1}}, 7000});
+const std::vector<std::byte> peer_address = encoded(wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, 2}}, 9000});
 
 /// Answers at once, or owes the answer.
-class Provider final : public Module, public provider::ConnectionMode {
+class ConnectionProvider final : public Module, public provider::ConnectionMode {
  public:
-  Provider() : Module("provider"), ConnectionMode(static_cast<Module&>(*this)) {}
+  ConnectionProvider() : Module("provider"), ConnectionMode(static_cast<Module&>(*this)) {}
 
   void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
@@ -143,12 +143,12 @@ class Provider final : public Module, public provider::ConnectionMode {
       }
     }
   }
-  void call_in(std::int32_t sequence) { indicate_connection(peer, sequence); }
-  void confirm() { confirm_connection(peer); }
+  void call_in(std::int32_t sequence) { indicate_connection(peer_address, sequence); }
+  void confirm() { confirm_connection(peer_address); }
   void peer_releases() { indicate_release(); }
   void peer_resets(std::int32_t reason) { indicate_disconnection(reason); }
   void withdraw(std::int32_t sequence) { indicate_withdrawal(ECONNRESET, sequence); }
-  void pass() { take_connection(address); }
+  void pass() { take_connection(own_address); }
   void acknowledge() { acknowledged(); }
   void refuse(std::int32_t error) { refused(error); }
 
@@ -159,7 +159,7 @@ class Provider final : public Module, public provider::ConnectionMode {
  private:
   void bind(ConstBytes /*address*/, std::uint32_t connect_indications) override {
     if (answers) {
-      bound(address, connect_indications);
+      bound(own_address, connect_indications);
     }
   }
   void unbind() override { owe(); }
@@ -185,10 +185,10 @@ class Provider final : public Module, public provider::ConnectionMode {
   [[nodiscard]] std::int32_t tidu_bytes_max() const override { return 1000; }
 };
 
-class ProviderStack : public Stack {
+class ConnectionProviderStack : public Stack {
  public:
-  ProviderStack() : provider_(push<Provider>()) {}
-  Provider& provider() { return provider_; }
+  ConnectionProviderStack() : provider_(push<ConnectionProvider>()) {}
+  ConnectionProvider& provider() { return provider_; }
 
   template <class Primitive>
   void request(const Primitive& primitive) {
@@ -198,7 +198,7 @@ class ProviderStack : public Stack {
   void request_any(std::int32_t primitive) {
     switch (primitive) {
       case T_CONN_REQ:
-        return request(ConnReq{peer, {}});
+        return request(ConnReq{peer_address, {}});
       case T_CONN_RES:
         return request(ConnRes{77, {}, 1});
       case O_T_CONN_RES:
@@ -206,7 +206,7 @@ class ProviderStack : public Stack {
       case T_DISCON_REQ:
         return request(DisconReq{1});
       case T_BIND_REQ:
-        return request(BindReq{address, 5});
+        return request(BindReq{own_address, 5});
       case T_OPTMGMT_REQ:
         return request(OptmgmtReq{{}, T_CURRENT});
       case T_SVR4_OPTMGMT_REQ:
@@ -217,11 +217,11 @@ class ProviderStack : public Stack {
   }
   /// TS_WACK_OPTREQ is no state of this provider: options are answered at once.
   void enter(State state) {
-    Provider& at = provider_;
-    const auto bind = [&] { request(BindReq{address, 5}); };
+    ConnectionProvider& at = provider_;
+    const auto bind = [&] { request(BindReq{own_address, 5}); };
     const auto connect = [&] {
       bind();
-      request(ConnReq{peer, {}});
+      request(ConnReq{peer_address, {}});
       at.confirm();
     };
     const auto owing = [&](std::int32_t primitive) {
@@ -249,7 +249,7 @@ class ProviderStack : public Stack {
       case TS_WCON_CREQ:
       case TS_WACK_DREQ6:
         bind();
-        request(ConnReq{peer, {}});
+        request(ConnReq{peer_address, {}});
         break;
       case TS_WRES_CIND:
       case TS_WACK_CRES:
@@ -314,7 +314,7 @@ class ProviderStack : public Stack {
   }
 
  private:
-  Provider& provider_;
+  ConnectionProvider& provider_;
 };
 
 std::string expected_of(char action, std::int32_t primitive) {
@@ -344,7 +344,7 @@ TEST(ConnectionMode, EveryStateAndPrimitive) {
         continue;
       }
       SCOPED_TRACE(testing::Message() << "primitive " << row.primitive << " in state " << int{state});
-      ProviderStack stack;
+      ConnectionProviderStack stack;
       stack.enter(state);
       stack.request_any(row.primitive);
       const std::string outcome = stack.outcome();
@@ -384,11 +384,11 @@ TEST(ConnectionMode, AcknowledgementsLeadToTheirStates) {
         Case{TS_WACK_DREQ7, TS_IDLE, TS_WRES_CIND}, Case{TS_WACK_DREQ9, TS_IDLE, TS_DATA_XFER},
         Case{TS_WACK_DREQ10, TS_IDLE, TS_WIND_ORDREL}, Case{TS_WACK_DREQ11, TS_IDLE, TS_WREQ_ORDREL}}) {
     SCOPED_TRACE(int{one.owing});
-    ProviderStack done;
+    ConnectionProviderStack done;
     done.enter(one.owing);
     done.provider().acknowledge();
     EXPECT_EQ(done.provider().state(), one.acknowledged);
-    ProviderStack not_done;
+    ConnectionProviderStack not_done;
     not_done.enter(one.owing);
     not_done.provider().refuse(TPROTO);
     EXPECT_EQ(not_done.provider().state(), one.refused);
@@ -397,7 +397,7 @@ TEST(ConnectionMode, AcknowledgementsLeadToTheirStates) {
 }
 
 TEST(ConnectionMode, OneOfSeveralIndicationsIsAcceptedElsewhereRejectedOrTakenBack) {
-  ProviderStack stack;
+  ConnectionProviderStack stack;
   stack.enter(TS_IDLE);
   for (const std::int32_t sequence : {1, 2, 3, 4}) {
     stack.provider().call_in(sequence);
@@ -425,7 +425,7 @@ TEST(ConnectionMode, OneOfSeveralIndicationsIsAcceptedElsewhereRejectedOrTakenBa
 
 TEST(ConnectionMode, ADisconnectionFlushesBeforeItIsTold) {
   for (const State state : {TS_WCON_CREQ, TS_DATA_XFER, TS_WIND_ORDREL, TS_WREQ_ORDREL}) {
-    ProviderStack stack;
+    ConnectionProviderStack stack;
     stack.enter(state);
     stack.provider().peer_resets(ECONNRESET);
     if (state != TS_WCON_CREQ) {  // no data yet, and the acknowledgement of T_CONN_REQ may still wait
@@ -439,7 +439,7 @@ TEST(ConnectionMode, ADisconnectionFlushesBeforeItIsTold) {
 }
 
 TEST(ConnectionMode, RequestsThatLieAreRefused) {
-  ProviderStack stack;
+  ConnectionProviderStack stack;
   stack.down(raw_proto(stack, {T_BIND_REQ, 8, 1000, 0}));
   EXPECT_EQ(stack.outcome(), "error" + std::to_string(TBADADDR));
   stack.enter(TS_IDLE);
@@ -447,7 +447,7 @@ TEST(ConnectionMode, RequestsThatLieAreRefused) {
   EXPECT_EQ(stack.outcome(), "error" + std::to_string(TBADADDR));
   stack.down(raw_proto(stack, {T_CONN_REQ}));
   EXPECT_EQ(stack.outcome(), "error" + std::to_string(TBADADDR));
-  stack.request(ConnReq{peer, peer});
+  stack.request(ConnReq{peer_address, peer_address});
   EXPECT_EQ(stack.outcome(), "error" + std::to_string(TBADOPT));
   stack.provider().call_in(1);
   stack.clear();
@@ -459,7 +459,7 @@ TEST(ConnectionMode, RequestsThatLieAreRefused) {
 }
 
 TEST(ConnectionMode, SaysWhatItIs) {
-  ProviderStack stack;
+  ConnectionProviderStack stack;
   stack.enter(TS_DATA_XFER);
   stack.request(CapabilityReq{TC1_INFO | TC1_ACCEPTOR_ID});
   const auto ack = CapabilityAck::decode(stack.head().take().bytes());
@@ -475,7 +475,7 @@ TEST(ConnectionMode, SaysWhatItIs) {
 
 TEST(ConnectionMode, AConnectionIsPassedToAStreamThatIsIdleOrUnbound) {
   for (const State state : {TS_UNBND, TS_IDLE}) {
-    ProviderStack stack;
+    ConnectionProviderStack stack;
     stack.enter(state);
     stack.provider().pass();
     EXPECT_EQ(stack.provider().state(), TS_DATA_XFER);
@@ -483,7 +483,7 @@ TEST(ConnectionMode, AConnectionIsPassedToAStreamThatIsIdleOrUnbound) {
     const Message answer = stack.head().take();
     const auto addresses = AddrAck::decode(answer.bytes());
     ASSERT_TRUE(addresses);
-    EXPECT_EQ(std::vector<std::byte>(addresses->local.begin(), addresses->local.end()), address);
+    EXPECT_EQ(std::vector<std::byte>(addresses->local.begin(), addresses->local.end()), own_address);
   }
 }
 

@@ -14,13 +14,10 @@ namespace sluice::test {
 namespace {
 
 using namespace wire::tpi;
-using provider::State;
 
-const std::vector<std::byte> address = encoded(wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, 1}}, 7000});
-
-class Provider final : public Module, public provider::Connectionless {
+class ConnectionlessProvider final : public Module, public provider::Connectionless {
  public:
-  Provider() : Module("provider"), Connectionless(static_cast<Module&>(*this)) {}
+  ConnectionlessProvider() : Module("provider"), Connectionless(static_cast<Module&>(*this)) {}
 
   void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
@@ -29,7 +26,10 @@ class Provider final : public Module, public provider::Connectionless {
       }
     }
   }
-  void finish() { state() == State::binding ? bound(address) : unbound(); }
+  void finish() {
+    static const auto bound_to = encoded(wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, 1}}, 7000});
+    state() == provider::State::binding ? bound(bound_to) : unbound();
+  }
   void finish_with(std::int32_t tli_error, std::int32_t unix_error) { refused(tli_error, unix_error); }
   [[nodiscard]] bool replaces() const { return replaces_busy(); }
 
@@ -49,10 +49,10 @@ class Provider final : public Module, public provider::Connectionless {
   void up(Message message) override { read_queue().put_next(std::move(message)); }
 };
 
-class ProviderStack : public Stack {
+class ConnectionlessStack : public Stack {
  public:
-  ProviderStack() : provider_(push<Provider>()) {}
-  Provider& provider() { return provider_; }
+  ConnectionlessStack() : provider_(push<ConnectionlessProvider>()) {}
+  ConnectionlessProvider& provider() { return provider_; }
   [[nodiscard]] std::uint64_t counted(std::string_view name) const { return count(provider_, name); }
 
   /// Words of zero behind the number mean no address, no options.
@@ -61,15 +61,15 @@ class ProviderStack : public Stack {
     message.first().type = type;
     down(std::move(message));
   }
-  void enter(State state) {
-    provider_.told_at_once = state == State::idle;
-    if (state == State::failed) {
+  void enter(provider::State state) {
+    provider_.told_at_once = state == provider::State::idle;
+    if (state == provider::State::failed) {
       request(T_DATA_REQ);
-    } else if (state != State::unbound) {
-      provider_.told_at_once = state != State::binding;
+    } else if (state != provider::State::unbound) {
+      provider_.told_at_once = state != provider::State::binding;
       request(T_BIND_REQ);
     }
-    if (state == State::unbinding) {
+    if (state == provider::State::unbinding) {
       provider_.told_at_once = false;
       request(T_UNBIND_REQ);
     }
@@ -81,11 +81,11 @@ class ProviderStack : public Stack {
   }
 
  private:
-  Provider& provider_;
+  ConnectionlessProvider& provider_;
 };
 
 /// What the user, or the network, has got; empty: nothing.
-std::string outcome(ProviderStack& stack) {
+std::string outcome(ConnectionlessStack& stack) {
   std::string all;
   while (stack.head().count() > 0) {
     const Message answer = stack.head().take();
@@ -147,18 +147,18 @@ constexpr auto expectations = std::to_array<Expectation>({
 TEST(Connectionless, EveryPrimitiveInEveryState) {
   for (const Expectation& expected : expectations) {
     for (const auto& [state, answer] :
-         {std::pair(State::unbound, expected.unbound), std::pair(State::binding, expected.waiting),
-          std::pair(State::unbinding, expected.waiting), std::pair(State::idle, expected.idle),
+         {std::pair(provider::State::unbound, expected.unbound), std::pair(provider::State::binding, expected.waiting),
+          std::pair(provider::State::unbinding, expected.waiting), std::pair(provider::State::idle, expected.idle),
           // "If the transport provider sends a M_ERROR upstream, it should also drop any further messages received on
           // its write side of the stream."
-          std::pair(State::failed, "")}) {
-      ProviderStack stack;
+          std::pair(provider::State::failed, "")}) {
+      ConnectionlessStack stack;
       stack.enter(state);
       const bool options = expected.primitive == T_OPTMGMT_REQ || expected.primitive == T_SVR4_OPTMGMT_REQ;
       stack.request(expected.primitive, options ? T_CURRENT : 0);
       EXPECT_EQ(outcome(stack), answer) << expected.primitive << " in state " << static_cast<int>(state);
       if (answer == std::string_view("M_ERROR")) {
-        EXPECT_EQ(stack.provider().state(), State::failed);
+        EXPECT_EQ(stack.provider().state(), provider::State::failed);
         EXPECT_TRUE(stack.provider().released);
       }
     }
@@ -172,23 +172,24 @@ TEST(Connectionless, EveryRowOfTheTableIsExpected) {
 }
 
 /// CURRENT_state, as T_INFO_ACK tells it.
-std::int32_t current_state(ProviderStack& stack) {
+std::int32_t current_state(ConnectionlessStack& stack) {
   stack.request(T_INFO_REQ);
   return InfoAck::decode(stack.head().take().bytes())->current_state;
 }
 
 TEST(Connectionless, InfoTellsTheState) {
-  for (const auto& [state, told] : {std::pair(State::unbound, TS_UNBND), std::pair(State::binding, TS_WACK_BREQ),
-                                    std::pair(State::unbinding, TS_WACK_UREQ), std::pair(State::idle, TS_IDLE)}) {
-    ProviderStack stack;
+  for (const auto& [state, told] :
+       {std::pair(provider::State::unbound, TS_UNBND), std::pair(provider::State::binding, TS_WACK_BREQ),
+        std::pair(provider::State::unbinding, TS_WACK_UREQ), std::pair(provider::State::idle, TS_IDLE)}) {
+    ConnectionlessStack stack;
     stack.enter(state);
     EXPECT_EQ(current_state(stack), told);
   }
 }
 
 TEST(Connectionless, BindAndUnbindEndWhenTheProviderSaysSo) {
-  ProviderStack stack;
-  stack.enter(State::binding);
+  ConnectionlessStack stack;
+  stack.enter(provider::State::binding);
   EXPECT_EQ(outcome(stack), "");
   stack.provider().finish();
   EXPECT_EQ(outcome(stack), "17");
@@ -197,23 +198,23 @@ TEST(Connectionless, BindAndUnbindEndWhenTheProviderSaysSo) {
 
 TEST(Connectionless, ARefusalLeavesTheStateAsItWas) {
   for (const std::int32_t primitive : {T_BIND_REQ, O_T_BIND_REQ}) {
-    ProviderStack stack;
+    ConnectionlessStack stack;
     stack.provider().told_at_once = false;
     stack.request(primitive);
     EXPECT_EQ(stack.provider().replaces(), primitive == O_T_BIND_REQ);
     stack.provider().finish_with(TADDRBUSY, 0);
     EXPECT_EQ(ErrorAck::decode(stack.head().take().bytes()), (ErrorAck{primitive, TADDRBUSY, 0}));
-    EXPECT_EQ(stack.provider().state(), State::unbound);
+    EXPECT_EQ(stack.provider().state(), provider::State::unbound);
   }
-  ProviderStack stack;
-  stack.enter(State::unbinding);
+  ConnectionlessStack stack;
+  stack.enter(provider::State::unbinding);
   stack.provider().finish_with(TSYSERR, EIO);
   EXPECT_EQ(ErrorAck::decode(stack.head().take().bytes()), (ErrorAck{T_UNBIND_REQ, TSYSERR, EIO}));
-  EXPECT_EQ(stack.provider().state(), State::idle);
+  EXPECT_EQ(stack.provider().state(), provider::State::idle);
 }
 
 TEST(Connectionless, WhatIsRefusedOrDroppedIsCounted) {
-  ProviderStack stack;
+  ConnectionlessStack stack;
   stack.request(T_UNBIND_REQ);
   stack.request(9999);
   stack.request(T_ORDREL_REQ);

@@ -96,29 +96,29 @@ TEST(Ipv6Address, IsWrittenAsRfc5952Says) {
   }
 }
 
-struct Kind {
+struct AddressKind {
   const char* text;
   bool unspecified, loopback, link_local, multicast, broadcast;
 };
 
 TEST(IpAddress, Kinds) {
   for (const auto& kind : {
-           Kind{"0.0.0.0", true, false, false, false, false},
-           Kind{"127.255.0.1", false, true, false, false, false},
-           Kind{"128.0.0.1", false, false, false, false, false},
-           Kind{"169.254.1.1", false, false, true, false, false},
-           Kind{"169.255.1.1", false, false, false, false, false},
-           Kind{"224.0.0.1", false, false, false, true, false},
-           Kind{"239.255.255.255", false, false, false, true, false},
-           Kind{"240.0.0.1", false, false, false, false, false},
-           Kind{"255.255.255.255", false, false, false, false, true},
-           Kind{"::", true, false, false, false, false},
-           Kind{"::1", false, true, false, false, false},
-           Kind{"fe80::1", false, false, true, false, false},
-           Kind{"febf::1", false, false, true, false, false},
-           Kind{"fec0::1", false, false, false, false, false},
-           Kind{"ff02::1", false, false, false, true, false},
-           Kind{"fd00::1", false, false, false, false, false},
+           AddressKind{"0.0.0.0", true, false, false, false, false},
+           AddressKind{"127.255.0.1", false, true, false, false, false},
+           AddressKind{"128.0.0.1", false, false, false, false, false},
+           AddressKind{"169.254.1.1", false, false, true, false, false},
+           AddressKind{"169.255.1.1", false, false, false, false, false},
+           AddressKind{"224.0.0.1", false, false, false, true, false},
+           AddressKind{"239.255.255.255", false, false, false, true, false},
+           AddressKind{"240.0.0.1", false, false, false, false, false},
+           AddressKind{"255.255.255.255", false, false, false, false, true},
+           AddressKind{"::", true, false, false, false, false},
+           AddressKind{"::1", false, true, false, false, false},
+           AddressKind{"fe80::1", false, false, true, false, false},
+           AddressKind{"febf::1", false, false, true, false, false},
+           AddressKind{"fec0::1", false, false, false, false, false},
+           AddressKind{"ff02::1", false, false, false, true, false},
+           AddressKind{"fd00::1", false, false, false, false, false},
        }) {
     const IpAddress address = ip(kind.text);
     EXPECT_EQ(address.is_unspecified(), kind.unspecified) << kind.text;

@@ -10,10 +10,14 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "stack/wire/address.h"
 
 namespace sluice::wire::test {
 
 using Buffer = std::vector<std::byte>;
+
+inline constexpr MacAddress mac_a{{0x02, 0, 0, 0, 0, 0x0a}};
+inline constexpr MacAddress mac_b{{0x02, 0, 0, 0, 0, 0x0b}};
 
 /// "45 00 001c": hex digits in pairs; spaces between them mean nothing.
 inline Buffer hex(std::string_view text) {

@@ -14,13 +14,13 @@ using test::hex;
 using test::operator+;
 using test::with;
 
-const Ipv6Header plain{.traffic_class = 0xa5,
-                       .flow_label = 0x12345,
-                       .payload_length = 4,
-                       .next_header = protocol_udp,
-                       .hop_limit = 63,
-                       .source = Ipv6Address::from_text("fd00::1").value(),
-                       .destination = Ipv6Address::from_text("fd00::2").value()};
+const Ipv6Header plain_v6{.traffic_class = 0xa5,
+                          .flow_label = 0x12345,
+                          .payload_length = 4,
+                          .next_header = protocol_udp,
+                          .hop_limit = 63,
+                          .source = Ipv6Address::from_text("fd00::1").value(),
+                          .destination = Ipv6Address::from_text("fd00::2").value()};
 
 Buffer emitted(const Ipv6Header& header) {
   Buffer packet(Ipv6Header::size + header.payload_length);
@@ -29,14 +29,14 @@ Buffer emitted(const Ipv6Header& header) {
 }
 
 TEST(Ipv6, RoundTrips) {
-  const Buffer packet = emitted(plain);
+  const Buffer packet = emitted(plain_v6);
   EXPECT_EQ(first(packet, Ipv6Header::size),
             hex("6a512345 0004 11 3f fd000000000000000000000000000001 fd000000000000000000000000000002"));
-  EXPECT_EQ(Ipv6Header::parse(packet), plain);
+  EXPECT_EQ(Ipv6Header::parse(packet), plain_v6);
 }
 
 TEST(Ipv6, MalformedHeadersAreNamed) {
-  const Buffer good = emitted(plain);
+  const Buffer good = emitted(plain_v6);
   EXPECT_EQ(Ipv6Header::parse(first(good, 39)).error(), Ipv6Malformed::short_header);
   EXPECT_EQ(Ipv6Header::parse(with(good, 0, 0x4a)).error(), Ipv6Malformed::bad_version);
   EXPECT_EQ(Ipv6Header::parse(with(good, 5, 5)).error(), Ipv6Malformed::bad_payload_length);

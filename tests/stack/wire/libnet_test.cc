@@ -23,10 +23,10 @@ namespace sluice::wire {
 namespace {
 
 using test::Buffer;
+using test::mac_a;
+using test::mac_b;
 using test::operator+;
 
-const MacAddress mac_a{{0x02, 0, 0, 0, 0, 0x0a}};
-const MacAddress mac_b{{0x02, 0, 0, 0, 0, 0x0b}};
 const Ipv4Address v4_a{{10, 77, 0, 1}};
 const Ipv4Address v4_b{{10, 77, 0, 2}};
 const Ipv6Address v6_a = Ipv6Address::from_text("fd00::1").value();
@@ -105,13 +105,13 @@ class Libnet : public testing::Test {
 };
 
 template <class Header>
-Buffer emitted(const Header& header) {
+Buffer header_bytes(const Header& header) {
   Buffer bytes(Header::size);
   header.emit(bytes);
   return bytes;
 }
 
-Buffer our_ethernet(std::uint16_t type) { return emitted(EthernetHeader{mac_b, mac_a, type}); }
+Buffer our_ethernet(std::uint16_t type) { return header_bytes(EthernetHeader{mac_b, mac_a, type}); }
 
 Ipv4Header our_ipv4(std::size_t transport_size, std::uint8_t protocol) {
   return {.type_of_service = 0x08,
@@ -124,20 +124,20 @@ Ipv4Header our_ipv4(std::size_t transport_size, std::uint8_t protocol) {
 }
 
 Buffer our_ipv6(std::size_t transport_size, std::uint8_t protocol) {
-  return emitted(Ipv6Header{.traffic_class = 0x08,
-                            .flow_label = flow_label,
-                            .payload_length = static_cast<std::uint16_t>(transport_size),
-                            .next_header = protocol,
-                            .hop_limit = 255,
-                            .source = v6_a,
-                            .destination = v6_b});
+  return header_bytes(Ipv6Header{.traffic_class = 0x08,
+                                 .flow_label = flow_label,
+                                 .payload_length = static_cast<std::uint16_t>(transport_size),
+                                 .next_header = protocol,
+                                 .hop_limit = 255,
+                                 .source = v6_a,
+                                 .destination = v6_b});
 }
 
 Buffer our_udp(const IpAddress& source, const IpAddress& destination) {
   UdpHeader header{
       .source_port = 5000, .destination_port = 7000, .payload_length = static_cast<std::uint16_t>(payload.size())};
   header.checksum = udp_checksum_of(add_sums(udp_sum(source, destination, header), header_sum(payload)));
-  return emitted(header) + payload;
+  return header_bytes(header) + payload;
 }
 
 /// An ICMPv6 message with its checksum filled in.
@@ -154,7 +154,7 @@ TEST_F(Libnet, EthernetAndArp) {
                              v4_b.octets.data(), nullptr, 0, net(), 0),
             -1);
   ethernet(ethertype_arp);
-  EXPECT_EQ(our_ethernet(ethertype_arp) + emitted(ArpPacket{ArpOperation::request, mac_a, v4_a, unknown, v4_b}),
+  EXPECT_EQ(our_ethernet(ethertype_arp) + header_bytes(ArpPacket{ArpOperation::request, mac_a, v4_a, unknown, v4_b}),
             built());
 }
 
@@ -162,8 +162,9 @@ TEST_F(Libnet, EthernetIpv4Udp) {
   udp();
   ipv4(8 + payload.size(), protocol_udp);
   ethernet(ethertype_ipv4);
-  EXPECT_EQ(our_ethernet(ethertype_ipv4) + emitted(our_ipv4(8 + payload.size(), protocol_udp)) + our_udp(v4_a, v4_b),
-            built());
+  EXPECT_EQ(
+      our_ethernet(ethertype_ipv4) + header_bytes(our_ipv4(8 + payload.size(), protocol_udp)) + our_udp(v4_a, v4_b),
+      built());
 }
 
 TEST_F(Libnet, Ipv4Flags) {
@@ -175,7 +176,7 @@ TEST_F(Libnet, Ipv4Flags) {
   header.fragment_offset = 1480;
   const Buffer frame = built();
   ASSERT_EQ(frame.size(), Ipv4Header::size + header.payload_length);
-  EXPECT_EQ(emitted(header), test::first(frame, Ipv4Header::size));
+  EXPECT_EQ(header_bytes(header), test::first(frame, Ipv4Header::size));
 }
 
 // We send no options, but those of others must be found where they are.
@@ -208,7 +209,7 @@ TEST_F(Libnet, IcmpEcho) {
   emit_icmp4(IcmpEcho{false, 0x1234, 7}, header);
   Buffer message = header + payload;
   store_checksum(message.data() + icmp_checksum_offset, checksum_of(header_sum(message)));
-  EXPECT_EQ(emitted(our_ipv4(message.size(), protocol_icmp4)) + message, built());
+  EXPECT_EQ(header_bytes(our_ipv4(message.size(), protocol_icmp4)) + message, built());
 }
 
 TEST_F(Libnet, Icmp6Echo) {

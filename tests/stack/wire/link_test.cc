@@ -12,10 +12,9 @@ namespace {
 using test::Buffer;
 using test::first;
 using test::hex;
+using test::mac_a;
+using test::mac_b;
 using test::with;
-
-const MacAddress mac_a{{0x02, 0, 0, 0, 0, 0x0a}};
-const MacAddress mac_b{{0x02, 0, 0, 0, 0, 0x0b}};
 
 TEST(Ethernet, RoundTrips) {
   const EthernetHeader header{mac_a, mac_b, ethertype_ipv6};
