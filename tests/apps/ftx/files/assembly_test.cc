@@ -86,7 +86,7 @@ class ZeroDestination final : public Destination {
   };
 };
 
-constexpr std::uint32_t adu_bytes = 256;
+constexpr std::uint32_t assembly_adu_bytes = 256;
 
 /// A transfer of files of zeros.
 struct Transfer {
@@ -99,7 +99,7 @@ struct Transfer {
   Transfer(std::vector<FileEntry> entries, std::uint64_t memory, std::uint64_t open_files = 256, Update update = {})
       : budget(memory, open_files), files(std::move(entries)), manifest(encode_manifest(files)) {
     Assembly::Head head;
-    head.adu_bytes = adu_bytes;
+    head.adu_bytes = assembly_adu_bytes;
     head.files = static_cast<std::uint32_t>(files.size());
     head.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
     head.manifest_digest = digest_of(manifest);
@@ -130,8 +130,8 @@ struct Transfer {
   }
   std::expected<Placement::Kind, Failure> land_list(std::uint32_t file, ConstBytes list) {
     std::expected<Placement::Kind, Failure> last = Placement::Kind::misplaced;
-    for (std::size_t at = 0; at < list.size() && last; at += adu_bytes) {
-      const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(adu_bytes, list.size() - at));
+    for (std::size_t at = 0; at < list.size() && last; at += assembly_adu_bytes) {
+      const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(assembly_adu_bytes, list.size() - at));
       last = land({file, length, at}, list.subspan(at, length));
     }
     return last;
@@ -146,8 +146,9 @@ struct Transfer {
   }
   std::expected<Placement::Kind, Failure> land_file(std::uint32_t file) {
     std::expected<Placement::Kind, Failure> last = Placement::Kind::misplaced;
-    for (std::uint64_t at = 0; at < files[file].size_bytes && last; at += adu_bytes) {
-      const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes, files[file].size_bytes - at));
+    for (std::uint64_t at = 0; at < files[file].size_bytes && last; at += assembly_adu_bytes) {
+      const auto length =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(assembly_adu_bytes, files[file].size_bytes - at));
       last = land({file, length, at});
     }
     return last;
@@ -168,7 +169,7 @@ TEST(Assembly, SlotsAndOpenFilesComeBackWithEachFile) {
   // Room for the lists and for the slots of one file, which has more than 64 ADUs; one file open.
   constexpr std::size_t count = 50;
   constexpr std::uint64_t lists = count * (912 + 31 + 16) + read_back;
-  Transfer transfer(many(count, 100 * adu_bytes), lists + Slots::page_bytes, 1);
+  Transfer transfer(many(count, 100 * assembly_adu_bytes), lists + Slots::page_bytes, 1);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   const std::uint64_t before = transfer.budget.memory.used();
   for (std::uint32_t file = 0; file < count; ++file) {
@@ -241,20 +242,20 @@ TEST(Assembly, AFileOfAnySizeTakesMemoryWhereItsAdusLand) {
   const std::uint64_t before = transfer.budget.memory.used();
   Prng prng(1);
   for (std::uint64_t i = 1; i <= 200; ++i) {
-    const std::uint64_t offset = prng.below(size / adu_bytes) * adu_bytes;
-    ASSERT_TRUE(transfer.land({0, adu_bytes, offset}));
+    const std::uint64_t offset = prng.below(size / assembly_adu_bytes) * assembly_adu_bytes;
+    ASSERT_TRUE(transfer.land({0, assembly_adu_bytes, offset}));
     ASSERT_LE(transfer.budget.memory.used() - before, i * (Slots::page_bytes + BlockDigests::entry_bytes));
   }
   // Near each other they share what they take.
   const std::uint64_t far = transfer.budget.memory.used();
   for (std::uint64_t slot = 0; slot < 1000; ++slot) {
-    ASSERT_TRUE(transfer.land({0, adu_bytes, slot * adu_bytes}));
+    ASSERT_TRUE(transfer.land({0, assembly_adu_bytes, slot * assembly_adu_bytes}));
   }
   EXPECT_EQ(transfer.budget.memory.used() - far, Slots::page_bytes);
   // Until there is none left; then the transfer is refused.
   std::expected<Placement::Kind, Failure> last = Placement::Kind::file;
   for (int i = 0; i < 10'000 && last; ++i) {
-    last = transfer.land({0, adu_bytes, prng.below(size / adu_bytes) * adu_bytes});
+    last = transfer.land({0, assembly_adu_bytes, prng.below(size / assembly_adu_bytes) * assembly_adu_bytes});
   }
   ASSERT_FALSE(last);
   EXPECT_EQ(last.error().code, ExitCode::refused);
@@ -263,21 +264,23 @@ TEST(Assembly, AFileOfAnySizeTakesMemoryWhereItsAdusLand) {
 TEST(Assembly, APlaceForUnverifiedBytesTakesNothing) {
   Transfer transfer(many(1, 1ULL << 40), 1 << 20);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
-  ASSERT_TRUE(transfer.land({0, adu_bytes, 0}));
+  ASSERT_TRUE(transfer.land({0, assembly_adu_bytes, 0}));
   const std::uint64_t before = transfer.budget.memory.used();
   for (std::uint64_t page = 0; page < 100; ++page) {
-    EXPECT_TRUE(transfer.assembly->memory_for({0, adu_bytes, page * Slots::page_slots * adu_bytes}).empty());
+    EXPECT_TRUE(
+        transfer.assembly->memory_for({0, assembly_adu_bytes, page * Slots::page_slots * assembly_adu_bytes}).empty());
   }
   EXPECT_EQ(transfer.budget.memory.used(), before);
 }
 
 TEST(Assembly, AListMayComeBackwardsAsFarAsItMayRunAhead) {
   Transfer transfer(many(5000, 0), 64 << 20);
-  const std::size_t last = (transfer.manifest.size() - 1) / adu_bytes * adu_bytes;
+  const std::size_t last = (transfer.manifest.size() - 1) / assembly_adu_bytes * assembly_adu_bytes;
   ASSERT_LT(last, Assembly::list_ahead_bytes);
-  for (std::size_t at = last + adu_bytes; at > 0; at -= adu_bytes) {
-    const std::size_t from = at - adu_bytes;
-    const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(adu_bytes, transfer.manifest.size() - from));
+  for (std::size_t at = last + assembly_adu_bytes; at > 0; at -= assembly_adu_bytes) {
+    const std::size_t from = at - assembly_adu_bytes;
+    const auto length =
+        static_cast<std::uint32_t>(std::min<std::size_t>(assembly_adu_bytes, transfer.manifest.size() - from));
     ASSERT_EQ(transfer.land({manifest_file, length, from}, ConstBytes(transfer.manifest).subspan(from, length)),
               Placement::Kind::memory);
   }
@@ -349,18 +352,18 @@ TEST(Assembly, PackedFilesAreStoredInWhateverOrderAndSizesTheirAdusCome) {
     ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
     const std::uint64_t before = transfer.budget.memory.used();
     const std::vector<std::byte> pack = pack_of(files);
-    const std::uint64_t slots = (pack.size() + adu_bytes - 1) / adu_bytes;
+    const std::uint64_t slots = (pack.size() + assembly_adu_bytes - 1) / assembly_adu_bytes;
     for (int i = 0; i < 100'000 && transfer.assembly->phase() != Phase::finished; ++i) {
-      const std::uint64_t from = prng.below(slots) * adu_bytes;
-      const auto length =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(adu_bytes * (1 + prng.below(8)), pack.size() - from));
+      const std::uint64_t from = prng.below(slots) * assembly_adu_bytes;
+      const auto length = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(assembly_adu_bytes * (1 + prng.below(8)), pack.size() - from));
       ASSERT_TRUE(transfer.land({pack_file, length, from}, ConstBytes(pack).subspan(from, length))) << seed;
     }
     EXPECT_EQ(transfer.assembly->phase(), Phase::finished) << seed;
     EXPECT_EQ(transfer.destination.created, files.size()) << "each once, seed " << seed;
     EXPECT_EQ(transfer.destination.committed, files.size());
     EXPECT_EQ(transfer.assembly->landed_bytes(), transfer.assembly->total_bytes());
-    EXPECT_LE(transfer.budget.memory.used() - before, 8 * adu_bytes + Slots::page_bytes) << "no part is left";
+    EXPECT_LE(transfer.budget.memory.used() - before, 8 * assembly_adu_bytes + Slots::page_bytes) << "no part is left";
   }
 }
 
@@ -370,12 +373,12 @@ TEST(Assembly, PartsOfPackedFilesTakeFromTheBudget) {
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   const std::vector<std::byte> pack = pack_of(transfer.files);
   const auto land = [&](std::uint64_t from) {
-    return *transfer.land({pack_file, adu_bytes, from}, ConstBytes(pack).subspan(from, adu_bytes));
+    return *transfer.land({pack_file, assembly_adu_bytes, from}, ConstBytes(pack).subspan(from, assembly_adu_bytes));
   };
   std::size_t taken = 0;
   std::uint64_t refused = 0;
   for (std::uint64_t file = 0; file < 100; ++file) {
-    const std::uint64_t from = (file * (packed_bytes_max + 16) + 5000) / adu_bytes * adu_bytes;
+    const std::uint64_t from = (file * (packed_bytes_max + 16) + 5000) / assembly_adu_bytes * assembly_adu_bytes;
     const bool landed = land(from) == Placement::Kind::memory;
     taken += landed ? 1 : 0;
     refused = landed || refused != 0 ? refused : from;
@@ -384,7 +387,7 @@ TEST(Assembly, PartsOfPackedFilesTakeFromTheBudget) {
   EXPECT_GT(taken, 20U);
   EXPECT_LE(transfer.budget.memory.used(), 2U << 20);
   // A file that becomes whole makes room again.
-  for (std::uint64_t from = 0; from <= packed_bytes_max; from += adu_bytes) {
+  for (std::uint64_t from = 0; from <= packed_bytes_max; from += assembly_adu_bytes) {
     land(from);
   }
   EXPECT_EQ(transfer.destination.committed, 1U);
@@ -429,15 +432,15 @@ TEST(LeftAlone, AlsoWhereItsDataComesFirst) {
   // Parts of packed files first, whose ends come later.
   const std::vector<std::byte> pack = pack_of(packed(4, 300));
   for (const std::uint64_t from : {1U, 3U, 0U, 2U, 4U}) {
-    const ConstBytes part = ConstBytes(pack).subspan(from * adu_bytes);
-    const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(adu_bytes, part.size()));
-    ASSERT_TRUE(transfer.land({pack_file, length, from * adu_bytes}, part.first(length)));
+    const ConstBytes part = ConstBytes(pack).subspan(from * assembly_adu_bytes);
+    const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(assembly_adu_bytes, part.size()));
+    ASSERT_TRUE(transfer.land({pack_file, length, from * assembly_adu_bytes}, part.first(length)));
   }
   EXPECT_EQ(transfer.destination.created, 2U);
-  EXPECT_EQ(transfer.land({0, adu_bytes, 0}), Placement::Kind::duplicate);
+  EXPECT_EQ(transfer.land({0, assembly_adu_bytes, 0}), Placement::Kind::duplicate);
   EXPECT_EQ(transfer.destination.created, 2U);
-  EXPECT_EQ(transfer.land({1, adu_bytes, 0}), Placement::Kind::file);
-  EXPECT_EQ(transfer.land({1, 300 - adu_bytes, adu_bytes}), Placement::Kind::file);
+  EXPECT_EQ(transfer.land({1, assembly_adu_bytes, 0}), Placement::Kind::file);
+  EXPECT_EQ(transfer.land({1, 300 - assembly_adu_bytes, assembly_adu_bytes}), Placement::Kind::file);
   std::vector<std::byte> digests;
   for (int i = 0; i < 2; ++i) {
     std::ranges::copy(digest_of(std::vector<std::byte>(300)), std::back_inserter(digests));
@@ -469,14 +472,14 @@ class OneSource final : public Source {
 
 TEST(AduScheduler, ARepairComesFromTheFileThatWasOffered) {
   OneSource source;
-  AduScheduler scheduler(source, adu_bytes);
+  AduScheduler scheduler(source, assembly_adu_bytes);
   (void)scheduler.next();
   scheduler.accept();
   ASSERT_TRUE(*scheduler.next());
-  EXPECT_TRUE(scheduler.retransmit({0, adu_bytes, 0}));
+  EXPECT_TRUE(scheduler.retransmit({0, assembly_adu_bytes, 0}));
   scheduler.release();
   source.changed = true;
-  const auto repair = scheduler.retransmit({0, adu_bytes, 0});
+  const auto repair = scheduler.retransmit({0, assembly_adu_bytes, 0});
   ASSERT_FALSE(repair);
   EXPECT_EQ(repair.error().code, ExitCode::source_changed);
   // The lists are the scheduler's own.
@@ -487,8 +490,8 @@ TEST(AduScheduler, ARepairComesFromTheFileThatWasOffered) {
 
 /// As land(), leaving the writing to write_gathered().
 std::expected<void, Failure> gather(Transfer& transfer, std::uint32_t file, std::uint64_t adu) {
-  static const std::vector<std::byte> zeros(adu_bytes);
-  const AduName name{file, adu_bytes, adu * adu_bytes};
+  static const std::vector<std::byte> zeros(assembly_adu_bytes);
+  const AduName name{file, assembly_adu_bytes, adu * assembly_adu_bytes};
   const auto place = transfer.assembly->place(name, Assembly::Prefer::file);
   if (!place || place->kind != Placement::Kind::file) {
     ADD_FAILURE() << "no place for ADU " << adu;
@@ -499,7 +502,7 @@ std::expected<void, Failure> gather(Transfer& transfer, std::uint32_t file, std:
 }
 
 TEST(Gathered, WhatFollowsEachOtherInAFileIsWrittenByOneCall) {
-  Transfer transfer({{"a", 1000 * adu_bytes}, {"b", 1000 * adu_bytes}}, 1 << 20);
+  Transfer transfer({{"a", 1000 * assembly_adu_bytes}, {"b", 1000 * assembly_adu_bytes}}, 1 << 20);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   auto& runs = transfer.destination.runs;
   using Runs = std::vector<ZeroDestination::Written>;
@@ -507,9 +510,11 @@ TEST(Gathered, WhatFollowsEachOtherInAFileIsWrittenByOneCall) {
     ASSERT_TRUE(gather(transfer, 0, adu));
   }
   ASSERT_TRUE(gather(transfer, 1, 9));
-  EXPECT_EQ(runs, (Runs{{"a", 5 * adu_bytes, 3}, {"a", 9 * adu_bytes, 1}, {"a", 8 * adu_bytes, 1}}));
+  EXPECT_EQ(
+      runs,
+      (Runs{{"a", 5 * assembly_adu_bytes, 3}, {"a", 9 * assembly_adu_bytes, 1}, {"a", 8 * assembly_adu_bytes, 1}}));
   ASSERT_TRUE(transfer.assembly->write_gathered());
-  EXPECT_EQ(runs.back(), (ZeroDestination::Written{"b", 9 * adu_bytes, 1}));
+  EXPECT_EQ(runs.back(), (ZeroDestination::Written{"b", 9 * assembly_adu_bytes, 1}));
   runs.clear();
   ASSERT_TRUE(transfer.assembly->write_gathered());
   EXPECT_TRUE(runs.empty()) << "it is written once";
@@ -517,12 +522,12 @@ TEST(Gathered, WhatFollowsEachOtherInAFileIsWrittenByOneCall) {
     ASSERT_TRUE(gather(transfer, 1, adu));
   }
   ASSERT_TRUE(transfer.assembly->write_gathered());
-  EXPECT_EQ(runs, (Runs{{"b", 100 * adu_bytes, 64}, {"b", 164 * adu_bytes, 1}}));
+  EXPECT_EQ(runs, (Runs{{"b", 100 * assembly_adu_bytes, 64}, {"b", 164 * assembly_adu_bytes, 1}}));
 }
 
 /// The digest is of what the file holds: it is written before it is read back.
 TEST(Gathered, IsWrittenBeforeTheFileIsReadBack) {
-  Transfer transfer({{"a", 3 * adu_bytes}}, 1 << 20);
+  Transfer transfer({{"a", 3 * assembly_adu_bytes}}, 1 << 20);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   for (const std::uint64_t adu : {0U, 1U}) {
     ASSERT_TRUE(gather(transfer, 0, adu));
@@ -534,7 +539,7 @@ TEST(Gathered, IsWrittenBeforeTheFileIsReadBack) {
 
 TEST(Gathered, AFailedWriteIsTheFilesFailure) {
   for (const int error : {EIO, ENOSPC}) {
-    Transfer transfer({{"a", 10 * adu_bytes}}, 1 << 20);
+    Transfer transfer({{"a", 10 * assembly_adu_bytes}}, 1 << 20);
     ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
     transfer.destination.write_error = error;
     ASSERT_TRUE(gather(transfer, 0, 1));

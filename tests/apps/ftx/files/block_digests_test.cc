@@ -17,9 +17,7 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr std::uint64_t block = digest_block_bytes;
-
-std::vector<std::byte> content_of(std::uint64_t size, std::uint64_t seed) {
+std::vector<std::byte> drawn_content(std::uint64_t size, std::uint64_t seed) {
   Prng prng(seed);
   std::vector<std::byte> content(size);
   std::ranges::generate(content, [&] { return static_cast<std::byte>(prng()); });
@@ -89,15 +87,15 @@ struct Arrival {
 };
 
 TEST(FileDigest, OfOneBlockIsThatOfItsBytesAndOfMoreThatOfATree) {
-  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, block - 1, block}) {
-    const auto content = content_of(size, size);
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, digest_block_bytes - 1, digest_block_bytes}) {
+    const auto content = drawn_content(size, size);
     EXPECT_EQ(file_digest_of(content), digest_of(content)) << size;
   }
-  for (const std::uint64_t size : {block + 1, 2 * block, 2 * block + 77}) {
-    const auto content = content_of(size, size);
+  for (const std::uint64_t size : {digest_block_bytes + 1, 2 * digest_block_bytes, 2 * digest_block_bytes + 77}) {
+    const auto content = drawn_content(size, size);
     std::vector<std::byte> tree;
-    for (std::uint64_t at = 0; at < size; at += block) {
-      const Digest digest = digest_of(ConstBytes(content).subspan(at, std::min(block, size - at)));
+    for (std::uint64_t at = 0; at < size; at += digest_block_bytes) {
+      const Digest digest = digest_of(ConstBytes(content).subspan(at, std::min(digest_block_bytes, size - at)));
       tree.insert(tree.end(), digest.begin(), digest.end());
     }
     for (int shift = 56; shift >= 0; shift -= 8) {
@@ -109,16 +107,16 @@ TEST(FileDigest, OfOneBlockIsThatOfItsBytesAndOfMoreThatOfATree) {
 
 /// docs/formats/ftx.md, "Example".
 TEST(FileDigest, IsThatOfTheExample) {
-  std::vector<std::byte> content(block + 2, std::byte{0});
-  content[block] = std::byte{'h'};
-  content[block + 1] = std::byte{'i'};
-  EXPECT_EQ(hex(digest_of(ConstBytes(content).first(block))), "b6ef17a3448492b6918780b90550bf34");
+  std::vector<std::byte> content(digest_block_bytes + 2, std::byte{0});
+  content[digest_block_bytes] = std::byte{'h'};
+  content[digest_block_bytes + 1] = std::byte{'i'};
+  EXPECT_EQ(hex(digest_of(ConstBytes(content).first(digest_block_bytes))), "b6ef17a3448492b6918780b90550bf34");
   EXPECT_EQ(hex(digest_of(ConstBytes(content).last(2))), "7d596ce5fcabaf622a2300bbd7ea6e9a");
   EXPECT_EQ(hex(file_digest_of(content)), "17f7713d5333b93062d2dc7d92663184");
 }
 
 TEST(FileDigest, DoesNotDependOnThePartsThatItIsGivenIn) {
-  const auto content = content_of(3 * block + 1000, 1);
+  const auto content = drawn_content(3 * digest_block_bytes + 1000, 1);
   Prng prng(2);
   FileDigester digester;
   for (int round = 0; round < 2; ++round) {  // a digester starts anew
@@ -134,9 +132,14 @@ TEST(FileDigest, DoesNotDependOnThePartsThatItIsGivenIn) {
 TEST(BlockDigests, InAnyOrderOfAdusOfAnySizeTheyGiveTheDigestOfTheFile) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Prng prng(seed);
-    const std::uint64_t sizes[] = {1, block, block + 1, 3 * block, 3 * block - 5, 4 * block + 12'345};
+    const std::uint64_t sizes[] = {1,
+                                   digest_block_bytes,
+                                   digest_block_bytes + 1,
+                                   3 * digest_block_bytes,
+                                   3 * digest_block_bytes - 5,
+                                   4 * digest_block_bytes + 12'345};
     const std::uint32_t slot_sizes[] = {4096, 1408, 65'536, 2U << 20, 1U << 20};
-    const auto content = content_of(sizes[prng.below(std::size(sizes))], seed);
+    const auto content = drawn_content(sizes[prng.below(std::size(sizes))], seed);
     Arrival arrival(content, slot_sizes[prng.below(std::size(slot_sizes))]);
     const std::uint64_t count = arrival.slots.count();
     std::vector<std::uint64_t> order(count);
@@ -156,17 +159,19 @@ TEST(BlockDigests, InAnyOrderOfAdusOfAnySizeTheyGiveTheDigestOfTheFile) {
     EXPECT_EQ(arrival.digests.finish(), file_digest_of(content)) << "seed " << seed;
     EXPECT_EQ(arrival.file.read_bytes, content.size()) << "each byte is read once, seed " << seed;
     EXPECT_EQ(arrival.digests.memory_bytes(), 0U) << "seed " << seed;
-    const std::uint64_t blocks = (content.size() + block - 1) / block;
+    const std::uint64_t blocks = (content.size() + digest_block_bytes - 1) / digest_block_bytes;
     EXPECT_EQ(arrival.file.blocks.size(), blocks > 1 ? blocks : 0) << "seed " << seed;
     for (const auto& [index, digest] : arrival.file.blocks) {
-      const std::uint64_t from = index * block;
-      EXPECT_EQ(digest, digest_of(ConstBytes(content).subspan(from, std::min(block, content.size() - from)))) << seed;
+      const std::uint64_t from = index * digest_block_bytes;
+      EXPECT_EQ(digest,
+                digest_of(ConstBytes(content).subspan(from, std::min(digest_block_bytes, content.size() - from))))
+          << seed;
     }
   }
 }
 
 TEST(BlockDigests, ABlockBehindAGapIsDigestedWhenItIsWhole) {
-  const auto content = content_of(3 * block, 3);
+  const auto content = drawn_content(3 * digest_block_bytes, 3);
   Arrival arrival(content, 4096);
   ASSERT_TRUE(arrival.land(512, 767));
   EXPECT_EQ(arrival.file.blocks.size(), 1U);
@@ -175,22 +180,23 @@ TEST(BlockDigests, ABlockBehindAGapIsDigestedWhenItIsWhole) {
 }
 
 TEST(BlockDigests, WhatIsKnownIsNotReadAgain) {
-  const auto content = content_of(4 * block + 10, 4);
+  const auto content = drawn_content(4 * digest_block_bytes + 10, 4);
   Arrival arrival(content, 4096);
   for (const std::uint64_t known : {0U, 2U, 4U}) {
-    const std::uint64_t from = known * block;
-    arrival.slots.mark(from / 4096, (std::min<std::uint64_t>(from + block, content.size()) - 1) / 4096);
-    arrival.digests.know(known, digest_of(ConstBytes(content).subspan(from, std::min(block, content.size() - from))));
+    const std::uint64_t from = known * digest_block_bytes;
+    arrival.slots.mark(from / 4096, (std::min<std::uint64_t>(from + digest_block_bytes, content.size()) - 1) / 4096);
+    arrival.digests.know(
+        known, digest_of(ConstBytes(content).subspan(from, std::min(digest_block_bytes, content.size() - from))));
   }
   ASSERT_TRUE(arrival.land(3 * 256, 4 * 256 - 1));
   ASSERT_TRUE(arrival.land(256, 2 * 256 - 1));
   ASSERT_TRUE(arrival.slots.whole());
-  EXPECT_EQ(arrival.file.read_bytes, 2 * block);
+  EXPECT_EQ(arrival.file.read_bytes, 2 * digest_block_bytes);
   EXPECT_EQ(arrival.digests.finish(), file_digest_of(content));
 }
 
 TEST(BlockDigests, AFailedReadIsSaid) {
-  const auto content = content_of(2 * block, 5);
+  const auto content = drawn_content(2 * digest_block_bytes, 5);
   Arrival arrival(content, 4096);
   arrival.file.read_error = EIO;
   EXPECT_FALSE(arrival.land(0, 255));
@@ -200,12 +206,13 @@ TEST(BlockDigests, AFailedReadIsSaid) {
 // The size may become known before, while and after the slots land, in any order.
 TEST(BlockDigests, ASizeThatIsKnownLate) {
   constexpr std::uint32_t slot = 1024;
-  constexpr std::uint64_t per_block = block / slot;
-  for (const std::uint64_t size : {0UL, 1UL, 1023UL, 1024UL, block - 1, block + 0, block + 1, 2 * block,
-                                   2 * block + 5000, 3 * block + 512 * 1024}) {
+  constexpr std::uint64_t per_block = digest_block_bytes / slot;
+  for (const std::uint64_t size :
+       {0UL, 1UL, 1023UL, 1024UL, digest_block_bytes - 1, digest_block_bytes + 0, digest_block_bytes + 1,
+        2 * digest_block_bytes, 2 * digest_block_bytes + 5000, 3 * digest_block_bytes + 512 * 1024}) {
     for (std::uint64_t seed = 1; seed <= 8; ++seed) {
       SCOPED_TRACE(testing::Message() << size << " bytes, seed " << seed);
-      const auto content = content_of(size, size);
+      const auto content = drawn_content(size, size);
       Arrival arrival(content, slot);
       arrival.slots = Slots(1ULL << 50);
       arrival.digests = BlockDigests(slot * (1ULL << 50), slot);

@@ -14,9 +14,9 @@
 namespace sluice::ftx::test {
 namespace {
 
-constexpr std::uint64_t block = block_bytes_min;
+constexpr std::uint64_t search_block = block_bytes_min;
 
-Content signatures_of(ConstBytes content, std::uint64_t block_bytes = block) {
+Content signatures_of(ConstBytes content, std::uint64_t block_bytes = search_block) {
   Content signatures(content.size() / block_bytes * block_signature_bytes);
   for (std::uint64_t i = 0; i < content.size() / block_bytes; ++i) {
     sign_block(content.subspan(i * block_bytes, block_bytes),
@@ -50,13 +50,14 @@ class Earlier final : public EarlierFile {
 /// All that is found of `content` in `earlier`, `turn` bytes a turn; holds it against the content.
 std::set<std::uint64_t> found_in(Earlier& earlier, const Content& content, std::uint64_t turn = UINT64_MAX) {
   const Content signatures = signatures_of(content);
-  BlockSearch search(signatures, block, earlier);
+  BlockSearch search(signatures, search_block, earlier);
   std::set<std::uint64_t> found;
   for (int turns = 0;; ++turns) {
     EXPECT_LT(turns, 100'000);
     std::uint64_t bytes = turn;
     const auto all = search.search(bytes, [&](std::uint64_t index, ConstBytes bytes_found) -> Result<bool> {
-      EXPECT_TRUE(std::ranges::equal(bytes_found, ConstBytes(content).subspan(index * block, block))) << index;
+      EXPECT_TRUE(std::ranges::equal(bytes_found, ConstBytes(content).subspan(index * search_block, search_block)))
+          << index;
       EXPECT_TRUE(found.insert(index).second) << "twice: " << index;
       return true;
     });
@@ -118,26 +119,26 @@ TEST(RollingSum, RollsToWhatItWouldBegin) {
 }
 
 TEST(BlockSearch, FindsWhatHasMoved) {
-  const Content content = random_content(100 * block + 77, 2);
+  const Content content = random_content(100 * search_block + 77, 2);
   Content moved = random_content(12'345, 3);
-  moved.insert(moved.end(), content.begin() + 50 * block, content.end());
-  moved.insert(moved.end(), content.begin(), content.begin() + 50 * block);
+  moved.insert(moved.end(), content.begin() + 50 * search_block, content.end());
+  moved.insert(moved.end(), content.begin(), content.begin() + 50 * search_block);
   Earlier earlier(moved);
   EXPECT_EQ(found_in(earlier, content).size(), 100U);
 }
 
 TEST(BlockSearch, ABlockThatIsThereOnceIsFoundWhereverItBelongs) {
-  const Content one = random_content(block, 4);
+  const Content one = random_content(search_block, 4);
   Content content;
   for (int i = 0; i < 10; ++i) {
     content.insert(content.end(), one.begin(), one.end());
-    content.resize(content.size() + block);
+    content.resize(content.size() + search_block);
   }
   Content had = random_content(1000, 5);
   had.insert(had.end(), one.begin(), one.end());
   Earlier earlier(had);
-  EXPECT_EQ(found_in(earlier, content, 3 * block).size(), 10U);
-  Earlier zeros(Content(block + 10));
+  EXPECT_EQ(found_in(earlier, content, 3 * search_block).size(), 10U);
+  Earlier zeros(Content(search_block + 10));
   EXPECT_EQ(found_in(zeros, content).size(), 10U);
 }
 
@@ -147,19 +148,19 @@ TEST(BlockSearch, WhatNobodyHasTouchedIsFound) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Prng prng(seed);
-    const Content content = random_content(block * (1 + prng.below(400)) + prng.below(block), seed);
+    const Content content = random_content(search_block * (1 + prng.below(400)) + prng.below(search_block), seed);
     // The earlier version has runs of it, with other bytes between them.
     Content had;
     std::set<std::uint64_t> whole;
     for (std::uint64_t at = 0; at < content.size();) {
-      const std::uint64_t to = std::min<std::uint64_t>(content.size(), at + prng.below(20 * block));
+      const std::uint64_t to = std::min<std::uint64_t>(content.size(), at + prng.below(20 * search_block));
       had.insert(had.end(), content.begin() + static_cast<std::ptrdiff_t>(at),
                  content.begin() + static_cast<std::ptrdiff_t>(to));
-      for (std::uint64_t i = (at + block - 1) / block; (i + 1) * block <= to; ++i) {
+      for (std::uint64_t i = (at + search_block - 1) / search_block; (i + 1) * search_block <= to; ++i) {
         whole.insert(i);
       }
       at = to + prng.below(3);
-      const Content other = random_content(prng.below(2 * block), seed + at);
+      const Content other = random_content(prng.below(2 * search_block), seed + at);
       had.insert(had.end(), other.begin(), other.end());
     }
     Earlier earlier(had, 1 + prng.below(10'000));
@@ -170,20 +171,20 @@ TEST(BlockSearch, WhatNobodyHasTouchedIsFound) {
 }
 
 TEST(BlockSearch, AnEarlierVersionThatCannotBeReadEndsThere) {
-  const Content content = random_content(200 * block, 6);
-  Earlier earlier(content, 16 * block, 96 * block);
+  const Content content = random_content(200 * search_block, 6);
+  Earlier earlier(content, 16 * search_block, 96 * search_block);
   EXPECT_EQ(found_in(earlier, content).size(), 96U);
   Earlier nothing(Content{});
   EXPECT_TRUE(found_in(nothing, content).empty());
-  Earlier shorter(Content(block - 1));
-  EXPECT_TRUE(found_in(shorter, Content(block)).empty());
+  Earlier shorter(Content(search_block - 1));
+  EXPECT_TRUE(found_in(shorter, Content(search_block)).empty());
 }
 
 TEST(BlockSearch, WhatIsLeftOutOrNotKeptIsNotFound) {
-  const Content content = random_content(4 * block, 7);
+  const Content content = random_content(4 * search_block, 7);
   const Content signatures = signatures_of(content);
   Earlier earlier(content);
-  BlockSearch search(signatures, block, earlier);
+  BlockSearch search(signatures, search_block, earlier);
   search.leave_out(1);
   std::vector<std::uint64_t> given;
   std::uint64_t bytes = UINT64_MAX;
@@ -196,7 +197,7 @@ TEST(BlockSearch, WhatIsLeftOutOrNotKeptIsNotFound) {
   EXPECT_TRUE(search.found(0) && !search.found(1) && !search.found(2) && search.found(3));
 
   Earlier again(content);
-  BlockSearch failing(signatures, block, again);
+  BlockSearch failing(signatures, search_block, again);
   const auto failed = failing.search(bytes, [](std::uint64_t, ConstBytes) -> Result<bool> { return fail(ENOSPC); });
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, ENOSPC);

@@ -11,7 +11,7 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr std::uint32_t adu_bytes = 256;
+constexpr std::uint32_t early_adu_bytes = 256;
 
 /// Says what it is told to, and counts what is asked of it.
 class Guessed final : public Destination {
@@ -67,14 +67,14 @@ class Guessed final : public Destination {
   };
 };
 
-FileEntry directory(std::string name, std::uint32_t parent = 0) {
+FileEntry directory_entry(std::string name, std::uint32_t parent = 0) {
   FileEntry entry{std::move(name)};
   entry.kind = EntryKind::directory;
   entry.parent = parent;
   return entry;
 }
 
-FileEntry packed(std::string name, std::uint64_t size, std::uint32_t parent = 1) {
+FileEntry packed_file(std::string name, std::uint64_t size, std::uint32_t parent = 1) {
   FileEntry entry{std::move(name), size};
   entry.kind = EntryKind::packed;
   entry.parent = parent;
@@ -89,15 +89,15 @@ FileEntry numbered(std::string name, std::uint64_t size) {
 
 /// A directory and so many packed files in it: a list of several ADUs.
 std::vector<FileEntry> tree(std::size_t count = 100, std::uint64_t size = 40) {
-  std::vector<FileEntry> entries{directory("tree")};
+  std::vector<FileEntry> entries{directory_entry("tree")};
   for (std::size_t i = 0; i < count; ++i) {
-    entries.push_back(packed("f" + std::to_string(i), size));
+    entries.push_back(packed_file("f" + std::to_string(i), size));
   }
   return entries;
 }
 
 /// Content and digest of each packed file, whose bytes are all its place in the list.
-std::vector<std::byte> pack_of(const std::vector<FileEntry>& entries) {
+std::vector<std::byte> pack_with_contents(const std::vector<FileEntry>& entries) {
   std::vector<std::byte> pack;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].kind == EntryKind::packed) {
@@ -110,20 +110,20 @@ std::vector<std::byte> pack_of(const std::vector<FileEntry>& entries) {
   return pack;
 }
 
-struct Transfer {
+struct EarlyTransfer {
   Guessed destination;
   Budget budget;
   std::vector<std::byte> manifest;
   std::unique_ptr<Assembly> assembly;
 
-  explicit Transfer(std::vector<FileEntry> entries, Update update = {}, bool early = true,
-                    std::uint64_t memory = 64U << 20, std::uint64_t open_files = 256)
-      : Transfer(encode_manifest(entries), entries, update, early, memory, open_files) {}
-  Transfer(std::vector<std::byte> list, const std::vector<FileEntry>& entries, Update update = {}, bool early = true,
-           std::uint64_t memory = 64U << 20, std::uint64_t open_files = 256)
+  explicit EarlyTransfer(std::vector<FileEntry> entries, Update update = {}, bool early = true,
+                         std::uint64_t memory = 64U << 20, std::uint64_t open_files = 256)
+      : EarlyTransfer(encode_manifest(entries), entries, update, early, memory, open_files) {}
+  EarlyTransfer(std::vector<std::byte> list, const std::vector<FileEntry>& entries, Update update = {},
+                bool early = true, std::uint64_t memory = 64U << 20, std::uint64_t open_files = 256)
       : budget(memory, open_files), manifest(std::move(list)) {
     Assembly::Head head;
-    head.adu_bytes = adu_bytes;
+    head.adu_bytes = early_adu_bytes;
     head.files = static_cast<std::uint32_t>(entries.size());
     head.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
     head.manifest_digest = digest_of(manifest);
@@ -158,8 +158,9 @@ struct Transfer {
   std::expected<Placement::Kind, Failure> land_part(std::uint32_t file, ConstBytes bytes, std::size_t first,
                                                     std::size_t end = SIZE_MAX) {
     std::expected<Placement::Kind, Failure> last = Placement::Kind::misplaced;
-    for (std::size_t at = first * adu_bytes; last && at < bytes.size() && at / adu_bytes < end; at += adu_bytes) {
-      const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(adu_bytes, bytes.size() - at));
+    for (std::size_t at = first * early_adu_bytes; last && at < bytes.size() && at / early_adu_bytes < end;
+         at += early_adu_bytes) {
+      const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(early_adu_bytes, bytes.size() - at));
       last = land({file, length, at}, bytes.subspan(at, length));
     }
     return last;
@@ -180,8 +181,8 @@ struct Transfer {
 
 TEST(EarlyAdus, WaitForTheListAndThenLand) {
   const auto entries = tree();
-  Transfer transfer(entries);
-  const auto pack = pack_of(entries);
+  EarlyTransfer transfer(entries);
+  const auto pack = pack_with_contents(entries);
   EXPECT_EQ(transfer.land_part(pack_file, pack, 0), Placement::Kind::misplaced) << "nothing of the list is there";
   EXPECT_FALSE(transfer.assembly->early());
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
@@ -210,8 +211,8 @@ TEST(EarlyAdus, WaitForTheListAndThenLand) {
 /// What repairs the list brings comes before or after, in any order, and twice.
 TEST(EarlyAdus, MayComeTwiceAndBeforeTheListInAnyOrder) {
   const auto entries = tree(300);
-  const auto pack = pack_of(entries);
-  Transfer transfer(entries);
+  const auto pack = pack_with_contents(entries);
+  EarlyTransfer transfer(entries);
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
   ASSERT_TRUE(transfer.land_part(pack_file, pack, 40));
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 3));
@@ -226,9 +227,9 @@ TEST(EarlyAdus, MayComeTwiceAndBeforeTheListInAnyOrder) {
 
 TEST(EarlyAdus, TheEndOfTheDataIsNoticed) {
   const auto entries = tree();
-  const auto pack = pack_of(entries);
+  const auto pack = pack_with_contents(entries);
   for (const bool all : {false, true}) {
-    Transfer transfer(entries);
+    EarlyTransfer transfer(entries);
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
     ASSERT_TRUE(transfer.land_part(pack_file, pack, 1, all ? SIZE_MAX : 3));
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 1));
@@ -239,16 +240,16 @@ TEST(EarlyAdus, TheEndOfTheDataIsNoticed) {
 /// A file of its own, and no descriptor for it: it waits on.
 TEST(EarlyAdus, WhatHasNoRoomWaitsOn) {
   std::vector<FileEntry> entries = tree(100);
-  entries.push_back(numbered("a", adu_bytes));
-  entries.push_back(numbered("b", adu_bytes));
-  Transfer transfer(entries, {}, true, 64U << 20, 1);
-  const std::vector<std::byte> content(adu_bytes);
+  entries.push_back(numbered("a", early_adu_bytes));
+  entries.push_back(numbered("b", early_adu_bytes));
+  EarlyTransfer transfer(entries, {}, true, 64U << 20, 1);
+  const std::vector<std::byte> content(early_adu_bytes);
   const Digest digest = digest_of(content);
   std::vector<std::byte> digests(digest.begin(), digest.end());
   digests.insert(digests.end(), digest.begin(), digest.end());
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
-  ASSERT_TRUE(transfer.land({0, adu_bytes, 0}, content));
-  ASSERT_TRUE(transfer.land({1, adu_bytes, 0}, content));
+  ASSERT_TRUE(transfer.land({0, early_adu_bytes, 0}, content));
+  ASSERT_TRUE(transfer.land({1, early_adu_bytes, 0}, content));
   ASSERT_TRUE(transfer.budget.files.take(1));  // somebody else's
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 1));
   EXPECT_EQ(transfer.assembly->land_early(1U << 20), Assembly::Landed::nothing);
@@ -256,7 +257,7 @@ TEST(EarlyAdus, WhatHasNoRoomWaitsOn) {
   transfer.budget.files.give_back(1);
   EXPECT_EQ(transfer.assembly->land_early(1U << 20), Assembly::Landed::some);
   EXPECT_FALSE(transfer.assembly->early_waits());
-  ASSERT_TRUE(transfer.land_part(pack_file, pack_of(entries), 0));
+  ASSERT_TRUE(transfer.land_part(pack_file, pack_with_contents(entries), 0));
   ASSERT_TRUE(transfer.land_part(digest_file, digests, 0));
   EXPECT_EQ(transfer.assembly->phase(), Phase::finished);
 }
@@ -297,12 +298,12 @@ TEST(EarlyAdus, AreForTreesOfWhichNothingIsThere) {
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
-    Transfer transfer(row.entries, row.update, row.may);
+    EarlyTransfer transfer(row.entries, row.update, row.may);
     transfer.destination.nothing = row.nothing;
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 3));
     EXPECT_EQ(transfer.destination.asked.size(), row.asks ? 1U : 0U);
     EXPECT_EQ(transfer.assembly->early(), row.early);
-    EXPECT_EQ(transfer.land_part(pack_file, std::vector<std::byte>(adu_bytes), 0),
+    EXPECT_EQ(transfer.land_part(pack_file, std::vector<std::byte>(early_adu_bytes), 0),
               row.early ? Placement::Kind::memory : Placement::Kind::misplaced);
   }
 }
@@ -313,7 +314,7 @@ TEST(EarlyAdus, OnlyAGoodNameIsLookedAt) {
     SCOPED_TRACE(name);
     std::vector<FileEntry> entries = tree();
     entries[0].name = name;
-    Transfer transfer(entries);
+    EarlyTransfer transfer(entries);
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
     EXPECT_TRUE(transfer.destination.asked.empty());
     EXPECT_FALSE(transfer.assembly->early());
@@ -322,10 +323,10 @@ TEST(EarlyAdus, OnlyAGoodNameIsLookedAt) {
 
 /// Threat: a sender that has a name looked up again and again, by beginnings of different lengths.
 TEST(EarlyAdus, OneNameIsLookedAtOnce) {
-  Transfer transfer(tree());
+  EarlyTransfer transfer(tree());
   transfer.destination.nothing = false;
   for (std::uint32_t slots = 1; slots < 5; ++slots) {
-    const AduName front{manifest_file, slots * adu_bytes, 0};
+    const AduName front{manifest_file, slots * early_adu_bytes, 0};
     ASSERT_TRUE(transfer.land(front, ConstBytes(transfer.manifest).first(front.length)));
   }
   EXPECT_EQ(transfer.destination.asked.size(), 1U);
@@ -366,9 +367,9 @@ TEST(EarlyAdus, OfAListThatIsRefusedNothingIsMade) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
     std::vector<FileEntry> entries = tree();
-    const auto pack = pack_of(entries);
+    const auto pack = pack_with_contents(entries);
     row.spoil(entries);
-    Transfer transfer(entries);
+    EarlyTransfer transfer(entries);
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
     ASSERT_TRUE(transfer.assembly->early());
     ASSERT_EQ(transfer.land_part(pack_file, pack, 0), Placement::Kind::memory);
@@ -384,9 +385,9 @@ TEST(EarlyAdus, OfAListThatIsRefusedNothingIsMade) {
 
 TEST(EarlyAdus, OfAListThatIsNotTheOneThatWasOfferedNothingIsMade) {
   const auto entries = tree();
-  Transfer transfer(entries);
+  EarlyTransfer transfer(entries);
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
-  ASSERT_TRUE(transfer.land_part(pack_file, pack_of(entries), 0));
+  ASSERT_TRUE(transfer.land_part(pack_file, pack_with_contents(entries), 0));
   transfer.manifest.back() ^= std::byte{1};
   const auto refused = transfer.land_part(manifest_file, transfer.manifest, 1);
   ASSERT_FALSE(refused);
@@ -396,18 +397,18 @@ TEST(EarlyAdus, OfAListThatIsNotTheOneThatWasOfferedNothingIsMade) {
 
 /// It counts as received, so it will not come again.
 TEST(EarlyAdus, WhatIsInNoFileOfTheListEndsTheTransfer) {
-  const auto pack_bytes = static_cast<std::uint32_t>(pack_of(tree()).size());
+  const auto pack_bytes = static_cast<std::uint32_t>(pack_with_contents(tree()).size());
   const AduName nowhere[] = {
-      {0, adu_bytes, 0},  // no file of its own
-      {no_file, adu_bytes, 0},
-      {digest_file, adu_bytes, 0},
-      {pack_file, adu_bytes, std::uint64_t{pack_bytes} / adu_bytes * adu_bytes},  // beyond its end
-      {pack_file, adu_bytes - 1, 0},                                              // short, and not the last
-      {pack_file, adu_bytes, std::uint64_t{adu_bytes} << 40},
+      {0, early_adu_bytes, 0},  // no file of its own
+      {no_file, early_adu_bytes, 0},
+      {digest_file, early_adu_bytes, 0},
+      {pack_file, early_adu_bytes, std::uint64_t{pack_bytes} / early_adu_bytes * early_adu_bytes},  // beyond its end
+      {pack_file, early_adu_bytes - 1, 0},  // short, and not the last
+      {pack_file, early_adu_bytes, std::uint64_t{early_adu_bytes} << 40},
   };
   for (const AduName& adu : nowhere) {
     SCOPED_TRACE(adu.file);
-    Transfer transfer(tree());
+    EarlyTransfer transfer(tree());
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
     ASSERT_TRUE(transfer.land(adu, std::vector<std::byte>(adu.length)));
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 1));
@@ -416,18 +417,18 @@ TEST(EarlyAdus, WhatIsInNoFileOfTheListEndsTheTransfer) {
     EXPECT_EQ(refused.error().code, ExitCode::protocol_error);
     EXPECT_TRUE(transfer.destination.files.empty());
   }
-  Transfer transfer(tree());
+  EarlyTransfer transfer(tree());
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
-  for (const AduName& adu : {AduName{pack_file, adu_bytes, 1}, AduName{signature_file, adu_bytes, 0}}) {
+  for (const AduName& adu : {AduName{pack_file, early_adu_bytes, 1}, AduName{signature_file, early_adu_bytes, 0}}) {
     EXPECT_EQ(transfer.land(adu, std::vector<std::byte>(adu.length)), Placement::Kind::misplaced);
   }
 }
 
 TEST(EarlyAdus, APackedFileThatIsNotWhatItsDigestSaysIsNotMade) {
   const auto entries = tree();
-  auto pack = pack_of(entries);
+  auto pack = pack_with_contents(entries);
   pack[5] ^= std::byte{1};
-  Transfer transfer(entries);
+  EarlyTransfer transfer(entries);
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
   ASSERT_TRUE(transfer.land_part(pack_file, pack, 0));
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 1));
@@ -442,7 +443,7 @@ TEST(EarlyAdus, TakeBoundedMemory) {
   for (const auto& [length, memory] : {std::pair{16U, 64U << 20}, {65536U, 64U << 20}, {1024U, 1U << 20}}) {
     SCOPED_TRACE(length);
     std::vector<FileEntry> entries = tree();
-    Transfer transfer(entries, {}, true, memory);
+    EarlyTransfer transfer(entries, {}, true, memory);
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
     const std::uint64_t before = transfer.budget.memory.used();
     const std::vector<std::byte> bytes(length);

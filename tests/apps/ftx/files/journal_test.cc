@@ -25,7 +25,7 @@ JournalHead head_of(std::uint64_t blocks) {
           .salt = 9};
 }
 
-KnownBlock block(std::uint64_t index) { return {index, digest_of(std::as_bytes(std::span(&index, 1)))}; }
+KnownBlock known_block(std::uint64_t index) { return {index, digest_of(std::as_bytes(std::span(&index, 1)))}; }
 
 Content operator+(Content one, const Content& other) {
   one.insert(one.end(), other.begin(), other.end());
@@ -44,40 +44,42 @@ using Indexes = std::vector<std::uint64_t>;
 
 TEST(Journal, SaysWhatWasWritten) {
   const JournalHead head = head_of(10);
-  const Content bytes =
-      encode_journal_head(head) + encode_known(head, {block(7), block(2), block(3)}) + encode_known(head, {block(0)});
+  const Content bytes = encode_journal_head(head) +
+                        encode_known(head, {known_block(7), known_block(2), known_block(3)}) +
+                        encode_known(head, {known_block(0)});
   const auto journal = parse_journal(bytes);
   ASSERT_TRUE(journal);
   EXPECT_EQ(journal->head, head);
-  EXPECT_EQ(journal->blocks, (std::vector<KnownBlock>{block(0), block(2), block(3), block(7)}));
+  EXPECT_EQ(journal->blocks, (std::vector<KnownBlock>{known_block(0), known_block(2), known_block(3), known_block(7)}));
   EXPECT_EQ(journal->valid_bytes, bytes.size());
 }
 
 TEST(Journal, TheLastRecordOfABlockCounts) {
   const JournalHead head = head_of(10);
   const std::uint64_t gone[] = {2, 7};
-  const Content bytes =
-      encode_journal_head(head) + encode_known(head, {block(2), block(3), block(7)}) + encode_withdrawn(head, gone);
+  const Content bytes = encode_journal_head(head) +
+                        encode_known(head, {known_block(2), known_block(3), known_block(7)}) +
+                        encode_withdrawn(head, gone);
   EXPECT_EQ(indexes(parse_journal(bytes)), (Indexes{3}));
-  KnownBlock other = block(7);
+  KnownBlock other = known_block(7);
   other.digest[0] ^= std::byte{1};
   const auto again = parse_journal(bytes + encode_known(head, {other}));
-  EXPECT_EQ(again->blocks, (std::vector<KnownBlock>{block(3), other}));
+  EXPECT_EQ(again->blocks, (std::vector<KnownBlock>{known_block(3), other}));
 }
 
 TEST(Journal, ManyBlocksTakeSeveralRecords) {
   const JournalHead head = head_of(10'000);
   std::vector<KnownBlock> blocks;
   for (std::uint64_t i = 0; i < 10'000; ++i) {
-    blocks.push_back(block(i));
+    blocks.push_back(known_block(i));
   }
   EXPECT_EQ(parse_journal(encode_journal_head(head) + encode_known(head, blocks))->blocks, blocks);
 }
 
 TEST(Journal, ATornRecordEndsIt) {
   const JournalHead head = head_of(10);
-  const Content before = encode_journal_head(head) + encode_known(head, {block(0), block(1)});
-  const Content whole = before + encode_known(head, {block(2)});
+  const Content before = encode_journal_head(head) + encode_known(head, {known_block(0), known_block(1)});
+  const Content whole = before + encode_known(head, {known_block(2)});
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto torn = parse_journal(ConstBytes(whole).first(size));
     if (size < journal_header_bytes) {
@@ -95,8 +97,8 @@ TEST(Journal, ATornRecordEndsIt) {
 TEST(Journal, AChangedByteAnywhereIsNoticed) {
   const JournalHead head = head_of(10);
   const std::uint64_t gone[] = {1};
-  const Content first = encode_journal_head(head) + encode_known(head, {block(0), block(1)});
-  const Content whole = first + encode_withdrawn(head, gone) + encode_known(head, {block(5)});
+  const Content first = encode_journal_head(head) + encode_known(head, {known_block(0), known_block(1)});
+  const Content whole = first + encode_withdrawn(head, gone) + encode_known(head, {known_block(5)});
   for (std::size_t at = 0; at < whole.size(); ++at) {
     Content changed = whole;
     changed[at] ^= std::byte{0x10};
@@ -120,7 +122,7 @@ TEST(Journal, ARecordOfAnotherJournalIsNone) {
            [](JournalHead& other) { other.mtime_s = 1; }, [](JournalHead& other) { other.name = 1; }}) {
     JournalHead other = head;
     change(other);
-    EXPECT_EQ(indexes(parse_journal(encode_journal_head(head) + encode_known(other, {block(0)}))), Indexes());
+    EXPECT_EQ(indexes(parse_journal(encode_journal_head(head) + encode_known(other, {known_block(0)}))), Indexes());
     EXPECT_EQ(head.same_file(other), other.salt != head.salt);
   }
 }

@@ -29,16 +29,17 @@ using test::Content;
 using test::content_of;
 using test::random_content;
 
-constexpr std::uint64_t block = digest_block_bytes;
-constexpr std::uint32_t slot = 64 * 1024;
+constexpr std::uint32_t partial_slot_bytes = 64 * 1024;
 
-void write_file(const fs::path& path, ConstBytes content) { std::ofstream(path, std::ios::binary) << as_text(content); }
+void write_bytes(const fs::path& path, ConstBytes content) {
+  std::ofstream(path, std::ios::binary) << as_text(content);
+}
 
 /// One transfer of one file, as far as a receiver's files go.
 class Reception {
  public:
   Reception(Destination& destination, const Content& content, std::int64_t mtime = 1000,
-            std::uint32_t slot_bytes = slot)
+            std::uint32_t slot_bytes = partial_slot_bytes)
       : content_(content), slot_(slot_bytes) {
     const std::vector<FileEntry> files{{.name = "name", .size_bytes = content.size(), .mtime_s = mtime}};
     const Content manifest = encode_manifest(files);
@@ -143,12 +144,12 @@ class PartialFile : public ServedDirectory {
 using Names = std::set<std::string>;
 
 TEST_F(PartialFile, ATransferThatFailsIsContinuedAndNothingIsLeft) {
-  const Content content = random_content(5 * block + 1000, 1);
+  const Content content = random_content(5 * digest_block_bytes + 1000, 1);
   leave(content, 2 * 16 + 5);
   EXPECT_EQ(names(), (Names{".name.ftx-part", ".name.ftx-journal"}));
   const auto destination = serve();
   Reception reception(*destination, content);
-  EXPECT_EQ(reception.known_bytes(), 2 * block);
+  EXPECT_EQ(reception.known_bytes(), 2 * digest_block_bytes);
   EXPECT_EQ(reception.missing().front(), 2 * 16U);
   ASSERT_TRUE(reception.complete());
   EXPECT_EQ(reception.phase(), Phase::finished);
@@ -157,7 +158,7 @@ TEST_F(PartialFile, ATransferThatFailsIsContinuedAndNothingIsLeft) {
 }
 
 TEST_F(PartialFile, OneThatIsWholeWaitsForItsDigestOnly) {
-  const Content content = random_content(3 * block, 2);
+  const Content content = random_content(3 * digest_block_bytes, 2);
   leave(content, 3 * 16);
   const auto destination = serve();
   Reception reception(*destination, content);
@@ -167,13 +168,13 @@ TEST_F(PartialFile, OneThatIsWholeWaitsForItsDigestOnly) {
 }
 
 TEST_F(PartialFile, WhatIsOfNoUseIsRemoved) {
-  const Content content = random_content(3 * block, 3);
+  const Content content = random_content(3 * digest_block_bytes, 3);
   leave(content, 15);
   EXPECT_EQ(names(), Names());
 }
 
 TEST_F(PartialFile, WithoutTheOptionNothingIsLeft) {
-  const Content content = random_content(3 * block, 4);
+  const Content content = random_content(3 * digest_block_bytes, 4);
   {
     const auto destination = serve({.keep = false});
     Reception reception(*destination, content);
@@ -185,7 +186,7 @@ TEST_F(PartialFile, WithoutTheOptionNothingIsLeft) {
 }
 
 TEST_F(PartialFile, SlotsThatLieAcrossBlocksComeAgainWhereTheyMust) {
-  const Content content = random_content(5 * block + 7, 5);
+  const Content content = random_content(5 * digest_block_bytes + 7, 5);
   constexpr std::uint32_t odd = 1408 * 16;
   for (int round = 0; round < 3; ++round) {
     const auto destination = serve();
@@ -207,7 +208,7 @@ TEST_F(PartialFile, SlotsThatLieAcrossBlocksComeAgainWhereTheyMust) {
 
 /// An ADU that overtakes the search finds no file, and begins one: nothing in it is what a journal says.
 TEST_F(PartialFile, AFileThatArrivesBeforeItIsLookedForBeginsAnew) {
-  const Content content = random_content(4 * block, 23);
+  const Content content = random_content(4 * digest_block_bytes, 23);
   leave(content, 40);
   const auto destination = serve();
   const std::vector<FileEntry> list{{.name = "name", .size_bytes = content.size(), .mtime_s = 1000}};
@@ -221,9 +222,9 @@ TEST_F(PartialFile, AFileThatArrivesBeforeItIsLookedForBeginsAnew) {
 // --- Other sources -------------------------------------------------------------------------------------------------
 
 TEST_F(PartialFile, ASourceThatChangedBeginsAnew) {
-  const Content old = random_content(4 * block, 6);
+  const Content old = random_content(4 * digest_block_bytes, 6);
   leave(old, 40);
-  const Content now = random_content(4 * block, 7);
+  const Content now = random_content(4 * digest_block_bytes, 7);
   const auto destination = serve();
   Reception reception(*destination, now, 1001);
   EXPECT_EQ(reception.known_bytes(), 0U);
@@ -233,13 +234,13 @@ TEST_F(PartialFile, ASourceThatChangedBeginsAnew) {
 }
 
 TEST_F(PartialFile, ASourceThatChangedAndLooksTheSameIsNoticedAndTheNextTransferBeginsAnew) {
-  const Content old = random_content(4 * block, 8);
+  const Content old = random_content(4 * digest_block_bytes, 8);
   leave(old, 40);
-  const Content now = random_content(4 * block, 9);
+  const Content now = random_content(4 * digest_block_bytes, 9);
   {
     const auto destination = serve();
     Reception reception(*destination, now);
-    EXPECT_EQ(reception.known_bytes(), 2 * block);
+    EXPECT_EQ(reception.known_bytes(), 2 * digest_block_bytes);
     const auto done = reception.complete();
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, ExitCode::digest_mismatch);
@@ -254,40 +255,40 @@ TEST_F(PartialFile, ASourceThatChangedAndLooksTheSameIsNoticedAndTheNextTransfer
 // --- What is not believed ------------------------------------------------------------------------------------------
 
 TEST_F(PartialFile, OfADamagedJournalOnlyWhatIsBeforeTheDamageIsBelieved) {
-  const Content content = random_content(4 * block, 10);
+  const Content content = random_content(4 * digest_block_bytes, 10);
   leave(content, 50);
   Content bytes = content_of(journal());
   bytes[journal_header_bytes + 48 + 20] ^= std::byte{1};  // in the second record
-  write_file(journal(), bytes);
+  write_bytes(journal(), bytes);
   const auto destination = serve();
   Reception reception(*destination, content);
-  EXPECT_EQ(reception.known_bytes(), block);
+  EXPECT_EQ(reception.known_bytes(), digest_block_bytes);
   ASSERT_TRUE(reception.complete());
   EXPECT_EQ(content_of(root_ / "name"), content);
 }
 
 /// What follows the damage is of the length of a record, so that a new one would join what is behind it.
 TEST_F(PartialFile, WhatIsBehindTheDamageOfAJournalNeverCountsAgain) {
-  const Content content = random_content(4 * block, 24);
+  const Content content = random_content(4 * digest_block_bytes, 24);
   leave(content, 50);
   Content bytes = content_of(journal());
   bytes[journal_header_bytes + 48 + 20] ^= std::byte{1};  // in the second of three records
-  write_file(journal(), bytes);
+  write_bytes(journal(), bytes);
   {
     const auto destination = serve();
     Reception reception(*destination, content);
-    ASSERT_EQ(reception.known_bytes(), block);
+    ASSERT_EQ(reception.known_bytes(), digest_block_bytes);
     for (std::uint64_t i = 16; i < 32; ++i) {
       ASSERT_TRUE(reception.land(i));
     }
   }
   const auto destination = serve();
   Reception reception(*destination, content);
-  EXPECT_EQ(reception.known_bytes(), 2 * block) << "the third was not believed, and has not come again";
+  EXPECT_EQ(reception.known_bytes(), 2 * digest_block_bytes) << "the third was not believed, and has not come again";
 }
 
 TEST_F(PartialFile, AJournalWithoutItsFileCountsForNothing) {
-  const Content content = random_content(4 * block, 11);
+  const Content content = random_content(4 * digest_block_bytes, 11);
   leave(content, 50);
   fs::remove(part());
   {
@@ -302,12 +303,12 @@ TEST_F(PartialFile, AJournalWithoutItsFileCountsForNothing) {
 }
 
 TEST_F(PartialFile, BlocksBehindTheEndOfACutFileAreSentAgain) {
-  const Content content = random_content(4 * block, 12);
+  const Content content = random_content(4 * digest_block_bytes, 12);
   leave(content, 64);
-  fs::resize_file(part(), 2 * block + 5);
+  fs::resize_file(part(), 2 * digest_block_bytes + 5);
   const auto destination = serve();
   Reception reception(*destination, content);
-  EXPECT_EQ(reception.known_bytes(), 2 * block);
+  EXPECT_EQ(reception.known_bytes(), 2 * digest_block_bytes);
   ASSERT_TRUE(reception.complete());
   EXPECT_EQ(content_of(root_ / "name"), content);
 }
@@ -316,7 +317,7 @@ TEST_F(PartialFile, BlocksBehindTheEndOfACutFileAreSentAgain) {
 
 /// Each leaves the name to who has it, and the transfer takes another.
 TEST_F(PartialFile, WhatIsNotOursUnderItsNameIsLeftAlone) {
-  const Content content = random_content(2 * block, 13);
+  const Content content = random_content(2 * digest_block_bytes, 13);
   const Content victim = random_content(100, 14);
   struct Row {
     const char* what;
@@ -328,11 +329,11 @@ TEST_F(PartialFile, WhatIsNotOursUnderItsNameIsLeftAlone) {
                                  {"a directory", [&] { fs::create_directory(part()); }},
                                  {"a file with another name", [&] { fs::create_hard_link(base_ / "victim", part()); }},
                                  {"a file that others may write", [&] {
-                                    write_file(part(), victim);
+                                    write_bytes(part(), victim);
                                     ASSERT_EQ(::chmod(part().c_str(), 0666), 0);
                                   }}};
   for (const Row& row : rows) {
-    write_file(base_ / "victim", victim);
+    write_bytes(base_ / "victim", victim);
     row.plant();
     const auto destination = serve();
     Reception reception(*destination, content);
@@ -347,7 +348,7 @@ TEST_F(PartialFile, WhatIsNotOursUnderItsNameIsLeftAlone) {
 }
 
 TEST_F(PartialFile, AJournalThatIsNotOursIsNotBelieved) {
-  const Content content = random_content(4 * block, 15);
+  const Content content = random_content(4 * digest_block_bytes, 15);
   const std::vector<std::function<void()>> plants = {[&] {
                                                        fs::rename(journal(), base_ / "journal");
                                                        fs::create_symlink(base_ / "journal", journal());
@@ -358,8 +359,8 @@ TEST_F(PartialFile, AJournalThatIsNotOursIsNotBelieved) {
                                                      },
                                                      [&] { ASSERT_EQ(::chmod(journal().c_str(), 0666), 0); },
                                                      [&] { fs::create_hard_link(journal(), base_ / "other"); },
-                                                     [&] { write_file(journal(), random_content(1000, 16)); },
-                                                     [&] { write_file(journal(), {}); },
+                                                     [&] { write_bytes(journal(), random_content(1000, 16)); },
+                                                     [&] { write_bytes(journal(), {}); },
                                                      [&] { fs::resize_file(journal(), journal_bytes_max + 1); }};
   for (std::size_t i = 0; i < plants.size(); ++i) {
     leave(content, 40);
@@ -378,12 +379,12 @@ TEST_F(PartialFile, AJournalThatIsNotOursIsNotBelieved) {
 
 TEST_F(PartialFile, AListThatHasPartialFilesItselfMeetsNone) {
   const auto destination = serve();
-  const std::vector<FileEntry> list{{"name", 2 * block}, {".name.ftx-part", 2 * block}};
+  const std::vector<FileEntry> list{{"name", 2 * digest_block_bytes}, {".name.ftx-part", 2 * digest_block_bytes}};
   const auto sink = destination->open("", list).value();
   const auto first = sink->create(list[0]).value();
   const auto second = sink->create(list[1]).value();
   EXPECT_FALSE(fs::exists(part()));
-  ASSERT_TRUE(second->write(0, random_content(2 * block, 17)));
+  ASSERT_TRUE(second->write(0, random_content(2 * digest_block_bytes, 17)));
   ASSERT_TRUE(second->finalize());
   ASSERT_TRUE(second->commit());
   EXPECT_EQ(names().size(), 2U);
@@ -392,7 +393,7 @@ TEST_F(PartialFile, AListThatHasPartialFilesItselfMeetsNone) {
 // --- Two transfers at once -----------------------------------------------------------------------------------------
 
 TEST_F(PartialFile, AnotherProcessTakesAnotherName) {
-  const Content content = random_content(4 * block, 18);
+  const Content content = random_content(4 * digest_block_bytes, 18);
   const auto one = serve();
   const auto other = serve();  // has Partials of its own, as another process has
   Reception first(*one, content);
@@ -413,7 +414,7 @@ TEST_F(PartialFile, AnotherProcessTakesAnotherName) {
 /// Another transfer may complete between the open and the lock. Its file is not ours any more, however well it is
 /// locked: it must be neither emptied nor written to.
 TEST_F(PartialFile, AFileThatGetsItsNameBeforeItIsLockedIsLeftAlone) {
-  const Content content = random_content(2 * block, 25);
+  const Content content = random_content(2 * digest_block_bytes, 25);
   leave(content, 20);
   const Content before = content_of(part());
   FaultySystem system;
@@ -437,14 +438,14 @@ TEST_F(PartialFile, AFileThatGetsItsNameBeforeItIsLockedIsLeftAlone) {
 }
 
 TEST_F(PartialFile, ATransferOfTheSameFileTakesOverFromOneThatIsLeftAlone) {
-  const Content content = random_content(4 * block, 19);
+  const Content content = random_content(4 * digest_block_bytes, 19);
   const auto destination = serve();
   Reception first(*destination, content);
   for (std::uint64_t i = 0; i < 40; ++i) {
     ASSERT_TRUE(first.land(i));
   }
   Reception second(*destination, content);
-  EXPECT_EQ(second.known_bytes(), 2 * block);
+  EXPECT_EQ(second.known_bytes(), 2 * digest_block_bytes);
   const auto late = first.land(50);
   ASSERT_FALSE(late);
   EXPECT_NE(late.error().text.find("another transfer of 'name' has taken over"), std::string::npos)
@@ -455,8 +456,8 @@ TEST_F(PartialFile, ATransferOfTheSameFileTakesOverFromOneThatIsLeftAlone) {
 }
 
 TEST_F(PartialFile, ATransferOfAnotherStateOfTheFileDoesNot) {
-  const Content content = random_content(4 * block, 20);
-  const Content other = random_content(4 * block, 21);
+  const Content content = random_content(4 * digest_block_bytes, 20);
+  const Content other = random_content(4 * digest_block_bytes, 21);
   const auto destination = serve();
   Reception first(*destination, content);
   ASSERT_TRUE(first.land(0));
@@ -584,10 +585,10 @@ TEST_F(PartialFile, AfterAPowerCutNothingIsBelievedThatIsNotOnDisk) {
   std::uint64_t believed = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Prng prng(seed);
-    const Content content = random_content((2 + prng.below(4)) * block + prng.below(2) * 777, seed);
+    const Content content = random_content((2 + prng.below(4)) * digest_block_bytes + prng.below(2) * 777, seed);
     LossyDisk disk(root_, base_ / "lost");
     const ReplaceSystem replace(disk);
-    const std::uint32_t slot_bytes = prng.chance(0.5) ? slot : 50'000U * 16 / 10;
+    const std::uint32_t slot_bytes = prng.chance(0.5) ? partial_slot_bytes : 50'000U * 16 / 10;
     for (std::uint64_t round = 0; round < 4; ++round) {
       LazyKeeper keeper;
       auto destination = serve({.keep = true, .keeper = &keeper});
@@ -638,7 +639,7 @@ TEST_F(PartialFile, AfterAPowerCutNothingIsBelievedThatIsNotOnDisk) {
       }
       for (const auto& [name, bytes] : after) {
         fs::rename(aside / name, root_ / name);
-        write_file(root_ / name, bytes);
+        write_bytes(root_ / name, bytes);
       }
       disk.restart();
       fs::remove(aside);
@@ -646,12 +647,12 @@ TEST_F(PartialFile, AfterAPowerCutNothingIsBelievedThatIsNotOnDisk) {
     ASSERT_EQ(names(), Names{"name"}) << "seed " << seed;
     fs::remove(root_ / "name");
   }
-  EXPECT_GT(believed, 40 * block) << "there is something to believe";
+  EXPECT_GT(believed, 40 * digest_block_bytes) << "there is something to believe";
 }
 
 /// A journal is written behind what it says: the order of the calls, and what follows each that fails.
 TEST_F(PartialFile, TheJournalFollowsTheData) {
-  const Content content = random_content(3 * block, 30);
+  const Content content = random_content(3 * digest_block_bytes, 30);
   FaultySystem system;
   const ReplaceSystem replace(system);
   leave(content, 16);
@@ -669,7 +670,7 @@ TEST_F(PartialFile, TheJournalFollowsTheData) {
 }
 
 TEST_F(PartialFile, AFailedSyncOfTheFileFailsTheTransferEvenIfALaterOneSucceeds) {
-  const Content content = random_content(3 * block, 31);
+  const Content content = random_content(3 * digest_block_bytes, 31);
   FaultySystem system;
   const ReplaceSystem replace(system);
   bool failed = false;
@@ -687,7 +688,7 @@ TEST_F(PartialFile, AFailedSyncOfTheFileFailsTheTransferEvenIfALaterOneSucceeds)
 }
 
 TEST_F(PartialFile, AFileIsNotLetGoAfterAFailedSync) {
-  const Content content = random_content(2 * block, 33);
+  const Content content = random_content(2 * digest_block_bytes, 33);
   for (const bool fails : {false, true}) {
     FaultySystem system;
     const ReplaceSystem replace(system);
@@ -700,7 +701,7 @@ TEST_F(PartialFile, AFileIsNotLetGoAfterAFailedSync) {
     const auto sink = destination->open("", list).value();
     const auto file = sink->create(list[0]).value();
     ASSERT_TRUE(file->write(0, content));
-    file->note_block(0, digest_of(ConstBytes(content).first(block)));
+    file->note_block(0, digest_of(ConstBytes(content).first(digest_block_bytes)));
     const Status gone = file->let_go();
     EXPECT_EQ(gone.has_value(), !fails);
     EXPECT_TRUE(gone || gone.error().code == EIO);
@@ -709,7 +710,7 @@ TEST_F(PartialFile, AFileIsNotLetGoAfterAFailedSync) {
 
 /// Without a journal the transfer goes on.
 TEST_F(PartialFile, WhateverFailsOfTheJournalTheFileArrives) {
-  const Content content = random_content(3 * block, 32);
+  const Content content = random_content(3 * digest_block_bytes, 32);
   for (const char* call : {"openat", "pwritev", "fdatasync", "unlinkat"}) {
     FaultySystem system;
     const ReplaceSystem replace(system);

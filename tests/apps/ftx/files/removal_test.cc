@@ -26,10 +26,10 @@ using test::write_file;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-FileEntry directory(std::string name, std::uint32_t parent = 0) {
+FileEntry plain_directory(std::string name, std::uint32_t parent = 0) {
   return {.name = std::move(name), .mode = 0755, .kind = EntryKind::directory, .parent = parent};
 }
-FileEntry file(std::string name, std::uint32_t parent = 0) {
+FileEntry plain_file(std::string name, std::uint32_t parent = 0) {
   return {.name = std::move(name), .size_bytes = 1, .kind = EntryKind::packed, .parent = parent};
 }
 
@@ -77,21 +77,22 @@ class RemovalTest : public ServedDirectory {
 TEST_F(RemovalTest, WhatTheListDoesNotHaveGoesFromItsDirectories) {
   there({"d/old", "d/e/old", "d/gone/deep/er", "d/empty/", "beside", "other/x"});
   fs::create_symlink(outside_, root_ / "d/link");
-  EXPECT_EQ(receive({directory("d"), file("new", 1), directory("e", 1), file("new", 3)}).code, 0);
+  EXPECT_EQ(receive({plain_directory("d"), plain_file("new", 1), plain_directory("e", 1), plain_file("new", 3)}).code,
+            0);
   EXPECT_THAT(left(), UnorderedElementsAre("d", "d/new", "d/e", "d/e/new", "beside", "other", "other/x"));
   expect_nothing_outside_was_touched();
 }
 
 TEST_F(RemovalTest, TheDestinationItselfIsOneOfThemWhereAContentGoesThere) {
   there({"old", "d/old"});
-  EXPECT_EQ(receive({directory(""), file("new"), directory("d"), file("new", 3)}).code, 0);
+  EXPECT_EQ(receive({plain_directory(""), plain_file("new"), plain_directory("d"), plain_file("new", 3)}).code, 0);
   EXPECT_THAT(left(), UnorderedElementsAre("new", "d", "d/new"));
 }
 
 TEST_F(RemovalTest, WhatRulesExcludeIsKeptAndSoIsWhatItLiesIn) {
   there({"d/a.o", "d/b", "d/gone/deep/c.o", "d/gone/deep/d", "d/kept/x", "d/sent.o"});
   const Deletion deletion{.rules = {{.pattern = "*.o"}, {.pattern = "/d/kept/"}}};
-  EXPECT_EQ(receive({directory("d"), file("new", 1)}, deletion).code, 0);
+  EXPECT_EQ(receive({plain_directory("d"), plain_file("new", 1)}, deletion).code, 0);
   EXPECT_THAT(left(), UnorderedElementsAre("d", "d/new", "d/a.o", "d/gone", "d/gone/deep", "d/gone/deep/c.o", "d/kept",
                                            "d/kept/x", "d/sent.o"));
 }
@@ -99,13 +100,13 @@ TEST_F(RemovalTest, WhatRulesExcludeIsKeptAndSoIsWhatItLiesIn) {
 /// As it is for everybody but root.
 class ReadOnlyDirectories final : public System {
  public:
-  int unlinkat(int directory, const char* path, int flags) override {
+  int unlinkat(int plain_directory, const char* path, int flags) override {
     struct stat status{};
-    if (::fstat(directory, &status) == 0 && (status.st_mode & S_IWUSR) == 0) {
+    if (::fstat(plain_directory, &status) == 0 && (status.st_mode & S_IWUSR) == 0) {
       errno = EACCES;
       return -1;
     }
-    return System::unlinkat(directory, path, flags);
+    return System::unlinkat(plain_directory, path, flags);
   }
 };
 
@@ -116,7 +117,7 @@ TEST_F(RemovalTest, DirectoriesThatMayNotBeWrittenAreForAsLongAsThatTakes) {
   }
   ReadOnlyDirectories system;
   const ReplaceSystem replaced(system);
-  FileEntry read_only = directory("d");
+  FileEntry read_only = plain_directory("d");
   read_only.mode = 0555;
   EXPECT_EQ(receive({read_only}, {.empty_sources = true, .rules = {{.pattern = "*.o"}}}).code, 0);
   EXPECT_THAT(left(), UnorderedElementsAre("d", "d/kept", "d/kept/a.o"));
@@ -126,13 +127,13 @@ TEST_F(RemovalTest, DirectoriesThatMayNotBeWrittenAreForAsLongAsThatTakes) {
 
 TEST_F(RemovalTest, WhatTheSourceLeavesOutIsKept) {
   there({"d/pipe", "d/old"});
-  EXPECT_EQ(receive({directory("d"), {.name = "pipe", .kind = EntryKind::left_out, .parent = 1}}).code, 0);
+  EXPECT_EQ(receive({plain_directory("d"), {.name = "pipe", .kind = EntryKind::left_out, .parent = 1}}).code, 0);
   EXPECT_THAT(left(), UnorderedElementsAre("d", "d/pipe"));
 }
 
 TEST_F(RemovalTest, FilesOfOtherTransfersAreKept) {
   there({"d/.x.ftx-01234567", "d/.x.ftx-part", "d/.x.ftx-journal", "d/.x.ftx-0123456", "d/x.ftx-01234567"});
-  EXPECT_EQ(receive({directory("d"), file("new", 1)}).code, 0);
+  EXPECT_EQ(receive({plain_directory("d"), plain_file("new", 1)}).code, 0);
   EXPECT_THAT(left(), UnorderedElementsAre("d", "d/new", "d/.x.ftx-01234567", "d/.x.ftx-part", "d/.x.ftx-journal"));
   EXPECT_TRUE(is_temporary(temporary_name("a", 5)) && is_temporary(temporary_name(std::string(255, 'n'), ~0ULL)));
 }
@@ -140,20 +141,20 @@ TEST_F(RemovalTest, FilesOfOtherTransfersAreKept) {
 /// The classic accident: the source is a mount point of what is not mounted.
 TEST_F(RemovalTest, AnEmptySourceRemovesNothingUnlessThatIsMeant) {
   there({"a", "d/b"});
-  const Error refused = receive({directory("")});
+  const Error refused = receive({plain_directory("")});
   EXPECT_EQ(refused.code, ECANCELED);
   EXPECT_THAT(refused.text, HasSubstr("--force-delete"));
-  EXPECT_EQ(receive({file("new"), directory("d")}).code, ECANCELED) << "of two sources one is empty";
+  EXPECT_EQ(receive({plain_file("new"), plain_directory("d")}).code, ECANCELED) << "of two sources one is empty";
   EXPECT_THAT(left(), UnorderedElementsAre("a", "d", "d/b", "new"));
-  EXPECT_EQ(receive({directory("e")}).code, 0) << "there is nothing to remove";
-  EXPECT_EQ(receive({directory("d"), directory("f", 1)}).code, 0) << "it is not empty";
-  EXPECT_EQ(receive({directory("")}, {.empty_sources = true}).code, 0);
+  EXPECT_EQ(receive({plain_directory("e")}).code, 0) << "there is nothing to remove";
+  EXPECT_EQ(receive({plain_directory("d"), plain_directory("f", 1)}).code, 0) << "it is not empty";
+  EXPECT_EQ(receive({plain_directory("")}, {.empty_sources = true}).code, 0);
   EXPECT_TRUE(fs::is_empty(root_));
 }
 
 TEST_F(RemovalTest, MoreThanIsAllowedRemovesNothing) {
   there({"d/a", "d/b/c"});
-  const std::vector<FileEntry> list{directory("d"), file("new", 1)};
+  const std::vector<FileEntry> list{plain_directory("d"), plain_file("new", 1)};
   const Error refused = receive(list, {.files_max = 2});
   EXPECT_EQ(refused.code, ECANCELED);
   EXPECT_THAT(refused.text, HasSubstr("3 files"));
@@ -165,8 +166,8 @@ TEST_F(RemovalTest, MoreThanIsAllowedRemovesNothing) {
 /// Another file system, as the device numbers tell.
 class Mounted final : public System {
  public:
-  int fstatat(int directory, const char* path, struct stat* status, int flags) override {
-    const int result = System::fstatat(directory, path, status, flags);
+  int fstatat(int plain_directory, const char* path, struct stat* status, int flags) override {
+    const int result = System::fstatat(plain_directory, path, status, flags);
     status->st_dev += std::string(path) == "mount" ? 1 : 0;
     return result;
   }
@@ -176,19 +177,19 @@ TEST_F(RemovalTest, OtherFileSystemsAreKept) {
   there({"d/mount/x", "d/gone/mount/", "d/gone/y"});
   Mounted system;
   const ReplaceSystem replaced(system);
-  EXPECT_EQ(receive({directory("d"), file("new", 1)}).code, 0);
+  EXPECT_EQ(receive({plain_directory("d"), plain_file("new", 1)}).code, 0);
   EXPECT_THAT(left(), UnorderedElementsAre("d", "d/new", "d/mount", "d/mount/x", "d/gone", "d/gone/mount"));
 }
 
 /// One name cannot be removed.
 class Stubborn final : public System {
  public:
-  int unlinkat(int directory, const char* path, int flags) override {
+  int unlinkat(int plain_directory, const char* path, int flags) override {
     if (std::string(path) == "stubborn") {
       errno = EACCES;
       return -1;
     }
-    return System::unlinkat(directory, path, flags);
+    return System::unlinkat(plain_directory, path, flags);
   }
 };
 
@@ -196,7 +197,7 @@ TEST_F(RemovalTest, WhatCannotBeRemovedIsSaidAndDoesNotKeepTheRest) {
   there({"d/a", "d/gone/stubborn", "d/z"});
   Stubborn system;
   const ReplaceSystem replaced(system);
-  const Error error = receive({directory("d"), file("new", 1)});
+  const Error error = receive({plain_directory("d"), plain_file("new", 1)});
   EXPECT_EQ(error.code, EACCES);
   EXPECT_THAT(error.text, HasSubstr("d/gone/stubborn"));
   EXPECT_THAT(left(), UnorderedElementsAre("d", "d/new", "d/gone", "d/gone/stubborn"));
@@ -232,7 +233,7 @@ TEST_F(RemovalTest, ARaceOfSwapsRemovesNothingOutside) {
   Race race(2000);
   Race longer(500'000);
   while (race.next() || (removed == 0 && longer.next())) {
-    ++(receive({directory("d"), file("new", 1)}).code == 0 ? removed : failed);
+    ++(receive({plain_directory("d"), plain_file("new", 1)}).code == 0 ? removed : failed);
   }
   over = true;
   swapper.join();

@@ -23,7 +23,7 @@ using test::Content;
 using test::random_content;
 using test::text_of;
 
-constexpr std::uint64_t piece = 1U << 20;  // more than the pages and blocks of any file system here
+constexpr std::uint64_t sparse_piece = 1U << 20;  // more than the pages and blocks of any file system here
 
 class SparseFile : public ServedDirectory {
  protected:
@@ -60,24 +60,24 @@ class SparseFile : public ServedDirectory {
 };
 
 TEST_F(SparseFile, HolesAreFoundWhereTheFileSystemHasThem) {
-  const std::uint64_t size = 20 * piece;
+  const std::uint64_t size = 20 * sparse_piece;
   struct Row {
     const char* name;
     std::vector<ByteRange> ranges;
   };
-  for (const Row& row :
-       std::initializer_list<Row>{{"nothing", {}},
-                                  {"front", {{0, piece}}},
-                                  {"end", {{19 * piece, size}}},
-                                  {"middle", {{5 * piece, 6 * piece}}},
-                                  {"three", {{0, piece}, {8 * piece, 10 * piece}, {19 * piece, size}}}}) {
+  for (const Row& row : std::initializer_list<Row>{
+           {"nothing", {}},
+           {"front", {{0, sparse_piece}}},
+           {"end", {{19 * sparse_piece, size}}},
+           {"middle", {{5 * sparse_piece, 6 * sparse_piece}}},
+           {"three", {{0, sparse_piece}, {8 * sparse_piece, 10 * sparse_piece}, {19 * sparse_piece, size}}}}) {
     const auto path = make(row.name, size, row.ranges);
     EXPECT_TRUE(looks_sparse(status_of(path))) << row.name;
     const auto extents = extents_in(path);
     ASSERT_TRUE(extents) << row.name;
     EXPECT_EQ(*extents, Extents(row.ranges)) << row.name;
   }
-  const auto dense = make("dense", 3 * piece, {{0, 3 * piece}});
+  const auto dense = make("dense", 3 * sparse_piece, {{0, 3 * sparse_piece}});
   EXPECT_FALSE(looks_sparse(status_of(dense)));
   EXPECT_FALSE(extents_in(dense)) << "a file without holes is none with one extent";
 }
@@ -121,21 +121,23 @@ TEST_F(SparseFile, WhatMakesNoSenseIsNoExtent) {
 }
 
 TEST_F(SparseFile, ASourceReadsTheDataAlone) {
-  const auto path = make("f", 20 * piece, {{piece, 2 * piece}, {7 * piece, 9 * piece}});
+  const auto path =
+      make("f", 20 * sparse_piece, {{sparse_piece, 2 * sparse_piece}, {7 * sparse_piece, 9 * sparse_piece}});
   const auto source = open(path);
   const FileEntry& entry = source->files()[0];
   ASSERT_TRUE(entry.extents() != nullptr);
-  EXPECT_EQ(entry.size_bytes, 20 * piece);
-  EXPECT_EQ(entry.content_bytes(), 3 * piece);
+  EXPECT_EQ(entry.size_bytes, 20 * sparse_piece);
+  EXPECT_EQ(entry.content_bytes(), 3 * sparse_piece);
   const std::string all = text_of(path);
-  EXPECT_EQ(as_text(content_in(*source)), all.substr(piece, piece) + all.substr(7 * piece, 2 * piece));
+  EXPECT_EQ(as_text(content_in(*source)),
+            all.substr(sparse_piece, sparse_piece) + all.substr(7 * sparse_piece, 2 * sparse_piece));
   EXPECT_EQ(source->view(0, 0, 1000).error().code, ENOTSUP) << "a window would read the holes as well";
 }
 
 TEST_F(SparseFile, ItsDigestInTheListIsThatOfAllBytes) {
-  const auto path = make("f", 5 * piece, {{piece, 2 * piece}});
+  const auto path = make("f", 5 * sparse_piece, {{sparse_piece, 2 * sparse_piece}});
   const auto source = open(path, {.digests = true});
-  while (!source->digest_some(piece).value()) {
+  while (!source->digest_some(sparse_piece).value()) {
   }
   EXPECT_EQ(*source->files()[0].digest, file_digest_of(as_bytes(text_of(path))));
 }
@@ -147,13 +149,13 @@ TEST_F(SparseFile, SmallOnesArePackedWithTheirHoles) {
 }
 
 TEST_F(SparseFile, AHoleThatIsMadeMeanwhileIsAChange) {
-  const auto path = make("f", 5 * piece, {{0, 3 * piece}});
+  const auto path = make("f", 5 * sparse_piece, {{0, 3 * sparse_piece}});
   const auto source = open(path);
   const auto status = status_of(path);
   {
     const Descriptor file(::open(path.c_str(), O_RDWR));
-    if (::fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, piece) != 0) {
-      ASSERT_EQ(::pwrite(file.get(), "x", 1, 4 * piece), 1);  // where holes cannot be made, one is filled
+    if (::fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, sparse_piece) != 0) {
+      ASSERT_EQ(::pwrite(file.get(), "x", 1, 4 * sparse_piece), 1);  // where holes cannot be made, one is filled
     }
     const timespec times[2] = {status.st_mtim, status.st_mtim};
     ASSERT_EQ(::futimens(file.get(), times), 0);
@@ -163,8 +165,10 @@ TEST_F(SparseFile, AHoleThatIsMadeMeanwhileIsAChange) {
 
 /// Wherever the parts of a content are cut, they come to the extents where they belong, and the holes stay holes.
 TEST_F(SparseFile, ArrivesWithItsHoles) {
-  const std::vector<ByteRange> ranges{{piece, 2 * piece}, {7 * piece, 9 * piece}, {12 * piece, 12 * piece + 5000}};
-  const auto path = make("f", 20 * piece, ranges);
+  const std::vector<ByteRange> ranges{{sparse_piece, 2 * sparse_piece},
+                                      {7 * sparse_piece, 9 * sparse_piece},
+                                      {12 * sparse_piece, 12 * sparse_piece + 5000}};
+  const auto path = make("f", 20 * sparse_piece, ranges);
   const auto source = open(path);
   const Content content = content_in(*source);
   for (const LandBy land_by : {LandBy::write, LandBy::map, LandBy::faster}) {
@@ -211,15 +215,16 @@ TEST_F(SparseFile, AHugeHoleTakesNoRoom) {
 
 TEST_F(SparseFile, WhatAnEarlierTransferHasLeftIsOfTheSameExtents) {
   // Three blocks of content; the last ones lie behind holes.
-  const FileEntry entry{
-      .name = "f",
-      .size_bytes = 100 * piece,
-      .mtime_s = 5,
-      .form = Extents(std::vector<ByteRange>{{piece, 2 * piece}, {50 * piece, 51 * piece}, {80 * piece, 81 * piece}})};
+  const FileEntry entry{.name = "f",
+                        .size_bytes = 100 * sparse_piece,
+                        .mtime_s = 5,
+                        .form = Extents(std::vector<ByteRange>{{sparse_piece, 2 * sparse_piece},
+                                                               {50 * sparse_piece, 51 * sparse_piece},
+                                                               {80 * sparse_piece, 81 * sparse_piece}})};
   const auto serve = [&] {
     return std::move(DirectoryDestination::serve(root_.string(), 1, LandBy::write, {.keep = true}).value());
   };
-  const Content content = random_content(2 * piece, 1);
+  const Content content = random_content(2 * sparse_piece, 1);
   {
     const std::vector<FileEntry> entries{entry};
     const auto destination = serve();
@@ -227,7 +232,7 @@ TEST_F(SparseFile, WhatAnEarlierTransferHasLeftIsOfTheSameExtents) {
     auto file = sink->create(entries[0]).value();
     ASSERT_TRUE(file->write(0, content));
     for (std::uint64_t block = 0; block < 2; ++block) {
-      file->note_block(block, digest_of(ConstBytes(content).subspan(block * piece, piece)));
+      file->note_block(block, digest_of(ConstBytes(content).subspan(block * sparse_piece, sparse_piece)));
     }
   }
   const auto known = [&](const FileEntry& wanted, bool verify = false) {
@@ -241,7 +246,8 @@ TEST_F(SparseFile, WhatAnEarlierTransferHasLeftIsOfTheSameExtents) {
   EXPECT_EQ(known(entry), 2U);
   EXPECT_EQ(known(entry, true), 2U);
   FileEntry other = entry;
-  other.form = Extents(std::vector<ByteRange>{{piece, 2 * piece}, {50 * piece, 52 * piece}});
+  other.form =
+      Extents(std::vector<ByteRange>{{sparse_piece, 2 * sparse_piece}, {50 * sparse_piece, 52 * sparse_piece}});
   EXPECT_EQ(other.content_bytes(), entry.content_bytes());
   EXPECT_EQ(known(other), 0U) << "its blocks lie elsewhere";
   other.form = {};
@@ -249,7 +255,7 @@ TEST_F(SparseFile, WhatAnEarlierTransferHasLeftIsOfTheSameExtents) {
   other = entry;
   other.size_bytes += 1;
   EXPECT_EQ(known(other), 0U);
-  ASSERT_EQ(::truncate((root_ / ".f.ftx-part").c_str(), static_cast<off_t>(51 * piece - 1)), 0);
+  ASSERT_EQ(::truncate((root_ / ".f.ftx-part").c_str(), static_cast<off_t>(51 * sparse_piece - 1)), 0);
   EXPECT_EQ(known(entry), 1U) << "the second block is cut off";
 }
 

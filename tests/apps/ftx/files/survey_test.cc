@@ -26,7 +26,7 @@ constexpr std::int64_t when = 1'600'000'000;
 FileEntry entry(std::string name, EntryKind kind, std::uint32_t parent = 0) {
   return {.name = std::move(name), .mtime_s = when, .mode = 0640, .kind = kind, .parent = parent};
 }
-FileEntry file(std::string name, std::uint32_t parent = 0) {
+FileEntry surveyed_file(std::string name, std::uint32_t parent = 0) {
   FileEntry made = entry(std::move(name), EntryKind::packed, parent);
   made.size_bytes = 1;
   made.digest = file_digest_of(as_bytes("x"));
@@ -115,11 +115,11 @@ Change change(Kind kind, unsigned differences, std::uint32_t of = 1) {
 TEST_F(SurveyOf, EachKindOfEntryThatIsNotThere) {
   FileEntry link = entry("l", EntryKind::link);
   link.form = "t";
-  EXPECT_EQ(one(file("f")), change(Kind::content, Change::is_new));
+  EXPECT_EQ(one(surveyed_file("f")), change(Kind::content, Change::is_new));
   EXPECT_EQ(one(entry("d", EntryKind::directory)), change(Kind::made, Change::is_new));
   EXPECT_EQ(one(link), change(Kind::made, Change::is_new));
   EXPECT_EQ(one(entry("x", EntryKind::left_out)), std::nullopt);
-  for (const FileEntry& wanted : {file("f"), entry("d", EntryKind::directory), link}) {
+  for (const FileEntry& wanted : {surveyed_file("f"), entry("d", EntryKind::directory), link}) {
     EXPECT_EQ(one(wanted, {.existing = true}), std::nullopt);
   }
 }
@@ -147,8 +147,8 @@ TEST_F(SurveyOf, EachWayInWhichAFileDiffers) {
       {"yy", other_mode, by_digest, change(Kind::content, Change::content | Change::size | Change::mode)},
   };
   for (const auto& row : rows) {
-    put(file("f"), row.content, row.but);
-    EXPECT_EQ(one(file("f"), row.update), row.said) << row.content;
+    put(surveyed_file("f"), row.content, row.but);
+    EXPECT_EQ(one(surveyed_file("f"), row.update), row.said) << row.content;
     fs::remove(root_ / "f");
   }
 }
@@ -165,7 +165,7 @@ TEST_F(SurveyOf, EachWayInWhichALinkOrADirectoryDiffers) {
   link.mtime_s -= 1;
   EXPECT_EQ(one(link), change(Kind::made, Change::content));
   EXPECT_EQ(one(link, {.ignore_existing = true}), std::nullopt);
-  EXPECT_EQ(one(file("l")), change(Kind::content, Change::is_new)) << "it is no file";
+  EXPECT_EQ(one(surveyed_file("l")), change(Kind::content, Change::is_new)) << "it is no file";
   FileEntry directory = entry("d", EntryKind::directory);
   directory.mode = 0750;
   put(directory);
@@ -178,7 +178,7 @@ TEST_F(SurveyOf, EachWayInWhichALinkOrADirectoryDiffers) {
 TEST_F(SurveyOf, OneFileUnderSeveralNames) {
   FileEntry other = entry("g", EntryKind::hard_link);
   other.original = 1;
-  const std::vector<FileEntry> both{file("f"), other};
+  const std::vector<FileEntry> both{surveyed_file("f"), other};
   const auto linked = [](unsigned differences, std::uint32_t entry, std::uint32_t to) {
     Change made = change(Kind::linked, differences, entry);
     made.other = to;
@@ -186,9 +186,9 @@ TEST_F(SurveyOf, OneFileUnderSeveralNames) {
   };
   using All = std::vector<Change>;
   EXPECT_EQ(survey(both).value(), (All{change(Kind::content, Change::is_new), linked(Change::is_new, 2, 1)}));
-  put(file("g"));
+  put(surveyed_file("g"));
   EXPECT_EQ(survey(both).value(), (All{linked(Change::is_new, 1, 2)})) << "the name that is there has the content";
-  put(file("f"));
+  put(surveyed_file("f"));
   EXPECT_EQ(survey(both).value(), (All{linked(0, 2, 1)})) << "they are not one file";
   fs::remove(root_ / "g");
   fs::create_hard_link(root_ / "f", root_ / "g");
@@ -197,7 +197,7 @@ TEST_F(SurveyOf, OneFileUnderSeveralNames) {
             (All{change(Kind::content, 0), linked(0, 2, 1)}));
   EXPECT_EQ(survey(both, {.ignore_existing = true}).value(), All{});
   fs::remove(root_ / "f");
-  put(file("f"), "x", [](FileEntry& there) { there.mtime_s -= 1; });
+  put(surveyed_file("f"), "x", [](FileEntry& there) { there.mtime_s -= 1; });
   fs::remove(root_ / "g");
   fs::create_hard_link(root_ / "f", root_ / "g");
   EXPECT_EQ(survey(both, {.compare = Update::Compare::size}).value(),
@@ -209,16 +209,16 @@ TEST_F(SurveyOf, WhatCannotBeDoneFails) {
   write_file(root_ / "f", "x");
   FileEntry link = entry("d", EntryKind::link);
   link.form = "t";
-  EXPECT_EQ(survey({file("d")}).error().code, EISDIR);
+  EXPECT_EQ(survey({surveyed_file("d")}).error().code, EISDIR);
   EXPECT_EQ(survey({link}).error().code, EISDIR);
   EXPECT_EQ(survey({entry("f", EntryKind::directory)}).error().code, ENOTDIR);
   fs::create_symlink("/", root_ / "l");
   EXPECT_EQ(survey({entry("l", EntryKind::directory)}).error().code, ENOTDIR);
-  EXPECT_FALSE(survey({file("x")}, {}, {}, "l/"));
+  EXPECT_FALSE(survey({surveyed_file("x")}, {}, {}, "l/"));
 }
 
 TEST_F(SurveyOf, ADirectoryThatWouldBeMadeForTheContentOfOneIsNot) {
-  const std::vector<FileEntry> content{entry("", EntryKind::directory), file("f")};
+  const std::vector<FileEntry> content{entry("", EntryKind::directory), surveyed_file("f")};
   const auto said = survey(content, {}, Deletion{}, "new");
   ASSERT_TRUE(said) << said.error().text;
   EXPECT_EQ(*said, (std::vector<Change>{change(Kind::made, Change::is_new), change(Kind::content, Change::is_new, 2)}));
@@ -236,7 +236,7 @@ TEST_F(SurveyOf, WhatWouldBeRemovedIsSaidOnceEach) {
   }
   write_file(root_ / "d/kept", "x");
   FileEntry directory = entry("d", EntryKind::directory);
-  const std::vector<FileEntry> list{directory, file("kept", 1)};
+  const std::vector<FileEntry> list{directory, surveyed_file("kept", 1)};
   std::map<std::string, int> removed;
   const auto said = survey(list, {}, Deletion{}, "", 700);
   ASSERT_TRUE(said) << said.error().text;

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using test::text_of;
 using test::write_file;
 
-FileEntry directory(std::string name, std::uint32_t parent = 0, std::uint16_t mode = 0755) {
+FileEntry dated_directory(std::string name, std::uint32_t parent = 0, std::uint16_t mode = 0755) {
   return {.name = std::move(name),
           .mtime_s = 1'500'000'000,
           .mtime_ns = 7,
@@ -31,7 +31,7 @@ FileEntry directory(std::string name, std::uint32_t parent = 0, std::uint16_t mo
           .kind = EntryKind::directory,
           .parent = parent};
 }
-FileEntry file(std::string name, std::uint32_t parent = 0) {
+FileEntry dated_file(std::string name, std::uint32_t parent = 0) {
   return {
       .name = std::move(name), .size_bytes = 1, .mtime_s = 1'600'000'000, .kind = EntryKind::packed, .parent = parent};
 }
@@ -98,7 +98,7 @@ void put(const fs::path& path, const FileEntry& entry) {
 
 // Threat: entries without bytes, which no quota of bytes counts.
 TEST_F(TreeSink, WhatItMakesIsCountedAndWhatIsThereIsNot) {
-  open({directory("d"), file("f", 1), link("l", "f", 1), directory("e")});
+  open({dated_directory("d"), dated_file("f", 1), link("l", "f", 1), dated_directory("e")});
   ASSERT_EQ(store(1), 0);
   EXPECT_EQ(sink_->entries_made(), 2U) << "the directory and the file";
   ASSERT_EQ(finish(), 0);
@@ -110,7 +110,7 @@ TEST_F(TreeSink, WhatItMakesIsCountedAndWhatIsThereIsNot) {
 }
 
 TEST_F(TreeSink, OnlyARegularFileOfTheSameSizeAndTimeIsThereAlready) {
-  FileEntry wanted = file("f");
+  FileEntry wanted = dated_file("f");
   wanted.size_bytes = 3;
   wanted.mtime_ns = 123'456'789;
   const fs::path path = root_ / "f";
@@ -161,7 +161,7 @@ TEST_F(TreeSink, OnlyARegularFileOfTheSameSizeAndTimeIsThereAlready) {
 }
 
 TEST_F(TreeSink, WhatIsLeftAloneIsAsked) {
-  FileEntry wanted = file("f");
+  FileEntry wanted = dated_file("f");
   const auto present = [&](const Update& update) {
     open({wanted});
     sink_->follow(update);
@@ -196,10 +196,10 @@ TEST_F(TreeSink, WhatIsLeftAloneIsAsked) {
 }
 
 TEST_F(TreeSink, AFileOfTheSameSizeGetsTheTimeWhereThatIsEnough) {
-  FileEntry other = file("f");
+  FileEntry other = dated_file("f");
   other.mtime_s -= 10;
   put(root_ / "f", other);
-  open({file("f")});
+  open({dated_file("f")});
   sink_->follow({.compare = Update::Compare::size});
   EXPECT_TRUE(sink_->present(entries_[0]));
   struct stat after{};
@@ -209,7 +209,7 @@ TEST_F(TreeSink, AFileOfTheSameSizeGetsTheTimeWhereThatIsEnough) {
 
 /// The content alone counts; mode and time are set.
 TEST_F(TreeSink, WhereContentsAreComparedAFileOfTheSameIsThereWhateverItsTime) {
-  FileEntry wanted = file("f");
+  FileEntry wanted = dated_file("f");
   wanted.size_bytes = 200'000;
   wanted.kind = EntryKind::file;
   wanted.digest = file_digest_of(as_bytes(std::string(200'000, 'x')));
@@ -277,7 +277,8 @@ TEST_F(TreeSink, WhereContentsAreComparedAFileOfTheSameIsThereWhateverItsTime) {
 
 /// Nothing is written, and nothing waits for the disk, where all is as it should be.
 TEST_F(TreeSink, LinksAndDirectoriesThatAreThereAreLeftAlone) {
-  const std::vector<FileEntry> entries{directory("d", 0, 0750), link("l", "../a", 1), directory("e", 1, 0700)};
+  const std::vector<FileEntry> entries{dated_directory("d", 0, 0750), link("l", "../a", 1),
+                                       dated_directory("e", 1, 0700)};
   open(entries);
   ASSERT_EQ(finish(), 0);
   const auto inodes_and_changes = [&] {
@@ -302,7 +303,7 @@ TEST_F(TreeSink, LinksAndDirectoriesThatAreThereAreLeftAlone) {
 }
 
 TEST_F(TreeSink, OfAFileThatIsThereTheModeIsSet) {
-  const FileEntry wanted = file("f");
+  const FileEntry wanted = dated_file("f");
   FileEntry other = wanted;
   other.mode = 0600;
   put(root_ / "f", other);
@@ -322,8 +323,8 @@ TEST_F(TreeSink, OfAFileThatIsThereTheModeIsSet) {
 }
 
 TEST_F(TreeSink, DirectoriesHaveTheirModesAndTimesWhenTheyAreFilled) {
-  open({directory("d", 0, 0555), file("a", 1), directory("e", 1, 0500), file("b", 3), link("l", "../a", 3),
-        directory("empty", 1, 0700)});
+  open({dated_directory("d", 0, 0555), dated_file("a", 1), dated_directory("e", 1, 0500), dated_file("b", 3),
+        link("l", "../a", 3), dated_directory("empty", 1, 0700)});
   ASSERT_EQ(store(1), 0);
   EXPECT_EQ(fs::status(root_ / "d").permissions(), fs::perms(0700)) << "nobody else's while it is filled";
   ASSERT_EQ(store(3), 0);
@@ -342,8 +343,8 @@ TEST_F(TreeSink, ATransferThatFailsLeavesDirectoriesWithTheirModes) {
   fs::create_directories(root_ / "found/inner");
   ASSERT_EQ(::chmod((root_ / "found/inner").c_str(), 0555), 0);
   ASSERT_EQ(::chmod((root_ / "found").c_str(), 0550), 0);
-  open({directory("found"), directory("inner", 1), directory("made", 2, 0511), file("a", 3), file("b", 2),
-        directory("never", 1)});
+  open({dated_directory("found"), dated_directory("inner", 1), dated_directory("made", 2, 0511), dated_file("a", 3),
+        dated_file("b", 2), dated_directory("never", 1)});
   EXPECT_EQ(store(3), 0);
   EXPECT_EQ(store(4), 0);
   sink_.reset();
@@ -364,7 +365,8 @@ TEST_F(TreeSink, WhatIsThereIsFilledAndReplaced) {
   write_file(root_ / "d/mine", "mine");
   fs::create_symlink("/nowhere", root_ / "d/l");
   fs::permissions(root_ / "d/e", fs::perms(0500));
-  open({directory("d"), file("a", 1), link("l", "a", 1), directory("e", 1, 0511), file("b", 4)});
+  open(
+      {dated_directory("d"), dated_file("a", 1), link("l", "a", 1), dated_directory("e", 1, 0511), dated_file("b", 4)});
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(store(4), 0) << "one that may not be written is made writable";
   ASSERT_EQ(finish(), 0);
@@ -375,22 +377,22 @@ TEST_F(TreeSink, WhatIsThereIsFilledAndReplaced) {
 }
 
 TEST_F(TreeSink, TheOneTreeMayHaveANewName) {
-  open({directory("d"), file("a", 1)}, "new");
+  open({dated_directory("d"), dated_file("a", 1)}, "new");
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(finish(), 0);
   EXPECT_EQ(text_of(root_ / "new/a"), "x");
   EXPECT_EQ(sink_->path(entries_[0]), "new");
   EXPECT_EQ(sink_->path(entries_[1]), "new/a");
-  EXPECT_EQ(open_error({directory("d"), file("a")}, "other"), ENOTDIR);
+  EXPECT_EQ(open_error({dated_directory("d"), dated_file("a")}, "other"), ENOTDIR);
 }
 
 TEST_F(TreeSink, AContentMakesItsDirectoryAndLeavesTheModeOfOneThatIsThere) {
-  open({directory("", 0, 0711), file("a")}, "new");
+  open({dated_directory("", 0, 0711), dated_file("a")}, "new");
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(finish(), 0);
   EXPECT_EQ(text_of(root_ / "new/a"), "x");
   EXPECT_EQ(fs::status(root_ / "new").permissions(), fs::perms(0711));
-  open({directory("", 0, 0777), file("b")}, "new");
+  open({dated_directory("", 0, 0777), dated_file("b")}, "new");
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(finish(), 0);
   EXPECT_EQ(fs::status(root_ / "new").permissions(), fs::perms(0711)) << "a home directory, say";
@@ -400,11 +402,11 @@ TEST_F(TreeSink, AContentMakesItsDirectoryAndLeavesTheModeOfOneThatIsThere) {
 TEST_F(TreeSink, MoreDirectoriesThanStayOpen) {
   std::vector<FileEntry> entries;
   for (std::uint32_t i = 0; i < 3 * OpenDirectories::open_max; ++i) {
-    entries.push_back(directory("d" + std::to_string(i), i % 7 == 0 ? 0 : i));
+    entries.push_back(dated_directory("d" + std::to_string(i), i % 7 == 0 ? 0 : i));
   }
   const std::size_t directories = entries.size();
   for (std::uint32_t i = 0; i < directories; ++i) {
-    entries.push_back(file("f", i + 1));
+    entries.push_back(dated_file("f", i + 1));
   }
   open(entries);
   // Forwards, and then not as a walk would have it.
@@ -420,7 +422,7 @@ TEST_F(TreeSink, MoreDirectoriesThanStayOpen) {
 TEST_F(TreeSink, ManyFilesThatReplaceOthersWaitUntilTheyAreDurable) {
   std::vector<FileEntry> entries;
   for (int i = 0; i < 40; ++i) {
-    entries.push_back(file("f" + std::to_string(i)));
+    entries.push_back(dated_file("f" + std::to_string(i)));
     write_file(root_ / entries.back().name, "old");
   }
   FaultySystem system;
@@ -473,13 +475,13 @@ class LateWorkers final : public Workers {
 std::vector<FileEntry> many_new_files() {
   std::vector<FileEntry> entries;
   for (std::uint32_t i = 0; i < 20; ++i) {
-    entries.push_back(directory("d" + std::to_string(i)));
+    entries.push_back(dated_directory("d" + std::to_string(i)));
     const auto parent = static_cast<std::uint32_t>(entries.size());
     for (const char* const name : {"a", "b", "c"}) {
-      entries.push_back(file(name, parent));
+      entries.push_back(dated_file(name, parent));
     }
   }
-  entries.push_back(file("old"));
+  entries.push_back(dated_file("old"));
   return entries;
 }
 
@@ -577,7 +579,8 @@ TEST_F(TreeSink, EveryCallMayFail) {
       return FaultySystem::Fault{.error = now ? EIO : 0};
     };
     const ReplaceSystem replaced(system);
-    entries_ = {directory("d"), file("a", 1), directory("e", 1), file("b", 3), link("l", "x", 3)};
+    entries_ = {dated_directory("d"), dated_file("a", 1), dated_directory("e", 1), dated_file("b", 3),
+                link("l", "x", 3)};
     auto sink = destination_->open("", entries_);
     if (sink) {
       sink_ = std::move(*sink);
@@ -597,23 +600,23 @@ TEST_F(TreeSink, EveryCallMayFail) {
 
 TEST_F(TreeSink, ALinkInTheWayOfADirectoryLeadsNowhere) {
   fs::create_directory_symlink(outside_, root_ / "d");
-  open({directory("d"), file("a", 1), directory("e", 1)});
+  open({dated_directory("d"), dated_file("a", 1), dated_directory("e", 1)});
   EXPECT_NE(store(1), 0);
   EXPECT_NE(finish(), 0);
   EXPECT_TRUE(fs::is_empty(outside_));
-  EXPECT_NE(open_error({directory(""), file("a")}, "d"), 0);
+  EXPECT_NE(open_error({dated_directory(""), dated_file("a")}, "d"), 0);
 }
 
 TEST_F(TreeSink, AFileInTheWayOfADirectoryIsSaid) {
   write_file(root_ / "d", "mine");
-  open({directory("d"), file("a", 1)});
+  open({dated_directory("d"), dated_file("a", 1)});
   EXPECT_EQ(store(1), ENOTDIR);
   EXPECT_EQ(text_of(root_ / "d"), "mine");
 }
 
 TEST_F(TreeSink, ADirectoryInTheWayOfAFileOrALinkIsSaid) {
   fs::create_directory(root_ / "a");
-  open({file("a"), link("a", "x")});
+  open({dated_file("a"), link("a", "x")});
   EXPECT_EQ(store(0), EISDIR);
   EXPECT_NE(finish(), 0);
   EXPECT_TRUE(fs::is_directory(root_ / "a"));
@@ -624,7 +627,7 @@ TEST_F(TreeSink, ALinkInTheWayOfAFileIsReplaced) {
   write_file(outside_ / "victim", "untouched");
   fs::create_directory(root_ / "d");
   fs::create_symlink(outside_ / "victim", root_ / "d/a");
-  open({directory("d"), file("a", 1)});
+  open({dated_directory("d"), dated_file("a", 1)});
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(finish(), 0);
   EXPECT_EQ(text_of(outside_ / "victim"), "untouched");
@@ -633,13 +636,13 @@ TEST_F(TreeSink, ALinkInTheWayOfAFileIsReplaced) {
 
 /// Threat: the peer's link, and behind it a file that is written through it.
 TEST_F(TreeSink, ThePeersLinksAppearWhenAllFilesAreThere) {
-  open({directory("d"), link("l", outside_.string(), 1), file("a", 1)});
+  open({dated_directory("d"), link("l", outside_.string(), 1), dated_file("a", 1)});
   ASSERT_EQ(store(2), 0);
   EXPECT_FALSE(fs::exists(fs::symlink_status(root_ / "d/l")));
   ASSERT_EQ(finish(), 0);
   EXPECT_TRUE(fs::is_symlink(root_ / "d/l"));
   // The next transfer does not go through it either.
-  open({directory("d"), directory("l", 1), file("a", 2)});
+  open({dated_directory("d"), dated_directory("l", 1), dated_file("a", 2)});
   EXPECT_NE(store(2), 0);
   EXPECT_TRUE(fs::is_empty(outside_));
 }
@@ -689,9 +692,9 @@ TEST_F(TreeSink, NamesThatAreOneWhereCaseDoesNotCountLeadNowhere) {
     const std::string to_link = link_first ? "D" : "d";
     const std::string to_directory = link_first ? "d" : "D";
     if (link_first) {
-      open({link(to_link, outside_.string()), directory(to_directory), file("f", 2), file("g", 2)});
+      open({link(to_link, outside_.string()), dated_directory(to_directory), dated_file("f", 2), dated_file("g", 2)});
     } else {
-      open({directory(to_directory), file("f", 1), file("g", 1), link(to_link, outside_.string())});
+      open({dated_directory(to_directory), dated_file("f", 1), dated_file("g", 1), link(to_link, outside_.string())});
     }
     EXPECT_EQ(store(link_first ? 2 : 1), 0);
     EXPECT_EQ(store(link_first ? 3 : 2), 0);
@@ -703,7 +706,7 @@ TEST_F(TreeSink, NamesThatAreOneWhereCaseDoesNotCountLeadNowhere) {
     open({link("D", outside_.string())});
     ASSERT_EQ(finish(), 0);
     ASSERT_TRUE(fs::is_symlink(root_ / "d"));
-    open({directory("D"), file("f", 1)});
+    open({dated_directory("D"), dated_file("f", 1)});
     EXPECT_NE(store(1), 0);
     EXPECT_TRUE(fs::is_empty(outside_));
     sink_.reset();
@@ -712,7 +715,7 @@ TEST_F(TreeSink, NamesThatAreOneWhereCaseDoesNotCountLeadNowhere) {
 }
 
 TEST_F(TreeSink, ADirectorySwappedForALinkDuringTheTransferLeadsNowhere) {
-  open({directory("d"), file("a", 1), file("b", 1), directory("e", 1), file("c", 4)});
+  open({dated_directory("d"), dated_file("a", 1), dated_file("b", 1), dated_directory("e", 1), dated_file("c", 4)});
   ASSERT_EQ(store(1), 0);
   fs::rename(root_ / "d", root_ / "moved");
   fs::create_directory_symlink(outside_, root_ / "d");
@@ -721,7 +724,7 @@ TEST_F(TreeSink, ADirectorySwappedForALinkDuringTheTransferLeadsNowhere) {
   EXPECT_EQ(store(4), 0);
   EXPECT_EQ(text_of(root_ / "moved/b"), "x");
   sink_.reset();
-  open({directory("d"), file("a", 1)});
+  open({dated_directory("d"), dated_file("a", 1)});
   EXPECT_NE(store(1), 0);
   EXPECT_TRUE(fs::is_empty(outside_));
 }
@@ -741,7 +744,8 @@ class CountsLinks final : public System {
 
 TEST_F(TreeSink, HardLinksAreOneFileAndReplaceWhatHasTheirName) {
   for (int round = 0; round < 2; ++round) {
-    open({directory("d"), file("a", 1), directory("e"), hard_link("b", 2, 3), hard_link("c", 2), link("s", "c")});
+    open({dated_directory("d"), dated_file("a", 1), dated_directory("e"), hard_link("b", 2, 3), hard_link("c", 2),
+          link("s", "c")});
     EXPECT_EQ(store(1, round == 0 ? "1" : "2"), 0);
     EXPECT_FALSE(fs::exists(root_ / "c") && round == 0) << "made at the end";
     EXPECT_EQ(finish(), 0);
@@ -758,14 +762,14 @@ TEST_F(TreeSink, HardLinksAreOneFileAndReplaceWhatHasTheirName) {
   EXPECT_EQ(system.made, 0) << "they are the same file already";
   EXPECT_FALSE(leftovers());
   fs::create_directory(root_ / "in_the_way");
-  open({file("a"), hard_link("in_the_way", 1)});
+  open({dated_file("a"), hard_link("in_the_way", 1)});
   EXPECT_EQ(store(0), 0);
   EXPECT_EQ(finish(), EISDIR);
 }
 
 /// The first name that is not left alone gets the content, and the others are linked to that.
 TEST_F(TreeSink, OfAFileWithSeveralNamesThoseThatAreLeftAloneKeepWhatTheyHave) {
-  const std::vector<FileEntry> entries{file("a"), hard_link("b", 1), hard_link("c", 1), hard_link("d", 1)};
+  const std::vector<FileEntry> entries{dated_file("a"), hard_link("b", 1), hard_link("c", 1), hard_link("d", 1)};
   struct Case {
     const char* what;
     Update update;
@@ -816,7 +820,7 @@ TEST_F(TreeSink, OfAFileWithSeveralNamesThoseThatAreLeftAloneKeepWhatTheyHave) {
 }
 
 TEST_F(TreeSink, AHardLinkOfAFileThatIsThereAlreadyIsMadeOfThat) {
-  open({file("a"), hard_link("b", 1)});
+  open({dated_file("a"), hard_link("b", 1)});
   put(root_ / "a", entries_[0]);
   write_file(root_ / "b", "other");
   EXPECT_TRUE(sink_->present(entries_[0]));
@@ -827,7 +831,7 @@ TEST_F(TreeSink, AHardLinkOfAFileThatIsThereAlreadyIsMadeOfThat) {
 
 /// A new name in front of the others does not make the file travel again.
 TEST_F(TreeSink, AFileThatIsThereUnderAnotherNameGetsItsOwn) {
-  open({file("a"), hard_link("b", 1), hard_link("c", 1)});
+  open({dated_file("a"), hard_link("b", 1), hard_link("c", 1)});
   put(root_ / "c", entries_[0]);
   EXPECT_TRUE(sink_->present(entries_[0]));
   EXPECT_EQ(finish(), 0);
@@ -847,8 +851,8 @@ TEST_F(TreeSink, AFileThatIsThereUnderAnotherNameGetsItsOwn) {
 }
 
 TEST_F(TreeSink, WithExistingAloneNothingNewIsMade) {
-  const std::vector<FileEntry> entries{directory("d"), file("a", 1), link("s", "a"), link("t", "new"),
-                                       directory("there", 0, 0711)};
+  const std::vector<FileEntry> entries{dated_directory("d"), dated_file("a", 1), link("s", "a"), link("t", "new"),
+                                       dated_directory("there", 0, 0711)};
   fs::create_directory(root_ / "there");
   fs::create_symlink("old", root_ / "t");
   open(entries);
@@ -873,7 +877,7 @@ TEST_F(TreeSink, WhatIsThereIsIgnoredALinkAsWell) {
 /// Somebody replaces the file by a link out before its other name is made.
 TEST_F(TreeSink, AHardLinkOfWhatWasReplacedByALinkIsRefused) {
   write_file(outside_ / "secret", "s");
-  open({file("a"), hard_link("b", 1)});
+  open({dated_file("a"), hard_link("b", 1)});
   EXPECT_EQ(store(0), 0);
   fs::remove(root_ / "a");
   fs::create_symlink(outside_ / "secret", root_ / "a");
@@ -899,7 +903,7 @@ TEST_F(TreeSink, ARaceOfSwapsWritesNothingOutside) {
   const ReplaceSystem replaced(system);
   int stored = 0, refused = 0;
   const auto store_once = [&] {
-    open({directory("d"), directory("e", 1), directory("f", 2), file("a", 3)});
+    open({dated_directory("d"), dated_directory("e", 1), dated_directory("f", 2), dated_file("a", 3)});
     ++(store(3) == 0 && finish() == 0 ? stored : refused);
     sink_.reset();
   };

@@ -10,7 +10,7 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr Envelope envelope{.kind = Kind::changes, .transfer = 1, .connection = 7};
+constexpr Envelope changes_envelope{.kind = Kind::changes, .transfer = 1, .connection = 7};
 
 std::vector<std::byte> records_of(const std::vector<Change>& changes) {
   std::vector<std::byte> bytes(changes.size() * change_bytes_max);
@@ -24,7 +24,7 @@ std::vector<std::byte> records_of(const std::vector<Change>& changes) {
 
 std::vector<std::byte> datagram_of(std::uint64_t from, const std::vector<Change>& changes) {
   std::vector<std::byte> out(control_bytes_max);
-  out.resize(emit_changes(envelope, from, records_of(changes), out));
+  out.resize(emit_changes(changes_envelope, from, records_of(changes), out));
   return out;
 }
 
@@ -50,7 +50,7 @@ TEST(Changes, EachComesBackAndNoPartOfItIsOne) {
   }
   EXPECT_EQ(whole, changes.size() - 1) << "cut between two of them, and nowhere else";
   std::vector<std::byte> out(control_bytes_max);
-  EXPECT_EQ(parse_noted(ConstBytes(out).first(emit_noted(envelope, 99, out))), 99U);
+  EXPECT_EQ(parse_noted(ConstBytes(out).first(emit_noted(changes_envelope, 99, out))), 99U);
 }
 
 TEST(Changes, TheLongestPathFitsASealedDatagram) {

@@ -14,7 +14,7 @@
 namespace sluice::ftx {
 namespace {
 
-const Envelope envelope{Kind::hello, 0, 7, 0x1122334455667788};
+const Envelope hello_envelope{Kind::hello, 0, 7, 0x1122334455667788};
 
 Report sample_report() {
   Report report;
@@ -47,15 +47,17 @@ std::vector<Sample> samples() {
   const auto add = [&](const char* name, std::size_t size, std::function<bool(ConstBytes)> parses) {
     list.push_back({name, {out.begin(), out.begin() + static_cast<std::ptrdiff_t>(size)}, std::move(parses)});
   };
-  add("hello", emit_hello(envelope, {1, 1408}, out), [](ConstBytes b) { return parse_hello(b).has_value(); });
-  add("cookie", emit_cookie(envelope, {1, 1408, {}}, out), [](ConstBytes b) { return parse_cookie(b).has_value(); });
+  add("hello", emit_hello(hello_envelope, {1, 1408}, out), [](ConstBytes b) { return parse_hello(b).has_value(); });
+  add("cookie", emit_cookie(hello_envelope, {1, 1408, {}}, out),
+      [](ConstBytes b) { return parse_cookie(b).has_value(); });
   Offer offer{.total_bytes = 5, .adu_bytes = 1408, .files = 1, .manifest_bytes = 30, .path = "a/b"};
-  add("offer", emit_offer(envelope, offer, out), [](ConstBytes b) { return parse_offer(b).has_value(); });
-  add("probe", emit_probe(envelope, {9, 1, 1, 8}, out), [](ConstBytes b) { return parse_probe(b).has_value(); });
-  add("report", emit_report(envelope, sample_report(), out), [](ConstBytes b) { return parse_report(b).has_value(); });
-  add("error", emit_error(envelope, {9, "full"}, out), [](ConstBytes b) { return parse_error(b).has_value(); });
-  add("taken", emit_taken(envelope, 9, out), [](ConstBytes b) { return parse_taken(b).has_value(); });
-  emit_data_header(envelope, {{9, 1, 1, 8}, {0, 20, 1408}, true}, out);
+  add("offer", emit_offer(hello_envelope, offer, out), [](ConstBytes b) { return parse_offer(b).has_value(); });
+  add("probe", emit_probe(hello_envelope, {9, 1, 1, 8}, out), [](ConstBytes b) { return parse_probe(b).has_value(); });
+  add("report", emit_report(hello_envelope, sample_report(), out),
+      [](ConstBytes b) { return parse_report(b).has_value(); });
+  add("error", emit_error(hello_envelope, {9, "full"}, out), [](ConstBytes b) { return parse_error(b).has_value(); });
+  add("taken", emit_taken(hello_envelope, 9, out), [](ConstBytes b) { return parse_taken(b).has_value(); });
+  emit_data_header(hello_envelope, {{9, 1, 1, 8}, {0, 20, 1408}, true}, out);
   add("data", data_header_bytes + 20, [](ConstBytes b) { return parse_data(b, b.size()).has_value(); });
   return list;
 }
@@ -65,7 +67,7 @@ TEST(Message, AControlIsItsHeaderAndTheRest) {
   const std::vector<std::byte> bytes(control_bytes_max - control_header_bytes, std::byte{7});
   Control control{.cipher = 2, .offset = control_offset_max, .acknowledged = 9, .bytes = bytes};
   control.cookie[3] = std::byte{5};
-  const std::size_t size = emit_control(envelope, control, out);
+  const std::size_t size = emit_control(hello_envelope, control, out);
   EXPECT_EQ(size, control_bytes_max);
   const auto parsed = parse_control(ConstBytes(out).first(size));
   ASSERT_TRUE(parsed);
@@ -78,10 +80,10 @@ TEST(Message, AControlIsItsHeaderAndTheRest) {
   EXPECT_TRUE(parse_control(ConstBytes(out).first(control_header_bytes))) << "an acknowledgement";
   EXPECT_FALSE(parse_control(ConstBytes(out).first(control_header_bytes - 1)));
   control.offset = control_offset_max + 1;
-  EXPECT_FALSE(parse_control(ConstBytes(out).first(emit_control(envelope, control, out))));
+  EXPECT_FALSE(parse_control(ConstBytes(out).first(emit_control(hello_envelope, control, out))));
   control.offset = 0;
   control.acknowledged = control_offset_max + 1;
-  EXPECT_FALSE(parse_control(ConstBytes(out).first(emit_control(envelope, control, out))));
+  EXPECT_FALSE(parse_control(ConstBytes(out).first(emit_control(hello_envelope, control, out))));
 }
 
 TEST(Message, AHaveSurvives) {
@@ -91,7 +93,7 @@ TEST(Message, AHaveSurvives) {
     have.ranges[i] = {10 * i + 5, 10 * i + 15};
   }
   have.ranges.back().to = place_max;
-  const std::size_t size = emit_have(envelope, have, out);
+  const std::size_t size = emit_have(hello_envelope, have, out);
   EXPECT_LE(size + seal_bytes, control_bytes_max);
   const auto parsed = parse_have(ConstBytes(out).first(size));
   ASSERT_TRUE(parsed);
@@ -102,7 +104,7 @@ TEST(Message, AHaveSurvives) {
   EXPECT_FALSE(parse_have(ConstBytes(out).first(size - 1))) << "cut";
   EXPECT_FALSE(parse_have(ConstBytes(out).first(size + 16))) << "a range too many";
   const Have nothing{.from = 5, .to = 6};
-  EXPECT_TRUE(parse_have(ConstBytes(out).first(emit_have(envelope, nothing, out))));
+  EXPECT_TRUE(parse_have(ConstBytes(out).first(emit_have(hello_envelope, nothing, out))));
 }
 
 /// Threat: ranges that make a sum overflow, a loop endless, or the same bytes counted twice.
@@ -111,7 +113,7 @@ TEST(Message, AHaveOfRangesOutOfOrderIsRefused) {
     std::vector<std::byte> out(control_bytes_max);
     Have have{.from = from, .to = to, .range_count = ranges.size()};
     std::ranges::copy(ranges, have.ranges.begin());
-    return parse_have(ConstBytes(out).first(emit_have(envelope, have, out))).has_value();
+    return parse_have(ConstBytes(out).first(emit_have(hello_envelope, have, out))).has_value();
   };
   EXPECT_TRUE(accepted(10, 20, {{10, 12}, {12, 13}, {15, 20}}));
   EXPECT_FALSE(accepted(10, 10, {})) << "covers nothing";
@@ -125,22 +127,22 @@ TEST(Message, AHaveOfRangesOutOfOrderIsRefused) {
   EXPECT_FALSE(accepted(10, 20, {{12, 15}, {14, 16}})) << "overlapping";
   EXPECT_FALSE(accepted(10, 20, {{15, 16}, {12, 13}})) << "descending";
   std::vector<std::byte> out(control_bytes_max);
-  EXPECT_FALSE(parse_taken(ConstBytes(out).first(emit_taken(envelope, place_max + 1, out))));
-  EXPECT_TRUE(parse_taken(ConstBytes(out).first(emit_taken(envelope, place_max, out))));
+  EXPECT_FALSE(parse_taken(ConstBytes(out).first(emit_taken(hello_envelope, place_max + 1, out))));
+  EXPECT_TRUE(parse_taken(ConstBytes(out).first(emit_taken(hello_envelope, place_max, out))));
 }
 
 TEST(Message, ASignNamesFilesOnceAndInOrder) {
   std::vector<std::byte> out(control_bytes_max);
   SignedNumbers most(signed_files_max);
   std::iota(most.begin(), most.end(), 7U);
-  const std::size_t size = emit_sign(envelope, most, out);
+  const std::size_t size = emit_sign(hello_envelope, most, out);
   EXPECT_LE(size + seal_bytes, control_bytes_max);
   EXPECT_EQ(parse_sign(ConstBytes(out).first(size)), most);
   EXPECT_FALSE(parse_sign(ConstBytes(out).first(size - 1))) << "cut";
   EXPECT_FALSE(parse_sign(ConstBytes(out).first(size + 4))) << "one too many";
   EXPECT_FALSE(parse_sign(ConstBytes(out).first(envelope_bytes))) << "none";
   for (const SignedNumbers& numbers : {SignedNumbers{3, 3}, SignedNumbers{4, 3}, SignedNumbers{1, 2, 0}}) {
-    EXPECT_FALSE(parse_sign(ConstBytes(out).first(emit_sign(envelope, numbers, out))));
+    EXPECT_FALSE(parse_sign(ConstBytes(out).first(emit_sign(hello_envelope, numbers, out))));
   }
 }
 
@@ -155,7 +157,7 @@ TEST(Message, AnOfferSaysWhatIsLeftAlone) {
     std::vector<std::byte> out(control_bytes_max);
     Offer offer{.total_bytes = 5, .adu_bytes = 1408, .files = 1, .manifest_bytes = 30, .path = "a"};
     offer.update = update.value_or(Update{});
-    const std::size_t size = emit_offer(envelope, offer, out);
+    const std::size_t size = emit_offer(hello_envelope, offer, out);
     out[size - 4] = static_cast<std::byte>(bits);
     const auto parsed = parse_offer(ConstBytes(out).first(size));
     ASSERT_EQ(parsed.has_value(), update.has_value()) << bits;
@@ -185,7 +187,7 @@ TEST(Message, ACutOrStretchedDatagramIsRefused) {
 
 TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
   std::vector<std::byte> out(control_bytes_max);
-  emit_close(envelope, out);
+  emit_close(hello_envelope, out);
   const auto with = [&](std::size_t at, unsigned value) {
     std::vector<std::byte> changed = out;
     changed[at] = static_cast<std::byte>(value);
@@ -213,7 +215,7 @@ TEST(Message, TheEnvelopeRefusesOtherVersionsUnknownKindsAndReservedBits) {
 TEST(Message, DataKeepsItsFields) {
   std::vector<std::byte> out(data_header_bytes);
   const Data data{{99, 1234567890123, 50000, 98}, {3, 1408, 1408ULL << 30}, true};
-  ASSERT_EQ(emit_data_header(envelope, data, out), data_header_bytes);
+  ASSERT_EQ(emit_data_header(hello_envelope, data, out), data_header_bytes);
   const auto parsed = parse_data(out, data_header_bytes + 1408);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->stamp.sequence, 99U);
@@ -223,14 +225,14 @@ TEST(Message, DataKeepsItsFields) {
   EXPECT_EQ(parsed->adu, data.adu);
   EXPECT_TRUE(parsed->repair);
   EXPECT_EQ(parse_envelope(out)->transfer, 7U);
-  EXPECT_EQ(parse_envelope(out)->connection, envelope.connection);
+  EXPECT_EQ(parse_envelope(out)->connection, hello_envelope.connection);
 }
 
 TEST(Message, DataOutOfRangeIsRefused) {
   const Data good{{99, 1, 1, 98}, {3, 1408, 0}, false};
   const auto accepted = [](const Data& data) {
     std::vector<std::byte> out(data_header_bytes);
-    emit_data_header(envelope, data, out);
+    emit_data_header(hello_envelope, data, out);
     return parse_data(out, data_header_bytes + data.adu.length).has_value();
   };
   EXPECT_TRUE(accepted(good));
@@ -255,7 +257,7 @@ TEST(Message, DataOutOfRangeIsRefused) {
 TEST(Message, CompressedDataIsShorterThanItsName) {
   const auto parsed = [](const AduName& adu, std::size_t payload_bytes, bool compressed, bool sealed = false) {
     std::vector<std::byte> out(data_header_bytes);
-    Envelope of = envelope;
+    Envelope of = hello_envelope;
     of.flags = sealed ? flag_sealed : std::uint16_t{0};
     emit_data_header(of, {{99, 1, 1, 98}, adu, false, compressed}, out);
     EXPECT_TRUE(parse_envelope(out));
@@ -287,7 +289,7 @@ TEST(Message, AReportWithReversedHugeOrOverlappingRangesIsRefused) {
     Report report = sample_report();
     change(report);
     std::vector<std::byte> out(control_bytes_max);
-    return parse_report(ConstBytes(out).first(emit_report(envelope, report, out))).has_value();
+    return parse_report(ConstBytes(out).first(emit_report(hello_envelope, report, out))).has_value();
   };
   EXPECT_TRUE(accepted([](Report&) {}));
   EXPECT_TRUE(accepted([](Report& r) { r.range_count = 0, r.from = 91; }));  // about nothing
@@ -309,7 +311,7 @@ TEST(Message, AnOfferOutOfRangeIsRefused) {
     Offer offer{.total_bytes = 5, .adu_bytes = 1408, .files = 1, .manifest_bytes = 30, .path = "a"};
     change(offer);
     std::vector<std::byte> out(control_bytes_max);
-    return parse_offer(ConstBytes(out).first(emit_offer(envelope, offer, out))).has_value();
+    return parse_offer(ConstBytes(out).first(emit_offer(hello_envelope, offer, out))).has_value();
   };
   EXPECT_TRUE(accepted([](Offer&) {}));
   EXPECT_FALSE(accepted([](Offer& o) { o.adu_bytes = 0; }));
@@ -341,9 +343,9 @@ TEST(Message, AnOfferOutOfRangeIsRefused) {
 
 TEST(Message, AnErrorTextIsPrintableOrRefusedAndNeverTooLong) {
   std::vector<std::byte> out(control_bytes_max);
-  EXPECT_FALSE(parse_error(ConstBytes(out).first(emit_error(envelope, {9, "\x1b[2J"}, out))));
+  EXPECT_FALSE(parse_error(ConstBytes(out).first(emit_error(hello_envelope, {9, "\x1b[2J"}, out))));
   const std::string text(2000, 'x');
-  const auto error = parse_error(ConstBytes(out).first(emit_error(envelope, {9, text}, out)));
+  const auto error = parse_error(ConstBytes(out).first(emit_error(hello_envelope, {9, text}, out)));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->text.size(), error_text_bytes_max);
 }

@@ -12,14 +12,14 @@ namespace {
 using namespace std::chrono_literals;
 using enum Bbr::State;
 
-constexpr std::size_t datagram = 1000;
-constexpr std::uint64_t rate = 10'000'000;
-constexpr std::uint64_t bdp = 400'000;  // of `rate` over 40 ms
+constexpr std::size_t bbr_datagram = 1000;
+constexpr std::uint64_t bbr_rate = 10'000'000;
+constexpr std::uint64_t bdp = 400'000;  // of `bbr_rate` over 40 ms
 
 /// A Bbr, told what reports say. The pipe holds one bandwidth-delay product unless an event says otherwise.
 struct Driver {
   struct Change {
-    std::uint64_t rate = ftx::rate;
+    std::uint64_t rate = bbr_rate;
     Duration round_trip = 40ms;
     std::uint64_t in_flight = bdp;
     std::uint64_t lost = 0;  // bytes
@@ -52,13 +52,13 @@ struct Driver {
       delivery.newly_lost_runs = change.runs;
       delivery.newest_lost = delivery.newest;
     }
-    bbr.on_sent(now, datagram);
+    bbr.on_sent(now, bbr_datagram);
     bbr.on_report(now, delivery);
   }
 
   /// Brings it to `state` the shortest way.
   void reach(Bbr::State state) {
-    for (std::uint64_t slow = rate / 8; slow <= rate; slow *= 2) {
+    for (std::uint64_t slow = bbr_rate / 8; slow <= bbr_rate; slow *= 2) {
       round({.rate = slow, .in_flight = 2 * bdp});
     }
     const auto done = [&] { return bbr.state() == state; };
@@ -77,7 +77,7 @@ struct Driver {
     }
   }
 
-  Bbr bbr{datagram, 1};
+  Bbr bbr{bbr_datagram, 1};
   TimePoint now{1h};
   std::uint64_t delivered = 1'000'000;
 };
@@ -92,22 +92,22 @@ struct Row {
 
 TEST(Bbr, TheStateAfterEachEvent) {
   const Row rows[] = {
-      {"grows", startup, {.rate = rate * 2, .in_flight = 2 * bdp}, 3, startup},
+      {"grows", startup, {.rate = bbr_rate * 2, .in_flight = 2 * bdp}, 3, startup},
       {"two flat rounds", startup, {.in_flight = 2 * bdp}, 2, startup},
       {"three flat rounds", startup, {.in_flight = 2 * bdp}, 3, drain},
       {"flat, but it had little to send", startup, {.in_flight = 2 * bdp, .limited = true}, 9, startup},
-      {"5 % loss without a queue", startup, {.rate = rate * 2, .in_flight = 2 * bdp, .lost = bdp / 20}, 2, startup},
+      {"5 % loss without a queue", startup, {.rate = bbr_rate * 2, .in_flight = 2 * bdp, .lost = bdp / 20}, 2, startup},
       {"5 % loss with a queue",
        startup,
-       {.rate = rate * 2, .round_trip = 60ms, .in_flight = 4 * bdp, .lost = bdp / 10},
+       {.rate = bbr_rate * 2, .round_trip = 60ms, .in_flight = 4 * bdp, .lost = bdp / 10},
        3,
        drain},
       {"one run of losses with a queue",
        startup,
-       {.rate = rate * 2, .round_trip = 60ms, .in_flight = 4 * bdp, .lost = bdp / 10, .runs = 1},
+       {.rate = bbr_rate * 2, .round_trip = 60ms, .in_flight = 4 * bdp, .lost = bdp / 10, .runs = 1},
        3,
        startup},
-      {"30 % loss without a queue", startup, {.rate = rate * 2, .in_flight = 4 * bdp, .lost = bdp}, 2, drain},
+      {"30 % loss without a queue", startup, {.rate = bbr_rate * 2, .in_flight = 4 * bdp, .lost = bdp}, 2, drain},
       {"queue is still there", drain, {.in_flight = 2 * bdp}, 2, drain},
       {"queue is gone", drain, {.in_flight = bdp}, 1, probe_bw_cruise},
       {"three rounds are enough", drain, {.in_flight = 2 * bdp}, 4, probe_bw_down},
@@ -116,7 +116,7 @@ TEST(Bbr, TheStateAfterEachEvent) {
       {"63 round trips", probe_bw_cruise, {.round_trip = 40ms, .after = 10ms}, 63, probe_bw_up},
       {"loss while cruising", probe_bw_cruise, {.lost = bdp / 4}, 2, probe_bw_cruise},
       {"one round refills", probe_bw_refill, {}, 1, probe_bw_up},
-      {"the rate grows", probe_bw_up, {.rate = rate * 5 / 4}, 1, probe_bw_up},
+      {"the rate grows", probe_bw_up, {.rate = bbr_rate * 5 / 4}, 1, probe_bw_up},
       {"three flat rounds of probing", probe_bw_up, {}, 4, probe_bw_cruise},
       {"5 % loss with a queue while probing",
        probe_bw_up,
@@ -150,7 +150,7 @@ TEST(Bbr, LossWithAQueueWhileCruisingSlowsToWhatIsDelivered) {
   driver.reach(probe_bw_cruise);
   const std::uint64_t before = driver.bbr.bandwidth();
   for (int i = 0; i < 2; ++i) {
-    driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20});
+    driver.round({.rate = bbr_rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20});
   }
   EXPECT_LT(driver.bbr.bandwidth(), before * 9 / 10);
   EXPECT_GE(driver.bbr.bandwidth(), before * 7 / 10);
@@ -163,7 +163,7 @@ TEST(Bbr, TwoLostDatagramsAreNoQueueThatOverflowsAndThreeAre) {
     driver.reach(probe_bw_cruise);
     const std::uint64_t before = driver.bbr.bandwidth();
     for (int i = 0; i < 2; ++i) {
-      driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = lost * datagram});
+      driver.round({.rate = bbr_rate * 8 / 10, .round_trip = 60ms, .lost = lost * bbr_datagram});
     }
     EXPECT_EQ(driver.bbr.bandwidth() < before, lost == 3);
   }
@@ -173,9 +173,9 @@ TEST(Bbr, TwoLostDatagramsAreNoQueueThatOverflowsAndThreeAre) {
 void slow_down(Driver& driver) {
   driver.reach(probe_bw_cruise);
   for (int i = 0; i < 2; ++i) {
-    driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20});
+    driver.round({.rate = bbr_rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20});
   }
-  ASSERT_LT(driver.bbr.bandwidth(), rate * 9 / 10);
+  ASSERT_LT(driver.bbr.bandwidth(), bbr_rate * 9 / 10);
 }
 
 // Section 5.3.4.4: "BBRResetShortTermModel()": what loss said before a ProbeRTT is over with it.
@@ -185,28 +185,28 @@ TEST(Bbr, AfterAProbeOfTheRoundTripTheShortTermModelIsGone) {
   // Losses until it is time for the probe: a refill forgets them, too.
   for (int i = 0; i < 300 && driver.bbr.state() != probe_rtt; ++i) {
     const bool cruises = driver.bbr.state() == probe_bw_cruise;
-    driver.round(cruises ? Driver::Change{.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20}
+    driver.round(cruises ? Driver::Change{.rate = bbr_rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20}
                          : Driver::Change{.round_trip = 41ms});
   }
   ASSERT_EQ(driver.bbr.state(), probe_rtt);
-  ASSERT_LT(driver.bbr.bandwidth(), rate * 9 / 10);
+  ASSERT_LT(driver.bbr.bandwidth(), bbr_rate * 9 / 10);
   for (int i = 0; i < 10 && driver.bbr.state() == probe_rtt; ++i) {
-    EXPECT_LT(driver.bbr.bandwidth(), rate * 9 / 10) << "not before";
-    driver.round({.rate = rate / 2, .round_trip = 41ms, .in_flight = bdp / 8});
+    EXPECT_LT(driver.bbr.bandwidth(), bbr_rate * 9 / 10) << "not before";
+    driver.round({.rate = bbr_rate / 2, .round_trip = 41ms, .in_flight = bdp / 8});
   }
   ASSERT_EQ(driver.bbr.state(), probe_bw_cruise);
-  EXPECT_GE(driver.bbr.bandwidth(), rate * 95 / 100);
+  EXPECT_GE(driver.bbr.bandwidth(), bbr_rate * 95 / 100);
 }
 
 TEST(Bbr, ARefillForgetsTheShortTermModel) {
   Driver driver;
   slow_down(driver);
   for (int i = 0; i < 200 && driver.bbr.state() != probe_bw_refill; ++i) {
-    EXPECT_LT(driver.bbr.bandwidth(), rate * 9 / 10) << "not before";
-    driver.round({.rate = rate * 8 / 10});
+    EXPECT_LT(driver.bbr.bandwidth(), bbr_rate * 9 / 10) << "not before";
+    driver.round({.rate = bbr_rate * 8 / 10});
   }
   ASSERT_EQ(driver.bbr.state(), probe_bw_refill);
-  EXPECT_GE(driver.bbr.bandwidth(), rate * 98 / 100);
+  EXPECT_GE(driver.bbr.bandwidth(), bbr_rate * 98 / 100);
 }
 
 // Section 5.5.10.3: while it probes, losses do not lower the bounds of the moment.
@@ -214,9 +214,9 @@ TEST(Bbr, LossWhileItProbesDoesNotSlowItAtOnce) {
   Driver driver;
   driver.reach(probe_bw_refill);
   const std::uint64_t before = driver.bbr.bandwidth();
-  driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 100});
+  driver.round({.rate = bbr_rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 100});
   ASSERT_EQ(driver.bbr.state(), probe_bw_up);
-  driver.round({.rate = rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 100});
+  driver.round({.rate = bbr_rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 100});
   EXPECT_EQ(driver.bbr.bandwidth(), before);
 }
 
@@ -228,9 +228,9 @@ TEST(Bbr, ALimitedSampleCountsOnlyWhereItIsLarger) {
   driver.round({.rate = before * 12 / 10, .limited = true});
   EXPECT_EQ(driver.bbr.bandwidth(), before * 12 / 10);
   Driver low;
-  low.round({.rate = rate / 10, .limited = true});
-  low.round({.rate = rate / 20, .limited = true});
-  EXPECT_EQ(low.bbr.bandwidth(), rate / 10);
+  low.round({.rate = bbr_rate / 10, .limited = true});
+  low.round({.rate = bbr_rate / 20, .limited = true});
+  EXPECT_EQ(low.bbr.bandwidth(), bbr_rate / 10);
   // Beyond the two cycles that a maximum lasts: what was limited all the time says nothing of the path.
   for (int i = 0; i < 500; ++i) {
     driver.round({.rate = before / 10, .limited = true});
@@ -261,7 +261,7 @@ TEST(Bbr, LossWithoutAQueueDoesNotSlowIt) {
   driver.reach(probe_bw_cruise);
   const std::uint64_t before = driver.bbr.bandwidth();
   for (int i = 0; i < 30; ++i) {
-    driver.round({.rate = rate * 95 / 100, .lost = bdp / 20});
+    driver.round({.rate = bbr_rate * 95 / 100, .lost = bdp / 20});
   }
   EXPECT_EQ(driver.bbr.bandwidth(), before);
   EXPECT_EQ(driver.bbr.inflight_longterm(), Bbr::unbounded);
@@ -307,10 +307,10 @@ TEST(Bbr, WhatMayBeInFlightGrowsFasterEachRoundOfProbing) {
   }
   const std::uint64_t before = driver.bbr.inflight_longterm();
   for (std::uint64_t i = 0; i < 5; ++i) {
-    driver.round({.rate = rate * (5 + i) / 4, .in_flight = bdp / 2, .window_limited = true});
+    driver.round({.rate = bbr_rate * (5 + i) / 4, .in_flight = bdp / 2, .window_limited = true});
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));
   }
-  EXPECT_GE(driver.bbr.inflight_longterm() - before, 8 * datagram) << "one a round would be five at most";
+  EXPECT_GE(driver.bbr.inflight_longterm() - before, 8 * bbr_datagram) << "one a round would be five at most";
 }
 
 // Section 5.3.3.5 again: each probe begins with a single datagram.
@@ -327,13 +327,13 @@ TEST(Bbr, WhatMayBeInFlightGrowsSlowlyAgainInTheNextProbe) {
     }
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));
     const std::uint64_t before = driver.bbr.inflight_longterm();
-    driver.round({.rate = rate * 5 / 4, .in_flight = bdp / 2, .window_limited = true});
-    EXPECT_LE(driver.bbr.inflight_longterm() - before, 4 * datagram);
+    driver.round({.rate = bbr_rate * 5 / 4, .in_flight = bdp / 2, .window_limited = true});
+    EXPECT_LE(driver.bbr.inflight_longterm() - before, 4 * bbr_datagram);
     for (std::uint64_t i = 1; i < 5; ++i) {
-      driver.round({.rate = rate * (5 + i) / 4, .in_flight = bdp / 2, .window_limited = true});
+      driver.round({.rate = bbr_rate * (5 + i) / 4, .in_flight = bdp / 2, .window_limited = true});
     }
     for (int i = 0; i < 20 && driver.bbr.state() == probe_bw_up; ++i) {
-      driver.round({.rate = rate / 2, .in_flight = bdp / 2});
+      driver.round({.rate = bbr_rate / 2, .in_flight = bdp / 2});
     }
   }
 }
@@ -403,24 +403,24 @@ TEST(Bbr, LossLowersTheShortTermModelEverySixteenRoundsUnlessLittleIsDelivered) 
     driver.round({.rate = delivered_rate, .round_trip = 60ms, .in_flight = bdp, .lost = bdp / 10});
     return driver.bbr.bandwidth();
   };
-  while (driver.bbr.bandwidth() == rate) {
-    static_cast<void>(lossy(rate * 9 / 10));
+  while (driver.bbr.bandwidth() == bbr_rate) {
+    static_cast<void>(lossy(bbr_rate * 9 / 10));
   }
   const std::uint64_t lowered = driver.bbr.bandwidth();
-  EXPECT_EQ(lowered, rate * 9 / 10);
+  EXPECT_EQ(lowered, bbr_rate * 9 / 10);
   for (int i = 0; i < 12; ++i) {
-    EXPECT_EQ(lossy(rate * 8 / 10), lowered) << i;
+    EXPECT_EQ(lossy(bbr_rate * 8 / 10), lowered) << i;
   }
   int rounds = 12;
-  while (lossy(rate * 8 / 10) == lowered && rounds < 40) {
+  while (lossy(bbr_rate * 8 / 10) == lowered && rounds < 40) {
     ++rounds;
   }
   EXPECT_LE(rounds, 18);
-  EXPECT_EQ(driver.bbr.bandwidth(), rate * 8 / 10);
+  EXPECT_EQ(driver.bbr.bandwidth(), bbr_rate * 8 / 10);
   for (int i = 0; i < 3; ++i) {
-    static_cast<void>(lossy(rate / 4));
+    static_cast<void>(lossy(bbr_rate / 4));
   }
-  EXPECT_LT(driver.bbr.bandwidth(), rate / 2) << "the path has become slower";
+  EXPECT_LT(driver.bbr.bandwidth(), bbr_rate / 2) << "the path has become slower";
 }
 
 // Section 5.3.3.6: "then the flow immediately returns to ProbeBW_REFILL to probe for bandwidth again".
@@ -457,7 +457,7 @@ TEST(Bbr, ARoundOfLossSlowsItToSevenTenthsAtMost) {
   driver.reach(probe_bw_cruise);
   const std::uint64_t before = driver.bbr.bandwidth();
   for (int i = 0; i < 2; ++i) {
-    driver.round({.rate = rate / 10, .round_trip = 60ms, .lost = bdp / 20});
+    driver.round({.rate = bbr_rate / 10, .round_trip = 60ms, .lost = bdp / 20});
   }
   EXPECT_LT(driver.bbr.bandwidth(), before);
   EXPECT_GE(driver.bbr.bandwidth(), before * 48 / 100) << "two rounds";
@@ -471,8 +471,8 @@ TEST(Bbr, TheRateIsOnePercentBelowTheBandwidth) {
   EXPECT_EQ(driver.bbr.pacing_rate(), driver.bbr.bandwidth() * 99 / 100);
   driver.reach(probe_bw_up);
   EXPECT_GT(driver.bbr.pacing_rate(), driver.bbr.bandwidth());
-  driver.round({.rate = rate * 5 / 4, .in_flight = 0});
-  driver.bbr.on_sent(driver.now, datagram);
+  driver.round({.rate = bbr_rate * 5 / 4, .in_flight = 0});
+  driver.bbr.on_sent(driver.now, bbr_datagram);
   EXPECT_EQ(driver.bbr.pacing_rate(), driver.bbr.bandwidth() * 99 / 100);
 }
 

@@ -8,15 +8,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t adu_bytes = 944;
-constexpr std::uint64_t datagram = adu_bytes + data_header_bytes;  // 1000
-static_assert(datagram == 1000);
+constexpr std::uint32_t sampled_adu_bytes = 944;
+constexpr std::uint64_t sampled_datagram = sampled_adu_bytes + data_header_bytes;  // 1000
+static_assert(sampled_datagram == 1000);
 
 /// Sends a datagram a millisecond; the round trip is 10 ms and the receiver reports at once.
 struct Link {
   void send() {
     sampler.on_sent(now, sent);
-    sent.on_sent({0, adu_bytes, 0}, now);
+    sent.on_sent({0, sampled_adu_bytes, 0}, now);
     now += 1ms;
   }
   /// The report that `highest` has arrived, `held` before it was made.
@@ -24,7 +24,7 @@ struct Link {
                   std::vector<SequenceRange> missing = {}) {
     Report report;
     report.highest = highest;
-    report.received_bytes = arrived * adu_bytes;
+    report.received_bytes = arrived * sampled_adu_bytes;
     report.held_ns = static_cast<std::uint64_t>(held.count());
     report.clock_ns = static_cast<std::uint64_t>((now - TimePoint{} - 5ms).count());
     report.to = to;
@@ -55,9 +55,9 @@ TEST(DeliverySampler, TheRateIsThatOfArrivalHoweverReportsAreSpaced) {
   // 21 was sent after the report about 8 and arrives 13 ms after 8 did.
   const Delivery delivery = link.report(21, 21);
   EXPECT_EQ(delivery.rate, 1'000'000U);
-  EXPECT_EQ(delivery.newest->delivered_bytes, 8 * datagram);
-  EXPECT_EQ(delivery.newly_delivered_bytes, 13 * datagram);
-  EXPECT_EQ(delivery.in_flight_bytes, 9 * datagram);
+  EXPECT_EQ(delivery.newest->delivered_bytes, 8 * sampled_datagram);
+  EXPECT_EQ(delivery.newly_delivered_bytes, 13 * sampled_datagram);
+  EXPECT_EQ(delivery.in_flight_bytes, 9 * sampled_datagram);
 }
 
 TEST(DeliverySampler, TheTimeThatTheReceiverHeldAReportDoesNotLowerTheRate) {
@@ -83,12 +83,12 @@ TEST(DeliverySampler, LossIsThatOfWhatWasResolvedSinceTheDatagramWasSent) {
   }
   const Delivery delivery = link.report(10, 8, 0ns, 8, {{3, 2}});
   ASSERT_TRUE(delivery.newest_lost);
-  EXPECT_EQ(delivery.newly_lost_bytes, 2 * datagram);
+  EXPECT_EQ(delivery.newly_lost_bytes, 2 * sampled_datagram);
   EXPECT_EQ(delivery.newly_lost_runs, 1U);
-  EXPECT_EQ(delivery.newly_resolved_bytes, 8 * datagram);
-  EXPECT_EQ(delivery.newest_lost->lost_since_bytes, 2 * datagram);
-  EXPECT_EQ(delivery.newest_lost->resolved_since_bytes, 8 * datagram);
-  EXPECT_EQ(delivery.delivered_bytes, 8 * datagram);
+  EXPECT_EQ(delivery.newly_resolved_bytes, 8 * sampled_datagram);
+  EXPECT_EQ(delivery.newest_lost->lost_since_bytes, 2 * sampled_datagram);
+  EXPECT_EQ(delivery.newest_lost->resolved_since_bytes, 8 * sampled_datagram);
+  EXPECT_EQ(delivery.delivered_bytes, 8 * sampled_datagram);
 }
 
 // A receiver that wants to be sent more: it claims more than was sent, and that its clock hardly moved.
@@ -107,7 +107,7 @@ TEST(DeliverySampler, ALyingReceiverGetsNoHigherRateThanWasSent) {
   report.clock_ns = static_cast<std::uint64_t>((1h + 6ms).count());
   const auto resolved = link.sent.on_report(report);
   const Delivery delivery = link.sampler.on_report(link.now, report, link.sent, *resolved);
-  EXPECT_LE(delivery.delivered_bytes, 14 * datagram);
+  EXPECT_LE(delivery.delivered_bytes, 14 * sampled_datagram);
   EXPECT_LE(*delivery.rate, 1'000'000U);
 }
 
@@ -122,7 +122,7 @@ TEST(DeliverySampler, AnIdleTimeDoesNotLowerTheRate) {
   for (int i = 0; i < 14; ++i) {
     link.send();
   }
-  EXPECT_EQ(link.report(14, 14).rate, 4 * datagram * 1000 / 14) << "4 in the 14 ms since it began again";
+  EXPECT_EQ(link.report(14, 14).rate, 4 * sampled_datagram * 1000 / 14) << "4 in the 14 ms since it began again";
 }
 
 // What was delivered since the report that is known has left the network.
@@ -136,7 +136,7 @@ TEST(DeliverySampler, WhatIsInFlightIsNotAsOldAsTheReport) {
     link.send();
   }
   // 16 was sent 6 ms after that report, and 15 after 1; its round trip is 6 ms.
-  EXPECT_EQ(link.report(17, 17).newest->in_flight_bytes, 16 * datagram * 6 / 12);
+  EXPECT_EQ(link.report(17, 17).newest->in_flight_bytes, 16 * sampled_datagram * 6 / 12);
 }
 
 TEST(DeliverySampler, WhatWasDeliveredNeverBecomesLess) {
@@ -144,9 +144,9 @@ TEST(DeliverySampler, WhatWasDeliveredNeverBecomesLess) {
   for (int i = 0; i < 20; ++i) {
     link.send();
   }
-  EXPECT_EQ(link.report(8, 8).delivered_bytes, 8 * datagram);
+  EXPECT_EQ(link.report(8, 8).delivered_bytes, 8 * sampled_datagram);
   const Delivery delivery = link.report(10, 5);
-  EXPECT_EQ(delivery.delivered_bytes, 8 * datagram);
+  EXPECT_EQ(delivery.delivered_bytes, 8 * sampled_datagram);
   EXPECT_EQ(delivery.newly_delivered_bytes, 0U);
 }
 

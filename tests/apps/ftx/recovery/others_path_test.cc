@@ -15,7 +15,9 @@ constexpr PathOptions home{.rate = 12'500'000, .round_trip = 40ms, .queue_bytes 
 
 std::unique_ptr<CongestionControl> cubic() { return std::make_unique<Cubic>(Flow::datagram_bytes); }
 std::unique_ptr<CongestionControl> ledbat() { return std::make_unique<Ledbat>(Flow::datagram_bytes); }
-std::unique_ptr<CongestionControl> bbr(std::uint64_t seed) { return std::make_unique<Bbr>(Flow::datagram_bytes, seed); }
+std::unique_ptr<CongestionControl> seeded_bbr(std::uint64_t seed) {
+  return std::make_unique<Bbr>(Flow::datagram_bytes, seed);
+}
 
 /// The share of the link that each gets in `span`.
 std::pair<double, double> shares(Path& path, const Flow& one, const Flow& other, Duration span) {
@@ -72,7 +74,7 @@ std::pair<double, double> shares_beside(std::unique_ptr<CongestionControl> contr
   PathOptions options = home;
   options.seed = seed;
   Path path(options);
-  Flow& one = path.add(bbr(seed), Flow::endless, when.bbr_after);
+  Flow& one = path.add(seeded_bbr(seed), Flow::endless, when.bbr_after);
   Flow& other = path.add(std::move(control), Flow::endless, when.other_after);
   path.run(when.settle);
   return shares(path, one, other, when.span);

@@ -140,7 +140,7 @@ TEST(AduCompressor, MeasuresWhatItCosts) {
 
 // --- What comes in -------------------------------------------------------------------------------------------------
 
-constexpr std::uint32_t bytes = 5000;
+constexpr std::uint32_t text_bytes = 5000;
 
 struct Bad {
   const char* name;
@@ -149,7 +149,7 @@ struct Bad {
 };
 
 std::vector<Bad> bad_frames() {
-  const Content text = text_content(bytes, 1);
+  const Content text = text_content(text_bytes, 1);
   const Content good = frame_of(text);
   Content truncated(good.begin(), good.end() - 1);
   Content trailing = good;
@@ -187,8 +187,8 @@ std::vector<Bad> bad_frames() {
           {"a skippable frame", skippable, 1},
           {"a skippable frame in front", behind_skippable},
           {"a skippable frame behind it", in_front},
-          {"says one byte more than the name", good, bytes - 1},
-          {"says one byte less than the name", good, bytes + 1},
+          {"says one byte more than the name", good, text_bytes - 1},
+          {"says one byte less than the name", good, text_bytes + 1},
           {"says more than it holds, as the name", says_more, 5001},
           {"says less than it holds, as the name", says_less, 5000 - (((5000 - 256) >> 8) << 8)},
           {"no size", frame_of(text, {{ZSTD_c_contentSizeFlag, 0}})},
@@ -197,15 +197,15 @@ std::vector<Bad> bad_frames() {
           {"an old format", old},
           {"a dictionary's number", numbered},
           {"a dictionary without a number", frame_of(text, {}, text_content(4000, 2))},
-          {"a bomb", frame_of(Content(100'000'000)), bytes}};
+          {"a bomb", frame_of(Content(100'000'000)), text_bytes}};
 }
 
 TEST(AduDecompressor, AGoodFrameIsDecompressed) {
   AduDecompressor decompressor;
-  const Content text = text_content(bytes, 1);
-  const ConstBytes out = decompressor.decompress(frame_of(text), bytes);
+  const Content text = text_content(text_bytes, 1);
+  const ConstBytes out = decompressor.decompress(frame_of(text), text_bytes);
   EXPECT_TRUE(std::ranges::equal(out, text));
-  const ConstBytes checked = decompressor.decompress(frame_of(text, {{ZSTD_c_checksumFlag, 1}}), bytes);
+  const ConstBytes checked = decompressor.decompress(frame_of(text, {{ZSTD_c_checksumFlag, 1}}), text_bytes);
   EXPECT_TRUE(std::ranges::equal(checked, text));
 }
 
@@ -223,8 +223,8 @@ TEST(AduDecompressor, EverythingElseIsRefused) {
   for (const Bad& bad : bad_frames()) {
     EXPECT_TRUE(decompressor.decompress(bad.frame, bad.bytes).empty()) << bad.name;
   }
-  const Content text = text_content(bytes, 1);
-  EXPECT_TRUE(std::ranges::equal(decompressor.decompress(frame_of(text), bytes), text)) << "and does no harm";
+  const Content text = text_content(text_bytes, 1);
+  EXPECT_TRUE(std::ranges::equal(decompressor.decompress(frame_of(text), text_bytes), text)) << "and does no harm";
 }
 
 }  // namespace

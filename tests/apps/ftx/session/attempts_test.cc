@@ -11,13 +11,14 @@
 namespace sluice::ftx::test {
 namespace {
 
-const Peer one(as_bytes("one")), two(as_bytes("two")), three(as_bytes("three")), elsewhere(as_bytes("elsewhere"));
+const Peer peer_one(as_bytes("one")), peer_two(as_bytes("two")), peer_three(as_bytes("three")),
+    peer_elsewhere(as_bytes("elsewhere"));
 
 // RFC 8305 section 5: "One recommended value for a default delay is 250 milliseconds."
 TEST(Attempts, EachBeginsADelayAfterTheOneBeforeAndIsRepeated) {
   const TimePoint start{1h};
-  const std::array others{two, three};
-  Attempts attempts(start, one, others);
+  const std::array others{peer_two, peer_three};
+  Attempts attempts(start, peer_one, others);
   std::vector<std::pair<Duration, std::string>> tried;
   for (TimePoint now = start; now < start + 1100ms; now = attempts.next_deadline()) {
     while (const auto to = attempts.next(now)) {
@@ -32,27 +33,27 @@ TEST(Attempts, EachBeginsADelayAfterTheOneBeforeAndIsRepeated) {
 
 TEST(Attempts, WhereOneRefusesTheNextBeginsAtOnce) {
   TimePoint now{1h};
-  const std::array others{two, three};
-  Attempts attempts(now, one, others);
-  EXPECT_EQ(attempts.next(now), one);
+  const std::array others{peer_two, peer_three};
+  Attempts attempts(now, peer_one, others);
+  EXPECT_EQ(attempts.next(now), peer_one);
   EXPECT_EQ(attempts.next(now), std::nullopt);
-  EXPECT_TRUE(attempts.refused(now, elsewhere));
+  EXPECT_TRUE(attempts.refused(now, peer_elsewhere));
   EXPECT_EQ(attempts.next(now), std::nullopt) << "that said nothing";
-  EXPECT_TRUE(attempts.refused(now, one));
-  EXPECT_EQ(attempts.next(now), two);
+  EXPECT_TRUE(attempts.refused(now, peer_one));
+  EXPECT_EQ(attempts.next(now), peer_two);
   EXPECT_EQ(attempts.next(now), std::nullopt);
-  EXPECT_TRUE(attempts.refused(now, two));
-  EXPECT_EQ(attempts.answered(two), std::nullopt) << "it is none any more";
-  EXPECT_FALSE(attempts.refused(now, three));
-  EXPECT_EQ(attempts.answered(three), std::nullopt);
+  EXPECT_TRUE(attempts.refused(now, peer_two));
+  EXPECT_EQ(attempts.answered(peer_two), std::nullopt) << "it is none any more";
+  EXPECT_FALSE(attempts.refused(now, peer_three));
+  EXPECT_EQ(attempts.answered(peer_three), std::nullopt);
 }
 
 /// A sender whose receiver is at `at`, one of its addresses.
 struct Plain {
   explicit Plain(const Peer& at) {
     WorldOptions options;
-    options.sender.peer = one;
-    options.sender.others = {two, three};
+    options.sender.peer = peer_one;
+    options.sender.others = {peer_two, peer_three};
     world = std::make_unique<World>(options);
     world->server_peer = at;
     world->source.add("file", random_content(300'000, 1));
@@ -62,7 +63,7 @@ struct Plain {
 
 TEST(PlainSender, TheFirstAddressThatSendsACookieCounts) {
   for (const auto& [at, hellos_elsewhere] :
-       std::vector<std::pair<Peer, std::uint64_t>>{{one, 0}, {two, 2}, {three, 4}}) {
+       std::vector<std::pair<Peer, std::uint64_t>>{{peer_one, 0}, {peer_two, 2}, {peer_three, 4}}) {
     SCOPED_TRACE(as_text(at.address()));
     Plain plain(at);
     World& world = *plain.world;
@@ -81,21 +82,21 @@ TEST(PlainSender, AnAddressThatRefusesIsTriedNoMore) {
   source.add("file", random_content(1000, 1));
   FixedRate rate(1'000'000);
   SenderOptions options;
-  options.peer = one;
-  options.others = {two};
+  options.peer = peer_one;
+  options.others = {peer_two};
   TimePoint now{1h};
   Sender sender(now, options, source, rate);
   std::vector<Peer> sent;
   const auto transmit = [&] { transmit_all(sender, now, [&](ConstBytes, const Peer& to) { sent.push_back(to); }); };
   transmit();
-  sender.unreachable(now, elsewhere);
+  sender.unreachable(now, peer_elsewhere);
   transmit();
-  sender.unreachable(now, one);
+  sender.unreachable(now, peer_one);
   EXPECT_LE(sender.next_deadline(), now);
   transmit();
-  EXPECT_EQ(sent, (std::vector<Peer>{one, two}));
+  EXPECT_EQ(sent, (std::vector<Peer>{peer_one, peer_two}));
   ASSERT_FALSE(sender.finished());
-  sender.unreachable(now, two);
+  sender.unreachable(now, peer_two);
   ASSERT_TRUE(sender.finished());
   EXPECT_EQ(sender.exit_code(), ExitCode::no_answer);
 }
@@ -107,8 +108,8 @@ TEST(PlainSender, ACookieFromElsewhereCountsOnlyWhereThereIsOneAddress) {
     source.add("file", random_content(1000, 1));
     FixedRate rate(1'000'000);
     SenderOptions options;
-    options.peer = one;
-    options.others = several ? std::vector<Peer>{two} : std::vector<Peer>{};
+    options.peer = peer_one;
+    options.others = several ? std::vector<Peer>{peer_two} : std::vector<Peer>{};
     const TimePoint now{1h};
     Sender sender(now, options, source, rate);
     MemoryDestination destination;
@@ -117,7 +118,7 @@ TEST(PlainSender, ACookieFromElsewhereCountsOnlyWhereThereIsOneAddress) {
     Server server(server_options, destination);
     const Peer client(as_bytes("client"));
     transmit_all(sender, now, [&](ConstBytes datagram, const Peer&) { server.receive(now, datagram, client); });
-    transmit_all(server, now, [&](ConstBytes datagram, const Peer&) { sender.receive(now, datagram, elsewhere); });
+    transmit_all(server, now, [&](ConstBytes datagram, const Peer&) { sender.receive(now, datagram, peer_elsewhere); });
     EXPECT_EQ(sender.answered(), !several);
     EXPECT_EQ(sender.dropped(), several ? 1U : 0U);
   }

@@ -26,7 +26,7 @@ class FilesProvider final : public Provider {
   }
 };
 
-ServerOptions serving(FilesProvider& provider) {
+ServerOptions serving_files(FilesProvider& provider) {
   ServerOptions options = Meeting::standing();
   options.provider = &provider;
   return options;
@@ -63,7 +63,7 @@ constexpr int many_removed = 6000;
 TEST(ChangesTold, ADryRunTellsTheSenderAndSendsAndMakesNothing) {
   for (const double loss : {0.0, 0.3}) {
     FilesProvider provider;
-    Meeting meeting({.loss = loss, .reorder = loss, .duplicate = loss, .delay = 5ms}, 5, serving(provider));
+    Meeting meeting({.loss = loss, .reorder = loss, .duplicate = loss, .delay = 5ms}, 5, serving_files(provider));
     for (std::uint32_t i = 0; i < many; ++i) {
       meeting.source.add("f" + std::to_string(i), random_content(10, i));
     }
@@ -82,7 +82,7 @@ TEST(ChangesTold, ADryRunTellsTheSenderAndSendsAndMakesNothing) {
 TEST(ChangesTold, ADryRunOfWhoFetchesTellsHim) {
   for (const double loss : {0.0, 0.3}) {
     FilesProvider provider;
-    Meeting meeting({.loss = loss, .delay = 5ms}, 6, serving(provider));
+    Meeting meeting({.loss = loss, .delay = 5ms}, 6, serving_files(provider));
     meeting.wanted.paths = {"x"};
     meeting.update = dry;
     meeting.fetched.changes = changes_of(3, many_removed);
@@ -99,7 +99,7 @@ TEST(ChangesTold, ADryRunOfWhoFetchesTellsHim) {
 TEST(ChangesTold, WhatWillChangeIsToldBeforeItDoes) {
   for (const double loss : {0.0, 0.2}) {
     FilesProvider provider;
-    Meeting meeting({.loss = loss, .delay = 5ms}, 7, serving(provider));
+    Meeting meeting({.loss = loss, .delay = 5ms}, 7, serving_files(provider));
     for (std::uint32_t i = 0; i < 20; ++i) {
       meeting.source.add("f" + std::to_string(i), random_content(3000, i));
     }
@@ -115,7 +115,7 @@ TEST(ChangesTold, WhatWillChangeIsToldBeforeItDoes) {
 
 TEST(ChangesTold, WhatCouldNotBeDoneFailsADryRunToo) {
   FilesProvider provider;
-  Meeting meeting({}, 1, serving(provider));
+  Meeting meeting({}, 1, serving_files(provider));
   meeting.source.add("f0", random_content(10, 1));
   meeting.update = dry;
   meeting.destination.changes = changes_of(1, 0);
@@ -129,7 +129,7 @@ TEST(ChangesTold, WhatCouldNotBeDoneFailsADryRunToo) {
 TEST(ChangesTold, WhoMayNotReadIsToldNothing) {
   FilesProvider provider;
   for (const Update& update : {told, dry}) {
-    ServerOptions options = serving(provider);
+    ServerOptions options = serving_files(provider);
     options.access = [](const Client&) { return Access::write; };
     Meeting meeting({}, 1, options);
     meeting.source.add("f0", random_content(10, 1));
@@ -162,7 +162,7 @@ TEST(DryRun, AReceiverThatAcceptsGetsNothing) {
 TEST(ChangesTold, AReceiverIsNotBelievedWhatCannotBe) {
   for (const bool twice : {false, true}) {
     FilesProvider provider;
-    Meeting meeting({}, 1, serving(provider));
+    Meeting meeting({}, 1, serving_files(provider));
     meeting.source.add("f0", random_content(10, 1));
     meeting.update = dry;
     meeting.destination.changes = changes_of(twice ? 1 : 2, 0);

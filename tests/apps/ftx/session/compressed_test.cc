@@ -24,7 +24,7 @@ Content kind_of_content(std::uint64_t kind, std::size_t size, std::uint64_t seed
                          : Content(size);
 }
 
-void expect_arrived(World& world) {
+void expect_arrived_compressed(World& world) {
   world.run();
   ASSERT_TRUE(world.sender->finished());
   ASSERT_EQ(world.sender->exit_code(), ExitCode::ok) << world.sender_event(Event::Kind::error)->text;
@@ -50,7 +50,7 @@ TEST(Compressed, FilesOfEverySizeArrive) {
           return true;
         });
         world.source.add("file", kind_of_content(kind, size, size));
-        expect_arrived(world);
+        expect_arrived_compressed(world);
         EXPECT_EQ(world.spins, 0U);
         EXPECT_EQ(done(world).bytes, size);
         EXPECT_EQ(done(world).repaired, 0U);
@@ -91,7 +91,7 @@ TEST(Compressed, AnyLinkDeliversTheSameBytes) {
     for (std::uint64_t i = 0; i < files; ++i) {
       world.source.add("f" + std::to_string(i), kind_of_content(prng.below(4), prng.below(400'000), seed + i));
     }
-    expect_arrived(world);
+    expect_arrived_compressed(world);
   }
 }
 
@@ -114,7 +114,7 @@ TEST(Compressed, APathThatBecomesSmallerIsFollowed) {
       largest = 0;
     }
   };
-  expect_arrived(world);
+  expect_arrived_compressed(world);
   EXPECT_EQ(most, 1300U);
   EXPECT_GT(largest, 1000U);
 }
@@ -131,7 +131,7 @@ TEST(Compressed, WhatTravelsIsCountedAndIsLess) {
       payloads += parse_envelope(datagram)->kind == Kind::data ? datagram.size() - data_header_bytes : 0;
       return true;
     });
-    expect_arrived(world);
+    expect_arrived_compressed(world);
     EXPECT_EQ(done(world).bytes, 2'000'000U);
     EXPECT_EQ(done(world).payload_bytes, payloads);
     EXPECT_EQ(world.server_event(Event::Kind::done)->bytes, 2'000'000U);
@@ -155,7 +155,7 @@ TEST(Compressed, TheLinksRateIsKeptAndTheTransferIsFaster) {
     options.forward.queue_bytes = 50'000;
     World world(options);
     world.source.add("file", text_content(10'000'000, 1));
-    expect_arrived(world);
+    expect_arrived_compressed(world);
     if (compress == Compress::never) {
       plain = done(world).seconds;
       overflowed = world.forward.overflowed;
@@ -174,7 +174,7 @@ TEST(Compressed, WhereItDoesNotPayAFewAreTried) {
   options.forward.queue_bytes = 500'000;
   World world(options);
   world.source.add("file", text_content(5'000'000, 1));
-  expect_arrived(world);
+  expect_arrived_compressed(world);
   EXPECT_GT(done(world).compressed_bytes, 0U);
   EXPECT_LT(done(world).compressed_bytes, 50'000U);
 }
@@ -190,7 +190,7 @@ TEST(Compressed, WhatCannotBeCompressedIsTriedNowAndThen) {
   options.forward.queue_bytes = 500'000;
   World world(options);
   world.source.add("file", random_content(10'000'000, 1));
-  expect_arrived(world);
+  expect_arrived_compressed(world);
   EXPECT_EQ(done(world).compressed_bytes, 0U);
   EXPECT_GT(asked, 4);
   EXPECT_LT(asked, 100) << "of 7,100 ADUs";
@@ -286,7 +286,7 @@ TEST(Compressed, ListsAreNotAndNothingIsUnlessAskedFor) {
       }
       return true;
     });
-    expect_arrived(world);
+    expect_arrived_compressed(world);
     EXPECT_EQ(files > 0, compress == Compress::always);
   }
 }
@@ -311,7 +311,7 @@ TEST(Compressed, WhatIsForgedIsNotDecompressed) {
     }
     return true;
   });
-  expect_arrived(world);
+  expect_arrived_compressed(world);
   EXPECT_GT(forged, 50U);
   EXPECT_GE(world.server->drops().forged, forged - 2) << "but for what came before its session";
   EXPECT_EQ(world.server->drops().bad_frame, 0U);

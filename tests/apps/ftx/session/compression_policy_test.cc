@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t slow = 10'000'000;  // bytes a second
 constexpr std::uint64_t fast = 1'000'000'000;
-constexpr std::size_t content = 4000;
+constexpr std::size_t policy_content_bytes = 4000;
 constexpr std::size_t third = 1333;
 constexpr Duration four_ns_a_byte = 16us;
 
@@ -24,7 +24,7 @@ CompressionPolicy measured(std::uint64_t rate) {
 int try_on(CompressionPolicy& policy, Duration cost = four_ns_a_byte) {
   int adus = 0;
   while (policy.compresses() && adus < 100) {
-    policy.on_compressed(content, third, cost);
+    policy.on_compressed(policy_content_bytes, third, cost);
     ++adus;
   }
   return adus;
@@ -67,7 +67,7 @@ TEST(CompressionPolicy, NeverAndAlwaysAskNothing) {
   EXPECT_FALSE(never.compresses());
   CompressionPolicy always(Compress::always);
   always.set_hurried(true);
-  always.on_compressed(content, content, 1s);
+  always.on_compressed(policy_content_bytes, policy_content_bytes, 1s);
   EXPECT_TRUE(always.compresses());
 }
 
@@ -85,7 +85,7 @@ TEST(CompressionPolicy, WhoIsHurriedByCompressingDoesNot) {
   for (const auto& [rate, goes_on] :
        std::vector<std::pair<std::uint64_t, bool>>{{150'000'000, false}, {slow, false}, {slow / 10, true}}) {
     CompressionPolicy policy = measured(rate);
-    policy.on_compressed(content, third, four_ns_a_byte);
+    policy.on_compressed(policy_content_bytes, third, four_ns_a_byte);
     EXPECT_TRUE(policy.compresses());
     policy.set_hurried(true);
     EXPECT_EQ(policy.compresses(), goes_on) << rate;
@@ -105,14 +105,14 @@ TEST(CompressionPolicy, ItsOwnSlownessIsNotTakenForThePaths) {
     for (int adu = 0; adu < 20; ++adu) {
       policy.set_hurried(true);
       if (policy.compresses()) {
-        policy.on_compressed(content, third, four_ns_a_byte);
+        policy.on_compressed(policy_content_bytes, third, four_ns_a_byte);
         ++compressed;
       } else {
         policy.on_plain(1400);
       }
     }
     const double share = (compressed - before) / 20.0;
-    const double ns_a_byte = 1e9 / path + share * 4.0 * content / third;
+    const double ns_a_byte = 1e9 / path + share * 4.0 * policy_content_bytes / third;
     policy.on_delivery(static_cast<std::uint64_t>(1e9 / ns_a_byte), true);
   }
   EXPECT_LT(compressed, 100);
@@ -143,13 +143,13 @@ TEST(CompressionPolicy, DataThatBeginsToGetSmallerIsFound) {
     policy.on_compressed(1400, 1400, 2us);
   }
   EXPECT_GT(until_tried(policy), 0U);
-  policy.on_compressed(content, third, four_ns_a_byte);
+  policy.on_compressed(policy_content_bytes, third, four_ns_a_byte);
   EXPECT_TRUE(policy.compresses());
 }
 
 TEST(CompressionPolicy, DataThatCeasesToGetSmallerEndsIt) {
   CompressionPolicy policy = measured(slow);
-  policy.on_compressed(content, third, four_ns_a_byte);
+  policy.on_compressed(policy_content_bytes, third, four_ns_a_byte);
   int in_vain = 0;
   while (policy.compresses() && in_vain < 1000) {
     policy.on_compressed(1400, 1400, 2us);
@@ -172,11 +172,11 @@ TEST(CompressionPolicy, OnAFastPathNearlyNothingIsTried) {
 // The first has its tables and code to fetch, and somebody else may have had the processor.
 TEST(CompressionPolicy, AnAduThatWasDearSaysLittle) {
   CompressionPolicy policy = measured(slow);
-  policy.on_compressed(content, third, 1s);
+  policy.on_compressed(policy_content_bytes, third, 1s);
   EXPECT_TRUE(policy.compresses());
-  policy.on_compressed(content, third, four_ns_a_byte);
+  policy.on_compressed(policy_content_bytes, third, four_ns_a_byte);
   EXPECT_EQ(try_on(policy), 100);
-  policy.on_compressed(content, third, 1s);
+  policy.on_compressed(policy_content_bytes, third, 1s);
   EXPECT_EQ(try_on(policy), 100);
 }
 
@@ -189,7 +189,7 @@ TEST(CompressionPolicy, ThatItCostsTooMuchDoesNotCountForEver) {
 
 TEST(CompressionPolicy, ARateThatRisesIsBelievedAtOnceAndOneThatFallsSlowly) {
   CompressionPolicy policy = measured(slow);
-  policy.on_compressed(content, third, four_ns_a_byte);
+  policy.on_compressed(policy_content_bytes, third, four_ns_a_byte);
   policy.on_delivery(fast, true);
   EXPECT_EQ(try_on(policy), CompressionPolicy::try_adus) << "to see what it costs";
   EXPECT_FALSE(policy.compresses()) << "so much may arrive even of a sender that sends less than it might";

@@ -8,8 +8,8 @@
 namespace sluice::ftx::test {
 namespace {
 
-constexpr TimePoint start{1h};
-const Envelope envelope{Kind::control, 0, 1, 42};
+constexpr TimePoint stream_start{1h};
+const Envelope control_envelope{Kind::control, 0, 1, 42};
 
 /// Two ends joined by faulty links, in simulated time.
 struct Pair {
@@ -35,7 +35,7 @@ struct Pair {
   void move(ControlStream& from, Link& link) {
     std::array<std::byte, control_bytes_max> out{};
     while (const auto segment = from.next(now)) {
-      link.send(now, ConstBytes(out).first(emit_control(envelope, *segment, out)), Peer());
+      link.send(now, ConstBytes(out).first(emit_control(control_envelope, *segment, out)), Peer());
     }
   }
   void take(Link& link, ControlStream& to, Content& arrived) {
@@ -48,7 +48,7 @@ struct Pair {
     }
   }
 
-  TimePoint now = start;
+  TimePoint now = stream_start;
   ControlStream left, right;
   Content arrived_left, arrived_right;
   Link there, back;
@@ -76,7 +76,7 @@ TEST(ControlStream, AnIntervalDoublesUntilSomethingIsAcknowledged) {
   ControlStream stream(100ms);
   ASSERT_TRUE(stream.send(Content(10)));
   EXPECT_EQ(stream.next_deadline(), TimePoint::min());
-  TimePoint now = start;
+  TimePoint now = stream_start;
   for (const Duration interval : {100ms, 200ms, 400ms, 500ms, 500ms}) {
     ASSERT_TRUE(stream.next(now));
     EXPECT_FALSE(stream.next(now));
@@ -97,14 +97,14 @@ TEST(ControlStream, BytesAreAcknowledgedAndAcknowledgementsAreNot) {
   ControlStream stream;
   const Content bytes(10);
   for (int again = 0; again < 3; ++again) {
-    EXPECT_EQ(stream.receive(start, {.bytes = bytes}), again == 0);
-    const auto answer = stream.next(start);
+    EXPECT_EQ(stream.receive(stream_start, {.bytes = bytes}), again == 0);
+    const auto answer = stream.next(stream_start);
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->acknowledged, 10U);
     EXPECT_TRUE(answer->bytes.empty());
   }
-  EXPECT_FALSE(stream.receive(start, {.acknowledged = 0}));
-  EXPECT_FALSE(stream.next(start));
+  EXPECT_FALSE(stream.receive(stream_start, {.acknowledged = 0}));
+  EXPECT_FALSE(stream.next(stream_start));
   EXPECT_EQ(stream.take_received(), bytes);
   EXPECT_TRUE(stream.take_received().empty());
 }
@@ -112,7 +112,7 @@ TEST(ControlStream, BytesAreAcknowledgedAndAcknowledgementsAreNot) {
 TEST(ControlStream, WhatWasNeverSentCannotBeAcknowledged) {
   ControlStream stream;
   ASSERT_TRUE(stream.send(Content(10)));
-  EXPECT_FALSE(stream.receive(start, {.acknowledged = 11}));
+  EXPECT_FALSE(stream.receive(stream_start, {.acknowledged = 11}));
   EXPECT_FALSE(stream.all_acknowledged());
 }
 
@@ -125,13 +125,13 @@ TEST(ControlStream, BytesBothWaysAndDatagramsHaveABound) {
   std::size_t arrived = 0;
   const Content piece(1000);
   for (std::uint32_t offset = 0; offset < 100'000; offset += 1000) {
-    stream.receive(start, {.offset = offset, .bytes = piece});
+    stream.receive(stream_start, {.offset = offset, .bytes = piece});
     arrived += stream.take_received().size();
   }
   EXPECT_LE(arrived, ControlStream::bytes_max);
 
   std::size_t datagrams = 0;
-  for (TimePoint now = start; now < start + 1h; now += 5s) {
+  for (TimePoint now = stream_start; now < stream_start + 1h; now += 5s) {
     stream.receive(now, {.bytes = piece});
     while (stream.next(now)) {
       ++datagrams;

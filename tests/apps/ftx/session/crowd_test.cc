@@ -187,14 +187,14 @@ TEST(Crowd, AHostMayHaveAPartOfTheMemory) {
 
 // --- Ten clients, nine of them hostile -----------------------------------------------------------------------------
 
-constexpr std::uint64_t seed = 7;
+constexpr std::uint64_t crowd_seed = 7;
 
 /// Nine hosts that want nobody else to be served. Each knows its cookies, as if it had asked for them.
 class Hostile {
  public:
   /// `sent_out` gets what the server sends meanwhile: some of it is not for the nine.
   Hostile(Server& server, std::function<void(ConstBytes, const Peer&)> sent_out)
-      : server_(server), sent_out_(std::move(sent_out)), jar_(seed), prng_(seed) {
+      : server_(server), sent_out_(std::move(sent_out)), jar_(crowd_seed), prng_(crowd_seed) {
     entries_.resize(256);
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       entries_[i] = {"junk" + std::to_string(i), 1'000'000};
@@ -306,13 +306,13 @@ class Hostile {
 /// How long a client is served beside nine hostile ones, which must come to nothing; or alone.
 void serve_one(bool crowded, Duration& took) {
   ServerOptions options;
-  options.seed = seed;
+  options.seed = crowd_seed;
   options.insecure = true;
   options.host_of = host_part;
   MemoryDestination destination;
   Server server(options, destination);
   MemorySource source;
-  source.add("good", random_content(4'000'000, seed));
+  source.add("good", random_content(4'000'000, crowd_seed));
   FixedRate rate(1'000'000);
   std::unique_ptr<Sender> tenth;
   const Peer good = address(10, 7070);

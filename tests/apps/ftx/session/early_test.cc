@@ -34,7 +34,7 @@ WorldOptions sealed(std::uint64_t seed) {
 }
 
 /// Among 1024 files, at which a receiver looks at once, it needs no second turn.
-void expect_arrived(const World& world) {
+void expect_arrived_early(const World& world) {
   EXPECT_TRUE(world.sender->finished());
   EXPECT_EQ(world.sender->exit_code(), ExitCode::ok);
   EXPECT_TRUE(world.all_equal());
@@ -106,7 +106,7 @@ TEST(Early, FilesComeWhileTheListDoes) {
       return true;
     });
     world.run();
-    expect_arrived(world);
+    expect_arrived_early(world);
     EXPECT_EQ(files_at - list_at < 25ms, fresh) << "before the end of the list can have arrived";
   }
 }
@@ -134,7 +134,7 @@ TEST(Early, WhatOvertakesALostPartOfTheListWaitsForIt) {
       held = std::max(held, world.options.server.memory_bytes_max - world.server->memory_left());
     };
     world.run();
-    expect_arrived(world);
+    expect_arrived_early(world);
     EXPECT_EQ(lost, 1U);
     EXPECT_EQ(world.sender_event(Event::Kind::done)->repaired, 1U);
     EXPECT_LT(held, EarlyAdus::bytes_max + (4U << 20));
@@ -174,7 +174,7 @@ TEST(Early, AnyLinkDeliversTheSameBytes) {
       return true;
     });
     world.run();
-    expect_arrived(world);
+    expect_arrived_early(world);
     early += files_at < list_at ? 1 : 0;
   }
   EXPECT_GT(early, runs / 4) << "of so many the list was not whole when files came";

@@ -9,12 +9,12 @@
 namespace sluice::ftx::test {
 namespace {
 
-constexpr std::size_t file_bytes = 1'000'000;
+constexpr std::size_t ended_file_bytes = 1'000'000;
 
 std::unique_ptr<World> world_with_file(WorldOptions options = {}) {
   options.forward.rate = 2'000'000;  // half a second for the file
   auto world = std::make_unique<World>(options);
-  world->source.add("file", random_content(file_bytes, 1));
+  world->source.add("file", random_content(ended_file_bytes, 1));
   return world;
 }
 

@@ -12,14 +12,14 @@
 namespace sluice::ftx::test {
 namespace {
 
-constexpr TimePoint start{1h};
+constexpr TimePoint have_start{1h};
 constexpr Duration round_trip = 100ms;
 
 // --- HaveAnnouncer -------------------------------------------------------------------------------------------------
 
 TEST(HaveAnnouncer, SaysNothingWhereNothingIsThere) {
   HaveAnnouncer announcer;
-  EXPECT_FALSE(announcer.next(start, round_trip));
+  EXPECT_FALSE(announcer.next(have_start, round_trip));
   EXPECT_EQ(announcer.next_deadline(), never);
   EXPECT_TRUE(announcer.all_taken());
 }
@@ -30,7 +30,7 @@ TEST(HaveAnnouncer, RepeatsWhatIsNotTakenAfterDoublingIntervals) {
   announcer.add({20, 30});
   announcer.add({40, 50});
   EXPECT_EQ(announcer.next_deadline(), TimePoint::min());
-  TimePoint now = start;
+  TimePoint now = have_start;
   Duration interval = 2 * round_trip;
   for (int round = 0; round < 6; ++round) {
     const auto have = announcer.next(now, round_trip);
@@ -62,9 +62,9 @@ TEST(HaveAnnouncer, RepeatsWhatIsNotTakenAfterDoublingIntervals) {
 TEST(HaveAnnouncer, GoesOnInsideARangeWhereThePeerSaysSo) {
   HaveAnnouncer announcer;
   announcer.add({10, 20});
-  ASSERT_TRUE(announcer.next(start, round_trip));
+  ASSERT_TRUE(announcer.next(have_start, round_trip));
   EXPECT_TRUE(announcer.on_taken(15));
-  const auto rest = announcer.next(start + 1h, round_trip);
+  const auto rest = announcer.next(have_start + 1h, round_trip);
   ASSERT_TRUE(rest);
   EXPECT_EQ(rest->from, 15U);
   EXPECT_EQ(rest->ranges[0], (ByteRange{15, 20}));
@@ -77,7 +77,7 @@ TEST(HaveAnnouncer, HoldsSoManyRangesUntilTheyAreTaken) {
   }
   std::uint64_t to = 0;
   std::size_t ranges = 0;
-  while (const auto have = announcer.next(start, round_trip)) {
+  while (const auto have = announcer.next(have_start, round_trip)) {
     EXPECT_EQ(have->from, to);
     to = have->to;
     ranges += have->range_count;
@@ -105,7 +105,7 @@ TEST(Have, WhatIsTakenBehindTheEndIsFollowedByAReport) {
   AduDecompressor decompressor;
   EventQueue events;
   DropCounters drops;
-  TimePoint now = start;
+  TimePoint now = have_start;
   Receiver receiver(now, envelope, offer, {}, destination, host, decompressor, events, drops);
   Content buffer(2000);
   const std::size_t header =

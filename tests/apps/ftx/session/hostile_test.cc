@@ -8,14 +8,13 @@
 namespace sluice::ftx::test {
 namespace {
 
-constexpr TimePoint start = Bench::start;
-const Envelope envelope{Kind::hello, 0, 1, 42};
+const Envelope hello_envelope{Kind::hello, 0, 1, 42};
 
 TEST(Hostile, AHelloCostsNoMemoryAndIsAnsweredWithLess) {
   Bench bench;
   for (std::size_t i = 0; i < 1000; ++i) {
     EXPECT_EQ(bench.server.answers_wait(), i >= Server::answers_max / 2) << "who heeds it loses none";
-    bench.send(emit_hello(envelope, {1, 1408}, bench.buffer));
+    bench.send(emit_hello(hello_envelope, {1, 1408}, bench.buffer));
   }
   EXPECT_EQ(bench.server.sessions(), 0U);
   EXPECT_EQ(bench.server.drops().unsent, 1000 - Server::answers_max);
@@ -28,7 +27,7 @@ TEST(Hostile, AHelloCostsNoMemoryAndIsAnsweredWithLess) {
 
 TEST(Hostile, AnUnpaddedHelloIsIgnored) {
   Bench bench;
-  const std::size_t size = emit_hello(envelope, {1, 1408}, bench.buffer);
+  const std::size_t size = emit_hello(hello_envelope, {1, 1408}, bench.buffer);
   bench.send(size - 1);
   EXPECT_EQ(bench.answer(), 0U);
   EXPECT_EQ(bench.server.drops().malformed, 1U);
@@ -72,13 +71,13 @@ TEST(Hostile, AnOfferNeedsACookieOfThisPeerThisConnectionAndThisMoment) {
   bench.envelope.connection = 43;
   bench.offer(good);
   bench.envelope.connection = 42;
-  bench.now = start + CookieJar::lifetime + 1ns;
+  bench.now = Bench::start + CookieJar::lifetime + 1ns;
   bench.offer(good);
-  bench.now = start - 1ns;
+  bench.now = Bench::start - 1ns;
   bench.offer(good);
   EXPECT_EQ(bench.server.sessions(), 0U);
   EXPECT_EQ(bench.server.drops().bad_cookie, 6U);
-  bench.now = start + CookieJar::lifetime;
+  bench.now = Bench::start + CookieJar::lifetime;
   bench.offer(good);
   EXPECT_EQ(bench.server.sessions(), 1U);
 }

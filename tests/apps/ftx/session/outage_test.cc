@@ -14,7 +14,7 @@ namespace sluice::ftx::test {
 namespace {
 
 constexpr Duration outage = 3min;
-constexpr std::size_t file_bytes = 8'000'000;
+constexpr std::size_t outage_file_bytes = 8'000'000;
 constexpr std::uint64_t link_rate = 2'000'000;  // bytes a second
 
 class Outage : public ServedDirectory, public testing::WithParamInterface<bool> {
@@ -39,7 +39,7 @@ class Outage : public ServedDirectory, public testing::WithParamInterface<bool> 
     return std::move(DirectoryDestination::serve(root_.string(), ++seed_, LandBy::write, {.keep = true}).value());
   }
 
-  const Content content_ = random_content(file_bytes, 1);
+  const Content content_ = random_content(outage_file_bytes, 1);
   std::uint64_t seed_ = 0;
   Hasty system_;
   ReplaceSystem replaced_{system_};
@@ -98,7 +98,7 @@ TEST_P(Outage, OfThreeMinutesEndsATransferAndTheNextSendsTheRest) {
   // What had arrived but for the blocks that were not whole.
   const std::uint64_t skipped = world.server_event(Event::Kind::done)->skipped_bytes;
   EXPECT_GE(skipped, 2 * digest_block_bytes);
-  EXPECT_LE(skipped, file_bytes / 2 + digest_block_bytes);
+  EXPECT_LE(skipped, outage_file_bytes / 2 + digest_block_bytes);
   EXPECT_GE(skipped + 3 * digest_block_bytes, arrived);
   EXPECT_EQ(std::distance(fs::directory_iterator(root_), {}), 1) << "nothing else is left";
 }

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <ostream>
 
 #include "base/sanitizers.h"
@@ -22,11 +21,6 @@ namespace {
 constexpr std::uint64_t sessions_default = sluice::sanitized ? 100 : 1'000;
 constexpr std::uint64_t shards = 4;
 constexpr std::uint64_t reordered_adus_min = 40'000;
-
-std::uint64_t environment(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 /// Between the two, each order of magnitude as likely as another.
 double scaled(Prng& prng, double least, double most) { return least * std::pow(most / least, prng.unit()); }

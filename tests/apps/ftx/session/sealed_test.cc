@@ -15,7 +15,7 @@ WorldOptions sealed_options(std::uint64_t seed = 1) {
   return options;
 }
 
-void expect_arrived(World& world, bool undisturbed = true) {
+void expect_arrived_sealed(World& world, bool undisturbed = true) {
   world.run();
   ASSERT_TRUE(world.sender->finished());
   EXPECT_EQ(world.sender->exit_code(), ExitCode::ok);
@@ -47,7 +47,7 @@ TEST(Sealed, FilesOfEverySizeArriveWithoutAGreeting) {
         return true;
       });
       world.source.add("file", random_content(size, size));
-      expect_arrived(world);
+      expect_arrived_sealed(world);
       EXPECT_EQ(first, Kind::offer);
       EXPECT_EQ(world.sender_event(Event::Kind::done)->adus, (size + adu - 1) / adu);
       EXPECT_EQ(world.sender_event(Event::Kind::done)->repaired, 0U);
@@ -78,7 +78,7 @@ TEST(Sealed, AnyLinkDeliversTheSameBytes) {
     for (std::uint64_t i = 0; i < files; ++i) {
       world.source.add("f" + std::to_string(i), random_content(prng.below(300'000), seed + i));
     }
-    expect_arrived(world);
+    expect_arrived_sealed(world);
   }
 }
 
@@ -92,7 +92,7 @@ TEST(Sealed, KeysChangeOnTheWay) {
     return true;
   });
   world.source.add("file", random_content(2'000'000, 1));
-  expect_arrived(world);
+  expect_arrived_sealed(world);
   EXPECT_TRUE(odd && even);
   EXPECT_EQ(world.server->drops().forged, 0U);
 }
@@ -134,7 +134,7 @@ TEST(Sealed, NothingUnsealedIsTakenOrAnswered) {
   answer(emit_report(plain, finished, out));
   EXPECT_EQ(world.server->drops().unexpected, 6U);
   EXPECT_EQ(world.sender->dropped(), before + 4);
-  expect_arrived(world);
+  expect_arrived_sealed(world);
 }
 
 // Threat: somebody on the path who sees everything, and sends what he likes: changed, cut, replayed, sent back,
@@ -194,7 +194,7 @@ TEST(Sealed, WhoIsOnThePathChangesNothing) {
       }
       return true;
     });
-    expect_arrived(world, false);  // what comes between two steps is answered in the next
+    expect_arrived_sealed(world, false);  // what comes between two steps is answered in the next
     EXPECT_GT(attacks, 100U);
     EXPECT_GT(world.server->drops().forged, 10U);
     EXPECT_EQ(world.server->sessions(), 0U);
@@ -212,7 +212,7 @@ TEST(Sealed, AnExpectedSessionBeginsOnce) {
     }
     return true;
   });
-  expect_arrived(world);
+  expect_arrived_sealed(world);
   const std::uint64_t unknown = world.server->drops().unknown_connection;
   for (int i = 0; i < 10; ++i) {
     world.inject(first);
@@ -242,7 +242,7 @@ TEST(SealedPull, TheReceiverKnocksAndTheSenderOffers) {
     });
   }
   world.source.add("file", random_content(1'000'000, 1));
-  expect_arrived(world);
+  expect_arrived_sealed(world);
   EXPECT_EQ(first, (std::vector{Kind::knock, Kind::offer}));
   EXPECT_EQ(world.misdirected, 0U);
 }
@@ -260,7 +260,7 @@ TEST(SealedPull, AnyLinkDeliversTheSameBytes) {
     }
     World world(options);
     world.source.add("file", random_content(prng.below(300'000), seed));
-    expect_arrived(world);
+    expect_arrived_sealed(world);
   }
 }
 
@@ -313,7 +313,7 @@ TEST(SealedPull, AnIcmpErrorDoesNotEndASenderThatWasAsked) {
       world.sender->unreachable(world.now, world.server_peer);
     }
   };
-  expect_arrived(world);
+  expect_arrived_sealed(world);
   EXPECT_GT(before_the_answer, 0);
 }
 
@@ -388,7 +388,7 @@ TEST(Sealed, TheFirstAddressThatAnswersCounts) {
     options.sender.others = {nobody_at_first ? Peer(as_bytes("server")) : other};
     World world(options);
     world.source.add("file", random_content(300'000, 1));
-    expect_arrived(world);
+    expect_arrived_sealed(world);
     EXPECT_EQ(world.misdirected, nobody_at_first ? 2U : 1U) << "one OFFER, and to the first address the manifest";
     EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 1);
   }
@@ -435,7 +435,7 @@ TEST(Sealed, ATransferSurvivesItsPeersNewAddress) {
           (pull ? world.server_peer : world.peer) = Peer(as_bytes("moved " + std::to_string(moves)));
         }
       };
-      expect_arrived(world);
+      expect_arrived_sealed(world);
       EXPECT_EQ(moves, 3);
       EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 10);
     }
@@ -454,7 +454,7 @@ TEST(Sealed, AReceiverThatMovesWhenItHasFinishedIsHeard) {
     }
     return moved == never || now > moved + 100ms;
   });
-  expect_arrived(world);
+  expect_arrived_sealed(world);
   EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 2);
 }
 
@@ -474,7 +474,7 @@ TEST(Sealed, AVictimIsOnlyAskedWhetherItIsThePeer) {
     return true;
   });
   world.each_step = [&] { on = world.forward.sent > 200 && world.forward.sent < 1000; };
-  expect_arrived(world);
+  expect_arrived_sealed(world);
   EXPECT_GT(stolen, 500'000U);
   EXPECT_GT(world.misdirected, 0U) << "challenges";
   EXPECT_LT(world.misdirected, 20U);

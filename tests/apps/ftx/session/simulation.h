@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -27,6 +28,12 @@
 namespace sluice::ftx::test {
 
 using namespace std::chrono_literals;
+
+/// The number in the environment's variable `name`.
+inline std::uint64_t environment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
 
 // --- Files in memory -----------------------------------------------------------------------------------------------
 

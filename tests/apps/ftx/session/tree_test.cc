@@ -8,7 +8,6 @@
 #include <sys/xattr.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 
@@ -21,11 +20,6 @@
 
 namespace sluice::ftx::test {
 namespace {
-
-std::uint64_t environment(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 /// Draws a tree in a directory.
 class Painter {
