@@ -13,7 +13,7 @@ using enum tpi::TliError;
 
 constexpr int outstate = -1;
 
-struct Row {
+struct ConnectionRow {
   std::string_view name;
   /// Lets happen what the call needs to succeed where it is valid.
   std::function<void(ConnectionProvider&)> prepare;
@@ -23,94 +23,89 @@ struct Row {
   std::array<int, state_count> next;
 };
 
-template <class T>
-int error_in(const Outcome<T>& outcome) {
-  return outcome ? 0 : outcome.error().t_errno;
-}
-
 std::function<void(ConnectionProvider&)> nothing() {
   return [](ConnectionProvider&) {};
 }
 
-const t_call first{.addr = in("peer"), .opt = {}, .udata = {}, .sequence = 1};
+const t_call first_call{.addr = in("peer"), .opt = {}, .udata = {}, .sequence = 1};
 
 // "VALID STATES" of each manual page, and the next states of Solaris' "Programming Interfaces Guide", "State Tables".
-const std::vector<Row>& rows() {
-  static const std::vector<Row> all{
+const std::vector<ConnectionRow>& connection_rows() {
+  static const std::vector<ConnectionRow> all{
       {"t_close",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_close()); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_close()); },
        {outstate, T_UNINIT, T_UNINIT, T_UNINIT, T_UNINIT, T_UNINIT, T_UNINIT, T_UNINIT}},
       {"t_bind",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_bind(nullptr, nullptr)); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_bind(nullptr, nullptr)); },
        {outstate, T_IDLE, outstate, outstate, outstate, outstate, outstate, outstate}},
       {"t_unbind",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_unbind()); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_unbind()); },
        {outstate, outstate, T_UNBND, outstate, outstate, outstate, outstate, outstate}},
       {"t_optmgmt",
        nothing(),
        [](Endpoint& at, Endpoint&) {
          tli::t_optmgmt managed;
-         return error_in(at.t_optmgmt({in("option"), tpi::T_NEGOTIATE}, managed));
+         return error_of(at.t_optmgmt({in("option"), tpi::T_NEGOTIATE}, managed));
        },
        {outstate, T_UNBND, T_IDLE, T_OUTCON, T_INCON, T_DATAXFER, T_OUTREL, T_INREL}},
       {"t_getinfo",
        nothing(),
        [](Endpoint& at, Endpoint&) {
          t_info info;
-         return error_in(at.t_getinfo(info));
+         return error_of(at.t_getinfo(info));
        },
        {outstate, T_UNBND, T_IDLE, T_OUTCON, T_INCON, T_DATAXFER, T_OUTREL, T_INREL}},
       {"t_look",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_look()); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_look()); },
        {outstate, T_UNBND, T_IDLE, T_OUTCON, T_INCON, T_DATAXFER, T_OUTREL, T_INREL}},
       {"t_getprotaddr",
        nothing(),
        [](Endpoint& at, Endpoint&) {
          tli::t_bind bound;
-         return error_in(at.t_getprotaddr(&bound, nullptr));
+         return error_of(at.t_getprotaddr(&bound, nullptr));
        },
        {outstate, T_UNBND, T_IDLE, T_OUTCON, T_INCON, T_DATAXFER, T_OUTREL, T_INREL}},
       // The request has left: that is TNODATA, since nobody waits here.
       {"t_connect",
        nothing(),
        [](Endpoint& at, Endpoint&) {
-         const int error = error_in(at.t_connect(first, nullptr));
+         const int error = error_of(at.t_connect(first_call, nullptr));
          return error == TNODATA ? 0 : error;
        },
        {outstate, outstate, T_OUTCON, outstate, outstate, outstate, outstate, outstate}},
       {"t_rcvconnect",
        [](ConnectionProvider& at) { at.confirms(); },
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_rcvconnect(nullptr)); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_rcvconnect(nullptr)); },
        {outstate, outstate, outstate, T_DATAXFER, outstate, outstate, outstate, outstate}},
       {"t_listen",
        [](ConnectionProvider& at) { at.indicates(2); },
        [](Endpoint& at, Endpoint&) {
          t_call call;
-         return error_in(at.t_listen(call));
+         return error_of(at.t_listen(call));
        },
        {outstate, outstate, T_INCON, outstate, T_INCON, outstate, outstate, outstate}},
       {"t_accept here",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_accept(at, first)); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_accept(at, first_call)); },
        {outstate, outstate, outstate, outstate, T_DATAXFER, outstate, outstate, outstate}},
       {"t_accept elsewhere",
        nothing(),
-       [](Endpoint& at, Endpoint& other) { return error_in(at.t_accept(other, first)); },
+       [](Endpoint& at, Endpoint& other) { return error_of(at.t_accept(other, first_call)); },
        {outstate, outstate, outstate, outstate, T_IDLE, outstate, outstate, outstate}},
       {"t_snd",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_snd(as_bytes("data"), 0)); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_snd(as_bytes("data"), 0)); },
        {outstate, outstate, outstate, outstate, outstate, T_DATAXFER, outstate, T_INREL}},
       {"t_sndv",
        nothing(),
        [](Endpoint& at, Endpoint&) {
          std::array<std::byte, 4> bytes{};
          const t_iovec part{bytes.data(), bytes.size()};
-         return error_in(at.t_sndv(std::span(&part, 1), 0));
+         return error_of(at.t_sndv(std::span(&part, 1), 0));
        },
        {outstate, outstate, outstate, outstate, outstate, T_DATAXFER, outstate, T_INREL}},
       {"t_rcv",
@@ -118,7 +113,7 @@ const std::vector<Row>& rows() {
        [](Endpoint& at, Endpoint&) {
          std::array<std::byte, 4> bytes{};
          int flags = 0;
-         return error_in(at.t_rcv(bytes, flags));
+         return error_of(at.t_rcv(bytes, flags));
        },
        {outstate, outstate, outstate, outstate, outstate, T_DATAXFER, T_OUTREL, outstate}},
       {"t_rcvv",
@@ -127,41 +122,41 @@ const std::vector<Row>& rows() {
          std::array<std::byte, 4> bytes{};
          const t_iovec part{bytes.data(), bytes.size()};
          int flags = 0;
-         return error_in(at.t_rcvv(std::span(&part, 1), flags));
+         return error_of(at.t_rcvv(std::span(&part, 1), flags));
        },
        {outstate, outstate, outstate, outstate, outstate, T_DATAXFER, T_OUTREL, outstate}},
       {"t_sndrel",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_sndrel()); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_sndrel()); },
        {outstate, outstate, outstate, outstate, outstate, T_OUTREL, outstate, T_IDLE}},
       {"t_rcvrel",
        [](ConnectionProvider& at) { at.releases(); },
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_rcvrel()); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_rcvrel()); },
        {outstate, outstate, outstate, outstate, outstate, T_INREL, T_IDLE, outstate}},
       {"t_snddis",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_snddis(&first)); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_snddis(&first_call)); },
        {outstate, outstate, outstate, T_IDLE, T_IDLE, T_IDLE, T_IDLE, T_IDLE}},
       {"t_rcvdis",
        [](ConnectionProvider& at) { at.withdraws(1); },
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_rcvdis(nullptr)); },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_rcvdis(nullptr)); },
        {outstate, outstate, outstate, T_IDLE, T_IDLE, T_IDLE, T_IDLE, T_IDLE}},
       // "[TNOTSUPPORT] This function is not supported by the underlying transport provider", whatever the state.
       {"t_sndudata",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_sndudata({})) == TNOTSUPPORT ? TOUTSTATE : 0; },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_sndudata({})) == TNOTSUPPORT ? TOUTSTATE : 0; },
        {outstate, outstate, outstate, outstate, outstate, outstate, outstate, outstate}},
       {"t_rcvudata",
        nothing(),
        [](Endpoint& at, Endpoint&) {
          t_unitdata unit;
          int flags = 0;
-         return error_in(at.t_rcvudata(unit, flags)) == TNOTSUPPORT ? TOUTSTATE : 0;
+         return error_of(at.t_rcvudata(unit, flags)) == TNOTSUPPORT ? TOUTSTATE : 0;
        },
        {outstate, outstate, outstate, outstate, outstate, outstate, outstate, outstate}},
       {"t_rcvuderr",
        nothing(),
-       [](Endpoint& at, Endpoint&) { return error_in(at.t_rcvuderr(nullptr)) == TNOTSUPPORT ? TOUTSTATE : 0; },
+       [](Endpoint& at, Endpoint&) { return error_of(at.t_rcvuderr(nullptr)) == TNOTSUPPORT ? TOUTSTATE : 0; },
        {outstate, outstate, outstate, outstate, outstate, outstate, outstate, outstate}},
   };
   return all;
@@ -170,7 +165,7 @@ const std::vector<Row>& rows() {
 using ConnectionStates = ConnectionTest;
 
 TEST_F(ConnectionStates, EveryStateAndCall) {
-  for (const Row& row : rows()) {
+  for (const ConnectionRow& row : connection_rows()) {
     for (const State state : all_states) {
       SCOPED_TRACE(testing::Message() << row.name << " in state " << int{state});
       ASSERT_NO_FATAL_FAILURE(bring_to(state));
@@ -197,7 +192,7 @@ TEST_F(ConnectionStates, EveryStateOfTheAcceptingEndpoint) {
     const auto acceptor = std::move(endpoint);
     ASSERT_NO_FATAL_FAILURE(bring_to(T_INCON));
     const bool valid = state == T_UNBND || state == T_IDLE;
-    EXPECT_EQ(error_of(endpoint->t_accept(*acceptor, first)), valid ? 0 : TOUTSTATE);
+    EXPECT_EQ(error_of(endpoint->t_accept(*acceptor, first_call)), valid ? 0 : TOUTSTATE);
     EXPECT_EQ(acceptor->t_getstate(), valid ? T_DATAXFER : state);
     EXPECT_EQ(endpoint->t_getstate(), valid ? T_IDLE : T_INCON);
   }
@@ -208,7 +203,7 @@ TEST_F(ConnectionStates, SeveralOutstanding) {
   ASSERT_NO_FATAL_FAILURE(bring_to(T_INCON, 3));
   ConnectionProvider* beside = nullptr;
   const auto other = make(beside);
-  t_call call = first;
+  t_call call = first_call;
   EXPECT_EQ(error_of(endpoint->t_accept(*endpoint, call)), TINDOUT);
   ASSERT_TRUE(endpoint->t_accept(*other, call));
   EXPECT_EQ(endpoint->t_getstate(), T_INCON);

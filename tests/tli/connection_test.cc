@@ -461,11 +461,6 @@ struct Hindrance {
   int expected;
 };
 
-template <class T>
-int error_in(const Outcome<T>& outcome) {
-  return outcome ? 0 : outcome.error().t_errno;
-}
-
 // "Events and TLOOK Error Indication" of XPG4.2, as z/OS' t_look() has it: t_accept(): T_DISCONNECT, T_LISTEN.
 // t_connect(): T_DISCONNECT, T_LISTEN, "only when a t_connect is done on an endpoint which has been bound with a qlen >
 // 0 and for which a connect indication is pending". t_listen(), t_rcvconnect(), t_snd(), t_snddis(): T_DISCONNECT.
@@ -476,27 +471,27 @@ TEST_F(Connections, WhichEventHindersWhichCall) {
   const auto comes = [](ConnectionProvider& at) { at.indicates(2); };
   const auto released = [](ConnectionProvider& at) { at.releases(); };
   const auto data = [](ConnectionProvider& at) { at.sends("data"); };
-  const auto connect = [](Endpoint& at, Endpoint&) { return error_in(at.t_connect(calling("peer"), nullptr)); };
-  const auto rcvconnect = [](Endpoint& at, Endpoint&) { return error_in(at.t_rcvconnect(nullptr)); };
+  const auto connect = [](Endpoint& at, Endpoint&) { return error_of(at.t_connect(calling("peer"), nullptr)); };
+  const auto rcvconnect = [](Endpoint& at, Endpoint&) { return error_of(at.t_rcvconnect(nullptr)); };
   const auto listen = [](Endpoint& at, Endpoint&) {
     t_call call;
-    return error_in(at.t_listen(call));
+    return error_of(at.t_listen(call));
   };
   t_call first;
   first.sequence = 1;
-  const auto accept_here = [=](Endpoint& at, Endpoint&) { return error_in(at.t_accept(at, first)); };
-  const auto accept_there = [=](Endpoint& at, Endpoint& other) { return error_in(at.t_accept(other, first)); };
-  const auto reject = [=](Endpoint& at, Endpoint&) { return error_in(at.t_snddis(&first)); };
-  const auto snd = [](Endpoint& at, Endpoint&) { return error_in(at.t_snd(as_bytes("x"), 0)); };
+  const auto accept_here = [=](Endpoint& at, Endpoint&) { return error_of(at.t_accept(at, first)); };
+  const auto accept_there = [=](Endpoint& at, Endpoint& other) { return error_of(at.t_accept(other, first)); };
+  const auto reject = [=](Endpoint& at, Endpoint&) { return error_of(at.t_snddis(&first)); };
+  const auto snd = [](Endpoint& at, Endpoint&) { return error_of(at.t_snd(as_bytes("x"), 0)); };
   const auto rcv = [](Endpoint& at, Endpoint&) {
     std::array<std::byte, 4> bytes{};
     int flags = 0;
-    return error_in(at.t_rcv(bytes, flags));
+    return error_of(at.t_rcv(bytes, flags));
   };
-  const auto sndrel = [](Endpoint& at, Endpoint&) { return error_in(at.t_sndrel()); };
-  const auto rcvrel = [](Endpoint& at, Endpoint&) { return error_in(at.t_rcvrel()); };
-  const auto snddis = [](Endpoint& at, Endpoint&) { return error_in(at.t_snddis(nullptr)); };
-  const auto unbind = [](Endpoint& at, Endpoint&) { return error_in(at.t_unbind()); };
+  const auto sndrel = [](Endpoint& at, Endpoint&) { return error_of(at.t_sndrel()); };
+  const auto rcvrel = [](Endpoint& at, Endpoint&) { return error_of(at.t_rcvrel()); };
+  const auto snddis = [](Endpoint& at, Endpoint&) { return error_of(at.t_snddis(nullptr)); };
+  const auto unbind = [](Endpoint& at, Endpoint&) { return error_of(at.t_unbind()); };
   const std::vector<Hindrance> cases{
       {"T_DISCONNECT, t_rcvconnect", T_OUTCON, gone, rcvconnect, TLOOK},
       {"T_DISCONNECT, t_snddis", T_OUTCON, gone, snddis, TLOOK},

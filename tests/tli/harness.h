@@ -34,6 +34,12 @@ Message message_of(BufferPool& pool, const Primitive& primitive, MessageType typ
   return message;
 }
 
+/// t_errno of what failed, 0 for what did not.
+template <class T>
+int error_of(const tli::Outcome<T>& outcome) {
+  return outcome ? 0 : outcome.error().t_errno;
+}
+
 /// The provider. It answers requests at once and keeps data units; while stalled, these wait on its write queue.
 class Provider : public Module {
  public:
@@ -176,11 +182,6 @@ class TliTest : public testing::Test {
  protected:
   std::uint16_t look() { return endpoint->t_look().value_or(0xffff); }
 
-  /// t_errno of what failed, 0 for what did not.
-  template <class T>
-  static int error_of(const tli::Outcome<T>& outcome) {
-    return outcome ? 0 : outcome.error().t_errno;
-  }
   template <class T>
   static int system_error_of(const tli::Outcome<T>& outcome) {
     return outcome ? 0 : outcome.error().system_errno;
