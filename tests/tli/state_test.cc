@@ -12,7 +12,7 @@ namespace {
 
 using namespace tli;
 
-struct Row {
+struct StateRow {
   std::string_view name;
   Call call;
   // The next state from T_UNINIT, T_UNBND, T_IDLE; -1: not valid there.
@@ -27,41 +27,41 @@ constexpr std::array<int, 5> stays{T_OUTCON, T_INCON, T_DATAXFER, T_OUTREL, T_IN
 // "VALID STATES" of each manual page. t_bind: T_UNBND. t_unbind, t_sndudata, t_rcvudata, t_rcvuderr: T_IDLE. t_optmgmt,
 // t_getinfo, t_getstate, t_sync, t_look, t_getprotaddr, t_close: "ALL - apart from T_UNINIT". t_open: T_UNINIT.
 constexpr std::array rows{
-    Row{"t_open", Call::open, {T_UNBND, -1, -1}},
-    Row{"t_close", Call::close, {-1, T_UNINIT, T_UNINIT}, closed},
-    Row{"t_bind", Call::bind, {-1, T_IDLE, -1}},
-    Row{"t_unbind", Call::unbind, {-1, -1, T_UNBND}},
-    Row{"t_optmgmt", Call::optmgmt, {-1, T_UNBND, T_IDLE}, stays},
-    Row{"t_sndudata", Call::sndudata, {-1, -1, T_IDLE}},
-    Row{"t_rcvudata", Call::rcvudata, {-1, -1, T_IDLE}},
-    Row{"t_rcvuderr", Call::rcvuderr, {-1, -1, T_IDLE}},
-    Row{"t_getinfo", Call::getinfo, {-1, T_UNBND, T_IDLE}, stays},
-    Row{"t_getstate", Call::getstate, {-1, T_UNBND, T_IDLE}, stays},
-    Row{"t_sync", Call::sync, {-1, T_UNBND, T_IDLE}, stays},
-    Row{"t_look", Call::look, {-1, T_UNBND, T_IDLE}, stays},
-    Row{"t_getprotaddr", Call::getprotaddr, {-1, T_UNBND, T_IDLE}, stays},
+    StateRow{"t_open", Call::open, {T_UNBND, -1, -1}},
+    StateRow{"t_close", Call::close, {-1, T_UNINIT, T_UNINIT}, closed},
+    StateRow{"t_bind", Call::bind, {-1, T_IDLE, -1}},
+    StateRow{"t_unbind", Call::unbind, {-1, -1, T_UNBND}},
+    StateRow{"t_optmgmt", Call::optmgmt, {-1, T_UNBND, T_IDLE}, stays},
+    StateRow{"t_sndudata", Call::sndudata, {-1, -1, T_IDLE}},
+    StateRow{"t_rcvudata", Call::rcvudata, {-1, -1, T_IDLE}},
+    StateRow{"t_rcvuderr", Call::rcvuderr, {-1, -1, T_IDLE}},
+    StateRow{"t_getinfo", Call::getinfo, {-1, T_UNBND, T_IDLE}, stays},
+    StateRow{"t_getstate", Call::getstate, {-1, T_UNBND, T_IDLE}, stays},
+    StateRow{"t_sync", Call::sync, {-1, T_UNBND, T_IDLE}, stays},
+    StateRow{"t_look", Call::look, {-1, T_UNBND, T_IDLE}, stays},
+    StateRow{"t_getprotaddr", Call::getprotaddr, {-1, T_UNBND, T_IDLE}, stays},
     // Of connection mode, from Solaris' "Programming Interfaces Guide", "Connection Mode State", part 1 and 2.
-    Row{"connect2", Call::connect2, {-1, -1, T_OUTCON}},
-    Row{"rcvconnect", Call::rcvconnect, {-1, -1, -1}, {T_DATAXFER, -1, -1, -1, -1}},
-    Row{"listen", Call::listen, {-1, -1, T_INCON}, {-1, T_INCON, -1, -1, -1}},
-    Row{"accept1", Call::accept1, {-1, -1, -1}, {-1, T_DATAXFER, -1, -1, -1}},
-    Row{"accept2", Call::accept2, {-1, -1, -1}, {-1, T_IDLE, -1, -1, -1}},
-    Row{"accept3", Call::accept3, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
-    Row{"pass_conn", Call::pass_conn, {-1, T_DATAXFER, T_DATAXFER}},
-    Row{"snd", Call::snd, {-1, -1, -1}, {-1, -1, T_DATAXFER, -1, T_INREL}},
-    Row{"rcv", Call::rcv, {-1, -1, -1}, {-1, -1, T_DATAXFER, T_OUTREL, -1}},
-    Row{"sndrel", Call::sndrel, {-1, -1, -1}, {-1, -1, T_OUTREL, -1, T_IDLE}},
-    Row{"rcvrel", Call::rcvrel, {-1, -1, -1}, {-1, -1, T_INREL, T_IDLE, -1}},
-    Row{"snddis1", Call::snddis1, {-1, -1, -1}, {T_IDLE, T_IDLE, T_IDLE, T_IDLE, T_IDLE}},
-    Row{"snddis2", Call::snddis2, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
-    Row{"rcvdis1", Call::rcvdis1, {-1, -1, -1}, {T_IDLE, -1, T_IDLE, T_IDLE, T_IDLE}},
-    Row{"rcvdis2", Call::rcvdis2, {-1, -1, -1}, {-1, T_IDLE, -1, -1, -1}},
-    Row{"rcvdis3", Call::rcvdis3, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
+    StateRow{"connect2", Call::connect2, {-1, -1, T_OUTCON}},
+    StateRow{"rcvconnect", Call::rcvconnect, {-1, -1, -1}, {T_DATAXFER, -1, -1, -1, -1}},
+    StateRow{"listen", Call::listen, {-1, -1, T_INCON}, {-1, T_INCON, -1, -1, -1}},
+    StateRow{"accept1", Call::accept1, {-1, -1, -1}, {-1, T_DATAXFER, -1, -1, -1}},
+    StateRow{"accept2", Call::accept2, {-1, -1, -1}, {-1, T_IDLE, -1, -1, -1}},
+    StateRow{"accept3", Call::accept3, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
+    StateRow{"pass_conn", Call::pass_conn, {-1, T_DATAXFER, T_DATAXFER}},
+    StateRow{"snd", Call::snd, {-1, -1, -1}, {-1, -1, T_DATAXFER, -1, T_INREL}},
+    StateRow{"rcv", Call::rcv, {-1, -1, -1}, {-1, -1, T_DATAXFER, T_OUTREL, -1}},
+    StateRow{"sndrel", Call::sndrel, {-1, -1, -1}, {-1, -1, T_OUTREL, -1, T_IDLE}},
+    StateRow{"rcvrel", Call::rcvrel, {-1, -1, -1}, {-1, -1, T_INREL, T_IDLE, -1}},
+    StateRow{"snddis1", Call::snddis1, {-1, -1, -1}, {T_IDLE, T_IDLE, T_IDLE, T_IDLE, T_IDLE}},
+    StateRow{"snddis2", Call::snddis2, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
+    StateRow{"rcvdis1", Call::rcvdis1, {-1, -1, -1}, {T_IDLE, -1, T_IDLE, T_IDLE, T_IDLE}},
+    StateRow{"rcvdis2", Call::rcvdis2, {-1, -1, -1}, {-1, T_IDLE, -1, -1, -1}},
+    StateRow{"rcvdis3", Call::rcvdis3, {-1, -1, -1}, {-1, T_INCON, -1, -1, -1}},
 };
 
 TEST(StateTable, EveryStateAndCall) {
   ASSERT_EQ(rows.size(), call_count);
-  for (const Row& row : rows) {
+  for (const StateRow& row : rows) {
     for (const State state : {T_UNINIT, T_UNBND, T_IDLE}) {
       const auto next = next_state(state, row.call);
       EXPECT_EQ(next ? static_cast<int>(*next) : -1, row.next[state]) << row.name << " in state " << int{state};
@@ -135,7 +135,7 @@ class StateCalls : public EndpointTest {
 
 // "TOUTSTATE The communications endpoint [...] is not in one of the states in which a call to this function is valid."
 TEST_F(StateCalls, EveryStateAndCall) {
-  for (const Row& row : rows) {
+  for (const StateRow& row : rows) {
     if (row.call == Call::open || row.call == Call::getstate || row.call >= Call::connect2) {
       continue;  // every endpoint here has been opened, and has been asked for its state; none is of connections
     }

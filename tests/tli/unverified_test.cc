@@ -13,8 +13,8 @@
 namespace sluice::test {
 namespace {
 
-struct Watcher : Module {
-  Watcher() : Module("watcher") {}
+struct UnverifiedWatcher : Module {
+  UnverifiedWatcher() : Module("watcher") {}
   Counter refused{*this, "refused", "checks that did not hold"};
 };
 
@@ -35,7 +35,7 @@ class Unverified : public EndpointTest {
     provider->up(std::move(message));
   }
 
-  Watcher watcher;
+  UnverifiedWatcher watcher;
   ModuleHandle owner = set.module_handles().add();
 };
 

@@ -49,13 +49,13 @@ std::string next(Endpoint& endpoint) {
                     " " + std::to_string(how->traffic_class);
 }
 
-struct Row {
+struct ReceivedRow {
   const char* name;
   const char* local;
   const char* destination;
 };
 
-class HowItCame : public KernelUdpTest, public testing::WithParamInterface<Row> {};
+class HowItCame : public KernelUdpTest, public testing::WithParamInterface<ReceivedRow> {};
 
 TEST_P(HowItCame, IsToldWhereItWasAskedFor) {
   Endpoint sender(set);
@@ -158,9 +158,10 @@ TEST_F(KernelUdpTest, ARunWithoutMemoryIsCountedByItsDatagrams) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, HowItCame,
-                         testing::Values(Row{"V4", "0.0.0.0:0", "127.0.0.1"}, Row{"V4Other", "0.0.0.0:0", "127.0.0.9"},
-                                         Row{"V6", "[::1]:0", "::1"}, Row{"V6Any", "[::]:0", "::1"},
-                                         Row{"V4OverV6", "[::]:0", "127.0.0.1"}),
+                         testing::Values(ReceivedRow{"V4", "0.0.0.0:0", "127.0.0.1"},
+                                         ReceivedRow{"V4Other", "0.0.0.0:0", "127.0.0.9"},
+                                         ReceivedRow{"V6", "[::1]:0", "::1"}, ReceivedRow{"V6Any", "[::]:0", "::1"},
+                                         ReceivedRow{"V4OverV6", "[::]:0", "127.0.0.1"}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

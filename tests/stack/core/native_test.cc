@@ -202,7 +202,7 @@ TEST(NativeTest, LinkAndUnlinkKeepIt) {
   EXPECT_FALSE(message);
 }
 
-struct Change {
+struct NativeChange {
   std::string_view name;
   std::function<void(Message&)> make;
   std::string_view expected;  // encoded
@@ -212,7 +212,7 @@ struct Change {
 // The message is "#7text" and, in two blocks, "abcd".
 TEST(NativeTest, WhatChangesItsBytesEncodesItAndWhatChangesTheDataDoesNot) {
   const auto fill = [](Bytes bytes) { std::ranges::fill(bytes, std::byte{'+'}); };
-  const std::vector<Change> changes{
+  const std::vector<NativeChange> changes{
       {"prepend to data", [&](Message& m) { fill(m.prepend_data(2)); }, "#7text++abcd", true},
       {"trim data", [](Message& m) { m.trim_data_front(1); }, "#7textbcd", true},
       {"trim a data block", [](Message& m) { m.trim_data_front(2); }, "#7textcd", true},
@@ -245,7 +245,7 @@ TEST(NativeTest, WhatChangesItsBytesEncodesItAndWhatChangesTheDataDoesNot) {
       {"make writable", [](Message& m) { EXPECT_TRUE(m.make_writable()); }, "#7textabcd", true},
       {"materialize", [](Message& m) { EXPECT_EQ(m.materialize(), TransformResult::done); }, "#7textabcd", true},
   };
-  for (const Change& change : changes) {
+  for (const NativeChange& change : changes) {
     SCOPED_TRACE(change.name);
     BufferPool pool;
     Message message = notice_message(pool, "text", "ab");

@@ -21,7 +21,7 @@ constexpr std::string_view our_group = "ff02::1:ff00:1";  // the solicited-node 
 
 /// A report, as it was sent: "TYPE GROUP" for each record of a new one, where TYPE is "is", "in" or "ex"; "old GROUP"
 /// or "left GROUP" of an old one.
-struct Report {
+struct GroupReport {
   std::string source;
   std::string destination;
   std::vector<std::string> says;
@@ -32,7 +32,7 @@ std::string record(std::uint8_t type, const IpAddress& group) {
 }
 
 /// Checks what every report must have, whatever it says.
-std::optional<Report> report_of(const Frame& frame) {
+std::optional<GroupReport> report_of(const Frame& frame) {
   const ConstBytes packet = frame.octets;
   if (frame.sap == wire::ethertype_ipv6 && packet[6] == std::byte{0}) {
     const auto header = wire::Ipv6Header::parse(packet);
@@ -46,7 +46,7 @@ std::optional<Report> report_of(const Frame& frame) {
         wire::pseudo_header_sum(header->source, header->destination, 58, static_cast<std::uint32_t>(body.size()));
     EXPECT_TRUE(sum_holds(add_sums(pseudo, ilp::scalar::sum(body))));
     EXPECT_EQ(frame.to, wire::multicast_mac(header->destination));
-    Report report{header->source.to_text(), header->destination.to_text(), {}};
+    GroupReport report{header->source.to_text(), header->destination.to_text(), {}};
     const auto type = std::to_integer<int>(body[0]);
     if (type == 131 || type == 132) {
       EXPECT_EQ(body.size(), 24U);
@@ -72,7 +72,7 @@ std::optional<Report> report_of(const Frame& frame) {
     const Octets body = part(packet, 24);
     EXPECT_TRUE(sum_holds(ilp::scalar::sum(body)));
     EXPECT_EQ(frame.to, wire::multicast_mac(header->destination()));
-    Report report{header->source().to_text(), header->destination().to_text(), {}};
+    GroupReport report{header->source().to_text(), header->destination().to_text(), {}};
     const auto type = std::to_integer<int>(body[0]);
     if (type != 0x22) {
       EXPECT_EQ(body.size(), 8U);
@@ -93,8 +93,8 @@ std::optional<Report> report_of(const Frame& frame) {
   return std::nullopt;
 }
 
-std::vector<Report> reports(std::deque<Frame>& frames) {
-  std::vector<Report> found;
+std::vector<GroupReport> reports(std::deque<Frame>& frames) {
+  std::vector<GroupReport> found;
   for (; !frames.empty(); frames.pop_front()) {
     if (const auto report = report_of(frames.front())) {
       found.push_back(*report);
@@ -105,7 +105,7 @@ std::vector<Report> reports(std::deque<Frame>& frames) {
 
 std::vector<std::string> reports_said(Bed& bed) {
   std::vector<std::string> words;
-  for (const Report& report : reports(bed.link.sent)) {
+  for (const GroupReport& report : reports(bed.link.sent)) {
     words.insert(words.end(), report.says.begin(), report.says.end());
   }
   return words;
@@ -167,9 +167,9 @@ void pass_finely(Bed& bed, Duration time) {
 /// Section 6.1: a second report follows within the Unsolicited Report Interval.
 TEST(IpGroups, SolicitedNodeGroupsAreReportedAtStart) {
   Bed bed;
-  const std::vector<Report> told = reports(bed.said_at_start);
+  const std::vector<GroupReport> told = reports(bed.said_at_start);
   ASSERT_EQ(told.size(), 2U);
-  for (const Report& report : told) {
+  for (const GroupReport& report : told) {
     EXPECT_EQ(report.source, our_link_local);
     EXPECT_EQ(report.destination, "ff02::16");
     EXPECT_THAT(report.says, ElementsAre("ex " + std::string(our_group)));
@@ -187,7 +187,7 @@ TEST(IpGroups, ReportsOfATentativeHostComeFromNobodyAndAreRepeated) {
   config.duplicate_address_detection = true;
   Bed bed(config);
   bed.advance(0s);
-  std::vector<Report> told = reports(bed.link.sent);
+  std::vector<GroupReport> told = reports(bed.link.sent);
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].source, "::");
   pass_finely(bed, 4s);
@@ -307,7 +307,7 @@ TEST(IpGroups, SpeaksTheVersionOfAnOldRouter) {
   pass_finely(bed, Groups::unsolicited_report_interval_old);
   EXPECT_THAT(reports_said(bed), ElementsAre("old ff05::78", "old ff05::78"));
   bed.ip->leave(address("ff05::78"));
-  const std::vector<Report> told = reports(bed.link.sent);
+  const std::vector<GroupReport> told = reports(bed.link.sent);
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].destination, "ff02::2");
   EXPECT_THAT(told[0].says, ElementsAre("left ff05::78"));
@@ -342,7 +342,7 @@ TEST(IpGroups, IgmpReportsWhatWasJoined) {
   ASSERT_TRUE(bed.ip->join(group));
   ASSERT_TRUE(bed.ip->join(address("224.0.0.1")));
   pass_finely(bed, 2s);
-  const std::vector<Report> told = reports(bed.link.sent);
+  const std::vector<GroupReport> told = reports(bed.link.sent);
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].source, "10.77.0.1");
   EXPECT_EQ(told[0].destination, "224.0.0.22");
@@ -383,7 +383,7 @@ TEST(IpGroups, AnOldIgmpRouterIsToldOfLeaving) {
   pass_finely(bed, Groups::unsolicited_report_interval_old);
   EXPECT_THAT(reports_said(bed), ElementsAre("old 239.1.2.3", "old 239.1.2.3"));
   bed.ip->leave(address("239.1.2.3"));
-  const std::vector<Report> told = reports(bed.link.sent);
+  const std::vector<GroupReport> told = reports(bed.link.sent);
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].destination, "224.0.0.2");
   EXPECT_THAT(told[0].says, ElementsAre("left 239.1.2.3"));

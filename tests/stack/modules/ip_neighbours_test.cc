@@ -80,7 +80,7 @@ TEST(IpNeighbours, EventTable) {
   }
 }
 
-struct Recorder final : ip::NeighbourUser {
+struct NeighbourRecorder final : ip::NeighbourUser {
   void solicit(const IpAddress& target, const std::optional<MacAddress>& to) override {
     solicited.emplace_back(target, to);
   }
@@ -107,7 +107,7 @@ class IpNeighboursCache : public testing::Test {
 
   BufferPool pool;
   Prng prng{1};
-  Recorder user;
+  NeighbourRecorder user;
   std::optional<Neighbours> cache;
   TimePoint now{};
 };

@@ -21,8 +21,8 @@ std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-struct Case {
-  explicit Case(std::uint64_t seed) : prng(seed) {
+struct SimulationCase {
+  explicit SimulationCase(std::uint64_t seed) : prng(seed) {
     options.recovery = static_cast<Recovery>(prng.below(3));
     options.packet_bytes = static_cast<std::uint16_t>(64 + prng.below(200));
     options.grant_packets_max = static_cast<std::uint32_t>(1 + prng.below(16));
@@ -48,7 +48,7 @@ struct Case {
 };
 
 void run_case(std::uint64_t seed) {
-  Case made(seed);
+  SimulationCase made(seed);
   Prng& prng = made.prng;
   Bed bed(made.nodes, made.options, made.mode, seed, made.weather);
   std::uint64_t tag = 0;

@@ -28,14 +28,14 @@ ProgressState with(void (*change)(ProgressState&)) {
   return state;
 }
 
-struct Row {
+struct ProgressRow {
   std::string what;
   ProgressState state;
   std::size_t columns;
   std::string line;
 };
 
-const std::vector<Row> rows{
+const std::vector<ProgressRow> rows{
     {"wide", half, 200,
      "there:data  42% [================>                       ]   420.0/1000.0 MiB  117.3 MiB/s  0:05 left  3/7 files "
      " 12 repaired (0.0%)"},
@@ -78,13 +78,13 @@ const std::vector<Row> rows{
 };
 
 TEST(ProgressLine, IsAsTheTableSays) {
-  for (const Row& row : rows) {
+  for (const ProgressRow& row : rows) {
     EXPECT_EQ(progress_line(row.state, row.columns), row.line) << row.what;
   }
 }
 
 TEST(ProgressLine, NeverFillsItsRow) {
-  for (const Row& row : rows) {
+  for (const ProgressRow& row : rows) {
     for (std::size_t columns = 0; columns <= 300; ++columns) {
       const std::string line = progress_line(row.state, columns);
       ASSERT_LT(columns_of(line), std::max<std::size_t>(columns, 1)) << row.what << " in " << columns << ": " << line;

@@ -38,14 +38,14 @@ bool excludes(const std::vector<std::string>& lines, std::string path, Filter::S
   return Filter(rules_of(lines), side).excludes(path, directory);
 }
 
-struct Row {
+struct FilterRow {
   const char* pattern;
   std::vector<std::string> matched;
   std::vector<std::string> others;
 };
 
 // "PATTERN MATCHING RULES"
-const Row rows[] = {
+const FilterRow rows[] = {
     // "If a pattern starts with a slash it is anchored to a particular spot in the hierarchy of files"
     {"/foo", {"foo", "foo/"}, {"bar/foo", "foo/bar"}},
     // "otherwise it is matched against the end of the pathname"
@@ -94,7 +94,7 @@ const Row rows[] = {
 };
 
 TEST(Filter, MatchesAsTheManualSays) {
-  for (const Row& row : rows) {
+  for (const FilterRow& row : rows) {
     for (const std::string& path : row.matched) {
       EXPECT_TRUE(excludes({"- " + std::string(row.pattern)}, path)) << row.pattern << " and " << path;
       EXPECT_FALSE(excludes({"-! " + std::string(row.pattern)}, path)) << "not " << row.pattern << " and " << path;

@@ -82,7 +82,7 @@ struct Driver {
   std::uint64_t delivered = 1'000'000;
 };
 
-struct Row {
+struct BbrRow {
   const char* name;
   Bbr::State from;
   Driver::Change event;
@@ -91,7 +91,7 @@ struct Row {
 };
 
 TEST(Bbr, TheStateAfterEachEvent) {
-  const Row rows[] = {
+  const BbrRow rows[] = {
       {"grows", startup, {.rate = bbr_rate * 2, .in_flight = 2 * bdp}, 3, startup},
       {"two flat rounds", startup, {.in_flight = 2 * bdp}, 2, startup},
       {"three flat rounds", startup, {.in_flight = 2 * bdp}, 3, drain},
@@ -132,7 +132,7 @@ TEST(Bbr, TheStateAfterEachEvent) {
       {"200 ms with half of it", probe_rtt, {.round_trip = 40ms, .in_flight = bdp / 2}, 7, probe_bw_cruise},
       {"less than 200 ms", probe_rtt, {.round_trip = 40ms, .in_flight = bdp / 2}, 4, probe_rtt},
   };
-  for (const Row& row : rows) {
+  for (const BbrRow& row : rows) {
     SCOPED_TRACE(row.name);
     Driver driver;
     driver.reach(row.from);

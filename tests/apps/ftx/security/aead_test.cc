@@ -45,7 +45,7 @@ Buffer sealed_by(Aead& aead, std::uint64_t number, ConstBytes associated, ConstB
   return sealed;
 }
 
-struct Vector {
+struct AeadVector {
   Cipher cipher;
   std::string key, iv;
   std::uint32_t space;
@@ -53,12 +53,12 @@ struct Vector {
   std::string associated, plain, sealed;
 };
 
-const std::vector<Vector>& vectors() {
+const std::vector<AeadVector>& vectors() {
   static const std::string sunscreen(
       "4c616469657320616e642047656e746c656d656e206f662074686520636c617373206f66202739393a204966204920636f756c64206f"
       "6666657220796f75206f6e6c79206f6e652074697020666f7220746865206675747572652c2073756e73637265656e20776f756c6420"
       "62652069742e");
-  static const std::vector<Vector> list{
+  static const std::vector<AeadVector> list{
       // McGrew, Viega: The Galois/Counter Mode of Operation (GCM), appendix B, test cases 1 to 4.
       {Cipher::aes_128_gcm, std::string(32, '0'), std::string(24, '0'), 0, 0, "", "",
        "58e2fccefa7e3061367f1d57a4e7455a"},
@@ -92,7 +92,7 @@ const std::vector<Vector>& vectors() {
 }
 
 TEST_P(AeadByLibrary, PublishedVectors) {
-  for (const Vector& vector : vectors()) {
+  for (const AeadVector& vector : vectors()) {
     SCOPED_TRACE(vector.sealed);
     Aead sealer = make(vector.cipher, from_hex(vector.key), from_hex(vector.iv), Direction::seal, GetParam());
     Aead opener = make(vector.cipher, from_hex(vector.key), from_hex(vector.iv), Direction::open, GetParam());
