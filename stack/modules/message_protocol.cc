@@ -3,8 +3,10 @@
 // directions.
 #include "stack/modules/message_protocol.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "stack/core/stream_set.h"
@@ -153,6 +155,32 @@ void Protocol::indicate(const Peer& peer, const Indication& indication) {
   indication.store(data.bytes().data());
   message.link(std::move(data));
   read_queue().put_next(std::move(message));
+}
+
+/// A data unit of this service is a whole message, behind what names it. Over a provider that does not take a packet
+/// nothing can be sent: T_INVALID.
+std::int32_t Protocol::tsdu_size(std::int32_t below) const {
+  const std::int32_t packet = static_cast<std::int32_t>(Header::size) + options_.packet_bytes;
+  if (below != wire::tpi::T_INFINITE && below < packet) {
+    return wire::tpi::T_INVALID;
+  }
+  constexpr std::uint64_t told_max = std::numeric_limits<std::int32_t>::max() - wire::message::Request::size;
+  return static_cast<std::int32_t>(wire::message::Request::size + std::min(options_.message_bytes_max, told_max));
+}
+
+/// What the provider says of its data units is changed to what is true above; everything else of it stays.
+void Protocol::tell_limits(Message& message) const {
+  if (!is_protocol(message.type()) || !message.first().buffer->writable()) {
+    return;
+  }
+  if (auto info = wire::tpi::InfoAck::decode(message.bytes())) {
+    info->tsdu_size = tsdu_size(info->tsdu_size);
+    info->encode(message.bytes());
+  } else if (auto answer = wire::tpi::CapabilityAck::decode(message.bytes());
+             answer && (answer->capabilities & wire::tpi::TC1_INFO) != 0) {
+    answer->info.tsdu_size = tsdu_size(answer->info.tsdu_size);
+    answer->encode(message.bytes());
+  }
 }
 
 /// An answer about a message, which says again what its packet said of it.

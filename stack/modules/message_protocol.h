@@ -171,6 +171,8 @@ class Protocol : public Module {
   [[nodiscard]] bool transmit(const Peer& peer, const Header& header, Message payload);
   void answer(const Peer& peer, const Header& about, Header::Type type);
   void indicate(const Peer& peer, const wire::message::Indication& indication);
+  void tell_limits(Message& message) const;
+  [[nodiscard]] std::int32_t tsdu_size(std::int32_t below) const;
   void collect();
 
   Options options_;

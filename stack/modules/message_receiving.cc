@@ -68,6 +68,7 @@ bool Protocol::receive(Message& message) {
     return false;
   }
   if (!is(message, Kind::transport_indication, wire::tpi::T_UNITDATA_IND)) {
+    tell_limits(message);
     return true;
   }
   const auto unitdata = native_of<DataUnit>(message, Kind::transport_indication);

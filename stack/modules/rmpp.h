@@ -23,7 +23,8 @@
 //   the order in which the sender sent. `lost` ends a message that will not be whole. `sent` and `failed` are about the
 //   user's own: failed with ETIMEDOUT or ECONNRESET means that it may not have arrived. On a fused path a packet is
 //   verified by the user's read, so grants wait for that, and a reader slower than timeout_ms makes the sender repeat.
-//   Everything else passes unchanged, T_INFO_ACK too: through TLI a message is no longer than the provider's TSDU.
+//   T_INFO_ACK, and the same in T_CAPABILITY_ACK: TSDU_size becomes that of the longest message with its 16 bytes, or
+//   T_INVALID where the provider's is too small for a packet. Everything else passes unchanged.
 //
 // Parameters
 //   recovery        "message": after a loss the whole message again; "selective" (our own form): only what lacks;

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "stack/modules/utopia.h"
+#include "stack/wire/tpi.h"
 #include "tests/stack/modules/rmpp_bed.h"
 
 namespace sluice::test::messages {
@@ -56,6 +58,36 @@ TEST(Rmpp, ALongMessageIsGrantedSixteenPacketsAtATime) {
   EXPECT_EQ(grants, (std::vector<std::uint16_t>{0xffff, 0xffff, 1}));
   EXPECT_EQ(bed.outcomes.received[5], 1);
   EXPECT_EQ(bed.network.sent, 1U + 3 + 33 + 2);
+}
+
+// The TSDU_size of T_INFO_ACK is, above this module, about messages; T_INVALID where no packet fits the provider.
+TEST(Rmpp, TellsTheLongestMessageAsTheSizeOfADataUnit) {
+  using namespace wire::tpi;
+  struct Row {
+    std::int32_t below;
+    std::uint64_t message_bytes_max;
+    std::int32_t told;
+  };
+  constexpr std::int32_t int_max = std::numeric_limits<std::int32_t>::max();
+  for (const Row& row :
+       {Row{65507, 1 << 20, (1 << 20) + 16}, Row{1464, 0, 16}, Row{1463, 1 << 20, T_INVALID}, Row{T_INFINITE, 5, 21},
+        Row{T_INVALID, 5, T_INVALID}, Row{0, 5, T_INVALID}, Row{65507, std::uint64_t{1} << 40, int_max}}) {
+    Bed bed(1, {.message_bytes_max = row.message_bytes_max}, ProcessingMode::layered, 1);
+    const auto told = [&](const auto& primitive) {
+      std::vector<std::byte> bytes(primitive.encoded_size());
+      primitive.encode(bytes);
+      bed[0].provider().read_queue().put_next(Message::copy_of(bed[0].set().pool(), bytes, 0, MessageType::pcproto));
+      const Message up = bed[0].user().read_queue().dequeue();
+      return std::vector<std::byte>(up.bytes().begin(), up.bytes().end());
+    };
+    const InfoAck info{.tsdu_size = row.below, .addr_size = 20, .tidu_size = 7, .current_state = TS_IDLE};
+    InfoAck changed = info;
+    changed.tsdu_size = row.told;
+    EXPECT_EQ(InfoAck::decode(told(info)), changed);
+    EXPECT_EQ(CapabilityAck::decode(told(CapabilityAck{.capabilities = TC1_INFO, .info = info})),
+              (CapabilityAck{.capabilities = TC1_INFO, .info = changed}));
+    EXPECT_EQ(CapabilityAck::decode(told(CapabilityAck{.capabilities = 0, .info = info}))->info, info);
+  }
 }
 
 TEST(Utopia, AShortMessageIsOnePacket) {
