@@ -83,6 +83,7 @@ Protocol::Peer* Protocol::find_or_make(const wire::TransportAddress& address) {
   peer.address = address;
   peer.id = next_peer_id_++;
   peer.last_heard = set().now();
+  peer.send.number = numbers_used_;
   peer.send.timer = std::make_unique<Timer>(set().scheduler(), [this, &peer] { timed_out(peer); });
   peers_.emplace(address, std::move(made));
   by_id_.emplace(peer.id, &peer);
@@ -102,6 +103,9 @@ void Protocol::collect() {
     }
     if (silent && peer.send.state == SendState::idle && peer.send.waiting.empty()) {
       ++collected_;
+      // The node may remember for longer: should it be sent to again, that must not look like what it has had.
+      const bool later = static_cast<std::int32_t>(peer.send.number - numbers_used_) > 0;
+      numbers_used_ = later ? peer.send.number : numbers_used_;
       by_id_.erase(peer.id);
       at = peers_.erase(at);
     } else {
@@ -154,7 +158,11 @@ void Protocol::indicate(const Peer& peer, const Indication& indication) {
   }
   indication.store(data.bytes().data());
   message.link(std::move(data));
-  read_queue().put_next(std::move(message));
+  if (upward_ != nullptr) {
+    upward_->push(std::move(message));  // behind the payloads that came before
+  } else {
+    read_queue().put_next(std::move(message));
+  }
 }
 
 /// A data unit of this service is a whole message, behind what names it. Over a provider that does not take a packet

@@ -151,6 +151,7 @@ class Protocol : public Module {
   [[nodiscard]] bool request_received(Peer& peer, const Header& header);
   [[nodiscard]] static bool is_wanted(const ReceiveSide& side, const Header& header);
   [[nodiscard]] static bool is_welcome(const Peer& peer, const Header& header);
+  [[nodiscard]] static bool is_of_unacknowledged_end(const Peer& peer, const Header& header);
   [[nodiscard]] bool data_received(Peer& peer, const Header& header);
   void receive_event(Peer& peer, ReceiveEvent event, const Header* header = nullptr);
   void begin_window(Peer& peer, std::uint64_t base, std::uint32_t granted);
@@ -178,6 +179,8 @@ class Protocol : public Module {
   Options options_;
   std::uint32_t incarnation_ = 0;
   std::uint32_t next_peer_id_ = 1;
+  std::uint32_t numbers_used_ = 0;  // for nodes that have been forgotten
+  Batch* upward_ = nullptr;         // what a batch of packets has given so far
   std::uint32_t granted_packets_ = 0;
   std::size_t messages_waiting_ = 0;
   std::map<wire::TransportAddress, std::unique_ptr<Peer>> peers_;

@@ -36,9 +36,22 @@ bool agree(const RmppHeader& left, const RmppHeader& right) {
 
 }  // namespace
 
+/// One packet after the other: what one has completed is over, and has been said, before the next is looked at.
 void Protocol::rput(Batch&& batch) {
-  read_queue().pass_on(std::move(batch), [this](Message& message) { return receive(message); });
-  attend();
+  Batch up;
+  Batch* const outer = std::exchange(upward_, &up);  // an answer may bring more packets at once
+  while (Message message = batch.pop()) {
+    if (receive(message)) {
+      up.push(std::move(message));
+    }
+    attend();
+  }
+  upward_ = outer;
+  if (outer != nullptr) {
+    outer->splice(std::move(up));
+  } else if (!up.empty()) {
+    read_queue().put_next(std::move(up));
+  }
 }
 
 void Protocol::rsrv() {
@@ -90,7 +103,8 @@ bool Protocol::receive(Message& message) {
   const bool carries = header.type == Type::request || header.type == Type::data;
   // Who is new, or has changed, is believed only when all of his packet has been verified; so is what carries nothing,
   // and what will be dropped is counted only then.
-  if (!carries || peer == nullptr || header.source_incarnation != peer->incarnation || !is_welcome(*peer, header)) {
+  if (!carries || peer == nullptr || header.source_incarnation != peer->incarnation || !is_welcome(*peer, header) ||
+      is_of_unacknowledged_end(*peer, header)) {
     if (materialize(message, Side::read) == TransformResult::failed) {
       return false;
     }
@@ -295,6 +309,18 @@ bool Protocol::is_welcome(const Peer& peer, const Header& header) {
   }
   return peer.has_number && header.number == side.header.number && header.attempt == side.header.attempt &&
          agree(header, side.header) && is_wanted(side, header);
+}
+
+/// Whether a packet is one of the last of a message that nobody acknowledges. Its sender may send the next one at once,
+/// whose request ends what has not been verified by then; so these packets do not wait for the user's read.
+bool Protocol::is_of_unacknowledged_end(const Peer& peer, const Header& header) {
+  if ((header.flags & Header::unacknowledged) == 0) {
+    return false;
+  }
+  const ReceiveSide& side = peer.receive;
+  const std::uint64_t granted_end =
+      header.type == Type::request ? 1 : side.base + static_cast<std::uint64_t>(std::bit_width(side.granted));
+  return granted_end == header.packets();
 }
 
 /// Whether the packet's payload goes up.

@@ -11,7 +11,8 @@
 //
 // Accepts and produces
 //   As rmpp, but `sent` means that the last packet has left, and `failed` (ETIMEDOUT) that no grant came within the
-//   dead time.
+//   dead time. On a fused path the last packets of a message, those of its last grant, are verified before they go up,
+//   since the next message may follow them at once.
 //
 // Parameters
 //   packet_bytes    payload of a packet; 1400 if absent

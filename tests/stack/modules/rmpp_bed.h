@@ -115,25 +115,38 @@ class Provider : public Module {
       leave(std::move(message));
     }
   }
-  void deliver(const Packet& packet) {
+  void deliver(const Packet& packet) { deliver_together({packet}); }
+  /// Packets that a device hands over as one batch.
+  void deliver_together(const std::vector<Packet>& packets) {
+    Batch batch;
+    for (const Packet& packet : packets) {
+      if (Message message = indication_of(packet)) {
+        batch.push(std::move(message));
+      }
+    }
+    if (!batch.empty()) {
+      read_queue().put_next(std::move(batch));
+    }
+  }
+  bool stuck = false;
+
+ private:
+  [[nodiscard]] Message indication_of(const Packet& packet) {
     Message message = Message::of_native(set().pool(), DataUnit{.kind = DataUnit::Kind::transport_indication,
                                                                 .peer = packet.from.address,
                                                                 .peer_port = packet.from.port});
     Message data = Message::copy_of(set().pool(), packet.bytes, 64);
     if (!message || !data) {
-      return;
+      return {};
     }
     defer_if_fused(data);
     message.link(std::move(data));
     if (message.transform(Check{.initial = checksum_of(packet.sum)}, handle(), damaged_) == TransformResult::failed) {
       ++damaged_;
-      return;
+      return {};
     }
-    read_queue().put_next(std::move(message));
+    return message;
   }
-  bool stuck = false;
-
- private:
   void leave(Message message) {
     const auto unitdata = native_of<DataUnit>(message, DataUnit::Kind::transport_request);
     if (!unitdata || message.gather() == TransformResult::failed) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -304,6 +305,71 @@ TEST_P(RmppHostile, TheUserCannotMakeItKeepMoreEither) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, RmppHostile, ::testing::Values(ProcessingMode::layered, ProcessingMode::fused));
+
+// ---- Packets that come together, and long silence ----
+
+/// Keeps what is sent to node 1, and delivers all of it together.
+std::vector<Packet> sent_by(Bed& bed, const std::function<void()>& act) {
+  std::vector<Packet> packets;
+  bed.network.on_send = [&](const Packet& packet) { packets.push_back(packet); };
+  act();
+  bed.network.on_send = nullptr;
+  bed.network.flying.clear();
+  return packets;
+}
+
+TEST(Utopia, ShortMessagesThatComeTogetherComeAllAndInOrder) {
+  for (const ProcessingMode mode : modes) {
+    Bed bed(2, {.recovery = Recovery::none}, mode, 1);
+    const std::vector<Packet> packets = sent_by(bed, [&] {
+      for (std::uint64_t tag = 1; tag <= 5; ++tag) {
+        bed[0].send(Bed::address(1), tag, tag * 100);
+      }
+    });
+    ASSERT_EQ(packets.size(), 5U);
+    bed[1].provider().deliver_together(packets);
+    bed.run(1s);
+    EXPECT_EQ(bed.outcomes.order, (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
+    EXPECT_EQ(bed.outcomes.lost, 0);
+    EXPECT_EQ(bed.outcomes.wrong, "");
+  }
+}
+
+TEST(Utopia, AMessageIsLostBehindItsPayloadAndBeforeTheNext) {
+  for (const ProcessingMode mode : modes) {
+    Bed bed(2, {.recovery = Recovery::none, .dead_time = 1s}, mode, 1);
+    std::vector<Packet> packets = sent_by(bed, [&] { bed[0].send(Bed::address(1), 1, 2000); });
+    bed.run(5s);  // nobody grants it more: it fails
+    EXPECT_EQ(bed.outcomes.failed[1], 1);
+    const std::vector<Packet> next = sent_by(bed, [&] { bed[0].send(Bed::address(1), 2, 7); });
+    packets.insert(packets.end(), next.begin(), next.end());
+    bed[1].provider().deliver_together(packets);
+    std::vector<Indication::Kind> kinds;
+    while (const Message message = bed[1].user().read_queue().dequeue()) {
+      std::array<std::byte, Indication::size> front;
+      ASSERT_TRUE(message.copy_data_to(0, front));
+      kinds.push_back(Indication::load(front.data())->kind);
+    }
+    EXPECT_EQ(kinds, (std::vector{Indication::Kind::payload, Indication::Kind::lost, Indication::Kind::payload,
+                                  Indication::Kind::received}));
+  }
+}
+
+// Of a node that never answers, as utopia's, the state goes while its own of us stays: what we send then is new to it.
+TEST(Utopia, ASenderThatHasForgottenItsReceiverGoesOnWithLaterNumbers) {
+  for (const Recovery recovery : {Recovery::none, Recovery::message}) {
+    Bed bed(2, {.recovery = recovery, .dead_time = 8s}, ProcessingMode::layered, 1);
+    for (std::uint64_t tag = 1; tag <= 30; ++tag) {
+      bed[0].send(Bed::address(1), tag, 10);
+      bed.run(1s);
+    }
+    bed.run(8500ms);
+    bed[0].send(Bed::address(1), 31, 10);
+    bed.run(5s);
+    EXPECT_EQ(bed.outcomes.order.size(), 31U);
+    EXPECT_EQ(bed.outcomes.lost, 0);
+  }
+}
 
 // ---- Memory that is lent until it is released ----
 
