@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the module says: packets of messages on their way in, which land where they belong, and what has become of
+// messages either way.
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <string>
+
+#include "msg/endpoint.h"
+
+namespace sluice::msg {
+
+using enum wire::tpi::TliError;
+
+/// Reads one indication. False when none waits, or the stream has ended.
+bool Endpoint::take_one() {
+  if (broken_ != 0) {
+    return false;
+  }
+  std::array<std::byte, Peer::encoded_size_max> address;
+  std::array<std::byte, Indication::size> head;
+  tli::t_unitdata unit{.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()},
+                       .opt = {},
+                       .udata = {.maxlen = head.size(), .len = 0, .buf = head.data()}};
+  const auto shown = tli_->t_lookudata(unit);
+  if (!shown) {
+    switch (shown.error().t_errno) {
+      case TNODATA:
+        return false;
+      case TLOOK:
+        take_error();
+        return true;
+      case TSYSERR:
+        broken_ = shown.error().system_errno;
+        return false;
+      default:
+        broken_ = EPROTO;
+        return false;
+    }
+  }
+  const auto from = Peer::decode(ConstBytes(address).first(unit.addr.len));
+  const bool whole = unit.udata.len == head.size();
+  const auto said = whole ? Indication::load(head.data()) : std::unexpected(wire::RmppMalformed::short_header);
+  if (!from || !said) {
+    ++statistics_.stray;
+    tli_->t_skipudata();
+  } else if (said->kind == Indication::Kind::payload) {
+    land(*said, *from, *shown - head.size());
+  } else {
+    tli_->t_skipudata();
+    take(*said, *from);
+  }
+  return true;
+}
+
+/// T_UDERROR_IND: a request that the module did not take. It names the peer, for whom the module has one.
+void Endpoint::take_error() {
+  std::array<std::byte, Peer::encoded_size_max> address;
+  tli::t_uderr error{.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()}, .opt = {}, .error = 0};
+  const auto taken = tli_->t_rcvuderr(&error);
+  const auto peer = Peer::decode(ConstBytes(address).first(error.addr.len));
+  const auto queue = taken && peer ? outbound_.find(*peer) : outbound_.end();
+  if (queue == outbound_.end() || !queue->second.front()->handed_over) {
+    ++statistics_.stray;
+    return;
+  }
+  ended(*queue->second.front(), error.error != 0 ? error.error : EIO);
+}
+
+/// What has become of a message.
+void Endpoint::take(const Indication& said, const Peer& from) {
+  const bool of_send = said.kind == Indication::Kind::sent || said.kind == Indication::Kind::failed;
+  if (of_send) {
+    const auto found = sends_.find(said.handle);
+    if (found == sends_.end() || !found->second->handed_over || found->second->outcome) {
+      ++statistics_.stray;
+      return;
+    }
+    const bool sent = said.kind == Indication::Kind::sent;
+    return ended(*found->second, sent ? 0 : said.error != 0 ? said.error : EIO);
+  }
+  const auto inbound = current(said, from);
+  if (inbound == inbound_.end()) {
+    ++statistics_.stray;
+  } else if (said.kind == Indication::Kind::received) {
+    finish(inbound);
+  } else {
+    lose(inbound);
+  }
+}
+
+/// A packet, to where its message goes. What has come before, of a message that begins again, is overwritten.
+void Endpoint::land(const Indication& said, const Peer& from, std::size_t payload_bytes) {
+  auto inbound = current(said, from);
+  if (inbound == inbound_.end()) {
+    inbound = begin_message(said, from);
+  }
+  const std::uint64_t total = inbound->total_bytes;
+  const bool fits_message = said.offset <= total && payload_bytes <= total - said.offset;
+  Bytes place;
+  if (inbound->held != nullptr) {
+    place = Bytes(inbound->held.get(), static_cast<std::size_t>(total));
+  } else if (inbound->receive != nullptr) {
+    place = inbound->receive->buffer;
+  }
+  const std::size_t start = std::min<std::uint64_t>(said.offset, place.size());
+  const std::size_t wanted = std::min(payload_bytes, place.size() - start);
+  if (!fits_message || (wanted == 0 && payload_bytes > 0)) {
+    statistics_.stray += fits_message ? 0 : 1;
+    tli_->t_skipudata();
+    return;
+  }
+  std::array<std::byte, Indication::size> head;
+  discarded_.resize(std::max(discarded_.size(), payload_bytes - wanted));
+  const std::array<tli::t_iovec, 3> parts = {tli::t_iovec{head.data(), head.size()},
+                                             tli::t_iovec{place.data() + start, wanted},
+                                             tli::t_iovec{discarded_.data(), payload_bytes - wanted}};
+  // A packet whose check does not hold has not come, for the module either: it comes again, or the message is lost.
+  static_cast<void>(tli_->t_landudata(parts));
+}
+
+/// The message on its way in that is meant, if it is known.
+Endpoint::InboundList::iterator Endpoint::current(const Indication& said, const Peer& from) {
+  const auto found = latest_.find(from);
+  const bool same =
+      found != latest_.end() && found->second->incarnation == said.incarnation && found->second->number == said.number;
+  return same ? found->second : inbound_.end();
+}
+
+/// The first packet of a message decides which receive it goes to.
+Endpoint::InboundList::iterator Endpoint::begin_message(const Indication& said, const Peer& from) {
+  if (const auto former = latest_.find(from); former != latest_.end()) {
+    lose(former->second);  // the module could not tell, without memory
+  }
+  inbound_.push_back({.peer = from,
+                      .incarnation = said.incarnation,
+                      .number = said.number,
+                      .bits = said.tag,
+                      .total_bytes = said.total_bytes});
+  const auto inbound = std::prev(inbound_.end());
+  latest_.emplace(from, inbound);
+  const auto accepting = std::ranges::find_if(
+      posted_, [&](const Receive* receive) { return receive->match.accepts(from, inbound->bits); });
+  if (accepting == posted_.end()) {
+    hold(*inbound);
+  } else {
+    (*accepting)->matched = true;
+    inbound->receive = *accepting;
+    posted_.erase(accepting);
+  }
+  return inbound;
+}
+
+/// Threat: a stranger's first packet claims any length. What that takes is within the bounds, or the message is
+/// refused.
+void Endpoint::hold(Inbound& inbound) {
+  const bool room = statistics_.unexpected_messages < options_.unexpected_messages_max &&
+                    statistics_.unexpected_bytes <= options_.unexpected_bytes_max &&
+                    inbound.total_bytes <= options_.unexpected_bytes_max - statistics_.unexpected_bytes;
+  if (room) {
+    inbound.held.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(inbound.total_bytes)]);
+  }
+  if (inbound.held == nullptr) {
+    ++statistics_.refused;
+    return;
+  }
+  inbound.unexpected = true;
+  statistics_.unexpected_bytes += static_cast<std::size_t>(inbound.total_bytes);
+  ++statistics_.unexpected_messages;
+}
+
+Completion Endpoint::completion_of(const Inbound& inbound, std::size_t bytes, int error) {
+  return {
+      .error = error, .peer = inbound.peer, .bits = inbound.bits, .bytes = bytes, .total_bytes = inbound.total_bytes};
+}
+
+/// All of the message is here.
+void Endpoint::deliver(const Inbound& inbound, Receive& receive) {
+  const std::size_t bytes = std::min<std::uint64_t>(inbound.total_bytes, receive.buffer.size());
+  if (inbound.held != nullptr) {
+    std::copy(inbound.held.get(), inbound.held.get() + bytes, receive.buffer.data());
+  }
+  const bool truncated = bytes < inbound.total_bytes;
+  statistics_.truncated += truncated ? 1 : 0;
+  receive.done = completion_of(inbound, bytes, truncated ? EMSGSIZE : 0);
+}
+
+void Endpoint::finish(InboundList::iterator inbound) {
+  latest_.erase(inbound->peer);
+  inbound->whole = true;
+  if (inbound->receive != nullptr) {
+    deliver(*inbound, *inbound->receive);
+  }
+  if (inbound->receive != nullptr || !inbound->unexpected) {
+    erase(inbound);
+  }
+}
+
+void Endpoint::lose(InboundList::iterator inbound) {
+  latest_.erase(inbound->peer);
+  ++statistics_.lost;
+  if (inbound->receive != nullptr) {
+    inbound->receive->done = completion_of(*inbound, 0, ECONNABORTED);
+  }
+  erase(inbound);
+}
+
+void Endpoint::erase(InboundList::iterator inbound) {
+  if (inbound->unexpected) {
+    statistics_.unexpected_bytes -= static_cast<std::size_t>(inbound->total_bytes);
+    --statistics_.unexpected_messages;
+  }
+  inbound_.erase(inbound);
+}
+
+}  // namespace sluice::msg

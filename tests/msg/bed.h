@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Endpoints that send each other messages: over a wire in memory, in simulated time, or over the kernel's UDP on
+// loopback, in real time. Whoever waits lets all of them make progress.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/common/registry.h"
+#include "edge/run_loop.h"
+#include "msg/endpoint.h"
+#include "stack/head/stack_file.h"
+#include "tests/stack/head/simulated_waiter.h"
+
+namespace sluice::test::msgs {
+
+using msg::Completion;
+using msg::Endpoint;
+using msg::Handle;
+using msg::Match;
+using msg::Peer;
+using namespace std::chrono_literals;
+
+/// What the endpoints of a bed stand on.
+struct Arrangement {
+  std::string name = {};
+  bool kernel = false;  // kernel_udp; else ip and udp on a wire
+  std::string module = "rmpp";
+  std::string mode = "layered";
+  std::string settings = {};  // of the module
+  std::string fault = {};     // settings of a fault module below it; empty: none
+  std::uint64_t seed = 1;
+  bool encode_primitives = false;
+
+  friend std::ostream& operator<<(std::ostream& out, const Arrangement& made) { return out << made.name; }
+};
+
+/// As SimulatedWaiter, and every endpoint has its turn first.
+class TurnsWaiter final : public SimulatedWaiter {
+ public:
+  using SimulatedWaiter::SimulatedWaiter;
+  bool wait(TimePoint deadline) override {
+    bool moved = false;
+    for (Endpoint* const endpoint : endpoints) {
+      moved = endpoint->progress() || moved;
+    }
+    return SimulatedWaiter::wait(moved ? std::min(deadline, now()) : deadline) || moved;
+  }
+  std::vector<Endpoint*> endpoints;
+};
+
+class Bed {
+ public:
+  explicit Bed(const Arrangement& arrangement, std::size_t count, msg::Options options = {})
+      : arrangement_(arrangement),
+        set_({.defer_bytes_min = 0, .encode_primitives = arrangement.encode_primitives, .seed = arrangement.seed}),
+        waiter_(set_) {
+    if (arrangement_.kernel) {
+      loop_ = std::move(*RunLoop::open(set_));
+    }
+    for (std::size_t at = 0; at < count; ++at) {
+      auto made = open(at, options);
+      EXPECT_TRUE(made) << made.error().text;
+      Endpoint* const endpoint = endpoints_.emplace_back(std::move(*made)).get();
+      waiter_.endpoints.push_back(endpoint);
+      if (loop_) {
+        loop_->attend(endpoint->stream(), [endpoint] { return endpoint->progress(); });
+      }
+    }
+  }
+  ~Bed() { close_all(); }
+
+  Result<std::unique_ptr<Endpoint>> open(std::size_t at, msg::Options options) {
+    const auto file = StackFile::parse(declared(at), "test", registry_);
+    if (!file) {
+      return std::unexpected(file.error());
+    }
+    auto stream = open_stack(set_, **file->find("one"));
+    if (!stream) {
+      return std::unexpected(stream.error());
+    }
+    (*stream)->set_waiter(loop_ ? static_cast<Waiter*>(loop_.get()) : &waiter_);
+    if (!options.local) {
+      options.local = loop_ ? *Peer::from_text("127.0.0.1:0")
+                            : Peer{*wire::IpAddress::from_text("10.80.0." + std::to_string(1 + at % 2)),
+                                   static_cast<std::uint16_t>(7000 + at)};
+    }
+    return Endpoint::open(std::move(*stream), options);
+  }
+  void close(std::size_t at) {
+    if (loop_) {
+      loop_->unattend(endpoints_[at]->stream());
+    }
+    std::erase(waiter_.endpoints, endpoints_[at].get());
+    endpoints_[at].reset();
+  }
+  void close_all() {
+    for (std::size_t at = 0; at < endpoints_.size(); ++at) {
+      if (endpoints_[at]) {
+        close(at);
+      }
+    }
+  }
+
+  Endpoint& operator[](std::size_t at) { return *endpoints_[at]; }
+  [[nodiscard]] std::size_t size() const { return endpoints_.size(); }
+  [[nodiscard]] Peer peer(std::size_t at) const { return endpoints_[at]->address(); }
+  StreamSet& set() { return set_; }
+  Waiter& waiter() { return loop_ ? static_cast<Waiter&>(*loop_) : waiter_; }
+  /// Long enough for what a test waits for, and the end of one that hangs.
+  TimePoint soon() { return waiter().now() + 20s; }
+
+  /// Until nothing happens any more for a while.
+  void settle() {
+    const Duration quiet = loop_ ? Duration(50ms) : Duration(2s);
+    for (int turns = 0; turns < 100'000 && waiter().wait(waiter().now() + quiet); ++turns) {
+    }
+  }
+  /// Lets time pass.
+  void pass(Duration time) {
+    const TimePoint end = waiter().now() + time;
+    while (waiter().now() < end) {
+      static_cast<void>(waiter().wait(end));
+    }
+  }
+  std::uint64_t count(std::size_t at, std::string_view module, std::string_view counter) {
+    for (const auto& each : endpoints_[at]->stream().chain().modules()) {
+      for (const Counter* one : each->counters()) {
+        if (each->name() == module && one->name() == counter) {
+          return one->value();
+        }
+      }
+    }
+    ADD_FAILURE() << module << " has no " << counter;
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] std::string declared(std::size_t at) const {
+    const std::string end = at % 2 == 0 ? "a" : "b";
+    std::string text = "[stack.one]\nmode = \"" + arrangement_.mode + "\"\n";
+    text += arrangement_.kernel ? R"(driver = { kind = "kernel_udp" })"
+                                : R"(driver = { kind = "wire", name = "msg", end = ")" + end + "\" }";
+    text += "\npush = [";
+    text += arrangement_.kernel ? "" : R"("ip", "udp", )";
+    text += arrangement_.fault.empty() ? "" : R"("fault", )";
+    text += "\"" + arrangement_.module + "\", \"timod\"]\n";
+    text += arrangement_.kernel ? "" : "ip = { address = \"10.80.0." + std::to_string(1 + at % 2) + "/24\" }\n";
+    text += arrangement_.fault.empty() ? "" : "fault = { " + arrangement_.fault + " }\n";
+    return text + arrangement_.module + " = { " + arrangement_.settings + " }\n";
+  }
+
+  Arrangement arrangement_;
+  Registry registry_ = standard_registry();
+  StreamSet set_;
+  TurnsWaiter waiter_;
+  std::unique_ptr<RunLoop> loop_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+};
+
+/// `size` bytes that say which message they are of.
+inline std::vector<std::byte> content(std::uint64_t which, std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t at = 0; at < size; ++at) {
+    bytes[at] = static_cast<std::byte>((which * 7 + at * 131 + (at >> 8) * 3) & 0xff);
+  }
+  return bytes;
+}
+
+}  // namespace sluice::test::msgs
