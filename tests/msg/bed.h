@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -30,6 +31,25 @@ using msg::Handle;
 using msg::Match;
 using msg::Peer;
 using namespace std::chrono_literals;
+
+/// For Match::ignore: any message.
+inline constexpr std::uint64_t any_bits = ~std::uint64_t{0};
+
+inline std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+/// Runs `one_case` with each seed, until one fails, and names that. SLUICE_MSG_CASES: how many are tried (40);
+/// SLUICE_MSG_SEED: that one alone.
+inline void over_seeds(const std::function<void(std::uint64_t)>& one_case) {
+  const std::uint64_t one = number_from("SLUICE_MSG_SEED", 0);
+  const std::uint64_t last = one == 0 ? number_from("SLUICE_MSG_CASES", 40) : one;
+  for (std::uint64_t seed = one == 0 ? 1 : one; seed <= last && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("SLUICE_MSG_SEED=" + std::to_string(seed));
+    one_case(seed);
+  }
+}
 
 /// What the endpoints of a bed stand on.
 struct Arrangement {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same program over the same network, layered and fused, and once more with every primitive made bytes: what it
 // sees, and what modules count, is the same.
-//
-// SLUICE_MSG_CASES: how many are tried (40); SLUICE_MSG_SEED: that one alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <list>
 
 #include "base/prng.h"
@@ -15,11 +12,6 @@
 
 namespace sluice::test::msgs {
 namespace {
-
-std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 class Program {
  public:
@@ -104,10 +96,7 @@ class Program {
 };
 
 TEST(MsgDifferential, LayeredFusedAndEncodedLookTheSame) {
-  const std::uint64_t one = number_from("SLUICE_MSG_SEED", 0);
-  const std::uint64_t last = one == 0 ? number_from("SLUICE_MSG_CASES", 40) : one;
-  for (std::uint64_t seed = one == 0 ? 1 : one; seed <= last && !HasFailure(); ++seed) {
-    SCOPED_TRACE("SLUICE_MSG_SEED=" + std::to_string(seed));
+  over_seeds([](std::uint64_t seed) {
     const std::vector<std::string> layered = Program(seed, "layered", false).run();
     for (const bool encode : {false, true}) {
       const std::vector<std::string> fused = Program(seed, "fused", encode).run();
@@ -118,7 +107,7 @@ TEST(MsgDifferential, LayeredFusedAndEncodedLookTheSame) {
                       << "\nencoded: " << encode;
       }
     }
-  }
+  });
 }
 
 // The fused path's promise, with this library on top: what is sent lies where the user has it until the frame is

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random posts, sends, cancels and probes against a model of what matching means, step by step; and, without a pause
 // between them and over a network that loses, that messages of one sender do not overtake each other.
-//
-// SLUICE_MSG_CASES: how many are tried of each (40); SLUICE_MSG_SEED: that one alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <map>
@@ -18,29 +15,8 @@
 namespace sluice::test::msgs {
 namespace {
 
-constexpr std::uint64_t any = ~std::uint64_t{0};
 constexpr std::size_t unexpected_bytes_max = 9000;
 constexpr std::size_t unexpected_messages_max = 4;
-
-std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
-/// Runs `one_case` with each seed, and says which one failed.
-void over_seeds(void (*one_case)(std::uint64_t)) {
-  const std::uint64_t one = number_from("SLUICE_MSG_SEED", 0);
-  const std::uint64_t cases = one == 0 ? number_from("SLUICE_MSG_CASES", 40) : 1;
-  for (std::uint64_t seed = one == 0 ? 1 : one; cases > 0 && !testing::Test::HasFailure(); ++seed) {
-    one_case(seed);
-    if (testing::Test::HasFailure()) {
-      std::printf("SLUICE_MSG_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    }
-    if (seed == (one == 0 ? cases : one)) {
-      return;
-    }
-  }
-}
 
 struct Sent {
   std::uint64_t which;  // names its content
@@ -143,7 +119,7 @@ class Case {
     return sizes[prng_.below(sizes.size())];
   }
   Match random_match() {
-    constexpr std::array<std::uint64_t, 4> ignored = {0, 0, 1, any};
+    constexpr std::array<std::uint64_t, 4> ignored = {0, 0, 1, any_bits};
     Match match{.bits = prng_.below(4), .ignore = ignored[prng_.below(ignored.size())]};
     if (prng_.below(3) == 0) {
       match.from = peers_[prng_.below(peers_.size())];
@@ -290,7 +266,7 @@ void hurried_case(std::uint64_t seed) {
       ASSERT_TRUE(bed[at].send(peers[to], sent[which].bits, bytes));
       ++ends[to].sent_here;
     } else {
-      Match match{.bits = prng.below(3), .ignore = prng.below(2) == 0 ? 0 : any};
+      Match match{.bits = prng.below(3), .ignore = prng.below(2) == 0 ? 0 : any_bits};
       if (prng.below(2) == 0) {
         match.from = peers[prng.below(count)];
       }
@@ -302,7 +278,7 @@ void hurried_case(std::uint64_t seed) {
   }
   for (std::size_t at = 0; at < count; ++at) {
     for (std::size_t left = 0; left < ends[at].sent_here; ++left) {
-      post(at, {.ignore = any});
+      post(at, {.ignore = any_bits});
     }
   }
   bed.pass(std::chrono::minutes(5));

@@ -10,8 +10,6 @@
 namespace sluice::test::msgs {
 namespace {
 
-constexpr std::uint64_t any = ~std::uint64_t{0};
-
 class MsgUnexpected : public testing::TestWithParam<std::string> {
  protected:
   [[nodiscard]] Arrangement arrangement() const { return {.name = "unexpected", .mode = GetParam()}; }
@@ -27,8 +25,8 @@ class MsgUnexpected : public testing::TestWithParam<std::string> {
   static std::vector<std::uint64_t> held(Bed& bed) {
     std::vector<std::uint64_t> bits;
     std::vector<std::byte> buffer(100'000);
-    while (bed[1].probe({.ignore = any})) {
-      const auto done = bed[1].test(*bed[1].post(buffer, {.ignore = any}));
+    while (bed[1].probe({.ignore = any_bits})) {
+      const auto done = bed[1].test(*bed[1].post(buffer, {.ignore = any_bits}));
       if (!done) {
         ADD_FAILURE() << "what is whole is delivered at once";
         break;
