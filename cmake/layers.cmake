@@ -7,6 +7,8 @@
 
 add_library(sluice_options INTERFACE)
 target_compile_options(sluice_options INTERFACE -Wall -Wextra -Wconversion -Wshadow)
+# A contract that is broken names its file as people do, wherever it was compiled.
+target_compile_options(sluice_options INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(SLUICE_WERROR)
   target_compile_options(sluice_options INTERFACE -Werror)
 endif()
