@@ -130,7 +130,7 @@ Endpoint::InboundList::iterator Endpoint::current(const Indication& said, const 
 /// The first packet of a message decides which receive it goes to.
 Endpoint::InboundList::iterator Endpoint::begin_message(const Indication& said, const Peer& from) {
   if (const auto former = latest_.find(from); former != latest_.end()) {
-    lose(former->second);  // the module could not tell, without memory
+    lose(former->second);  // its end was not said: the pool can never have memory for that
   }
   inbound_.push_back({.peer = from,
                       .incarnation = said.incarnation,

@@ -49,6 +49,7 @@ Protocol::Protocol(std::string_view name, const Options& options) : Module(name,
 Status Protocol::open() {
   incarnation_ = static_cast<std::uint32_t>(set().prng().below(0xffff'ffff)) + 1;  // never 0
   collector_ = std::make_unique<Timer>(set().scheduler(), [this] { collect(); });
+  memory_ = std::make_unique<BufferCall>(set().scheduler(), set().pool(), [this] { indicate_owed(); });
   return {};
 }
 
@@ -147,22 +148,49 @@ bool Protocol::transmit(const Peer& peer, const Header& header, Message payload)
   return true;
 }
 
-void Protocol::indicate(const Peer& peer, const Indication& indication) {
+/// Empty without memory.
+Message Protocol::indication_of(const wire::TransportAddress& peer, const Indication& indication) {
   Message message = Message::of_native(
-      set().pool(),
-      DataUnit{.kind = Kind::transport_indication, .peer = peer.address.address, .peer_port = peer.address.port});
+      set().pool(), DataUnit{.kind = Kind::transport_indication, .peer = peer.address, .peer_port = peer.port});
   Message data = Message::of_size(set().pool(), Indication::size, 0, 0);
   if (!message || !data) {
-    ++no_memory_;
-    return;
+    return {};
   }
   indication.store(data.bytes().data());
   message.link(std::move(data));
-  if (upward_ != nullptr) {
+  return message;
+}
+
+void Protocol::indicate(const Peer& peer, const Indication& indication) {
+  Message message = owed_.empty() ? indication_of(peer.address, indication) : Message();
+  if (!message) {
+    // Each was a message that has given its memory back, or is one of a peer: so they have their bounds.
+    owed_.emplace_back(peer.address, indication);
+    await_memory();
+  } else if (upward_ != nullptr) {
     upward_->push(std::move(message));  // behind the payloads that came before
   } else {
     read_queue().put_next(std::move(message));
   }
+}
+
+void Protocol::await_memory() {
+  if (!owed_.empty() && !memory_->waiting() && !memory_->await(Indication::size)) {
+    no_memory_ += owed_.size();  // the pool will never have any
+    owed_.clear();
+  }
+}
+
+void Protocol::indicate_owed() {
+  while (!owed_.empty()) {
+    Message message = indication_of(owed_.front().first, owed_.front().second);
+    if (!message) {
+      break;
+    }
+    owed_.pop_front();
+    read_queue().put_next(std::move(message));
+  }
+  await_memory();
 }
 
 /// A data unit of this service is a whole message, behind what names it. Over a provider that does not take a packet

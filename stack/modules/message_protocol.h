@@ -16,6 +16,9 @@
 // when_verified() causes (a grant, the message end) is done by the read service procedure, since it may be called from
 // within the user's read.
 //
+// What has become of a message is said once, and somebody may wait for it: without memory it waits for some, and what
+// comes in meanwhile is as good as lost, so that it does not overtake.
+//
 // Threads: as its stream set's.
 
 #include <array>
@@ -26,6 +29,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "stack/core/module.h"
@@ -172,6 +176,9 @@ class Protocol : public Module {
   [[nodiscard]] bool transmit(const Peer& peer, const Header& header, Message payload);
   void answer(const Peer& peer, const Header& about, Header::Type type);
   void indicate(const Peer& peer, const wire::message::Indication& indication);
+  [[nodiscard]] Message indication_of(const wire::TransportAddress& peer, const wire::message::Indication& indication);
+  void await_memory();
+  void indicate_owed();
   void tell_limits(Message& message) const;
   [[nodiscard]] std::int32_t tsdu_size(std::int32_t below) const;
   void collect();
@@ -181,6 +188,8 @@ class Protocol : public Module {
   std::uint32_t next_peer_id_ = 1;
   std::uint32_t numbers_used_ = 0;  // for nodes that have been forgotten
   Batch* upward_ = nullptr;         // what a batch of packets has given so far
+  std::deque<std::pair<wire::TransportAddress, wire::message::Indication>> owed_;  // that wait for memory
+  std::unique_ptr<BufferCall> memory_;
   std::uint32_t granted_packets_ = 0;
   std::size_t messages_waiting_ = 0;
   std::map<wire::TransportAddress, std::unique_ptr<Peer>> peers_;

@@ -126,6 +126,10 @@ bool Protocol::receive(Message& message) {
     control(*peer, header);
     return false;
   }
+  if (!owed_.empty()) {
+    ++no_memory_;
+    return false;
+  }
   const bool wanted = admit(*peer, header) &&
                       (header.type == Type::request ? request_received(*peer, header) : data_received(*peer, header));
   if (!wanted) {

@@ -292,6 +292,34 @@ TEST_P(RmppHostile, APeerThatDiesAfterAGrantLetsTheMessageFailToo) {
   EXPECT_EQ(last.type, Type::discard);
 }
 
+// The pool fails in every place, one after the other, once and for a while: rmpp delivers all the same, and everything
+// is said once.
+TEST_P(RmppHostile, ThePoolMayFailInAnyPlace) {
+  for (const std::size_t length : {std::size_t{1}, std::size_t{12}}) {
+    for (std::size_t first = 0, asked = first + 1; asked > first; ++first) {
+      SCOPED_TRACE("allocations " + std::to_string(first) + " + " + std::to_string(length));
+      Bed both(2, {.packet_bytes = 100}, GetParam(), 2);
+      for (const std::size_t at : {std::size_t{0}, std::size_t{1}}) {
+        both[at].send(Bed::address(1 - at), at + 1, 50);
+        both[at].send(Bed::address(1 - at), at + 3, 2000);
+      }
+      both[0].send(Bed::address(2), 5, 50);  // to nobody
+      asked = 0;
+      const auto fails = [&asked, first, length] { return asked++ - first < length; };
+      both[0].set().pool().fail_when(fails);
+      both[1].set().pool().fail_when(fails);
+      both.run(60s);
+      EXPECT_EQ(both.outcomes.wrong, "");
+      for (std::uint64_t tag = 1; tag <= 4; ++tag) {
+        EXPECT_EQ(both.outcomes.sent[tag], 1) << tag;
+        EXPECT_EQ(both.outcomes.received[tag], 1) << tag;
+      }
+      EXPECT_EQ(both.outcomes.failed[5], 1);
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+}
+
 TEST_P(RmppHostile, TheUserCannotMakeItKeepMoreEither) {
   for (int count = 0; count < 6; ++count) {
     bed[0].send(Bed::address(1), 1, 500);
@@ -352,6 +380,41 @@ TEST(Utopia, AMessageIsLostBehindItsPayloadAndBeforeTheNext) {
     }
     EXPECT_EQ(kinds, (std::vector{Indication::Kind::payload, Indication::Kind::lost, Indication::Kind::payload,
                                   Indication::Kind::received}));
+  }
+}
+
+// Without memory for what is to be said of a message, nothing of the next goes up before it.
+TEST(Utopia, NoMessageOvertakesTheEndOfOneThatWaitsForMemory) {
+  for (const ProcessingMode mode : modes) {
+    for (std::size_t first = 0, asked = first + 1; asked > first; ++first) {
+      Bed bed(2, {.recovery = Recovery::none}, mode, 1);
+      const std::vector<Packet> packets = sent_by(bed, [&] {
+        for (std::uint64_t tag = 1; tag <= 4; ++tag) {
+          bed[0].send(Bed::address(1), tag, tag * 100);
+        }
+      });
+      asked = 0;
+      bed[1].set().pool().fail_when([&asked, first] { return asked++ == first; });
+      bed[1].provider().deliver_together(packets);
+      bed[1].set().scheduler().poll(bed.now());
+      std::vector<std::uint64_t> open;
+      std::size_t ended = 0;
+      while (const Message message = bed[1].user().read_queue().dequeue()) {
+        std::array<std::byte, Indication::size> front;
+        ASSERT_TRUE(message.copy_data_to(0, front));
+        const Indication said = *Indication::load(front.data());
+        if (said.kind == Indication::Kind::payload) {
+          EXPECT_TRUE(open.empty()) << "allocation " << first << ": " << said.tag << " before the end of " << open[0];
+          open.push_back(said.tag);
+        } else {
+          EXPECT_EQ(open, std::vector{said.tag}) << "allocation " << first;
+          open.clear();
+          ++ended;
+        }
+      }
+      EXPECT_GE(ended, 1U);
+      ASSERT_FALSE(HasFailure());
+    }
   }
 }
 
