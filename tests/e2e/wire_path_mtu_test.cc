@@ -6,6 +6,7 @@
 
 #include "apps/ftx/recovery/fixed_rate.h"
 #include "tests/e2e/wire_transfer.h"
+#include "tests/file_text.h"
 #include "tests/stack/modules/ip_bed.h"
 
 namespace sluice::ftx {
@@ -129,7 +130,7 @@ class WirePathMtu : public WireTransfer {
                  *wire::IpAddress::from_text(v6 ? "fd00:79::2" : "10.79.0.2"), link_mtu - *ip_header_bytes_);
     EXPECT_EQ(done.kind, Event::Kind::done);
     EXPECT_EQ(path.fragments, 0U);
-    EXPECT_TRUE(contents_of(directory_ / "big.bin") == contents_of(directory_ / "in" / "big.bin"));
+    EXPECT_TRUE(file_text(directory_ / "big.bin") == file_text(directory_ / "in" / "big.bin"));
     fs::remove(directory_ / "in" / "big.bin");
     return done;
   }
@@ -183,7 +184,7 @@ TEST_F(WirePathMtu, TheLinksOwnMtuIsFoundAtOnce) {
     EXPECT_EQ(found, 1500U);
     EXPECT_EQ(largest, 1500U);
     EXPECT_EQ(done.repaired, 0U);
-    EXPECT_TRUE(contents_of(directory_ / "big.bin") == contents_of(directory_ / "in" / "big.bin"));
+    EXPECT_TRUE(file_text(directory_ / "big.bin") == file_text(directory_ / "in" / "big.bin"));
     fs::remove(directory_ / "in" / "big.bin");
   }
 }

@@ -3,6 +3,7 @@
 // opened in the pass that lands it; and what is forged is refused there as anywhere.
 #include "apps/sluice/explain.h"
 #include "tests/e2e/wire_transfer.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
@@ -38,7 +39,7 @@ class WireSealed : public WireTransfer {
   Event move(const std::string& pushed, std::string_view mode) {
     const Event done = transfer(stacks(pushed, mode), *wire::IpAddress::from_text("10.79.0.2"), 1472);
     EXPECT_EQ(done.kind, Event::Kind::done);
-    EXPECT_TRUE(contents_of(directory_ / "big.bin") == contents_of(directory_ / "in" / "big.bin"));
+    EXPECT_TRUE(file_text(directory_ / "big.bin") == file_text(directory_ / "in" / "big.bin"));
     fs::remove(directory_ / "in" / "big.bin");
     return done;
   }

@@ -28,6 +28,7 @@
 #include "apps/ftx/transport/transport.h"
 #include "base/prng.h"
 #include "tests/apps/ftx/session/simulation.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 
@@ -47,11 +48,6 @@ class SimulatedWaiter final : public Waiter {
   StreamSet& set_;
   TimePoint now_{std::chrono::seconds(1)};
 };
-
-inline std::string contents_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class WireTransfer : public testing::Test {
  protected:

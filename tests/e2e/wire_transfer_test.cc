@@ -4,6 +4,7 @@
 #include "tests/e2e/wire_transfer.h"
 
 #include "stack/modules/capture.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
@@ -13,13 +14,13 @@ TEST_F(WireTransfer, OverIpv4) {
   const Event done = transfer(two_hosts(1500, "", ""), *wire::IpAddress::from_text("10.79.0.2"), 1472);
   EXPECT_EQ(done.kind, Event::Kind::done);
   EXPECT_EQ(done.out_of_order, 0U);
-  EXPECT_EQ(contents_of(directory_ / "big.bin"), contents_of(directory_ / "in" / "big.bin"));
+  EXPECT_EQ(file_text(directory_ / "big.bin"), file_text(directory_ / "in" / "big.bin"));
 }
 
 TEST_F(WireTransfer, OverIpv6) {
   write_source(1'000'000);
   transfer(two_hosts(1500, "", ""), *wire::IpAddress::from_text("fd00:79::2"), 1452);
-  EXPECT_EQ(contents_of(directory_ / "big.bin"), contents_of(directory_ / "in" / "big.bin"));
+  EXPECT_EQ(file_text(directory_ / "big.bin"), file_text(directory_ / "in" / "big.bin"));
 }
 
 TEST_F(WireTransfer, OverABadLink) {
@@ -30,7 +31,7 @@ TEST_F(WireTransfer, OverABadLink) {
   EXPECT_EQ(done.kind, Event::Kind::done);
   EXPECT_GT(done.out_of_order, 0U);
   EXPECT_GT(done.repaired, 0U);
-  EXPECT_EQ(contents_of(directory_ / "big.bin"), contents_of(directory_ / "in" / "big.bin"));
+  EXPECT_EQ(file_text(directory_ / "big.bin"), file_text(directory_ / "in" / "big.bin"));
 }
 
 TEST_F(WireTransfer, OnTheFusedPathTheRunIsTheSame) {
@@ -41,7 +42,7 @@ TEST_F(WireTransfer, OnTheFusedPathTheRunIsTheSame) {
   for (const std::string_view path : {"layered", "fused"}) {
     done.push_back(
         transfer(two_hosts(1500, "\"fault\", ", fault, path), *wire::IpAddress::from_text("10.79.0.2"), 1472));
-    EXPECT_EQ(contents_of(directory_ / "big.bin"), contents_of(directory_ / "in" / "big.bin"));
+    EXPECT_EQ(file_text(directory_ / "big.bin"), file_text(directory_ / "in" / "big.bin"));
     fs::remove(directory_ / "in" / "big.bin");
   }
   EXPECT_EQ(done[0].kind, Event::Kind::done);
@@ -90,7 +91,7 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
   EXPECT_EQ(done.kind, Event::Kind::done);
   EXPECT_EQ(done.repaired, 0U) << "the link loses nothing";
   EXPECT_EQ(done.out_of_order, 0U);
-  EXPECT_TRUE(contents_of(directory_ / "big.bin") == contents_of(directory_ / "in" / "big.bin"));
+  EXPECT_TRUE(file_text(directory_ / "big.bin") == file_text(directory_ / "in" / "big.bin"));
 }
 
 }  // namespace

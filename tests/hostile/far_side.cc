@@ -12,6 +12,7 @@
 
 #include "base/sanitizers.h"
 #include "tests/apps/ftx/content.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx::hostile {
 namespace {
@@ -140,11 +141,9 @@ void FarSide::expect_files(const std::optional<std::vector<std::byte>>& content)
     expected.insert("home/a.bin");
   }
   EXPECT_EQ(names, expected);
-  std::ifstream outside(top_ / "outside");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(outside), {}), "as it was");
+  EXPECT_EQ(file_text(top_ / "outside"), "as it was");
   if (content) {
-    std::ifstream file(home() / "a.bin", std::ios::binary);
-    EXPECT_TRUE(std::string(std::istreambuf_iterator<char>(file), {}) == as_text(*content)) << "other bytes";
+    EXPECT_TRUE(file_text(home() / "a.bin") == as_text(*content)) << "other bytes";
   }
 }
 

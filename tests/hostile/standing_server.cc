@@ -14,6 +14,7 @@
 
 #include "apps/ftx/session/client_handshake.h"
 #include "base/sanitizers.h"
+#include "tests/file_text.h"
 #include "tests/hostile/far_side.h"
 
 namespace sluice::ftx::hostile {
@@ -23,11 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t content_bytes = 3'000'000;
 constexpr std::uint64_t server_kib_max = (sluice::sanitized ? 1024 : 96) * 1024;
-
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TimePoint now() { return TimePoint(std::chrono::duration_cast<Duration>(Clock::now().time_since_epoch())); }
 
@@ -77,7 +73,7 @@ std::unique_ptr<FtxProcess> StandingServer::fetch(const std::string& as, int rat
 bool StandingServer::fetched(FtxProcess& client, const std::string& as) {
   const auto code = client.wait(20s);
   process_->look_at_memory();
-  const bool good = code == 0 && content_of(top_ / "client" / as) == as_text(content_);
+  const bool good = code == 0 && file_text(top_ / "client" / as) == as_text(content_);
   std::filesystem::remove(top_ / "client" / as);
   return good;
 }
@@ -105,7 +101,7 @@ void StandingServer::expect_well(int attempts) {
   EXPECT_EQ(names, (std::set<std::string>{"allowed", "client", "client.key", "known", "outside", "server.key", "served",
                                           "served/a.bin", "served/fifo", "served/link", "served/pushed", "served/sub",
                                           "served/sub/b", "served/up"}));
-  EXPECT_EQ(content_of(top_ / "outside"), "secret");
+  EXPECT_EQ(file_text(top_ / "outside"), "secret");
   process_->signal(SIGINT);
   EXPECT_EQ(process_->wait(10s), static_cast<int>(ExitCode::interrupted)) << process_->output();
 }

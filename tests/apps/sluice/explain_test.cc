@@ -17,6 +17,7 @@
 #include <string>
 
 #include "apps/common/registry.h"
+#include "tests/file_text.h"
 
 namespace sluice::test {
 namespace {
@@ -26,11 +27,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 const std::filesystem::path source_directory = SLUICE_SOURCE_DIR;
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class Explain : public testing::Test {
  protected:
@@ -62,7 +58,7 @@ TEST_F(Explain, EveryExampleReadsAsItsGoldenFile) {
     for (const StackDeclaration& stack : file->stacks()) {
       const std::string name = entry.path().stem().string() + "." + stack.name + ".txt";
       const std::filesystem::path golden = source_directory / "tests/apps/sluice/golden" / name;
-      EXPECT_EQ(explain_text(stack, explained(stack, stack.mode)), contents(golden)) << golden;
+      EXPECT_EQ(explain_text(stack, explained(stack, stack.mode)), file_text(golden)) << golden;
       ++count;
     }
   }
@@ -96,7 +92,7 @@ TEST_F(Explain, TheReadmeShowsWhatIsPrinted) {
     shown += "    " + line + "\n";
   }
   EXPECT_THAT(shown, HasSubstr("one pass"));
-  EXPECT_THAT(contents(source_directory / "README.md"), HasSubstr(shown));
+  EXPECT_THAT(file_text(source_directory / "README.md"), HasSubstr(shown));
 }
 
 constexpr std::string_view fused_numbers = R"([stack.numbers]
@@ -168,7 +164,7 @@ TEST_F(Explain, NothingThatAFileNamesIsOpened) {
                                   (directory / "new").string() + "\" }\n");
     EXPECT_TRUE(explain(set_, file.stacks().front(), ProcessingMode::fused).has_value());
   }
-  EXPECT_EQ(contents(directory / "precious"), "do not replace");
+  EXPECT_EQ(file_text(directory / "precious"), "do not replace");
   EXPECT_FALSE(std::filesystem::exists(directory / "new"));
   EXPECT_TRUE(set_.sources().empty());
   std::filesystem::remove_all(directory);

@@ -15,6 +15,7 @@
 #include "stack/modules/capture_file.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/udp.h"
+#include "tests/file_text.h"
 #include "tests/stack/modules/harness.h"
 
 namespace sluice::test {
@@ -74,11 +75,6 @@ struct Recording {
 
 std::filesystem::path temporary_file(const std::string& name) {
   return std::filesystem::temp_directory_path() / ("sluice_" + std::to_string(::getpid()) + "_" + name);
-}
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// What `command` prints, and its exit status as a last line.
@@ -286,8 +282,8 @@ TEST(CaptureFile, AFileThatIsThereIsReplaced) {
     Stack stack;
     stack.push(make(capture_entry(), stack, {{"file", path.string()}}).value());
   }
-  EXPECT_LT(contents(path).size(), 100U);
-  EXPECT_EQ(contents(path).substr(0, 4), "\x0a\x0d\x0d\x0a");
+  EXPECT_LT(file_text(path).size(), 100U);
+  EXPECT_EQ(file_text(path).substr(0, 4), "\x0a\x0d\x0d\x0a");
   std::filesystem::remove(path);
 }
 
@@ -311,9 +307,9 @@ TEST(CaptureFile, IsOpenedWithTheModuleNotWhenItIsMade) {
   std::ofstream(path) << "precious";
   Stack stack;
   std::unique_ptr<Module> capture = make(capture_entry(), stack, {{"file", path.string()}}).value();
-  EXPECT_EQ(contents(path), "precious");
+  EXPECT_EQ(file_text(path), "precious");
   stack.push(std::move(capture));
-  EXPECT_EQ(contents(path).find("precious"), std::string::npos);
+  EXPECT_EQ(file_text(path).find("precious"), std::string::npos);
   std::filesystem::remove(path);
 }
 

@@ -19,6 +19,7 @@
 #include "tests/apps/ftx/files/faulty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/transmit.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
@@ -33,10 +34,6 @@ class Directory : public ServedDirectory {
     destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
   }
 
-  static std::string text(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   static void write(const fs::path& path, const std::string& content) {
     std::ofstream(path, std::ios::binary) << content;
   }
@@ -67,7 +64,7 @@ TEST_F(Directory, AFileHasItsNameModeAndTimeOnlyWhenCommitted) {
   ASSERT_TRUE(file->finalize());
   ASSERT_TRUE(file->commit());
   ASSERT_TRUE(sink->finish());
-  EXPECT_EQ(text(root_ / "sub/name"), "abcdef");
+  EXPECT_EQ(file_text(root_ / "sub/name"), "abcdef");
   EXPECT_EQ(entries(root_ / "sub"), 1U);
   struct stat status{};
   ASSERT_EQ(::stat((root_ / "sub/name").c_str(), &status), 0);
@@ -149,7 +146,7 @@ TEST_F(Directory, ASymbolicLinkLeadsNowhere) {
   ASSERT_TRUE(file->write(0, as_bytes("new")));
   ASSERT_TRUE(file->finalize());
   ASSERT_TRUE(file->commit());
-  EXPECT_EQ(text(base_ / "outside/victim"), "untouched");
+  EXPECT_EQ(file_text(base_ / "outside/victim"), "untouched");
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(root_ / "file")));
   EXPECT_EQ(entries(base_ / "outside"), 1U);
 }
@@ -163,7 +160,7 @@ TEST_F(Directory, ADirectorySwappedForALinkAfterTheWalkDoesNotMatter) {
   ASSERT_TRUE(file->finalize());
   ASSERT_TRUE(file->commit());
   EXPECT_EQ(entries(base_ / "outside"), 0U);
-  EXPECT_EQ(text(root_ / "moved/name"), "x");
+  EXPECT_EQ(file_text(root_ / "moved/name"), "x");
 }
 
 TEST_F(Directory, ADirectoryThatVanishesIsAnError) {
@@ -240,13 +237,13 @@ TEST_F(Directory, RealFilesMoveWithModeAndTime) {
   const Event done = move(*destination_, {(base_ / "a").string(), (base_ / "b").string()}, "sub/");
   EXPECT_EQ(done.kind, Event::Kind::done);
   EXPECT_EQ(done.bytes, 3'000'003U);
-  EXPECT_EQ(text(root_ / "sub/a"), text(base_ / "a"));
-  EXPECT_EQ(text(root_ / "sub/b"), "");
+  EXPECT_EQ(file_text(root_ / "sub/a"), file_text(base_ / "a"));
+  EXPECT_EQ(file_text(root_ / "sub/b"), "");
   EXPECT_EQ(entries(root_ / "sub"), 2U);
   EXPECT_EQ(fs::status(root_ / "sub/a").permissions(), fs::perms(0600));
   EXPECT_EQ(fs::last_write_time(root_ / "sub/a"), fs::last_write_time(base_ / "a"));
   EXPECT_EQ(move(*destination_, {(base_ / "a").string()}, "renamed").path, "renamed");
-  EXPECT_EQ(text(root_ / "renamed"), text(base_ / "a"));
+  EXPECT_EQ(file_text(root_ / "renamed"), file_text(base_ / "a"));
 }
 
 TEST_F(Directory, AFullDiskKeepsThePartialFileAndTheOldOne) {
@@ -258,7 +255,7 @@ TEST_F(Directory, AFullDiskKeepsThePartialFileAndTheOldOne) {
     error = move(*destination_, {(base_ / "a").string()}, "");
   }
   EXPECT_EQ(error.code, ExitCode::disk_full);
-  EXPECT_EQ(text(root_ / "a"), "old");
+  EXPECT_EQ(file_text(root_ / "a"), "old");
   EXPECT_EQ(entries(root_), 3U);  // sub, the old file, the partial one
 }
 

@@ -17,6 +17,7 @@
 #include "tests/apps/ftx/files/hasty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
@@ -67,7 +68,7 @@ class RemovalTest : public ServedDirectory {
     }
     return paths;
   }
-  void expect_nothing_outside_was_touched() const { EXPECT_EQ(test::text_of(outside_ / "precious"), "p"); }
+  void expect_nothing_outside_was_touched() const { EXPECT_EQ(file_text(outside_ / "precious"), "p"); }
 
   fs::path outside_;
   std::unique_ptr<DirectoryDestination> destination_;

@@ -15,13 +15,13 @@
 #include "tests/apps/ftx/files/faulty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
 
 using test::Content;
 using test::random_content;
-using test::text_of;
 
 constexpr std::uint64_t sparse_piece = 1U << 20;  // more than the pages and blocks of any file system here
 
@@ -128,7 +128,7 @@ TEST_F(SparseFile, ASourceReadsTheDataAlone) {
   ASSERT_TRUE(entry.extents() != nullptr);
   EXPECT_EQ(entry.size_bytes, 20 * sparse_piece);
   EXPECT_EQ(entry.content_bytes(), 3 * sparse_piece);
-  const std::string all = text_of(path);
+  const std::string all = file_text(path);
   EXPECT_EQ(as_text(content_in(*source)),
             all.substr(sparse_piece, sparse_piece) + all.substr(7 * sparse_piece, 2 * sparse_piece));
   EXPECT_EQ(source->view(0, 0, 1000).error().code, ENOTSUP) << "a window would read the holes as well";
@@ -139,7 +139,7 @@ TEST_F(SparseFile, ItsDigestInTheListIsThatOfAllBytes) {
   const auto source = open(path, {.digests = true});
   while (!source->digest_some(sparse_piece).value()) {
   }
-  EXPECT_EQ(*source->files()[0].digest, file_digest_of(as_bytes(text_of(path))));
+  EXPECT_EQ(*source->files()[0].digest, file_digest_of(as_bytes(file_text(path))));
 }
 
 TEST_F(SparseFile, SmallOnesArePackedWithTheirHoles) {
@@ -189,7 +189,7 @@ TEST_F(SparseFile, ArrivesWithItsHoles) {
       ASSERT_TRUE(file->finalize());
       ASSERT_TRUE(file->commit());
       ASSERT_TRUE(sink->finish());
-      EXPECT_EQ(text_of(root_ / "f"), text_of(path));
+      EXPECT_EQ(file_text(root_ / "f"), file_text(path));
       EXPECT_LE(status_of(root_ / "f").st_blocks, status_of(path).st_blocks + 64);
     }
   }

@@ -15,12 +15,12 @@
 #include "tests/apps/ftx/files/hasty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
 
 namespace fs = std::filesystem;
-using test::text_of;
 using test::write_file;
 
 FileEntry dated_directory(std::string name, std::uint32_t parent = 0, std::uint16_t mode = 0755) {
@@ -370,8 +370,8 @@ TEST_F(TreeSink, WhatIsThereIsFilledAndReplaced) {
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(store(4), 0) << "one that may not be written is made writable";
   ASSERT_EQ(finish(), 0);
-  EXPECT_EQ(text_of(root_ / "d/a"), "x");
-  EXPECT_EQ(text_of(root_ / "d/mine"), "mine");
+  EXPECT_EQ(file_text(root_ / "d/a"), "x");
+  EXPECT_EQ(file_text(root_ / "d/mine"), "mine");
   EXPECT_EQ(fs::read_symlink(root_ / "d/l"), "a");
   EXPECT_EQ(fs::status(root_ / "d/e").permissions(), fs::perms(0511));
 }
@@ -380,7 +380,7 @@ TEST_F(TreeSink, TheOneTreeMayHaveANewName) {
   open({dated_directory("d"), dated_file("a", 1)}, "new");
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(finish(), 0);
-  EXPECT_EQ(text_of(root_ / "new/a"), "x");
+  EXPECT_EQ(file_text(root_ / "new/a"), "x");
   EXPECT_EQ(sink_->path(entries_[0]), "new");
   EXPECT_EQ(sink_->path(entries_[1]), "new/a");
   EXPECT_EQ(open_error({dated_directory("d"), dated_file("a")}, "other"), ENOTDIR);
@@ -390,13 +390,13 @@ TEST_F(TreeSink, AContentMakesItsDirectoryAndLeavesTheModeOfOneThatIsThere) {
   open({dated_directory("", 0, 0711), dated_file("a")}, "new");
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(finish(), 0);
-  EXPECT_EQ(text_of(root_ / "new/a"), "x");
+  EXPECT_EQ(file_text(root_ / "new/a"), "x");
   EXPECT_EQ(fs::status(root_ / "new").permissions(), fs::perms(0711));
   open({dated_directory("", 0, 0777), dated_file("b")}, "new");
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(finish(), 0);
   EXPECT_EQ(fs::status(root_ / "new").permissions(), fs::perms(0711)) << "a home directory, say";
-  EXPECT_EQ(text_of(root_ / "new/b"), "x");
+  EXPECT_EQ(file_text(root_ / "new/b"), "x");
 }
 
 TEST_F(TreeSink, MoreDirectoriesThanStayOpen) {
@@ -415,7 +415,7 @@ TEST_F(TreeSink, MoreDirectoriesThanStayOpen) {
   }
   ASSERT_EQ(finish(), 0);
   for (std::size_t i = 0; i < directories; ++i) {
-    EXPECT_EQ(text_of(root_ / path_of(entries_, entries_[directories + i])), "x");
+    EXPECT_EQ(file_text(root_ / path_of(entries_, entries_[directories + i])), "x");
   }
 }
 
@@ -431,11 +431,11 @@ TEST_F(TreeSink, ManyFilesThatReplaceOthersWaitUntilTheyAreDurable) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     ASSERT_EQ(store(i), 0);
   }
-  EXPECT_EQ(text_of(root_ / "f31"), "x");
-  EXPECT_EQ(text_of(root_ / "f32"), "old");
+  EXPECT_EQ(file_text(root_ / "f31"), "x");
+  EXPECT_EQ(file_text(root_ / "f32"), "old");
   EXPECT_EQ(system.all("fsync").size(), DirectorySink::fsync_files_max);
   ASSERT_EQ(finish(), 0);
-  EXPECT_EQ(text_of(root_ / "f39"), "x");
+  EXPECT_EQ(file_text(root_ / "f39"), "x");
   EXPECT_FALSE(leftovers());
   // One that is given up leaves what was there, and nothing else.
   open(entries);
@@ -443,7 +443,7 @@ TEST_F(TreeSink, ManyFilesThatReplaceOthersWaitUntilTheyAreDurable) {
     ASSERT_EQ(store(i, "y"), 0);
   }
   sink_.reset();
-  EXPECT_EQ(text_of(root_ / "f39"), "x");
+  EXPECT_EQ(file_text(root_ / "f39"), "x");
   EXPECT_FALSE(leftovers());
 }
 
@@ -507,7 +507,7 @@ TEST_F(TreeSink, WorkersStoreWhatReplacesNothing) {
     EXPECT_EQ(workers.pieces(), 0U);
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].kind == EntryKind::packed) {
-        EXPECT_EQ(text_of(root_ / path_of(entries_, entries_[i])), std::to_string(i % 10));
+        EXPECT_EQ(file_text(root_ / path_of(entries_, entries_[i])), std::to_string(i % 10));
       }
     }
     EXPECT_FALSE(leftovers());
@@ -589,7 +589,7 @@ TEST_F(TreeSink, EveryCallMayFail) {
     }
     EXPECT_FALSE(leftovers()) << failing;
     for (const char* const name : {"d/a", "d/e/b"}) {
-      EXPECT_TRUE(!fs::exists(root_ / name) || text_of(root_ / name) == "x") << failing;
+      EXPECT_TRUE(!fs::exists(root_ / name) || file_text(root_ / name) == "x") << failing;
     }
     test::remove_tree(root_ / "d");
   }
@@ -611,7 +611,7 @@ TEST_F(TreeSink, AFileInTheWayOfADirectoryIsSaid) {
   write_file(root_ / "d", "mine");
   open({dated_directory("d"), dated_file("a", 1)});
   EXPECT_EQ(store(1), ENOTDIR);
-  EXPECT_EQ(text_of(root_ / "d"), "mine");
+  EXPECT_EQ(file_text(root_ / "d"), "mine");
 }
 
 TEST_F(TreeSink, ADirectoryInTheWayOfAFileOrALinkIsSaid) {
@@ -630,7 +630,7 @@ TEST_F(TreeSink, ALinkInTheWayOfAFileIsReplaced) {
   open({dated_directory("d"), dated_file("a", 1)});
   ASSERT_EQ(store(1), 0);
   ASSERT_EQ(finish(), 0);
-  EXPECT_EQ(text_of(outside_ / "victim"), "untouched");
+  EXPECT_EQ(file_text(outside_ / "victim"), "untouched");
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(root_ / "d/a")));
 }
 
@@ -722,7 +722,7 @@ TEST_F(TreeSink, ADirectorySwappedForALinkDuringTheTransferLeadsNowhere) {
   // Where it is still open it is the one that was moved; else it is not found again.
   EXPECT_EQ(store(2), 0);
   EXPECT_EQ(store(4), 0);
-  EXPECT_EQ(text_of(root_ / "moved/b"), "x");
+  EXPECT_EQ(file_text(root_ / "moved/b"), "x");
   sink_.reset();
   open({dated_directory("d"), dated_file("a", 1)});
   EXPECT_NE(store(1), 0);
@@ -749,7 +749,7 @@ TEST_F(TreeSink, HardLinksAreOneFileAndReplaceWhatHasTheirName) {
     EXPECT_EQ(store(1, round == 0 ? "1" : "2"), 0);
     EXPECT_FALSE(fs::exists(root_ / "c") && round == 0) << "made at the end";
     EXPECT_EQ(finish(), 0);
-    EXPECT_EQ(text_of(root_ / "e/b"), round == 0 ? "1" : "2");
+    EXPECT_EQ(file_text(root_ / "e/b"), round == 0 ? "1" : "2");
     EXPECT_TRUE(fs::equivalent(root_ / "d/a", root_ / "e/b") && fs::equivalent(root_ / "d/a", root_ / "c"));
     EXPECT_EQ(fs::hard_link_count(root_ / "d/a"), 3U);
     EXPECT_FALSE(leftovers());
@@ -807,10 +807,10 @@ TEST_F(TreeSink, OfAFileWithSeveralNamesThoseThatAreLeftAloneKeepWhatTheyHave) {
       const bool was_there = std::ranges::count(step.there, entry.name) == 1;
       EXPECT_EQ(fs::exists(path), is_new || was_there) << entry.name;
       if (is_new) {
-        EXPECT_EQ(text_of(path), "n") << entry.name;
+        EXPECT_EQ(file_text(path), "n") << entry.name;
         EXPECT_EQ(fs::hard_link_count(path), step.new_names.size()) << entry.name;
       } else if (was_there) {
-        EXPECT_EQ(text_of(path), "old") << entry.name;
+        EXPECT_EQ(file_text(path), "old") << entry.name;
       }
     }
     for (const FileEntry& entry : entries) {
@@ -826,7 +826,7 @@ TEST_F(TreeSink, AHardLinkOfAFileThatIsThereAlreadyIsMadeOfThat) {
   EXPECT_TRUE(sink_->present(entries_[0]));
   EXPECT_EQ(finish(), 0);
   EXPECT_TRUE(fs::equivalent(root_ / "a", root_ / "b"));
-  EXPECT_EQ(text_of(root_ / "b"), "x");
+  EXPECT_EQ(file_text(root_ / "b"), "x");
 }
 
 /// A new name in front of the others does not make the file travel again.
@@ -836,7 +836,7 @@ TEST_F(TreeSink, AFileThatIsThereUnderAnotherNameGetsItsOwn) {
   EXPECT_TRUE(sink_->present(entries_[0]));
   EXPECT_EQ(finish(), 0);
   EXPECT_EQ(fs::hard_link_count(root_ / "a"), 3U);
-  EXPECT_EQ(text_of(root_ / "b"), "x");
+  EXPECT_EQ(file_text(root_ / "b"), "x");
   // The first that is there is the one that is compared.
   fs::remove(root_ / "a");
   FileEntry older = entries_[0];
@@ -847,7 +847,7 @@ TEST_F(TreeSink, AFileThatIsThereUnderAnotherNameGetsItsOwn) {
   EXPECT_EQ(store(0, "n"), 0);
   EXPECT_EQ(finish(), 0);
   EXPECT_EQ(fs::hard_link_count(root_ / "c"), 3U);
-  EXPECT_EQ(text_of(root_ / "c"), "n");
+  EXPECT_EQ(file_text(root_ / "c"), "n");
 }
 
 TEST_F(TreeSink, WithExistingAloneNothingNewIsMade) {

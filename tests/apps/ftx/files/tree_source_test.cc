@@ -13,12 +13,12 @@
 #include "tests/apps/ftx/files/faulty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
 
 namespace fs = std::filesystem;
-using test::text_of;
 using test::write_file;
 using testing::ElementsAre;
 
@@ -208,7 +208,7 @@ TEST_F(TreeSource, DigestsOfAllFilesAreReadInTurnsWhereTheyAreAskedFor) {
     const FileEntry& entry = (*source)->files()[i];
     ASSERT_EQ(entry.digest.has_value(), entry.regular()) << entry.name;
     if (entry.regular()) {
-      EXPECT_EQ(*entry.digest, file_digest_of(as_bytes(text_of(root_ / "b" / entry.name)))) << entry.name;
+      EXPECT_EQ(*entry.digest, file_digest_of(as_bytes(file_text(root_ / "b" / entry.name)))) << entry.name;
     }
   }
   const auto& entries = (*source)->files();

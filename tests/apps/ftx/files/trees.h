@@ -16,14 +16,12 @@
 #include <ostream>
 #include <string>
 
+#include "tests/file_text.h"
+
 namespace sluice::ftx::test {
 
 namespace fs = std::filesystem;
 
-inline std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 inline void write_file(const fs::path& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
@@ -76,7 +74,7 @@ inline Tree tree_of(const fs::path& top) {
                   status.st_mtim.tv_sec,
                   status.st_mtim.tv_nsec,
                   link                      ? fs::read_symlink(path).string()
-                  : S_ISREG(status.st_mode) ? text_of(path)
+                  : S_ISREG(status.st_mode) ? file_text(path)
                                             : std::string(),
                   status.st_uid,
                   status.st_gid,

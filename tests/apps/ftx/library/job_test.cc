@@ -18,9 +18,11 @@
 
 #include "apps/ftx/library/ftx.h"
 #include "apps/ftx/library/ftx.hpp"
+#include "tests/file_text.h"
 
 namespace {
 
+using sluice::file_text;
 using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -43,10 +45,7 @@ class FtxJob : public testing::Test {
   static void write(const fs::path& path, const std::string& content) {
     std::ofstream(path, std::ios::binary) << content;
   }
-  static std::string read(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+
   ftx::Job server() {
     ftx::Job job(ftx::Job::Kind::serve);
     job.set("listen", "127.0.0.1").set("port", "0").set("secret-file", (top_ / "secret").string());
@@ -115,14 +114,14 @@ TEST_F(FtxJob, ATreeGoesThereAndBack) {
   EXPECT_EQ(files.size(), 2U);
   EXPECT_EQ(done["event"], "done");
   EXPECT_EQ(done["bytes"], 3'000'005);
-  EXPECT_EQ(read(top_ / "served/source/small"), "small");
+  EXPECT_EQ(file_text(top_ / "served/source/small"), "small");
 
   ftx::Job fetch = transfer();
   fetch.set("archive").add(url + "source").add((top_ / "back/").string());
   fs::create_directory(top_ / "back");
   const ftx::Outcome fetched = fetch.run();
   ASSERT_TRUE(fetched) << fetched.text;
-  EXPECT_EQ(read(top_ / "back/source/deeper/large"), std::string(3'000'000, 'x'));
+  EXPECT_EQ(file_text(top_ / "back/source/deeper/large"), std::string(3'000'000, 'x'));
 
   const ftx::Outcome ended = running.end();
   EXPECT_EQ(ended.code, 130);
@@ -144,7 +143,7 @@ TEST_F(FtxJob, TheProcessIsLeftAlone) {
   ::sigaction(SIGINT, nullptr, &after);
   EXPECT_EQ(before.sa_handler, after.sa_handler);
   write(top_ / "outside", "no Landlock");
-  EXPECT_EQ(read(top_ / "outside"), "no Landlock");
+  EXPECT_EQ(file_text(top_ / "outside"), "no Landlock");
 }
 
 TEST_F(FtxJob, AStopEndsItAlsoBeforeItBegins) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/apps/ftx/security/scratch.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
@@ -85,7 +86,7 @@ TEST(Identity, NeverOverwritesAKey) {
   const Status stored = Identity::create()->store(path);
   ASSERT_FALSE(stored.has_value());
   EXPECT_EQ(stored.error().code, EEXIST);
-  EXPECT_EQ(Scratch::read(path), rfc_key);
+  EXPECT_EQ(file_text(path), rfc_key);
   EXPECT_EQ(scratch.files(), 1);
   ASSERT_EQ(::symlink("elsewhere", (scratch / "link").c_str()), 0);  // a dangling link is no empty place
   EXPECT_FALSE(Identity::create()->store(scratch / "link").has_value());
@@ -125,7 +126,7 @@ TEST(Identity, RefusesAKeyFileThatOthersCanTouch) {
     EXPECT_EQ(identity.error().code, EPERM);
     EXPECT_NE(identity.error().text.find(path), std::string::npos);
     EXPECT_FALSE(Identity::load_or_create(path).has_value());  // and no new one takes its place
-    EXPECT_EQ(Scratch::read(path), rfc_key);
+    EXPECT_EQ(file_text(path), rfc_key);
   }
   for (const mode_t mode : {0600U, 0400U, 0700U}) {
     EXPECT_TRUE(Identity::load(scratch.write("key", rfc_key, mode)).has_value()) << std::oct << mode;

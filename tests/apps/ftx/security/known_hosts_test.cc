@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/apps/ftx/security/scratch.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx {
 namespace {
@@ -105,11 +106,11 @@ TEST(KnownHosts, AddsALineAndKeepsTheRest) {
   const Scratch scratch;
   const std::string path = scratch / "hosts";
   ASSERT_TRUE(KnownHosts::add(path, "host:1", pin(1)).has_value());
-  EXPECT_EQ(Scratch::read(path), "host:1 " + one + "\n");
+  EXPECT_EQ(file_text(path), "host:1 " + one + "\n");
   const std::string before = "# mine\nhost:1 " + one + "  ";
   scratch.write("hosts", before, 0644);
   ASSERT_TRUE(KnownHosts::add(path, "[::1]:2", pin(2)).has_value());
-  EXPECT_EQ(Scratch::read(path), before + "\n[::1]:2 " + two + "\n");
+  EXPECT_EQ(file_text(path), before + "\n[::1]:2 " + two + "\n");
   EXPECT_EQ(KnownHosts::load(path)->look_up("[::1]:2", pin(2)), Answer::match);
   EXPECT_EQ(scratch.files(), 1);
 
@@ -119,14 +120,14 @@ TEST(KnownHosts, AddsALineAndKeepsTheRest) {
   EXPECT_FALSE(KnownHosts::add(path, "host", pin(2)).has_value());
   EXPECT_FALSE(KnownHosts::add(path, "HOST:3", pin(2)).has_value());
   EXPECT_FALSE(KnownHosts::add(path, "a:1 " + two + "\nb:2", pin(2)).has_value());
-  EXPECT_EQ(Scratch::read(path), before + "\n[::1]:2 " + two + "\n");
+  EXPECT_EQ(file_text(path), before + "\n[::1]:2 " + two + "\n");
 }
 
 TEST(KnownHosts, AddsNothingToAFileThatItCannotRead) {
   const Scratch scratch;
   const std::string path = scratch.write("hosts", "nonsense\n", 0644);
   EXPECT_FALSE(KnownHosts::add(path, "host:1", pin(1)).has_value());
-  EXPECT_EQ(Scratch::read(path), "nonsense\n");
+  EXPECT_EQ(file_text(path), "nonsense\n");
 }
 
 /// A full disk, for which a limit on files stands here: the list stays as it was, and nothing is left beside it.
@@ -134,7 +135,7 @@ TEST(KnownHostsDeathTest, StaysAsItWasWhenTheDiskIsFull) {
   const Scratch scratch;
   const std::string path = scratch / "hosts";
   ASSERT_TRUE(KnownHosts::add(path, "host:1", pin(1)).has_value());
-  const std::string before = Scratch::read(path);
+  const std::string before = file_text(path);
   EXPECT_EXIT(
       {
         rlimit limit{};
@@ -145,7 +146,7 @@ TEST(KnownHostsDeathTest, StaysAsItWasWhenTheDiskIsFull) {
         std::_Exit(!added && added.error().code == EFBIG ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
-  EXPECT_EQ(Scratch::read(path), before);
+  EXPECT_EQ(file_text(path), before);
   EXPECT_EQ(scratch.files(), 1);
 }
 

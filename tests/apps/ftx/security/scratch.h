@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/file_text.h"
+
 namespace sluice::ftx::test {
 
 class Scratch {
@@ -33,11 +35,6 @@ class Scratch {
     std::ofstream(path, std::ios::binary) << content;
     EXPECT_EQ(::chmod(path.c_str(), mode), 0);
     return path;
-  }
-
-  [[nodiscard]] static std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
   }
 
   [[nodiscard]] std::ptrdiff_t files() const {

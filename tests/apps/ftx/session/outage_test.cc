@@ -9,6 +9,7 @@
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
 #include "tests/apps/ftx/session/simulation.h"
+#include "tests/file_text.h"
 
 namespace sluice::ftx::test {
 namespace {
@@ -58,7 +59,7 @@ TEST_P(Outage, OfThreeMinutesIsSurvivedByWhoWaitsForSoLong) {
   world.run();
   ASSERT_TRUE(world.sender->finished());
   ASSERT_EQ(world.sender->exit_code(), ExitCode::ok) << world.sender_event(Event::Kind::error)->text;
-  EXPECT_EQ(text_of(root_ / "file"), as_text(content_));
+  EXPECT_EQ(file_text(root_ / "file"), as_text(content_));
   // 4 s of data and the outage; a probe and a report find the path again within the longest pause between them.
   EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 4 + 180 + 4);
   EXPECT_EQ(world.spins, 0U);
@@ -94,7 +95,7 @@ TEST_P(Outage, OfThreeMinutesEndsATransferAndTheNextSendsTheRest) {
   world.source.add("file", content_);
   world.run();
   ASSERT_EQ(world.sender->exit_code(), ExitCode::ok);
-  EXPECT_EQ(text_of(root_ / "file"), as_text(content_));
+  EXPECT_EQ(file_text(root_ / "file"), as_text(content_));
   // What had arrived but for the blocks that were not whole.
   const std::uint64_t skipped = world.server_event(Event::Kind::done)->skipped_bytes;
   EXPECT_GE(skipped, 2 * digest_block_bytes);
