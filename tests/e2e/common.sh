@@ -9,7 +9,7 @@
 #   finish NAME          waits for it and answers its exit code; stop NAME: interrupts it first, as Ctrl-C would
 #   wait_for FILE TEXT   until TEXT stands in FILE
 #   kernel_listens PORT [tcp]   until a kernel socket in namespace A is bound to that UDP port, or listens on that of TCP
-#   arrived FILE EXPECTED   until both are the same, 10 s at most
+#   arrived FILE EXPECTED   until both are the same, 30 s at most
 #   stack_file FILE DRIVER HOST-PART [PUSH [MORE]]   writes a stack file for veth0
 #   expect WHAT COMMAND  fails the test, saying WHAT, when COMMAND does
 #   expect_exit CODE WHAT COMMAND   the same for a command whose exit code must be CODE; output in last.out and last.err
@@ -106,11 +106,11 @@ stop() {
 
 wait_for() {
   local i
-  for i in $(seq 200); do
+  for i in $(seq 600); do
     grep -q -- "$2" "$1" 2>/dev/null && return 0
     sleep 0.05
   done
-  echo "'$2' did not appear in $1 within 10 s; it holds:" >&2
+  echo "'$2' did not appear in $1 within 30 s; it holds:" >&2
   cat "${1%.*}.out" "${1%.*}.err" >&2 || true
   return 1
 }
@@ -127,7 +127,7 @@ TOML
 
 kernel_listens() {
   local i protocol=${2:-udp}
-  for i in $(seq 200); do
+  for i in $(seq 600); do
     in_a ss -Hln "--$protocol" "sport = :$1" | grep -q . && return 0
     sleep 0.05
   done
@@ -137,7 +137,7 @@ kernel_listens() {
 
 arrived() {
   local i
-  for i in $(seq 200); do
+  for i in $(seq 600); do
     cmp -s "$1" "$2" && return 0
     sleep 0.05
   done
