@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A TCP connection: its user's calls, its timers, its end.
+
+#include "stack/modules/tcp_connection.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/contract.h"
+
+namespace sluice::tcp {
+namespace {
+
+/// RFC 7323 section 2.3: the window's shift count is at most 14.
+constexpr unsigned scale_max = 14;
+
+[[nodiscard]] unsigned scale_for(std::size_t window_bytes) {
+  unsigned scale = 0;
+  while (scale < scale_max && window_bytes >> scale > UINT16_MAX) {
+    ++scale;
+  }
+  return scale;
+}
+
+}  // namespace
+
+Connection::Connection(BufferPool& pool, const Ends& ends, const Settings& settings, const Secrets& secrets)
+    : pool_(pool),
+      ends_(ends),
+      settings_(settings),
+      secrets_(secrets),
+      first_(first_position(secrets.first_sequence_number)),
+      next_(first_),
+      acknowledged_(first_),
+      sent_(first_ + 1),
+      peer_segment_bytes_(ends.remote.address.is_v4() ? segment_bytes_default_v4 : segment_bytes_default_v6),
+      congestion_(settings.segment_bytes),
+      scale_(scale_for(settings.receive_buffer_bytes)) {}
+
+// ---- The user's calls ----
+
+void Connection::connect(TimePoint now) {
+  SLUICE_REQUIRE(state_ == State::closed && next_ == first_);
+  state_ = State::syn_sent;
+  next_ = first_ + 1;
+  waiting_since_ = now;
+  send_syn(now);
+}
+
+void Connection::answer(const Segment& syn, TimePoint now) {
+  SLUICE_REQUIRE(state_ == State::closed && next_ == first_);
+  state_ = State::syn_received;
+  next_ = first_ + 1;
+  waiting_since_ = now;
+  read_handshake(syn);
+  send_syn(now);
+}
+
+std::size_t Connection::send_room() const {
+  return settings_.send_buffer_bytes - std::min(settings_.send_buffer_bytes, sent_.size());
+}
+
+void Connection::send(Message data, TimePoint now) {
+  SLUICE_REQUIRE(may_send());
+  sent_.append(std::move(data));
+  output(now);
+}
+
+/// RFC 9293 section 3.10.4: "Queue this until all preceding SENDs have been segmentized, then form a FIN segment and
+/// send it. In any case, enter FIN-WAIT-1 state."
+void Connection::finish(TimePoint now) {
+  if (finishing_) {
+    return;
+  }
+  finishing_ = true;
+  if (state_ == State::established) {
+    state_ = State::fin_wait_1;
+  } else if (state_ == State::close_wait) {
+    state_ = State::last_ack;
+  }
+  output(now);
+}
+
+/// RFC 9293 section 3.10.5: "Send a reset segment: <SEQ=SND.NXT><CTL=RST>"; where everything has been said, and before
+/// the peer has said anything, "no special action" but "delete the TCB".
+void Connection::abort() {
+  if (state_ >= State::syn_received && state_ != State::time_wait) {
+    send_reset(sequence_number(next_));
+  }
+  close(ECONNABORTED);
+  news_ = {};
+}
+
+Message Connection::take(TimePoint now) {
+  if (!received_ || received_->ready_bytes() == 0) {
+    return {};
+  }
+  Message data = received_->take();
+  if (is_synchronized() && window_opens()) {
+    acknowledge_now_ = true;
+    output(now);
+  }
+  return data;
+}
+
+Connection::News Connection::take_news() {
+  if (fin_received_ && !end_told_ && ready_bytes() == 0) {
+    end_told_ = true;
+    news_.ended = true;
+  }
+  return std::exchange(news_, {});
+}
+
+// ---- What the network says ----
+
+void Connection::network_failed(int error) {
+  if (state_ == State::syn_sent || state_ == State::syn_received) {
+    close(error);
+  }
+}
+
+void Connection::set_path(std::uint16_t segment_bytes, TimePoint now) {
+  const std::uint16_t wanted = std::max(segment_bytes, segment_bytes_min);
+  if (wanted >= settings_.segment_bytes) {
+    return;
+  }
+  settings_.segment_bytes = wanted;
+  congestion_.set_segment_bytes(segment_data_max());
+  board_.lost_above(segment_data_max());
+  output(now);
+}
+
+// ---- Timers ----
+
+TimePoint Connection::next_deadline() const {
+  return std::min({retransmit_at_, acknowledge_at_, probe_at_, reordering_at_, over_at_});
+}
+
+void Connection::on_timer(TimePoint now) {
+  if (over_at_ <= now) {
+    return close(0);
+  }
+  if (acknowledge_at_ <= now) {
+    acknowledge_now_ = true;
+  }
+  if (reordering_at_ <= now) {
+    repair(false, now);
+  }
+  if (retransmit_at_ <= now) {
+    retransmission_due(now);
+  }
+  if (probe_at_ <= now) {
+    probe_due(now);
+  }
+  output(now);
+}
+
+bool Connection::has_waited_too_long(TimePoint now) const {
+  const Duration time_max = is_synchronized() ? silence_max : opening_time_max;
+  return waiting_since_ != never && now - waiting_since_ >= time_max;
+}
+
+/// RFC 6298 section 5: "(5.4) Retransmit the earliest segment that has not been acknowledged", "(5.5) The host MUST set
+/// RTO <- RTO * 2", "(5.6) Start the retransmission timer".
+void Connection::retransmission_due(TimePoint now) {
+  retransmit_at_ = never;
+  if (has_waited_too_long(now)) {
+    return close(ETIMEDOUT);
+  }
+  ++statistics_.timeouts;
+  round_trip_.timed_out();
+  if (!is_synchronized()) {
+    return send_syn(now);
+  }
+  congestion_.timed_out(board_.flight_bytes(), board_.front().again);
+  board_.all_lost();
+  recovering_until_ = next_;
+  timed_out_ = true;
+}
+
+/// RFC 9293 section 3.8.6.1: a window of zero is probed, for as long as the peer answers.
+void Connection::probe_due(TimePoint now) {
+  probe_at_ = never;
+  if (has_waited_too_long(now)) {
+    return close(ETIMEDOUT);
+  }
+  ++probes_;
+  probe(now);
+}
+
+/// After everything that sends: what is owed an acknowledgement is watched, and so is what may not leave.
+void Connection::arm_timers(TimePoint now) {
+  if (state_ == State::closed || state_ == State::time_wait) {
+    return;
+  }
+  const bool waits = !board_.empty() || has_unsent();
+  waiting_since_ = !waits ? never : waiting_since_ == never ? now : waiting_since_;
+  const bool watched = !board_.empty() && peer_window_ > 0;
+  if (watched) {
+    probe_at_ = never;
+    probes_ = 0;
+    retransmit_at_ = retransmit_at_ == never ? now + round_trip_.timeout() : retransmit_at_;
+  } else {
+    retransmit_at_ = never;
+    const Duration pause =
+        std::min(Duration(round_trip_.timeout() * (1LL << std::min(probes_, 16U))), RoundTrip::timeout_max);
+    probe_at_ = !waits ? never : probe_at_ == never ? now + pause : probe_at_;
+  }
+}
+
+// ---- The end ----
+
+void Connection::establish(TimePoint now) {
+  if (round_trip_.timeout() == RoundTrip::initial_timeout) {  // the SYN left once
+    round_trip_.measured(now - waiting_since_);
+  }
+  state_ = finishing_ ? State::fin_wait_1 : State::established;
+  news_.opened = true;
+  waiting_since_ = retransmit_at_ = never;
+  congestion_.begin(segment_data_max());
+}
+
+/// RFC 9293 section 3.10.7.4: "enter the TIME-WAIT state, start the time-wait timer, turn off the other timers."
+void Connection::wait_out(TimePoint now) {
+  state_ = State::time_wait;
+  retransmit_at_ = probe_at_ = reordering_at_ = never;
+  over_at_ = now + 2 * segment_life_max;
+}
+
+/// What came in order may still be taken where the end is an orderly one.
+void Connection::close(int error) {
+  state_ = State::closed;
+  news_.closed = error;
+  sent_.clear();
+  board_ = {};
+  next_ = sent_.end();
+  if (error != 0) {
+    received_.reset();
+  }
+  retransmit_at_ = acknowledge_at_ = probe_at_ = reordering_at_ = over_at_ = never;
+  acknowledge_now_ = finishing_ = false;
+}
+
+}  // namespace sluice::tcp

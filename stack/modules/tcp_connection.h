@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One TCP connection as RFC 9293 has it: what it does with a segment, a call of its user's, and the passing of time. It
+// knows no queue, no clock and no address: segments come in as headers with their data, and what it has to send waits
+// in take_segments(); so everything about it can be simulated.
+//
+//     arrive(), on_timer(), send(), finish(), ...  ──►  take_segments(), take(), news(), next_deadline()
+//
+// Beyond RFC 9293: window scale and timestamps (RFC 7323), selective acknowledgement (RFC 2018), retransmission by
+// time (RFC 6298, RFC 8985), congestion control (RFC 5681; tcp_congestion.h), and what RFC 5961 asks for against blind
+// attacks: a reset, a SYN or an acknowledgement counts only where it is exactly in its place, and is questioned
+// elsewhere ("challenge ACK").
+//
+// Threat: whoever sends to this host may send any segment. One that is out of the window is answered, at most
+// challenges_max times a second, and changes nothing; nobody who does not see the connection's segments can end it
+// or put bytes into it with fewer tries than its window and its sequence numbers ask for. What is kept for a
+// peer is bounded by the window that it was given.
+//
+// Ownership: owns what it has been given to send, and what came. Threads: one.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/time.h"
+#include "stack/core/message.h"
+#include "stack/modules/tcp_congestion.h"
+#include "stack/modules/tcp_position.h"
+#include "stack/modules/tcp_receive_buffer.h"
+#include "stack/modules/tcp_round_trip.h"
+#include "stack/modules/tcp_scoreboard.h"
+#include "stack/modules/tcp_send_buffer.h"
+#include "stack/wire/address.h"
+#include "stack/wire/tcp.h"
+
+namespace sluice::tcp {
+
+/// The two ends.
+struct Ends {
+  wire::TransportAddress local;
+  wire::TransportAddress remote;
+
+  friend constexpr auto operator<=>(const Ends&, const Ends&) = default;
+};
+
+/// A segment as it came: its checksum holds.
+struct Segment {
+  wire::TcpHeader header;
+  wire::TcpOptions options;
+  Message data;  ///< behind the header; without blocks where there is none
+
+  [[nodiscard]] std::uint64_t data_size() const { return data ? data.data_size() : 0; }
+  /// RFC 9293 section 3.4: "SEG.LEN = the number of octets occupied by the data in the segment (counting SYN and FIN)".
+  [[nodiscard]] std::uint64_t length() const {
+    return data_size() + (header.has(wire::tcp_syn) ? 1U : 0U) + (header.has(wire::tcp_fin) ? 1U : 0U);
+  }
+};
+
+/// RFC 9293 section 3.3.2, without LISTEN: that is its module's.
+enum class State : std::uint8_t {
+  closed,
+  syn_sent,
+  syn_received,
+  established,
+  fin_wait_1,
+  fin_wait_2,
+  close_wait,
+  closing,
+  last_ack,
+  time_wait,
+};
+
+class Connection {
+ public:
+  struct Settings {
+    std::size_t send_buffer_bytes = std::size_t{512} * 1024;
+    std::size_t receive_buffer_bytes = std::size_t{512} * 1024;
+    /// The largest segment that the path takes, without options: what is announced, and what is sent at most.
+    std::uint16_t segment_bytes = 1460;
+    bool no_delay = false;  ///< RFC 9293 section 3.7.4: "A TCP implementation [...] MUST be a way for an application to
+                            ///< disable the Nagle algorithm"
+  };
+  /// Not to be guessed by others (RFC 6528; RFC 7323 section 5.4).
+  struct Secrets {
+    std::uint32_t first_sequence_number = 0;
+    std::uint32_t timestamp_offset = 0;
+  };
+  /// What the user is to be told.
+  struct News {
+    bool opened = false;        ///< it is established
+    bool ended = false;         ///< the peer has ended sending, and take() has given all that it sent
+    bool acknowledged = false;  ///< send_room() has grown
+    std::optional<int> closed;  ///< it is over: 0, or an errno
+  };
+  struct Statistics {
+    std::uint64_t segments_sent = 0;
+    std::uint64_t segments_again = 0;
+    std::uint64_t timeouts = 0;
+    std::uint64_t challenges = 0;
+    std::uint64_t unacceptable = 0;  ///< segments that came outside of the window, or too old
+    std::uint64_t no_memory = 0;     ///< segments not made or not kept
+  };
+
+  /// RFC 9293 section 3.4.1: "MSL [...] is taken to be 2 minutes. This is an engineering choice"; half a minute here,
+  /// as hosts have it today.
+  static constexpr Duration segment_life_max = std::chrono::seconds(30);
+  /// RFC 9293 section 3.8.6.3: "an ACK should not be excessively delayed; in particular, the delay MUST be less than
+  /// 0.5 seconds (MUST-40)".
+  static constexpr Duration acknowledgement_delay = std::chrono::milliseconds(40);
+  /// RFC 9293 section 3.8.3: "R2 for a SYN segment MUST be set large enough to provide retransmission of the segment
+  /// for at least 3 minutes", "The value of R2 SHOULD correspond to at least 100 seconds".
+  static constexpr Duration opening_time_max = std::chrono::minutes(3);
+  static constexpr Duration silence_max = std::chrono::seconds(120);
+  /// RFC 5961 section 7: "an implementation SHOULD include an ACK throttling mechanism".
+  static constexpr unsigned challenges_max = 10;
+  /// What a peer or a path may ask for at least: less would be all header.
+  static constexpr std::uint16_t segment_bytes_min = 64;
+  /// RFC 9293 section 3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a
+  /// default send MSS of 536 [...] for IPv4 or 1220 [...] for IPv6 (MUST-15)".
+  static constexpr std::uint16_t segment_bytes_default_v4 = 536;
+  static constexpr std::uint16_t segment_bytes_default_v6 = 1220;
+
+  Connection(BufferPool& pool, const Ends& ends, const Settings& settings, const Secrets& secrets);
+
+  [[nodiscard]] const Ends& ends() const { return ends_; }
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] const Statistics& statistics() const { return statistics_; }
+  void set_no_delay(bool no_delay) { settings_.no_delay = no_delay; }
+
+  // What happens to it.
+
+  /// Opens it: sends a SYN. REQUIRES: new.
+  void connect(TimePoint now);
+  /// Answers a SYN to a port that listens. REQUIRES: new; a SYN without ACK and RST.
+  void answer(const Segment& syn, TimePoint now);
+  void arrive(Segment segment, TimePoint now);
+  void on_timer(TimePoint now);
+  /// The network says that what was sent did not arrive: an errno, of an ICMP error or of this host's. RFC 5461: such
+  /// an error ends a connection that is being opened, and no other.
+  void network_failed(int error);
+  /// The path takes segments up to this size, without options.
+  void set_path(std::uint16_t segment_bytes, TimePoint now);
+
+  // What its user does.
+
+  [[nodiscard]] std::size_t send_room() const;
+  /// Data to be sent, of any size: send_room() is advice. REQUIRES: M_DATA of the pool's memory, nothing is owed to it;
+  /// may_send().
+  void send(Message data, TimePoint now);
+  [[nodiscard]] bool may_send() const { return !finishing_ && (is_open() || state_ == State::close_wait); }
+  /// The user sends no more: a FIN behind everything.
+  void finish(TimePoint now);
+  /// Ends it with a reset.
+  void abort();
+  /// What came in order; empty when there is nothing. The window opens accordingly.
+  [[nodiscard]] Message take(TimePoint now);
+  [[nodiscard]] std::size_t ready_bytes() const { return received_ ? received_->ready_bytes() : 0; }
+
+  // What comes of it.
+
+  /// Segments to be sent: M_DATA that begins with the header, its checksum done or owed.
+  [[nodiscard]] Batch take_segments() { return std::move(segments_); }
+  [[nodiscard]] News take_news();
+  [[nodiscard]] TimePoint next_deadline() const;
+  /// Everything that was to be sent has arrived, the FIN included: nobody waits for this end any more.
+  [[nodiscard]] bool is_done() const { return state_ == State::time_wait || state_ == State::closed; }
+  [[nodiscard]] bool has_unsent() const { return sent_.end() != next_ || (finishing_ && !fin_sent_); }
+  /// Everything that was given has been acknowledged.
+  [[nodiscard]] bool all_acknowledged() const { return board_.empty() && !has_unsent(); }
+
+ private:
+  [[nodiscard]] bool is_open() const {
+    return state_ == State::established || state_ == State::syn_received || state_ == State::syn_sent;
+  }
+  [[nodiscard]] bool is_synchronized() const { return state_ >= State::established; }
+
+  // Arriving (tcp_arriving.cc)
+  void arrive_in_syn_sent(Segment& segment, TimePoint now);
+  void arrive_synchronized(Segment& segment, TimePoint now);
+  void unacceptable_arrived(Segment& segment, Position at, TimePoint now);
+  void read_handshake(const Segment& syn);
+  [[nodiscard]] bool lacks_stamp(const Segment& segment) const;
+  [[nodiscard]] bool is_too_old(const Segment& segment) const;
+  [[nodiscard]] bool is_acceptable(const Segment& segment, Position at) const;
+  void reset_arrived(Position at, TimePoint now);
+  void challenge(TimePoint now);
+  [[nodiscard]] bool acknowledgement_arrived(const Segment& segment, Position at, TimePoint now);
+  void advance(const Segment& segment, Position at, Position acknowledged, TimePoint now);
+  void update_window(const Segment& segment, Position at, Position acknowledged);
+  void repair(bool duplicate, TimePoint now);
+  void fin_acknowledged(TimePoint now);
+  void data_arrived(Segment& segment, Position at, TimePoint now);
+  void keep_data(Message data, Position at, Position end, TimePoint now);
+  void fin_arrived(TimePoint now);
+
+  // Sending (tcp_sending.cc)
+  void output(TimePoint now);
+  [[nodiscard]] bool send_lost(TimePoint now);
+  [[nodiscard]] bool send_new(TimePoint now);
+  [[nodiscard]] bool is_worth_sending(std::uint64_t size, std::uint64_t available) const;
+  void probe(TimePoint now);
+  [[nodiscard]] bool transmit(Range range, TimePoint now);
+  void acknowledged_all();
+  void send_acknowledgement(TimePoint now);
+  void send_syn(TimePoint now);
+  void send_reset(std::uint32_t sequence);
+  [[nodiscard]] std::uint64_t segment_data_max() const;
+  [[nodiscard]] std::uint32_t timestamp(TimePoint now) const;
+  void stamp(wire::TcpOptions& options, TimePoint now) const;
+  [[nodiscard]] Position window_end() const;
+  [[nodiscard]] bool window_opens() const;
+  [[nodiscard]] std::uint16_t window_field(bool of_syn);
+  [[nodiscard]] bool emit(std::uint32_t sequence, std::uint8_t flags, const wire::TcpOptions& options, Message data);
+  [[nodiscard]] Position fin_position() const { return sent_.end(); }
+
+  // Timers and the end (tcp_connection.cc)
+  [[nodiscard]] bool has_waited_too_long(TimePoint now) const;
+  void retransmission_due(TimePoint now);
+  void probe_due(TimePoint now);
+  void arm_timers(TimePoint now);
+  void establish(TimePoint now);
+  void wait_out(TimePoint now);
+  void close(int error);
+
+  BufferPool& pool_;
+  Ends ends_;
+  Settings settings_;
+  Secrets secrets_;
+  State state_ = State::closed;
+  Batch segments_;
+  News news_;
+  Statistics statistics_;
+
+  // Sending.
+  Position first_;         // ISS
+  Position next_;          // SND.NXT; SND.UNA is the board's front, or this
+  Position acknowledged_;  // SND.UNA
+  SendBuffer sent_;        // from SND.UNA on
+  Scoreboard board_;
+  std::uint64_t peer_window_ = 0;       // SND.WND, in bytes
+  std::uint64_t peer_window_max_ = 0;   // the largest that it ever was
+  Position window_sequence_ = 0;        // SND.WL1
+  Position window_acknowledgment_ = 0;  // SND.WL2
+  unsigned peer_scale_ = 0;             // Snd.Wind.Shift
+  std::uint16_t peer_segment_bytes_;    // SendMSS
+  Congestion congestion_;
+  RoundTrip round_trip_;
+  std::optional<Position> recovering_until_;  // RFC 6582: recover
+  TimePoint last_sent_{};
+  TimePoint waiting_since_ = never;  // for an acknowledgement of anything
+  bool timed_out_ = false;           // and it began with a timeout
+  bool finishing_ = false;           // the user has ended
+  bool fin_sent_ = false;
+
+  // Receiving.
+  std::optional<ReceiveBuffer> received_;  // since the peer's SYN
+  std::uint64_t offered_until_ = 0;        // RCV.NXT + RCV.WND, as the peer was told
+  unsigned scale_ = 0;                     // Rcv.Wind.Shift
+  std::optional<Position> fin_at_;         // the peer's
+  bool fin_received_ = false;
+  bool end_told_ = false;
+  unsigned unacknowledged_segments_ = 0;  // with data
+
+  // Both.
+  bool scales_ = false;  // both ends do
+  bool selective_ = false;
+  bool stamps_ = false;
+  std::uint32_t recent_stamp_ = 0;  // TS.Recent
+  Position stamped_until_ = 0;      // Last.ACK.sent
+  bool acknowledge_now_ = false;
+
+  // Timers.
+  TimePoint retransmit_at_ = never;
+  TimePoint acknowledge_at_ = never;
+  TimePoint probe_at_ = never;
+  TimePoint reordering_at_ = never;
+  TimePoint over_at_ = never;  // TIME-WAIT
+  unsigned probes_ = 0;
+  unsigned challenges_ = 0;
+  TimePoint challenges_since_{};
+};
+
+}  // namespace sluice::tcp

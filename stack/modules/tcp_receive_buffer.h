@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a connection has received and its user has not taken: in order up to next(), and behind gaps. Where segments
+// overlap, what came first stays. RFC 9293 section 3.10.7.4: "In the following it is assumed that the segment is the
+// idealized segment that begins at RCV.NXT and does not exceed the window. One could tailor actual segments to fit
+// this assumption by trimming off any portions that lie outside the window".
+//
+// Threat: a peer may send single bytes with gaps between them. Pieces are bounded in number, and small ones are copied
+// into blocks of their size, so that what is kept is bounded by what came, not by the buffers it came in.
+//
+// Ownership: owns the messages. Threads: one.
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <span>
+
+#include "stack/core/message.h"
+#include "stack/modules/tcp_position.h"
+
+namespace sluice::tcp {
+
+class ReceiveBuffer {
+ public:
+  static constexpr std::size_t pieces_max = 1024;  // behind gaps
+  /// What is in order and waits is gathered in blocks of so many bytes, where it comes in segments up to this size.
+  static constexpr std::size_t gathered_bytes_max = 512;
+  static constexpr std::size_t gathering_block_bytes = 2048;
+
+  explicit ReceiveBuffer(Position next) : next_(next) {}
+
+  /// Everything before it has come.
+  [[nodiscard]] Position next() const { return next_; }
+  /// In order, not taken yet.
+  [[nodiscard]] std::size_t ready_bytes() const { return ready_bytes_; }
+  [[nodiscard]] bool has_gap() const { return !held_.empty(); }
+
+  /// Takes in data that begins at `at`. False when there is no memory, or no room for one piece more: some of it may
+  /// be lost then, which the peer sends again. REQUIRES: not empty; nothing is owed to it.
+  bool insert(Position at, Message data);
+  /// Everything that is in order; empty when there is nothing.
+  [[nodiscard]] Message take();
+  /// Counts a FIN, which has its place behind the last byte. REQUIRES: there is no gap.
+  void pass_fin() { ++next_; }
+
+  /// RFC 2018 section 4: "The first SACK block [...] MUST specify the contiguous block of data containing the segment
+  /// which triggered this ACK"; "The SACK option SHOULD be filled out by repeating the most recently reported SACK
+  /// blocks". The runs behind gaps, the one that came last first; how many there are.
+  [[nodiscard]] std::size_t runs(std::span<Range> out) const;
+
+ private:
+  [[nodiscard]] bool hold(Position at, Message data);
+  void advance();
+  void add_ready(Message data);
+  [[nodiscard]] bool gather(const Message& data);
+  [[nodiscard]] Range run_around(Position at) const;
+  void remember(Position at);
+
+  std::map<Position, Message> held_;  // behind gaps; they do not overlap
+  Message ready_;
+  std::size_t ready_bytes_ = 0;
+  Position next_;
+  std::array<Position, 4> recent_{};  // places in the runs that came last, the last one first
+};
+
+}  // namespace sluice::tcp
