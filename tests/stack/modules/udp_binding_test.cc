@@ -77,7 +77,7 @@ TEST(UdpBind, ADriverThatCannotFilterOrDoesNotAnswerIsNoReasonToFail) {
   silent.ip().answers_filters = false;
   silent.down(bind_req(silent, {{}, port}));
   EXPECT_EQ(silent.head().count(), 0U);
-  silent.advance(udp::Binding::filter_answer_time_max);
+  silent.advance(PortBinding::filter_answer_time_max);
   EXPECT_EQ(silent.bound().port, port);
 }
 
@@ -87,7 +87,7 @@ TEST(UdpBind, AnIpThatDoesNotAnswerEndsInASystemError) {
   stack.down(bind_req(stack, {local_v4, port}));
   stack.down(proto(stack, InfoReq{}, MessageType::pcproto));
   EXPECT_EQ(InfoAck::decode(stack.head().take().bytes())->current_state, TS_WACK_BREQ);
-  stack.advance(udp::Binding::network_answer_time_max);
+  stack.advance(PortBinding::network_answer_time_max);
   EXPECT_EQ(stack.error_ack(), (ErrorAck{T_BIND_REQ, TSYSERR, ETIMEDOUT}));
 }
 
@@ -102,7 +102,7 @@ TEST(UdpBind, ARequestThatLackedMemoryForTooLongIsNotMadeLater) {
     }
   }
   stack.down(std::move(request));
-  stack.advance(udp::Binding::network_answer_time_max);
+  stack.advance(PortBinding::network_answer_time_max);
   EXPECT_EQ(stack.error_ack(), (ErrorAck{T_BIND_REQ, TSYSERR, ETIMEDOUT})) << "in the request's own block";
   all.clear();
   stack.advance(seconds(1));
