@@ -16,17 +16,22 @@ namespace {
 using wire::ethernet_size;
 
 /// Most specific first: more members before fewer, then port before address before protocol.
-constexpr std::array<unsigned, 7> shapes_by_specificity{7, 6, 5, 3, 4, 2, 1};
+constexpr std::array<unsigned, 8> shapes_by_specificity{15, 7, 6, 5, 3, 4, 2, 1};
 
 constexpr unsigned without_address = 5;
 
-/// The destination port, which UDP, TCP, SCTP, DCCP and UDP-Lite all have at the same place.
-std::optional<std::uint16_t> port_at(ConstBytes packet, std::size_t offset, std::uint8_t protocol) {
+/// What is known of a datagram to `local` whose transport header is at `offset`. Its ports UDP, TCP, SCTP, DCCP and
+/// UDP-Lite all have at the same place.
+FilterKey flow_of(std::uint16_t sap, const wire::IpAddress& local, const wire::IpAddress& remote, std::uint8_t protocol,
+                  ConstBytes packet, std::size_t offset) {
   constexpr std::array<std::uint8_t, 5> with_ports{6, 17, 33, 132, 136};
-  if (std::ranges::find(with_ports, protocol) == with_ports.end() || packet.size() < offset + 4) {
-    return std::nullopt;
+  wire::dlpi::FilterReq flow{.sap = sap, .local = local, .protocol = protocol, .local_port = {}};
+  if (std::ranges::find(with_ports, protocol) != with_ports.end() && packet.size() >= offset + 4) {
+    flow.local_port = load_big_endian<std::uint16_t>(packet.data() + offset + 2);
+    flow.remote = remote;
+    flow.remote_port = load_big_endian<std::uint16_t>(packet.data() + offset);
   }
-  return load_big_endian<std::uint16_t>(packet.data() + offset + 2);
+  return FilterKey::of(flow);
 }
 
 void read_ipv4(ConstBytes packet, FrameKey& key) {
@@ -37,8 +42,8 @@ void read_ipv4(ConstBytes packet, FrameKey& key) {
   const auto protocol = std::to_integer<std::uint8_t>(packet[9]);
   const bool fragment = (load_big_endian<std::uint16_t>(packet.data() + 6) & 0x3fffU) != 0;
   key.to_all = fragment || protocol == wire::protocol_icmp4;
-  key.flow = FilterKey::of(key.sap, wire::Ipv4Address::load(packet.data() + 16), protocol,
-                           port_at(packet, header_length, protocol));
+  key.flow = flow_of(key.sap, wire::Ipv4Address::load(packet.data() + 16), wire::Ipv4Address::load(packet.data() + 12),
+                     protocol, packet, header_length);
 }
 
 /// Hop-by-hop, routing, fragment, ESP, AH, destination options, mobility, HIP, shim6 (IANA's list of extension
@@ -54,8 +59,8 @@ void read_ipv6(ConstBytes packet, FrameKey& key) {
   }
   const auto next_header = std::to_integer<std::uint8_t>(packet[6]);
   key.to_all = is_extension_header(next_header) || next_header == wire::protocol_icmp6;
-  key.flow = FilterKey::of(key.sap, wire::Ipv6Address::load(packet.data() + 24), next_header,
-                           port_at(packet, 40, next_header));
+  key.flow = flow_of(key.sap, wire::Ipv6Address::load(packet.data() + 24), wire::Ipv6Address::load(packet.data() + 8),
+                     next_header, packet, 40);
 }
 
 }  // namespace
@@ -75,26 +80,34 @@ bool Subscription::accepts_group(const wire::MacAddress& group) const {
   return group.is_broadcast() || std::ranges::find(groups, group) != groups.end();
 }
 
-FilterKey FilterKey::of(std::uint16_t sap, const std::optional<wire::IpAddress>& address,
-                        std::optional<std::uint8_t> protocol, std::optional<std::uint16_t> port) {
+FilterKey FilterKey::of(const wire::dlpi::FilterReq& filter) {
+  SLUICE_REQUIRE(filter.remote.has_value() == filter.remote_port.has_value());
   FilterKey key;
-  key.words[2] = sap;
-  if (port) {
-    key.words[2] |= has_port | std::uint64_t{*port} << 16;
+  key.words[2] = filter.sap;
+  if (filter.local_port) {
+    key.words[2] |= has_port | std::uint64_t{*filter.local_port} << 16;
   }
-  if (protocol) {
-    key.words[2] |= has_protocol | std::uint64_t{*protocol} << 32;
+  if (filter.protocol) {
+    key.words[2] |= has_protocol | std::uint64_t{*filter.protocol} << 32;
   }
-  if (address) {
+  if (filter.local) {
     key.words[2] |= has_address;
-    std::memcpy(key.words.data(), address->bytes().data(), address->size());
+    std::memcpy(key.words.data(), filter.local->bytes().data(), filter.local->size());
+  }
+  if (filter.remote) {
+    key.words[2] |= has_remote | std::uint64_t{*filter.remote_port} << 48;
+    std::memcpy(key.words.data() + 3, filter.remote->bytes().data(), filter.remote->size());
   }
   return key;
 }
 
 FilterKey FilterKey::reduced_to(unsigned shape) const {
   FilterKey key = *this;
-  key.words[2] = (words[2] & ~(std::uint64_t{7} << 40)) | std::uint64_t{shape} << 40;
+  key.words[2] = (words[2] & ~(std::uint64_t{15} << 40)) | std::uint64_t{shape} << 40;
+  if ((shape & 8U) == 0) {
+    key.words[2] &= ~(std::uint64_t{0xffff} << 48);
+    key.words[3] = key.words[4] = 0;
+  }
   if ((shape & 4U) == 0) {
     key.words[2] &= ~(std::uint64_t{0xffff} << 16);
   }
@@ -108,7 +121,9 @@ FilterKey FilterKey::reduced_to(unsigned shape) const {
 }
 
 std::size_t FilterKey::hash() const {
-  return wire::detail::mixed(words[0] ^ wire::detail::mixed(words[1] ^ wire::detail::mixed(words[2])));
+  const std::size_t local =
+      wire::detail::mixed(words[0] ^ wire::detail::mixed(words[1] ^ wire::detail::mixed(words[2])));
+  return (words[2] & has_remote) == 0 ? local : wire::detail::mixed(words[3] ^ wire::detail::mixed(words[4] ^ local));
 }
 
 FrameKey read_frame_key(ConstBytes head) {
@@ -128,7 +143,7 @@ FrameKey read_frame_key(ConstBytes head) {
   return key;
 }
 
-void FrameTemplate::take(ConstBytes head, const FrameKey& key) {
+void FrameTemplate::take(ConstBytes head, const FrameKey& key, bool remote_decides) {
   constexpr std::size_t v4_size = ethernet_size + 20 + 4;
   constexpr std::size_t v6_size = ethernet_size + 40 + 4;
   clear();
@@ -151,11 +166,19 @@ void FrameTemplate::take(ConstBytes head, const FrameKey& key) {
     decides(ethernet_size + 9, 1);       // protocol
     decides(ethernet_size + 16, 4);      // destination
     decides(ethernet_size + 20 + 2, 2);  // port
+    if (remote_decides) {
+      decides(ethernet_size + 12, 4);  // source
+      decides(ethernet_size + 20, 2);  // its port
+    }
   } else {
     decides(ethernet_size, 1, std::byte{0xf0});
     decides(ethernet_size + 6, 1);
     decides(ethernet_size + 24, 16);
     decides(ethernet_size + 40 + 2, 2);
+    if (remote_decides) {
+      decides(ethernet_size + 8, 16);
+      decides(ethernet_size + 40, 2);
+    }
   }
   std::array<std::byte, sizeof(Words)> value{};
   std::ranges::copy(head.first(std::min(head.size(), value.size())), value.begin());
@@ -208,7 +231,9 @@ void Demultiplexer::rebuild(std::span<LinkStream* const> streams) {
     for (const auto& filter : wanted.filters) {
       const FilterKey key = FilterKey::of(filter);
       insert(key, stream);
-      members_.push_back({key.reduced_to(key.shape() & without_address), stream});
+      if (!filter.remote) {
+        members_.push_back({key.reduced_to(key.shape() & without_address), stream});
+      }
     }
     if (wanted.promiscuous_phys || wanted.promiscuous_sap || wanted.promiscuous_multi) {
       watchers_.push_back(stream);

@@ -5,11 +5,13 @@
 //
 //   1. destination: our MAC address, broadcast, or a group that the stream has enabled
 //   2. SAP: the EtherType
-//   3. filter (DL_FILTER_REQ): local IP address, IP protocol, local port; the most specific wins
+//   3. filter (DL_FILTER_REQ): local IP address, IP protocol, local port, and of a connection the remote address and
+//      port, too; the most specific wins, so a connection before who listens on its port
 //
 // A datagram that a filter claims goes to that stream alone; what no filter claims goes to the streams of the SAP that
 // have no filter there. One to a group or broadcast address on the link goes to every stream that accepts that address
 // and whose filter claims it, the filter's local address aside, as on BSD. Which IP groups a stream is in its ip knows.
+// A filter with a remote end claims nothing that is sent to a group: a connection is between two hosts.
 // ICMP, ICMPv6 (so NDP), fragments, IPv6 packets with extension headers, and every SAP that is not IP (so ARP) go to
 // all streams bound to the SAP, since each needs them. Promiscuous streams get their copy in any case.
 //
@@ -58,21 +60,20 @@ struct Subscription {
   [[nodiscard]] bool accepts_group(const wire::MacAddress& group) const;
 };
 
-/// A filter, or the flow of a datagram, as three words that compare and hash fast.
+/// A filter, or the flow of a datagram, as words that compare and hash fast: two of the local address, one of all
+/// numbers, two of the remote address.
 struct FilterKey {
-  std::array<std::uint64_t, 3> words{};
+  std::array<std::uint64_t, 5> words{};
 
   static constexpr std::uint64_t has_protocol = std::uint64_t{1} << 40;
   static constexpr std::uint64_t has_address = std::uint64_t{1} << 41;
   static constexpr std::uint64_t has_port = std::uint64_t{1} << 42;
+  static constexpr std::uint64_t has_remote = std::uint64_t{1} << 43;
 
-  [[nodiscard]] static FilterKey of(std::uint16_t sap, const std::optional<wire::IpAddress>& address,
-                                    std::optional<std::uint8_t> protocol, std::optional<std::uint16_t> port);
-  [[nodiscard]] static FilterKey of(const wire::dlpi::FilterReq& filter) {
-    return of(filter.sap, filter.local, filter.protocol, filter.local_port);
-  }
-  /// The members present, as bits: port 4, address 2, protocol 1.
-  [[nodiscard]] unsigned shape() const { return static_cast<unsigned>(words[2] >> 40) & 7U; }
+  /// REQUIRES: a remote address with a remote port, or neither.
+  [[nodiscard]] static FilterKey of(const wire::dlpi::FilterReq& filter);
+  /// The members present, as bits: remote address and port 8, port 4, address 2, protocol 1.
+  [[nodiscard]] unsigned shape() const { return static_cast<unsigned>(words[2] >> 40) & 15U; }
   /// This key reduced to the members of `shape`.
   [[nodiscard]] FilterKey reduced_to(unsigned shape) const;
   [[nodiscard]] std::size_t hash() const;
@@ -103,8 +104,9 @@ struct FrameKey {
 /// without options or extension headers. Whoever changes a subscription or the station's address clears it.
 class FrameTemplate {
  public:
-  /// REQUIRES: `key` was read from `head`. Where there is no such flow the template is cleared.
-  void take(ConstBytes head, const FrameKey& key);
+  /// `remote_decides`: the remote end is part of the flow. REQUIRES: `key` was read from `head`. Where there is no such
+  /// flow the template is cleared.
+  void take(ConstBytes head, const FrameKey& key, bool remote_decides);
   void clear() { words_used_ = 0; }
   [[nodiscard]] bool matches(ConstBytes front) const {
     if (words_used_ == 0 || front.size() < sizeof(Words)) {
@@ -136,6 +138,8 @@ class Demultiplexer {
   void rebuild(std::span<LinkStream* const> streams);
   /// Whether another stream than `asker` has this very filter.
   [[nodiscard]] bool taken(const FilterKey& filter, const LinkStream* asker) const;
+  /// Whether any filter names a remote end, so that who gets a datagram depends on where it comes from.
+  [[nodiscard]] bool asks_for_remotes() const { return (shapes_used_ >> shape_of_connections & 1U) != 0; }
   /// Puts the streams that get a frame into `chosen` (cleared first), each once.
   Fate choose(const FrameKey& key, const wire::MacAddress& own, std::vector<LinkStream*>& chosen) const;
 
@@ -149,6 +153,8 @@ class Demultiplexer {
     FilterKey key;
     LinkStream* stream = nullptr;
   };
+  static constexpr unsigned shape_of_connections = 15;
+
   /// Of a key without address: all that is in it.
   [[nodiscard]] static std::uint64_t rank_of(const Slot& slot) { return slot.key.words[2]; }
 
@@ -165,7 +171,7 @@ class Demultiplexer {
   std::vector<LinkStream*> watchers_;  // promiscuous in some way
   std::vector<Slot> slots_;            // open addressing, size a power of two, at most half full
   unsigned shapes_used_ = 0;           // bit n: some filter has shape n
-  std::vector<Slot> members_;          // filters without their address, sorted by protocol and port
+  std::vector<Slot> members_;          // filters for groups: without their address, sorted by protocol and port
 };
 
 }  // namespace sluice::dlpi

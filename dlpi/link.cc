@@ -310,7 +310,7 @@ void Link::give(Message frame, const FrameKey& key, ConstBytes head) {
     return count_unwanted(key, fate);
   }
   if (chosen_.size() == 1) {
-    last_.take(head, key);
+    last_.take(head, key, demultiplexer_.asks_for_remotes());
     last_stream_ = chosen_.front();
   }
   for (std::size_t at = 0; at + 1 < chosen_.size(); ++at) {

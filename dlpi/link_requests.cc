@@ -34,6 +34,15 @@ std::uint32_t error_for(Malformed malformed) {
   return DL_BADPRIM;
 }
 
+/// Whether a filter that names the remote end is that of a connection.
+bool is_whole(const FilterReq& filter) {
+  if (!filter.remote && !filter.remote_port) {
+    return true;
+  }
+  return filter.remote && filter.remote_port && filter.protocol && filter.local_port && filter.local &&
+         filter.local->family() == filter.remote->family();
+}
+
 }  // namespace
 
 void LinkStream::request(Message message) {
@@ -341,6 +350,9 @@ LinkStream::Answer LinkStream::on_filter(ConstBytes block) {
   }
   if (!subscription_.has_sap(decoded->sap)) {
     return std::unexpected(Refusal{DL_BADSAP});
+  }
+  if (!is_whole(*decoded)) {
+    return std::unexpected(Refusal{DL_BADADDR});
   }
   Subscription wanted = subscription_;
   const FilterKey key = FilterKey::of(*decoded);

@@ -21,7 +21,9 @@
 //             (format, or a SAP that is no EtherType), DL_BADDATA (no data, or more than the MTU), DL_UNSUPPORTED (a
 //             priority outside 0..100), DL_UNDELIVERABLE (the link is down).
 //   filter    DL_FILTER_REQ narrows a bound SAP (dlpi/demultiplexer.h). One without address, protocol and port
-//             removes the stream's filters on that SAP. A filter that another stream has is refused with DL_BOUND.
+//             removes the stream's filters on that SAP. A filter that another stream has is refused with DL_BOUND;
+//             one with a remote end is another than that of its port alone. A remote address or port without the other,
+//             without local address, protocol and local port, or of another family is refused with DL_BADADDR.
 //   loop      DL_LOOPBACK, our own, in M_CTL with its datagram in M_DATA blocks behind: to this host itself,
 //             without the device (stack/wire/loopback.h, dlpi/link.h). Taken from a stream that has the SAP, DL_IDLE;
 //             else `unexpected`. What the link has no room for waits on the write queue

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/wire/dlpi.h"
 
+#include <limits>
+
 #include "base/contract.h"
 
 namespace sluice::wire::dlpi {
@@ -81,6 +83,18 @@ Decoded<std::optional<IpAddress>> ip_address_at(ConstBytes block, std::size_t fi
     default:
       return std::unexpected(Malformed::bad_address);
   }
+}
+
+/// A word that holds a number, or stands for any.
+template <class Number>
+Decoded<std::optional<Number>> number_or_any(std::uint32_t word) {
+  if (word == any) {
+    return std::nullopt;
+  }
+  if (word > std::numeric_limits<Number>::max()) {
+    return std::unexpected(Malformed::bad_value);
+  }
+  return static_cast<Number>(word);
 }
 
 }  // namespace
@@ -368,35 +382,42 @@ Decoded<FilterReq> FilterReq::decode(ConstBytes block) {
   if (const auto fixed = check_fixed<FilterReq>(block, fixed_size / word_size); !fixed) {
     return std::unexpected(fixed.error());
   }
-  const auto address = ip_address_at(block, fixed_size, word_at(block, 2), word_at(block, 3));
-  if (!address) {
-    return std::unexpected(address.error());
+  const bool more = (word_at(block, 1) & with_remote) != 0;
+  const std::size_t fixed = more ? fixed_size_with_remote : fixed_size;
+  if (block.size() < fixed) {
+    return std::unexpected(Malformed::short_block);
   }
-  const std::uint32_t sap_word = word_at(block, 1);
-  const std::uint32_t protocol_word = word_at(block, 4);
-  const std::uint32_t port_word = word_at(block, 5);
-  if (sap_word > 0xffff || (protocol_word > 0xff && protocol_word != any) || (port_word > 0xffff && port_word != any)) {
+  const std::uint32_t sap = word_at(block, 1) & ~with_remote;
+  const auto protocol = number_or_any<std::uint8_t>(word_at(block, 4));
+  const auto local_port = number_or_any<std::uint16_t>(word_at(block, 5));
+  const auto remote_port = number_or_any<std::uint16_t>(more ? word_at(block, 8) : any);
+  if (sap > 0xffff || !protocol || !local_port || !remote_port) {
     return std::unexpected(Malformed::bad_value);
   }
-  FilterReq request{static_cast<std::uint16_t>(sap_word), *address, std::nullopt, std::nullopt};
-  if (protocol_word != any) {
-    request.protocol = static_cast<std::uint8_t>(protocol_word);
+  const auto local = ip_address_at(block, fixed, word_at(block, 2), word_at(block, 3));
+  if (!local) {
+    return std::unexpected(local.error());
   }
-  if (port_word != any) {
-    request.local_port = static_cast<std::uint16_t>(port_word);
+  const auto remote = ip_address_at(block, fixed, more ? word_at(block, 6) : 0, more ? word_at(block, 7) : 0);
+  if (!remote) {
+    return std::unexpected(remote.error());
   }
-  return request;
+  return FilterReq{static_cast<std::uint16_t>(sap), *local, *protocol, *local_port, *remote, *remote_port};
 }
 
 std::size_t FilterReq::encode(Bytes out) const {
   SLUICE_REQUIRE(out.size() >= encoded_size_max);
-  const auto length = static_cast<std::uint32_t>(local ? local->size() : 0);
-  store_words(out, {primitive, sap, length, local ? static_cast<std::uint32_t>(fixed_size) : 0,
+  const bool more = remote || remote_port;
+  const Tail tail(more ? fixed_size_with_remote : fixed_size, local ? local->bytes() : ConstBytes{},
+                  remote ? remote->bytes() : ConstBytes{});
+  store_words(out, {primitive, sap | (more ? with_remote : 0U), tail.first_length(), tail.first_offset(),
                     protocol ? *protocol : any, local_port ? *local_port : any});
-  if (local) {
-    local->store(out.data() + fixed_size);
+  if (more) {
+    store_words(out.subspan(fixed_size),
+                {tail.second_length(), tail.second_offset(), remote_port ? *remote_port : any});
   }
-  return fixed_size + length;
+  tail.store(out);
+  return tail.size();
 }
 
 }  // namespace sluice::wire::dlpi

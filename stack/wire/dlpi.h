@@ -357,23 +357,30 @@ struct GetStatisticsAck {
 // ---- Sluice extension ----
 
 /// DL_FILTER_REQ: early demultiplexing. Narrows what the stream receives on one of its bound SAPs to the datagrams
-/// addressed to `local`, of IP protocol `protocol`, to port `local_port`; each absent member matches anything. The
-/// provider looks at unverified headers to choose the stream, nothing more; the modules above still check everything.
-/// A fragment that does not start its datagram has no port: filters with a port do not match it, so the stream
-/// that should reassemble binds without one. Answered with DL_OK_ACK or DL_ERROR_ACK (DL_BADSAP: that SAP is not
-/// bound).
+/// addressed to `local`, of IP protocol `protocol`, to port `local_port`; each absent member matches anything. That of
+/// a connection names the remote end, too: those that come from `remote`, port `remote_port`. It needs all members, and
+/// both addresses of one family. The provider looks at unverified headers to choose the stream, nothing more; the
+/// modules above still check everything. A fragment that does not start its datagram has no port: filters with a port
+/// do not match it, so the stream that should reassemble binds without one. Answered with DL_OK_ACK or DL_ERROR_ACK
+/// (DL_BADSAP: that SAP is not bound; DL_BADADDR: something of a remote end, and not a whole connection; DL_BOUND:
+/// another stream has this very filter).
 ///
 /// Layout in words: number, SAP, address length, address offset, protocol, port; an absent protocol or port is
-/// 0xffffffff, an absent address has length 0, a present one 4 or 16 bytes.
+/// 0xffffffff, an absent address has length 0, a present one 4 or 16 bytes. If there is anything of a remote end, the
+/// SAP's word has `with_remote` in it and three more words follow: address length, address offset, port.
 struct FilterReq {
   static constexpr std::uint32_t primitive = DL_FILTER_REQ;
   static constexpr std::size_t fixed_size = 6 * word_size;
-  static constexpr std::size_t encoded_size_max = fixed_size + IpAddress::size_max;
+  static constexpr std::size_t fixed_size_with_remote = fixed_size + 3 * word_size;
+  static constexpr std::size_t encoded_size_max = fixed_size_with_remote + 2 * IpAddress::size_max;
+  static constexpr std::uint32_t with_remote = 0x1'0000;
 
   std::uint16_t sap = 0;
   std::optional<IpAddress> local;
   std::optional<std::uint8_t> protocol;
   std::optional<std::uint16_t> local_port;
+  std::optional<IpAddress> remote{};
+  std::optional<std::uint16_t> remote_port{};
 
   [[nodiscard]] static Decoded<FilterReq> decode(ConstBytes block);
   std::size_t encode(Bytes out) const;

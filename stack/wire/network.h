@@ -7,6 +7,7 @@
 //     user of ip                                                  ip
 //     T_BIND_REQ NetworkAddress            ─────►  which addresses and protocol to receive
 //     M_CTL dlpi::FilterReq{local_port}    ─────►  completed, passed to the driver; its answer comes up in M_CTL
+//         of a connection {local, local_port, remote, remote_port}
 //     M_CTL RouteReq                       ─────►
 //                                          ◄─────  M_CTL RouteAck, before put_next() of the request returns
 //     M_CTL SettingsReq                    ─────►  asks how datagrams leave, or changes it

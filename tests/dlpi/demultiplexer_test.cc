@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlpi/demultiplexer.h"
 
+#include <algorithm>
+#include <random>
+
 #include "base/prng.h"
 #include "stack/wire/ipv6.h"
 #include "stack/wire/protocol.h"
@@ -18,31 +21,45 @@ struct Datagram {
   std::uint8_t protocol = wire::protocol_udp;
   bool more_fragments = false;
   std::uint16_t fragment_offset = 0;
+  wire::Ipv4Address source = peer_ip;
+  std::uint16_t source_port = 9;
 };
 
+/// Long enough for a FrameTemplate.
 std::vector<std::byte> ipv4_packet(const Datagram& datagram) {
-  std::vector<std::byte> packet(20 + 8 + 16);
+  std::vector<std::byte> packet(20 + 8 + 24);
   wire::Ipv4Header header;
-  header.payload_length = 24;
+  header.payload_length = 32;
   header.protocol = datagram.protocol;
   header.more_fragments = datagram.more_fragments;
   header.fragment_offset = datagram.fragment_offset;
-  header.source = peer_ip;
+  header.source = datagram.source;
   header.destination = datagram.destination;
   header.emit(packet);
-  wire::UdpHeader{.source_port = 9, .destination_port = datagram.port, .payload_length = 16}.emit(
+  wire::UdpHeader{.source_port = datagram.source_port, .destination_port = datagram.port, .payload_length = 24}.emit(
       Bytes(packet).subspan(20));
   return packet;
 }
 
-std::vector<std::byte> ipv6_packet(std::uint8_t next_header, std::uint16_t port) {
+std::vector<std::byte> ipv6_packet(std::uint8_t next_header, std::uint16_t port, const wire::Ipv6Address& source = {},
+                                   std::uint16_t source_port = 9) {
   std::vector<std::byte> packet(40 + 8 + 16);
   wire::Ipv6Header header;
   header.payload_length = 24;
   header.next_header = next_header;
+  header.source = source;
   header.emit(packet);
-  wire::UdpHeader{.source_port = 9, .destination_port = port, .payload_length = 16}.emit(Bytes(packet).subspan(40));
+  wire::UdpHeader{.source_port = source_port, .destination_port = port, .payload_length = 16}.emit(
+      Bytes(packet).subspan(40));
   return packet;
+}
+
+/// Whether a filter accepts what `flow`, in which nothing is absent, says of a datagram.
+bool accepts(const FilterReq& filter, const FilterReq& flow) {
+  return filter.sap == flow.sap && (!filter.local || filter.local == flow.local) &&
+         (!filter.protocol || filter.protocol == flow.protocol) &&
+         (!filter.local_port || filter.local_port == flow.local_port) &&
+         (!filter.remote || (filter.remote == flow.remote && filter.remote_port == flow.remote_port));
 }
 
 class Demultiplexing : public testing::Test {
@@ -280,6 +297,186 @@ TEST_F(Demultiplexing, ManyFiltersEachFindTheirStream) {
       EXPECT_EQ(streams[at]->waiting(), at == port ? 1U : 0U);
     }
     streams[port]->forget();
+  }
+}
+
+TEST_F(Demultiplexing, AConnectionComesBeforeWhoListensOnItsPort) {
+  const auto rest = stream({wire::ethertype_ipv4});
+  const FilterReq first{wire::ethertype_ipv4, here_ip, wire::protocol_tcp, 7000, peer_ip, 9};
+  const auto one = stream({wire::ethertype_ipv4});
+  one->filter(first);
+  const auto listener = filtered(here_ip, wire::protocol_tcp, 7000);
+  auto two = stream({wire::ethertype_ipv4});
+  two->filter({wire::ethertype_ipv4, here_ip, wire::protocol_tcp, 7000, peer_ip, 10});
+  const auto to = [&](Datagram datagram) {
+    datagram.protocol = datagram.protocol == wire::protocol_udp ? wire::protocol_tcp : wire::protocol_udp;
+    bring(datagram);
+    bring(datagram);
+    return got({rest.get(), listener.get(), one.get()}) + (two ? got({two.get()}) : "");
+  };
+  constexpr wire::Ipv4Address stranger{{10, 0, 0, 3}};
+  EXPECT_EQ(to({.source_port = 9}), "0020");
+  EXPECT_EQ(to({.source_port = 10}), "0002");
+  EXPECT_EQ(to({.source_port = 11}), "0200");
+  EXPECT_EQ(to({.source = stranger, .source_port = 9}), "0200");
+  EXPECT_EQ(to({.source_port = 9}), "0020");
+  EXPECT_EQ(to({.port = 7001, .source_port = 9}), "2000");
+  EXPECT_EQ(to({.protocol = wire::protocol_tcp, .source_port = 9}), "2000") << "UDP";
+  EXPECT_EQ(to({.destination = stranger, .source_port = 9}), "2000");
+  one->filter({wire::ethertype_ipv4, {}, {}, {}});
+  EXPECT_EQ(to({.source_port = 9}), "0200") << "the connection is no more";
+  EXPECT_EQ(to({.source_port = 10}), "0002");
+  two.reset();
+  EXPECT_EQ(to({.source_port = 10}), "020");
+  one->filter(first);
+  EXPECT_EQ(to({.source_port = 9}), "002");
+}
+
+TEST_F(Demultiplexing, AConnectionComesBeforeWhoListensOnItsPortOverIpv6) {
+  const wire::Ipv6Address peer = wire::Ipv6Address::from_text("fd00::2").value();
+  const wire::Ipv6Address stranger = wire::Ipv6Address::from_text("fd00::1:0:0:2").value();
+  const FilterReq listens{wire::ethertype_ipv6, wire::Ipv6Address{}, wire::protocol_tcp, 7000};
+  const auto listener = stream({wire::ethertype_ipv6});
+  listener->filter(listens);
+  const auto one = stream({wire::ethertype_ipv6});
+  const auto two = stream({wire::ethertype_ipv6});
+  for (const auto& [connection, port] : {std::pair{one.get(), std::uint16_t{9}}, {two.get(), std::uint16_t{10}}}) {
+    FilterReq filter = listens;
+    filter.remote = peer;
+    filter.remote_port = port;
+    connection->filter(filter);
+  }
+  const auto to = [&](const wire::Ipv6Address& source, std::uint16_t source_port) {
+    link_->bring(
+        frame(TestLink::mac, wire::ethertype_ipv6, ipv6_packet(wire::protocol_tcp, 7000, source, source_port)));
+    return got({listener.get(), one.get(), two.get()});
+  };
+  EXPECT_EQ(to(peer, 9), "010");
+  EXPECT_EQ(to(peer, 10), "001");
+  EXPECT_EQ(to(peer, 11), "100");
+  EXPECT_EQ(to(stranger, 9), "100");
+  EXPECT_EQ(to(peer, 9), "010");
+}
+
+TEST_F(Demultiplexing, AConnectionBelongsToOneStream) {
+  const FilterReq connection{wire::ethertype_ipv4, here_ip, wire::protocol_tcp, 7000, peer_ip, 9};
+  const auto one = stream({wire::ethertype_ipv4});
+  const auto two = stream({wire::ethertype_ipv4});
+  one->filter(connection);
+  two->request(connection, MessageType::ctl);
+  EXPECT_EQ(two->error(), DL_BOUND);
+  two->filter({wire::ethertype_ipv4, here_ip, wire::protocol_tcp, 7000});
+  two->filter({wire::ethertype_ipv4, here_ip, wire::protocol_tcp, 7000, peer_ip, 10});
+  one->request(FilterReq{wire::ethertype_ipv4, here_ip, wire::protocol_tcp, 7000}, MessageType::ctl);
+  EXPECT_EQ(one->error(), DL_BOUND);
+}
+
+// A group has no connections: what is sent to one goes to those whose filters name no remote end.
+TEST_F(Demultiplexing, AConnectionClaimsNothingOfAGroup) {
+  const auto listener = filtered(here_ip, wire::protocol_udp, 7000);
+  const auto connection = stream({wire::ethertype_ipv4});
+  const auto rest = stream({wire::ethertype_ipv4});
+  connection->filter({wire::ethertype_ipv4, here_ip, wire::protocol_udp, 7000, peer_ip, 9});
+  connection->filter({wire::ethertype_ipv4, here_ip, wire::protocol_udp, 7001, peer_ip, 9});
+  const auto to_all = [&](std::uint16_t port) {
+    link_->bring(frame(wire::mac_broadcast, wire::ethertype_ipv4,
+                       ipv4_packet({.destination = {{255, 255, 255, 255}}, .port = port})));
+    return got({listener.get(), connection.get(), rest.get()});
+  };
+  EXPECT_EQ(to_all(7000), "100");
+  EXPECT_EQ(to_all(7001), "001");
+}
+
+TEST_F(Demultiplexing, HalfAConnectionIsRefused) {
+  const auto one = stream({wire::ethertype_ipv4});
+  const FilterReq whole{wire::ethertype_ipv4, here_ip, wire::protocol_tcp, 7000, peer_ip, 9};
+  const auto refused = [&](auto member) {
+    FilterReq filter = whole;
+    (filter.*member).reset();
+    one->request(filter, MessageType::ctl);
+    return one->error();
+  };
+  one->filter(whole);
+  EXPECT_EQ(refused(&FilterReq::local), DL_BADADDR);
+  EXPECT_EQ(refused(&FilterReq::protocol), DL_BADADDR);
+  EXPECT_EQ(refused(&FilterReq::local_port), DL_BADADDR);
+  EXPECT_EQ(refused(&FilterReq::remote), DL_BADADDR);
+  EXPECT_EQ(refused(&FilterReq::remote_port), DL_BADADDR);
+  one->request(FilterReq{wire::ethertype_ipv4, {}, {}, {}, peer_ip, 9}, MessageType::ctl);
+  EXPECT_EQ(one->error(), DL_BADADDR);
+  one->request(FilterReq{wire::ethertype_ipv4, here_ip, wire::protocol_tcp, 7000, wire::Ipv6Address{}, 9},
+               MessageType::ctl);
+  EXPECT_EQ(one->error(), DL_BADADDR) << "another family";
+  bring({.source_port = 10});
+  bring({.port = 1});
+  EXPECT_EQ(got({one.get()}), "0") << "no filter was added or removed";
+}
+
+// Against the rule itself, with filters that come and go: the first of the most specific that accepts a datagram.
+TEST_F(Demultiplexing, TheMostSpecificFilterWinsWhateverThereIs) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Prng prng(seed);
+  const auto some_flow = [&prng] {
+    const auto octet = [&prng] { return static_cast<std::uint8_t>(1 + prng.below(2)); };
+    return FilterReq{wire::ethertype_ipv4,
+                     wire::Ipv4Address{{10, 0, 0, octet()}},
+                     prng.chance(0.5) ? wire::protocol_tcp : wire::protocol_udp,
+                     octet(),
+                     wire::Ipv4Address{{10, 0, 1, octet()}},
+                     octet()};
+  };
+  const std::array filters_by_specificity{15U, 7U, 6U, 5U, 3U, 4U, 2U, 1U};
+  const auto rest = stream({wire::ethertype_ipv4});
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int count = 0; count < 12; ++count) {
+    streams.push_back(stream({wire::ethertype_ipv4}));
+  }
+  std::vector<std::optional<FilterReq>> filters(streams.size());
+  for (int round = 0; round < 2'000; ++round) {
+    const std::size_t at = prng.below(streams.size());
+    FilterReq filter = some_flow();
+    const unsigned shape = filters_by_specificity[prng.below(filters_by_specificity.size())];
+    if ((shape & 8U) == 0) {
+      filter.remote.reset();
+      filter.remote_port.reset();
+    }
+    filter.local_port = (shape & 4U) != 0 ? filter.local_port : std::nullopt;
+    filter.local = (shape & 2U) != 0 ? filter.local : std::nullopt;
+    filter.protocol = (shape & 1U) != 0 ? filter.protocol : std::nullopt;
+    streams[at]->filter({wire::ethertype_ipv4, {}, {}, {}});
+    filters[at].reset();
+    if (std::ranges::find(filters, std::optional(filter)) == filters.end()) {
+      streams[at]->filter(filter);
+      filters[at] = filter;
+    }
+    for (int datagrams = 0; datagrams < 6; ++datagrams) {
+      const FilterReq flow = some_flow();
+      std::optional<std::size_t> winner;
+      std::ptrdiff_t rank = 0;
+      for (std::size_t of = 0; of < filters.size(); ++of) {
+        if (filters[of] && accepts(*filters[of], flow)) {
+          const auto place = std::ranges::find(filters_by_specificity, FilterKey::of(*filters[of]).shape());
+          const std::ptrdiff_t found = place - filters_by_specificity.begin();
+          rank = winner && rank < found ? rank : found;
+          winner = rank == found ? of : winner;
+        }
+      }
+      for (int twice = 0; twice < 2; ++twice) {
+        bring({.destination = flow.local->v4(),
+               .port = *flow.local_port,
+               .protocol = *flow.protocol,
+               .source = flow.remote->v4(),
+               .source_port = *flow.remote_port});
+        for (std::size_t of = 0; of < streams.size(); ++of) {
+          const bool gets = winner ? of == *winner : !filters[of];
+          ASSERT_EQ(streams[of]->waiting(), gets ? 1U : 0U) << "round " << round << ", stream " << of;
+          streams[of]->forget();
+        }
+        ASSERT_EQ(rest->waiting(), winner ? 0U : 1U);
+        rest->forget();
+      }
+    }
   }
 }
 

@@ -231,6 +231,40 @@ TEST_F(FrameTemplates, AFilterForAFlowThatNobodyHadClaimedIsHeeded) {
   EXPECT_EQ(got(), "01");
 }
 
+// Two flows to one port that differ only in where they come from are two as soon as a connection asks for one of them.
+TEST_F(FrameTemplates, TheRemoteEndDecidesWhereAConnectionAsks) {
+  const auto tries = [this](std::uint16_t sap, const wire::IpAddress& local, const wire::IpAddress& remote,
+                            const Octets& flow, std::size_t source, std::size_t source_port) {
+    SCOPED_TRACE(sap);
+    add();
+    added->bind(sap);
+    warm(flow);
+    added->filter({sap, local, wire::protocol_udp, flow_port, remote, 9});
+    for (const Octets& other : {with(flow, source, 3), with(flow, source_port, 3), with(flow, source_port + 1, 3)}) {
+      bring(flow);
+      bring(flow);
+      EXPECT_EQ(got(), "002");
+      bring(other);
+      bring(other);
+      EXPECT_EQ(got(), "020");
+      bring(flow);
+      EXPECT_EQ(got(), "001");
+    }
+    added.reset();
+    bring(flow);
+    bring(with(flow, source, 3));
+    EXPECT_EQ(got(), "02");
+  };
+  const wire::IpAddress nowhere = wire::Ipv6Address{};
+  const wire::IpAddress peer = wire::Ipv4Address{{10, 0, 0, 2}};
+  for (const std::size_t octet : {0U, 1U, 2U, 3U}) {
+    tries(wire::ethertype_ipv4, here_ip, peer, flow_v4(), 14 + 12 + octet, udp_offset_v4);
+  }
+  for (std::size_t octet = 0; octet < 16; ++octet) {
+    tries(wire::ethertype_ipv6, nowhere, nowhere, flow_v6(), 14 + 8 + octet, udp_offset_v6);
+  }
+}
+
 TEST_F(FrameTemplates, AStreamThatUnbindsOrGoesGetsNothing) {
   warm(flow_v4());
   full->request(UnbindReq{});

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "stack/wire/protocol.h"
 #include "tests/stack/wire/bytes.h"
 
 namespace sluice::wire::dlpi {
@@ -117,6 +118,24 @@ TEST(Dlpi, FilterHasTheLayoutItDocuments) {
                 words({0x80000001, 0x0800, 4, 24, 17, 7000}) + hex("0a4d0001"));
   expect_layout(FilterReq{0x86dd, Ipv6Address::from_text("fd00::1").value(), std::uint8_t{0}, {}},
                 words({0x80000001, 0x86dd, 16, 24, 0, 0xffffffff}) + v6);
+  // Of a connection: the remote end, too, announced in the SAP's word.
+  const Ipv4Address here4{{10, 77, 0, 1}};
+  const Ipv4Address there4{{10, 77, 0, 2}};
+  expect_layout(FilterReq{0x0800, here4, protocol_tcp, std::uint16_t{7000}, there4, std::uint16_t{5000}},
+                words({0x80000001, 0x10800, 4, 36, 6, 7000, 4, 40, 5000}) + hex("0a4d0001 0a4d0002"));
+  expect_layout(
+      FilterReq{0x86dd, Ipv6Address::from_text("fd00::1").value(), protocol_tcp, std::uint16_t{7000},
+                Ipv6Address::from_text("fd00::2").value(), std::uint16_t{0}},
+      words({0x80000001, 0x186dd, 16, 36, 6, 7000, 16, 52, 0}) + v6 + hex("fd000000000000000000000000000002"));
+  expect_layout(FilterReq{0x0800, {}, {}, std::uint16_t{7000}, there4, std::uint16_t{5000}},
+                words({0x80000001, 0x10800, 0, 0, 0xffffffff, 7000, 4, 36, 5000}) + hex("0a4d0002"));
+  expect_layout(FilterReq{0x0800, {}, {}, {}, there4, {}},
+                words({0x80000001, 0x10800, 0, 0, 0xffffffff, 0xffffffff, 4, 36, 0xffffffff}) + hex("0a4d0002"));
+  expect_layout(FilterReq{0x0800, {}, {}, {}, {}, std::uint16_t{5000}},
+                words({0x80000001, 0x10800, 0, 0, 0xffffffff, 0xffffffff, 0, 0, 5000}));
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x10800, 0, 0, 17, 1, 0, 0, 0xffffffff})),
+            (FilterReq{0x0800, {}, protocol_udp, std::uint16_t{1}}))
+      << "announced, and not there";
 }
 
 // A user may put the address anywhere behind the fixed part.
@@ -124,6 +143,9 @@ TEST(Dlpi, AddressesMayLieAnywhereInTheBlock) {
   const Buffer block =
       words({0x08, 8, 36, 8, 26, 0}) + hex("aaaa") + there_bytes + hex("bbbb") + here_bytes + hex("cc");
   EXPECT_EQ(UnitdataInd::decode(block), (UnitdataInd{here, there, false}));
+  const Buffer filter = words({0x80000001, 0x10800, 4, 42, 6, 1, 4, 37, 2}) + hex("aa 0a4d0002 bb 0a4d0001 cc");
+  EXPECT_EQ(FilterReq::decode(filter), (FilterReq{0x0800, Ipv4Address{{10, 77, 0, 1}}, protocol_tcp, std::uint16_t{1},
+                                                  Ipv4Address{{10, 77, 0, 2}}, std::uint16_t{2}}));
 }
 
 struct Case {
@@ -164,10 +186,17 @@ TEST(Dlpi, MalformedPrimitivesAreNamed) {
   EXPECT_EQ(EnabmultiReq::decode(words({0x1d, 8, 12}) + there_bytes).error(), bad_address);
   EXPECT_EQ(NotifyInd::decode(words({0x102, 1, 0, 8, 20})).error(), bad_offset);
   EXPECT_EQ(UderrorInd::decode(words({9, 6, 20, 0, 0}) + there_bytes).error(), bad_address);
-  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x10000, 0, 0, 17, 1})).error(), bad_value);
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x20000, 0, 0, 17, 1})).error(), bad_value);
   EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x800, 0, 0, 256, 1})).error(), bad_value);
   EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x800, 0, 0, 17, 65536})).error(), bad_value);
   EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x800, 8, 24, 17, 1}) + there_bytes).error(), bad_address);
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x10800, 0, 0, 17, 1, 0, 0})).error(), short_block);
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x30800, 0, 0, 17, 1, 0, 0, 1})).error(), bad_value);
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x10800, 0, 0, 17, 1, 0, 0, 65536})).error(), bad_value);
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x10800, 0, 0, 17, 1, 4, 32, 1, 0})).error(), bad_offset);
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x10800, 4, 24, 17, 1, 0, 0, 1, 0})).error(), bad_offset);
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x10800, 0, 0, 17, 1, 4, 37, 1, 0})).error(), bad_offset);
+  EXPECT_EQ(FilterReq::decode(words({0x80000001, 0x10800, 0, 0, 17, 1, 8, 36, 1, 0, 0})).error(), bad_address);
 }
 
 }  // namespace
