@@ -13,7 +13,8 @@ namespace sluice {
 namespace dlpi = wire::dlpi;
 using wire::Family;
 
-/// A filter is per SAP: one that is for any address needs one request for each family we have.
+/// A filter is per SAP: one that is for any address needs one request for each family we have, that of a connection is
+/// for its family.
 void Ip::complete_filter(Message request) {
   const auto wanted = dlpi::FilterReq::decode(request.bytes());
   if (!wanted || !bound_) {
@@ -25,11 +26,19 @@ void Ip::complete_filter(Message request) {
   if (!bound_->address.is_unspecified()) {
     filter.local = bound_->address;
   }
+  const auto concerns = [&](Family family) {
+    return routes_.has(family) && (!filter.local || filter.local->family() == family) &&
+           (!filter.remote || filter.remote->family() == family);
+  };
+  if (!concerns(Family::ipv4) && !concerns(Family::ipv6)) {
+    ++count_.bad_request;
+    return answer_filter(dlpi::DL_BADADDR, &request);
+  }
   filter_error_.reset();
   filters_pending_ = 0;
   filtered_ = filter.local_port.has_value();
   for (const Family family : {Family::ipv4, Family::ipv6}) {
-    if (routes_.has(family) && (!filter.local || filter.local->family() == family)) {
+    if (concerns(family)) {
       filter.sap = family == Family::ipv4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
       filters_pending_ += ask_filter(filter, &request) ? 1 : 0;
     }

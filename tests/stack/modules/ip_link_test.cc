@@ -185,6 +185,39 @@ TEST(IpLink, AFilterForOneAddressIsForItsFamilyOnly) {
   EXPECT_EQ(bed.link.filters[0].sap, 0x86dd);
 }
 
+/// Threat: a connection's filter that lost its remote end would claim what is for who listens on the port.
+TEST(IpLink, AFilterOfAConnectionIsPassedOnForItsFamily) {
+  for (const auto& [sap, local, remote] : {std::tuple{std::uint16_t{0x0800}, "10.77.0.1", "10.77.0.2"},
+                                           std::tuple{std::uint16_t{0x86dd}, "fd00:77::1", "fd00:77::2"}}) {
+    for (const bool bound : {true, false}) {
+      Bed bed;
+      bound ? bed.bind(udp, address(local)) : bed.bind();
+      dlpi::FilterReq wanted{
+          .local = {}, .protocol = {}, .local_port = 7000, .remote = address(remote), .remote_port = 5000};
+      if (!bound) {
+        wanted.local = address(local);
+      }
+      bed.ask(wanted, dlpi::FilterReq::encoded_size_max, MessageType::ctl);
+      EXPECT_THAT(bed.link.filters,
+                  testing::ElementsAre(dlpi::FilterReq{sap, address(local), udp, 7000, address(remote), 5000}));
+      EXPECT_EQ(dlpi::OkAck::decode(bed.next_up().bytes())->value, dlpi::DL_FILTER_REQ);
+      EXPECT_TRUE(bed.user.received.empty());
+    }
+  }
+}
+
+TEST(IpLink, AFilterThatConcernsNoFamilyIsRefused) {
+  Bed bed;
+  bed.bind(udp, address("fd00:77::1"));
+  bed.ask(
+      dlpi::FilterReq{
+          .local = {}, .protocol = {}, .local_port = 7000, .remote = address("10.77.0.2"), .remote_port = 5000},
+      dlpi::FilterReq::encoded_size_max, MessageType::ctl);
+  EXPECT_EQ(dlpi::ErrorAck::decode(bed.next_up().bytes()), (dlpi::ErrorAck{dlpi::DL_FILTER_REQ, dlpi::DL_BADADDR, 0}));
+  EXPECT_TRUE(bed.link.filters.empty());
+  EXPECT_TRUE(bed.user.received.empty());
+}
+
 constexpr std::size_t filter_size = dlpi::FilterReq::encoded_size_max;
 const dlpi::FilterReq port_7000{.local = {}, .protocol = {}, .local_port = 7000};
 
