@@ -62,6 +62,10 @@ void PortBinding::ask_filter() {
   if (!address.is_unspecified()) {
     filter.local = address;
   }
+  if (remote_) {
+    filter.remote = remote_->address;
+    filter.remote_port = remote_->port;
+  }
   wait(Phase::bind_filter, filter_answer_time_max);
   ask(filter, MessageType::ctl);
 }
@@ -71,12 +75,22 @@ std::uint16_t PortBinding::ephemeral_port() {
 }
 
 void PortBinding::bind(const wire::TransportAddress& wanted, bool replaces_busy) {
+  any_port_ = wanted.port == 0 || replaces_busy;
+  remote_.reset();
+  want({wanted.address, wanted.port == 0 ? ephemeral_port() : wanted.port});
+}
+
+void PortBinding::bind_connection(const wire::TransportAddress& local, const wire::TransportAddress& remote) {
+  any_port_ = false;
+  remote_ = remote;
+  want(local);
+}
+
+void PortBinding::want(const wire::TransportAddress& local) {
   SLUICE_REQUIRE(claim_ != Claim::wanted && phase_ != Phase::unbind_release && phase_ != Phase::abandoned);
   claim_ = Claim::wanted;
-  local_ = wanted;
-  any_port_ = wanted.port == 0 || replaces_busy;
+  local_ = local;
   port_attempts_ = 1;
-  local_.port = wanted.port == 0 ? ephemeral_port() : wanted.port;
   if (phase_ == Phase::quiet) {
     start_bind();
   }  // otherwise when ip has answered what it was asked before

@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/prng.h"
 #include "stack/core/message.h"
@@ -59,6 +60,9 @@ class PortBinding {
   /// Binds to `wanted`, in place of what the stream is bound to. The port is ours to choose where it is 0 and, with
   /// `replaces_busy`, where another stream has it. REQUIRES: no outcome is due.
   void bind(const wire::TransportAddress& wanted, bool replaces_busy);
+  /// As bind(), for one connection: only what comes from `remote`, beside a stream that listens on that port.
+  /// REQUIRES: `local` and `remote` are of one family, and whole.
+  void bind_connection(const wire::TransportAddress& local, const wire::TransportAddress& remote);
   /// Where it is refused, the stream stays bound. REQUIRES: bound, and no outcome is due.
   void unbind();
   /// The module has failed: nothing is waited or asked for any more, and no outcome comes.
@@ -92,6 +96,7 @@ class PortBinding {
   /// What local_ is.
   enum class Claim : std::uint8_t { none, wanted, held };
 
+  void want(const wire::TransportAddress& local);
   void wait(Phase phase, Duration time_max);
   /// What lacks memory waits for it, as long as anybody waits for the answer.
   template <class Primitive>
@@ -124,7 +129,8 @@ class PortBinding {
   bool filtered_ = false;
   Claim claim_ = Claim::none;
   wire::TransportAddress local_;
-  bool any_port_ = false;  // the choice of port is ours
+  std::optional<wire::TransportAddress> remote_;  // of the one connection that the port is for
+  bool any_port_ = false;                         // the choice of port is ours
   unsigned port_attempts_ = 0;
 };
 

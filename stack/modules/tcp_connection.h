@@ -31,32 +31,12 @@
 #include "stack/modules/tcp_receive_buffer.h"
 #include "stack/modules/tcp_round_trip.h"
 #include "stack/modules/tcp_scoreboard.h"
+#include "stack/modules/tcp_segment.h"
 #include "stack/modules/tcp_send_buffer.h"
 #include "stack/wire/address.h"
 #include "stack/wire/tcp.h"
 
 namespace sluice::tcp {
-
-/// The two ends.
-struct Ends {
-  wire::TransportAddress local;
-  wire::TransportAddress remote;
-
-  friend constexpr auto operator<=>(const Ends&, const Ends&) = default;
-};
-
-/// A segment as it came: its checksum holds.
-struct Segment {
-  wire::TcpHeader header;
-  wire::TcpOptions options;
-  Message data;  ///< behind the header; without blocks where there is none
-
-  [[nodiscard]] std::uint64_t data_size() const { return data ? data.data_size() : 0; }
-  /// RFC 9293 section 3.4: "SEG.LEN = the number of octets occupied by the data in the segment (counting SYN and FIN)".
-  [[nodiscard]] std::uint64_t length() const {
-    return data_size() + (header.has(wire::tcp_syn) ? 1U : 0U) + (header.has(wire::tcp_fin) ? 1U : 0U);
-  }
-};
 
 /// RFC 9293 section 3.3.2, without LISTEN: that is its module's.
 enum class State : std::uint8_t {
@@ -166,7 +146,7 @@ class Connection {
   [[nodiscard]] TimePoint next_deadline() const;
   /// Everything that was to be sent has arrived, the FIN included: nobody waits for this end any more.
   [[nodiscard]] bool is_done() const { return state_ == State::time_wait || state_ == State::closed; }
-  [[nodiscard]] bool has_unsent() const { return sent_.end() != next_ || (finishing_ && !fin_sent_); }
+  [[nodiscard]] bool has_unsent() const { return next_ < sent_.end() || (finishing_ && !fin_sent_); }
   /// Everything that was given has been acknowledged.
   [[nodiscard]] bool all_acknowledged() const { return board_.empty() && !has_unsent(); }
 

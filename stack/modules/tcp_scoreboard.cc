@@ -80,8 +80,10 @@ void Scoreboard::arrived(Sent& segment, TimePoint now, Progress& progress) {
 
 Scoreboard::Progress Scoreboard::acknowledged(Position position, std::span<const Range> runs, TimePoint now) {
   Progress progress;
+  bool ambiguous = false;
   while (!sent_.empty() && sent_.front().range.end <= position) {
     Sent& first = sent_.front();
+    ambiguous = ambiguous || first.again;
     arrived_count_ -= first.state == Sent::State::arrived ? 1U : 0U;
     again_count_ -= first.again ? 1U : 0U;
     arrived(first, now, progress);
@@ -93,6 +95,9 @@ Scoreboard::Progress Scoreboard::acknowledged(Position position, std::span<const
     progress.bytes += first.state == Sent::State::arrived ? 0 : part;
     under_way_ -= first.state == Sent::State::under_way ? part : 0;
     first.range.begin = position;
+  }
+  if (ambiguous) {
+    progress.round_trip.reset();  // what lies behind a gap arrived when nobody knows
   }
   duplicates_ = progress.bytes > 0 ? 0 : duplicates_;
   for (const Range& run : runs) {

@@ -33,7 +33,7 @@ class Scoreboard {
   /// What an acknowledgement has told.
   struct Progress {
     std::uint64_t bytes = 0;             // that were not known to have arrived
-    std::optional<Duration> round_trip;  // of the last segment of those that left once
+    std::optional<Duration> round_trip;  // of the last segment of those that left once, where that is certain
   };
 
   [[nodiscard]] bool empty() const { return sent_.empty(); }

@@ -7,19 +7,10 @@
 #include <utility>
 
 #include "stack/modules/tcp_connection.h"
-#include "stack/wire/checksum.h"
-#include "stack/wire/protocol.h"
 
 namespace sluice::tcp {
 
 using namespace wire;  // tcp_syn and the other flags
-
-namespace {
-
-/// Room in front of a segment's header, for the headers below.
-constexpr std::size_t headroom_below = 128;
-
-}  // namespace
 
 /// Sends what may leave: first what is lost, then what is new; and the acknowledgement that is owed, where nothing
 /// carried it.
@@ -222,42 +213,19 @@ std::uint16_t Connection::window_field(bool of_syn) {
 // ---- Segments ----
 
 bool Connection::emit(std::uint32_t sequence, std::uint8_t flags, const TcpOptions& options, Message data) {
-  const std::size_t header_size = TcpHeader::size_min + options.encoded_size();
-  Message segment = Message::of_size(pool_, header_size, headroom_below, 0);
-  if (!segment) {
-    ++statistics_.no_memory;
-    return false;
-  }
-  const bool syn = (flags & tcp_syn) != 0;
-  const bool acknowledges = (flags & tcp_ack) != 0;
-  TcpHeader header{.source_port = ends_.local.port,
-                   .destination_port = ends_.remote.port,
-                   .sequence = sequence,
-                   .header_size = static_cast<std::uint8_t>(header_size),
-                   .flags = flags};
-  if (acknowledges) {
+  TcpHeader header{.sequence = sequence, .flags = flags};
+  const bool syn = header.has(tcp_syn);
+  if (header.has(tcp_ack)) {
     stamped_until_ = received_->next();
     header.acknowledgment = sequence_number(stamped_until_);
     header.window = window_field(syn);
   } else if (syn) {
     header.window = static_cast<std::uint16_t>(std::min<std::size_t>(settings_.receive_buffer_bytes, UINT16_MAX));
   }
-  const Bytes bytes = segment.bytes();
-  header.emit(bytes);
-  static_cast<void>(options.encode(bytes.subspan(TcpHeader::size_min)));
-  const std::size_t size = header_size + (data ? data.data_size() : 0);
-  const std::uint16_t sum = add_sums(
-      header_sum(bytes),
-      pseudo_header_sum(ends_.local.address, ends_.remote.address, protocol_tcp, static_cast<std::uint32_t>(size)));
-  std::byte* const field = bytes.data() + TcpHeader::checksum_offset;
-  if (data) {
-    segment.link(std::move(data));
-    if (segment.transform(Sum{.initial = sum, .field = field, .zero_is_sent_as_ones = false, .from = header_size}) == TransformResult::failed) {
-      ++statistics_.no_memory;
-      return false;
-    }
-  } else {
-    store_checksum(field, checksum_of(sum));
+  Message segment = make_segment(pool_, ends_, header, options, std::move(data));
+  if (!segment) {
+    ++statistics_.no_memory;
+    return false;
   }
   ++statistics_.segments_sent;
   segments_.push(std::move(segment));

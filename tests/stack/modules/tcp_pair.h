@@ -51,15 +51,14 @@ inline std::vector<std::byte> bytes_of(const Message& message) {
 /// The segment that `bytes` are, as it came to `ends`; nothing where its checksum does not hold.
 inline std::optional<Segment> segment_of(BufferPool& pool, const Ends& ends, std::span<const std::byte> bytes) {
   const auto header = wire::TcpHeader::parse(bytes, bytes.size());
-  if (!header || !sum_holds(add_sums(header_sum(bytes),
-                                     wire::pseudo_header_sum(ends.remote.address, ends.local.address,
-                                                             wire::protocol_tcp,
-                                                             static_cast<std::uint32_t>(bytes.size()))))) {
+  if (!header || !sum_holds(add_sums(header_sum(bytes), wire::pseudo_header_sum(
+                                                            ends.remote.address, ends.local.address, wire::protocol_tcp,
+                                                            static_cast<std::uint32_t>(bytes.size()))))) {
     return std::nullopt;
   }
   Segment segment{.header = *header,
-                  .options = wire::TcpOptions::parse(bytes.subspan(
-                      wire::TcpHeader::size_min, header->header_size - wire::TcpHeader::size_min)),
+                  .options = wire::TcpOptions::parse(
+                      bytes.subspan(wire::TcpHeader::size_min, header->header_size - wire::TcpHeader::size_min)),
                   .data = {}};
   if (bytes.size() > header->header_size) {
     segment.data = Message::copy_of(pool, bytes.subspan(header->header_size));
@@ -150,9 +149,8 @@ class Pair {
     now = std::max(now, next);
     wake_at = wake_at <= now ? never : wake_at;
     while (!flying_.empty() && flying_.begin()->first <= now) {
-      const auto [to_left, bytes] = std::move(flying_.begin()->second);
-      flying_.erase(flying_.begin());
-      deliver(to_left, bytes);
+      const auto arriving = std::move(flying_.extract(flying_.begin()).mapped());
+      deliver(arriving.first, arriving.second);
     }
     for (Host* const host : {&left, right.get()}) {
       if (host != nullptr && host->connection->next_deadline() <= now) {
@@ -167,7 +165,7 @@ class Pair {
     return true;
   }
 
-  BufferPool pool{{}};
+  BufferPool pool;
   Prng prng;
   TimePoint now{1s};
   TimePoint wake_at = never;
@@ -226,7 +224,8 @@ class Pair {
         const std::uint64_t bit = prng.below(copy.size() * 8);
         copy[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
       }
-      const auto late = path.jitter > Duration::zero() ? prng.below(static_cast<std::uint64_t>(path.jitter.count())) : 0;
+      const auto late =
+          path.jitter > Duration::zero() ? prng.below(static_cast<std::uint64_t>(path.jitter.count())) : 0;
       flying_.emplace(leaves + path.delay + Duration(late), std::pair(to_left_end, std::move(copy)));
     }
   }

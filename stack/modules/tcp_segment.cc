@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/modules/tcp_segment.h"
+
+#include <utility>
+
+#include "stack/wire/checksum.h"
+#include "stack/wire/protocol.h"
+
+namespace sluice::tcp {
+
+using namespace wire;  // tcp_syn and the other flags
+
+namespace {
+
+/// Room in front of a segment's header, for the headers below.
+constexpr std::size_t headroom_below = 128;
+
+}  // namespace
+
+Message make_segment(BufferPool& pool, const Ends& ends, TcpHeader header, const TcpOptions& options, Message data) {
+  const std::size_t header_size = TcpHeader::size_min + options.encoded_size();
+  Message segment = Message::of_size(pool, header_size, headroom_below, 0);
+  if (!segment) {
+    return {};
+  }
+  header.source_port = ends.local.port;
+  header.destination_port = ends.remote.port;
+  header.header_size = static_cast<std::uint8_t>(header_size);
+  const Bytes bytes = segment.bytes();
+  header.emit(bytes);
+  static_cast<void>(options.encode(bytes.subspan(TcpHeader::size_min)));
+  const std::size_t size = header_size + (data ? data.data_size() : 0);
+  const std::uint16_t sum = add_sums(
+      header_sum(bytes),
+      pseudo_header_sum(ends.local.address, ends.remote.address, protocol_tcp, static_cast<std::uint32_t>(size)));
+  std::byte* const field = bytes.data() + TcpHeader::checksum_offset;
+  if (!data) {
+    store_checksum(field, checksum_of(sum));
+    return segment;
+  }
+  segment.link(std::move(data));
+  const Sum owed{.initial = sum, .field = field, .zero_is_sent_as_ones = false, .from = header_size};
+  return segment.transform(owed) == TransformResult::failed ? Message() : std::move(segment);
+}
+
+/// RFC 9293 section 3.5.2, group 1: "If the incoming segment has the ACK bit set, the reset takes its sequence number
+/// from the ACK field of the segment; otherwise, the reset has sequence number zero and the ACK field is set to the sum
+/// of the sequence number and segment length of the incoming segment."
+Message make_reset(BufferPool& pool, const Ends& ends, const Segment& segment) {
+  const TcpHeader& header = segment.header;
+  if (header.has(tcp_rst)) {
+    return {};
+  }
+  TcpHeader reset{.flags = tcp_rst};
+  if (header.has(tcp_ack)) {
+    reset.sequence = header.acknowledgment;
+  } else {
+    reset.flags |= tcp_ack;
+    reset.acknowledgment = header.sequence + static_cast<std::uint32_t>(segment.length());
+  }
+  return make_segment(pool, ends, reset, {}, {});
+}
+
+}  // namespace sluice::tcp
