@@ -40,13 +40,12 @@ void Connection::arrive_in_syn_sent(Segment& segment, TimePoint now) {
   if (!header.has(tcp_syn)) {
     return;
   }
-  read_handshake(segment);
+  read_handshake(segment, now);
+  offered_until_ += syn_window();
   if (!acceptable) {  // both ends open at once
     state_ = State::syn_received;
     return send_syn(now);
   }
-  acknowledged_ = next_;
-  window_acknowledgment_ = next_;
   establish(now);
   acknowledge_now_ = true;
   const Position at = received_->next();
@@ -55,7 +54,7 @@ void Connection::arrive_in_syn_sent(Segment& segment, TimePoint now) {
 
 /// What a SYN says: where its sender's numbers begin, its window, which RFC 7323 section 2.2 has never scaled ("The
 /// window field in a segment where the SYN bit is set [...] MUST NOT be scaled"), and what it can.
-void Connection::read_handshake(const Segment& syn) {
+void Connection::read_handshake(const Segment& syn, TimePoint now) {
   const Position peer_first = first_position(syn.header.sequence);
   received_.emplace(peer_first + 1);
   offered_until_ = received_->next();
@@ -71,6 +70,7 @@ void Connection::read_handshake(const Segment& syn) {
   selective_ = options.sack_permitted;
   stamps_ = options.timestamps.has_value();
   recent_stamp_ = stamps_ ? options.timestamps->value : 0;
+  recent_stamp_at_ = now;
 }
 
 // ---- Every other state ----
@@ -94,7 +94,7 @@ void Connection::arrive_synchronized(Segment& segment, TimePoint now) {
     ++statistics_.unacceptable;
     return;
   }
-  if (is_too_old(segment) || !is_acceptable(segment, at)) {
+  if (is_too_old(segment, now) || !is_acceptable(segment, at)) {
     return unacceptable_arrived(segment, at, now);
   }
   if (header.has(tcp_rst)) {
@@ -111,6 +111,7 @@ void Connection::arrive_synchronized(Segment& segment, TimePoint now) {
   // RFC 7323 section 4.3 (2).
   if (stamps_ && at <= stamped_until_) {
     recent_stamp_ = segment.options.timestamps->value;
+    recent_stamp_at_ = now;
   }
   if (acknowledgement_arrived(segment, at, now)) {
     data_arrived(segment, at, now);
@@ -122,9 +123,11 @@ bool Connection::lacks_stamp(const Segment& segment) const {
   return stamps_ && !segment.options.timestamps && !segment.header.has(tcp_rst);
 }
 
-/// RFC 7323 section 5.3, R1 (PAWS).
-bool Connection::is_too_old(const Segment& segment) const {
-  return stamps_ && !segment.header.has(tcp_rst) && is_before(segment.options.timestamps->value, recent_stamp_);
+/// RFC 7323 section 5.3, R1 (PAWS). Section 5.5: what was noted so long ago that the peer's clock may have gone half
+/// around since is no measure any more.
+bool Connection::is_too_old(const Segment& segment, TimePoint now) const {
+  return stamps_ && !segment.header.has(tcp_rst) && is_before(segment.options.timestamps->value, recent_stamp_) &&
+         now - recent_stamp_at_ < stamp_life_max;
 }
 
 /// RFC 9293 section 3.4, the table of "Segment Acceptability Tests".
@@ -144,18 +147,25 @@ bool Connection::is_acceptable(const Segment& segment, Position at) const {
 /// acceptable, but special allowance should be made to accept valid ACKs".
 void Connection::unacceptable_arrived(Segment& segment, Position at, TimePoint now) {
   const TcpHeader& header = segment.header;
+  const bool syn = header.has(tcp_syn);
+  if (state_ == State::syn_received && syn && at + 1 == received_->next()) {  // the peer's SYN once more
+    if (!header.has(tcp_ack)) {
+      return send_syn(now);  // our answer was lost
+    }
+    if (header.acknowledgment == sequence_number(next_)) {  // both ends have opened at once
+      establish(now);
+      acknowledge_now_ = true;
+      return;
+    }
+  }
   ++statistics_.unacceptable;
   if (header.has(tcp_rst)) {
     return;
   }
-  const bool syn = header.has(tcp_syn);
-  if (state_ == State::syn_received && syn && !header.has(tcp_ack) && at + 1 == received_->next()) {
-    return send_syn(now);  // our answer was lost
-  }
-  if (state_ == State::time_wait && header.has(tcp_fin)) {
+  if (state_ == State::time_wait && header.has(tcp_fin) && at + segment.length() == received_->next()) {
     wait_out(now);  // "Acknowledge it, and restart the 2 MSL timeout."
   }
-  if (at == received_->next() && header.has(tcp_ack) && !syn && !is_too_old(segment)) {
+  if (at == received_->next() && header.has(tcp_ack) && !syn && !is_too_old(segment, now)) {
     static_cast<void>(acknowledgement_arrived(segment, at, now));
   }
   if (state_ == State::closed) {
@@ -203,8 +213,7 @@ bool Connection::acknowledgement_arrived(const Segment& segment, Position at, Ti
       send_reset(segment.header.acknowledgment);
       return false;
     }
-    acknowledged_ = next_;
-    window_acknowledgment_ = next_;
+    window_sequence_ = at;
     peer_window_ = std::uint64_t{segment.header.window} << peer_scale_;
     peer_window_max_ = std::max(peer_window_max_, peer_window_);
     establish(now);
@@ -233,29 +242,35 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   }
   // RFC 5681 section 2, "DUPLICATE ACKNOWLEDGMENT".
   const bool duplicate = acknowledged == acknowledged_ && !board_.empty() && segment.length() == 0 &&
-                         std::uint64_t{segment.header.window} << peer_scale_ == peer_window_;
+                         peer_window_ > 0 && std::uint64_t{segment.header.window} << peer_scale_ == peer_window_;
   const bool limited = board_.bytes_under_way() + segment_data_max() > congestion_.window();
+  const std::optional<Duration> echo = echoed(segment, acknowledged, now);
   const Scoreboard::Progress progress = board_.acknowledged(acknowledged, std::span(runs).first(run_count), now);
-  if (progress.round_trip) {
-    round_trip_.measured(*progress.round_trip);
+  if (const auto round_trip = progress.round_trip ? progress.round_trip : echo) {
+    round_trip_.measured(*round_trip);
   }
+  const bool was_shut = peer_window_ == 0;
   update_window(segment, at, acknowledged);
+  if (was_shut && peer_window_ > 0 && probes_ > 0 && !board_.empty()) {
+    board_.front_lost();  // the probe had no place in the window
+  }
   const bool fin_acknowledged = fin_sent_ && acknowledged == fin_position() + 1;
   if (acknowledged > acknowledged_) {
     acknowledged_ = acknowledged;
     sent_.release_to(std::min(acknowledged, sent_.end()));
     news_.acknowledged = true;
-    round_trip_.progressed();
     waiting_since_ = never;
     retransmit_at_ = never;  // RFC 6298 (5.3): it begins anew
   } else if (peer_window_ == 0) {
     waiting_since_ = now;  // a peer that answers is waited for without end
   }
   if (recovering_until_ && acknowledged_ >= *recovering_until_) {
+    recovered_until_ = *recovering_until_;
     recovering_until_.reset();
     timed_out_ = false;
   } else if (recovering_until_ && !selective_ && progress.bytes > 0 && !board_.empty()) {
-    board_.front_lost();  // RFC 6582 section 3.2 (5), "Partial acknowledgments"
+    board_.front_lost();  // RFC 6582 section 3.2 (3), "Partial acknowledgments"
+    repair_now_ = true;
   }
   if (!recovering_until_ || timed_out_) {
     congestion_.acknowledged(progress.bytes, limited || timed_out_);
@@ -266,7 +281,19 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   }
 }
 
-/// Finds what is lost; loss recovery begins with the first.
+/// RFC 6298 section 3: what was sent again is not measured, "Unless TCP uses the timestamp option": where the stamp
+/// that the first segment had when it left last comes back, that is what was acknowledged.
+std::optional<Duration> Connection::echoed(const Segment& segment, Position acknowledged, TimePoint now) const {
+  if (!stamps_ || board_.empty() || acknowledged < board_.front().range.end ||
+      segment.options.timestamps->echo != timestamp(board_.front().at)) {
+    return std::nullopt;
+  }
+  return now - board_.front().at;
+}
+
+/// Finds what is lost; loss recovery begins with the first, which leaves whatever the window says (RFC 6675 section 5
+/// (4.3), RFC 5681 section 3.2 step 3). Without selective acknowledgement it does not begin twice for the same bytes:
+/// RFC 6582 section 3.2 (2), "If the Cumulative Acknowledgment field covers more than recover".
 void Connection::repair(bool duplicate, TimePoint now) {
   bool lost = false;
   reordering_at_ = never;
@@ -274,12 +301,13 @@ void Connection::repair(bool duplicate, TimePoint now) {
     reordering_at_ =
         board_.detect_losses(now, round_trip_.least(), round_trip_.smoothed(), recovering_until_.has_value(), lost)
             .value_or(never);
-  } else if (duplicate && !recovering_until_) {
+  } else if (duplicate && !recovering_until_ && acknowledged_ > recovered_until_) {
     lost = board_.duplicate();
   }
   if (lost && !recovering_until_) {
     congestion_.lost(board_.flight_bytes());
     recovering_until_ = next_;
+    repair_now_ = true;
   }
 }
 

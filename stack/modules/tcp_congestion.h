@@ -18,10 +18,11 @@ class Congestion {
   [[nodiscard]] std::uint64_t window() const { return window_; }
   [[nodiscard]] bool in_slow_start() const { return window_ < threshold_; }
 
-  /// RFC 6928 section 2: "min (10*MSS, max (2*MSS, 14600))". REQUIRES: nothing is under way.
-  void begin(std::uint64_t segment_bytes) {
+  /// RFC 6928 section 2: the initial window is "min (10*MSS, max (2*MSS, 14600))", and one segment where more than one
+  /// SYN was lost. REQUIRES: nothing is under way.
+  void begin(std::uint64_t segment_bytes, std::uint64_t syns_lost) {
     set_segment_bytes(segment_bytes);
-    window_ = std::min(10 * segment_bytes_, std::max<std::uint64_t>(2 * segment_bytes_, 14600));
+    window_ = syns_lost > 1 ? segment_bytes_ : initial_window();
   }
   /// The path takes less than it did.
   void set_segment_bytes(std::uint64_t segment_bytes) { segment_bytes_ = segment_bytes; }
@@ -61,11 +62,13 @@ class Congestion {
   }
   /// RFC 5681 section 4.1: "TCP SHOULD set cwnd to no more than RW before beginning transmission if the TCP has not
   /// sent data in the interval exceeding the retransmission timeout"; "RW = min(IW,cwnd)".
-  void restarted() {
-    window_ = std::min(window_, std::min(10 * segment_bytes_, std::max<std::uint64_t>(2 * segment_bytes_, 14600)));
-  }
+  void restarted() { window_ = std::min(window_, initial_window()); }
 
  private:
+  [[nodiscard]] std::uint64_t initial_window() const {
+    return std::min(10 * segment_bytes_, std::max<std::uint64_t>(2 * segment_bytes_, 14600));
+  }
+
   std::uint64_t segment_bytes_ = 0;
   std::uint64_t window_ = 0;
   std::uint64_t threshold_ = UINT64_MAX;

@@ -54,7 +54,7 @@ void Connection::answer(const Segment& syn, TimePoint now) {
   state_ = State::syn_received;
   next_ = first_ + 1;
   waiting_since_ = now;
-  read_handshake(syn);
+  read_handshake(syn, now);
   send_syn(now);
 }
 
@@ -83,10 +83,10 @@ void Connection::finish(TimePoint now) {
   output(now);
 }
 
-/// RFC 9293 section 3.10.5: "Send a reset segment: <SEQ=SND.NXT><CTL=RST>"; where everything has been said, and before
-/// the peer has said anything, "no special action" but "delete the TCB".
+/// RFC 9293 section 3.10.5: "Send a reset segment: <SEQ=SND.NXT><CTL=RST>"; before the peer has said anything, and
+/// where both ends have said everything, there is nobody to be told.
 void Connection::abort() {
-  if (state_ >= State::syn_received && state_ != State::time_wait) {
+  if (state_ >= State::syn_received && !(fin_sent_ && fin_received_)) {
     send_reset(sequence_number(next_));
   }
   close(ECONNABORTED);
@@ -98,7 +98,7 @@ Message Connection::take(TimePoint now, std::size_t bytes_max) {
     return {};
   }
   Message data = received_->take(bytes_max);
-  if (is_synchronized() && window_opens()) {
+  if (is_synchronized() && !fin_received_ && window_opens()) {
     acknowledge_now_ = true;
     output(now);
   }
@@ -217,13 +217,16 @@ void Connection::arm_timers(TimePoint now) {
 // ---- The end ----
 
 void Connection::establish(TimePoint now) {
-  if (round_trip_.timeout() == RoundTrip::initial_timeout) {  // the SYN left once
+  if (statistics_.timeouts == 0) {
     round_trip_.measured(now - waiting_since_);
+  } else {
+    round_trip_.begin_unmeasured();
   }
+  acknowledged_ = window_acknowledgment_ = next_;
   state_ = finishing_ ? State::fin_wait_1 : State::established;
   news_.opened = true;
   waiting_since_ = retransmit_at_ = never;
-  congestion_.begin(segment_data_max());
+  congestion_.begin(segment_data_max(), statistics_.timeouts);
 }
 
 /// RFC 9293 section 3.10.7.4: "enter the TIME-WAIT state, start the time-wait timer, turn off the other timers."

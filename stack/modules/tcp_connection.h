@@ -90,11 +90,15 @@ class Connection {
   /// 0.5 seconds (MUST-40)".
   static constexpr Duration acknowledgement_delay = std::chrono::milliseconds(40);
   /// RFC 9293 section 3.8.3: "R2 for a SYN segment MUST be set large enough to provide retransmission of the segment
-  /// for at least 3 minutes", "The value of R2 SHOULD correspond to at least 100 seconds".
+  /// for at least 3 minutes", "The value of R2 SHOULD correspond to at least 100 seconds"; section 3.9.1.1: "The
+  /// present global default is five minutes."
   static constexpr Duration opening_time_max = std::chrono::minutes(3);
-  static constexpr Duration silence_max = std::chrono::seconds(120);
+  static constexpr Duration silence_max = std::chrono::minutes(5);
   /// RFC 5961 section 7: "an implementation SHOULD include an ACK throttling mechanism".
   static constexpr unsigned challenges_max = 10;
+  /// RFC 7323 section 5.5: a connection may be idle for longer than the peer's timestamps take to go half around, which
+  /// is 24.8 days where they count milliseconds.
+  static constexpr Duration stamp_life_max = std::chrono::days(24);
   /// What a peer or a path may ask for at least: less would be all header.
   static constexpr std::uint16_t segment_bytes_min = 64;
   /// RFC 9293 section 3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a
@@ -166,15 +170,16 @@ class Connection {
   void arrive_in_syn_sent(Segment& segment, TimePoint now);
   void arrive_synchronized(Segment& segment, TimePoint now);
   void unacceptable_arrived(Segment& segment, Position at, TimePoint now);
-  void read_handshake(const Segment& syn);
+  void read_handshake(const Segment& syn, TimePoint now);
   [[nodiscard]] bool lacks_stamp(const Segment& segment) const;
-  [[nodiscard]] bool is_too_old(const Segment& segment) const;
+  [[nodiscard]] bool is_too_old(const Segment& segment, TimePoint now) const;
   [[nodiscard]] bool is_acceptable(const Segment& segment, Position at) const;
   void reset_arrived(Position at, TimePoint now);
   void challenge(TimePoint now);
   [[nodiscard]] bool acknowledgement_arrived(const Segment& segment, Position at, TimePoint now);
   void advance(const Segment& segment, Position at, Position acknowledged, TimePoint now);
   void update_window(const Segment& segment, Position at, Position acknowledged);
+  [[nodiscard]] std::optional<Duration> echoed(const Segment& segment, Position acknowledged, TimePoint now) const;
   void repair(bool duplicate, TimePoint now);
   void fin_acknowledged(TimePoint now);
   void data_arrived(Segment& segment, Position at, TimePoint now);
@@ -184,7 +189,7 @@ class Connection {
   // Sending (tcp_sending.cc)
   void output(TimePoint now);
   [[nodiscard]] bool send_lost(TimePoint now);
-  [[nodiscard]] bool send_new(TimePoint now);
+  [[nodiscard]] bool send_new(std::uint64_t window, bool overdue, TimePoint now);
   [[nodiscard]] bool is_worth_sending(std::uint64_t size, std::uint64_t available) const;
   void probe(TimePoint now);
   [[nodiscard]] bool transmit(Range range, TimePoint now);
@@ -195,6 +200,7 @@ class Connection {
   [[nodiscard]] std::uint64_t segment_data_max() const;
   [[nodiscard]] std::uint32_t timestamp(TimePoint now) const;
   void stamp(wire::TcpOptions& options, TimePoint now) const;
+  [[nodiscard]] std::uint16_t syn_window() const;
   [[nodiscard]] Position window_end() const;
   [[nodiscard]] bool window_opens() const;
   [[nodiscard]] std::uint16_t window_field(bool of_syn);
@@ -234,6 +240,8 @@ class Connection {
   Congestion congestion_;
   RoundTrip round_trip_;
   std::optional<Position> recovering_until_;  // RFC 6582: recover
+  Position recovered_until_ = 0;              // and where that was last
+  bool repair_now_ = false;                   // the first that is lost waits for no window
   TimePoint last_sent_{};
   TimePoint waiting_since_ = never;  // for an acknowledgement of anything
   bool timed_out_ = false;           // and it began with a timeout
@@ -254,6 +262,7 @@ class Connection {
   bool selective_ = false;
   bool stamps_ = false;
   std::uint32_t recent_stamp_ = 0;  // TS.Recent
+  TimePoint recent_stamp_at_{};     // when it was noted
   Position stamped_until_ = 0;      // Last.ACK.sent
   bool acknowledge_now_ = false;
 

@@ -42,8 +42,11 @@ class ReceiveBuffer {
   /// What is in order, up to `bytes_max` of it unless memory is short; empty when there is nothing. REQUIRES:
   /// bytes_max > 0.
   [[nodiscard]] Message take(std::size_t bytes_max = SIZE_MAX);
-  /// Counts a FIN, which has its place behind the last byte. REQUIRES: there is no gap.
-  void pass_fin() { ++next_; }
+  /// Counts a FIN, which has its place behind the last byte: what a peer has sent behind it is nothing.
+  void pass_fin() {
+    ++next_;
+    held_.clear();
+  }
 
   /// RFC 2018 section 4: "The first SACK block [...] MUST specify the contiguous block of data containing the segment
   /// which triggered this ACK"; "The SACK option SHOULD be filled out by repeating the most recently reported SACK

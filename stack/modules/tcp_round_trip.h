@@ -18,6 +18,9 @@ class RoundTrip {
   static constexpr Duration granularity = std::chrono::milliseconds(1);
   /// (2.1): "the sender SHOULD set RTO <- 1 second".
   static constexpr Duration initial_timeout = std::chrono::seconds(1);
+  /// (5.7): "If the timer expires awaiting the ACK of a SYN segment and the TCP implementation is using an RTO less
+  /// than 3 seconds, the RTO MUST be re-initialized to 3 seconds when data transmission begins".
+  static constexpr Duration timeout_after_lost_syn = std::chrono::seconds(3);
   /// (2.4): "Whenever RTO is computed, if it is less than 1 second, then the RTO SHOULD be rounded up to 1 second."
   /// Less here, as hosts have it today: what is delayed is acknowledged within far less (tcp_connection.h), and a
   /// timeout that comes too early costs little where the peer has selective acknowledgement.
@@ -38,18 +41,22 @@ class RoundTrip {
     least_ = std::min(least_, round_trip);
     backoff_ = 0;
   }
-  /// (5.5): "The host MUST set RTO <- RTO * 2 ("back off the timer")."
+  /// The connection is open, and its SYN had timed out.
+  void begin_unmeasured() {
+    unmeasured_timeout_ = timeout_after_lost_syn;
+    backoff_ = 0;
+  }
+  /// (5.5): "The host MUST set RTO <- RTO * 2 ("back off the timer")." It stays so until there is a measurement, as RFC
+  /// 9293 section 3.8.2 has it: "keeping the backed-off value until a subsequent segment with new data has been sent
+  /// and acknowledged without retransmission".
   void timed_out() { backoff_ = std::min(backoff_ + 1U, 16U); }
-  /// New data was acknowledged: the path works.
-  void progressed() { backoff_ = 0; }
 
   [[nodiscard]] Duration timeout() const {
     const Duration measured = smoothed_ == Duration::zero()
-                                  ? initial_timeout
+                                  ? unmeasured_timeout_
                                   : std::max(smoothed_ + std::max(granularity, 4 * variation_), timeout_min);
     return std::min(Duration(measured * (1LL << backoff_)), timeout_max);
   }
-  [[nodiscard]] bool known() const { return smoothed_ != Duration::zero(); }
   [[nodiscard]] Duration smoothed() const { return smoothed_; }
   [[nodiscard]] Duration least() const { return least_; }
 
@@ -57,6 +64,7 @@ class RoundTrip {
   Duration smoothed_{};
   Duration variation_{};
   Duration least_ = Duration::max();
+  Duration unmeasured_timeout_ = initial_timeout;
   unsigned backoff_ = 0;
 };
 

@@ -154,7 +154,13 @@ void Scoreboard::lost_above(std::uint64_t bytes) {
 }
 
 void Scoreboard::all_lost() {
+  const bool reneged = !sent_.empty() && sent_.front().state == Sent::State::arrived;
   for (Sent& segment : sent_) {
+    if (reneged && segment.state == Sent::State::arrived) {
+      segment.state = Sent::State::under_way;
+      under_way_ += segment.range.size();
+      --arrived_count_;
+    }
     mark_lost(segment);
   }
   duplicates_ = 0;

@@ -66,7 +66,9 @@ class Scoreboard {
   /// where there is something new.
   [[nodiscard]] std::optional<TimePoint> detect_losses(TimePoint now, Duration least_round_trip,
                                                        Duration smoothed_round_trip, bool recovering, bool& lost);
-  /// RFC 6298, RFC 8985 section 6.3: nothing has come for too long; all that is under way is lost.
+  /// RFC 6298, RFC 8985 section 6.3: nothing has come for too long; all that is under way is lost. RFC 2018 section 8:
+  /// "The data sender MUST retransmit the segment at the left edge of the window after a retransmit timeout, whether or
+  /// not the SACKed bit is on for that segment": where it is, the peer has dropped what it had, and all is lost.
   void all_lost();
   /// The path takes segments of up to `bytes`: what is larger did not get through.
   void lost_above(std::uint64_t bytes);

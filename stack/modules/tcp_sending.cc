@@ -15,23 +15,28 @@ using namespace wire;  // tcp_syn and the other flags
 /// Sends what may leave: first what is lost, then what is new; and the acknowledgement that is owed, where nothing
 /// carried it.
 void Connection::output(TimePoint now) {
-  if (is_synchronized()) {
+  const bool synchronized = is_synchronized();
+  if (synchronized) {
     if (board_.empty() && last_sent_ != TimePoint{} && now - last_sent_ > round_trip_.timeout()) {
       congestion_.restarted();
     }
-    while (send_lost(now) || send_new(now)) {
+    while (send_lost(now) || send_new(peer_window_, false, now)) {
     }
-    if (acknowledge_now_) {
-      send_acknowledgement(now);
-    }
+  }
+  if (acknowledge_now_) {
+    send_acknowledgement(now);
+  }
+  if (synchronized) {
     arm_timers(now);
   }
 }
 
+/// Into a window of zero nothing goes but probes.
 bool Connection::send_lost(TimePoint now) {
   std::optional<Range> lost = board_.first_lost();
   const std::uint64_t under_way = board_.bytes_under_way();
-  if (!lost || (under_way > 0 && under_way + lost->size() > congestion_.window())) {
+  if (!lost || peer_window_ == 0 ||
+      (under_way > 0 && under_way + lost->size() > congestion_.window() && !repair_now_)) {
     return false;
   }
   lost->end = std::min(lost->end, lost->begin + segment_data_max());
@@ -39,17 +44,18 @@ bool Connection::send_lost(TimePoint now) {
     return false;
   }
   board_.sent_again(*lost, now);
+  repair_now_ = false;
   ++statistics_.segments_again;
   return true;
 }
 
 /// RFC 5681 section 3.1: "a TCP sender MUST NOT send data [...] higher than the sum of the highest acknowledged
-/// sequence number and the minimum of cwnd and rwnd" - counted here as what is under way.
-bool Connection::send_new(TimePoint now) {
+/// sequence number and the minimum of cwnd and rwnd" - counted here as what is under way. `overdue`: however little.
+bool Connection::send_new(std::uint64_t window, bool overdue, TimePoint now) {
   if (!has_unsent() || fin_sent_) {
     return false;
   }
-  const Position window_end = acknowledged_ + peer_window_;
+  const Position window_end = acknowledged_ + window;
   const std::uint64_t window_room = window_end > next_ ? window_end - next_ : 0;
   const std::uint64_t under_way = board_.bytes_under_way();
   const std::uint64_t available = sent_.end() - next_;
@@ -58,7 +64,7 @@ bool Connection::send_new(TimePoint now) {
     return false;
   }
   const bool with_fin = finishing_ && size == available && window_room > size;
-  if (!with_fin && (size == 0 || !is_worth_sending(size, available))) {
+  if (!with_fin && (size == 0 || (!overdue && !is_worth_sending(size, available)))) {
     return false;
   }
   const Range range{next_, next_ + size + (with_fin ? 1 : 0)};
@@ -80,18 +86,15 @@ bool Connection::is_worth_sending(std::uint64_t size, std::uint64_t available) c
 }
 
 /// RFC 9293 section 3.8.6.1: "The sending TCP peer must regularly transmit at least one octet of new data (if
-/// available), or retransmit to the receiving TCP peer even if the send window is zero".
+/// available), or retransmit to the receiving TCP peer even if the send window is zero". Where it is not, but was not
+/// worth sending for, this is section 3.8.6.2.1's "(4) or if the override timeout occurs": all that fits.
 void Connection::probe(TimePoint now) {
-  const bool first = board_.empty();
-  const Position begin = first ? next_ : board_.front().range.begin;
-  const Range range{begin, begin + 1};
-  if ((first && !has_unsent()) || !transmit(range, now)) {
+  if (board_.empty()) {
+    static_cast<void>(send_new(std::max<std::uint64_t>(peer_window_, 1), true, now));
     return;
   }
-  if (first) {
-    board_.sent(range, now);
-    next_ = range.end;
-  } else {
+  const Position begin = board_.front().range.begin;
+  if (const Range range{begin, begin + 1}; transmit(range, now)) {
     board_.front_sent_again(range, now);
   }
 }
@@ -186,10 +189,17 @@ void Connection::stamp(TcpOptions& options, TimePoint now) const {
 
 // ---- The window ----
 
-/// Where it would end now. RFC 9293 section 3.8.6: "A TCP receiver SHOULD NOT shrink the window".
+/// What a SYN of ours offers, and its field says unscaled.
+std::uint16_t Connection::syn_window() const {
+  return static_cast<std::uint16_t>(std::min<std::size_t>(settings_.receive_buffer_bytes, UINT16_MAX));
+}
+
+/// Where it would end now, as far as the field can say it. RFC 9293 section 3.8.6: "A TCP receiver SHOULD NOT shrink
+/// the window".
 Position Connection::window_end() const {
   const std::size_t capacity = settings_.receive_buffer_bytes;
-  const std::size_t free = capacity - std::min(capacity, received_->ready_bytes());
+  const std::size_t free =
+      std::min(capacity - std::min(capacity, received_->ready_bytes()), std::size_t{UINT16_MAX} << scale_);
   return std::max(received_->next() + free, offered_until_);
 }
 
@@ -220,7 +230,7 @@ bool Connection::emit(std::uint32_t sequence, std::uint8_t flags, const TcpOptio
     header.acknowledgment = sequence_number(stamped_until_);
     header.window = window_field(syn);
   } else if (syn) {
-    header.window = static_cast<std::uint16_t>(std::min<std::size_t>(settings_.receive_buffer_bytes, UINT16_MAX));
+    header.window = syn_window();
   }
   Message segment = make_segment(pool_, ends_, header, options, std::move(data));
   if (!segment) {

@@ -2,7 +2,8 @@
 #pragma once
 
 // Two TCP connections and a path between them that loses, doubles, reorders and damages segments as a seed says, in
-// simulated time. What a segment is reads as bytes: each is taken apart, its checksum included, and made again.
+// simulated time; what comes to one that is over is answered with a reset, as its module does. What a segment is reads
+// as bytes: each is taken apart, its checksum included, and made again.
 
 #include <gtest/gtest.h>
 
@@ -237,10 +238,13 @@ class Pair {
       return;
     }
     ++delivered;
-    if (to_left_end) {
-      left.connection->arrive(std::move(*segment), now);
-    } else if (right) {
-      right->connection->arrive(std::move(*segment), now);
+    Host* const host = to_left_end ? &left : right.get();
+    if (host != nullptr && host->connection->state() == State::closed) {
+      if (const Message reset = tcp::make_reset(pool, ends, *segment)) {
+        fly(!to_left_end, bytes_of(reset));
+      }
+    } else if (host != nullptr) {
+      host->connection->arrive(std::move(*segment), now);
     } else if (segment->header.flags == wire::tcp_syn) {
       right = std::make_unique<Host>(pool, prng, right_ends_, right_settings_);
       right->connection->answer(*segment, now);
