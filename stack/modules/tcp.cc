@@ -41,6 +41,12 @@ PayloadWork Tcp::payload_work(Side side) const {
           .keeps = true};
 }
 
+/// What the peer has not acknowledged; of a connection that both ends have released, the release included.
+bool Tcp::holds_data() const {
+  return (mine_ && !mine_->connection.all_acknowledged()) ||
+         !std::ranges::all_of(lingering_, [](const auto& one) { return one->connection.is_done(); });
+}
+
 Status Tcp::open() {
   secret_ = {set().prng()(), set().prng()()};
   memory_retry_ = std::make_unique<Timer>(set().scheduler(), [this] {

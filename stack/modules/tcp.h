@@ -75,8 +75,9 @@
 // Flow control
 //   Down: what the send buffer has no room for waits on the write queue, and a full queue stops who asks
 //   can_put_next(). Up: while the stream above is full, what comes stays here, and the window closes. Both ends having
-//   been released, the stream is idle while the rest leaves; T_UNBIND_REQ is answered when it has. A stream that closes
-//   before resets its connection where data is left, so that the peer does not take the part for the whole.
+//   been released, the stream is idle while the rest leaves; T_UNBIND_REQ is answered when it has, and a stream that
+//   drains before it closes waits for that. One that closes in the middle of a connection resets it, so that the peer
+//   does not take the part for the whole.
 //
 // Example
 //   push = ["ip", "tcp", "timod"]
@@ -116,6 +117,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
   explicit Tcp(const Options& options);
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool holds_data() const override;
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::TcpHeader::size_max; }
   Status open() override;

@@ -299,6 +299,24 @@ TEST_P(TcpStreams, ACallerThatGoesIsTakenBack) {
   EXPECT_EQ(discon_reason(*caller), ECONNRESET);
 }
 
+/// A stream closes when what it has said last has arrived.
+TEST_P(TcpStreams, ALostReleaseIsRepeatedWhileTheStreamCloses) {
+  fault_ = parameters({{"loss", 20.0}, {"delay_ms", 1.0}});
+  const Made listener = bound('b', 80, 1);
+  for (int i = 0; i < 10; ++i) {
+    auto [caller, called] = pair(*listener, 80);
+    ASSERT_TRUE(caller->t_sndrel());
+    ASSERT_TRUE(run([&] { return called->t_look() == T_ORDREL; }));
+    ASSERT_TRUE(called->t_rcvrel());
+    ASSERT_TRUE(called->t_snd(as_bytes("the last word"), 0));
+    ASSERT_TRUE(called->t_sndrel());
+    ASSERT_TRUE(called->t_close());
+    EXPECT_EQ(receive_all(*caller, 13), "the last word");
+    ASSERT_TRUE(run([&] { return caller->t_look() == T_ORDREL; }, 1s)) << "it had come before the stream was closed";
+    ASSERT_TRUE(caller->t_rcvrel());
+  }
+}
+
 /// The peer must not take the part that it has for the whole.
 TEST_P(TcpStreams, ClosingBeforeTheEndResets) {
   const Made listener = bound('b', 80, 1);
