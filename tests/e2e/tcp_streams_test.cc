@@ -98,7 +98,8 @@ class TcpStreams : public testing::TestWithParam<Link> {
     Made caller = bound('a');
     EXPECT_TRUE(connect(*caller, server(port)));
     t_call call;
-    EXPECT_TRUE(listener.t_listen(call));
+    const auto heard = listener.t_listen(call);
+    EXPECT_TRUE(heard) << Endpoint::t_error("", heard.error()) << ", event " << listener.t_look().value_or(0);
     Made called = open('b');
     EXPECT_TRUE(listener.t_accept(*called, call));
     return {std::move(caller), std::move(called)};
