@@ -264,6 +264,7 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   } else if (peer_window_ == 0) {
     waiting_since_ = now;  // a peer that answers is waited for without end
   }
+  const bool repairing = recovering_until_ && !timed_out_;
   if (recovering_until_ && acknowledged_ >= *recovering_until_) {
     recovered_until_ = *recovering_until_;
     recovering_until_.reset();
@@ -272,7 +273,7 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
     board_.front_lost();  // RFC 6582 section 3.2 (3), "Partial acknowledgments"
     repair_now_ = true;
   }
-  if (!recovering_until_ || timed_out_) {
+  if (!repairing) {
     congestion_.acknowledged(progress.bytes, limited || timed_out_);
   }
   repair(duplicate, now);
