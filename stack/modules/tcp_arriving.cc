@@ -282,8 +282,9 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   }
 }
 
-/// RFC 6298 section 3: what was sent again is not measured, "Unless TCP uses the timestamp option": where the stamp
-/// that the first segment had when it left last comes back, that is what was acknowledged.
+/// RFC 6298 section 3: what was sent again is not measured, except where "the timestamp option removes the ambiguity
+/// regarding which instance of the data segment triggered the acknowledgment": the stamp comes back that the first
+/// segment had when it left last.
 std::optional<Duration> Connection::echoed(const Segment& segment, Position acknowledged, TimePoint now) const {
   if (!stamps_ || board_.empty() || acknowledged < board_.front().range.end ||
       segment.options.timestamps->echo != timestamp(board_.front().at)) {
@@ -294,7 +295,7 @@ std::optional<Duration> Connection::echoed(const Segment& segment, Position ackn
 
 /// Finds what is lost; loss recovery begins with the first, which leaves whatever the window says (RFC 6675 section 5
 /// (4.3), RFC 5681 section 3.2 step 3). Without selective acknowledgement it does not begin twice for the same bytes:
-/// RFC 6582 section 3.2 (2), "If the Cumulative Acknowledgment field covers more than recover".
+/// RFC 6582 section 3.2 (2), "to see if the Cumulative Acknowledgment field covers more than recover".
 void Connection::repair(bool duplicate, TimePoint now) {
   bool lost = false;
   reordering_at_ = never;
@@ -364,9 +365,9 @@ void Connection::data_arrived(Segment& segment, Position at, TimePoint now) {
   }
 }
 
-/// RFC 5681 section 4.2: "an ACK SHOULD be generated for at least every second full-sized segment"; "a TCP receiver
-/// SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in the sequence space", and
-/// "Out-of-order data segments SHOULD be acknowledged immediately".
+/// RFC 5681 section 4.2: "an ACK SHOULD be generated for at least every second full-sized segment", and "Out-of-order
+/// data segments SHOULD be acknowledged immediately"; section 3.2: "a TCP receiver SHOULD send an immediate ACK when
+/// the incoming segment fills in all or part of a gap in the sequence space".
 void Connection::keep_data(Message data, Position at, Position end, TimePoint now) {
   if (end <= at) {
     acknowledge_now_ = true;

@@ -30,7 +30,7 @@ using tcp::SendBuffer;
 using tcp_pair::bytes_of;
 
 constexpr Position buffers_begin = (Position{1} << 32) - 300;  // sequence numbers wrap soon
-constexpr std::uint64_t buffer_seeds = 200;
+constexpr std::uint64_t buffer_seeds = 30;
 
 /// Random bytes, in blocks of up to `block` bytes.
 Message random_message(BufferPool& pool, Prng& prng, std::size_t size, std::size_t block) {

@@ -108,6 +108,17 @@ constexpr tcp_script::Case timestamp_cases[] = {
        +40ms > ACK 1 ack 101 ecr 5
        take 100
      )"},
+    {"IsNotedAnew", "RFC 7323 5.5: the time runs since a stamp was noted last",
+     R"(
+       open ts 10
+       +23d
+       < ACK 1:11 ts 20
+       +40ms > ACK 1 ack 11
+       +23d
+       < ACK 11:21 ts 15
+       > ACK 1 ack 11
+       take 10
+     )"},
     {"Missing",
      "RFC 7323 3.2: \"If a non-<RST> segment is received without a TSopt, a TCP SHOULD silently drop the segment.\"",
      R"(
@@ -140,7 +151,7 @@ constexpr tcp_script::Case timestamp_cases[] = {
        > RST 1 no-ts
      )"},
     {"KarnIsResolved",
-     "RFC 6298 3: \"Unless TCP uses the timestamp option\": the stamp says which of both was acknowledged",
+     "RFC 6298 3: \"the timestamp option removes the ambiguity\": the stamp says which of both was acknowledged",
      R"(
        open mss 1000 ts 10
        send 100

@@ -346,6 +346,10 @@ constexpr tcp_script::Case fast_cases[] = {
        +100ms
        < ACK 1 ack 1 sack 1001-4001
        +199ms
+       +1ms > ACK 1:1001
+       < ACK 1 ack 1001
+       > ACK 1001:2001
+       > ACK 2001:3001
      )"},
     {"PathShrinks", "RFC 1191 6.4, RFC 8201: what was too large is sent again in smaller segments, at once",
      R"(
