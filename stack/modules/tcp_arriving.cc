@@ -314,16 +314,15 @@ void Connection::repair(bool duplicate, TimePoint now) {
 }
 
 /// "If SND.UNA =< SEG.ACK =< SND.NXT, the send window should be updated. If (SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ
-/// and SND.WL2 =< SEG.ACK)), set SND.WND <- SEG.WND".
+/// and SND.WL2 =< SEG.ACK)), set SND.WND <- SEG.WND": SND.WL2, which is never beyond SND.UNA, need not be kept for
+/// that.
 void Connection::update_window(const Segment& segment, Position at, Position acknowledged) {
-  if (acknowledged < acknowledged_ || window_sequence_ > at ||
-      (window_sequence_ == at && window_acknowledgment_ > acknowledged)) {
+  if (acknowledged < acknowledged_ || window_sequence_ > at) {
     return;
   }
   peer_window_ = std::uint64_t{segment.header.window} << peer_scale_;
   peer_window_max_ = std::max(peer_window_max_, peer_window_);
   window_sequence_ = at;
-  window_acknowledgment_ = acknowledged;
 }
 
 void Connection::fin_acknowledged(TimePoint now) {

@@ -218,7 +218,7 @@ void Connection::establish(TimePoint now) {
   } else {
     round_trip_.begin_unmeasured();
   }
-  acknowledged_ = window_acknowledgment_ = next_;
+  acknowledged_ = next_;
   state_ = finishing_ ? State::fin_wait_1 : State::established;
   news_.opened = true;
   waiting_since_ = retransmit_at_ = never;

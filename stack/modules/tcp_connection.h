@@ -225,12 +225,11 @@ class Connection {
   Position acknowledged_;  // SND.UNA
   SendBuffer sent_;        // from SND.UNA on
   Scoreboard board_;
-  std::uint64_t peer_window_ = 0;       // SND.WND, in bytes
-  std::uint64_t peer_window_max_ = 0;   // the largest that it ever was
-  Position window_sequence_ = 0;        // SND.WL1
-  Position window_acknowledgment_ = 0;  // SND.WL2
-  unsigned peer_scale_ = 0;             // Snd.Wind.Shift
-  std::uint16_t peer_segment_bytes_;    // SendMSS
+  std::uint64_t peer_window_ = 0;      // SND.WND, in bytes
+  std::uint64_t peer_window_max_ = 0;  // the largest that it ever was
+  Position window_sequence_ = 0;       // SND.WL1
+  unsigned peer_scale_ = 0;            // Snd.Wind.Shift
+  std::uint16_t peer_segment_bytes_;   // SendMSS
   Congestion congestion_;
   RoundTrip round_trip_;
   std::optional<Position> recovering_until_;  // RFC 6582: recover

@@ -163,6 +163,18 @@ constexpr tcp_script::Case timestamp_cases[] = {
        > ACK 101:201
        +293750us > ACK 101:201
      )"},
+    {"EchoOfNothingNew", "RFC 6298 2.3: what acknowledges nothing measures nothing",
+     R"(
+       open mss 1000 ts 10
+       send 1976
+       > ACK 1:989 ts 100
+       > ACK 989:1977 ts 100
+       +50ms
+       < ACK 1 ack 1 ecr 100
+       +50ms
+       < ACK 1 ack 989 ecr 100
+       +250ms > ACK 989:1977
+     )"},
     {"KarnIsNotResolved", "RFC 6298 3: an acknowledgment of the first of both measures nothing",
      R"(
        open mss 1000 ts 10

@@ -111,6 +111,39 @@ constexpr tcp_script::Case timeout_cases[] = {
        < ACK 1 ack 18001
        > 2 segments
      )"},
+    {"ProgressIsNoSilence",
+     "RFC 9293 3.8.3: R2 measures \"the amount of retransmission that has occurred for the same segment\"",
+     R"(
+       open win 1000 mss 1000
+       send 3000
+       > ACK 1:1001
+       +300ms > ACK 1:1001
+       +600ms > ACK 1:1001
+       +1200ms > ACK 1:1001
+       +2400ms > ACK 1:1001
+       +4800ms > ACK 1:1001
+       +9600ms > ACK 1:1001
+       +19200ms > ACK 1:1001
+       +38400ms > ACK 1:1001
+       x3 +60s > ACK 1:1001
+       < ACK 1 ack 1001
+       > ACK 1001:2001
+       x4 +60s > ACK 1001:2001
+       state established
+     )"},
+    {"IsOver", "RFC 7661: behind a timeout, too, a window that is not used does not grow",
+     R"(
+       open mss 1000
+       send 1000
+       > ACK 1:1001
+       +300ms > ACK 1:1001
+       < ACK 1 ack 1001
+       send 1000
+       > ACK 1001:2001
+       < ACK 1 ack 2001
+       send 9000
+       > 2 segments
+     )"},
     {"TailLoss", "RFC 6298: what is lost at the end is found by time",
      R"(
        open mss 1000 sackok
