@@ -264,6 +264,7 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   } else if (peer_window_ == 0) {
     waiting_since_ = now;  // a peer that answers is waited for without end
   }
+  const bool repairing = recovering_until_ && !timed_out_;
   if (recovering_until_ && acknowledged_ >= *recovering_until_) {
     recovered_until_ = *recovering_until_;
     recovering_until_.reset();
@@ -272,7 +273,7 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
     board_.front_lost();  // RFC 6582 section 3.2 (3), "Partial acknowledgments"
     repair_now_ = true;
   }
-  if (!recovering_until_ || timed_out_) {
+  if (!repairing) {
     congestion_.acknowledged(progress.bytes, limited || timed_out_);
   }
   repair(duplicate, now);
@@ -281,8 +282,9 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   }
 }
 
-/// RFC 6298 section 3: what was sent again is not measured, "Unless TCP uses the timestamp option": where the stamp
-/// that the first segment had when it left last comes back, that is what was acknowledged.
+/// RFC 6298 section 3: what was sent again is not measured, except where "the timestamp option removes the ambiguity
+/// regarding which instance of the data segment triggered the acknowledgment": the stamp comes back that the first
+/// segment had when it left last.
 std::optional<Duration> Connection::echoed(const Segment& segment, Position acknowledged, TimePoint now) const {
   if (!stamps_ || board_.empty() || acknowledged < board_.front().range.end ||
       segment.options.timestamps->echo != timestamp(board_.front().at)) {
@@ -293,7 +295,7 @@ std::optional<Duration> Connection::echoed(const Segment& segment, Position ackn
 
 /// Finds what is lost; loss recovery begins with the first, which leaves whatever the window says (RFC 6675 section 5
 /// (4.3), RFC 5681 section 3.2 step 3). Without selective acknowledgement it does not begin twice for the same bytes:
-/// RFC 6582 section 3.2 (2), "If the Cumulative Acknowledgment field covers more than recover".
+/// RFC 6582 section 3.2 (2), "to see if the Cumulative Acknowledgment field covers more than recover".
 void Connection::repair(bool duplicate, TimePoint now) {
   bool lost = false;
   reordering_at_ = never;
@@ -312,16 +314,15 @@ void Connection::repair(bool duplicate, TimePoint now) {
 }
 
 /// "If SND.UNA =< SEG.ACK =< SND.NXT, the send window should be updated. If (SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ
-/// and SND.WL2 =< SEG.ACK)), set SND.WND <- SEG.WND".
+/// and SND.WL2 =< SEG.ACK)), set SND.WND <- SEG.WND": SND.WL2, which is never beyond SND.UNA, need not be kept for
+/// that.
 void Connection::update_window(const Segment& segment, Position at, Position acknowledged) {
-  if (acknowledged < acknowledged_ || window_sequence_ > at ||
-      (window_sequence_ == at && window_acknowledgment_ > acknowledged)) {
+  if (acknowledged < acknowledged_ || window_sequence_ > at) {
     return;
   }
   peer_window_ = std::uint64_t{segment.header.window} << peer_scale_;
   peer_window_max_ = std::max(peer_window_max_, peer_window_);
   window_sequence_ = at;
-  window_acknowledgment_ = acknowledged;
 }
 
 void Connection::fin_acknowledged(TimePoint now) {
@@ -363,9 +364,9 @@ void Connection::data_arrived(Segment& segment, Position at, TimePoint now) {
   }
 }
 
-/// RFC 5681 section 4.2: "an ACK SHOULD be generated for at least every second full-sized segment"; "a TCP receiver
-/// SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in the sequence space", and
-/// "Out-of-order data segments SHOULD be acknowledged immediately".
+/// RFC 5681 section 4.2: "an ACK SHOULD be generated for at least every second full-sized segment", and "Out-of-order
+/// data segments SHOULD be acknowledged immediately"; section 3.2: "a TCP receiver SHOULD send an immediate ACK when
+/// the incoming segment fills in all or part of a gap in the sequence space".
 void Connection::keep_data(Message data, Position at, Position end, TimePoint now) {
   if (end <= at) {
     acknowledge_now_ = true;

@@ -34,7 +34,7 @@ class Congestion {
       return;
     }
     if (in_slow_start()) {
-      // RFC 3465 section 2.2: "the limit, L, chosen for the cwnd increase [...] MUST NOT be [...] more than 2*SMSS".
+      // RFC 3465 section 2.2: no more than L bytes for one acknowledgment, which is two segments at most.
       window_ += std::min(bytes, 2 * segment_bytes_);
       return;
     }

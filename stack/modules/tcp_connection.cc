@@ -222,14 +222,14 @@ void Connection::establish(TimePoint now) {
   } else {
     round_trip_.begin_unmeasured();
   }
-  acknowledged_ = window_acknowledgment_ = next_;
+  acknowledged_ = next_;
   state_ = finishing_ ? State::fin_wait_1 : State::established;
   news_.opened = true;
   waiting_since_ = retransmit_at_ = never;
   congestion_.begin(segment_data_max(), statistics_.timeouts);
 }
 
-/// RFC 9293 section 3.10.7.4: "enter the TIME-WAIT state, start the time-wait timer, turn off the other timers."
+/// RFC 9293 section 3.10.7.4: "Enter the TIME-WAIT state. Start the time-wait timer, turn off the other timers."
 void Connection::wait_out(TimePoint now) {
   state_ = State::time_wait;
   retransmit_at_ = probe_at_ = reordering_at_ = never;

@@ -12,10 +12,10 @@
 // attacks: a reset, a SYN or an acknowledgement counts only where it is exactly in its place, and is questioned
 // elsewhere ("challenge ACK").
 //
-// Threat: whoever sends to this host may send any segment. One that is out of the window is answered, at most
-// challenges_max times a second, and changes nothing; nobody who does not see the connection's segments can end it
-// or put bytes into it with fewer tries than its window and its sequence numbers ask for. What is kept for a
-// peer is bounded by the window that it was given.
+// Threat: whoever sends to this host may send any segment. One that is out of its place changes nothing, and is
+// answered: at most challenges_max times a second, but always where it has data or a FIN, whose sender may wait for
+// that; nobody who does not see the connection's segments can end it or put bytes into it with fewer tries than its
+// window and its sequence numbers ask for. What is kept for a peer is bounded by the window that it was given.
 //
 // Ownership: owns what it has been given to send, and what came. Threads: one.
 
@@ -59,8 +59,8 @@ class Connection {
     std::size_t receive_buffer_bytes = std::size_t{512} * 1024;
     /// The largest segment that the path takes, without options: what is announced, and what is sent at most.
     std::uint16_t segment_bytes = 1460;
-    bool no_delay = false;  ///< RFC 9293 section 3.7.4: "A TCP implementation [...] MUST be a way for an application to
-                            ///< disable the Nagle algorithm"
+    bool no_delay = false;  ///< RFC 9293 section 3.7.4: "there MUST be a way for an application to disable the Nagle
+                            ///< algorithm on an individual connection (MUST-17)"
   };
   /// Not to be guessed by others (RFC 6528; RFC 7323 section 5.4).
   struct Secrets {
@@ -83,8 +83,8 @@ class Connection {
     std::uint64_t no_memory = 0;     ///< segments not made or not kept
   };
 
-  /// RFC 9293 section 3.4.1: "MSL [...] is taken to be 2 minutes. This is an engineering choice"; half a minute here,
-  /// as hosts have it today.
+  /// RFC 9293 section 3.4.2: "For this specification the MSL is taken to be 2 minutes. This is an engineering choice";
+  /// half a minute here, as hosts have it today.
   static constexpr Duration segment_life_max = std::chrono::seconds(30);
   /// RFC 9293 section 3.8.6.3: "an ACK should not be excessively delayed; in particular, the delay MUST be less than
   /// 0.5 seconds (MUST-40)".
@@ -94,7 +94,7 @@ class Connection {
   /// present global default is five minutes."
   static constexpr Duration opening_time_max = std::chrono::minutes(3);
   static constexpr Duration silence_max = std::chrono::minutes(5);
-  /// RFC 5961 section 7: "an implementation SHOULD include an ACK throttling mechanism".
+  /// RFC 5961 section 7: so many in a second, so that they cost no more than that.
   static constexpr unsigned challenges_max = 10;
   /// RFC 7323 section 5.5: a connection may be idle for longer than the peer's timestamps take to go half around, which
   /// is 24.8 days where they count milliseconds.
@@ -231,12 +231,11 @@ class Connection {
   Position acknowledged_;  // SND.UNA
   SendBuffer sent_;        // from SND.UNA on
   Scoreboard board_;
-  std::uint64_t peer_window_ = 0;       // SND.WND, in bytes
-  std::uint64_t peer_window_max_ = 0;   // the largest that it ever was
-  Position window_sequence_ = 0;        // SND.WL1
-  Position window_acknowledgment_ = 0;  // SND.WL2
-  unsigned peer_scale_ = 0;             // Snd.Wind.Shift
-  std::uint16_t peer_segment_bytes_;    // SendMSS
+  std::uint64_t peer_window_ = 0;      // SND.WND, in bytes
+  std::uint64_t peer_window_max_ = 0;  // the largest that it ever was
+  Position window_sequence_ = 0;       // SND.WL1
+  unsigned peer_scale_ = 0;            // Snd.Wind.Shift
+  std::uint16_t peer_segment_bytes_;   // SendMSS
   Congestion congestion_;
   RoundTrip round_trip_;
   std::optional<Position> recovering_until_;  // RFC 6582: recover

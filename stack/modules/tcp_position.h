@@ -2,8 +2,8 @@
 #pragma once
 
 // Places in the stream of bytes that one end sends, as 64-bit numbers that never wrap. RFC 9293 section 3.4: "the
-// actual sequence number space is finite, though large. This space ranges from 0 to 2**32 - 1. Since the space is
-// finite, all arithmetic dealing with sequence numbers must be performed modulo 2**32." That is done here, at the edge,
+// actual sequence number space is finite, though large. This space ranges from 0 to 2^32 - 1. Since the space is
+// finite, all arithmetic dealing with sequence numbers must be performed modulo 2^32." That is done here, at the edge,
 // and nowhere else: inside a connection places are compared and subtracted as numbers are.
 //
 // Plain values; thread-safe as such.

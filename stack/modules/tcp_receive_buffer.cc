@@ -161,6 +161,9 @@ std::size_t ReceiveBuffer::runs(std::span<Range> out) const {
       out[count++] = run;
     }
   }
+  if (count == 0 && !held_.empty() && !out.empty()) {  // those that are remembered are in order by now
+    out[count++] = run_around(held_.begin()->first);
+  }
   return count;
 }
 

@@ -55,7 +55,8 @@ void Scoreboard::mark_lost(Sent& segment) {
 }
 
 /// RFC 8985 section 6.2, step 2: a segment that was sent again and is acknowledged sooner than the least round trip
-/// allows was acknowledged as it was sent first; step 3: "whether the packet reordering has been observed".
+/// allows was acknowledged as it was sent first; step 3: what arrives behind something that had left later shows that
+/// the path reorders.
 void Scoreboard::arrived(Sent& segment, TimePoint now, Progress& progress) {
   if (segment.state == Sent::State::arrived) {
     return;

@@ -20,7 +20,7 @@ namespace sluice::tcp {
 
 class Scoreboard {
  public:
-  /// RFC 8985: "DupThresh [...] 3", RFC 5681 section 3.2: "3 duplicate ACKs".
+  /// RFC 5681 section 3.2: "the arrival of 3 duplicate ACKs"; RFC 8985 (DupThresh) takes as many.
   static constexpr std::size_t duplicates_max = 3;
 
   struct Sent {

@@ -49,7 +49,7 @@ bool Connection::send_lost(TimePoint now) {
   return true;
 }
 
-/// RFC 5681 section 3.1: "a TCP sender MUST NOT send data [...] higher than the sum of the highest acknowledged
+/// RFC 5681 section 2: "a TCP MUST NOT send data with a sequence number higher than the sum of the highest acknowledged
 /// sequence number and the minimum of cwnd and rwnd" - counted here as what is under way. `overdue`: however little.
 bool Connection::send_new(std::uint64_t window, bool overdue, TimePoint now) {
   if (!has_unsent() || fin_sent_) {
@@ -77,7 +77,7 @@ bool Connection::send_new(std::uint64_t window, bool overdue, TimePoint now) {
 }
 
 /// RFC 9293 section 3.8.6.2.1, the sender's silly window avoidance: "(1) if a maximum-sized segment can be sent", "(2)
-/// or if the data are pushed and all queued data can be sent now", with section 3.7.4, the Nagle algorithm: "If there
+/// or if the data is pushed and all queued data can be sent now", with section 3.7.4, the Nagle algorithm: "If there
 /// is unacknowledged data [...] then the sending TCP endpoint buffers all user data"; "(3) or if at least a fraction Fs
 /// of the maximum window can be sent", which is a half.
 bool Connection::is_worth_sending(std::uint64_t size, std::uint64_t available) const {
@@ -135,7 +135,7 @@ void Connection::send_acknowledgement(TimePoint now) {
   TcpOptions options;
   stamp(options, now);
   if (selective_) {
-    // RFC 2018 section 3: "a SACK option that specifies n blocks will have a length of 8*n+2 bytes, so the 40 bytes
+    // RFC 2018 section 3: "A SACK option that specifies n blocks will have a length of 8*n+2 bytes, so the 40 bytes
     // available for TCP options can specify a maximum of 4 blocks", three beside timestamps.
     std::array<Range, TcpOptions::sack_blocks_max> runs;
     options.sack_count = received_->runs(std::span(runs).first(stamps_ ? 3 : 4));
@@ -167,7 +167,7 @@ void Connection::send_syn(TimePoint now) {
   retransmit_at_ = now + round_trip_.timeout();
 }
 
-/// RFC 7323 section 5.2 leaves a reset without a timestamp good as well.
+/// RFC 7323 section 3.2 would have a stamp in it, but a reset is good without.
 void Connection::send_reset(std::uint32_t sequence) { static_cast<void>(emit(sequence, tcp_rst, {}, {})); }
 
 std::uint64_t Connection::segment_data_max() const {
@@ -203,9 +203,9 @@ Position Connection::window_end() const {
   return std::max(received_->next() + free, offered_until_);
 }
 
-/// RFC 9293 section 3.8.6.2.2: "the receiver's SWS avoidance algorithm [...] is to [keep] RCV.NXT+RCV.WND fixed until
-/// RCV.BUFF - RCV.USER - RCV.WND >= min( Fr * RCV.BUFF, Eff.snd.MSS )", of which Fr is a half; two segments here, so
-/// that a reader of small pieces costs no more acknowledgements than one of large ones.
+/// RFC 9293 section 3.8.6.2.2: "The suggested SWS avoidance algorithm for the receiver is to keep RCV.NXT+RCV.WND fixed
+/// until the reduction satisfies: RCV.BUFF - RCV.USER - RCV.WND >= min( Fr * RCV.BUFF, Eff.snd.MSS )", of which Fr is a
+/// half; two segments here, so that a reader of small pieces costs no more acknowledgements than one of large ones.
 bool Connection::window_opens() const {
   const std::uint64_t step = std::min<std::uint64_t>(settings_.receive_buffer_bytes / 2, 2 * settings_.segment_bytes);
   return window_end() >= offered_until_ + step;

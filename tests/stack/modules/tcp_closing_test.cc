@@ -9,7 +9,7 @@ namespace sluice::test {
 namespace {
 
 constexpr tcp_script::Case closing_cases[] = {
-    {"ByUs", "RFC 9293 3.6.1, figure 12, TCP Peer A: FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT, CLOSED",
+    {"ByUs", "RFC 9293 3.6, figure 12, TCP Peer A: FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT, CLOSED",
      R"(
        open
        finish
@@ -26,7 +26,7 @@ constexpr tcp_script::Case closing_cases[] = {
        news closed
        deadline none
      )"},
-    {"ByPeer", "RFC 9293 3.6.1, figure 12, TCP Peer B: CLOSE-WAIT, LAST-ACK, CLOSED",
+    {"ByPeer", "RFC 9293 3.6, figure 12, TCP Peer B: CLOSE-WAIT, LAST-ACK, CLOSED",
      R"(
        open
        < FIN,ACK 1
@@ -41,7 +41,7 @@ constexpr tcp_script::Case closing_cases[] = {
        news acknowledged closed
        deadline none
      )"},
-    {"AtOnce", "RFC 9293 3.6.1, figure 13: both FINs cross: CLOSING, TIME-WAIT",
+    {"AtOnce", "RFC 9293 3.6, figure 13: both FINs cross: CLOSING, TIME-WAIT",
      R"(
        open
        finish

@@ -138,6 +138,16 @@ constexpr tcp_script::Case opening_cases[] = {
        < ACK 1 ack 1
        state established
      )"},
+    {"OtherSynAck", "RFC 9293 3.10.7.4: nor does a SYN,ACK establish that acknowledges something else",
+     R"(
+       connect
+       > SYN 0
+       < SYN 0
+       > SYN,ACK 0 ack 1
+       < SYN,ACK 0 ack 2
+       > ACK 1 ack 1
+       state syn_received
+     )"},
     {"OtherSyn", "RFC 5961 4.2: a SYN elsewhere is questioned, and the opening goes on",
      R"(
        < SYN 0

@@ -45,6 +45,18 @@ constexpr tcp_script::Case sending_cases[] = {
        < ACK 1 ack 2001 win 1000
        > ACK 2001:3001
      )"},
+    {"AcknowledgmentsOfAnOlderPlaceSayNothing",
+     "RFC 9293 3.10.7.4: \"If SND.UNA =< SEG.ACK =< SND.NXT, the send window should be updated\", and not otherwise",
+     R"(
+       open win 2000 mss 1000
+       send 1000
+       > ACK 1:1001
+       < ACK 1 ack 1001
+       < ACK 11:21 ack 1 win 10
+       > ACK 1001 ack 1
+       send 2000
+       > 2 segments
+     )"},
     {"SegmentsOfAnOlderPlaceSayNothing", "RFC 9293 3.10.7.4: SND.WL1 < SEG.SEQ, or the same and SND.WL2 =< SEG.ACK",
      R"(
        open win 1000 mss 1000
@@ -144,7 +156,9 @@ constexpr tcp_script::Case sending_cases[] = {
        < ACK 1 ack 1001
        +60s > ACK 1001:1002
        < ACK 1 ack 1001
-       +60s > ACK 1001:1002
+       x4 +60s > ACK 1001:1002
+       < ACK 1 ack 1001
+       x4 +60s > ACK 1001:1002
        state established
      )"},
     {"ProbesOfADeadPeerEnd", "RFC 9293 3.8.3: who does not answer probes either is given up",
@@ -443,7 +457,10 @@ constexpr tcp_script::Case receiving_cases[] = {
        state established
        take 1000
        > ACK 1 ack 1001 win 1000
-       < FIN,ACK 1001:1201
+       < ACK 1001:1201
+       +40ms > ACK 1 ack 1201
+       state established
+       < FIN,ACK 1201
        > ACK 1 ack 1202
        state close_wait
        take 200

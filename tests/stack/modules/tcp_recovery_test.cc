@@ -1,0 +1,644 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a TCP connection does about losses, and how much it sends: as scripts (tests/stack/modules/tcp_script.h). The
+// round trip of the SYN is 100 ms, so that the first timeout is 300 ms (RFC 6298 2.2).
+
+#include <gtest/gtest.h>
+
+#include "tests/stack/modules/tcp_script.h"
+
+namespace sluice::test {
+namespace {
+
+constexpr tcp_script::Case timeout_cases[] = {
+    {"Doubles", "RFC 6298 5.5: \"The host MUST set RTO <- RTO * 2\"",
+     R"(
+       open mss 1000
+       send 1000
+       > ACK 1:1001
+       +300ms > ACK 1:1001
+       +600ms > ACK 1:1001
+       +1200ms > ACK 1:1001
+       < ACK 1 ack 1001
+       done yes
+       deadline none
+       count timeouts 3
+       count again 3
+     )"},
+    {"StaysDoubled",
+     "RFC 9293 3.8.2: \"keeping the backed-off value until a subsequent segment with new data has been sent and "
+     "acknowledged without retransmission\"",
+     R"(
+       open mss 1000
+       send 100
+       > ACK 1:101
+       +300ms > ACK 1:101
+       < ACK 1 ack 101
+       send 100
+       > ACK 101:201
+       +100ms
+       < ACK 1 ack 201
+       send 100
+       > ACK 201:301
+       +250ms > ACK 201:301
+     )"},
+    {"StaysDoubledUntilMeasured",
+     "RFC 6298 3: Karn's algorithm: \"RTT samples MUST NOT be made using segments that were retransmitted\"",
+     R"(
+       open mss 1000
+       send 100
+       > ACK 1:101
+       +300ms > ACK 1:101
+       +100ms
+       < ACK 1 ack 101
+       send 100
+       > ACK 101:201
+       +600ms > ACK 101:201
+     )"},
+    {"BeginsAnew", "RFC 6298 5.3: on an acknowledgment of new data, \"restart the retransmission timer\"",
+     R"(
+       open mss 1000
+       send 2000
+       > ACK 1:1001
+       > ACK 1001:2001
+       +100ms
+       < ACK 1 ack 1001
+       +250ms > ACK 1001:2001
+     )"},
+    {"NotByOthers", "RFC 6298 5.3: only new data begins it anew",
+     R"(
+       open mss 1000
+       send 1000
+       > ACK 1:1001
+       +200ms
+       < ACK 1 ack 1
+       < ACK 1:11 ack 1
+       +40ms > ACK 1001 ack 11
+       +60ms > ACK 1:1001
+     )"},
+    {"OneSegment",
+     "RFC 5681 3.1: \"upon a timeout [...] cwnd MUST be set to no more than the loss window, LW, which equals 1 "
+     "full-sized segment\"",
+     R"(
+       open mss 1000
+       send 10000
+       > 10 segments
+       +300ms > ACK 1:1001
+       < ACK 1 ack 1001
+       > ACK 1001:2001
+       > ACK 2001:3001
+       < ACK 1 ack 3001
+       > 4 segments
+       < ACK 1 ack 10001
+       done yes
+       count timeouts 1
+     )"},
+    {"HalfTheFlightIsTheThreshold", "RFC 5681 3.1 (4): ssthresh = max (FlightSize / 2, 2*SMSS)",
+     R"(
+       open mss 1000
+       send 50000
+       > 10 segments
+       +300ms > ACK 1:1001
+       < ACK 1 ack 1001
+       > 2 segments
+       < ACK 1 ack 10001
+       > 4 segments
+       < ACK 1 ack 12001
+       > 4 segments
+       < ACK 1 ack 14001
+       > 2 segments
+       < ACK 1 ack 17001
+       > 3 segments
+       < ACK 1 ack 18001
+       > 2 segments
+     )"},
+    {"ProgressIsNoSilence",
+     "RFC 9293 3.8.3: R2 measures \"the amount of retransmission that has occurred for the same segment\"",
+     R"(
+       open win 1000 mss 1000
+       send 3000
+       > ACK 1:1001
+       +300ms > ACK 1:1001
+       +600ms > ACK 1:1001
+       +1200ms > ACK 1:1001
+       +2400ms > ACK 1:1001
+       +4800ms > ACK 1:1001
+       +9600ms > ACK 1:1001
+       +19200ms > ACK 1:1001
+       +38400ms > ACK 1:1001
+       x3 +60s > ACK 1:1001
+       < ACK 1 ack 1001
+       > ACK 1001:2001
+       x4 +60s > ACK 1001:2001
+       state established
+     )"},
+    {"IsOver", "RFC 7661: behind a timeout, too, a window that is not used does not grow",
+     R"(
+       open mss 1000
+       send 1000
+       > ACK 1:1001
+       +300ms > ACK 1:1001
+       < ACK 1 ack 1001
+       send 1000
+       > ACK 1001:2001
+       < ACK 1 ack 2001
+       send 9000
+       > 2 segments
+     )"},
+    {"TailLoss", "RFC 6298: what is lost at the end is found by time",
+     R"(
+       open mss 1000 sackok
+       send 3000
+       > 3 segments
+       +100ms
+       < ACK 1 ack 2001
+       +250ms > ACK 2001:3001
+       < ACK 1 ack 3001
+       done yes
+     )"},
+    {"KnownToHaveArrived", "RFC 2018 5: what was SACKed is not sent again after a timeout",
+     R"(
+       open mss 1000 sackok
+       send 3000
+       > 3 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-2001
+       +25ms > ACK 1:1001
+       +175ms > ACK 1:1001
+       < ACK 1 ack 2001
+       > ACK 2001:3001
+     )"},
+    {"Reneged",
+     "RFC 2018 8: \"MUST retransmit the segment at the left edge of the window after a retransmit timeout, whether or "
+     "not the SACKed bit is on for that segment\"",
+     R"(
+       open mss 1000 sackok
+       send 3000
+       > 3 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-3001
+       +25ms > ACK 1:1001
+       +100ms
+       < ACK 1 ack 1001
+       +250ms > ACK 1001:2001
+       < ACK 1 ack 2001
+       > ACK 2001:3001
+       < ACK 1 ack 3001
+       done yes
+     )"},
+};
+
+TCP_SCRIPTS(TcpTimeout, timeout_cases);
+
+constexpr tcp_script::Case fast_cases[] = {
+    {"ThreeDuplicates",
+     "RFC 5681 3.2: \"The TCP sender SHOULD use the \"fast retransmit\" algorithm\": the third duplicate is the sign "
+     "of a loss",
+     R"(
+       open mss 1000
+       send 5000
+       > 5 segments
+       +100ms
+       < ACK 1 ack 1
+       < ACK 1 ack 1
+       < ACK 1 ack 1
+       > ACK 1:1001
+       < ACK 1 ack 1
+       +100ms
+       < ACK 1 ack 5001
+       done yes
+       count timeouts 0
+     )"},
+    {"NoDuplicates", "RFC 5681 2: a duplicate carries no data, has the same window, and something is outstanding",
+     R"(
+       open mss 1000
+       < ACK 1 ack 1
+       send 3000
+       > 3 segments
+       < ACK 1:11 ack 1
+       < ACK 11:21 ack 1
+       > ACK 3001 ack 21
+       < ACK 21 ack 1 win 60000
+       < ACK 21 ack 1 win 59000
+       < ACK 21 ack 1 win 58000
+       < ACK 21 ack 1
+       < ACK 21 ack 1
+     )"},
+    {"DuplicatesBeginAnew", "RFC 5681 2: the acknowledgment number is equal to the greatest received",
+     R"(
+       open mss 1000
+       send 5000
+       > 5 segments
+       < ACK 1 ack 1
+       < ACK 1 ack 1
+       < ACK 1 ack 1001
+       < ACK 1 ack 1001
+       < ACK 1 ack 1
+       < ACK 1 ack 1001
+       < ACK 1 ack 1001
+       > ACK 1001:2001
+     )"},
+    {"PartialAcknowledgment",
+     "RFC 6582 3.2 (3): a partial acknowledgment: \"retransmit the first unacknowledged segment\"",
+     R"(
+       open mss 1000
+       send 6000
+       > 6 segments
+       +100ms
+       x2 < ACK 1 ack 1
+       < ACK 1 ack 1
+       > ACK 1:1001
+       +100ms
+       < ACK 1 ack 2001
+       > ACK 2001:3001
+       +100ms
+       < ACK 1 ack 6001
+       done yes
+       count timeouts 0
+     )"},
+    {"NotTwiceForTheSame",
+     "RFC 6582 3.2 (2): fast retransmit begins where \"the Cumulative Acknowledgment field covers more than recover\"",
+     R"(
+       open mss 1000
+       send 20000
+       > 10 segments
+       +300ms > ACK 1:1001
+       < ACK 1 ack 10001
+       > 3 segments
+       x5 < ACK 1 ack 10001
+       +100ms
+       < ACK 1 ack 11001
+       > 2 segments
+       x2 < ACK 1 ack 11001
+       < ACK 1 ack 11001
+       > ACK 11001:12001
+     )"},
+    {"ThreeSacked", "RFC 8985 6.2: when three segments behind a gap have arrived there is no time to wait",
+     R"(
+       open mss 1000 sackok
+       send 5000
+       > 5 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-2001
+       < ACK 1 ack 1 sack 1001-3001
+       < ACK 1 ack 1 sack 1001-4001
+       > ACK 1:1001
+       < ACK 1 ack 1 sack 1001-5001
+       +100ms
+       < ACK 1 ack 5001
+       done yes
+       count timeouts 0
+       count again 1
+     )"},
+    {"LessThanThree", "RFC 8985 6.2: before, the reordering window is a quarter of the least round trip",
+     R"(
+       open mss 1000 sackok
+       send 3000
+       > 3 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-2001
+       +25ms > ACK 1:1001
+     )"},
+    {"OnlyReordered", "RFC 8985 6.2: what arrives within the reordering window is not lost",
+     R"(
+       open mss 1000 sackok
+       send 3000
+       > 3 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-2001
+       +24ms
+       < ACK 1 ack 3001
+       done yes
+       deadline none
+     )"},
+    {"ReorderingIsRemembered", "RFC 8985 6.2: once reordering was seen, three segments are no sign",
+     R"(
+       open mss 1000 sackok
+       send 10000
+       > 10 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-2001
+       < ACK 1 ack 2001
+       < ACK 1 ack 2001 sack 3001-6001
+       +25ms > ACK 2001:3001
+     )"},
+    {"TwoHoles",
+     "RFC 6675 5: the first that is lost leaves at once, the next when so much has arrived that there is room",
+     R"(
+       open mss 1000 sackok
+       send 10000
+       > 10 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-2001
+       < ACK 1 ack 1 sack 3001-4001,1001-2001
+       < ACK 1 ack 1 sack 3001-5001,1001-2001
+       > ACK 1:1001
+       < ACK 1 ack 1 sack 3001-6001,1001-2001
+       < ACK 1 ack 1 sack 3001-7001,1001-2001
+       > ACK 2001:3001
+       < ACK 1 ack 1 sack 3001-10001,1001-2001
+       +100ms
+       < ACK 1 ack 2001 sack 3001-10001
+       < ACK 1 ack 10001
+       done yes
+       count again 2
+       count timeouts 0
+     )"},
+    {"LostAgain", "RFC 8985 3.1: by its time a retransmission that is lost is found, too",
+     R"(
+       open mss 1000 sackok
+       send 20000
+       > 10 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-4001
+       > ACK 1:1001
+       < ACK 1 ack 1 sack 1001-10001
+       > 4 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-11001
+       > ACK 1:1001
+       > ACK 14001:15001
+       count timeouts 0
+     )"},
+    {"SackOfNothing", "what was never sent, or does not lie behind the acknowledgment, was not selected",
+     R"(
+       open mss 1000 sackok
+       send 4000
+       > 4 segments
+       < ACK 1 ack 1 sack 4001-9001
+       < ACK 1 ack 1 sack 2001-9001
+       < ACK 1 ack 1 sack 3001-2001
+       < ACK 1 ack 1001 sack 1-1001
+       < ACK 1 ack 1001 sack 501-3001
+       +150ms
+     )"},
+    {"SackNotAgreed", "RFC 2018 2: blocks of a peer that has not offered them count for nothing",
+     R"(
+       open mss 1000
+       send 5000
+       > 5 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-4001
+       +199ms
+       +1ms > ACK 1:1001
+       < ACK 1 ack 1001
+       > ACK 1001:2001
+       > ACK 2001:3001
+     )"},
+    {"PathShrinks", "RFC 1191 6.4, RFC 8201: what was too large is sent again in smaller segments, at once",
+     R"(
+       open mss 1000
+       send 2500
+       > ACK 1:1001
+       > ACK 1001:2001
+       path 600
+       > ACK 1:601
+       > ACK 601:1001
+       > ACK 1001:1601
+       > ACK 1601:2001
+       < ACK 1 ack 2001
+       > ACK 2001:2501
+     )"},
+    {"PathGrows", "what the path takes is never more than what was asked for",
+     R"(
+       open mss 2000
+       path 9000
+       send 2000
+       > ACK 1:1461
+       < ACK 1 ack 1461
+       > ACK 1461:2001
+     )"},
+    {"PathOfNothing", "a path that takes next to nothing is not believed",
+     R"(
+       open mss 1000
+       path 1
+       send 128
+       > ACK 1:65
+       > ACK 65:129
+     )"},
+    {"PathBeforeOpen", "a path is asked for by its network before the connection is open, too",
+     R"(
+       connect
+       > SYN 0
+       path 600
+       < SYN,ACK 0 ack 1 mss 1000
+       > ACK 1 ack 1
+       send 700
+       > ACK 1:601
+     )"},
+};
+
+TCP_SCRIPTS(TcpFast, fast_cases);
+
+constexpr tcp_script::Case congestion_cases[] = {
+    {"InitialWindow", "RFC 6928 2: min (10*MSS, max (2*MSS, 14600))",
+     R"(
+       open mss 1000
+       send 50000
+       > 10 segments
+     )"},
+    {"InitialWindowOfLargeSegments", "RFC 6928 2: min (10*MSS, max (2*MSS, 14600))",
+     R"(
+       set mss 4000
+       open mss 4000
+       send 50000
+       > 3 segments
+     )"},
+    {"SlowStart",
+     "RFC 5681 3.1: during slow start as much more as was acknowledged, at most two segments each time (RFC 3465)",
+     R"(
+       open mss 1000
+       send 50000
+       > 10 segments
+       < ACK 1 ack 1001
+       > 2 segments
+       < ACK 1 ack 3001
+       > 4 segments
+       < ACK 1 ack 10001
+       > 9 segments
+     )"},
+    {"NotUsedNotGrown", "RFC 7661: a window that is not used does not grow",
+     R"(
+       open mss 1000
+       send 3000
+       > 3 segments
+       < ACK 1 ack 2001
+       < ACK 1 ack 3001
+       send 50000
+       > 10 segments
+     )"},
+    {"Avoidance",
+     "RFC 5681 3.1: \"During congestion avoidance, cwnd is incremented by roughly 1 full-sized segment per round-trip "
+     "time (RTT)\"",
+     R"(
+       open mss 1000 sackok
+       send 50000
+       > 10 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-4001
+       > ACK 1:1001
+       +100ms
+       < ACK 1 ack 10001
+       > 5 segments
+       x4 < ACK 1 ack una+1000
+       > 4 segments
+       < ACK 1 ack una+1000
+       > 2 segments
+     )"},
+    {"HalfAfterLoss", "RFC 5681 3.1 (4): a loss halves what is under way",
+     R"(
+       open mss 1000 sackok
+       send 50000
+       > 10 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-4001
+       > ACK 1:1001
+       < ACK 1 ack 1 sack 1001-7001
+       > 1 segments
+       < ACK 1 ack 1 sack 1001-10001
+       > 3 segments
+     )"},
+    {"RestartAfterIdle",
+     "RFC 5681 4.1: \"RW = min(IW,cwnd)\" where nothing was sent for longer than the retransmission timeout",
+     R"(
+       open mss 1000
+       send 30000
+       > 10 segments
+       < ACK 1 ack 10001
+       > 12 segments
+       < ACK 1 ack 22001
+       > 8 segments
+       < ACK 1 ack 30001
+       +10s
+       send 50000
+       > 10 segments
+     )"},
+    {"NoRestartBefore", "RFC 5681 4.1: before that it is what it was",
+     R"(
+       open mss 1000
+       send 30000
+       > 10 segments
+       < ACK 1 ack 10001
+       > 12 segments
+       < ACK 1 ack 22001
+       > 8 segments
+       < ACK 1 ack 30001
+       +100ms
+       send 50000
+       > 14 segments
+     )"},
+};
+
+TCP_SCRIPTS(TcpCongestion, congestion_cases);
+
+// Nothing is lost for want of memory but time.
+constexpr tcp_script::Case memory_cases[] = {
+    {"Syn", "a SYN for which there is no memory is sent when the next one is due",
+     R"(
+       memory off
+       connect
+       memory on
+       count no_memory 1
+       +1s > SYN 0
+     )"},
+    {"Data", "data for which there is no memory is sent when a probe would be",
+     R"(
+       open mss 1000
+       memory off
+       send 2000
+       memory on
+       +300ms > ACK 1:1001
+       > ACK 1001:2001
+       < ACK 1 ack 2001
+       done yes
+     )"},
+    {"Acknowledgment", "an acknowledgment is sent when there is memory",
+     R"(
+       open
+       < ACK 1:101
+       memory off
+       +40ms
+       memory on
+       +40ms > ACK 1 ack 101
+       take 100
+     )"},
+    {"Retransmission", "a retransmission waits for the next timeout",
+     R"(
+       open mss 1000
+       send 1000
+       > ACK 1:1001
+       memory off
+       +300ms
+       memory on
+       +600ms > ACK 1:1001
+       < ACK 1 ack 1001
+       done yes
+     )"},
+    {"Reset", "a reset for which there is no memory is never sent",
+     R"(
+       open
+       memory off
+       abort
+       memory on
+       state closed
+     )"},
+    {"DataBehindAGap", "what cannot be kept is as if it had not come",
+     R"(
+       open sackok
+       < ACK 151:161
+       > ACK 1 ack 1 sack 151-161
+       memory off
+       < ACK 101:201
+       memory on
+       count no_memory 2
+       +40ms > ACK 1 ack 1 sack 151-161
+       < ACK 1:101
+       > ACK 1 ack 101 sack 151-161
+       < ACK 101:201
+       > ACK 1 ack 201
+       take 200
+     )"},
+};
+
+TCP_SCRIPTS(TcpMemory, memory_cases);
+
+constexpr tcp_script::Case challenge_cases[] = {
+    {"Throttled", "RFC 5961 7: no more than ten of them in a second",
+     R"(
+       open
+       x10 < RST 2
+       > 10 segments
+       < RST 2
+       < SYN 1
+       +1s
+       < RST 2
+       > ACK 1 ack 1
+       count challenges 11
+     )"},
+    {"DataIsNotThrottled",
+     "RFC 9293 3.10.7.4: data that is not acceptable is always acknowledged, since its sender may wait for that",
+     R"(
+       open
+       x10 < RST 2
+       > 10 segments
+       x3 < ACK -100:-50
+       > 3 segments
+     )"},
+    {"AckInTheWindowOfThePast",
+     "RFC 5961 5.2: (SND.UNA - MAX.SND.WND) =< SEG.ACK: data with an older acknowledgment is taken",
+     R"(
+       open win 1000 mss 1000
+       send 1000
+       > ACK 1:1001
+       < ACK 1 ack 1001
+       < ACK 1:11 ack 1
+       +40ms > ACK 1001 ack 11
+       < ACK 11:21 ack 0
+       > ACK 1001 ack 11
+       take 10
+     )"},
+};
+
+TCP_SCRIPTS(TcpChallenge, challenge_cases);
+
+}  // namespace
+}  // namespace sluice::test
