@@ -30,8 +30,8 @@
 //   stays in the stream, where it was sent.
 //
 //   Below: ip, as stack/wire/network.h says. A segment is a T_UNITDATA_REQ of protocol 6 that is not to be fragmented;
-//   when the path's MTU shrinks, so do the segments. A T_UDERROR_IND ends a connection that is being opened, and no
-//   other (RFC 5461).
+//   when the path's MTU shrinks, so do the segments. A T_UDERROR_IND ends a connection that this end is opening,
+//   and no other (RFC 5461).
 //
 //   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
 //   by one that is unbound, which sees what no other stream of the link claims.

@@ -116,7 +116,7 @@ Connection::News Connection::take_news() {
 // ---- What the network says ----
 
 void Connection::network_failed(int error) {
-  if (state_ == State::syn_sent || state_ == State::syn_received) {
+  if (state_ == State::syn_sent) {
     close(error);
   }
 }

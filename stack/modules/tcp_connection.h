@@ -122,7 +122,7 @@ class Connection {
   void arrive(Segment segment, TimePoint now);
   void on_timer(TimePoint now);
   /// The network says that what was sent did not arrive: an errno, of an ICMP error or of this host's. RFC 5461: such
-  /// an error ends a connection that is being opened, and no other.
+  /// an error ends a connection that this end is opening, and no other.
   void network_failed(int error);
   /// The path takes segments up to this size, without options.
   void set_path(std::uint16_t segment_bytes, TimePoint now);
