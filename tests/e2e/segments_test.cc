@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "stack/head/stack_file.h"
 #include "stack/head/stream.h"
+#include "tests/e2e/simulated_waiter.h"
 #include "tli/endpoint.h"
 
 namespace sluice {
@@ -22,20 +23,6 @@ namespace {
 using namespace tli;
 using enum wire::tpi::TliError;
 using Texts = std::vector<std::string>;
-
-class SimulatedWaiter final : public Waiter {
- public:
-  explicit SimulatedWaiter(StreamSet& set) : set_(set) {}
-  bool wait(TimePoint deadline) override {
-    now_ = std::max(now_, std::min(deadline, set_.scheduler().next_deadline()));
-    return set_.scheduler().poll(now_);
-  }
-  TimePoint now() override { return now_; }
-
- private:
-  StreamSet& set_;
-  TimePoint now_{std::chrono::seconds(1)};
-};
 
 /// One arrangement: what is pushed, and what becomes of segmented messages there.
 struct Arrangement {

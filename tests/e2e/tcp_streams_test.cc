@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "stack/head/stream.h"
 #include "stack/wire/address.h"
+#include "tests/e2e/simulated_waiter.h"
 #include "tli/endpoint.h"
 
 namespace sluice {
@@ -27,21 +28,6 @@ using enum wire::tpi::TliError;
 struct Link {
   ProcessingMode mode = ProcessingMode::layered;
   bool v6 = false;
-};
-
-/// Waits by moving the clock to what is due next.
-class Clock final : public Waiter {
- public:
-  explicit Clock(StreamSet& set) : set_(set) {}
-  bool wait(TimePoint deadline) override {
-    now_ = std::max(now_, std::min(deadline, set_.scheduler().next_deadline()));
-    return set_.scheduler().poll(now_);
-  }
-  TimePoint now() override { return now_; }
-
- private:
-  StreamSet& set_;
-  TimePoint now_{1s};
 };
 
 class TcpStreams : public testing::TestWithParam<Link> {
@@ -160,7 +146,7 @@ class TcpStreams : public testing::TestWithParam<Link> {
   Parameters buffers_;
   Registry registry_ = standard_registry();
   StreamSet set_{{.seed = 1}};
-  Clock clock_{set_};
+  SimulatedWaiter clock_{set_};
 };
 
 /// Each connection has a stream of its own, all have one port, and none gets what is another's; who listens may go.

@@ -28,26 +28,12 @@
 #include "apps/ftx/transport/transport.h"
 #include "base/prng.h"
 #include "tests/apps/ftx/session/simulation.h"
+#include "tests/e2e/simulated_waiter.h"
 #include "tests/file_text.h"
 
 namespace sluice::ftx {
 
 namespace fs = std::filesystem;
-
-/// Waits by moving the clock to the next deadline.
-class SimulatedWaiter final : public Waiter {
- public:
-  explicit SimulatedWaiter(StreamSet& set) : set_(set) {}
-  bool wait(TimePoint deadline) override {
-    now_ = std::max(now_, std::min(deadline, set_.scheduler().next_deadline()));
-    return set_.scheduler().poll(now_);
-  }
-  TimePoint now() override { return now_; }
-
- private:
-  StreamSet& set_;
-  TimePoint now_{std::chrono::seconds(1)};
-};
 
 class WireTransfer : public testing::Test {
  protected:
