@@ -121,13 +121,6 @@ void Protocol::collect() {
 
 // ---- What goes down and up ----
 
-bool Protocol::is(const Message& message, DataUnit::Kind kind, std::int32_t primitive) {
-  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind == kind;
-  }
-  return is_protocol(message.type()) && wire::tpi::primitive_of(message.bytes()) == primitive;
-}
-
 bool Protocol::transmit(const Peer& peer, const Header& header, Message payload) {
   Message packet = Message::of_native(
       set().pool(),

@@ -170,7 +170,6 @@ class Protocol : public Module {
   void drop(Message& message, Counter& counter);
 
   // Both
-  [[nodiscard]] static bool is(const Message& message, wire::DataUnit::Kind kind, std::int32_t primitive);
   [[nodiscard]] Peer* find(const wire::TransportAddress& address);
   [[nodiscard]] Peer* find_or_make(const wire::TransportAddress& address);
   [[nodiscard]] bool transmit(const Peer& peer, const Header& header, Message payload);

@@ -7,6 +7,7 @@
 
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
+#include "stack/modules/data_unit_primitive.h"
 #include "stack/modules/message_protocol.h"
 #include "stack/wire/tpi.h"
 
@@ -76,11 +77,11 @@ void Protocol::drop(Message& message, Counter& counter) {
 
 /// Whether the message passes on: all but packets do, and of these the payload of those that are wanted.
 bool Protocol::receive(Message& message) {
-  if (is(message, Kind::transport_error, wire::tpi::T_UDERROR_IND)) {
+  if (is_data_unit(message, Kind::transport_error, wire::tpi::T_UDERROR_IND)) {
     ++provider_errors_;  // as a loss: the timer notices
     return false;
   }
-  if (!is(message, Kind::transport_indication, wire::tpi::T_UNITDATA_IND)) {
+  if (!is_data_unit(message, Kind::transport_indication, wire::tpi::T_UNITDATA_IND)) {
     tell_limits(message);
     return true;
   }

@@ -7,6 +7,7 @@
 
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
+#include "stack/modules/data_unit_primitive.h"
 #include "stack/modules/message_protocol.h"
 #include "stack/wire/tpi.h"
 
@@ -23,7 +24,8 @@ using Type = wire::RmppHeader::Type;
 
 void Protocol::wput(Batch&& batch) {
   const auto step = [](const Message& message) {
-    return is(message, Kind::transport_request, wire::tpi::T_UNITDATA_REQ) ? Batch::Step::stop : Batch::Step::keep;
+    return is_data_unit(message, Kind::transport_request, wire::tpi::T_UNITDATA_REQ) ? Batch::Step::stop
+                                                                                     : Batch::Step::keep;
   };
   write_queue().pass_on(std::move(batch), step, [this](Message& message) { return request(message); });
 }

@@ -7,6 +7,7 @@
 
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
+#include "stack/modules/data_unit_primitive.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
 
@@ -22,10 +23,7 @@ using Kind = DataUnit::Kind;
 constexpr std::size_t headroom_below = 128;
 
 inline bool is_network_indication(const Message& message) {
-  if (const DataUnit* const unitdata = message.native<DataUnit>()) {
-    return unitdata->kind == Kind::network_indication;
-  }
-  return is_protocol(message.type()) && primitive_of(message.bytes()) == T_UNITDATA_IND;
+  return is_data_unit(message, Kind::network_indication, T_UNITDATA_IND);
 }
 
 inline bool is_transport_request(const Message& message) {
