@@ -324,27 +324,15 @@ std::vector<KernelTcp::Pending>::iterator KernelTcp::pending(std::int32_t sequen
 
 void KernelTcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
   Module* const named = set().module_handles().find(acceptor_id);
-  if (named == nullptr) {
-    return refused(TBADF);
-  }
   auto* const acceptor = dynamic_cast<KernelTcp*>(named);
-  if (acceptor == nullptr) {
-    return refused(TPROVMISMATCH);
+  if (const auto error = acceptance_error(named != nullptr, acceptor, acceptor != nullptr && acceptor->closing_)) {
+    return refused(*error);
   }
   const auto chosen = pending(sequence);
   if (acceptor == this) {
-    if (outstanding() > 1) {
-      return refused(TINDOUT);
-    }
     adopt(std::move(chosen->socket));
     pending_.erase(chosen);
     return acknowledged();
-  }
-  if (acceptor->closing_ || !acceptor->may(provider::ConnectionEvent::pass_conn)) {
-    return refused(TOUTSTATE);
-  }
-  if (acceptor->connect_indications() > 0) {
-    return refused(TRESQLEN);
   }
   acceptor->adopt(std::move(chosen->socket));
   if (acceptor->bound_address().empty()) {

@@ -143,6 +143,20 @@ void ConnectionMode::start_response() {
   respond(xti ? xti->acceptor_id : tli->acceptor_id, sequence_);
 }
 
+std::optional<std::int32_t> ConnectionMode::acceptance_error(bool exists, const ConnectionMode* acceptor,
+                                                             bool busy) const {
+  if (acceptor == nullptr) {
+    return exists ? TPROVMISMATCH : TBADF;
+  }
+  if (acceptor == this) {
+    return outstanding() > 1 ? std::optional<std::int32_t>(TINDOUT) : std::nullopt;
+  }
+  if (busy || !acceptor->may(pass_conn)) {
+    return TOUTSTATE;
+  }
+  return acceptor->connect_indications() > 0 ? std::optional<std::int32_t>(TRESQLEN) : std::nullopt;
+}
+
 void ConnectionMode::start_disconnect() {
   const auto request = DisconReq::decode(request_.bytes());
   if (!request) {

@@ -26,6 +26,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -76,6 +77,11 @@ class ConnectionMode : public Management {
   [[nodiscard]] bool may(ConnectionEvent event) const { return !failed_ && next_state(state_, event).has_value(); }
   /// Whether the bind in hand is TLI's: O_T_BIND_REQ replaces a busy address by a free one, T_BIND_REQ refuses it.
   [[nodiscard]] bool replaces_busy() const { return request_primitive_ == wire::tpi::O_T_BIND_REQ; }
+  /// Why `acceptor`, a provider of the same kind as this, may not accept a connection for it; `busy`: for a reason of
+  /// its own. Nothing: it may. `exists`: ACCEPTOR_id named somebody, though perhaps a provider of another kind,
+  /// nullptr.
+  [[nodiscard]] std::optional<std::int32_t> acceptance_error(bool exists, const ConnectionMode* acceptor,
+                                                             bool busy) const;
   [[nodiscard]] std::uint32_t connect_indications() const { return connect_indications_; }
   [[nodiscard]] std::size_t outstanding() const { return outstanding_.size(); }
   [[nodiscard]] ConstBytes bound_address() const { return ConstBytes(address_).first(address_size_); }
