@@ -76,6 +76,9 @@ class PortBinding {
   /// T_UNBIND_REQ from the module.
   [[nodiscard]] bool releasing() const;
 
+  [[nodiscard]] bool held() const { return claim_ == Claim::held; }
+  /// The other end of the connection that the port is for; nothing where it is for all. REQUIRES: bound.
+  [[nodiscard]] const std::optional<wire::TransportAddress>& remote() const { return remote_; }
   /// REQUIRES: bound.
   [[nodiscard]] const wire::TransportAddress& local() const { return local_; }
   /// Whether the driver gives this stream its own port's packets only.

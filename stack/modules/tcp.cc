@@ -22,7 +22,6 @@ namespace {
 
 constexpr double buffer_bytes_min = 4096;
 constexpr double buffer_bytes_max = 1 << 30;
-constexpr Duration memory_retry_delay = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -42,15 +41,12 @@ PayloadWork Tcp::payload_work(Side side) const {
 }
 
 /// What the peer has not acknowledged; of a connection that both ends have released, the release included.
-bool Tcp::holds_data() const {
-  return (mine_ && !mine_->connection.all_acknowledged()) ||
-         !std::ranges::all_of(lingering_, [](const auto& one) { return one->connection.is_done(); });
-}
+bool Tcp::holds_data() const { return (mine_ && !mine_->connection.all_acknowledged()) || some_linger(); }
 
 Status Tcp::open() {
   secret_ = {set().prng()(), set().prng()()};
-  memory_retry_ = std::make_unique<Timer>(set().scheduler(), [this] {
-    Entered entered(*this, Entered::By::timer);
+  memory_ = std::make_unique<BufferCall>(set().scheduler(), set().pool(), [this] {
+    const Entered entered(*this, Entered::By::call);
     deliver();
   });
   port_ = std::make_unique<PortBinding>(
@@ -76,10 +72,7 @@ void Tcp::close() {
 void Tcp::release() {
   end_connection(true);
   drop_callers();
-  for (auto& one : lingering_) {
-    drop(std::move(one));
-  }
-  lingering_.clear();
+  drop_lingering();
   handed_.clear();
   callee_.reset();
   unbind_due_ = false;
@@ -172,18 +165,14 @@ void Tcp::bind(ConstBytes address, std::uint32_t connect_indications) {
 
 void Tcp::port_bound() {
   const Entered entered(*this, Entered::By::call);
-  port_held_ = true;
   switch (std::exchange(purpose_, Purpose::none)) {
     case Purpose::none:
       return;
     case Purpose::user:
-      bound_to_connection_ = false;
       return bound(Encoded(port_->local()).bytes(), wanted_indications_);
     case Purpose::connecting:
-      bound_to_connection_ = true;
       return start_connecting();
     case Purpose::adoption:
-      bound_to_connection_ = true;
       adopted();
       if (mine_) {
         attend(*mine_);
@@ -195,11 +184,7 @@ void Tcp::port_bound() {
 void Tcp::port_refused(std::int32_t tli_error, std::int32_t unix_error) {
   const Entered entered(*this, Entered::By::call);
   const Purpose purpose = std::exchange(purpose_, Purpose::none);
-  if (purpose == Purpose::none) {  // of unbind()
-    return refused(tli_error, unix_error);
-  }
-  port_held_ = false;
-  if (purpose == Purpose::user) {
+  if (purpose == Purpose::none || purpose == Purpose::user) {  // unbind(), bind()
     return refused(tli_error, unix_error);
   }
   if (purpose == Purpose::connecting) {
@@ -212,11 +197,7 @@ void Tcp::port_refused(std::int32_t tli_error, std::int32_t unix_error) {
 
 void Tcp::port_released() {
   const Entered entered(*this, Entered::By::call);
-  port_held_ = bound_to_connection_ = false;
-  for (auto& one : lingering_) {
-    drop(std::move(one));
-  }
-  lingering_.clear();
+  drop_lingering();
   acknowledged();
 }
 
@@ -236,12 +217,11 @@ void Tcp::unbind() {
 
 /// The port is given up when nothing of it is needed any more: what waits to be acknowledged is; TIME-WAIT is not.
 void Tcp::unbind_when_done() {
-  if (!unbind_due_ || purpose_ != Purpose::none ||
-      !std::ranges::all_of(lingering_, [](const auto& one) { return one->connection.is_done(); })) {
+  if (!unbind_due_ || purpose_ != Purpose::none || some_linger()) {
     return;
   }
   unbind_due_ = false;
-  if (port_held_) {
+  if (port_->held()) {
     port_->unbind();
   } else {
     port_released();
@@ -283,9 +263,8 @@ void Tcp::start_connecting() {
     return refuse_connect(TADDRBUSY, 0);
   }
   // The port of an earlier connection: the driver knows it with that one's other end alone.
-  if (!port_held_ || (bound_to_connection_ && bound_remote_ != to)) {
+  if (!port_->held() || port_->remote().value_or(to) != to) {
     purpose_ = Purpose::connecting;
-    bound_remote_ = to;
     return port_->bind_connection(ends.local, to);
   }
   callee_.reset();
@@ -305,32 +284,17 @@ void Tcp::refuse_connect(std::int32_t tli_error, std::int32_t unix_error) {
 
 void Tcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
   Module* const named = set().module_handles().find(acceptor_id);
-  if (named == nullptr) {
-    return refused(TBADF);
-  }
   auto* const acceptor = dynamic_cast<Tcp*>(named);
-  if (acceptor == nullptr) {
-    return refused(TPROVMISMATCH);
+  const bool busy = acceptor != nullptr && (acceptor->purpose_ != Purpose::none || acceptor->mine_);
+  if (const auto error = acceptance_error(named != nullptr, acceptor, busy)) {
+    return refused(*error);
   }
-  const auto chosen = caller(sequence);
+  std::unique_ptr<Held> held = take_caller(sequence);
   if (acceptor == this) {
-    if (outstanding() > 1) {
-      return refused(TINDOUT);
-    }
-    std::unique_ptr<Held> held = std::move(chosen->held);
-    callers_.erase(chosen);
     set_connection(std::move(held));
     acknowledged();
     return attend(*mine_);
   }
-  if (acceptor->purpose_ != Purpose::none || acceptor->mine_ || !acceptor->may(provider::ConnectionEvent::pass_conn)) {
-    return refused(TOUTSTATE);
-  }
-  if (acceptor->connect_indications() > 0) {
-    return refused(TRESQLEN);
-  }
-  std::unique_ptr<Held> held = std::move(chosen->held);
-  callers_.erase(chosen);
   accepted_elsewhere();
   handed_.push_back({held->connection.ends(), acceptor_id});
   acceptor->take_over(std::move(held), *this);
@@ -339,12 +303,7 @@ void Tcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
 
 void Tcp::reject(std::int32_t sequence) {
   ++rejected_;
-  const auto chosen = caller(sequence);
-  std::unique_ptr<Held> held = std::move(chosen->held);
-  callers_.erase(chosen);
-  held->connection.abort();
-  flush(*held);
-  drop(std::move(held));
+  abort(take_caller(sequence));
   acknowledged();
   indicate_callers();
 }
@@ -419,7 +378,7 @@ void Tcp::deliver() {
     }
     Message indication = primitive_message(set().pool(), DataInd{}, MessageType::proto);
     if (!indication) {
-      memory_retry_->arm_after(memory_retry_delay);
+      static_cast<void>(memory_->await(encoded_size_of(DataInd{})));
       return;
     }
     indication.link(mine_->connection.take(set().now(), indication_bytes_max));
@@ -470,10 +429,10 @@ void Tcp::end_connection(bool reset) {
   forget_connection();
   if (reset && ended->connection.state() != tcp::State::closed) {
     ++aborted_;
-    ended->connection.abort();
-    flush(*ended);
+    abort(std::move(ended));
+  } else {
+    drop(std::move(ended));
   }
-  drop(std::move(ended));
 }
 
 void Tcp::forget_connection() {

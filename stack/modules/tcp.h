@@ -212,11 +212,14 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void count(Held& held);
   void indicate_callers();
   [[nodiscard]] bool listens() const;
-  [[nodiscard]] std::vector<Caller>::iterator caller(std::int32_t sequence);
+  [[nodiscard]] std::unique_ptr<Held> take_caller(std::int32_t sequence);
   [[nodiscard]] Held* find(const tcp::Ends& ends);
   void take_over(std::unique_ptr<Held> held, Tcp& from);
   void adopted();
   void drop(std::unique_ptr<Held> held);
+  void abort(std::unique_ptr<Held> held);
+  void drop_lingering();
+  [[nodiscard]] bool some_linger() const;
   void drop_callers();
 
   // The network (tcp_network.cc)
@@ -237,11 +240,8 @@ class Tcp final : public Module, private provider::ConnectionMode {
   UserOptions options_{*this};
   bool no_delay_ = false;
   std::unique_ptr<PortBinding> port_;
-  bool port_held_ = false;
   Purpose purpose_ = Purpose::none;
   std::uint32_t wanted_indications_ = 0;          // of the bind in hand
-  bool bound_to_connection_ = false;              // port_ is, not to a port alone
-  wire::TransportAddress bound_remote_;           // and that is its other end
   std::optional<wire::TransportAddress> callee_;  // of the connect in hand
   std::array<std::uint64_t, 2> secret_{};
   std::unique_ptr<Held> mine_;
@@ -260,7 +260,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
   bool end_came_ = false;    // the peer's
   bool peer_ended_ = false;  // and the user has been told
   bool unbind_due_ = false;
-  std::unique_ptr<Timer> memory_retry_;
+  std::unique_ptr<BufferCall> memory_;
   std::optional<wire::network::RouteAck> answered_route_;
 
   Counter connections_{*this, "connections", "connections set up, by either side"};

@@ -65,7 +65,7 @@ void Connection::read_handshake(const Segment& syn, TimePoint now) {
     peer_segment_bytes_ = std::max(*options.segment_bytes_max, segment_bytes_min);
   }
   scales_ = options.window_scale.has_value();
-  peer_scale_ = std::min<unsigned>(options.window_scale.value_or(0), 14);
+  peer_scale_ = std::min<unsigned>(options.window_scale.value_or(0), scale_max);
   scale_ = scales_ ? scale_ : 0;
   selective_ = options.sack_permitted;
   stamps_ = options.timestamps.has_value();
@@ -133,7 +133,7 @@ bool Connection::is_too_old(const Segment& segment, TimePoint now) const {
 /// RFC 9293 section 3.4, the table of "Segment Acceptability Tests".
 bool Connection::is_acceptable(const Segment& segment, Position at) const {
   const Position begin = received_->next();
-  const Position end = std::max(offered_until_, begin);
+  const Position end = offered_end();
   const std::uint64_t length = segment.length();
   const auto is_within = [&](Position position) { return begin <= position && position < end; };
   if (length == 0) {
@@ -214,7 +214,7 @@ bool Connection::acknowledgement_arrived(const Segment& segment, Position at, Ti
       return false;
     }
     window_sequence_ = at;
-    peer_window_ = std::uint64_t{segment.header.window} << peer_scale_;
+    peer_window_ = window_of(segment);
     peer_window_max_ = std::max(peer_window_max_, peer_window_);
     establish(now);
     return true;
@@ -242,7 +242,7 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   }
   // RFC 5681 section 2, "DUPLICATE ACKNOWLEDGMENT".
   const bool duplicate = acknowledged == acknowledged_ && !board_.empty() && segment.length() == 0 &&
-                         peer_window_ > 0 && std::uint64_t{segment.header.window} << peer_scale_ == peer_window_;
+                         peer_window_ > 0 && window_of(segment) == peer_window_;
   const bool limited = board_.bytes_under_way() + segment_data_max() > congestion_.window();
   const std::optional<Duration> echo = echoed(segment, acknowledged, now);
   const Scoreboard::Progress progress = board_.acknowledged(acknowledged, std::span(runs).first(run_count), now);
@@ -320,7 +320,7 @@ void Connection::update_window(const Segment& segment, Position at, Position ack
   if (acknowledged < acknowledged_ || window_sequence_ > at) {
     return;
   }
-  peer_window_ = std::uint64_t{segment.header.window} << peer_scale_;
+  peer_window_ = window_of(segment);
   peer_window_max_ = std::max(peer_window_max_, peer_window_);
   window_sequence_ = at;
 }
@@ -350,7 +350,7 @@ void Connection::data_arrived(Segment& segment, Position at, TimePoint now) {
     return;
   }
   const Position end = at + segment.data_size();
-  const Position limit = std::min(std::max(offered_until_, received_->next()), fin_at_.value_or(UINT64_MAX));
+  const Position limit = std::min(offered_end(), fin_at_.value_or(UINT64_MAX));
   if (segment.header.has(tcp_fin) && end <= limit) {
     fin_at_ = fin_at_.value_or(end);
   }

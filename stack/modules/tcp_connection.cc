@@ -13,12 +13,9 @@
 namespace sluice::tcp {
 namespace {
 
-/// RFC 7323 section 2.3: the window's shift count is at most 14.
-constexpr unsigned scale_max = 14;
-
 [[nodiscard]] unsigned scale_for(std::size_t window_bytes) {
   unsigned scale = 0;
-  while (scale < scale_max && window_bytes >> scale > UINT16_MAX) {
+  while (scale < Connection::scale_max && window_bytes >> scale > UINT16_MAX) {
     ++scale;
   }
   return scale;

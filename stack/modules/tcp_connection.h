@@ -19,6 +19,7 @@
 //
 // Ownership: owns what it has been given to send, and what came. Threads: one.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -99,6 +100,8 @@ class Connection {
   /// RFC 7323 section 5.5: a connection may be idle for longer than the peer's timestamps take to go half around, which
   /// is 24.8 days where they count milliseconds.
   static constexpr Duration stamp_life_max = std::chrono::days(24);
+  /// RFC 7323 section 2.3: the window's shift count is at most 14.
+  static constexpr unsigned scale_max = 14;
   /// What a peer or a path may ask for at least: less would be all header.
   static constexpr std::uint16_t segment_bytes_min = 64;
   /// RFC 9293 section 3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a
@@ -177,6 +180,10 @@ class Connection {
   void reset_arrived(Position at, TimePoint now);
   void challenge(TimePoint now);
   [[nodiscard]] bool acknowledgement_arrived(const Segment& segment, Position at, TimePoint now);
+  /// SEG.WND, in bytes.
+  [[nodiscard]] std::uint64_t window_of(const Segment& segment) const {
+    return std::uint64_t{segment.header.window} << peer_scale_;
+  }
   void advance(const Segment& segment, Position at, Position acknowledged, TimePoint now);
   void update_window(const Segment& segment, Position at, Position acknowledged);
   [[nodiscard]] std::optional<Duration> echoed(const Segment& segment, Position acknowledged, TimePoint now) const;
@@ -201,6 +208,8 @@ class Connection {
   [[nodiscard]] std::uint32_t timestamp(TimePoint now) const;
   void stamp(wire::TcpOptions& options, TimePoint now) const;
   [[nodiscard]] std::uint16_t syn_window() const;
+  /// Where the window ends that the peer may send into.
+  [[nodiscard]] Position offered_end() const { return std::max(offered_until_, received_->next()); }
   [[nodiscard]] Position window_end() const;
   [[nodiscard]] bool window_opens() const;
   [[nodiscard]] std::uint16_t window_field(bool of_syn);

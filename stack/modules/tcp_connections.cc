@@ -157,12 +157,34 @@ void Tcp::drop(std::unique_ptr<Held> held) {
   dropped_connections_.push_back(std::move(held));
 }
 
+void Tcp::abort(std::unique_ptr<Held> held) {
+  held->connection.abort();
+  flush(*held);
+  drop(std::move(held));
+}
+
+void Tcp::drop_lingering() {
+  for (auto& one : lingering_) {
+    drop(std::move(one));
+  }
+  lingering_.clear();
+}
+
+/// Whether a connection that both ends have released has something left that its peer is to acknowledge.
+bool Tcp::some_linger() const {
+  return std::ranges::any_of(lingering_, [](const auto& one) { return !one->connection.is_done(); });
+}
+
 // ---- Callers ----
 
 bool Tcp::listens() const { return !failed() && connect_indications() > 0; }
 
-std::vector<Tcp::Caller>::iterator Tcp::caller(std::int32_t sequence) {
-  return std::ranges::find(callers_, std::optional(sequence), &Caller::sequence);
+/// REQUIRES: its indication is outstanding.
+std::unique_ptr<Tcp::Held> Tcp::take_caller(std::int32_t sequence) {
+  const auto chosen = std::ranges::find(callers_, std::optional(sequence), &Caller::sequence);
+  std::unique_ptr<Held> held = std::move(chosen->held);
+  callers_.erase(chosen);
+  return held;
 }
 
 /// Tells the user of those who wait, as many as may be outstanding.
@@ -186,9 +208,7 @@ void Tcp::drop_callers() {
   callers_.clear();
   for (Caller& one : callers) {
     rejected_ += one.opened ? 1U : 0U;
-    one.held->connection.abort();
-    flush(*one.held);
-    drop(std::move(one.held));
+    abort(std::move(one.held));
   }
 }
 
@@ -200,10 +220,9 @@ void Tcp::take_over(std::unique_ptr<Held> held, Tcp& from) {
   const Entered entered(*this, Entered::By::call);
   const tcp::Ends ends = held->connection.ends();
   set_connection(std::move(held));
-  adopted_from_ = set().module_handles().number(from.handle());
+  adopted_from_ = from.acceptor_id();
   take_connection(local_address());
   purpose_ = Purpose::adoption;
-  bound_remote_ = ends.remote;
   port_->bind_connection(ends.local, ends.remote);
   if (mine_) {
     attend(*mine_);

@@ -9,6 +9,7 @@
 
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
+#include "stack/modules/data_unit_primitive.h"
 #include "stack/modules/tcp.h"
 #include "stack/modules/tcp_entered.h"
 #include "stack/wire/checksum.h"
@@ -22,16 +23,6 @@ using namespace wire::tpi;  // the primitives and their numbers
 using wire::DataUnit;
 using wire::TcpHeader;
 using Kind = DataUnit::Kind;
-
-namespace {
-
-[[nodiscard]] bool is(const Message& message, Kind kind, std::int32_t primitive) {
-  const DataUnit* const unitdata = message.native<DataUnit>();
-  return unitdata != nullptr ? unitdata->kind == kind
-                             : is_protocol(message.type()) && primitive_of(message.bytes()) == primitive;
-}
-
-}  // namespace
 
 // ---- Down ----
 
@@ -83,7 +74,7 @@ std::uint16_t Tcp::segment_bytes_of(const wire::IpAddress& remote, std::uint32_t
 void Tcp::rput(Batch&& batch) {
   const Entered entered(*this, Entered::By::call);
   while (Message message = batch.pop()) {
-    if (is(message, Kind::network_indication, T_UNITDATA_IND)) {
+    if (is_data_unit(message, Kind::network_indication, T_UNITDATA_IND)) {
       receive(std::move(message));
     } else if (from_network(message)) {
       read_queue().put_next(std::move(message));
@@ -93,7 +84,7 @@ void Tcp::rput(Batch&& batch) {
 
 /// A message that is no segment; whether it passes on.
 bool Tcp::from_network(Message& message) {
-  if (is(message, Kind::network_error, T_UDERROR_IND)) {
+  if (is_data_unit(message, Kind::network_error, T_UDERROR_IND)) {
     report(message);
     return false;
   }
@@ -210,7 +201,7 @@ void Tcp::called(const tcp::Ends& ends, const tcp::Segment& syn) {
 }
 
 void Tcp::unclaimed(const tcp::Ends& ends, const tcp::Segment& segment) {
-  const bool answers = !failed() && (!port_held_ || ends.local.port == port_->local().port);
+  const bool answers = !failed() && (!port_->held() || ends.local.port == port_->local().port);
   Message reset = answers ? tcp::make_reset(set().pool(), ends, segment) : Message();
   Message request = reset ? request_of(ends, std::move(reset)) : Message();
   if (!request) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/contract.h"
+#include "stack/modules/tcp_gathering.h"
 
 namespace sluice::tcp {
 namespace {
@@ -109,8 +109,7 @@ bool ReceiveBuffer::gather(const Message& data) {
   while (last->cont != nullptr) {
     last = last->cont;
   }
-  const auto room = static_cast<std::size_t>(last->buffer->limit() - last->wptr);
-  if (!last->buffer->writable() || room < data.size()) {
+  if (!has_tail_room(*last, data.size())) {
     Message begun = Message::allocate(data.pool(), gathering_block_bytes);
     if (!begun) {
       return false;

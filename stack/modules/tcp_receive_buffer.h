@@ -24,9 +24,6 @@ namespace sluice::tcp {
 class ReceiveBuffer {
  public:
   static constexpr std::size_t pieces_max = 1024;  // behind gaps
-  /// What is in order and waits is gathered in blocks of so many bytes, where it comes in segments up to this size.
-  static constexpr std::size_t gathered_bytes_max = 512;
-  static constexpr std::size_t gathering_block_bytes = 2048;
 
   explicit ReceiveBuffer(Position next) : next_(next) {}
 

@@ -20,9 +20,12 @@ std::optional<Range> Scoreboard::first_lost() const {
   return std::ranges::find(sent_, Sent::State::lost, &Sent::state)->range;
 }
 
+std::deque<Scoreboard::Sent>::iterator Scoreboard::first_from(Position position) {
+  return std::ranges::lower_bound(sent_, position, {}, [](const Sent& one) { return one.range.begin; });
+}
+
 void Scoreboard::sent_again(Range range, TimePoint now) {
-  const auto segment =
-      std::ranges::lower_bound(sent_, range.begin, {}, [](const Sent& one) { return one.range.begin; });
+  const auto segment = first_from(range.begin);
   SLUICE_REQUIRE(segment != sent_.end() && segment->range.begin == range.begin && segment->state == Sent::State::lost);
   if (range.end < segment->range.end) {
     Sent rest = *segment;
@@ -102,8 +105,7 @@ Scoreboard::Progress Scoreboard::acknowledged(Position position, std::span<const
   }
   duplicates_ = progress.bytes > 0 ? 0 : duplicates_;
   for (const Range& run : runs) {
-    auto segment = std::ranges::lower_bound(sent_, run.begin, {}, [](const Sent& one) { return one.range.begin; });
-    for (; segment != sent_.end() && segment->range.end <= run.end; ++segment) {
+    for (auto segment = first_from(run.begin); segment != sent_.end() && segment->range.end <= run.end; ++segment) {
       arrived_count_ += segment->state == Sent::State::arrived ? 0U : 1U;
       arrived(*segment, now, progress);
     }

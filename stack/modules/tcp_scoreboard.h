@@ -74,6 +74,8 @@ class Scoreboard {
   void lost_above(std::uint64_t bytes);
 
  private:
+  /// The first segment that begins at `position` or behind it.
+  [[nodiscard]] std::deque<Sent>::iterator first_from(Position position);
   void arrived(Sent& segment, TimePoint now, Progress& progress);
   void mark_lost(Sent& segment);
   [[nodiscard]] static bool later(TimePoint at, Position end, const Sent& segment) {

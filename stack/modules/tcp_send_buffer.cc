@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "stack/modules/tcp_gathering.h"
 
 namespace sluice::tcp {
 
@@ -27,11 +28,7 @@ bool SendBuffer::gather(const Message& data) {
   if (size > gathered_bytes_max) {
     return false;
   }
-  const auto has_room = [size](const Message& last) {
-    const Block& block = last.first();
-    return block.buffer->writable() && static_cast<std::size_t>(block.buffer->limit() - block.wptr) >= size;
-  };
-  if (pieces_.empty() || !has_room(std::as_const(pieces_).back().data)) {
+  if (pieces_.empty() || !has_tail_room(std::as_const(pieces_).back().data.first(), size)) {
     Message begun = Message::allocate(data.pool(), gathering_block_bytes);
     if (!begun) {
       return false;

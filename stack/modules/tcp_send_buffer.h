@@ -2,7 +2,7 @@
 #pragma once
 
 // What a connection has been given to send and its peer has not acknowledged yet: the user's blocks, which segments
-// show and never copy. Small writes are gathered, so that a segment is not a chain of single bytes.
+// show and never copy. Small writes are gathered (tcp_gathering.h).
 //
 // Ownership: owns the messages. Threads: one.
 
@@ -16,10 +16,6 @@ namespace sluice::tcp {
 
 class SendBuffer {
  public:
-  /// Writes up to this size are gathered in blocks of so many bytes.
-  static constexpr std::size_t gathered_bytes_max = 512;
-  static constexpr std::size_t gathering_block_bytes = 2048;
-
   explicit SendBuffer(Position first) : begin_(first), end_(first) {}
 
   [[nodiscard]] Position begin() const { return begin_; }
