@@ -360,7 +360,9 @@ RunLoop::~RunLoop() = default;
 
 Result<std::unique_ptr<RunLoop>> RunLoop::open(StreamSet& set) {
   try {
-    return std::unique_ptr<RunLoop>(new RunLoop(std::make_unique<Implementation>(set)));
+    auto loop = std::unique_ptr<RunLoop>(new RunLoop(std::make_unique<Implementation>(set)));
+    set.scheduler().advance(steady_now());  // what is begun before the first turn begins now
+    return loop;
   } catch (const boost::system::system_error& error) {
     return fail(error.code().value(), std::string("cannot make a run loop: ") + error.what());
   }

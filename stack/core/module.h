@@ -104,6 +104,9 @@ class Module {
   /// Whether it is written for segmented messages, too: data of several datagrams behind one header. They cross a
   /// stream only where everybody is (segments()); elsewhere its ends take them apart.
   [[nodiscard]] virtual bool handles_segments() const { return false; }
+  /// Whether it keeps data that has not left, or has not arrived, yet, other than on its write queue: a stream that
+  /// closes waits for that, too.
+  [[nodiscard]] virtual bool holds_data() const { return false; }
   /// Whether it ends a stream instead of being pushed on one.
   [[nodiscard]] virtual bool is_driver() const { return false; }
   /// What it does to payload on `side`. A module that loops over payload in secret makes `explain` wrong, nothing else.

@@ -123,7 +123,8 @@ void Stream::update_headroom() {
 
 Status Stream::drain(Duration close_time) {
   const auto drained = [this] {
-    return std::ranges::all_of(chain_.modules(), [](const auto& module) { return module->write_queue().empty(); });
+    return std::ranges::all_of(
+        chain_.modules(), [](const auto& module) { return module->write_queue().empty() && !module->holds_data(); });
   };
   const TimePoint deadline = may_block() ? waiter_->now() + close_time : TimePoint{};
   bool in_time = may_block();

@@ -75,8 +75,8 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Waits up to the close time for what still waits on write queues to leave (I_SETCLTIME), unless non-blocking. ETIME
-  /// when something is left, which the destructor then discards.
+  /// Waits up to the close time for what still waits on write queues, or is kept by modules (Module::holds_data()), to
+  /// leave (I_SETCLTIME), unless non-blocking. ETIME when something is left, which the destructor then discards.
   Status drain(Duration close_time = close_time_default);
 
   /// I_PUSH, I_POP. ENXIO after hangup, the errno of M_ERROR, what the module's open() answered; EINVAL when the stream

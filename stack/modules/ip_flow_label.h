@@ -13,13 +13,9 @@
 
 #include <cstdint>
 
-#include "base/bytes.h"
 #include "stack/wire/address.h"
 
 namespace sluice::ip {
-
-/// SipHash-2-4 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", INDOCRYPT 2012).
-[[nodiscard]] std::uint64_t siphash(std::uint64_t key0, std::uint64_t key1, ConstBytes bytes);
 
 class FlowLabels {
  public:

@@ -39,8 +39,10 @@ void Ip::bind(ConstBytes address) {
   bound(address);
 }
 
+/// The driver has been asked before the user hears: he may bind again at once, with filters of his own.
 void Ip::unbind() {
   release();
+  finish();
   unbound();
 }
 

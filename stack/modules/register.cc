@@ -6,6 +6,7 @@
 #include "stack/modules/ip.h"
 #include "stack/modules/null.h"
 #include "stack/modules/rmpp.h"
+#include "stack/modules/tcp.h"
 #include "stack/modules/timod.h"
 #include "stack/modules/udp.h"
 #include "stack/modules/utopia.h"
@@ -19,6 +20,7 @@ void add_modules(Registry& registry) {
   registry.add(ip_entry());
   registry.add(null_entry());
   registry.add(rmpp_entry());
+  registry.add(tcp_entry());
   registry.add(timod_entry());
   registry.add(udp_entry());
   registry.add(utopia_entry());

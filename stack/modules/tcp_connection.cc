@@ -93,11 +93,11 @@ void Connection::abort() {
   news_ = {};
 }
 
-Message Connection::take(TimePoint now) {
+Message Connection::take(TimePoint now, std::size_t bytes_max) {
   if (!received_ || received_->ready_bytes() == 0) {
     return {};
   }
-  Message data = received_->take();
+  Message data = received_->take(bytes_max);
   if (is_synchronized() && !fin_received_ && window_opens()) {
     acknowledge_now_ = true;
     output(now);
@@ -116,7 +116,7 @@ Connection::News Connection::take_news() {
 // ---- What the network says ----
 
 void Connection::network_failed(int error) {
-  if (state_ == State::syn_sent || state_ == State::syn_received) {
+  if (state_ == State::syn_sent) {
     close(error);
   }
 }
@@ -138,7 +138,11 @@ TimePoint Connection::next_deadline() const {
   return std::min({retransmit_at_, acknowledge_at_, probe_at_, reordering_at_, over_at_});
 }
 
+/// A process that was stopped, or computed for long, has not waited: nobody asked for what had come.
 void Connection::on_timer(TimePoint now) {
+  if (waiting_since_ != never && next_deadline() < now) {
+    waiting_since_ += now - next_deadline();
+  }
   if (over_at_ <= now) {
     return close(0);
   }

@@ -122,10 +122,16 @@ class Connection {
   void arrive(Segment segment, TimePoint now);
   void on_timer(TimePoint now);
   /// The network says that what was sent did not arrive: an errno, of an ICMP error or of this host's. RFC 5461: such
-  /// an error ends a connection that is being opened, and no other.
+  /// an error ends a connection that this end is opening, and no other.
   void network_failed(int error);
   /// The path takes segments up to this size, without options.
   void set_path(std::uint16_t segment_bytes, TimePoint now);
+
+  /// Whether what begins with that sequence number has been sent, and not acknowledged.
+  [[nodiscard]] bool is_under_way(std::uint32_t sequence) const {
+    const Position at = position_near(next_, sequence);
+    return acknowledged_ <= at && at < next_;
+  }
 
   // What its user does.
 
@@ -138,8 +144,8 @@ class Connection {
   void finish(TimePoint now);
   /// Ends it with a reset.
   void abort();
-  /// What came in order; empty when there is nothing. The window opens accordingly.
-  [[nodiscard]] Message take(TimePoint now);
+  /// What came in order, up to `bytes_max` of it; empty when there is nothing. The window opens accordingly.
+  [[nodiscard]] Message take(TimePoint now, std::size_t bytes_max = SIZE_MAX);
   [[nodiscard]] std::size_t ready_bytes() const { return received_ ? received_->ready_bytes() : 0; }
 
   // What comes of it.

@@ -120,9 +120,10 @@ bool ReceiveBuffer::gather(const Message& data) {
   return data.copy_data_to(0, ready_.append(data.size()));
 }
 
-Message ReceiveBuffer::take() {
-  ready_bytes_ = 0;
-  return std::move(ready_);
+Message ReceiveBuffer::take(std::size_t bytes_max) {
+  Message rest = ready_bytes_ > bytes_max ? ready_.split(bytes_max) : Message();
+  ready_bytes_ = rest ? rest.data_size() : 0;
+  return std::exchange(ready_, std::move(rest));
 }
 
 /// The run of pieces without a gap that has `at` in it; empty where nothing is held there.

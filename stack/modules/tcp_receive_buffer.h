@@ -39,8 +39,9 @@ class ReceiveBuffer {
   /// Takes in data that begins at `at`. False when there is no memory, or no room for one piece more: some of it may
   /// be lost then, which the peer sends again. REQUIRES: not empty; nothing is owed to it.
   bool insert(Position at, Message data);
-  /// Everything that is in order; empty when there is nothing.
-  [[nodiscard]] Message take();
+  /// What is in order, up to `bytes_max` of it unless memory is short; empty when there is nothing. REQUIRES:
+  /// bytes_max > 0.
+  [[nodiscard]] Message take(std::size_t bytes_max = SIZE_MAX);
   /// Counts a FIN, which has its place behind the last byte: what a peer has sent behind it is nothing.
   void pass_fin() {
     ++next_;

@@ -52,7 +52,7 @@ for run in "$SLUICE check FILE" "$SLUICE explain FILE" "in_b $SLUICE run FILE" "
            "in_b $FTX serve . --insecure --stack FILE"; do
   fails 3 "${run##*/}: unknown module" 'misspelt.toml:3: .*no module "upd"; did you mean "udp"' ${run/FILE/misspelt.toml}
 done
-fails 3 "impossible chain" "'timod' needs the TPI transport service below it.*push \"ip\", \"udp\" between" "$SLUICE" check impossible.toml
+fails 3 "impossible chain" "'timod' needs the TPI transport service below it.*push \"ip\", \"\\(tcp\\|udp\\)\" between" "$SLUICE" check impossible.toml
 fails 3 "unknown parameter" 'there is no parameter "cheksum"; did you mean "checksum"' "$SLUICE" check unknown-key.toml
 fails 3 "no TOML" 'cut-off.toml:1: syntax' "$SLUICE" check cut-off.toml
 fails 3 "no such stack file" 'No such file' "$SLUICE" check nothing.toml

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `sluice nc` over kernel_tcp against the kernel's netcat in another namespace, each as the one that listens and as the one
-# that calls: megabytes both ways at once, contents checked, each direction ended for itself; IPv4 and IPv6; a port where
-# nobody listens, and a peer that is killed.
+# `sluice nc` over kernel_tcp, and over our own tcp and ip, against the kernel's netcat in another namespace, each as the
+# one that listens and as the one that calls: megabytes both ways at once, contents checked, each direction ended for
+# itself; IPv4 and IPv6; a port where nobody listens, and a peer that is killed. tshark finds nothing wrong with our
+# segments.
 source "$(dirname "$0")/common.sh"
 two_hosts
 
-printf '[stack.main]\ndriver = { kind = "kernel_tcp" }\npush = ["timod"]\n' > tcp.toml
+printf '[stack.main]\ndriver = { kind = "kernel_tcp" }\npush = ["timod"]\n' > kernel_tcp.toml
+stack_file tcp.toml packet 12 '"ip", "tcp", "timod"'
 head -c 3000000 /dev/urandom > question
 head -c 2000000 /dev/urandom > reply
 
@@ -15,8 +17,9 @@ head -c 2000000 /dev/urandom > reply
 start_ours() {  # NAME ARGUMENT...
   local name=$1
   shift
+  rm -f "$name.in"
   mkfifo "$name.in"
-  INPUT=$name.in background "$name" in_b "$SLUICE" nc --stack tcp.toml -v "$@"
+  INPUT=$name.in background "$name" in_b "$SLUICE" nc --stack "$stack" -v "$@"
   exec 9> "$name.in"
 }
 
@@ -45,33 +48,48 @@ interop() {  # FAMILY OUR-ADDRESS ITS-ADDRESS
   expect "what we sent is whole" cmp reply "listener-$family.out"
 }
 
-interop 4 $ADDR_B $ADDR_A
-interop 6 $ADDR6_B $ADDR6_A
+everything() {  # STACK-FILE OUR-ADDRESS OUR-IPV6-ADDRESS
+  local stack=$1
+  interop 4 $2 $ADDR_A
+  interop 6 $3 $ADDR6_A
 
-expect_exit 1 "a port where nobody listens is told" in_b bash -c "echo x | '$SLUICE' nc --stack tcp.toml $ADDR_A 6000"
-expect "by its name" grep -q 'Connection refused' last.err
-expect_exit 2 "groups are for datagrams" in_b "$SLUICE" nc --stack tcp.toml --join 239.1.2.3 $ADDR_A 6000
+  expect_exit 1 "a port where nobody listens is told" in_b bash -c "echo x | '$SLUICE' nc --stack $stack $ADDR_A 6000"
+  expect "by its name" grep -q 'Connection refused' last.err
+  expect_exit 2 "groups are for datagrams" in_b "$SLUICE" nc --stack "$stack" --join 239.1.2.3 $ADDR_A 6000
 
-# A peer that is killed with bytes unread resets the connection.
-background killed in_a python3 -c "
+  # A peer that is killed with bytes unread resets the connection.
+  background killed in_a python3 -c "
 import socket, time
 s = socket.create_server(('$ADDR_A', 5001))
 c = s.accept()[0]
 time.sleep(1000)"
-kernel_listens 5001 tcp
-mkfifo caller.in
-exec {caller}<> caller.in
-INPUT=caller.in background caller in_b "$SLUICE" nc --stack tcp.toml $ADDR_A 5001
-echo "nobody reads this" > caller.in
-sleep 0.5
-kill -KILL "${PID[killed]}"
-status=0
-finish caller || status=$?
-expect "a reset ends it with 1" [ $status = 1 ]
-expect "and is told" grep -q 'Connection reset by peer' caller.err
+  kernel_listens 5001 tcp
+  rm -f caller.in
+  mkfifo caller.in
+  exec {caller}<> caller.in
+  INPUT=caller.in background caller in_b "$SLUICE" nc --stack "$stack" $ADDR_A 5001
+  echo "nobody reads this" > caller.in
+  sleep 0.5
+  kill -KILL "${PID[killed]}"
+  status=0
+  finish caller || status=$?
+  expect "a reset ends it with 1" [ $status = 1 ]
+  expect "and is told" grep -q 'Connection reset by peer' caller.err
 
-# Interrupted while it waits for a caller, it ends well; nobody has called.
-background idle in_b "$SLUICE" nc --stack tcp.toml -l -v -p 4001
-wait_for idle.err listening
-expect "SIGINT ends one that listens" stop idle
-expect_exit 0 "so does the time it may be idle" in_b "$SLUICE" nc --stack tcp.toml -l -w 0.2 -p 4002
+  # Interrupted while it waits for a caller, it ends well; nobody has called.
+  background idle in_b "$SLUICE" nc --stack "$stack" -l -v -p 4001
+  wait_for idle.err listening
+  expect "SIGINT ends one that listens" stop idle
+  expect_exit 0 "so does the time it may be idle" in_b "$SLUICE" nc --stack "$stack" -l -w 0.2 -p 4002
+}
+
+background capture in_a tshark -l -i veth0 -w segments.pcap
+wait_for capture.err Capturing
+everything kernel_tcp.toml $ADDR_B $ADDR6_B
+everything tcp.toml 10.77.0.12 fd00:77::12
+stop capture || true
+tshark -r segments.pcap -o tcp.check_checksum:TRUE -d tcp.port==4000,data -d tcp.port==5000,data -z expert,error -q \
+  > expert.out 2> expert.err
+expect "tshark finds no error in the segments" bash -c '! grep -q Errors expert.out || { cat expert.out; false; }'
+tshark -r segments.pcap -Y 'ip.src == 10.77.0.12 and tcp' > ours.out 2> ours.err
+expect "which are ours, too" [ "$(wc -l < ours.out)" -gt 1000 ]

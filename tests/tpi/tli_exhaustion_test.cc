@@ -34,7 +34,7 @@ class TliExhaustion : public TliOverTcp {
       if (!stream || !(*stream)->push(std::make_unique<Timod>())) {
         return failed(TSYSERR, ENOSR);
       }
-      (*stream)->set_mode(GetParam());
+      (*stream)->set_mode(GetParam().mode);
       (*stream)->set_waiter(loop.get());
       auto opened = tli::Endpoint::t_open(std::move(*stream), nullptr);
       if (!opened) {
@@ -120,8 +120,10 @@ TEST_P(TliExhaustion, EachAllocationFails) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(BothModes, TliExhaustion, testing::Values(ProcessingMode::layered, ProcessingMode::fused),
-                         [](const auto& mode) { return std::string(name_of(mode.param)); });
+INSTANTIATE_TEST_SUITE_P(BothModes, TliExhaustion,
+                         testing::Values(TcpVariant{true, ProcessingMode::layered},
+                                         TcpVariant{true, ProcessingMode::fused}),
+                         name_of_variant);
 
 }  // namespace
 }  // namespace sluice::tpi

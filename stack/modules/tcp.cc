@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// tcp: what its user asks for, and what he is told.
+
+#include "stack/modules/tcp.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "stack/core/primitive.h"
+#include "stack/core/stream_set.h"
+#include "stack/modules/tcp_entered.h"
+#include "stack/wire/protocol.h"
+
+namespace sluice {
+
+using namespace wire::tpi;  // the primitives and their numbers
+using provider::Setting;
+
+namespace {
+
+constexpr double buffer_bytes_min = 4096;
+constexpr double buffer_bytes_max = 1 << 30;
+constexpr Duration memory_retry_delay = std::chrono::milliseconds(1);
+
+}  // namespace
+
+Tcp::Tcp(const Options& options)
+    : Module("tcp", Services::both), ConnectionMode(static_cast<Module&>(*this)), buffers_(options) {
+  write_queue().set_marks(write_marks);
+}
+
+PayloadWork Tcp::payload_work(Side side) const {
+  if (side == Side::write) {
+    return {
+        .items = {{.kind = PayloadWork::Kind::sum}}, .materializes = "holds data until the peer has it", .keeps = true};
+  }
+  return {.items = {{.kind = PayloadWork::Kind::check}},
+          .materializes = "acknowledges what it has verified",
+          .keeps = true};
+}
+
+/// What the peer has not acknowledged; of a connection that both ends have released, the release included.
+bool Tcp::holds_data() const {
+  return (mine_ && !mine_->connection.all_acknowledged()) ||
+         !std::ranges::all_of(lingering_, [](const auto& one) { return one->connection.is_done(); });
+}
+
+Status Tcp::open() {
+  secret_ = {set().prng()(), set().prng()()};
+  memory_retry_ = std::make_unique<Timer>(set().scheduler(), [this] {
+    Entered entered(*this, Entered::By::timer);
+    deliver();
+  });
+  port_ = std::make_unique<PortBinding>(
+      *this, wire::protocol_tcp,
+      PortBinding::Hooks{
+          .down = [this](Message message) { down(std::move(message)); },
+          .bound = [this] { port_bound(); },
+          .unbound = [this] { port_released(); },
+          .refused = [this](std::int32_t tli_error, std::int32_t unix_error) { port_refused(tli_error, unix_error); }});
+  port_->open();
+  return {};
+}
+
+/// What was said may be lost, and what was not said is: the peer must not take the part that it has for the whole.
+void Tcp::close() {
+  const Entered entered(*this, Entered::By::call);
+  if (mine_) {
+    end_connection(!(mine_->connection.all_acknowledged() && write_queue().empty() && released_));
+  }
+  release();
+}
+
+void Tcp::release() {
+  end_connection(true);
+  drop_callers();
+  for (auto& one : lingering_) {
+    drop(std::move(one));
+  }
+  lingering_.clear();
+  handed_.clear();
+  callee_.reset();
+  unbind_due_ = false;
+  port_->abandon();
+}
+
+// ---- Requests ----
+
+void Tcp::wput(Batch&& batch) {
+  const Entered entered(*this, Entered::By::call);
+  while (Message message = batch.pop()) {
+    take(std::move(message));
+  }
+}
+
+void Tcp::take(Message message) {
+  if (message.type() == MessageType::flush) {
+    flush_queues(message);
+    write_queue().put_next(std::move(message));
+    return;
+  }
+  if (message.type() != MessageType::data && !is_protocol(message.type())) {
+    write_queue().put_next(std::move(message));
+    return;
+  }
+  Message accepted = accept(std::move(message));
+  if (!accepted) {
+    return;
+  }
+  if (accepted.type() != MessageType::data && primitive_of(accepted.bytes()) == T_ORDREL_REQ) {
+    start_release();
+  } else if (!accepted.carries_data()) {
+    return;  // no byte, and TCP has nothing that could say so
+  } else if (!mine_) {
+    ++unsent_;
+  } else if (write_queue().empty() && mine_->connection.send_room() > 0) {
+    send(std::move(accepted));
+  } else {
+    accepted.first().type = accepted.type() == MessageType::data ? MessageType::data : MessageType::proto;
+    write_queue().enqueue(std::move(accepted));
+  }
+}
+
+void Tcp::up(Message message) {
+  if (message) {
+    read_queue().put_next(std::move(message));
+  } else {
+    ++no_memory_;
+  }
+}
+
+ConstBytes Tcp::local_address() const {
+  return local_size_ != 0 ? ConstBytes(local_).first(local_size_) : bound_address();
+}
+
+ConstBytes Tcp::remote_address() const { return ConstBytes(remote_).first(remote_size_); }
+
+std::uint32_t Tcp::acceptor_id() const { return set().module_handles().number(handle()); }
+
+// ---- Options ----
+
+std::optional<std::uint32_t> Tcp::UserOptions::current(Setting setting) {
+  return setting == Setting::no_delay ? std::optional(module_.no_delay_ ? wire::xti::T_YES : wire::xti::T_NO)
+                                      : std::nullopt;
+}
+
+std::optional<std::uint32_t> Tcp::UserOptions::initial(Setting setting) {
+  return setting == Setting::no_delay ? std::optional(wire::xti::T_NO) : std::nullopt;
+}
+
+bool Tcp::UserOptions::set(Setting, std::uint32_t value) {
+  module_.no_delay_ = value == wire::xti::T_YES;
+  if (module_.mine_) {
+    module_.mine_->connection.set_no_delay(module_.no_delay_);
+  }
+  return true;
+}
+
+// ---- Binding ----
+
+void Tcp::bind(ConstBytes address, std::uint32_t connect_indications) {
+  const auto wanted = address.empty() ? wire::TransportAddress{} : wire::TransportAddress::decode(address);
+  if (!wanted) {
+    return refused(TBADADDR);
+  }
+  wanted_indications_ = connect_indications;
+  purpose_ = Purpose::user;
+  port_->bind(*wanted, replaces_busy());
+}
+
+void Tcp::port_bound() {
+  const Entered entered(*this, Entered::By::call);
+  port_held_ = true;
+  switch (std::exchange(purpose_, Purpose::none)) {
+    case Purpose::none:
+      return;
+    case Purpose::user:
+      bound_to_connection_ = false;
+      return bound(Encoded(port_->local()).bytes(), wanted_indications_);
+    case Purpose::connecting:
+      bound_to_connection_ = true;
+      return start_connecting();
+    case Purpose::adoption:
+      bound_to_connection_ = true;
+      adopted();
+      if (mine_) {
+        attend(*mine_);
+      }
+      return go_on();
+  }
+}
+
+void Tcp::port_refused(std::int32_t tli_error, std::int32_t unix_error) {
+  const Entered entered(*this, Entered::By::call);
+  const Purpose purpose = std::exchange(purpose_, Purpose::none);
+  if (purpose == Purpose::none) {  // of unbind()
+    return refused(tli_error, unix_error);
+  }
+  port_held_ = false;
+  if (purpose == Purpose::user) {
+    return refused(tli_error, unix_error);
+  }
+  if (purpose == Purpose::connecting) {
+    return refuse_connect(tli_error, unix_error);
+  }
+  adopted();
+  lose_connection(EADDRINUSE);
+  go_on();
+}
+
+void Tcp::port_released() {
+  const Entered entered(*this, Entered::By::call);
+  port_held_ = bound_to_connection_ = false;
+  for (auto& one : lingering_) {
+    drop(std::move(one));
+  }
+  lingering_.clear();
+  acknowledged();
+}
+
+/// What the user has asked for while the port was being bound.
+void Tcp::go_on() {
+  unbind_when_done();
+  if (callee_) {
+    start_connecting();
+  }
+}
+
+void Tcp::unbind() {
+  drop_callers();
+  unbind_due_ = true;
+  unbind_when_done();
+}
+
+/// The port is given up when nothing of it is needed any more: what waits to be acknowledged is; TIME-WAIT is not.
+void Tcp::unbind_when_done() {
+  if (!unbind_due_ || purpose_ != Purpose::none ||
+      !std::ranges::all_of(lingering_, [](const auto& one) { return one->connection.is_done(); })) {
+    return;
+  }
+  unbind_due_ = false;
+  if (port_held_) {
+    port_->unbind();
+  } else {
+    port_released();
+  }
+}
+
+// ---- Connecting ----
+
+void Tcp::connect(ConstBytes destination) {
+  const auto to = wire::TransportAddress::decode(destination);
+  if (!to || to->port == 0 || to->address.is_unspecified()) {
+    return refused(TBADADDR);
+  }
+  if (to->address.is_multicast()) {
+    return refused(TBADADDR);  // RFC 9293 section 3.9.2.3: "MUST reject" (MUST-46)
+  }
+  if (connect_indications() > 0) {
+    return refused(TSYSERR, EOPNOTSUPP);
+  }
+  callee_ = *to;
+  if (purpose_ == Purpose::none) {
+    start_connecting();
+  }
+}
+
+void Tcp::start_connecting() {
+  const wire::TransportAddress to = *callee_;
+  const auto answered = route(to.address);
+  if (!answered || answered->error != 0) {
+    return refuse_connect(TSYSERR, answered ? static_cast<int>(answered->error) : ENETUNREACH);
+  }
+  wire::TransportAddress from = wire::TransportAddress::decode(bound_address()).value_or(wire::TransportAddress{});
+  from.address = from.address.is_unspecified() ? answered->source : from.address;
+  if (from.address.family() != to.address.family()) {
+    return refuse_connect(TBADADDR, 0);
+  }
+  const tcp::Ends ends{.local = from, .remote = to};
+  if (find(ends) != nullptr) {
+    return refuse_connect(TADDRBUSY, 0);
+  }
+  // The port of an earlier connection: the driver knows it with that one's other end alone.
+  if (!port_held_ || (bound_to_connection_ && bound_remote_ != to)) {
+    purpose_ = Purpose::connecting;
+    bound_remote_ = to;
+    return port_->bind_connection(ends.local, to);
+  }
+  callee_.reset();
+  set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu)));
+  acknowledged();
+  mine_->connection.connect(set().now());
+  attend(*mine_);
+}
+
+void Tcp::refuse_connect(std::int32_t tli_error, std::int32_t unix_error) {
+  ++connect_failures_;
+  callee_.reset();
+  refused(tli_error, unix_error);
+}
+
+// ---- Accepting ----
+
+void Tcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
+  Module* const named = set().module_handles().find(acceptor_id);
+  if (named == nullptr) {
+    return refused(TBADF);
+  }
+  auto* const acceptor = dynamic_cast<Tcp*>(named);
+  if (acceptor == nullptr) {
+    return refused(TPROVMISMATCH);
+  }
+  const auto chosen = caller(sequence);
+  if (acceptor == this) {
+    if (outstanding() > 1) {
+      return refused(TINDOUT);
+    }
+    std::unique_ptr<Held> held = std::move(chosen->held);
+    callers_.erase(chosen);
+    set_connection(std::move(held));
+    acknowledged();
+    return attend(*mine_);
+  }
+  if (acceptor->purpose_ != Purpose::none || acceptor->mine_ || !acceptor->may(provider::ConnectionEvent::pass_conn)) {
+    return refused(TOUTSTATE);
+  }
+  if (acceptor->connect_indications() > 0) {
+    return refused(TRESQLEN);
+  }
+  std::unique_ptr<Held> held = std::move(chosen->held);
+  callers_.erase(chosen);
+  accepted_elsewhere();
+  handed_.push_back({held->connection.ends(), acceptor_id});
+  acceptor->take_over(std::move(held), *this);
+  indicate_callers();
+}
+
+void Tcp::reject(std::int32_t sequence) {
+  ++rejected_;
+  const auto chosen = caller(sequence);
+  std::unique_ptr<Held> held = std::move(chosen->held);
+  callers_.erase(chosen);
+  held->connection.abort();
+  flush(*held);
+  drop(std::move(held));
+  acknowledged();
+  indicate_callers();
+}
+
+void Tcp::disconnect() {
+  end_connection(true);
+  acknowledged();
+  indicate_callers();
+}
+
+// ---- Sending ----
+
+/// Data behind its primitive, or alone. What is lent is copied now.
+void Tcp::send(Message message) {
+  if (keep(message, Side::write) == TransformResult::failed) {
+    ++unsent_;
+    return lose_connection(ENOBUFS);
+  }
+  if (message.type() != MessageType::data) {
+    message.pop_block();
+  }
+  mine_->connection.send(std::move(message), set().now());
+  flush(*mine_);
+}
+
+void Tcp::wsrv() {
+  const Entered entered(*this, Entered::By::call);
+  send_waiting();
+}
+
+void Tcp::send_waiting() {
+  while (mine_ && mine_->connection.may_send() && mine_->connection.send_room() > 0) {
+    Message message = write_queue().dequeue();
+    if (!message) {
+      return;
+    }
+    send(std::move(message));
+  }
+}
+
+/// The release comes behind everything that was put before it, which the send buffer takes, room or not.
+void Tcp::start_release() {
+  while (mine_) {
+    Message message = write_queue().dequeue();
+    if (!message) {
+      break;
+    }
+    send(std::move(message));
+  }
+  if (!mine_) {
+    return;
+  }
+  released_ = true;
+  mine_->connection.finish(set().now());
+  flush(*mine_);
+  linger_if_released();
+}
+
+// ---- Receiving ----
+
+void Tcp::rsrv() {
+  const Entered entered(*this, Entered::By::call);
+  indicate_callers();
+  deliver();
+}
+
+/// Passes up what has come, as long as the stream above takes it, and then that nothing more will.
+void Tcp::deliver() {
+  while (mine_ && mine_->connection.ready_bytes() > 0 && may(provider::ConnectionEvent::data_ind)) {
+    if (!read_queue().can_put_next()) {
+      return;
+    }
+    Message indication = primitive_message(set().pool(), DataInd{}, MessageType::proto);
+    if (!indication) {
+      memory_retry_->arm_after(memory_retry_delay);
+      return;
+    }
+    indication.link(mine_->connection.take(set().now(), indication_bytes_max));
+    flush(*mine_);
+    defer_if_fused(indication);
+    read_queue().put_next(std::move(indication));
+  }
+  end_came_ = end_came_ || (mine_ && mine_->connection.take_news().ended);
+  if (mine_ && end_came_ && !peer_ended_ && may(provider::ConnectionEvent::ordrel_ind)) {
+    peer_ended_ = true;
+    indicate_release();
+    linger_if_released();
+  }
+}
+
+// ---- The end ----
+
+/// Both ends have been released: the stream is idle, and what is left of the connection is not the user's business.
+void Tcp::linger_if_released() {
+  if (!mine_ || !released_ || !peer_ended_) {
+    return;
+  }
+  lingering_.push_back(std::move(mine_));
+  forget_connection();
+  news_of_lingering(*lingering_.back());
+  indicate_callers();
+}
+
+/// The connection is gone, or cannot go on.
+void Tcp::lose_connection(int error) {
+  const bool opening = state() == TS_WCON_CREQ;
+  end_connection(true);
+  if (may(provider::ConnectionEvent::discon_ind1)) {
+    ++(opening ? connect_failures_ : resets_);
+    indicate_disconnection(error);
+  }
+  indicate_callers();
+}
+
+/// Ends what there is, and forgets what was to be sent.
+void Tcp::end_connection(bool reset) {
+  unsent_ += write_queue().messages();
+  write_queue().flush(FlushKind::all);
+  if (!mine_) {
+    return;
+  }
+  std::unique_ptr<Held> ended = std::move(mine_);
+  forget_connection();
+  if (reset && ended->connection.state() != tcp::State::closed) {
+    ++aborted_;
+    ended->connection.abort();
+    flush(*ended);
+  }
+  drop(std::move(ended));
+}
+
+void Tcp::forget_connection() {
+  local_size_ = remote_size_ = 0;
+  released_ = peer_ended_ = end_came_ = false;
+}
+
+// ---- Registry ----
+
+Entry tcp_entry() {
+  return {
+      .name = "tcp",
+      .summary = "the Transmission Control Protocol over ip",
+      .effect =
+          "keeps data until the peer has it, puts a header in front of each segment and sums it; checks the sum on "
+          "the way up",
+      .lower = accepts(Service::network),
+      .upper = Service::transport,
+      .parameters = {{.name = "receive_buffer_bytes",
+                      .type = ParameterSpec::Type::integer,
+                      .meaning = "Bytes that may come and wait for the reader; 524288 if absent.",
+                      .minimum = buffer_bytes_min,
+                      .maximum = buffer_bytes_max},
+                     {.name = "send_buffer_bytes",
+                      .type = ParameterSpec::Type::integer,
+                      .meaning = "Bytes that may wait to be acknowledged; 524288 if absent.",
+                      .minimum = buffer_bytes_min,
+                      .maximum = buffer_bytes_max}},
+      .make = [](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
+        const Tcp::Options absent;
+        const auto bytes = [&](std::string_view name, std::size_t otherwise) {
+          return static_cast<std::size_t>(parameters.integer(name, static_cast<std::int64_t>(otherwise)));
+        };
+        return std::make_unique<Tcp>(
+            Tcp::Options{.receive_buffer_bytes = bytes("receive_buffer_bytes", absent.receive_buffer_bytes),
+                         .send_buffer_bytes = bytes("send_buffer_bytes", absent.send_buffer_bytes)});
+      },
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// tcp - the Transmission Control Protocol over ip
+//
+// TCP (RFC 9293) as a connection-mode transport provider with orderly release (TPI, T_COTS_ORD). One stream is one
+// endpoint: it listens, or has one connection. What a connection does, and which other RFCs it follows, is
+// stack/modules/tcp_connection.h; this is how it is part of a stream.
+//
+// Accepts and produces
+//   From above: TPI requests; addresses are TransportAddress (stack/wire/address.h). What each means, and its answers,
+//   are those of every connection-mode provider here (stack/provider/connection_mode.h). A bind address that is empty,
+//   or has port 0, asks for a free port of 49152..65535; O_T_BIND_REQ takes such a one where the port asked for is
+//   busy. With a CONIND_number above 0 the stream listens: so many T_CONN_IND may be outstanding, and as many callers
+//   more wait here; a SYN beyond those is dropped, and so comes again.
+//
+//   T_CONN_REQ connects: T_OK_ACK, then T_CONN_CON, or T_DISCON_IND where nobody answers within three minutes, a reset
+//   comes, or the network says that there is no way. TSYSERR with the errno of ip's route where there is none, with
+//   EOPNOTSUPP by a stream that listens; TADDRBUSY: that very connection is still closing.
+//
+//   T_CONN_IND is a connection that has been set up. T_CONN_RES accepts it on the stream whose ACCEPTOR_id it names:
+//   the same, if no other is outstanding (TINDOUT), or another one of tcp of the same stream set, idle or unbound
+//   (TOUTSTATE), that does not listen (TRESQLEN). TBADF: no stream has that number; TPROVMISMATCH: another provider
+//   has. T_DISCON_REQ rejects it, with a reset. One whose caller has gone is taken back with T_DISCON_IND.
+//
+//   T_DATA_REQ, or M_DATA alone, is bytes of the stream; MORE_flag means nothing. T_DATA_IND brings what came.
+//   T_ORDREL_REQ ends sending behind all that was put before (FIN); T_ORDREL_IND is the peer's end. T_DISCON_REQ ends
+//   both at once with a reset, and what waits is lost. DISCON_reason is an errno: ECONNRESET, ECONNREFUSED, ETIMEDOUT,
+//   ... T_EXDATA_REQ is fatal. RFC 6093 tells new applications to do without urgent data; what a peer sends as such
+//   stays in the stream, where it was sent.
+//
+//   Below: ip, as stack/wire/network.h says. A segment is a T_UNITDATA_REQ of protocol 6 that is not to be fragmented;
+//   when the path's MTU shrinks, so do the segments. A T_UDERROR_IND ends a connection that this end is opening,
+//   and no other (RFC 5461).
+//
+//   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
+//   by one that is unbound, which sees what no other stream of the link claims.
+//
+//   Options (stack/provider/options.h): T_TCP_NODELAY.
+//
+// Parameters
+//   receive_buffer_bytes = 4096..1073741824    what may come and wait for the reader; 524288 if absent
+//   send_buffer_bytes    = 4096..1073741824    what may wait to be acknowledged; 524288 if absent
+//
+// Counters
+//   connections       connections set up, by either side
+//   indicated         T_CONN_IND passed up
+//   rejected          connections that the user rejected, or that were outstanding when the stream closed
+//   withdrawn         callers that had gone before the user answered
+//   connect_failures  connections that could not be set up
+//   resets            connections that ended with T_DISCON_IND
+//   aborted           connections that this side ended with a reset
+//   callers_dropped   SYNs dropped, since too many callers wait
+//   segments_sent     segments passed to ip
+//   segments_again    of these, such as were sent before
+//   segments_received segments whose checksum holds
+//   timeouts          retransmission timeouts
+//   challenges        segments questioned as RFC 5961 asks
+//   unacceptable      segments out of the window or too old
+//   resets_sent       resets that answer segments of no connection
+//   no_connection     segments of no connection that are not answered, dropped
+//   malformed         messages dropped, since their primitive or addresses could not be read
+//   short_header      segments of under 20 bytes, or whose data offset lies, dropped
+//   bad_checksum      segments that do not sum up, dropped
+//   errors            errors of the network about segments of this stream
+//   foreign_error     errors about segments that this stream did not send, dropped
+//   unexpected        acknowledgements and M_CTL that nothing waits for, dropped
+//   unsent            messages of data dropped, since their connection had ended
+//   no_memory         messages dropped or not answered, since the pool was exhausted
+//   out_of_state      primitives refused in this state
+//   unsupported       requests that this provider does not know
+//   protocol_errors   fatal errors: M_ERROR with EPROTO
+//   dropped           messages dropped after a fatal error, or of a type that nobody here takes
+//
+// Flow control
+//   Down: what the send buffer has no room for waits on the write queue, and a full queue stops who asks
+//   can_put_next(). Up: while the stream above is full, what comes stays here, and the window closes. Both ends having
+//   been released, the stream is idle while the rest leaves; T_UNBIND_REQ is answered when it has, and a stream that
+//   drains before it closes waits for that. One that closes in the middle of a connection resets it, so that the peer
+//   does not take the part for the whole.
+//
+// Example
+//   push = ["ip", "tcp", "timod"]
+//
+// Threat: peers may connect and say nothing, send single bytes, never read, or reset at any time; others may send
+// segments in their name. Callers are bounded by CONIND_number, what a connection keeps by its buffers; first sequence
+// numbers are not to be guessed (RFC 6528).
+//
+// Ownership: owns its connections. Threads: as its stream set's.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "stack/core/module.h"
+#include "stack/core/registry.h"
+#include "stack/modules/port_binding.h"
+#include "stack/modules/tcp_connection.h"
+#include "stack/provider/connection_mode.h"
+#include "stack/wire/data_unit.h"
+#include "stack/wire/network.h"
+
+namespace sluice {
+
+class Tcp final : public Module, private provider::ConnectionMode {
+ public:
+  static constexpr WaterMarks write_marks{.high_bytes = 256 * 1024, .low_bytes = 64 * 1024};
+  static constexpr std::size_t indication_bytes_max = 64 * 1024;
+
+  struct Options {
+    std::size_t receive_buffer_bytes = std::size_t{512} * 1024;
+    std::size_t send_buffer_bytes = std::size_t{512} * 1024;
+  };
+
+  explicit Tcp(const Options& options);
+
+  [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool holds_data() const override;
+  [[nodiscard]] PayloadWork payload_work(Side side) const override;
+  [[nodiscard]] std::size_t headroom() const override { return wire::TcpHeader::size_max; }
+  Status open() override;
+  void close() override;
+  void wput(Batch&& batch) override;
+  void wsrv() override;
+  void rput(Batch&& batch) override;
+  void rsrv() override;
+
+ private:
+  /// A connection, its timer, and the stream it is part of now.
+  struct Held {
+    Held(Tcp& first_owner, const tcp::Ends& ends, const tcp::Connection::Settings& settings,
+         const tcp::Connection::Secrets& secrets);
+    Tcp* owner;
+    tcp::Connection connection;
+    Timer timer;
+    tcp::Connection::Statistics counted;  // by the owners' counters
+  };
+  /// One that came to a stream that listens, and has not been accepted.
+  struct Caller {
+    std::unique_ptr<Held> held;
+    std::optional<std::int32_t> sequence;  // SEQ_number of its T_CONN_IND
+    bool opened = false;
+  };
+  /// One that was accepted on another stream, which the driver does not know of yet.
+  struct Handed {
+    tcp::Ends ends;
+    std::uint32_t acceptor = 0;  // ModuleHandleTable::number()
+  };
+  /// Why the stream's port is being bound.
+  enum class Purpose : std::uint8_t { none, user, adoption, connecting };
+  class UserOptions final : public provider::OptionStore {
+   public:
+    explicit UserOptions(Tcp& module) : module_(module) {}
+    [[nodiscard]] std::optional<std::uint32_t> current(provider::Setting setting) override;
+    [[nodiscard]] std::optional<std::uint32_t> initial(provider::Setting setting) override;
+    [[nodiscard]] bool set(provider::Setting setting, std::uint32_t value) override;
+    /// Nobody joins a group here.
+    [[nodiscard]] bool join(const provider::Membership&, bool) override { return false; }
+    [[nodiscard]] bool leave(const provider::Membership&, bool) override { return false; }
+
+   private:
+    Tcp& module_;
+  };
+  /// While one runs, what was dropped is kept: calls to other modules may come back here.
+  class Entered;
+
+  // ConnectionMode
+  void bind(ConstBytes address, std::uint32_t connect_indications) override;
+  void unbind() override;
+  void connect(ConstBytes destination) override;
+  void respond(std::uint32_t acceptor_id, std::int32_t sequence) override;
+  void reject(std::int32_t sequence) override;
+  void disconnect() override;
+  void release() override;
+  void up(Message message) override;
+  [[nodiscard]] provider::OptionStore* options() override { return &options_; }
+  [[nodiscard]] ConstBytes local_address() const override;
+  [[nodiscard]] ConstBytes remote_address() const override;
+  [[nodiscard]] std::uint32_t acceptor_id() const override;
+  [[nodiscard]] std::int32_t tidu_bytes_max() const override { return indication_bytes_max; }
+
+  // The user (tcp.cc)
+  void take(Message message);
+  void port_bound();
+  void port_refused(std::int32_t tli_error, std::int32_t unix_error);
+  void port_released();
+  void go_on();
+  void start_connecting();
+  void refuse_connect(std::int32_t tli_error, std::int32_t unix_error);
+  void unbind_when_done();
+  void send(Message message);
+  void send_waiting();
+  void start_release();
+  void deliver();
+  void lose_connection(int error);
+  void end_connection(bool reset);
+  void linger_if_released();
+  void forget_connection();
+
+  // Connections (tcp_connections.cc)
+  [[nodiscard]] std::unique_ptr<Held> make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes);
+  void set_connection(std::unique_ptr<Held> held);
+  void attend(Held& held);
+  void flush(Held& held);
+  [[nodiscard]] bool has(const Held& held) const;
+  void on_timer(Held& held);
+  void news_of_mine();
+  void news_of_caller(Caller& caller);
+  void news_of_lingering(Held& held);
+  void count(Held& held);
+  void indicate_callers();
+  [[nodiscard]] bool listens() const;
+  [[nodiscard]] std::vector<Caller>::iterator caller(std::int32_t sequence);
+  [[nodiscard]] Held* find(const tcp::Ends& ends);
+  void take_over(std::unique_ptr<Held> held, Tcp& from);
+  void adopted();
+  void drop(std::unique_ptr<Held> held);
+  void drop_callers();
+
+  // The network (tcp_network.cc)
+  [[nodiscard]] bool from_network(Message& message);
+  void receive(Message message);
+  void arrived(const tcp::Ends& ends, tcp::Segment segment);
+  void called(const tcp::Ends& ends, const tcp::Segment& syn);
+  void unclaimed(const tcp::Ends& ends, const tcp::Segment& segment);
+  void report(Message& message);
+  void control(const Message& message);
+  [[nodiscard]] Message request_of(const tcp::Ends& ends, Message segment);
+  [[nodiscard]] std::optional<wire::network::RouteAck> route(const wire::IpAddress& destination);
+  [[nodiscard]] static std::uint16_t segment_bytes_of(const wire::IpAddress& remote, std::uint32_t mtu);
+  void path_changed(const wire::IpAddress& remote, std::uint32_t mtu);
+  void down(Message message);
+
+  Options buffers_;
+  UserOptions options_{*this};
+  bool no_delay_ = false;
+  std::unique_ptr<PortBinding> port_;
+  bool port_held_ = false;
+  Purpose purpose_ = Purpose::none;
+  std::uint32_t wanted_indications_ = 0;          // of the bind in hand
+  bool bound_to_connection_ = false;              // port_ is, not to a port alone
+  wire::TransportAddress bound_remote_;           // and that is its other end
+  std::optional<wire::TransportAddress> callee_;  // of the connect in hand
+  std::array<std::uint64_t, 2> secret_{};
+  std::unique_ptr<Held> mine_;
+  std::vector<Caller> callers_;
+  std::vector<std::unique_ptr<Held>> lingering_;  // released by both ends
+  std::vector<Handed> handed_;
+  std::uint32_t adopted_from_ = 0;  // number of the stream that listens
+  std::vector<std::unique_ptr<Held>> dropped_connections_;
+  unsigned entered_ = 0;
+  std::int32_t next_sequence_ = 1;
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> local_{};
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> remote_{};
+  std::size_t local_size_ = 0;
+  std::size_t remote_size_ = 0;
+  bool released_ = false;    // by the user
+  bool end_came_ = false;    // the peer's
+  bool peer_ended_ = false;  // and the user has been told
+  bool unbind_due_ = false;
+  std::unique_ptr<Timer> memory_retry_;
+  std::optional<wire::network::RouteAck> answered_route_;
+
+  Counter connections_{*this, "connections", "connections set up, by either side"};
+  Counter indicated_{*this, "indicated", "T_CONN_IND passed up"};
+  Counter rejected_{*this, "rejected", "connections that the user rejected, or that were outstanding when it closed"};
+  Counter withdrawn_{*this, "withdrawn", "callers that had gone before the user answered"};
+  Counter connect_failures_{*this, "connect_failures", "connections that could not be set up"};
+  Counter resets_{*this, "resets", "connections that ended with T_DISCON_IND"};
+  Counter aborted_{*this, "aborted", "connections that this side ended with a reset"};
+  Counter callers_dropped_{*this, "callers_dropped", "SYNs dropped, since too many callers wait"};
+  Counter segments_sent_{*this, "segments_sent", "segments passed to ip"};
+  Counter segments_again_{*this, "segments_again", "of these, such as were sent before"};
+  Counter segments_received_{*this, "segments_received", "segments whose checksum holds"};
+  Counter timeouts_{*this, "timeouts", "retransmission timeouts"};
+  Counter challenges_{*this, "challenges", "segments questioned as RFC 5961 asks"};
+  Counter unacceptable_{*this, "unacceptable", "segments out of the window or too old"};
+  Counter resets_sent_{*this, "resets_sent", "resets that answer segments of no connection"};
+  Counter no_connection_{*this, "no_connection", "segments of no connection that are not answered, dropped"};
+  Counter malformed_{*this, "malformed", "messages whose primitive or addresses could not be read"};
+  Counter short_header_{*this, "short_header", "segments of under 20 bytes, or whose data offset lies"};
+  Counter bad_checksum_{*this, "bad_checksum", "segments that do not sum up"};
+  Counter errors_{*this, "errors", "errors of the network about segments of this stream"};
+  Counter foreign_error_{*this, "foreign_error", "errors about segments that this stream did not send"};
+  Counter unexpected_{*this, "unexpected", "acknowledgements and M_CTL that nothing waits for"};
+  Counter unsent_{*this, "unsent", "messages of data dropped, since their connection had ended"};
+  Counter no_memory_{*this, "no_memory", "messages dropped or not answered, since the pool was exhausted"};
+};
+
+[[nodiscard]] Entry tcp_entry();
+
+}  // namespace sluice

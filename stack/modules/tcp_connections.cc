@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// tcp: the connections of a stream. One is its user's; callers wait to be accepted where it listens; those that both
+// ends have released linger until the last of them has been acknowledged.
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "stack/core/primitive.h"
+#include "stack/core/stream_set.h"
+#include "stack/modules/siphash.h"
+#include "stack/modules/tcp.h"
+#include "stack/modules/tcp_entered.h"
+
+namespace sluice {
+
+using namespace wire::tpi;  // the primitives and their numbers
+
+Tcp::Held::Held(Tcp& first_owner, const tcp::Ends& ends, const tcp::Connection::Settings& settings,
+                const tcp::Connection::Secrets& secrets)
+    : owner(&first_owner),
+      connection(first_owner.set().pool(), ends, settings, secrets),
+      timer(first_owner.set().scheduler(), [this] { owner->on_timer(*this); }) {}
+
+/// RFC 6528 section 3: "ISN = M + F(localip, localport, remoteip, remoteport, secretkey)", where M "is the 4
+/// microsecond timer"; so RFC 7323 section 5.4 would have timestamps begin.
+std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes) {
+  std::array<std::byte, 2 * wire::TransportAddress::encoded_size_max> bytes{};
+  const std::size_t local_size = ends.local.encode(bytes);
+  const std::size_t remote_size = ends.remote.encode(Bytes(bytes).subspan(local_size));
+  const std::uint64_t hash = siphash(secret_[0], secret_[1], ConstBytes(bytes).first(local_size + remote_size));
+  const auto ticks = std::chrono::duration_cast<std::chrono::microseconds>(set().now().time_since_epoch()).count() / 4;
+  return std::make_unique<Held>(*this, ends,
+                                tcp::Connection::Settings{.send_buffer_bytes = buffers_.send_buffer_bytes,
+                                                          .receive_buffer_bytes = buffers_.receive_buffer_bytes,
+                                                          .segment_bytes = segment_bytes,
+                                                          .no_delay = no_delay_},
+                                tcp::Connection::Secrets{.first_sequence_number = static_cast<std::uint32_t>(hash) +
+                                                                                  static_cast<std::uint32_t>(ticks),
+                                                         .timestamp_offset = static_cast<std::uint32_t>(hash >> 32)});
+}
+
+void Tcp::set_connection(std::unique_ptr<Held> held) {
+  mine_ = std::move(held);
+  mine_->owner = this;
+  mine_->connection.set_no_delay(no_delay_);
+  local_size_ = mine_->connection.ends().local.encode(local_);
+  remote_size_ = mine_->connection.ends().remote.encode(remote_);
+}
+
+// ---- What comes of them ----
+
+void Tcp::on_timer(Held& held) {
+  const Entered entered(*this, Entered::By::timer);
+  held.connection.on_timer(set().now());
+  attend(held);
+}
+
+/// Sends what a connection has to send, and watches its time.
+void Tcp::flush(Held& held) {
+  Batch segments = held.connection.take_segments();
+  Batch requests;
+  while (Message segment = segments.pop()) {
+    if (Message request = request_of(held.connection.ends(), std::move(segment))) {
+      requests.push(std::move(request));
+    }
+  }
+  const tcp::Connection::Statistics now = held.connection.statistics();
+  const tcp::Connection::Statistics before = std::exchange(held.counted, now);
+  segments_sent_ += now.segments_sent - before.segments_sent;
+  segments_again_ += now.segments_again - before.segments_again;
+  timeouts_ += now.timeouts - before.timeouts;
+  challenges_ += now.challenges - before.challenges;
+  unacceptable_ += now.unacceptable - before.unacceptable;
+  no_memory_ += now.no_memory - before.no_memory;
+  const TimePoint deadline = held.connection.next_deadline();
+  if (deadline == never) {
+    held.timer.cancel();
+  } else {
+    held.timer.arm(deadline);
+  }
+  if (!requests.empty()) {
+    write_queue().put_next(std::move(requests));  // which may come back here
+  }
+}
+
+bool Tcp::has(const Held& held) const {
+  const auto is_it = [&](const auto& one) { return one.get() == &held; };
+  return is_it(mine_) || std::ranges::any_of(lingering_, is_it) ||
+         std::ranges::any_of(callers_, [&](const Caller& one) { return is_it(one.held); });
+}
+
+/// After everything that happens to a connection.
+void Tcp::attend(Held& held) {
+  flush(held);
+  if (mine_.get() == &held) {
+    return news_of_mine();
+  }
+  const auto calling = std::ranges::find_if(callers_, [&](const Caller& one) { return one.held.get() == &held; });
+  if (calling != callers_.end()) {
+    return news_of_caller(*calling);
+  }
+  if (has(held)) {
+    news_of_lingering(held);
+  }
+}
+
+void Tcp::news_of_mine() {
+  const tcp::Connection::News news = mine_->connection.take_news();
+  end_came_ = end_came_ || news.ended;
+  if (news.opened && state() == TS_WCON_CREQ) {
+    ++connections_;
+    confirm_connection(remote_address());
+  }
+  if (news.closed && *news.closed != 0) {
+    return lose_connection(*news.closed);
+  }
+  if (news.acknowledged) {
+    send_waiting();
+  }
+  deliver();
+}
+
+void Tcp::news_of_lingering(Held& held) {
+  static_cast<void>(held.connection.take_news());
+  if (held.connection.state() == tcp::State::closed) {
+    const auto one = std::ranges::find_if(lingering_, [&](const auto& kept) { return kept.get() == &held; });
+    std::unique_ptr<Held> over = std::move(*one);
+    lingering_.erase(one);
+    drop(std::move(over));
+  }
+  unbind_when_done();
+}
+
+void Tcp::news_of_caller(Caller& calling) {
+  const tcp::Connection::News news = calling.held->connection.take_news();
+  calling.opened = calling.opened || news.opened;
+  if (!news.closed) {
+    return indicate_callers();
+  }
+  const auto sequence = calling.sequence;
+  std::unique_ptr<Held> gone = std::move(calling.held);
+  std::erase_if(callers_, [](const Caller& one) { return one.held == nullptr; });
+  drop(std::move(gone));
+  if (sequence) {
+    ++withdrawn_;
+    indicate_withdrawal(ECONNRESET, *sequence);
+  }
+  indicate_callers();
+}
+
+/// What was dropped may be in use further up in this very call.
+void Tcp::drop(std::unique_ptr<Held> held) {
+  held->timer.cancel();
+  dropped_connections_.push_back(std::move(held));
+}
+
+// ---- Callers ----
+
+bool Tcp::listens() const { return !failed() && connect_indications() > 0; }
+
+std::vector<Tcp::Caller>::iterator Tcp::caller(std::int32_t sequence) {
+  return std::ranges::find(callers_, std::optional(sequence), &Caller::sequence);
+}
+
+/// Tells the user of those who wait, as many as may be outstanding.
+void Tcp::indicate_callers() {
+  while (listens() && outstanding() < connect_indications() && may(provider::ConnectionEvent::conn_ind) &&
+         read_queue().can_put_next()) {
+    const auto next = std::ranges::find_if(callers_, [](const Caller& one) { return one.opened && !one.sequence; });
+    if (next == callers_.end()) {
+      return;
+    }
+    next->sequence = next_sequence_;
+    next_sequence_ = next_sequence_ == INT32_MAX ? 1 : next_sequence_ + 1;
+    ++connections_;
+    ++indicated_;
+    indicate_connection(Encoded(next->held->connection.ends().remote).bytes(), *next->sequence);
+  }
+}
+
+void Tcp::drop_callers() {
+  std::vector<Caller> callers = std::move(callers_);
+  callers_.clear();
+  for (Caller& one : callers) {
+    rejected_ += one.opened ? 1U : 0U;
+    one.held->connection.abort();
+    flush(*one.held);
+    drop(std::move(one.held));
+  }
+}
+
+// ---- Accepting on another stream ----
+
+/// A connection that another stream has accepted for this one. Until the driver knows of it, that one passes on what
+/// comes.
+void Tcp::take_over(std::unique_ptr<Held> held, Tcp& from) {
+  const Entered entered(*this, Entered::By::call);
+  const tcp::Ends ends = held->connection.ends();
+  set_connection(std::move(held));
+  adopted_from_ = set().module_handles().number(from.handle());
+  take_connection(local_address());
+  purpose_ = Purpose::adoption;
+  bound_remote_ = ends.remote;
+  port_->bind_connection(ends.local, ends.remote);
+  if (mine_) {
+    attend(*mine_);
+  }
+}
+
+/// The driver knows: nothing is passed on any more.
+void Tcp::adopted() {
+  auto* const from = dynamic_cast<Tcp*>(set().module_handles().find(std::exchange(adopted_from_, 0)));
+  if (from != nullptr) {
+    const std::uint32_t number = acceptor_id();
+    std::erase_if(from->handed_, [&](const Handed& one) { return one.acceptor == number; });
+  }
+}
+
+Tcp::Held* Tcp::find(const tcp::Ends& ends) {
+  const auto has_them = [&](const auto& held) { return held && held->connection.ends() == ends; };
+  if (has_them(mine_)) {
+    return mine_.get();
+  }
+  for (const Caller& one : callers_) {
+    if (has_them(one.held)) {
+      return one.held.get();
+    }
+  }
+  for (const auto& one : lingering_) {
+    if (has_them(one)) {
+      return one.get();
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace sluice

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// tcp: what it says to ip, and what ip says.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "stack/core/primitive.h"
+#include "stack/core/stream_set.h"
+#include "stack/modules/tcp.h"
+#include "stack/modules/tcp_entered.h"
+#include "stack/wire/checksum.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
+#include "stack/wire/protocol.h"
+
+namespace sluice {
+
+using namespace wire::tpi;  // the primitives and their numbers
+using wire::DataUnit;
+using wire::TcpHeader;
+using Kind = DataUnit::Kind;
+
+namespace {
+
+[[nodiscard]] bool is(const Message& message, Kind kind, std::int32_t primitive) {
+  const DataUnit* const unitdata = message.native<DataUnit>();
+  return unitdata != nullptr ? unitdata->kind == kind
+                             : is_protocol(message.type()) && primitive_of(message.bytes()) == primitive;
+}
+
+}  // namespace
+
+// ---- Down ----
+
+void Tcp::down(Message message) {
+  if (message) {
+    write_queue().put_next(std::move(message));
+  } else {
+    ++no_memory_;
+  }
+}
+
+/// Of ip: a segment that is not to be fragmented. Empty where there is no memory, and while the stream's port changes:
+/// ip would not take it then, and what is lost comes again.
+Message Tcp::request_of(const tcp::Ends& ends, Message segment) {
+  if (purpose_ != Purpose::none) {
+    return {};
+  }
+  Message request = Message::of_native(set().pool(), DataUnit{.kind = Kind::network_request,
+                                                              .options = DataUnit::Options::sending,
+                                                              .protocol = wire::protocol_tcp,
+                                                              .dont_fragment = true,
+                                                              .has_local = true,
+                                                              .peer = ends.remote.address,
+                                                              .local = ends.local.address});
+  if (!request) {
+    ++no_memory_;
+    return {};
+  }
+  request.link(std::move(segment));
+  return request;
+}
+
+/// ip answers before put_next() returns, through control().
+std::optional<wire::network::RouteAck> Tcp::route(const wire::IpAddress& destination) {
+  answered_route_.reset();
+  down(primitive_message(set().pool(), wire::network::RouteReq{destination}, MessageType::ctl));
+  return std::exchange(answered_route_, std::nullopt);
+}
+
+/// RFC 9293 section 3.7.1: the MSS counts neither IP's header nor TCP's, and no options (RFC 6691).
+std::uint16_t Tcp::segment_bytes_of(const wire::IpAddress& remote, std::uint32_t mtu) {
+  const std::size_t headers = TcpHeader::size_min + (remote.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size);
+  const std::size_t room = std::max<std::size_t>(mtu, headers + tcp::Connection::segment_bytes_min) - headers;
+  return static_cast<std::uint16_t>(std::min<std::size_t>(room, UINT16_MAX));
+}
+
+// ---- Up ----
+
+void Tcp::rput(Batch&& batch) {
+  const Entered entered(*this, Entered::By::call);
+  while (Message message = batch.pop()) {
+    if (is(message, Kind::network_indication, T_UNITDATA_IND)) {
+      receive(std::move(message));
+    } else if (from_network(message)) {
+      read_queue().put_next(std::move(message));
+    }
+  }
+}
+
+/// A message that is no segment; whether it passes on.
+bool Tcp::from_network(Message& message) {
+  if (is(message, Kind::network_error, T_UDERROR_IND)) {
+    report(message);
+    return false;
+  }
+  if (message.type() == MessageType::ctl) {
+    control(message);
+    return false;
+  }
+  if (message.type() == MessageType::flush) {
+    return !port_->releasing();
+  }
+  if (!is_protocol(message.type())) {
+    return true;
+  }
+  unexpected_ += port_->acknowledged(message) ? 0U : 1U;
+  return false;
+}
+
+/// RFC 9293 section 3.9.2.3: "A TCP implementation MUST silently discard an incoming SYN segment that is addressed to a
+/// broadcast or multicast address (MUST-57)"; here every segment.
+void Tcp::receive(Message message) {
+  const auto read = native_of<DataUnit>(message, Kind::network_indication);
+  if (!read) {
+    ++(read.error().malformed ? malformed_ : no_memory_);
+    return;
+  }
+  const DataUnit unitdata = **read;
+  if (unitdata.options != DataUnit::Options::received || unitdata.peer.family() != unitdata.local.family() ||
+      unitdata.group) {
+    ++malformed_;
+    return;
+  }
+  const std::size_t size = message.data_size();
+  if (!unitdata.checksum_offloaded) {
+    const std::uint16_t pseudo_header =
+        wire::pseudo_header_sum(unitdata.peer, unitdata.local, wire::protocol_tcp, static_cast<std::uint32_t>(size));
+    if (size < TcpHeader::size_min) {
+      ++short_header_;
+      return;
+    }
+    if (message.transform(Check{.initial = pseudo_header}, handle(), bad_checksum_) == TransformResult::failed) {
+      bad_checksum_ += message.failed() ? 0U : 1U;
+      return;
+    }
+  }
+  // What is held until the user takes it is memory of our own, and nothing is acknowledged that is not verified.
+  if (keep(message, Side::read) == TransformResult::failed) {
+    return;
+  }
+  std::array<std::byte, TcpHeader::size_max> scratch;
+  const std::size_t front_size = std::min(size, scratch.size());
+  const std::byte* const front = message.front(front_size, scratch.data());
+  const auto header = front == nullptr ? std::unexpected(wire::TcpMalformed::short_header)
+                                       : TcpHeader::parse({front, front_size}, size);
+  if (!header) {
+    ++short_header_;
+    return;
+  }
+  tcp::Segment segment{
+      .header = *header,
+      .options = wire::TcpOptions::parse({front + TcpHeader::size_min, header->header_size - TcpHeader::size_min}),
+      .data = {}};
+  ++segments_received_;
+  if (size > header->header_size) {
+    segment.data = message.unlink();
+    segment.data.trim_front(header->header_size);
+  }
+  arrived({.local = {unitdata.local, header->destination_port}, .remote = {unitdata.peer, header->source_port}},
+          std::move(segment));
+}
+
+void Tcp::arrived(const tcp::Ends& ends, tcp::Segment segment) {
+  const Entered entered(*this, Entered::By::call);
+  if (Held* const held = find(ends)) {
+    held->connection.arrive(std::move(segment), set().now());
+    return attend(*held);
+  }
+  const auto handed = std::ranges::find(handed_, ends, &Handed::ends);
+  if (handed != handed_.end()) {
+    if (auto* const acceptor = dynamic_cast<Tcp*>(set().module_handles().find(handed->acceptor))) {
+      return acceptor->arrived(ends, std::move(segment));
+    }
+    handed_.erase(handed);
+  }
+  const std::uint8_t kind = segment.header.flags & (wire::tcp_syn | wire::tcp_ack | wire::tcp_rst | wire::tcp_fin);
+  if (listens() && kind == wire::tcp_syn && ends.local.port == port_->local().port) {
+    return called(ends, segment);
+  }
+  unclaimed(ends, segment);
+}
+
+/// The threat: SYNs in the names of others would fill what there is for callers. A new one takes the place of the one
+/// that has not been set up for the longest time.
+void Tcp::called(const tcp::Ends& ends, const tcp::Segment& syn) {
+  if (callers_.size() >= 2 * std::size_t{connect_indications()}) {
+    const auto oldest = std::ranges::find(callers_, false, &Caller::opened);
+    ++callers_dropped_;
+    if (oldest == callers_.end()) {
+      return;
+    }
+    drop(std::move(oldest->held));
+    callers_.erase(oldest);
+  }
+  const auto answered = route(ends.remote.address);
+  if (!answered || answered->error != 0) {
+    ++no_connection_;
+    return;
+  }
+  callers_.push_back({.held = make_connection(ends, segment_bytes_of(ends.remote.address, answered->mtu)),
+                      .sequence = {},
+                      .opened = false});
+  Held& held = *callers_.back().held;
+  held.connection.answer(syn, set().now());
+  attend(held);
+}
+
+void Tcp::unclaimed(const tcp::Ends& ends, const tcp::Segment& segment) {
+  const bool answers = !failed() && (!port_held_ || ends.local.port == port_->local().port);
+  Message reset = answers ? tcp::make_reset(set().pool(), ends, segment) : Message();
+  Message request = reset ? request_of(ends, std::move(reset)) : Message();
+  if (!request) {
+    ++no_connection_;
+    return;
+  }
+  ++resets_sent_;
+  down(std::move(request));
+}
+
+/// The threat: an ICMP error in the name of a router. What it quotes must be under way (RFC 5927 section 4.1).
+void Tcp::report(Message& message) {
+  std::array<std::byte, 8> quoted;
+  const auto unitdata = native_of<DataUnit>(message, Kind::network_error);
+  if (!unitdata || !(*unitdata)->has_local || !message.copy_data_to(0, quoted)) {
+    ++(unitdata || unitdata.error().malformed ? malformed_ : no_memory_);
+    return;
+  }
+  const DataUnit& error = **unitdata;
+  const tcp::Ends ends{.local = {error.local, load_big_endian<std::uint16_t>(quoted.data())},
+                       .remote = {error.peer, load_big_endian<std::uint16_t>(quoted.data() + 2)}};
+  Held* const held = find(ends);
+  if (held == nullptr || !held->connection.is_under_way(load_big_endian<std::uint32_t>(quoted.data() + 4))) {
+    ++foreign_error_;
+    return;
+  }
+  ++errors_;
+  if (error.error == EMSGSIZE) {
+    held->connection.set_path(segment_bytes_of(ends.remote.address, error.mtu), set().now());
+  } else {
+    held->connection.network_failed(error.error);
+  }
+  attend(*held);
+}
+
+void Tcp::control(const Message& message) {
+  if (const auto ack = wire::network::RouteAck::decode(message.bytes())) {
+    if (ack->error == 0 && !ack->destination.is_unspecified()) {
+      path_changed(ack->destination, ack->mtu);
+    }
+    answered_route_ = *ack;
+  } else if (!port_->filter_answered(message)) {
+    ++unexpected_;
+  }
+}
+
+void Tcp::path_changed(const wire::IpAddress& remote, std::uint32_t mtu) {
+  std::vector<Held*> concerned;
+  const auto take = [&](const std::unique_ptr<Held>& held) {
+    if (held && held->connection.ends().remote.address == remote) {
+      concerned.push_back(held.get());
+    }
+  };
+  take(mine_);
+  std::ranges::for_each(callers_, take, &Caller::held);
+  std::ranges::for_each(lingering_, take);
+  for (Held* const held : concerned) {
+    if (has(*held)) {
+      held->connection.set_path(segment_bytes_of(remote, mtu), set().now());
+      attend(*held);
+    }
+  }
+}
+
+}  // namespace sluice
