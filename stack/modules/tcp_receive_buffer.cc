@@ -155,7 +155,7 @@ void ReceiveBuffer::remember(Position at) {
 std::size_t ReceiveBuffer::runs(std::span<Range> out) const {
   std::size_t count = 0;
   for (const Position place : recent_) {
-    const Range run = count < out.size() && place >= next_ && place != 0 ? run_around(place) : Range{};
+    const Range run = count < out.size() ? run_around(place) : Range{};
     if (run.size() > 0 && std::ranges::find(out.first(count), run) == out.first(count).end()) {
       out[count++] = run;
     }

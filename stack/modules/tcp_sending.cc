@@ -17,7 +17,7 @@ using namespace wire;  // tcp_syn and the other flags
 void Connection::output(TimePoint now) {
   const bool synchronized = is_synchronized();
   if (synchronized) {
-    if (board_.empty() && last_sent_ != TimePoint{} && now - last_sent_ > round_trip_.timeout()) {
+    if (board_.empty() && now - last_sent_ > round_trip_.timeout()) {
       congestion_.restarted();
     }
     while (send_lost(now) || send_new(peer_window_, false, now)) {

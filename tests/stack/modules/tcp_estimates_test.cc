@@ -295,6 +295,34 @@ TEST(TcpScoreboard, ThreeAreEnough) {  // RFC 8985 section 6.2, step 4
   EXPECT_EQ(detected(board, board_start + 100ms), 10U);
 }
 
+TEST(TcpScoreboard, ThreeAreCountedAnew) {  // those that are acknowledged are behind no gap any more
+  Scoreboard board;
+  for (Position at = 0; at < 40; at += 10) {
+    board.sent({at, at + 10}, board_start);
+  }
+  const Range three{10, 40};
+  static_cast<void>(board.acknowledged(0, std::span(&three, 1), board_start + 100ms));
+  board.front_sent_again({0, 10}, board_start + 100ms);
+  static_cast<void>(board.acknowledged(40, {}, board_start + 200ms));
+  board.sent({40, 50}, board_start + 200ms);
+  board.sent({50, 60}, board_start + 200ms);
+  const Range one{50, 60};
+  static_cast<void>(board.acknowledged(40, std::span(&one, 1), board_start + 300ms));
+  EXPECT_EQ(detected(board, board_start + 300ms), 0U);
+}
+
+TEST(TcpScoreboard, WaitsForTheLast) {  // RFC 8985 section 6.2, step 5: one timer for all, the longest
+  Scoreboard board;
+  board.sent({0, 10}, board_start);
+  board.sent({10, 20}, board_start + 5ms);
+  board.sent({20, 30}, board_start + 5ms);
+  const Range run{20, 30};
+  static_cast<void>(board.acknowledged(0, std::span(&run, 1), board_start + 105ms));
+  bool lost = false;
+  EXPECT_EQ(board.detect_losses(board_start + 105ms, 100ms, 100ms, false, lost), board_start + 130ms);
+  EXPECT_FALSE(lost);
+}
+
 TEST(TcpScoreboard, WhileRepairingThereIsNoTimeToWait) {  // RFC 8985 section 6.2, step 4
   Scoreboard board;
   board.sent({0, 10}, board_start);
@@ -312,10 +340,12 @@ TEST(TcpScoreboard, AnAcknowledgmentThatIsTooSoonTellsNothing) {
   board.sent({10, 20}, board_start);
   static_cast<void>(board.acknowledged(10, {}, board_start + 100ms));
   board.sent({20, 30}, board_start + 110ms);
+  board.sent({30, 40}, board_start + 115ms);
   board.front_sent_again({10, 20}, board_start + 120ms);
   static_cast<void>(board.acknowledged(20, {}, board_start + 121ms));
+  board.front_sent_again({20, 30}, board_start + 122ms);
   EXPECT_EQ(detected(board, board_start + 200ms), 0U);
-  EXPECT_EQ(board.bytes_under_way(), 10U);
+  EXPECT_EQ(board.bytes_under_way(), 20U);
 }
 
 TEST(TcpScoreboard, ThirdDuplicate) {  // RFC 5681 section 3.2

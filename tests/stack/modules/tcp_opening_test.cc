@@ -369,6 +369,7 @@ constexpr tcp_script::Case opening_cases[] = {
        connect
        > SYN 0
        +1s > SYN 0
+       +500ms
        < SYN,ACK 0 ack 1 mss 1000
        > ACK 1 ack 1
        send 100

@@ -265,8 +265,13 @@ constexpr tcp_script::Case sack_cases[] = {
        > ACK 1 ack 1 sack 101-201
        send 100
        > ACK 1:101 ack 1
-       < ACK 201:301 ack 101
+       < ACK 201:301 ack 101 win 1000
        > ACK 101 ack 1 sack 101-301
+       send 2000
+       > ACK 101:1101 ack 1
+       < ACK 401:501 ack 1101
+       > ACK 1101:2101 ack 1
+       > ACK 2101 ack 1 sack 401-501,101-301
      )"},
 };
 

@@ -131,6 +131,20 @@ constexpr tcp_script::Case timeout_cases[] = {
        x4 +60s > ACK 1001:2001
        state established
      )"},
+    {"IdleIsNoSilence", "RFC 9293 3.8.3: where nothing was sent nothing is waited for",
+     R"(
+       open mss 1000
+       +10min
+       send 100
+       > ACK 1:101
+       +300ms > ACK 1:101
+       < ACK 1 ack 101
+       +10min
+       send 100
+       > ACK 101:201
+       +600ms > ACK 101:201
+       state established
+     )"},
     {"IsOver", "RFC 7661: behind a timeout, too, a window that is not used does not grow",
      R"(
        open mss 1000

@@ -594,6 +594,7 @@ class Script {
     tell(news.closed == ECONNRESET, "reset");
     tell(news.closed == ETIMEDOUT, "timed-out");
     tell(news.closed == EHOSTUNREACH, "unreachable");
+    tell(news.closed == ECONNABORTED, "aborted");
     return told.empty() ? "none" : told;
   }
 

@@ -161,6 +161,38 @@ constexpr tcp_script::Case sending_cases[] = {
        x4 +60s > ACK 1001:1002
        state established
      )"},
+    {"ProbesAreNoDuplicates",
+     "RFC 5681 2: what answers probes is no sign of a loss: the congestion window stays what it was",
+     R"(
+       open win 1000 mss 1000
+       send 30000
+       > ACK 1:1001
+       +100ms
+       < ACK 1 ack 1001 win 0
+       +250ms > ACK 1001:1002
+       < ACK 1 ack 1001
+       +500ms > ACK 1001:1002
+       < ACK 1 ack 1001
+       +1s > ACK 1001:1002
+       < ACK 1 ack 1001
+       +2s > ACK 1001:1002
+       < ACK 1 ack 1002 win 65535
+       > 10 segments
+     )"},
+    {"ProbesBeginAnew", "RFC 9293 3.8.6.1: the interval of probes grows while the window stays zero",
+     R"(
+       open win 1000 mss 1000
+       send 3000
+       > ACK 1:1001
+       +100ms
+       < ACK 1 ack 1001 win 0
+       +250ms > ACK 1001:1002
+       +500ms > ACK 1001:1002
+       < ACK 1 ack 1002 win 1000
+       > ACK 1002:2002
+       < ACK 1 ack 2002 win 0
+       +300ms > ACK 2002:2003
+     )"},
     {"ProbesOfADeadPeerEnd", "RFC 9293 3.8.3: who does not answer probes either is given up",
      R"(
        open win 1000 mss 1000
@@ -207,6 +239,15 @@ constexpr tcp_script::Case sending_cases[] = {
        < ACK 1 ack 801 win 399
        < ACK 1 ack 801 win 400
        > ACK 801:1201
+     )"},
+    {"NagleInASmallWindow", "RFC 9293 3.8.6.2.1: the half of the window counts for what the window holds back",
+     R"(
+       open win 800 mss 1000
+       send 400
+       > ACK 1:401
+       send 400
+       < ACK 1 ack 401
+       > ACK 401:801
      )"},
     {"SillyWindowEnds", "RFC 9293 3.8.6.2.1: \"(4) or if the override timeout occurs\": what fits is sent",
      R"(
@@ -584,7 +625,7 @@ constexpr tcp_script::Case receiving_cases[] = {
        < ACK 1:4
        < ACK 4:7
        > ACK 1 ack 7 win 65533
-       < ACK 262138:262141
+       < ACK 262140:262141
        > ACK 1 ack 7
        count unacceptable 0
        < ACK 262141:262142
