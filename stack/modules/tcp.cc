@@ -71,6 +71,8 @@ void Tcp::release() {
   end_connection(true);
   drop_callers();
   for (auto& one : lingering_) {
+    one->connection.abort();
+    flush(*one);
     drop(std::move(one));
   }
   lingering_.clear();
@@ -285,8 +287,10 @@ void Tcp::start_connecting() {
   callee_.reset();
   set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu)));
   acknowledged();
-  mine_->connection.connect(set().now());
-  attend(*mine_);
+  if (mine_) {
+    mine_->connection.connect(set().now());
+    attend(*mine_);
+  }
 }
 
 void Tcp::refuse_connect(std::int32_t tli_error, std::int32_t unix_error) {
@@ -315,7 +319,7 @@ void Tcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
     callers_.erase(chosen);
     set_connection(std::move(held));
     acknowledged();
-    return attend(*mine_);
+    return mine_ ? attend(*mine_) : void();
   }
   if (acceptor->purpose_ != Purpose::none || acceptor->mine_ || !acceptor->may(provider::ConnectionEvent::pass_conn)) {
     return refused(TOUTSTATE);
@@ -417,9 +421,11 @@ void Tcp::deliver() {
       return;
     }
     indication.link(mine_->connection.take(set().now(), indication_bytes_max));
-    flush(*mine_);
     defer_if_fused(indication);
     read_queue().put_next(std::move(indication));
+    if (mine_) {
+      flush(*mine_);  // the window that opens: what answers it comes behind this
+    }
   }
   end_came_ = end_came_ || (mine_ && mine_->connection.take_news().ended);
   if (mine_ && end_came_ && !peer_ended_ && may(provider::ConnectionEvent::ordrel_ind)) {

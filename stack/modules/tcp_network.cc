@@ -240,7 +240,7 @@ void Tcp::report(Message& message) {
   ++errors_;
   if (error.error == EMSGSIZE) {
     held->connection.set_path(segment_bytes_of(ends.remote.address, error.mtu), set().now());
-  } else {
+  } else if (error.error != ENOBUFS) {  // for want of memory a segment is lost, as others are
     held->connection.network_failed(error.error);
   }
   attend(*held);

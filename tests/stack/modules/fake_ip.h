@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What stands below udp in its tests: answers binds, routes and filters as ip does, and passes datagrams on to the
-// driver of the harness unchanged.
+// What stands below udp and tcp in their tests: answers binds, routes and filters as ip does, and passes datagrams on
+// to the driver of the harness unchanged.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "stack/core/primitive.h"
@@ -29,10 +31,15 @@ class FakeIp : public Module {
   unsigned ports_busy = 0;      // refuse that many filters with DL_BOUND
   std::optional<std::uint32_t> filter_error = {};
 
+  std::function<void()> when_passed = {};  // once, after something went on to the driver
+
   // What it has been asked.
   std::vector<wire::IpAddress> routes_asked;
   std::vector<wire::dlpi::FilterReq> filters_asked;
   std::optional<wire::NetworkAddress> bound;
+
+  /// As an ACCEPTOR_id would be.
+  [[nodiscard]] std::uint32_t number() { return set().module_handles().number(handle()); }
 
   void wput(Batch&& batch) override {
     Batch out;
@@ -43,6 +50,9 @@ class FakeIp : public Module {
     }
     if (!out.empty()) {
       write_queue().put_next(std::move(out));
+      if (const auto then = std::exchange(when_passed, nullptr)) {
+        then();
+      }
     }
   }
 
