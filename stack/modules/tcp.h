@@ -17,7 +17,8 @@
 //
 //   T_CONN_REQ connects: T_OK_ACK, then T_CONN_CON, or T_DISCON_IND where nobody answers within three minutes, a reset
 //   comes, or the network says that there is no way. TSYSERR with the errno of ip's route where there is none, with
-//   EOPNOTSUPP by a stream that listens; TADDRBUSY: that very connection is still closing.
+//   EOPNOTSUPP by a stream that listens, with ENOBUFS for want of memory; TADDRBUSY: that very connection is still
+//   closing.
 //
 //   T_CONN_IND is a connection that has been set up. T_CONN_RES accepts it on the stream whose ACCEPTOR_id it names:
 //   the same, if no other is outstanding (TINDOUT), or another one of tcp of the same stream set, idle or unbound

@@ -67,7 +67,12 @@ Message Tcp::request_of(const tcp::Ends& ends, Message segment) {
 /// ip answers before put_next() returns, through control().
 std::optional<wire::network::RouteAck> Tcp::route(const wire::IpAddress& destination) {
   answered_route_.reset();
-  down(primitive_message(set().pool(), wire::network::RouteReq{destination}, MessageType::ctl));
+  Message request = primitive_message(set().pool(), wire::network::RouteReq{destination}, MessageType::ctl);
+  if (!request) {
+    ++no_memory_;
+    return wire::network::RouteAck{.destination = destination, .error = ENOBUFS};
+  }
+  down(std::move(request));
   return std::exchange(answered_route_, std::nullopt);
 }
 

@@ -4,6 +4,7 @@
 // What stands below udp and tcp in their tests: answers binds, routes and filters as ip does, and passes datagrams on
 // to the driver of the harness unchanged.
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -33,6 +34,8 @@ class FakeIp : public Module {
 
   std::function<void()> when_passed = {};  // once, after something went on to the driver
 
+  bool answering = false;  // it allocates: for tests whose pool fails, but not for it
+
   // What it has been asked.
   std::vector<wire::IpAddress> routes_asked;
   std::vector<wire::dlpi::FilterReq> filters_asked;
@@ -59,7 +62,14 @@ class FakeIp : public Module {
  private:
   template <class Primitive>
   void up(const Primitive& primitive, MessageType type) {
-    read_queue().put_next(primitive_message(set().pool(), primitive, type));
+    up([&] { return primitive_message(set().pool(), primitive, type); });
+  }
+  template <std::invocable Make>
+  void up(const Make& make) {
+    answering = true;
+    Message answer = make();
+    answering = false;
+    read_queue().put_next(std::move(answer));
   }
 
   bool answered(const Message& message) {
@@ -75,7 +85,7 @@ class FakeIp : public Module {
       bound.reset();
       if (answers) {
         const std::byte both[] = {std::byte{flush_read | flush_write}};
-        read_queue().put_next(Message::copy_of(set().pool(), both, 0, MessageType::flush));
+        up([&] { return Message::copy_of(set().pool(), both, 0, MessageType::flush); });
         up(wire::tpi::OkAck{wire::tpi::T_UNBIND_REQ}, MessageType::pcproto);
       }
     } else {

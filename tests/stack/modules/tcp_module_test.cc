@@ -871,6 +871,19 @@ TEST_F(TcpModule, AFlushDropsWhatWaitsAndNotWhatTcpHasTaken) {
   EXPECT_TRUE(arrived == std::string(4096, 'x'));
 }
 
+TEST_F(TcpModule, WhatCameWhileThePoolWasExhaustedGoesUpWhenThereIsMemory) {
+  open();
+  bool exhausted = false;
+  stack->pool().fail_when([&] { return exhausted; });
+  Message message = stack->indication(there_v4, here_v4, peer->bytes_of(tcp_ack | tcp_psh, "kept"));
+  exhausted = true;
+  stack->up(std::move(message));
+  exhausted = false;
+  EXPECT_EQ(stack->told(), "");
+  stack->advance(2ms);
+  EXPECT_EQ(stack->told(), "data kept");
+}
+
 // ---- Closing in the middle ----
 
 /// A stream that goes resets what it leaves, so that nobody waits for it, or takes the part for the whole.

@@ -98,20 +98,26 @@ class TcpStack : public Stack {
     std::string all;
     bool was_data = false;
     while (head().count() > 0) {
-      const Message message = head().take();
-      const bool is_data = is_protocol(message.type()) && primitive_of(message.bytes()) == T_DATA_IND;
+      const auto [words, text] = told_next();
+      const bool is_data = words.empty();
       all += all.empty() || (is_data && was_data) ? "" : ", ";
-      all += is_data ? (was_data ? "" : "data ") + data_text(message) : words_of(message);
+      all += is_data ? (was_data ? "" : "data ") + text : words;
       was_data = is_data;
     }
     return all;
   }
+  /// The next of it: words, or data. REQUIRES: something has come up.
+  std::pair<std::string, std::string> told_next() {
+    const Message message = head().take();
+    const bool is_data = is_protocol(message.type()) && primitive_of(message.bytes()) == T_DATA_IND;
+    return is_data ? std::pair(std::string(), data_text(message)) : std::pair(words_of(message), std::string());
+  }
 
   // ---- What goes down ----
 
-  /// The segments since the last time.
-  std::vector<Sent> take_sent() {
-    std::vector<Sent> all;
+  /// The segments since the last time, as bytes.
+  std::vector<std::pair<DataUnit, std::string>> take_messages() {
+    std::vector<std::pair<DataUnit, std::string>> all;
     while (driver().count() > 0) {
       const Message message = driver().take();
       if (message.type() == MessageType::flush) {
@@ -121,20 +127,27 @@ class TcpStack : public Stack {
       SLUICE_REQUIRE(request.has_value());
       EXPECT_EQ(request->protocol, wire::protocol_tcp);
       EXPECT_TRUE(request->dont_fragment);
-      std::string bytes = data_text(message);
-      const tcp::Ends at_peer{{request->peer, 0}, {request->local, 0}};
+      all.emplace_back(*request, data_text(message));
+    }
+    return all;
+  }
+  /// The segments since the last time.
+  std::vector<Sent> take_sent() {
+    std::vector<Sent> all;
+    for (auto& [request, bytes] : take_messages()) {
+      const tcp::Ends at_peer{{request.peer, 0}, {request.local, 0}};
       auto segment = tcp_pair::segment_of(pool(), at_peer, as_bytes(bytes));
       SLUICE_REQUIRE(segment.has_value());
       bytes.erase(0, segment->header.header_size);
-      all.push_back({*request, std::move(*segment), std::move(bytes)});
+      all.push_back({request, std::move(*segment), std::move(bytes)});
     }
     return all;
   }
 
   // ---- What comes from the network ----
 
-  /// Bytes of a segment from `from`.
-  void arrives(const IpAddress& from, const IpAddress& to, std::string_view bytes, bool group = false) {
+  /// What ip passes up of a segment from `from`.
+  Message indication(const IpAddress& from, const IpAddress& to, std::string_view bytes, bool group = false) {
     Message message = Message::of_native(pool(), DataUnit{.kind = DataUnit::Kind::network_indication,
                                                           .options = DataUnit::Options::received,
                                                           .protocol = wire::protocol_tcp,
@@ -143,7 +156,7 @@ class TcpStack : public Stack {
                                                           .local = to,
                                                           .header_size = 20});
     message.link(Message::copy_of(pool(), as_bytes(bytes)));
-    up(std::move(message));
+    return message;
   }
   /// ip says that a segment which began with `quote` has not got to `to`.
   void fails(const TransportAddress& to, std::string_view quote, int error, std::uint32_t mtu = 0) {
@@ -222,7 +235,7 @@ class Peer {
                                        text.empty() ? Message() : Message::copy_of(stack_.pool(), as_bytes(text))));
   }
   void arrives(std::string_view bytes, bool group = false) const {
-    stack_.arrives(ends_.local.address, ends_.remote.address, bytes, group);
+    stack_.up(stack_.indication(ends_.local.address, ends_.remote.address, bytes, group));
   }
   /// A segment in its place.
   void says(std::uint8_t flags, std::string_view text = {}) {
