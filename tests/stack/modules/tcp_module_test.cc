@@ -882,6 +882,7 @@ TEST_F(TcpModule, WhatCameWhileThePoolWasExhaustedGoesUpWhenThereIsMemory) {
   EXPECT_EQ(stack->told(), "");
   stack->advance(2ms);
   EXPECT_EQ(stack->told(), "data kept");
+  stack->pool().fail_when(nullptr);
 }
 
 // ---- Closing in the middle ----
