@@ -72,7 +72,10 @@ void Tcp::close() {
 void Tcp::release() {
   end_connection(true);
   drop_callers();
-  drop_lingering();
+  for (auto& one : lingering_) {
+    abort(std::move(one));
+  }
+  lingering_.clear();
   handed_.clear();
   callee_.reset();
   unbind_due_ = false;
@@ -197,7 +200,10 @@ void Tcp::port_refused(std::int32_t tli_error, std::int32_t unix_error) {
 
 void Tcp::port_released() {
   const Entered entered(*this, Entered::By::call);
-  drop_lingering();
+  for (auto& one : lingering_) {
+    drop(std::move(one));
+  }
+  lingering_.clear();
   acknowledged();
 }
 
@@ -270,8 +276,10 @@ void Tcp::start_connecting() {
   callee_.reset();
   set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu)));
   acknowledged();
-  mine_->connection.connect(set().now());
-  attend(*mine_);
+  if (mine_) {
+    mine_->connection.connect(set().now());
+    attend(*mine_);
+  }
 }
 
 void Tcp::refuse_connect(std::int32_t tli_error, std::int32_t unix_error) {
@@ -293,7 +301,7 @@ void Tcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
   if (acceptor == this) {
     set_connection(std::move(held));
     acknowledged();
-    return attend(*mine_);
+    return mine_ ? attend(*mine_) : void();
   }
   accepted_elsewhere();
   handed_.push_back({held->connection.ends(), acceptor_id});
@@ -382,9 +390,11 @@ void Tcp::deliver() {
       return;
     }
     indication.link(mine_->connection.take(set().now(), indication_bytes_max));
-    flush(*mine_);
     defer_if_fused(indication);
     read_queue().put_next(std::move(indication));
+    if (mine_) {
+      flush(*mine_);  // the window that opens: what answers it comes behind this
+    }
   }
   end_came_ = end_came_ || (mine_ && mine_->connection.take_news().ended);
   if (mine_ && end_came_ && !peer_ended_ && may(provider::ConnectionEvent::ordrel_ind)) {

@@ -12,11 +12,13 @@
 //   are those of every connection-mode provider here (stack/provider/connection_mode.h). A bind address that is empty,
 //   or has port 0, asks for a free port of 49152..65535; O_T_BIND_REQ takes such a one where the port asked for is
 //   busy. With a CONIND_number above 0 the stream listens: so many T_CONN_IND may be outstanding, and as many callers
-//   more wait here; a SYN beyond those is dropped, and so comes again.
+//   more wait here; a SYN beyond those takes the place of the oldest that has not answered yet, or is dropped where all
+//   have, and so comes again.
 //
 //   T_CONN_REQ connects: T_OK_ACK, then T_CONN_CON, or T_DISCON_IND where nobody answers within three minutes, a reset
 //   comes, or the network says that there is no way. TSYSERR with the errno of ip's route where there is none, with
-//   EOPNOTSUPP by a stream that listens; TADDRBUSY: that very connection is still closing.
+//   EOPNOTSUPP by a stream that listens, with ENOBUFS for want of memory; TADDRBUSY: that very connection is still
+//   closing.
 //
 //   T_CONN_IND is a connection that has been set up. T_CONN_RES accepts it on the stream whose ACCEPTOR_id it names:
 //   the same, if no other is outstanding (TINDOUT), or another one of tcp of the same stream set, idle or unbound
@@ -31,7 +33,7 @@
 //
 //   Below: ip, as stack/wire/network.h says. A segment is a T_UNITDATA_REQ of protocol 6 that is not to be fragmented;
 //   when the path's MTU shrinks, so do the segments. A T_UDERROR_IND ends a connection that this end is opening,
-//   and no other (RFC 5461).
+//   and no other (RFC 5461); ENOBUFS ends none.
 //
 //   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
 //   by one that is unbound, which sees what no other stream of the link claims.
@@ -218,7 +220,6 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void adopted();
   void drop(std::unique_ptr<Held> held);
   void abort(std::unique_ptr<Held> held);
-  void drop_lingering();
   [[nodiscard]] bool some_linger() const;
   void drop_callers();
 

@@ -163,13 +163,6 @@ void Tcp::abort(std::unique_ptr<Held> held) {
   drop(std::move(held));
 }
 
-void Tcp::drop_lingering() {
-  for (auto& one : lingering_) {
-    drop(std::move(one));
-  }
-  lingering_.clear();
-}
-
 /// Whether a connection that both ends have released has something left that its peer is to acknowledge.
 bool Tcp::some_linger() const {
   return std::ranges::any_of(lingering_, [](const auto& one) { return !one->connection.is_done(); });

@@ -58,7 +58,12 @@ Message Tcp::request_of(const tcp::Ends& ends, Message segment) {
 /// ip answers before put_next() returns, through control().
 std::optional<wire::network::RouteAck> Tcp::route(const wire::IpAddress& destination) {
   answered_route_.reset();
-  down(primitive_message(set().pool(), wire::network::RouteReq{destination}, MessageType::ctl));
+  Message request = primitive_message(set().pool(), wire::network::RouteReq{destination}, MessageType::ctl);
+  if (!request) {
+    ++no_memory_;
+    return wire::network::RouteAck{.destination = destination, .error = ENOBUFS};
+  }
+  down(std::move(request));
   return std::exchange(answered_route_, std::nullopt);
 }
 
@@ -231,7 +236,7 @@ void Tcp::report(Message& message) {
   ++errors_;
   if (error.error == EMSGSIZE) {
     held->connection.set_path(segment_bytes_of(ends.remote.address, error.mtu), set().now());
-  } else {
+  } else if (error.error != ENOBUFS) {  // for want of memory a segment is lost, as others are
     held->connection.network_failed(error.error);
   }
   attend(*held);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What stands below udp in its tests: answers binds, routes and filters as ip does, and passes datagrams on to the
-// driver of the harness unchanged.
+// What stands below udp and tcp in their tests: answers binds, routes and filters as ip does, and passes datagrams on
+// to the driver of the harness unchanged.
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "stack/core/primitive.h"
@@ -29,10 +32,17 @@ class FakeIp : public Module {
   unsigned ports_busy = 0;      // refuse that many filters with DL_BOUND
   std::optional<std::uint32_t> filter_error = {};
 
+  std::function<void()> when_passed = {};  // once, after something went on to the driver
+
+  bool answering = false;  // it allocates: for tests whose pool fails, but not for it
+
   // What it has been asked.
   std::vector<wire::IpAddress> routes_asked;
   std::vector<wire::dlpi::FilterReq> filters_asked;
   std::optional<wire::NetworkAddress> bound;
+
+  /// As an ACCEPTOR_id would be.
+  [[nodiscard]] std::uint32_t number() { return set().module_handles().number(handle()); }
 
   void wput(Batch&& batch) override {
     Batch out;
@@ -43,13 +53,23 @@ class FakeIp : public Module {
     }
     if (!out.empty()) {
       write_queue().put_next(std::move(out));
+      if (const auto then = std::exchange(when_passed, nullptr)) {
+        then();
+      }
     }
   }
 
  private:
   template <class Primitive>
   void up(const Primitive& primitive, MessageType type) {
-    read_queue().put_next(primitive_message(set().pool(), primitive, type));
+    up([&] { return primitive_message(set().pool(), primitive, type); });
+  }
+  template <std::invocable Make>
+  void up(const Make& make) {
+    answering = true;
+    Message answer = make();
+    answering = false;
+    read_queue().put_next(std::move(answer));
   }
 
   bool answered(const Message& message) {
@@ -65,7 +85,7 @@ class FakeIp : public Module {
       bound.reset();
       if (answers) {
         const std::byte both[] = {std::byte{flush_read | flush_write}};
-        read_queue().put_next(Message::copy_of(set().pool(), both, 0, MessageType::flush));
+        up([&] { return Message::copy_of(set().pool(), both, 0, MessageType::flush); });
         up(wire::tpi::OkAck{wire::tpi::T_UNBIND_REQ}, MessageType::pcproto);
       }
     } else {

@@ -83,11 +83,9 @@ class Recorder : public Module {
 class Stack {
  public:
   explicit Stack(std::uint64_t seed = 1, std::size_t pool_bytes_max = BufferPool::bytes_max_default)
-      : set_({.pool_bytes_max = pool_bytes_max, .seed = seed}) {
-    auto driver = std::make_unique<Recorder>("driver", Side::write);
-    driver_ = driver.get();
-    SLUICE_REQUIRE(chain_.open_driver(std::move(driver)).has_value());
-  }
+      : Stack(std::make_unique<StreamSet>(StreamSet::Options{.pool_bytes_max = pool_bytes_max, .seed = seed})) {}
+  /// Beside others of the same stream set, which outlives it.
+  explicit Stack(StreamSet& shared) : set_(shared) { open_driver(); }
 
   template <class M, class... Arguments>
   M& push(Arguments&&... arguments) {
@@ -129,7 +127,15 @@ class Stack {
   void run() { set_.scheduler().poll(set_.now()); }
 
  private:
-  StreamSet set_;
+  explicit Stack(std::unique_ptr<StreamSet> own) : own_(std::move(own)), set_(*own_) { open_driver(); }
+  void open_driver() {
+    auto driver = std::make_unique<Recorder>("driver", Side::write);
+    driver_ = driver.get();
+    SLUICE_REQUIRE(chain_.open_driver(std::move(driver)).has_value());
+  }
+
+  std::unique_ptr<StreamSet> own_;
+  StreamSet& set_;
   Recorder head_{"head", Side::read};
   Chain chain_{set_, head_};
   Recorder* driver_ = nullptr;
