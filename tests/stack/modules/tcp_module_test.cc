@@ -637,14 +637,16 @@ TEST_F(TcpModule, ErrorsEndOnlyWhatIsBeingOpened) {
   EXPECT_EQ(opening.told(), "ok connect, gone " + std::to_string(EHOSTUNREACH));
 }
 
-TEST_F(TcpModule, AnErrorAboutACallerEndsHimBeforeTheUserHearsOfHim) {
+/// It is the caller who opens: an answer to him that was lost comes again.
+TEST_F(TcpModule, AnErrorAboutACallerDoesNotEndHim) {
   listen();
   peer->says(tcp_syn);
   EXPECT_EQ(peer->heard(), "SYN+ACK");
   stack->fails(peer->address(), peer->quote_at(peer->expected - 1), EHOSTUNREACH);
   EXPECT_EQ(stack->told(), "");
   peer->says(tcp_ack);
-  EXPECT_EQ(peer->heard(), "RST");
+  EXPECT_EQ(peer->heard(), "");
+  EXPECT_EQ(stack->told(), "called 1");
 }
 
 /// This host lacks memory for a moment: what was not sent is lost like any segment, and comes again.
