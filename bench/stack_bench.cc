@@ -120,10 +120,10 @@ class KernelArm : public Arm {
     to.sin_port = htons(port);
     ::inet_pton(AF_INET, "10.77.0.2", &to.sin_addr);
     lab.enter_far();
-    receiver_ = dlpi::Descriptor(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    receiver_ = Descriptor(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     must(::bind(receiver_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0, "bind");
     lab.enter_near();
-    sender_ = dlpi::Descriptor(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sender_ = Descriptor(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     must(::connect(sender_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0, "connect");
     for (std::size_t at = 0; at < batch; ++at) {
       in_headers_[at].msg_hdr.msg_iov = &in_pieces_[at];
@@ -157,8 +157,8 @@ class KernelArm : public Arm {
     return ::poll(&readable, 1, static_cast<int>(silence_max / std::chrono::milliseconds(1))) > 0;
   }
 
-  dlpi::Descriptor sender_;
-  dlpi::Descriptor receiver_;
+  Descriptor sender_;
+  Descriptor receiver_;
 
  private:
   std::array<iovec, batch> out_pieces_{};

@@ -151,8 +151,8 @@ class KernelSockets {
     result.sin_addr.s_addr = htonl(0x0a4d'0000U + host);
     return result;
   }
-  static dlpi::Descriptor open(std::uint32_t host) {
-    dlpi::Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  static Descriptor open(std::uint32_t host) {
+    Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const sockaddr_in local = address(host);
     const int bytes = 4 << 20;
     SLUICE_REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&local), sizeof local) == 0);
@@ -161,8 +161,8 @@ class KernelSockets {
     return socket;
   }
 
-  dlpi::Descriptor near_;
-  dlpi::Descriptor far_;
+  Descriptor near_;
+  Descriptor far_;
   bool whole_ = true;
 };
 

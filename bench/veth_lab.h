@@ -24,7 +24,7 @@
 #include <string>
 #include <thread>
 
-#include "dlpi/descriptor.h"
+#include "base/descriptor.h"
 #include "dlpi/interface.h"
 #include "tests/user_namespace.h"
 
@@ -98,8 +98,8 @@ class VethLab {
   void enter_far() const { must(::setns(far_.get(), CLONE_NEWNET) == 0, "setns"); }
 
  private:
-  static dlpi::Descriptor own_network_namespace() {
-    dlpi::Descriptor own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+  static Descriptor own_network_namespace() {
+    Descriptor own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
     must(static_cast<bool>(own), "/proc/self/ns/net");
     return own;
   }
@@ -113,8 +113,8 @@ class VethLab {
     must(dlpi::find_interface(device)->up, "the link came up");
   }
 
-  dlpi::Descriptor near_;
-  dlpi::Descriptor far_;
+  Descriptor near_;
+  Descriptor far_;
 };
 
 }  // namespace sluice::bench

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/result.h"
-#include "dlpi/descriptor.h"
 #include "stack/core/scheduler.h"
 #include "stack/core/stream_set.h"
 #include "stack/wire/address.h"

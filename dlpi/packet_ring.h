@@ -41,8 +41,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/descriptor.h"
 #include "base/result.h"
-#include "dlpi/descriptor.h"
 #include "dlpi/interface.h"
 #include "dlpi/offload.h"
 #include "stack/core/message.h"

@@ -23,8 +23,8 @@
 #include <functional>
 #include <memory>
 
+#include "base/descriptor.h"
 #include "base/result.h"
-#include "dlpi/descriptor.h"
 #include "dlpi/interface.h"
 #include "dlpi/offload.h"
 #include "dlpi/super_frame_pieces.h"

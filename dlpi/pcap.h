@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpi/descriptor.h"
+#include "base/descriptor.h"
 #include "dlpi/interface.h"
 #include "dlpi/link.h"
 #include "dlpi/link_table.h"

@@ -44,7 +44,7 @@
 #include <optional>
 #include <string>
 
-#include "dlpi/descriptor.h"
+#include "base/descriptor.h"
 #include "dlpi/interface.h"
 #include "dlpi/link.h"
 #include "dlpi/link_table.h"

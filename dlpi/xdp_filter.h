@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/result.h"
-#include "dlpi/descriptor.h"
 #include "dlpi/interface.h"
 #include "stack/wire/address.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpi/descriptor.h"
+#include "base/descriptor.h"
 #include "dlpi/memory_link.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpi/descriptor.h"
+#include "base/descriptor.h"
 #include "dlpi/xdp.h"
 #include "tests/dlpi/test_stream.h"
 #include "tests/dlpi/xdp/xdp_namespace.h"

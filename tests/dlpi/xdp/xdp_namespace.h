@@ -15,7 +15,7 @@
 #include <cstring>
 #include <string>
 
-#include "dlpi/descriptor.h"
+#include "base/descriptor.h"
 #include "tests/dlpi/namespace.h"
 
 namespace sluice::dlpi::test {

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace sluice::dlpi {
+namespace sluice {
 
 class Descriptor {
  public:
@@ -31,4 +31,4 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-}  // namespace sluice::dlpi
+}  // namespace sluice
