@@ -15,6 +15,7 @@
 #include "apps/sluice/host.h"
 #include "apps/sluice/manual.h"
 #include "apps/sluice/netcat.h"
+#include "apps/sluice/serve.h"
 
 namespace {
 
@@ -163,6 +164,36 @@ int main(int argc, char** argv) {
         host.find(':') != std::string::npos ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
     result =
         with_stack(registry, file, stack, [&](const StackDeclaration& found) { return run_netcat(found, netcat); });
+  });
+
+  ServeOptions serve;
+  auto* serve_command = app.add_subcommand("serve", "own a stack whose sockets programs use, unmodified (see exec)");
+  serve_command->add_option("FILE", file, "stack file: a stack that makes connections, one of datagrams, or both")
+      ->required();
+  serve_command->add_option("--socket", serve.path, "where programs find the server");
+  serve_command->add_option("--mode", serve.mode, "of that file: who may have sockets; 0600 if absent");
+  serve_command->add_option("--sockets-max", serve.sockets_per_user_max, "of each user; 4096 if absent");
+  serve_command->add_flag("--json", serve.json, "print JSON");
+  serve_command->callback([&] {
+    const auto loaded = StackFile::load(file, registry);
+    if (!loaded) {
+      fmt::print(stderr, "{}\n", loaded.error().text);
+      result = exit_stack_file;
+      return;
+    }
+    result = run_server(loaded->stacks(), serve);
+  });
+
+  std::vector<std::string> command;
+  auto* exec_command = app.add_subcommand("exec", "run a program whose sockets are those of a server (see serve)");
+  exec_command->add_option("--socket", serve.path, "where the server is");
+  exec_command->add_option("COMMAND", command, "the program and its arguments")->required();
+  exec_command->prefix_command();
+  exec_command->positionals_at_end();
+  exec_command->callback([&] {
+    const std::vector<std::string> rest = exec_command->remaining();
+    command.insert(command.end(), rest.begin(), rest.end());
+    result = run_on_server(serve.path, command);
   });
 
   std::string name;

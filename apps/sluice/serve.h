@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// `sluice serve`: owns a stack, whose sockets unmodified programs use (`sluice exec`); and `sluice exec` itself.
+
+#include <string>
+#include <vector>
+
+#include "stack/head/stack_file.h"
+
+namespace sluice {
+
+struct ServeOptions {
+  std::string path;  // of the server's socket; empty: default_server_path()
+  std::string mode = "0600";
+  std::size_t sockets_per_user_max = 4096;
+  bool json = false;
+};
+
+/// $SLUICE_SOCKETS, else a path below $XDG_RUNTIME_DIR, else one below /tmp with the user's number in it.
+[[nodiscard]] std::string default_server_path();
+
+/// Serves sockets of the first of `stacks` that makes connections, and of the first that takes datagrams; answers an
+/// exit code.
+int run_server(const std::vector<StackDeclaration>& stacks, const ServeOptions& options);
+
+/// Becomes `command` with its sockets on the server at `path` (empty: default_server_path()); answers an exit code
+/// where it cannot: 126 and 127 as the shell has them.
+int run_on_server(const std::string& path, const std::vector<std::string>& command);
+
+}  // namespace sluice

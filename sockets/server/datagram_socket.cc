@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sockets/server/datagram_socket.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "sockets/server/endpoints.h"
+
+namespace sluice::sockets {
+
+using wire::TransportAddress;
+
+DatagramSocket::DatagramSocket(Host& host, const Identity& identity, Descriptor channel)
+    : Socket(host, identity, std::move(channel)) {
+  watch();
+}
+
+DatagramSocket::~DatagramSocket() {
+  if (port_ != nullptr) {
+    port_->leave(*this);
+  }
+}
+
+// ---- What the program asks ----
+
+Reply DatagramSocket::bind(const Address& address, bool shared) {
+  if (port_ != nullptr) {
+    return refusal(EINVAL);
+  }
+  const auto wanted = transport_address_of(address, identity_.family);
+  return refusal(wanted ? bind_to(*wanted, shared) : EAFNOSUPPORT);
+}
+
+int DatagramSocket::bind_to(const TransportAddress& address, bool shared) {
+  auto port = DatagramPort::bind(host_, address, shared, host_.datagram_ports());
+  if (!port) {
+    return port.error();
+  }
+  port_ = std::move(*port);
+  port_->join(*this);
+  local_ = port_->local();
+  return 0;
+}
+
+Reply DatagramSocket::connect(const Request& request, Asker) {
+  sa_family_t family = AF_UNSPEC;
+  std::memcpy(&family, request.address.bytes, sizeof family);
+  if (request.address.size >= sizeof family && family == AF_UNSPEC) {
+    peer_.reset();
+    return {};
+  }
+  const auto to = transport_address_of(request.address, identity_.family);
+  if (!to) {
+    return refusal(EAFNOSUPPORT);
+  }
+  const int error = port_ == nullptr ? bind_to(any_address(to->address.is_v6()), false) : 0;
+  if (error == 0) {
+    peer_ = *to;
+  }
+  return refusal(error);
+}
+
+bool DatagramSocket::turn() {
+  const bool up = port_ != nullptr && port_->receive(*this);
+  return pass_down() || up;
+}
+
+// ---- To the program ----
+
+/// A pair without room drops it.
+void DatagramSocket::deliver(int error, const TransportAddress& address, ConstBytes data) {
+  DatagramHeader header{.error = error, .address = address_of(address, identity_.family)};
+  std::array<iovec, 2> parts{{{.iov_base = &header, .iov_len = sizeof header},
+                              {.iov_base = const_cast<std::byte*>(data.data()), .iov_len = data.size()}}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  static_cast<void>(::sendmsg(channel_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+// ---- To the peer ----
+
+bool DatagramSocket::pass_down() {
+  for (int units = 0; units < turn_units_max; ++units) {
+    if (!waiting_.empty()) {
+      if (!send(waiting_)) {
+        return false;  // the stream wakes us when it has room
+      }
+      waiting_.clear();
+    }
+    if (!readable_ || hung_up_) {
+      return false;
+    }
+    const Bytes place = host_.scratch().first(message_bytes_max);
+    const ssize_t got = ::recv(channel_.get(), place.data(), place.size(), MSG_DONTWAIT);
+    if (got <= 0) {
+      readable_ = got < 0 && errno == EINTR;
+      continue;
+    }
+    const ConstBytes message = place.first(static_cast<std::size_t>(got));
+    if (!send(message)) {
+      waiting_.assign(message.begin(), message.end());
+      return false;
+    }
+  }
+  return true;
+}
+
+/// What cannot be sent at all is dropped, and its error is the program's to take.
+bool DatagramSocket::send(ConstBytes message) {
+  DatagramHeader header;
+  if (message.size() < sizeof header) {
+    return true;
+  }
+  std::memcpy(&header, message.data(), sizeof header);
+  const auto to = header.address.size == 0 ? peer_ : transport_address_of(header.address, identity_.family);
+  int error = to ? 0 : EDESTADDRREQ;
+  error = error == 0 && port_ == nullptr ? bind_to(any_address(to->address.is_v6()), false) : error;
+  error = error == 0 ? port_->send(*to, message.subspan(sizeof header)) : error;
+  pending_error_ = error == 0 || error == EAGAIN ? pending_error_ : error;
+  return error != EAGAIN;
+}
+
+}  // namespace sluice::sockets

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sockets/server/server.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "base/contract.h"
+#include "sockets/server/datagram_socket.h"
+#include "sockets/server/passing.h"
+#include "sockets/server/stream_socket.h"
+
+namespace sluice::sockets {
+namespace {
+
+constexpr std::size_t scratch_bytes = std::size_t{256} * 1024;
+constexpr int listen_backlog = 128;
+constexpr int callers_per_turn_max = 16;
+static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Answer>);
+
+/// An address in the file system, or behind a zero byte an abstract one.
+Result<std::pair<sockaddr_un, socklen_t>> unix_address(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.empty() || name.size() >= sizeof address.sun_path) {
+    return fail(ENAMETOOLONG,
+                "the path of a socket has 1 to " + std::to_string(sizeof address.sun_path - 1) + " bytes: " + name);
+  }
+  std::memcpy(address.sun_path, name.data(), name.size());
+  return std::pair{address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())};
+}
+
+/// Whether somebody listens there.
+bool answers(const sockaddr_un& address, socklen_t size) {
+  const Descriptor probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return probe && (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0 || errno == EAGAIN);
+}
+
+/// What a server that is gone has left is in the way of the next one.
+Status remove_left_over(const std::string& path, const sockaddr_un& address, socklen_t size) {
+  struct stat found{};
+  if (::lstat(path.c_str(), &found) != 0) {
+    return {};
+  }
+  if (!S_ISSOCK(found.st_mode)) {
+    return fail(EEXIST, path + " is there already, and no socket");
+  }
+  if (answers(address, size)) {
+    return fail(EADDRINUSE, "another server has " + path);
+  }
+  return ::unlink(path.c_str()) == 0 ? Status{} : fail(errno, "cannot remove " + path + ": " + std::strerror(errno));
+}
+
+Result<Descriptor> listen_at(const std::string& path, mode_t mode) {
+  const auto address = unix_address(path);
+  if (!address) {
+    return std::unexpected(address.error());
+  }
+  const auto& [name, size] = *address;
+  if (Status removed = remove_left_over(path, name, size); !removed) {
+    return std::unexpected(removed.error());
+  }
+  Descriptor listening(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  // Nobody may connect before the mode is right: what is not listening yet refuses.
+  if (!listening || ::bind(listening.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 ||
+      ::chmod(path.c_str(), mode) != 0 || ::listen(listening.get(), listen_backlog) != 0) {
+    return fail(errno, "cannot listen at " + path + ": " + std::strerror(errno));
+  }
+  return listening;
+}
+
+}  // namespace
+
+/// A connection that requests come on.
+class Server::Client final : public Poller::Watched {
+ public:
+  Client(Server& server, Asker number, Descriptor channel, uid_t client_user)
+      : server_(server), number_(number), channel_(std::move(channel)), user(client_user) {}
+  ~Client() override { server_.poller_->remove(channel_.get()); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void on_events(std::uint32_t events) override {
+    if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
+      server_.heard_.push_back(number_);
+    }
+  }
+  [[nodiscard]] int channel() const { return channel_.get(); }
+  [[nodiscard]] Asker number() const { return number_; }
+  void answer(const Reply& reply) const {
+    static_cast<void>(send_message(channel_.get(), std::as_bytes(std::span(&reply.answer, 1)), reply.passed.get()));
+  }
+
+ private:
+  Server& server_;
+  const Asker number_;
+  Descriptor channel_;
+
+ public:
+  const uid_t user;
+};
+
+class Server::Listener final : public Poller::Watched {
+ public:
+  explicit Listener(Server& server) : server_(server) {}
+  void on_events(std::uint32_t) override { server_.callers_wait_ = true; }
+
+ private:
+  Server& server_;
+};
+
+Result<std::unique_ptr<Server>> Server::open(StreamSet& set, const Options& options, OpenEndpoint open_stream,
+                                             OpenEndpoint open_datagram) {
+  auto poller = Poller::open(set);
+  if (!poller) {
+    return std::unexpected(poller.error());
+  }
+  auto listening = listen_at(options.path, options.mode);
+  if (!listening) {
+    return std::unexpected(listening.error());
+  }
+  std::unique_ptr<Server> server(new Server(set, options, std::move(open_stream), std::move(open_datagram),
+                                            std::move(*poller), std::move(*listening)));
+  if (const int error = server->poller_->add(server->listening_.get(), *server->listener_); error != 0) {
+    return fail(error, "cannot wait for clients");
+  }
+  return server;
+}
+
+Server::Server(StreamSet& set, const Options& options, OpenEndpoint open_stream, OpenEndpoint open_datagram,
+               std::unique_ptr<Poller> poller, Descriptor listening)
+    : set_(set),
+      options_(options),
+      open_stream_(std::move(open_stream)),
+      open_datagram_(std::move(open_datagram)),
+      poller_(std::move(poller)),
+      listening_(std::move(listening)),
+      listener_(std::make_unique<Listener>(*this)),
+      scratch_(scratch_bytes) {
+  struct stat file{};
+  if (::stat(options_.path.c_str(), &file) == 0) {
+    device_ = file.st_dev;
+    inode_ = file.st_ino;
+  }
+}
+
+/// The file goes with the server, unless it is another one's by now.
+Server::~Server() {
+  sockets_.clear();
+  clients_.clear();
+  struct stat file{};
+  if (::lstat(options_.path.c_str(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_) {
+    ::unlink(options_.path.c_str());
+  }
+}
+
+Server::Statistics Server::statistics() const {
+  Statistics statistics = statistics_;
+  statistics.sockets = sockets_.size();
+  return statistics;
+}
+
+// ---- What sockets need ----
+
+void Server::wake(Socket& socket) {
+  if (!std::exchange(socket.due, true)) {
+    due_.push_back(&socket);
+  }
+}
+
+void Server::answer(Asker asker, const Answer& answer) {
+  if (const auto found = clients_.find(asker); found != clients_.end()) {
+    Reply reply;
+    reply.answer = answer;
+    found->second->answer(reply);
+  }
+}
+
+Result<Pair> Server::make_pair(SocketKind kind) {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, (kind == SocketKind::stream ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, ends) != 0) {
+    return fail(errno);
+  }
+  Pair pair{.ours = Descriptor(ends[0]), .program = Descriptor(ends[1])};
+  struct stat file{};
+  if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 || ::fstat(ends[1], &file) != 0) {
+    return fail(errno);
+  }
+  pair.inode = file.st_ino;
+  // Another server of this network namespace may have that name: it takes no more than another number.
+  constexpr int attempts_max = 64;
+  for (int attempt = 0; attempt < attempts_max; ++attempt) {
+    const std::string name = std::string(1, '\0') + name_prefix + static_cast<char>(kind) +
+                             std::to_string(set_.prng()() % 1'000'000'000) + std::to_string(next_name_++);
+    const auto address = unix_address(name);
+    if (address && ::bind(ends[1], reinterpret_cast<const sockaddr*>(&address->first), address->second) == 0) {
+      return pair;
+    }
+  }
+  return fail(EADDRINUSE);
+}
+
+Result<std::unique_ptr<tli::Endpoint>> Server::open_endpoint(SocketKind kind) {
+  const OpenEndpoint& open = kind == SocketKind::datagram ? open_datagram_ : open_stream_;
+  return open ? open() : fail(EPROTONOSUPPORT);
+}
+
+int Server::adopt(std::unique_ptr<Socket> socket) {
+  std::size_t& count = users_[socket->identity().user];
+  if (count >= options_.sockets_per_user_max) {
+    return EMFILE;
+  }
+  ++count;
+  Socket& adopted = *socket;
+  std::erase_if(remembered_, [&](const Remembered& old) { return old.inode == adopted.identity().inode; });
+  sockets_.insert_or_assign(adopted.identity().inode, std::move(socket));
+  wake(adopted);
+  return 0;
+}
+
+void Server::erase(Socket& socket) {
+  const Socket::Identity identity = socket.identity();
+  if (remembered_.size() >= remembered_max) {
+    remembered_.pop_front();
+  }
+  Remembered& last = remembered_.emplace_back();
+  last.inode = identity.inode;
+  last.names = socket.names().answer;
+  last.names.value = static_cast<std::int32_t>(SocketState::over);
+  last.pending_error = socket.take_error().answer.value;
+  if (const auto user = users_.find(identity.user); user != users_.end() && --user->second == 0) {
+    users_.erase(user);
+  }
+  sockets_.erase(identity.inode);
+}
+
+// ---- Turns ----
+
+void Server::turn() {
+  if (std::exchange(callers_wait_, false)) {
+    take_clients();
+  }
+  for (const Asker number : std::exchange(heard_, {})) {
+    if (const auto found = clients_.find(number); found != clients_.end()) {
+      hear(*found->second);
+    }
+  }
+  // Who becomes due meanwhile has his turn in the next round.
+  for (Socket* const socket : std::exchange(due_, {})) {
+    socket->due = false;
+    if (socket->turn()) {
+      wake(*socket);
+    }
+    if (!socket->due && socket->finished()) {
+      erase(*socket);
+    }
+  }
+}
+
+void Server::take_clients() {
+  for (int taken = 0; taken < callers_per_turn_max; ++taken) {
+    Descriptor channel(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!channel) {
+      // Without a descriptor to spare the caller waits: another turn looks again.
+      callers_wait_ = errno == EMFILE || errno == ENFILE || errno == EINTR || errno == ECONNABORTED;
+      return;
+    }
+    ucred credentials{};
+    socklen_t size = sizeof credentials;
+    if (::getsockopt(channel.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+      continue;
+    }
+    if (clients_.size() >= options_.clients_max) {
+      clients_.erase(clients_.begin());
+      ++statistics_.crowded_out;
+    }
+    const Asker number = next_asker_++;
+    auto client = std::make_unique<Client>(*this, number, std::move(channel), credentials.uid);
+    if (poller_->add(client->channel(), *client) == 0) {
+      clients_.emplace(number, std::move(client));
+    }
+  }
+  callers_wait_ = true;
+}
+
+/// One request, or the end.
+void Server::hear(Client& client) {
+  Request request;
+  const Passed passed = receive_message(client.channel(), std::as_writable_bytes(std::span(&request, 1)));
+  if (passed.error == EAGAIN || passed.error == EINTR) {
+    return;
+  }
+  if (passed.error != 0 || passed.size != sizeof request || request.version != protocol_version) {
+    statistics_.malformed += passed.size != 0 || passed.error != 0 ? 1U : 0U;
+    clients_.erase(client.number());
+    return;
+  }
+  ++statistics_.requests;
+  const Reply reply = execute(request, passed.descriptor.get(), client.user, client.number());
+  statistics_.refused += reply.answer.error != 0 && reply.answer.error != EINPROGRESS ? 1U : 0U;
+  if (!reply.later) {
+    client.answer(reply);
+  }
+  heard_.push_back(client.number());  // it may have said more
+}
+
+Reply Server::execute(const Request& request, int shown, uid_t user, Asker asker) {
+  if (request.operation == Operation::open) {
+    return open_socket(request, user);
+  }
+  struct stat file{};
+  if (shown < 0 || ::fstat(shown, &file) != 0 || !S_ISSOCK(file.st_mode)) {
+    return refusal(ENOTSOCK);
+  }
+  const auto found = sockets_.find(file.st_ino);
+  if (found == sockets_.end()) {
+    return remember(request, file.st_ino);
+  }
+  Socket& socket = *found->second;
+  switch (request.operation) {
+    case Operation::bind:
+      return socket.bind(request.address, request.value != 0);
+    case Operation::listen:
+      return socket.listen(request.value);
+    case Operation::connect:
+      return socket.connect(request, asker);
+    case Operation::names:
+      return socket.names();
+    case Operation::take_error:
+      return socket.take_error();
+    case Operation::set_option:
+      return socket.set_option(request);
+    case Operation::get_option:
+      return socket.get_option(request);
+    default:
+      return refusal(EOPNOTSUPP);
+  }
+}
+
+Reply Server::remember(const Request& request, ino_t inode) {
+  const auto found = std::ranges::find(remembered_, inode, &Remembered::inode);
+  Reply reply = refusal(found == remembered_.end() ? ENOTSOCK : 0);
+  if (found == remembered_.end()) {
+    return reply;
+  }
+  switch (request.operation) {
+    case Operation::names:
+      reply.answer = found->names;
+      break;
+    case Operation::take_error:
+      reply.answer.value = std::exchange(found->pending_error, 0);
+      break;
+    case Operation::set_option:
+    case Operation::get_option:
+      break;
+    default:
+      reply.answer.error = EINVAL;
+  }
+  return reply;
+}
+
+Reply Server::open_socket(const Request& request, uid_t user) {
+  if (request.family != AF_INET && request.family != AF_INET6) {
+    return refusal(EAFNOSUPPORT);
+  }
+  const bool datagrams = request.kind == SocketKind::datagram;
+  if ((!datagrams && request.kind != SocketKind::stream) || !(datagrams ? open_datagram_ : open_stream_)) {
+    return refusal(EPROTONOSUPPORT);
+  }
+  auto pair = make_pair(request.kind);
+  if (!pair) {
+    return refusal(pair.error().code);
+  }
+  const Socket::Identity identity{.inode = pair->inode, .user = user, .family = request.family};
+  Host& host = *this;
+  std::unique_ptr<Socket> socket;
+  if (datagrams) {
+    socket = std::make_unique<DatagramSocket>(host, identity, std::move(pair->ours));
+  } else {
+    socket = std::make_unique<StreamSocket>(host, identity, std::move(pair->ours));
+  }
+  Reply reply = refusal(adopt(std::move(socket)));
+  reply.passed = std::move(pair->program);
+  return reply;
+}
+
+}  // namespace sluice::sockets

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sockets/server/socket.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "sockets/server/endpoints.h"
+
+namespace sluice::sockets {
+
+Socket::Socket(Host& host, const Identity& identity, Descriptor channel)
+    : host_(host), identity_(identity), channel_(std::move(channel)) {}
+
+Socket::~Socket() {
+  host_.forget(*this);
+  if (channel_) {
+    host_.poller().remove(channel_.get());
+  }
+}
+
+void Socket::watch() {
+  if (const int error = host_.poller().add(channel_.get(), *this); error != 0) {
+    // Nobody would hear of it again: as if the program had gone.
+    pending_error_ = error;
+    hung_up_ = true;
+  }
+}
+
+void Socket::on_events(std::uint32_t events) {
+  readable_ = readable_ || (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+  writable_ = writable_ || (events & EPOLLOUT) != 0;
+  hung_up_ = hung_up_ || (events & (EPOLLHUP | EPOLLERR)) != 0;
+  host_.wake(*this);
+}
+
+void Socket::shut_down(int how) { static_cast<void>(::shutdown(channel_.get(), how)); }
+
+Reply Socket::names() const {
+  Reply reply;
+  reply.answer.value = static_cast<std::int32_t>(state());
+  reply.answer.local = address_of(local_.value_or(any_address(v6())), identity_.family);
+  if (peer_) {
+    reply.answer.peer = address_of(*peer_, identity_.family);
+  }
+  return reply;
+}
+
+Reply Socket::take_error() {
+  Reply reply;
+  reply.answer.value = std::exchange(pending_error_, 0);
+  return reply;
+}
+
+Reply Socket::listen(int) { return refusal(EOPNOTSUPP); }
+
+Reply Socket::set_option(const Request&) { return refusal(ENOPROTOOPT); }
+
+Reply Socket::get_option(const Request&) { return refusal(ENOPROTOOPT); }
+
+}  // namespace sluice::sockets

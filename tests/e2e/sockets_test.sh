@@ -1,0 +1,205 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Unmodified programs on our stack, through `sluice serve` and `sluice exec`: netcat, curl, python's http.server, nginx,
+# redis and iperf3, against the kernel's stack and against each other, on a link between two namespaces; IPv4 and IPv6; over
+# a bad link; and what is left of them when a program, or the server, is killed.
+source "$(dirname "$0")/common.sh"
+two_hosts
+
+# A host of ours, in namespace A or B: its server, and `on_a` and `on_b` for programs on it.
+serve_on() {  # a|b HOST-PART [FAULTS]
+  local table="" push=""
+  [ -z "${3:-}" ] || push='"fault", ' table="fault  = { $3 }"
+  local stack
+  : > "sockets-$1.toml"
+  for stack in tcp udp; do
+    cat >> "sockets-$1.toml" <<TOML
+[stack.$stack]
+driver = { kind = "packet", device = "veth0" }
+push   = [$push"ip", "$stack", "timod"]
+ip     = { address = ["10.77.0.$2/24", "fd00:77::$2/64"] }
+$table
+TOML
+  done
+  background "server-$1" "in_$1" "$SLUICE" serve "sockets-$1.toml" --socket "$DIR/sockets-$1"
+  wait_for "server-$1.out" 'serving sockets'
+}
+on_a() { ip netns exec $NS_A "$SLUICE" exec --socket "$DIR/sockets-a" "$@"; }
+on_b() { ip netns exec $NS_B "$SLUICE" exec --socket "$DIR/sockets-b" "$@"; }
+background_on() {  # a|b NAME COMMAND...
+  local host=$1 name=$2
+  shift 2
+  background "$name" "in_$host" "$SLUICE" exec --socket "$DIR/sockets-$host" "$@"
+}
+answers() {  # HOST PORT: somebody takes connections there
+  local i
+  for i in $(seq 600); do
+    in_a python3 -c "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1)" "$1" "$2" 2> /dev/null && return 0
+    sleep 0.05
+  done
+  echo "nobody answers at port $2 of $1" >&2
+  return 1
+}
+end() { kill "${PID[$1]}"; finish "$1" 2> /dev/null || true; }
+
+OURS=10.77.0.12 OURS6=fd00:77::12
+serve_on b 12
+serve_on a 11
+head -c 3000000 /dev/urandom > question
+head -c 2000000 /dev/urandom > reply
+
+netcats() {  # FAMILY OUR-ADDRESS ITS-ADDRESS
+  INPUT=reply background "kernel$1" in_a nc "-$1" -N -l -p 5000
+  kernel_listens 5000 tcp
+  on_b nc -N "$3" 5000 < question > "called$1" || true
+  finish "kernel$1" || true
+  expect "IPv$1: netcat on our stack calls the kernel's, and what comes is whole" cmp reply "called$1"
+  expect "so is what it sends" cmp question "kernel$1.out"
+  INPUT=reply background_on b "ours$1" nc "-$1" -N -l -p 4000
+  sleep 0.3
+  in_a nc -N "$2" 4000 < question > "calling$1" || true
+  finish "ours$1" || true
+  expect "IPv$1: the kernel's calls ours, and what comes is whole" cmp reply "calling$1"
+  expect "so is what it sends" cmp question "ours$1.out"
+}
+netcats 4 $OURS $ADDR_A
+netcats 6 $OURS6 $ADDR6_A
+echo "a datagram" > datagram
+background_on b datagrams nc -u -l -p 4001 -W 1
+sleep 0.3
+in_a nc -u -w 1 $OURS 4001 < datagram || true
+expect "netcat takes a datagram" arrived datagrams.out datagram
+expect_exit 7 "a port where nobody listens" on_b curl -sS -m 5 http://$ADDR_A:9/
+expect "curl says so" grep -qi "refused\|couldn't connect" last.err
+
+mkdir -p www
+head -c 32M /dev/urandom > www/large
+echo small > www/small
+# Its workers are of the user that starts it; in a user namespace there is no other.
+nginx_config() {
+  cat <<CONFIG
+user root;
+worker_processes 2;
+pid $DIR/nginx.pid;
+daemon off;
+error_log $DIR/nginx.log;
+events { worker_connections 512; }
+http {
+  access_log off;
+  sendfile on;
+  client_body_temp_path $DIR/nginx; proxy_temp_path $DIR/nginx; fastcgi_temp_path $DIR/nginx;
+  uwsgi_temp_path $DIR/nginx; scgi_temp_path $DIR/nginx;
+  server { listen $OURS:8080; listen [$OURS6]:8080; root $DIR/www; }
+}
+CONFIG
+}
+mkdir -p nginx
+nginx_config > nginx.conf
+background_on b nginx "$TOP/build/nginx/usr/sbin/nginx" -p "$DIR/nginx" -c "$DIR/nginx.conf"
+answers $OURS 8080
+for from in in_a on_a; do
+  "$from" curl -sS -m 60 -o got http://$OURS:8080/large
+  expect "$from: curl gets a large file of nginx" cmp got www/large
+  "$from" curl -sS -m 60 -o got "http://[$OURS6]:8080/large"
+  expect "$from: over IPv6, too" cmp got www/large
+  "$from" ab -q -n 1000 -c 50 http://$OURS:8080/small > ab.out 2> ab.err
+  expect "$from: a thousand requests over fifty connections" grep -q '^Complete requests: *1000$' ab.out
+  expect "$from: none of which failed" grep -q '^Failed requests: *0$' ab.out
+  "$from" ab -q -k -n 2000 -c 50 http://$OURS:8080/small > ab.out 2> ab.err
+  expect "$from: connections that are kept, too" grep -q '^Failed requests: *0$' ab.out
+done
+
+(cd www && background_on b http python3 -m http.server 8000 --bind $OURS && echo "${PID[http]}" > ../http.pid)
+PID[http]=$(cat http.pid)
+answers $OURS 8000
+on_a curl -sS -m 60 -o got http://$OURS:8000/large
+expect "curl gets a large file of python's server" cmp got www/large
+
+ln -s "$(command -v redis-check-rdb)" redis-server
+background_on b redis "$DIR/redis-server" --bind $OURS --port 6379 --protected-mode no --save '' --dir "$DIR"
+answers $OURS 6379
+on_a redis-benchmark -h $OURS -q -n 2000 -c 50 -t ping,set,get < /dev/null 2> redis.err | tr '\r' '\n' > redis.txt
+expect "redis-benchmark gets its answers" [ "$(grep -c 'requests per second' redis.txt)" -ge 4 ]
+expect "a value is what was set" [ "$(on_a redis-cli -h $OURS set key value < /dev/null && on_a redis-cli -h $OURS get key < /dev/null)" = $'OK\nvalue' ]
+
+for protocol in "" -u; do
+  background_on b "iperf$protocol" iperf3 -s -1 -B $OURS
+  sleep 0.5
+  on_a timeout 30 iperf3 $protocol -c $OURS -t 1 --json > "client$protocol.json" 2> "client$protocol.err" || true
+  expect "iperf3 $protocol measures" python3 -c "
+import json, sys
+report = json.load(open('client$protocol.json'))
+assert 'error' not in report, report['error']
+assert report['end']['sum_received' if not '$protocol' else 'sum']['bytes'] > 0"
+  finish "iperf$protocol" || true
+done
+
+# A program that is killed in the middle leaves the others whole.
+on_b sh -c "exec nc $ADDR_A 5001" < /dev/zero > /dev/null 2>&1 &
+victim=$!
+background sink in_a nc -l -p 5001
+kernel_listens 5001 tcp 2> /dev/null || true
+on_a curl -sS -m 60 --limit-rate 20M -o got http://$OURS:8080/large &
+reader=$!
+sleep 0.3
+kill -KILL $victim 2> /dev/null || true
+expect "a transfer beside a program that is killed is whole" wait $reader
+expect "to the last byte" cmp got www/large
+end sink
+
+# What a killed server leaves: its programs are told within a second, and new ones that there is none.
+cat > holder.py <<'PYTHON'
+import errno, socket, sys, time
+connection = socket.create_connection((sys.argv[1], 8080), 10)
+print("connected", flush=True)
+started = time.monotonic()
+connection.settimeout(10)
+try:
+    print("got", connection.recv(1))
+except ConnectionResetError:
+    print("reset", "soon" if time.monotonic() - started < 60 else "late", flush=True)
+try:
+    socket.socket()
+except OSError as error:
+    print(errno.errorcode[error.errno], flush=True)
+PYTHON
+background_on a holder python3 holder.py $OURS
+wait_for holder.out connected
+kill -KILL "${PID[server-a]}"
+finish server-a 2> /dev/null || true
+SECONDS=0
+finish holder
+expect "a server that is killed is told within a second" [ $SECONDS -le 2 ]
+expect "as a reset connection" grep -q 'reset soon' holder.out
+expect "and there are no new sockets" grep -q ENETDOWN holder.out
+expect_exit 4 "one server at a path" in_b "$SLUICE" serve sockets-b.toml --socket "$DIR/sockets-b"
+expect "which is said" grep -q 'another server has' last.err
+expect_exit 4 "and nothing else is overwritten" in_b "$SLUICE" serve sockets-a.toml --socket "$DIR/holder.py"
+expect_exit 2 "a mode is a mode" in_b "$SLUICE" serve sockets-a.toml --socket "$DIR/x" --mode rw
+expect_exit 127 "a program that is not there" on_b ./nothing
+expect_exit 126 "or is none" on_b ./nginx.conf
+
+# The link that a killed server leaves behind takes the next one; it is bad: 1 % is lost, 5 % come out of order.
+serve_on a 11 'loss = 1, reorder = 5, reorder_ms = 2, seed = 5'
+on_a curl -sS -m 120 -o got http://$OURS:8080/large
+expect "over a bad link curl gets the file whole" cmp got www/large
+on_a ab -q -n 200 -c 20 http://$OURS:8080/small > ab.out 2> ab.err
+expect "and two hundred requests" grep -q '^Failed requests: *0$' ab.out
+
+expect "the kernel has none of these addresses' ports" bash -c "! ip netns exec $NS_B ss -Hltn | grep -q ."
+end nginx
+end http
+end redis
+all_gone() {
+  local i
+  for i in $(seq 600); do
+    kill -USR1 "${PID[server-b]}"
+    sleep 0.05
+    tail -1 server-b.out | grep -q '^sockets 0,' && return 0
+  done
+  tail -1 server-b.out >&2
+  return 1
+}
+expect "no socket is left behind" all_gone
+stop server-b
+expect "nor the server's file" [ ! -e sockets-b ]

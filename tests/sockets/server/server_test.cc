@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The server of sockets, asked in its own protocol: what programs do through the library, and what hostile ones do
+// without it. The stack is the kernel's, on loopback, so that the other end is a socket of the kernel's.
+
+#include "sockets/server/server.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "edge/run_loop.h"
+#include "sockets/server/passing.h"
+#include "stack/modules/timod.h"
+#include "tpi/kernel_tcp.h"
+#include "tpi/kernel_udp.h"
+
+namespace sluice::sockets {
+namespace {
+
+Address loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  Address answer;
+  answer.size = sizeof address;
+  std::memcpy(answer.bytes, &address, sizeof address);
+  return answer;
+}
+
+std::uint16_t port_of(const Address& address) {
+  sockaddr_in in{};
+  std::memcpy(&in, address.bytes, sizeof in);
+  return ntohs(in.sin_port);
+}
+
+struct Answered {
+  Answer answer;
+  Descriptor passed;
+};
+
+class SocketServer : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory = std::filesystem::temp_directory_path() / ("sluice-sockets-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory);
+    start({.path = path(), .sockets_per_user_max = 8, .clients_max = 4});
+  }
+  void TearDown() override {
+    server.reset();
+    std::filesystem::remove_all(directory);
+  }
+  [[nodiscard]] std::string path() const { return (directory / "server").string(); }
+
+  void start(const Server::Options& options) {
+    const auto opener = [this](bool datagrams) {
+      return [this, datagrams]() -> Result<std::unique_ptr<tli::Endpoint>> {
+        std::unique_ptr<Module> driver;
+        if (datagrams) {
+          driver = std::make_unique<tpi::KernelUdp>(set, tpi::UdpSocket::Options{});
+        } else {
+          driver = std::make_unique<tpi::KernelTcp>(set, tpi::TcpSocket::Options{});
+        }
+        auto stream = Stream::open(set, std::move(driver));
+        if (!stream || !(*stream)->push(std::make_unique<Timod>())) {
+          return fail(EIO);
+        }
+        (*stream)->set_waiter(loop.get());
+        (*stream)->set_nonblocking(true);
+        auto endpoint = tli::Endpoint::t_open(std::move(*stream), nullptr);
+        return endpoint ? Result<std::unique_ptr<tli::Endpoint>>(std::move(*endpoint)) : fail(EIO);
+      };
+    };
+    auto opened = Server::open(set, options, opener(false), opener(true));
+    ASSERT_TRUE(opened) << opened.error().text;
+    server = std::move(*opened);
+  }
+
+  /// Lets the server work until `predicate` holds; false after twenty seconds.
+  template <class Predicate>
+  bool run_until(Predicate predicate) {
+    const TimePoint deadline = loop->now() + std::chrono::seconds(20);
+    while (!predicate()) {
+      if (loop->now() > deadline) {
+        return false;
+      }
+      static_cast<void>(loop->wait(server->busy() ? TimePoint::min() : loop->now() + std::chrono::milliseconds(5)));
+      server->turn();
+    }
+    return true;
+  }
+  void run_for(Duration time) {
+    const TimePoint end = loop->now() + time;
+    ASSERT_TRUE(run_until([&] { return loop->now() >= end; }));
+  }
+
+  [[nodiscard]] Descriptor client() const {
+    Descriptor channel(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path().c_str());
+    EXPECT_EQ(::connect(channel.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return channel;
+  }
+  bool hear(const Descriptor& channel, Answered& answered) {
+    Passed passed;
+    const bool heard = run_until([&] {
+      passed = receive_message(channel.get(), std::as_writable_bytes(std::span(&answered.answer, 1)));
+      return passed.error != EAGAIN;
+    });
+    answered.passed = std::move(passed.descriptor);
+    return heard && passed.size == sizeof answered.answer;
+  }
+  Answered ask(const Request& request, int shown = -1) {
+    const Descriptor channel = client();
+    EXPECT_EQ(send_message(channel.get(), std::as_bytes(std::span(&request, 1)), shown), 0);
+    Answered answered;
+    answered.answer.error = -1;
+    EXPECT_TRUE(hear(channel, answered));
+    return answered;
+  }
+  int ask_error(const Request& request, int shown = -1) { return ask(request, shown).answer.error; }
+  Descriptor open(SocketKind kind, int family = AF_INET) {
+    Answered answered = ask({.operation = Operation::open, .kind = kind, .family = static_cast<std::uint16_t>(family)});
+    EXPECT_EQ(answered.answer.error, 0);
+    return std::move(answered.passed);
+  }
+  /// A socket of the kernel's that listens, and where.
+  static std::pair<Descriptor, Address> kernel_listener() {
+    Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const Address any = loopback(0);
+    EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(any.bytes), any.size), 0);
+    EXPECT_EQ(::listen(listener.get(), 8), 0);
+    Address at;
+    socklen_t size = sizeof at.bytes;
+    EXPECT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(at.bytes), &size), 0);
+    at.size = size;
+    return {std::move(listener), at};
+  }
+  /// Two ends of a connection: the program's, and the kernel's.
+  std::pair<Descriptor, Descriptor> connection() {
+    auto [listener, at] = kernel_listener();
+    Descriptor ours = open(SocketKind::stream);
+    EXPECT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), 0);
+    return {std::move(ours), Descriptor(::accept(listener.get(), nullptr, nullptr))};
+  }
+  static short events_of(const Descriptor& descriptor) {
+    pollfd one{.fd = descriptor.get(), .events = POLLIN | POLLOUT | POLLRDHUP, .revents = 0};
+    EXPECT_GE(::poll(&one, 1, 0), 0);
+    return one.revents;
+  }
+  static std::string read_some(const Descriptor& descriptor, int flags = MSG_DONTWAIT) {
+    std::array<char, 65536> room{};
+    const ssize_t got = ::recv(descriptor.get(), room.data(), room.size(), flags);
+    return got < 0 ? "errno " + std::to_string(errno) : std::string(room.data(), static_cast<std::size_t>(got));
+  }
+  static bool write_all(const Descriptor& descriptor, std::string_view text) {
+    return ::send(descriptor.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+  }
+  int pending_error(const Descriptor& socket) {
+    return ask({.operation = Operation::take_error}, socket.get()).answer.value;
+  }
+
+  StreamSet set;
+  std::unique_ptr<RunLoop> loop = std::move(*RunLoop::open(set));
+  std::filesystem::path directory;
+  std::unique_ptr<Server> server;
+};
+
+// ---- Connections ----
+
+TEST_F(SocketServer, PassesBytesAndEndsEachWay) {
+  auto [ours, theirs] = connection();
+  ASSERT_TRUE(write_all(ours, "question"));
+  run_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(read_some(theirs), "question");
+  ASSERT_EQ(::shutdown(ours.get(), SHUT_WR), 0);
+  run_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(read_some(theirs), "");
+  ASSERT_TRUE(write_all(theirs, "reply"));
+  ASSERT_TRUE(run_until([&, &end = ours] { return (events_of(end) & POLLIN) != 0; }));
+  EXPECT_EQ(read_some(ours), "reply");
+  theirs = Descriptor();
+  ASSERT_TRUE(run_until([&, &end = ours] { return (events_of(end) & POLLRDHUP) != 0; }));
+  EXPECT_EQ(read_some(ours), "");
+  EXPECT_EQ(pending_error(ours), 0);
+}
+
+TEST_F(SocketServer, TellsTheNamesOfAConnection) {
+  auto [listener, at] = kernel_listener();
+  const Descriptor ours = open(SocketKind::stream);
+  EXPECT_EQ(ask({.operation = Operation::names}, ours.get()).answer.peer.size, 0U);
+  ASSERT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), 0);
+  const Answer names = ask({.operation = Operation::names}, ours.get()).answer;
+  EXPECT_EQ(static_cast<SocketState>(names.value), SocketState::connected);
+  EXPECT_EQ(port_of(names.peer), port_of(at));
+  EXPECT_NE(port_of(names.local), 0);
+  EXPECT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), EISCONN);
+}
+
+TEST_F(SocketServer, ARefusedConnectionCanBeAskedForAgain) {
+  auto [listener, at] = kernel_listener();
+  const Descriptor ours = open(SocketKind::stream);
+  Address closed = loopback(1);
+  EXPECT_EQ(ask_error({.operation = Operation::connect, .address = closed}, ours.get()), ECONNREFUSED);
+  EXPECT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), 0);
+}
+
+TEST_F(SocketServer, AConnectionInTheBackgroundIsNotWritableBeforeItIsThere) {
+  auto [listener, at] = kernel_listener();
+  const Descriptor ours = open(SocketKind::stream);
+  const std::string filler(65536, 'x');
+  ASSERT_TRUE(write_all(ours, filler));
+  EXPECT_EQ(events_of(ours) & POLLOUT, 0);
+  EXPECT_EQ(ask_error({.operation = Operation::connect,
+                       .background = 1,
+                       .filler = static_cast<std::uint32_t>(filler.size()),
+                       .address = at},
+                      ours.get()),
+            EINPROGRESS);
+  ASSERT_TRUE(run_until([&] { return (events_of(ours) & POLLOUT) != 0; }));
+  EXPECT_EQ(pending_error(ours), 0);
+  ASSERT_TRUE(write_all(ours, "data"));
+  run_for(std::chrono::milliseconds(20));
+  const Descriptor theirs(::accept(listener.get(), nullptr, nullptr));
+  EXPECT_EQ(read_some(theirs), "data");
+}
+
+TEST_F(SocketServer, AFailureInTheBackgroundShutsThePairAndIsToldOnce) {
+  const Descriptor ours = open(SocketKind::stream);
+  const std::string filler(65536, 'x');
+  ASSERT_TRUE(write_all(ours, filler));
+  EXPECT_EQ(ask_error({.operation = Operation::connect,
+                       .background = 1,
+                       .filler = static_cast<std::uint32_t>(filler.size()),
+                       .address = loopback(1)},
+                      ours.get()),
+            EINPROGRESS);
+  ASSERT_TRUE(run_until([&] { return (events_of(ours) & POLLHUP) != 0; }));
+  EXPECT_NE(events_of(ours) & POLLOUT, 0);
+  EXPECT_EQ(pending_error(ours), ECONNREFUSED);
+  EXPECT_EQ(pending_error(ours), 0);
+}
+
+TEST_F(SocketServer, AResetEndsThePairAndIsTold) {
+  auto [ours, theirs] = connection();
+  const linger now{.l_onoff = 1, .l_linger = 0};
+  ASSERT_EQ(::setsockopt(theirs.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+  theirs = Descriptor();
+  ASSERT_TRUE(run_until([&, &end = ours] { return (events_of(end) & POLLHUP) != 0; }));
+  EXPECT_EQ(pending_error(ours), ECONNRESET);
+}
+
+/// "If such a host issues a CLOSE call while received data is still pending in TCP [...] its TCP SHOULD send a RST"
+/// (RFC 1122 section 4.2.2.13).
+TEST_F(SocketServer, AProgramThatClosesWithDataUnreadResets) {
+  auto [ours, theirs] = connection();
+  ASSERT_TRUE(write_all(theirs, "nobody reads this"));
+  ASSERT_TRUE(run_until([&, &end = ours] { return (events_of(end) & POLLIN) != 0; }));
+  ours = Descriptor();
+  ASSERT_TRUE(run_until([&] { return server->statistics().sockets == 0; }));
+  EXPECT_EQ(read_some(theirs), "errno " + std::to_string(ECONNRESET));
+}
+
+TEST_F(SocketServer, WhatAProgramSentBeforeItClosedArrives) {
+  auto [ours, theirs] = connection();
+  ASSERT_TRUE(write_all(ours, "last words"));
+  ours = Descriptor();
+  run_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(read_some(theirs), "last words");
+  EXPECT_EQ(read_some(theirs), "");
+  theirs = Descriptor();
+  EXPECT_TRUE(run_until([&] { return server->statistics().sockets == 0; }));
+}
+
+TEST_F(SocketServer, AProgramThatDoesNotReadHoldsThePeerBackAndNobodyElse) {
+  auto [slow, flood] = connection();
+  auto [quick, friendly] = connection();
+  const std::string much(65536, 'm');
+  ASSERT_EQ(::fcntl(flood.get(), F_SETFL, O_NONBLOCK), 0);
+  std::size_t sent = 0;
+  for (int quiet = 0; quiet < 20; ++quiet) {
+    for (ssize_t taken = 1; taken > 0;) {
+      taken = ::send(flood.get(), much.data(), much.size(), MSG_NOSIGNAL);
+      sent += taken > 0 ? static_cast<std::size_t>(taken) : 0;
+      quiet = taken > 0 ? 0 : quiet;
+    }
+    run_for(std::chrono::milliseconds(2));
+  }
+  ASSERT_GT(sent, much.size());
+  ASSERT_TRUE(write_all(friendly, "through"));
+  ASSERT_TRUE(run_until([&, &end = quick] { return (events_of(end) & POLLIN) != 0; }));
+  EXPECT_EQ(read_some(quick), "through");
+  std::size_t got = 0;
+  ASSERT_TRUE(run_until([&, &end = slow] {
+    const std::string some = read_some(end);
+    got += some.starts_with("errno") ? 0 : some.size();
+    return got >= sent;
+  }));
+  EXPECT_EQ(got, sent);
+}
+
+// ---- Listening ----
+
+TEST_F(SocketServer, CallersComeWithTheirNames) {
+  const Descriptor ours = open(SocketKind::stream);
+  ASSERT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, ours.get()), 0);
+  Answered listening = ask({.operation = Operation::listen, .value = 5}, ours.get());
+  ASSERT_EQ(listening.answer.error, 0);
+  const Answer names = ask({.operation = Operation::names}, listening.passed.get()).answer;
+  const Descriptor caller(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(caller.get(), reinterpret_cast<const sockaddr*>(names.local.bytes), names.local.size), 0);
+  ASSERT_TRUE(run_until([&] { return (events_of(listening.passed) & POLLIN) != 0; }));
+  Caller told;
+  const Passed accepted = receive_message(listening.passed.get(), std::as_writable_bytes(std::span(&told, 1)));
+  ASSERT_TRUE(accepted.descriptor);
+  sockaddr_in caller_name{};
+  socklen_t size = sizeof caller_name;
+  ASSERT_EQ(::getsockname(caller.get(), reinterpret_cast<sockaddr*>(&caller_name), &size), 0);
+  EXPECT_EQ(port_of(told.peer), ntohs(caller_name.sin_port));
+  EXPECT_EQ(port_of(told.local), port_of(names.local));
+  ASSERT_TRUE(write_all(caller, "hello"));
+  ASSERT_TRUE(run_until([&] { return (events_of(accepted.descriptor) & POLLIN) != 0; }));
+  EXPECT_EQ(read_some(accepted.descriptor), "hello");
+}
+
+TEST_F(SocketServer, AListenerThatEndsFreesItsPort) {
+  Address at = loopback(0);
+  for (int round = 0; round < 2; ++round) {
+    const Descriptor ours = open(SocketKind::stream);
+    ASSERT_EQ(ask_error({.operation = Operation::bind, .address = at}, ours.get()), 0);
+    const Answered listening = ask({.operation = Operation::listen, .value = 5}, ours.get());
+    ASSERT_EQ(listening.answer.error, 0);
+    at = ask({.operation = Operation::names}, listening.passed.get()).answer.local;
+    const Descriptor other = open(SocketKind::stream);
+    EXPECT_EQ(ask_error({.operation = Operation::bind, .address = at}, other.get()), EADDRINUSE);
+    EXPECT_EQ(ask_error({.operation = Operation::bind, .address = at}, listening.passed.get()), EINVAL);
+    EXPECT_EQ(ask_error({.operation = Operation::connect, .address = at}, listening.passed.get()), EISCONN);
+  }
+  EXPECT_TRUE(run_until([&] { return server->statistics().sockets == 0; }));
+}
+
+// ---- Datagrams ----
+
+std::string datagram(const Address& to, std::string_view text) {
+  DatagramHeader header;
+  header.address = to;
+  std::string message(sizeof header, '\0');
+  std::memcpy(message.data(), &header, sizeof header);
+  return message.append(text);
+}
+std::string text_of(const std::string& message) {
+  return message.size() < sizeof(DatagramHeader) ? message : message.substr(sizeof(DatagramHeader));
+}
+
+TEST_F(SocketServer, DatagramsHaveTheirSenderAndTheirPlace) {
+  const Descriptor one = open(SocketKind::datagram);
+  const Descriptor other = open(SocketKind::datagram);
+  ASSERT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, one.get()), 0);
+  const Address at = ask({.operation = Operation::names}, one.get()).answer.local;
+  ASSERT_TRUE(write_all(other, datagram(at, "to you")));
+  ASSERT_TRUE(run_until([&] { return (events_of(one) & POLLIN) != 0; }));
+  const std::string message = read_some(one);
+  EXPECT_EQ(text_of(message), "to you");
+  DatagramHeader header;
+  std::memcpy(&header, message.data(), sizeof header);
+  EXPECT_EQ(port_of(header.address), port_of(ask({.operation = Operation::names}, other.get()).answer.local));
+  ASSERT_TRUE(write_all(one, datagram(header.address, "and back")));
+  ASSERT_TRUE(run_until([&] { return (events_of(other) & POLLIN) != 0; }));
+  EXPECT_EQ(text_of(read_some(other)), "and back");
+}
+
+TEST_F(SocketServer, SocketsThatShareAPortGetWhatTheirPeersSend) {
+  const Descriptor first = open(SocketKind::datagram);
+  const Descriptor second = open(SocketKind::datagram);
+  const Descriptor peer = open(SocketKind::datagram);
+  ASSERT_EQ(ask_error({.operation = Operation::bind, .value = 1, .address = loopback(0)}, first.get()), 0);
+  const Address at = ask({.operation = Operation::names}, first.get()).answer.local;
+  ASSERT_EQ(ask_error({.operation = Operation::bind, .address = at}, second.get()), EADDRINUSE);
+  ASSERT_EQ(ask_error({.operation = Operation::bind, .value = 1, .address = at}, second.get()), 0);
+  ASSERT_TRUE(write_all(peer, datagram(at, "open")));
+  ASSERT_TRUE(run_until([&] { return (events_of(second) & POLLIN) != 0; }));
+  const std::string message = read_some(second);
+  EXPECT_EQ(text_of(message), "open") << "the one that was bound last gets it";
+  DatagramHeader header;
+  std::memcpy(&header, message.data(), sizeof header);
+  ASSERT_EQ(ask_error({.operation = Operation::connect, .address = header.address}, first.get()), 0);
+  ASSERT_TRUE(write_all(peer, datagram(at, "named")));
+  ASSERT_TRUE(run_until([&] { return (events_of(first) & POLLIN) != 0; }));
+  EXPECT_EQ(text_of(read_some(first)), "named");
+  EXPECT_EQ(events_of(second) & POLLIN, 0);
+}
+
+TEST_F(SocketServer, ANamedPeerThatIsNotThereIsTold) {
+  const Descriptor ours = open(SocketKind::datagram);
+  ASSERT_EQ(ask_error({.operation = Operation::connect, .address = loopback(1)}, ours.get()), 0);
+  ASSERT_TRUE(write_all(ours, datagram({}, "anybody?")));
+  ASSERT_TRUE(run_until([&] { return (events_of(ours) & POLLIN) != 0; }));
+  const std::string message = read_some(ours);
+  DatagramHeader header;
+  ASSERT_EQ(message.size(), sizeof header);
+  std::memcpy(&header, message.data(), sizeof header);
+  EXPECT_EQ(header.error, ECONNREFUSED);
+}
+
+TEST_F(SocketServer, DatagramsThatCannotBeSentHarmNobody) {
+  const Descriptor ours = open(SocketKind::datagram);
+  Address unspeakable = loopback(9);
+  unspeakable.bytes[0] = std::byte{77};
+  Address endless = loopback(9);
+  endless.size = 0xffff'ffff;
+  Address small = loopback(9);
+  small.size = 3;
+  for (const Address& to : {unspeakable, endless, small, Address{}}) {
+    ASSERT_TRUE(write_all(ours, datagram(to, "x")));
+    ASSERT_TRUE(run_until([&] { return pending_error(ours) == EDESTADDRREQ; }));
+  }
+  ASSERT_TRUE(write_all(ours, "short"));
+  EXPECT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, ours.get()), 0);
+  const Address at = ask({.operation = Operation::names}, ours.get()).answer.local;
+  ASSERT_TRUE(write_all(ours, datagram(at, "to myself")));
+  ASSERT_TRUE(run_until([&] { return (events_of(ours) & POLLIN) != 0; }));
+  EXPECT_EQ(text_of(read_some(ours)), "to myself");
+}
+
+// ---- Hostile programs ----
+
+TEST_F(SocketServer, RefusesWhatItDoesNotHave) {
+  const Descriptor stream = open(SocketKind::stream);
+  const Descriptor datagrams = open(SocketKind::datagram);
+  struct Case {
+    const char* what;
+    Request request;
+    int shown;
+    int error;
+  };
+  Address wrong_family = loopback(1);
+  wrong_family.bytes[0] = std::byte{AF_INET6};
+  Address short_address = loopback(1);
+  short_address.size = 4;
+  Address long_address = loopback(1);
+  long_address.size = 1000;
+  const std::vector<Case> cases{
+      {"a family", {.operation = Operation::open, .family = AF_UNIX}, -1, EAFNOSUPPORT},
+      {"a kind", {.operation = Operation::open, .kind = SocketKind{'x'}, .family = AF_INET}, -1, EPROTONOSUPPORT},
+      {"a listening kind",
+       {.operation = Operation::open, .kind = SocketKind::listening, .family = AF_INET},
+       -1,
+       EPROTONOSUPPORT},
+      {"no socket", {.operation = Operation::names}, -1, ENOTSOCK},
+      {"an operation", {.operation = Operation{99}}, stream.get(), EOPNOTSUPP},
+      {"another family's address", {.operation = Operation::bind, .address = wrong_family}, stream.get(), EAFNOSUPPORT},
+      {"a short address", {.operation = Operation::connect, .address = short_address}, stream.get(), EAFNOSUPPORT},
+      {"a long address", {.operation = Operation::connect, .address = long_address}, stream.get(), EAFNOSUPPORT},
+      {"no address", {.operation = Operation::bind}, datagrams.get(), EAFNOSUPPORT},
+      {"a datagram socket listens", {.operation = Operation::listen, .value = 1}, datagrams.get(), EOPNOTSUPP},
+      {"an option", {.operation = Operation::set_option, .level = 77, .name = 1}, stream.get(), ENOPROTOOPT},
+      {"an option's value", {.operation = Operation::get_option, .level = 77, .name = 1}, datagrams.get(), ENOPROTOOPT},
+  };
+  for (const Case& one : cases) {
+    EXPECT_EQ(ask_error(one.request, one.shown), one.error) << one.what;
+  }
+}
+
+TEST_F(SocketServer, ASocketIsNamedByShowingItAndByNothingElse) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const Descriptor read_end(pipe[0]);
+  const Descriptor write_end(pipe[1]);
+  const Descriptor stranger(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Descriptor own = client();
+  for (const int shown : {read_end.get(), stranger.get(), own.get()}) {
+    EXPECT_EQ(ask_error({.operation = Operation::names}, shown), ENOTSOCK);
+  }
+}
+
+TEST_F(SocketServer, WhatIsNoRequestEndsItsClientAlone) {
+  Request request{.operation = Operation::open, .family = AF_INET};
+  request.version = 2;
+  const std::string nothing = "GET / HTTP/1.0\r\n\r\n";
+  const std::string much(4096, 'x');
+  const Descriptor friendly = client();
+  for (const ConstBytes message :
+       {std::as_bytes(std::span(&request, 1)), std::as_bytes(std::span(nothing)), std::as_bytes(std::span(much))}) {
+    const Descriptor hostile = client();
+    ASSERT_EQ(send_message(hostile.get(), message, -1), 0);
+    ASSERT_TRUE(run_until([&] { return (events_of(hostile) & POLLHUP) != 0; }));
+  }
+  EXPECT_EQ(server->statistics().malformed, 3U);
+  request.version = protocol_version;
+  ASSERT_EQ(send_message(friendly.get(), std::as_bytes(std::span(&request, 1)), -1), 0);
+  Answered answered;
+  ASSERT_TRUE(hear(friendly, answered));
+  EXPECT_EQ(answered.answer.error, 0);
+  EXPECT_TRUE(answered.passed);
+}
+
+TEST_F(SocketServer, ClientsThatSayNothingKeepNobodyOut) {
+  std::vector<Descriptor> silent;
+  for (int at = 0; at < 20; ++at) {
+    silent.push_back(client());
+    run_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GE(server->statistics().crowded_out, 16U);
+  EXPECT_TRUE(open(SocketKind::stream));
+}
+
+TEST_F(SocketServer, AUserHasSoManySocketsAndNoMore) {
+  std::vector<Descriptor> mine;
+  for (int at = 0; at < 8; ++at) {
+    mine.push_back(open(at % 2 == 0 ? SocketKind::stream : SocketKind::datagram));
+  }
+  EXPECT_EQ(ask_error({.operation = Operation::open, .family = AF_INET}), EMFILE);
+  mine.pop_back();
+  ASSERT_TRUE(run_until([&] { return server->statistics().sockets == 7; }));
+  EXPECT_TRUE(open(SocketKind::stream));
+}
+
+/// What does not fit is rejected, and the program's other sockets go on.
+TEST_F(SocketServer, ACallerTooManyIsTurnedAway) {
+  const Descriptor ours = open(SocketKind::stream);
+  ASSERT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, ours.get()), 0);
+  const Answered listening = ask({.operation = Operation::listen, .value = 64}, ours.get());
+  const Address at = ask({.operation = Operation::names}, listening.passed.get()).answer.local;
+  std::vector<Descriptor> callers;
+  for (int count = 0; count < 12; ++count) {
+    callers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(callers.back().get(), reinterpret_cast<const sockaddr*>(at.bytes), at.size);
+    run_for(std::chrono::milliseconds(2));
+  }
+  run_for(std::chrono::milliseconds(50));
+  const auto gone = [](const Descriptor& caller) { return (events_of(caller) & POLLRDHUP) != 0; };
+  EXPECT_EQ(std::ranges::count_if(callers, gone), 12 - 6) << "eight sockets, two of which listen or have";
+  EXPECT_EQ(server->statistics().sockets, 8U);
+}
+
+TEST_F(SocketServer, SocketsMayCloseInAnyState) {
+  auto [listener, at] = kernel_listener();
+  for (int round = 0; round < 3; ++round) {
+    open(SocketKind::stream);
+    open(SocketKind::datagram);
+    const Descriptor bound = open(SocketKind::stream);
+    EXPECT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, bound.get()), 0);
+    const Descriptor connecting = open(SocketKind::stream);
+    EXPECT_EQ(ask_error({.operation = Operation::connect, .background = 1, .address = at}, connecting.get()),
+              EINPROGRESS);
+  }
+  listener = Descriptor();  // what it has not accepted is reset
+  EXPECT_TRUE(run_until([&] { return server->statistics().sockets == 0; }));
+}
+
+TEST_F(SocketServer, WhatIsOverIsRemembered) {
+  auto [ours, theirs] = connection();
+  const Answer names = ask({.operation = Operation::names}, ours.get()).answer;
+  ASSERT_EQ(::shutdown(ours.get(), SHUT_WR), 0);
+  theirs = Descriptor();
+  ASSERT_TRUE(run_until([&] { return server->statistics().sockets == 0; }));
+  const Answer later = ask({.operation = Operation::names}, ours.get()).answer;
+  EXPECT_EQ(later.error, 0);
+  EXPECT_EQ(static_cast<SocketState>(later.value), SocketState::over);
+  EXPECT_EQ(port_of(later.local), port_of(names.local));
+  EXPECT_EQ(pending_error(ours), 0);
+  EXPECT_EQ(ask_error({.operation = Operation::set_option, .level = IPPROTO_TCP, .name = 1}, ours.get()), 0);
+  EXPECT_EQ(ask_error({.operation = Operation::listen, .value = 1}, ours.get()), EINVAL);
+}
+
+// ---- The server's own socket ----
+
+TEST_F(SocketServer, TakesThePlaceOfOneThatIsGoneAndOfNothingElse) {
+  EXPECT_EQ(Server::open(set, {.path = path()}, {}, {}).error().code, EADDRINUSE);
+  server.reset();
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  {
+    // Left behind, as by a kill.
+    const Descriptor left(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path().c_str());
+    ASSERT_EQ(::bind(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  start({.path = path(), .mode = 0640});
+  EXPECT_EQ(std::filesystem::status(path()).permissions(), std::filesystem::perms(0640));
+  EXPECT_EQ(Server::open(set, {.path = std::string(200, 'p')}, {}, {}).error().code, ENAMETOOLONG);
+  EXPECT_EQ(Server::open(set, {.path = directory.string()}, {}, {}).error().code, EEXIST);
+}
+
+TEST_F(SocketServer, OneWithoutDatagramsSaysSo) {
+  server.reset();
+  auto opened = Server::open(set, {.path = path()}, {}, {});
+  ASSERT_TRUE(opened);
+  server = std::move(*opened);
+  EXPECT_EQ(ask_error({.operation = Operation::open, .kind = SocketKind::datagram, .family = AF_INET}),
+            EPROTONOSUPPORT);
+  EXPECT_EQ(ask_error({.operation = Operation::open, .family = AF_INET}), EPROTONOSUPPORT);
+}
+
+}  // namespace
+}  // namespace sluice::sockets
