@@ -41,6 +41,8 @@ std::optional<mode_t> mode_of(const std::string& text) {
 struct Stacks {
   const StackDeclaration* stream = nullptr;
   const StackDeclaration* datagram = nullptr;
+  // Of `stream`, and bound to nothing: it gets the segments that no socket claims, and resets what they are of.
+  std::unique_ptr<tli::Endpoint> unclaimed{};
 };
 
 Result<std::unique_ptr<tli::Endpoint>> open_endpoint(Program& program, const StackDeclaration& stack) {
@@ -61,7 +63,7 @@ Result<std::unique_ptr<tli::Endpoint>> open_endpoint(Program& program, const Sta
 std::optional<Stacks> sort(Program& program, const std::vector<StackDeclaration>& stacks) {
   Stacks sorted;
   for (const StackDeclaration& stack : stacks) {
-    const auto endpoint = open_endpoint(program, stack);
+    auto endpoint = open_endpoint(program, stack);
     if (!endpoint) {
       fmt::print(stderr, "sluice: serve: {}\n", endpoint.error().text);
       return std::nullopt;
@@ -70,6 +72,7 @@ std::optional<Stacks> sort(Program& program, const std::vector<StackDeclaration>
     const StackDeclaration*& place = service == wire::tpi::T_CLTS ? sorted.datagram : sorted.stream;
     if (place == nullptr && (service == wire::tpi::T_CLTS || service == wire::tpi::T_COTS_ORD)) {
       place = &stack;
+      sorted.unclaimed = service == wire::tpi::T_COTS_ORD ? std::move(*endpoint) : std::move(sorted.unclaimed);
     }
   }
   return sorted;
@@ -129,7 +132,7 @@ int run_server(const std::vector<StackDeclaration>& stacks, const ServeOptions& 
     return exit_usage;
   }
   const std::unique_ptr<Program> program = Program::start();
-  const std::optional<Stacks> sorted = program == nullptr ? std::nullopt : sort(*program, stacks);
+  std::optional<Stacks> sorted = program == nullptr ? std::nullopt : sort(*program, stacks);
   if (!sorted) {
     return exit_open;
   }

@@ -70,6 +70,7 @@ sleep 0.3
 in_a nc -u -w 1 $OURS 4001 < datagram || true
 expect "netcat takes a datagram" arrived datagrams.out datagram
 expect_exit 7 "a port where nobody listens" on_b curl -sS -m 5 http://$ADDR_A:9/
+expect_exit 7 "one of ours, which the kernel calls" in_a timeout 5 curl -sS -m 4 http://$OURS:9/
 expect "curl says so" grep -qi "refused\|couldn't connect" last.err
 
 mkdir -p www
