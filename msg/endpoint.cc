@@ -51,6 +51,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(std::unique_ptr<Stream> stream,
     return std::unexpected(std::move(bound.error()));
   }
   endpoint->stream().set_nonblocking(true);  // whoever waits does so in wait()
+  endpoint->tell({.kind = wire::message::Decision::Kind::decides});
   return endpoint;
 }
 
@@ -181,10 +182,14 @@ std::optional<Unexpected> Endpoint::probe(const Match& match) const {
 
 bool Endpoint::cancel(Handle handle) {
   if (const auto found = receives_.find(handle.value); found != receives_.end()) {
-    if (found->second->matched) {
+    Receive* const receive = found->second.get();
+    if (receive->done) {
       return false;
     }
-    posted_.remove(found->second.get());
+    if (receive->matched) {
+      refuse(*std::ranges::find(inbound_, receive, &Inbound::receive));
+    }
+    posted_.remove(receive);
     receives_.erase(found);
     return true;
   }
@@ -206,6 +211,7 @@ bool Endpoint::progress() {
   for (std::size_t turn = 0; turn < indications_a_turn_max && take_one(); ++turn) {
     moved = true;
   }
+  moved |= tell_untold();
   return hand_over_stalled() || moved;
 }
 

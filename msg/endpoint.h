@@ -27,8 +27,10 @@
 // Unexpected messages
 //   One that no receive accepts is held here, up to `unexpected_bytes_max` in all and `unexpected_messages_max`, each
 //   with its full length from its first packet on; a receive that is posted later gets a copy. One beyond the bounds is
-//   refused: its packets are read and thrown away, and Statistics::refused counts it. The sender is not told: for its
-//   module the message has arrived. Programs that must not lose any post receives before they let anybody send.
+//   refused, Statistics::refused counts it, and its sender is told: his send is done with EXFULL ("Exchange full"), which
+//   means nothing else. With `utopia` only a message of several packets can be refused so, whose sender waits for a
+//   grant. A shorter one has left, its send is done with 0 all the same, and what came of it is thrown away: nobody
+//   there says what becomes of it. Programs that must not lose any post receives before they let anybody send.
 //
 // Truncation
 //   A message longer than its buffer is done with EMSGSIZE: Completion::bytes are in the buffer,
@@ -47,7 +49,8 @@
 //   of calls        EAGAIN (not done yet), EINVAL (no such handle), EMSGSIZE, ENOBUFS (too many receives or sends, no
 //                   memory), ETIME (the deadline came first), ENXIO or what else ended the stream
 //   of completions  0; EMSGSIZE (truncated), ECONNABORTED (the message was lost on its way in), and of sends ETIMEDOUT,
-//                   ECONNRESET (it may not have arrived), ENOBUFS, EINVAL (the module did not take it)
+//                   ECONNRESET (it may not have arrived), EXFULL (the peer refused it), ENOBUFS, EINVAL (the module did
+//                   not take it)
 //
 // Threats
 //   Messages come from anybody who can reach the port, with any bits: nothing here authenticates a peer, and a receive
@@ -161,8 +164,9 @@ class Endpoint {
                                                                     TimePoint deadline = never);
   /// The first unexpected message that `match` accepts; it stays.
   [[nodiscard]] std::optional<Unexpected> probe(const Match& match) const;
-  /// Takes back a receive that no message has matched, or a send of which nothing has left: the handle is gone. False
-  /// for all others, which end by themselves.
+  /// Takes back a receive that is not done, or a send of which nothing has left: the handle is gone, and the buffer the
+  /// caller's again. The message that has matched the receive is refused, as those beyond the bounds are; where all of
+  /// it had come, its sender has been told that it arrived. False for all others, which end by themselves.
   [[nodiscard]] bool cancel(Handle handle);
 
   /// Reads what has come, and hands over what waits: a bounded amount. Whether anything has happened.
@@ -198,6 +202,7 @@ class Endpoint {
     Receive* receive = nullptr;              // that accepted it
     std::unique_ptr<std::byte[]> held = {};  // unless that was posted first, or the message is refused
     bool unexpected = false;                 // counted in the bounds
+    bool refused = false;                    // what comes of it is thrown away
     bool whole = false;
   };
   using InboundList = std::list<Inbound>;
@@ -239,7 +244,11 @@ class Endpoint {
   void land(const Indication& said, const Peer& from, std::size_t payload_bytes);
   InboundList::iterator current(const Indication& said, const Peer& from);
   InboundList::iterator begin_message(const Indication& said, const Peer& from);
-  void hold(Inbound& inbound);
+  bool hold(Inbound& inbound);
+  void refuse(Inbound& inbound);
+  void release_held(Inbound& inbound);
+  void tell(const wire::message::Decision& decision);
+  bool tell_untold();
   void finish(InboundList::iterator inbound);
   void lose(InboundList::iterator inbound);
   void erase(InboundList::iterator inbound);
@@ -262,6 +271,7 @@ class Endpoint {
   std::map<Peer, std::deque<Send*>> outbound_;  // the first may be with the module
   std::set<Peer> stalled_;                      // flow control stopped the first
   std::vector<std::byte> discarded_;            // what does not fit lands here
+  std::deque<wire::message::Decision> untold_;  // that wait for memory
   std::vector<Handle> finished_;                // with Options::list_finished
 
   std::unique_ptr<tli::Endpoint> tli_;

@@ -7,9 +7,11 @@
 #include <string>
 
 #include "msg/endpoint.h"
+#include "stack/core/primitive.h"
 
 namespace sluice::msg {
 
+using wire::message::Decision;
 using enum wire::tpi::TliError;
 
 /// Reads one indication. False when none waits, or the stream has ended.
@@ -141,19 +143,56 @@ Endpoint::InboundList::iterator Endpoint::begin_message(const Indication& said, 
   latest_.emplace(from, inbound);
   const auto accepting = std::ranges::find_if(
       posted_, [&](const Receive* receive) { return receive->match.accepts(from, inbound->bits); });
-  if (accepting == posted_.end()) {
-    hold(*inbound);
-  } else {
+  if (accepting != posted_.end()) {
     (*accepting)->matched = true;
     inbound->receive = *accepting;
     posted_.erase(accepting);
+  } else if (hold(*inbound)) {
+    // A receive that is posted later may take it.
+  } else {
+    ++statistics_.refused;
+    refuse(*inbound);
+    return inbound;
   }
+  tell({.kind = Decision::Kind::accepts, .peer = from, .incarnation = said.incarnation, .number = said.number});
   return inbound;
 }
 
-/// Threat: a stranger's first packet claims any length. What that takes is within the bounds, or the message is
-/// refused.
-void Endpoint::hold(Inbound& inbound) {
+/// The module hears of it, and tells the sender. Until that is said what comes of it lands nowhere.
+void Endpoint::refuse(Inbound& inbound) {
+  inbound.refused = true;
+  inbound.receive = nullptr;
+  release_held(inbound);
+  tell({.kind = Decision::Kind::refuses,
+        .peer = inbound.peer,
+        .incarnation = inbound.incarnation,
+        .number = inbound.number});
+}
+
+/// The module acts on it at once; what it says then waits in the stream.
+void Endpoint::tell(const Decision& decision) {
+  untold_.push_back(decision);
+  static_cast<void>(tell_untold());
+}
+
+/// One of each message on its way in at most, and those without memory.
+bool Endpoint::tell_untold() {
+  bool told = false;
+  while (!untold_.empty()) {
+    Message message = primitive_message(stream().set().pool(), untold_.front(), MessageType::ctl);
+    if (!message) {
+      break;
+    }
+    untold_.pop_front();
+    stream().head().write_queue().put_next(std::move(message));
+    told = true;
+  }
+  return told;
+}
+
+/// Threat: a stranger's first packet claims any length. What that takes is within the bounds, or the message is not
+/// held.
+bool Endpoint::hold(Inbound& inbound) {
   const bool room = statistics_.unexpected_messages < options_.unexpected_messages_max &&
                     statistics_.unexpected_bytes <= options_.unexpected_bytes_max &&
                     inbound.total_bytes <= options_.unexpected_bytes_max - statistics_.unexpected_bytes;
@@ -161,12 +200,12 @@ void Endpoint::hold(Inbound& inbound) {
     inbound.held.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(inbound.total_bytes)]);
   }
   if (inbound.held == nullptr) {
-    ++statistics_.refused;
-    return;
+    return false;
   }
   inbound.unexpected = true;
   statistics_.unexpected_bytes += static_cast<std::size_t>(inbound.total_bytes);
   ++statistics_.unexpected_messages;
+  return true;
 }
 
 Completion Endpoint::completion_of(const Inbound& inbound, std::size_t bytes, int error) {
@@ -203,18 +242,23 @@ void Endpoint::finish(InboundList::iterator inbound) {
 
 void Endpoint::lose(InboundList::iterator inbound) {
   latest_.erase(inbound->peer);
-  ++statistics_.lost;
+  statistics_.lost += inbound->refused ? 0 : 1;
   if (inbound->receive != nullptr) {
     finish(*inbound->receive, completion_of(*inbound, 0, ECONNABORTED));
   }
   erase(inbound);
 }
 
-void Endpoint::erase(InboundList::iterator inbound) {
-  if (inbound->unexpected) {
-    statistics_.unexpected_bytes -= static_cast<std::size_t>(inbound->total_bytes);
+void Endpoint::release_held(Inbound& inbound) {
+  if (std::exchange(inbound.unexpected, false)) {
+    statistics_.unexpected_bytes -= static_cast<std::size_t>(inbound.total_bytes);
     --statistics_.unexpected_messages;
   }
+  inbound.held.reset();
+}
+
+void Endpoint::erase(InboundList::iterator inbound) {
+  release_held(*inbound);
   inbound_.erase(inbound);
 }
 
