@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "msg/connections.h"
 #include "msg/endpoint.h"
 #include "stack/core/primitive.h"
 
@@ -99,12 +100,7 @@ void Endpoint::land(const Indication& said, const Peer& from, std::size_t payloa
   }
   const std::uint64_t total = inbound->total_bytes;
   const bool fits_message = said.offset <= total && payload_bytes <= total - said.offset;
-  Bytes place;
-  if (inbound->held != nullptr) {
-    place = Bytes(inbound->held.get(), static_cast<std::size_t>(total));
-  } else if (inbound->receive != nullptr) {
-    place = inbound->receive->buffer;
-  }
+  const Bytes place = place_of(*inbound);
   const std::size_t start = std::min<std::uint64_t>(said.offset, place.size());
   const std::size_t wanted = std::min(payload_bytes, place.size() - start);
   if (!fits_message || (wanted == 0 && payload_bytes > 0)) {
@@ -121,6 +117,14 @@ void Endpoint::land(const Indication& said, const Peer& from, std::size_t payloa
   static_cast<void>(tli_->t_landudata(parts));
 }
 
+/// Where the message belongs: shorter than it where the receive's buffer is, and empty where it is refused.
+Bytes Endpoint::place_of(Inbound& inbound) {
+  if (inbound.held != nullptr) {
+    return {inbound.held.get(), static_cast<std::size_t>(inbound.total_bytes)};
+  }
+  return inbound.receive != nullptr ? inbound.receive->buffer : Bytes();
+}
+
 /// The message on its way in that is meant, if it is known.
 Endpoint::InboundList::iterator Endpoint::current(const Indication& said, const Peer& from) {
   const auto found = latest_.find(from);
@@ -129,40 +133,50 @@ Endpoint::InboundList::iterator Endpoint::current(const Indication& said, const 
   return same ? found->second : inbound_.end();
 }
 
-/// The first packet of a message decides which receive it goes to.
-Endpoint::InboundList::iterator Endpoint::begin_message(const Indication& said, const Peer& from) {
-  if (const auto former = latest_.find(from); former != latest_.end()) {
-    lose(former->second);  // its end was not said: the pool can never have memory for that
-  }
-  inbound_.push_back({.peer = from,
-                      .incarnation = said.incarnation,
-                      .number = said.number,
-                      .bits = said.tag,
-                      .total_bytes = said.total_bytes});
+/// What is first known of a message decides which receive it goes to. Where none accepts it, and it cannot be held, it
+/// is marked as refused.
+Endpoint::InboundList::iterator Endpoint::admit(Inbound made) {
+  inbound_.push_back(std::move(made));
   const auto inbound = std::prev(inbound_.end());
-  latest_.emplace(from, inbound);
   const auto accepting = std::ranges::find_if(
-      posted_, [&](const Receive* receive) { return receive->match.accepts(from, inbound->bits); });
+      posted_, [&](const Receive* receive) { return receive->match.accepts(inbound->peer, inbound->bits); });
   if (accepting != posted_.end()) {
     (*accepting)->matched = true;
     inbound->receive = *accepting;
     posted_.erase(accepting);
-  } else if (hold(*inbound)) {
-    // A receive that is posted later may take it.
-  } else {
+  } else if (!hold(*inbound)) {
     ++statistics_.refused;
-    refuse(*inbound);
-    return inbound;
+    inbound->refused = true;
   }
-  tell({.kind = Decision::Kind::accepts, .peer = from, .incarnation = said.incarnation, .number = said.number});
   return inbound;
 }
 
-/// The module hears of it, and tells the sender. Until that is said what comes of it lands nowhere.
+/// The first packet of a message.
+Endpoint::InboundList::iterator Endpoint::begin_message(const Indication& said, const Peer& from) {
+  if (const auto former = latest_.find(from); former != latest_.end()) {
+    lose(former->second);  // its end was not said: the pool can never have memory for that
+  }
+  const auto inbound = admit({.peer = from,
+                              .incarnation = said.incarnation,
+                              .number = said.number,
+                              .bits = said.tag,
+                              .total_bytes = said.total_bytes});
+  latest_.emplace(from, inbound);
+  tell({.kind = inbound->refused ? Decision::Kind::refuses : Decision::Kind::accepts,
+        .peer = from,
+        .incarnation = said.incarnation,
+        .number = said.number});
+  return inbound;
+}
+
+/// A message that had a place has none any more; the sender is told. What comes of it lands nowhere.
 void Endpoint::refuse(Inbound& inbound) {
   inbound.refused = true;
   inbound.receive = nullptr;
   release_held(inbound);
+  if (connections_) {
+    return connections_->refuse(inbound);
+  }
   tell({.kind = Decision::Kind::refuses,
         .peer = inbound.peer,
         .incarnation = inbound.incarnation,

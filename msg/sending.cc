@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <string>
 
+#include "msg/connections.h"
 #include "msg/endpoint.h"
 #include "stack/wire/data_unit.h"
 
@@ -51,6 +52,12 @@ Result<Handle> Endpoint::send(const Peer& to, std::uint64_t bits, ConstBytes dat
   }
   const Handle handle = next_handle();
   auto made = std::make_unique<Send>(Send{.handle = handle, .peer = to, .bits = bits, .data = data});
+  if (connections_) {
+    Send& begun = *made;
+    sends_.emplace(handle.value, std::move(made));
+    connections_->send(begun);
+    return handle;
+  }
   std::deque<Send*>& queue = outbound_[to];
   queue.push_back(made.get());
   const bool first = queue.size() == 1;

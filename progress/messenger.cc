@@ -35,6 +35,8 @@ Result<std::unique_ptr<Messenger>> Messenger::open(const Opener& opener, Options
   }
   (*stream)->set_waiter(core.loop.get());
   options.endpoint.list_finished = options.progress_thread;
+  // For connections: the opener is called again, by the thread where there is one.
+  options.endpoint.another_stream = [opener, &core] { return opener(core.set); };
   auto endpoint = Endpoint::open(std::move(*stream), options.endpoint);
   if (!endpoint) {
     return std::unexpected(std::move(endpoint.error()));

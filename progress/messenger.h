@@ -51,7 +51,8 @@ class Worker;
 
 class Messenger {
  public:
-  /// Opens a stream in the set; is called by open(), in the calling thread.
+  /// Opens a stream in the set; is called by open(), in the calling thread, and over connections for each of them, by
+  /// the messenger's thread: then what it refers to outlives the messenger, and is not changed meanwhile.
   using Opener = std::function<Result<std::unique_ptr<Stream>>(StreamSet&)>;
   static constexpr std::size_t requests_max = 1024;
 

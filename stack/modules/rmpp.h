@@ -27,8 +27,8 @@
 //
 //   Down, in M_CTL: a wire::message::Decision. A user who has said `decides` says of each message, when its first
 //   payload is there, whether it accepts or refuses it. Until then nothing more is granted, and the sender is not told
-//   that it has come. What is refused ends with `lost` (EXFULL) here, and as `failed` at the sender's. Without `decides`
-//   every message is accepted, and `refuses` comes too late where all has come.
+//   that it has come. What is refused ends with `lost` (EXFULL) here, and as `failed` at the sender's. Without
+//   `decides` every message is accepted, and `refuses` comes too late where all has come.
 //
 //   T_INFO_ACK, and the same in T_CAPABILITY_ACK: TSDU_size becomes that of the longest message with its 16 bytes, or
 //   T_INVALID where the provider's is too small for a packet. Everything else passes unchanged.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messengers with and without a progress thread, over the kernel's UDP on loopback: the calls mean the same, and only
-// with the thread messages move while the program does something else.
+// Messengers with and without a progress thread, over the kernel's UDP and TCP on loopback: the calls mean the same,
+// and only with the thread messages move while the program does something else.
 #include "progress/messenger.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TimePoint soon() { return Messenger::now() + 30s; }
 
 Result<std::unique_ptr<Messenger>> open_messenger(const std::string& stack, Messenger::Options options) {
   static std::uint64_t seed = 0;
-  const Registry registry = standard_registry();
+  static const Registry registry = standard_registry();  // outlives what is opened later
   const auto file = StackFile::parse("[stack.one]\n" + stack, "test", registry);
   if (!file) {
     return std::unexpected(file.error());
@@ -58,7 +58,8 @@ Result<std::unique_ptr<Messenger>> open_messenger(const std::string& stack, Mess
   if (!options.endpoint.local) {
     options.endpoint.local = *Peer::from_text("127.0.0.1:0");
   }
-  return Messenger::open([&](StreamSet& set) { return open_stack(set, **file->find("one")); }, options);
+  return Messenger::open([declaration = **file->find("one")](StreamSet& set) { return open_stack(set, declaration); },
+                         options);
 }
 
 class OverLoopback : public testing::TestWithParam<Tested> {
@@ -94,6 +95,9 @@ std::vector<Tested> tested() {
     all.push_back({module + "_thread", true, stack});
     all.push_back({module + "_calls", false, stack});
   }
+  const std::string connections = "driver = { kind = \"kernel_tcp\" }\npush = [\"timod\"]\n";
+  all.push_back({"tcp_thread", true, connections});
+  all.push_back({"tcp_calls", false, connections});
   return all;
 }
 
