@@ -29,6 +29,9 @@ class Talker : public Module {
   void wput(Batch&& batch) override {
     while (Message message = batch.pop()) {
       message.encode();
+      if (message.type() == MessageType::ctl) {
+        continue;  // what the endpoint decides
+      }
       const auto primitive = tpi::primitive_of(message.bytes());
       if (primitive == tpi::T_BIND_REQ) {
         const auto bind = tpi::BindReq::decode(message.bytes());

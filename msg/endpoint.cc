@@ -6,44 +6,31 @@
 #include <cerrno>
 #include <string>
 
-namespace sluice::msg {
-namespace {
+#include "msg/connections.h"
+#include "msg/failure.h"
 
-namespace tpi = wire::tpi;
+namespace sluice::msg {
+
 using tli::t_bind;
 
-/// What a failed call of TLI is as an errno.
-int code_of(const tli::Failure& failure) {
-  switch (failure.t_errno) {
-    case tpi::TSYSERR:
-      return failure.system_errno;
-    case tpi::TADDRBUSY:
-      return EADDRINUSE;
-    case tpi::TNOADDR:
-      return EADDRNOTAVAIL;
-    case tpi::TACCES:
-      return EACCES;
-    default:
-      return EINVAL;
-  }
-}
-
-std::unexpected<Error> failed_in(std::string_view call, const tli::Failure& failure) {
-  return fail(code_of(failure), tli::Endpoint::t_error(call, failure));
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Endpoint>> Endpoint::open(std::unique_ptr<Stream> stream, const Options& options) {
-  if (!stream->find("rmpp") && !stream->find("utopia")) {
-    return fail(EINVAL, "the stream has neither rmpp nor utopia: push one of them below timod");
-  }
+  const bool has_module = stream->find("rmpp") || stream->find("utopia");
   auto opened = tli::Endpoint::t_open(std::move(stream), nullptr);
   if (!opened) {
     return failed_in("t_open", opened.error());
   }
   std::unique_ptr<Endpoint> endpoint(new Endpoint(options));
   endpoint->tli_ = std::move(*opened);
+  if (!has_module && endpoint->tli_->info().servtype != wire::tpi::T_COTS_ORD) {
+    return fail(EINVAL,
+                "the stream makes no connections, and has neither rmpp nor utopia: push one of them below timod");
+  }
+  if (!has_module) {
+    if (!options.another_stream) {
+      return fail(EINVAL, "messages over connections need a stream each: Options::another_stream opens them");
+    }
+    endpoint->connections_ = std::make_unique<Connections>(*endpoint);
+  }
   if (Status ready = endpoint->learn_limits(); !ready) {
     return std::unexpected(std::move(ready.error()));
   }
@@ -51,16 +38,26 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(std::unique_ptr<Stream> stream,
     return std::unexpected(std::move(bound.error()));
   }
   endpoint->stream().set_nonblocking(true);  // whoever waits does so in wait()
+  if (has_module) {
+    endpoint->tell({.kind = wire::message::Decision::Kind::decides});
+  }
   return endpoint;
 }
 
+Endpoint::Endpoint(const Options& options) : options_(options) {}
+
 /// Closing the stream gives back what is lent. What another stream shows outlives the endpoint.
 Endpoint::~Endpoint() {
+  connections_.reset();
   tli_.reset();
   orphan_lent();
 }
 
 Status Endpoint::learn_limits() {
+  if (connections_) {
+    message_bytes_max_ = options_.connection_message_bytes_max;
+    return {};
+  }
   const std::int32_t unit = tli_->info().tsdu;
   if (unit < static_cast<std::int32_t>(wire::message::Request::size)) {
     return fail(EMSGSIZE,
@@ -73,7 +70,8 @@ Status Endpoint::learn_limits() {
 Status Endpoint::bind() {
   std::array<std::byte, Peer::encoded_size_max> wanted;
   std::array<std::byte, Peer::encoded_size_max> bytes;
-  t_bind request{.addr = {.maxlen = 0, .len = 0, .buf = wanted.data()}, .qlen = 0};
+  t_bind request{.addr = {.maxlen = 0, .len = 0, .buf = wanted.data()},
+                 .qlen = connections_ ? Connections::calls_waiting_max : 0};
   t_bind bound{.addr = {.maxlen = bytes.size(), .len = 0, .buf = bytes.data()}, .qlen = 0};
   if (options_.local) {
     request.addr.len = options_.local->encode(wanted);
@@ -181,16 +179,27 @@ std::optional<Unexpected> Endpoint::probe(const Match& match) const {
 
 bool Endpoint::cancel(Handle handle) {
   if (const auto found = receives_.find(handle.value); found != receives_.end()) {
-    if (found->second->matched) {
+    Receive* const receive = found->second.get();
+    if (receive->done) {
       return false;
     }
-    posted_.remove(found->second.get());
+    if (receive->matched) {
+      refuse(*std::ranges::find(inbound_, receive, &Inbound::receive));
+    }
+    posted_.remove(receive);
     receives_.erase(found);
     return true;
   }
   const auto found = sends_.find(handle.value);
   if (found == sends_.end() || found->second->handed_over || found->second->outcome) {
     return false;
+  }
+  if (connections_) {
+    const bool taken_back = connections_->withdraw(*found->second);
+    if (taken_back) {
+      sends_.erase(found);
+    }
+    return taken_back;
   }
   const auto queue = outbound_.find(found->second->peer);
   std::erase(queue->second, found->second.get());
@@ -202,10 +211,14 @@ bool Endpoint::cancel(Handle handle) {
 }
 
 bool Endpoint::progress() {
+  if (connections_) {
+    return connections_->progress();
+  }
   bool moved = false;
   for (std::size_t turn = 0; turn < indications_a_turn_max && take_one(); ++turn) {
     moved = true;
   }
+  moved |= tell_untold();
   return hand_over_stalled() || moved;
 }
 

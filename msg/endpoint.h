@@ -10,6 +10,10 @@
 //     driver = { kind = "kernel_udp" }
 //     push   = ["rmpp", "timod"]
 //
+// or on one of a connection-mode provider (`kernel_tcp`; `ip` and `tcp`): then it listens, and has a connection for
+// each peer that it sends to or that sends to it (msg/connections.h, docs/formats/msg.md). Options::another_stream
+// opens their streams.
+//
 //     auto endpoint = msg::Endpoint::open(std::move(stream), {.local = address});
 //     auto receive = (*endpoint)->post(buffer, {.bits = 7});            // before the message comes, or after
 //     auto sent = (*endpoint)->send(peer, 7, bytes);                    // `bytes` are lent until it is done
@@ -27,8 +31,10 @@
 // Unexpected messages
 //   One that no receive accepts is held here, up to `unexpected_bytes_max` in all and `unexpected_messages_max`, each
 //   with its full length from its first packet on; a receive that is posted later gets a copy. One beyond the bounds is
-//   refused: its packets are read and thrown away, and Statistics::refused counts it. The sender is not told: for its
-//   module the message has arrived. Programs that must not lose any post receives before they let anybody send.
+//   refused, Statistics::refused counts it, and its sender is told: his send is done with EXFULL ("Exchange full"),
+//   which means nothing else. With `utopia` only a message of several packets can be refused so, whose sender waits for
+//   a grant. A shorter one has left, its send is done with 0 all the same, and what came of it is thrown away: nobody
+//   there says what becomes of it. Programs that must not lose any post receives before they let anybody send.
 //
 // Truncation
 //   A message longer than its buffer is done with EMSGSIZE: Completion::bytes are in the buffer,
@@ -47,9 +53,17 @@
 //   of calls        EAGAIN (not done yet), EINVAL (no such handle), EMSGSIZE, ENOBUFS (too many receives or sends, no
 //                   memory), ETIME (the deadline came first), ENXIO or what else ended the stream
 //   of completions  0; EMSGSIZE (truncated), ECONNABORTED (the message was lost on its way in), and of sends ETIMEDOUT,
-//                   ECONNRESET (it may not have arrived), ENOBUFS, EINVAL (the module did not take it)
+//                   ECONNRESET (it may not have arrived), EXFULL (the peer refused it), ENOBUFS, EINVAL (the module did
+//                   not take it)
+//
+// Over connections
+//   A send is done when the peer has the message; when it has been refused (EXFULL), the rest of it having left; or
+//   with what ended the connection. A peer that is not there yet is called `calls_max` times. Several messages are on
+//   their way to a peer at a time, in order; what has not begun to leave can be cancelled. A message that its peer
+//   breaks off is ECONNABORTED. The destructor waits up to a second for peers to take what has been answered to them.
 //
 // Threats
+//   A caller names the port that it listens at itself: who can call from a host can speak for any process there.
 //   Messages come from anybody who can reach the port, with any bits: nothing here authenticates a peer, and a receive
 //   without `from` takes a stranger's message. What strangers can take is bounded: the two bounds above, and one
 //   message in progress a peer, of which the module knows `peers` at most. Unexpected messages of a stranger can use
@@ -97,6 +111,12 @@ struct Options {
   std::size_t unexpected_messages_max = 1024;
   std::size_t receives_max = 4096;  ///< posted, or done and not yet asked for
   std::size_t sends_max = 4096;     ///< likewise
+  /// Over connections: opens another stream as the endpoint's, in the same set; one for each connection.
+  std::function<Result<std::unique_ptr<Stream>>()> another_stream = {};
+  std::size_t connections_max = 1024;  ///< either way
+  unsigned calls_max = 16;             ///< how often a peer that does not answer is called, within some 8 s
+  std::uint64_t connection_message_bytes_max = std::uint64_t{1} << 30;  ///< over connections, the longest either way
+  bool list_finished = false;  ///< take_finished() tells what is done; whoever says so calls it
 };
 
 /// Names a receive or a send from post() or send() until test(), wait(), wait_any() or cancel() has told its end.
@@ -127,6 +147,8 @@ struct Statistics {
   std::uint64_t refused = 0;            ///< unexpected messages beyond the bounds
   std::uint64_t truncated = 0;          ///< messages longer than their buffers
   std::uint64_t lost = 0;               ///< messages that began and will not be whole
+  std::uint64_t malformed = 0;          ///< connections ended, since their peer did not keep to the format
+  std::uint64_t callers_refused = 0;    ///< beyond connections_max, or for want of a stream
   std::uint64_t stray = 0;              ///< indications that fit nothing; a fault of the module's
   std::size_t unexpected_bytes = 0;     ///< held now
   std::size_t unexpected_messages = 0;  ///< held now, or on their way in
@@ -134,8 +156,9 @@ struct Statistics {
 
 class Endpoint {
  public:
-  /// EINVAL: `rmpp` or `utopia` is not in the stream, or `timod` not on top; EMSGSIZE: the provider takes no data unit
-  /// as long as the module's packets; what t_open() and t_bind() say.
+  /// EINVAL: the provider is connectionless and `rmpp` or `utopia` is not in the stream, it makes connections and there
+  /// is no Options::another_stream, or `timod` is not on top; EMSGSIZE: the provider takes no data unit as long as the
+  /// module's packets; what t_open() and t_bind() say.
   [[nodiscard]] static Result<std::unique_ptr<Endpoint>> open(std::unique_ptr<Stream> stream,
                                                               const Options& options = {});
   ~Endpoint();
@@ -160,17 +183,25 @@ class Endpoint {
                                                                     TimePoint deadline = never);
   /// The first unexpected message that `match` accepts; it stays.
   [[nodiscard]] std::optional<Unexpected> probe(const Match& match) const;
-  /// Takes back a receive that no message has matched, or a send of which nothing has left: the handle is gone. False
-  /// for all others, which end by themselves.
+  /// Takes back a receive that is not done, or a send of which nothing has left: the handle is gone, and the buffer the
+  /// caller's again. The message that has matched the receive is refused, as those beyond the bounds are; where all of
+  /// it had come, its sender has been told that it arrived. False for all others, which end by themselves.
   [[nodiscard]] bool cancel(Handle handle);
 
   /// Reads what has come, and hands over what waits: a bounded amount. Whether anything has happened.
   bool progress();
 
+  /// With Options::list_finished: the receives and sends that are done since the last call, each once. test() tells
+  /// how.
+  [[nodiscard]] std::vector<Handle> take_finished() { return std::exchange(finished_, {}); }
+  /// The errno of what ended the stream; 0 while it lives.
+  [[nodiscard]] int broken() const { return broken_; }
+
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   [[nodiscard]] Stream& stream() { return tli_->stream(); }
 
  private:
+  class Connections;
   using Indication = wire::message::Indication;
   static constexpr std::size_t indications_a_turn_max = 256;
 
@@ -191,6 +222,7 @@ class Endpoint {
     Receive* receive = nullptr;              // that accepted it
     std::unique_ptr<std::byte[]> held = {};  // unless that was posted first, or the message is refused
     bool unexpected = false;                 // counted in the bounds
+    bool refused = false;                    // what comes of it is thrown away
     bool whole = false;
   };
   using InboundList = std::list<Inbound>;
@@ -205,14 +237,21 @@ class Endpoint {
     std::optional<int> outcome = {};
   };
 
-  explicit Endpoint(const Options& options) : options_(options) {}
+  explicit Endpoint(const Options& options);
   Status bind();
   Status learn_limits();
   [[nodiscard]] Handle next_handle() { return {++last_handle_}; }
+  /// test() will tell how it ended.
+  void list(Handle handle) {
+    if (options_.list_finished) {
+      finished_.push_back(handle);
+    }
+  }
 
   // sending.cc
   void hand_over(const Peer& peer);
   [[nodiscard]] Message request_of(Send& send);
+  void decide(Send& send, int outcome);
   void ended(Send& send, int outcome);
   static void released(void* lent, ConstBytes memory);
   void orphan_lent();
@@ -224,12 +263,19 @@ class Endpoint {
   void take(const Indication& said, const Peer& from);
   void land(const Indication& said, const Peer& from, std::size_t payload_bytes);
   InboundList::iterator current(const Indication& said, const Peer& from);
+  InboundList::iterator admit(Inbound made);
   InboundList::iterator begin_message(const Indication& said, const Peer& from);
-  void hold(Inbound& inbound);
+  bool hold(Inbound& inbound);
+  void refuse(Inbound& inbound);
+  void release_held(Inbound& inbound);
+  void tell(const wire::message::Decision& decision);
+  bool tell_untold();
   void finish(InboundList::iterator inbound);
   void lose(InboundList::iterator inbound);
   void erase(InboundList::iterator inbound);
+  void finish(Receive& receive, const Completion& done);
   void deliver(const Inbound& inbound, Receive& receive);
+  [[nodiscard]] static Bytes place_of(Inbound& inbound);
   [[nodiscard]] static Completion completion_of(const Inbound& inbound, std::size_t bytes, int error);
 
   const Options options_;
@@ -247,8 +293,11 @@ class Endpoint {
   std::map<Peer, std::deque<Send*>> outbound_;  // the first may be with the module
   std::set<Peer> stalled_;                      // flow control stopped the first
   std::vector<std::byte> discarded_;            // what does not fit lands here
+  std::deque<wire::message::Decision> untold_;  // that wait for memory
+  std::vector<Handle> finished_;                // with Options::list_finished
 
   std::unique_ptr<tli::Endpoint> tli_;
+  std::unique_ptr<Connections> connections_;  // instead of a module's packets
 };
 
 }  // namespace sluice::msg

@@ -6,10 +6,13 @@
 #include <new>
 #include <string>
 
+#include "msg/connections.h"
 #include "msg/endpoint.h"
+#include "stack/core/primitive.h"
 
 namespace sluice::msg {
 
+using wire::message::Decision;
 using enum wire::tpi::TliError;
 
 /// Reads one indication. False when none waits, or the stream has ended.
@@ -97,12 +100,7 @@ void Endpoint::land(const Indication& said, const Peer& from, std::size_t payloa
   }
   const std::uint64_t total = inbound->total_bytes;
   const bool fits_message = said.offset <= total && payload_bytes <= total - said.offset;
-  Bytes place;
-  if (inbound->held != nullptr) {
-    place = Bytes(inbound->held.get(), static_cast<std::size_t>(total));
-  } else if (inbound->receive != nullptr) {
-    place = inbound->receive->buffer;
-  }
+  const Bytes place = place_of(*inbound);
   const std::size_t start = std::min<std::uint64_t>(said.offset, place.size());
   const std::size_t wanted = std::min(payload_bytes, place.size() - start);
   if (!fits_message || (wanted == 0 && payload_bytes > 0)) {
@@ -119,6 +117,14 @@ void Endpoint::land(const Indication& said, const Peer& from, std::size_t payloa
   static_cast<void>(tli_->t_landudata(parts));
 }
 
+/// Where the message belongs: shorter than it where the receive's buffer is, and empty where it is refused.
+Bytes Endpoint::place_of(Inbound& inbound) {
+  if (inbound.held != nullptr) {
+    return {inbound.held.get(), static_cast<std::size_t>(inbound.total_bytes)};
+  }
+  return inbound.receive != nullptr ? inbound.receive->buffer : Bytes();
+}
+
 /// The message on its way in that is meant, if it is known.
 Endpoint::InboundList::iterator Endpoint::current(const Indication& said, const Peer& from) {
   const auto found = latest_.find(from);
@@ -127,33 +133,80 @@ Endpoint::InboundList::iterator Endpoint::current(const Indication& said, const 
   return same ? found->second : inbound_.end();
 }
 
-/// The first packet of a message decides which receive it goes to.
-Endpoint::InboundList::iterator Endpoint::begin_message(const Indication& said, const Peer& from) {
-  if (const auto former = latest_.find(from); former != latest_.end()) {
-    lose(former->second);  // its end was not said: the pool can never have memory for that
-  }
-  inbound_.push_back({.peer = from,
-                      .incarnation = said.incarnation,
-                      .number = said.number,
-                      .bits = said.tag,
-                      .total_bytes = said.total_bytes});
+/// What is first known of a message decides which receive it goes to. Where none accepts it, and it cannot be held, it
+/// is marked as refused.
+Endpoint::InboundList::iterator Endpoint::admit(Inbound made) {
+  inbound_.push_back(std::move(made));
   const auto inbound = std::prev(inbound_.end());
-  latest_.emplace(from, inbound);
   const auto accepting = std::ranges::find_if(
-      posted_, [&](const Receive* receive) { return receive->match.accepts(from, inbound->bits); });
-  if (accepting == posted_.end()) {
-    hold(*inbound);
-  } else {
+      posted_, [&](const Receive* receive) { return receive->match.accepts(inbound->peer, inbound->bits); });
+  if (accepting != posted_.end()) {
     (*accepting)->matched = true;
     inbound->receive = *accepting;
     posted_.erase(accepting);
+  } else if (!hold(*inbound)) {
+    ++statistics_.refused;
+    inbound->refused = true;
   }
   return inbound;
 }
 
-/// Threat: a stranger's first packet claims any length. What that takes is within the bounds, or the message is
-/// refused.
-void Endpoint::hold(Inbound& inbound) {
+/// The first packet of a message.
+Endpoint::InboundList::iterator Endpoint::begin_message(const Indication& said, const Peer& from) {
+  if (const auto former = latest_.find(from); former != latest_.end()) {
+    lose(former->second);  // its end was not said: the pool can never have memory for that
+  }
+  const auto inbound = admit({.peer = from,
+                              .incarnation = said.incarnation,
+                              .number = said.number,
+                              .bits = said.tag,
+                              .total_bytes = said.total_bytes});
+  latest_.emplace(from, inbound);
+  tell({.kind = inbound->refused ? Decision::Kind::refuses : Decision::Kind::accepts,
+        .peer = from,
+        .incarnation = said.incarnation,
+        .number = said.number});
+  return inbound;
+}
+
+/// A message that had a place has none any more; the sender is told. What comes of it lands nowhere.
+void Endpoint::refuse(Inbound& inbound) {
+  inbound.refused = true;
+  inbound.receive = nullptr;
+  release_held(inbound);
+  if (connections_) {
+    return connections_->refuse(inbound);
+  }
+  tell({.kind = Decision::Kind::refuses,
+        .peer = inbound.peer,
+        .incarnation = inbound.incarnation,
+        .number = inbound.number});
+}
+
+/// The module acts on it at once; what it says then waits in the stream.
+void Endpoint::tell(const Decision& decision) {
+  untold_.push_back(decision);
+  static_cast<void>(tell_untold());
+}
+
+/// One of each message on its way in at most, and those without memory.
+bool Endpoint::tell_untold() {
+  bool told = false;
+  while (!untold_.empty()) {
+    Message message = primitive_message(stream().set().pool(), untold_.front(), MessageType::ctl);
+    if (!message) {
+      break;
+    }
+    untold_.pop_front();
+    stream().head().write_queue().put_next(std::move(message));
+    told = true;
+  }
+  return told;
+}
+
+/// Threat: a stranger's first packet claims any length. What that takes is within the bounds, or the message is not
+/// held.
+bool Endpoint::hold(Inbound& inbound) {
   const bool room = statistics_.unexpected_messages < options_.unexpected_messages_max &&
                     statistics_.unexpected_bytes <= options_.unexpected_bytes_max &&
                     inbound.total_bytes <= options_.unexpected_bytes_max - statistics_.unexpected_bytes;
@@ -161,12 +214,12 @@ void Endpoint::hold(Inbound& inbound) {
     inbound.held.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(inbound.total_bytes)]);
   }
   if (inbound.held == nullptr) {
-    ++statistics_.refused;
-    return;
+    return false;
   }
   inbound.unexpected = true;
   statistics_.unexpected_bytes += static_cast<std::size_t>(inbound.total_bytes);
   ++statistics_.unexpected_messages;
+  return true;
 }
 
 Completion Endpoint::completion_of(const Inbound& inbound, std::size_t bytes, int error) {
@@ -182,7 +235,12 @@ void Endpoint::deliver(const Inbound& inbound, Receive& receive) {
   }
   const bool truncated = bytes < inbound.total_bytes;
   statistics_.truncated += truncated ? 1 : 0;
-  receive.done = completion_of(inbound, bytes, truncated ? EMSGSIZE : 0);
+  finish(receive, completion_of(inbound, bytes, truncated ? EMSGSIZE : 0));
+}
+
+void Endpoint::finish(Receive& receive, const Completion& done) {
+  receive.done = done;
+  list(receive.handle);
 }
 
 void Endpoint::finish(InboundList::iterator inbound) {
@@ -198,18 +256,23 @@ void Endpoint::finish(InboundList::iterator inbound) {
 
 void Endpoint::lose(InboundList::iterator inbound) {
   latest_.erase(inbound->peer);
-  ++statistics_.lost;
+  statistics_.lost += inbound->refused ? 0 : 1;
   if (inbound->receive != nullptr) {
-    inbound->receive->done = completion_of(*inbound, 0, ECONNABORTED);
+    finish(*inbound->receive, completion_of(*inbound, 0, ECONNABORTED));
   }
   erase(inbound);
 }
 
-void Endpoint::erase(InboundList::iterator inbound) {
-  if (inbound->unexpected) {
-    statistics_.unexpected_bytes -= static_cast<std::size_t>(inbound->total_bytes);
+void Endpoint::release_held(Inbound& inbound) {
+  if (std::exchange(inbound.unexpected, false)) {
+    statistics_.unexpected_bytes -= static_cast<std::size_t>(inbound.total_bytes);
     --statistics_.unexpected_messages;
   }
+  inbound.held.reset();
+}
+
+void Endpoint::erase(InboundList::iterator inbound) {
+  release_held(*inbound);
   inbound_.erase(inbound);
 }
 

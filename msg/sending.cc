@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <string>
 
+#include "msg/connections.h"
 #include "msg/endpoint.h"
 #include "stack/wire/data_unit.h"
 
@@ -13,6 +14,7 @@ using wire::message::Request;
 
 /// Why a program's bytes are shown: for the callback that runs when nobody does any more. It may outlive the endpoint.
 struct Endpoint::Lent {
+  Endpoint* endpoint;
   Send* send;
 };
 
@@ -20,6 +22,9 @@ void Endpoint::released(void* lent, ConstBytes /*memory*/) {
   const std::unique_ptr<Lent> ended(static_cast<Lent*>(lent));
   if (ended->send != nullptr) {
     ended->send->lent = nullptr;
+    if (ended->send->outcome) {
+      ended->endpoint->list(ended->send->handle);
+    }
   }
 }
 
@@ -47,6 +52,12 @@ Result<Handle> Endpoint::send(const Peer& to, std::uint64_t bits, ConstBytes dat
   }
   const Handle handle = next_handle();
   auto made = std::make_unique<Send>(Send{.handle = handle, .peer = to, .bits = bits, .data = data});
+  if (connections_) {
+    Send& begun = *made;
+    sends_.emplace(handle.value, std::move(made));
+    connections_->send(begun);
+    return handle;
+  }
   std::deque<Send*>& queue = outbound_[to];
   queue.push_back(made.get());
   const bool first = queue.size() == 1;
@@ -69,7 +80,7 @@ Message Endpoint::request_of(Send& send) {
   }
   Request{.tag = send.bits, .handle = send.handle.value}.store(data.bytes().data());
   if (!send.data.empty()) {
-    auto lent = std::make_unique<Lent>(Lent{&send});
+    auto lent = std::make_unique<Lent>(Lent{this, &send});
     // Nothing writes to it: it is read-only for the stack.
     const Bytes memory(const_cast<std::byte*>(send.data.data()), send.data.size());
     Block* const shown = pool.allocate_external(memory, true, &Endpoint::released, lent.get());
@@ -105,7 +116,7 @@ void Endpoint::hand_over(const Peer& peer) {
     }
     Message request = request_of(send);
     if (!request) {
-      send.outcome = ENOBUFS;
+      decide(send, ENOBUFS);
       continue;
     }
     send.handed_over = true;
@@ -124,9 +135,16 @@ bool Endpoint::hand_over_stalled() {
   return true;
 }
 
+void Endpoint::decide(Send& send, int outcome) {
+  send.outcome = outcome;
+  if (send.lent == nullptr) {
+    list(send.handle);
+  }
+}
+
 /// The module has told how it went.
 void Endpoint::ended(Send& send, int outcome) {
-  send.outcome = outcome;
+  decide(send, outcome);
   const Peer peer = send.peer;
   hand_over(peer);
 }

@@ -111,6 +111,7 @@ class Protocol : public Module {
   struct ReceiveSide {
     ReceiveState state = ReceiveState::none;
     bool delivered = false;     // the message `header.number`
+    bool accepted = false;      // likewise, by a user who decides
     Header header;              // of its request
     std::uint64_t base = 0;     // first packet of the window
     std::uint32_t granted = 0;  // bit i: packet base + i
@@ -134,6 +135,7 @@ class Protocol : public Module {
   // Sending (message_sending.cc)
   [[nodiscard]] bool request(Message& message);
   void refuse(Message message, int error);
+  void decide(const wire::message::Decision& decision);
   void start(Peer& peer);
   void send_event(Peer& peer, SendEvent event, const Header* header = nullptr);
   void grant_received(Peer& peer, const Header& header);
@@ -165,6 +167,7 @@ class Protocol : public Module {
   void grant(Peer& peer);
   void grant_again(Peer& peer);
   void lose(Peer& peer);
+  void indicate_end(const Peer& peer, wire::message::Indication::Kind kind, int error);
   void release_buffers(ReceiveSide& side);
   [[nodiscard]] bool has_room();
   void drop(Message& message, Counter& counter);
@@ -186,7 +189,8 @@ class Protocol : public Module {
   std::uint32_t incarnation_ = 0;
   std::uint32_t next_peer_id_ = 1;
   std::uint32_t numbers_used_ = 0;  // for nodes that have been forgotten
-  Batch* upward_ = nullptr;         // what a batch of packets has given so far
+  bool user_decides_ = false;
+  Batch* upward_ = nullptr;  // what a batch of packets has given so far
   std::deque<std::pair<wire::TransportAddress, wire::message::Indication>> owed_;  // that wait for memory
   std::unique_ptr<BufferCall> memory_;
   std::uint32_t granted_packets_ = 0;
@@ -204,6 +208,7 @@ class Protocol : public Module {
   Counter messages_received_{*this, "messages_received", "messages received whole"};
   Counter messages_failed_{*this, "messages_failed", "messages to be sent that were given up"};
   Counter messages_lost_{*this, "messages_lost", "messages on their way in that were given up"};
+  Counter messages_refused_{*this, "messages_refused", "messages on their way in that the user did not take"};
   Counter repeated_{*this, "repeated", "requests sent again, since nothing came in time"};
   Counter out_of_order_{*this, "out_of_order", "data packets behind a gap, again, or not granted"};
   Counter stale_{*this, "stale", "packets of an earlier process, message or attempt"};

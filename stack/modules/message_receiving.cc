@@ -208,9 +208,10 @@ void Protocol::control(Peer& peer, const Header& header) {
     ++stale_;
     return;
   }
+  const bool is_another = side.to != 0 && side.to != peer.incarnation;
   side.to = peer.incarnation;
   if (header.type == Type::refuse) {
-    send_event(peer, SendEvent::refusal);
+    send_event(peer, is_another ? SendEvent::refusal : SendEvent::declined);
   } else if (header_of(peer, header.type).total_bytes != header.total_bytes ||
              header.flags != flags_of(options_.recovery) || header.packet_bytes != options_.packet_bytes) {
     ++contradictions_;
@@ -390,11 +391,36 @@ void Protocol::attend(Peer& peer) {
     return;
   }
   const std::uint64_t end = side.base + static_cast<std::uint64_t>(std::bit_width(side.granted));
-  if (end == side.header.packets()) {
+  const bool whole = end == side.header.packets();
+  // Of the end of an unacknowledged message nobody is told.
+  const bool tells_sender = !whole || (side.header.flags & Header::unacknowledged) == 0;
+  if (user_decides_ && !side.accepted && tells_sender) {
+    return;  // decide() comes back to it
+  }
+  if (whole) {
     return receive_event(peer, ReceiveEvent::message_held);
   }
   release_buffers(side);
   receive_event(peer, has_room() ? ReceiveEvent::window_held : ReceiveEvent::window_held_full);
+}
+
+/// The user has looked at the first payload of a message. What it says of one that is over comes too late.
+void Protocol::decide(const wire::message::Decision& decision) {
+  if (decision.kind == wire::message::Decision::Kind::decides) {
+    user_decides_ = true;
+    return;
+  }
+  Peer* const peer = find(decision.peer);
+  if (peer == nullptr || peer->incarnation != decision.incarnation || !peer->has_number ||
+      peer->receive.header.number != decision.number) {
+    return;
+  }
+  if (decision.kind == wire::message::Decision::Kind::refuses) {
+    receive_event(*peer, ReceiveEvent::refused);
+    return;
+  }
+  peer->receive.accepted = true;
+  attend(*peer);
 }
 
 /// Whether more packets may be granted. At least one message goes on whatever `buffers` is.
@@ -462,6 +488,7 @@ void Protocol::receive_event(Peer& peer, ReceiveEvent event, const Header* heade
       [[fallthrough]];
     case ReceiveAction::open:
       side.delivered = false;
+      side.accepted = false;
       [[fallthrough]];
     case ReceiveAction::reopen:
       release_buffers(side);
@@ -481,11 +508,7 @@ void Protocol::receive_event(Peer& peer, ReceiveEvent event, const Header* heade
       release_buffers(side);
       side.delivered = true;
       ++messages_received_;
-      indicate(peer, {.kind = Indication::Kind::received,
-                      .incarnation = peer.incarnation,
-                      .number = side.header.number,
-                      .tag = side.header.tag,
-                      .total_bytes = side.header.total_bytes});
+      indicate_end(peer, Indication::Kind::received, 0);
       if ((side.header.flags & Header::unacknowledged) == 0) {
         answer(peer, side.header, Type::end);
       }
@@ -493,6 +516,17 @@ void Protocol::receive_event(Peer& peer, ReceiveEvent event, const Header* heade
     case ReceiveAction::end_again:
       if (header != nullptr) {
         answer(peer, *header, Type::end);
+      }
+      break;
+    case ReceiveAction::refuse:
+      release_buffers(side);
+      ++messages_refused_;
+      indicate_end(peer, Indication::Kind::lost, EXFULL);
+      answer(peer, side.header, Type::refuse);
+      break;
+    case ReceiveAction::refuse_again:
+      if (header != nullptr) {
+        answer(peer, *header, Type::refuse);
       }
       break;
     case ReceiveAction::forget:
@@ -506,12 +540,17 @@ void Protocol::receive_event(Peer& peer, ReceiveEvent event, const Header* heade
 
 /// The user hears that the message on its way in will not be whole.
 void Protocol::lose(Peer& peer) {
-  const ReceiveSide& side = peer.receive;
   ++messages_lost_;
-  indicate(peer, {.kind = Indication::Kind::lost,
+  indicate_end(peer, Indication::Kind::lost, ECONNABORTED);
+}
+
+/// The message on its way in is over.
+void Protocol::indicate_end(const Peer& peer, Indication::Kind kind, int error) {
+  const ReceiveSide& side = peer.receive;
+  indicate(peer, {.kind = kind,
                   .incarnation = peer.incarnation,
                   .number = side.header.number,
-                  .error = ECONNABORTED,
+                  .error = error,
                   .tag = side.header.tag,
                   .total_bytes = side.header.total_bytes});
 }

@@ -15,6 +15,7 @@ namespace sluice::rmpp {
 namespace {
 
 using wire::DataUnit;
+using wire::message::Decision;
 using wire::message::Indication;
 using wire::message::Request;
 using Kind = DataUnit::Kind;
@@ -24,10 +25,20 @@ using Type = wire::RmppHeader::Type;
 
 void Protocol::wput(Batch&& batch) {
   const auto step = [](const Message& message) {
-    return is_data_unit(message, Kind::transport_request, wire::tpi::T_UNITDATA_REQ) ? Batch::Step::stop
-                                                                                     : Batch::Step::keep;
+    const bool ours =
+        message.type() == MessageType::ctl || is_data_unit(message, Kind::transport_request, wire::tpi::T_UNITDATA_REQ);
+    return ours ? Batch::Step::stop : Batch::Step::keep;
   };
-  write_queue().pass_on(std::move(batch), step, [this](Message& message) { return request(message); });
+  write_queue().pass_on(std::move(batch), step, [this](Message& message) {
+    if (message.type() != MessageType::ctl) {
+      return request(message);
+    }
+    const auto decision = Decision::decode(std::as_const(message).bytes());
+    if (decision) {
+      decide(*decision);
+    }
+    return !decision;
+  });
 }
 
 /// TPI, T_UNITDATA_REQ: "If a non-fatal error occurs, it is the responsibility of the transport provider to report it
@@ -180,6 +191,9 @@ void Protocol::send_event(Peer& peer, SendEvent event, const Header* header) {
       break;
     case SendAction::fail_refused:
       finish(peer, Indication::Kind::failed, ECONNRESET);
+      break;
+    case SendAction::fail_declined:
+      finish(peer, Indication::Kind::failed, EXFULL);
       break;
     case SendAction::fail: {
       const Header done = header_of(peer, Type::discard);

@@ -28,6 +28,7 @@ enum class SendEvent : std::uint8_t {
   all_left_unacknowledged,  // likewise, and nobody will say that it came
   end,                      // message end, after every packet has left in some attempt; idle: any
   refusal,                  // the receiver is another process now
+  declined,                 // the receiver's user does not take the message
   timeout_same,             // nothing came in time; what the receiver has stays good
   timeout_restart,          // nothing came in time; a long message begins again
   exhausted,                // and that was the last attempt
@@ -43,6 +44,7 @@ enum class SendAction : std::uint8_t {
   finish_quietly,  // `sent` to the user
   discard,         // the receiver has not heard that this is over: discard-state again
   fail_refused,    // `failed` to the user
+  fail_declined,   // likewise
   fail,            // likewise, and discard-state to the receiver
 };
 
@@ -57,6 +59,7 @@ enum class ReceiveState : std::uint8_t {
   gathering,  // granted packets are awaited
   withheld,   // they have come; there is no room to grant more
   ended,      // all has come, and the sender has been told; discard-state is awaited
+  refused,    // the user does not take it; the sender has been told
   count_,
 };
 
@@ -70,24 +73,27 @@ enum class ReceiveEvent : std::uint8_t {
   window_held_full,  // likewise, and there is none
   message_held,      // all of the message has been verified
   room,              // there is room again
+  refused,           // the user does not take the message
   discard,           // discard-state
   expired,           // the peer has been silent for the dead time
   count_,
 };
 
 enum class ReceiveAction : std::uint8_t {
-  ignore,     // count the packet
-  none,       // nothing to do
-  open,       // take the message and its first packet
-  replace,    // `lost` to the user for the one before, then open
-  again,      // selective: grant once more what is lacking; else ignore
-  reopen,     // from its first packet
-  take,       // payload to the user
-  grant,      // clear to send
-  end,        // message end to the sender, `received` to the user
-  end_again,  // message end to the sender
-  forget,     // nothing of the message is needed any more
-  lose,       // `lost` to the user
+  ignore,        // count the packet
+  none,          // nothing to do
+  open,          // take the message and its first packet
+  replace,       // `lost` to the user for the one before, then open
+  again,         // selective: grant once more what is lacking; else ignore
+  reopen,        // from its first packet
+  take,          // payload to the user
+  grant,         // clear to send
+  end,           // message end to the sender, `received` to the user
+  end_again,     // message end to the sender
+  refuse,        // refuse to the sender, `lost` to the user
+  refuse_again,  // refuse to the sender
+  forget,        // nothing of the message is needed any more
+  lose,          // `lost` to the user
 };
 
 struct ReceiveRow {
@@ -118,6 +124,7 @@ inline constexpr std::array<std::array<SendRow, static_cast<std::size_t>(SendEve
           {S::idle, A::ignore},
           {S::idle, A::ignore},
           {S::idle, A::ignore},
+          {S::idle, A::ignore},
           {S::idle, A::ignore}}},
         // asking: a message end tells of an earlier attempt
         {{{S::asking, A::ignore},
@@ -128,6 +135,7 @@ inline constexpr std::array<std::array<SendRow, static_cast<std::size_t>(SendEve
           {S::asking, A::ignore},
           {S::idle, A::finish},
           {S::idle, A::fail_refused},
+          {S::idle, A::fail_declined},
           {S::asking, A::request},
           {S::asking, A::request},
           {S::idle, A::fail}}},
@@ -140,6 +148,7 @@ inline constexpr std::array<std::array<SendRow, static_cast<std::size_t>(SendEve
           {S::idle, A::finish_quietly},
           {S::idle, A::finish},
           {S::idle, A::fail_refused},
+          {S::idle, A::fail_declined},
           {S::sending, A::wait},
           {S::sending, A::wait},
           {S::sending, A::wait}}},
@@ -152,6 +161,7 @@ inline constexpr std::array<std::array<SendRow, static_cast<std::size_t>(SendEve
           {S::idle, A::finish_quietly},
           {S::idle, A::finish},
           {S::idle, A::fail_refused},
+          {S::idle, A::fail_declined},
           {S::ending, A::request},
           {S::asking, A::request},
           {S::idle, A::fail}}},
@@ -171,6 +181,7 @@ inline constexpr std::array<std::array<ReceiveRow, static_cast<std::size_t>(Rece
           {R::none, B::none},
           {R::none, B::none},
           {R::none, B::none},
+          {R::none, B::none},
           {R::none, B::forget}}},
         // gathering
         {{{R::gathering, B::replace},
@@ -182,6 +193,7 @@ inline constexpr std::array<std::array<ReceiveRow, static_cast<std::size_t>(Rece
           {R::withheld, B::none},
           {R::ended, B::end},
           {R::gathering, B::none},
+          {R::refused, B::refuse},
           {R::none, B::lose},
           {R::none, B::lose}}},
         // withheld
@@ -194,6 +206,7 @@ inline constexpr std::array<std::array<ReceiveRow, static_cast<std::size_t>(Rece
           {R::withheld, B::none},
           {R::withheld, B::none},
           {R::gathering, B::grant},
+          {R::refused, B::refuse},
           {R::none, B::lose},
           {R::none, B::lose}}},
         // ended
@@ -206,6 +219,20 @@ inline constexpr std::array<std::array<ReceiveRow, static_cast<std::size_t>(Rece
           {R::ended, B::none},
           {R::ended, B::none},
           {R::ended, B::none},
+          {R::ended, B::none},
+          {R::none, B::forget},
+          {R::none, B::forget}}},
+        // refused
+        {{{R::gathering, B::open},
+          {R::refused, B::refuse_again},
+          {R::refused, B::refuse_again},
+          {R::refused, B::ignore},
+          {R::refused, B::ignore},
+          {R::refused, B::none},
+          {R::refused, B::none},
+          {R::refused, B::none},
+          {R::refused, B::none},
+          {R::refused, B::none},
           {R::none, B::forget},
           {R::none, B::forget}}},
     }};

@@ -21,8 +21,15 @@
 //   it. `payload` is one packet's bytes and their offset, so that they can be landed in their place as they are
 //   (t_lookudata, t_landudata); it may be repeated, and means nothing before `received`, which comes once a message, in
 //   the order in which the sender sent. `lost` ends a message that will not be whole. `sent` and `failed` are about the
-//   user's own: failed with ETIMEDOUT or ECONNRESET means that it may not have arrived. On a fused path a packet is
+//   user's own: failed with ETIMEDOUT or ECONNRESET means that it may not have arrived, with EXFULL that the receiver's
+//   user refused it. On a fused path a packet is
 //   verified by the user's read, so grants wait for that, and a reader slower than timeout_ms makes the sender repeat.
+//
+//   Down, in M_CTL: a wire::message::Decision. A user who has said `decides` says of each message, when its first
+//   payload is there, whether it accepts or refuses it. Until then nothing more is granted, and the sender is not told
+//   that it has come. What is refused ends with `lost` (EXFULL) here, and as `failed` at the sender's. Without
+//   `decides` every message is accepted, and `refuses` comes too late where all has come.
+//
 //   T_INFO_ACK, and the same in T_CAPABILITY_ACK: TSDU_size becomes that of the longest message with its 16 bytes, or
 //   T_INVALID where the provider's is too small for a packet. Everything else passes unchanged.
 //
@@ -41,7 +48,7 @@
 //
 // Counters
 //   packets_out, packets_in, repeated             packets, and requests sent again
-//   messages_sent, messages_received, messages_failed, messages_lost
+//   messages_sent, messages_received, messages_failed, messages_lost, messages_refused
 //   short_header, bad_version, bad_checksum, bad_copy, bad_type, bad_flags, bad_length, bad_total, bad_index, bad_grant
 //                                                 packets dropped, since their header is malformed
 //   out_of_order, stale, contradictions, stray, bad_grants, strangers, peers_refused, head_full, too_long

@@ -7,6 +7,7 @@
 
 #include "base/contract.h"
 #include "base/internet_checksum.h"
+#include "stack/wire/words.h"
 
 namespace sluice::wire {
 namespace {
@@ -183,6 +184,36 @@ void Indication::store(std::byte* at) const {
   std::memcpy(at + 24, &total_bytes, 8);
   std::memcpy(at + 32, &offset, 8);
   std::memcpy(at + 40, &handle, 8);
+}
+
+std::optional<Decision> Decision::decode(ConstBytes block) {
+  if (block.size() < size || load_word(block.data()) != primitive ||
+      load_word(block.data() + 4) > static_cast<std::uint32_t>(Kind::refuses)) {
+    return std::nullopt;
+  }
+  Decision decision{.kind = static_cast<Kind>(load_word(block.data() + 4)),
+                    .incarnation = load_word(block.data() + 8),
+                    .number = load_word(block.data() + 12)};
+  const std::uint32_t address_size = load_word(block.data() + 16);
+  if (address_size > TransportAddress::encoded_size_max) {
+    return std::nullopt;
+  }
+  const auto peer = TransportAddress::decode(block.subspan(20, address_size));
+  if (!peer) {
+    return std::nullopt;
+  }
+  decision.peer = *peer;
+  return decision;
+}
+
+std::size_t Decision::encode(Bytes out) const {
+  std::memset(out.data(), 0, size);
+  store_word(out.data(), primitive);
+  store_word(out.data() + 4, static_cast<std::uint32_t>(kind));
+  store_word(out.data() + 8, incarnation);
+  store_word(out.data() + 12, number);
+  store_word(out.data() + 16, static_cast<std::uint32_t>(peer.encode(out.subspan(20))));
+  return size;
 }
 
 }  // namespace message

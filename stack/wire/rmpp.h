@@ -17,9 +17,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string_view>
 
 #include "base/bytes.h"
+#include "stack/wire/address.h"
 
 namespace sluice::wire {
 
@@ -49,7 +51,7 @@ struct RmppHeader {
     data,         ///< another packet of the message
     end,          ///< message end: the receiver has all of it
     discard,      ///< discard state: the sender knows that, and forgets
-    refuse,       ///< the receiver will not take it: it is another process than the sender believes
+    refuse,  ///< the receiver will not take it: its user does not, or it is another process than the sender believes
   };
   enum Flag : std::uint8_t {
     selective = 1,       ///< only what lacks is sent again
@@ -129,6 +131,30 @@ struct Indication {
   [[nodiscard]] static std::expected<Indication, RmppMalformed> load(const std::byte* at);
   void store(std::byte* at) const;
   friend constexpr auto operator<=>(const Indication&, const Indication&) = default;
+};
+
+/// Down, in M_CTL: what the user makes of a message whose first payload it has been shown. Whoever has said `decides`
+/// says one of the others of each message; until then the module grants no more of it, and does not tell the sender
+/// that all has come.
+struct Decision {
+  static constexpr std::uint32_t primitive = 0x8000'0201;  ///< beside network::Primitive
+  static constexpr std::size_t size = 20 + TransportAddress::encoded_size_max;
+
+  enum class Kind : std::uint32_t {
+    decides,  ///< from now on; the other fields mean nothing
+    accepts,  ///< it has a place
+    refuses,  ///< the rest is not wanted: the sender is told, where something is still on its way between the two
+  };
+  Kind kind = Kind::decides;
+  TransportAddress peer = {};
+  std::uint32_t incarnation = 0;
+  std::uint32_t number = 0;
+
+  /// Nothing when it is another primitive, too short, or of no kind or address there is.
+  [[nodiscard]] static std::optional<Decision> decode(ConstBytes block);
+  /// Returns `size`. REQUIRES: out holds it.
+  std::size_t encode(Bytes out) const;
+  friend constexpr auto operator<=>(const Decision&, const Decision&) = default;
 };
 
 }  // namespace message

@@ -54,8 +54,8 @@ inline void over_seeds(const std::function<void(std::uint64_t)>& one_case) {
 /// What the endpoints of a bed stand on.
 struct Arrangement {
   std::string name = {};
-  bool kernel = false;  // kernel_udp; else ip and udp on a wire
-  std::string module = "rmpp";
+  bool kernel = false;          // kernel_udp; else ip and udp on a wire
+  std::string module = "rmpp";  // or "tcp": connections, without a module of messages
   std::string mode = "layered";
   std::string settings = {};  // of the module
   std::string fault = {};     // settings of a fault module below it; empty: none
@@ -110,6 +110,7 @@ class Bed {
       return std::unexpected(stream.error());
     }
     (*stream)->set_waiter(loop_ ? static_cast<Waiter*>(loop_.get()) : &waiter_);
+    options.another_stream = [this, declaration = **file->find("one")] { return open_stack(set_, declaration); };
     if (!options.local) {
       options.local = loop_ ? *Peer::from_text("127.0.0.1:0")
                             : Peer{*wire::IpAddress::from_text("10.80.0." + std::to_string(1 + at % 2)),
@@ -168,16 +169,21 @@ class Bed {
  private:
   [[nodiscard]] std::string declared(std::size_t at) const {
     const std::string end = at % 2 == 0 ? "a" : "b";
+    const bool connects = arrangement_.module == "tcp";
     std::string text = "[stack.one]\nmode = \"" + arrangement_.mode + "\"\n";
-    text += arrangement_.kernel ? R"(driver = { kind = "kernel_udp" })"
-                                : R"(driver = { kind = "wire", name = "msg", end = ")" + end + "\" }";
+    text += arrangement_.kernel
+                ? std::string("driver = { kind = \"") + (connects ? "kernel_tcp" : "kernel_udp") + "\" }"
+                : R"(driver = { kind = "wire", name = "msg", end = ")" + end + "\" }";
     text += "\npush = [";
-    text += arrangement_.kernel ? "" : R"("ip", "udp", )";
-    text += arrangement_.fault.empty() ? "" : R"("fault", )";
-    text += "\"" + arrangement_.module + "\", \"timod\"]\n";
+    // What a link loses tcp repairs: so its fault stands below ip.
+    const std::string fault = arrangement_.fault.empty() ? "" : R"("fault", )";
+    text += connects ? fault : "";
+    text += arrangement_.kernel ? "" : connects ? R"("ip", "tcp", )" : R"("ip", "udp", )";
+    text += connects ? "" : fault + "\"" + arrangement_.module + "\", ";
+    text += "\"timod\"]\n";
     text += arrangement_.kernel ? "" : "ip = { address = \"10.80.0." + std::to_string(1 + at % 2) + "/24\" }\n";
     text += arrangement_.fault.empty() ? "" : "fault = { " + arrangement_.fault + " }\n";
-    return text + arrangement_.module + " = { " + arrangement_.settings + " }\n";
+    return text + (connects ? "" : arrangement_.module + " = { " + arrangement_.settings + " }\n");
   }
 
   Arrangement arrangement_;

@@ -127,5 +127,21 @@ TEST(RmppWire, IndicationsAndRequestsKeepTheirValues) {
   EXPECT_EQ(message::Request::load(bytes.data()), (message::Request{10, 11}));
 }
 
+TEST(RmppWire, DecisionsKeepTheirValuesAndOthersAreNone) {
+  using message::Decision;
+  std::array<std::byte, Decision::size> bytes;
+  for (const char* const peer : {"10.0.0.1:7", "[fd00::1]:65535"}) {
+    const Decision decision{Decision::Kind::refuses, *TransportAddress::from_text(peer), 0xffff'ffff, 3};
+    EXPECT_EQ(decision.encode(bytes), Decision::size);
+    EXPECT_EQ(Decision::decode(bytes), decision);
+  }
+  EXPECT_EQ(Decision::decode(ConstBytes(bytes).first(Decision::size - 1)), std::nullopt);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{4}, std::size_t{16}, std::size_t{17}}) {
+    auto wrong = bytes;
+    wrong[at] ^= std::byte{0x7f};
+    EXPECT_EQ(Decision::decode(wrong), std::nullopt) << at;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::wire
