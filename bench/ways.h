@@ -31,12 +31,13 @@ class Way {
   virtual ~Way() = default;
 
   virtual void set_mode(ProcessingMode mode) = 0;
+  virtual Stream& sender_stream() = 0;
   /// CPU seconds of one message in a window of them, of the side that is asked for.
   double seconds(bool sender, std::size_t size) {
     const std::size_t window = std::clamp<std::size_t>(window_bytes / std::max<std::size_t>(size, 1), 1, 128);
     double spent = 0;
     std::size_t messages = 0;
-    for (bool first = true; whole_ && (first || spent < slice_seconds()); first = false) {
+    for (double both = 0; whole_ && (messages == 0 || both < slice_seconds());) {
       const double start = thread_cpu_ns();
       for (std::size_t at = 0; whole_ && at < window; ++at) {
         whole_ = send(memory_.from().first(size));
@@ -51,6 +52,7 @@ class Way {
         }
       }
       const double end = thread_cpu_ns();
+      both += (end - start) * 1e-9;
       spent += (sender ? between - start : end - between) * 1e-9;
       messages += window;
     }
@@ -91,6 +93,7 @@ class DlpiWay final : public Way {
     near_->stream().set_mode(mode);
     far_->stream().set_mode(mode);
   }
+  Stream& sender_stream() override { return near_->stream(); }
 
  private:
   static constexpr std::uint16_t sap = 0x88b5;
@@ -120,13 +123,11 @@ class DlpiWay final : public Way {
 
 class TliWay final : public Way {
  public:
-  TliWay(const std::string& near, const std::string& far, std::size_t largest, std::size_t block_bytes_max = 0)
+  /// `udp` is that module's settings.
+  TliWay(const std::string& near, const std::string& far, std::size_t largest, const std::string& udp = "")
       : Way(largest), peer_(address(2)) {
-    far_ = open(far, 2);
-    near_ = open(near, 1);
-    if (block_bytes_max != 0) {
-      near_->stream().head().options().block_bytes_max = block_bytes_max;
-    }
+    far_ = open(far, 2, udp);
+    near_ = open(near, 1, udp);
     whole_ = send(memory_.from().first(smallest));  // finds the neighbour
     for (int tries = 0; whole_ && !receive(memory_.to().first(smallest)); ++tries) {
       static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
@@ -137,12 +138,13 @@ class TliWay final : public Way {
     near_->stream().set_mode(mode);
     far_->stream().set_mode(mode);
   }
+  Stream& sender_stream() override { return near_->stream(); }
 
  private:
   static wire::TransportAddress address(std::uint8_t host) { return {wire::Ipv4Address{{10, 78, 0, host}}, 7000}; }
-  std::unique_ptr<tli::Endpoint> open(const std::string& driver, std::uint8_t host) {
+  std::unique_ptr<tli::Endpoint> open(const std::string& driver, std::uint8_t host, const std::string& udp) {
     auto stream = opened(set_, "driver = " + driver + "\nip = { address = '10.78.0." + std::to_string(host) +
-                                   "/24' }\npush = ['ip', 'udp', 'timod']\n");
+                                   "/24' }\nudp = { " + udp + " }\npush = ['ip', 'udp', 'timod']\n");
     stream->set_nonblocking(true);
     return bound(std::move(stream), address(host));
   }

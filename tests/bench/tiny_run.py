@@ -29,6 +29,8 @@ ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused
         ("dlpi_tli", "loss"): {"half", "nine_tenths"},
         ("dlpi_tli", "loss_control"): {"none", "credit", "window"},
         ("dlpi_tli", "wire_gain"): {"sender_layered", "sender_fused", "receiver_layered", "receiver_fused"},
+        ("testbed", "checksum_gain"): {"layered", "fused"},
+        ("testbed", "cipher_gain"): {"light", "aes_ctr", "chacha20"},
         ("rmpp", "bandwidth"): {"utopia", "rmpp", "selective", "udp", "tcp"},
         ("rmpp", "wait_bit_errors"): {"rmpp bit_errors=1e-9", "rmpp bit_errors=1e-6", "selective bit_errors=1e-9",
                                       "selective bit_errors=1e-6", "tcp bit_errors=1e-9", "tcp bit_errors=1e-6"}}
