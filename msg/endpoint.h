@@ -97,6 +97,7 @@ struct Options {
   std::size_t unexpected_messages_max = 1024;
   std::size_t receives_max = 4096;  ///< posted, or done and not yet asked for
   std::size_t sends_max = 4096;     ///< likewise
+  bool list_finished = false;       ///< take_finished() tells what is done; whoever says so calls it
 };
 
 /// Names a receive or a send from post() or send() until test(), wait(), wait_any() or cancel() has told its end.
@@ -167,6 +168,12 @@ class Endpoint {
   /// Reads what has come, and hands over what waits: a bounded amount. Whether anything has happened.
   bool progress();
 
+  /// With Options::list_finished: the receives and sends that are done since the last call, each once. test() tells
+  /// how.
+  [[nodiscard]] std::vector<Handle> take_finished() { return std::exchange(finished_, {}); }
+  /// The errno of what ended the stream; 0 while it lives.
+  [[nodiscard]] int broken() const { return broken_; }
+
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   [[nodiscard]] Stream& stream() { return tli_->stream(); }
 
@@ -209,10 +216,17 @@ class Endpoint {
   Status bind();
   Status learn_limits();
   [[nodiscard]] Handle next_handle() { return {++last_handle_}; }
+  /// test() will tell how it ended.
+  void list(Handle handle) {
+    if (options_.list_finished) {
+      finished_.push_back(handle);
+    }
+  }
 
   // sending.cc
   void hand_over(const Peer& peer);
   [[nodiscard]] Message request_of(Send& send);
+  void decide(Send& send, int outcome);
   void ended(Send& send, int outcome);
   static void released(void* lent, ConstBytes memory);
   void orphan_lent();
@@ -229,6 +243,7 @@ class Endpoint {
   void finish(InboundList::iterator inbound);
   void lose(InboundList::iterator inbound);
   void erase(InboundList::iterator inbound);
+  void finish(Receive& receive, const Completion& done);
   void deliver(const Inbound& inbound, Receive& receive);
   [[nodiscard]] static Completion completion_of(const Inbound& inbound, std::size_t bytes, int error);
 
@@ -247,6 +262,7 @@ class Endpoint {
   std::map<Peer, std::deque<Send*>> outbound_;  // the first may be with the module
   std::set<Peer> stalled_;                      // flow control stopped the first
   std::vector<std::byte> discarded_;            // what does not fit lands here
+  std::vector<Handle> finished_;                // with Options::list_finished
 
   std::unique_ptr<tli::Endpoint> tli_;
 };

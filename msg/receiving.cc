@@ -182,7 +182,12 @@ void Endpoint::deliver(const Inbound& inbound, Receive& receive) {
   }
   const bool truncated = bytes < inbound.total_bytes;
   statistics_.truncated += truncated ? 1 : 0;
-  receive.done = completion_of(inbound, bytes, truncated ? EMSGSIZE : 0);
+  finish(receive, completion_of(inbound, bytes, truncated ? EMSGSIZE : 0));
+}
+
+void Endpoint::finish(Receive& receive, const Completion& done) {
+  receive.done = done;
+  list(receive.handle);
 }
 
 void Endpoint::finish(InboundList::iterator inbound) {
@@ -200,7 +205,7 @@ void Endpoint::lose(InboundList::iterator inbound) {
   latest_.erase(inbound->peer);
   ++statistics_.lost;
   if (inbound->receive != nullptr) {
-    inbound->receive->done = completion_of(*inbound, 0, ECONNABORTED);
+    finish(*inbound->receive, completion_of(*inbound, 0, ECONNABORTED));
   }
   erase(inbound);
 }

@@ -13,6 +13,7 @@ using wire::message::Request;
 
 /// Why a program's bytes are shown: for the callback that runs when nobody does any more. It may outlive the endpoint.
 struct Endpoint::Lent {
+  Endpoint* endpoint;
   Send* send;
 };
 
@@ -20,6 +21,9 @@ void Endpoint::released(void* lent, ConstBytes /*memory*/) {
   const std::unique_ptr<Lent> ended(static_cast<Lent*>(lent));
   if (ended->send != nullptr) {
     ended->send->lent = nullptr;
+    if (ended->send->outcome) {
+      ended->endpoint->list(ended->send->handle);
+    }
   }
 }
 
@@ -69,7 +73,7 @@ Message Endpoint::request_of(Send& send) {
   }
   Request{.tag = send.bits, .handle = send.handle.value}.store(data.bytes().data());
   if (!send.data.empty()) {
-    auto lent = std::make_unique<Lent>(Lent{&send});
+    auto lent = std::make_unique<Lent>(Lent{this, &send});
     // Nothing writes to it: it is read-only for the stack.
     const Bytes memory(const_cast<std::byte*>(send.data.data()), send.data.size());
     Block* const shown = pool.allocate_external(memory, true, &Endpoint::released, lent.get());
@@ -105,7 +109,7 @@ void Endpoint::hand_over(const Peer& peer) {
     }
     Message request = request_of(send);
     if (!request) {
-      send.outcome = ENOBUFS;
+      decide(send, ENOBUFS);
       continue;
     }
     send.handed_over = true;
@@ -124,9 +128,16 @@ bool Endpoint::hand_over_stalled() {
   return true;
 }
 
+void Endpoint::decide(Send& send, int outcome) {
+  send.outcome = outcome;
+  if (send.lent == nullptr) {
+    list(send.handle);
+  }
+}
+
 /// The module has told how it went.
 void Endpoint::ended(Send& send, int outcome) {
-  send.outcome = outcome;
+  decide(send, outcome);
   const Peer peer = send.peer;
   hand_over(peer);
 }
