@@ -12,6 +12,8 @@
 //   packets        packets that the two hosts send for one message of a ping-pong
 //   all_to_all_*   Figure 3: bench/rmpp_all_to_all.cc
 //   wait_*         Figures 5 and 6: how long a client waits for an answer of 60 kB over a link with bit errors
+// With threads, over loopback:
+//   overlap*       Figure 4: bench/rmpp_overlap.cc
 // On this machine, over `packet` with its ring by frame and a veth pair a protocol:
 //   bandwidth_cpu  Figure 2 again, as CPU time of both ends together, with what the kernel does for them; `packet` is
 //                  dlpi_send and dlpi_recv of as many frames of the same size: the packet module's limit

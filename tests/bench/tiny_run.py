@@ -31,6 +31,7 @@ ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused
         ("dlpi_tli", "wire_gain"): {"sender_layered", "sender_fused", "receiver_layered", "receiver_fused"},
         ("testbed", "checksum_gain"): {"layered", "fused"},
         ("testbed", "cipher_gain"): {"light", "aes_ctr", "chacha20"},
+        ("rmpp", "overlap"): {"rmpp_progress", "rmpp", "utopia_progress", "utopia", "tcp", "udp"},
         ("rmpp", "bandwidth"): {"utopia", "rmpp", "selective", "udp", "tcp"},
         ("rmpp", "wait_bit_errors"): {"rmpp bit_errors=1e-9", "rmpp bit_errors=1e-6", "selective bit_errors=1e-9",
                                       "selective bit_errors=1e-6", "tcp bit_errors=1e-9", "tcp bit_errors=1e-6"}}
