@@ -137,6 +137,14 @@ Samples Rounds::gigabytes_per_second(std::string_view arm, std::size_t size_byte
   return samples;
 }
 
+Samples Rounds::megabits_per_second(std::string_view arm, std::size_t size_bytes) const {
+  Samples samples;
+  for (const double each : seconds(arm)) {
+    samples.add(static_cast<double>(size_bytes) * 8 / each / 1e6);
+  }
+  return samples;
+}
+
 Samples Rounds::ratio(std::string_view arm, std::string_view reference) const {
   const std::vector<double>& own = seconds(arm);
   const std::vector<double>& other = seconds(reference);

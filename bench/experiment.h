@@ -104,6 +104,7 @@ class Rounds {
   // REQUIRES, for all: `arm` and `reference` are among the arms.
   [[nodiscard]] Samples nanoseconds(std::string_view arm) const;
   [[nodiscard]] Samples gigabytes_per_second(std::string_view arm, std::size_t size_bytes) const;
+  [[nodiscard]] Samples megabits_per_second(std::string_view arm, std::size_t size_bytes) const;
   /// How many times as fast as `reference`, taken in each round.
   [[nodiscard]] Samples ratio(std::string_view arm, std::string_view reference) const;
   /// The same for the slowest of `parts`, each round's own. What does the work of all parts in one pass cannot be

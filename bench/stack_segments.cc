@@ -22,7 +22,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -173,17 +172,8 @@ TEST(stack, segments_veth) {
   }
   const VethLab& lab = veth_lab();
   const Figure figure("segments_veth", "ratio");
-  // A link for each that has packet sockets: these get, and so pay for, whatever passes.
-  lab.enter_near();
-  const auto link = [](const std::string& name) {
-    const std::string near = name + "0";
-    const std::string far = name + "1";
-    const std::string command = "ip link add " + near + " type veth peer name " + far + " && ip link set " + near +
-                                " up && ip link set " + far + " up";
-    SLUICE_REQUIRE(std::system(command.c_str()) == 0);
-  };
-  link("sums");
-  link("whole");
+  lab.add_link("sums");
+  lab.add_link("whole");
   const auto end = [](const std::string& device, unsigned host, const char* offload) {
     const std::string number = std::to_string(host);
     return End{"driver = { kind = 'packet', device = '" + device + "', mac = '02:00:00:00:01:" + number +

@@ -94,6 +94,20 @@ class VethLab {
     ::waitpid(holder, nullptr, 0);
   }
 
+  /// A further link, both ends of which are in the near namespace: devices NAME0 and NAME1, up, without addresses. For
+  /// packet sockets, which get, and so pay for, whatever passes their device.
+  void add_link(const std::string& name, unsigned mtu = 1500) const {
+    enter_near();
+    const std::string size = " mtu " + std::to_string(mtu);
+    run("ip link add " + name + "0" + size + " type veth peer name " + name + "1" + size);
+    for (const char* const end : {"0", "1"}) {
+      run("ip link set " + name + end + " addrgenmode none up");
+    }
+    for (const char* const end : {"0", "1"}) {
+      wait_for((name + end).c_str());
+    }
+  }
+
   void enter_near() const { must(::setns(near_.get(), CLONE_NEWNET) == 0, "setns"); }
   void enter_far() const { must(::setns(far_.get(), CLONE_NEWNET) == 0, "setns"); }
 

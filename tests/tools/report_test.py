@@ -262,6 +262,29 @@ class Report(unittest.TestCase):
                                    "at_least")):
             self.refused([line()], complaint, claims=claims)
 
+    def test_values_of_the_document_are_drawn_and_listed_beside_ours(self):
+        claims = ('[s.f]\nwhy = "since <it> is so"\n'
+                  'document = [{ arm = "fused", at = [[64, 2.5], [128, 900]] }, { arm = "layered", band = [1, 1.5], from = 64 }]\n')
+        lines = [line(), line(size_bytes=4096), line(arm="layered", median=1.25), line(arm="layered", size_bytes=4096)]
+        section = self.sections(lines, claims=claims)["s.f"]
+        self.assertIn("since <it> is so", "".join(section.itertext()))
+        table = next(each for each in section.iter("table") if each.get("class") == "document")
+        rows = [[cell.text or "" for cell in row] for row in table.iter("tr")]
+        self.assertEqual(rows[1:], [["fused", "64 B", "2.50", "2.00"], ["fused", "128 B", "900", "not measured"],
+                                    ["layered", "from 64 B", "1.00–1.50", "1.25–2.00"]])
+        marks = [each for each in section.iter() if (each.get("class") or "").startswith("said c")]
+        self.assertEqual(len([each for each in marks if each.tag.endswith("polyline")]), 2, "both edges of the band")
+        self.assertEqual(len([each for each in marks if each.tag.endswith("rect")]), 0, "900 would flatten ours")
+        section = self.sections(lines, claims=claims.replace("900", "3"))["s.f"]
+        heights = [float(each.get("y")) for each in section.iter(f"{SVG}rect") if each.get("class") == "said c0"]
+        self.assertEqual(len(heights), 2)
+        self.assertLess(heights[1], heights[0], "3 is above 2.5")
+
+    def test_what_no_document_can_say_is_refused(self):
+        for said in ("{ arm = 'a' }", "{ arm = 'a', at = [[1]] }", "{ arm = 'a', at = [[1, -2]] }", "{ at = [[1, 2]] }",
+                     "{ arm = 'a', band = [1, 2], at = [[1, 2]] }", "{ arm = 'a', band = [1, 2], form = 1 }", "1"):
+            self.refused([line()], "what a document says", claims=f"[s.f]\ndocument = [{said}]\n")
+
     def test_own_claims_can_be_read(self):
         (self.folder / "in.jsonl").write_text(line() + "\n")
         result = run(ROOT / "tools/report", "--check", self.folder / "in.jsonl")
