@@ -138,6 +138,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
     tcp::Connection connection;
     Timer timer;
     tcp::Connection::Statistics counted;  // by the owners' counters
+    bool touched = false;                 // among its owner's
   };
   /// One that came to a stream that listens, and has not been accepted.
   struct Caller {
@@ -205,6 +206,9 @@ class Tcp final : public Module, private provider::ConnectionMode {
   [[nodiscard]] std::unique_ptr<Held> make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes);
   void set_connection(std::unique_ptr<Held> held);
   void attend(Held& held);
+  void touch(Held& held);
+  void untouch(Held& held);
+  void attend_touched();
   void flush(Held& held);
   [[nodiscard]] bool has(const Held& held) const;
   void on_timer(Held& held);
@@ -248,6 +252,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
   std::unique_ptr<Held> mine_;
   std::vector<Caller> callers_;
   std::vector<std::unique_ptr<Held>> lingering_;  // released by both ends
+  std::vector<Held*> touched_;                    // to which segments have come that are not attended to yet
   std::vector<Handed> handed_;
   std::uint32_t adopted_from_ = 0;  // number of the stream that listens
   std::vector<std::unique_ptr<Held>> dropped_connections_;

@@ -5,7 +5,7 @@
 // knows no queue, no clock and no address: segments come in as headers with their data, and what it has to send waits
 // in take_segments(); so everything about it can be simulated.
 //
-//     arrive(), on_timer(), send(), finish(), ...  ──►  take_segments(), take(), news(), next_deadline()
+//     arrive(), settle(), on_timer(), send(), finish(), ...  ──►  take_segments(), take(), news(), next_deadline()
 //
 // Beyond RFC 9293: window scale and timestamps (RFC 7323), selective acknowledgement (RFC 2018), retransmission by
 // time (RFC 6298, RFC 8985), congestion control (RFC 5681; tcp_congestion.h), and what RFC 5961 asks for against blind
@@ -90,6 +90,12 @@ class Connection {
   /// RFC 9293 section 3.8.6.3: "an ACK should not be excessively delayed; in particular, the delay MUST be less than
   /// 0.5 seconds (MUST-40)".
   static constexpr Duration acknowledgement_delay = std::chrono::milliseconds(40);
+  /// RFC 5681 section 4.2: "an ACK SHOULD be generated for at least every second full-sized segment". Of segments that
+  /// come together, every eighth: RFC 9293 section 3.8.6.3 notes "several current practices that further lead to a
+  /// reduced number of ACKs, including generic receive offload (GRO)", and RFC 9406 section 4.3 lets a sender count
+  /// eight segments for one acknowledgement in slow start.
+  static constexpr unsigned segments_unacknowledged_max = 2;
+  static constexpr unsigned segments_together_max = 8;
   /// RFC 9293 section 3.8.3: "R2 for a SYN segment MUST be set large enough to provide retransmission of the segment
   /// for at least 3 minutes", "The value of R2 SHOULD correspond to at least 100 seconds"; section 3.9.1.1: "The
   /// present global default is five minutes."
@@ -122,7 +128,11 @@ class Connection {
   void connect(TimePoint now);
   /// Answers a SYN to a port that listens. REQUIRES: new; a SYN without ACK and RST.
   void answer(const Segment& syn, TimePoint now);
+  /// A segment came. What it makes this end send may wait for settle(), but what a peer needs at once does not. Of many
+  /// that come together each is told of by arrive(), and all by one settle().
   void arrive(Segment segment, TimePoint now);
+  /// Nothing more came at this time. Acknowledges what came, and sends what it has made room for.
+  void settle(TimePoint now);
   void on_timer(TimePoint now);
   /// The network says that what was sent did not arrive: an errno, of an ICMP error or of this host's. RFC 5461: such
   /// an error ends a connection that this end is opening, and no other.
@@ -250,6 +260,7 @@ class Connection {
   std::optional<Position> recovering_until_;  // RFC 6582: recover
   Position recovered_until_ = 0;              // and where that was last
   bool repair_now_ = false;                   // the first that is lost waits for no window
+  bool window_limited_ = false;               // the congestion window was what kept more from leaving
   TimePoint last_sent_{};
   TimePoint waiting_since_ = never;  // for an acknowledgement of anything
   bool timed_out_ = false;           // and it began with a timeout

@@ -107,6 +107,32 @@ void Tcp::attend(Held& held) {
   }
 }
 
+/// Of the segments that come in one batch, each connection is attended to once: what it acknowledges leaves together,
+/// and what it has for its user goes up together.
+void Tcp::touch(Held& held) {
+  if (!held.touched) {
+    held.touched = true;
+    touched_.push_back(&held);
+  }
+}
+
+void Tcp::untouch(Held& held) {
+  if (held.touched) {
+    held.touched = false;
+    std::erase(touched_, &held);
+  }
+}
+
+void Tcp::attend_touched() {
+  const Entered entered(*this, Entered::By::call);
+  while (!touched_.empty()) {
+    Held& held = *touched_.front();
+    untouch(held);
+    held.connection.settle(set().now());
+    attend(held);
+  }
+}
+
 void Tcp::news_of_mine() {
   const tcp::Connection::News news = mine_->connection.take_news();
   end_came_ = end_came_ || news.ended;
@@ -153,6 +179,7 @@ void Tcp::news_of_caller(Caller& calling) {
 
 /// What was dropped may be in use further up in this very call.
 void Tcp::drop(std::unique_ptr<Held> held) {
+  untouch(*held);
   held->timer.cancel();
   dropped_connections_.push_back(std::move(held));
 }
@@ -177,6 +204,10 @@ std::unique_ptr<Tcp::Held> Tcp::take_caller(std::int32_t sequence) {
   const auto chosen = std::ranges::find(callers_, std::optional(sequence), &Caller::sequence);
   std::unique_ptr<Held> held = std::move(chosen->held);
   callers_.erase(chosen);
+  if (held->touched) {
+    untouch(*held);
+    held->connection.settle(set().now());
+  }
   return held;
 }
 

@@ -85,6 +85,7 @@ void Tcp::rput(Batch&& batch) {
       read_queue().put_next(std::move(message));
     }
   }
+  attend_touched();
 }
 
 /// A message that is no segment; whether it passes on.
@@ -163,13 +164,20 @@ void Tcp::receive(Message message) {
 void Tcp::arrived(const tcp::Ends& ends, tcp::Segment segment) {
   const Entered entered(*this, Entered::By::call);
   if (Held* const held = find(ends)) {
+    // What came before a reset goes up before it, and what comes behind the end is of no connection.
+    if (held->touched && (segment.header.has(wire::tcp_rst) || held->connection.state() == tcp::State::closed)) {
+      attend_touched();
+      return arrived(ends, std::move(segment));
+    }
+    touch(*held);
     held->connection.arrive(std::move(segment), set().now());
-    return attend(*held);
+    return;
   }
   const auto handed = std::ranges::find(handed_, ends, &Handed::ends);
   if (handed != handed_.end()) {
     if (auto* const acceptor = dynamic_cast<Tcp*>(set().module_handles().find(handed->acceptor))) {
-      return acceptor->arrived(ends, std::move(segment));
+      acceptor->arrived(ends, std::move(segment));
+      return acceptor->attend_touched();
     }
     handed_.erase(handed);
   }

@@ -22,6 +22,7 @@ void Connection::output(TimePoint now) {
     }
     while (send_lost(now) || send_new(peer_window_, false, now)) {
     }
+    window_limited_ = board_.bytes_under_way() + segment_data_max() > congestion_.window();
   }
   if (acknowledge_now_) {
     send_acknowledgement(now);
@@ -146,6 +147,7 @@ void Connection::send_acknowledgement(TimePoint now) {
   if (emit(sequence_number(next_), tcp_ack, options, {})) {
     acknowledged_all();
   } else {
+    acknowledge_now_ = false;
     acknowledge_at_ = now + acknowledgement_delay;
   }
 }

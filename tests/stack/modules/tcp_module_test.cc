@@ -760,6 +760,77 @@ TEST_F(TcpModule, AListenerAnswersWhatIsNoSynWithAReset) {
   EXPECT_EQ(stack->told(), "");
 }
 
+// ---- What comes together ----
+
+TEST_F(TcpModule, WhatComesInOneBatchGoesUpAndIsAcknowledgedTogether) {
+  open();
+  Batch batch;
+  std::string all;
+  for (int i = 0; i < 5; ++i) {
+    const std::string text(1000, static_cast<char>('a' + i));
+    peer->says(batch, tcp_ack, text);
+    all += text;
+  }
+  stack->up(std::move(batch));
+  EXPECT_EQ(peer->heard(), "ACK");
+  ASSERT_EQ(stack->head().count(), 1U) << "one T_DATA_IND";
+  EXPECT_TRUE(stack->told() == "data " + all);
+}
+
+TEST_F(TcpModule, EachConnectionOfABatchIsAttendedTo) {
+  listen(2);
+  Peer second(*stack, {there_v4, 10});
+  Batch batch;
+  peer->says(batch, tcp_syn);
+  second.says(batch, tcp_syn);
+  stack->up(std::move(batch));
+  std::vector<Sent> sent = stack->take_sent();
+  ASSERT_EQ(sent.size(), 2U);
+  peer->expected = sent[0].segment.header.sequence + 1;
+  second.expected = sent[1].segment.header.sequence + 1;
+  peer->says(batch, tcp_ack);
+  second.says(batch, tcp_ack);
+  peer->says(batch, tcp_ack, "one");
+  second.says(batch, tcp_ack, "two");
+  second.says(batch, tcp_ack | tcp_fin);
+  stack->up(std::move(batch));
+  EXPECT_EQ(stack->told(), "called 1, called 2");
+  EXPECT_EQ(stack->take_sent().size(), 1U) << "of the end";
+  stack->accept(2);
+  EXPECT_EQ(stack->told(), "refused accept 24") << "another is outstanding";
+  stack->disconnect(1);
+  EXPECT_EQ(stack->told(), "ok disconnect");
+  stack->accept(2);
+  EXPECT_EQ(stack->told(), "ok accept, data two, end");
+}
+
+/// A reset drops what its connection has not passed up: of what came before it nothing may be lost by coming with it.
+TEST_F(TcpModule, DataThatComesWithAResetGoesUpBeforeIt) {
+  open();
+  Batch batch;
+  peer->says(batch, tcp_ack, "last words");
+  peer->says(batch, tcp_rst);
+  peer->says(batch, tcp_ack, "of nobody");
+  stack->up(std::move(batch));
+  EXPECT_EQ(stack->told(), "data last words, flush, gone " + std::to_string(ECONNRESET));
+  EXPECT_EQ(peer->heard(), "RST") << "what comes behind is of no connection";
+}
+
+/// What goes down may be answered before the call is over: what comes so is attended to, and nobody is forgotten.
+TEST_F(TcpModule, WhatAnswersABatchBeforeItsEndIsAttendedToAsWell) {
+  open();
+  Batch batch;
+  peer->says(batch, tcp_ack, "a");
+  peer->says(batch, tcp_ack, "b");
+  stack->ip().when_passed = [&] {
+    peer->says(tcp_ack, "c");
+    peer->says(tcp_ack, "d");
+  };
+  stack->up(std::move(batch));
+  EXPECT_EQ(stack->told(), "data abcd");
+  EXPECT_EQ(peer->heard(), "ACK, ACK");
+}
+
 // ---- Flow control ----
 
 TEST_F(TcpModule, WhileTheStreamAboveIsFullTheWindowCloses) {

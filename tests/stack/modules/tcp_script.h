@@ -13,6 +13,7 @@
 //     +1s > ACK 1:1001                         nothing happens for a second, and at its end this
 //     x3 +1s > ACK 1:1001                      three times
 //     x3 < ACK 1 ack 1                         three in a row; what is sent is asked afterwards
+//     << ACK 1:101                             arrives together with the next
 //
 // Sequence numbers, acknowledgments and SACK blocks count from each end's initial number, timestamps from the
 // connection's at the beginning and from what the peer's first says. SEQ:END is a segment with data, whose bytes follow
@@ -229,8 +230,11 @@ class Script {
   }
 
   void act(const std::string& verb) {
-    if (verb == "<") {
+    if (verb == "<" || verb == "<<") {
       arrive();
+      if (verb == "<") {
+        connection().settle(now_);
+      }
     } else if (verb == "connect") {
       connection().connect(now_);
     } else if (verb == "open") {
@@ -272,6 +276,7 @@ class Script {
     std::deque<std::string> options = std::exchange(words_, {"SYN,ACK", "0", "ack", "1"});
     words_.insert(words_.end(), options.begin(), options.end());
     arrive();
+    connection().settle(now_);
     collect();
     ASSERT_EQ(segments_.size(), 1U);
     segments_.clear();
