@@ -45,6 +45,7 @@ bool Tcp::holds_data() const { return (mine_ && !mine_->connection.all_acknowled
 
 Status Tcp::open() {
   secret_ = {set().prng()(), set().prng()()};
+  cookies_ = tcp::Cookies({set().prng()(), set().prng()()});
   memory_ = std::make_unique<BufferCall>(set().scheduler(), set().pool(), [this] {
     const Entered entered(*this, Entered::By::call);
     deliver();
@@ -274,7 +275,7 @@ void Tcp::start_connecting() {
     return port_->bind_connection(ends.local, to);
   }
   callee_.reset();
-  set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu)));
+  set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu), secrets_of(ends)));
   acknowledged();
   if (mine_) {
     mine_->connection.connect(set().now());

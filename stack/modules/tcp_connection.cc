@@ -11,17 +11,23 @@
 #include "base/contract.h"
 
 namespace sluice::tcp {
-namespace {
 
-[[nodiscard]] unsigned scale_for(std::size_t window_bytes) {
+unsigned Connection::scale_for(std::size_t receive_buffer_bytes) {
   unsigned scale = 0;
-  while (scale < Connection::scale_max && window_bytes >> scale > UINT16_MAX) {
+  while (scale < scale_max && receive_buffer_bytes >> scale > UINT16_MAX) {
     ++scale;
   }
   return scale;
 }
 
-}  // namespace
+std::uint16_t Connection::syn_window_of(std::size_t receive_buffer_bytes) {
+  return static_cast<std::uint16_t>(std::min<std::size_t>(receive_buffer_bytes, UINT16_MAX));
+}
+
+std::uint32_t Connection::timestamp_at(TimePoint now, std::uint32_t offset) {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
+  return static_cast<std::uint32_t>(milliseconds) + offset;
+}
 
 Connection::Connection(BufferPool& pool, const Ends& ends, const Settings& settings, const Secrets& secrets)
     : pool_(pool),
@@ -53,6 +59,14 @@ void Connection::answer(const Segment& syn, TimePoint now) {
   waiting_since_ = now;
   read_handshake(syn, now);
   send_syn(now);
+}
+
+void Connection::answered(const Segment& syn, TimePoint now) {
+  SLUICE_REQUIRE(state_ == State::closed && next_ == first_);
+  state_ = State::syn_received;
+  next_ = first_ + 1;
+  read_handshake(syn, now);
+  offered_until_ += syn_window();
 }
 
 std::size_t Connection::send_room() const {
@@ -214,10 +228,10 @@ void Connection::arm_timers(TimePoint now) {
 // ---- The end ----
 
 void Connection::establish(TimePoint now) {
-  if (statistics_.timeouts == 0) {
-    round_trip_.measured(now - waiting_since_);
-  } else {
+  if (statistics_.timeouts > 0) {
     round_trip_.begin_unmeasured();
+  } else if (waiting_since_ != never) {
+    round_trip_.measured(now - waiting_since_);
   }
   acknowledged_ = next_;
   state_ = finishing_ ? State::fin_wait_1 : State::established;

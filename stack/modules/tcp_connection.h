@@ -115,6 +115,12 @@ class Connection {
   static constexpr std::uint16_t segment_bytes_default_v4 = 536;
   static constexpr std::uint16_t segment_bytes_default_v6 = 1220;
 
+  /// RFC 7323 section 5.4: a clock of milliseconds, from where nobody knows.
+  [[nodiscard]] static std::uint32_t timestamp_at(TimePoint now, std::uint32_t offset);
+  /// The window that a SYN of ours offers, unscaled; and the scale of those that follow.
+  [[nodiscard]] static std::uint16_t syn_window_of(std::size_t receive_buffer_bytes);
+  [[nodiscard]] static unsigned scale_for(std::size_t receive_buffer_bytes);
+
   Connection(BufferPool& pool, const Ends& ends, const Settings& settings, const Secrets& secrets);
 
   [[nodiscard]] const Ends& ends() const { return ends_; }
@@ -128,6 +134,9 @@ class Connection {
   void connect(TimePoint now);
   /// Answers a SYN to a port that listens. REQUIRES: new; a SYN without ACK and RST.
   void answer(const Segment& syn, TimePoint now);
+  /// As answer(), where that was answered long before (tcp_cookie.h): sends nothing. What arrives next acknowledges the
+  /// answer.
+  void answered(const Segment& syn, TimePoint now);
   /// A segment came. What it makes this end send may wait for settle(), but what a peer needs at once does not. Of many
   /// that come together each is told of by arrive(), and all by one settle().
   void arrive(Segment segment, TimePoint now);
@@ -215,9 +224,9 @@ class Connection {
   void send_syn(TimePoint now);
   void send_reset(std::uint32_t sequence);
   [[nodiscard]] std::uint64_t segment_data_max() const;
-  [[nodiscard]] std::uint32_t timestamp(TimePoint now) const;
+  [[nodiscard]] std::uint32_t timestamp(TimePoint now) const { return timestamp_at(now, secrets_.timestamp_offset); }
   void stamp(wire::TcpOptions& options, TimePoint now) const;
-  [[nodiscard]] std::uint16_t syn_window() const;
+  [[nodiscard]] std::uint16_t syn_window() const { return syn_window_of(settings_.receive_buffer_bytes); }
   /// Where the window ends that the peer may send into.
   [[nodiscard]] Position offered_end() const { return std::max(offered_until_, received_->next()); }
   [[nodiscard]] Position window_end() const;

@@ -26,20 +26,24 @@ Tcp::Held::Held(Tcp& first_owner, const tcp::Ends& ends, const tcp::Connection::
 
 /// RFC 6528 section 3: "ISN = M + F(localip, localport, remoteip, remoteport, secretkey)", where M "is the 4
 /// microsecond timer"; so RFC 7323 section 5.4 would have timestamps begin.
-std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes) {
+tcp::Connection::Secrets Tcp::secrets_of(const tcp::Ends& ends) const {
   std::array<std::byte, 2 * wire::TransportAddress::encoded_size_max> bytes{};
   const std::size_t local_size = ends.local.encode(bytes);
   const std::size_t remote_size = ends.remote.encode(Bytes(bytes).subspan(local_size));
   const std::uint64_t hash = siphash(secret_[0], secret_[1], ConstBytes(bytes).first(local_size + remote_size));
   const auto ticks = std::chrono::duration_cast<std::chrono::microseconds>(set().now().time_since_epoch()).count() / 4;
+  return {.first_sequence_number = static_cast<std::uint32_t>(hash) + static_cast<std::uint32_t>(ticks),
+          .timestamp_offset = static_cast<std::uint32_t>(hash >> 32)};
+}
+
+std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes,
+                                                const tcp::Connection::Secrets& secrets) {
   return std::make_unique<Held>(*this, ends,
                                 tcp::Connection::Settings{.send_buffer_bytes = buffers_.send_buffer_bytes,
                                                           .receive_buffer_bytes = buffers_.receive_buffer_bytes,
                                                           .segment_bytes = segment_bytes,
                                                           .no_delay = no_delay_},
-                                tcp::Connection::Secrets{.first_sequence_number = static_cast<std::uint32_t>(hash) +
-                                                                                  static_cast<std::uint32_t>(ticks),
-                                                         .timestamp_offset = static_cast<std::uint32_t>(hash >> 32)});
+                                secrets);
 }
 
 void Tcp::set_connection(std::unique_ptr<Held> held) {

@@ -60,7 +60,7 @@ class ReceiveBuffer {
   void remember(Position at);
 
   std::map<Position, Message> held_;  // behind gaps; they do not overlap
-  std::deque<Message> ready_;  // in order; none is empty
+  std::deque<Message> ready_;         // in order; none is empty
   std::size_t ready_bytes_ = 0;
   Position next_;
   std::array<Position, 4> recent_{};  // places in the runs that came last, the last one first

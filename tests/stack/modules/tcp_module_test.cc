@@ -490,10 +490,10 @@ TEST_F(TcpModule, AFloodOfSynsIsBoundedAndWhoAnswersGetsThrough) {
       EXPECT_EQ(stack->told(), "called 1");
     }
   }
-  EXPECT_LE(stack->pool().statistics().buffers_in_use, buffers + 8);
-  EXPECT_EQ(counted("callers_dropped"), 5000 + 1 - 2 * 4);
+  EXPECT_LE(stack->pool().statistics().buffers_in_use, buffers + 8) << "tcp_cookie_test.cc has more of this";
+  EXPECT_EQ(counted("callers_dropped"), 0U);
   stack->advance(1s);
-  EXPECT_LE(stack->take_sent().size(), 8U) << "what repeats its answer is bounded, too";
+  EXPECT_LE(stack->take_sent().size(), Tcp::half_open_min) << "what repeats its answer is bounded, too";
   stack->accept(1);
   EXPECT_EQ(stack->told(), "ok accept");
   expect_alive();
