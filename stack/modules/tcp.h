@@ -40,7 +40,11 @@
 //   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
 //   by one that is unbound, which sees what no other stream of the link claims.
 //
-//   Options (stack/provider/options.h): T_TCP_NODELAY.
+//   Options (stack/provider/options.h): T_TCP_NODELAY, T_TCP_MAXSEG (of the connection's segments; 536 without one),
+//   T_TCP_KEEPALIVE, XTI_RCVBUF, XTI_SNDBUF. They are the stream's, and a connection that it makes or accepts has them.
+//   A window that is larger than 64 KiB needs the scale that the SYN has said, which is that of XTI_RCVBUF then.
+//   Keep-alive asks a peer that has been silent for so many minutes, nine times at most, 75 seconds apart; then the
+//   connection ends with ETIMEDOUT.
 //
 // Parameters
 //   receive_buffer_bytes = 4096..1073741824    what may come and wait for the reader; 524288 if absent
@@ -96,6 +100,7 @@
 // Ownership: owns its connections. Threads: as its stream set's.
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -214,6 +219,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
   [[nodiscard]] std::unique_ptr<Held> make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes,
                                                       const tcp::Connection::Secrets& secrets);
   void set_connection(std::unique_ptr<Held> held);
+  void apply_options();
   void attend(Held& held);
   void touch(Held& held);
   void untouch(Held& held);
@@ -254,9 +260,11 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void path_changed(const wire::IpAddress& remote, std::uint32_t mtu);
   void down(Message message);
 
-  Options buffers_;
+  const Options declared_;
+  Options buffers_ = declared_;
   UserOptions options_{*this};
   bool no_delay_ = false;
+  std::chrono::minutes keep_alive_{};  // 0: off
   std::unique_ptr<PortBinding> port_;
   Purpose purpose_ = Purpose::none;
   std::uint32_t wanted_indications_ = 0;          // of the bind in hand

@@ -116,6 +116,8 @@ void Connection::arrive_synchronized(Segment& segment, TimePoint now) {
   if (!header.has(tcp_ack)) {
     return;  // "if the ACK bit is off, drop the segment and return"
   }
+  heard_at_ = now;
+  keep_alives_ = 0;
   // RFC 7323 section 4.3 (2).
   if (stamps_ && at <= stamped_until_) {
     recent_stamp_ = segment.options.timestamps->value;

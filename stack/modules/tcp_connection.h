@@ -62,6 +62,9 @@ class Connection {
     std::uint16_t segment_bytes = 1460;
     bool no_delay = false;  ///< RFC 9293 section 3.7.4: "there MUST be a way for an application to disable the Nagle
                             ///< algorithm on an individual connection (MUST-17)"
+    /// RFC 9293 section 3.8.4: "If keep-alives are included, the application MUST be able to turn them on or off for
+    /// each TCP connection (MUST-24), and they MUST default to off (MUST-25)." After so long without a segment; 0: off.
+    Duration keep_alive_after{};
   };
   /// Not to be guessed by others (RFC 6528; RFC 7323 section 5.4).
   struct Secrets {
@@ -101,6 +104,10 @@ class Connection {
   /// present global default is five minutes."
   static constexpr Duration opening_time_max = std::chrono::minutes(3);
   static constexpr Duration silence_max = std::chrono::minutes(5);
+  /// RFC 9293 section 3.8.4: "it MUST NOT interpret failure to respond to any specific probe as a dead connection
+  /// (MUST-29)": so many in a row, that far apart, as hosts have it.
+  static constexpr unsigned keep_alive_probes_max = 9;
+  static constexpr Duration keep_alive_pause = std::chrono::seconds(75);
   /// RFC 5961 section 7: so many in a second, so that they cost no more than that.
   static constexpr unsigned challenges_max = 10;
   /// RFC 7323 section 5.5: a connection may be idle for longer than the peer's timestamps take to go half around, which
@@ -127,6 +134,11 @@ class Connection {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   void set_no_delay(bool no_delay) { settings_.no_delay = no_delay; }
+  void set_keep_alive(Duration after, TimePoint now);
+  /// The window that was offered is not taken back, and its scale stays what the SYN has said.
+  void set_buffers(std::size_t send_bytes, std::size_t receive_bytes, TimePoint now);
+  /// RFC 9293 section 3.7.1: Eff.snd.MSS, what a segment carries at most.
+  [[nodiscard]] std::uint64_t segment_data_max() const;
 
   // What happens to it.
 
@@ -223,7 +235,6 @@ class Connection {
   void send_acknowledgement(TimePoint now);
   void send_syn(TimePoint now);
   void send_reset(std::uint32_t sequence);
-  [[nodiscard]] std::uint64_t segment_data_max() const;
   [[nodiscard]] std::uint32_t timestamp(TimePoint now) const { return timestamp_at(now, secrets_.timestamp_offset); }
   void stamp(wire::TcpOptions& options, TimePoint now) const;
   [[nodiscard]] std::uint16_t syn_window() const { return syn_window_of(settings_.receive_buffer_bytes); }
@@ -239,6 +250,8 @@ class Connection {
   [[nodiscard]] bool has_waited_too_long(TimePoint now) const;
   void retransmission_due(TimePoint now);
   void probe_due(TimePoint now);
+  void keep_alive_due(TimePoint now);
+  void open_window(TimePoint now);
   void arm_timers(TimePoint now);
   void establish(TimePoint now);
   void wait_out(TimePoint now);
@@ -300,6 +313,9 @@ class Connection {
   TimePoint probe_at_ = never;
   TimePoint reordering_at_ = never;
   TimePoint over_at_ = never;  // TIME-WAIT
+  TimePoint keep_alive_at_ = never;
+  TimePoint heard_at_{};      // the last segment of the peer's, or the last probe that asked for one
+  unsigned keep_alives_ = 0;  // probes since the last segment
   unsigned probes_ = 0;
   unsigned challenges_ = 0;
   TimePoint challenges_since_{};

@@ -49,9 +49,17 @@ std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint
 void Tcp::set_connection(std::unique_ptr<Held> held) {
   mine_ = std::move(held);
   mine_->owner = this;
-  mine_->connection.set_no_delay(no_delay_);
+  apply_options();
   local_size_ = mine_->connection.ends().local.encode(local_);
   remote_size_ = mine_->connection.ends().remote.encode(remote_);
+}
+
+/// To the stream's connection. REQUIRES: there is one.
+void Tcp::apply_options() {
+  tcp::Connection& connection = mine_->connection;
+  connection.set_no_delay(no_delay_);
+  connection.set_keep_alive(keep_alive_, set().now());
+  connection.set_buffers(buffers_.send_buffer_bytes, buffers_.receive_buffer_bytes, set().now());
 }
 
 // ---- What comes of them ----

@@ -233,7 +233,7 @@ TEST_F(TcpFlood, WhoCallsSlowlyGetsThroughWithAllHisOptions) {
     EXPECT_GE(
         static_cast<std::int32_t>(sent.segment.options.timestamps->value - answer.segment.options.timestamps->value),
         0);
-    EXPECT_EQ(sent.segment.header.window, (1 << 20) / 32) << "scaled";
+    EXPECT_EQ(sent.segment.header.window, (1 << 20) / 32 - 1) << "scaled, and his question waits";
   }
   EXPECT_EQ(sent_bytes, 2 * 1348U) << "what his window has room for, scaled";
   caller.forged(tcp_ack, 100, 0, "behind a gap");

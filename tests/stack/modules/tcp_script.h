@@ -27,8 +27,8 @@
 //                that arrive: no-ts; other (other bytes than those of the place)
 //                that are sent: no-ts, no-scale, no-sackok, ecr-zero, psh, no-psh; > N segments (whatever they are)
 //     set        mss N, sendbuf N, recvbuf N, nodelay, v6: before anything else
-//     user       connect, send N, finish, abort, take N, nodelay; open OPTIONS: connect, and the peer's SYN,ACK
-//                100 ms later
+//     user       connect, send N, finish, abort, take N, nodelay, keepalive TIME, buffers SEND RECEIVE; open OPTIONS:
+//                connect, and the peer's SYN,ACK 100 ms later
 //     network    path N, error N, memory off|on
 //     expected   state NAME, news WORDS, room N, done yes|no, deadline none, count NAME N
 
@@ -255,6 +255,11 @@ class Script {
       take();
     } else if (verb == "nodelay") {
       connection().set_no_delay(true);
+    } else if (verb == "keepalive") {
+      connection().set_keep_alive(duration(word()), now_);
+    } else if (verb == "buffers") {
+      const auto send_bytes = static_cast<std::size_t>(number());
+      connection().set_buffers(send_bytes, static_cast<std::size_t>(number()), now_);
     } else if (verb == "path") {
       connection().set_path(static_cast<std::uint16_t>(number()), now_);
     } else if (verb == "error") {
