@@ -331,8 +331,7 @@ TEST_F(TcpModule, NoDelayIsAnOption) {
 std::pair<std::int32_t, std::vector<std::uint32_t>> managed(TcpStack& stack, std::int32_t action, std::uint32_t level,
                                                             std::uint32_t name,
                                                             const std::vector<std::uint32_t>& value = {}) {
-  std::vector<std::byte> bytes(value.size() * sizeof(std::uint32_t));
-  std::memcpy(bytes.data(), value.data(), bytes.size());
+  const ConstBytes bytes = std::as_bytes(std::span(value));
   std::vector<std::byte> options;
   wire::xti::append(options, {.level = level, .name = name, .status = 0, .value = bytes});
   stack.down(proto(stack, OptmgmtReq{.options = options, .flags = action}));
