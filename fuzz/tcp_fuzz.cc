@@ -92,7 +92,11 @@ class Game {
     collect();
     while (at_ + 2 <= end_) {
       const unsigned what = next();
-      step(alone_ ? 0 : what & 1, (what >> 1) & 15, next() | ((what & 0xe0) << 3));
+      const unsigned kind = (what >> 1) & 15;
+      step(alone_ ? 0 : what & 1, kind, next() | ((what & 0xe0) << 3));
+      if (kind != 1) {  // what comes so comes together with what follows
+        settle();
+      }
       collect();
       check();
     }
@@ -115,6 +119,12 @@ class Game {
   void open(unsigned which) {
     sides_[which].begun = true;
     sides_[which].connection->connect(now_);
+  }
+
+  void settle() {
+    for (Side& side : sides_) {
+      side.connection->settle(now_);
+    }
   }
 
   /// `argument` has 11 bits.
@@ -358,6 +368,7 @@ class Game {
 
   void pass(TimePoint until) {
     constexpr int timers_max = 10'000;
+    settle();
     for (int timers = 0;; ++timers) {
       const TimePoint next_due = std::min(sides_[0].connection->next_deadline(), sides_[1].connection->next_deadline());
       if (next_due > until) {
@@ -394,6 +405,7 @@ class Game {
         }
         take(side, 1 << 20);
       }
+      settle();
       collect();
       check();
       if (sides_[0].arriving.empty() && sides_[1].arriving.empty()) {

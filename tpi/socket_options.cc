@@ -59,7 +59,9 @@ bool is_dont_fragment(Setting setting) {
   return setting == Setting::dont_fragment || setting == Setting::dont_fragment_v6;
 }
 
-bool is_of_tcp(Setting setting) { return setting == Setting::no_delay || setting == Setting::keep_alive; }
+bool is_of_tcp(Setting setting) {
+  return setting == Setting::no_delay || setting == Setting::segment_bytes || setting == Setting::keep_alive;
+}
 
 std::size_t index(Setting setting) { return static_cast<std::size_t>(setting); }
 

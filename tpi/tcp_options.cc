@@ -31,6 +31,8 @@ std::optional<TcpOption> tcp_option_of(Setting setting) {
       return TcpOption{IPPROTO_IPV6, IPV6_UNICAST_HOPS};
     case Setting::no_delay:
       return TcpOption{IPPROTO_TCP, TCP_NODELAY};
+    case Setting::segment_bytes:
+      return TcpOption{IPPROTO_TCP, TCP_MAXSEG};
     case Setting::keep_alive:
       return TcpOption{IPPROTO_TCP, TCP_KEEPIDLE};
     case Setting::receive_buffer:

@@ -26,7 +26,7 @@ constexpr double buffer_bytes_max = 1 << 30;
 }  // namespace
 
 Tcp::Tcp(const Options& options)
-    : Module("tcp", Services::both), ConnectionMode(static_cast<Module&>(*this)), buffers_(options) {
+    : Module("tcp", Services::both), ConnectionMode(static_cast<Module&>(*this)), declared_(options) {
   write_queue().set_marks(write_marks);
 }
 
@@ -45,6 +45,7 @@ bool Tcp::holds_data() const { return (mine_ && !mine_->connection.all_acknowled
 
 Status Tcp::open() {
   secret_ = {set().prng()(), set().prng()()};
+  cookies_ = tcp::Cookies({set().prng()(), set().prng()()});
   memory_ = std::make_unique<BufferCall>(set().scheduler(), set().pool(), [this] {
     const Entered entered(*this, Entered::By::call);
     deliver();
@@ -138,18 +139,61 @@ std::uint32_t Tcp::acceptor_id() const { return set().module_handles().number(ha
 // ---- Options ----
 
 std::optional<std::uint32_t> Tcp::UserOptions::current(Setting setting) {
-  return setting == Setting::no_delay ? std::optional(module_.no_delay_ ? wire::xti::T_YES : wire::xti::T_NO)
-                                      : std::nullopt;
+  switch (setting) {
+    case Setting::no_delay:
+      return module_.no_delay_ ? wire::xti::T_YES : wire::xti::T_NO;
+    case Setting::segment_bytes:
+      return module_.mine_ ? static_cast<std::uint32_t>(module_.mine_->connection.segment_data_max())
+                           : tcp::Connection::segment_bytes_default_v4;
+    case Setting::keep_alive:
+      return static_cast<std::uint32_t>(module_.keep_alive_.count());
+    case Setting::receive_buffer:
+      return static_cast<std::uint32_t>(module_.buffers_.receive_buffer_bytes);
+    case Setting::send_buffer:
+      return static_cast<std::uint32_t>(module_.buffers_.send_buffer_bytes);
+    default:
+      return std::nullopt;
+  }
 }
 
 std::optional<std::uint32_t> Tcp::UserOptions::initial(Setting setting) {
-  return setting == Setting::no_delay ? std::optional(wire::xti::T_NO) : std::nullopt;
+  switch (setting) {
+    case Setting::no_delay:
+      return wire::xti::T_NO;
+    case Setting::segment_bytes:
+      return tcp::Connection::segment_bytes_default_v4;
+    case Setting::keep_alive:
+      return 0;
+    case Setting::receive_buffer:
+      return static_cast<std::uint32_t>(module_.declared_.receive_buffer_bytes);
+    case Setting::send_buffer:
+      return static_cast<std::uint32_t>(module_.declared_.send_buffer_bytes);
+    default:
+      return std::nullopt;
+  }
 }
 
-bool Tcp::UserOptions::set(Setting, std::uint32_t value) {
-  module_.no_delay_ = value == wire::xti::T_YES;
+bool Tcp::UserOptions::set(Setting setting, std::uint32_t value) {
+  switch (setting) {
+    case Setting::no_delay:
+      module_.no_delay_ = value == wire::xti::T_YES;
+      break;
+    case Setting::keep_alive:
+      module_.keep_alive_ = std::chrono::minutes(value);
+      break;
+    case Setting::receive_buffer:
+      module_.buffers_.receive_buffer_bytes = value;
+      break;
+    case Setting::send_buffer:
+      module_.buffers_.send_buffer_bytes = value;
+      break;
+    default:
+      return false;
+  }
   if (module_.mine_) {
-    module_.mine_->connection.set_no_delay(module_.no_delay_);
+    module_.apply_options();
+    module_.flush(*module_.mine_);
+    module_.send_waiting();  // what a larger buffer has room for
   }
   return true;
 }
@@ -274,7 +318,7 @@ void Tcp::start_connecting() {
     return port_->bind_connection(ends.local, to);
   }
   callee_.reset();
-  set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu)));
+  set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu), secrets_of(ends)));
   acknowledged();
   if (mine_) {
     mine_->connection.connect(set().now());

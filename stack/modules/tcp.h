@@ -12,8 +12,10 @@
 //   are those of every connection-mode provider here (stack/provider/connection_mode.h). A bind address that is empty,
 //   or has port 0, asks for a free port of 49152..65535; O_T_BIND_REQ takes such a one where the port asked for is
 //   busy. With a CONIND_number above 0 the stream listens: so many T_CONN_IND may be outstanding, and as many callers
-//   more wait here; a SYN beyond those takes the place of the oldest that has not answered yet, or is dropped where all
-//   have, and so comes again.
+//   more wait here; a SYN beyond those is dropped, and so comes again. As many callers again, and 16 at least, may have
+//   been answered and not have acknowledged that. Who calls while there are that many is answered with a SYN cookie
+//   (stack/modules/tcp_cookie.h) and kept nowhere: he gets through when he acknowledges it, without selective
+//   acknowledgement and window scale if he has no timestamps.
 //
 //   T_CONN_REQ connects: T_OK_ACK, then T_CONN_CON, or T_DISCON_IND where nobody answers within three minutes, a reset
 //   comes, or the network says that there is no way. TSYSERR with the errno of ip's route where there is none, with
@@ -38,7 +40,11 @@
 //   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
 //   by one that is unbound, which sees what no other stream of the link claims.
 //
-//   Options (stack/provider/options.h): T_TCP_NODELAY.
+//   Options (stack/provider/options.h): T_TCP_NODELAY, T_TCP_MAXSEG (of the connection's segments; 536 without one),
+//   T_TCP_KEEPALIVE, XTI_RCVBUF, XTI_SNDBUF. They are the stream's, and a connection that it makes or accepts has them.
+//   A window that is larger than 64 KiB needs the scale that the SYN has said, which is that of XTI_RCVBUF then.
+//   Keep-alive asks a peer that has been silent for so many minutes, nine times at most, 75 seconds apart; then the
+//   connection ends with ETIMEDOUT.
 //
 // Parameters
 //   receive_buffer_bytes = 4096..1073741824    what may come and wait for the reader; 524288 if absent
@@ -52,7 +58,9 @@
 //   connect_failures  connections that could not be set up
 //   resets            connections that ended with T_DISCON_IND
 //   aborted           connections that this side ended with a reset
-//   callers_dropped   SYNs dropped, since too many callers wait
+//   callers_dropped   SYNs, and acknowledgements of cookies, dropped, since too many callers wait
+//   cookies_sent      SYNs answered with a cookie
+//   cookies_taken     callers who came back with one
 //   segments_sent     segments passed to ip
 //   segments_again    of these, such as were sent before
 //   segments_received segments whose checksum holds
@@ -85,12 +93,14 @@
 //   push = ["ip", "tcp", "timod"]
 //
 // Threat: peers may connect and say nothing, send single bytes, never read, or reset at any time; others may send
-// segments in their name. Callers are bounded by CONIND_number, what a connection keeps by its buffers; first sequence
-// numbers are not to be guessed (RFC 6528).
+// segments in their name. Callers are bounded by CONIND_number, and SYNs of callers who never come do not keep others
+// out (SYN cookies); what a connection keeps is bounded by its buffers; first sequence numbers are not to be guessed
+// (RFC 6528).
 //
 // Ownership: owns its connections. Threads: as its stream set's.
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -100,6 +110,7 @@
 #include "stack/core/registry.h"
 #include "stack/modules/port_binding.h"
 #include "stack/modules/tcp_connection.h"
+#include "stack/modules/tcp_cookie.h"
 #include "stack/provider/connection_mode.h"
 #include "stack/wire/data_unit.h"
 #include "stack/wire/network.h"
@@ -110,6 +121,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
  public:
   static constexpr WaterMarks write_marks{.high_bytes = 256 * 1024, .low_bytes = 64 * 1024};
   static constexpr std::size_t indication_bytes_max = 64 * 1024;
+  static constexpr std::size_t half_open_min = 16;
 
   struct Options {
     std::size_t receive_buffer_bytes = std::size_t{512} * 1024;
@@ -138,6 +150,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
     tcp::Connection connection;
     Timer timer;
     tcp::Connection::Statistics counted;  // by the owners' counters
+    bool touched = false;                 // among its owner's
   };
   /// One that came to a stream that listens, and has not been accepted.
   struct Caller {
@@ -202,9 +215,15 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void forget_connection();
 
   // Connections (tcp_connections.cc)
-  [[nodiscard]] std::unique_ptr<Held> make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes);
+  [[nodiscard]] tcp::Connection::Secrets secrets_of(const tcp::Ends& ends) const;
+  [[nodiscard]] std::unique_ptr<Held> make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes,
+                                                      const tcp::Connection::Secrets& secrets);
   void set_connection(std::unique_ptr<Held> held);
+  void apply_options();
   void attend(Held& held);
+  void touch(Held& held);
+  void untouch(Held& held);
+  void attend_touched();
   void flush(Held& held);
   [[nodiscard]] bool has(const Held& held) const;
   void on_timer(Held& held);
@@ -228,6 +247,10 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void receive(Message message);
   void arrived(const tcp::Ends& ends, tcp::Segment segment);
   void called(const tcp::Ends& ends, const tcp::Segment& syn);
+  void answer_with_cookie(const tcp::Ends& ends, const tcp::Segment& syn, std::uint16_t segment_bytes);
+  [[nodiscard]] bool came_back(const tcp::Ends& ends, tcp::Segment& segment);
+  [[nodiscard]] std::size_t callers_open() const;
+  [[nodiscard]] bool callers_full() const { return callers_open() >= 2 * std::size_t{connect_indications()}; }
   void unclaimed(const tcp::Ends& ends, const tcp::Segment& segment);
   void report(Message& message);
   void control(const Message& message);
@@ -237,9 +260,11 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void path_changed(const wire::IpAddress& remote, std::uint32_t mtu);
   void down(Message message);
 
-  Options buffers_;
+  const Options declared_;
+  Options buffers_ = declared_;
   UserOptions options_{*this};
   bool no_delay_ = false;
+  std::chrono::minutes keep_alive_{};  // 0: off
   std::unique_ptr<PortBinding> port_;
   Purpose purpose_ = Purpose::none;
   std::uint32_t wanted_indications_ = 0;          // of the bind in hand
@@ -247,7 +272,10 @@ class Tcp final : public Module, private provider::ConnectionMode {
   std::array<std::uint64_t, 2> secret_{};
   std::unique_ptr<Held> mine_;
   std::vector<Caller> callers_;
+  tcp::Cookies cookies_;
+  TimePoint cookies_until_{};                     // those that were sent are good
   std::vector<std::unique_ptr<Held>> lingering_;  // released by both ends
+  std::vector<Held*> touched_;                    // to which segments have come that are not attended to yet
   std::vector<Handed> handed_;
   std::uint32_t adopted_from_ = 0;  // number of the stream that listens
   std::vector<std::unique_ptr<Held>> dropped_connections_;
@@ -271,7 +299,9 @@ class Tcp final : public Module, private provider::ConnectionMode {
   Counter connect_failures_{*this, "connect_failures", "connections that could not be set up"};
   Counter resets_{*this, "resets", "connections that ended with T_DISCON_IND"};
   Counter aborted_{*this, "aborted", "connections that this side ended with a reset"};
-  Counter callers_dropped_{*this, "callers_dropped", "SYNs dropped, since too many callers wait"};
+  Counter callers_dropped_{*this, "callers_dropped", "SYNs, and answers of callers, dropped since too many wait"};
+  Counter cookies_sent_{*this, "cookies_sent", "SYNs answered with a cookie"};
+  Counter cookies_taken_{*this, "cookies_taken", "callers who came back with one"};
   Counter segments_sent_{*this, "segments_sent", "segments passed to ip"};
   Counter segments_again_{*this, "segments_again", "of these, such as were sent before"};
   Counter segments_received_{*this, "segments_received", "segments whose checksum holds"};

@@ -84,6 +84,14 @@ void Connection::arrive(Segment segment, TimePoint now) {
   } else {
     arrive_synchronized(segment, now);
   }
+  acknowledge_now_ = acknowledge_now_ || unacknowledged_segments_ >= segments_together_max;
+  if (acknowledge_now_ || repair_now_) {
+    output(now);
+  }
+}
+
+void Connection::settle(TimePoint now) {
+  acknowledge_now_ = acknowledge_now_ || unacknowledged_segments_ >= segments_unacknowledged_max;
   output(now);
 }
 
@@ -108,6 +116,8 @@ void Connection::arrive_synchronized(Segment& segment, TimePoint now) {
   if (!header.has(tcp_ack)) {
     return;  // "if the ACK bit is off, drop the segment and return"
   }
+  heard_at_ = now;
+  keep_alives_ = 0;
   // RFC 7323 section 4.3 (2).
   if (stamps_ && at <= stamped_until_) {
     recent_stamp_ = segment.options.timestamps->value;
@@ -243,7 +253,6 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   // RFC 5681 section 2, "DUPLICATE ACKNOWLEDGMENT".
   const bool duplicate = acknowledged == acknowledged_ && !board_.empty() && segment.length() == 0 &&
                          peer_window_ > 0 && window_of(segment) == peer_window_;
-  const bool limited = board_.bytes_under_way() + segment_data_max() > congestion_.window();
   const std::optional<Duration> echo = echoed(segment, acknowledged, now);
   const Scoreboard::Progress progress = board_.acknowledged(acknowledged, std::span(runs).first(run_count), now);
   if (const auto round_trip = progress.round_trip ? progress.round_trip : echo) {
@@ -265,6 +274,7 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
     waiting_since_ = now;  // a peer that answers is waited for without end
   }
   const bool repairing = recovering_until_ && !timed_out_;
+  const bool after_timeout = timed_out_;
   if (recovering_until_ && acknowledged_ >= *recovering_until_) {
     recovered_until_ = *recovering_until_;
     recovering_until_.reset();
@@ -274,7 +284,7 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
     repair_now_ = true;
   }
   if (!repairing) {
-    congestion_.acknowledged(progress.bytes, limited || timed_out_);
+    congestion_.acknowledged(progress.bytes, window_limited_ || timed_out_, after_timeout);
   }
   repair(duplicate, now);
   if (fin_acknowledged) {
@@ -364,9 +374,8 @@ void Connection::data_arrived(Segment& segment, Position at, TimePoint now) {
   }
 }
 
-/// RFC 5681 section 4.2: "an ACK SHOULD be generated for at least every second full-sized segment", and "Out-of-order
-/// data segments SHOULD be acknowledged immediately"; section 3.2: "a TCP receiver SHOULD send an immediate ACK when
-/// the incoming segment fills in all or part of a gap in the sequence space".
+/// RFC 5681 section 4.2: "Out-of-order data segments SHOULD be acknowledged immediately"; section 3.2: "a TCP receiver
+/// SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in the sequence space".
 void Connection::keep_data(Message data, Position at, Position end, TimePoint now) {
   if (end <= at) {
     acknowledge_now_ = true;
@@ -379,9 +388,12 @@ void Connection::keep_data(Message data, Position at, Position end, TimePoint no
   if (!received_->insert(at, std::move(data))) {
     ++statistics_.no_memory;
   }
-  if (!in_order || ++unacknowledged_segments_ >= 2) {
+  if (!in_order) {
     acknowledge_now_ = true;
-  } else if (acknowledge_at_ == never) {
+    return;
+  }
+  ++unacknowledged_segments_;
+  if (acknowledge_at_ == never) {
     acknowledge_at_ = now + acknowledgement_delay;
   }
 }

@@ -28,14 +28,15 @@ class Congestion {
   void set_segment_bytes(std::uint64_t segment_bytes) { segment_bytes_ = segment_bytes; }
 
   /// So many bytes came to be acknowledged, outside of loss recovery. `limited`: the window was what kept more from
-  /// leaving; one that is not used does not grow (RFC 7661).
-  void acknowledged(std::uint64_t bytes, bool limited) {
+  /// leaving; one that is not used does not grow (RFC 7661). `after_timeout`: they are of those that timed out.
+  void acknowledged(std::uint64_t bytes, bool limited, bool after_timeout = false) {
     if (!limited) {
       return;
     }
     if (in_slow_start()) {
-      // RFC 3465 section 2.2: no more than L bytes for one acknowledgment, which is two segments at most.
-      window_ += std::min(bytes, 2 * segment_bytes_);
+      // RFC 3465 section 2.2: no more than L segments for one acknowledgment; RFC 9406 section 4.3: "L = infinity if
+      // paced, L = 8 if non-paced". After a timeout most of what is acknowledged had arrived long before.
+      window_ += std::min(bytes, (after_timeout ? 2 : 8) * segment_bytes_);
       return;
     }
     credit_ += bytes;  // RFC 3465 section 2.1: a segment more for each window acknowledged

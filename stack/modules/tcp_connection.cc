@@ -11,17 +11,25 @@
 #include "base/contract.h"
 
 namespace sluice::tcp {
-namespace {
 
-[[nodiscard]] unsigned scale_for(std::size_t window_bytes) {
+using namespace wire;  // tcp_syn and the other flags
+
+unsigned Connection::scale_for(std::size_t receive_buffer_bytes) {
   unsigned scale = 0;
-  while (scale < Connection::scale_max && window_bytes >> scale > UINT16_MAX) {
+  while (scale < scale_max && receive_buffer_bytes >> scale > UINT16_MAX) {
     ++scale;
   }
   return scale;
 }
 
-}  // namespace
+std::uint16_t Connection::syn_window_of(std::size_t receive_buffer_bytes) {
+  return static_cast<std::uint16_t>(std::min<std::size_t>(receive_buffer_bytes, UINT16_MAX));
+}
+
+std::uint32_t Connection::timestamp_at(TimePoint now, std::uint32_t offset) {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
+  return static_cast<std::uint32_t>(milliseconds) + offset;
+}
 
 Connection::Connection(BufferPool& pool, const Ends& ends, const Settings& settings, const Secrets& secrets)
     : pool_(pool),
@@ -35,6 +43,17 @@ Connection::Connection(BufferPool& pool, const Ends& ends, const Settings& setti
       peer_segment_bytes_(ends.remote.address.is_v4() ? segment_bytes_default_v4 : segment_bytes_default_v6),
       congestion_(settings.segment_bytes),
       scale_(scale_for(settings.receive_buffer_bytes)) {}
+
+void Connection::set_keep_alive(Duration after, TimePoint now) {
+  settings_.keep_alive_after = after;
+  output(now);
+}
+
+void Connection::set_buffers(std::size_t send_bytes, std::size_t receive_bytes, TimePoint now) {
+  settings_.send_buffer_bytes = send_bytes;
+  settings_.receive_buffer_bytes = receive_bytes;
+  open_window(now);
+}
 
 // ---- The user's calls ----
 
@@ -53,6 +72,14 @@ void Connection::answer(const Segment& syn, TimePoint now) {
   waiting_since_ = now;
   read_handshake(syn, now);
   send_syn(now);
+}
+
+void Connection::answered(const Segment& syn, TimePoint now) {
+  SLUICE_REQUIRE(state_ == State::closed && next_ == first_);
+  state_ = State::syn_received;
+  next_ = first_ + 1;
+  read_handshake(syn, now);
+  offered_until_ += syn_window();
 }
 
 std::size_t Connection::send_room() const {
@@ -95,11 +122,16 @@ Message Connection::take(TimePoint now, std::size_t bytes_max) {
     return {};
   }
   Message data = received_->take(bytes_max);
+  open_window(now);
+  return data;
+}
+
+/// Tells the peer, where there is enough to tell of.
+void Connection::open_window(TimePoint now) {
   if (is_synchronized() && !fin_received_ && window_opens()) {
     acknowledge_now_ = true;
     output(now);
   }
-  return data;
 }
 
 Connection::News Connection::take_news() {
@@ -132,7 +164,7 @@ void Connection::set_path(std::uint16_t segment_bytes, TimePoint now) {
 // ---- Timers ----
 
 TimePoint Connection::next_deadline() const {
-  return std::min({retransmit_at_, acknowledge_at_, probe_at_, reordering_at_, over_at_});
+  return std::min({retransmit_at_, acknowledge_at_, probe_at_, reordering_at_, keep_alive_at_, over_at_});
 }
 
 /// A process that was stopped, or computed for long, has not waited: nobody asked for what had come.
@@ -154,6 +186,9 @@ void Connection::on_timer(TimePoint now) {
   }
   if (probe_at_ <= now) {
     probe_due(now);
+  }
+  if (keep_alive_at_ <= now) {
+    keep_alive_due(now);
   }
   output(now);
 }
@@ -191,6 +226,20 @@ void Connection::probe_due(TimePoint now) {
   probe(now);
 }
 
+/// RFC 9293 section 3.8.4: "To confirm that an idle connection is still active, these implementations send a probe
+/// segment designed to elicit a response from the TCP peer. Such a segment generally contains SEG.SEQ = SND.NXT-1", and
+/// "An implementation SHOULD send a keep-alive segment with no data (SHLD-12)".
+void Connection::keep_alive_due(TimePoint now) {
+  if (keep_alives_ == keep_alive_probes_max) {
+    return close(ETIMEDOUT);
+  }
+  ++keep_alives_;
+  heard_at_ = now;
+  TcpOptions options;
+  stamp(options, now);
+  static_cast<void>(emit(sequence_number(next_ - 1), tcp_ack, options, {}));
+}
+
 /// After everything that sends: what is owed an acknowledgement is watched, and so is what may not leave.
 void Connection::arm_timers(TimePoint now) {
   if (state_ == State::closed || state_ == State::time_wait) {
@@ -209,17 +258,23 @@ void Connection::arm_timers(TimePoint now) {
         std::min(Duration(round_trip_.timeout() * (1LL << std::min(probes_, 16U))), RoundTrip::timeout_max);
     probe_at_ = !waits ? never : probe_at_ == never ? now + pause : probe_at_;
   }
+  // RFC 9293 section 3.8.4: "Keep-alive packets MUST only be sent when no sent data is outstanding, and no data or
+  // acknowledgment packets have been received for the connection within an interval (MUST-26)."
+  const bool keeps_alive = !waits && settings_.keep_alive_after > Duration::zero();
+  keep_alive_at_ =
+      !keeps_alive ? never : heard_at_ + (keep_alives_ == 0 ? settings_.keep_alive_after : keep_alive_pause);
 }
 
 // ---- The end ----
 
 void Connection::establish(TimePoint now) {
-  if (statistics_.timeouts == 0) {
-    round_trip_.measured(now - waiting_since_);
-  } else {
+  if (statistics_.timeouts > 0) {
     round_trip_.begin_unmeasured();
+  } else if (waiting_since_ != never) {
+    round_trip_.measured(now - waiting_since_);
   }
   acknowledged_ = next_;
+  heard_at_ = now;
   state_ = finishing_ ? State::fin_wait_1 : State::established;
   news_.opened = true;
   waiting_since_ = retransmit_at_ = never;
@@ -229,7 +284,7 @@ void Connection::establish(TimePoint now) {
 /// RFC 9293 section 3.10.7.4: "Enter the TIME-WAIT state. Start the time-wait timer, turn off the other timers."
 void Connection::wait_out(TimePoint now) {
   state_ = State::time_wait;
-  retransmit_at_ = probe_at_ = reordering_at_ = never;
+  retransmit_at_ = probe_at_ = reordering_at_ = keep_alive_at_ = never;
   over_at_ = now + 2 * segment_life_max;
 }
 
@@ -243,7 +298,7 @@ void Connection::close(int error) {
   if (error != 0) {
     received_.reset();
   }
-  retransmit_at_ = acknowledge_at_ = probe_at_ = reordering_at_ = over_at_ = never;
+  retransmit_at_ = acknowledge_at_ = probe_at_ = reordering_at_ = keep_alive_at_ = over_at_ = never;
   acknowledge_now_ = finishing_ = false;
 }
 

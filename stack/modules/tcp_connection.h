@@ -5,7 +5,7 @@
 // knows no queue, no clock and no address: segments come in as headers with their data, and what it has to send waits
 // in take_segments(); so everything about it can be simulated.
 //
-//     arrive(), on_timer(), send(), finish(), ...  ──►  take_segments(), take(), news(), next_deadline()
+//     arrive(), settle(), on_timer(), send(), finish(), ...  ──►  take_segments(), take(), news(), next_deadline()
 //
 // Beyond RFC 9293: window scale and timestamps (RFC 7323), selective acknowledgement (RFC 2018), retransmission by
 // time (RFC 6298, RFC 8985), congestion control (RFC 5681; tcp_congestion.h), and what RFC 5961 asks for against blind
@@ -62,6 +62,9 @@ class Connection {
     std::uint16_t segment_bytes = 1460;
     bool no_delay = false;  ///< RFC 9293 section 3.7.4: "there MUST be a way for an application to disable the Nagle
                             ///< algorithm on an individual connection (MUST-17)"
+    /// RFC 9293 section 3.8.4: "If keep-alives are included, the application MUST be able to turn them on or off for
+    /// each TCP connection (MUST-24), and they MUST default to off (MUST-25)." After so long without a segment; 0: off.
+    Duration keep_alive_after{};
   };
   /// Not to be guessed by others (RFC 6528; RFC 7323 section 5.4).
   struct Secrets {
@@ -90,11 +93,21 @@ class Connection {
   /// RFC 9293 section 3.8.6.3: "an ACK should not be excessively delayed; in particular, the delay MUST be less than
   /// 0.5 seconds (MUST-40)".
   static constexpr Duration acknowledgement_delay = std::chrono::milliseconds(40);
+  /// RFC 5681 section 4.2: "an ACK SHOULD be generated for at least every second full-sized segment". Of segments that
+  /// come together, every eighth: RFC 9293 section 3.8.6.3 notes "several current practices that further lead to a
+  /// reduced number of ACKs, including generic receive offload (GRO)", and RFC 9406 section 4.3 lets a sender count
+  /// eight segments for one acknowledgement in slow start.
+  static constexpr unsigned segments_unacknowledged_max = 2;
+  static constexpr unsigned segments_together_max = 8;
   /// RFC 9293 section 3.8.3: "R2 for a SYN segment MUST be set large enough to provide retransmission of the segment
   /// for at least 3 minutes", "The value of R2 SHOULD correspond to at least 100 seconds"; section 3.9.1.1: "The
   /// present global default is five minutes."
   static constexpr Duration opening_time_max = std::chrono::minutes(3);
   static constexpr Duration silence_max = std::chrono::minutes(5);
+  /// RFC 9293 section 3.8.4: "it MUST NOT interpret failure to respond to any specific probe as a dead connection
+  /// (MUST-29)": so many in a row, that far apart, as hosts have it.
+  static constexpr unsigned keep_alive_probes_max = 9;
+  static constexpr Duration keep_alive_pause = std::chrono::seconds(75);
   /// RFC 5961 section 7: so many in a second, so that they cost no more than that.
   static constexpr unsigned challenges_max = 10;
   /// RFC 7323 section 5.5: a connection may be idle for longer than the peer's timestamps take to go half around, which
@@ -109,12 +122,23 @@ class Connection {
   static constexpr std::uint16_t segment_bytes_default_v4 = 536;
   static constexpr std::uint16_t segment_bytes_default_v6 = 1220;
 
+  /// RFC 7323 section 5.4: a clock of milliseconds, from where nobody knows.
+  [[nodiscard]] static std::uint32_t timestamp_at(TimePoint now, std::uint32_t offset);
+  /// The window that a SYN of ours offers, unscaled; and the scale of those that follow.
+  [[nodiscard]] static std::uint16_t syn_window_of(std::size_t receive_buffer_bytes);
+  [[nodiscard]] static unsigned scale_for(std::size_t receive_buffer_bytes);
+
   Connection(BufferPool& pool, const Ends& ends, const Settings& settings, const Secrets& secrets);
 
   [[nodiscard]] const Ends& ends() const { return ends_; }
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   void set_no_delay(bool no_delay) { settings_.no_delay = no_delay; }
+  void set_keep_alive(Duration after, TimePoint now);
+  /// The window that was offered is not taken back, and its scale stays what the SYN has said.
+  void set_buffers(std::size_t send_bytes, std::size_t receive_bytes, TimePoint now);
+  /// RFC 9293 section 3.7.1: Eff.snd.MSS, what a segment carries at most.
+  [[nodiscard]] std::uint64_t segment_data_max() const;
 
   // What happens to it.
 
@@ -122,7 +146,14 @@ class Connection {
   void connect(TimePoint now);
   /// Answers a SYN to a port that listens. REQUIRES: new; a SYN without ACK and RST.
   void answer(const Segment& syn, TimePoint now);
+  /// As answer(), where that was answered long before (tcp_cookie.h): sends nothing. What arrives next acknowledges the
+  /// answer.
+  void answered(const Segment& syn, TimePoint now);
+  /// A segment came. What it makes this end send may wait for settle(), but what a peer needs at once does not. Of many
+  /// that come together each is told of by arrive(), and all by one settle().
   void arrive(Segment segment, TimePoint now);
+  /// Nothing more came at this time. Acknowledges what came, and sends what it has made room for.
+  void settle(TimePoint now);
   void on_timer(TimePoint now);
   /// The network says that what was sent did not arrive: an errno, of an ICMP error or of this host's. RFC 5461: such
   /// an error ends a connection that this end is opening, and no other.
@@ -204,10 +235,9 @@ class Connection {
   void send_acknowledgement(TimePoint now);
   void send_syn(TimePoint now);
   void send_reset(std::uint32_t sequence);
-  [[nodiscard]] std::uint64_t segment_data_max() const;
-  [[nodiscard]] std::uint32_t timestamp(TimePoint now) const;
+  [[nodiscard]] std::uint32_t timestamp(TimePoint now) const { return timestamp_at(now, secrets_.timestamp_offset); }
   void stamp(wire::TcpOptions& options, TimePoint now) const;
-  [[nodiscard]] std::uint16_t syn_window() const;
+  [[nodiscard]] std::uint16_t syn_window() const { return syn_window_of(settings_.receive_buffer_bytes); }
   /// Where the window ends that the peer may send into.
   [[nodiscard]] Position offered_end() const { return std::max(offered_until_, received_->next()); }
   [[nodiscard]] Position window_end() const;
@@ -220,6 +250,8 @@ class Connection {
   [[nodiscard]] bool has_waited_too_long(TimePoint now) const;
   void retransmission_due(TimePoint now);
   void probe_due(TimePoint now);
+  void keep_alive_due(TimePoint now);
+  void open_window(TimePoint now);
   void arm_timers(TimePoint now);
   void establish(TimePoint now);
   void wait_out(TimePoint now);
@@ -250,6 +282,7 @@ class Connection {
   std::optional<Position> recovering_until_;  // RFC 6582: recover
   Position recovered_until_ = 0;              // and where that was last
   bool repair_now_ = false;                   // the first that is lost waits for no window
+  bool window_limited_ = false;               // the congestion window was what kept more from leaving
   TimePoint last_sent_{};
   TimePoint waiting_since_ = never;  // for an acknowledgement of anything
   bool timed_out_ = false;           // and it began with a timeout
@@ -280,6 +313,9 @@ class Connection {
   TimePoint probe_at_ = never;
   TimePoint reordering_at_ = never;
   TimePoint over_at_ = never;  // TIME-WAIT
+  TimePoint keep_alive_at_ = never;
+  TimePoint heard_at_{};      // the last segment of the peer's, or the last probe that asked for one
+  unsigned keep_alives_ = 0;  // probes since the last segment
   unsigned probes_ = 0;
   unsigned challenges_ = 0;
   TimePoint challenges_since_{};

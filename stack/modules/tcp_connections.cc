@@ -26,28 +26,40 @@ Tcp::Held::Held(Tcp& first_owner, const tcp::Ends& ends, const tcp::Connection::
 
 /// RFC 6528 section 3: "ISN = M + F(localip, localport, remoteip, remoteport, secretkey)", where M "is the 4
 /// microsecond timer"; so RFC 7323 section 5.4 would have timestamps begin.
-std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes) {
+tcp::Connection::Secrets Tcp::secrets_of(const tcp::Ends& ends) const {
   std::array<std::byte, 2 * wire::TransportAddress::encoded_size_max> bytes{};
   const std::size_t local_size = ends.local.encode(bytes);
   const std::size_t remote_size = ends.remote.encode(Bytes(bytes).subspan(local_size));
   const std::uint64_t hash = siphash(secret_[0], secret_[1], ConstBytes(bytes).first(local_size + remote_size));
   const auto ticks = std::chrono::duration_cast<std::chrono::microseconds>(set().now().time_since_epoch()).count() / 4;
+  return {.first_sequence_number = static_cast<std::uint32_t>(hash) + static_cast<std::uint32_t>(ticks),
+          .timestamp_offset = static_cast<std::uint32_t>(hash >> 32)};
+}
+
+std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes,
+                                                const tcp::Connection::Secrets& secrets) {
   return std::make_unique<Held>(*this, ends,
                                 tcp::Connection::Settings{.send_buffer_bytes = buffers_.send_buffer_bytes,
                                                           .receive_buffer_bytes = buffers_.receive_buffer_bytes,
                                                           .segment_bytes = segment_bytes,
                                                           .no_delay = no_delay_},
-                                tcp::Connection::Secrets{.first_sequence_number = static_cast<std::uint32_t>(hash) +
-                                                                                  static_cast<std::uint32_t>(ticks),
-                                                         .timestamp_offset = static_cast<std::uint32_t>(hash >> 32)});
+                                secrets);
 }
 
 void Tcp::set_connection(std::unique_ptr<Held> held) {
   mine_ = std::move(held);
   mine_->owner = this;
-  mine_->connection.set_no_delay(no_delay_);
+  apply_options();
   local_size_ = mine_->connection.ends().local.encode(local_);
   remote_size_ = mine_->connection.ends().remote.encode(remote_);
+}
+
+/// To the stream's connection. REQUIRES: there is one.
+void Tcp::apply_options() {
+  tcp::Connection& connection = mine_->connection;
+  connection.set_no_delay(no_delay_);
+  connection.set_keep_alive(keep_alive_, set().now());
+  connection.set_buffers(buffers_.send_buffer_bytes, buffers_.receive_buffer_bytes, set().now());
 }
 
 // ---- What comes of them ----
@@ -107,6 +119,32 @@ void Tcp::attend(Held& held) {
   }
 }
 
+/// Of the segments that come in one batch, each connection is attended to once: what it acknowledges leaves together,
+/// and what it has for its user goes up together.
+void Tcp::touch(Held& held) {
+  if (!held.touched) {
+    held.touched = true;
+    touched_.push_back(&held);
+  }
+}
+
+void Tcp::untouch(Held& held) {
+  if (held.touched) {
+    held.touched = false;
+    std::erase(touched_, &held);
+  }
+}
+
+void Tcp::attend_touched() {
+  const Entered entered(*this, Entered::By::call);
+  while (!touched_.empty()) {
+    Held& held = *touched_.front();
+    untouch(held);
+    held.connection.settle(set().now());
+    attend(held);
+  }
+}
+
 void Tcp::news_of_mine() {
   const tcp::Connection::News news = mine_->connection.take_news();
   end_came_ = end_came_ || news.ended;
@@ -153,6 +191,7 @@ void Tcp::news_of_caller(Caller& calling) {
 
 /// What was dropped may be in use further up in this very call.
 void Tcp::drop(std::unique_ptr<Held> held) {
+  untouch(*held);
   held->timer.cancel();
   dropped_connections_.push_back(std::move(held));
 }
@@ -177,6 +216,10 @@ std::unique_ptr<Tcp::Held> Tcp::take_caller(std::int32_t sequence) {
   const auto chosen = std::ranges::find(callers_, std::optional(sequence), &Caller::sequence);
   std::unique_ptr<Held> held = std::move(chosen->held);
   callers_.erase(chosen);
+  if (held->touched) {
+    untouch(*held);
+    held->connection.settle(set().now());
+  }
   return held;
 }
 

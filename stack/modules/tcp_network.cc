@@ -85,6 +85,7 @@ void Tcp::rput(Batch&& batch) {
       read_queue().put_next(std::move(message));
     }
   }
+  attend_touched();
 }
 
 /// A message that is no segment; whether it passes on.
@@ -163,13 +164,20 @@ void Tcp::receive(Message message) {
 void Tcp::arrived(const tcp::Ends& ends, tcp::Segment segment) {
   const Entered entered(*this, Entered::By::call);
   if (Held* const held = find(ends)) {
+    // What came before a reset goes up before it, and what comes behind the end is of no connection.
+    if (held->touched && (segment.header.has(wire::tcp_rst) || held->connection.state() == tcp::State::closed)) {
+      attend_touched();
+      return arrived(ends, std::move(segment));
+    }
+    touch(*held);
     held->connection.arrive(std::move(segment), set().now());
-    return attend(*held);
+    return;
   }
   const auto handed = std::ranges::find(handed_, ends, &Handed::ends);
   if (handed != handed_.end()) {
     if (auto* const acceptor = dynamic_cast<Tcp*>(set().module_handles().find(handed->acceptor))) {
-      return acceptor->arrived(ends, std::move(segment));
+      acceptor->arrived(ends, std::move(segment));
+      return acceptor->attend_touched();
     }
     handed_.erase(handed);
   }
@@ -177,32 +185,87 @@ void Tcp::arrived(const tcp::Ends& ends, tcp::Segment segment) {
   if (listens() && kind == wire::tcp_syn && ends.local.port == port_->local().port) {
     return called(ends, segment);
   }
-  unclaimed(ends, segment);
+  if (!came_back(ends, segment)) {
+    unclaimed(ends, segment);
+  }
 }
 
-/// The threat: SYNs in the names of others would fill what there is for callers. A new one takes the place of the one
-/// that has not been set up for the longest time.
+std::size_t Tcp::callers_open() const {
+  return static_cast<std::size_t>(std::ranges::count(callers_, true, &Caller::opened));
+}
+
+/// The threat: SYNs in the names of others would fill what there is for callers. Where it is full of such as have not
+/// come back, the others are kept nowhere until they do.
 void Tcp::called(const tcp::Ends& ends, const tcp::Segment& syn) {
-  if (callers_.size() >= 2 * std::size_t{connect_indications()}) {
-    const auto oldest = std::ranges::find(callers_, false, &Caller::opened);
+  if (callers_full()) {
     ++callers_dropped_;
-    if (oldest == callers_.end()) {
-      return;
-    }
-    drop(std::move(oldest->held));
-    callers_.erase(oldest);
+    return;
   }
   const auto answered = route(ends.remote.address);
   if (!answered || answered->error != 0) {
     ++no_connection_;
     return;
   }
-  callers_.push_back({.held = make_connection(ends, segment_bytes_of(ends.remote.address, answered->mtu)),
-                      .sequence = {},
-                      .opened = false});
+  const std::uint16_t segment_bytes = segment_bytes_of(ends.remote.address, answered->mtu);
+  if (callers_.size() - callers_open() >= std::max<std::size_t>(connect_indications(), half_open_min)) {
+    return answer_with_cookie(ends, syn, segment_bytes);
+  }
+  callers_.push_back({.held = make_connection(ends, segment_bytes, secrets_of(ends)), .sequence = {}, .opened = false});
   Held& held = *callers_.back().held;
   held.connection.answer(syn, set().now());
   attend(held);
+}
+
+void Tcp::answer_with_cookie(const tcp::Ends& ends, const tcp::Segment& syn, std::uint16_t segment_bytes) {
+  const unsigned own_scale = tcp::Connection::scale_for(buffers_.receive_buffer_bytes);
+  wire::TcpOptions options = tcp::Cookies::answer(
+      syn.options, own_scale, tcp::Connection::timestamp_at(set().now(), secrets_of(ends).timestamp_offset));
+  options.segment_bytes_max = segment_bytes;
+  const TcpHeader header{.sequence = cookies_.sequence(ends, syn, own_scale, set().now()),
+                         .acknowledgment = syn.header.sequence + 1,
+                         .flags = wire::tcp_syn | wire::tcp_ack,
+                         .window = tcp::Connection::syn_window_of(buffers_.receive_buffer_bytes)};
+  Message answer = tcp::make_segment(set().pool(), ends, header, options, {});
+  Message request = answer ? request_of(ends, std::move(answer)) : Message();
+  if (!request) {
+    ++no_connection_;
+    return;
+  }
+  cookies_until_ = set().now() + tcp::Cookies::life_max;
+  ++cookies_sent_;
+  ++segments_sent_;
+  down(std::move(request));
+}
+
+/// Whether the segment is of a caller who was answered with a cookie. One for whom there is no place now comes again,
+/// as soon as he has something to say.
+bool Tcp::came_back(const tcp::Ends& ends, tcp::Segment& segment) {
+  const TcpHeader& header = segment.header;
+  if (!listens() || set().now() >= cookies_until_ || ends.local.port != port_->local().port ||
+      !header.has(wire::tcp_ack) || header.has(wire::tcp_syn) || header.has(wire::tcp_rst)) {
+    return false;
+  }
+  const auto syn =
+      cookies_.syn_of(ends, segment, tcp::Connection::scale_for(buffers_.receive_buffer_bytes), set().now());
+  if (!syn) {
+    return false;
+  }
+  const auto answered = route(ends.remote.address);
+  if (callers_full() || !answered || answered->error != 0) {
+    ++callers_dropped_;
+    return true;
+  }
+  ++cookies_taken_;
+  callers_.push_back({.held = make_connection(ends, segment_bytes_of(ends.remote.address, answered->mtu),
+                                              {.first_sequence_number = header.acknowledgment - 1,
+                                               .timestamp_offset = secrets_of(ends).timestamp_offset}),
+                      .sequence = {},
+                      .opened = false});
+  Held& held = *callers_.back().held;
+  held.connection.answered(*syn, set().now());
+  touch(held);
+  held.connection.arrive(std::move(segment), set().now());
+  return true;
 }
 
 void Tcp::unclaimed(const tcp::Ends& ends, const tcp::Segment& segment) {

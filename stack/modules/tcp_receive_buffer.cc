@@ -96,16 +96,14 @@ void ReceiveBuffer::advance() {
 void ReceiveBuffer::add_ready(Message data) {
   next_ += data.size();
   ready_bytes_ += data.size();
-  if (!ready_) {
-    ready_ = std::move(data);
-  } else if (data.size() > gathered_bytes_max || !gather(data)) {
-    ready_.link(std::move(data));
+  if (ready_.empty() || data.size() > gathered_bytes_max || !gather(data)) {
+    ready_.push_back(std::move(data));
   }
 }
 
 /// Copies small data behind what waits already. False: it is to be kept as it is.
 bool ReceiveBuffer::gather(const Message& data) {
-  const Block* last = &std::as_const(ready_).first();
+  const Block* last = &std::as_const(ready_.back()).first();
   while (last->cont != nullptr) {
     last = last->cont;
   }
@@ -114,15 +112,34 @@ bool ReceiveBuffer::gather(const Message& data) {
     if (!begun) {
       return false;
     }
-    ready_.link(std::move(begun));
+    ready_.push_back(std::move(begun));
   }
-  return data.copy_data_to(0, ready_.append(data.size()));
+  return data.copy_data_to(0, ready_.back().append(data.size()));
 }
 
 Message ReceiveBuffer::take(std::size_t bytes_max) {
-  Message rest = ready_bytes_ > bytes_max ? ready_.split(bytes_max) : Message();
-  ready_bytes_ = rest ? rest.data_size() : 0;
-  return std::exchange(ready_, std::move(rest));
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+  while (count < ready_.size() && bytes < bytes_max) {
+    bytes += ready_[count++].data_size();
+  }
+  if (bytes > bytes_max) {
+    Message& last = ready_[count - 1];
+    if (Message rest = last.split(last.data_size() - (bytes - bytes_max))) {
+      ready_.insert(ready_.begin() + static_cast<std::ptrdiff_t>(count), std::move(rest));
+      bytes = bytes_max;
+    }
+  }
+  Message taken;
+  for (std::size_t piece = count; piece-- > 0;) {  // from behind: link() walks to the end of what it links to
+    if (taken) {
+      ready_[piece].link(std::move(taken));
+    }
+    taken = std::move(ready_[piece]);
+  }
+  ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(count));
+  ready_bytes_ -= bytes;
+  return taken;
 }
 
 /// The run of pieces without a gap that has `at` in it; empty where nothing is held there.

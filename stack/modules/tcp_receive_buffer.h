@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <span>
 
@@ -59,7 +60,7 @@ class ReceiveBuffer {
   void remember(Position at);
 
   std::map<Position, Message> held_;  // behind gaps; they do not overlap
-  Message ready_;
+  std::deque<Message> ready_;         // in order; none is empty
   std::size_t ready_bytes_ = 0;
   Position next_;
   std::array<Position, 4> recent_{};  // places in the runs that came last, the last one first

@@ -22,6 +22,7 @@ void Connection::output(TimePoint now) {
     }
     while (send_lost(now) || send_new(peer_window_, false, now)) {
     }
+    window_limited_ = board_.bytes_under_way() + segment_data_max() > congestion_.window();
   }
   if (acknowledge_now_) {
     send_acknowledgement(now);
@@ -146,6 +147,7 @@ void Connection::send_acknowledgement(TimePoint now) {
   if (emit(sequence_number(next_), tcp_ack, options, {})) {
     acknowledged_all();
   } else {
+    acknowledge_now_ = false;
     acknowledge_at_ = now + acknowledgement_delay;
   }
 }
@@ -175,12 +177,6 @@ std::uint64_t Connection::segment_data_max() const {
   return std::min(settings_.segment_bytes, peer_segment_bytes_) - (stamps_ ? stamp_bytes : 0);
 }
 
-/// RFC 7323 section 5.4: a clock of milliseconds, from where nobody knows.
-std::uint32_t Connection::timestamp(TimePoint now) const {
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
-  return static_cast<std::uint32_t>(milliseconds) + secrets_.timestamp_offset;
-}
-
 void Connection::stamp(TcpOptions& options, TimePoint now) const {
   if (stamps_) {
     options.timestamps = {.value = timestamp(now), .echo = recent_stamp_};
@@ -188,11 +184,6 @@ void Connection::stamp(TcpOptions& options, TimePoint now) const {
 }
 
 // ---- The window ----
-
-/// What a SYN of ours offers, and its field says unscaled.
-std::uint16_t Connection::syn_window() const {
-  return static_cast<std::uint16_t>(std::min<std::size_t>(settings_.receive_buffer_bytes, UINT16_MAX));
-}
 
 /// Where it would end now, as far as the field can say it. RFC 9293 section 3.8.6: "A TCP receiver SHOULD NOT shrink
 /// the window".

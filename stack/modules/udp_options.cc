@@ -102,6 +102,7 @@ std::optional<std::uint32_t> Options::current(Setting setting) {
       return static_cast<std::uint32_t>(head().marks().high_bytes);
     case Setting::send_buffer:
     case Setting::no_delay:
+    case Setting::segment_bytes:
     case Setting::keep_alive:
       return std::nullopt;
     default: {
@@ -121,6 +122,7 @@ std::optional<std::uint32_t> Options::initial(Setting setting) {
       return static_cast<std::uint32_t>(initial_marks_.value_or(head().marks()).high_bytes);
     case Setting::send_buffer:
     case Setting::no_delay:
+    case Setting::segment_bytes:
     case Setting::keep_alive:
       return std::nullopt;
     default: {
@@ -144,6 +146,7 @@ bool Options::set(Setting setting, std::uint32_t value) {
       return true;
     case Setting::send_buffer:
     case Setting::no_delay:
+    case Setting::segment_bytes:
     case Setting::keep_alive:
       return false;
     default:

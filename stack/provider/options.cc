@@ -24,6 +24,7 @@ struct Kind {
   std::uint32_t most;
   bool minus_one_is_initial = false;  // RFC 3493 section 5.1: "-1: use kernel default"
   bool negotiable = false;            // what is above 0 and beyond the limits becomes the nearest one
+  bool read_only = false;
 
   [[nodiscard]] bool is_constant() const { return least == most; }
 };
@@ -49,6 +50,7 @@ constexpr auto kinds = std::to_array<Kind>({
     {T_INET_UDP, T_UDP_CHECKSUM, Setting::checksum, 4, T_NO, T_YES},
     {T_INET_UDP, T_UDP_RECEIVED, Setting::received, 4, T_NO, T_YES},
     {T_INET_TCP, T_TCP_NODELAY, Setting::no_delay, 4, T_NO, T_YES},
+    {T_INET_TCP, T_TCP_MAXSEG, Setting::segment_bytes, 4, 0, 0xffff, false, false, true},
     {T_INET_TCP, T_TCP_KEEPALIVE, Setting::keep_alive, kpalive_size, 0, kpalive_minutes_max},
     {XTI_GENERIC, XTI_RCVBUF, Setting::receive_buffer, 4, buffer_bytes_min, buffer_bytes_max, false, true},
     {XTI_GENERIC, XTI_SNDBUF, Setting::send_buffer, 4, buffer_bytes_min, buffer_bytes_max, false, true},
@@ -152,6 +154,10 @@ class Manager {
       }
       if (action_ == T_NEGOTIATE) {
         // "This input requests to negotiate all supported options of this level to their default values."
+        if (kind.read_only) {
+          tell(kind, *current(kind), T_READONLY);
+          continue;
+        }
         const std::uint32_t value = initial(kind);
         tell(kind, value, set(kind, value) ? T_SUCCESS : T_FAILURE);
       } else {
@@ -171,6 +177,10 @@ class Manager {
     }
     if (action_ == T_CHECK && option.value.empty()) {
       return result(option, T_SUCCESS);
+    }
+    // "T_READONLY: the option was read-only": no value is looked at.
+    if (kind.read_only) {
+      return result(option, T_READONLY);
     }
     const bool structure = kind.size == kpalive_size;
     std::optional<std::uint32_t> value = structure ? keep_alive(option.value) : scalar(option.value);

@@ -17,6 +17,7 @@
 //     | T_INET_UDP  | T_UDP_CHECKSUM, of datagrams over IPv4     | T_YES, T_NO         |
 //     |             | T_UDP_RECEIVED                             | T_YES, T_NO         |
 //     | T_INET_TCP  | T_TCP_NODELAY                              | T_YES, T_NO         |
+//     |             | T_TCP_MAXSEG, which can only be read       | bytes               |
 //     |             | T_TCP_KEEPALIVE: on or off, minutes        | t_kpalive, 8 bytes  |
 //     | XTI_GENERIC | XTI_RCVBUF, XTI_SNDBUF                     | 4096..2^30          |
 //     |             | XTI_RCVLOWAT, XTI_SNDLOWAT                 | 1                   |
@@ -35,8 +36,9 @@
 // Those of XTI_GENERIC are no absolute requirements. XTI of each of the four: "The implementation may place upper and
 // lower limits on the option value. Requests that fall short of the lower limit are negotiated to the lower limit.
 // Legal values are all positive numbers." What is set then is the answer, with T_PARTSUCCESS. XTI_RCVBUF is what may
-// wait for the reader: at the stream head (`udp`), in the socket (`kernel_udp`). XTI_SNDBUF is the socket's; `udp` has
-// none, since its datagrams wait in the link's queue. The low-water marks, "the minimal number of bytes that must have
+// wait for the reader: at the stream head (`udp`), in the connection (`tcp`), in the socket (`kernel_udp`,
+// `kernel_tcp`). XTI_SNDBUF is the socket's, or what the connection keeps until it is acknowledged; `udp` has none,
+// since its datagrams wait in the link's queue. The low-water marks, "the minimal number of bytes that must have
 // accumulated [...] before they become visible to the transport user" or "before they are sent", can only be 1: each
 // datagram is seen, and sent, when it comes.
 //
@@ -69,13 +71,14 @@ enum class Setting : std::uint8_t {
   checksum,
   received,
   no_delay,
-  keep_alive,  // minutes; 0: off
+  segment_bytes,  // never set
+  keep_alive,     // minutes; 0: off
   receive_buffer,
   send_buffer,
   receive_low_water,
   send_low_water,
 };
-inline constexpr std::size_t setting_count = 18;
+inline constexpr std::size_t setting_count = 19;
 
 /// The size of a buffer, of which the system may allow less than what was asked for.
 [[nodiscard]] constexpr bool is_buffer(Setting setting) {

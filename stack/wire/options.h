@@ -56,6 +56,7 @@ enum UdpName : std::uint32_t {
 
 enum TcpName : std::uint32_t {
   T_TCP_NODELAY = 0x1,    ///< T_YES or T_NO
+  T_TCP_MAXSEG = 0x2,     ///< bytes; read-only
   T_TCP_KEEPALIVE = 0x8,  ///< t_kpalive: T_YES or T_NO, and minutes
 };
 

@@ -511,11 +511,18 @@ TEST_F(KernelTcpTest, OptionsAreThoseOfTheSocket) {
   const auto told = endpoint.expect<OptmgmtAck>();
   OptionReader reader(told.options);
   const auto no_delay = reader.next();
+  const auto segment_bytes = reader.next();
   const auto keep_alive = reader.next();
-  ASSERT_TRUE(no_delay && keep_alive);
+  ASSERT_TRUE(no_delay && segment_bytes && keep_alive);
+  EXPECT_EQ(segment_bytes->name, T_TCP_MAXSEG);
+  EXPECT_GT(wire::load_word(segment_bytes->value.data()), 536U) << "of a connection on this host";
   EXPECT_EQ(wire::load_word(no_delay->value.data()), T_YES);
   EXPECT_EQ(wire::load_word(keep_alive->value.data()), T_YES);
   EXPECT_EQ(wire::load_word(keep_alive->value.data() + 4), 7U);
+  std::vector<std::byte> fixed;
+  append(fixed, {T_INET_TCP, T_TCP_MAXSEG, 0, yes});
+  endpoint.put(OptmgmtReq{fixed, T_NEGOTIATE});
+  EXPECT_EQ(endpoint.expect<OptmgmtAck>().flags, T_READONLY);
   wire::store_word(kpalive.data(), 3);  // neither yes nor no
   std::vector<std::byte> bad;
   append(bad, {T_INET_TCP, T_TCP_KEEPALIVE, 0, kpalive});

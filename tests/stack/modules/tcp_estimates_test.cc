@@ -106,10 +106,14 @@ TEST(TcpCongestionWindow, SlowStartAndAvoidance) {
   EXPECT_TRUE(congestion.in_slow_start());
   congestion.acknowledged(1000, true);
   EXPECT_EQ(congestion.window(), 11'000U);
-  congestion.acknowledged(5000, true);
-  EXPECT_EQ(congestion.window(), 13'000U) << "RFC 3465 section 2.2: at most two segments";
+  congestion.acknowledged(2000, true);
+  EXPECT_EQ(congestion.window(), 13'000U);
+  congestion.acknowledged(9000, true);
+  EXPECT_EQ(congestion.window(), 21'000U) << "RFC 9406 section 4.3: \"L = 8 if non-paced\"";
+  congestion.acknowledged(9000, true, /*after_timeout=*/true);
+  EXPECT_EQ(congestion.window(), 23'000U) << "RFC 3465 section 2.2: two";
   congestion.acknowledged(5000, false);
-  EXPECT_EQ(congestion.window(), 13'000U) << "it was not used";
+  EXPECT_EQ(congestion.window(), 23'000U) << "it was not used";
   congestion.lost(13'000);
   EXPECT_EQ(congestion.window(), 6'500U);
   EXPECT_FALSE(congestion.in_slow_start());

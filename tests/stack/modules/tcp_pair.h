@@ -154,6 +154,11 @@ class Pair {
       deliver(arriving.first, arriving.second);
     }
     for (Host* const host : {&left, right.get()}) {
+      if (host != nullptr) {
+        host->connection->settle(now);
+      }
+    }
+    for (Host* const host : {&left, right.get()}) {
       if (host != nullptr && host->connection->next_deadline() <= now) {
         host->connection->on_timer(now);
       }

@@ -458,7 +458,8 @@ constexpr tcp_script::Case congestion_cases[] = {
        > 3 segments
      )"},
     {"SlowStart",
-     "RFC 5681 3.1: during slow start as much more as was acknowledged, at most two segments each time (RFC 3465)",
+     "RFC 5681 3.1: during slow start as much more as was acknowledged, at most eight segments each time (RFC 3465, "
+     "RFC 9406)",
      R"(
        open mss 1000
        send 50000
@@ -467,8 +468,19 @@ constexpr tcp_script::Case congestion_cases[] = {
        > 2 segments
        < ACK 1 ack 3001
        > 4 segments
-       < ACK 1 ack 10001
-       > 9 segments
+       < ACK 1 ack 15001
+       > 20 segments
+     )"},
+    {"AcknowledgmentsThatComeTogether",
+     "RFC 5681 3.1: each of them lets the window grow, where the window was what kept more from leaving",
+     R"(
+       open mss 1000
+       send 50000
+       > 10 segments
+       << ACK 1 ack 2001
+       << ACK 1 ack 4001
+       < ACK 1 ack 6001
+       > 12 segments
      )"},
     {"NotUsedNotGrown", "RFC 7661: a window that is not used does not grow",
      R"(
@@ -518,9 +530,9 @@ constexpr tcp_script::Case congestion_cases[] = {
        send 30000
        > 10 segments
        < ACK 1 ack 10001
-       > 12 segments
+       > 18 segments
        < ACK 1 ack 22001
-       > 8 segments
+       > 2 segments
        < ACK 1 ack 30001
        +10s
        send 50000
@@ -532,13 +544,13 @@ constexpr tcp_script::Case congestion_cases[] = {
        send 30000
        > 10 segments
        < ACK 1 ack 10001
-       > 12 segments
+       > 18 segments
        < ACK 1 ack 22001
-       > 8 segments
+       > 2 segments
        < ACK 1 ack 30001
        +100ms
        send 50000
-       > 14 segments
+       > 26 segments
      )"},
 };
 

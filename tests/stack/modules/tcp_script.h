@@ -13,6 +13,7 @@
 //     +1s > ACK 1:1001                         nothing happens for a second, and at its end this
 //     x3 +1s > ACK 1:1001                      three times
 //     x3 < ACK 1 ack 1                         three in a row; what is sent is asked afterwards
+//     << ACK 1:101                             arrives together with the next
 //
 // Sequence numbers, acknowledgments and SACK blocks count from each end's initial number, timestamps from the
 // connection's at the beginning and from what the peer's first says. SEQ:END is a segment with data, whose bytes follow
@@ -26,8 +27,8 @@
 //                that arrive: no-ts; other (other bytes than those of the place)
 //                that are sent: no-ts, no-scale, no-sackok, ecr-zero, psh, no-psh; > N segments (whatever they are)
 //     set        mss N, sendbuf N, recvbuf N, nodelay, v6: before anything else
-//     user       connect, send N, finish, abort, take N, nodelay; open OPTIONS: connect, and the peer's SYN,ACK
-//                100 ms later
+//     user       connect, send N, finish, abort, take N, nodelay, keepalive TIME, buffers SEND RECEIVE; open OPTIONS:
+//                connect, and the peer's SYN,ACK 100 ms later
 //     network    path N, error N, memory off|on
 //     expected   state NAME, news WORDS, room N, done yes|no, deadline none, count NAME N
 
@@ -229,8 +230,11 @@ class Script {
   }
 
   void act(const std::string& verb) {
-    if (verb == "<") {
+    if (verb == "<" || verb == "<<") {
       arrive();
+      if (verb == "<") {
+        connection().settle(now_);
+      }
     } else if (verb == "connect") {
       connection().connect(now_);
     } else if (verb == "open") {
@@ -251,6 +255,11 @@ class Script {
       take();
     } else if (verb == "nodelay") {
       connection().set_no_delay(true);
+    } else if (verb == "keepalive") {
+      connection().set_keep_alive(duration(word()), now_);
+    } else if (verb == "buffers") {
+      const auto send_bytes = static_cast<std::size_t>(number());
+      connection().set_buffers(send_bytes, static_cast<std::size_t>(number()), now_);
     } else if (verb == "path") {
       connection().set_path(static_cast<std::uint16_t>(number()), now_);
     } else if (verb == "error") {
@@ -272,6 +281,7 @@ class Script {
     std::deque<std::string> options = std::exchange(words_, {"SYN,ACK", "0", "ack", "1"});
     words_.insert(words_.end(), options.begin(), options.end());
     arrive();
+    connection().settle(now_);
     collect();
     ASSERT_EQ(segments_.size(), 1U);
     segments_.clear();

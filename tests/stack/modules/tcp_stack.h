@@ -238,10 +238,10 @@ class Peer {
     stack_.up(stack_.indication(ends_.local.address, ends_.remote.address, bytes, group));
   }
   /// A segment in its place.
-  void says(std::uint8_t flags, std::string_view text = {}) {
-    const std::string bytes = bytes_of(flags, text);
-    next += static_cast<std::uint32_t>(text.size()) + ((flags & (tcp_syn | tcp_fin)) != 0 ? 1U : 0U);
-    arrives(bytes);
+  void says(std::uint8_t flags, std::string_view text = {}) { arrives(next_bytes_of(flags, text)); }
+  /// As says(), of one that comes with those of the batch.
+  void says(Batch& batch, std::uint8_t flags, std::string_view text = {}) {
+    batch.push(stack_.indication(ends_.local.address, ends_.remote.address, next_bytes_of(flags, text)));
   }
   /// One in the name of this peer, that many places off.
   void forged(std::uint8_t flags, std::uint32_t sequence_off, std::uint32_t acknowledgment_off = 0,
@@ -295,6 +295,11 @@ class Peer {
   wire::TcpOptions options;
 
  private:
+  std::string next_bytes_of(std::uint8_t flags, std::string_view text) {
+    const std::string bytes = bytes_of(flags, text);
+    next += static_cast<std::uint32_t>(text.size()) + ((flags & (tcp_syn | tcp_fin)) != 0 ? 1U : 0U);
+    return bytes;
+  }
   std::string hear(const Sent& sent) {
     const wire::TcpHeader& header = sent.segment.header;
     std::string words;

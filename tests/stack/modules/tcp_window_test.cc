@@ -332,15 +332,9 @@ constexpr tcp_script::Case sending_cases[] = {
        > 10 segments
        +100ms
        < ACK 1 ack 10001 win 1
-       > 12 segments
-       +100ms
-       < ACK 1 ack 22001
-       > 14 segments
-       +100ms
-       < ACK 1 ack 36001
        > 16 segments
        +100ms
-       < ACK 1 ack 52001
+       < ACK 1 ack 26001
        > 16 segments
      )"},
     {"SendRoom", "what is acknowledged makes room for its user",
@@ -391,6 +385,53 @@ constexpr tcp_script::Case receiving_cases[] = {
        < ACK 3001:4001
        > ACK 1 ack 4001
        deadline none
+     )"},
+    {"SegmentsThatComeTogether",
+     "RFC 9293 3.8.6.3: \"there are several current practices that further lead to a reduced number of ACKs, including "
+     "generic receive offload (GRO)\"",
+     R"(
+       open
+       << ACK 1:1001
+       << ACK 1001:2001
+       < ACK 2001:3001
+       > ACK 1 ack 3001
+       deadline none
+       << ACK 3001:4001
+       send 10
+       > ACK 1:11 ack 4001
+       < ACK 4001:5001 ack 11
+       +40ms > ACK 11 ack 5001
+     )"},
+    {"EveryEighth", "as above: a sender's window may grow by eight segments for one acknowledgment (RFC 9406 4.3)",
+     R"(
+       open
+       << ACK 1:101
+       << ACK 101:201
+       << ACK 201:301
+       << ACK 301:401
+       << ACK 401:501
+       << ACK 501:601
+       << ACK 601:701
+       << ACK 701:801
+       > ACK 1 ack 801
+       << ACK 801:901
+       < ACK 901:1001
+       > ACK 1 ack 1001
+       < ACK 1001:1101
+       +40ms > ACK 1 ack 1101
+     )"},
+    {"TogetherOutOfOrder",
+     "RFC 5681 4.2: \"Out-of-order data segments SHOULD be acknowledged immediately\": each, whatever comes with it",
+     R"(
+       open
+       << ACK 1001:2001
+       > ACK 1 ack 1
+       << ACK 2001:3001
+       > ACK 1 ack 1
+       << ACK 3001:4001
+       > ACK 1 ack 1
+       < ACK 1:1001
+       > ACK 1 ack 4001
      )"},
     {"AcknowledgmentWithData",
      "RFC 9293 3.10.7.4: \"This acknowledgment should be piggybacked on a segment being transmitted if possible\"",
