@@ -86,6 +86,7 @@ void Association::accept(const Call& call, TimePoint now) {
   SLUICE_REQUIRE(state_ == State::closed);
   last_heard_ = now;
   peer_key_ = call.key;
+  echo_ = call.sync;
   inbox_.emplace(call.first);
   adopt(call.traffic);
   happens(Event::accept, now);
@@ -163,6 +164,8 @@ void Association::wtimer_due(TimePoint now) {
     return;
   }
   ++statistics_.timeouts;
+  unanswered_ -= starved_ && unanswered_ > 0 ? 1U : 0U;  // what could not be sent is not answered
+  starved_ = false;
   if (++unanswered_ > options_.attempts) {
     return happens(Event::expired, now);
   }
@@ -171,10 +174,9 @@ void Association::wtimer_due(TimePoint now) {
     send_first(now);
   } else if (state_ == State::accepting) {
     send_control(Header::Type::tcntl, Header::status_now, now);
-  } else if (!starved_ || !under_way_.empty()) {
+  } else {
     ask(now);
   }
-  starved_ = false;
 }
 
 void Association::on_timer(TimePoint now) {

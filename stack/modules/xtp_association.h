@@ -71,6 +71,7 @@ struct Call {
   wire::TransportAddress from;
   std::uint64_t key = 0;
   Position first = 0;
+  std::uint32_t sync = 0;
   wire::XtpTraffic traffic;
 };
 

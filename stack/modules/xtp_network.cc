@@ -308,7 +308,9 @@ void Xtp::called(const TransportAddress& from, const XtpHeader& header, ConstByt
     ++callers_dropped_;
     return;
   }
-  callers_.push_back({{.from = from, .key = header.key, .first = header.sequence, .traffic = first->traffic}, {}});
+  callers_.push_back(
+      {{.from = from, .key = header.key, .first = header.sequence, .sync = header.sync, .traffic = first->traffic},
+       {}});
   indicate_callers();
 }
 

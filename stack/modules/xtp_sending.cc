@@ -185,6 +185,7 @@ void Association::send_control(Header::Type type, std::uint32_t options, TimePoi
   Message packet = Message::of_size(pool_, Header::size + segment_size, headroom_below, 0);
   if (!packet) {
     ++statistics_.no_memory;
+    starved_ = true;
     return;
   }
   sync_ += (options & Header::status_now) != 0 ? 1U : 0U;
@@ -216,6 +217,7 @@ void Association::send_first(TimePoint now) {
   Message packet = Message::of_size(pool_, Header::size + segment_size, headroom_below, 0);
   if (!packet) {
     ++statistics_.no_memory;
+    starved_ = true;
     return;
   }
   ++sync_;

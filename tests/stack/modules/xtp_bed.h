@@ -297,8 +297,8 @@ class XtpUser : public Module {
 class XtpNode {
  public:
   XtpNode(Network& network, const TransportAddress& address, const xtp::Options& options, ProcessingMode mode,
-          std::uint64_t seed)
-      : set_({.defer_bytes_min = 1, .seed = seed}) {
+          std::uint64_t seed, std::size_t pool_bytes_max)
+      : set_({.pool_bytes_max = pool_bytes_max, .defer_bytes_min = 1, .seed = seed}) {
     auto provider = std::make_unique<XtpProvider>(network, address);
     provider_ = provider.get();
     SLUICE_REQUIRE(chain_.open_driver(std::move(provider)).has_value());
@@ -330,8 +330,14 @@ class XtpNode {
 class XtpBed {
  public:
   XtpBed(const std::array<xtp::Options, 2>& options, ProcessingMode mode, std::uint64_t seed,
-         const Weather& weather = {}, bool checked_below = true)
-      : network(seed, weather), options_(options), mode_(mode), seed_(seed), checked_below_(checked_below) {
+         const Weather& weather = {}, bool checked_below = true,
+         std::size_t pool_bytes_max = BufferPool::bytes_max_default)
+      : network(seed, weather),
+        options_(options),
+        mode_(mode),
+        seed_(seed),
+        checked_below_(checked_below),
+        pool_bytes_max_(pool_bytes_max) {
     for (std::size_t at = 0; at < nodes_.size(); ++at) {
       nodes_[at] = made(at);
     }
@@ -372,7 +378,10 @@ class XtpBed {
   }
   void step(bool lazy_readers) {
     while (!network.flying.empty() && network.flying.begin()->first <= now_) {
-      deliver(std::move(network.flying.extract(network.flying.begin()).mapped()));
+      Packet packet = std::move(network.flying.extract(network.flying.begin()).mapped());
+      if (!loses || !loses(packet)) {
+        deliver(std::move(packet));
+      }
     }
     for (const auto& node : nodes_) {
       node->set().scheduler().poll(now_);
@@ -403,16 +412,19 @@ class XtpBed {
   }
 
   Network network;
+  std::function<bool(const Packet&)> loses;  // on its way; asked in the order of arrival
 
  private:
   std::unique_ptr<XtpNode> made(std::size_t at) {
-    return std::make_unique<XtpNode>(network, address(at), options_[at], mode_, seed_ * 1000 + made_++);
+    return std::make_unique<XtpNode>(network, address(at), options_[at], mode_, seed_ * 1000 + made_++,
+                                     pool_bytes_max_);
   }
 
   std::array<xtp::Options, 2> options_;
   ProcessingMode mode_;
   std::uint64_t seed_;
   bool checked_below_;
+  std::size_t pool_bytes_max_;
   std::uint64_t made_ = 0;
   TimePoint now_{};
   std::array<std::unique_ptr<XtpNode>, 2> nodes_;

@@ -159,6 +159,24 @@ void run_xtp_case(std::uint64_t seed) {
   }
 }
 
+/// What leaves is the same, bit for bit, whether manipulations are carried out together or one by one.
+TEST(XtpSimulation, FusedAndLayeredSendTheSamePackets) {
+  for (std::uint64_t seed = 1; seed <= xtp_number_from("SLUICE_DIFFERENTIAL_CASES", 60); ++seed) {
+    std::array<std::vector<std::vector<std::byte>>, 2> sent;
+    for (const ProcessingMode mode : {ProcessingMode::layered, ProcessingMode::fused}) {
+      const XtpCase made(seed);
+      XtpBed bed(made.options, mode, seed, made.weather, made.checked_below);
+      bed.network.on_send = [&](const Packet& packet) { sent[static_cast<std::size_t>(mode)].push_back(packet.bytes); };
+      give_plans(made, bed);
+      bed.connect();
+      bed.run(200s);
+      EXPECT_EQ(bed[0].user().wrong + bed[1].user().wrong, "");
+    }
+    ASSERT_FALSE(sent[0].empty());
+    ASSERT_EQ(sent[0], sent[1]) << "seed " << seed;
+  }
+}
+
 TEST(XtpSimulation, WhatComesIsRightOnceAndInOrderAndNothingIsLeft) {
   if (const std::uint64_t one = xtp_number_from("SLUICE_XTP_SEED", 0); one != 0) {
     return run_xtp_case(one);
