@@ -11,6 +11,7 @@
 #include "stack/modules/udp.h"
 #include "stack/modules/utopia.h"
 #include "stack/modules/xdr.h"
+#include "stack/modules/xtp.h"
 
 namespace sluice {
 
@@ -25,6 +26,7 @@ void add_modules(Registry& registry) {
   registry.add(udp_entry());
   registry.add(utopia_entry());
   registry.add(xdr_entry());
+  registry.add(xtp_entry());
 }
 
 }  // namespace sluice

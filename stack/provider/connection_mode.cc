@@ -261,10 +261,9 @@ void ConnectionMode::take_connection(ConstBytes address) {
   }
 }
 
-/// TSDU_size 0: there are no TSDUs, what is written is a stream of bytes. Connection and
-/// disconnection carry no data, nothing is expedited.
+/// Connection and disconnection carry no data, nothing is expedited.
 InfoAck ConnectionMode::info() const {
-  return {.tsdu_size = 0,
+  return {.tsdu_size = tsdu_size(),
           .etsdu_size = T_INVALID,
           .cdata_size = T_INVALID,
           .ddata_size = T_INVALID,

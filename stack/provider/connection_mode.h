@@ -100,6 +100,8 @@ class ConnectionMode : public Management {
   [[nodiscard]] virtual ConstBytes local_address() const = 0;
   [[nodiscard]] virtual ConstBytes remote_address() const = 0;
   [[nodiscard]] virtual std::uint32_t acceptor_id() const = 0;
+  /// Of T_INFO_ACK: TSDU_size. 0: there are no TSDUs, what is written is a stream of bytes.
+  [[nodiscard]] virtual std::int32_t tsdu_size() const { return 0; }
   /// Of T_INFO_ACK: TIDU_size.
   [[nodiscard]] virtual std::int32_t tidu_bytes_max() const = 0;
 
