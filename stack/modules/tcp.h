@@ -149,6 +149,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
     Tcp* owner;
     tcp::Connection connection;
     Timer timer;
+    bool ended = false;                   // the peer ended sending before the connection was anybody's
     tcp::Connection::Statistics counted;  // by the owners' counters
     bool touched = false;                 // among its owner's
   };

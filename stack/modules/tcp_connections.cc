@@ -49,6 +49,7 @@ std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint
 void Tcp::set_connection(std::unique_ptr<Held> held) {
   mine_ = std::move(held);
   mine_->owner = this;
+  end_came_ = mine_->ended;
   apply_options();
   local_size_ = mine_->connection.ends().local.encode(local_);
   remote_size_ = mine_->connection.ends().remote.encode(remote_);
@@ -175,6 +176,7 @@ void Tcp::news_of_lingering(Held& held) {
 void Tcp::news_of_caller(Caller& calling) {
   const tcp::Connection::News news = calling.held->connection.take_news();
   calling.opened = calling.opened || news.opened;
+  calling.held->ended = calling.held->ended || news.ended;  // who accepts it is told
   if (!news.closed) {
     return indicate_callers();
   }

@@ -150,6 +150,30 @@ TEST_P(TliOverTcp, AcceptedOnTheSameEndpoint) {
   ASSERT_TRUE(listener->t_listen(call));
 }
 
+/// Whoever accepts a caller that has ended already is told so, on the same endpoint or another.
+TEST_P(TliOverTcp, ACallerThatEndsBeforeItIsAccepted) {
+  for (const bool elsewhere : {true, false}) {
+    const Made listener = make();
+    const wire::TransportAddress at = bind(*listener, 1);
+    const Made caller = make();
+    bind(*caller);
+    ASSERT_TRUE(connect(*caller, at));
+    t_call call;
+    ASSERT_TRUE(listener->t_listen(call));
+    ASSERT_TRUE(caller->t_sndrel());
+    // Its end has come, and nobody has the connection yet.
+    loop->run_until([] { return false; }, loop->now() + std::chrono::milliseconds(50));
+    const Made other = make();
+    tli::Endpoint& acceptor = elsewhere ? *other : *listener;
+    ASSERT_TRUE(listener->t_accept(acceptor, call));
+    ASSERT_TRUE(run_until_event(acceptor, T_ORDREL));
+    ASSERT_TRUE(acceptor.t_rcvrel());
+    ASSERT_TRUE(acceptor.t_sndrel());
+    EXPECT_EQ(acceptor.t_getstate(), T_IDLE);
+    ASSERT_TRUE(run_until_event(*caller, T_ORDREL));
+  }
+}
+
 /// As many as the queue holds are outstanding at once, and answered in any order.
 TEST_P(TliOverTcp, ManyCallers) {
   constexpr std::uint32_t qlen = 4;
