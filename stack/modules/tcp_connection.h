@@ -27,17 +27,19 @@
 
 #include "base/time.h"
 #include "stack/core/message.h"
+#include "stack/modules/stream_position.h"
+#include "stack/modules/stream_send_buffer.h"
 #include "stack/modules/tcp_congestion.h"
-#include "stack/modules/tcp_position.h"
 #include "stack/modules/tcp_receive_buffer.h"
 #include "stack/modules/tcp_round_trip.h"
 #include "stack/modules/tcp_scoreboard.h"
 #include "stack/modules/tcp_segment.h"
-#include "stack/modules/tcp_send_buffer.h"
 #include "stack/wire/address.h"
 #include "stack/wire/tcp.h"
 
 namespace sluice::tcp {
+
+using namespace byte_stream;  // positions and buffers, which other transports have, too
 
 /// RFC 9293 section 3.3.2, without LISTEN: that is its module's.
 enum class State : std::uint8_t {

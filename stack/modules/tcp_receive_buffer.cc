@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stack/modules/tcp_gathering.h"
+#include "stack/modules/stream_gathering.h"
 
 namespace sluice::tcp {
 namespace {

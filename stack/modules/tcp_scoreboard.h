@@ -14,9 +14,11 @@
 #include <span>
 
 #include "base/time.h"
-#include "stack/modules/tcp_position.h"
+#include "stack/modules/stream_position.h"
 
 namespace sluice::tcp {
+
+using namespace byte_stream;  // positions and buffers, which other transports have, too
 
 class Scoreboard {
  public:

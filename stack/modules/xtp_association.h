@@ -30,8 +30,8 @@
 
 #include "base/time.h"
 #include "stack/core/message.h"
-#include "stack/modules/tcp_position.h"
-#include "stack/modules/tcp_send_buffer.h"
+#include "stack/modules/stream_position.h"
+#include "stack/modules/stream_send_buffer.h"
 #include "stack/modules/xtp_inbox.h"
 #include "stack/modules/xtp_states.h"
 #include "stack/wire/address.h"
@@ -226,7 +226,7 @@ class Association {
   Statistics statistics_;
 
   // Sending.
-  tcp::SendBuffer sent_;
+  byte_stream::SendBuffer sent_;
   Position next_;                  // the first that has never been sent
   std::deque<Position> messages_;  // ends of those that have not left
   std::deque<UnderWay> under_way_;

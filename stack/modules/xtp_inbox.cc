@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/contract.h"
-#include "stack/modules/tcp_gathering.h"
+#include "stack/modules/stream_gathering.h"
 
 namespace sluice::xtp {
 namespace {
@@ -36,15 +36,15 @@ constexpr std::size_t fill_divisor = 4;
 
 /// Copies small data behind what `before` ends with, where that has room.
 [[nodiscard]] bool gather(Message& before, const Message& data) {
-  if (data.data_size() > tcp::gathered_bytes_max) {
+  if (data.data_size() > byte_stream::gathered_bytes_max) {
     return false;
   }
   const Block* last = &std::as_const(before).first();
   while (last->cont != nullptr) {
     last = last->cont;
   }
-  if (!tcp::has_tail_room(*last, data.data_size())) {
-    Message begun = Message::allocate(data.pool(), tcp::gathering_block_bytes);
+  if (!byte_stream::has_tail_room(*last, data.data_size())) {
+    Message begun = Message::allocate(data.pool(), byte_stream::gathering_block_bytes);
     if (!begun) {
       return false;
     }

@@ -16,13 +16,13 @@
 #include <span>
 
 #include "stack/core/message.h"
-#include "stack/modules/tcp_position.h"
+#include "stack/modules/stream_position.h"
 #include "stack/wire/xtp.h"
 
 namespace sluice::xtp {
 
-using tcp::Position;
-using tcp::Range;
+using byte_stream::Position;
+using byte_stream::Range;
 
 class Inbox {
  public:

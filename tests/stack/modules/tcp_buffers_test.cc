@@ -15,9 +15,9 @@
 
 #include "base/prng.h"
 #include "stack/core/buffer_pool.h"
+#include "stack/modules/stream_send_buffer.h"
 #include "stack/modules/tcp_receive_buffer.h"
 #include "stack/modules/tcp_segment.h"
-#include "stack/modules/tcp_send_buffer.h"
 #include "tests/stack/modules/tcp_pair.h"
 
 namespace sluice::test {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stack/modules/tcp_send_buffer.h"
+#include "stack/modules/stream_send_buffer.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/contract.h"
-#include "stack/modules/tcp_gathering.h"
+#include "stack/modules/stream_gathering.h"
 
-namespace sluice::tcp {
+namespace sluice::byte_stream {
 
 void SendBuffer::append(Message data) {
   while (data) {
@@ -76,4 +76,4 @@ void SendBuffer::clear() {
   begin_ = end_;
 }
 
-}  // namespace sluice::tcp
+}  // namespace sluice::byte_stream

@@ -2,7 +2,7 @@
 #pragma once
 
 // What a connection has been given to send and its peer has not acknowledged yet: the user's blocks, which segments
-// show and never copy. Small writes are gathered (tcp_gathering.h).
+// show and never copy. Small writes are gathered (stream_gathering.h).
 //
 // Ownership: owns the messages. Threads: one.
 
@@ -10,9 +10,9 @@
 #include <deque>
 
 #include "stack/core/message.h"
-#include "stack/modules/tcp_position.h"
+#include "stack/modules/stream_position.h"
 
-namespace sluice::tcp {
+namespace sluice::byte_stream {
 
 class SendBuffer {
  public:
@@ -44,4 +44,4 @@ class SendBuffer {
   Position end_;
 };
 
-}  // namespace sluice::tcp
+}  // namespace sluice::byte_stream

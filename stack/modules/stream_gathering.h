@@ -8,7 +8,7 @@
 
 #include "stack/core/message.h"
 
-namespace sluice::tcp {
+namespace sluice::byte_stream {
 
 /// Pieces up to this size are gathered in blocks of so many bytes.
 inline constexpr std::size_t gathered_bytes_max = 512;
@@ -19,4 +19,4 @@ inline constexpr std::size_t gathering_block_bytes = 2048;
   return block.buffer->writable() && static_cast<std::size_t>(block.buffer->limit() - block.wptr) >= size;
 }
 
-}  // namespace sluice::tcp
+}  // namespace sluice::byte_stream

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace sluice::tcp {
+namespace sluice::byte_stream {
 
 using Position = std::uint64_t;
 
@@ -38,4 +38,4 @@ struct Range {
   friend constexpr bool operator==(const Range&, const Range&) = default;
 };
 
-}  // namespace sluice::tcp
+}  // namespace sluice::byte_stream
