@@ -8,7 +8,7 @@
 namespace sluice::wire {
 namespace {
 
-using Type = XtpHeader::Type;
+using PacketType = XtpHeader::Type;
 
 constexpr std::size_t span_size = 16;
 constexpr std::size_t count_size = 4;
@@ -28,14 +28,14 @@ void store(Bytes bytes, std::size_t at, T value) {
   store_big_endian(bytes.data() + at, value);
 }
 
-bool is_type(std::uint8_t type) {
-  switch (static_cast<Type>(type)) {
-    case Type::data:
-    case Type::cntl:
-    case Type::first:
-    case Type::ecntl:
-    case Type::tcntl:
-    case Type::diag:
+bool is_packet_type(std::uint8_t type) {
+  switch (static_cast<PacketType>(type)) {
+    case PacketType::data:
+    case PacketType::cntl:
+    case PacketType::first:
+    case PacketType::ecntl:
+    case PacketType::tcntl:
+    case PacketType::diag:
       return true;
   }
   return false;
@@ -74,12 +74,12 @@ std::expected<XtpHeader, XtpMalformed> XtpHeader::parse(ConstBytes bytes, std::s
   if (((command >> 5) & 7) != version) {
     return std::unexpected(XtpMalformed::bad_version);
   }
-  if (!is_type(type)) {
+  if (!is_packet_type(type)) {
     return std::unexpected(XtpMalformed::bad_type);
   }
   const XtpHeader header{.key = load<std::uint64_t>(bytes, 0),
                          .options = command >> 8,
-                         .type = static_cast<Type>(type),
+                         .type = static_cast<PacketType>(type),
                          .length = load<std::uint32_t>(bytes, 12),
                          .sort = load<std::uint16_t>(bytes, 18),
                          .sync = load<std::uint32_t>(bytes, 20),
@@ -179,9 +179,9 @@ std::expected<XtpControl, XtpMalformed> XtpControl::parse(ConstBytes bytes, Type
 
 std::size_t XtpControl::encoded_size(Type type) const {
   switch (type) {
-    case Type::ecntl:
+    case PacketType::ecntl:
       return size + count_size + span_count * span_size;
-    case Type::tcntl:
+    case PacketType::tcntl:
       return size + exchange_size + XtpTraffic::size;
     default:
       return size;
