@@ -26,7 +26,7 @@ namespace sluice::bench {
 namespace {
 
 constexpr double offered_bits = 270e6;
-constexpr std::size_t tsdu = 65507;
+constexpr std::size_t largest_unit = 65507;
 
 std::string slow(double share) {
   const auto bits = static_cast<int>(offered_bits * share / 1e6);
@@ -36,7 +36,7 @@ const std::string link = "direction = 'down', rate_mbit = 1000, overhead_bytes =
 
 std::size_t bytes_in_all() { return tiny() ? 400'000 : 8'000'000; }
 std::vector<std::size_t> sizes() {
-  return full_or_tiny<std::size_t>({1000, 1472, 3000, 6000, 10000, 20000, 30000, 40000, 50000, 60000, tsdu},
+  return full_or_tiny<std::size_t>({1000, 1472, 3000, 6000, 10000, 20000, 30000, 40000, 50000, 60000, largest_unit},
                                    {1000, 3000, 60000});
 }
 
@@ -57,7 +57,7 @@ Arrived offer(std::uint64_t seed, double share, std::size_t size) {
   const auto sender = endpoint(hosts.near);
   Name to({hosts.far.address, Pairing::port});
   std::vector<std::byte> data(size);
-  std::vector<std::byte> place(tsdu);
+  std::vector<std::byte> place(largest_unit);
   std::size_t received = 0;
   const auto take = [&] {
     for (;;) {

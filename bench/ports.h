@@ -63,7 +63,8 @@ class MsgPort final : public Port {
   void send(ConstBytes data) override { send_ = needed(endpoint_.send(peer_, 1, data)); }
   bool turn() override {
     const bool moved = endpoint_.progress();
-    return finish(receive_) | finish(send_) | moved;
+    const bool received = finish(receive_);
+    return finish(send_) || received || moved;
   }
   [[nodiscard]] bool received() const override { return !receive_; }
   [[nodiscard]] bool sent() const override { return !send_; }

@@ -25,9 +25,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "bench/experiment.h"
 #include "bench/opened.h"
-#include "dlpi/descriptor.h"
 #include "progress/messenger.h"
 
 namespace sluice::bench {
@@ -89,8 +89,8 @@ class MessengerTransfer final : public Transfer {
 class SocketTransfer final : public Transfer {
  public:
   explicit SocketTransfer(int type) : datagrams_(type == SOCK_DGRAM) {
-    dlpi::Descriptor listener(::socket(AF_INET, type | SOCK_CLOEXEC, 0));
-    sender_ = dlpi::Descriptor(::socket(AF_INET, type | SOCK_CLOEXEC, 0));
+    Descriptor listener(::socket(AF_INET, type | SOCK_CLOEXEC, 0));
+    sender_ = Descriptor(::socket(AF_INET, type | SOCK_CLOEXEC, 0));
     sockaddr_in name{};
     name.sin_family = AF_INET;
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -100,7 +100,7 @@ class SocketTransfer final : public Transfer {
     SLUICE_REQUIRE(::getsockname(listener.get(), address, &size) == 0);
     SLUICE_REQUIRE(datagrams_ || ::listen(listener.get(), 1) == 0);
     SLUICE_REQUIRE(::connect(sender_.get(), address, size) == 0);
-    receiver_ = datagrams_ ? std::move(listener) : dlpi::Descriptor(::accept(listener.get(), nullptr, nullptr));
+    receiver_ = datagrams_ ? std::move(listener) : Descriptor(::accept(listener.get(), nullptr, nullptr));
     const timeval patience{.tv_sec = 2, .tv_usec = 0};
     SLUICE_REQUIRE(::setsockopt(receiver_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
     SLUICE_REQUIRE(::setsockopt(sender_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0);
@@ -139,8 +139,8 @@ class SocketTransfer final : public Transfer {
   [[nodiscard]] std::size_t piece() const { return datagrams_ ? 1400 : std::size_t{1} << 30; }
 
   bool datagrams_;
-  dlpi::Descriptor receiver_;
-  dlpi::Descriptor sender_;
+  Descriptor receiver_;
+  Descriptor sender_;
   Bytes to_;
   std::thread thread_;
 };

@@ -96,7 +96,7 @@ TEST(testbed, movement) {
   for (const std::size_t size : full_or_tiny<std::size_t>({64 * KiB, 1 * MiB, 16 * MiB, 64 * MiB}, {64 * KiB})) {
     const Arena memory(4 * size);
     const auto place = [&](std::size_t at) { return Bytes(memory.start() + at * size, size); };
-    const auto several = [&, size](std::size_t copies) {
+    const auto several = [&](std::size_t copies) {
       for (std::size_t at = 0; at + 1 < copies; ++at) {
         ilp::copy(place(at), place(at + 1));
       }

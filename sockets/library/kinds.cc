@@ -14,14 +14,14 @@ namespace sluice::sockets {
 namespace {
 
 constexpr std::size_t descriptors_max = std::size_t{1} << 20;  // of a process, on most systems (fs.nr_open)
-constinit std::atomic<char> kinds[descriptors_max];            // 0: not ours; pages that nobody touches cost nothing
+constinit char kinds[descriptors_max]{};                       // 0: not ours; pages that nobody touches cost nothing
 
 bool in_table(int descriptor) { return descriptor >= 0 && static_cast<std::size_t>(descriptor) < descriptors_max; }
 
 }  // namespace
 
 std::optional<SocketKind> known_kind(int descriptor) {
-  const char kind = in_table(descriptor) ? kinds[descriptor].load(std::memory_order_relaxed) : char{0};
+  const char kind = in_table(descriptor) ? std::atomic_ref(kinds[descriptor]).load(std::memory_order_relaxed) : char{0};
   return kind == 0 ? std::nullopt : std::optional(static_cast<SocketKind>(kind));
 }
 
@@ -41,7 +41,7 @@ std::optional<SocketKind> kind_of(int descriptor) {
 
 void note_kind(int descriptor, std::optional<SocketKind> kind) {
   if (in_table(descriptor)) {
-    kinds[descriptor].store(kind ? static_cast<char>(*kind) : char{0}, std::memory_order_relaxed);
+    std::atomic_ref(kinds[descriptor]).store(kind ? static_cast<char>(*kind) : char{0}, std::memory_order_relaxed);
   }
 }
 

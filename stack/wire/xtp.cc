@@ -142,7 +142,7 @@ void XtpTraffic::emit(Bytes out) const {
 
 // ---- Control ----
 
-std::expected<XtpControl, XtpMalformed> XtpControl::parse(ConstBytes bytes, Type type) {
+std::expected<XtpControl, XtpMalformed> XtpControl::parse(ConstBytes bytes, PacketType type) {
   if (bytes.size() < size) {
     return std::unexpected(XtpMalformed::bad_segment);
   }
@@ -155,11 +155,11 @@ std::expected<XtpControl, XtpMalformed> XtpControl::parse(ConstBytes bytes, Type
     return std::unexpected(XtpMalformed::bad_sequence);
   }
   const ConstBytes rest = bytes.subspan(size);
-  if (type == Type::ecntl) {
+  if (type == PacketType::ecntl) {
     const auto spans = parse_spans(control, rest);
     return spans ? std::expected<XtpControl, XtpMalformed>(control) : std::unexpected(spans.error());
   }
-  if (type == Type::tcntl) {
+  if (type == PacketType::tcntl) {
     if (rest.size() < exchange_size) {
       return std::unexpected(XtpMalformed::bad_segment);
     }
@@ -177,7 +177,7 @@ std::expected<XtpControl, XtpMalformed> XtpControl::parse(ConstBytes bytes, Type
   return rest.empty() ? std::expected<XtpControl, XtpMalformed>(control) : std::unexpected(XtpMalformed::bad_segment);
 }
 
-std::size_t XtpControl::encoded_size(Type type) const {
+std::size_t XtpControl::encoded_size(PacketType type) const {
   switch (type) {
     case PacketType::ecntl:
       return size + count_size + span_count * span_size;
@@ -188,13 +188,13 @@ std::size_t XtpControl::encoded_size(Type type) const {
   }
 }
 
-void XtpControl::emit(Bytes out, Type type) const {
+void XtpControl::emit(Bytes out, PacketType type) const {
   SLUICE_REQUIRE(out.size() >= encoded_size(type));
   store(out, 0, received);
   store(out, 8, allocated);
   store(out, 16, echo);
   const Bytes rest = out.subspan(size);
-  if (type == Type::ecntl) {
+  if (type == PacketType::ecntl) {
     store(rest, 0, static_cast<std::uint32_t>(span_count));
     std::size_t at = count_size;
     for (const XtpSpan& span : listed()) {
@@ -202,7 +202,7 @@ void XtpControl::emit(Bytes out, Type type) const {
       store(rest, at + 8, span.right);
       at += span_size;
     }
-  } else if (type == Type::tcntl) {
+  } else if (type == PacketType::tcntl) {
     store(rest, 0, std::uint32_t{0});
     store(rest, 4, exchanged_key);
     traffic.emit(rest.subspan(exchange_size));

@@ -10,7 +10,7 @@
 namespace sluice::wire {
 namespace {
 
-using Type = XtpHeader::Type;
+using PacketType = XtpHeader::Type;
 
 std::vector<std::byte> xtp_bytes(std::initializer_list<int> values) {
   std::vector<std::byte> result;
@@ -26,7 +26,7 @@ std::vector<std::byte> emitted(const XtpHeader& header) {
   return bytes;
 }
 
-std::vector<std::byte> emitted(const XtpControl& control, Type type) {
+std::vector<std::byte> emitted(const XtpControl& control, PacketType type) {
   std::vector<std::byte> bytes(control.encoded_size(type));
   control.emit(bytes, type);
   return bytes;
@@ -50,7 +50,7 @@ XtpMalformed error_of(const std::expected<T, XtpMalformed>& parsed) {
 
 constexpr XtpHeader sample{.key = 0x8123'4567'89ab'cdef,
                            .options = XtpHeader::fast_nak | XtpHeader::status_now | XtpHeader::end_of_message,
-                           .type = Type::data,
+                           .type = PacketType::data,
                            .length = 5,
                            .sort = 0,
                            .sync = 0x0102'0304,
@@ -106,22 +106,22 @@ TEST(XtpHeader, WhatIsWrongHasAName) {
 
 TEST(XtpControl, EveryTypeComesBackAsItWas) {
   XtpControl control = control_with_spans({});
-  EXPECT_EQ(XtpControl::parse(emitted(control, Type::cntl), Type::cntl), control);
-  EXPECT_EQ(emitted(control, Type::cntl).size(), 20U);
+  EXPECT_EQ(XtpControl::parse(emitted(control, PacketType::cntl), PacketType::cntl), control);
+  EXPECT_EQ(emitted(control, PacketType::cntl).size(), 20U);
   control = control_with_spans({{200, 300}, {301, 302}});
-  EXPECT_EQ(XtpControl::parse(emitted(control, Type::ecntl), Type::ecntl), control);
-  EXPECT_EQ(emitted(control, Type::ecntl).size(), 56U);
+  EXPECT_EQ(XtpControl::parse(emitted(control, PacketType::ecntl), PacketType::ecntl), control);
+  EXPECT_EQ(emitted(control, PacketType::ecntl).size(), 56U);
   control = control_with_spans({});
   control.exchanged_key = 0x1122'3344'5566'7788;
   control.traffic = {.data_bytes = 1400, .in_rate = 1, .in_burst = 2, .out_rate = 3, .out_burst = 4};
-  EXPECT_EQ(XtpControl::parse(emitted(control, Type::tcntl), Type::tcntl), control);
-  EXPECT_EQ(emitted(control, Type::tcntl).size(), 56U);
+  EXPECT_EQ(XtpControl::parse(emitted(control, PacketType::tcntl), PacketType::tcntl), control);
+  EXPECT_EQ(emitted(control, PacketType::tcntl).size(), 56U);
 }
 
 TEST(XtpControl, LengthsThatLie) {
-  for (const Type type : {Type::cntl, Type::ecntl, Type::tcntl}) {
+  for (const PacketType type : {PacketType::cntl, PacketType::ecntl, PacketType::tcntl}) {
     XtpControl control = control_with_spans({});
-    if (type == Type::ecntl) {
+    if (type == PacketType::ecntl) {
       control = control_with_spans({{200, 300}, {400, 500}});
     }
     control.exchanged_key = 1;
@@ -136,7 +136,7 @@ TEST(XtpControl, LengthsThatLie) {
 
 TEST(XtpControl, SpansThatLie) {
   const auto parsed = [](std::initializer_list<XtpSpan> spans) {
-    return error_of(XtpControl::parse(emitted(control_with_spans(spans), Type::ecntl), Type::ecntl));
+    return error_of(XtpControl::parse(emitted(control_with_spans(spans), PacketType::ecntl), PacketType::ecntl));
   };
   EXPECT_EQ(parsed({{101, 102}}), XtpMalformed::count_);
   EXPECT_EQ(parsed({{100, 102}}), XtpMalformed::bad_spans);              // not behind a gap
@@ -148,25 +148,28 @@ TEST(XtpControl, SpansThatLie) {
   EXPECT_EQ(parsed({{400, 500}, {200, 300}}), XtpMalformed::bad_spans);  // out of order
   EXPECT_EQ(parsed({{200, UINT64_MAX}}), XtpMalformed::bad_spans);
   // The count, alone.
-  std::vector<std::byte> bytes = emitted(control_with_spans({{200, 300}}), Type::ecntl);
+  std::vector<std::byte> bytes = emitted(control_with_spans({{200, 300}}), PacketType::ecntl);
   for (const std::uint32_t count : {0U, 2U, 65U, 0x1000'0001U, UINT32_MAX}) {
     store_big_endian(bytes.data() + 20, count);
-    EXPECT_EQ(error_of(XtpControl::parse(bytes, Type::ecntl)), XtpMalformed::bad_spans) << count;
+    EXPECT_EQ(error_of(XtpControl::parse(bytes, PacketType::ecntl)), XtpMalformed::bad_spans) << count;
   }
 }
 
 TEST(XtpControl, NumbersThatLie) {
   XtpControl control = control_with_spans({});
   control.allocated = 99;
-  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, Type::cntl), Type::cntl)), XtpMalformed::bad_sequence);
+  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, PacketType::cntl), PacketType::cntl)),
+            XtpMalformed::bad_sequence);
   control.allocated = XtpHeader::sequence_max + 1;
-  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, Type::cntl), Type::cntl)), XtpMalformed::bad_sequence);
+  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, PacketType::cntl), PacketType::cntl)),
+            XtpMalformed::bad_sequence);
   control.received = control.allocated;
-  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, Type::cntl), Type::cntl)), XtpMalformed::bad_sequence);
+  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, PacketType::cntl), PacketType::cntl)),
+            XtpMalformed::bad_sequence);
   control = control_with_spans({});
-  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, Type::tcntl), Type::tcntl)), XtpMalformed::bad_key);
+  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, PacketType::tcntl), PacketType::tcntl)), XtpMalformed::bad_key);
   control.exchanged_key = XtpHeader::return_key | 1;
-  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, Type::tcntl), Type::tcntl)), XtpMalformed::bad_key);
+  EXPECT_EQ(error_of(XtpControl::parse(emitted(control, PacketType::tcntl), PacketType::tcntl)), XtpMalformed::bad_key);
 }
 
 TEST(XtpFirst, BothFormsOfAddress) {
