@@ -286,9 +286,10 @@ TEST_P(TcpStreams, ACallerThatGoesIsTakenBack) {
   EXPECT_EQ(discon_reason(*caller), ECONNRESET);
 }
 
-/// A stream closes when what it has said last has arrived.
+/// A stream closes when what it has said last has arrived. Within its close time, fifteen seconds, a release is sent
+/// four times; with more loss all four, or what answers them, are lost now and then.
 TEST_P(TcpStreams, ALostReleaseIsRepeatedWhileTheStreamCloses) {
-  fault_ = parameters({{"loss", 20.0}, {"delay_ms", 1.0}});
+  fault_ = parameters({{"loss", 10.0}, {"delay_ms", 1.0}});
   const Made listener = bound('b', 80, 1);
   for (int i = 0; i < 10; ++i) {
     auto [caller, called] = pair(*listener, 80);
