@@ -48,25 +48,34 @@ serve_on a 11
 head -c 3000000 /dev/urandom > question
 head -c 2000000 /dev/urandom > reply
 
+# One direction at a time: a netcat that listens ends when its caller has ended, whatever it has still to send.
 netcats() {  # FAMILY OUR-ADDRESS ITS-ADDRESS
-  INPUT=reply background "kernel$1" in_a nc "-$1" -N -l -p 5000
+  background "kernel$1" in_a timeout 60 nc "-$1" -l -p 5000
   kernel_listens 5000 tcp
-  on_b nc -N "$3" 5000 < question > "called$1" || true
+  on_b timeout 60 nc -N "$3" 5000 < question || true
   finish "kernel$1" || true
-  expect "IPv$1: netcat on our stack calls the kernel's, and what comes is whole" cmp reply "called$1"
-  expect "so is what it sends" cmp question "kernel$1.out"
-  INPUT=reply background_on b "ours$1" nc "-$1" -N -l -p 4000
-  sleep 0.3
-  in_a nc -N "$2" 4000 < question > "calling$1" || true
+  expect "IPv$1: netcat on our stack calls the kernel's, and what it sends is whole" cmp question "kernel$1.out"
+  INPUT=reply background "kernel$1" in_a timeout 60 nc "-$1" -N -l -p 5000
+  kernel_listens 5000 tcp
+  on_b timeout 60 nc "$3" 5000 < /dev/null > "called$1" || true
+  finish "kernel$1" || true
+  expect "so is what comes" cmp reply "called$1"
+  background_on b "ours$1" timeout 60 nc "-$1" -v -l -p 4000
+  wait_for "ours$1.err" Listening
+  in_a timeout 60 nc -N "$2" 4000 < question || true
   finish "ours$1" || true
-  expect "IPv$1: the kernel's calls ours, and what comes is whole" cmp reply "calling$1"
-  expect "so is what it sends" cmp question "ours$1.out"
+  expect "IPv$1: the kernel's calls ours, and what it sends is whole" cmp question "ours$1.out"
+  INPUT=reply background_on b "ours$1" timeout 60 nc "-$1" -v -N -l -p 4000
+  wait_for "ours$1.err" Listening
+  in_a timeout 60 nc "$2" 4000 < /dev/null > "calling$1" || true
+  finish "ours$1" || true
+  expect "so is what comes" cmp reply "calling$1"
 }
 netcats 4 $OURS $ADDR_A
 netcats 6 $OURS6 $ADDR6_A
 echo "a datagram" > datagram
-background_on b datagrams nc -u -l -p 4001 -W 1
-sleep 0.3
+background_on b datagrams timeout 60 nc -v -u -l -p 4001 -W 1
+wait_for datagrams.err Bound
 in_a nc -u -w 1 $OURS 4001 < datagram || true
 expect "netcat takes a datagram" arrived datagrams.out datagram
 expect_exit 7 "a port where nobody listens" on_b curl -sS -m 5 http://$ADDR_A:9/
@@ -124,8 +133,8 @@ expect "redis-benchmark gets its answers" [ "$(grep -c 'requests per second' red
 expect "a value is what was set" [ "$(on_a redis-cli -h $OURS set key value < /dev/null && on_a redis-cli -h $OURS get key < /dev/null)" = $'OK\nvalue' ]
 
 for protocol in "" -u; do
-  background_on b "iperf$protocol" iperf3 -s -1 -B $OURS
-  sleep 0.5
+  background_on b "iperf$protocol" iperf3 -s -1 --forceflush -B $OURS
+  wait_for "iperf$protocol.out" 'Server listening'
   on_a timeout 30 iperf3 $protocol -c $OURS -t 1 --json > "client$protocol.json" 2> "client$protocol.err" || true
   expect "iperf3 $protocol measures" python3 -c "
 import json, sys
