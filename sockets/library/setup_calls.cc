@@ -63,16 +63,14 @@ void set_flags(int descriptor, bool close_on_exec, bool nonblocking) {
 
 bool is_nonblocking(int descriptor) { return (system_calls().fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0; }
 
+/// The option of the pair that keeps one of SOL_SOCKET. A Unix socket refuses SO_REUSEPORT; here the two are one.
+int kept_as(int name) { return name == SO_REUSEPORT ? SO_REUSEADDR : name; }
+
 /// Whether the program has asked for an address that others may have, too.
 bool may_share(int descriptor) {
-  for (const int option : {SO_REUSEADDR, SO_REUSEPORT}) {
-    int set = 0;
-    socklen_t size = sizeof set;
-    if (system_calls().getsockopt(descriptor, SOL_SOCKET, option, &set, &size) == 0 && set != 0) {
-      return true;
-    }
-  }
-  return false;
+  int set = 0;
+  socklen_t size = sizeof set;
+  return system_calls().getsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &set, &size) == 0 && set != 0;
 }
 
 bool is_writable(int descriptor) {
@@ -163,7 +161,7 @@ int get_socket_option(int descriptor, SocketKind kind, int name, void* value, so
     case SO_ACCEPTCONN:
       return tell_option(value, size, int{kind == SocketKind::listening});
     default:  // buffers, times, flags: the pair has them
-      return system_calls().getsockopt(descriptor, SOL_SOCKET, name, value, size);
+      return system_calls().getsockopt(descriptor, SOL_SOCKET, kept_as(name), value, size);
   }
 }
 
@@ -356,7 +354,7 @@ SLUICE_EXPORTED int setsockopt(int descriptor, int level, int name, const void* 
     return system_calls().setsockopt(descriptor, level, name, value, size);
   }
   if (level == SOL_SOCKET) {
-    const int set = system_calls().setsockopt(descriptor, level, name, value, size);
+    const int set = system_calls().setsockopt(descriptor, level, kept_as(name), value, size);
     return set == 0 && name == SO_LINGER ? set_linger(descriptor, value, size) : set;
   }
   if (is_hint(level, name)) {

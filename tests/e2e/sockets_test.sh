@@ -60,12 +60,12 @@ netcats() {  # FAMILY OUR-ADDRESS ITS-ADDRESS
   on_b timeout 60 nc "$3" 5000 < /dev/null > "called$1" || true
   finish "kernel$1" || true
   expect "so is what comes" cmp reply "called$1"
-  background_on b "ours$1" timeout 60 nc "-$1" -v -l -p 4000
+  background_on b "ours$1" timeout 60 nc "-$1" -nv -l -p 4000
   wait_for "ours$1.err" Listening
   in_a timeout 60 nc -N "$2" 4000 < question || true
   finish "ours$1" || true
   expect "IPv$1: the kernel's calls ours, and what it sends is whole" cmp question "ours$1.out"
-  INPUT=reply background_on b "ours$1" timeout 60 nc "-$1" -v -N -l -p 4000
+  INPUT=reply background_on b "ours$1" timeout 60 nc "-$1" -nv -N -l -p 4000
   wait_for "ours$1.err" Listening
   in_a timeout 60 nc "$2" 4000 < /dev/null > "calling$1" || true
   finish "ours$1" || true
@@ -74,9 +74,10 @@ netcats() {  # FAMILY OUR-ADDRESS ITS-ADDRESS
 netcats 4 $OURS $ADDR_A
 netcats 6 $OURS6 $ADDR6_A
 echo "a datagram" > datagram
-background_on b datagrams timeout 60 nc -v -u -l -p 4001 -W 1
+background_on b datagrams timeout 60 nc -nv -u -l -p 4001 -W 1
 wait_for datagrams.err Bound
 in_a nc -u -w 1 $OURS 4001 < datagram || true
+expect "netcat is refused no option" bash -c "! grep -q \"Couldn't set\" ours?.err datagrams.err"
 expect "netcat takes a datagram" arrived datagrams.out datagram
 expect_exit 7 "a port where nobody listens" on_b curl -sS -m 5 http://$ADDR_A:9/
 expect_exit 7 "one of ours, which the kernel calls" in_a timeout 5 curl -sS -m 4 http://$OURS:9/
