@@ -120,7 +120,6 @@ class Socket : public Poller::Watched {
   bool due = false;
 
  protected:
-  [[nodiscard]] Host& host() { return host_; }
   [[nodiscard]] bool v6() const { return identity_.family == AF_INET6; }
   void watch();
   /// Ends one direction, or both, of the pair, as shutdown(2) names them.

@@ -19,4 +19,16 @@ inline constexpr std::size_t gathering_block_bytes = 2048;
   return block.buffer->writable() && static_cast<std::size_t>(block.buffer->limit() - block.wptr) >= size;
 }
 
+/// Data that fills less of its buffers than this is copied into one of its size.
+inline constexpr std::size_t fill_divisor = 4;
+
+/// Whether data that is kept would keep much more memory than it has bytes.
+[[nodiscard]] inline bool wastes(const Message& data) {
+  std::size_t capacity = 0;
+  for (const Block* block = &data.first(); block != nullptr; block = block->cont) {
+    capacity += block->buffer->capacity();
+  }
+  return data.data_size() < capacity / fill_divisor;
+}
+
 }  // namespace sluice::byte_stream

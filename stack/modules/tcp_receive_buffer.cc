@@ -7,20 +7,6 @@
 #include "stack/modules/stream_gathering.h"
 
 namespace sluice::tcp {
-namespace {
-
-/// Data that fills less of its buffer than this is copied into one of its size.
-constexpr std::size_t fill_divisor = 4;
-
-[[nodiscard]] bool wastes(const Message& data) {
-  std::size_t capacity = 0;
-  for (const Block* block = &data.first(); block != nullptr; block = block->cont) {
-    capacity += block->buffer->capacity();
-  }
-  return data.size() < capacity / fill_divisor;
-}
-
-}  // namespace
 
 bool ReceiveBuffer::insert(Position at, Message data) {
   const Position end = at + data.size();

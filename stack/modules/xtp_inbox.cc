@@ -10,20 +10,9 @@
 namespace sluice::xtp {
 namespace {
 
-/// Data that fills less of its buffers than this is copied into one of its size.
-constexpr std::size_t fill_divisor = 4;
-
-[[nodiscard]] bool wastes(const Message& data) {
-  std::size_t capacity = 0;
-  for (const Block* block = &data.first(); block != nullptr; block = block->cont) {
-    capacity += block->buffer->capacity();
-  }
-  return data.data_size() < capacity / fill_divisor;
-}
-
 /// False without memory.
 [[nodiscard]] bool fit(Message& data) {
-  if (!wastes(data)) {
+  if (!byte_stream::wastes(data)) {
     return true;
   }
   Message small = data.pulled_up(std::nullopt);
