@@ -61,7 +61,8 @@ everything() {  # STACK-FILE OUR-ADDRESS OUR-IPV6-ADDRESS
   background killed in_a python3 -c "
 import socket, time
 s = socket.create_server(('$ADDR_A', 5001))
-c = s.accept()[0]
+s.accept()[0].recv(1, socket.MSG_PEEK)
+print('unread', flush=True)
 time.sleep(1000)"
   kernel_listens 5001 tcp
   rm -f caller.in
@@ -69,7 +70,7 @@ time.sleep(1000)"
   exec {caller}<> caller.in
   INPUT=caller.in background caller in_b "$SLUICE" nc --stack "$stack" $ADDR_A 5001
   echo "nobody reads this" > caller.in
-  sleep 0.5
+  wait_for killed.out unread
   kill -KILL "${PID[killed]}"
   status=0
   finish caller || status=$?

@@ -14,7 +14,7 @@ and writes what it receives to standard output. Exits with 1, and says why, wher
     pause=SECONDS
     reset               closes with a reset (SO_LINGER 0)
 
-At the end it closes, and so its process ends."""
+A listener says "accepted" on standard error for each connection. At the end it closes, and so its process ends."""
 import os
 import socket
 import struct
@@ -102,7 +102,9 @@ def main():
     listener.bind((address, port))
     listener.listen(64)
     for _ in range(int(options.get("times", 1))):
-        does(listener.accept()[0], steps)
+        connection = listener.accept()[0]
+        print("accepted", file=sys.stderr, flush=True)
+        does(connection, steps)
 
 
 try:

@@ -103,7 +103,7 @@ for name in reset-at-once reset-by-caller reset-midway; do
   expect "$name: the kernel's end has done its part" ends_well peer-$name
 done
 INPUT=question between killed we 4 19 pause=1000
-sleep 0.2
+wait_for peer-killed.err accepted
 kill -KILL "${PID[peer-killed]}"
 finish peer-killed 2> last.err || true
 fails killed 'Connection reset by peer'
@@ -144,7 +144,7 @@ echo "ok: 10 calls of the kernel's, each to a new stack of the same address"
 # ---- Both call at once ----
 
 # Where each SYN is under way when the other leaves, both ends answer with SYN,ACK.
-our_stack 11 "delay_ms = 100, seed = 1"
+our_stack 11 "delay_ms = 300, seed = 1"
 simultaneous() {  # FAMILY OUR-ADDRESS ITS-ADDRESS
   background peer-simultaneous-$1 in_a python3 "$PEER" connect "$2" 5061 from=5060 after=ours-simultaneous-$1.err \
     sending=question receive
