@@ -3,8 +3,15 @@
 
 // Seeded pseudo-random numbers: the same seed gives the same numbers on every machine. Not for secrets.
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <span>
+
+#include "base/bytes.h"
 
 namespace sluice {
 
@@ -24,6 +31,19 @@ class Prng {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);
+  }
+
+  /// Fills `bytes` from as many numbers as it takes, each with its least significant byte first.
+  void fill(Bytes bytes) {
+    while (!bytes.empty()) {
+      result_type number = (*this)();
+      if constexpr (std::endian::native == std::endian::big) {
+        number = std::byteswap(number);
+      }
+      const std::size_t size = std::min(bytes.size(), sizeof number);
+      std::memcpy(bytes.data(), &number, size);
+      bytes = bytes.subspan(size);
+    }
   }
 
   /// Uniform in [0, bound). REQUIRES: bound > 0.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace sluice {
 namespace {
 
@@ -11,6 +13,18 @@ TEST(Prng, GivesTheReferenceSequence) {
   Prng prng(1234567);
   EXPECT_EQ(prng(), 6457827717110365317U);
   EXPECT_EQ(prng(), 3203168211198807973U);
+  EXPECT_EQ(prng(), 9817491932198370423U);
+}
+
+TEST(Prng, FillsWithItsNumbersFromTheLeastSignificantByteOn) {
+  Prng prng(1234567);
+  std::array<std::byte, 13> bytes{};
+  prng.fill(Bytes(bytes).first(11));
+  // 6457827717110365317 = 0x599ed017fb08fc85, 3203168211198807973 = 0x2c73f08458540fa5
+  const std::array<unsigned, 13> expected = {0x85, 0xfc, 0x08, 0xfb, 0x17, 0xd0, 0x9e, 0x59, 0xa5, 0x0f, 0x54, 0, 0};
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    EXPECT_EQ(std::to_integer<unsigned>(bytes[at]), expected[at]) << at;
+  }
   EXPECT_EQ(prng(), 9817491932198370423U);
 }
 

@@ -341,7 +341,7 @@ class World {
 
   void send_unit(Host& host, const Operation& operation, Prng& prng) {
     std::vector<std::byte> memory(operation.size + 16);
-    std::ranges::generate(memory, [&prng] { return static_cast<std::byte>(prng()); });
+    prng.fill(memory);
     const std::size_t offset = prng.below(16);
     std::vector<tli::t_iovec> parts;
     std::size_t left = operation.size;
@@ -532,7 +532,7 @@ class World {
 
   void write(Host& host, const Operation& operation, Prng& prng) {
     std::vector<std::byte> memory(operation.size + control_size);
-    std::ranges::generate(memory, [&prng] { return static_cast<std::byte>(prng()); });
+    prng.fill(memory);
     const Bytes control = Bytes(memory).first(prng.below(control_size) + 1);
     const Bytes data = Bytes(memory).subspan(control_size);
     int result = 0;

@@ -126,7 +126,7 @@ TEST_P(DotProducts, SumEveryLengthAtEveryMisalignment) {
   constexpr std::byte sentinel{0x5a};
   Prng prng(1071);
   std::vector<std::byte> bytes(6 * vector_bytes_max);
-  std::ranges::generate(bytes, [&] { return static_cast<std::byte>(prng()); });
+  prng.fill(bytes);
   for (std::size_t size = 0; size <= 5 * vector_bytes_max; ++size) {
     for (std::size_t misalignment = 0; misalignment < vector_bytes_max; ++misalignment) {
       const ConstBytes source = ConstBytes(bytes).subspan(misalignment, size);
@@ -150,7 +150,7 @@ TEST_P(DotProducts, FoldBeforeAnythingIsLost) {
   const std::size_t size_max = (2 * turns_before_fold + 70) * turn;
   Prng prng(9);
   std::vector<std::byte> random(size_max + 8);
-  std::ranges::generate(random, [&] { return static_cast<std::byte>(prng()); });
+  prng.fill(random);
   const std::vector<std::byte> ones(size_max + 8, std::byte{0xff});
   std::vector<std::byte> written(size_max);
   std::vector<std::byte> expected(size_max);

@@ -33,7 +33,7 @@ constexpr std::size_t arena_bytes = 2 * vector_bytes_max + length_max + vector_b
 struct Arena {
   explicit Arena(std::uint64_t seed) {
     Prng prng(seed);
-    std::ranges::generate(bytes, [&] { return static_cast<std::byte>(prng()); });
+    prng.fill(bytes);
   }
 
   /// The range that starts `misalignment` bytes behind a vector boundary, with a vector's room on both sides.
@@ -103,7 +103,7 @@ TEST_P(Kernels, SumOfAllOnesKeepsEveryCarry) {
 
 TEST_P(Kernels, SumOfLargeRandomMessages) {
   std::vector<std::byte> bytes(300'001);
-  std::ranges::generate(bytes, [prng = Prng(3)]() mutable { return static_cast<std::byte>(prng()); });
+  Prng(3).fill(bytes);
   for (const std::size_t from : {0U, 1U, 14U, 63U}) {
     EXPECT_EQ(sum(ConstBytes(bytes).subspan(from)), scalar::sum(ConstBytes(bytes).subspan(from))) << from;
   }
@@ -170,7 +170,7 @@ TEST_P(Kernels, SwapSumInPlace) {
 TEST_P(Kernels, MessagesThatGoAroundTheCaches) {
   constexpr std::size_t size = streaming_size + turn_bytes + 2 * vector_bytes_max + 24;
   std::vector<std::byte> source(size + 1);
-  std::ranges::generate(source, [prng = Prng(4)]() mutable { return static_cast<std::byte>(prng()); });
+  Prng(4).fill(source);
   for (const std::size_t misalignment : {0U, 8U, 1U}) {
     constexpr std::byte sentinel{0x77};
     std::vector<std::byte> written(size + 2 * vector_bytes_max, sentinel);

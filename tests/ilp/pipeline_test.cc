@@ -88,7 +88,7 @@ TEST_P(Pipeline, StagesOfOthersComposeInAnyOrderAndStore) {
   for (std::size_t size = 0; size <= 5 * vector_bytes_max; size += 4) {
     for (std::size_t misalignment = 0; misalignment < vector_bytes_max; ++misalignment) {
       std::vector<std::byte> source(size);
-      std::ranges::generate(source, [&] { return static_cast<std::byte>(prng()); });
+      prng.fill(source);
       std::vector<std::byte> incremented = source;
       for (std::byte& byte : incremented) {
         byte = static_cast<std::byte>(std::to_integer<unsigned>(byte) + 1U);

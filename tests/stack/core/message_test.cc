@@ -429,13 +429,13 @@ class RandomWalk {
     switch (prng_.below(11)) {
       case 0: {
         const Bytes header = message.prepend(cut);
-        std::ranges::generate(header, [this] { return static_cast<std::byte>(prng_()); });
+        prng_.fill(header);
         model.insert(model.begin(), header.begin(), header.end());
         break;
       }
       case 1: {
         const Bytes tail = message.append(cut);
-        std::ranges::generate(tail, [this] { return static_cast<std::byte>(prng_()); });
+        prng_.fill(tail);
         model.insert(model.end(), tail.begin(), tail.end());
         break;
       }
@@ -488,7 +488,7 @@ class RandomWalk {
 
   void add() {
     Model bytes(prng_.below(300));
-    std::ranges::generate(bytes, [this] { return static_cast<std::byte>(prng_()); });
+    prng_.fill(bytes);
     Message message = Message::copy_of(pool_, bytes, prng_.below(40), MessageType::data, 1 + prng_.below(100));
     keep({std::move(bytes), std::move(message)});
     keep_last();

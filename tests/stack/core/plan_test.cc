@@ -30,7 +30,7 @@ std::uint16_t sum_of(const Model& bytes) { return ilp::scalar::sum(bytes); }
 
 Model random_bytes(Prng& prng, std::size_t size) {
   Model bytes(size);
-  std::ranges::generate(bytes, [&prng] { return static_cast<std::byte>(prng()); });
+  prng.fill(bytes);
   return bytes;
 }
 

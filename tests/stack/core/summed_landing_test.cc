@@ -22,7 +22,7 @@ using Vector = std::vector<std::byte>;
 
 Vector random_bytes(Prng& prng, std::size_t size) {
   Vector bytes(size);
-  std::ranges::generate(bytes, [&] { return static_cast<std::byte>(prng()); });
+  prng.fill(bytes);
   return bytes;
 }
 

@@ -193,7 +193,7 @@ TEST(Transform, LongRandomMessagesMatchToo) {
   BufferPool pool;
   for (int round = 0; round < 200; ++round) {
     Model bytes(8 * (1 + prng.below(700)));
-    std::ranges::generate(bytes, [&prng] { return static_cast<std::byte>(prng()); });
+    prng.fill(bytes);
     Message message = Message::copy_of(pool, bytes, 0, MessageType::data, 1 + prng.below(1500));
     ASSERT_EQ(message.data_sum(), ilp::scalar::sum(bytes)) << "seed " << seed << " round " << round;
     const std::size_t unit = std::size_t{2} << prng.below(3);
