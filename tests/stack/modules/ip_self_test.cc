@@ -315,10 +315,10 @@ TEST_P(Self, APortThatEchoesToItselfIsBounded) {
   EXPECT_GT(first, 100U);
   EXPECT_LE(first, services * sluice::dlpi::Link::burst_frames_max);
   EXPECT_EQ(set_.scheduler().next_deadline(), set_.now()) << "there is more to do: others get their turn first";
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 50; ++round) {
     set_.scheduler().poll(now_ += 1ms, services);
   }
-  EXPECT_GT(echo.echoed, 100 * first);
+  EXPECT_GT(echo.echoed, 20 * first);
   EXPECT_EQ(echo.depth_max, 1);
   EXPECT_EQ(count(*driver_, "transmit_overrun") + count(*driver_, "flow_dropped"), 0U);
   expect_nothing_outside();
