@@ -8,6 +8,7 @@
 #include "stack/modules/rmpp.h"
 #include "stack/modules/tcp.h"
 #include "stack/modules/timod.h"
+#include "stack/modules/tirdwr.h"
 #include "stack/modules/udp.h"
 #include "stack/modules/utopia.h"
 #include "stack/modules/xdr.h"
@@ -23,6 +24,7 @@ void add_modules(Registry& registry) {
   registry.add(rmpp_entry());
   registry.add(tcp_entry());
   registry.add(timod_entry());
+  registry.add(tirdwr_entry());
   registry.add(udp_entry());
   registry.add(utopia_entry());
   registry.add(xdr_entry());
