@@ -35,7 +35,7 @@ endif()
 
 # GCC takes what a source file includes for a header, and warns of types of its unnamed namespaces.
 if(SLUICE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(sluice_options INTERFACE -Wno-subobject-linkage)
+  target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 
 # Third-party libraries, by the folder that uses them. Everything else stays out of everything else. What is only headers

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/entropy.h"
 #include "apps/common/registry.h"
 #include "edge/run_loop.h"
 #include "msg/endpoint.h"
@@ -84,7 +85,7 @@ bool round_trip(Process& here, Process& there, const std::vector<std::byte>& byt
 int main() {
   constexpr std::size_t bytes_max = 1 << 20;
   constexpr int rounds = 20;
-  StreamSet set;
+  StreamSet set({.seed = entropy()});  // what others must not guess is drawn from it
   const Registry registry = standard_registry();
   const std::unique_ptr<RunLoop> loop = must(RunLoop::open(set));
   const StackFile file = must(StackFile::parse(stacks, "ping_pong", registry));

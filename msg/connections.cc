@@ -26,6 +26,14 @@ Result<std::unique_ptr<tli::Endpoint>> Endpoint::Connections::open_another() {
   return std::move(*opened);
 }
 
+/// At the endpoint's address, and any port.
+tli::Outcome<void> Endpoint::Connections::bind_any(tli::Endpoint& stream) {
+  std::array<std::byte, Peer::encoded_size_max> here;
+  const tli::t_bind bind{
+      .addr = {.maxlen = 0, .len = Peer{endpoint_.address_.address, 0}.encode(here), .buf = here.data()}, .qlen = 0};
+  return stream.t_bind(&bind, nullptr);
+}
+
 Endpoint::Connections::~Connections() {
   farewell();
   for (Incoming& incoming : incoming_) {
@@ -114,7 +122,7 @@ bool Endpoint::Connections::accept() {
       static_cast<void>(endpoint_.tli_->t_snddis(&call));
       continue;
     }
-    if (!endpoint_.tli_->t_accept(**made, call)) {
+    if (!accept_on(**made, call)) {
       ++endpoint_.statistics_.callers_refused;
       static_cast<void>(endpoint_.tli_->t_snddis(&call));  // unless it has gone: the next event says so
       continue;
@@ -127,6 +135,15 @@ bool Endpoint::Connections::accept() {
     incoming.hello->arm_after(hello_time);
   }
   return moved;
+}
+
+/// Some providers (`xtp`) accept only on a stream that has an address of its own; others have the listener's there.
+bool Endpoint::Connections::accept_on(tli::Endpoint& accepting, tli::t_call& call) {
+  const auto accepted = endpoint_.tli_->t_accept(accepting, call);
+  if (accepted || accepted.error().t_errno != TOUTSTATE || accepting.t_getstate() != tli::T_UNBND) {
+    return accepted.has_value();
+  }
+  return bind_any(accepting) && endpoint_.tli_->t_accept(accepting, call);
 }
 
 /// Ends the connection: its peer does not speak as docs/formats/msg.md says.
@@ -326,13 +343,10 @@ void Endpoint::Connections::call(Outgoing& outgoing) {
   if (!made) {
     return end(outgoing, made.error().code);
   }
-  std::array<std::byte, Peer::encoded_size_max> here;
-  std::array<std::byte, Peer::encoded_size_max> there;
-  const tli::t_bind bind{
-      .addr = {.maxlen = 0, .len = Peer{endpoint_.address_.address, 0}.encode(here), .buf = here.data()}, .qlen = 0};
-  if (const auto bound = (*made)->t_bind(&bind, nullptr); !bound) {
+  if (const auto bound = bind_any(**made); !bound) {
     return end(outgoing, code_of(bound.error()));
   }
+  std::array<std::byte, Peer::encoded_size_max> there;
   const tli::t_call request{
       .addr = {.maxlen = 0, .len = outgoing.to.encode(there), .buf = there.data()}, .opt = {}, .udata = {}};
   const auto asked = (*made)->t_connect(request, nullptr);

@@ -98,7 +98,9 @@ class Endpoint::Connections {
   };
 
   [[nodiscard]] Result<std::unique_ptr<tli::Endpoint>> open_another();
+  [[nodiscard]] tli::Outcome<void> bind_any(tli::Endpoint& stream);
   bool accept();
+  bool accept_on(tli::Endpoint& accepting, tli::t_call& call);
   bool read(Incoming& incoming);
   std::optional<std::size_t> receive(Incoming& incoming, Bytes place);
   bool read_header(Incoming& incoming);

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "edge/host_stream.h"
 #include "edge/run_loop.h"
 #include "msg/endpoint.h"
 #include "stack/core/stream_set.h"
@@ -23,6 +24,7 @@ struct Core {
 
   StreamSet set;
   std::unique_ptr<RunLoop> loop;
+  std::unique_ptr<HostStream> host;  // or none
   std::unique_ptr<Endpoint> endpoint;
 };
 

@@ -21,6 +21,15 @@ TimePoint Messenger::now() {
 }
 
 Result<std::unique_ptr<Messenger>> Messenger::open(const Opener& opener, Options options) {
+  return open(opener, nullptr, std::move(options));
+}
+
+Result<std::unique_ptr<Messenger>> Messenger::open(const StackDeclaration& stack, Options options) {
+  return open([stack](StreamSet& set) { return open_stack(set, stack); }, &stack, std::move(options));
+}
+
+Result<std::unique_ptr<Messenger>> Messenger::open(const Opener& opener, const StackDeclaration* host,
+                                                   Options options) {
   std::unique_ptr<Messenger> messenger(new Messenger());
   messenger->core_ = std::make_unique<Core>(options.set);
   Core& core = *messenger->core_;
@@ -34,6 +43,13 @@ Result<std::unique_ptr<Messenger>> Messenger::open(const Opener& opener, Options
     return std::unexpected(std::move(stream.error()));
   }
   (*stream)->set_waiter(core.loop.get());
+  if (host != nullptr) {
+    auto opened = HostStream::open(core.set, *core.loop, *host);
+    if (!opened) {
+      return std::unexpected(std::move(opened.error()));
+    }
+    core.host = std::move(*opened);
+  }
   options.endpoint.list_finished = options.progress_thread;
   // For connections: the opener is called again, by the thread where there is one.
   options.endpoint.another_stream = [opener, &core] { return opener(core.set); };

@@ -5,8 +5,7 @@
 // (msg/endpoint.h, whose comment says what the calls mean), and, if the program wants it, a thread that moves messages
 // while the program computes.
 //
-//     auto messenger = msg::Messenger::open([&](StreamSet& set) { return open_stack(set, declaration); },
-//                                           {.endpoint = {.local = address}});
+//     auto messenger = msg::Messenger::open(declaration, {.endpoint = {.local = address}});
 //     auto receive = (*messenger)->post(buffer, {.bits = 7});
 //     compute();                                             // the message lands meanwhile
 //     auto done = (*messenger)->wait(*receive);
@@ -43,6 +42,7 @@
 #include "edge/run_loop.h"
 #include "msg/endpoint.h"
 #include "stack/core/stream_set.h"
+#include "stack/head/stack_file.h"
 
 namespace sluice::msg {
 
@@ -64,6 +64,9 @@ class Messenger {
 
   [[nodiscard]] static Result<std::unique_ptr<Messenger>> open(const Opener& opener, Options options);
   [[nodiscard]] static Result<std::unique_ptr<Messenger>> open(const Opener& opener) { return open(opener, {}); }
+  /// Over a stack that is declared, with the stream that answers for the host beside it where it has one
+  /// (edge/host_stream.h). The registry that the declaration was read with outlives the messenger.
+  [[nodiscard]] static Result<std::unique_ptr<Messenger>> open(const StackDeclaration& stack, Options options);
   /// Ends the thread, and closes the stream.
   ~Messenger();
   Messenger(const Messenger&) = delete;
@@ -89,6 +92,9 @@ class Messenger {
 
  private:
   Messenger();
+  /// `host`: the declaration whose host stream is opened, too; or none.
+  [[nodiscard]] static Result<std::unique_ptr<Messenger>> open(const Opener& opener, const StackDeclaration* host,
+                                                               Options options);
 
   std::unique_ptr<Core> core_;
   std::unique_ptr<Worker> worker_;  // the thread; ends before what it works on

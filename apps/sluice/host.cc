@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/addresses.h"
-#include "apps/common/host_stream.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
+#include "edge/host_stream.h"
 
 namespace sluice {
 

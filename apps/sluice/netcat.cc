@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "apps/common/addresses.h"
-#include "apps/common/host_stream.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/netcat_connection.h"
 #include "apps/sluice/netcat_input.h"
 #include "apps/sluice/program.h"
+#include "edge/host_stream.h"
 #include "stack/wire/address.h"
 #include "tli/endpoint.h"
 #include "tli/options.h"

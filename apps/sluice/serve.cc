@@ -17,9 +17,9 @@
 #include <optional>
 
 #include "apps/common/addresses.h"
-#include "apps/common/host_stream.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
+#include "edge/host_stream.h"
 #include "sockets/protocol/protocol.h"
 #include "sockets/server/server.h"
 #include "tli/endpoint.h"

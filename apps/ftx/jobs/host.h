@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "apps/common/addresses.h"
-#include "apps/common/host_stream.h"
 #include "apps/ftx/jobs/jobs.h"
 #include "apps/ftx/transport/transport.h"
+#include "edge/host_stream.h"
 #include "edge/run_loop.h"
 
 namespace sluice::ftx {

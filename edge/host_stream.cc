@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/common/host_stream.h"
+#include "edge/host_stream.h"
 
 #include <utility>
 
