@@ -92,6 +92,7 @@ class PacketLink final : public Link, public EventSource {
 
   [[nodiscard]] int descriptor() const override { return ring_->descriptor(); }
   bool on_readable() override;
+  [[nodiscard]] bool keeps_readable() const override { return ring_->lent() > 0; }
   [[nodiscard]] bool wants_readable() const override;
 
  private:

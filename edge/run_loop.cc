@@ -132,7 +132,7 @@ struct Watch {
 
   /// After the source's turn, where it has not ended.
   void settle() {
-    if (readable || !source.wants_readable()) {
+    if (readable || !source.wants_readable() || source.keeps_readable()) {
       woken_to_read = false;
       reading.busy();
     } else if (std::exchange(woken_to_read, false)) {

@@ -16,7 +16,9 @@
 //
 // Nothing spins: readiness that outlives its source's turns (an error that nobody reads, a hangup, data that the source
 // does not take) is not waited for without pause. After some wakes in a row the loop takes the pending error of a
-// socket itself, and where that does not help it leaves the descriptor alone for growing times.
+// socket itself, and where that does not help it leaves the descriptor alone for growing times. A source that has taken
+// what there was and keeps the descriptor readable all the same says so (EventSource::keeps_readable), and is never
+// left alone for that.
 //
 // Watching: the loop follows the set's list of sources by its version. A source may leave the set, and close its
 // descriptor then, at any time, from inside its own hook, too. The loop never closes a descriptor. REQUIRES: a

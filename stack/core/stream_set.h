@@ -25,6 +25,10 @@ class EventSource {
   [[nodiscard]] virtual int descriptor() const = 0;
   /// Called when the descriptor is readable. Takes a bounded burst and returns whether more may be waiting.
   virtual bool on_readable() = 0;
+  /// Whether the descriptor may still be readable because of what the source has taken and keeps for now (frames lent
+  /// from a ring). The edge then goes on waiting for it as for any other. REQUIRES: the next call of on_readable() that
+  /// finds nothing new ends that, so that it costs one wake.
+  [[nodiscard]] virtual bool keeps_readable() const { return false; }
   /// Whether to wait for writability as well.
   [[nodiscard]] virtual bool wants_writable() const { return false; }
   virtual void on_writable() {}

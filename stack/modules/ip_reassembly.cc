@@ -5,18 +5,6 @@
 #include <utility>
 
 namespace sluice::ip {
-namespace {
-
-/// What a fragment really occupies: a few bytes can hold on to a whole frame's buffer.
-std::size_t cost_of(const Message& message) {
-  std::size_t cost = 0;
-  for (const Block* block = &message.first(); block != nullptr; block = block->cont) {
-    cost += std::max(block->buffer->capacity(), block->size());
-  }
-  return cost;
-}
-
-}  // namespace
 
 std::size_t FragmentKeyHash::operator()(const FragmentKey& key) const {
   const std::hash<wire::IpAddress> hash;
@@ -34,27 +22,54 @@ Reassembly::Added Reassembly::add(Fragment fragment, TimePoint now) {
     added.outcome = Outcome::refused;
     return added;
   }
-  const std::size_t cost = cost_of(fragment.data);
-  added.evicted += make_room(cost, datagram);
-  if (bytes_ + cost > bytes_max_) {
-    give_up(*datagram);
-    added.outcome = Outcome::no_room;
+  const Charge charged = charge(fragment.data);
+  added.evicted += make_room(datagram);
+  const bool has_room = bytes_ <= bytes_max_;
+  added.outcome = has_room ? insert(*datagram, std::move(fragment), charged) : Outcome::no_room;
+  if (added.outcome != Outcome::held) {
+    discharge(charged, fragment.data);  // it was not taken
+    if (added.outcome != Outcome::duplicate) {
+      give_up(*datagram);
+    }
     return added;
   }
-  added.outcome = insert(*datagram, std::move(fragment));
-  if (added.outcome == Outcome::held) {
-    datagram->cost += cost;
-    bytes_ += cost;
-    ++fragments_;
-    if (datagram->end && datagram->received == *datagram->end) {
-      const std::size_t evicted = added.evicted;
-      added = finish(datagram);
-      added.evicted = evicted;
-    }
-  } else if (added.outcome != Outcome::duplicate) {
-    give_up(*datagram);
+  ++fragments_;
+  if (datagram->end && datagram->received == *datagram->end) {
+    const std::size_t evicted = added.evicted;
+    added = finish(datagram);
+    added.evicted = evicted;
   }
   return added;
+}
+
+/// A buffer that one block alone shows now is never shown by another: its only holder is here. One that is in shared_
+/// is shown by a piece, and so by two blocks when the next one comes.
+Reassembly::Charge Reassembly::charge(const Message& data) {
+  Charge charged;
+  for (const Block* block = &data.first(); block != nullptr; block = block->cont) {
+    const Buffer& buffer = *block->buffer;
+    if (buffer.references() == 1) [[likely]] {
+      charged.alone += buffer.capacity();
+      continue;
+    }
+    charged.shares = true;
+    const auto [shared, is_new] = shared_.try_emplace(&buffer, SharedBuffer{.bytes = buffer.capacity()});
+    ++shared->second.blocks;
+    bytes_ += is_new ? shared->second.bytes : 0;
+  }
+  bytes_ += charged.alone;
+  return charged;
+}
+
+/// REQUIRES: `data` is as it was when it was charged; its memory may have been reclaimed.
+void Reassembly::discharge(const Charge& charged, const Message& data) {
+  bytes_ -= charged.alone;
+  for (const Block* block = charged.shares ? &data.first() : nullptr; block != nullptr; block = block->cont) {
+    if (const auto shared = shared_.find(block->buffer); shared != shared_.end() && --shared->second.blocks == 0) {
+      bytes_ -= shared->second.bytes;
+      shared_.erase(shared);
+    }
+  }
 }
 
 Reassembly::Datagrams::iterator Reassembly::datagram_of(const FragmentKey& key, TimePoint now, std::size_t& evicted) {
@@ -76,7 +91,7 @@ Reassembly::Datagrams::iterator Reassembly::datagram_of(const FragmentKey& key, 
 /// RFC 5722 section 4: "When reassembling an IPv6 datagram, if one or more its constituent fragments is determined to
 /// be an overlapping fragment, the entire datagram (and any constituent fragments, including those not yet received)
 /// MUST be silently discarded." We hold IPv4 to the same.
-Reassembly::Outcome Reassembly::insert(Datagram& datagram, Fragment&& fragment) {
+Reassembly::Outcome Reassembly::insert(Datagram& datagram, Fragment&& fragment, const Charge& charge) {
   const std::size_t begin = fragment.offset;
   const std::size_t size = fragment.data.size();
   const std::size_t end = begin + size;
@@ -105,30 +120,37 @@ Reassembly::Outcome Reassembly::insert(Datagram& datagram, Fragment&& fragment) 
     datagram.header_size = fragment.header_size;
   }
   datagram.received += size;
-  datagram.pieces.emplace_hint(after, begin, Piece{size, std::move(fragment.data)});
+  datagram.pieces.emplace_hint(after, begin, Piece{size, charge, std::move(fragment.data)});
   return Outcome::held;
 }
 
-void Reassembly::give_up(Datagram& datagram) {
-  bytes_ -= std::exchange(datagram.cost, 0);
+/// Nothing is charged for them any more.
+Reassembly::Pieces Reassembly::take_pieces(Datagram& datagram) {
+  for (const auto& [offset, piece] : datagram.pieces) {
+    discharge(piece.charge, piece.data);
+  }
   fragments_ -= datagram.pieces.size();
-  datagram.pieces.clear();
+  return std::exchange(datagram.pieces, {});
+}
+
+void Reassembly::give_up(Datagram& datagram) {
+  take_pieces(datagram);
   datagram.given_up = true;
 }
 
 void Reassembly::remove(Datagrams::iterator datagram) {
-  bytes_ -= datagram->cost;
-  fragments_ -= datagram->pieces.size();
+  take_pieces(*datagram);
   index_.erase(datagram->key);
   datagrams_.erase(datagram);
 }
 
-std::size_t Reassembly::make_room(std::size_t cost, Datagrams::iterator keep) {
+/// What is charged already may be too much until this is done.
+std::size_t Reassembly::make_room(Datagrams::iterator keep) {
   std::size_t evicted = 0;
-  const auto full = [&] { return bytes_ + cost > bytes_max_ || fragments_ >= fragments_max; };
+  const auto full = [&] { return bytes_ > bytes_max_ || fragments_ >= fragments_max; };
   for (auto at = datagrams_.begin(); at != datagrams_.end() && full();) {
     const auto victim = at++;
-    if (victim != keep && victim->cost > 0) {
+    if (victim != keep && !victim->pieces.empty()) {
       remove(victim);
       ++evicted;
     }
@@ -137,12 +159,13 @@ std::size_t Reassembly::make_room(std::size_t cost, Datagrams::iterator keep) {
 }
 
 Reassembly::Added Reassembly::finish(Datagrams::iterator datagram) {
+  Pieces pieces = take_pieces(*datagram);
   Added added{.outcome = Outcome::complete,
-              .datagram = std::move(datagram->pieces.begin()->second.data),
+              .datagram = std::move(pieces.begin()->second.data),
               .protocol = datagram->protocol,
               .header_size = datagram->header_size};
   Block* end = &added.datagram.first();
-  for (auto piece = std::next(datagram->pieces.begin()); piece != datagram->pieces.end(); ++piece) {
+  for (auto piece = std::next(pieces.begin()); piece != pieces.end(); ++piece) {
     while (end->cont != nullptr) {
       end = end->cont;
     }
@@ -158,9 +181,10 @@ void Reassembly::expire(TimePoint now, const OnExpired& on_expired) {
     if (datagram->deadline > now) {
       continue;
     }
-    const bool has_first = !datagram->pieces.empty() && datagram->pieces.begin()->first == 0;
+    Pieces pieces = take_pieces(*datagram);
+    const bool has_first = !pieces.empty() && pieces.begin()->first == 0;
     Expired expired{.key = datagram->key,
-                    .first_fragment = has_first ? std::move(datagram->pieces.begin()->second.data) : Message(),
+                    .first_fragment = has_first ? std::move(pieces.begin()->second.data) : Message(),
                     .protocol = datagram->protocol,
                     .header_size = datagram->header_size};
     const bool counts = !datagram->given_up;

@@ -8,6 +8,11 @@
 // datagram that was begun first is dropped. A fragment may be as small as 8 bytes, as RFC 791 section 3.2 allows; what
 // one costs is found in logarithmic time, so that many small ones that come in the worst order cost no more.
 //
+// Threat: a sender of fragments of a few bytes, each of which holds on to the buffer of a whole frame, or of a frame
+// that was many in one. So a buffer is charged whole, whatever part of it a fragment shows and whoever else shows it:
+// what is held here is never more than what is charged. It is charged once, however many fragments show it: those of a
+// sender in this program all show the one buffer that the datagram was cut from.
+//
 // What is there already:
 //   IPv6  the same range again is dropped, and the others stay. RFC 8200 section 4.5: "It should be noted that
 //   fragments
@@ -114,17 +119,27 @@ class Reassembly {
   [[nodiscard]] std::size_t datagrams() const { return index_.size(); }
 
  private:
+  /// What is charged for a piece.
+  struct Charge {
+    std::size_t alone = 0;  // bytes of buffers that nothing else shows
+    bool shares = false;    // others of its buffers are in shared_
+  };
   struct Piece {
     std::size_t size = 0;
+    Charge charge;
     Message data;
+  };
+  using Pieces = std::map<std::size_t, Piece>;  // by offset
+  struct SharedBuffer {
+    std::size_t bytes = 0;   // charged
+    std::size_t blocks = 0;  // of pieces, that show it
   };
   struct Datagram {
     FragmentKey key;
     TimePoint deadline;
-    std::map<std::size_t, Piece> pieces;  // by offset
-    std::size_t received = 0;             // payload bytes
-    std::size_t cost = 0;                 // buffer bytes
-    std::optional<std::size_t> end;       // payload bytes of the whole, once known
+    Pieces pieces;
+    std::size_t received = 0;        // payload bytes
+    std::optional<std::size_t> end;  // payload bytes of the whole, once known
     std::uint8_t protocol = 0;
     std::size_t header_size = 0;
     bool given_up = false;  // kept, empty, so that late fragments are refused, too
@@ -132,14 +147,18 @@ class Reassembly {
   using Datagrams = std::list<Datagram>;
 
   Datagrams::iterator datagram_of(const FragmentKey& key, TimePoint now, std::size_t& evicted);
-  Outcome insert(Datagram& datagram, Fragment&& fragment);
+  Outcome insert(Datagram& datagram, Fragment&& fragment, const Charge& charge);
+  Charge charge(const Message& data);
+  void discharge(const Charge& charge, const Message& data);
+  Pieces take_pieces(Datagram& datagram);
   void give_up(Datagram& datagram);
   void remove(Datagrams::iterator datagram);
-  std::size_t make_room(std::size_t cost, Datagrams::iterator keep);
+  std::size_t make_room(Datagrams::iterator keep);
   Added finish(Datagrams::iterator datagram);
 
   std::size_t bytes_max_;
   std::size_t bytes_ = 0;
+  std::unordered_map<const Buffer*, SharedBuffer> shared_;  // buffers that are, or were, shown by others, too
   std::size_t fragments_ = 0;
   Datagrams datagrams_;  // in the order they were begun
   std::unordered_map<FragmentKey, Datagrams::iterator, FragmentKeyHash> index_;

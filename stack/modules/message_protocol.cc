@@ -121,14 +121,15 @@ void Protocol::collect() {
 
 // ---- What goes down and up ----
 
-bool Protocol::transmit(const Peer& peer, const Header& header, Message payload) {
+/// Empty without memory.
+Message Protocol::packet_of(const Peer& peer, const Header& header, Message payload) {
   Message packet = Message::of_native(
       set().pool(),
       DataUnit{.kind = Kind::transport_request, .peer = peer.address.address, .peer_port = peer.address.port});
   Message data = Message::of_size(set().pool(), Header::size, headroom_below, 0);
   if (!packet || !data) {
     ++no_memory_;
-    return false;
+    return {};
   }
   header.emit(data.bytes());
   if (payload) {
@@ -137,8 +138,13 @@ bool Protocol::transmit(const Peer& peer, const Header& header, Message payload)
   defer_if_fused(data);
   packet.link(std::move(data));
   ++packets_out_;
-  write_queue().put_next(std::move(packet));
-  return true;
+  return packet;
+}
+
+void Protocol::transmit(const Peer& peer, const Header& header) {
+  if (Message packet = packet_of(peer, header, {})) {
+    write_queue().put_next(std::move(packet));
+  }
 }
 
 /// Empty without memory.
@@ -228,7 +234,7 @@ void Protocol::answer(const Peer& peer, const Header& about, Header::Type type) 
     header.index = static_cast<std::uint32_t>(side.base) + static_cast<std::uint32_t>(skipped);
     header.grant = static_cast<std::uint16_t>(lacking >> skipped);
   }
-  static_cast<void>(transmit(peer, header, {}));
+  transmit(peer, header);
 }
 
 // ---- Parameters ----

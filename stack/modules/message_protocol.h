@@ -141,7 +141,7 @@ class Protocol : public Module {
   void grant_received(Peer& peer, const Header& header);
   void send_request(Peer& peer);
   void pump(Peer& peer);
-  [[nodiscard]] bool send_packet(Peer& peer, std::uint64_t index);
+  [[nodiscard]] Message packet_of(const Peer& peer, std::uint64_t index);
   [[nodiscard]] Message slice(const Message& data, std::uint64_t offset, std::size_t size);
   void finish(Peer& peer, wire::message::Indication::Kind kind, int error);
   void timed_out(Peer& peer);
@@ -175,7 +175,8 @@ class Protocol : public Module {
   // Both
   [[nodiscard]] Peer* find(const wire::TransportAddress& address);
   [[nodiscard]] Peer* find_or_make(const wire::TransportAddress& address);
-  [[nodiscard]] bool transmit(const Peer& peer, const Header& header, Message payload);
+  [[nodiscard]] Message packet_of(const Peer& peer, const Header& header, Message payload);
+  void transmit(const Peer& peer, const Header& header);
   void answer(const Peer& peer, const Header& about, Header::Type type);
   void indicate(const Peer& peer, const wire::message::Indication& indication);
   [[nodiscard]] Message indication_of(const wire::TransportAddress& peer, const wire::message::Indication& indication);

@@ -180,7 +180,7 @@ void Protocol::send_event(Peer& peer, SendEvent event, const Header* header) {
     case SendAction::finish: {
       const Header done = header_of(peer, Type::discard);
       finish(peer, Indication::Kind::sent, 0);
-      static_cast<void>(transmit(peer, done, {}));
+      transmit(peer, done);
       break;
     }
     case SendAction::finish_quietly:
@@ -198,7 +198,7 @@ void Protocol::send_event(Peer& peer, SendEvent event, const Header* header) {
     case SendAction::fail: {
       const Header done = header_of(peer, Type::discard);
       finish(peer, Indication::Kind::failed, ETIMEDOUT);
-      static_cast<void>(transmit(peer, done, {}));
+      transmit(peer, done);
       break;
     }
   }
@@ -222,10 +222,14 @@ void Protocol::finish(Peer& peer, Indication::Kind kind, int error) {
                   .handle = done.handle});
 }
 
-void Protocol::send_request(Peer& peer) { static_cast<void>(send_packet(peer, 0)); }
+void Protocol::send_request(Peer& peer) {
+  if (Message packet = packet_of(peer, 0)) {
+    write_queue().put_next(std::move(packet));
+  }
+}
 
-/// False where there was no memory: as if it had been lost.
-bool Protocol::send_packet(Peer& peer, std::uint64_t index) {
+/// A packet of the message in front. Empty without memory: as if it had been lost.
+Message Protocol::packet_of(const Peer& peer, std::uint64_t index) {
   const Outgoing& message = peer.send.waiting.front();
   Header header = header_of(peer, index == 0 ? Type::request : Type::data);
   header.index = static_cast<std::uint32_t>(index);
@@ -236,10 +240,10 @@ bool Protocol::send_packet(Peer& peer, std::uint64_t index) {
     payload = slice(message.data, header.offset(), header.length);
     if (!payload) {
       ++no_memory_;
-      return false;
+      return {};
     }
   }
-  return transmit(peer, header, std::move(payload));
+  return packet_of(peer, header, std::move(payload));
 }
 
 /// A message that shows a part of another one. REQUIRES: it has that part. Empty when the pool is exhausted.
@@ -270,7 +274,8 @@ Message Protocol::slice(const Message& data, std::uint64_t offset, std::size_t s
   return part;
 }
 
-/// Sends what is granted, as far as the device takes it.
+/// Sends what is granted, as far as the device takes it: a grant's packets go down as one batch, so that the device is
+/// asked once and not once a packet.
 void Protocol::pump(Peer& peer) {
   SendSide& side = peer.send;
   while (side.state == SendState::sending) {
@@ -285,9 +290,16 @@ void Protocol::pump(Peer& peer) {
     if (!write_queue().can_put_next()) {
       return;  // wsrv() goes on
     }
-    const int bit = std::countr_zero(side.pending);
-    side.pending &= side.pending - 1;
-    static_cast<void>(send_packet(peer, side.first + static_cast<std::uint64_t>(bit)));
+    Batch packets;
+    for (; side.pending != 0; side.pending &= side.pending - 1) {
+      const auto bit = static_cast<std::uint64_t>(std::countr_zero(side.pending));
+      if (Message packet = packet_of(peer, side.first + bit)) {
+        packets.push(std::move(packet));
+      }
+    }
+    if (!packets.empty()) {
+      write_queue().put_next(std::move(packets));
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "dlpi/packet.h"
 #include "dlpi/packet_ring.h"
+#include "edge/run_loop.h"
 #include "stack/head/stream.h"
 #include "stack/modules/register.h"
 #include "stack/wire/address.h"
@@ -83,6 +84,19 @@ class PacketLoan : public VethTest, public testing::WithParamInterface<const cha
   bool run_until_waiting(Stream& stream, std::size_t messages) {
     return run_until(set_, [&] { return stream.waiting() == messages; });
   }
+  /// What the set's sources wait for.
+  std::vector<pollfd> waits() {
+    std::vector<pollfd> waits;
+    for (const EventSource* source : set_.sources()) {
+      waits.push_back({source->wants_readable() ? source->descriptor() : -1, POLLIN, 0});
+    }
+    return waits;
+  }
+  bool wait_until_readable() {
+    constexpr int patience_ms = 10'000;
+    std::vector<pollfd> waits = this->waits();
+    return ::poll(waits.data(), waits.size(), patience_ms) > 0;
+  }
   /// Lets the set run until its descriptors have nothing to say, and answers in how many turns they had.
   int turns_until_idle() {
     constexpr int turns_max = 100;
@@ -90,11 +104,8 @@ class PacketLoan : public VethTest, public testing::WithParamInterface<const cha
     int turns = 0;
     for (bool idle = false; !idle && turns < turns_max;) {
       set_.scheduler().poll(set_.now());
-      std::vector<pollfd> waits;
+      std::vector<pollfd> waits = this->waits();
       const std::vector<EventSource*> sources = set_.sources();
-      for (const EventSource* source : sources) {
-        waits.push_back({source->wants_readable() ? source->descriptor() : -1, POLLIN, 0});
-      }
       idle = ::poll(waits.data(), waits.size(), patience_ms) == 0;
       turns += idle ? 0 : 1;
       for (std::size_t at = 0; at < waits.size(); ++at) {
@@ -218,6 +229,47 @@ TEST_P(PacketLoan, AReaderThatNeverReadsDoesNotMakeTheLoopSpin) {
   ASSERT_EQ(near.waiting(), 100U);
   EXPECT_EQ(turns_until_idle(), 0);
   for (std::uint32_t at = 0; Message up = near.next(); ++at) {
+    EXPECT_EQ(data_of(up), payload_of(at));
+  }
+}
+
+// A frame that is shown where it lies keeps the socket readable, and the run loop is told so: it must not take the link
+// for one that ignores what wakes it, and leave the next frames waiting.
+TEST_P(PacketLoan, TheLinkTellsThatLentFramesKeepItReadable) {
+  Stream near(set_);
+  open(near, "near", ProcessingMode::fused);
+  open_far();
+  const auto keeps = [&] {
+    return std::ranges::any_of(set_.sources(), [](const EventSource* source) { return source->keeps_readable(); });
+  };
+  static_cast<void>(turns_until_idle());  // what the interface's monitor has to say
+  EXPECT_FALSE(keeps());
+  for (std::uint32_t at = 0; at < 3; ++at) {
+    send(at);
+    ASSERT_TRUE(run_until_waiting(near, 1));
+    EXPECT_TRUE(keeps());
+    const Message up = near.next();
+    static_cast<void>(turns_until_idle());  // a turn without news ends it, whoever holds the frame
+    EXPECT_FALSE(keeps());
+    EXPECT_EQ(up.data_size(), payload_of(at).size());
+  }
+}
+
+// Frame by frame, each read when it has come: the loop, which sleeps in none of these rounds, sees each.
+TEST_P(PacketLoan, AReaderThatKeepsUpIsServedAtOnce) {
+  Stream near(set_);
+  open(near, "near", ProcessingMode::fused);
+  open_far();
+  const auto loop = RunLoop::open(set_);
+  ASSERT_TRUE(loop.has_value());
+  for (std::uint32_t at = 0; at < 200; ++at) {
+    send(at);
+    ASSERT_TRUE(wait_until_readable()) << at;
+    for (int rounds = 0; near.waiting() == 0 && rounds < 8; ++rounds) {
+      static_cast<void>((*loop)->wait((*loop)->now()));
+    }
+    ASSERT_EQ(near.waiting(), 1U) << at;
+    Message up = near.next();
     EXPECT_EQ(data_of(up), payload_of(at));
   }
 }

@@ -481,6 +481,46 @@ TEST_F(RunLoopTest, ASourceThatTakesWhatWakesItIsNeverPaused) {
   set.remove_source(source);
 }
 
+/// Leaves what it was woken for in the descriptor until it is called again, as a driver does that lends a ring's
+/// frames.
+class LendingSource final : public EventSource {
+ public:
+  explicit LendingSource(int descriptor) : descriptor_(descriptor) {}
+  [[nodiscard]] int descriptor() const override { return descriptor_; }
+  bool on_readable() override {
+    std::array<char, 64> bytes{};
+    for (; lent > 0; --lent) {
+      EXPECT_EQ(::read(descriptor_, bytes.data(), 1), 1);
+    }
+    const ssize_t there = ::recv(descriptor_, bytes.data(), bytes.size(), MSG_PEEK);
+    lent = there > 0 ? static_cast<std::size_t>(there) : 0;
+    seen += lent;
+    return false;
+  }
+  [[nodiscard]] bool keeps_readable() const override { return lent > 0; }
+
+  std::size_t lent = 0;
+  std::size_t seen = 0;
+
+ private:
+  int descriptor_;
+};
+
+// What keeps the descriptor readable is not left alone for a while: what comes next would wait with it.
+TEST_F(RunLoopTest, ASourceThatKeepsItsDescriptorReadableIsNeverPaused) {
+  SocketPair pair;
+  LendingSource source(pair.end(0));
+  set.add_source(source);
+  for (std::size_t at = 1; at <= 500; ++at) {
+    pair.send(1, "x");
+    for (int rounds = 0; source.seen < at && rounds < 4; ++rounds) {
+      static_cast<void>(loop->wait(loop->now()));
+    }
+    ASSERT_EQ(source.seen, at);
+  }
+  set.remove_source(source);
+}
+
 // A descriptor that is readable all the time is writable, too: who always has something to read writes all the same.
 TEST_F(RunLoopTest, ASourceThatAlwaysReadsIsToldThatItMayWrite) {
   SocketPair pair;

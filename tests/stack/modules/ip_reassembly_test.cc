@@ -3,6 +3,7 @@
 #include "stack/modules/ip_reassembly.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <random>
 
@@ -229,6 +230,103 @@ TEST_F(IpReassembly, CountsTheBuffersNotTheBytes) {
   Message larger = Message::allocate(pool, 100 * 1024);
   (void)larger.append(8);
   EXPECT_EQ(small.add({key(3), 0, true, udp, 20, std::move(larger)}, now).outcome, Outcome::no_room);
+}
+
+/// `size` bytes in a buffer that is large enough for a whole datagram, of which duplicates show parts.
+Message cut(Message& whole, std::size_t begin, std::size_t end) {
+  Message part = whole.duplicate();
+  part.trim_front(begin);
+  part.trim_back(part.size() - (end - begin));
+  return part;
+}
+
+/// A sender in this program cuts fragments from its datagram's one buffer: held once, and charged once.
+TEST_F(IpReassembly, ABufferThatManyFragmentsShowIsChargedOnce) {
+  constexpr std::size_t whole = 65'000;
+  constexpr std::size_t step = 1480;
+  const std::size_t buffer = BufferPool::class_capacity(whole + 20);
+  Reassembly small(buffer);
+  {
+    Message message = Message::copy_of(pool, pattern(whole), 20);
+    for (std::size_t begin = 0; begin < whole; begin += step) {
+      const std::size_t end = std::min(whole, begin + step);
+      const Reassembly::Added added = small.add({key(), begin, end < whole, udp, 20, cut(message, begin, end)}, now);
+      ASSERT_EQ(added.outcome, end < whole ? Outcome::held : Outcome::complete) << begin;
+      EXPECT_EQ(small.bytes(), end < whole ? buffer : 0U);
+      if (end == whole) {
+        EXPECT_EQ(data_of(added.datagram), pattern(whole));
+      }
+    }
+  }
+  EXPECT_EQ(pool.statistics().buffers_in_use, 0U);
+}
+
+/// The threat: a few bytes hold on to a buffer that others show as well, and let go of.
+TEST_F(IpReassembly, ASharedBufferIsChargedWholeAsLongAsAnyFragmentHoldsIt) {
+  const std::size_t buffer = BufferPool::class_capacity(60'000);
+  Reassembly small(2 * buffer);
+  const auto shared = [&](std::uint32_t identification) {
+    Message message = Message::copy_of(pool, Octets(60'000));
+    for (std::size_t offset = 0; offset < 64; offset += 16) {
+      EXPECT_EQ(small.add({key(identification), offset, true, udp, 20, cut(message, offset, offset + 8)}, now).outcome,
+                Outcome::held);
+    }
+    EXPECT_EQ(small.add({key(identification + 1), 0, true, udp, 20, cut(message, 8, 16)}, now).outcome, Outcome::held);
+    EXPECT_EQ(small.add({key(identification + 1), 0, true, udp, 20, cut(message, 8, 16)}, now).outcome,
+              Outcome::duplicate);
+  };
+  shared(10);
+  EXPECT_EQ(small.bytes(), buffer);
+  shared(20);
+  EXPECT_EQ(small.bytes(), 2 * buffer);
+  EXPECT_EQ(small.datagrams(), 4U);
+  Message third = Message::copy_of(pool, Octets(60'000));
+  // The older of the two that show the first buffer goes, which frees nothing, and so the other.
+  EXPECT_EQ(small.add({key(30), 0, true, udp, 20, cut(third, 0, 8)}, now).evicted, 2U);
+  EXPECT_EQ(small.bytes(), 2 * buffer);
+  EXPECT_EQ(pool.statistics().buffers_in_use, 2U);
+  EXPECT_EQ(small.add({key(20), 0, true, udp, 20, cut(third, 0, 16)}, now).outcome, Outcome::overlap);
+  EXPECT_EQ(small.bytes(), 2 * buffer) << "another datagram still shows it";
+  EXPECT_EQ(small.add({key(21), 0, true, udp, 20, cut(third, 0, 16)}, now).outcome, Outcome::overlap);
+  EXPECT_EQ(small.bytes(), buffer);
+  small.expire(now + 60s, [](const Reassembly::Expired&) {});
+  EXPECT_EQ(small.bytes(), 0U);
+}
+
+/// Whatever comes, what is charged is what the buffers that are held take, and never more than the bound.
+TEST_F(IpReassembly, WhatIsChargedIsWhatIsHeld) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Prng prng(seed);
+  constexpr std::size_t capacity = 6144;
+  constexpr std::size_t buffers_max = 5;
+  ASSERT_EQ(BufferPool::class_capacity(capacity), capacity);
+  Reassembly small(buffers_max * capacity);
+  std::array<Message, 4> sources;
+  std::ranges::generate(sources, [&] { return Message::copy_of(pool, Octets(capacity)); });
+  for (int round = 0; round < 20'000; ++round) {
+    if (prng.chance(0.05)) {
+      sources[prng.below(sources.size())] = Message::copy_of(pool, Octets(capacity));
+    }
+    const std::size_t begin = 8 * prng.below(64);
+    const std::size_t end = begin + 8 * (1 + prng.below(4));
+    Message data =
+        prng.chance(0.3) ? Message::copy_of(pool, Octets(capacity)) : sources[prng.below(sources.size())].duplicate();
+    data.trim_back(data.size() - (end - begin));
+    const bool more = !prng.chance(0.1);
+    static_cast<void>(
+        small.add({key(static_cast<std::uint32_t>(prng.below(12))), begin, more, udp, 20, std::move(data)}, now));
+    if (prng.chance(0.01)) {
+      now += 20s;
+      small.expire(now, [](const Reassembly::Expired&) {});
+    }
+    ASSERT_LE(small.bytes(), buffers_max * capacity);
+    // What is not held by `sources` alone.
+    std::size_t held = pool.statistics().buffers_in_use;
+    held -= static_cast<std::size_t>(
+        std::ranges::count_if(sources, [](const Message& source) { return source.first().buffer->references() == 1; }));
+    ASSERT_EQ(small.bytes(), held * capacity) << "round " << round;
+  }
 }
 
 /// Room is made of others only: a datagram that needs all there is, and more, is given up, and stays so.

@@ -97,6 +97,7 @@ class Provider : public Module {
   [[nodiscard]] bool handles_deferred() const override { return true; }
 
   void wput(Batch&& batch) override {
+    ++puts;
     while (Message message = batch.pop()) {
       if (stuck) {
         write_queue().enable();
@@ -129,6 +130,7 @@ class Provider : public Module {
     }
   }
   bool stuck = false;
+  std::size_t puts = 0;  // batches that came down
 
  private:
   [[nodiscard]] Message indication_of(const Packet& packet) {

@@ -61,6 +61,20 @@ TEST(Rmpp, ALongMessageIsGrantedSixteenPacketsAtATime) {
   EXPECT_EQ(bed.network.sent, 1U + 3 + 33 + 2);
 }
 
+// What a device is asked for each time, it is asked once a grant: 16 packets in one batch.
+TEST(Rmpp, AGrantsPacketsGoDownTogether) {
+  for (const Recovery recovery : {Recovery::none, Recovery::message, Recovery::selective}) {
+    Bed bed(2, {.recovery = recovery, .packet_bytes = 100}, ProcessingMode::fused, 1);
+    bed[0].send(Bed::address(1), 5, 100 * 34);
+    bed.run(5s);
+    EXPECT_EQ(bed.outcomes.received[5], 1);
+    const std::size_t ends = recovery == Recovery::none ? 0 : 1;
+    EXPECT_EQ(bed[0].provider().puts, 1U + 3 + ends) << "the request, three grants' packets, the discard";
+    EXPECT_EQ(bed[1].provider().puts, 3U + ends) << "three grants, the message end";
+    EXPECT_EQ(bed.network.sent, 1U + 3 + 33 + 2 * ends);
+  }
+}
+
 // The TSDU_size of T_INFO_ACK is, above this module, about messages; T_INVALID where no packet fits the provider.
 TEST(Rmpp, TellsTheLongestMessageAsTheSizeOfADataUnit) {
   using namespace wire::tpi;

@@ -92,7 +92,7 @@ TEST_F(TwoHosts, DatagramsOfEverySizeArriveWholeWithTheirSender) {
   bind(*a, port_a);
   bind(*b, port_b);
   for (const bool v6 : {false, true}) {
-    for (const std::size_t size : {0U, 1U, 1000U, 1472U, 1473U, 9000U, 60000U}) {
+    for (const std::size_t size : {0U, 1U, 1000U, 1472U, 1473U, 9000U, 60000U, 65507U}) {
       std::string sent(size, '\0');
       for (std::size_t i = 0; i < size; ++i) {
         sent[i] = static_cast<char>(i * 7 + size);
