@@ -45,7 +45,6 @@ push   = ["timod"]
 [stack.our_udp]
 driver = { kind = "packet", device = "veth0", ring = "frame" }
 push   = ["ip", "udp", "rmpp", "timod"]
-mode   = "fused"
 ip     = { address = "10.77.0.$((100 + host))/24" }
 rmpp   = { packet_bytes = 8192, recovery = "selective" }
 
