@@ -204,6 +204,7 @@ class Game {
       honest_ = false;  // perhaps in the middle of a message
     }
     strangers_.push_back(bound({strange_address.address, 0}, 0));
+    said_[strangers_.back().get()] = 0;  // whoever had this place in memory before
     std::array<std::byte, TransportAddress::encoded_size_max> address;
     const tli::t_call to{
         .addr = {.maxlen = 0, .len = tested_address.encode(address), .buf = address.data()}, .opt = {}, .udata = {}};
@@ -238,7 +239,7 @@ class Game {
     frame.emit(bytes);
     const bool part = (at[2] & 0xe0) == 0xc0;
     const std::size_t payload = std::min<std::uint64_t>(part ? at[6] : frame.length, message_bytes_max);
-    honest_ = honest_ && (payload == frame.length || hello);
+    honest_ = honest_ && payload == frame.length;
     for (std::size_t offset = 0; offset < payload; ++offset) {
       bytes.push_back(byte_of(frame.tag, offset));
     }
@@ -321,6 +322,7 @@ class Game {
     made->stream().set_nonblocking(true);
     if (strangers_.size() < strangers_max && listener_->t_accept(*made, call)) {
       strangers_.push_back(std::move(made));
+      said_[strangers_.back().get()] = 0;
       honest_ = false;  // it may be made to speak as a caller does
     } else {
       static_cast<void>(listener_->t_snddis(&call));
