@@ -11,7 +11,8 @@
 // What came in has, on a fused path, a header that protects itself (stack/wire/rmpp.h) and a payload that nobody has
 // verified. So there are two records of a window: `seen` is what has gone up, which keeps a duplicate from landing
 // where something lies, and `held` is what when_verified() has confirmed. Only `held` moves the state machine. A packet
-// whose check fails later leaves a gap in `held`, as if it had been lost. When packets are asked for again, those of
+// whose check fails later leaves a gap in `held`, as if it had been lost. A short one comes verified on any path, and
+// may overtake those before it in that (`early`). When packets are asked for again, those of
 // the round before no longer count, even if they prove good: a later copy may land, damaged, where they lie. What
 // when_verified() causes (a grant, the message end) is done by the read service procedure, since it may be called from
 // within the user's read.
@@ -117,6 +118,7 @@ class Protocol : public Module {
     std::uint32_t granted = 0;  // bit i: packet base + i
     std::uint32_t seen = 0;
     std::uint32_t held = 0;
+    std::uint32_t early = 0;     // verified, behind some that are not yet; of a message that comes in turn
     std::uint32_t round = 0;     // grows with everything that lets a packet come again
     std::uint32_t reserved = 0;  // of Options::buffers
     bool attention = false;
@@ -161,7 +163,7 @@ class Protocol : public Module {
   [[nodiscard]] bool data_received(Peer& peer, const Header& header);
   void receive_event(Peer& peer, ReceiveEvent event, const Header* header = nullptr);
   void begin_window(Peer& peer, std::uint64_t base, std::uint32_t granted);
-  void verified(std::uint32_t id, std::uint32_t index, std::uint32_t round);
+  void verified(std::uint32_t id, std::uint32_t index, std::uint32_t round, bool at_once);
   void attend();
   void attend(Peer& peer);
   void grant(Peer& peer);

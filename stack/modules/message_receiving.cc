@@ -154,7 +154,7 @@ bool Protocol::receive(Message& message) {
       .store(place.data());
   message.when_verified(handle(), [this, id, index, round, counted] {
     packets_in_ += counted ? 0 : 1;
-    verified(id, index, round);
+    verified(id, index, round, counted);
   });
   return !message.failed();
 }
@@ -349,7 +349,7 @@ bool Protocol::data_received(Peer& peer, const Header& header) {
 }
 
 /// A packet that went up has turned out to be good.
-void Protocol::verified(std::uint32_t id, std::uint32_t index, std::uint32_t round) {
+void Protocol::verified(std::uint32_t id, std::uint32_t index, std::uint32_t round, bool at_once) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) {
     return;
@@ -361,10 +361,18 @@ void Protocol::verified(std::uint32_t id, std::uint32_t index, std::uint32_t rou
   }
   // Of a faithful message only what follows what is there counts: before this one another may have been refused.
   if ((side.header.flags & Header::selective) == 0 && side.held != bits(place)) {
-    ++out_of_order_;
+    // One that came verified may follow some that the user has yet to read: it counts when they have proved good.
+    if (at_once) {
+      side.early |= 1U << place;
+    } else {
+      ++out_of_order_;
+    }
     return;
   }
   side.held |= (1U << place) & side.granted;
+  while ((side.early & (side.held + 1)) != 0) {
+    side.held |= side.held + 1;
+  }
   if (side.held == side.granted && !side.attention) {
     side.attention = true;
     attention_.push_back(id);
@@ -441,6 +449,7 @@ void Protocol::begin_window(Peer& peer, std::uint64_t base, std::uint32_t grante
   side.granted = granted;
   side.seen = 0;
   side.held = 0;
+  side.early = 0;
   ++side.round;
 }
 
