@@ -2,9 +2,10 @@
 // A live server under arbitrary datagrams. The input is a list of records: an operation, a number (u16) and, but for
 // operation 2, that many bytes. Operations: 0 a datagram as it is; 1 a datagram whose envelope is made good, so that it
 // reaches the session; 2 so many milliseconds pass; 3 an OFFER whose cookie is made good. An operation of 4 or more is
-// the same from another of three hosts; one of 12 or more is sealed as a peer who has the secret would. Whatever comes,
-// memory, open files and sessions stay within their bounds, those of a host too, and everything is given back at the
-// end.
+// the same from another of three hosts; one of 12 or more is sealed as a peer who has the secret would. An operation of
+// 128 or more is a list of entries: `update`, the bytes of the list and nothing else. The OFFER of it and the DATA that
+// carry it are made good, so that what stands in its entries decides. Whatever comes, memory, open files and sessions
+// stay within their bounds, those of a host too, and everything is given back at the end.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -40,7 +41,9 @@ class Harness {
       } else {
         const ConstBytes bytes = input.take(std::min<std::size_t>(amount, input.rest().size()));
         const Content datagram(bytes.begin(), bytes.end());
-        if (operation / 12 % 2 == 1 && bytes.size() >= envelope_bytes) {
+        if (operation >= 128) {
+          offer_list(operation % 4, bytes);
+        } else if (operation / 12 % 2 == 1 && bytes.size() >= envelope_bytes) {
           seal_and_deliver(datagram);
         } else {
           deliver(operation % 4, datagram);
@@ -111,18 +114,71 @@ class Harness {
   }
 
   /// A session with one file of 5000 bytes, so that most inputs begin where the interesting states are.
-  void offer_one_file() {
-    const std::vector<std::byte> manifest = encode_manifest({{"file", 5000}});
-    const Envelope envelope{Kind::offer, 0, 1, connection};
+  void offer_one_file() { offer_manifest(connection, 0, 1, 5000, encode_manifest({{"file", 5000}})); }
+
+  /// The entries as far as they are whole, and the bytes of their files: what an OFFER has to say of the list.
+  struct Announced {
+    std::uint32_t entries = 0;
+    std::uint64_t content_bytes = 0;
+  };
+  static Announced announced(ConstBytes list) {
+    Announced counted;
+    for (Reader reader(list); !reader.rest().empty(); ++counted.entries) {
+      const auto kind = reader.number<std::uint8_t>();
+      reader.take(4 + 2);
+      const auto size = reader.number<std::uint64_t>();
+      reader.take(8 + 4);
+      reader.take(reader.number<std::uint8_t>());
+      const bool link = kind % 32 == static_cast<int>(EntryKind::link);
+      reader.take(link ? static_cast<std::size_t>(size) : 0);
+      reader.take((kind & 0x80U) != 0 ? digest_bytes : 0);
+      std::uint64_t content =
+          kind % 32 == static_cast<int>(EntryKind::file) || kind % 32 == static_cast<int>(EntryKind::packed) ? size : 0;
+      if ((kind & 0x40U) != 0) {
+        content = 0;
+        for (auto left = reader.number<std::uint32_t>(); left > 0 && reader.ok(); --left) {
+          const auto from = reader.number<std::uint64_t>();
+          content += reader.number<std::uint64_t>() - from;
+        }
+      }
+      if (!reader.ok()) {
+        break;
+      }
+      counted.content_bytes += content;
+    }
+    return counted;
+  }
+
+  void offer_list(int which, ConstBytes input) {
+    if (input.empty()) {
+      return;
+    }
+    const ConstBytes list = input.subspan(1);
+    const auto [entries, content_bytes] = announced(list);
+    offer_manifest(connection + static_cast<std::uint64_t>(which), std::to_integer<std::uint8_t>(input[0]), entries,
+                   content_bytes, list);
+  }
+
+  void offer_manifest(std::uint64_t id, std::uint8_t update, std::uint32_t entries, std::uint64_t content_bytes,
+                      ConstBytes manifest) {
+    constexpr std::uint32_t slot_bytes = 256;
+    const Envelope envelope{Kind::offer, 0, 1, id};
     Content out(2000);
-    Offer offer{.cookie = jar_.issue(now_, peer_, connection), .total_bytes = 5000, .adu_bytes = 256, .files = 1};
+    Offer offer{
+        .cookie = jar_.issue(now_, peer_, id), .total_bytes = content_bytes, .adu_bytes = slot_bytes, .files = entries};
     offer.manifest_bytes = static_cast<std::uint32_t>(manifest.size());
     offer.manifest_digest = digest_of(manifest);
+    offer.update = parse_update(update).value_or(Update{});
     server_.receive(now_, ConstBytes(out).first(emit_offer(envelope, offer, out)), peer_);
-    const Data data{{1, 1, 1, 0}, {manifest_file, offer.manifest_bytes, 0}, false};
-    const std::size_t header = emit_data_header(envelope, data, out);
-    std::copy(manifest.begin(), manifest.end(), out.begin() + static_cast<std::ptrdiff_t>(header));
-    server_.receive(now_, ConstBytes(out).first(header + manifest.size()), peer_);
+    std::uint64_t sequence = 1;
+    for (std::uint64_t at = 0; at < manifest.size(); ++sequence) {
+      const ConstBytes part = manifest.subspan(at, std::min<std::size_t>(manifest.size() - at, 4 * slot_bytes));
+      const Data data{{sequence, 1, 1, 0}, {manifest_file, static_cast<std::uint32_t>(part.size()), at}, false};
+      const std::size_t header = emit_data_header(envelope, data, out);
+      std::ranges::copy(part, out.begin() + static_cast<std::ptrdiff_t>(header));
+      server_.receive(now_, ConstBytes(out).first(header + part.size()), peer_);
+      at += part.size();
+    }
   }
 
   void answer() {

@@ -88,6 +88,15 @@ def cut_short(top, way, to, number, code):
     nothing_left(top, f"{way}: and leaves nothing")
 
 
+def killed_client(top):
+    """Nobody says that it has gone but its host: the server does not wait as long as it would for one that is cut off."""
+    server, url = serve(top, "--idle-timeout", "600")
+    try:
+        cut_short(top, "server", lambda name: ("--secret-file", top / "secret", "-", url + name), signal.SIGKILL, -signal.SIGKILL)
+    finally:
+        stop(server)
+
+
 def huge_to_a_stopped_server(top, server, to):
     """What nobody takes waits with who writes it."""
     content = os.urandom(1_000_000)
@@ -203,6 +212,7 @@ def main(top):
     finally:
         stop(server)
     (top / "served/file").unlink(missing_ok=True)
+    killed_client(top)
     limits(top)
 
 

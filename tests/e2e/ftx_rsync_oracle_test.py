@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """ftx and rsync make the same of a tree: random trees, destinations that exist, and options (-a, -r, -H, -X, -o, -g, filter rules,
---delete, --files-from, --delta, -I, -c, -u and their like), pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
-afterwards must agree: content, type, mode, modification time, extended attributes, owners (other ones as root alone), and which names are one file. Before that a dry run of
+--delete, --files-from, --delta, -I, -c, -u and their like), of which rsync has -S where there are sparse files, pushed and pulled by UDP on loopback through a program that stands for ssh. What lies there
+afterwards must agree: content, type, mode, modification time, extended attributes, owners (other ones as root alone), which names are one file, and of
+files with holes the room that they take: what ftx makes takes no more than what rsync -S makes. Before that a dry run of
 each says what it would do (-n -i), in which they agree as well, and leaves everything as it was; and then ftx -i says so again.
 
 ftx_rsync_oracle_test.py [CASES [SEED]]: so many, from this seed on; many: 2000, one alone: 1 and the seed that was
@@ -25,6 +26,7 @@ FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
 CASES = int(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SLUICE_ORACLE_CASES", "150"))
 FIRST = int(sys.argv[2] if len(sys.argv) > 2 else 1)
 SECONDS_MAX = 60
+HOLE = 1 << 17  # a multiple of all blocks and pages of file systems
 NAMES = ["a", "b", "ab", "a b", ".h", "x.o", "y.o", "*", "[a]", "back\\slash", "é", "日本", "-n", "#c", "quote'", "~", "c.d"]
 PIECES = ["a", "b", "*", "?", "**", "/", "*.o", "[ab]", "[!a]", ".h", "é", "c", "***", "\\*", " "]
 RULES = ["- ", "- ", "- ", "+ ", "+ ", "-! ", "H ", "S ", "P ", "R ", "-s ", "-r ", "exclude,! "]
@@ -46,6 +48,19 @@ def change_metadata(rng, path):
                 raise
 
 
+def write_content(rng, path):
+    """One file in eight is sparse: data at its beginning, behind a hole, before one, or in the middle of two; or nothing but a hole."""
+    if rng.random() >= 1 / 8:
+        path.write_bytes(rng.randbytes(rng.choice([0, 1, 100, 5000, 70_000])))
+        return
+    size = rng.choice([2 * HOLE, 3 * HOLE, 5 * HOLE + 1])
+    with open(path, "wb") as file:
+        for at in rng.sample(range(0, size, HOLE), k=rng.randint(0, 2)):
+            file.seek(at)
+            file.write(rng.randbytes(rng.choice([1, 5000, HOLE])))
+        file.truncate(max(size, file.tell()))
+
+
 def make_tree(rng, top, entries):
     """Files, directories, links, hard links; each with a time of its own. Times of directories come last."""
     directories, files = [top], []
@@ -63,7 +78,7 @@ def make_tree(rng, top, entries):
         elif kind == "hard link" and files:
             path.hardlink_to(rng.choice(files))
         else:
-            path.write_bytes(rng.randbytes(rng.choice([0, 1, 100, 5000, 70_000])))
+            write_content(rng, path)
             path.chmod(rng.choice([0o644, 0o600, 0o755, 0o444]))
             files.append(path)
     for path in [*top.rglob("*")] + directories[:1]:
@@ -123,6 +138,32 @@ def agree_on_types(source, destination, links_too):
         if one != other and (links_too or stat.S_IFDIR in (one, other)):
             run(["chmod", "-R", "u+rwx", path.parent]).check_returncode()
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def data_bytes(path):
+    """Of a file: without its holes."""
+    with open(path, "rb") as file:
+        size, at, found = os.fstat(file.fileno()).st_size, 0, 0
+        while at < size:
+            try:
+                begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # nothing but a hole follows
+                    break
+                raise
+            at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+            found += at - begin
+        return found
+
+
+def larger(ours, theirs):
+    """A file of ours that takes more room than theirs."""
+    for path in sorted(ours.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            one, other = data_bytes(path), data_bytes(theirs / path.relative_to(ours))
+            if one > other:
+                return f"{path.name!r}: {one} bytes of data by ftx, {other} by rsync -S"
+    return None
 
 
 def picture(top, since_ns):
@@ -186,7 +227,7 @@ def random_options(rng, case, source):
     options, ours, theirs = [], [], []
     archive = rng.random() < 0.7
     ours.append("-a" if archive else "-r")
-    theirs.append("-rlptog" if archive else "-rpt")
+    theirs += ["-rlptog" if archive else "-rpt", "-S"]
     if rng.random() < 0.4:
         options.append("-H")
     options += [option for option in ["-X", "-o", "-g", "--numeric-ids"] if rng.random() < 0.3]
@@ -281,6 +322,8 @@ exec {shlex.quote(FTX)} remote
         assert one.stdout.splitlines()[:-1] == dry.stdout.splitlines()[:-1], f"{told}\n-n: {dry.stdout}\n-i: {one.stdout}"
     differs = difference(picture(by_ftx, before), picture(by_rsync, before))
     assert differs is None, f"{told}\n{differs}"
+    takes = larger(by_ftx, by_rsync)
+    assert takes is None, f"{told}\n{takes}"
 
 
 def main():

@@ -550,6 +550,7 @@ std::expected<void, Failure> Assembly::open_sink() {
   }
   sink_ = std::move(*sink);
   sink_->follow(head_.update);
+  sink_->believe(std::exchange(compared_contents_, {}));
   if (deletion_) {
     if (const auto removes = sink_->also_remove(*deletion_); !removes) {
       return failed(ExitCode::refused, removes.error().text);
@@ -576,6 +577,7 @@ std::expected<void, Failure> Assembly::survey(std::size_t count_max, std::vector
     return std::unexpected(failure(nullptr, all.error()));
   }
   if (*all) {
+    compared_contents_ = survey_->compared();
     survey_.reset();
   }
   return {};

@@ -337,8 +337,9 @@ class Assembly {
   std::vector<FileEntry> entries_;  // before sink_, which borrows them
   std::optional<Deletion> deletion_;
   std::unique_ptr<Survey> survey_;
-  std::unique_ptr<Sink> sink_;  // before files_: they must not outlive it
-  std::vector<File> files_;     // with numbers of their own, by number
+  ComparedContents compared_contents_;  // what it has read
+  std::unique_ptr<Sink> sink_;          // before files_: they must not outlive it
+  std::vector<File> files_;             // with numbers of their own, by number
   Pack pack_;
   Slots pack_slots_;
   std::vector<bool> present_;                                      // packed files that were there already

@@ -21,11 +21,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/ownership.h"
+#include "apps/ftx/files/sink.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/update.h"
 
@@ -44,14 +46,14 @@ namespace sluice::ftx {
 /// What is open has those of `entry`, where the list speaks of them. What cannot be read has not.
 [[nodiscard]] bool has_extended_attributes(int descriptor, const FileEntry& entry);
 /// For reading; invalid: it is no regular file, or cannot be read.
-[[nodiscard]] Descriptor open_regular(int directory, const std::string& name, struct stat& status);
+[[nodiscard]] Descriptor open_regular(int directory, const char* name, struct stat& status);
 
 class Comparison {
  public:
   /// Where it looks.
   struct Place {
-    std::string shown{};                    // the path of where the list goes, for people
-    std::optional<std::string> new_name{};  // of the only entry that lies there
+    std::string shown{};                  // the path of where the list goes, for people
+    std::optional<EntryName> new_name{};  // of the only entry that lies there
     /// The directory that FileEntry::parent names, until the next call; -1, and errno: there is none.
     std::function<int(std::uint32_t parent)> directory{};
     /// Nobody but this transfer has put anything into it.
@@ -66,7 +68,7 @@ class Comparison {
     return static_cast<std::uint32_t>(&listed - entries_.data());
   }
   /// What it is called there.
-  [[nodiscard]] const std::string& name_of(const FileEntry& entry) const {
+  [[nodiscard]] const EntryName& name_of(const FileEntry& entry) const {
     return entry.parent == 0 && place_.new_name ? *place_.new_name : entry.name;
   }
   /// For people, as path() of what lies there.
@@ -101,6 +103,10 @@ class Comparison {
   /// Where contents are compared, reads on in the file that same() will be asked of next: `bytes` at most, from which
   /// it takes what that costs. True: same() has what it needs.
   [[nodiscard]] bool examine(const FileEntry& file, std::uint64_t& bytes);
+  /// What examine() has read so far.
+  [[nodiscard]] ComparedContents compared() { return std::exchange(compared_, {}); }
+  /// What another Comparison of the same list has read; examine() believes it of what has not changed since.
+  void believe(ComparedContents compared) { compared_ = std::move(compared); }
   /// The content of `file` need not travel: `found` has it, under the name of `named`.
   [[nodiscard]] bool same(const FileEntry& file, const FileEntry& named, const struct stat& found) const;
 
@@ -118,13 +124,15 @@ class Comparison {
 
   [[nodiscard]] bool same_content(const FileEntry& file, const struct stat& found) const;
   void begin_examination(const FileEntry& file);
-  void end_examination();
+  void end_examination(const FileEntry& file);
+  [[nodiscard]] bool take_believed(const FileEntry& file);
 
   std::span<const FileEntry> entries_;
   Place place_;
   Update update_;
   std::optional<std::vector<HardLink>> hard_links_;  // of the list, by file, once somebody asks
   std::unique_ptr<Examined> examined_;
+  ComparedContents compared_;
 };
 
 }  // namespace sluice::ftx

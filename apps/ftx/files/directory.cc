@@ -24,7 +24,7 @@ namespace {
 /// True when `name` is a directory, false when it is another file or missing.
 Result<bool> is_directory(int parent, const std::string& name) {
   struct stat status{};
-  if (look_at(parent, name, status) != 0) {
+  if (look_at(parent, name.c_str(), status) != 0) {
     if (errno == ENOENT) {
       return false;
     }
@@ -120,7 +120,7 @@ bool DirectoryDestination::nothing_there(std::string_view path, const FileEntry&
     return listing.valid() && listing.empty();
   }
   struct stat status{};
-  return look_at(place->directory.get(), place->new_name.value_or(first.name), status) != 0 && errno == ENOENT;
+  return look_at(place->directory.get(), place->new_name.value_or(first.name).c_str(), status) != 0 && errno == ENOENT;
 }
 
 /// Threat: attributes that nobody here has asked for, and that other programs here believe.

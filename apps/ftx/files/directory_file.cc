@@ -35,10 +35,10 @@ std::unexpected<Error> system_error(std::string_view what, std::string_view name
   return fail(code, std::string(what) + " '" + printable(name) + "': " + std::strerror(code));
 }
 
-std::string temporary_name(const std::string& name, std::uint64_t random) {
+std::string temporary_name(std::string_view name, std::uint64_t random) {
   char suffix[16];
   std::snprintf(suffix, sizeof suffix, ".ftx-%08x", static_cast<unsigned>(random & 0xffff'ffffU));
-  return "." + name.substr(0, component_bytes_max - std::strlen(suffix) - 1) + suffix;
+  return "." + std::string(name.substr(0, component_bytes_max - std::strlen(suffix) - 1)) + suffix;
 }
 
 bool is_temporary(std::string_view name) {
@@ -51,7 +51,7 @@ bool is_temporary(std::string_view name) {
          (end.size() == 8 && end.find_first_not_of("0123456789abcdef") == std::string_view::npos);
 }
 
-Result<TemporaryFile> make_temporary(int directory, const std::string& name, Prng& prng) {
+Result<TemporaryFile> make_temporary(int directory, std::string_view name, Prng& prng) {
   constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   for (int attempt = 0; attempt < temporary_attempts_max; ++attempt) {
     TemporaryFile made{.name = temporary_name(name, prng())};
@@ -97,7 +97,7 @@ Status set_attributes(int descriptor, const FileEntry& entry, const Ownership& o
   return {};
 }
 
-Status write_all(int descriptor, ConstBytes bytes, const std::string& name) {
+Status write_all(int descriptor, ConstBytes bytes, std::string_view name) {
   for (off_t offset = 0; !bytes.empty();) {
     const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
     const ssize_t put = retried([&] { return os().pwritev(descriptor, &piece, 1, offset); });
@@ -112,10 +112,12 @@ Status write_all(int descriptor, ConstBytes bytes, const std::string& name) {
 }
 
 DirectoryFile::DirectoryFile(OpenDirectories& directories, Partials& partials, const Ownership& ownership,
-                             TemporaryFile file, std::string name, FileEntry entry, LandBy land_by)
+                             const CaseFolding& folding, TemporaryFile file, std::string name, FileEntry entry,
+                             LandBy land_by)
     : directories_(directories),
       partials_(partials),
       ownership_(ownership),
+      folding_(folding),
       file_(std::move(file.file)),
       temporary_(std::move(file.name)),
       partial_(std::move(file.partial)),
@@ -443,6 +445,9 @@ Status DirectoryFile::commit() {
     }
   }
   const int directory = directories_.at(entry_.parent);
+  if (Status clash = directory < 0 ? Status() : folding_.clash(directory, entry_, name_.c_str()); !clash) {
+    return clash;
+  }
   // Not again after EINTR: over a network the first try may have renamed it.
   if (directory < 0 || os().renameat(directory, temporary_.c_str(), directory, name_.c_str()) != 0) {
     return error("cannot give its name to");

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "apps/ftx/files/case_folding.h"
 #include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/open_directories.h"
@@ -30,9 +31,9 @@ struct TemporaryFile {
   std::string name;
   std::unique_ptr<Partial> partial{};  // null: of a name that nobody finds again
 };
-[[nodiscard]] Result<TemporaryFile> make_temporary(int directory, const std::string& name, Prng& prng);
+[[nodiscard]] Result<TemporaryFile> make_temporary(int directory, std::string_view name, Prng& prng);
 /// `.NAME.ftx-XXXXXXXX`, with NAME shortened so that the result is a legal component.
-[[nodiscard]] std::string temporary_name(const std::string& name, std::uint64_t random);
+[[nodiscard]] std::string temporary_name(std::string_view name, std::uint64_t random);
 /// Whether a name is one of those, or of a file that waits for the rest of it.
 [[nodiscard]] bool is_temporary(std::string_view name);
 /// How many temporary names are tried where each is taken.
@@ -42,12 +43,12 @@ inline constexpr int temporary_attempts_max = 100;
 [[nodiscard]] Status set_attributes(int descriptor, const FileEntry& entry, const Ownership& ownership);
 [[nodiscard]] Status set_owners(int descriptor, const FileEntry& entry, const Ownership& ownership);
 /// Writes all of `bytes` at the beginning.
-[[nodiscard]] Status write_all(int descriptor, ConstBytes bytes, const std::string& name);
+[[nodiscard]] Status write_all(int descriptor, ConstBytes bytes, std::string_view name);
 
 class DirectoryFile final : public SinkFile, private Partials::Owner {
  public:
-  DirectoryFile(OpenDirectories& directories, Partials& partials, const Ownership& ownership, TemporaryFile file,
-                std::string name, FileEntry entry, LandBy land_by);
+  DirectoryFile(OpenDirectories& directories, Partials& partials, const Ownership& ownership,
+                const CaseFolding& folding, TemporaryFile file, std::string name, FileEntry entry, LandBy land_by);
   ~DirectoryFile() override;
   DirectoryFile(const DirectoryFile&) = delete;
   DirectoryFile& operator=(const DirectoryFile&) = delete;
@@ -89,6 +90,7 @@ class DirectoryFile final : public SinkFile, private Partials::Owner {
   OpenDirectories& directories_;  // a directory may be another descriptor each time
   Partials& partials_;
   const Ownership& ownership_;
+  const CaseFolding& folding_;
   Descriptor file_;
   std::string temporary_;
   std::unique_ptr<Partial> partial_;  // after file_, which it borrows

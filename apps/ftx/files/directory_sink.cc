@@ -40,12 +40,14 @@ DirectorySink::DirectorySink(Place place, std::span<const FileEntry> entries, st
                       std::ranges::none_of(entries, &Partial::may_collide, &FileEntry::name)),
       root_made_(place.made),
       made_(entries.size()),
+      folding_(entries),
       directories_(entries, std::move(place.directory),
                    [this](int parent, std::uint32_t index) { return enter(parent, index); }) {}
 
 /// Makes the directory when it is asked for for the first time. One that is there is taken.
 Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
-  const std::string& name = name_of(entries_[index]);
+  const EntryName& name = name_of(entries_[index]);
+  clash_ = {};
   if (made_[index] == Made::no && !comparison_.update().existing) {
     const auto make = [&] { return retried([&] { return os().mkdirat(parent, name.c_str(), fill_mode); }) == 0; };
     if (make() || (errno == EACCES && make_writable(parent, entries_[index].parent) && make())) {
@@ -57,10 +59,21 @@ Descriptor DirectorySink::enter(int parent, std::uint32_t index) {
     }
   }
   Descriptor directory = enter_directory(parent, name.c_str());
-  if (directory.valid() && made_[index] == Made::no) {
+  if (!directory.valid()) {
+    return directory;
+  }
+  if (made_[index] == Made::no) {
     made_[index] = Made::found;
   }
-  return directory;
+  folding_.learn(entries_[index].parent, parent, name.c_str());
+  if (made_[index] == Made::made) {
+    folding_.inherit(index + 1, entries_[index].parent);
+  }
+  clash_ = folding_.clash(parent, entries_[index], name.c_str());
+  if (!clash_) {
+    errno = EEXIST;
+  }
+  return clash_ ? std::move(directory) : Descriptor();
 }
 
 /// True when it was not, and is now. Where that is not allowed, what follows says so.
@@ -79,7 +92,8 @@ bool DirectorySink::make_writable(int directory, std::uint32_t parent) {
 Result<int> DirectorySink::directory_of(const FileEntry& entry) {
   const int directory = directories_.at(entry.parent);
   if (directory < 0) {
-    return system_error("cannot make or open the directory", path(entries_[entry.parent - 1]));
+    return clash_ ? system_error("cannot make or open the directory", path(entries_[entry.parent - 1]))
+                  : std::unexpected(clash_.error());
   }
   if (entry.parent != 0 && made_[entry.parent - 1] == Made::found) {
     made_[entry.parent - 1] = Made::filled;
@@ -95,7 +109,7 @@ bool DirectorySink::is_new(std::uint32_t parent) const {
 
 Result<bool> DirectorySink::replaces(int directory, const FileEntry& entry) {
   struct stat status{};
-  if (is_new(entry.parent) || look_at(directory, name_of(entry), status) != 0) {
+  if (is_new(entry.parent) || look_at(directory, name_of(entry).c_str(), status) != 0) {
     return false;
   }
   if (S_ISDIR(status.st_mode)) {
@@ -116,16 +130,18 @@ Result<std::unique_ptr<SinkFile>> DirectorySink::create(const FileEntry& listed)
     return std::unexpected(replaced.error());
   }
   ++entries_made_;
-  const std::string& name = name_of(entry);
+  const EntryName& name = name_of(entry);
   if (auto partial = open_partial(*directory, entry, Partial::Find::fresh)) {
-    return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, *std::move(partial), name, entry,
-                                           land_by_);
+    folding_.learn(entry.parent, *directory, partial->name.c_str());
+    return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, folding_, *std::move(partial),
+                                           std::string(name), entry, land_by_);
   }
-  auto made = make_temporary(*directory, name, prng_);
+  auto made = make_temporary_in(*directory, entry);
   if (!made) {
     return std::unexpected(made.error());
   }
-  return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, *std::move(made), name, entry, land_by_);
+  return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, folding_, *std::move(made),
+                                         std::string(name), entry, land_by_);
 }
 
 std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& listed) {
@@ -149,15 +165,16 @@ std::unique_ptr<SinkFile> DirectorySink::resume(const FileEntry& listed) {
     return nullptr;
   }
   touched_ = true;
-  return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, *std::move(partial), name_of(entry),
-                                         entry, land_by_);
+  folding_.learn(entry.parent, directory, partial->name.c_str());
+  return std::make_unique<DirectoryFile>(directories_, partials_, ownership_, folding_, *std::move(partial),
+                                         std::string(name_of(entry)), entry, land_by_);
 }
 
 std::optional<TemporaryFile> DirectorySink::open_partial(int directory, const FileEntry& entry, Partial::Find find) {
   if (!keeps_partials_ || entry.content_bytes() <= digest_block_bytes) {
     return std::nullopt;
   }
-  auto opened = Partial::open(directory, name_of(entry), entry, prng_(), partials_, find);
+  auto opened = Partial::open(directory, std::string(name_of(entry)), entry, prng_(), partials_, find);
   if (!opened) {
     return std::nullopt;
   }
@@ -191,7 +208,7 @@ std::unique_ptr<EarlierFile> DirectorySink::earlier(const FileEntry& file) {
     return nullptr;
   }
   struct stat status{};
-  Descriptor opened = open_regular(directories_.at(named.parent), name_of(named), status);
+  Descriptor opened = open_regular(directories_.at(named.parent), name_of(named).c_str(), status);
   return opened.valid() ? std::make_unique<EarlierVersion>(std::move(opened), status) : nullptr;
 }
 
@@ -207,7 +224,7 @@ bool DirectorySink::as_listed(const FileEntry& entry, const struct stat& found) 
     return true;
   }
   struct stat status{};
-  const Descriptor file = open_regular(directories_.at(entry.parent), name_of(entry), status);
+  const Descriptor file = open_regular(directories_.at(entry.parent), name_of(entry).c_str(), status);
   if (!file.valid()) {
     return false;
   }
@@ -234,11 +251,21 @@ Status DirectorySink::store(const FileEntry& listed, ConstBytes content) {
   if (!durable && store_elsewhere(*directory, entry, content)) {
     return elsewhere();
   }
-  return put(*directory, entry, content, prng_, durable);
+  auto made = make_temporary_in(*directory, entry);
+  return made ? put(*directory, entry, content, *std::move(made), durable) : std::unexpected(made.error());
+}
+
+/// The first in a directory that was there says whether that tells upper from lower case.
+Result<TemporaryFile> DirectorySink::make_temporary_in(int directory, const FileEntry& entry) {
+  auto made = make_temporary(directory, name_of(entry), prng_);
+  if (made) {
+    folding_.learn(entry.parent, directory, made->name.c_str());
+  }
+  return made;
 }
 
 Status DirectorySink::store_later(int directory, const FileEntry& entry, ConstBytes content) {
-  auto made = make_temporary(directory, name_of(entry), prng_);
+  auto made = make_temporary_in(directory, entry);
   if (!made) {
     return std::unexpected(made.error());
   }
@@ -251,22 +278,19 @@ Status DirectorySink::store_later(int directory, const FileEntry& entry, ConstBy
   return waiting_.size() < waiting_max ? status : replace_waiting();
 }
 
-Status DirectorySink::put(int directory, const FileEntry& entry, ConstBytes content, Prng& prng, bool durable) const {
-  auto made = make_temporary(directory, name_of(entry), prng);
-  if (!made) {
-    return std::unexpected(made.error());
-  }
-  Status status = write(*made, entry, content, durable);
-  status = status ? give_name(directory, made->name, entry) : status;
+Status DirectorySink::put(int directory, const FileEntry& entry, ConstBytes content, TemporaryFile made,
+                          bool durable) const {
+  Status status = write(made, entry, content, durable);
+  status = status ? give_name(directory, made.name, entry) : status;
   if (!status) {
-    remove_temporary(directory, made->name);
+    remove_temporary(directory, made.name);
   }
   return status;
 }
 
 /// False: the caller does it.
 bool DirectorySink::store_elsewhere(int directory, const FileEntry& entry, ConstBytes content) {
-  if (workers_ == nullptr) {
+  if (workers_ == nullptr || !folding_.known(entry.parent)) {
     return false;
   }
   auto held = hold(directory, entry.parent);
@@ -276,7 +300,10 @@ bool DirectorySink::store_elsewhere(int directory, const FileEntry& entry, Const
   std::function<void()> work = [this, held = std::move(held), &entry, seed = prng_(),
                                 content = std::vector<std::byte>(content.begin(), content.end())] {
     Prng prng(seed);
-    if (Status stored = put(held->get(), entry, content, prng, false); !stored) {
+    auto made = make_temporary(held->get(), name_of(entry), prng);
+    Status stored =
+        made ? put(held->get(), entry, content, *std::move(made), false) : Status(std::unexpected(made.error()));
+    if (!stored) {
       const std::lock_guard lock(mutex_);
       failed_elsewhere_ = failed_elsewhere_ ? std::move(stored) : failed_elsewhere_;
     }
@@ -380,6 +407,9 @@ DirectorySink::~DirectorySink() {
 }
 
 Status DirectorySink::give_name(int directory, const std::string& temporary, const FileEntry& entry) const {
+  if (Status clash = folding_.clash(directory, entry, name_of(entry).c_str()); !clash) {
+    return clash;
+  }
   // Not again after EINTR: over a network the first try may have renamed it.
   if (os().renameat(directory, temporary.c_str(), directory, name_of(entry).c_str()) != 0) {
     return system_error("cannot give its name to", path(entry));
@@ -445,7 +475,7 @@ Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int 
   }
   struct stat file{};
   struct stat there{};
-  if (look_at(original_directory, name_of(original), file) != 0) {
+  if (look_at(original_directory, name_of(original).c_str(), file) != 0) {
     return system_error("cannot find", path(original));
   }
   touched_ = true;
@@ -457,7 +487,7 @@ Status DirectorySink::make_hard_link(int directory, const FileEntry& entry, int 
     return system_error("cannot make the hard link", path(entry));
   }
   Status named;
-  if (look_at(directory, temporary, there) != 0 || !S_ISREG(there.st_mode) || there.st_ino != file.st_ino) {
+  if (look_at(directory, temporary.c_str(), there) != 0 || !S_ISREG(there.st_mode) || there.st_ino != file.st_ino) {
     errno = ESTALE;
     named = system_error("somebody replaced the file of the hard link", path(entry));
   }
@@ -510,7 +540,7 @@ Status DirectorySink::finish_directory(std::uint32_t index) {
     return {};
   }
   if (directory < 0) {
-    return system_error("cannot make or open the directory", path(entry));
+    return clash_ ? system_error("cannot make or open the directory", path(entry)) : clash_;
   }
   return attributes_of(directory, entry);
 }

@@ -15,7 +15,7 @@
 //
 // Threats: the peer's symbolic links (nothing is written while there are any, and no walk follows one); what somebody
 // swaps meanwhile (apps/ftx/files/open_directories.h); a partial file under its final name (a temporary one is
-// renamed).
+// renamed); two names that are one here (apps/ftx/files/case_folding.h: it ends the transfer, and what is there stays).
 //
 // Durability: the first fsync_files_max stored files one by one; with more, or with a tree, all of the file system at
 // once in finish(), which costs less than thousands of calls. A file that replaces another is durable before it does:
@@ -35,6 +35,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "apps/ftx/files/case_folding.h"
 #include "apps/ftx/files/comparison.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_file.h"
@@ -52,9 +53,9 @@ class DirectorySink final : public Sink {
 
   struct Place {
     Descriptor directory{};
-    std::string shown;                    // its path, for people
-    std::optional<std::string> new_name;  // of the only entry that lies in it
-    bool made = false;                    // the transfer has made it
+    std::string shown;                  // its path, for people
+    std::optional<EntryName> new_name;  // of the only entry that lies in it
+    bool made = false;                  // the transfer has made it
   };
 
   /// What it borrows of its destination.
@@ -73,6 +74,7 @@ class DirectorySink final : public Sink {
   Result<std::unique_ptr<SinkFile>> create(const FileEntry& listed) override;
   void follow(const Update& update) override { comparison_.follow(update); }
   bool examine(const FileEntry& file, std::uint64_t& bytes) override { return comparison_.examine(file, bytes); }
+  void believe(ComparedContents compared) override { comparison_.believe(std::move(compared)); }
   bool present(const FileEntry& file) override;
   std::unique_ptr<SinkFile> resume(const FileEntry& listed) override;
   std::unique_ptr<EarlierFile> earlier(const FileEntry& file) override;
@@ -89,7 +91,7 @@ class DirectorySink final : public Sink {
     std::uint32_t name = 0;            // of the entry that has this name
   };
 
-  [[nodiscard]] const std::string& name_of(const FileEntry& entry) const { return comparison_.name_of(entry); }
+  [[nodiscard]] const EntryName& name_of(const FileEntry& entry) const { return comparison_.name_of(entry); }
   [[nodiscard]] Descriptor enter(int parent, std::uint32_t index);
   [[nodiscard]] Result<int> directory_of(const FileEntry& entry);
   [[nodiscard]] std::optional<TemporaryFile> open_partial(int directory, const FileEntry& entry, Partial::Find find);
@@ -103,7 +105,8 @@ class DirectorySink final : public Sink {
   [[nodiscard]] std::shared_ptr<const Descriptor> hold(int directory, std::uint32_t parent);
   [[nodiscard]] Status elsewhere() const;
   // These three touch nothing that changes: any thread.
-  [[nodiscard]] Status put(int directory, const FileEntry& entry, ConstBytes content, Prng& prng, bool durable) const;
+  [[nodiscard]] Status put(int directory, const FileEntry& entry, ConstBytes content, TemporaryFile made,
+                           bool durable) const;
   [[nodiscard]] Status write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable) const;
   [[nodiscard]] Status give_name(int directory, const std::string& temporary, const FileEntry& entry) const;
   static void remove_temporary(int directory, const std::string& name);
@@ -119,6 +122,7 @@ class DirectorySink final : public Sink {
   [[nodiscard]] bool link_is_there(const FileEntry& entry);
   [[nodiscard]] Status remove_others();
   [[nodiscard]] Status finish_directory(std::uint32_t index);
+  [[nodiscard]] Result<TemporaryFile> make_temporary_in(int directory, const FileEntry& entry);
   bool make_writable(int directory, std::uint32_t parent);
   void leave_directories();
   void leave_root();
@@ -141,6 +145,8 @@ class DirectorySink final : public Sink {
   bool keeps_partials_;
   bool root_made_;
   std::vector<Made> made_;  // of each entry that is a directory
+  CaseFolding folding_;
+  Status clash_;  // of a directory that could not be entered for that
   OpenDirectories directories_;
   std::unordered_map<std::uint32_t, std::uint32_t> modes_before_;  // by FileEntry::parent: of those made writable
   bool finished_ = false;

@@ -84,7 +84,7 @@ std::uint8_t DirectorySurvey::all_differences(const FileEntry& entry, const stru
   const Descriptor file = entry.attributes() == nullptr ? Descriptor()
                           : S_ISDIR(found.st_mode)
                               ? enter_directory(directories_.at(entry.parent), comparison_.name_of(entry).c_str())
-                              : open_regular(directories_.at(entry.parent), comparison_.name_of(entry), status);
+                              : open_regular(directories_.at(entry.parent), comparison_.name_of(entry).c_str(), status);
   const bool extended = entry.attributes() != nullptr && !has_extended_attributes(file.get(), entry);
   return with(differences(entry, found), extended, Change::extended);
 }

@@ -29,6 +29,7 @@ class DirectorySurvey final : public Survey {
   DirectorySurvey(DirectorySink::Place place, std::span<const FileEntry> entries, const Update& update,
                   std::optional<Deletion> deletion, const Ownership& ownership);
   Result<bool> look(std::size_t count_max, std::vector<Change>& changes) override;
+  ComparedContents compared() override { return comparison_.compared(); }
 
  private:
   /// Where the content of a file with several names is, or goes.

@@ -41,7 +41,7 @@ bool is_ours(int file, struct stat& status) {
 /// The file that has the name, and no other that has it no more.
 bool has_name(int directory, const std::string& name, const struct stat& file) {
   struct stat named{};
-  return look_at(directory, name, named) == 0 && named.st_dev == file.st_dev && named.st_ino == file.st_ino;
+  return look_at(directory, name.c_str(), named) == 0 && named.st_dev == file.st_dev && named.st_ino == file.st_ino;
 }
 
 bool lock(int file) {

@@ -117,7 +117,7 @@ bool Removal::clear_one(Level& level, const std::string& name) {
     return false;
   }
   struct stat status{};
-  if (look_at(level.directory, name, status) != 0) {
+  if (look_at(level.directory, name.c_str(), status) != 0) {
     if (errno == ENOENT) {
       return true;
     }

@@ -30,7 +30,7 @@ int open_below(int root, const std::string& path, bool directories) {
     at = enter_directory(at.get(), std::string(name).c_str());
   }
   struct stat status{};
-  if (!at.valid() || look_at(at.get(), last, status) != 0) {
+  if (!at.valid() || look_at(at.get(), last.c_str(), status) != 0) {
     return -1;
   }
   if (S_ISDIR(status.st_mode) && directories) {

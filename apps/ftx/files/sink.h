@@ -77,6 +77,10 @@ class EarlierFile {
   [[nodiscard]] virtual Result<std::size_t> read_on(Bytes out) = 0;
 };
 
+/// What comparing contents has found, by a file's place in the list: which state of the file that is there was read,
+/// and whether that had the digest that the list asks for. Empty: nothing has been read.
+using ComparedContents = std::vector<std::uint64_t>;
+
 /// The destination of one transfer. It must outlive the files it created.
 class Sink {
  public:
@@ -91,6 +95,8 @@ class Sink {
   /// Where contents are compared: reads on in the file that present() will be asked of next, `bytes` at most, and takes
   /// from them what that costs. True: present() has what it needs.
   [[nodiscard]] virtual bool examine(const FileEntry& /*entry*/, std::uint64_t& /*bytes*/) { return true; }
+  /// What a survey has read need not be read again, as long as it is as it was.
+  virtual void believe(ComparedContents /*compared*/) {}
   /// The file of which an earlier transfer of the same source has left blocks. Makes nothing. Null: there is none.
   [[nodiscard]] virtual std::unique_ptr<SinkFile> resume(const FileEntry& /*entry*/) { return nullptr; }
   /// What `entry` will replace, a regular file that differs. Makes nothing of it. Null: there is none.
@@ -125,6 +131,8 @@ class Survey {
   /// Looks on, for a while, and adds what it finds to `changes`, `count_max` at most: entries in the order of the list,
   /// then what would be removed. True: that was all. Errors are those of the sink that would do it.
   [[nodiscard]] virtual Result<bool> look(std::size_t count_max, std::vector<Change>& changes) = 0;
+  /// What it has read; for the sink. REQUIRES: look() has answered true.
+  [[nodiscard]] virtual ComparedContents compared() { return {}; }
 };
 
 /// What a server serves.

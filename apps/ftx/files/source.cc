@@ -76,7 +76,7 @@ std::expected<std::unique_ptr<FileSource>, Failure> FileSource::open(std::span<c
 std::expected<void, Failure> FileSource::add(const std::string& path) {
   struct stat status{};
   if (opens_paths_ && !options_.select.names && options_.trees == Trees::with_links &&
-      look_at(AT_FDCWD, path, status) == 0 && S_ISLNK(status.st_mode)) {
+      look_at(AT_FDCWD, path.c_str(), status) == 0 && S_ISLNK(status.st_mode)) {
     return filter_.excludes(last_component(path), false) ? std::expected<void, Failure>{}
                                                          : add_found(AT_FDCWD, path, status, 0, {path});
   }

@@ -239,6 +239,7 @@ class FileSource final : public Source {
   Filter filter_;
   WindowSet windows_{windows, MappedWindow::Access::read, WindowSet::Far::map};
   std::unordered_map<std::uint32_t, Operand> operands_;  // of the entries that lie in no directory of the list
+  EntryNames entry_names_;
   std::vector<FileEntry> entries_;
   std::vector<Identity> identities_;
   std::vector<std::uint64_t> devices_;

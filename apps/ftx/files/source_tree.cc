@@ -105,7 +105,7 @@ std::expected<void, Failure> FileSource::add_name(const std::string& name, const
     good = false;
   }
   for (std::size_t i = 0; good && i < walk.size(); ++i) {
-    good = look_at(at.get(), std::string(walk[i]), found[i]) == 0;
+    good = look_at(at.get(), std::string(walk[i]).c_str(), found[i]) == 0;
     if (good && i + 1 < walk.size()) {
       at = enter_directory(at.get(), std::string(walk[i]).c_str());
       good = at.valid();
@@ -164,11 +164,11 @@ std::expected<std::uint32_t, Failure> FileSource::add_directory(const std::strin
   }
   FileEntry entry = attributes(status);
   entry.kind = EntryKind::directory;
-  entry.name = last_component(inside);
+  entry.name = entry_names_.add(last_component(inside));
   entry.parent = parent;
   Operand from{operand.inside ? joined(operand.path, inside) : operand.path, operand.inside};
   if (Status added = add_metadata(entry, status, descriptor); !added) {
-    return unreadable(shown_path(entry.name, parent, from), added.error().text);
+    return unreadable(shown_path(std::string(entry.name), parent, from), added.error().text);
   }
   if (auto added = add_entry(std::move(entry), status, std::move(from)); !added) {
     return std::unexpected(added.error());
@@ -202,7 +202,7 @@ std::expected<void, Failure> FileSource::add_content(Descriptor directory, std::
   std::vector<std::pair<std::string, struct stat>> directories;
   for (std::string& name : names) {
     struct stat status{};
-    if (look_at(listing.descriptor(), name, status) != 0) {
+    if (look_at(listing.descriptor(), name.c_str(), status) != 0) {
       if (errno == ENOENT) {  // it has vanished since the directory was read, as if it had done so before
         continue;
       }
@@ -248,7 +248,7 @@ std::expected<void, Failure> FileSource::add_below(int directory, const std::str
 std::expected<void, Failure> FileSource::add_found(int directory, const std::string& name, const struct stat& status,
                                                    std::uint32_t parent, const Operand& operand, int descriptor) {
   FileEntry entry = attributes(status);
-  entry.name = last_component(name);
+  entry.name = entry_names_.add(last_component(name));
   entry.parent = parent;
   Operand from;
   if (parent == 0) {
@@ -351,10 +351,10 @@ std::expected<void, Failure> FileSource::add_link(int directory, const std::stri
 std::expected<void, Failure> FileSource::add_entry(FileEntry entry, const struct stat& status, Operand operand) {
   const auto index = static_cast<std::uint32_t>(entries_.size());
   if (!is_component(entry.name)) {
-    return unreadable(entry.parent == 0 ? operand.path : joined(path(entry.parent - 1), entry.name),
+    return unreadable(entry.parent == 0 ? operand.path : joined(path(entry.parent - 1), std::string(entry.name)),
                       "its name holds control characters");
   }
-  if (entry.parent == 0 && !names_.insert(entry.name).second) {
+  if (entry.parent == 0 && !names_.emplace(entry.name).second) {
     return std::unexpected(Failure{ExitCode::usage, "two sources are named '" + printable(entry.name) + "'"});
   }
   total_bytes_ += entry.content_bytes();

@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <string>
-
 #include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/system.h"
 
@@ -21,8 +19,8 @@ namespace sluice::ftx {
 }
 
 /// Of a symbolic link: of itself. 0, or -1 and errno.
-[[nodiscard]] inline int look_at(int parent, const std::string& name, struct stat& status) {
-  return retried([&] { return os().fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW); });
+[[nodiscard]] inline int look_at(int parent, const char* name, struct stat& status) {
+  return retried([&] { return os().fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW); });
 }
 
 }  // namespace sluice::ftx

@@ -46,7 +46,7 @@ class MemoryDestination final : public Destination {
       return std::make_unique<File>();
     }
     [[nodiscard]] Status finish() override { return {}; }
-    [[nodiscard]] std::string path(const FileEntry& entry) const override { return entry.name; }
+    [[nodiscard]] std::string path(const FileEntry& entry) const override { return std::string(entry.name); }
   };
 };
 

@@ -44,7 +44,7 @@ void write_entry(Writer& writer, const FileEntry& entry, const Shared<Metadata>&
   writer.number(static_cast<std::uint8_t>(kind)).number(entry.parent);
   writer.number(entry.mode).number(size_field(entry));
   writer.number(static_cast<std::uint64_t>(entry.mtime_s)).number(entry.mtime_ns);
-  writer.number(static_cast<std::uint8_t>(entry.name.size())).bytes(as_bytes(entry.name));
+  writer.number(static_cast<std::uint8_t>(entry.name.size())).bytes(as_bytes(entry.name.view()));
   if (entry.target() != nullptr) {
     writer.bytes(as_bytes(*entry.target()));
   }
@@ -93,7 +93,7 @@ Result<Shared<Metadata>> read_metadata(Reader& reader, const Shared<Metadata>& b
 
 /// Without its metadata, which follows where `kind`, the field that holds the kind, says so. Null: its fields
 /// contradict each other.
-std::optional<FileEntry> read_entry(Reader& reader, std::uint8_t& kind) {
+std::optional<FileEntry> read_entry(Reader& reader, std::uint8_t& kind, EntryNames& names) {
   FileEntry entry;
   kind = reader.number<std::uint8_t>();
   entry.kind = EntryKind{static_cast<std::uint8_t>(kind & ~all_with)};
@@ -102,7 +102,7 @@ std::optional<FileEntry> read_entry(Reader& reader, std::uint8_t& kind) {
   entry.size_bytes = reader.number<std::uint64_t>();
   entry.mtime_s = static_cast<std::int64_t>(reader.number<std::uint64_t>());
   entry.mtime_ns = reader.number<std::uint32_t>();
-  entry.name = as_text(reader.take(reader.number<std::uint8_t>()));
+  entry.name = names.add(as_text(reader.take(reader.number<std::uint8_t>())));
   if (entry.kind == EntryKind::link && entry.size_bytes <= link_target_bytes_max) {
     entry.form = std::string(as_text(reader.take(static_cast<std::size_t>(entry.size_bytes))));
     entry.size_bytes = 0;
@@ -268,11 +268,12 @@ Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std:
   std::vector<FileEntry>& entries = manifest.entries;
   entries.reserve(count);
   Tree tree(count);
+  EntryNames names;
   Reader reader(bytes);
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
     std::uint8_t kind = 0;
-    std::optional<FileEntry> entry = read_entry(reader, kind);
+    std::optional<FileEntry> entry = read_entry(reader, kind, names);
     if (!entry || !reader.ok() || !numbers_hold(*entry)) {
       return fail(EINVAL, malformed_text);
     }
@@ -312,7 +313,8 @@ Result<Manifest> decode_whole_manifest(ConstBytes bytes, std::size_t count, std:
 std::optional<FileEntry> first_entry(ConstBytes front) {
   Reader reader(front);
   std::uint8_t kind = 0;
-  std::optional<FileEntry> entry = read_entry(reader, kind);
+  EntryNames names;
+  std::optional<FileEntry> entry = read_entry(reader, kind, names);
   if (!entry || !reader.ok() || !numbers_hold(*entry)) {
     return std::nullopt;
   }
@@ -327,7 +329,7 @@ std::vector<std::uint32_t> places_by_name(std::span<const FileEntry> entries) {
 }
 
 std::string path_of(std::span<const FileEntry> entries, const FileEntry& entry) {
-  std::string path = entry.name;
+  std::string path(entry.name);
   for (std::uint32_t at = entry.parent; at != 0; at = entries[at - 1].parent) {
     path = entries[at - 1].name + "/" + path;
   }

@@ -20,6 +20,7 @@
 
 #include "apps/ftx/protocol/deletion.h"
 #include "apps/ftx/protocol/digest.h"
+#include "apps/ftx/protocol/entry_name.h"
 #include "apps/ftx/protocol/exit_code.h"
 #include "apps/ftx/protocol/extents.h"
 #include "apps/ftx/protocol/metadata.h"
@@ -42,7 +43,7 @@ enum class EntryKind : std::uint8_t {
 
 /// Small: a sender and a receiver hold one of each file of a transfer, of which there may be millions.
 struct FileEntry {
-  std::string name;  // one path component; empty: the directory where the transfer goes itself
+  EntryName name;  // one path component; empty: the directory where the transfer goes itself
   std::uint64_t size_bytes = 0;
   std::int64_t mtime_s = 0;
   std::uint32_t mtime_ns = 0;
@@ -98,7 +99,7 @@ struct FileEntry {
   /// It stands for the directory where the transfer goes.
   [[nodiscard]] bool top() const { return name.empty(); }
 };
-static_assert(sizeof(FileEntry) <= 88);
+static_assert(sizeof(FileEntry) <= 64);
 
 inline constexpr std::size_t entry_bytes_min = 28;  // without a name
 inline constexpr std::size_t extents_count_bytes = 4;

@@ -383,6 +383,12 @@ void Receiver::interrupt(TimePoint now) {
   }
 }
 
+void Receiver::sender_refuses(TimePoint now) {
+  if (state_ == State::open && assembly_->open_ended() && now - std::max(last_progress_at_, alive_at_) >= silence_max) {
+    fail(now, {ExitCode::timeout, "the sender is gone: nothing listens where it was"}, false);
+  }
+}
+
 void Receiver::give_way(TimePoint now) {
   if (state_ == State::open) {
     fail(now, {ExitCode::refused, "gave way to another transfer: the server is full"}, false);

@@ -122,6 +122,12 @@ class Receiver {
 
   /// The server stops: the session fails and tells the peer.
   void interrupt(TimePoint now);
+  /// The network says that nothing listens where the sender was. Of a stream, whose sender speaks each second while it
+  /// waits, that ends the session, if it has also been silent for silence_max.
+  ///
+  /// Threat: forged ICMP messages. They end nothing that is alive.
+  void sender_refuses(TimePoint now);
+  static constexpr Duration silence_max = std::chrono::seconds(4);
   /// Another session gets this one's room: fails if it is open.
   void give_way(TimePoint now);
   /// When payload last landed where none was; at first when the session began.

@@ -163,6 +163,14 @@ Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t
   return {Inspection::Kind::land, session->second.receiver.get(), *landing};
 }
 
+void Server::unreachable(TimePoint now, const Peer& peer) {
+  for (auto& [key, session] : sessions_) {
+    if (session.peer == peer) {
+      session.receiver->sender_refuses(now);
+    }
+  }
+}
+
 void Server::interrupt(TimePoint now) {
   for (const auto& [key, session] : sessions_) {
     session.receiver->interrupt(now);

@@ -122,6 +122,10 @@ class Server {
   /// The transport refused a datagram as too large, or an ICMP message says so of one (EMSGSIZE).
   void too_big(TimePoint now) { pulls_.too_big(now); }
 
+  /// An ICMP message says that nothing listens at `peer`. Ends the streams from there that are silent
+  /// (Receiver::sender_refuses()).
+  void unreachable(TimePoint now, const Peer& peer);
+
   /// The server stops: every open session fails, and transmit() tells its peer.
   void interrupt(TimePoint now);
 

@@ -47,7 +47,7 @@ class ServerHandler final : public DatagramHandler {
   void on_run(std::span<const Bytes> datagrams, const Peer& from) override {
     server_.receive_run(now, datagrams, from);
   }
-  void on_refused(const Peer&) override {}
+  void on_refused(const Peer& peer) override { server_.unreachable(now, peer); }
   void on_too_big() override { server_.too_big(now); }
 
   TimePoint now{};

@@ -29,7 +29,14 @@ class ZeroDestination final : public Destination {
   std::vector<Written> runs;  // that were written
   std::set<std::string> left_alone;
   int write_error = 0;
+  std::set<std::string> earlier;  // files that lie in the places of others
+  ComparedContents compared;      // by a survey
+  ComparedContents believed;      // by a sink
 
+  Result<std::unique_ptr<Survey>> survey(std::string_view, std::span<const FileEntry>, const Update&,
+                                         const std::optional<Deletion>&) override {
+    return std::make_unique<NoSurvey>(*this);
+  }
   Result<std::unique_ptr<Sink>> open(std::string_view, std::span<const FileEntry>) override {
     return std::make_unique<ZeroSink>(*this);
   }
@@ -64,6 +71,19 @@ class ZeroDestination final : public Destination {
     ZeroDestination& owner_;
     std::string name_;
   };
+  class Nothing final : public EarlierFile {
+   public:
+    Result<std::size_t> read_on(Bytes) override { return 0; }
+  };
+  class NoSurvey final : public Survey {
+   public:
+    explicit NoSurvey(ZeroDestination& owner) : owner_(owner) {}
+    Result<bool> look(std::size_t, std::vector<Change>&) override { return true; }
+    ComparedContents compared() override { return owner_.compared; }
+
+   private:
+    ZeroDestination& owner_;
+  };
   class ZeroSink final : public Sink {
    public:
     explicit ZeroSink(ZeroDestination& owner) : owner_(owner) {}
@@ -72,14 +92,18 @@ class ZeroDestination final : public Destination {
         return fail(owner_.create_error, "told to fail");
       }
       ++owner_.created;
-      return std::make_unique<ZeroFile>(owner_, entry.name);
+      return std::make_unique<ZeroFile>(owner_, std::string(entry.name));
     }
-    bool present(const FileEntry& entry) override { return owner_.left_alone.contains(entry.name); }
+    std::unique_ptr<EarlierFile> earlier(const FileEntry& entry) override {
+      return owner_.earlier.contains(std::string(entry.name)) ? std::make_unique<Nothing>() : nullptr;
+    }
+    void believe(ComparedContents compared) override { owner_.believed = std::move(compared); }
+    bool present(const FileEntry& entry) override { return owner_.left_alone.contains(std::string(entry.name)); }
     Status finish() override {
       ++owner_.finished;
       return status(owner_.finish_error);
     }
-    std::string path(const FileEntry& entry) const override { return entry.name; }
+    std::string path(const FileEntry& entry) const override { return std::string(entry.name); }
 
    private:
     ZeroDestination& owner_;
@@ -421,13 +445,89 @@ TEST(Assembly, WhatIsNowhereInThePackIsMisplaced) {
 
 // --- What is left alone --------------------------------------------------------------------------------------------
 
+// --- What --delta is done for ----------------------------------------------------------------------------------------
+
+/// The numbers of the files that are to be signed, of files that all have earlier versions.
+std::vector<std::uint32_t> signed_of(const std::vector<std::uint64_t>& sizes,
+                                     std::uint64_t memory = std::uint64_t{1} << 30) {
+  std::vector<FileEntry> files;
+  for (const std::uint64_t size : sizes) {
+    files.push_back({std::to_string(files.size()), size});
+  }
+  Transfer transfer(files, memory, 256, {.delta = true});
+  for (const FileEntry& file : files) {
+    transfer.destination.earlier.emplace(file.name);
+  }
+  EXPECT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  while (transfer.assembly->looks_for_earlier()) {
+    transfer.assembly->look_for_earlier(100);
+  }
+  return transfer.assembly->to_sign();
+}
+
+/// docs/formats/ftx.md, "Changed files": 64 MiB of signatures, 24 bytes a block of 1 MiB: 2.66 TiB, and less than a
+/// block more.
+TEST(DeltaBounds, TheLargestFile) {
+  constexpr std::uint64_t blocks = signatures_bytes_max / block_signature_bytes;
+  constexpr std::uint64_t most = (blocks + 1) * block_bytes_max - 1;
+  static_assert(most >> 30 == 2730);
+  using Numbers = std::vector<std::uint32_t>;
+  EXPECT_EQ(signed_of({most}), Numbers{0});
+  EXPECT_EQ(signed_of({most + 1}), Numbers{}) << "it is sent as a whole";
+  EXPECT_EQ(signed_of({1 << 20, most + 1, 1 << 20}), (Numbers{0, 2})) << "and leaves the room to others";
+  EXPECT_EQ(signed_of({1 << 20, most, 1 << 20}), Numbers{1}) << "the largest first";
+  EXPECT_EQ(signed_of({most / 2, most / 2, most / 4}), (Numbers{0, 1}));
+}
+
+TEST(DeltaBounds, TheSmallestFileHasOneBlock) {
+  EXPECT_EQ(signed_of({block_bytes_min - 1, block_bytes_min}), std::vector<std::uint32_t>{1});
+}
+
+TEST(DeltaBounds, SoManyFilesTheLargestOfThem) {
+  std::vector<std::uint64_t> sizes(signed_files_max + 3, 100'000);
+  sizes[1] = sizes[5] = 99'999;
+  sizes.back() = 200'000;
+  const auto numbers = signed_of(sizes);
+  ASSERT_EQ(numbers.size(), signed_files_max);
+  EXPECT_EQ(numbers.back(), sizes.size() - 1);
+  EXPECT_FALSE(std::ranges::count(numbers, 1U) + std::ranges::count(numbers, 5U) > 0);
+  EXPECT_TRUE(std::ranges::is_sorted(numbers));
+}
+
+/// Signatures that a session has no memory for are not asked for.
+TEST(DeltaBounds, SignaturesThatThereIsNoRoomForAreNotAskedFor) {
+  constexpr std::uint64_t size = std::uint64_t{16} << 30;
+  const std::uint64_t needed = 2 * signature_bytes(size);
+  EXPECT_EQ(signed_of({size}, needed + (4 << 20)), std::vector<std::uint32_t>{0});
+  EXPECT_EQ(signed_of({size}, needed - 1), std::vector<std::uint32_t>{});
+}
+
+TEST(DeltaBounds, ASearchTakesTwoMebibytesAndThirtyBytesABlock) {
+  for (std::uint64_t size = block_bytes_min; size < std::uint64_t{1} << 42; size = size * 3 + 1) {
+    const std::uint64_t blocks = signature_blocks(size);
+    const std::uint64_t memory =
+        BlockSearch::memory_bytes(blocks, signature_block_bytes(size)) + blocks * sizeof(ByteRange);
+    EXPECT_LE(memory, (std::uint64_t{2} << 20) + 30 * blocks) << size;
+  }
+}
+
+TEST(ComparedBefore, WhatASurveyHasReadTheSinkIsTold) {
+  Transfer transfer({{"own", 300}}, 1 << 20, 256, {.compare = Update::Compare::digest, .told = true});
+  transfer.destination.compared = {7};
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  std::vector<Change> changes;
+  ASSERT_TRUE(transfer.assembly->survey(1, changes));
+  ASSERT_TRUE(transfer.assembly->begin());
+  EXPECT_EQ(transfer.destination.believed, ComparedContents{7});
+}
+
 /// Data may come before compare() has looked: with a rule that leaves files alone that would otherwise be lost.
 TEST(LeftAlone, AlsoWhereItsDataComesFirst) {
   std::vector<FileEntry> files = packed(4, 300);
   files.push_back({"own", 300});
   files.push_back({"other", 300});
   Transfer transfer(files, 1 << 20, 256, {.ignore_existing = true});
-  transfer.destination.left_alone = {files[0].name, files[2].name, "own"};
+  transfer.destination.left_alone = {std::string(files[0].name), std::string(files[2].name), "own"};
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   // Parts of packed files first, whose ends come later.
   const std::vector<std::byte> pack = pack_of(packed(4, 300));

@@ -22,7 +22,7 @@ class Guessed final : public Destination {
   std::size_t opened = 0, finished = 0;
 
   bool nothing_there(std::string_view, const FileEntry& first) override {
-    asked.push_back(first.name);
+    asked.emplace_back(first.name);
     return nothing;
   }
   Result<std::unique_ptr<Sink>> open(std::string_view, std::span<const FileEntry>) override {
@@ -54,13 +54,13 @@ class Guessed final : public Destination {
    public:
     explicit Files(Guessed& owner) : owner_(owner) {}
     Result<std::unique_ptr<SinkFile>> create(const FileEntry& entry) override {
-      return std::make_unique<File>(owner_.files[entry.name]);
+      return std::make_unique<File>(owner_.files[std::string(entry.name)]);
     }
     Status finish() override {
       ++owner_.finished;
       return {};
     }
-    std::string path(const FileEntry& entry) const override { return entry.name; }
+    std::string path(const FileEntry& entry) const override { return std::string(entry.name); }
 
    private:
     Guessed& owner_;
@@ -201,7 +201,7 @@ TEST(EarlyAdus, WaitForTheListAndThenLand) {
   EXPECT_EQ(transfer.destination.finished, 1U);
   ASSERT_EQ(transfer.destination.files.size(), entries.size() - 1);
   for (std::size_t i = 1; i < entries.size(); ++i) {
-    EXPECT_EQ(transfer.destination.files[entries[i].name],
+    EXPECT_EQ(transfer.destination.files[std::string(entries[i].name)],
               std::vector<std::byte>(entries[i].size_bytes, static_cast<std::byte>(i)));
   }
   transfer.assembly.reset();

@@ -101,7 +101,7 @@ class KeptMetadata : public ServedDirectory {
     EXPECT_TRUE((*survey)->look(100, changes).value());
     std::map<std::string, unsigned> found;
     for (const Change& change : changes) {
-      found[entries[change.entry - 1].name] = change.differences;
+      found[std::string(entries[change.entry - 1].name)] = change.differences;
     }
     return found;
   }
@@ -319,7 +319,7 @@ TEST_F(KeptMetadata, ASourceReadsWhatIsAskedForAndNothingElse) {
         ->files();
   };
   for (const FileEntry& entry : list({}, true)) {
-    EXPECT_FALSE(entry.metadata) << entry.name;
+    EXPECT_FALSE(entry.metadata) << entry.name.view();
   }
   for (const FileEntry& entry : list({.user = true}, true)) {
     EXPECT_EQ(entry.metadata->user, (Principal{::geteuid(), "me"}));
@@ -331,7 +331,7 @@ TEST_F(KeptMetadata, ASourceReadsWhatIsAskedForAndNothingElse) {
   named.names = std::vector<std::string>{"a", "b", "d/"};
   const auto entries = list(named, false);
   for (const FileEntry& entry : entries) {
-    ASSERT_NE(entry.attributes(), nullptr) << entry.name;
+    ASSERT_NE(entry.attributes(), nullptr) << entry.name.view();
     for (const ExtendedAttribute& one : entry.attributes()->all()) {
       ++found[entry.name + ":" + one.name + "=" + one.value];
     }

@@ -11,6 +11,7 @@
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_survey.h"
+#include "apps/ftx/files/system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
 
@@ -56,7 +57,7 @@ class SurveyOf : public ServedDirectory {
     if (but) {
       but(there);
     }
-    const fs::path path = root_ / there.name;
+    const fs::path path = root_ / there.name.view();
     if (there.kind == EntryKind::directory) {
       fs::create_directory(path);
     } else if (there.kind == EntryKind::link) {
@@ -110,6 +111,52 @@ class SurveyOf : public ServedDirectory {
 
 Change change(Kind kind, unsigned differences, std::uint32_t of = 1) {
   return {.kind = kind, .differences = static_cast<std::uint8_t>(differences), .entry = of};
+}
+
+class CountsReads final : public System {
+ public:
+  int reads = 0;
+  ssize_t pread(int descriptor, void* out, std::size_t size, off_t offset) override {
+    ++reads;
+    return System::pread(descriptor, out, size, offset);
+  }
+};
+
+/// --itemize-changes and --checksum: each file is read once, and again where somebody has written to it since.
+TEST_F(SurveyOf, WhatItHasReadTheSinkBelievesUntilItChanges) {
+  const Update by_digest{.compare = Update::Compare::digest, .told = true};
+  const std::vector<FileEntry> entries{surveyed_file("same"), surveyed_file("differs"), surveyed_file("spoilt"),
+                                       surveyed_file("mended"), surveyed_file("absent")};
+  for (const char* const content : {"x", "y", "x", "y"}) {
+    put(entries[static_cast<std::size_t>(std::ranges::distance(fs::directory_iterator(root_)))], content);
+  }
+  CountsReads counts;
+  const ReplaceSystem replaced(counts);
+  const auto survey = destination_->survey("", entries, by_digest, {}).value();
+  std::vector<Change> changes;
+  ASSERT_TRUE(survey->look(100, changes).value());
+  EXPECT_EQ(changes.size(), 3U);
+  EXPECT_EQ(std::exchange(counts.reads, 0), 4);
+  const ComparedContents compared = survey->compared();
+  write_file(root_ / "spoilt", "y");
+  write_file(root_ / "mended", "x");
+  const auto present = [&](ComparedContents believed) {
+    const auto sink = destination_->open("", entries).value();
+    sink->follow(by_digest);
+    sink->believe(std::move(believed));
+    std::vector<bool> all;
+    for (const FileEntry& one : entries) {
+      std::uint64_t bytes = digest_turn_bytes;
+      EXPECT_TRUE(sink->examine(one, bytes));
+      all.push_back(sink->present(one));
+    }
+    return all;
+  };
+  const std::vector<bool> as_it_is{true, false, false, true, false};
+  EXPECT_EQ(present(compared), as_it_is);
+  EXPECT_EQ(std::exchange(counts.reads, 0), 2) << "the two that changed";
+  EXPECT_EQ(present({}), as_it_is);
+  EXPECT_EQ(counts.reads, 4);
 }
 
 TEST_F(SurveyOf, EachKindOfEntryThatIsNotThere) {

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <cerrno>
 #include <thread>
 
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_sink.h"
 #include "tests/apps/ftx/files/faulty_system.h"
+#include "tests/apps/ftx/files/folds_case.h"
 #include "tests/apps/ftx/files/hasty_system.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
@@ -21,6 +21,7 @@ namespace sluice::ftx {
 namespace {
 
 namespace fs = std::filesystem;
+using test::FoldsCase;
 using test::write_file;
 
 FileEntry dated_directory(std::string name, std::uint32_t parent = 0, std::uint16_t mode = 0755) {
@@ -423,7 +424,7 @@ TEST_F(TreeSink, ManyFilesThatReplaceOthersWaitUntilTheyAreDurable) {
   std::vector<FileEntry> entries;
   for (int i = 0; i < 40; ++i) {
     entries.push_back(dated_file("f" + std::to_string(i)));
-    write_file(root_ / entries.back().name, "old");
+    write_file(root_ / entries.back().name.view(), "old");
   }
   FaultySystem system;
   const ReplaceSystem replaced(system);
@@ -647,41 +648,6 @@ TEST_F(TreeSink, ThePeersLinksAppearWhenAllFilesAreThere) {
   EXPECT_TRUE(fs::is_empty(outside_));
 }
 
-/// A file system to which upper and lower case are the same.
-class FoldsCase final : public System {
- public:
-  int openat(int directory, const char* path, int flags, mode_t mode) override {
-    return System::openat(directory, folded(path).c_str(), flags, mode);
-  }
-  int fstatat(int directory, const char* path, struct stat* status, int flags) override {
-    return System::fstatat(directory, folded(path).c_str(), status, flags);
-  }
-  int renameat(int directory, const char* from, int to_directory, const char* to) override {
-    return System::renameat(directory, folded(from).c_str(), to_directory, folded(to).c_str());
-  }
-  int unlinkat(int directory, const char* path, int flags) override {
-    return System::unlinkat(directory, folded(path).c_str(), flags);
-  }
-  int mkdirat(int directory, const char* path, mode_t mode) override {
-    return System::mkdirat(directory, folded(path).c_str(), mode);
-  }
-  int symlinkat(const char* target, int directory, const char* path) override {
-    return System::symlinkat(target, directory, folded(path).c_str());
-  }
-  ssize_t readlinkat(int directory, const char* path, char* out, std::size_t size) override {
-    return System::readlinkat(directory, folded(path).c_str(), out, size);
-  }
-  int utimensat(int directory, const char* path, const timespec times[2], int flags) override {
-    return System::utimensat(directory, folded(path).c_str(), times, flags);
-  }
-
- private:
-  static std::string folded(std::string name) {
-    std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
-    return name;
-  }
-};
-
 // Threat: a link and a directory whose names are two to the list and one to the destination, so that what goes into the
 // directory goes where the link leads.
 TEST_F(TreeSink, NamesThatAreOneWhereCaseDoesNotCountLeadNowhere) {
@@ -696,9 +662,9 @@ TEST_F(TreeSink, NamesThatAreOneWhereCaseDoesNotCountLeadNowhere) {
     } else {
       open({dated_directory(to_directory), dated_file("f", 1), dated_file("g", 1), link(to_link, outside_.string())});
     }
-    EXPECT_EQ(store(link_first ? 2 : 1), 0);
-    EXPECT_EQ(store(link_first ? 3 : 2), 0);
-    EXPECT_NE(finish(), 0) << "a link in the place of a directory is an error";
+    EXPECT_EQ(store(link_first ? 2 : 1), EEXIST);
+    EXPECT_EQ(store(link_first ? 3 : 2), EEXIST);
+    EXPECT_EQ(finish(), EEXIST) << "a link in the place of a directory is an error";
     EXPECT_TRUE(fs::is_empty(outside_));
     // One that is there from the transfer before does not lead out either.
     sink_.reset();
@@ -711,6 +677,129 @@ TEST_F(TreeSink, NamesThatAreOneWhereCaseDoesNotCountLeadNowhere) {
     EXPECT_TRUE(fs::is_empty(outside_));
     sink_.reset();
     fs::remove(root_ / "d");
+  }
+}
+
+/// Two names of a list that are one here: it is said, and what had the name keeps its content.
+TEST_F(TreeSink, OfTwoFilesWhoseNamesAreOneWhereCaseDoesNotCountNoneIsLost) {
+  FoldsCase folds;
+  const ReplaceSystem replaced(folds);
+  for (const bool was_there : {false, true}) {
+    for (const bool packed : {true, false}) {
+      SCOPED_TRACE(testing::Message() << was_there << packed);
+      if (was_there) {
+        fs::create_directory(root_ / "d");
+        write_file(root_ / "d/readme", "mine");
+      }
+      std::vector<FileEntry> entries{dated_directory("d"), dated_file("README", 1), dated_file("other", 1),
+                                     dated_file("Readme", 1)};
+      for (FileEntry& entry : entries) {
+        entry.kind = entry.kind == EntryKind::packed && !packed ? EntryKind::file : entry.kind;
+      }
+      open(entries);
+      EXPECT_EQ(store(1, "1"), was_there ? EEXIST : 0);
+      EXPECT_EQ(store(2, "2"), 0);
+      const Status status = sink_->store(entries_[3], as_bytes(std::string_view("3")));
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, EEXIST);
+      EXPECT_THAT(status.error().text, testing::AllOf(testing::HasSubstr("'d/Readme' and 'd/README' are one name"),
+                                                      testing::HasSubstr("upper from lower case")));
+      sink_.reset();
+      EXPECT_EQ(file_text(root_ / "d/readme"), was_there ? "mine" : "1");
+      EXPECT_EQ(file_text(root_ / "d/other"), "2");
+      EXPECT_FALSE(leftovers());
+      test::remove_tree(root_ / "d");
+    }
+  }
+}
+
+/// Files that replace others wait for each other, and threads store the others.
+TEST_F(TreeSink, NamesThatAreOneAreToldWhereFilesWaitAndWhereThreadsStoreThem) {
+  LateWorkers workers(1000);
+  destination_->employ(workers);
+  FoldsCase folds;
+  const ReplaceSystem replaced(folds);
+  for (const bool was_there : {false, true}) {
+    SCOPED_TRACE(was_there);
+    std::vector<FileEntry> entries{dated_directory("d")};
+    for (std::size_t i = 0; i <= DirectorySink::fsync_files_max; ++i) {
+      entries.push_back(dated_file("f" + std::to_string(i), 1));
+    }
+    entries.push_back(dated_file("Same", 1));
+    entries.push_back(dated_file("SAME", 1));
+    if (was_there) {
+      fs::create_directory(root_ / "d");
+      write_file(root_ / "d/same", "mine");
+    }
+    open(entries);
+    for (std::size_t i = 1; i < entries_.size(); ++i) {
+      ASSERT_EQ(store(i, i + 1 == entries_.size() ? "2" : "1"), 0);
+    }
+    EXPECT_EQ(finish(), EEXIST);
+    sink_.reset();
+    EXPECT_EQ(file_text(root_ / "d/same"), was_there ? "mine" : "1");
+    EXPECT_FALSE(leftovers());
+    test::remove_tree(root_ / "d");
+  }
+}
+
+TEST_F(TreeSink, DirectoriesAndLinksWhoseNamesAreOneAreTold) {
+  FoldsCase folds;
+  const ReplaceSystem replaced(folds);
+  open({dated_directory("d"), dated_directory("Sub", 1), dated_file("a", 2), dated_directory("sub", 1),
+        dated_file("b", 4)});
+  EXPECT_EQ(store(2), EEXIST);
+  EXPECT_EQ(store(4), EEXIST);
+  EXPECT_EQ(finish(), EEXIST);
+  sink_.reset();
+  EXPECT_TRUE(fs::is_empty(root_ / "d/sub"));
+  test::remove_tree(root_ / "d");
+  open({dated_directory("d"), dated_file("File", 1), link("file", "x", 1)});
+  EXPECT_EQ(store(1), 0);
+  EXPECT_EQ(finish(), EEXIST);
+  EXPECT_EQ(file_text(root_ / "d/file"), "x");
+}
+
+/// Names that no list has two of are replaced as anywhere.
+TEST_F(TreeSink, WhereCaseDoesNotCountAnEarlierVersionIsReplacedUnderAnyCase) {
+  FoldsCase folds;
+  const ReplaceSystem replaced(folds);
+  fs::create_directory(root_ / "d");
+  write_file(root_ / "d/readme", "old");
+  open({dated_directory("d"), dated_file("README", 1), dated_file("README2", 1)});
+  EXPECT_EQ(store(1, "n"), 0);
+  EXPECT_EQ(store(2, "n"), 0);
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(file_text(root_ / "d/readme"), "n");
+}
+
+TEST(CaseFolding, WhichNamesMayBeOne) {
+  EXPECT_EQ(in_other_case("aB1\xc3\xa9."), "Ab1\xc3\xa9.");
+  for (const auto& [one, other] :
+       std::vector<std::pair<std::string, std::string>>{{"a", "A"},
+                                                        {"readme.TXT", "README.txt"},
+                                                        {"\xe2\x84\xaa"
+                                                         "elvin",
+                                                         "kelvin"},  // the sign of kelvin
+                                                        {"stra\xc3\x9f"
+                                                         "e",
+                                                         "STRASSE"},
+                                                        {"caf\xc3\xa9", "CAFE\xcc\x81"},  // composed or not
+                                                        {"\xc3\xa9", "\xc3\x89"}}) {
+    EXPECT_TRUE(may_be_one(one, other) && may_be_one(other, one)) << one << " " << other;
+  }
+  for (const auto& [one, other] : std::vector<std::pair<std::string, std::string>>{{"a", "b"},
+                                                                                   {"a", "aa"},
+                                                                                   {"aa", "A"},
+                                                                                   {"[", "{"},
+                                                                                   {"@", "`"},
+                                                                                   {"", "a"},
+                                                                                   {"\xc3\xa9"
+                                                                                    "1",
+                                                                                    "\xc3\xa9"
+                                                                                    "2"},
+                                                                                   {"x\xc3\xa9", "y\xc3\xa9"}}) {
+    EXPECT_FALSE(may_be_one(one, other) || may_be_one(other, one)) << one << " " << other;
   }
 }
 
@@ -802,19 +891,19 @@ TEST_F(TreeSink, OfAFileWithSeveralNamesThoseThatAreLeftAloneKeepWhatTheyHave) {
     }
     EXPECT_EQ(finish(), 0);
     for (const FileEntry& entry : entries) {
-      const fs::path path = root_ / entry.name;
+      const fs::path path = root_ / entry.name.view();
       const bool is_new = std::ranges::count(step.new_names, entry.name) == 1;
       const bool was_there = std::ranges::count(step.there, entry.name) == 1;
-      EXPECT_EQ(fs::exists(path), is_new || was_there) << entry.name;
+      EXPECT_EQ(fs::exists(path), is_new || was_there) << entry.name.view();
       if (is_new) {
-        EXPECT_EQ(file_text(path), "n") << entry.name;
-        EXPECT_EQ(fs::hard_link_count(path), step.new_names.size()) << entry.name;
+        EXPECT_EQ(file_text(path), "n") << entry.name.view();
+        EXPECT_EQ(fs::hard_link_count(path), step.new_names.size()) << entry.name.view();
       } else if (was_there) {
-        EXPECT_EQ(file_text(path), "old") << entry.name;
+        EXPECT_EQ(file_text(path), "old") << entry.name.view();
       }
     }
     for (const FileEntry& entry : entries) {
-      fs::remove(root_ / entry.name);
+      fs::remove(root_ / entry.name.view());
     }
   }
 }

@@ -206,9 +206,10 @@ TEST_F(TreeSource, DigestsOfAllFilesAreReadInTurnsWhereTheyAreAskedFor) {
   EXPECT_GE(turns, 14) << "of 131073 bytes";
   for (std::uint32_t i = 0; i < (*source)->files().size(); ++i) {
     const FileEntry& entry = (*source)->files()[i];
-    ASSERT_EQ(entry.digest.has_value(), entry.regular()) << entry.name;
+    ASSERT_EQ(entry.digest.has_value(), entry.regular()) << entry.name.view();
     if (entry.regular()) {
-      EXPECT_EQ(*entry.digest, file_digest_of(as_bytes(file_text(root_ / "b" / entry.name)))) << entry.name;
+      EXPECT_EQ(*entry.digest, file_digest_of(as_bytes(file_text(root_ / "b" / entry.name.view()))))
+          << entry.name.view();
     }
   }
   const auto& entries = (*source)->files();

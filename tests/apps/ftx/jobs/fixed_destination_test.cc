@@ -45,7 +45,7 @@ bool accepts(const Wanted& wanted, std::vector<FileEntry> entries) {
   Recorder below;
   FixedDestination fixed(below, "", wanted);
   const bool accepted = fixed.open("", entries).has_value();
-  EXPECT_EQ(below.paths.size(), accepted ? 1U : 0U) << entries.front().name;
+  EXPECT_EQ(below.paths.size(), accepted ? 1U : 0U) << entries.front().name.view();
   return accepted;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs of the library: two of them in one process, over loopback.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -7,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -59,6 +61,24 @@ class FtxJob : public testing::Test {
   }
 
   fs::path top_;
+};
+
+/// A descriptor of the process leads elsewhere while this lives.
+class Redirected {
+ public:
+  Redirected(int descriptor, int to) : descriptor_(descriptor), before_(::dup(descriptor)) {
+    EXPECT_EQ(::dup2(to, descriptor), descriptor);
+    ::close(to);
+  }
+  ~Redirected() {
+    ::dup2(before_, descriptor_);
+    ::close(before_);
+  }
+  Redirected(const Redirected&) = delete;
+  Redirected& operator=(const Redirected&) = delete;
+
+ private:
+  int descriptor_, before_;
 };
 
 /// A server in a thread of its own, until this goes.
@@ -126,6 +146,61 @@ TEST_F(FtxJob, ATreeGoesThereAndBack) {
   const ftx::Outcome ended = running.end();
   EXPECT_EQ(ended.code, 130);
   EXPECT_EQ(running.kinds().front(), FTX_LISTENING);
+}
+
+TEST_F(FtxJob, StandardInputGoesThereAndComesBackOnStandardOutput) {
+  Running running(server());
+  const std::string url = running.url();
+  std::string content(3'000'001, 'x');
+  for (std::size_t i = 0; i < content.size(); i += 1000) {
+    content[i] = static_cast<char>('a' + i / 1000 % 26);
+  }
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  std::thread writer([&content, to = ends[1]] {
+    for (std::size_t at = 0; at < content.size();) {
+      const ssize_t put = ::write(to, content.data() + at, std::min<std::size_t>(content.size() - at, 100'000));
+      ASSERT_GT(put, 0);
+      at += static_cast<std::size_t>(put);
+    }
+    ::close(to);
+  });
+  {
+    const Redirected input(STDIN_FILENO, ends[0]);
+    ftx::Job push = transfer();
+    const ftx::Outcome pushed = push.add("-").add(url + "piped").run();
+    EXPECT_TRUE(pushed) << pushed.text;
+  }
+  writer.join();
+  EXPECT_EQ(file_text(top_ / "served/piped"), content);
+
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  std::string back;
+  std::thread reader([&back, from = ends[0]] {
+    char some[65536];
+    for (ssize_t got = ::read(from, some, sizeof some); got > 0; got = ::read(from, some, sizeof some)) {
+      back.append(some, static_cast<std::size_t>(got));
+    }
+    ::close(from);
+  });
+  ftx::Outcome fetched;
+  {
+    const Redirected output(STDOUT_FILENO, ends[1]);
+    ftx::Job fetch = transfer();
+    fetched = fetch.add(url + "piped").add("-").run();
+  }
+  reader.join();
+  EXPECT_TRUE(fetched) << fetched.text;
+  EXPECT_EQ(back, content);
+}
+
+TEST_F(FtxJob, StandardInputThatCannotBeSentSoIsAnErrorAtOnce) {
+  for (const std::string option : {"checksum", "itemize-changes", "delta"}) {
+    ftx::Job push = transfer();
+    const ftx::Outcome outcome = push.set(option).add("-").add("ftx://127.0.0.1:9/x").run();
+    EXPECT_EQ(outcome.code, 2) << option;
+    EXPECT_THAT(outcome.text, HasSubstr("standard input is not compared")) << option;
+  }
 }
 
 TEST_F(FtxJob, TheProcessIsLeftAlone) {

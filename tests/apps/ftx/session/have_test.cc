@@ -195,7 +195,7 @@ class CountingSource final : public Source {
     return {};
   }
   Status unchanged(std::uint32_t) override { return {}; }
-  std::string path(std::uint32_t index) const override { return entries_[index].name; }
+  std::string path(std::uint32_t index) const override { return std::string(entries_[index].name); }
   static std::byte byte(std::uint32_t index, std::uint64_t offset) {
     return static_cast<std::byte>(index + offset * 7);
   }

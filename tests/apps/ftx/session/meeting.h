@@ -198,7 +198,7 @@ class Meeting {
     ASSERT_TRUE(sender && sender->finished()) << (client->over() && !sender ? client->failure().text : "no session");
     EXPECT_EQ(sender->exit_code(), ExitCode::ok);
     for (std::uint32_t i = 0; i < source.files().size(); ++i) {
-      EXPECT_TRUE(destination.files[source.files()[i].name] == source.content(i));
+      EXPECT_TRUE(destination.files[std::string(source.files()[i].name)] == source.content(i));
     }
   }
 

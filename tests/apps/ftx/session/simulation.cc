@@ -255,7 +255,7 @@ bool World::all_equal() const {
       continue;
     }
     ++files_sent;
-    const auto arrived = destination.files.find(source.files()[i].name);
+    const auto arrived = destination.files.find(std::string(source.files()[i].name));
     if (arrived == destination.files.end() || arrived->second != files.content(i)) {
       return false;
     }

@@ -88,7 +88,7 @@ class MemorySource final : public Source {
     }
     return true;
   }
-  std::string path(std::uint32_t index) const override { return entries_[index].name; }
+  std::string path(std::uint32_t index) const override { return std::string(entries_[index].name); }
   Content& content(std::uint32_t index) { return contents_[index]; }
 
   bool changed = false;
@@ -227,12 +227,12 @@ class MemoryDestination final : public Destination {
     }
     bool present(const FileEntry&) override { return owner_.equal && owner_.update.compare == Update::Compare::digest; }
     std::unique_ptr<EarlierFile> earlier(const FileEntry& entry) override {
-      const auto found = owner_.earlier.find(entry.name);
+      const auto found = owner_.earlier.find(std::string(entry.name));
       return found == owner_.earlier.end() ? nullptr : std::make_unique<MemoryEarlier>(found->second);
     }
     Status finish() override { return {}; }
     std::uint64_t entries_made() const override { return made_; }
-    std::string path(const FileEntry& entry) const override { return entry.name; }
+    std::string path(const FileEntry& entry) const override { return std::string(entry.name); }
 
    private:
     MemoryDestination& owner_;

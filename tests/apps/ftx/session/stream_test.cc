@@ -207,6 +207,42 @@ TEST(Stream, AReceiverThatVanishesWhileInputIsSlowIsNoticed) {
   EXPECT_LT(run.world.now, TimePoint(1h) + 60s + 35s);
 }
 
+/// Its host says that nothing listens there any more. While it speaks that is forged, and ends nothing.
+TEST(Stream, ASenderWhoseHostRefusesEndsOnceItIsSilent) {
+  WorldOptions options;
+  options.sealed = true;
+  Streamed run(options, random_content(50'000, 1));
+  run.input.come = 20'000;
+  const TimePoint killed = TimePoint(1h) + 60s;
+  run.world.each_step = [&] {
+    run.world.sender_alive = run.world.now < killed;
+    run.world.server->unreachable(run.world.now, Peer(as_bytes("another")));
+    run.world.server->unreachable(run.world.now, run.world.peer);
+  };
+  run.world.run([&] { return run.world.server_event(Event::Kind::error) != nullptr; });
+  ASSERT_NE(run.world.server_event(Event::Kind::error), nullptr);
+  EXPECT_EQ(run.world.server_event(Event::Kind::error)->code, ExitCode::timeout);
+  EXPECT_GE(run.world.now, killed + Receiver::silence_max - 1s);
+  EXPECT_LT(run.world.now, killed + 2 * Receiver::silence_max);
+  EXPECT_TRUE(run.world.destination.temporaries.empty());
+}
+
+/// A file may go on later, so it keeps what it has.
+TEST(Stream, OfWhatIsNoStreamARefusalEndsNothing) {
+  WorldOptions options;
+  options.forward.rate = 100'000;
+  options.forward.queue_bytes = 100'000;
+  World world(options);
+  world.source.add("file", random_content(1'000'000, 1));
+  const auto silent = [&] { return world.now > TimePoint(1h) + 5s && world.now < TimePoint(1h) + 15s; };
+  world.each_step = [&] {
+    world.sender_alive = !silent();
+    world.server->unreachable(world.now, world.peer);
+  };
+  world.run();
+  EXPECT_EQ(world.sender->exit_code(), ExitCode::ok);
+}
+
 TEST(Stream, ASenderThatVanishesWhileInputIsSlowIsNoticedAndLeavesNothing) {
   WorldOptions options;
   options.sealed = true;

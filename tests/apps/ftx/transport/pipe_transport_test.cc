@@ -351,7 +351,8 @@ TEST_P(PipeTransfer, ASlowPipeWithALongQueueRepeatsNothing) {
   EXPECT_TRUE(world.done);
   EXPECT_EQ(world.repaired, 0U);
   for (std::uint32_t index = 0; index < world.source.files().size(); ++index) {
-    EXPECT_EQ(world.destination.files[world.source.files()[index].name], world.source.content(index)) << index;
+    EXPECT_EQ(world.destination.files[std::string(world.source.files()[index].name)], world.source.content(index))
+        << index;
   }
 }
 
