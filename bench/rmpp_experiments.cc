@@ -16,7 +16,8 @@
 //   overlap*       Figure 4: bench/rmpp_overlap.cc
 // On this machine, over `packet` with its ring by frame and a veth pair a protocol:
 //   bandwidth_cpu  Figure 2 again, as CPU time of both ends together, with what the kernel does for them; `packet` is
-//                  dlpi_send and dlpi_recv of as many frames of the same size: the packet module's limit
+//                  dlpi_send and dlpi_recv of as many frames of the same size, one a call: the packet
+//                  module's limit
 //   latency*       Table 1: least, mean, largest and standard deviation of half the round trips of short messages;
 //                  both ends in one thread, so what one does for the other's sake is in it
 
