@@ -277,15 +277,19 @@ class KernelTransfer final : public Transfer {
  private:
   static constexpr int experimental_protocol = 253;  // RFC 3692
   static constexpr std::size_t ip_header_bytes = 20;
+  static constexpr std::size_t datagrams_bytes_max = 64 * 1024;  // fits the receive buffer with what the kernel counts
 
   [[nodiscard]] Descriptor made() const {
     const int type = kind_ == Kind::tcp ? SOCK_STREAM : kind_ == Kind::udp ? SOCK_DGRAM : SOCK_RAW;
     Descriptor one(::socket(AF_INET, type | SOCK_CLOEXEC, kind_ == Kind::raw ? experimental_protocol : 0));
     must(static_cast<bool>(one), "socket");
+    constexpr int buffer_bytes = 212'992;  // the most that a kernel left as it is allows
+    must(kind_ == Kind::tcp || ::setsockopt(one.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes) == 0,
+         "SO_RCVBUF");
     return one;
   }
   [[nodiscard]] std::size_t window_bytes() const override {
-    return kind_ == Kind::tcp ? file_bytes : Transfer::window_bytes();
+    return kind_ == Kind::tcp ? file_bytes : datagrams_bytes_max;
   }
   std::size_t send(Bytes message) override {
     const ssize_t taken = ::send(near_.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
