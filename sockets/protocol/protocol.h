@@ -36,7 +36,7 @@
 
 namespace sluice::sockets {
 
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 
 /// The environment's variable with the path of the server's socket.
 inline constexpr const char* path_variable = "SLUICE_SOCKETS";
@@ -59,6 +59,7 @@ enum class Operation : std::uint32_t {
   take_error,  ///< `value` of the answer: the error that is pending (SO_ERROR), which is cleared
   set_option,  ///< `level`, `name`, `value`
   get_option,  ///< `level`, `name`; `value` of the answer
+  connection,  ///< `connection` of the answer: what is known of the socket's connection
 };
 
 enum class SocketState : std::int32_t {
@@ -87,12 +88,32 @@ struct Request {
   Address address{};
 };
 
+/// Of a connection, as struct tcp_info has it (tcp(7)); zeros where the provider does not know it.
+struct Connection {
+  std::uint8_t state = 0;
+  std::uint8_t options = 0;
+  std::uint8_t send_scale = 0;
+  std::uint8_t receive_scale = 0;
+  std::uint32_t send_mss = 0;       ///< bytes
+  std::uint32_t receive_mss = 0;    ///< bytes
+  std::uint32_t round_trip_us = 0;  ///< smoothed
+  std::uint32_t round_trip_variation_us = 0;
+  std::uint32_t round_trip_least_us = 0;
+  std::uint32_t timeout_us = 0;
+  std::uint64_t congestion_window = 0;  ///< bytes
+  std::uint64_t unacknowledged = 0;     ///< bytes
+  std::uint64_t unsent = 0;             ///< bytes
+  std::uint64_t segments_sent = 0;
+  std::uint64_t segments_again = 0;
+};
+
 struct Answer {
   std::uint32_t version = protocol_version;
   std::int32_t error = 0;  ///< an errno value
   std::int32_t value = 0;
   Address local;
   Address peer;
+  Connection connection;
 };
 
 /// In front of each datagram. To the program: its sender; or an error that was reported of one sent before, with the

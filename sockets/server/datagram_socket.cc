@@ -33,11 +33,11 @@ Reply DatagramSocket::bind(const Address& address, bool shared) {
     return refusal(EINVAL);
   }
   const auto wanted = transport_address_of(address, identity_.family);
-  return refusal(wanted ? bind_to(*wanted, shared) : EAFNOSUPPORT);
+  return refusal(!wanted ? EAFNOSUPPORT : excludes(*wanted) ? EINVAL : bind_to(*wanted, shared));
 }
 
 int DatagramSocket::bind_to(const TransportAddress& address, bool shared) {
-  auto port = DatagramPort::bind(host_, address, shared, host_.datagram_ports());
+  auto port = DatagramPort::bind(host_, address, shared, options_, host_.datagram_ports());
   if (!port) {
     return port.error();
   }
@@ -58,11 +58,17 @@ Reply DatagramSocket::connect(const Request& request, Asker) {
   if (!to) {
     return refusal(EAFNOSUPPORT);
   }
-  const int error = port_ == nullptr ? bind_to(any_address(to->address.is_v6()), false) : 0;
+  const int error = excludes(*to) ? ENETUNREACH : port_ == nullptr ? bind_to(any_address(v6()), false) : 0;
   if (error == 0) {
     peer_ = *to;
   }
   return refusal(error);
+}
+
+void DatagramSocket::apply_options() {
+  if (port_ != nullptr) {
+    port_->apply(options_);
+  }
 }
 
 bool DatagramSocket::turn() {
@@ -119,8 +125,8 @@ bool DatagramSocket::send(ConstBytes message) {
   }
   std::memcpy(&header, message.data(), sizeof header);
   const auto to = header.address.size == 0 ? peer_ : transport_address_of(header.address, identity_.family);
-  int error = to ? 0 : EDESTADDRREQ;
-  error = error == 0 && port_ == nullptr ? bind_to(any_address(to->address.is_v6()), false) : error;
+  int error = !to ? EDESTADDRREQ : excludes(*to) ? ENETUNREACH : 0;
+  error = error == 0 && port_ == nullptr ? bind_to(any_address(v6()), false) : error;
   error = error == 0 ? port_->send(*to, message.subspan(sizeof header)) : error;
   pending_error_ = error == 0 || error == EAGAIN ? pending_error_ : error;
   return error != EAGAIN;

@@ -32,6 +32,8 @@ class DatagramSocket final : public Socket, private DatagramTaker {
   void deliver(int error, const wire::TransportAddress& address, ConstBytes data) override;
   [[nodiscard]] Socket& socket() override { return *this; }
 
+  void apply_options() override;
+  [[nodiscard]] bool is_bound() const override { return port_ != nullptr; }
   /// 0, or an errno.
   [[nodiscard]] int bind_to(const wire::TransportAddress& address, bool shared);
   bool pass_down();

@@ -340,6 +340,8 @@ Reply Server::execute(const Request& request, int shown, uid_t user, Asker asker
       return socket.set_option(request);
     case Operation::get_option:
       return socket.get_option(request);
+    case Operation::connection:
+      return socket.connection();
     default:
       return refusal(EOPNOTSUPP);
   }
@@ -360,6 +362,7 @@ Reply Server::remember(const Request& request, ino_t inode) {
       break;
     case Operation::set_option:
     case Operation::get_option:
+    case Operation::connection:
       break;
     default:
       reply.answer.error = EINVAL;
