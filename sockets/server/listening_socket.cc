@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sockets/server/listening_socket.h"
 
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -31,6 +32,13 @@ Reply ListeningSocket::bind(const Address&, bool) { return refusal(EINVAL); }
 Reply ListeningSocket::listen(int) { return {}; }
 
 Reply ListeningSocket::connect(const Request&, Asker) { return refusal(EISCONN); }
+
+SocketRecord ListeningSocket::record() {
+  SocketRecord record = Socket::record();
+  record.kind = SocketKind::listening;
+  record.state = TCP_LISTEN;
+  return record;
+}
 
 bool ListeningSocket::turn() {
   for (int taken = 0; taken < turn_callers_max; ++taken) {
@@ -73,7 +81,8 @@ void ListeningSocket::accept(const tli::t_call& call) {
   if (!endpoint_->t_accept(**endpoint, call)) {
     return;  // T_DISCONNECT waits: the caller has gone
   }
-  const Identity identity{.inode = pair->inode, .user = identity_.user, .family = identity_.family};
+  const Identity identity{
+      .inode = pair->inode, .user = identity_.user, .process = identity_.process, .family = identity_.family};
   auto socket = std::make_unique<StreamSocket>(host_, identity, std::move(pair->ours), std::move(*endpoint), options_);
   const Reply names = socket->names();
   if (host_.adopt(std::move(socket)) == 0) {

@@ -25,6 +25,7 @@ class ListeningSocket final : public Socket {
   /// As often as a program likes; the backlog stays.
   Reply listen(int backlog) override;
   Reply connect(const Request& request, Asker asker) override;
+  [[nodiscard]] SocketRecord record() override;
   bool turn() override;
   [[nodiscard]] bool finished() const override { return hung_up_; }
 

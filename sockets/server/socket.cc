@@ -53,6 +53,17 @@ Reply Socket::names() const {
   return reply;
 }
 
+SocketRecord Socket::record() {
+  const Answer named = names().answer;
+  return {.pid = identity_.process,
+          .uid = identity_.user,
+          .family = static_cast<std::uint16_t>(identity_.family),
+          .local = named.local,
+          .peer = named.peer,
+          .received = received_,
+          .sent = sent_};
+}
+
 Reply Socket::take_error() {
   Reply reply;
   reply.answer.value = std::exchange(pending_error_, 0);

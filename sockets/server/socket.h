@@ -90,6 +90,7 @@ class Socket : public Poller::Watched {
   struct Identity {
     ino_t inode = 0;
     uid_t user = 0;
+    pid_t process = 0;
     int family = AF_INET;
   };
 
@@ -112,6 +113,9 @@ class Socket : public Poller::Watched {
   virtual Reply get_option(const Request& request);
   /// ENOTCONN: it has none, or nothing is known of it.
   virtual Reply connection() { return refusal(ENOTCONN); }
+
+  /// For statistics.
+  [[nodiscard]] virtual SocketRecord record();
 
   /// Does what is due, a bounded amount of it; whether more is.
   virtual bool turn() = 0;
@@ -141,8 +145,10 @@ class Socket : public Poller::Watched {
   std::optional<wire::TransportAddress> local_;
   std::optional<wire::TransportAddress> peer_;
   EndpointOptions options_;
-  int pending_error_ = 0;  // SO_ERROR
-  bool readable_ = true;   // the channel, until it says EAGAIN
+  std::uint64_t received_ = 0;  // bytes given to the program
+  std::uint64_t sent_ = 0;      // and to the stack
+  int pending_error_ = 0;       // SO_ERROR
+  bool readable_ = true;        // the channel, until it says EAGAIN
   bool writable_ = true;
   bool hung_up_ = false;  // the pair is shut both ways, as a rule since the program has closed its end
 };

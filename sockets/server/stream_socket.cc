@@ -107,7 +107,8 @@ Reply StreamSocket::listen(int backlog) {
   if (!pair) {
     return refusal(pair.error().code);
   }
-  const Identity listening{.inode = pair->inode, .user = identity_.user, .family = identity_.family};
+  const Identity listening{
+      .inode = pair->inode, .user = identity_.user, .process = identity_.process, .family = identity_.family};
   phase_ = Phase::over;
   error = host_.adopt(std::make_unique<ListeningSocket>(host_, listening, std::move(pair->ours), std::move(endpoint_),
                                                         local_.value_or(any_address(v6())), options_));
@@ -176,6 +177,21 @@ std::optional<wire::ConnectionInfo> StreamSocket::connection_info() {
   }
   std::memcpy(&info, told->data.data(), sizeof info);
   return info;
+}
+
+SocketRecord StreamSocket::record() {
+  SocketRecord record = Socket::record();
+  record.kind = SocketKind::stream;
+  record.receive_queue = up_.size() - up_sent_;
+  record.send_queue = down_.size() - down_sent_;
+  if (const auto info = connection_info()) {
+    record.state = static_cast<std::uint8_t>(info->state);
+    record.round_trip_us = info->round_trip_us;
+    record.receive_queue += info->received_waiting;
+    record.send_queue += info->unacknowledged + info->unsent;
+    record.retransmissions = info->segments_again;
+  }
+  return record;
 }
 
 Reply StreamSocket::connection() {
@@ -395,6 +411,7 @@ std::size_t StreamSocket::send_up(ConstBytes bytes) {
     const ssize_t taken = ::send(channel_.get(), bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (taken > 0) {
       sent += static_cast<std::size_t>(taken);
+      received_ += static_cast<std::size_t>(taken);
     } else if (errno == EAGAIN) {
       writable_ = false;
     } else if (errno != EINTR) {
@@ -495,6 +512,7 @@ std::size_t StreamSocket::send_to_peer(ConstBytes bytes) {
   if (!sent && sent.error().t_errno != wire::tpi::TFLOW && sent.error().t_errno != wire::tpi::TLOOK) {
     abort(errno_of(sent.error()));
   }
+  sent_ += sent.value_or(0);
   return sent.value_or(0);
 }
 

@@ -39,6 +39,7 @@ class StreamSocket final : public Socket {
   /// The connection ends with a reset when the program closes it: SO_LINGER with a time of zero.
   void set_reset_at_close(bool resets) override { resets_at_close_ = resets; }
   [[nodiscard]] SocketState state() const override;
+  [[nodiscard]] SocketRecord record() override;
   bool turn() override;
   [[nodiscard]] bool finished() const override;
 

@@ -201,6 +201,52 @@ expect "redis listens for IPv6, too" [ "$(on_a redis-cli -h $OURS6 ping < /dev/n
 expect "redis-benchmark gets its answers" [ "$(grep -c 'requests per second' redis.txt)" -ge 4 ]
 expect "a value is what was set" [ "$(on_a redis-cli -h $OURS set key value < /dev/null && on_a redis-cli -h $OURS get key < /dev/null)" = $'OK\nvalue' ]
 
+# What the server tells of them: a line a socket where the output is no terminal, JSON, and a screen of any size.
+in_b "$SLUICE" top --socket "$DIR/sockets-b" > top.txt
+expect "top: a line for each socket" grep -Eq "^ *[0-9]+ +0 +tcp +listen +0\.0\.0\.0:6379 " top.txt
+expect "top: and one for all" grep -q ' processes; requests ' top.txt
+in_b "$SLUICE" top --json --socket "$DIR/sockets-b" > top.json
+expect "top: JSON" python3 -c "
+import json
+events = [json.loads(line) for line in open('top.json')]
+totals = events[-1]
+sockets = [one for one in events if one['event'] == 'socket']
+clients = [one for one in events if one['event'] == 'client']
+assert totals['event'] == 'totals' and totals['sockets'] == len(sockets) and totals['clients'] == len(clients)
+assert any(one['local'] == '0.0.0.0:8080' or one['local'] == '$OURS:8080' for one in sockets), sockets"
+cat > screens.py <<'PYTHON'
+import fcntl, os, pty, re, select, signal, struct, sys, termios, time
+
+def screen(width, height):
+    """What stands on a terminal of that size when top has drawn twice, and how it leaves the terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        time.sleep(0.2)
+        os.execv(sys.argv[1], [sys.argv[1], "top", "--socket", sys.argv[2]])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    text, deadline = "", time.monotonic() + 20
+    while text.count("\x1b[J") < 2 and time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.2)[0]:
+            text += os.read(terminal, 65536).decode()
+    os.kill(child, signal.SIGTERM)
+    try:
+        while piece := os.read(terminal, 65536):
+            text += piece.decode()
+    except OSError:
+        pass
+    assert os.waitpid(child, 0)[1] == 0
+    assert text.startswith("\x1b[?1049h\x1b[?25l") and text.endswith("\x1b[?25h\x1b[?1049l"), repr(text[-40:])
+    return [line.removesuffix("\x1b[K") for line in re.split("\x1b\[H", text)[2].split("\x1b[J")[0].split("\r\n")]
+
+for width, height in (120, 40), (80, 24), (33, 5), (7, 2), (1, 1):
+    lines = screen(width, height)
+    assert len(lines) <= height and all(len(line) <= width for line in lines), (width, height, lines)
+    assert "sockets of"[:width - 3] in lines[0] or width < 15, lines
+    assert height < 24 or any("listen" in line for line in lines), lines
+PYTHON
+expect "top: a screen is as large as the terminal" python3 screens.py "$SLUICE" "$DIR/sockets-b"
+expect_exit 4 "top: no server" "$SLUICE" top --socket "$DIR/nowhere"
+
 for protocol in "" -u; do
   background_on b "iperf$protocol" iperf3 -s -1 --forceflush -B $OURS
   wait_for "iperf$protocol.out" 'Server listening'

@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <array>
@@ -23,6 +25,7 @@
 
 #include "edge/run_loop.h"
 #include "sockets/server/passing.h"
+#include "sockets/server/snapshot.h"
 #include "stack/modules/timod.h"
 #include "tpi/kernel_tcp.h"
 #include "tpi/kernel_udp.h"
@@ -473,6 +476,62 @@ TEST_F(SocketServer, RefusesWhatItDoesNotHave) {
   for (const Case& one : cases) {
     EXPECT_EQ(ask_error(one.request, one.shown), one.error) << one.what;
   }
+}
+
+// ---- Statistics ----
+
+TEST_F(SocketServer, StatisticsTellOfEverySocket) {
+  auto [ours, theirs] = connection();
+  const Descriptor datagrams = open(SocketKind::datagram);
+  ASSERT_TRUE(write_all(ours, "question"));
+  ASSERT_TRUE(write_all(theirs, "reply"));
+  run_for(std::chrono::milliseconds(300));
+  const Answered told = ask({.operation = Operation::statistics});
+  ASSERT_EQ(told.answer.error, 0);
+  const auto read = read_snapshot(told.passed);
+  ASSERT_TRUE(read) << read.error().text;
+  const auto& [totals, records] = *read;
+  EXPECT_EQ(totals.sockets, 2U);
+  ASSERT_EQ(records.size(), 2U);
+  const SocketRecord& stream = records[records[0].kind == SocketKind::stream ? 0 : 1];
+  const SocketRecord& datagram = records[records[0].kind == SocketKind::stream ? 1 : 0];
+  EXPECT_EQ(datagram.kind, SocketKind::datagram);
+  EXPECT_EQ(stream.pid, ::getpid());
+  EXPECT_EQ(stream.uid, ::getuid());
+  EXPECT_EQ(stream.state, TCP_ESTABLISHED);
+  EXPECT_EQ(stream.sent, 8U);
+  EXPECT_EQ(stream.received, 5U);
+  EXPECT_NE(port_of(stream.peer), 0);
+}
+
+/// Threat: who asks for statistics without end, and reads none of them, would keep the server busy; and who gets them
+/// would change what others read.
+TEST_F(SocketServer, StatisticsAreOneFileThatNobodyCanChange) {
+  const auto inode_of = [](const Descriptor& file) {
+    struct stat status{};
+    EXPECT_EQ(::fstat(file.get(), &status), 0);
+    return status.st_ino;
+  };
+  const Answered first = ask({.operation = Operation::statistics});
+  ASSERT_EQ(first.answer.error, 0);
+  EXPECT_EQ(inode_of(ask({.operation = Operation::statistics}).passed), inode_of(first.passed)) << "soon after";
+  EXPECT_LT(::pwrite(first.passed.get(), "x", 1, 0), 0);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_NE(::ftruncate(first.passed.get(), 0), 0);
+  run_for(std::chrono::milliseconds(300));
+  EXPECT_NE(inode_of(ask({.operation = Operation::statistics}).passed), inode_of(first.passed)) << "later";
+}
+
+TEST_F(SocketServer, AFileThatIsNoStatisticsIsRefused) {
+  const Descriptor empty(::memfd_create("empty", MFD_CLOEXEC));
+  EXPECT_EQ(read_snapshot(empty).error().code, EPROTO);
+  const Totals lying{.records = 4};
+  const Descriptor short_file(::memfd_create("short", MFD_CLOEXEC));
+  ASSERT_EQ(::write(short_file.get(), &lying, sizeof lying), static_cast<ssize_t>(sizeof lying));
+  EXPECT_EQ(read_snapshot(short_file).error().code, EPROTO);
+  const auto good = make_snapshot({.records = 1, .sockets = 7}, std::array<SocketRecord, 1>{});
+  ASSERT_TRUE(good);
+  EXPECT_EQ(read_snapshot(*good)->first.sockets, 7U);
 }
 
 // ---- Options ----

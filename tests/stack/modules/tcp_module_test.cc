@@ -521,7 +521,7 @@ TEST(TcpFamilies, AnUnspecifiedAddressTakesCallersOfItsFamilies) {
     for (const auto& [there, taken] : {std::pair(there_v4, one.v4), std::pair(there_v6, one.v6)}) {
       Peer peer(stack, {there, there_port});
       peer.says(tcp_syn);
-      EXPECT_EQ(peer.heard(), taken ? "SYN,ACK" : "RST");
+      EXPECT_EQ(peer.heard(), taken ? "SYN+ACK" : "RST+ACK");
     }
   }
 }
