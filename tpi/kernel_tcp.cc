@@ -8,6 +8,7 @@
 
 #include "stack/core/ioctl.h"
 #include "stack/core/primitive.h"
+#include "stack/wire/connection_info.h"
 #include "tpi/socket_binding.h"
 
 namespace sluice::tpi {
@@ -119,6 +120,11 @@ void KernelTcp::answer_ioctl(Message message) {
   if (message.bytes().size() < sizeof(IoctlBlock)) {
     ++dropped_;
     return;
+  }
+  if (ioctl_block(message).command == wire::SLIOCCONNECTION) {
+    const int error = socket_options_.tell_connection(ioctl_argument(message));
+    return read_queue().put_next(error == 0 ? ioctl_acknowledged(std::move(message))
+                                            : ioctl_refused(std::move(message), error));
   }
   ++unsupported_;
   read_queue().put_next(ioctl_refused(std::move(message), EINVAL));

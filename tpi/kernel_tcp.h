@@ -33,8 +33,9 @@
 //              T_DISCON_IND  DISCON_reason is an errno value: ECONNRESET, ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, ...
 //              T_EXDATA_REQ  is fatal: ETSDU_size is T_INVALID. RFC 6093 tells new applications to do without
 //                            urgent data; what a peer sends as such stays in the stream, where it was sent.
-//              Options are T_TCP_NODELAY, T_TCP_MAXSEG, T_TCP_KEEPALIVE, T_IP_TTL, T_IP_TOS, T_IPV6_UNICAST_HOPS,
-//              XTI_RCVBUF and XTI_SNDBUF (stack/provider/options.h); those of T_CONN_REQ are negotiated likewise.
+//              Options are those of T_INET_TCP, T_IP_TTL, T_IP_TOS, T_IPV6_UNICAST_HOPS, XTI_RCVBUF and XTI_SNDBUF
+//              (stack/provider/options.h); those of T_CONN_REQ are negotiated likewise. The ioctl SLIOCCONNECTION
+//              (stack/wire/connection_info.h) tells what the kernel knows of the connection.
 //              Local management, and what is allowed when, are those of every connection-mode provider here:
 //              stack/provider/connection_mode.h, connection_states.h.
 //

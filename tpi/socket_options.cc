@@ -60,7 +60,9 @@ bool is_dont_fragment(Setting setting) {
 }
 
 bool is_of_tcp(Setting setting) {
-  return setting == Setting::no_delay || setting == Setting::segment_bytes || setting == Setting::keep_alive;
+  using enum Setting;
+  return setting == no_delay || setting == segment_bytes || setting == keep_alive || setting == keep_idle ||
+         setting == keep_interval || setting == keep_count || setting == segment_limit;
 }
 
 std::size_t index(Setting setting) { return static_cast<std::size_t>(setting); }

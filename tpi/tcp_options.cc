@@ -6,6 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+
+#include "stack/wire/connection_info.h"
 #include "tpi/socket_address.h"
 
 namespace sluice::tpi {
@@ -35,6 +39,14 @@ std::optional<TcpOption> tcp_option_of(Setting setting) {
       return TcpOption{IPPROTO_TCP, TCP_MAXSEG};
     case Setting::keep_alive:
       return TcpOption{IPPROTO_TCP, TCP_KEEPIDLE};
+    case Setting::keep_idle:
+      return TcpOption{IPPROTO_TCP, TCP_KEEPIDLE};
+    case Setting::keep_interval:
+      return TcpOption{IPPROTO_TCP, TCP_KEEPINTVL};
+    case Setting::keep_count:
+      return TcpOption{IPPROTO_TCP, TCP_KEEPCNT};
+    case Setting::segment_limit:
+      return TcpOption{IPPROTO_TCP, TCP_MAXSEG};
     case Setting::receive_buffer:
       return TcpOption{SOL_SOCKET, SO_RCVBUF};
     case Setting::send_buffer:
@@ -120,6 +132,32 @@ bool TcpOptions::set(Setting setting, std::uint32_t value) {
     set_[static_cast<std::size_t>(setting)] = value;
   }
   return done;
+}
+
+int TcpOptions::tell_connection(Bytes place) const {
+  wire::ConnectionInfo info;
+  if (place.size() != sizeof info) {
+    return EINVAL;
+  }
+  tcp_info kernel{};
+  socklen_t size = sizeof kernel;
+  if (descriptor_ < 0 || ::getsockopt(descriptor_, IPPROTO_TCP, TCP_INFO, &kernel, &size) != 0) {
+    return ENOTCONN;
+  }
+  info.state = kernel.tcpi_state;
+  info.segment_bytes = kernel.tcpi_snd_mss;
+  info.peer_segment_bytes = kernel.tcpi_rcv_mss;
+  info.round_trip_us = kernel.tcpi_rtt;
+  info.round_trip_variation_us = kernel.tcpi_rttvar;
+  info.timeout_us = kernel.tcpi_rto;
+  info.options = kernel.tcpi_options;
+  info.send_scale = kernel.tcpi_snd_wscale;
+  info.receive_scale = kernel.tcpi_rcv_wscale;
+  info.congestion_window = std::uint64_t{kernel.tcpi_snd_cwnd} * kernel.tcpi_snd_mss;
+  info.unacknowledged = std::uint64_t{kernel.tcpi_unacked} * kernel.tcpi_snd_mss;
+  info.segments_again = kernel.tcpi_total_retrans;
+  std::memcpy(place.data(), &info, sizeof info);
+  return 0;
 }
 
 void TcpOptions::attach(int descriptor, bool v6) {

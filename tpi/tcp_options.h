@@ -24,6 +24,9 @@ class TcpOptions final : public provider::OptionStore {
   [[nodiscard]] bool join(const provider::Membership&, bool) override { return false; }
   [[nodiscard]] bool leave(const provider::Membership&, bool) override { return false; }
 
+  /// Writes wire::ConnectionInfo; 0, ENOTCONN, or EINVAL: it does not fit.
+  [[nodiscard]] int tell_connection(Bytes place) const;
+
   /// There is a socket now, of IPv6 or not; and none any more.
   void attach(int descriptor, bool v6);
   void detach() { descriptor_ = -1; }

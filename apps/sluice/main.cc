@@ -16,6 +16,7 @@
 #include "apps/sluice/manual.h"
 #include "apps/sluice/netcat.h"
 #include "apps/sluice/serve.h"
+#include "apps/sluice/top.h"
 
 namespace {
 
@@ -195,6 +196,14 @@ int main(int argc, char** argv) {
     command.insert(command.end(), rest.begin(), rest.end());
     result = run_on_server(serve.path, command);
   });
+
+  TopOptions top;
+  auto* top_command = app.add_subcommand("top", "show the sockets of a server (see serve), and what they do");
+  top_command->add_option("--socket", top.path, "where the server is");
+  top_command->add_option("--interval", top.interval_s, "seconds between screens; 1 if absent")
+      ->check(CLI::Range(1U, 3600U));
+  top_command->add_flag("--json", top.json, "print JSON");
+  top_command->callback([&] { result = run_top(top); });
 
   std::string name;
   auto* modules_command = app.add_subcommand("modules", "list what can be pushed, or print one's manual");

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <memory>
 
+#include "sockets/library/confinement.h"
 #include "sockets/library/exported.h"
 #include "sockets/library/kinds.h"
 #include "sockets/library/server_call.h"
@@ -26,6 +27,9 @@ bool is(int descriptor, SocketKind kind) { return known_kind(descriptor) == kind
 
 /// What has ended a connection, or 0. A descriptor that only the table takes for ours is forgotten.
 int end_of(int descriptor) {
+  if (is_confined()) {
+    return 0;
+  }
   Request request;
   request.operation = Operation::take_error;
   Answer answer;
@@ -35,6 +39,16 @@ int end_of(int descriptor) {
   }
   learn_kind(descriptor);
   return known_kind(descriptor) ? ECONNRESET : 0;
+}
+
+/// Whether the kernel says that the descriptor is no socket, though the table takes it for one of ours: it was closed
+/// in a way that this library does not see, and its number is another file's now.
+bool was_mistaken(int descriptor, ssize_t result) {
+  if (result >= 0 || errno != ENOTSOCK) {
+    return false;
+  }
+  note_kind(descriptor, std::nullopt);
+  return true;
 }
 
 /// After a call that received `got` bytes of a connection, where it was asked for any.
@@ -213,18 +227,20 @@ ssize_t receive_from(int descriptor, void* place, std::size_t size, int flags, s
 
 SLUICE_EXPORTED ssize_t read(int descriptor, void* place, std::size_t size) {
   if (is(descriptor, SocketKind::datagram)) {
-    return receive_from(descriptor, place, size, 0, nullptr, nullptr);
+    const ssize_t received = receive_from(descriptor, place, size, 0, nullptr, nullptr);
+    return was_mistaken(descriptor, received) ? system_calls().read(descriptor, place, size) : received;
   }
   const ssize_t got = system_calls().read(descriptor, place, size);
   return got == 0 && is(descriptor, SocketKind::stream) ? after_receive(descriptor, got, size > 0) : got;
 }
 
 SLUICE_EXPORTED ssize_t readv(int descriptor, const iovec* parts, int count) {
-  if (!known_kind(descriptor)) {
+  if (!known_kind(descriptor) || (is_confined() && is(descriptor, SocketKind::stream))) {
     return system_calls().readv(descriptor, parts, count);
   }
   msghdr message = message_of(parts, count);
-  return receive(descriptor, message, 0);
+  const ssize_t got = receive(descriptor, message, 0);
+  return was_mistaken(descriptor, got) ? system_calls().readv(descriptor, parts, count) : got;
 }
 
 SLUICE_EXPORTED ssize_t recv(int descriptor, void* place, std::size_t size, int flags) {
@@ -261,16 +277,20 @@ SLUICE_EXPORTED int recvmmsg(int descriptor, mmsghdr* messages, unsigned count, 
 }
 
 SLUICE_EXPORTED ssize_t write(int descriptor, const void* data, std::size_t size) {
-  if (!known_kind(descriptor)) {
+  if (!known_kind(descriptor) || (is_confined() && is(descriptor, SocketKind::stream))) {
     return system_calls().write(descriptor, data, size);
   }
   iovec part;
-  return send(descriptor, message_of(part, data, size), 0);
+  const ssize_t sent = send(descriptor, message_of(part, data, size), 0);
+  return was_mistaken(descriptor, sent) ? system_calls().write(descriptor, data, size) : sent;
 }
 
 SLUICE_EXPORTED ssize_t writev(int descriptor, const iovec* parts, int count) {
-  return known_kind(descriptor) ? send(descriptor, message_of(parts, count), 0)
-                                : system_calls().writev(descriptor, parts, count);
+  if (!known_kind(descriptor) || (is_confined() && is(descriptor, SocketKind::stream))) {
+    return system_calls().writev(descriptor, parts, count);
+  }
+  const ssize_t sent = send(descriptor, message_of(parts, count), 0);
+  return was_mistaken(descriptor, sent) ? system_calls().writev(descriptor, parts, count) : sent;
 }
 
 SLUICE_EXPORTED ssize_t sendto(int descriptor, const void* data, std::size_t size, int flags, const sockaddr* address,

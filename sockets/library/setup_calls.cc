@@ -147,6 +147,16 @@ int family_of(int descriptor) {
   return family;
 }
 
+int ask_option(int descriptor, int level, int name, void* value, socklen_t* size) {
+  Request request;
+  request.operation = Operation::get_option;
+  request.level = level;
+  request.name = name;
+  Answer answer;
+  ask_server(request, descriptor, answer);
+  return answer.error == 0 ? tell_option(value, size, answer.value) : failed(answer.error);
+}
+
 int get_socket_option(int descriptor, SocketKind kind, int name, void* value, socklen_t* size) {
   const bool datagram = kind == SocketKind::datagram;
   switch (name) {
@@ -160,32 +170,50 @@ int get_socket_option(int descriptor, SocketKind kind, int name, void* value, so
       return tell_option(value, size, family_of(descriptor));
     case SO_ACCEPTCONN:
       return tell_option(value, size, int{kind == SocketKind::listening});
+    case SO_KEEPALIVE:
+      return ask_option(descriptor, SOL_SOCKET, name, value, size);
     default:  // buffers, times, flags: the pair has them
       return system_calls().getsockopt(descriptor, SOL_SOCKET, kept_as(name), value, size);
   }
 }
 
-/// What is known here of a connection's state; what a program measures by it (retransmissions, round trips) is zero.
+/// What the stack knows of the connection. A socket that has none yet has a state all the same.
 int get_tcp_info(int descriptor, void* value, socklen_t* size) {
-  Answer names;
-  const SocketState state = state_of(descriptor, names);
+  Request request;
+  request.operation = Operation::connection;
+  Answer answer;
+  ask_server(request, descriptor, answer);
+  if (answer.error != 0 && answer.error != ENOTCONN) {
+    return failed(answer.error);
+  }
+  const Connection& connection = answer.connection;
   tcp_info info{};
-  info.tcpi_state = state == SocketState::connected    ? TCP_ESTABLISHED
-                    : state == SocketState::connecting ? TCP_SYN_SENT
-                                                       : TCP_CLOSE;
-  return names.error == 0 ? tell_option(value, size, info) : failed(names.error);
+  info.tcpi_state = connection.state == 0 ? static_cast<std::uint8_t>(TCP_CLOSE) : connection.state;
+  info.tcpi_options = connection.options;
+  info.tcpi_snd_wscale = connection.send_scale & 0xfU;
+  info.tcpi_rcv_wscale = connection.receive_scale & 0xfU;
+  info.tcpi_rto = connection.timeout_us;
+  info.tcpi_rtt = connection.round_trip_us;
+  info.tcpi_rttvar = connection.round_trip_variation_us;
+  info.tcpi_snd_mss = connection.send_mss;
+  info.tcpi_advmss = info.tcpi_rcv_mss = connection.receive_mss;
+  info.tcpi_total_retrans = static_cast<std::uint32_t>(connection.segments_again);
+  const std::uint64_t segment = connection.send_mss == 0 ? 1 : connection.send_mss;
+  info.tcpi_snd_cwnd = static_cast<std::uint32_t>(connection.congestion_window / segment);
+  info.tcpi_unacked = static_cast<std::uint32_t>((connection.unacknowledged + segment - 1) / segment);
+  return tell_option(value, size, info);
 }
 
 /// Hints about segments, times and service classes that a program must not fail without.
 bool is_hint(int level, int name) {
   switch (level) {
     case IPPROTO_TCP:
-      return name == TCP_CORK || name == TCP_QUICKACK || name == TCP_KEEPIDLE || name == TCP_KEEPINTVL ||
-             name == TCP_KEEPCNT || name == TCP_USER_TIMEOUT || name == TCP_DEFER_ACCEPT || name == TCP_NOTSENT_LOWAT;
+      return name == TCP_CORK || name == TCP_QUICKACK || name == TCP_USER_TIMEOUT || name == TCP_DEFER_ACCEPT ||
+             name == TCP_NOTSENT_LOWAT;
     case IPPROTO_IP:
       return name == IP_TOS || name == IP_MTU_DISCOVER || name == IP_RECVERR || name == IP_BIND_ADDRESS_NO_PORT;
     case IPPROTO_IPV6:
-      return name == IPV6_TCLASS || name == IPV6_V6ONLY || name == IPV6_MTU_DISCOVER || name == IPV6_RECVERR;
+      return name == IPV6_TCLASS || name == IPV6_MTU_DISCOVER || name == IPV6_RECVERR;
     default:
       return false;
   }
@@ -340,13 +368,7 @@ SLUICE_EXPORTED int getsockopt(int descriptor, int level, int name, void* value,
   if (level == IPPROTO_TCP && name == TCP_INFO && *kind == SocketKind::stream) {
     return get_tcp_info(descriptor, value, size);
   }
-  Request request;
-  request.operation = Operation::get_option;
-  request.level = level;
-  request.name = name;
-  Answer answer;
-  ask_server(request, descriptor, answer);
-  return answer.error == 0 ? tell_option(value, size, answer.value) : failed(answer.error);
+  return ask_option(descriptor, level, name, value, size);
 }
 
 SLUICE_EXPORTED int setsockopt(int descriptor, int level, int name, const void* value, socklen_t size) noexcept {
@@ -355,7 +377,9 @@ SLUICE_EXPORTED int setsockopt(int descriptor, int level, int name, const void* 
   }
   if (level == SOL_SOCKET) {
     const int set = system_calls().setsockopt(descriptor, level, kept_as(name), value, size);
-    return set == 0 && name == SO_LINGER ? set_linger(descriptor, value, size) : set;
+    if (set != 0 || (name != SO_KEEPALIVE && name != SO_RCVBUF && name != SO_SNDBUF)) {
+      return set == 0 && name == SO_LINGER ? set_linger(descriptor, value, size) : set;
+    }
   }
   if (is_hint(level, name)) {
     return 0;
@@ -365,5 +389,7 @@ SLUICE_EXPORTED int setsockopt(int descriptor, int level, int name, const void* 
   request.level = level;
   request.name = name;
   std::memcpy(&request.value, value, value == nullptr ? 0 : std::min<std::size_t>(size, sizeof request.value));
+  const bool buffer = level == SOL_SOCKET && name != SO_KEEPALIVE;
+  request.value = buffer ? std::max(request.value, 1) : request.value;  // the kernel refuses no size
   return ask(request, descriptor);
 }

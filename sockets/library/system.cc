@@ -30,6 +30,7 @@ void find_all() {
   find(calls.dup2, "dup2");
   find(calls.dup3, "dup3");
   find(calls.fcntl, "fcntl");
+  find(calls.prctl, "prctl");
   find(calls.read, "read");
   find(calls.readv, "readv");
   find(calls.recv, "recv");

@@ -28,6 +28,7 @@ struct SystemCalls {
   int (*dup2)(int, int);
   int (*dup3)(int, int, int);
   int (*fcntl)(int, int, ...);
+  int (*prctl)(int, ...);
   ssize_t (*read)(int, void*, std::size_t);
   ssize_t (*readv)(int, const iovec*, int);
   ssize_t (*recv)(int, void*, std::size_t, int);

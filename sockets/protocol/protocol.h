@@ -36,7 +36,7 @@
 
 namespace sluice::sockets {
 
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 
 /// The environment's variable with the path of the server's socket.
 inline constexpr const char* path_variable = "SLUICE_SOCKETS";
@@ -59,6 +59,8 @@ enum class Operation : std::uint32_t {
   take_error,  ///< `value` of the answer: the error that is pending (SO_ERROR), which is cleared
   set_option,  ///< `level`, `name`, `value`
   get_option,  ///< `level`, `name`; `value` of the answer
+  connection,  ///< `connection` of the answer: what is known of the socket's connection
+  statistics,  ///< the answer brings a file: Totals, and a SocketRecord for each socket
 };
 
 enum class SocketState : std::int32_t {
@@ -87,12 +89,32 @@ struct Request {
   Address address{};
 };
 
+/// Of a connection, as struct tcp_info has it (tcp(7)); zeros where the provider does not know it.
+struct Connection {
+  std::uint8_t state = 0;
+  std::uint8_t options = 0;
+  std::uint8_t send_scale = 0;
+  std::uint8_t receive_scale = 0;
+  std::uint32_t send_mss = 0;       ///< bytes
+  std::uint32_t receive_mss = 0;    ///< bytes
+  std::uint32_t round_trip_us = 0;  ///< smoothed
+  std::uint32_t round_trip_variation_us = 0;
+  std::uint32_t round_trip_least_us = 0;
+  std::uint32_t timeout_us = 0;
+  std::uint64_t congestion_window = 0;  ///< bytes
+  std::uint64_t unacknowledged = 0;     ///< bytes
+  std::uint64_t unsent = 0;             ///< bytes
+  std::uint64_t segments_sent = 0;
+  std::uint64_t segments_again = 0;
+};
+
 struct Answer {
   std::uint32_t version = protocol_version;
   std::int32_t error = 0;  ///< an errno value
   std::int32_t value = 0;
   Address local;
   Address peer;
+  Connection connection;
 };
 
 /// In front of each datagram. To the program: its sender; or an error that was reported of one sent before, with the
@@ -100,6 +122,35 @@ struct Answer {
 struct DatagramHeader {
   std::int32_t error = 0;
   Address address{};
+};
+
+/// Of all sockets, in a file in memory that nobody can change any more (memfd_create(2), sealed): so who asks for it
+/// can keep nobody waiting. One that is made anew a few times a second serves everybody.
+struct Totals {
+  std::uint32_t version = protocol_version;
+  std::uint32_t records = 0;  ///< that follow: those of the first sockets where there are more than `records_max`
+  std::uint64_t sockets = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t malformed = 0;
+  std::uint64_t crowded_out = 0;
+};
+inline constexpr std::size_t records_max = 4096;
+
+struct SocketRecord {
+  std::int32_t pid = 0;  ///< of the process that opened it, or whose socket accepted it
+  std::uint32_t uid = 0;
+  SocketKind kind = SocketKind::stream;
+  std::uint8_t state = 0;  ///< of a connection, as tcpi_state; 0: none
+  std::uint16_t family = 0;
+  std::uint32_t round_trip_us = 0;
+  Address local;
+  Address peer;
+  std::uint64_t received = 0;       ///< bytes of the peer's that were given to the program
+  std::uint64_t sent = 0;           ///< bytes of the program's that were given to the stack
+  std::uint64_t receive_queue = 0;  ///< bytes that wait for the program
+  std::uint64_t send_queue = 0;     ///< bytes that wait to be sent, or to be acknowledged
+  std::uint64_t retransmissions = 0;
 };
 
 /// What comes on a socket that listens, beside a descriptor.

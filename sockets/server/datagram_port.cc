@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sockets/server/datagram_port.h"
 
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -15,12 +17,13 @@ namespace sluice::sockets {
 using wire::TransportAddress;
 
 std::expected<std::shared_ptr<DatagramPort>, int> DatagramPort::bind(Host& host, const TransportAddress& wanted,
-                                                                     bool shared,
+                                                                     bool shared, const EndpointOptions& options,
                                                                      std::vector<std::weak_ptr<DatagramPort>>& others) {
+  const bool v6_only = options.get(IPPROTO_IPV6, IPV6_V6ONLY) != 0;
   std::erase_if(others, [](const auto& other) { return other.expired(); });
   if (shared && wanted.port != 0) {
     for (const auto& other : others) {
-      if (auto port = other.lock(); port->shared_ && port->local_ == wanted) {
+      if (auto port = other.lock(); port->shared_ && port->local_ == wanted && port->v6_only_ == v6_only) {
         return port;
       }
     }
@@ -29,18 +32,19 @@ std::expected<std::shared_ptr<DatagramPort>, int> DatagramPort::bind(Host& host,
   if (!endpoint) {
     return std::unexpected(endpoint.error().code);
   }
+  options.apply(**endpoint);
   const auto local = bind_endpoint(**endpoint, wanted, 0);
   if (!local) {
     return std::unexpected(local.error());
   }
-  std::shared_ptr<DatagramPort> port(new DatagramPort(host, std::move(*endpoint), *local, shared));
+  std::shared_ptr<DatagramPort> port(new DatagramPort(host, std::move(*endpoint), *local, shared, v6_only));
   others.push_back(port);
   return port;
 }
 
 DatagramPort::DatagramPort(Host& host, std::unique_ptr<tli::Endpoint> endpoint, const TransportAddress& local,
-                           bool shared)
-    : host_(host), endpoint_(std::move(endpoint)), local_(local), shared_(shared) {
+                           bool shared, bool v6_only)
+    : host_(host), endpoint_(std::move(endpoint)), local_(local), shared_(shared), v6_only_(v6_only) {
   wake_on_events(*endpoint_, [this] { wake(); });
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sockets/server/endpoint_options.h"
 #include "stack/wire/address.h"
 #include "tli/endpoint.h"
 
@@ -36,7 +37,8 @@ class DatagramPort {
  public:
   /// Bound to `wanted`, or, where that is one of `others` and both are shared, that one. An errno.
   [[nodiscard]] static std::expected<std::shared_ptr<DatagramPort>, int> bind(
-      Host& host, const wire::TransportAddress& wanted, bool shared, std::vector<std::weak_ptr<DatagramPort>>& others);
+      Host& host, const wire::TransportAddress& wanted, bool shared, const EndpointOptions& options,
+      std::vector<std::weak_ptr<DatagramPort>>& others);
   ~DatagramPort();
   DatagramPort(const DatagramPort&) = delete;
   DatagramPort& operator=(const DatagramPort&) = delete;
@@ -44,6 +46,8 @@ class DatagramPort {
   void join(DatagramTaker& taker) { takers_.push_back(&taker); }
   void leave(const DatagramTaker& taker);
   [[nodiscard]] const wire::TransportAddress& local() const { return local_; }
+  /// Of the socket that asked last.
+  void apply(const EndpointOptions& options) { options.apply(*endpoint_); }
 
   /// Gives what waits to whom it is for, a bounded amount; whether more waits. Nothing for others than the first taker.
   bool receive(const DatagramTaker& taker);
@@ -53,7 +57,8 @@ class DatagramPort {
  private:
   static constexpr int turn_units_max = 64;
 
-  DatagramPort(Host& host, std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local, bool shared);
+  DatagramPort(Host& host, std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local, bool shared,
+               bool v6_only);
   bool receive_one();
   void receive_error();
   [[nodiscard]] DatagramTaker* taker_of(const wire::TransportAddress& from) const;
@@ -63,6 +68,7 @@ class DatagramPort {
   std::unique_ptr<tli::Endpoint> endpoint_;
   wire::TransportAddress local_;
   bool shared_;
+  bool v6_only_;
   std::vector<DatagramTaker*> takers_;  // in the order in which they were bound
 };
 

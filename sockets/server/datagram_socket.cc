@@ -33,11 +33,11 @@ Reply DatagramSocket::bind(const Address& address, bool shared) {
     return refusal(EINVAL);
   }
   const auto wanted = transport_address_of(address, identity_.family);
-  return refusal(wanted ? bind_to(*wanted, shared) : EAFNOSUPPORT);
+  return refusal(!wanted ? EAFNOSUPPORT : excludes(*wanted) ? EINVAL : bind_to(*wanted, shared));
 }
 
 int DatagramSocket::bind_to(const TransportAddress& address, bool shared) {
-  auto port = DatagramPort::bind(host_, address, shared, host_.datagram_ports());
+  auto port = DatagramPort::bind(host_, address, shared, options_, host_.datagram_ports());
   if (!port) {
     return port.error();
   }
@@ -45,6 +45,12 @@ int DatagramSocket::bind_to(const TransportAddress& address, bool shared) {
   port_->join(*this);
   local_ = port_->local();
   return 0;
+}
+
+/// What it sends from. A stack without IPv6 has no [::].
+int DatagramSocket::bind_for(const TransportAddress& to) {
+  const int error = bind_to(any_address(v6()), false);
+  return error == EADDRNOTAVAIL && to.address.is_v4() ? bind_to(any_address(false), false) : error;
 }
 
 Reply DatagramSocket::connect(const Request& request, Asker) {
@@ -58,11 +64,24 @@ Reply DatagramSocket::connect(const Request& request, Asker) {
   if (!to) {
     return refusal(EAFNOSUPPORT);
   }
-  const int error = port_ == nullptr ? bind_to(any_address(to->address.is_v6()), false) : 0;
+  const int error = excludes(*to) ? ENETUNREACH : port_ == nullptr ? bind_for(*to) : 0;
   if (error == 0) {
     peer_ = *to;
   }
   return refusal(error);
+}
+
+void DatagramSocket::apply_options() {
+  if (port_ != nullptr) {
+    port_->apply(options_);
+  }
+}
+
+SocketRecord DatagramSocket::record() {
+  SocketRecord record = Socket::record();
+  record.kind = SocketKind::datagram;
+  record.send_queue = waiting_.empty() ? 0 : waiting_.size() - sizeof(DatagramHeader);
+  return record;
 }
 
 bool DatagramSocket::turn() {
@@ -80,7 +99,8 @@ void DatagramSocket::deliver(int error, const TransportAddress& address, ConstBy
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  static_cast<void>(::sendmsg(channel_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL));
+  const bool delivered = ::sendmsg(channel_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+  received_ += delivered ? data.size() : 0;
 }
 
 // ---- To the peer ----
@@ -119,9 +139,10 @@ bool DatagramSocket::send(ConstBytes message) {
   }
   std::memcpy(&header, message.data(), sizeof header);
   const auto to = header.address.size == 0 ? peer_ : transport_address_of(header.address, identity_.family);
-  int error = to ? 0 : EDESTADDRREQ;
-  error = error == 0 && port_ == nullptr ? bind_to(any_address(to->address.is_v6()), false) : error;
+  int error = !to ? EDESTADDRREQ : excludes(*to) ? ENETUNREACH : 0;
+  error = error == 0 && port_ == nullptr ? bind_for(*to) : error;
   error = error == 0 ? port_->send(*to, message.subspan(sizeof header)) : error;
+  sent_ += error == 0 ? message.size() - sizeof header : 0;
   pending_error_ = error == 0 || error == EAGAIN ? pending_error_ : error;
   return error != EAGAIN;
 }

@@ -20,6 +20,7 @@ class DatagramSocket final : public Socket, private DatagramTaker {
   Reply bind(const Address& address, bool shared) override;
   /// Names the peer: only its datagrams come, and what has no address goes to it. AF_UNSPEC forgets it.
   Reply connect(const Request& request, Asker asker) override;
+  [[nodiscard]] SocketRecord record() override;
   bool turn() override;
   [[nodiscard]] bool finished() const override { return hung_up_; }
 
@@ -32,8 +33,11 @@ class DatagramSocket final : public Socket, private DatagramTaker {
   void deliver(int error, const wire::TransportAddress& address, ConstBytes data) override;
   [[nodiscard]] Socket& socket() override { return *this; }
 
+  void apply_options() override;
+  [[nodiscard]] bool is_bound() const override { return port_ != nullptr; }
   /// 0, or an errno.
   [[nodiscard]] int bind_to(const wire::TransportAddress& address, bool shared);
+  [[nodiscard]] int bind_for(const wire::TransportAddress& to);
   bool pass_down();
   /// False: there is no room now.
   bool send(ConstBytes message);

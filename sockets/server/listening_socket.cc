@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sockets/server/listening_socket.h"
 
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -16,8 +17,10 @@ namespace sluice::sockets {
 using wire::TransportAddress;
 
 ListeningSocket::ListeningSocket(Host& host, const Identity& identity, Descriptor channel,
-                                 std::unique_ptr<tli::Endpoint> endpoint, const TransportAddress& local)
+                                 std::unique_ptr<tli::Endpoint> endpoint, const TransportAddress& local,
+                                 const EndpointOptions& options)
     : Socket(host, identity, std::move(channel)) {
+  options_ = options;
   endpoint_ = std::move(endpoint);
   wake_on_events(*endpoint_, [this] { host_.wake(*this); });
   local_ = local;
@@ -30,8 +33,12 @@ Reply ListeningSocket::listen(int) { return {}; }
 
 Reply ListeningSocket::connect(const Request&, Asker) { return refusal(EISCONN); }
 
-/// What a connection would inherit is asked for again by whoever wants it.
-Reply ListeningSocket::set_option(const Request&) { return {}; }
+SocketRecord ListeningSocket::record() {
+  SocketRecord record = Socket::record();
+  record.kind = SocketKind::listening;
+  record.state = TCP_LISTEN;
+  return record;
+}
 
 bool ListeningSocket::turn() {
   for (int taken = 0; taken < turn_callers_max; ++taken) {
@@ -74,8 +81,9 @@ void ListeningSocket::accept(const tli::t_call& call) {
   if (!endpoint_->t_accept(**endpoint, call)) {
     return;  // T_DISCONNECT waits: the caller has gone
   }
-  const Identity identity{.inode = pair->inode, .user = identity_.user, .family = identity_.family};
-  auto socket = std::make_unique<StreamSocket>(host_, identity, std::move(pair->ours), std::move(*endpoint));
+  const Identity identity{
+      .inode = pair->inode, .user = identity_.user, .process = identity_.process, .family = identity_.family};
+  auto socket = std::make_unique<StreamSocket>(host_, identity, std::move(pair->ours), std::move(*endpoint), options_);
   const Reply names = socket->names();
   if (host_.adopt(std::move(socket)) == 0) {
     caller_ = {.local = names.answer.local, .peer = names.answer.peer};

@@ -19,19 +19,21 @@ class ListeningSocket final : public Socket {
 
   /// REQUIRES: `endpoint` is bound with a qlen.
   ListeningSocket(Host& host, const Identity& identity, Descriptor channel, std::unique_ptr<tli::Endpoint> endpoint,
-                  const wire::TransportAddress& local);
+                  const wire::TransportAddress& local, const EndpointOptions& options);
 
   Reply bind(const Address& address, bool shared) override;
   /// As often as a program likes; the backlog stays.
   Reply listen(int backlog) override;
   Reply connect(const Request& request, Asker asker) override;
-  Reply set_option(const Request& request) override;
+  [[nodiscard]] SocketRecord record() override;
   bool turn() override;
   [[nodiscard]] bool finished() const override { return hung_up_; }
 
  private:
   static constexpr int turn_callers_max = 16;
 
+  void apply_options() override { options_.apply(*endpoint_); }
+  [[nodiscard]] bool is_bound() const override { return true; }
   bool take_caller();
   void accept(const tli::t_call& call);
   void reject(const tli::t_call& call);

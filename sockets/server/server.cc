@@ -16,6 +16,7 @@
 #include "base/contract.h"
 #include "sockets/server/datagram_socket.h"
 #include "sockets/server/passing.h"
+#include "sockets/server/snapshot.h"
 #include "sockets/server/stream_socket.h"
 
 namespace sluice::sockets {
@@ -82,8 +83,8 @@ Result<Descriptor> listen_at(const std::string& path, mode_t mode) {
 /// A connection that requests come on.
 class Server::Client final : public Poller::Watched {
  public:
-  Client(Server& server, Asker number, Descriptor channel, uid_t client_user)
-      : server_(server), number_(number), channel_(std::move(channel)), user(client_user) {}
+  Client(Server& server, Asker number, Descriptor channel, const ucred& client_credentials)
+      : server_(server), number_(number), channel_(std::move(channel)), credentials(client_credentials) {}
   ~Client() override { server_.poller_->remove(channel_.get()); }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -105,7 +106,7 @@ class Server::Client final : public Poller::Watched {
   Descriptor channel_;
 
  public:
-  const uid_t user;
+  const ucred credentials;
 };
 
 class Server::Listener final : public Poller::Watched {
@@ -283,7 +284,7 @@ void Server::take_clients() {
       ++statistics_.crowded_out;
     }
     const Asker number = next_asker_++;
-    auto client = std::make_unique<Client>(*this, number, std::move(channel), credentials.uid);
+    auto client = std::make_unique<Client>(*this, number, std::move(channel), credentials);
     if (poller_->add(client->channel(), *client) == 0) {
       clients_.emplace(number, std::move(client));
     }
@@ -304,7 +305,7 @@ void Server::hear(Client& client) {
     return;
   }
   ++statistics_.requests;
-  const Reply reply = execute(request, passed.descriptor.get(), client.user, client.number());
+  const Reply reply = execute(request, passed.descriptor.get(), client.credentials, client.number());
   statistics_.refused += reply.answer.error != 0 && reply.answer.error != EINPROGRESS ? 1U : 0U;
   if (!reply.later) {
     client.answer(reply);
@@ -312,9 +313,12 @@ void Server::hear(Client& client) {
   heard_.push_back(client.number());  // it may have said more
 }
 
-Reply Server::execute(const Request& request, int shown, uid_t user, Asker asker) {
+Reply Server::execute(const Request& request, int shown, const ucred& client, Asker asker) {
   if (request.operation == Operation::open) {
-    return open_socket(request, user);
+    return open_socket(request, client);
+  }
+  if (request.operation == Operation::statistics) {
+    return tell_statistics();
   }
   struct stat file{};
   if (shown < 0 || ::fstat(shown, &file) != 0 || !S_ISSOCK(file.st_mode)) {
@@ -340,6 +344,8 @@ Reply Server::execute(const Request& request, int shown, uid_t user, Asker asker
       return socket.set_option(request);
     case Operation::get_option:
       return socket.get_option(request);
+    case Operation::connection:
+      return socket.connection();
     default:
       return refusal(EOPNOTSUPP);
   }
@@ -360,6 +366,7 @@ Reply Server::remember(const Request& request, ino_t inode) {
       break;
     case Operation::set_option:
     case Operation::get_option:
+    case Operation::connection:
       break;
     default:
       reply.answer.error = EINVAL;
@@ -367,7 +374,37 @@ Reply Server::remember(const Request& request, ino_t inode) {
   return reply;
 }
 
-Reply Server::open_socket(const Request& request, uid_t user) {
+/// The same file for all who ask soon after one another: who asks for ever costs others nothing.
+Reply Server::tell_statistics() {
+  const TimePoint now = set_.now();
+  if (!snapshot_ || now >= snapshot_at_ + snapshot_life) {
+    std::vector<SocketRecord> records;
+    for (const auto& [inode, socket] : sockets_) {
+      if (records.size() == records_max) {
+        break;
+      }
+      records.push_back(socket->record());
+    }
+    auto made = make_snapshot({.records = static_cast<std::uint32_t>(records.size()),
+                               .sockets = sockets_.size(),
+                               .requests = statistics_.requests,
+                               .refused = statistics_.refused,
+                               .malformed = statistics_.malformed,
+                               .crowded_out = statistics_.crowded_out},
+                              records);
+    if (!made) {
+      return refusal(made.error().code);
+    }
+    snapshot_ = std::move(*made);
+    snapshot_at_ = now;
+  }
+  Reply reply;
+  reply.passed = Descriptor(::fcntl(snapshot_.get(), F_DUPFD_CLOEXEC, 0));
+  reply.answer.error = reply.passed ? 0 : errno;
+  return reply;
+}
+
+Reply Server::open_socket(const Request& request, const ucred& client) {
   if (request.family != AF_INET && request.family != AF_INET6) {
     return refusal(EAFNOSUPPORT);
   }
@@ -379,7 +416,8 @@ Reply Server::open_socket(const Request& request, uid_t user) {
   if (!pair) {
     return refusal(pair.error().code);
   }
-  const Socket::Identity identity{.inode = pair->inode, .user = user, .family = request.family};
+  const Socket::Identity identity{
+      .inode = pair->inode, .user = client.uid, .process = client.pid, .family = request.family};
   Host& host = *this;
   std::unique_ptr<Socket> socket;
   if (datagrams) {

@@ -16,11 +16,13 @@
 //
 // Threat: clients are not trusted. A request has one size and a version, and names its socket by showing its
 // descriptor: who has none can do nothing to it. A client that says nothing, or does not take its answer, keeps a
-// connection, of which there is a bounded number, the oldest of which goes first. What a client may do to its own
-// socket: socket.h.
+// connection, of which there is a bounded number, the oldest of which goes first. Statistics are a file, made a few
+// times a second at most, whoever asks (sockets/server/snapshot.h): who may have sockets may see all. What a client may
+// do to its own socket: socket.h.
 //
 // Ownership: owns all sockets; the set and the endpoints' waiter outlive it. Threads: the set's.
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <deque>
@@ -86,12 +88,14 @@ class Server final : private Host {
     Answer names;
     int pending_error = 0;
   };
+  static constexpr Duration snapshot_life = std::chrono::milliseconds(250);
   static constexpr std::size_t remembered_max = 4096;  // the oldest is forgotten: its program is told of a reset
 
   void take_clients();
   void hear(Client& client);
-  Reply open_socket(const Request& request, uid_t user);
-  Reply execute(const Request& request, int shown, uid_t user, Asker asker);
+  Reply open_socket(const Request& request, const ucred& client);
+  Reply execute(const Request& request, int shown, const ucred& client, Asker asker);
+  Reply tell_statistics();
   void erase(Socket& socket);
   Reply remember(const Request& request, ino_t inode);
 
@@ -116,6 +120,8 @@ class Server final : private Host {
   std::uint64_t next_name_ = 1;
   bool callers_wait_ = false;
   Statistics statistics_;
+  Descriptor snapshot_;  // of statistics, and when it was made
+  TimePoint snapshot_at_{};
 };
 
 }  // namespace sluice::sockets

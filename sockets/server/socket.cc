@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sockets/server/socket.h"
 
+#include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <utility>
@@ -35,6 +37,10 @@ void Socket::on_events(std::uint32_t events) {
   host_.wake(*this);
 }
 
+bool Socket::excludes(const wire::TransportAddress& address) const {
+  return v6() && address.address.is_v4() && options_.get(IPPROTO_IPV6, IPV6_V6ONLY) != 0;
+}
+
 void Socket::shut_down(int how) { static_cast<void>(::shutdown(channel_.get(), how)); }
 
 Reply Socket::names() const {
@@ -47,6 +53,17 @@ Reply Socket::names() const {
   return reply;
 }
 
+SocketRecord Socket::record() {
+  const Answer named = names().answer;
+  return {.pid = identity_.process,
+          .uid = identity_.user,
+          .family = static_cast<std::uint16_t>(identity_.family),
+          .local = named.local,
+          .peer = named.peer,
+          .received = received_,
+          .sent = sent_};
+}
+
 Reply Socket::take_error() {
   Reply reply;
   reply.answer.value = std::exchange(pending_error_, 0);
@@ -55,8 +72,27 @@ Reply Socket::take_error() {
 
 Reply Socket::listen(int) { return refusal(EOPNOTSUPP); }
 
-Reply Socket::set_option(const Request&) { return refusal(ENOPROTOOPT); }
+/// Linux: IPV6_V6ONLY is of sockets of IPv6, and settled when the socket is bound.
+Reply Socket::set_option(const Request& request) {
+  if (request.level == IPPROTO_IPV6 && (!v6() || is_bound())) {
+    return refusal(v6() ? EINVAL : ENOPROTOOPT);
+  }
+  if (request.level == SOL_SOCKET && request.name == SO_LINGER) {
+    set_reset_at_close(request.value == 0);
+    return {};
+  }
+  const int error = options_.set(request.level, request.name, request.value);
+  if (error == 0) {
+    apply_options();
+  }
+  return refusal(error);
+}
 
-Reply Socket::get_option(const Request&) { return refusal(ENOPROTOOPT); }
+Reply Socket::get_option(const Request& request) {
+  const auto value = options_.get(request.level, request.name);
+  Reply reply = refusal(value && (v6() || request.level != IPPROTO_IPV6) ? 0 : ENOPROTOOPT);
+  reply.answer.value = value.value_or(0);
+  return reply;
+}
 
 }  // namespace sluice::sockets

@@ -15,6 +15,7 @@
 
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "base/result.h"
 #include "sockets/protocol/protocol.h"
 #include "sockets/server/datagram_port.h"
+#include "sockets/server/endpoint_options.h"
 #include "sockets/server/poller.h"
 #include "stack/wire/address.h"
 #include "tli/endpoint.h"
@@ -88,6 +90,7 @@ class Socket : public Poller::Watched {
   struct Identity {
     ino_t inode = 0;
     uid_t user = 0;
+    pid_t process = 0;
     int family = AF_INET;
   };
 
@@ -105,8 +108,14 @@ class Socket : public Poller::Watched {
   [[nodiscard]] Reply names() const;
   [[nodiscard]] virtual SocketState state() const { return peer_ ? SocketState::connected : SocketState::idle; }
   [[nodiscard]] Reply take_error();
-  virtual Reply set_option(const Request& request);
+  Reply set_option(const Request& request);
+  virtual void set_reset_at_close(bool) {}
   virtual Reply get_option(const Request& request);
+  /// ENOTCONN: it has none, or nothing is known of it.
+  virtual Reply connection() { return refusal(ENOTCONN); }
+
+  /// For statistics.
+  [[nodiscard]] virtual SocketRecord record();
 
   /// Does what is due, a bounded amount of it; whether more is.
   virtual bool turn() = 0;
@@ -120,6 +129,11 @@ class Socket : public Poller::Watched {
   bool due = false;
 
  protected:
+  /// To what there is of an endpoint now; options_ has changed.
+  virtual void apply_options() = 0;
+  [[nodiscard]] virtual bool is_bound() const = 0;
+  /// Whether it is for IPv6 alone, and that is an address of IPv4.
+  [[nodiscard]] bool excludes(const wire::TransportAddress& address) const;
   [[nodiscard]] bool v6() const { return identity_.family == AF_INET6; }
   void watch();
   /// Ends one direction, or both, of the pair, as shutdown(2) names them.
@@ -130,8 +144,11 @@ class Socket : public Poller::Watched {
   Descriptor channel_;
   std::optional<wire::TransportAddress> local_;
   std::optional<wire::TransportAddress> peer_;
-  int pending_error_ = 0;  // SO_ERROR
-  bool readable_ = true;   // the channel, until it says EAGAIN
+  EndpointOptions options_;
+  std::uint64_t received_ = 0;  // bytes given to the program
+  std::uint64_t sent_ = 0;      // and to the stack
+  int pending_error_ = 0;       // SO_ERROR
+  bool readable_ = true;        // the channel, until it says EAGAIN
   bool writable_ = true;
   bool hung_up_ = false;  // the pair is shut both ways, as a rule since the program has closed its end
 };

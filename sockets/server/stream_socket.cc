@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "sockets/server/endpoints.h"
 #include "sockets/server/listening_socket.h"
-#include "tli/options.h"
 
 namespace sluice::sockets {
 
@@ -23,8 +23,9 @@ StreamSocket::StreamSocket(Host& host, const Identity& identity, Descriptor chan
 }
 
 StreamSocket::StreamSocket(Host& host, const Identity& identity, Descriptor channel,
-                           std::unique_ptr<tli::Endpoint> endpoint)
+                           std::unique_ptr<tli::Endpoint> endpoint, const EndpointOptions& options)
     : StreamSocket(host, identity, std::move(channel)) {
+  options_ = options;
   endpoint_ = std::move(endpoint);
   wake_on_events(*endpoint_, [this] { host_.wake(*this); });
   begin_connection();
@@ -40,6 +41,7 @@ int StreamSocket::open_endpoint() {
   }
   endpoint_ = std::move(*opened);
   wake_on_events(*endpoint_, [this] { host_.wake(*this); });
+  options_.apply(*endpoint_);
   return 0;
 }
 
@@ -79,7 +81,7 @@ Reply StreamSocket::bind(const Address& address, bool) {
   if (!wanted) {
     return refusal(EAFNOSUPPORT);
   }
-  int error = open_endpoint();
+  int error = excludes(*wanted) ? EINVAL : open_endpoint();
   error = error == 0 ? bind_to(*wanted, 0) : error;
   phase_ = error == 0 ? Phase::bound : phase_;
   return refusal(error);
@@ -105,10 +107,11 @@ Reply StreamSocket::listen(int backlog) {
   if (!pair) {
     return refusal(pair.error().code);
   }
-  const Identity listening{.inode = pair->inode, .user = identity_.user, .family = identity_.family};
+  const Identity listening{
+      .inode = pair->inode, .user = identity_.user, .process = identity_.process, .family = identity_.family};
   phase_ = Phase::over;
   error = host_.adopt(std::make_unique<ListeningSocket>(host_, listening, std::move(pair->ours), std::move(endpoint_),
-                                                        local_.value_or(any_address(v6()))));
+                                                        local_.value_or(any_address(v6())), options_));
   Reply reply = refusal(error);
   reply.passed = std::move(pair->program);
   return reply;
@@ -125,7 +128,7 @@ Reply StreamSocket::connect(const Request& request, Asker asker) {
   if (!to) {
     return refusal(EAFNOSUPPORT);
   }
-  int error = open_endpoint();
+  int error = excludes(*to) ? ENETUNREACH : open_endpoint();
   if (error == 0 && phase_ == Phase::fresh) {
     error = bind_to(any_address(to->address.is_v6()), 0);
     phase_ = error == 0 ? Phase::bound : phase_;
@@ -150,26 +153,69 @@ Reply StreamSocket::connect(const Request& request, Asker asker) {
   return reply;
 }
 
-Reply StreamSocket::set_option(const Request& request) {
-  if (request.level == IPPROTO_TCP && request.name == TCP_NODELAY) {
-    nodelay_ = request.value != 0;
-    apply_options();
-    return {};
+/// What a segment carries is told by the connection where there is one.
+Reply StreamSocket::get_option(const Request& request) {
+  Reply reply = Socket::get_option(request);
+  if (request.level == IPPROTO_TCP && request.name == TCP_MAXSEG) {
+    const auto info = connection_info();
+    constexpr std::int32_t segment_bytes_default = 536;  // RFC 9293 section 3.7.1
+    reply.answer.value = info                      ? static_cast<std::int32_t>(info->segment_bytes)
+                         : reply.answer.value == 0 ? segment_bytes_default
+                                                   : reply.answer.value;
   }
-  if (request.level == SOL_SOCKET && request.name == SO_LINGER) {
-    resets_at_close_ = request.value == 0;
-    return {};
-  }
-  return Socket::set_option(request);
+  return reply;
 }
 
-Reply StreamSocket::get_option(const Request& request) {
-  if (request.level == IPPROTO_TCP && request.name == TCP_NODELAY) {
-    Reply reply;
-    reply.answer.value = nodelay_ ? 1 : 0;
-    return reply;
+std::optional<wire::ConnectionInfo> StreamSocket::connection_info() {
+  wire::ConnectionInfo info;
+  if (endpoint_ == nullptr) {
+    return std::nullopt;
   }
-  return Socket::get_option(request);
+  const auto told = endpoint_->stream().ioctl(wire::SLIOCCONNECTION, std::as_bytes(std::span(&info, 1)));
+  if (!told || told->data.size() != sizeof info) {
+    return std::nullopt;
+  }
+  std::memcpy(&info, told->data.data(), sizeof info);
+  return info;
+}
+
+SocketRecord StreamSocket::record() {
+  SocketRecord record = Socket::record();
+  record.kind = SocketKind::stream;
+  record.receive_queue = up_.size() - up_sent_;
+  record.send_queue = down_.size() - down_sent_;
+  if (const auto info = connection_info()) {
+    record.state = static_cast<std::uint8_t>(info->state);
+    record.round_trip_us = info->round_trip_us;
+    record.receive_queue += info->received_waiting;
+    record.send_queue += info->unacknowledged + info->unsent;
+    record.retransmissions = info->segments_again;
+  }
+  return record;
+}
+
+Reply StreamSocket::connection() {
+  const auto info = connection_info();
+  if (!info) {
+    return refusal(ENOTCONN);
+  }
+  Reply reply;
+  reply.answer.connection = {.state = static_cast<std::uint8_t>(info->state),
+                             .options = static_cast<std::uint8_t>(info->options),
+                             .send_scale = static_cast<std::uint8_t>(info->send_scale),
+                             .receive_scale = static_cast<std::uint8_t>(info->receive_scale),
+                             .send_mss = info->segment_bytes,
+                             .receive_mss = info->peer_segment_bytes,
+                             .round_trip_us = info->round_trip_us,
+                             .round_trip_variation_us = info->round_trip_variation_us,
+                             .round_trip_least_us = info->round_trip_least_us,
+                             .timeout_us = info->timeout_us,
+                             .congestion_window = info->congestion_window,
+                             .unacknowledged = info->unacknowledged,
+                             .unsent = info->unsent,
+                             .segments_sent = info->segments_sent,
+                             .segments_again = info->segments_again};
+  return reply;
 }
 
 SocketState StreamSocket::state() const {
@@ -185,16 +231,11 @@ SocketState StreamSocket::state() const {
   }
 }
 
+/// One that is connecting has what it had before; the rest follows when the connection is there.
 void StreamSocket::apply_options() {
-  if (phase_ != Phase::connected) {
-    return;
+  if (endpoint_ != nullptr && phase_ != Phase::connecting && phase_ != Phase::over) {
+    options_.apply(*endpoint_);
   }
-  std::vector<std::byte> wanted;
-  tli::put_option(wanted, wire::xti::T_INET_TCP, wire::xti::T_TCP_NODELAY,
-                  nodelay_ ? wire::xti::T_YES : wire::xti::T_NO);
-  std::vector<std::byte> outcome(wanted.size());
-  tli::t_optmgmt answer{.opt = tli::buffer_of(outcome)};
-  static_cast<void>(endpoint_->t_optmgmt({.opt = tli::buffer_of(wanted), .flags = wire::tpi::T_NEGOTIATE}, answer));
 }
 
 // ---- Turns ----
@@ -241,9 +282,7 @@ void StreamSocket::await_connection() {
 void StreamSocket::begin_connection() {
   phase_ = Phase::connected;
   learn_names();
-  if (nodelay_) {
-    apply_options();
-  }
+  apply_options();
   answer_connect(0);
   host_.wake(*this);
 }
@@ -372,6 +411,7 @@ std::size_t StreamSocket::send_up(ConstBytes bytes) {
     const ssize_t taken = ::send(channel_.get(), bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (taken > 0) {
       sent += static_cast<std::size_t>(taken);
+      received_ += static_cast<std::size_t>(taken);
     } else if (errno == EAGAIN) {
       writable_ = false;
     } else if (errno != EINTR) {
@@ -472,6 +512,7 @@ std::size_t StreamSocket::send_to_peer(ConstBytes bytes) {
   if (!sent && sent.error().t_errno != wire::tpi::TFLOW && sent.error().t_errno != wire::tpi::TLOOK) {
     abort(errno_of(sent.error()));
   }
+  sent_ += sent.value_or(0);
   return sent.value_or(0);
 }
 

@@ -16,6 +16,7 @@
 
 #include "sockets/server/socket.h"
 #include "stack/core/scheduler.h"
+#include "stack/wire/connection_info.h"
 
 namespace sluice::sockets {
 
@@ -25,16 +26,20 @@ class StreamSocket final : public Socket {
   static constexpr Duration orphan_time_max = std::chrono::seconds(60);
 
   StreamSocket(Host& host, const Identity& identity, Descriptor channel);
-  /// One that is connected.
-  StreamSocket(Host& host, const Identity& identity, Descriptor channel, std::unique_ptr<tli::Endpoint> endpoint);
+  /// One that is connected, with the options of the socket that accepted it.
+  StreamSocket(Host& host, const Identity& identity, Descriptor channel, std::unique_ptr<tli::Endpoint> endpoint,
+               const EndpointOptions& options);
 
   Reply bind(const Address& address, bool shared) override;
   /// The endpoint moves to a socket of its own, which listens; this one is done.
   Reply listen(int backlog) override;
   Reply connect(const Request& request, Asker asker) override;
-  Reply set_option(const Request& request) override;
   Reply get_option(const Request& request) override;
+  Reply connection() override;
+  /// The connection ends with a reset when the program closes it: SO_LINGER with a time of zero.
+  void set_reset_at_close(bool resets) override { resets_at_close_ = resets; }
   [[nodiscard]] SocketState state() const override;
+  [[nodiscard]] SocketRecord record() override;
   bool turn() override;
   [[nodiscard]] bool finished() const override;
 
@@ -50,7 +55,9 @@ class StreamSocket final : public Socket {
   /// Takes the addresses of the connection from the endpoint.
   void learn_names();
 
-  void apply_options();
+  void apply_options() override;
+  [[nodiscard]] bool is_bound() const override { return phase_ != Phase::fresh; }
+  [[nodiscard]] std::optional<wire::ConnectionInfo> connection_info();
   void await_connection();
   void begin_connection();
   void answer_connect(int error);
@@ -88,7 +95,6 @@ class StreamSocket final : public Socket {
   bool released_ = false;         // and the peer has been told
   bool peer_ended_ = false;       // the peer sends no more
   bool end_told_ = false;         // and the program has been told
-  bool nodelay_ = false;          // TCP_NODELAY
   bool resets_at_close_ = false;  // SO_LINGER with a time of zero
   bool drained_ = false;          // everything has left, or has had its time
   TimePoint orphaned_at_ = never;

@@ -15,7 +15,8 @@
 //     T_UDERROR_IND       could not be sent, or an ICMP error came back; errno and what is known of the datagram
 //     local management    as every connectionless provider here: stack/provider/connectionless.h
 //     M_CTL RouteReq, UnreachableReq, SettingsReq, GroupReq
-//     M_CTL dlpi::FilterReq  completed and passed down; its DL_OK_ACK or DL_ERROR_ACK comes up in M_CTL
+//     M_CTL dlpi::FilterReq  completed and passed down, for both families where it names no SAP; its DL_OK_ACK or
+//                            DL_ERROR_ACK comes up in M_CTL
 //   Everything else passes through.
 //   Received data is a window on the driver's buffers; reassembled data a chain of them. Sent data is never copied: the
 //   header goes into its headroom, fragments share its buffer.

@@ -13,8 +13,8 @@ namespace sluice {
 namespace dlpi = wire::dlpi;
 using wire::Family;
 
-/// A filter is per SAP: one that is for any address needs one request for each family we have, that of a connection is
-/// for its family.
+/// A filter is per SAP: one that names no SAP and is for any address needs one request for each family we have, that of
+/// a connection is for its family.
 void Ip::complete_filter(Message request) {
   const auto wanted = dlpi::FilterReq::decode(request.bytes());
   if (!wanted || !bound_) {
@@ -27,7 +27,8 @@ void Ip::complete_filter(Message request) {
     filter.local = bound_->address;
   }
   const auto concerns = [&](Family family) {
-    return routes_.has(family) && (!filter.local || filter.local->family() == family) &&
+    const std::uint16_t sap = family == Family::ipv4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
+    return routes_.has(family) && (wanted->sap == 0 || wanted->sap == sap) && (!filter.local || filter.local->family() == family) &&
            (!filter.remote || filter.remote->family() == family);
   };
   if (!concerns(Family::ipv4) && !concerns(Family::ipv6)) {

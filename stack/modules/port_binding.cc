@@ -55,7 +55,8 @@ void PortBinding::ask_unbind(Phase phase) {
 
 void PortBinding::ask_filter() {
   const wire::IpAddress& address = local_.address;
-  wire::dlpi::FilterReq filter{.sap = address.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6,
+  const std::uint16_t sap = address.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
+  wire::dlpi::FilterReq filter{.sap = both_families_ ? std::uint16_t{0} : sap,
                                .local = std::nullopt,
                                .protocol = protocol_,
                                .local_port = local_.port};
@@ -74,22 +75,37 @@ std::uint16_t PortBinding::ephemeral_port() {
   return static_cast<std::uint16_t>(ephemeral_port_min + prng_.below(65536 - ephemeral_port_min));
 }
 
-void PortBinding::bind(const wire::TransportAddress& wanted, bool replaces_busy) {
-  any_port_ = wanted.port == 0 || replaces_busy;
+std::optional<PortBinding::Wanted> PortBinding::wanted_by(ConstBytes address, bool v6_only) {
+  if (address.empty()) {
+    return Wanted{.address = {}, .both_families = true};
+  }
+  const auto named = wire::TransportAddress::decode(address);
+  if (!named) {
+    return std::nullopt;
+  }
+  return Wanted{.address = *named,
+                .both_families = named->address.is_v6() && named->address.is_unspecified() && !v6_only};
+}
+
+void PortBinding::bind(const Wanted& wanted, bool replaces_busy) {
+  any_port_ = wanted.address.port == 0 || replaces_busy;
   remote_.reset();
-  want({wanted.address, wanted.port == 0 ? ephemeral_port() : wanted.port});
+  Wanted local = wanted;
+  local.address.port = wanted.address.port == 0 ? ephemeral_port() : wanted.address.port;
+  want(local);
 }
 
 void PortBinding::bind_connection(const wire::TransportAddress& local, const wire::TransportAddress& remote) {
   any_port_ = false;
   remote_ = remote;
-  want(local);
+  want({.address = local});
 }
 
-void PortBinding::want(const wire::TransportAddress& local) {
+void PortBinding::want(const Wanted& local) {
   SLUICE_REQUIRE(claim_ != Claim::wanted && phase_ != Phase::unbind_release && phase_ != Phase::abandoned);
   claim_ = Claim::wanted;
-  local_ = local;
+  local_ = local.address;
+  both_families_ = local.both_families;
   port_attempts_ = 1;
   if (phase_ == Phase::quiet) {
     start_bind();

@@ -57,9 +57,17 @@ class PortBinding {
 
   /// The stream has its place: binds it to every address, for nobody above.
   void open();
-  /// Binds to `wanted`, in place of what the stream is bound to. The port is ours to choose where it is 0 and, with
-  /// `replaces_busy`, where another stream has it. REQUIRES: no outcome is due.
-  void bind(const wire::TransportAddress& wanted, bool replaces_busy);
+  struct Wanted {
+    wire::TransportAddress address;
+    bool both_families = false;  ///< the address is unspecified, and stands for every one of either family
+  };
+  /// What T_BIND_REQ names; nothing where it cannot be read. TPI: "If the ADDR_length field in the T_BIND_REQ primitive
+  /// is 0, then the transport provider is to assign a transport protocol address to the user"; then it is of both
+  /// families. So is [::], unless `v6_only` (T_IPV6_V6ONLY); 0.0.0.0 is of IPv4 alone.
+  [[nodiscard]] static std::optional<Wanted> wanted_by(ConstBytes address, bool v6_only);
+  /// Binds in place of what the stream is bound to. The port is ours to choose where it is 0 and, with `replaces_busy`,
+  /// where another stream has it. REQUIRES: no outcome is due.
+  void bind(const Wanted& wanted, bool replaces_busy);
   /// As bind(), for one connection: only what comes from `remote`, beside a stream that listens on that port.
   /// REQUIRES: `local` and `remote` are of one family, and whole.
   void bind_connection(const wire::TransportAddress& local, const wire::TransportAddress& remote);
@@ -81,6 +89,8 @@ class PortBinding {
   [[nodiscard]] const std::optional<wire::TransportAddress>& remote() const { return remote_; }
   /// REQUIRES: bound.
   [[nodiscard]] const wire::TransportAddress& local() const { return local_; }
+  /// Whether what is sent to an address of that family is for this port. REQUIRES: bound.
+  [[nodiscard]] bool takes(wire::Family family) const { return both_families_ || family == local_.address.family(); }
   /// Whether the driver gives this stream its own port's packets only.
   [[nodiscard]] bool filtered() const { return filtered_; }
 
@@ -99,7 +109,7 @@ class PortBinding {
   /// What local_ is.
   enum class Claim : std::uint8_t { none, wanted, held };
 
-  void want(const wire::TransportAddress& local);
+  void want(const Wanted& local);
   void wait(Phase phase, Duration time_max);
   /// What lacks memory waits for it, as long as anybody waits for the answer.
   template <class Primitive>
@@ -132,6 +142,7 @@ class PortBinding {
   bool filtered_ = false;
   Claim claim_ = Claim::none;
   wire::TransportAddress local_;
+  bool both_families_ = false;
   std::optional<wire::TransportAddress> remote_;  // of the one connection that the port is for
   bool any_port_ = false;                         // the choice of port is ours
   unsigned port_attempts_ = 0;

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "stack/core/ioctl.h"
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/tcp_entered.h"
+#include "stack/wire/connection_info.h"
 #include "stack/wire/protocol.h"
 
 namespace sluice {
@@ -98,6 +101,9 @@ void Tcp::take(Message message) {
     write_queue().put_next(std::move(message));
     return;
   }
+  if (message.type() == MessageType::ioctl && ioctl_block(message).command == wire::SLIOCCONNECTION) {
+    return answer_ioctl(std::move(message));
+  }
   if (message.type() != MessageType::data && !is_protocol(message.type())) {
     write_queue().put_next(std::move(message));
     return;
@@ -142,11 +148,21 @@ std::optional<std::uint32_t> Tcp::UserOptions::current(Setting setting) {
   switch (setting) {
     case Setting::no_delay:
       return module_.no_delay_ ? wire::xti::T_YES : wire::xti::T_NO;
+    case Setting::v6_only:
+      return module_.v6_only_ ? 1 : 0;
     case Setting::segment_bytes:
       return module_.mine_ ? static_cast<std::uint32_t>(module_.mine_->connection.segment_data_max())
                            : tcp::Connection::segment_bytes_default_v4;
     case Setting::keep_alive:
-      return static_cast<std::uint32_t>(module_.keep_alive_.count());
+      return module_.keeps_alive_ ? (module_.keep_idle_seconds_ + 59) / 60 : 0;
+    case Setting::keep_idle:
+      return module_.keep_idle_seconds_;
+    case Setting::keep_interval:
+      return module_.keep_interval_seconds_;
+    case Setting::keep_count:
+      return module_.keep_count_;
+    case Setting::segment_limit:
+      return module_.segment_limit_;
     case Setting::receive_buffer:
       return static_cast<std::uint32_t>(module_.buffers_.receive_buffer_bytes);
     case Setting::send_buffer:
@@ -163,7 +179,16 @@ std::optional<std::uint32_t> Tcp::UserOptions::initial(Setting setting) {
     case Setting::segment_bytes:
       return tcp::Connection::segment_bytes_default_v4;
     case Setting::keep_alive:
+    case Setting::v6_only:
       return 0;
+    case Setting::keep_idle:
+      return keep_idle_seconds_initial;
+    case Setting::keep_interval:
+      return keep_interval_seconds_initial;
+    case Setting::keep_count:
+      return tcp::Connection::keep_alive_probes_max;
+    case Setting::segment_limit:
+      return segment_limit_initial;
     case Setting::receive_buffer:
       return static_cast<std::uint32_t>(module_.declared_.receive_buffer_bytes);
     case Setting::send_buffer:
@@ -178,8 +203,24 @@ bool Tcp::UserOptions::set(Setting setting, std::uint32_t value) {
     case Setting::no_delay:
       module_.no_delay_ = value == wire::xti::T_YES;
       break;
+    case Setting::v6_only:
+      module_.v6_only_ = value != 0;
+      break;
     case Setting::keep_alive:
-      module_.keep_alive_ = std::chrono::minutes(value);
+      module_.keeps_alive_ = value != 0;
+      module_.keep_idle_seconds_ = value != 0 ? 60 * value : module_.keep_idle_seconds_;
+      break;
+    case Setting::keep_idle:
+      module_.keep_idle_seconds_ = value;
+      break;
+    case Setting::keep_interval:
+      module_.keep_interval_seconds_ = value;
+      break;
+    case Setting::keep_count:
+      module_.keep_count_ = value;
+      break;
+    case Setting::segment_limit:
+      module_.segment_limit_ = value;
       break;
     case Setting::receive_buffer:
       module_.buffers_.receive_buffer_bytes = value;
@@ -198,10 +239,23 @@ bool Tcp::UserOptions::set(Setting setting, std::uint32_t value) {
   return true;
 }
 
+// ---- What is known of the connection ----
+
+void Tcp::answer_ioctl(Message message) {
+  const Bytes place = ioctl_argument(message);
+  const bool fits = !ioctl_block(message).transparent() && place.size() == sizeof(wire::ConnectionInfo);
+  if (!fits || !mine_) {
+    return read_queue().put_next(ioctl_refused(std::move(message), fits ? ENOTCONN : EINVAL));
+  }
+  const wire::ConnectionInfo info = mine_->connection.info();
+  std::memcpy(place.data(), &info, sizeof info);
+  read_queue().put_next(ioctl_acknowledged(std::move(message)));
+}
+
 // ---- Binding ----
 
 void Tcp::bind(ConstBytes address, std::uint32_t connect_indications) {
-  const auto wanted = address.empty() ? wire::TransportAddress{} : wire::TransportAddress::decode(address);
+  const auto wanted = PortBinding::wanted_by(address, v6_only_);
   if (!wanted) {
     return refused(TBADADDR);
   }

@@ -40,11 +40,14 @@
 //   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
 //   by one that is unbound, which sees what no other stream of the link claims.
 //
-//   Options (stack/provider/options.h): T_TCP_NODELAY, T_TCP_MAXSEG (of the connection's segments; 536 without one),
-//   T_TCP_KEEPALIVE, XTI_RCVBUF, XTI_SNDBUF. They are the stream's, and a connection that it makes or accepts has them.
-//   A window that is larger than 64 KiB needs the scale that the SYN has said, which is that of XTI_RCVBUF then.
-//   Keep-alive asks a peer that has been silent for so many minutes, nine times at most, 75 seconds apart; then the
+//   Options (stack/provider/options.h): T_IPV6_V6ONLY, T_TCP_NODELAY, T_TCP_MAXSEG (of the connection's segments; 536
+//   without one), T_TCP_KEEPALIVE, T_TCP_KEEPIDLE, T_TCP_KEEPINTVL, T_TCP_KEEPCNT, T_TCP_MAXSEG_LIMIT, XTI_RCVBUF,
+//   XTI_SNDBUF. They are the stream's, and a connection that it makes or accepts has them. A window that is larger than
+//   64 KiB needs the scale that the SYN has said, which is that of XTI_RCVBUF then. Keep-alive asks a peer that has
+//   been silent for so long, nine times at most, 75 seconds apart, unless the options say otherwise; then the
 //   connection ends with ETIMEDOUT.
+//
+//   The ioctl SLIOCCONNECTION (stack/wire/connection_info.h) tells what is known of the stream's connection.
 //
 // Parameters
 //   receive_buffer_bytes = 4096..1073741824    what may come and wait for the reader; 524288 if absent
@@ -122,6 +125,11 @@ class Tcp final : public Module, private provider::ConnectionMode {
   static constexpr WaterMarks write_marks{.high_bytes = 256 * 1024, .low_bytes = 64 * 1024};
   static constexpr std::size_t indication_bytes_max = 64 * 1024;
   static constexpr std::size_t half_open_min = 16;
+  /// RFC 9293 section 3.8.4: "This interval MUST be configurable (MUST-27) and MUST default to no less than two hours
+  /// (MUST-28)."
+  static constexpr std::uint32_t keep_idle_seconds_initial = 7200;
+  static constexpr std::uint32_t keep_interval_seconds_initial = 75;
+  static constexpr std::uint32_t segment_limit_initial = 32767;
 
   struct Options {
     std::size_t receive_buffer_bytes = std::size_t{512} * 1024;
@@ -199,6 +207,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
 
   // The user (tcp.cc)
   void take(Message message);
+  void answer_ioctl(Message message);
   void port_bound();
   void port_refused(std::int32_t tli_error, std::int32_t unix_error);
   void port_released();
@@ -265,7 +274,12 @@ class Tcp final : public Module, private provider::ConnectionMode {
   Options buffers_ = declared_;
   UserOptions options_{*this};
   bool no_delay_ = false;
-  std::chrono::minutes keep_alive_{};  // 0: off
+  bool v6_only_ = false;
+  bool keeps_alive_ = false;
+  std::uint32_t keep_idle_seconds_ = keep_idle_seconds_initial;
+  std::uint32_t keep_interval_seconds_ = keep_interval_seconds_initial;
+  std::uint32_t keep_count_ = tcp::Connection::keep_alive_probes_max;
+  std::uint32_t segment_limit_ = segment_limit_initial;
   std::unique_ptr<PortBinding> port_;
   Purpose purpose_ = Purpose::none;
   std::uint32_t wanted_indications_ = 0;          // of the bind in hand

@@ -5,7 +5,9 @@
 #include "stack/modules/tcp_connection.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "base/contract.h"
@@ -44,9 +46,37 @@ Connection::Connection(BufferPool& pool, const Ends& ends, const Settings& setti
       congestion_(settings.segment_bytes),
       scale_(scale_for(settings.receive_buffer_bytes)) {}
 
-void Connection::set_keep_alive(Duration after, TimePoint now) {
-  settings_.keep_alive_after = after;
+void Connection::set_keep_alive(const KeepAlive& wanted, TimePoint now) {
+  settings_.keep_alive = wanted;
   output(now);
+}
+
+wire::ConnectionInfo Connection::info() const {
+  // RFC 9293 section 3.3.2 in the order of State, as tcpi_state numbers them.
+  constexpr std::array<std::uint32_t, 10> states{7, 2, 3, 1, 4, 5, 8, 11, 9, 6};
+  const auto microseconds = [](Duration time) {
+    return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+  };
+  const bool measured = round_trip_.smoothed() > Duration::zero();
+  const Position acknowledged = board_.empty() ? next_ : acknowledged_;
+  return {.state = states[static_cast<std::size_t>(state_)],
+          .segment_bytes = static_cast<std::uint32_t>(segment_data_max()),
+          .peer_segment_bytes = settings_.segment_bytes,
+          .round_trip_us = microseconds(round_trip_.smoothed()),
+          .round_trip_variation_us = microseconds(round_trip_.variation()),
+          .round_trip_least_us = measured ? microseconds(round_trip_.least()) : 0,
+          .timeout_us = microseconds(round_trip_.timeout()),
+          .options = (stamps_ ? 1U : 0U) | (selective_ ? 2U : 0U) | (scales_ ? 4U : 0U),
+          .send_scale = peer_scale_,
+          .receive_scale = scales_ ? scale_ : 0,
+          .congestion_window = congestion_.window(),
+          .peer_window = peer_window_,
+          .unacknowledged = next_ - std::min(acknowledged, next_),
+          .unsent = sent_.end() - std::min(next_, sent_.end()),
+          .received_waiting = ready_bytes(),
+          .segments_sent = statistics_.segments_sent,
+          .segments_again = statistics_.segments_again,
+          .timeouts = statistics_.timeouts};
 }
 
 void Connection::set_buffers(std::size_t send_bytes, std::size_t receive_bytes, TimePoint now) {
@@ -230,7 +260,7 @@ void Connection::probe_due(TimePoint now) {
 /// segment designed to elicit a response from the TCP peer. Such a segment generally contains SEG.SEQ = SND.NXT-1", and
 /// "An implementation SHOULD send a keep-alive segment with no data (SHLD-12)".
 void Connection::keep_alive_due(TimePoint now) {
-  if (keep_alives_ == keep_alive_probes_max) {
+  if (keep_alives_ >= settings_.keep_alive.probes_max) {
     return close(ETIMEDOUT);
   }
   ++keep_alives_;
@@ -260,9 +290,9 @@ void Connection::arm_timers(TimePoint now) {
   }
   // RFC 9293 section 3.8.4: "Keep-alive packets MUST only be sent when no sent data is outstanding, and no data or
   // acknowledgment packets have been received for the connection within an interval (MUST-26)."
-  const bool keeps_alive = !waits && settings_.keep_alive_after > Duration::zero();
+  const bool keeps_alive = !waits && settings_.keep_alive.after > Duration::zero();
   keep_alive_at_ =
-      !keeps_alive ? never : heard_at_ + (keep_alives_ == 0 ? settings_.keep_alive_after : keep_alive_pause);
+      !keeps_alive ? never : heard_at_ + (keep_alives_ == 0 ? settings_.keep_alive.after : settings_.keep_alive.pause);
 }
 
 // ---- The end ----

@@ -35,6 +35,7 @@
 #include "stack/modules/tcp_scoreboard.h"
 #include "stack/modules/tcp_segment.h"
 #include "stack/wire/address.h"
+#include "stack/wire/connection_info.h"
 #include "stack/wire/tcp.h"
 
 namespace sluice::tcp {
@@ -57,6 +58,15 @@ enum class State : std::uint8_t {
 
 class Connection {
  public:
+  /// RFC 9293 section 3.8.4: "it MUST NOT interpret failure to respond to any specific probe as a dead connection
+  /// (MUST-29)": so many in a row, that far apart, as hosts have it.
+  static constexpr unsigned keep_alive_probes_max = 9;
+  static constexpr Duration keep_alive_pause = std::chrono::seconds(75);
+  struct KeepAlive {
+    Duration after{};  ///< so long without a segment; 0: off
+    Duration pause = keep_alive_pause;
+    unsigned probes_max = keep_alive_probes_max;
+  };
   struct Settings {
     std::size_t send_buffer_bytes = std::size_t{512} * 1024;
     std::size_t receive_buffer_bytes = std::size_t{512} * 1024;
@@ -65,8 +75,8 @@ class Connection {
     bool no_delay = false;  ///< RFC 9293 section 3.7.4: "there MUST be a way for an application to disable the Nagle
                             ///< algorithm on an individual connection (MUST-17)"
     /// RFC 9293 section 3.8.4: "If keep-alives are included, the application MUST be able to turn them on or off for
-    /// each TCP connection (MUST-24), and they MUST default to off (MUST-25)." After so long without a segment; 0: off.
-    Duration keep_alive_after{};
+    /// each TCP connection (MUST-24), and they MUST default to off (MUST-25)."
+    KeepAlive keep_alive{};
   };
   /// Not to be guessed by others (RFC 6528; RFC 7323 section 5.4).
   struct Secrets {
@@ -106,10 +116,6 @@ class Connection {
   /// present global default is five minutes."
   static constexpr Duration opening_time_max = std::chrono::minutes(3);
   static constexpr Duration silence_max = std::chrono::minutes(5);
-  /// RFC 9293 section 3.8.4: "it MUST NOT interpret failure to respond to any specific probe as a dead connection
-  /// (MUST-29)": so many in a row, that far apart, as hosts have it.
-  static constexpr unsigned keep_alive_probes_max = 9;
-  static constexpr Duration keep_alive_pause = std::chrono::seconds(75);
   /// RFC 5961 section 7: so many in a second, so that they cost no more than that.
   static constexpr unsigned challenges_max = 10;
   /// RFC 7323 section 5.5: a connection may be idle for longer than the peer's timestamps take to go half around, which
@@ -135,8 +141,9 @@ class Connection {
   [[nodiscard]] const Ends& ends() const { return ends_; }
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
+  [[nodiscard]] wire::ConnectionInfo info() const;
   void set_no_delay(bool no_delay) { settings_.no_delay = no_delay; }
-  void set_keep_alive(Duration after, TimePoint now);
+  void set_keep_alive(const KeepAlive& wanted, TimePoint now);
   /// The window that was offered is not taken back, and its scale stays what the SYN has said.
   void set_buffers(std::size_t send_bytes, std::size_t receive_bytes, TimePoint now);
   /// RFC 9293 section 3.7.1: Eff.snd.MSS, what a segment carries at most.

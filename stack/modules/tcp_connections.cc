@@ -41,7 +41,8 @@ std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint
   return std::make_unique<Held>(*this, ends,
                                 tcp::Connection::Settings{.send_buffer_bytes = buffers_.send_buffer_bytes,
                                                           .receive_buffer_bytes = buffers_.receive_buffer_bytes,
-                                                          .segment_bytes = segment_bytes,
+                                                          .segment_bytes = static_cast<std::uint16_t>(
+                                                              std::min<std::uint32_t>(segment_bytes, segment_limit_)),
                                                           .no_delay = no_delay_},
                                 secrets);
 }
@@ -59,7 +60,10 @@ void Tcp::set_connection(std::unique_ptr<Held> held) {
 void Tcp::apply_options() {
   tcp::Connection& connection = mine_->connection;
   connection.set_no_delay(no_delay_);
-  connection.set_keep_alive(keep_alive_, set().now());
+  connection.set_keep_alive({.after = std::chrono::seconds(keeps_alive_ ? keep_idle_seconds_ : 0),
+                             .pause = std::chrono::seconds(keep_interval_seconds_),
+                             .probes_max = keep_count_},
+                            set().now());
   connection.set_buffers(buffers_.send_buffer_bytes, buffers_.receive_buffer_bytes, set().now());
 }
 

@@ -182,7 +182,8 @@ void Tcp::arrived(const tcp::Ends& ends, tcp::Segment segment) {
     handed_.erase(handed);
   }
   const std::uint8_t kind = segment.header.flags & (wire::tcp_syn | wire::tcp_ack | wire::tcp_rst | wire::tcp_fin);
-  if (listens() && kind == wire::tcp_syn && ends.local.port == port_->local().port) {
+  if (listens() && kind == wire::tcp_syn && ends.local.port == port_->local().port &&
+      port_->takes(ends.local.address.family())) {
     return called(ends, segment);
   }
   if (!came_back(ends, segment)) {

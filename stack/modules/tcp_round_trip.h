@@ -58,6 +58,7 @@ class RoundTrip {
     return std::min(Duration(measured * (1LL << backoff_)), timeout_max);
   }
   [[nodiscard]] Duration smoothed() const { return smoothed_; }
+  [[nodiscard]] Duration variation() const { return variation_; }
   [[nodiscard]] Duration least() const { return least_; }
 
  private:

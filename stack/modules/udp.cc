@@ -49,12 +49,13 @@ PayloadWork Udp::payload_work(Side side) const {
 
 Status Udp::open() {
   const auto to_network = [this](Message message) { down(std::move(message)); };
-  options_ = std::make_unique<udp::Options>(set().pool(), udp::Options::Switches{checksum_, tells_received_},
+  options_ = std::make_unique<udp::Options>(set().pool(), udp::Options::Switches{checksum_, tells_received_, v6_only_},
                                             read_queue(), owed_, to_network, [this] { routes_.clear(); });
   binding_ = std::make_unique<udp::Binding>(
       *this, udp::Binding::Hooks{.down = to_network,
                                  .up = [this](Message message) { up(std::move(message)); },
                                  .options = options_.get(),
+                                 .v6_only = [this] { return v6_only_; },
                                  .unbinding = [this] { options_->leave_all(); }});
   binding_->open();
   return {};
@@ -296,7 +297,7 @@ Udp::Source Udp::source_for(const wire::IpAddress& destination, const std::optio
   if (wanted) {
     return of_family(*wanted);
   }
-  return bound.is_unspecified() ? route(destination) : of_family(bound);
+  return bound.is_unspecified() && binding_->takes(destination.family()) ? route(destination) : of_family(bound);
 }
 
 Udp::Source Udp::route(const wire::IpAddress& destination) {
@@ -374,8 +375,9 @@ bool Udp::from_network(Message& message) {
   return true;
 }
 
-inline bool Udp::is_mine(const UdpHeader& header) const {
-  return binding_->state() == udp::State::idle && header.destination_port == binding_->local().port;
+inline bool Udp::is_mine(const UdpHeader& header, wire::Family family) const {
+  return binding_->state() == udp::State::idle && header.destination_port == binding_->local().port &&
+         binding_->takes(family);
 }
 
 /// What is in front as bytes, or nothing: it cannot be read, or there is no memory.
@@ -419,7 +421,7 @@ DataUnit* Udp::indication_of(Message& message) {
   if (const std::size_t padding = size - UdpHeader::size - header->payload_length; padding > 0) {
     message.trim_back(padding);
   }
-  const bool mine = is_mine(*header);
+  const bool mine = is_mine(*header, unitdata.local.family());
   if (mine) {  // else an error is to quote the header
     message.trim_data_front(UdpHeader::size);
   }

@@ -8,8 +8,8 @@
 //
 // Accepts and produces
 //   From above: TPI requests; addresses are TransportAddress (stack/wire/address.h). A bind address that is empty, or
-//   has port 0, asks for a free port of 49152..65535. Options of T_UNITDATA_REQ, if any, are network::Sending: source
-//   address, hop limit, traffic class, don't fragment.
+//   has port 0, asks for a free port of 49152..65535; which families an unspecified one is of T_IPV6_V6ONLY says.
+//   Options of T_UNITDATA_REQ, if any, are network::Sending: source address, hop limit, traffic class, don't fragment.
 //
 //   To above: T_UNITDATA_IND with the sender's address and, as options, network::Received (the local address it came
 //   to, hop limit, traffic class) unless T_UDP_RECEIVED is T_NO. T_UDERROR_IND with the destination, an errno and, as
@@ -159,7 +159,7 @@ class Udp : public Module {
   [[nodiscard]] inline bool receive(Message& message);
   [[nodiscard]] inline bool verified(Message& message, const wire::UdpHeader& header, bool trimmed,
                                      const wire::DataUnit& unitdata);
-  [[nodiscard]] inline bool is_mine(const wire::UdpHeader& header) const;
+  [[nodiscard]] inline bool is_mine(const wire::UdpHeader& header, wire::Family family) const;
   void unclaimed(Message message, const wire::DataUnit& received);
   [[nodiscard]] bool failed(Message& message);
   void control(const Message& message);
@@ -167,6 +167,7 @@ class Udp : public Module {
 
   bool checksum_;
   bool tells_received_ = true;
+  bool v6_only_ = false;
   Owed owed_{*this, [this](Message message) { down(std::move(message)); }};
   std::unique_ptr<udp::Options> options_;
   std::unique_ptr<udp::Binding> binding_;

@@ -17,10 +17,9 @@ Binding::Binding(Module& module, Hooks hooks)
              .unbound = [this] { unbound(); },
              .refused = [this](std::int32_t tli_error, std::int32_t unix_error) { refused(tli_error, unix_error); }}) {}
 
-/// "If the ADDR_length field in the T_BIND_REQ primitive is 0, then the transport provider is to assign a transport
-/// protocol address to the user." (T_BIND_ACK) An address with port 0 leaves the choice of the port to us.
+/// An address with port 0 leaves the choice of the port to us.
 void Binding::bind(ConstBytes address) {
-  const auto wanted = address.empty() ? wire::TransportAddress{} : wire::TransportAddress::decode(address);
+  const auto wanted = PortBinding::wanted_by(address, hooks_.v6_only());
   if (!wanted) {
     return refused(wire::tpi::TBADADDR);
   }

@@ -26,6 +26,7 @@ class Binding final : public provider::Connectionless {
     std::function<void(Message)> down;  ///< to ip; an empty message as below
     std::function<void(Message)> up;    ///< to the user; an empty message is one that no memory was left for
     provider::OptionStore* options = nullptr;
+    std::function<bool()> v6_only = [] { return false; };  ///< T_IPV6_V6ONLY
     std::function<void()> unbinding = [] {};  ///< the user gives up his address
   };
 
@@ -38,6 +39,7 @@ class Binding final : public provider::Connectionless {
   [[nodiscard]] bool filter_answered(const Message& answer) { return port_.filter_answered(answer); }
   [[nodiscard]] bool releasing() const { return port_.releasing(); }
   [[nodiscard]] const wire::TransportAddress& local() const { return port_.local(); }
+  [[nodiscard]] bool takes(wire::Family family) const { return port_.takes(family); }
   [[nodiscard]] bool filtered() const { return port_.filtered(); }
 
  private:

@@ -98,12 +98,18 @@ std::optional<std::uint32_t> Options::current(Setting setting) {
       return switches_.checksum ? 1 : 0;
     case Setting::received:
       return switches_.received ? 1 : 0;
+    case Setting::v6_only:
+      return switches_.v6_only ? 1 : 0;
     case Setting::receive_buffer:
       return static_cast<std::uint32_t>(head().marks().high_bytes);
     case Setting::send_buffer:
     case Setting::no_delay:
     case Setting::segment_bytes:
     case Setting::keep_alive:
+    case Setting::keep_idle:
+    case Setting::keep_interval:
+    case Setting::keep_count:
+    case Setting::segment_limit:
       return std::nullopt;
     default: {
       const auto settings = ask(SettingsReq{});
@@ -118,12 +124,18 @@ std::optional<std::uint32_t> Options::initial(Setting setting) {
       return initial_checksum_ ? 1 : 0;
     case Setting::received:
       return 1;
+    case Setting::v6_only:
+      return 0;
     case Setting::receive_buffer:
       return static_cast<std::uint32_t>(initial_marks_.value_or(head().marks()).high_bytes);
     case Setting::send_buffer:
     case Setting::no_delay:
     case Setting::segment_bytes:
     case Setting::keep_alive:
+    case Setting::keep_idle:
+    case Setting::keep_interval:
+    case Setting::keep_count:
+    case Setting::segment_limit:
       return std::nullopt;
     default: {
       const auto settings = ask(SettingsReq{});
@@ -140,6 +152,9 @@ bool Options::set(Setting setting, std::uint32_t value) {
     case Setting::received:
       switches_.received = value != 0;
       return true;
+    case Setting::v6_only:
+      switches_.v6_only = value != 0;
+      return true;
     case Setting::receive_buffer:
       initial_marks_ = initial_marks_.value_or(head().marks());
       head().set_marks({.high_bytes = value, .low_bytes = value / 4});
@@ -148,6 +163,10 @@ bool Options::set(Setting setting, std::uint32_t value) {
     case Setting::no_delay:
     case Setting::segment_bytes:
     case Setting::keep_alive:
+    case Setting::keep_idle:
+    case Setting::keep_interval:
+    case Setting::keep_count:
+    case Setting::segment_limit:
       return false;
     default:
       return set_of_ip(setting, value);

@@ -2,7 +2,7 @@
 #pragma once
 
 // The options of a udp stream (stack/provider/options.h). Whether datagrams over IPv4 carry a checksum, and whether an
-// indication tells how its datagram came, is udp's; how datagrams leave, and which groups the stream is in, is ip's,
+// indication tells how its datagram came, and what [::] stands for, is udp's; how datagrams leave, and which groups the stream is in, is ip's,
 // which is asked in M_CTL and answers before the request's put_next() returns (stack/wire/network.h). Where nothing
 // answers, those options are not supported. How much may wait for the reader is a mark of the stream head's queue,
 // which is set there (strqset(): QHIWAT, QLOWAT).
@@ -29,6 +29,7 @@ class Options final : public provider::OptionStore {
   struct Switches {
     bool& checksum;
     bool& received;
+    bool& v6_only;
   };
 
   /// `up` is the module's read queue, `owed` sends to ip what need not be answered at once. `changed` is called when

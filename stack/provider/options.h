@@ -14,11 +14,15 @@
 //     | T_INET_IPV6 | T_IPV6_UNICAST_HOPS, T_IPV6_MULTICAST_HOPS | 0..255, -1: default |
 //     |             | T_IPV6_MULTICAST_LOOP, T_IPV6_DONTFRAG     | 0, 1                |
 //     |             | T_IPV6_JOIN_GROUP, T_IPV6_LEAVE_GROUP      | ipv6_mreq, 20 bytes |
+//     |             | T_IPV6_V6ONLY, of `udp` and `tcp`          | 0, 1                |
 //     | T_INET_UDP  | T_UDP_CHECKSUM, of datagrams over IPv4     | T_YES, T_NO         |
 //     |             | T_UDP_RECEIVED                             | T_YES, T_NO         |
 //     | T_INET_TCP  | T_TCP_NODELAY                              | T_YES, T_NO         |
 //     |             | T_TCP_MAXSEG, which can only be read       | bytes               |
 //     |             | T_TCP_KEEPALIVE: on or off, minutes        | t_kpalive, 8 bytes  |
+//     |             | T_TCP_KEEPIDLE, T_TCP_KEEPINTVL            | 1..32767 seconds    |
+//     |             | T_TCP_KEEPCNT                              | 1..127              |
+//     |             | T_TCP_MAXSEG_LIMIT                         | 88..32767 bytes     |
 //     | XTI_GENERIC | XTI_RCVBUF, XTI_SNDBUF                     | 4096..2^30          |
 //     |             | XTI_RCVLOWAT, XTI_SNDLOWAT                 | 1                   |
 //
@@ -32,6 +36,10 @@
 // of a path's MTU stops none: one that is larger than the link takes is refused (T_UDERROR_IND with EMSGSIZE), and of
 // one that a router refused a T_UDERROR_IND tells. So a program can search for the path's MTU. By default `fragment` of
 // `ip` and of `kernel_udp` says.
+//
+// T_IPV6_V6ONLY: what [::] stands for at the next bind. RFC 3493 section 5.3: "This socket option restricts AF_INET6
+// sockets to IPv6 communications only. [...] By default this option is turned off." Off, [::] is every address of both
+// families; 0.0.0.0 is every address of IPv4, and no address at all every one of both.
 //
 // Those of XTI_GENERIC are no absolute requirements. XTI of each of the four: "The implementation may place upper and
 // lower limits on the option value. Requests that fall short of the lower limit are negotiated to the lower limit.
@@ -68,17 +76,22 @@ enum class Setting : std::uint8_t {
   multicast_loop_v6,
   dont_fragment,
   dont_fragment_v6,
+  v6_only,
   checksum,
   received,
   no_delay,
   segment_bytes,  // never set
   keep_alive,     // minutes; 0: off
+  keep_idle,      // seconds; does not switch it on
+  keep_interval,  // seconds
+  keep_count,
+  segment_limit,
   receive_buffer,
   send_buffer,
   receive_low_water,
   send_low_water,
 };
-inline constexpr std::size_t setting_count = 19;
+inline constexpr std::size_t setting_count = 24;
 
 /// The size of a buffer, of which the system may allow less than what was asked for.
 [[nodiscard]] constexpr bool is_buffer(Setting setting) {

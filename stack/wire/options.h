@@ -58,6 +58,11 @@ enum TcpName : std::uint32_t {
   T_TCP_NODELAY = 0x1,    ///< T_YES or T_NO
   T_TCP_MAXSEG = 0x2,     ///< bytes; read-only
   T_TCP_KEEPALIVE = 0x8,  ///< t_kpalive: T_YES or T_NO, and minutes
+  // Ours: a uint32 each.
+  T_TCP_KEEPIDLE = 0x1'0001,      ///< seconds without a segment before the peer is asked
+  T_TCP_KEEPINTVL = 0x1'0002,     ///< seconds between questions
+  T_TCP_KEEPCNT = 0x1'0003,       ///< questions
+  T_TCP_MAXSEG_LIMIT = 0x1'0004,  ///< bytes that a segment of the next connection has at most
 };
 
 /// Of XTI_GENERIC. Those of XTI that are absent here are T_NOTSUPPORT (docs/streams.md).
@@ -76,6 +81,7 @@ enum Ipv6Name : std::uint32_t {
   T_IPV6_JOIN_GROUP = 0x9,   ///< ipv6_mreq: the group, an interface's index or 0
   T_IPV6_LEAVE_GROUP = 0xa,  ///< likewise
   T_IPV6_DONTFRAG = 0x21,    ///< RFC 3542: 0 or 1
+  T_IPV6_V6ONLY = 0x27,      ///< likewise
 };
 
 inline constexpr std::uint32_t T_NO = 0;

@@ -283,7 +283,8 @@ class World {
 
   void bind(Host& host, std::uint16_t wanted) {
     std::array<std::byte, wire::TransportAddress::encoded_size_max> address;
-    const std::size_t size = wire::TransportAddress{{}, wanted}.encode(address);
+    const wire::IpAddress any = setup_.v6 ? wire::IpAddress(wire::Ipv6Address{}) : wire::IpAddress();
+    const std::size_t size = wire::TransportAddress{any, wanted}.encode(address);
     const tli::t_bind request{.addr = {.maxlen = 0, .len = size, .buf = address.data()}, .qlen = 0};
     log.add(fmt::format("bind {}", host.endpoint->t_bind(&request, nullptr).has_value()));
   }

@@ -101,6 +101,7 @@ http {
   client_body_temp_path $DIR/nginx; proxy_temp_path $DIR/nginx; fastcgi_temp_path $DIR/nginx;
   uwsgi_temp_path $DIR/nginx; scgi_temp_path $DIR/nginx;
   server { listen $OURS:8080; listen [$OURS6]:8080; root $DIR/www; }
+  server { listen 8081; listen [::]:8081; root $DIR/www; }
 }
 CONFIG
 }
@@ -120,6 +121,72 @@ for from in in_a on_a; do
   expect "$from: connections that are kept, too" grep -q '^Failed requests: *0$' ab.out
 done
 
+for host in $OURS "[$OURS6]"; do
+  expect "nginx listens at every address of either family: $host" \
+    [ "$(in_a curl -sS -m 10 "http://$host:8081/small")" = small ]
+done
+
+# RFC 3493 section 5.3: [::] is of both families, unless IPV6_V6ONLY says that it is not.
+cat > families.py <<'PYTHON'
+import errno, socket
+from socket import AF_INET, AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY, SOCK_DGRAM, SOCK_STREAM
+
+def bound(kind, family, v6_only, port=0):
+    one = socket.socket(family, kind)
+    if v6_only is not None:
+        one.setsockopt(IPPROTO_IPV6, IPV6_V6ONLY, v6_only)
+        assert one.getsockopt(IPPROTO_IPV6, IPV6_V6ONLY) == v6_only
+    try:
+        one.bind(("", port))
+        if kind == SOCK_STREAM:
+            one.listen()
+    except OSError as error:
+        one.close()
+        return errno.errorcode[error.errno]
+    return one
+
+for kind in SOCK_STREAM, SOCK_DGRAM:
+    for second, outcome in (0, "EADDRINUSE"), (1, None):
+        first = bound(kind, AF_INET, None)
+        beside = bound(kind, AF_INET6, second, first.getsockname()[1])
+        assert beside == outcome or outcome is None and isinstance(beside, socket.socket), (kind, second, beside)
+    both = bound(kind, AF_INET6, 0)
+    assert bound(kind, AF_INET, None, both.getsockname()[1]) == "EADDRINUSE", kind
+print("all as with the kernel's")
+PYTHON
+expect "0.0.0.0 and [::] of one port: either both, or [::] for itself" on_b python3 families.py
+expect "which the kernel's sockets do likewise" python3 families.py
+
+# What a program sets is the connection's, and what TCP_INFO tells is measured.
+cat > options.py <<'PYTHON'
+import socket, struct, sys
+from socket import IPPROTO_TCP, SOL_SOCKET
+one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+one.setsockopt(SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+one.setsockopt(IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+one.setsockopt(IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+one.setsockopt(IPPROTO_TCP, socket.TCP_NODELAY, 1)
+one.setsockopt(SOL_SOCKET, socket.SO_RCVBUF, 65536)
+one.connect((sys.argv[1], 8080))
+one.sendall(b"GET /large HTTP/1.0\r\n\r\n")
+got = 0
+while piece := one.recv(1 << 20):
+    got += len(piece)
+    if got > 1 << 20:
+        break
+assert one.getsockopt(SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+assert one.getsockopt(IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+assert 500 < one.getsockopt(IPPROTO_TCP, socket.TCP_MAXSEG) <= 1000
+info = one.getsockopt(IPPROTO_TCP, socket.TCP_INFO, 104)
+state, options = info[0], info[5]
+mss, rtt = struct.unpack_from("I", info, 16)[0], struct.unpack_from("I", info, 68)[0]
+window = struct.unpack_from("I", info, 80)[0]
+assert state == 1 and options & 7 == 7, (state, options)
+assert 500 < mss <= 1000 and 0 < rtt < 10_000_000 and window >= 2, (mss, rtt, window)
+print("mss", mss, "rtt", rtt, "us, window", window)
+PYTHON
+expect "options of a socket are its connection's, and TCP_INFO is true" on_a python3 options.py $OURS
+
 (cd www && background_on b http python3 -m http.server 8000 --bind $OURS && echo "${PID[http]}" > ../http.pid)
 PID[http]=$(cat http.pid)
 answers $OURS 8000
@@ -127,11 +194,58 @@ on_a curl -sS -m 60 -o got http://$OURS:8000/large
 expect "curl gets a large file of python's server" cmp got www/large
 
 ln -s "$(command -v redis-check-rdb)" redis-server
-background_on b redis "$DIR/redis-server" --bind $OURS --port 6379 --protected-mode no --save '' --dir "$DIR"
+background_on b redis "$DIR/redis-server" --bind '*' '-::*' --port 6379 --protected-mode no --save '' --dir "$DIR"
 answers $OURS 6379
 on_a redis-benchmark -h $OURS -q -n 2000 -c 50 -t ping,set,get < /dev/null 2> redis.err | tr '\r' '\n' > redis.txt
+expect "redis listens for IPv6, too" [ "$(on_a redis-cli -h $OURS6 ping < /dev/null)" = PONG ]
 expect "redis-benchmark gets its answers" [ "$(grep -c 'requests per second' redis.txt)" -ge 4 ]
 expect "a value is what was set" [ "$(on_a redis-cli -h $OURS set key value < /dev/null && on_a redis-cli -h $OURS get key < /dev/null)" = $'OK\nvalue' ]
+
+# What the server tells of them: a line a socket where the output is no terminal, JSON, and a screen of any size.
+in_b "$SLUICE" top --socket "$DIR/sockets-b" > top.txt
+expect "top: a line for each socket" grep -Eq "^ *[0-9]+ +0 +tcp +listen +0\.0\.0\.0:6379 " top.txt
+expect "top: and one for all" grep -q ' processes; requests ' top.txt
+in_b "$SLUICE" top --json --socket "$DIR/sockets-b" > top.json
+expect "top: JSON" python3 -c "
+import json
+events = [json.loads(line) for line in open('top.json')]
+totals = events[-1]
+sockets = [one for one in events if one['event'] == 'socket']
+clients = [one for one in events if one['event'] == 'client']
+assert totals['event'] == 'totals' and totals['sockets'] == len(sockets) and totals['clients'] == len(clients)
+assert any(one['local'] == '0.0.0.0:8080' or one['local'] == '$OURS:8080' for one in sockets), sockets"
+cat > screens.py <<'PYTHON'
+import fcntl, os, pty, re, select, signal, struct, sys, termios, time
+
+def screen(width, height):
+    """What stands on a terminal of that size when top has drawn twice, and how it leaves the terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        time.sleep(0.2)
+        os.execv(sys.argv[1], [sys.argv[1], "top", "--socket", sys.argv[2]])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    text, deadline = "", time.monotonic() + 20
+    while text.count("\x1b[J") < 2 and time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.2)[0]:
+            text += os.read(terminal, 65536).decode()
+    os.kill(child, signal.SIGTERM)
+    try:
+        while piece := os.read(terminal, 65536):
+            text += piece.decode()
+    except OSError:
+        pass
+    assert os.waitpid(child, 0)[1] == 0
+    assert text.startswith("\x1b[?1049h\x1b[?25l") and text.endswith("\x1b[?25h\x1b[?1049l"), repr(text[-40:])
+    return [line.removesuffix("\x1b[K") for line in re.split("\x1b\[H", text)[2].split("\x1b[J")[0].split("\r\n")]
+
+for width, height in (120, 40), (80, 24), (33, 5), (7, 2), (1, 1):
+    lines = screen(width, height)
+    assert len(lines) <= height and all(len(line) <= width for line in lines), (width, height, lines)
+    assert "sockets of"[:width - 3] in lines[0] or width < 15, lines
+    assert height < 24 or any("listen" in line for line in lines), lines
+PYTHON
+expect "top: a screen is as large as the terminal" python3 screens.py "$SLUICE" "$DIR/sockets-b"
+expect_exit 4 "top: no server" "$SLUICE" top --socket "$DIR/nowhere"
 
 for protocol in "" -u; do
   background_on b "iperf$protocol" iperf3 -s -1 --forceflush -B $OURS

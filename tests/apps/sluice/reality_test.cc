@@ -92,7 +92,7 @@ class Reality : public testing::Test {
   }
 
   void bind(Stream& stream, std::uint16_t port) {
-    const std::vector<std::byte> address = encoded(TransportAddress{{}, port});
+    const std::vector<std::byte> address = encoded(TransportAddress{wire::Ipv6Address{}, port});
     std::vector<std::byte> block(64);
     block.resize(BindReq{.address = address}.encode(block));
     const auto answer = stream.ioctl(wire::timod::TI_BIND, block);

@@ -8,8 +8,11 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <array>
@@ -22,6 +25,7 @@
 
 #include "edge/run_loop.h"
 #include "sockets/server/passing.h"
+#include "sockets/server/snapshot.h"
 #include "stack/modules/timod.h"
 #include "tpi/kernel_tcp.h"
 #include "tpi/kernel_udp.h"
@@ -474,6 +478,139 @@ TEST_F(SocketServer, RefusesWhatItDoesNotHave) {
   }
 }
 
+// ---- Statistics ----
+
+TEST_F(SocketServer, StatisticsTellOfEverySocket) {
+  auto [ours, theirs] = connection();
+  const Descriptor datagrams = open(SocketKind::datagram);
+  ASSERT_TRUE(write_all(ours, "question"));
+  ASSERT_TRUE(write_all(theirs, "reply"));
+  run_for(std::chrono::milliseconds(300));
+  const Answered told = ask({.operation = Operation::statistics});
+  ASSERT_EQ(told.answer.error, 0);
+  const auto read = read_snapshot(told.passed);
+  ASSERT_TRUE(read) << read.error().text;
+  const auto& [totals, records] = *read;
+  EXPECT_EQ(totals.sockets, 2U);
+  ASSERT_EQ(records.size(), 2U);
+  const SocketRecord& stream = records[records[0].kind == SocketKind::stream ? 0 : 1];
+  const SocketRecord& datagram = records[records[0].kind == SocketKind::stream ? 1 : 0];
+  EXPECT_EQ(datagram.kind, SocketKind::datagram);
+  EXPECT_EQ(stream.pid, ::getpid());
+  EXPECT_EQ(stream.uid, ::getuid());
+  EXPECT_EQ(stream.state, TCP_ESTABLISHED);
+  EXPECT_EQ(stream.sent, 8U);
+  EXPECT_EQ(stream.received, 5U);
+  EXPECT_NE(port_of(stream.peer), 0);
+}
+
+/// Threat: who asks for statistics without end, and reads none of them, would keep the server busy; and who gets them
+/// would change what others read.
+TEST_F(SocketServer, StatisticsAreOneFileThatNobodyCanChange) {
+  const auto inode_of = [](const Descriptor& file) {
+    struct stat status{};
+    EXPECT_EQ(::fstat(file.get(), &status), 0);
+    return status.st_ino;
+  };
+  const Answered first = ask({.operation = Operation::statistics});
+  ASSERT_EQ(first.answer.error, 0);
+  EXPECT_EQ(inode_of(ask({.operation = Operation::statistics}).passed), inode_of(first.passed)) << "soon after";
+  EXPECT_LT(::pwrite(first.passed.get(), "x", 1, 0), 0);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_NE(::ftruncate(first.passed.get(), 0), 0);
+  run_for(std::chrono::milliseconds(300));
+  EXPECT_NE(inode_of(ask({.operation = Operation::statistics}).passed), inode_of(first.passed)) << "later";
+}
+
+TEST_F(SocketServer, AFileThatIsNoStatisticsIsRefused) {
+  const Descriptor empty(::memfd_create("empty", MFD_CLOEXEC));
+  EXPECT_EQ(read_snapshot(empty).error().code, EPROTO);
+  const Totals lying{.records = 4};
+  const Descriptor short_file(::memfd_create("short", MFD_CLOEXEC));
+  ASSERT_EQ(::write(short_file.get(), &lying, sizeof lying), static_cast<ssize_t>(sizeof lying));
+  EXPECT_EQ(read_snapshot(short_file).error().code, EPROTO);
+  const auto good = make_snapshot({.records = 1, .sockets = 7}, std::array<SocketRecord, 1>{});
+  ASSERT_TRUE(good);
+  EXPECT_EQ(read_snapshot(*good)->first.sockets, 7U);
+}
+
+// ---- Options ----
+
+Request setting(std::int32_t level, std::int32_t name, std::int32_t value) {
+  return {.operation = Operation::set_option, .level = level, .name = name, .value = value};
+}
+
+TEST_F(SocketServer, OptionsReachTheConnection) {
+  auto [listener, at] = kernel_listener();
+  const Descriptor ours = open(SocketKind::stream);
+  const auto get = [&](std::int32_t level, std::int32_t name) {
+    const Answer answer = ask({.operation = Operation::get_option, .level = level, .name = name}, ours.get()).answer;
+    return answer.error == 0 ? answer.value : -answer.error;
+  };
+  EXPECT_EQ(get(IPPROTO_TCP, TCP_KEEPIDLE), 7200);
+  EXPECT_EQ(ask({.operation = Operation::connection}, ours.get()).answer.error, ENOTCONN);
+  EXPECT_EQ(ask_error(setting(IPPROTO_TCP, TCP_MAXSEG, 1000), ours.get()), 0);
+  EXPECT_EQ(ask_error(setting(IPPROTO_TCP, TCP_KEEPIDLE, 100), ours.get()), 0);
+  ASSERT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), 0);
+  const Descriptor theirs(::accept(listener.get(), nullptr, nullptr));
+  EXPECT_EQ(ask_error(setting(IPPROTO_TCP, TCP_NODELAY, 5), ours.get()), 0) << "any number switches it on";
+  EXPECT_EQ(get(IPPROTO_TCP, TCP_NODELAY), 1);
+  EXPECT_EQ(get(IPPROTO_TCP, TCP_KEEPIDLE), 100);
+  EXPECT_LE(get(IPPROTO_TCP, TCP_MAXSEG), 1000) << "of the connection";
+  EXPECT_GT(get(IPPROTO_TCP, TCP_MAXSEG), 500);
+  const Answer told = ask({.operation = Operation::connection}, ours.get()).answer;
+  EXPECT_EQ(told.error, 0);
+  EXPECT_EQ(told.connection.state, TCP_ESTABLISHED);
+  EXPECT_EQ(static_cast<int>(told.connection.send_mss), get(IPPROTO_TCP, TCP_MAXSEG));
+  EXPECT_GT(told.connection.congestion_window, 0U);
+  for (const auto& [name, value] : {std::pair{TCP_KEEPCNT, 0}, {TCP_KEEPCNT, 128}, {TCP_KEEPINTVL, -1}}) {
+    EXPECT_EQ(ask_error(setting(IPPROTO_TCP, name, value), ours.get()), EINVAL);
+  }
+  EXPECT_EQ(ask_error(setting(IPPROTO_TCP, 12345, 1), ours.get()), ENOPROTOOPT);
+}
+
+TEST_F(SocketServer, ACallersConnectionHasTheListenersOptions) {
+  const Descriptor ours = open(SocketKind::stream);
+  ASSERT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, ours.get()), 0);
+  EXPECT_EQ(ask_error(setting(IPPROTO_TCP, TCP_KEEPCNT, 3), ours.get()), 0);
+  const Answered listening = ask({.operation = Operation::listen, .value = 1}, ours.get());
+  ASSERT_EQ(listening.answer.error, 0);
+  const Address at = ask({.operation = Operation::names}, listening.passed.get()).answer.local;
+  const Descriptor theirs(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(theirs.get(), reinterpret_cast<const sockaddr*>(at.bytes), at.size), 0);
+  Passed caller;
+  Caller names;
+  ASSERT_TRUE(run_until([&] {
+    caller = receive_message(listening.passed.get(), std::as_writable_bytes(std::span(&names, 1)));
+    return caller.error == 0;
+  }));
+  const Request count{.operation = Operation::get_option, .level = IPPROTO_TCP, .name = TCP_KEEPCNT};
+  EXPECT_EQ(ask(count, caller.descriptor.get()).answer.value, 3);
+}
+
+/// RFC 3493 section 5.3. Linux lets it be changed only before the socket is bound.
+TEST_F(SocketServer, IpVersion6AloneIsSettledWithTheAddress) {
+  Address mapped;
+  sockaddr_in6 in6{};
+  in6.sin6_family = AF_INET6;
+  ASSERT_EQ(::inet_pton(AF_INET6, "::ffff:127.0.0.1", &in6.sin6_addr), 1);
+  in6.sin6_port = htons(9);
+  mapped.size = sizeof in6;
+  std::memcpy(mapped.bytes, &in6, sizeof in6);
+  for (const SocketKind kind : {SocketKind::stream, SocketKind::datagram}) {
+    EXPECT_EQ(ask_error(setting(IPPROTO_IPV6, IPV6_V6ONLY, 1), open(kind).get()), ENOPROTOOPT) << "of an IPv4 socket";
+    const Descriptor ours = open(kind, AF_INET6);
+    EXPECT_EQ(ask_error(setting(IPPROTO_IPV6, IPV6_V6ONLY, 1), ours.get()), 0);
+    EXPECT_EQ(ask_error({.operation = Operation::connect, .address = mapped}, ours.get()), ENETUNREACH);
+    EXPECT_EQ(ask_error({.operation = Operation::bind, .address = mapped}, ours.get()), EINVAL);
+    EXPECT_EQ(ask_error(setting(IPPROTO_IPV6, IPV6_V6ONLY, 0), ours.get()), 0);
+    mapped.bytes[2] = mapped.bytes[3] = std::byte{};  // port 0
+    EXPECT_EQ(ask_error({.operation = Operation::bind, .address = mapped}, ours.get()), 0);
+    EXPECT_EQ(ask_error(setting(IPPROTO_IPV6, IPV6_V6ONLY, 1), ours.get()), EINVAL) << "it is bound";
+    mapped.bytes[3] = std::byte{9};
+  }
+}
+
 TEST_F(SocketServer, ASocketIsNamedByShowingItAndByNothingElse) {
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
@@ -488,7 +625,7 @@ TEST_F(SocketServer, ASocketIsNamedByShowingItAndByNothingElse) {
 
 TEST_F(SocketServer, WhatIsNoRequestEndsItsClientAlone) {
   Request request{.operation = Operation::open, .family = AF_INET};
-  request.version = 2;
+  request.version = protocol_version + 1;
   const std::string nothing = "GET / HTTP/1.0\r\n\r\n";
   const std::string much(4096, 'x');
   const Descriptor friendly = client();

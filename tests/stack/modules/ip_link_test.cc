@@ -185,6 +185,27 @@ TEST(IpLink, AFilterForOneAddressIsForItsFamilyOnly) {
   EXPECT_EQ(bed.link.filters[0].sap, 0x86dd);
 }
 
+/// RFC 3493 section 5.3: a port of [::] may be for IPv6 alone, and one of 0.0.0.0 is for IPv4.
+TEST(IpLink, AFilterForASapIsForItsFamilyOnly) {
+  for (const std::uint16_t sap : {wire::ethertype_ipv4, wire::ethertype_ipv6}) {
+    Bed bed;
+    bed.bind();
+    const dlpi::FilterReq wanted{.sap = sap, .local = {}, .protocol = udp, .local_port = 7000};
+    bed.ask(wanted, dlpi::FilterReq::encoded_size_max, MessageType::ctl);
+    EXPECT_THAT(bed.link.filters, testing::ElementsAre(wanted));
+    EXPECT_EQ(dlpi::OkAck::decode(bed.next_up().bytes())->value, dlpi::DL_FILTER_REQ);
+  }
+}
+
+TEST(IpLink, AFilterForASapWithoutTheFamilysAddressIsRefused) {
+  Bed bed;
+  bed.bind(udp, address("fd00:77::1"));
+  bed.ask(dlpi::FilterReq{.sap = wire::ethertype_ipv4, .local = {}, .protocol = {}, .local_port = 7000},
+          dlpi::FilterReq::encoded_size_max, MessageType::ctl);
+  EXPECT_EQ(dlpi::ErrorAck::decode(bed.next_up().bytes())->error, dlpi::DL_BADADDR);
+  EXPECT_TRUE(bed.link.filters.empty());
+}
+
 /// Threat: a connection's filter that lost its remote end would claim what is for who listens on the port.
 TEST(IpLink, AFilterOfAConnectionIsPassedOnForItsFamily) {
   for (const auto& [sap, local, remote] : {std::tuple{std::uint16_t{0x0800}, "10.77.0.1", "10.77.0.2"},

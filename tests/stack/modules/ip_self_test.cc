@@ -108,7 +108,7 @@ class Self : public testing::Test, public testing::WithParamInterface<Processing
   }
   std::unique_ptr<Stream> open_bound(std::uint16_t local_port, const std::string& local = {}) {
     std::unique_ptr<Stream> stream = open();
-    bind(*stream, encoded({local.empty() ? IpAddress() : address(local), local_port}));
+    bind(*stream, encoded({address(local.empty() ? "::" : local), local_port}));
     return stream;
   }
   void bind(Stream& stream, ConstBytes bytes) {

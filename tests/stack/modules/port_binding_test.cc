@@ -82,7 +82,7 @@ class PortBindingTest : public testing::Test {
  protected:
   using Outcomes = std::vector<std::string>;
 
-  void bind(const TransportAddress& address) { port().bind(address, /*replaces_busy=*/false); }
+  void bind(const TransportAddress& address) { port().bind({.address = address}, /*replaces_busy=*/false); }
   /// What has been told since the last time.
   Outcomes outcomes() { return std::exchange(owner_.outcomes, {}); }
   PortBinding& port() { return owner_.port(); }
@@ -101,6 +101,24 @@ class PortBindingTest : public testing::Test {
   FakeIp& ip_ = stack_.push<FakeIp>();
   PortOwner& owner_ = stack_.push<PortOwner>();
 };
+
+// ---- Families ----
+
+/// Nobody names an address: any of either family will do.
+TEST(PortBinding, WhatIsWantedSaysWhichFamilies) {
+  const auto both = [](const std::optional<PortBinding::Wanted>& wanted) { return wanted && wanted->both_families; };
+  const auto wanted = [](const IpAddress& address, bool v6_only) {
+    return PortBinding::wanted_by(encoded(TransportAddress{address, 80}), v6_only);
+  };
+  EXPECT_TRUE(both(PortBinding::wanted_by({}, false)));
+  EXPECT_TRUE(both(PortBinding::wanted_by({}, true)));
+  EXPECT_TRUE(both(wanted(wire::Ipv6Address{}, false)));
+  EXPECT_FALSE(both(wanted(wire::Ipv6Address{}, true)));
+  EXPECT_FALSE(both(wanted(Ipv4Address{}, false)));
+  EXPECT_FALSE(both(wanted(wire::Ipv6Address{{0xfd}}, false)));
+  EXPECT_EQ(wanted(Ipv4Address{}, false)->address, (TransportAddress{Ipv4Address{}, 80}));
+  EXPECT_FALSE(PortBinding::wanted_by(std::vector(1, std::byte{}), false)) << "none";
+}
 
 // ---- In place of another binding ----
 

@@ -52,6 +52,18 @@ constexpr tcp_script::Case keep_alive_cases[] = {
        news timed-out
        deadline none
      )"},
+    {"AsksAsOftenAsTheUserSays", "as above, and \"This interval MUST be configurable (MUST-27)\"",
+     R"(
+       open
+       news none
+       keepalive-of 10s 2s 3
+       +10s > ACK 0 ack 1
+       x2 +2s > ACK 0 ack 1
+       state established
+       +2s
+       state closed
+       news timed-out
+     )"},
     {"AnyAnswerBeginsAnew", "as above: of each that is not answered the next is a new one",
      R"(
        open

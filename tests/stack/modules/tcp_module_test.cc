@@ -495,6 +495,37 @@ TEST_F(TcpModule, SegmentsThatComeToTheListenerWhileTheAcceptorIsBoundAreNotLost
   EXPECT_EQ(peer->heard(), "RST");
 }
 
+/// RFC 3493 section 5.3: a port of [::] may be for IPv6 alone, and one of 0.0.0.0 is for IPv4.
+TEST(TcpFamilies, AnUnspecifiedAddressTakesCallersOfItsFamilies) {
+  struct Case {
+    IpAddress address;
+    bool v6_only;
+    std::uint16_t sap;
+    bool v4;
+    bool v6;
+  };
+  for (const Case& one :
+       {Case{Ipv4Address{}, false, wire::ethertype_ipv4, true, false}, Case{Ipv6Address{}, false, 0, true, true},
+        Case{Ipv6Address{}, true, wire::ethertype_ipv6, false, true}}) {
+    TcpStack stack;
+    std::vector<std::byte> wanted;
+    const std::uint32_t value = one.v6_only ? 1 : 0;
+    wire::xti::append(wanted, {.level = wire::xti::T_INET_IPV6,
+                               .name = wire::xti::T_IPV6_V6ONLY,
+                               .value = std::as_bytes(std::span(&value, 1))});
+    stack.down(proto(stack, OptmgmtReq{.options = wanted, .flags = T_NEGOTIATE}));
+    EXPECT_EQ(OptmgmtAck::decode(stack.head().take().bytes())->flags, T_SUCCESS);
+    stack.bind(1, {one.address, here_port});
+    ASSERT_EQ(stack.ip().filters_asked.size(), 1U);
+    EXPECT_EQ(stack.ip().filters_asked[0].sap, one.sap);
+    for (const auto& [there, taken] : {std::pair(there_v4, one.v4), std::pair(there_v6, one.v6)}) {
+      Peer peer(stack, {there, there_port});
+      peer.says(tcp_syn);
+      EXPECT_EQ(peer.heard(), taken ? "SYN+ACK" : "RST+ACK");
+    }
+  }
+}
+
 TEST_F(TcpModule, ResponsesThatCannotBe) {
   listen(2);
   TcpStack idle(stack->set());

@@ -256,7 +256,12 @@ class Script {
     } else if (verb == "nodelay") {
       connection().set_no_delay(true);
     } else if (verb == "keepalive") {
-      connection().set_keep_alive(duration(word()), now_);
+      connection().set_keep_alive({.after = duration(word())}, now_);
+    } else if (verb == "keepalive-of") {
+      const Duration after = duration(word());
+      const Duration pause = duration(word());
+      connection().set_keep_alive({.after = after, .pause = pause, .probes_max = static_cast<unsigned>(number())},
+                                  now_);
     } else if (verb == "buffers") {
       const auto send_bytes = static_cast<std::size_t>(number());
       connection().set_buffers(send_bytes, static_cast<std::size_t>(number()), now_);

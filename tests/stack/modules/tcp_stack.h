@@ -77,7 +77,7 @@ class TcpStack : public Stack {
 
   // ---- The user asks ----
 
-  void bind(std::uint32_t connect_indications = 0, const TransportAddress& address = {{}, here_port}) {
+  void bind(std::uint32_t connect_indications = 0, const TransportAddress& address = {Ipv6Address{}, here_port}) {
     down(proto(*this, BindReq{.address = encoded(address), .connect_indications = connect_indications}));
     EXPECT_EQ(told(), "bound");
   }

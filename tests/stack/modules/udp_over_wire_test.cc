@@ -57,7 +57,7 @@ class TwoHosts : public testing::Test {
   }
 
   void bind(Stream& stream, std::uint16_t port) {
-    const std::vector<std::byte> address = encoded(TransportAddress{{}, port});
+    const std::vector<std::byte> address = encoded(TransportAddress{wire::Ipv6Address{}, port});
     std::vector<std::byte> block(64);
     block.resize(BindReq{.address = address}.encode(block));
     const auto answer = stream.ioctl(wire::timod::TI_BIND, block);
@@ -129,7 +129,7 @@ TEST_F(TwoHosts, TwoStreamsOfOneLinkCannotHaveOnePort) {
   const auto second = open('b');
   bind(*b, port_b);
   std::vector<std::byte> block(64);
-  const std::vector<std::byte> address = encoded(TransportAddress{{}, port_b});
+  const std::vector<std::byte> address = encoded(TransportAddress{wire::Ipv6Address{}, port_b});
   block.resize(BindReq{.address = address}.encode(block));
   const auto answer = second->ioctl(wire::timod::TI_BIND, block);
   ASSERT_TRUE(answer.has_value()) << answer.error().text;

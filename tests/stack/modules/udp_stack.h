@@ -80,7 +80,7 @@ class UdpStack : public Stack {
   [[nodiscard]] std::uint64_t counted(std::string_view name) const { return count(udp_, name); }
 
   /// Binds, and returns the address granted.
-  TransportAddress bind(const TransportAddress& address = {{}, port}) {
+  TransportAddress bind(const TransportAddress& address = {Ipv6Address{}, port}) {
     down(bind_req(*this, address));
     return bound();
   }

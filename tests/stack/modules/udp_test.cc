@@ -331,6 +331,46 @@ TEST(UdpReceive, MalformedDatagramsAreCountedByKind) {
   EXPECT_EQ(stack.head().count(), 0U);
 }
 
+/// RFC 3493 section 5.3: "This socket option restricts AF_INET6 sockets to IPv6 communications only." The driver is
+/// told, and where it does not filter, what is of the other family is not this port's.
+TEST(UdpReceive, AnUnspecifiedAddressIsOfOneFamilyOrBoth) {
+  struct Case {
+    IpAddress address;
+    bool v6_only;
+    std::uint16_t sap;
+    unsigned v4;
+    unsigned v6;
+  };
+  for (const Case& one : {Case{Ipv4Address{}, false, wire::ethertype_ipv4, 1, 0}, Case{Ipv6Address{}, false, 0, 1, 1},
+                          Case{Ipv6Address{}, true, wire::ethertype_ipv6, 0, 1}}) {
+    UdpStack stack;
+    std::vector<std::byte> wanted;
+    const std::uint32_t value = one.v6_only ? 1 : 0;
+    wire::xti::append(wanted, {.level = wire::xti::T_INET_IPV6,
+                               .name = wire::xti::T_IPV6_V6ONLY,
+                               .value = std::as_bytes(std::span(&value, 1))});
+    stack.down(proto(stack, OptmgmtReq{.options = wanted, .flags = T_NEGOTIATE}));
+    EXPECT_EQ(OptmgmtAck::decode(stack.head().take().bytes())->flags, T_SUCCESS);
+    stack.bind({one.address, port});
+    ASSERT_EQ(stack.ip().filters_asked.size(), 1U);
+    EXPECT_EQ(stack.ip().filters_asked[0].sap, one.sap);
+    stack.up(indication(stack, peer_v4, local_v4, datagram(peer_v4, peer_port, local_v4, port, "v4")));
+    EXPECT_EQ(stack.counted("received"), one.v4);
+    stack.up(indication(stack, peer_v6, local_v6, datagram(peer_v6, peer_port, local_v6, port, "v6")));
+    EXPECT_EQ(stack.counted("received"), one.v4 + one.v6);
+    EXPECT_EQ(stack.counted("not_my_port"), 2 - one.v4 - one.v6);
+  }
+}
+
+TEST(UdpSend, APortOfOneFamilySendsToThatAlone) {
+  UdpStack stack;
+  stack.bind({Ipv4Address{}, port});
+  stack.send({peer_v6, peer_port}, "none answers there");
+  EXPECT_EQ(stack.uderror(), EAFNOSUPPORT);
+  stack.send({peer_v4, peer_port}, "but here");
+  EXPECT_EQ(stack.counted("sent"), 1U);
+}
+
 TEST(UdpReceive, WithAFilterOtherPortsAreDropped) {
   UdpStack stack;
   stack.bind();

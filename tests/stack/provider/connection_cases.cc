@@ -119,9 +119,9 @@ const std::vector<Case>& connection_cases() {
       // T_INFO_ACK: TSDU_size "A value of zero specifies that the transport provider does not support the concept of
       // TSDU,
       // although it supports the sending of a data stream".
-      {"info", false, asking(block(InfoReq{}), MessageType::pcproto), "T_INFO_ACK 0 -2 -2 -2 20 384 65536 2 0 4",
+      {"info", false, asking(block(InfoReq{}), MessageType::pcproto), "T_INFO_ACK 0 -2 -2 -2 20 484 65536 2 0 4",
        Mode::connections},
-      {"info when bound", true, asking(block(InfoReq{})), "T_INFO_ACK 0 -2 -2 -2 20 384 65536 2 3 4",
+      {"info when bound", true, asking(block(InfoReq{})), "T_INFO_ACK 0 -2 -2 -2 20 484 65536 2 3 4",
        Mode::connections},
       {"capability", false,
        [](Provider& provider) {

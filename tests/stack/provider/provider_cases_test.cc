@@ -19,8 +19,8 @@
 namespace sluice::test {
 namespace {
 
-const std::string unbound_info = " 65507 -2 -2 -2 20 384 65507 3 0 5";
-const std::string idle_info = " 65507 -2 -2 -2 20 384 65507 3 3 5";
+const std::string unbound_info = " 65507 -2 -2 -2 20 484 65507 3 0 5";
+const std::string idle_info = " 65507 -2 -2 -2 20 484 65507 3 3 5";
 
 /// A datagram with these options.
 std::function<std::string(Provider&)> sending(const Block& options, std::size_t bytes = 1,
@@ -484,7 +484,7 @@ TEST_P(ProviderCalls, LibraryCallsHaveOneResult) {
   auto opened = tli::Endpoint::t_open(stream(), &info);
   ASSERT_TRUE(opened);
   tli::Endpoint& endpoint = **opened;
-  EXPECT_EQ(info.options, 384);
+  EXPECT_EQ(info.options, 484);
   EXPECT_EQ(info.tsdu, 65507);
 
   Block wanted = foreign;
