@@ -84,6 +84,9 @@ SharedRingReader::Next SharedRingReader::next() {
 }
 
 void SharedRingReader::copy(Bytes out) const {
+  if (out.empty()) {
+    return;  // nothing has no address, which memcpy may not be given
+  }
   copy_out(ring_.bytes, taken_ + SharedRing::header_bytes, out.data(), out.size());
 }
 

@@ -424,17 +424,17 @@ int memory_of(std::size_t bytes, int seals) {
 }
 
 TEST_F(SharedLinkTest, AFalseEndAIsRefused) {
-  const std::size_t good = SharedMemory::words_bytes + 2 * SharedLink::ring_bytes(1500);
-  const auto sealed = [good] { return memory_of(good, F_SEAL_SHRINK); };
+  constexpr std::size_t good = SharedMemory::words_bytes + 2 * SharedLink::ring_bytes(1500);
+  const auto sealed = [] { return memory_of(good, F_SEAL_SHRINK); };
   const std::vector<Welcome> welcomes{
       {"no memory", {.mtu = 1500}},
       {"another magic", {.magic = 1, .mtu = 1500}, sizeof(SharedHello), sealed},
       {"another version", {.version = 2, .mtu = 1500}, sizeof(SharedHello), sealed},
       {"another MTU", {.mtu = 1499}, sizeof(SharedHello), sealed},
       {"half a hello", {.mtu = 1500}, 8, sealed},
-      {"memory that may shrink", {.mtu = 1500}, sizeof(SharedHello), [good] { return memory_of(good, F_SEAL_GROW); }},
-      {"less memory", {.mtu = 1500}, sizeof(SharedHello), [good] { return memory_of(good - 1, F_SEAL_SHRINK); }},
-      {"more memory", {.mtu = 1500}, sizeof(SharedHello), [good] { return memory_of(2 * good, F_SEAL_SHRINK); }},
+      {"memory that may shrink", {.mtu = 1500}, sizeof(SharedHello), [] { return memory_of(good, F_SEAL_GROW); }},
+      {"less memory", {.mtu = 1500}, sizeof(SharedHello), [] { return memory_of(good - 1, F_SEAL_SHRINK); }},
+      {"more memory", {.mtu = 1500}, sizeof(SharedHello), [] { return memory_of(2 * good, F_SEAL_SHRINK); }},
       {"no memory at all", {.mtu = 1500}, sizeof(SharedHello), [] { return ::open("/dev/null", O_RDWR | O_CLOEXEC); }},
   };
   const Descriptor listening = std::move(listen_at(path_, 0600)).value();
