@@ -14,10 +14,12 @@
 //                                       with the largest packet
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -50,6 +52,11 @@ struct Row {
 std::string large_ring(const std::string& link, char end) {
   std::string driver = veth_end(link, end);
   return driver.replace(driver.rfind(" }"), 2, ", ring_bytes = 67108864 }");
+}
+
+/// An end of a link in memory that processes share.
+std::string shared_end(const std::string& path, char end) {
+  return "{ kind = 'shm', path = '" + path + "', end = '" + end + "', mtu = " + std::to_string(packet_bytes_max) + " }";
 }
 
 /// The arms of `rows` for messages of `size`, each tried once.
@@ -114,11 +121,14 @@ class Copies {
 TEST(l3, memory) {
   FrameTransfer frames(wire_end("frames", 'a', packet_bytes_max), wire_end("frames", 'b', packet_bytes_max),
                        memory_window_bytes);
+  const std::string path = testing::TempDir() + "l3_" + std::to_string(::getpid());
+  FrameTransfer shared(shared_end(path, 'a'), shared_end(path, 'b'), memory_window_bytes);
   TcpTransfer tcp({wire_end("tcp", 'a', 65'535), wire_end("tcp", 'b', 65'535)});
   const KernelTransfer::Place here{.address = INADDR_LOOPBACK};
   KernelTransfer kernel_tcp(KernelTransfer::Kind::tcp, here, here);
   const std::vector<Row> rows{{"frames_layered", &frames},
                               {"frames_fused", &frames, ProcessingMode::fused},
+                              {"shared", &shared},
                               {"tcp", &tcp},
                               {"kernel_tcp", &kernel_tcp}};
   const Copies copies;
@@ -126,6 +136,7 @@ TEST(l3, memory) {
         full_or_tiny<std::size_t>({1 * KiB, 4 * KiB, 16 * KiB, 64 * KiB, 256 * KiB, 1024 * KiB, packet_bytes_max},
                                   {4 * KiB, packet_bytes_max}),
         [&](std::size_t size) { copies.move(size); });
+  std::filesystem::remove(path);
 }
 
 TEST(l3, veth) {

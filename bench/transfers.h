@@ -123,6 +123,14 @@ class FrameTransfer final : public StackTransfer {
     const auto address = far_->dlpi_get_physaddr(wire::dlpi::DL_CURR_PHYS_ADDR);
     SLUICE_REQUIRE(address.has_value());
     to_ = *address;
+    std::array<std::byte, smallest> byte{};
+    for (int tries = 0; receive(byte) == 0; ++tries) {  // until the link is up, and all that was sent before has come
+      SLUICE_REQUIRE(tries < 1000);
+      static_cast<void>(send(byte));
+      static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
+    }
+    while (loop_->wait(loop_->now() + std::chrono::milliseconds(1)) || receive(byte) > 0) {
+    }
   }
   void set_mode(ProcessingMode mode) override {
     near_->stream().set_mode(mode);

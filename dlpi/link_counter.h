@@ -47,6 +47,7 @@ enum class LinkCounter : std::uint8_t {
   super_frame_received,
   super_frame_sent,
   looped,
+  peer_refused,
   count_
 };
 
@@ -82,6 +83,7 @@ inline constexpr std::array<LinkCounterText, link_counter_count> link_counter_te
     {"super_frame_received", "super-frames given to a stream whole"},
     {"super_frame_sent", "super-frames that the device has taken whole"},
     {"looped", "datagrams of this host for itself, delivered without the device"},
+    {"peer_refused", "peers in shared memory of another version or MTU, or that broke its rules"},
 }};
 
 }  // namespace sluice::dlpi

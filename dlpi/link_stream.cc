@@ -58,9 +58,10 @@ PayloadWork LinkStream::payload_work(Side side) const {
   if (side == Side::read) {
     return {.items = work_.up, .uncounted = work_.uncounted_up};
   }
-  return {.items = {{.kind = PayloadWork::Kind::gather, .where = "message to frame", .layered = false}},
-          .uncounted = work_.uncounted_down,
-          .segments = work_.segments};
+  std::vector<PayloadWork::Item> items{
+      {.kind = PayloadWork::Kind::gather, .where = "message to frame", .layered = false}};
+  items.insert(items.end(), work_.down.begin(), work_.down.end());
+  return {.items = std::move(items), .uncounted = work_.uncounted_down, .segments = work_.segments};
 }
 
 Status LinkStream::open() { return style_ == Style::one ? attach(0) : Status{}; }

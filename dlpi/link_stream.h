@@ -63,8 +63,9 @@ namespace sluice::dlpi {
 
 /// What a link does to the bytes of frames, for `sluice explain`.
 struct LinkWork {
-  std::vector<PayloadWork::Item> up;     // on their way out of the device
-  std::string_view uncounted_down = {};  // what the operating system does to them
+  std::vector<PayloadWork::Item> up;         // on their way out of the device
+  std::vector<PayloadWork::Item> down = {};  // on their way into it, from the frame on
+  std::string_view uncounted_down = {};      // what the operating system does to them
   std::string_view uncounted_up = {};
   std::string_view segments = driver_splits;  // who splits and sums several datagrams in one message
 

@@ -7,28 +7,17 @@
 
 #include "base/contract.h"
 #include "dlpi/link_stream.h"
+#include "dlpi/wire_address.h"
 
 namespace sluice::dlpi {
 namespace {
-
-/// FNV-1a: a name gives the same address in every run.
-wire::MacAddress address_of(std::string_view wire, MemoryLink::End end) {
-  std::uint32_t hash = 0x811c9dc5U;
-  for (const char character : wire) {
-    hash = (hash ^ static_cast<std::uint8_t>(character)) * 0x01000193U;
-  }
-  const auto octet = [&](unsigned shift) { return static_cast<std::uint8_t>(hash >> shift); };
-  constexpr std::uint8_t locally_administered = 0x02;
-  return {{locally_administered, octet(24), octet(16), octet(8), octet(0),
-           static_cast<std::uint8_t>(end == MemoryLink::End::a ? 0x0a : 0x0b)}};
-}
 
 std::string end_name(const std::string& wire, std::string_view end) { return "wire:" + wire + ":" + std::string(end); }
 
 }  // namespace
 
 MemoryLink::MemoryLink(StreamSet& set, const std::string& wire, End end, std::size_t mtu, bool offload)
-    : Link(set, end_name(wire, end == End::a ? "a" : "b"), address_of(wire, end), mtu), offload_(offload) {
+    : Link(set, end_name(wire, end == End::a ? "a" : "b"), wire_address(wire, end == End::a), mtu), offload_(offload) {
   set_up(false);
 }
 

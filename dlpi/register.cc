@@ -7,6 +7,7 @@
 #include "dlpi/memory_link.h"
 #include "dlpi/packet.h"
 #include "dlpi/pcap.h"
+#include "dlpi/shared_link.h"
 #include "dlpi/tap.h"
 #include "dlpi/xdp.h"
 
@@ -15,6 +16,7 @@ namespace sluice::dlpi {
 void add_drivers(Registry& registry) {
   const auto table = std::make_shared<LinkTable>();
   registry.add(memory_link_entry(table));
+  registry.add(shared_link_entry(table));
   registry.add(packet_entry(table));
   registry.add(tap_entry(table));
   registry.add(pcap_entry(table));

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "base/local_socket.h"
 #include "sockets/server/datagram_socket.h"
 #include "sockets/server/passing.h"
 #include "sockets/server/snapshot.h"
@@ -23,60 +23,8 @@ namespace sluice::sockets {
 namespace {
 
 constexpr std::size_t scratch_bytes = std::size_t{256} * 1024;
-constexpr int listen_backlog = 128;
 constexpr int callers_per_turn_max = 16;
 static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Answer>);
-
-/// An address in the file system, or behind a zero byte an abstract one.
-Result<std::pair<sockaddr_un, socklen_t>> unix_address(const std::string& name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (name.empty() || name.size() >= sizeof address.sun_path) {
-    return fail(ENAMETOOLONG,
-                "the path of a socket has 1 to " + std::to_string(sizeof address.sun_path - 1) + " bytes: " + name);
-  }
-  std::memcpy(address.sun_path, name.data(), name.size());
-  return std::pair{address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())};
-}
-
-/// Whether somebody listens there.
-bool answers(const sockaddr_un& address, socklen_t size) {
-  const Descriptor probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return probe && (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0 || errno == EAGAIN);
-}
-
-/// What a server that is gone has left is in the way of the next one.
-Status remove_left_over(const std::string& path, const sockaddr_un& address, socklen_t size) {
-  struct stat found{};
-  if (::lstat(path.c_str(), &found) != 0) {
-    return {};
-  }
-  if (!S_ISSOCK(found.st_mode)) {
-    return fail(EEXIST, path + " is there already, and no socket");
-  }
-  if (answers(address, size)) {
-    return fail(EADDRINUSE, "another server has " + path);
-  }
-  return ::unlink(path.c_str()) == 0 ? Status{} : fail(errno, "cannot remove " + path + ": " + std::strerror(errno));
-}
-
-Result<Descriptor> listen_at(const std::string& path, mode_t mode) {
-  const auto address = unix_address(path);
-  if (!address) {
-    return std::unexpected(address.error());
-  }
-  const auto& [name, size] = *address;
-  if (Status removed = remove_left_over(path, name, size); !removed) {
-    return std::unexpected(removed.error());
-  }
-  Descriptor listening(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Nobody may connect before the mode is right: what is not listening yet refuses.
-  if (!listening || ::bind(listening.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 ||
-      ::chmod(path.c_str(), mode) != 0 || ::listen(listening.get(), listen_backlog) != 0) {
-    return fail(errno, "cannot listen at " + path + ": " + std::strerror(errno));
-  }
-  return listening;
-}
 
 }  // namespace
 
@@ -201,7 +149,7 @@ Result<Pair> Server::make_pair(SocketKind kind) {
   for (int attempt = 0; attempt < attempts_max; ++attempt) {
     const std::string name = std::string(1, '\0') + name_prefix + static_cast<char>(kind) +
                              std::to_string(set_.prng()() % 1'000'000'000) + std::to_string(next_name_++);
-    const auto address = unix_address(name);
+    const auto address = local_address(name);
     if (address && ::bind(ends[1], reinterpret_cast<const sockaddr*>(&address->first), address->second) == 0) {
       return pair;
     }
