@@ -6,6 +6,7 @@
 #   libftx0        the same for programs: a shared library of C functions
 #   libftx-dev     its headers for C and C++, and a pkg-config file
 #   libsluice-dev  static libraries, headers, a CMake package and a pkg-config file
+#   libsluice-msg0, libsluice-msg-dev   the message library for programs in C, as libftx0 and libftx-dev
 #
 # What the programs need dpkg-shlibdeps finds out. What a program that uses the library needs is what
 # sluiceConfig.cmake.in and sluice.pc.in ask for.
@@ -14,7 +15,7 @@ set(CPACK_PACKAGE_NAME sluice)
 set(CPACK_PACKAGE_VENDOR "The Sluice authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL ftx libftx libftx-dev sluice libsluice-dev)
+set(CPACK_COMPONENTS_ALL ftx libftx libftx-dev sluice libsluice-dev libsluice-msg libsluice-msg-dev)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -59,5 +60,19 @@ set(CPACK_DEBIAN_LIBSLUICE-DEV_PACKAGE_DEPENDS
 set(CPACK_COMPONENT_LIBSLUICE-DEV_DESCRIPTION "STREAMS-style protocol stack in user space: development files
  Static libraries and headers: messages, queues, modules, drivers, streams,
  TLI and DLPI, for programs with modules of their own.")
+
+set(CPACK_DEBIAN_LIBSLUICE-MSG_PACKAGE_NAME libsluice-msg${PROJECT_VERSION_MAJOR})
+set(CPACK_DEBIAN_LIBSLUICE-MSG_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBSLUICE-MSG_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBSLUICE-MSG_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_COMPONENT_LIBSLUICE-MSG_DESCRIPTION "Messages over a user-space protocol stack: library
+ Messages with matching bits between processes, over UDP, TCP or XTP of the
+ kernel's or of Sluice's own stack, as a stack file declares.")
+
+set(CPACK_DEBIAN_LIBSLUICE-MSG-DEV_PACKAGE_NAME libsluice-msg-dev)
+set(CPACK_DEBIAN_LIBSLUICE-MSG-DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_LIBSLUICE-MSG-DEV_PACKAGE_DEPENDS "libsluice-msg${PROJECT_VERSION_MAJOR} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_LIBSLUICE-MSG-DEV_DESCRIPTION "Messages over a user-space protocol stack: development files
+ The header for C, a pkg-config file and the manual.")
 
 include(CPack)

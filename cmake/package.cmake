@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake --install: programs and libftx (apps/CMakeLists.txt), man pages, and of every folder but those of the programs the library and
 # the headers, with a CMake package (find_package(sluice), targets sluice::FOLDER) and a pkg-config file (sluice); of
-# the programs' folders libftx alone (pkg-config: ftx). The components are what cmake/deb.cmake makes Debian packages of.
+# the programs' folders libftx (pkg-config: ftx) and libsluice-msg (sluice-msg) alone. The components are what cmake/deb.cmake makes Debian packages of.
 #
 # Both are relocatable: they find the rest from where they lie, so `cmake --install DIR --prefix ANYWHERE` works.
 include(CMakePackageConfigHelpers)
@@ -46,16 +46,20 @@ configure_file(cmake/sluice.pc.in ${PROJECT_BINARY_DIR}/sluice.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/sluice.pc DESTINATION ${pkgconfig_directory} COMPONENT libsluice-dev)
 configure_file(cmake/ftx.pc.in ${PROJECT_BINARY_DIR}/ftx.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ftx.pc DESTINATION ${pkgconfig_directory} COMPONENT libftx-dev)
+configure_file(cmake/sluice-msg.pc.in ${PROJECT_BINARY_DIR}/sluice-msg.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/sluice-msg.pc DESTINATION ${pkgconfig_directory} COMPONENT libsluice-msg-dev)
 
 # The manual, and stack files to begin with.
 foreach(program ftx sluice)
   install(FILES ${PROJECT_SOURCE_DIR}/docs/man/${program}.1
           DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${program})
 endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/docs/man/sluice_msg.3
+        DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT libsluice-msg-dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/stacks
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/sluice COMPONENT sluice)
-foreach(component ftx libftx libftx-dev sluice libsluice-dev)
-  string(REGEX REPLACE "^libftx$" "libftx${PROJECT_VERSION_MAJOR}" package ${component})
+foreach(component ftx libftx libftx-dev sluice libsluice-dev libsluice-msg libsluice-msg-dev)
+  string(REGEX REPLACE "^(libftx|libsluice-msg)$" "\\1${PROJECT_VERSION_MAJOR}" package ${component})
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
           DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${package} RENAME copyright COMPONENT ${component})
 endforeach()

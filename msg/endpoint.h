@@ -10,8 +10,8 @@
 //     driver = { kind = "kernel_udp" }
 //     push   = ["rmpp", "timod"]
 //
-// or on one of a connection-mode provider (`kernel_tcp`; `ip` and `tcp`): then it listens, and has a connection for
-// each peer that it sends to or that sends to it (msg/connections.h, docs/formats/msg.md). Options::another_stream
+// or on one of a connection-mode provider (`kernel_tcp`; `ip` and `tcp`; `xtp`): then it listens, and has a connection
+// for each peer that it sends to or that sends to it (msg/connections.h, docs/formats/msg.md). Options::another_stream
 // opens their streams.
 //
 //     auto endpoint = msg::Endpoint::open(std::move(stream), {.local = address});

@@ -113,11 +113,25 @@ def check_events():
     compare("docs/formats/ftx-json.md, beside the source", {(name, tuple(members)) for name, members in tables().items() if name}, real)
 
 
+def check_message_calls():
+    page = (root / "docs/man/sluice_msg.3").read_text()
+    synopsis = page[page.index(".Sh SYNOPSIS"):page.index(".Sh DESCRIPTION")]
+    documented = {(name, tuple(re.findall(r'"([^"]+)"', rest)))
+                  for name, rest in re.findall(r"^\.Fn (\w+) (.*)$", synopsis, re.M)}
+    header = re.sub(r"/\*.*?\*/", "", (root / "apps/msg/msg.h").read_text(), flags=re.S)
+    # A pointer's star stands at its type there, and at its name here.
+    real = {(name, tuple(re.sub(r"(\*+) (\w+)$", r" \1\2", " ".join(each.split())) for each in arguments.split(",")
+                         if each.strip() != "void"))
+            for name, arguments in re.findall(r"SLUICE_MSG_API [\w ]+\*? ?(sluice_msg_\w+)\(([^)]*)\)", header)}
+    compare("sluice_msg, SYNOPSIS", documented, real)
+
+
 check_options("ftx", {"serve", "key", "doctor"})
 check_options("sluice", set(re.findall(r"^  (\w+)", section(help_of("sluice"), "Subcommands"), re.M)))
 check_ftx_exit_codes()
 check_sluice_exit_codes()
 check_events()
+check_message_calls()
 for problem in problems:
     print(problem)
 sys.exit(1 if problems else 0)

@@ -114,7 +114,7 @@ all_to_all() {  # STACK BYTES ROUNDS
 LINE=()
 
 large=$((1 << 30))
-if grep -q __asan_init "$PING_PONG"; then
+if grep -qE '__[at]san_init' "$PING_PONG"; then
   large=$((1 << 26))
   echo "under sanitizers the large message has $large bytes instead of 1 GiB"
 fi

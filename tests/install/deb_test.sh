@@ -14,7 +14,7 @@ chmod 755 "$work" "$work/packages"  # apt in there reads them as another user
 cpack --config "$build/CPackConfig.cmake" -B "$work/cpack" >"$work/cpack.log" || { cat "$work/cpack.log" >&2; exit 1; }
 mv "$work"/cpack/*.deb "$work/packages"
 version=$("$SLUICE_BIN/ftx" --version)
-for package in ftx libftx0 libftx-dev sluice libsluice-dev; do
+for package in ftx libftx0 libftx-dev sluice libsluice-dev libsluice-msg0 libsluice-msg-dev; do
   [ "$(dpkg-deb -f "$work/packages/${package}_"*.deb Version)" = "$version" ] ||
     { echo "deb_test: no package $package of version $version" >&2; ls -l "$work/packages" >&2; exit 1; }
 done
@@ -23,7 +23,7 @@ done
 # programs, and comes from where this machine's packages come from.
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 if ! timeout 280 mmdebstrap --quiet --variant=apt --format=null --skip=check/empty \
-    --customize-hook="copy-in '$work/packages' '$here/try_packages.sh' '$here/try_libftx.sh' '$here/consumer' '$source/examples/programs' '$source/examples/ftx' '$source/bindings' /root" \
+    --customize-hook="copy-in '$work/packages' '$here/try_packages.sh' '$here/try_libftx.sh' '$here/try_libmsg.sh' '$here/consumer' '$source/examples/programs' '$source/examples/ftx' '$source/examples/msg' '$source/bindings' /root" \
     --customize-hook="chroot \"\$1\" /root/try_packages.sh '$version'" \
     "$release" /dev/null >"$work/try.log" 2>&1; then
   tail -n 60 "$work/try.log" >&2

@@ -26,6 +26,7 @@ for file in bin/ftx bin/sluice include/sluice/stack/head/stream.h include/sluice
             share/zsh/site-functions/_ftx share/fish/vendor_completions.d/ftx.fish; do
   [ -f "$prefix/$file" ] || { echo "install_test: $file is not installed" >&2; exit 1; }
 done
+[ -f "$prefix/include/sluice/msg.h" ] && [ -f "$prefix/share/man/man3/sluice_msg.3" ] || { echo "install_test: no sluice/msg.h or its manual" >&2; exit 1; }
 [ -f "$prefix/include/ftx.h" ] && [ -f "$prefix/include/ftx.hpp" ] || { echo "install_test: no ftx.h or ftx.hpp" >&2; exit 1; }
 if find "$prefix/include" -path '*apps*' | grep -q . || grep -rlF "$(cd "$here/../.." && pwd)" "$prefix"/lib/*/cmake "$prefix"/lib/*/pkgconfig; then
   echo "install_test: what is installed leads back into the source tree" >&2
@@ -40,7 +41,7 @@ prefix=$work/moved
 cmake -G Ninja -S "$here/../../examples/programs" -B "$work/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
       -DCMAKE_CXX_FLAGS="${flags[*]}" >"$work/configure.log" || { cat "$work/configure.log" >&2; exit 1; }
 cmake --build "$work/by_cmake" >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
-for program in tli_echo own_module own_manipulation; do
+for program in tli_echo own_module own_manipulation all_to_all; do
   timeout 60 "$work/by_cmake/$program" >"$work/$program.log" || { cat "$work/$program.log" >&2; exit 1; }
 done
 must_be "what explain calls the stage" 2 "$(grep -c 'chacha20: chacha20 deferred' "$work/own_manipulation.log")"
@@ -60,3 +61,10 @@ must_be "what libftx shows" "$(grep -o 'ftx_[a-z_]*(' "$prefix/include/ftx.h" | 
         "$(nm --dynamic --defined-only "$library" | sed -n 's/^[^ ]* T \([^@]*\).*/\1/p' | sort -u)"
 # Nobody links a program, or Python, with a library that brings a sanitizer of its own.
 [ -n "$sanitize" ] || PREFIX_LIBRARIES=$(dirname "$library") CXX=$compiler "$here/try_libftx.sh" "$here/../../examples/ftx" "$here/../../bindings/python" "$work"
+
+# libsluice-msg likewise: a program in C that knows its header alone.
+must_be "version of libsluice-msg" "$("$SLUICE_BIN/ftx" --version)" "$(pkg-config --modversion sluice-msg)"
+library=$(find "$prefix" -name 'libsluice-msg.so.0')
+must_be "what libsluice-msg shows" "$(grep -o 'SLUICE_MSG_API.* \**sluice_msg_[a-z_]*(' "$prefix/include/sluice/msg.h" | grep -o 'sluice_msg_[a-z_]*(' | sort -u | tr -d '(')" \
+        "$(nm --dynamic --defined-only "$library" | sed -n 's/^[^ ]* T \([^@]*\).*/\1/p' | sort -u)"
+[ -n "$sanitize" ] || PREFIX_LIBRARIES=$(dirname "$library") "$here/try_libmsg.sh" "$here/../../examples/msg" "$work"

@@ -49,9 +49,14 @@ g++ -std=c++23 "${compile[@]}" consumer/main.cc -o by_pkgconfig "${link[@]}"
 must_be "built by pkg-config" 'hello, 1 message through the meter' "$(./by_pkgconfig)"
 cmake -G Ninja -S programs -B by_cmake
 cmake --build by_cmake
-for program in tli_echo own_module own_manipulation; do
+for program in tli_echo own_module own_manipulation all_to_all; do
   timeout 60 "./by_cmake/$program"
 done
+
+# The message library for C, which needs none of that.
+install ./packages/libsluice-msg0_*.deb ./packages/libsluice-msg-dev_*.deb gcc
+mkdir msg_work
+./try_libmsg.sh msg "$PWD/msg_work"
 
 # libftx, which is no part of the others.
 dpkg --purge ftx
@@ -60,6 +65,6 @@ mkdir work
 ./try_libftx.sh ftx bindings/python "$PWD/work"
 
 # They go as they came.
-dpkg --purge libftx0 libftx-dev sluice libsluice-dev
+dpkg --purge libftx0 libftx-dev sluice libsluice-dev libsluice-msg0 libsluice-msg-dev
 [ ! -e /usr/bin/ftx ] && [ ! -e /usr/include/sluice ] && [ ! -e /usr/include/ftx.h ]
 echo 'try_packages: all of it worked'

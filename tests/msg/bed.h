@@ -55,7 +55,7 @@ inline void over_seeds(const std::function<void(std::uint64_t)>& one_case) {
 struct Arrangement {
   std::string name = {};
   bool kernel = false;          // kernel_udp; else ip and udp on a wire
-  std::string module = "rmpp";  // or "tcp": connections, without a module of messages
+  std::string module = "rmpp";  // or connections, without a module of messages: "tcp", "xtp"
   std::string mode = "layered";
   std::string settings = {};  // of the module
   std::string fault = {};     // settings of a fault module below it; empty: none
@@ -100,17 +100,24 @@ class Bed {
   }
   ~Bed() { close_all(); }
 
-  Result<std::unique_ptr<Endpoint>> open(std::size_t at, msg::Options options) {
+  /// A stream like that of the endpoint `at`.
+  Result<std::unique_ptr<Stream>> open_stream(std::size_t at) {
     const auto file = StackFile::parse(declared(at), "test", registry_);
     if (!file) {
       return std::unexpected(file.error());
     }
     auto stream = open_stack(set_, **file->find("one"));
+    if (stream) {
+      (*stream)->set_waiter(loop_ ? static_cast<Waiter*>(loop_.get()) : &waiter_);
+    }
+    return stream;
+  }
+  Result<std::unique_ptr<Endpoint>> open(std::size_t at, msg::Options options) {
+    auto stream = open_stream(at);
     if (!stream) {
       return std::unexpected(stream.error());
     }
-    (*stream)->set_waiter(loop_ ? static_cast<Waiter*>(loop_.get()) : &waiter_);
-    options.another_stream = [this, declaration = **file->find("one")] { return open_stack(set_, declaration); };
+    options.another_stream = [this, at] { return open_stream(at); };
     if (!options.local) {
       options.local = loop_ ? *Peer::from_text("127.0.0.1:0")
                             : Peer{*wire::IpAddress::from_text("10.80.0." + std::to_string(1 + at % 2)),

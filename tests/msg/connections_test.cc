@@ -158,6 +158,58 @@ TEST(MsgConnections, AnAnswerThatIsNotDueEndsTheConnection) {
   }
 }
 
+/// A caller at the other end of a bed's wire, in simulated time.
+class WireCaller {
+ public:
+  explicit WireCaller(Bed& bed) {
+    tli_ = std::move(*tli::Endpoint::t_open(std::move(*bed.open_stream(1)), nullptr));
+    EXPECT_TRUE(tli_->t_bind(nullptr, nullptr));
+    std::array<std::byte, Peer::encoded_size_max> to;
+    const tli::t_call call{
+        .addr = {.maxlen = 0, .len = bed.peer(0).encode(to), .buf = to.data()}, .opt = {}, .udata = {}};
+    EXPECT_TRUE(tli_->t_connect(call, nullptr));
+    tli_->stream().set_nonblocking(true);
+  }
+  void say(ConstBytes bytes) const { EXPECT_EQ(tli_->t_snd(bytes, 0), bytes.size()); }
+  /// 0, or the errno with which the connection has ended.
+  [[nodiscard]] int ended() const {
+    tli::t_discon why{};
+    return tli_->t_look() == tli::T_DISCONNECT && tli_->t_rcvdis(&why) ? why.reason : 0;
+  }
+
+ private:
+  std::unique_ptr<tli::Endpoint> tli_;
+};
+
+// docs/formats/msg.md: "So does a caller that says no `hello` within ten seconds."
+TEST(MsgConnections, ACallerThatSaysNoHelloInTimeIsCutOff) {
+  Bed bed({.name = "hello", .module = "tcp"}, 1, {.connections_max = 3});
+  const auto greeting = frames({hello});
+  const WireCaller silent(bed);
+  const WireCaller slow(bed);
+  const WireCaller greeted(bed);
+  greeted.say(greeting);
+  slow.say(ConstBytes(greeting).first(MsgFrame::size - 1));
+  bed.pass(9900ms);
+  EXPECT_EQ(bed[0].statistics().malformed, 0U);
+  EXPECT_EQ(silent.ended(), 0);
+  EXPECT_EQ(slow.ended(), 0);
+  bed.pass(200ms);
+  EXPECT_EQ(bed[0].statistics().malformed, 2U);
+  EXPECT_EQ(silent.ended(), ECONNRESET);
+  EXPECT_EQ(slow.ended(), ECONNRESET);
+  // Who has said it may be silent then for as long as he likes, and the places of the others are free.
+  bed.pass(60s);
+  EXPECT_EQ(greeted.ended(), 0);
+  const WireCaller later(bed);
+  later.say(greeting);
+  std::vector<std::byte> buffer(3);
+  const Handle receive = *bed[0].post(buffer, {.bits = 5});
+  later.say(frames({{.type = FrameKind::message, .number = 1, .tag = 5, .length = 3}}, 3));
+  EXPECT_EQ(bed[0].wait(receive, bed.soon())->bytes, 3U);
+  EXPECT_EQ(bed[0].statistics().callers_refused, 0U);
+}
+
 TEST(MsgConnections, ConnectionsAreBounded) {
   Bed bed(over_kernel_tcp(), 1, {.connections_max = 2});
   const std::array<RawPeer, 3> callers;
@@ -171,15 +223,25 @@ TEST(MsgConnections, ConnectionsAreBounded) {
   EXPECT_EQ(bed[0].statistics().callers_refused, 1U);
 }
 
-class OverConnections : public testing::TestWithParam<bool> {
+struct Provided {
+  std::string name;
+  bool kernel;
+  std::string module;
+  friend std::ostream& operator<<(std::ostream& out, const Provided& made) { return out << made.name; }
+};
+
+class OverConnections : public testing::TestWithParam<Provided> {
  protected:
   [[nodiscard]] Arrangement arrangement() const {
-    return {.name = "connections", .kernel = GetParam(), .module = "tcp"};
+    return {.name = GetParam().name, .kernel = GetParam().kernel, .module = GetParam().module};
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Tcp, OverConnections, testing::Bool(),
-                         [](const auto& tested) { return tested.param ? "kernel" : "ours"; });
+INSTANTIATE_TEST_SUITE_P(Providers, OverConnections,
+                         testing::Values(Provided{"kernel_tcp", true, "tcp"}, Provided{"tcp", false, "tcp"},
+                                         Provided{"xtp_over_kernel_udp", true, "xtp"},
+                                         Provided{"xtp_over_udp", false, "xtp"}),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST_P(OverConnections, ARefusalIsToldAndLaterMessagesCome) {
   Bed bed(arrangement(), 2, {.unexpected_bytes_max = 0, .unexpected_messages_max = 0});
