@@ -59,6 +59,7 @@ class Input {
 class World {
  public:
   static constexpr std::size_t sockets_max = 8;
+  static constexpr int answer_turns_max = 64;
 
   World() : path_(std::filesystem::temp_directory_path() / ("sluice-fuzz-" + std::to_string(::getpid()))) {
     const auto opener = [this](const char* transport) { return [this, transport] { return endpoint(transport); }; };
@@ -177,9 +178,15 @@ class World {
   void ask(const Request& request, int shown) {
     const Descriptor channel = client();
     SLUICE_REQUIRE(send_message(channel.get(), std::as_bytes(std::span(&request, 1)), shown) == 0);
-    run();
     Answer answer;
-    Passed passed = receive_message(channel.get(), std::as_writable_bytes(std::span(&answer, 1)));
+    Passed passed;
+    for (int turns = 0; turns < answer_turns_max; ++turns) {
+      run();
+      passed = receive_message(channel.get(), std::as_writable_bytes(std::span(&answer, 1)));
+      if (passed.error != EAGAIN || request.operation == Operation::connect) {
+        break;
+      }
+    }
     SLUICE_REQUIRE(passed.error == EAGAIN ? request.operation == Operation::connect : passed.size == sizeof answer);
     if (passed.descriptor && request.operation != Operation::statistics) {
       ends_.push_back(std::move(passed.descriptor));
