@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t scratch_bytes = std::size_t{256} * 1024;
 constexpr int callers_per_turn_max = 16;
+constexpr int answer_attempts_max = 16;
 static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Answer>);
 
 }  // namespace
@@ -44,8 +45,13 @@ class Server::Client final : public Poller::Watched {
   }
   [[nodiscard]] int channel() const { return channel_.get(); }
   [[nodiscard]] Asker number() const { return number_; }
-  void answer(const Reply& reply) const {
-    static_cast<void>(send_message(channel_.get(), std::as_bytes(std::span(&reply.answer, 1)), reply.passed.get()));
+  /// False: it has gone, or will get none, and must not wait for it.
+  [[nodiscard]] bool answer(const Reply& reply) const {
+    int error = EINTR;
+    for (int attempt = 0; attempt < answer_attempts_max && error == EINTR; ++attempt) {
+      error = send_message(channel_.get(), std::as_bytes(std::span(&reply.answer, 1)), reply.passed.get());
+    }
+    return error == 0;
   }
 
  private:
@@ -129,7 +135,9 @@ void Server::answer(Asker asker, const Answer& answer) {
   if (const auto found = clients_.find(asker); found != clients_.end()) {
     Reply reply;
     reply.answer = answer;
-    found->second->answer(reply);
+    if (!found->second->answer(reply)) {
+      clients_.erase(found);
+    }
   }
 }
 
@@ -218,8 +226,8 @@ void Server::take_clients() {
   for (int taken = 0; taken < callers_per_turn_max; ++taken) {
     Descriptor channel(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!channel) {
-      // Without a descriptor to spare the caller waits: another turn looks again.
-      callers_wait_ = errno == EMFILE || errno == ENFILE || errno == EINTR || errno == ECONNABORTED;
+      // Without a descriptor or memory to spare the caller waits, and is not told of again: another turn looks.
+      callers_wait_ = errno != EAGAIN;
       return;
     }
     ucred credentials{};
@@ -244,7 +252,11 @@ void Server::take_clients() {
 void Server::hear(Client& client) {
   Request request;
   const Passed passed = receive_message(client.channel(), std::as_writable_bytes(std::span(&request, 1)));
-  if (passed.error == EAGAIN || passed.error == EINTR) {
+  if (passed.error == EINTR) {
+    heard_.push_back(client.number());
+    return;
+  }
+  if (passed.error == EAGAIN) {
     return;
   }
   if (passed.error != 0 || passed.size != sizeof request || request.version != protocol_version) {
@@ -255,8 +267,9 @@ void Server::hear(Client& client) {
   ++statistics_.requests;
   const Reply reply = execute(request, passed.descriptor.get(), client.credentials, client.number());
   statistics_.refused += reply.answer.error != 0 && reply.answer.error != EINPROGRESS ? 1U : 0U;
-  if (!reply.later) {
-    client.answer(reply);
+  if (!reply.later && !client.answer(reply)) {
+    clients_.erase(client.number());
+    return;
   }
   heard_.push_back(client.number());  // it may have said more
 }

@@ -296,6 +296,7 @@ void StreamSocket::answer_connect(int error) {
 void StreamSocket::take_disconnection() {
   tli::t_discon discon;
   const auto taken = endpoint_->t_rcvdis(&discon);
+  drained_ = taken.has_value();  // what has not left will not
   connection_failed(taken ? discon.reason : errno_of(taken.error()));
 }
 

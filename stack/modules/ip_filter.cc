@@ -28,8 +28,8 @@ void Ip::complete_filter(Message request) {
   }
   const auto concerns = [&](Family family) {
     const std::uint16_t sap = family == Family::ipv4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
-    return routes_.has(family) && (wanted->sap == 0 || wanted->sap == sap) && (!filter.local || filter.local->family() == family) &&
-           (!filter.remote || filter.remote->family() == family);
+    return routes_.has(family) && (wanted->sap == 0 || wanted->sap == sap) &&
+           (!filter.local || filter.local->family() == family) && (!filter.remote || filter.remote->family() == family);
   };
   if (!concerns(Family::ipv4) && !concerns(Family::ipv6)) {
     ++count_.bad_request;

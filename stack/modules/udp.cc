@@ -377,7 +377,7 @@ bool Udp::from_network(Message& message) {
 
 inline bool Udp::is_mine(const UdpHeader& header, wire::Family family) const {
   return binding_->state() == udp::State::idle && header.destination_port == binding_->local().port &&
-         binding_->takes(family);
+         (binding_->filtered() || binding_->takes(family));
 }
 
 /// What is in front as bytes, or nothing: it cannot be read, or there is no memory.

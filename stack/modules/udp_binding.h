@@ -27,7 +27,7 @@ class Binding final : public provider::Connectionless {
     std::function<void(Message)> up;    ///< to the user; an empty message is one that no memory was left for
     provider::OptionStore* options = nullptr;
     std::function<bool()> v6_only = [] { return false; };  ///< T_IPV6_V6ONLY
-    std::function<void()> unbinding = [] {};  ///< the user gives up his address
+    std::function<void()> unbinding = [] {};               ///< the user gives up his address
   };
 
   /// REQUIRES: `module` is part of a stream.

@@ -2,10 +2,10 @@
 #pragma once
 
 // The options of a udp stream (stack/provider/options.h). Whether datagrams over IPv4 carry a checksum, and whether an
-// indication tells how its datagram came, and what [::] stands for, is udp's; how datagrams leave, and which groups the stream is in, is ip's,
-// which is asked in M_CTL and answers before the request's put_next() returns (stack/wire/network.h). Where nothing
-// answers, those options are not supported. How much may wait for the reader is a mark of the stream head's queue,
-// which is set there (strqset(): QHIWAT, QLOWAT).
+// indication tells how its datagram came, and what [::] stands for, is udp's; how datagrams leave, and which groups the
+// stream is in, is ip's, which is asked in M_CTL and answers before the request's put_next() returns
+// (stack/wire/network.h). Where nothing answers, those options are not supported. How much may wait for the reader is a
+// mark of the stream head's queue, which is set there (strqset(): QHIWAT, QLOWAT).
 //
 // An endpoint is in a group until it leaves, unbinds or closes; it may join before it binds.
 //

@@ -236,7 +236,7 @@ def screen(width, height):
         pass
     assert os.waitpid(child, 0)[1] == 0
     assert text.startswith("\x1b[?1049h\x1b[?25l") and text.endswith("\x1b[?25h\x1b[?1049l"), repr(text[-40:])
-    return [line.removesuffix("\x1b[K") for line in re.split("\x1b\[H", text)[2].split("\x1b[J")[0].split("\r\n")]
+    return [line.rstrip("\r").removesuffix("\x1b[K") for line in re.split("\x1b\[H", text)[2].split("\x1b[J")[0].split("\r\n")]
 
 for width, height in (120, 40), (80, 24), (33, 5), (7, 2), (1, 1):
     lines = screen(width, height)

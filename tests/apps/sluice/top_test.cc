@@ -32,22 +32,26 @@ sockets::Address v4(const char* text, std::uint16_t port) {
 
 TopView some_view() {
   TopView view;
-  view.records = {
-      {.pid = 300,
-       .uid = 1000,
-       .kind = SocketKind::stream,
-       .state = TCP_ESTABLISHED,
-       .family = AF_INET,
-       .round_trip_us = 250,
-       .local = v4("10.77.0.11", 80),
-       .peer = v4("10.77.0.12", 51234),
-       .received = 1'234'567,
-       .sent = 9999,
-       .receive_queue = 1,
-       .send_queue = 12'345,
-       .retransmissions = 7},
-      {.pid = 20, .kind = SocketKind::datagram, .local = v4("0.0.0.0", 53)},
-      {.pid = 300, .uid = 1000, .kind = SocketKind::listening, .state = TCP_LISTEN, .local = v4("0.0.0.0", 80)}};
+  view.records = {{.pid = 300,
+                   .uid = 1000,
+                   .kind = SocketKind::stream,
+                   .state = TCP_ESTABLISHED,
+                   .family = AF_INET,
+                   .round_trip_us = 250,
+                   .local = v4("10.77.0.11", 80),
+                   .peer = v4("10.77.0.12", 51234),
+                   .received = 1'234'567,
+                   .sent = 9999,
+                   .receive_queue = 1,
+                   .send_queue = 12'345,
+                   .retransmissions = 7},
+                  {.pid = 20, .kind = SocketKind::datagram, .local = v4("0.0.0.0", 53), .peer = {}},
+                  {.pid = 300,
+                   .uid = 1000,
+                   .kind = SocketKind::listening,
+                   .state = TCP_LISTEN,
+                   .local = v4("0.0.0.0", 80),
+                   .peer = {}}};
   view.totals = {.records = 3, .sockets = 3, .requests = 40, .refused = 4, .malformed = 2, .crowded_out = 1};
   sort_for_top(view);
   return view;
@@ -57,10 +61,10 @@ TEST(Top, ALineForEachSocketAndOneForAll) {
   EXPECT_THAT(
       top_lines(some_view()),
       testing::ElementsAre(
-          "PID   UID  KIND  STATE        LOCAL          PEER                   IN   OUT  IN-Q  OUT-Q  AGAIN  RTT-US",
-          " 20     0  udp   -            0.0.0.0:53     -                       0     0     0      0      0       0",
-          "300  1000  tcp   listen       0.0.0.0:80     -                       0     0     0      0      0       0",
-          "300  1000  tcp   established  10.77.0.11:80  10.77.0.12:51234     1.2M  9999     1  12.3k      7     250",
+          "PID   UID  KIND  STATE        LOCAL          PEER                IN   OUT  IN-Q  OUT-Q  AGAIN  RTT-US",
+          " 20     0  udp   -            0.0.0.0:53     -                    0     0     0      0      0       0",
+          "300  1000  tcp   listen       0.0.0.0:80     -                    0     0     0      0      0       0",
+          "300  1000  tcp   established  10.77.0.11:80  10.77.0.12:51234  1.2M  9999     1  12.3k      7     250",
           "3 sockets of 2 processes; requests 40, refused 4, malformed 2, crowded out 1"));
 }
 
