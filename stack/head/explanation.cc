@@ -202,6 +202,10 @@ Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode, c
   explanation.down = explain_side(modules, mode, Side::write, program);
   explanation.up = explain_side(modules, mode, Side::read, program);
   for (const NamedModule& named : modules.subspan(std::min<std::size_t>(1, modules.size()))) {
+    if (named.module->ends_segments()) {
+      explanation.segments_from = named.name;
+      explanation.not_for_segments.clear();
+    }
     if (!named.module->handles_segments()) {
       explanation.not_for_segments.push_back(named.name);
     }

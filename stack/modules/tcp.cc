@@ -318,7 +318,7 @@ void Tcp::start_connecting() {
     return port_->bind_connection(ends.local, to);
   }
   callee_.reset();
-  set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu), secrets_of(ends)));
+  set_connection(make_connection(ends, *answered, secrets_of(ends)));
   acknowledged();
   if (mine_) {
     mine_->connection.connect(set().now());
