@@ -71,6 +71,7 @@ struct PayloadWork {
   std::vector<Item> items;             // in order
   std::string_view materializes = {};  // why this module makes the bytes real before anything else; empty: it does not
   bool keeps = false;                  // as it materializes, it copies borrowed bytes, too: keep()
+  bool verifies_first = false;         // it materializes behind its items, which it thereby carries out
   std::string_view uncounted = {};     // what else reads or writes them here: the operating system, a file's buffer
   std::string_view segments = {};      // of a driver, down: who splits and sums several datagrams in one message
 };

@@ -46,7 +46,8 @@ class Journey {
     ExplainedModule explained{.name = name, .items = {}, .uncounted = work.uncounted};
     items_ = &explained.items;
     const bool was_lent = lent_;
-    if (!work.materializes.empty()) {
+    const bool materializes = !work.materializes.empty();
+    if (materializes && !work.verifies_first) {
       materialize(work.materializes, work.keeps);
     } else if (!module.handles_deferred()) {
       materialize("does not know plans", false);
@@ -57,6 +58,9 @@ class Journey {
       } else if (item.kind == Kind::copy) {
         lent_ = true;
       }
+    }
+    if (materializes && work.verifies_first) {
+      materialize(work.materializes, work.keeps);
     }
     explained.lent_here = lent_ && !was_lent;
     return explained;

@@ -37,7 +37,7 @@ PayloadWork Tcp::payload_work(Side side) const {
   }
   return {.items = {{.kind = PayloadWork::Kind::check}},
           .materializes = "acknowledges what it has verified",
-          .keeps = true};
+          .verifies_first = true};
 }
 
 /// What the peer has not acknowledged; of a connection that both ends have released, the release included.

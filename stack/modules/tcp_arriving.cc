@@ -386,7 +386,8 @@ void Connection::keep_data(Segment& segment, Position at, Position end, TimePoin
     data.trim_back(static_cast<std::size_t>(beyond));
   }
   const bool in_order = at <= received_->next() && end > received_->next() && !received_->has_gap();
-  if (!received_->insert(at, std::move(data))) {
+  // What waits behind a gap may wait for long, and be cut: not in memory that its owner wants back.
+  if ((!in_order && data.keep() == TransformResult::failed) || !received_->insert(at, std::move(data))) {
     ++statistics_.no_memory;
   }
   if (!in_order) {

@@ -149,8 +149,9 @@ void Tcp::receive(Message message) {
       return;
     }
   }
-  // What is held until the user takes it is memory of our own, and nothing is acknowledged that is not verified.
-  if (keep(message, Side::read) == TransformResult::failed) {
+  // Nothing is acknowledged that is not verified. Where its owner wants the memory back, he moves what lies in it
+  // (BufferPool::reclaim), so that data may stay there until the user takes it.
+  if (materialize(message, Side::read) == TransformResult::failed) {
     return;
   }
   std::array<std::byte, TcpHeader::size_max> scratch;
