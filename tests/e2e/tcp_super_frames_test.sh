@@ -30,9 +30,9 @@ stacks() {
 among_us() {  # NAME FAMILY
   local at=10.77.0.11
   [ "$2" = 4 ] || at=fd00:77::11
-  INPUT=question background "server-$1" in_a "$SLUICE" nc --stack our-11.toml -v -l -p 6000
+  INPUT=question background "server-$1" in_a "$SLUICE" nc --stack our-11.toml -v -l -p 5050
   wait_for "server-$1.err" listening
-  INPUT=reply background "client-$1" in_b "$SLUICE" nc --stack our-12.toml -v $at 6000
+  INPUT=reply background "client-$1" in_b "$SLUICE" nc --stack our-12.toml -v $at 5050
   expect "$1: the client ends well" ends_well "client-$1"
   expect "$1: the server ends well" ends_well "server-$1"
   expect "$1: what the server sent is whole" cmp question "client-$1.out"
