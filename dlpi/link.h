@@ -137,8 +137,12 @@ class Link {
   void serve_loop();
   /// Whether frames wait in the device while `stream` is full.
   [[nodiscard]] bool waits_for(const LinkStream& stream) const { return &stream == reader_; }
-  /// Whether send() takes super-frames (dlpi/super_frame.h); otherwise the stream splits them first.
-  [[nodiscard]] virtual bool takes_super_frames() const { return false; }
+  /// Whether send() takes super-frames of that IP protocol (dlpi/super_frame.h); otherwise the stream splits them
+  /// first.
+  [[nodiscard]] virtual bool takes_super_frames(std::uint8_t protocol) const {
+    static_cast<void>(protocol);
+    return false;
+  }
   /// Whether send() has read a frame's bytes when it returns, so that they may lie in the user's memory till then.
   [[nodiscard]] virtual bool reads_lent_memory() const { return false; }
   /// Bytes of frames that wait here at least, while no stream has room for them, before frames are lost; 0: not known.

@@ -78,7 +78,7 @@ inline constexpr std::array<LinkCounterText, link_counter_count> link_counter_te
     {"checksum_unknown", "frames with such a checksum whose place is not in the frame, dropped"},
     {"super_frame_split", "segmentation-offload super-frames split here"},
     {"super_frame_dropped",
-     "super-frames that are not UDP, or come without a checksum, dropped: ethtool -K DEVICE tso off gso off"},
+     "super-frames that are neither UDP nor TCP, or come without a checksum, dropped: ethtool -K DEVICE gso off"},
     {"super_frame_malformed", "super-frames whose headers are damaged or contradict the offload header, dropped"},
     {"super_frame_received", "super-frames given to a stream whole"},
     {"super_frame_sent", "super-frames that the device has taken whole"},

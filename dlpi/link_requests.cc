@@ -337,10 +337,11 @@ LinkStream::Answer LinkStream::on_capability(ConstBytes block) {
     return std::unexpected(Refusal{error_for(decoded.error())});
   }
   segments_wanted_ = segments_wanted_ || decoded->segments;
-  return make(CapabilityAck{SegmentsCapability{
-                  .packet_bytes_max = super_frame_packet_max,
-                  .flags = link_->takes_super_frames() ? SegmentsCapability::by_device : std::uint32_t{0}}},
-              MessageType::proto);
+  return make(
+      CapabilityAck{SegmentsCapability{
+          .packet_bytes_max = super_frame_packet_max,
+          .flags = link_->takes_super_frames(wire::protocol_udp) ? SegmentsCapability::by_device : std::uint32_t{0}}},
+      MessageType::proto);
 }
 
 LinkStream::Answer LinkStream::on_filter(ConstBytes block) {

@@ -100,7 +100,7 @@ inline void LinkStream::send(Batch&& frames) {
   if (frames.empty()) {
     return;
   }
-  if (std::exchange(super_frames_to_go_, false) && !link_->takes_super_frames()) [[unlikely]] {
+  if (std::exchange(splits_, false)) [[unlikely]] {
     frames = link_->split_super_frames(std::move(frames));
   }
   if (write_queue().empty()) {
@@ -172,6 +172,7 @@ bool LinkStream::complete(Message& frame) {
 /// the copy is owed is left to the device, which gathers it from the user's memory.
 bool LinkStream::make_super_frame(Message& request) {
   const wire::dlpi::LinkAddress to = request.native<DataUnit>()->destination;
+  const std::uint8_t protocol = request.native<DataUnit>()->protocol;
   const std::uint32_t error = state_ != DL_IDLE                          ? DL_OUTSTATE
                               : to.sap < wire::ethertype_min             ? DL_BADADDR
                               : !fits_in_segments(request, link_->mtu()) ? DL_BADDATA
@@ -181,14 +182,14 @@ bool LinkStream::make_super_frame(Message& request) {
     return unitdata_error(request, error);
   }
   const Bytes header = request.prepend_data(wire::EthernetHeader::size);
-  const bool is_ready =
-      !link_->takes_super_frames() || !request.fused() || (request.owes_copy_only() && link_->reads_lent_memory());
+  const bool splits = !link_->takes_super_frames(protocol);
+  const bool is_ready = splits || !request.fused() || (request.owes_copy_only() && link_->reads_lent_memory());
   if (header.empty()) {
     count(LinkCounter::no_memory);
     return false;
   }
   wire::EthernetHeader{to.mac, link_->address(), to.sap}.emit(header);
-  super_frames_to_go_ = true;
+  splits_ = splits_ || splits;
   return is_ready || complete(request);
 }
 

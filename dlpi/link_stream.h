@@ -192,8 +192,8 @@ class LinkStream final : public Module {
   wire::dlpi::State state_ = wire::dlpi::DL_UNATTACHED;
   Subscription subscription_;
   bool raw_ = false;
-  bool segments_wanted_ = false;     // DL_CAPABILITY_REQ said so
-  bool super_frames_to_go_ = false;  // among the frames that send() is about to get
+  bool segments_wanted_ = false;  // DL_CAPABILITY_REQ said so
+  bool splits_ = false;           // the frames that send() is about to get: some are not for the device as they are
   std::uint32_t notifications_ = 0;
   Batch pending_;  // received in this burst
   Owed owed_{*this, [this](Message message) { up(std::move(message)); }};

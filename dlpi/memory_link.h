@@ -49,7 +49,7 @@ class MemoryLink final : public Link {
   static void connect(MemoryLink& one, MemoryLink& other);
 
   void send(Batch& frames) override;
-  [[nodiscard]] bool takes_super_frames() const override { return offload_; }
+  [[nodiscard]] bool takes_super_frames(std::uint8_t) const override { return offload_; }
   void on_room() override;
   Status set_address(const wire::MacAddress& address) override;
 

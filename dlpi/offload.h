@@ -16,6 +16,8 @@ struct OffloadHeader {
   static constexpr std::uint8_t needs_checksum = 1;       // VIRTIO_NET_HDR_F_NEEDS_CSUM
   static constexpr std::uint8_t data_valid = 2;           // VIRTIO_NET_HDR_F_DATA_VALID
   static constexpr std::uint8_t segment_none = 0;         // VIRTIO_NET_HDR_GSO_NONE
+  static constexpr std::uint8_t segment_tcp4 = 1;         // VIRTIO_NET_HDR_GSO_TCPV4
+  static constexpr std::uint8_t segment_tcp6 = 4;         // VIRTIO_NET_HDR_GSO_TCPV6
   static constexpr std::uint8_t segment_udp = 5;          // VIRTIO_NET_HDR_GSO_UDP_L4
   static constexpr std::uint8_t segment_ecn_flag = 0x80;  // VIRTIO_NET_HDR_GSO_ECN
 

@@ -83,7 +83,7 @@ void PacketLink::send(Batch& frames) {
     count(LinkCounter::super_frame_sent, done.super_frames);
     again = !done.to_split.empty();
     if (again) {
-      done.to_split.splice(std::move(frames));  // no other will go whole
+      done.to_split.splice(std::move(frames));  // what would go whole is a rare one of the other protocol
       frames = split_super_frames(std::move(done.to_split));
     }
   }

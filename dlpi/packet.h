@@ -13,10 +13,9 @@
 //                             adds none and drops super-frames
 //               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB
 //               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
-//               offload       boolean, absent true: datagrams that are sent together go to the kernel as one
-//               super-frame
-//                             (dlpi/super_frame.h), and device or receiver sum and split them. With false this driver
-//                             does both
+//               offload       boolean, absent true: datagrams, and segments of TCP, that are sent together go to the
+//                             kernel as one super-frame (dlpi/super_frame.h), and device or receiver sum and split
+//                             them. With false this driver does both
 //               mac           our address; absent: the interface's
 //   address     the kernel's own stack stays on the interface. With the interface's address it looks at what we
 //               receive, too, and answers: give the interface no IP address (ip addr flush dev DEVICE). With one of our
@@ -30,10 +29,11 @@
 //               more has come, the stream is full, half of the ring has passed by, or the link ends
 //   sends       sendmmsg (dlpi/packet_sender.h)
 //   offload     a sender on this host (veth, bridge) may leave checksums and segmentation to hardware that is not
-//               there. A partial checksum is completed, `checksum_completed`; UDP super-frames go up whole to a stream
-//               that takes them, `super_frame_received`, and are split for others, `super_frame_split`; TCP's are
-//               dropped, `super_frame_dropped` (ethtool -K DEVICE tso off gso off, at the sender). Kernels before 6.2
-//               drop UDP super-frames themselves, `kernel_dropped` (ethtool -K DEVICE tx-udp-segmentation off, there)
+//               there. A partial checksum is completed, `checksum_completed`; super-frames of UDP and TCP go up whole
+//               to a stream that takes them, `super_frame_received`, and are split for others, `super_frame_split`;
+//               others are dropped, `super_frame_dropped` (ethtool -K DEVICE gso off, at the sender). With `ring =
+//               "frame"` all are, since they do not fit. Kernels before 6.2 drop UDP super-frames themselves,
+//               `kernel_dropped` (ethtool -K DEVICE tx-udp-segmentation off, there)
 //   tags        the kernel takes a VLAN tag off before we see the frame, and says which it was: a priority tag is
 //               ignored, others are `vlan_frame`
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink
@@ -82,7 +82,9 @@ class PacketLink final : public Link, public EventSource {
   ~PacketLink() override;
 
   void send(Batch& frames) override;
-  [[nodiscard]] bool takes_super_frames() const override { return offload_ && sender_->takes_super_frames(); }
+  [[nodiscard]] bool takes_super_frames(std::uint8_t protocol) const override {
+    return offload_ && sender_->takes_super_frames(protocol);
+  }
   [[nodiscard]] bool reads_lent_memory() const override { return true; }
   /// Half of the ring may be lent, and units are given back half full.
   [[nodiscard]] std::size_t receive_room() const override { return ring_bytes_ / 4; }

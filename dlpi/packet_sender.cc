@@ -87,8 +87,9 @@ bool PacketSender::enable_offload_headers() {
 
 /// Sends `frame`, which came before `frames`.
 void PacketSender::send_super_frame(Message frame, Batch& frames, Sent& done) {
-  if (!enable_offload_headers()) {
-    takes_super_frames_ = false;
+  Takes& takes = takes_[index_of(frame.native<wire::DataUnit>()->protocol)];
+  if (takes == Takes::no || !enable_offload_headers()) {
+    takes = Takes::no;
     done.to_split.push(std::move(frame));
     return;
   }
@@ -107,13 +108,13 @@ void PacketSender::send_super_frame(Message frame, Batch& frames, Sent& done) {
   } else if (errno == EAGAIN) {
     full_ = true;
     frames.push_front(std::move(frame));
-  } else if (errno == EINVAL && !has_sent_super_frame_) {
-    takes_super_frames_ = false;
+  } else if (errno == EINVAL && takes == Takes::unknown) {
+    takes = Takes::no;
     done.to_split.push(std::move(frame));
   } else {
     ++done.refused;  // as send() has it
   }
-  has_sent_super_frame_ = has_sent_super_frame_ || taken >= 0;
+  takes = taken >= 0 ? Takes::yes : takes;
 }
 
 std::size_t PacketSender::gather(Batch& frames, Sent& done) {

@@ -11,8 +11,8 @@
 //
 // A super-frame (dlpi/super_frame.h) goes to the kernel whole, with a virtio header that says how it is divided, and
 // its bytes are read where they lie, the user's memory as a rule. The kernel splits it as late as it can: between two
-// ends of a veth pair never. Kernels before 6.2 refuse it (EINVAL): then it is for the caller to split, and no other
-// comes.
+// ends of a veth pair never. Kernels before 6.2 refuse one of UDP (EINVAL): then it is for the caller to split, and no
+// other of its protocol comes.
 //
 // Ownership: owns its socket. Threads: as its stream set.
 
@@ -30,6 +30,7 @@
 #include "dlpi/super_frame_pieces.h"
 #include "stack/core/message.h"
 #include "stack/core/stream_set.h"
+#include "stack/wire/protocol.h"
 
 namespace sluice::dlpi {
 
@@ -54,12 +55,12 @@ class PacketSender final : public EventSource {
     std::size_t refused = 0;       // for good: freed
     std::size_t no_memory = 0;     // could not be made contiguous: freed
     std::size_t super_frames = 0;  // of the frames sent
-    Batch to_split = {};           // the kernel knows no super-frames: those behind it wait
+    Batch to_split = {};           // the kernel knows no such super-frames: those behind it wait
   };
   /// Takes frames from the front until the socket is full.
   [[nodiscard]] Sent send(Batch& frames);
-  /// Whether the kernel takes super-frames, as far as it is known.
-  [[nodiscard]] bool takes_super_frames() const { return takes_super_frames_; }
+  /// Whether the kernel takes super-frames of that IP protocol, as far as it is known.
+  [[nodiscard]] bool takes_super_frames(std::uint8_t protocol) const { return takes_[index_of(protocol)] != Takes::no; }
 
   [[nodiscard]] int descriptor() const override { return socket_.get(); }
   bool on_readable() override { return false; }  // bound to no protocol: nothing arrives here
@@ -68,6 +69,10 @@ class PacketSender final : public EventSource {
   void on_writable() override;
 
  private:
+  enum class Takes : std::uint8_t { unknown, yes, no };
+  /// Of a transport protocol in takes_.
+  [[nodiscard]] static std::size_t index_of(std::uint8_t protocol) { return protocol == wire::protocol_tcp ? 1 : 0; }
+
   PacketSender(StreamSet& set, Descriptor socket, std::function<void()> on_room, SendCall call);
   std::size_t gather(Batch& frames, Sent& done);
   bool describe(Message& frame, std::size_t at);
@@ -80,10 +85,9 @@ class PacketSender final : public EventSource {
   std::function<void()> on_room_;
   SendCall call_;
   bool full_ = false;
-  bool takes_super_frames_ = true;
+  std::array<Takes, 2> takes_{};  // super-frames
   bool offload_headers_ = false;  // each frame has one in front
   OffloadHeader plain_;           // of a frame that nobody splits
-  bool has_sent_super_frame_ = false;
   msghdr super_header_{};
   std::array<Message, frames_per_call_max> held_;
   std::array<mmsghdr, frames_per_call_max> headers_{};

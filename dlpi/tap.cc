@@ -62,11 +62,6 @@ Result<Descriptor> attach_tap(const std::string& device) {
   return tap;
 }
 
-/// Tells the kernel which work it may leave to us. False when it knows no UDP super-frames.
-bool set_offloads(const Descriptor& tap, bool offload) {
-  return ::ioctl(tap.get(), TUNSETOFFLOAD, offload ? TUN_F_CSUM | TUN_F_USO4 | TUN_F_USO6 : 0) == 0;
-}
-
 Status set_interface_mtu(const std::string& device, std::size_t mtu) {
   const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
@@ -79,6 +74,15 @@ Status set_interface_mtu(const std::string& device, std::size_t mtu) {
 }
 
 }  // namespace
+
+/// Tells the kernel which work it may leave to us. False when it does not know of such.
+bool TapLink::set_offloads(const Descriptor& tap, Offloads offloads) {
+  constexpr unsigned tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
+  const unsigned flags = offloads == Offloads::none  ? 0
+                         : offloads == Offloads::tcp ? tcp
+                                                     : tcp | TUN_F_USO4 | TUN_F_USO6;
+  return ::ioctl(tap.get(), TUNSETOFFLOAD, flags) == 0;
+}
 
 Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& device, const Options& options) {
   Result<Descriptor> tap = attach_tap(device);
@@ -95,11 +99,14 @@ Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& d
     return std::unexpected(interface.error());
   }
   const wire::MacAddress address = options.address.is_unspecified() ? random_address(set.prng()) : options.address;
-  const bool offload = options.offload && set_offloads(*tap, true);
-  if (!offload && !set_offloads(*tap, false)) {
+  Offloads offloads = options.offload ? Offloads::all : Offloads::none;
+  if (!set_offloads(*tap, offloads)) {
+    offloads = options.offload && set_offloads(*tap, Offloads::tcp) ? Offloads::tcp : Offloads::none;
+  }
+  if (offloads == Offloads::none && !set_offloads(*tap, offloads)) {
     return device_failure(errno, "setting the offloads of", device);
   }
-  std::shared_ptr<TapLink> link(new TapLink(set, *interface, address, std::move(*tap), offload));
+  std::shared_ptr<TapLink> link(new TapLink(set, *interface, address, std::move(*tap), offloads));
   auto monitor = InterfaceMonitor::open(set, *interface,
                                         [self = link.get()](const Interface& now) { self->interface_changed(now); });
   if (!monitor) {
@@ -110,10 +117,10 @@ Result<std::shared_ptr<Link>> TapLink::open(StreamSet& set, const std::string& d
 }
 
 TapLink::TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap,
-                 bool offload)
+                 Offloads offloads)
     : Link(set, interface.name, address, interface.mtu),
       tap_(std::move(tap)),
-      takes_super_frames_(offload),
+      offloads_(offloads),
       index_(interface.index),
       drops_(transmit_drops(interface.index)) {
   set.add_source(*this);
@@ -132,7 +139,7 @@ void TapLink::interface_changed(const Interface& now) {
 /// An interface that stays is as it would be for one who knows of no offloads.
 TapLink::~TapLink() {
   set().remove_source(*this);
-  static_cast<void>(set_offloads(tap_, false));
+  static_cast<void>(set_offloads(tap_, Offloads::none));
 }
 
 Status TapLink::set_address(const wire::MacAddress& address) {
@@ -202,7 +209,7 @@ void TapLink::on_writable() {
 TapLink::Read TapLink::read_frame(Batch& burst, std::size_t& bytes) {
   const std::size_t small = mtu() + wire::EthernetHeader::size + slack;
   const std::size_t large =
-      takes_super_frames_ ? std::max(small, wire::EthernetHeader::size + super_frame_packet_max) : 0;
+      offloads_ != Offloads::none ? std::max(small, wire::EthernetHeader::size + super_frame_packet_max) : 0;
   if (large > 0 && !large_) {
     large_ = Message::allocate(set().pool(), large);
   }

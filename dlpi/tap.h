@@ -12,21 +12,22 @@
 //               mac     our address; absent: random, locally administered, from the stream set's seed. It is never the
 //                       interface's own: that one is the kernel's
 //               mtu     sets the interface's MTU, 68..65521; absent: as the interface has it
-//               offload boolean, absent true: datagrams that are sent together cross to the kernel as one super-frame
-//                       (dlpi/super_frame.h) and back, and nobody sums them on the way. With false this driver splits
-//                       and sums what goes down, the kernel what comes up
+//               offload boolean, absent true: datagrams, and segments of TCP, that are sent together cross to the
+//               kernel
+//                       as one super-frame (dlpi/super_frame.h) and back, and nobody sums them on the way. With false
+//                       this driver splits and sums what goes down, the kernel what comes up
 //   kernel side not touched but for the MTU: give it an address and bring it up by script,
 //                 ip addr add 10.77.0.2/24 dev tap0; ip link set tap0 up
 //               before that the link is down and DL_UNITDATA_REQ is answered DL_UNDELIVERABLE
 //   data        one system call a frame, gathered from its blocks on the way out, into a pool buffer on the way in
 //   offload     a virtio header in front of each frame (IFF_VNET_HDR) says what is left to do; TUNSETOFFLOAD tells the
-//               kernel that we take UDP super-frames and partial checksums (TUN_F_USO4, _USO6, _CSUM). A super-frame
+//               kernel that we take super-frames and partial checksums (TUN_F_TSO4, _TSO6, _USO4, _USO6, _CSUM). One
 //               goes up whole to a stream that takes it, `super_frame_received`, and is split for others,
 //               `super_frame_split`: a raw stream, as of `sluice bridge`, has each datagram for itself, and modules
 //               such as `fault` then treat each for itself. A partial checksum is completed, `checksum_completed`.
-//               Those of TCP are split by the kernel. A kernel without them (before 6.2) is told by its refusal: then
-//               it is as with false, and `ip` learns from DL_CAPABILITY_ACK that the device splits nothing. What an
-//               existing interface takes is set anew when it is opened, and back to nothing when it is closed
+//               A kernel without those of UDP (before 6.2) is told by its refusal: then it is as with false for UDP,
+//               and `ip` learns from DL_CAPABILITY_ACK that the device does not split them. What an existing interface
+//               takes is set anew when it is opened, and back to nothing when it is closed
 //   link state  up while the interface is (IFF_UP); changes, and of the MTU, come by rtnetlink. One that is moved into
 //               another network namespace goes on working and counts as up
 //   flow        down: what the device does not take waits. Up: frames wait in the device's queue (txqueuelen) while the
@@ -72,7 +73,9 @@ class TapLink final : public Link, public EventSource {
   ~TapLink() override;
 
   void send(Batch& frames) override;
-  [[nodiscard]] bool takes_super_frames() const override { return takes_super_frames_; }
+  [[nodiscard]] bool takes_super_frames(std::uint8_t protocol) const override {
+    return protocol == wire::protocol_tcp ? offloads_ != Offloads::none : offloads_ == Offloads::all;
+  }
   [[nodiscard]] bool reads_lent_memory() const override { return true; }
   void on_room() override { on_readable(); }
   Status set_address(const wire::MacAddress& address) override;
@@ -85,7 +88,11 @@ class TapLink final : public Link, public EventSource {
   [[nodiscard]] std::uint64_t take_drops(bool late) override;
 
  private:
-  TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap, bool offload);
+  /// Super-frames that pass, either way.
+  enum class Offloads : std::uint8_t { none, tcp, all };
+  TapLink(StreamSet& set, const Interface& interface, const wire::MacAddress& address, Descriptor tap,
+          Offloads offloads);
+  static bool set_offloads(const Descriptor& tap, Offloads offloads);
   void interface_changed(const Interface& now);
   /// Reads frames until there are none or the burst is whole; whether there may be more.
   bool read_burst(Batch& burst);
@@ -95,7 +102,7 @@ class TapLink final : public Link, public EventSource {
   Written write(Message& frame);
 
   Descriptor tap_;
-  bool takes_super_frames_;
+  Offloads offloads_;
   SuperFramePieces pieces_;
   Message large_;                // memory for what does not fit the MTU, kept until it is used
   bool last_was_large_ = false;  // then the next may be, too, and is to lie in one piece

@@ -49,7 +49,7 @@ Blob bytes_of(Message& message) {
 class Device final : public dlpi::Link {
  public:
   Device(StreamSet& set, bool whole) : Link(set, "fuzz", own_mac, mtu_bytes), whole_(whole) {}
-  [[nodiscard]] bool takes_super_frames() const override { return whole_; }
+  [[nodiscard]] bool takes_super_frames(std::uint8_t) const override { return whole_; }
   void send(Batch& frames) override {
     while (Message frame = frames.pop()) {
       SLUICE_REQUIRE(whole_ || !dlpi::is_super_frame(frame));

@@ -150,14 +150,20 @@ std::string side_text(std::string_view title, const ExplainedSide& side) {
                             side.passes() == 1 ? "one pass" : fmt::format("{} passes", side.passes()));
 }
 
-/// What becomes of several datagrams in one message (tli/endpoint.h, t_sndsudata).
+/// What becomes of several datagrams (tli/endpoint.h, t_sndsudata) or segments in one message.
 std::string segments_text(const Explanation& explanation) {
-  std::string text = "several datagrams in one message\n";
+  const std::string& from = explanation.segments_from;
+  const bool by_head = from.empty();
+  std::string text =
+      by_head ? "several datagrams in one message\n" : fmt::format("several segments of {} in one message\n", from);
   if (explanation.not_for_segments.empty()) {
-    return text + "  cross the stream whole, one descent for all; at its end\n  " +
+    return text +
+           fmt::format("  cross the stream{} whole, one descent for all; at its end\n  ",
+                       by_head ? "" : fmt::format(" below {}", from)) +
            wrapped(explanation.segments_summed_by, 2);
   }
-  text += "  are taken apart at the stream's ends, since these are made for one at a time:";
+  text += by_head ? "  are taken apart at the stream's ends, since these are made for one at a time:"
+                  : "  there are none, since these are made for one at a time:";
   for (const std::string& name : explanation.not_for_segments) {
     text += "\n    " + escaped(name, name_columns_max);
   }
@@ -269,6 +275,7 @@ Json payload_json(const Explanation& explanation) {
             {"up", side_json(explanation.up, explanation.live)},
             {"segments",
              {{"whole", explanation.not_for_segments.empty()},
+              {"from", explanation.segments_from},
               {"because", explanation.not_for_segments},
               {"summed_by", explanation.segments_summed_by}}}};
   if (explanation.measured) {

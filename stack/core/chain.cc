@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/core/chain.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "base/contract.h"
@@ -69,13 +71,15 @@ void Chain::set_mode(ProcessingMode mode) {
 
 /// With every primitive encoded nothing is left of what one header for several datagrams means.
 void Chain::update_segments() {
-  bool all = !modules_.empty() && head_.handles_segments() && !set_.encodes_primitives();
-  for (const auto& module : modules_) {
-    all = all && module->handles_segments();
-  }
-  head_.segments_ = all;
-  for (const auto& module : modules_) {
-    module->segments_ = all;
+  const auto end = std::ranges::find_if(modules_.rbegin(), modules_.rend(),
+                                        [](const auto& module) { return module->ends_segments(); });
+  const auto first = end == modules_.rend() ? modules_.begin() : std::prev(end.base());
+  const bool all = !modules_.empty() && !set_.encodes_primitives() &&
+                   (end != modules_.rend() || head_.handles_segments()) &&
+                   std::all_of(first, modules_.end(), [](const auto& module) { return module->handles_segments(); });
+  head_.segments_ = all && end == modules_.rend();
+  for (auto module = modules_.begin(); module != modules_.end(); ++module) {
+    (*module)->segments_ = all && module >= first;
   }
 }
 

@@ -71,6 +71,7 @@ struct PayloadWork {
   std::vector<Item> items;             // in order
   std::string_view materializes = {};  // why this module makes the bytes real before anything else; empty: it does not
   bool keeps = false;                  // as it materializes, it copies borrowed bytes, too: keep()
+  bool verifies_first = false;         // it materializes behind its items, which it thereby carries out
   std::string_view uncounted = {};     // what else reads or writes them here: the operating system, a file's buffer
   std::string_view segments = {};      // of a driver, down: who splits and sums several datagrams in one message
 };
@@ -104,6 +105,8 @@ class Module {
   /// Whether it is written for segmented messages, too: data of several datagrams behind one header. They cross a
   /// stream only where everybody is (segments()); elsewhere its ends take them apart.
   [[nodiscard]] virtual bool handles_segments() const { return false; }
+  /// Whether they begin and end with it: those above it have streams of bytes, and need not be written for them.
+  [[nodiscard]] virtual bool ends_segments() const { return false; }
   /// Whether it keeps data that has not left, or has not arrived, yet, other than on its write queue: a stream that
   /// closes waits for that, too.
   [[nodiscard]] virtual bool holds_data() const { return false; }
@@ -128,7 +131,8 @@ class Module {
   [[nodiscard]] StreamSet& set() const { return *set_; }
   /// The path of the stream it is part of.
   [[nodiscard]] ProcessingMode mode() const { return mode_; }
-  /// Whether everybody in the stream, its head included, handles segmented messages.
+  /// Whether everybody in the stream, its head included, handles segmented messages; from one that ends them on
+  /// (ends_segments()), everybody from there to the driver.
   [[nodiscard]] bool segments() const { return segments_; }
 
  protected:

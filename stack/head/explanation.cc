@@ -46,7 +46,8 @@ class Journey {
     ExplainedModule explained{.name = name, .items = {}, .uncounted = work.uncounted};
     items_ = &explained.items;
     const bool was_lent = lent_;
-    if (!work.materializes.empty()) {
+    const bool materializes = !work.materializes.empty();
+    if (materializes && !work.verifies_first) {
       materialize(work.materializes, work.keeps);
     } else if (!module.handles_deferred()) {
       materialize("does not know plans", false);
@@ -57,6 +58,9 @@ class Journey {
       } else if (item.kind == Kind::copy) {
         lent_ = true;
       }
+    }
+    if (materializes && work.verifies_first) {
+      materialize(work.materializes, work.keeps);
     }
     explained.lent_here = lent_ && !was_lent;
     return explained;
@@ -202,6 +206,10 @@ Explanation explain(std::span<const NamedModule> modules, ProcessingMode mode, c
   explanation.down = explain_side(modules, mode, Side::write, program);
   explanation.up = explain_side(modules, mode, Side::read, program);
   for (const NamedModule& named : modules.subspan(std::min<std::size_t>(1, modules.size()))) {
+    if (named.module->ends_segments()) {
+      explanation.segments_from = named.name;
+      explanation.not_for_segments.clear();
+    }
     if (!named.module->handles_segments()) {
       explanation.not_for_segments.push_back(named.name);
     }

@@ -96,8 +96,10 @@ struct Explanation {
   ProcessingMode mode = ProcessingMode::layered;
   ExplainedSide down;
   ExplainedSide up;
-  /// Modules below the head that are not made for segmented messages: for their sake the stream's ends take such
-  /// messages apart. Empty: they cross it whole.
+  /// The module where segmented messages begin and end (Module::ends_segments()); empty: the stream head.
+  std::string segments_from;
+  /// Modules below that which are not made for segmented messages: for their sake the ends take such messages apart.
+  /// Empty: they cross the stream whole.
   std::vector<std::string> not_for_segments;
   /// Who splits and sums such messages on their way down, as the driver says.
   std::string segments_summed_by;

@@ -335,6 +335,7 @@ class Ip final : public Module,
   void note_flow(const wire::DataUnit& sent, std::uint32_t first_word);
   [[nodiscard]] int send_datagram(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int send_segments(const Outgoing& outgoing, Message& carrier, Message& data);
+  [[nodiscard]] static std::size_t transport_header_size(std::uint8_t protocol, const Message& data);
   [[nodiscard]] int send_with_options(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int send_fragments(const Outgoing& outgoing, Message& carrier, Message& data);
   [[nodiscard]] int route_to(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& source);
@@ -364,7 +365,8 @@ class Ip final : public Module,
   void receive_from_self(Message message);
   void receive_packet(Arrival&& arrival, std::uint16_t sap);
   [[nodiscard]] inline bool receive_like_the_last(Message& message, wire::DataUnit& unitdata);
-  void count_segments(const Message& message, std::size_t segment_size);
+  [[nodiscard]] static std::size_t segments_in(const Message& message, std::uint8_t protocol, std::size_t segment_size);
+  void count_segments(const Message& message, const wire::DataUnit& unitdata);
   void receive_v4(Arrival&& arrival);
   void receive_v6(Arrival&& arrival);
   [[nodiscard]] bool check_v4(Arrival& arrival);

@@ -166,21 +166,25 @@ void Ip::receive_packet(Arrival&& arrival, std::uint16_t sap) {
   }
   message.trim_data_front(unitdata.header_size);
   if (unitdata.segment_size != 0) [[unlikely]] {
-    count_segments(message, unitdata.segment_size);
+    count_segments(message, unitdata);
   }
   ++count_.packets_in;
   ++count_.delivered;
   return true;
 }
 
-/// A UDP datagram that stands for several counts as these. One is counted with the message.
-[[gnu::noinline]] void Ip::count_segments(const Message& message, std::size_t segment_size) {
+/// How many datagrams `message` stands for, whose data begins with the transport's header.
+std::size_t Ip::segments_in(const Message& message, std::uint8_t protocol, std::size_t segment_size) {
   const std::size_t size = message.data_size();
-  if (size > transport_peek) {
-    const std::uint64_t more = wire::network::segments_in(size - transport_peek, segment_size) - 1;
-    count_.packets_in += more;
-    count_.delivered += more;
-  }
+  const std::size_t header = segment_size == 0 ? 0 : transport_header_size(protocol, message);
+  return header == 0 || size <= header ? 1 : wire::network::segments_in(size - header, segment_size);
+}
+
+/// What stands for several counts as these. One is counted with the message.
+[[gnu::noinline]] void Ip::count_segments(const Message& message, const DataUnit& unitdata) {
+  const std::uint64_t more = segments_in(message, unitdata.protocol, unitdata.segment_size) - 1;
+  count_.packets_in += more;
+  count_.delivered += more;
 }
 
 /// Checks the header, counts what is wrong with it, takes padding off. Leaves `data` at the header.
@@ -511,7 +515,9 @@ void Ip::deliver(Arrival&& arrival) {
   if (arrival.source.is_v4() && arrival.protocol == ip::protocol_igmp) {
     return receive_igmp(std::move(arrival));
   }
-  ++count_.unknown_protocol;
+  const std::size_t datagrams = segments_in(arrival.data, arrival.protocol, arrival.segment_size);
+  count_.packets_in += datagrams - 1;
+  count_.unknown_protocol += datagrams;
   report_unknown_protocol(std::move(arrival));
 }
 
@@ -534,7 +540,7 @@ void Ip::to_user(Arrival&& arrival) {
   message.native<DataUnit>()->checksum_offloaded = arrival.checksum_offloaded;
   message.link(std::move(arrival.data));
   if (arrival.segment_size != 0) {
-    count_segments(message, arrival.segment_size);
+    count_segments(message, *message.native<DataUnit>());
   }
   ++count_.delivered;
   up_.push(std::move(message));

@@ -12,10 +12,11 @@
 #include "stack/modules/ip.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/loopback.h"
+#include "stack/wire/tcp.h"
+#include "stack/wire/udp.h"
 
 namespace sluice {
 
-using ip::transport_peek;
 using wire::DataUnit;
 using wire::IpAddress;
 using wire::Ipv4Header;
@@ -122,7 +123,7 @@ bool Ip::send_like_the_last(Message& request, DataUnit& unitdata) {
                           (!unitdata.has_local || *route_.wanted_source == unitdata.local);
   const std::size_t size = request.data_size();
   const TimePoint now = set().now();
-  if (!same_route || !route_.header.serves(unitdata, size) || now >= route_.expires) {
+  if (!same_route || !route_.header.serves(unitdata, size) || now >= route_.expires || unitdata.segment_size != 0) {
     return false;
   }
   const Block& front = *request.data_block();  // a payload that is served is not empty
@@ -185,13 +186,25 @@ int Ip::send_datagram(const Outgoing& outgoing, Message& carrier, Message& data)
   return 0;
 }
 
+/// Bytes of the transport's header with which `data` begins; 0: it is of none whose data may be that of several.
+std::size_t Ip::transport_header_size(std::uint8_t protocol, const Message& data) {
+  if (protocol == wire::protocol_udp) {
+    return wire::UdpHeader::size;
+  }
+  std::array<std::byte, wire::TcpHeader::size_min> front;
+  const bool is_tcp = protocol == wire::protocol_tcp && data.copy_data_to(0, front);
+  const auto tcp =
+      is_tcp ? wire::TcpHeader::parse(front, data.data_size()) : std::unexpected(wire::TcpMalformed::short_header);
+  return tcp ? tcp->header_size : 0;
+}
+
 /// One header for all; its lengths are those of the whole. The user, who has asked for the route, does not send what
 /// would have to be fragmented.
 int Ip::send_segments(const Outgoing& outgoing, Message& carrier, Message& data) {
   const std::size_t size = data.size();
-  const std::size_t header = header_size(outgoing.destination) + transport_peek;
-  if (outgoing.protocol != wire::protocol_udp || size <= transport_peek || route_.to_self ||
-      header + outgoing.segment_size > whole_max(outgoing) || header + size - transport_peek <= whole_max(outgoing) ||
+  const std::size_t transport = transport_header_size(outgoing.protocol, data);
+  const std::size_t header = header_size(outgoing.destination) + transport;
+  if (transport == 0 || size <= transport || route_.to_self || header + outgoing.segment_size > whole_max(outgoing) ||
       header_size(outgoing.destination) + size > link_.segments_bytes_max()) {
     return EMSGSIZE;
   }
@@ -199,10 +212,11 @@ int Ip::send_segments(const Outgoing& outgoing, Message& carrier, Message& data)
     return ENOBUFS;
   }
   DataUnit& unitdata = *carrier.native<DataUnit>();
+  unitdata.protocol = outgoing.protocol;
   unitdata.segment_size = outgoing.segment_size;
   unitdata.header_size = static_cast<std::uint16_t>(header);
   if (outgoing.destination.is_v4()) {
-    identification_ = static_cast<std::uint16_t>(identification_ + unitdata.segments_in(size - transport_peek) - 1);
+    identification_ = static_cast<std::uint16_t>(identification_ + unitdata.segments_in(size - transport) - 1);
   }
   dispatch(std::move(carrier), std::move(data));
   return 0;

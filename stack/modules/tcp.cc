@@ -40,7 +40,7 @@ PayloadWork Tcp::payload_work(Side side) const {
   }
   return {.items = {{.kind = PayloadWork::Kind::check}},
           .materializes = "acknowledges what it has verified",
-          .keeps = true};
+          .verifies_first = true};
 }
 
 /// What the peer has not acknowledged; of a connection that both ends have released, the release included.
@@ -372,7 +372,7 @@ void Tcp::start_connecting() {
     return port_->bind_connection(ends.local, to);
   }
   callee_.reset();
-  set_connection(make_connection(ends, segment_bytes_of(to.address, answered->mtu), secrets_of(ends)));
+  set_connection(make_connection(ends, *answered, secrets_of(ends)));
   acknowledged();
   if (mine_) {
     mine_->connection.connect(set().now());

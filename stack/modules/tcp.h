@@ -34,7 +34,10 @@
 //   stays in the stream, where it was sent.
 //
 //   Below: ip, as stack/wire/network.h says. A segment is a T_UNITDATA_REQ of protocol 6 that is not to be fragmented;
-//   when the path's MTU shrinks, so do the segments. A T_UDERROR_IND ends a connection that this end is opening,
+//   when the path's MTU shrinks, so do the segments. Where ip says that its link takes segments together, and nobody
+//   between is in the way (`sluice explain`), full ones go down as one message, up to 64 KiB, which the device splits
+//   or the driver before it (dlpi/super_frame.h); what the device has put together comes up as one. What is sent again
+//   goes one by one. Counters count segments. A T_UDERROR_IND ends a connection that this end is opening,
 //   and no other (RFC 5461); ENOBUFS ends none.
 //
 //   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
@@ -139,6 +142,8 @@ class Tcp final : public Module, private provider::ConnectionMode {
   explicit Tcp(const Options& options);
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool handles_segments() const override { return true; }
+  [[nodiscard]] bool ends_segments() const override { return true; }
   [[nodiscard]] bool holds_data() const override;
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::TcpHeader::size_max; }
@@ -226,7 +231,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
 
   // Connections (tcp_connections.cc)
   [[nodiscard]] tcp::Connection::Secrets secrets_of(const tcp::Ends& ends) const;
-  [[nodiscard]] std::unique_ptr<Held> make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes,
+  [[nodiscard]] std::unique_ptr<Held> make_connection(const tcp::Ends& ends, const wire::network::RouteAck& route,
                                                       const tcp::Connection::Secrets& secrets);
   void set_connection(std::unique_ptr<Held> held);
   void apply_options();
@@ -267,7 +272,8 @@ class Tcp final : public Module, private provider::ConnectionMode {
   [[nodiscard]] Message request_of(const tcp::Ends& ends, Message segment);
   [[nodiscard]] std::optional<wire::network::RouteAck> route(const wire::IpAddress& destination);
   [[nodiscard]] static std::uint16_t segment_bytes_of(const wire::IpAddress& remote, std::uint32_t mtu);
-  void path_changed(const wire::IpAddress& remote, std::uint32_t mtu);
+  [[nodiscard]] std::size_t together_bytes_of(const wire::network::RouteAck& route) const;
+  void path_changed(const wire::network::RouteAck& route);
   void down(Message message);
 
   const Options declared_;

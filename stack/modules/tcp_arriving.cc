@@ -365,7 +365,7 @@ void Connection::data_arrived(Segment& segment, Position at, TimePoint now) {
     fin_at_ = fin_at_.value_or(end);
   }
   if (segment.data_size() > 0) {
-    keep_data(std::move(segment.data), at, std::min(end, limit), now);
+    keep_data(segment, at, std::min(end, limit), now);
   }
   if (fin_at_ && *fin_at_ == received_->next() && !fin_received_) {
     fin_arrived(now);
@@ -376,7 +376,8 @@ void Connection::data_arrived(Segment& segment, Position at, TimePoint now) {
 
 /// RFC 5681 section 4.2: "Out-of-order data segments SHOULD be acknowledged immediately"; section 3.2: "a TCP receiver
 /// SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in the sequence space".
-void Connection::keep_data(Message data, Position at, Position end, TimePoint now) {
+void Connection::keep_data(Segment& segment, Position at, Position end, TimePoint now) {
+  Message data = std::move(segment.data);
   if (end <= at) {
     acknowledge_now_ = true;
     return;
@@ -385,14 +386,15 @@ void Connection::keep_data(Message data, Position at, Position end, TimePoint no
     data.trim_back(static_cast<std::size_t>(beyond));
   }
   const bool in_order = at <= received_->next() && end > received_->next() && !received_->has_gap();
-  if (!received_->insert(at, std::move(data))) {
+  // What waits behind a gap may wait for long, and be cut: not in memory that its owner wants back.
+  if ((!in_order && data.keep() == TransformResult::failed) || !received_->insert(at, std::move(data))) {
     ++statistics_.no_memory;
   }
   if (!in_order) {
     acknowledge_now_ = true;
     return;
   }
-  ++unacknowledged_segments_;
+  unacknowledged_segments_ += static_cast<unsigned>(segment.count);
   if (acknowledge_at_ == never) {
     acknowledge_at_ = now + acknowledgement_delay;
   }

@@ -74,6 +74,9 @@ class Connection {
     std::uint16_t segment_bytes = 1460;
     bool no_delay = false;  ///< RFC 9293 section 3.7.4: "there MUST be a way for an application to disable the Nagle
                             ///< algorithm on an individual connection (MUST-17)"
+    /// Most bytes of data that go down together, as one message that stands for several full segments; 0: each goes
+    /// alone.
+    std::size_t together_bytes = 0;
     /// RFC 9293 section 3.8.4: "If keep-alives are included, the application MUST be able to turn them on or off for
     /// each TCP connection (MUST-24), and they MUST default to off (MUST-25)."
     KeepAlive keep_alive{};
@@ -169,6 +172,8 @@ class Connection {
   void network_failed(int error);
   /// The path takes segments up to this size, without options.
   void set_path(std::uint16_t segment_bytes, TimePoint now);
+  /// From now on so many bytes go down together (Settings::together_bytes).
+  void set_together(std::size_t bytes) { settings_.together_bytes = bytes; }
 
   /// Whether what begins with that sequence number has been sent, and not acknowledged.
   [[nodiscard]] bool is_under_way(std::uint32_t sequence) const {
@@ -193,7 +198,8 @@ class Connection {
 
   // What comes of it.
 
-  /// Segments to be sent: M_DATA that begins with the header, its checksum done or owed.
+  /// Segments to be sent: M_DATA that begins with the header, its checksum done or owed; several that go down together
+  /// with a descriptor in front (make_segments()).
   [[nodiscard]] Batch take_segments() { return std::move(segments_); }
   [[nodiscard]] News take_news();
   [[nodiscard]] TimePoint next_deadline() const;
@@ -230,13 +236,15 @@ class Connection {
   void repair(bool duplicate, TimePoint now);
   void fin_acknowledged(TimePoint now);
   void data_arrived(Segment& segment, Position at, TimePoint now);
-  void keep_data(Message data, Position at, Position end, TimePoint now);
+  void keep_data(Segment& segment, Position at, Position end, TimePoint now);
   void fin_arrived(TimePoint now);
 
   // Sending (tcp_sending.cc)
   void output(TimePoint now);
   [[nodiscard]] bool send_lost(TimePoint now);
   [[nodiscard]] bool send_new(std::uint64_t window, bool overdue, TimePoint now);
+  [[nodiscard]] std::uint64_t size_together(std::uint64_t available, std::uint64_t room, bool fin_fits) const;
+  void note_sent(Range range, TimePoint now);
   [[nodiscard]] bool is_worth_sending(std::uint64_t size, std::uint64_t available) const;
   void probe(TimePoint now);
   [[nodiscard]] bool transmit(Range range, TimePoint now);

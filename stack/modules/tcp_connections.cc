@@ -36,15 +36,17 @@ tcp::Connection::Secrets Tcp::secrets_of(const tcp::Ends& ends) const {
           .timestamp_offset = static_cast<std::uint32_t>(hash >> 32)};
 }
 
-std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, std::uint16_t segment_bytes,
+std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, const wire::network::RouteAck& route,
                                                 const tcp::Connection::Secrets& secrets) {
-  return std::make_unique<Held>(*this, ends,
-                                tcp::Connection::Settings{.send_buffer_bytes = buffers_.send_buffer_bytes,
-                                                          .receive_buffer_bytes = buffers_.receive_buffer_bytes,
-                                                          .segment_bytes = static_cast<std::uint16_t>(
-                                                              std::min<std::uint32_t>(segment_bytes, segment_limit_)),
-                                                          .no_delay = no_delay_},
-                                secrets);
+  const std::uint32_t segment_bytes = segment_bytes_of(ends.remote.address, route.mtu);
+  return std::make_unique<Held>(
+      *this, ends,
+      tcp::Connection::Settings{.send_buffer_bytes = buffers_.send_buffer_bytes,
+                                .receive_buffer_bytes = buffers_.receive_buffer_bytes,
+                                .segment_bytes = static_cast<std::uint16_t>(std::min(segment_bytes, segment_limit_)),
+                                .no_delay = no_delay_,
+                                .together_bytes = together_bytes_of(route)},
+      secrets);
 }
 
 void Tcp::set_connection(std::unique_ptr<Held> held) {
@@ -264,6 +266,7 @@ void Tcp::take_over(std::unique_ptr<Held> held, Tcp& from) {
   set_connection(std::move(held));
   adopted_from_ = from.acceptor_id();
   take_connection(local_address());
+  mine_->connection.set_together(together_bytes_of(route(ends.remote.address).value_or(wire::network::RouteAck{})));
   purpose_ = Purpose::adoption;
   port_->bind_connection(ends.local, ends.remote);
   if (mine_) {

@@ -34,19 +34,26 @@ void Tcp::down(Message message) {
   }
 }
 
-/// Of ip: a segment that is not to be fragmented. Empty where there is no memory, and while the stream's port changes:
-/// ip would not take it then, and what is lost comes again.
+/// Of ip: a segment that is not to be fragmented, or several that go down together. Empty where there is no memory, and
+/// while the stream's port changes: ip would not take it then, and what is lost comes again.
 Message Tcp::request_of(const tcp::Ends& ends, Message segment) {
   if (purpose_ != Purpose::none) {
     return {};
   }
-  Message request = Message::of_native(set().pool(), DataUnit{.kind = Kind::network_request,
-                                                              .options = DataUnit::Options::sending,
-                                                              .protocol = wire::protocol_tcp,
-                                                              .dont_fragment = true,
-                                                              .has_local = true,
-                                                              .peer = ends.remote.address,
-                                                              .local = ends.local.address});
+  DataUnit unitdata{.kind = Kind::network_request,
+                    .options = DataUnit::Options::sending,
+                    .protocol = wire::protocol_tcp,
+                    .dont_fragment = true,
+                    .has_local = true,
+                    .peer = ends.remote.address,
+                    .local = ends.local.address};
+  if (DataUnit* const together = segment.native<DataUnit>()) {
+    unitdata.segment_size = together->segment_size;
+    unitdata.checksum_offloaded = together->checksum_offloaded;
+    *together = unitdata;
+    return segment;
+  }
+  Message request = Message::of_native(set().pool(), unitdata);
   if (!request) {
     ++no_memory_;
     return {};
@@ -65,6 +72,13 @@ std::optional<wire::network::RouteAck> Tcp::route(const wire::IpAddress& destina
   }
   down(std::move(request));
   return std::exchange(answered_route_, std::nullopt);
+}
+
+/// What goes down together fits one packet, whatever its options. 0: those below take segments one by one.
+std::size_t Tcp::together_bytes_of(const wire::network::RouteAck& route) const {
+  constexpr std::size_t packet_max = wire::Ipv4Header::size + wire::Ipv4Header::payload_length_max;
+  return segments() && route.error == 0 && route.segments ? packet_max - wire::Ipv6Header::size - TcpHeader::size_max
+                                                          : 0;
 }
 
 /// RFC 9293 section 3.7.1: the MSS counts neither IP's header nor TCP's, and no options (RFC 6691).
@@ -135,8 +149,9 @@ void Tcp::receive(Message message) {
       return;
     }
   }
-  // What is held until the user takes it is memory of our own, and nothing is acknowledged that is not verified.
-  if (keep(message, Side::read) == TransformResult::failed) {
+  // Nothing is acknowledged that is not verified. Where its owner wants the memory back, he moves what lies in it
+  // (BufferPool::reclaim), so that data may stay there until the user takes it.
+  if (materialize(message, Side::read) == TransformResult::failed) {
     return;
   }
   std::array<std::byte, TcpHeader::size_max> scratch;
@@ -151,8 +166,9 @@ void Tcp::receive(Message message) {
   tcp::Segment segment{
       .header = *header,
       .options = wire::TcpOptions::parse({front + TcpHeader::size_min, header->header_size - TcpHeader::size_min}),
-      .data = {}};
-  ++segments_received_;
+      .data = {},
+      .count = unitdata.segments_in(size - header->header_size)};
+  segments_received_ += segment.count;
   if (size > header->header_size) {
     segment.data = message.unlink();
     segment.data.trim_front(header->header_size);
@@ -207,11 +223,10 @@ void Tcp::called(const tcp::Ends& ends, const tcp::Segment& syn) {
     ++no_connection_;
     return;
   }
-  const std::uint16_t segment_bytes = segment_bytes_of(ends.remote.address, answered->mtu);
   if (callers_.size() - callers_open() >= std::max<std::size_t>(connect_indications(), half_open_min)) {
-    return answer_with_cookie(ends, syn, segment_bytes);
+    return answer_with_cookie(ends, syn, segment_bytes_of(ends.remote.address, answered->mtu));
   }
-  callers_.push_back({.held = make_connection(ends, segment_bytes, secrets_of(ends)), .sequence = {}, .opened = false});
+  callers_.push_back({.held = make_connection(ends, *answered, secrets_of(ends)), .sequence = {}, .opened = false});
   Held& held = *callers_.back().held;
   held.connection.answer(syn, set().now());
   attend(held);
@@ -257,7 +272,7 @@ bool Tcp::came_back(const tcp::Ends& ends, tcp::Segment& segment) {
     return true;
   }
   ++cookies_taken_;
-  callers_.push_back({.held = make_connection(ends, segment_bytes_of(ends.remote.address, answered->mtu),
+  callers_.push_back({.held = make_connection(ends, *answered,
                                               {.first_sequence_number = header.acknowledgment - 1,
                                                .timestamp_offset = secrets_of(ends).timestamp_offset}),
                       .sequence = {},
@@ -309,7 +324,7 @@ void Tcp::report(Message& message) {
 void Tcp::control(const Message& message) {
   if (const auto ack = wire::network::RouteAck::decode(message.bytes())) {
     if (ack->error == 0 && !ack->destination.is_unspecified()) {
-      path_changed(ack->destination, ack->mtu);
+      path_changed(*ack);
     }
     answered_route_ = *ack;
   } else if (!port_->filter_answered(message)) {
@@ -317,10 +332,10 @@ void Tcp::control(const Message& message) {
   }
 }
 
-void Tcp::path_changed(const wire::IpAddress& remote, std::uint32_t mtu) {
+void Tcp::path_changed(const wire::network::RouteAck& route) {
   std::vector<Held*> concerned;
   const auto take = [&](const std::unique_ptr<Held>& held) {
-    if (held && held->connection.ends().remote.address == remote) {
+    if (held && held->connection.ends().remote.address == route.destination) {
       concerned.push_back(held.get());
     }
   };
@@ -329,7 +344,8 @@ void Tcp::path_changed(const wire::IpAddress& remote, std::uint32_t mtu) {
   std::ranges::for_each(lingering_, take);
   for (Held* const held : concerned) {
     if (has(*held)) {
-      held->connection.set_path(segment_bytes_of(remote, mtu), set().now());
+      held->connection.set_together(together_bytes_of(route));
+      held->connection.set_path(segment_bytes_of(route.destination, route.mtu), set().now());
       attend(*held);
     }
   }

@@ -109,7 +109,9 @@ Message ReceiveBuffer::take(std::size_t bytes_max) {
   while (count < ready_.size() && bytes < bytes_max) {
     bytes += ready_[count++].data_size();
   }
-  if (bytes > bytes_max) {
+  if (bytes > bytes_max && count > 1 && ready_[count - 1].data_size() > gathered_bytes_max) {
+    bytes -= ready_[--count].data_size();  // a large piece goes up whole, the next time
+  } else if (bytes > bytes_max) {
     Message& last = ready_[count - 1];
     if (Message rest = last.split(last.data_size() - (bytes - bytes_max))) {
       ready_.insert(ready_.begin() + static_cast<std::ptrdiff_t>(count), std::move(rest));

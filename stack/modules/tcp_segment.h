@@ -24,7 +24,8 @@ struct Ends {
 struct Segment {
   wire::TcpHeader header;
   wire::TcpOptions options;
-  Message data;  ///< behind the header; without blocks where there is none
+  Message data;           ///< behind the header; without blocks where there is none
+  std::size_t count = 1;  ///< how many were on the wire, which the device has put together
 
   [[nodiscard]] std::uint64_t data_size() const { return data ? data.data_size() : 0; }
   /// RFC 9293 section 3.4: "SEG.LEN = the number of octets occupied by the data in the segment (counting SYN and FIN)".
@@ -38,6 +39,13 @@ struct Segment {
 /// filled in. Empty when the pool is exhausted.
 [[nodiscard]] Message make_segment(BufferPool& pool, const Ends& ends, wire::TcpHeader header,
                                    const wire::TcpOptions& options, Message data);
+
+/// Several segments of `segment_size` bytes of data, the last perhaps of fewer: a DataUnit in front, whose
+/// `segment_size` and `checksum_offloaded` say so, and behind it what make_segment() would make of the whole, with the
+/// sum of the pseudo-header in its checksum field (dlpi/super_frame.h). REQUIRES: more than `segment_size` bytes of
+/// data.
+[[nodiscard]] Message make_segments(BufferPool& pool, const Ends& ends, wire::TcpHeader header,
+                                    const wire::TcpOptions& options, Message data, std::uint16_t segment_size);
 
 /// What a segment that belongs to no connection is answered with; empty where it is a reset itself, or the pool is
 /// exhausted. `ends` are ours.

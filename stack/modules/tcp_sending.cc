@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "stack/modules/tcp_connection.h"
+#include "stack/wire/network.h"
 
 namespace sluice::tcp {
 
@@ -60,9 +61,14 @@ bool Connection::send_new(std::uint64_t window, bool overdue, TimePoint now) {
   const std::uint64_t window_room = window_end > next_ ? window_end - next_ : 0;
   const std::uint64_t under_way = board_.bytes_under_way();
   const std::uint64_t available = sent_.end() - next_;
-  const std::uint64_t size = std::min({available, segment_data_max(), window_room});
+  std::uint64_t size = std::min({available, segment_data_max(), window_room});
   if (under_way > 0 && under_way + size > congestion_.window()) {
     return false;
+  }
+  if (size == segment_data_max() && size < settings_.together_bytes) {
+    const std::uint64_t window_left = congestion_.window() - std::min(congestion_.window(), under_way);
+    const bool fin_fits = finishing_ && window_room > available;
+    size = std::max(size, size_together(available, std::min(window_room, window_left), fin_fits));
   }
   const bool with_fin = finishing_ && size == available && window_room > size;
   if (!with_fin && (size == 0 || (!overdue && !is_worth_sending(size, available)))) {
@@ -72,9 +78,28 @@ bool Connection::send_new(std::uint64_t window, bool overdue, TimePoint now) {
   if (!transmit(range, now)) {
     return false;
   }
+  note_sent(range, now);
+  return true;
+}
+
+/// Each segment is acknowledged, and lost, for itself; a FIN belongs to the last.
+void Connection::note_sent(Range range, TimePoint now) {
+  const Position data_end = std::min(range.end, sent_.end());
+  while (range.begin + segment_data_max() < data_end) {
+    board_.sent({range.begin, range.begin + segment_data_max()}, now);
+    range.begin += segment_data_max();
+  }
   board_.sent(range, now);
   next_ = range.end;
-  return true;
+}
+
+/// How many bytes of `available` go down together, into a window with `room`: so many as would go one segment after the
+/// other. The last is a smaller one only where it would not have to wait for what is under way (is_worth_sending()), or
+/// the FIN goes with it.
+std::uint64_t Connection::size_together(std::uint64_t available, std::uint64_t room, bool fin_fits) const {
+  const std::uint64_t most = std::min<std::uint64_t>(room, settings_.together_bytes);
+  const bool to_the_end = available <= most && (settings_.no_delay || fin_fits);
+  return to_the_end ? available : std::min(available, most) / segment_data_max() * segment_data_max();
 }
 
 /// RFC 9293 section 3.8.6.2.1, the sender's silly window avoidance: "(1) if a maximum-sized segment can be sent", "(2)
@@ -82,7 +107,7 @@ bool Connection::send_new(std::uint64_t window, bool overdue, TimePoint now) {
 /// is unacknowledged data [...] then the sending TCP endpoint buffers all user data"; "(3) or if at least a fraction Fs
 /// of the maximum window can be sent", which is a half.
 bool Connection::is_worth_sending(std::uint64_t size, std::uint64_t available) const {
-  return size == segment_data_max() || (size == available && (settings_.no_delay || board_.empty())) ||
+  return size >= segment_data_max() || (size == available && (settings_.no_delay || board_.empty())) ||
          (size < available && size >= peer_window_max_ / 2);
 }
 
@@ -223,12 +248,15 @@ bool Connection::emit(std::uint32_t sequence, std::uint8_t flags, const TcpOptio
   } else if (syn) {
     header.window = syn_window();
   }
-  Message segment = make_segment(pool_, ends_, header, options, std::move(data));
+  const std::uint64_t size = data ? data.data_size() : 0;
+  const auto full = static_cast<std::uint16_t>(segment_data_max());
+  Message segment = size > full ? make_segments(pool_, ends_, header, options, std::move(data), full)
+                                : make_segment(pool_, ends_, header, options, std::move(data));
   if (!segment) {
     ++statistics_.no_memory;
     return false;
   }
-  ++statistics_.segments_sent;
+  statistics_.segments_sent += network::segments_in(size, full);
   segments_.push(std::move(segment));
   return true;
 }

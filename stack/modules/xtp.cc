@@ -52,6 +52,7 @@ PayloadWork Xtp::payload_work(Side side) const {
     work.items.push_back({.kind = side == Side::write ? PayloadWork::Kind::sum : PayloadWork::Kind::check});
   }
   work.materializes = side == Side::write ? "holds data until the peer has it" : "acknowledges what it has verified";
+  work.verifies_first = side == Side::read;
   return work;
 }
 

@@ -231,7 +231,7 @@ class RecordingLink final : public dlpi::Link, public End {
       out_->enter(std::move(frame), 0);
     }
   }
-  [[nodiscard]] bool takes_super_frames() const override { return takes_super_frames_; }
+  [[nodiscard]] bool takes_super_frames(std::uint8_t) const override { return takes_super_frames_; }
   [[nodiscard]] bool reads_lent_memory() const override { return reads_lent_memory_; }
   void set_room(bool room) override {
     room_ = room;

@@ -7,6 +7,7 @@
 
 #include "ilp/kernels.h"
 #include "stack/wire/ipv6.h"
+#include "stack/wire/tcp.h"
 #include "tests/dlpi/test_stream.h"
 
 namespace sluice::dlpi::test {
@@ -14,48 +15,82 @@ namespace {
 
 constexpr wire::MacAddress mac{{0x02, 0, 0, 0, 0, 1}};
 
-/// A UDP frame as a local sender leaves it: one UDP header for all of `data`, the checksum field with the
-/// pseudo-header's sum.
-std::vector<std::byte> unfinished(bool v6, ConstBytes data) {
-  const std::size_t ip_size = v6 ? 40 : 20;
-  std::vector<std::byte> packet(ip_size + 8 + data.size());
+struct Kind {
+  bool v6 = false;
+  bool tcp = false;
+
+  [[nodiscard]] std::uint8_t protocol() const { return tcp ? wire::protocol_tcp : wire::protocol_udp; }
+  [[nodiscard]] std::size_t transport() const { return 14U + (v6 ? 40 : 20); }
+  /// TCP's with timestamps.
+  [[nodiscard]] std::size_t headers() const { return transport() + (tcp ? 32 : 8); }
+  [[nodiscard]] std::size_t checksum_offset() const { return tcp ? 16 : 6; }
+  [[nodiscard]] std::uint8_t segment_type() const { return !tcp ? 5 : v6 ? 4 : 1; }
+};
+
+constexpr std::uint32_t sequence_begin = 0xffff'fff0U;  // it wraps
+constexpr std::uint8_t flags_of_whole = wire::tcp_cwr | wire::tcp_ack | wire::tcp_psh | wire::tcp_fin;
+
+/// The transport's header for all of `data`, the checksum field with the pseudo-header's sum.
+void put_transport(const Kind& kind, const wire::IpAddress& source, const wire::IpAddress& destination,
+                   std::size_t data, Bytes out) {
+  const std::size_t header = kind.headers() - kind.transport();
+  const auto length = static_cast<std::uint16_t>(header + data);
+  const std::uint16_t pseudo = wire::pseudo_header_sum(source, destination, kind.protocol(), length);
+  if (!kind.tcp) {
+    return wire::UdpHeader{
+        .source_port = 1, .destination_port = 2, .payload_length = static_cast<std::uint16_t>(data), .checksum = pseudo}
+        .emit(out);
+  }
+  wire::TcpHeader{.source_port = 1,
+                  .destination_port = 2,
+                  .sequence = sequence_begin,
+                  .acknowledgment = 77,
+                  .header_size = static_cast<std::uint8_t>(header),
+                  .flags = flags_of_whole,
+                  .window = 500,
+                  .checksum = pseudo}
+      .emit(out);
+  const wire::TcpOptions options{.timestamps = wire::TcpOptions::Timestamps{123, 456}};
+  ASSERT_EQ(options.encode(out.subspan(wire::TcpHeader::size_min)), header - wire::TcpHeader::size_min);
+}
+
+/// A frame as a local sender leaves it: one header for all of `data`.
+std::vector<std::byte> unfinished(const Kind& kind, ConstBytes data) {
+  const std::size_t ip_size = kind.transport() - 14;
+  const std::size_t header = kind.headers() - kind.transport();
+  std::vector<std::byte> packet(ip_size + header + data.size());
   wire::IpAddress source = wire::Ipv4Address{{10, 0, 0, 2}};
   wire::IpAddress destination = wire::Ipv4Address{{10, 0, 0, 1}};
-  const auto length = static_cast<std::uint16_t>(8 + data.size());
-  if (v6) {
+  const auto length = static_cast<std::uint16_t>(header + data.size());
+  if (kind.v6) {
     source = *wire::Ipv6Address::from_text("fd00::2");
     destination = *wire::Ipv6Address::from_text("fd00::1");
-    wire::Ipv6Header header;
-    header.payload_length = length;
-    header.next_header = wire::protocol_udp;
-    header.source = source.v6();
-    header.destination = destination.v6();
-    header.emit(packet);
+    wire::Ipv6Header ip;
+    ip.payload_length = length;
+    ip.next_header = kind.protocol();
+    ip.source = source.v6();
+    ip.destination = destination.v6();
+    ip.emit(packet);
   } else {
-    wire::Ipv4Header header;
-    header.payload_length = length;
-    header.protocol = wire::protocol_udp;
-    header.identification = 0xfffe;
-    header.source = source.v4();
-    header.destination = destination.v4();
-    header.emit(packet);
+    wire::Ipv4Header ip;
+    ip.payload_length = length;
+    ip.protocol = kind.protocol();
+    ip.identification = 0xfffe;
+    ip.source = source.v4();
+    ip.destination = destination.v4();
+    ip.emit(packet);
   }
-  wire::UdpHeader{.source_port = 1,
-                  .destination_port = 2,
-                  .payload_length = static_cast<std::uint16_t>(data.size()),
-                  .checksum = wire::pseudo_header_sum(source, destination, wire::protocol_udp, length)}
-      .emit(Bytes(packet).subspan(ip_size));
-  std::ranges::copy(data, packet.begin() + static_cast<std::ptrdiff_t>(ip_size + 8));
-  return frame(mac, v6 ? wire::ethertype_ipv6 : wire::ethertype_ipv4, packet);
+  put_transport(kind, source, destination, data.size(), Bytes(packet).subspan(ip_size));
+  std::ranges::copy(data, packet.begin() + static_cast<std::ptrdiff_t>(ip_size + header));
+  return frame(mac, kind.v6 ? wire::ethertype_ipv6 : wire::ethertype_ipv4, packet);
 }
 
 /// The data of a finished frame whose lengths and checksums all hold.
-std::string verified(ConstBytes finished, bool v6) {
+std::string verified(ConstBytes finished, const Kind& kind) {
   const ConstBytes packet = finished.subspan(14);
   wire::IpAddress source;
   wire::IpAddress destination;
-  std::size_t ip_size = 40;
-  if (v6) {
+  if (kind.v6) {
     const auto ip = wire::Ipv6View::check(packet);
     EXPECT_TRUE(ip && ip->payload_length() == packet.size() - 40);
     source = ip->source();
@@ -65,26 +100,40 @@ std::string verified(ConstBytes finished, bool v6) {
     EXPECT_TRUE(ip && ip->total_length() == packet.size());
     source = ip->source();
     destination = ip->destination();
-    ip_size = 20;
   }
-  const ConstBytes datagram = packet.subspan(ip_size);
-  const auto udp = wire::UdpHeader::parse(datagram);
-  EXPECT_TRUE(udp && udp->payload_length == datagram.size() - 8U);
+  const ConstBytes datagram = finished.subspan(kind.transport());
+  if (!kind.tcp) {
+    const auto udp = wire::UdpHeader::parse(datagram);
+    EXPECT_TRUE(udp && udp->payload_length == datagram.size() - 8U);
+  }
   const auto length = static_cast<std::uint32_t>(datagram.size());
-  const auto pseudo = wire::pseudo_header_sum(source, destination, wire::protocol_udp, length);
+  const auto pseudo = wire::pseudo_header_sum(source, destination, kind.protocol(), length);
   EXPECT_TRUE(sum_holds(add_sums(pseudo, ilp::sum(datagram))));
-  return std::string(as_text(datagram.subspan(8)));
+  return std::string(as_text(finished.subspan(kind.headers())));
 }
 
-class Offload : public testing::TestWithParam<bool> {
+/// What the headers of TCP of the frames of a super-frame say, one after the other.
+void expect_tcp_header(ConstBytes finished, const Kind& kind, std::size_t offset, bool last) {
+  const ConstBytes segment = finished.subspan(kind.transport());
+  const auto header = wire::TcpHeader::parse(segment, segment.size()).value();
+  EXPECT_EQ(header.sequence, sequence_begin + static_cast<std::uint32_t>(offset));
+  EXPECT_EQ(header.acknowledgment, 77U);
+  EXPECT_EQ(header.window, 500U);
+  EXPECT_EQ(header.flags, wire::tcp_ack | (last ? wire::tcp_psh | wire::tcp_fin : 0) |
+                              (offset == 0 ? static_cast<int>(wire::tcp_cwr) : 0));
+  const auto options = wire::TcpOptions::parse(segment.subspan(20, 12));
+  EXPECT_EQ(options.timestamps, (wire::TcpOptions::Timestamps{123, 456}));
+}
+
+class Offload : public testing::TestWithParam<Kind> {
  protected:
-  [[nodiscard]] static std::size_t headers() { return GetParam() ? 14 + 40 + 8 : 14 + 20 + 8; }
+  [[nodiscard]] static std::size_t headers() { return GetParam().headers(); }
   [[nodiscard]] static OffloadHeader offload(unsigned segment) {
     return {.flags = OffloadHeader::needs_checksum,
-            .segment_type = OffloadHeader::segment_udp,
+            .segment_type = GetParam().segment_type(),
             .segment_size = static_cast<std::uint16_t>(segment),
-            .checksum_start = static_cast<std::uint16_t>(headers() - 8),
-            .checksum_offset = 6};
+            .checksum_start = static_cast<std::uint16_t>(GetParam().transport()),
+            .checksum_offset = static_cast<std::uint16_t>(GetParam().checksum_offset())};
   }
   /// The message that a driver makes of such a frame.
   Message super_frame(ConstBytes data, unsigned segment, bool fused) {
@@ -106,8 +155,8 @@ TEST_P(Offload, AChecksumIsCompleted) {
   for (const std::string text : {"even", "odd", "a longer one of odd length"}) {
     std::vector<std::byte> bytes = unfinished(GetParam(), as_bytes(text));
     OffloadHeader offload;
-    offload.checksum_start = static_cast<std::uint16_t>(14 + (GetParam() ? 40 : 20));
-    offload.checksum_offset = 6;
+    offload.checksum_start = static_cast<std::uint16_t>(GetParam().transport());
+    offload.checksum_offset = static_cast<std::uint16_t>(GetParam().checksum_offset());
     ASSERT_TRUE(complete_checksum(bytes, offload));
     EXPECT_EQ(verified(bytes, GetParam()), text);
   }
@@ -133,8 +182,11 @@ TEST_P(Offload, ASuperFrameIsSplit) {
       std::uint16_t identification = 0xfffe;
       while (Message one = segments.pop()) {
         ASSERT_TRUE(one.pull_up(one.size()));
-        if (!GetParam()) {
+        if (!GetParam().v6) {
           EXPECT_EQ(wire::Ipv4View::check(one.bytes().subspan(14))->identification(), identification++);
+        }
+        if (GetParam().tcp) {
+          expect_tcp_header(one.bytes(), GetParam(), joined.size(), segments.empty());
         }
         joined += verified(one.bytes(), GetParam());
       }
@@ -147,10 +199,10 @@ TEST_P(Offload, ASuperFrameTravelsAsItCame) {
   const Message frame = super_frame(bytes_of("one two three"), 4, false);
   const OffloadHeader again = offload_of(frame);
   EXPECT_EQ(again.flags, OffloadHeader::needs_checksum);
-  EXPECT_EQ(again.segment_type, OffloadHeader::segment_udp);
+  EXPECT_EQ(again.segment_type, GetParam().segment_type());
   EXPECT_EQ(again.segment_size, 4);
-  EXPECT_EQ(again.checksum_start, headers() - 8);
-  EXPECT_EQ(again.checksum_offset, 6);
+  EXPECT_EQ(again.checksum_start, GetParam().transport());
+  EXPECT_EQ(again.checksum_offset, GetParam().checksum_offset());
   EXPECT_EQ(again.header_length, headers());
 }
 
@@ -169,10 +221,18 @@ TEST_P(Offload, ASuperFrameThatLiesIsMalformed) {
   std::vector<std::byte> longer = whole;
   longer.push_back(std::byte{0});
   EXPECT_EQ(error_of(longer, right), SuperFrameError::malformed) << "padded";
-  for (const unsigned type : {1U, 3U, 4U, 6U, 0x20U, 0x40U, 0x7fU}) {
+  for (const unsigned type : {3U, 6U, 0x20U, 0x40U, 0x7fU}) {
     OffloadHeader lie = right;
     lie.segment_type = static_cast<std::uint8_t>(type);
     EXPECT_EQ(error_of(whole, lie), SuperFrameError::unsupported) << "type " << type;
+  }
+  for (const unsigned type : {1U, 4U, 5U}) {
+    OffloadHeader lie = right;
+    lie.segment_type = static_cast<std::uint8_t>(type);
+    const bool truth = type == right.segment_type;
+    EXPECT_EQ(error_of(whole, lie), truth ? std::nullopt : std::optional(SuperFrameError::malformed)) << type;
+    lie.segment_type |= OffloadHeader::segment_ecn_flag;
+    EXPECT_EQ(error_of(whole, lie), truth ? std::nullopt : std::optional(SuperFrameError::malformed)) << type;
   }
   OffloadHeader lie = right;
   lie.segment_size = 0;
@@ -194,20 +254,47 @@ TEST_P(Offload, ASuperFrameThatLiesIsMalformed) {
     return bytes;
   };
   const std::size_t ip = 14;
-  const std::size_t udp = headers() - 8;
+  const std::size_t transport = GetParam().transport();
   EXPECT_EQ(error_of(changed(13, 0x01), right), SuperFrameError::malformed) << "another EtherType";
-  EXPECT_EQ(error_of(changed(ip + (GetParam() ? 6 : 9), wire::protocol_tcp), right), SuperFrameError::malformed);
-  EXPECT_EQ(error_of(changed(ip + (GetParam() ? 5 : 3), 0xff), right), SuperFrameError::malformed) << "IP length";
-  EXPECT_EQ(error_of(changed(udp + 5, 16), right), SuperFrameError::malformed) << "UDP length";
-  EXPECT_EQ(error_of(changed(udp + 5, 18), right), SuperFrameError::malformed) << "UDP length";
-  EXPECT_EQ(error_of(changed(ip, GetParam() ? 0x50 : 0x46), right), SuperFrameError::malformed) << "version, options";
-  if (!GetParam()) {
+  EXPECT_EQ(error_of(changed(ip + (GetParam().v6 ? 6 : 9), GetParam().tcp ? 17 : 6), right),
+            SuperFrameError::malformed);
+  EXPECT_EQ(error_of(changed(ip + (GetParam().v6 ? 5 : 3), 0xff), right), SuperFrameError::malformed) << "IP length";
+  if (GetParam().tcp) {
+    for (const unsigned words : {0U, 4U, 15U}) {  // of the header: none, too few, and more than there is
+      EXPECT_EQ(error_of(changed(transport + 12, words << 4), right), SuperFrameError::malformed) << words;
+    }
+    for (const unsigned flag : {wire::tcp_syn, wire::tcp_rst}) {
+      EXPECT_EQ(error_of(changed(transport + 13, wire::tcp_ack | flag), right), SuperFrameError::malformed) << flag;
+    }
+  } else {
+    EXPECT_EQ(error_of(changed(transport + 5, 16), right), SuperFrameError::malformed) << "UDP length";
+    EXPECT_EQ(error_of(changed(transport + 5, 18), right), SuperFrameError::malformed) << "UDP length";
+  }
+  EXPECT_EQ(error_of(changed(ip, GetParam().v6 ? 0x50 : 0x46), right), SuperFrameError::malformed) << "version";
+  if (!GetParam().v6) {
     EXPECT_EQ(error_of(changed(ip + 6, 0x20), right), SuperFrameError::malformed) << "a fragment";
   }
   EXPECT_EQ(error_of(unfinished(GetParam(), {}), right), SuperFrameError::malformed) << "no data";
-  const std::vector<std::byte> many(super_frame_segments_max + 1);
+  const std::size_t most = super_frame_segments_max(GetParam().protocol());
+  const std::vector<std::byte> many(most + 1);
   EXPECT_EQ(error_of(unfinished(GetParam(), many), offload(1)), SuperFrameError::malformed) << "too many";
-  EXPECT_TRUE(read_super_frame(unfinished(GetParam(), std::span(many).first(super_frame_segments_max)), offload(1)));
+  EXPECT_TRUE(read_super_frame(unfinished(GetParam(), std::span(many).first(most)), offload(1)));
+}
+
+/// More than fit one pass: what is owed is carried out first.
+TEST_P(Offload, ManySmallSegmentsAreSplitAsWell) {
+  if (!GetParam().tcp) {
+    return;
+  }
+  const std::string text(3 * super_frame_datagrams_max, 'x');
+  Batch segments;
+  ASSERT_TRUE(split_super_frame(super_frame(as_bytes(text), 1, true), segments));
+  EXPECT_EQ(segments.size(), text.size());
+  for (std::size_t offset = 0; Message one = segments.pop(); ++offset) {
+    ASSERT_TRUE(one.pull_up(one.size()));
+    EXPECT_EQ(verified(one.bytes(), GetParam()), "x");
+    expect_tcp_header(one.bytes(), GetParam(), offset, segments.empty());
+  }
 }
 
 TEST_P(Offload, WhatContradictsItselfIsRefused) {
@@ -220,8 +307,12 @@ TEST_P(Offload, WhatContradictsItselfIsRefused) {
   EXPECT_FALSE(complete_checksum(whole, offload));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Offload, testing::Bool(),
-                         [](const auto& parameter) { return parameter.param ? "Ipv6" : "Ipv4"; });
+INSTANTIATE_TEST_SUITE_P(Families, Offload,
+                         testing::Values(Kind{false, false}, Kind{true, false}, Kind{false, true}, Kind{true, true}),
+                         [](const auto& parameter) {
+                           return std::string(parameter.param.v6 ? "Ipv6" : "Ipv4") +
+                                  (parameter.param.tcp ? "Tcp" : "Udp");
+                         });
 
 }  // namespace
 }  // namespace sluice::dlpi::test

@@ -2,7 +2,7 @@
 """Offload headers that lie, and super-frames whose headers lie: what a sender on this host can hand to a device.
 
 Linux refuses to send what contradicts the offload header alone (unknown types, a segment size of nothing, more segments than
-UDP_MAX_SEGMENTS, a checksum that is not UDP's): those lies are told in tests/dlpi/offload_test.cc."""
+UDP_MAX_SEGMENTS, a checksum that is not UDP's, a TCP header of under 20 bytes): those lies are told in tests/dlpi/offload_test.cc."""
 
 import frames as f
 from trial import HOST4, HOST6, HOST_MAC, PEER4, PEER6, PEER_MAC, Case
@@ -48,6 +48,31 @@ def super_frame_cases():
                    ends="link.super_frame_malformed")
 
 
+def tcp4(data=3000, to=HOST4, size=1000, kind=1, **fields):
+    segment = f.unfinished_tcp(PEER4, to, bytes(data), **fields)
+    frame = f.ethernet(HOST_MAC, PEER_MAC, f.IPV4, f.ipv4(PEER4, to, f.TCP, segment))
+    return f.offloaded(frame, kind=kind, header_length=54, size=size, start=34, offset=16)
+
+
+def tcp6(data=3000, to=HOST6, size=1000, kind=4, **fields):
+    segment = f.unfinished_tcp(PEER6, to, bytes(data), **fields)
+    frame = f.ethernet(HOST_MAC, PEER_MAC, f.IPV6, f.ipv6(PEER6, to, f.TCP, segment))
+    return f.offloaded(frame, kind=kind, header_length=74, size=size, start=54, offset=16)
+
+
+def tcp_cases():
+    for name, whole, to in (("IPv4", tcp4, ELSEWHERE4), ("IPv6", tcp6, ELSEWHERE6)):
+        yield Case(f"{name}, three segments of TCP for another host", "each is dealt with for itself", [whole(to=to)],
+                   ends={"ip.not_ours": 3})
+        yield Case(f"{name}, 1000 segments of one byte for another host", "each is dealt with for itself",
+                   [whole(data=1000, size=1, to=to)], ends={"ip.not_ours": 1000})
+        yield Case(f"{name}, segments of TCP above the MTU", "a frame above the link's MTU is none of this link's",
+                   [whole(data=4000, size=2000)], ends={"link.oversize_frame": 2})
+        for flags in (0x02, 0x12, 0x04, 0x14):
+            yield Case(f"{name}, segments of TCP with the flags {flags:#x}", "RFC 9293 section 3.5: a SYN or a reset is one",
+                       [whole(flags=flags)], ends="link.super_frame_malformed")
+
+
 def partial_checksum_cases():
     datagram = f.unfinished_udp(PEER4, ELSEWHERE4, bytes(300))
     frame = f.ethernet(HOST_MAC, PEER_MAC, f.IPV4, f.ipv4(PEER4, ELSEWHERE4, f.UDP, datagram))
@@ -61,4 +86,4 @@ def partial_checksum_cases():
                    ends={"ip.delivered": 1, "udp.bad_checksum": 1})
 
 
-CASES = [*super_frame_cases(), *partial_checksum_cases()]
+CASES = [*super_frame_cases(), *tcp_cases(), *partial_checksum_cases()]

@@ -132,6 +132,13 @@ def offloaded(frame, flags=1, kind=5, header_length=42, size=1000, start=34, off
     return result
 
 
+def unfinished_tcp(source, destination, payload, offset=5, flags=0x10):
+    """A segment from port 9 to port 9 as one left to a device is, whose header has `offset` words."""
+    pseudo = pseudo_header(source, destination, TCP, 20 + len(payload))
+    header = struct.pack("!HHIIBBHHH", 9, 9, 1000, 0, offset << 4, flags, 500, 0xFFFF & ~checksum(pseudo), 0)
+    return header + payload
+
+
 def unfinished_udp(source, destination, payload, port=9, length=None):
     """Its checksum field holds the sum of the pseudo-header, as one left to a device does."""
     pseudo = pseudo_header(source, destination, UDP, 8 + len(payload))

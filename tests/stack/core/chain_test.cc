@@ -65,6 +65,49 @@ TEST(ChainTest, SegmentsNeedEveryModuleAndDescriptors) {
   }
 }
 
+/// Below one that makes a stream of bytes of them, whatever is above.
+TEST(ChainTest, SegmentsMayEndInTheMiddle) {
+  struct Plain : Module {
+    Plain() : Module("plain") {}
+  };
+  struct Whole : Module {
+    explicit Whole(bool ends = false) : Module("whole"), ends_(ends) {}
+    [[nodiscard]] bool handles_segments() const override { return true; }
+    [[nodiscard]] bool ends_segments() const override { return ends_; }
+    bool ends_;
+  };
+  StreamSet set;
+  Plain head;
+  Chain chain(set, head);
+  ASSERT_TRUE(chain.open_driver(std::make_unique<Whole>()));
+  EXPECT_FALSE(chain.driver().segments());
+  ASSERT_TRUE(chain.push(std::make_unique<Whole>()));
+  ASSERT_TRUE(chain.push(std::make_unique<Whole>(true)));
+  ASSERT_TRUE(chain.push(std::make_unique<Plain>()));
+  const auto& modules = chain.modules();
+  EXPECT_FALSE(head.segments());
+  EXPECT_FALSE(modules[0]->segments()) << "nothing of theirs comes here";
+  EXPECT_TRUE(modules[1]->segments() && modules[2]->segments() && modules[3]->segments());
+}
+
+TEST(ChainTest, SegmentsThatEndInTheMiddleNeedEveryModuleBelow) {
+  struct Whole : Module {
+    explicit Whole(bool handles, bool ends) : Module("whole"), handles_(handles), ends_(ends) {}
+    [[nodiscard]] bool handles_segments() const override { return handles_; }
+    [[nodiscard]] bool ends_segments() const override { return ends_; }
+    bool handles_;
+    bool ends_;
+  };
+  StreamSet set;
+  Whole head(true, false);
+  Chain chain(set, head);
+  ASSERT_TRUE(chain.open_driver(std::make_unique<Whole>(true, false)));
+  ASSERT_TRUE(chain.push(std::make_unique<Whole>(false, false)));
+  ASSERT_TRUE(chain.push(std::make_unique<Whole>(true, true)));
+  EXPECT_FALSE(chain.driver().segments());
+  EXPECT_FALSE(chain.modules().front()->segments());
+}
+
 TEST(ChainTest, PopTakesTheModuleBelowTheHeadAndNeverTheDriver) {
   Stream stream;
   stream.push();

@@ -40,6 +40,7 @@ struct Conduct {
   std::string_view materializes = {};
   bool keeps = false;
   bool knows_plans = true;
+  bool verifies_first = false;
 };
 
 /// Does what it says. Payload is zeros, so that every 16-bit word is 0 or all ones, sums included, and checks hold.
@@ -52,7 +53,10 @@ class Worker : public Module {
     if (!conduct_.knows_plans) {
       return Module::payload_work(side);
     }
-    return {.items = conduct_.items, .materializes = conduct_.materializes, .keeps = conduct_.keeps};
+    return {.items = conduct_.items,
+            .materializes = conduct_.materializes,
+            .keeps = conduct_.keeps,
+            .verifies_first = conduct_.verifies_first};
   }
   void wput(Batch&& batch) override { work(std::move(batch), Side::write); }
   void rput(Batch&& batch) override { work(std::move(batch), Side::read); }
@@ -60,13 +64,22 @@ class Worker : public Module {
  private:
   void work(Batch batch, Side side) {
     while (Message message = batch.pop()) {
-      if (!conduct_.materializes.empty() && conduct_.knows_plans) {
-        EXPECT_EQ(conduct_.keeps ? keep(message, side) : materialize(message, side), TransformResult::done);
+      if (!conduct_.verifies_first) {
+        make_real(message, side);
       }
       for (const Item& item : conduct_.items) {
         EXPECT_NE(manipulate(message, item), TransformResult::failed);
       }
+      if (conduct_.verifies_first) {
+        make_real(message, side);
+      }
       queue(side).put_next(std::move(message));
+    }
+  }
+
+  void make_real(Message& message, Side side) {
+    if (!conduct_.materializes.empty() && conduct_.knows_plans) {
+      EXPECT_EQ(conduct_.keeps ? keep(message, side) : materialize(message, side), TransformResult::done);
     }
   }
 
@@ -234,6 +247,19 @@ TEST_F(ExplanationTest, ASumInLentMemoryIsMadeInPlaceUnlessItIsKept) {
   EXPECT_EQ(passes_up(ProcessingMode::fused, {{.materializes = "it waits", .keeps = true}, {.items = {check}}},
                       /*lends=*/true),
             (Passes{"2: sum_copy", "3: copy"}));
+}
+
+TEST_F(ExplanationTest, WhoVerifiesFirstCarriesOutHisOwnCheck) {
+  EXPECT_EQ(passes_up(ProcessingMode::fused, {{.items = {check}, .materializes = "it tells", .verifies_first = true}},
+                      /*lends=*/true),
+            (Passes{"1: sum in place", "2: copy"}));
+  EXPECT_EQ(passes_up(ProcessingMode::fused,
+                      {{.items = {check}, .materializes = "it keeps", .keeps = true, .verifies_first = true}},
+                      /*lends=*/true),
+            (Passes{"1: sum_copy", "2: copy"}));
+  EXPECT_EQ(
+      passes_up(ProcessingMode::layered, {{.items = {check}, .materializes = "it tells", .verifies_first = true}}),
+      (Passes{"1: sum in place", "2: copy"}));
 }
 
 TEST_F(ExplanationTest, ALookAtTheUsersMemoryMakesTheCopyThatIsOwed) {

@@ -241,6 +241,21 @@ TEST(TcpReceiveBuffer, PiecesAreBounded) {
   EXPECT_EQ(buffer.ready_bytes(), 2U);
 }
 
+/// So that one that lies in memory which its owner wants back is not copied to be cut; one that comes first is cut.
+TEST(TcpReceiveBuffer, LargePiecesGoUpWhole) {
+  BufferPool pool;
+  Prng prng(1);
+  ReceiveBuffer buffer(buffers_begin);
+  for (Position at = 0; at < 3000; at += 1000) {
+    ASSERT_TRUE(buffer.insert(buffers_begin + at, random_message(pool, prng, 1000, 1000)));
+  }
+  EXPECT_EQ(buffer.take(2500).data_size(), 2000U);
+  EXPECT_EQ(buffer.ready_bytes(), 1000U);
+  EXPECT_EQ(buffer.take(300).data_size(), 300U);
+  EXPECT_EQ(buffer.take(700).data_size(), 700U);
+  EXPECT_EQ(buffer.ready_bytes(), 0U);
+}
+
 TEST(TcpReceiveBuffer, NothingIsBehindAFin) {
   BufferPool pool;
   Prng prng(1);

@@ -22,6 +22,7 @@
 #include "stack/core/buffer_pool.h"
 #include "stack/modules/tcp_connection.h"
 #include "stack/wire/checksum.h"
+#include "stack/wire/data_unit.h"
 #include "stack/wire/protocol.h"
 #include "stack/wire/tcp.h"
 
@@ -47,6 +48,39 @@ inline std::vector<std::byte> bytes_of(const Message& message) {
   std::vector<std::byte> bytes(message.data_size());
   EXPECT_TRUE(message.copy_data_to(0, bytes));
   return bytes;
+}
+
+/// What `message` has on the wire: itself, or the segments that it stands for, taken apart byte by byte.
+inline std::vector<std::vector<std::byte>> wire_bytes_of(const Ends& ends, Message message) {
+  const auto* const together = message.native<wire::DataUnit>();
+  const std::vector<std::byte> whole = bytes_of(message);
+  if (together == nullptr) {
+    return {whole};
+  }
+  EXPECT_TRUE(together->checksum_offloaded);
+  const std::size_t header = wire::TcpHeader::parse(whole, whole.size()).value().header_size;
+  const std::size_t part_max = together->segment_size;
+  EXPECT_GT(whole.size() - header, part_max) << "one segment needs no descriptor";
+  std::vector<std::vector<std::byte>> segments;
+  for (std::size_t at = header; at < whole.size(); at += part_max) {
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(at);
+    const std::size_t part = std::min(part_max, whole.size() - at);
+    std::vector<std::byte> segment(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(header));
+    segment.insert(segment.end(), begin, begin + static_cast<std::ptrdiff_t>(part));
+    auto read = wire::TcpHeader::parse(segment, segment.size()).value();
+    read.sequence += static_cast<std::uint32_t>(at - header);
+    if (at + part < whole.size()) {
+      read.flags &= static_cast<std::uint8_t>(~(wire::tcp_psh | wire::tcp_fin));
+    }
+    read.checksum = 0;
+    read.emit(segment);
+    const std::uint16_t pseudo = wire::pseudo_header_sum(ends.local.address, ends.remote.address, wire::protocol_tcp,
+                                                         static_cast<std::uint32_t>(segment.size()));
+    store_checksum(segment.data() + wire::TcpHeader::checksum_offset,
+                   checksum_of(add_sums(pseudo, header_sum(segment))));
+    segments.push_back(std::move(segment));
+  }
+  return segments;
 }
 
 /// The segment that `bytes` are, as it came to `ends`; nothing where its checksum does not hold.
@@ -178,6 +212,7 @@ class Pair {
   Path to_right;
   Path to_left;
   std::uint64_t delivered = 0;
+  std::size_t together = 0;  // messages that stood for several segments
   /// Looks at each segment before the path does; false: it does not get there.
   std::function<bool(bool to_left, std::span<const std::byte>)> on_segment;
 
@@ -199,7 +234,10 @@ class Pair {
       }
       Batch batch = host->connection->take_segments();
       while (Message segment = batch.pop()) {
-        fly(from_right, bytes_of(segment));
+        together += segment.native<wire::DataUnit>() != nullptr ? 1U : 0U;
+        for (std::vector<std::byte>& bytes : wire_bytes_of(host->connection->ends(), std::move(segment))) {
+          fly(from_right, std::move(bytes));
+        }
       }
     }
   }
