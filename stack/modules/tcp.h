@@ -271,7 +271,7 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void control(const Message& message);
   [[nodiscard]] Message request_of(const tcp::Ends& ends, Message segment);
   [[nodiscard]] std::optional<wire::network::RouteAck> route(const wire::IpAddress& destination);
-  [[nodiscard]] static std::uint16_t segment_bytes_of(const wire::IpAddress& remote, std::uint32_t mtu);
+  [[nodiscard]] std::uint16_t segment_bytes_of(const wire::IpAddress& remote, std::uint32_t mtu) const;
   [[nodiscard]] std::size_t together_bytes_of(const wire::network::RouteAck& route) const;
   void path_changed(const wire::network::RouteAck& route);
   void down(Message message);

@@ -38,12 +38,11 @@ tcp::Connection::Secrets Tcp::secrets_of(const tcp::Ends& ends) const {
 
 std::unique_ptr<Tcp::Held> Tcp::make_connection(const tcp::Ends& ends, const wire::network::RouteAck& route,
                                                 const tcp::Connection::Secrets& secrets) {
-  const std::uint32_t segment_bytes = segment_bytes_of(ends.remote.address, route.mtu);
   return std::make_unique<Held>(
       *this, ends,
       tcp::Connection::Settings{.send_buffer_bytes = buffers_.send_buffer_bytes,
                                 .receive_buffer_bytes = buffers_.receive_buffer_bytes,
-                                .segment_bytes = static_cast<std::uint16_t>(std::min(segment_bytes, segment_limit_)),
+                                .segment_bytes = segment_bytes_of(ends.remote.address, route.mtu),
                                 .no_delay = no_delay_,
                                 .together_bytes = together_bytes_of(route)},
       secrets);

@@ -82,10 +82,10 @@ std::size_t Tcp::together_bytes_of(const wire::network::RouteAck& route) const {
 }
 
 /// RFC 9293 section 3.7.1: the MSS counts neither IP's header nor TCP's, and no options (RFC 6691).
-std::uint16_t Tcp::segment_bytes_of(const wire::IpAddress& remote, std::uint32_t mtu) {
+std::uint16_t Tcp::segment_bytes_of(const wire::IpAddress& remote, std::uint32_t mtu) const {
   const std::size_t headers = TcpHeader::size_min + (remote.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size);
   const std::size_t room = std::max<std::size_t>(mtu, headers + tcp::Connection::segment_bytes_min) - headers;
-  return static_cast<std::uint16_t>(std::min<std::size_t>(room, UINT16_MAX));
+  return static_cast<std::uint16_t>(std::min<std::size_t>({room, segment_limit_, UINT16_MAX}));
 }
 
 // ---- Up ----
