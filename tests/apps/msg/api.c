@@ -302,9 +302,10 @@ static void null_arguments(void) {
 }
 
 static void closed_messengers(void) {
-  const sluice_msg_options options = options_of(1);
+  sluice_msg_options options = options_of(1);
   sluice_msg* const closed = opened(RMPP, &options);
   sluice_msg_peer peer = address_of(closed);
+  char address[SLUICE_MSG_PEER_TEXT_MAX];
   sluice_msg_handle handle;
   sluice_msg_completion done;
   sluice_msg_unexpected found;
@@ -314,7 +315,9 @@ static void closed_messengers(void) {
   char byte;
   CHECK_CODE(sluice_msg_post(closed, 1, 0, NULL, &byte, 1, &handle), 0);
   CHECK_CODE(sluice_msg_close(closed), 0); /* with a receive that is not done */
-  sluice_msg* const later = opened(RMPP, &options);
+  CHECK_CODE(sluice_msg_peer_to_text(&peer, address, sizeof address), 0);
+  options.local = address;
+  sluice_msg* const later = opened(RMPP, &options); /* its port is free again */
   CHECK(later != closed);
   CHECK_CODE(sluice_msg_close(closed), EBADF);
   CHECK_CODE(sluice_msg_address(closed, &peer), EBADF);

@@ -275,8 +275,8 @@ class User : public Module {
 class Node {
  public:
   Node(Network& network, Outcomes& outcomes, const TransportAddress& address, const rmpp::Options& options,
-       ProcessingMode mode, std::uint64_t seed)
-      : set_({.defer_bytes_min = 1, .seed = seed}), user_(outcomes) {
+       ProcessingMode mode, std::uint64_t seed, std::size_t defer_bytes_min)
+      : set_({.defer_bytes_min = defer_bytes_min, .seed = seed}), user_(outcomes) {
     auto provider = std::make_unique<Provider>(network, address);
     provider_ = provider.get();
     SLUICE_REQUIRE(chain_.open_driver(std::move(provider)).has_value());
@@ -318,8 +318,8 @@ class Node {
 class Bed {
  public:
   Bed(std::size_t nodes, const rmpp::Options& options, ProcessingMode mode, std::uint64_t seed,
-      const Weather& weather = {})
-      : network(seed, weather), options_(options), mode_(mode), seed_(seed) {
+      const Weather& weather = {}, std::size_t defer_bytes_min = 1)
+      : network(seed, weather), options_(options), mode_(mode), seed_(seed), defer_bytes_min_(defer_bytes_min) {
     for (std::size_t at = 0; at < nodes; ++at) {
       nodes_.push_back(made(at));
     }
@@ -392,12 +392,14 @@ class Bed {
 
  private:
   std::unique_ptr<Node> made(std::size_t at) {
-    return std::make_unique<Node>(network, outcomes, address(at), options_, mode_, seed_ * 1000 + made_++);
+    return std::make_unique<Node>(network, outcomes, address(at), options_, mode_, seed_ * 1000 + made_++,
+                                  defer_bytes_min_);
   }
 
   rmpp::Options options_;
   ProcessingMode mode_;
   std::uint64_t seed_;
+  std::size_t defer_bytes_min_;
   std::uint64_t made_ = 0;
   TimePoint now_{};
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -360,6 +360,29 @@ std::vector<Packet> sent_by(Bed& bed, const std::function<void()>& act) {
   return packets;
 }
 
+// A packet that is too short for a plan is verified when it comes, those in front of it when they are read.
+TEST(Rmpp, AShortLastPacketMayComeTogetherWithLongOnesThatAreUnread) {
+  for (const bool damaged : {false, true}) {
+    Bed bed(2, {.packet_bytes = 8192}, ProcessingMode::fused, 1, {}, 4096);
+    const auto answers_of = [&bed](std::size_t node, const std::vector<Packet>& packets) {
+      return sent_by(bed, [&] {
+        bed[node].provider().deliver_together(packets);
+        bed.settle(bed[node]);
+      });
+    };
+    const auto request = sent_by(bed, [&] { bed[0].send(Bed::address(1), 1, 3 * 8192 + 100); });
+    auto data = answers_of(0, answers_of(1, request));
+    ASSERT_EQ(data.size(), 3U);
+    data[1].bytes.back() ^= static_cast<std::byte>(damaged);
+    answers_of(1, data);
+    EXPECT_EQ(bed.outcomes.received[1], damaged ? 0 : 1);
+    EXPECT_EQ(counted(bed, 1, "out_of_order"), 0U);
+    bed.run(5s);
+    EXPECT_EQ(bed.outcomes.received[1], 1);
+    EXPECT_EQ(bed.outcomes.wrong, "");
+  }
+}
+
 TEST(Utopia, ShortMessagesThatComeTogetherComeAllAndInOrder) {
   for (const ProcessingMode mode : modes) {
     Bed bed(2, {.recovery = Recovery::none}, mode, 1);
