@@ -57,7 +57,7 @@ def write_content(rng, path):
     with open(path, "wb") as file:
         for at in rng.sample(range(0, size, HOLE), k=rng.randint(0, 2)):
             file.seek(at)
-            file.write(rng.randbytes(rng.choice([1, 5000, HOLE])))
+            file.write(b"x" + rng.randbytes(rng.choice([0, 5000, HOLE - 1])))  # zeros alone are a hole to rsync
         file.truncate(max(size, file.tell()))
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A million files, and a file of 100 GiB that is all holes but for a little: both arrive, and neither end takes more
 than 200 MiB of memory. SLUICE_SCALE_FILES says how many files (a million if absent), SLUICE_SCALE_NAME_BYTES how long
-their names are (14; of more than 15 each takes memory of its own); SLUICE_MEMORY=any leaves the bound away, for programs
+their names are (24); SLUICE_MEMORY=any leaves the bound away, for programs
 that are instrumented."""
 import os
 import pathlib
@@ -15,7 +15,7 @@ import tempfile
 FTX = pathlib.Path(os.environ["SLUICE_BIN"]) / "ftx"
 SECONDS_MAX = 400
 FILES = int(os.environ.get("SLUICE_SCALE_FILES", 1_000_000))
-NAME_BYTES = int(os.environ.get("SLUICE_SCALE_NAME_BYTES", 14))
+NAME_BYTES = int(os.environ.get("SLUICE_SCALE_NAME_BYTES", 24))
 FILES_OF_A_DIRECTORY = 1000
 MEMORY_MAX_KIB = None if os.environ.get("SLUICE_MEMORY") == "any" else 200 * 1024
 SPARSE_BYTES = 100 << 30

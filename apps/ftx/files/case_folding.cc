@@ -52,7 +52,7 @@ void CaseFolding::learn(std::uint32_t parent, int directory, const char* name) {
   const std::string other = in_other_case(name);
   struct stat status{};
   struct stat folded{};
-  if (known(parent) || other == name || look_at(directory, name, status) != 0) {
+  if (states_[parent] != State::unknown || other == name || look_at(directory, name, status) != 0) {
     return;
   }
   const bool folds = look_at(directory, other.c_str(), folded) == 0 && same_file(status, folded);

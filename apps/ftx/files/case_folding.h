@@ -10,7 +10,8 @@
 //
 // Threat: a peer that makes a file here replace another one that the list also has, in whatever order they arrive.
 //
-// Borrows the list. learn() belongs to one thread; the others may be called by any for a directory that is known.
+// Borrows the list. Belongs to one thread, but that any may call tells_apart() and clash() for a directory of which
+// tells_apart() has been true. Between clash() and the rename nobody else may give names in a directory that folds.
 
 #include <cstdint>
 #include <span>
@@ -27,8 +28,8 @@ class CaseFolding {
  public:
   explicit CaseFolding(std::span<const FileEntry> entries) : entries_(entries), states_(entries.size() + 1) {}
 
-  /// By FileEntry::parent of what lies in it.
-  [[nodiscard]] bool known(std::uint32_t parent) const { return states_[parent] != State::unknown; }
+  /// It has been asked, and takes no two names for one. By FileEntry::parent of what lies in it.
+  [[nodiscard]] bool tells_apart(std::uint32_t parent) const { return states_[parent] == State::tells_apart; }
   /// Asks the open `directory`, in which `name` lies. One without letters says nothing.
   void learn(std::uint32_t parent, int directory, const char* name);
   /// `made` has just been made in `parent`, and is as that is (of ext4: mkdir(2) passes +F on). Both by

@@ -290,7 +290,7 @@ Status DirectorySink::put(int directory, const FileEntry& entry, ConstBytes cont
 
 /// False: the caller does it.
 bool DirectorySink::store_elsewhere(int directory, const FileEntry& entry, ConstBytes content) {
-  if (workers_ == nullptr || !folding_.known(entry.parent)) {
+  if (workers_ == nullptr || !folding_.tells_apart(entry.parent)) {
     return false;
   }
   auto held = hold(directory, entry.parent);

@@ -21,7 +21,8 @@
 // once in finish(), which costs less than thousands of calls. A file that replaces another is durable before it does:
 // such files wait under their temporary names, waiting_max at most, until the file system has been synced.
 //
-// Where a list has many small files, Workers store those that replace nothing, beside the thread of the sink. What
+// Where a list has many small files, Workers store those that replace nothing, beside the thread of the sink, in
+// directories that tell upper from lower case: else two of them might give one name at the same time. What
 // fails there fails the next call, or finish().
 //
 // Borrows the list. Not thread-safe. A small file in a new directory costs six system calls.
