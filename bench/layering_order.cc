@@ -130,7 +130,7 @@ class Witness final : public ftx::Destination {
       return std::make_unique<File>(owner_, entry.size_bytes);
     }
     Status finish() override { return {}; }
-    std::string path(const ftx::FileEntry& entry) const override { return entry.name; }
+    std::string path(const ftx::FileEntry& entry) const override { return std::string(entry.name); }
 
    private:
     Witness& owner_;
