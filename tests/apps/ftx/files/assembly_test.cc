@@ -97,7 +97,7 @@ class ZeroDestination final : public Destination {
     std::unique_ptr<EarlierFile> earlier(const FileEntry& entry) override {
       return owner_.earlier.contains(std::string(entry.name)) ? std::make_unique<Nothing>() : nullptr;
     }
-    void believe(ComparedContents compared) override { owner_.believed = std::move(compared); }
+    void believe(ComparedContents contents) override { owner_.believed = std::move(contents); }
     bool present(const FileEntry& entry) override { return owner_.left_alone.contains(std::string(entry.name)); }
     Status finish() override {
       ++owner_.finished;
