@@ -225,7 +225,7 @@ class TcpWorld {
   Made bound(std::size_t end, std::uint16_t port = 0, std::uint32_t qlen = 0) {
     Made made = open(end);
     std::array<std::byte, TransportAddress::encoded_size_max> bytes{};
-    const std::size_t size = TransportAddress{{}, port}.encode(bytes);
+    const std::size_t size = TransportAddress{wire::Ipv6Address{}, port}.encode(bytes);
     const tli::t_bind request{{.maxlen = bytes.size(), .len = size, .buf = bytes.data()}, qlen};
     EXPECT_TRUE(made->t_bind(&request, nullptr));
     return made;
