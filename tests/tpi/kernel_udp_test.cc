@@ -32,7 +32,7 @@ TEST_F(KernelUdpTest, InfoTellsSizesServiceAndState) {
   EXPECT_EQ(unbound.etsdu_size, T_INVALID);
   EXPECT_EQ(unbound.cdata_size, T_INVALID);
   EXPECT_EQ(unbound.ddata_size, T_INVALID);
-  EXPECT_EQ(unbound.opt_size, 384);
+  EXPECT_EQ(unbound.opt_size, 484);
   EXPECT_EQ(unbound.addr_size, 20);
   EXPECT_EQ(unbound.serv_type, T_CLTS);
   EXPECT_EQ(unbound.current_state, TS_UNBND);
