@@ -21,7 +21,9 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -375,15 +377,20 @@ class World {
             ConstBytes(address).first(error.addr.len));
   }
 
-  /// The places that `prng` draws for up to `room` bytes in `memory`.
-  static std::vector<tli::t_iovec> places(std::vector<std::byte>& memory, std::size_t room, Prng& prng) {
+  /// Of its own, so that a sanitizer knows its ends, and with whatever it held before: clearing it would take longer
+  /// than all else.
+  static std::unique_ptr<std::byte[]> memory_of(std::size_t size) {
+    return std::make_unique_for_overwrite<std::byte[]>(size);
+  }
+
+  /// The places that `prng` draws for up to `room` bytes in `memory`, which has 64 more.
+  static std::vector<tli::t_iovec> places(std::byte* memory, std::size_t room, Prng& prng) {
     std::vector<tli::t_iovec> parts;
-    memory.assign(room + 64, std::byte{0});
     std::size_t at = prng.below(8);
     for (std::size_t count = 1 + prng.below(5); count > 0; --count) {
       const std::size_t left = room + 8 - at;
       const std::size_t size = count == 1 ? left : prng.below(left + 1);
-      parts.push_back({memory.data() + at, size});
+      parts.push_back({memory + at, size});
       at += size;
     }
     return parts;
@@ -402,17 +409,17 @@ class World {
   Took receive_unit(Host& host, std::size_t how, std::size_t room, Prng& prng) {
     std::array<std::byte, 64> address;
     std::array<std::byte, 64> options;
-    std::vector<std::byte> memory;
-    const std::vector<tli::t_iovec> parts = places(memory, room, prng);
+    const std::unique_ptr<std::byte[]> memory = memory_of(room + 64);
+    const std::vector<tli::t_iovec> parts = places(memory.get(), room, prng);
     tli::t_unitdata unit{.addr = {.maxlen = how % 16 == 15 ? 3U : 64U, .len = 0, .buf = address.data()},
                          .opt = {.maxlen = 64, .len = 0, .buf = options.data()},
-                         .udata = {.maxlen = prng.below(64), .len = 0, .buf = memory.data()}};
+                         .udata = {.maxlen = prng.below(64), .len = 0, .buf = memory.get()}};
     int flags = 0;
     tli::Outcome<std::size_t> received;
     if (how % 2 == 0) {
       received = host.endpoint->t_rcvvudata(unit, parts, flags);
     } else {
-      received = look_then_take(host, how, unit, memory, parts, flags);
+      received = look_then_take(host, how, unit, parts, flags);
     }
     if (!received && received.error().t_errno == wire::tpi::TNODATA) {
       return Took::none;
@@ -441,8 +448,8 @@ class World {
       Prng prng(operation.seed);  // the same room however many calls it takes
       std::array<std::byte, 64> address;
       std::array<std::byte, 64> options;
-      std::vector<std::byte> memory;
-      const std::vector<tli::t_iovec> parts = places(memory, room, prng);
+      const std::unique_ptr<std::byte[]> memory = memory_of(room + 64);
+      const std::vector<tli::t_iovec> parts = places(memory.get(), room, prng);
       tli::t_unitdata unit{.addr = {.maxlen = 64, .len = 0, .buf = address.data()},
                            .opt = {.maxlen = 64, .len = 0, .buf = options.data()},
                            .udata = {}};
@@ -482,8 +489,7 @@ class World {
 
   /// What is shown of a unit that is refuted is nobody's business; of a good one it is its front.
   tli::Outcome<std::size_t> look_then_take(Host& host, std::size_t how, tli::t_unitdata& unit,
-                                           std::vector<std::byte>& memory, const std::vector<tli::t_iovec>& parts,
-                                           int& flags) {
+                                           const std::vector<tli::t_iovec>& parts, int& flags) {
     for (int tries = 0; tries < 1000; ++tries) {
       auto shown = host.endpoint->t_lookudata(unit);
       if (!shown) {
@@ -492,8 +498,9 @@ class World {
         }
         return shown;
       }
-      const std::vector<std::byte> front(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(unit.udata.len));
-      const std::size_t room = gathered(parts, SIZE_MAX).size();
+      const std::vector<std::byte> front(unit.udata.buf, unit.udata.buf + unit.udata.len);
+      const std::size_t room = std::transform_reduce(parts.begin(), parts.end(), std::size_t{0}, std::plus<>{},
+                                                     std::mem_fn(&tli::t_iovec::iov_len));
       if (how % 8 == 7) {
         host.endpoint->t_skipudata();
         continue;
@@ -571,7 +578,8 @@ class World {
   }
 
   Took read_some(Host& host, std::size_t how, std::size_t room, Prng& prng) {
-    std::vector<std::byte> data(room);
+    const std::unique_ptr<std::byte[]> memory = memory_of(room);
+    const Bytes data(memory.get(), room);
     if (how % 3 == 0) {
       const auto got = host.stream->read(data);
       log.add(fmt::format("{} reads {} {}", host.name, got.value_or(9999), got ? 0 : got.error().code),
@@ -580,7 +588,7 @@ class World {
     }
     std::vector<std::byte> control(control_size + prng.below(2) - prng.below(8));
     const std::optional<Bytes> wanted_control = prng.below(5) == 0 ? std::nullopt : std::optional<Bytes>(control);
-    const std::optional<Bytes> wanted_data = prng.below(5) == 0 ? std::nullopt : std::optional<Bytes>(data);
+    const std::optional<Bytes> wanted_data = prng.below(5) == 0 ? std::nullopt : std::optional(data);
     const auto got = host.stream->getmsg(wanted_control, wanted_data, prng.below(6) == 0);
     tell(host, "gets", got, control, data);
     return got ? Took::one : Took::none;
@@ -609,10 +617,12 @@ class World {
         }
         continue;
       }
-      std::vector<std::byte> control(64);
-      std::vector<std::byte> data(140'000);
+      std::array<std::byte, 64> control;
+      constexpr std::size_t room = 140'000;
+      const std::unique_ptr<std::byte[]> memory = memory_of(room);
+      const Bytes data(memory.get(), room);
       for (int count = 0; count < 5000; ++count) {
-        const auto got = host.stream->getmsg(Bytes(control), Bytes(data));
+        const auto got = host.stream->getmsg(Bytes(control), data);
         tell(host, "drains", got, control, data);
         if (!got) {
           break;
