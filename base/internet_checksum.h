@@ -25,12 +25,13 @@
 namespace sluice {
 
 /// Folds any number of added 16-bit words into 16 bits. RFC 1071 section 1: "any overflows from the most significant
-/// bits are added into the least significant bits". Three additions do: the first leaves at most 2^33 - 2, the second,
-/// of three parts, at most 2^17 - 2.
+/// bits are added into the least significant bits". A number that is added to itself with its halves exchanged has in
+/// its upper half the sum of both, and what overflowed from the lower one.
 [[nodiscard]] constexpr std::uint16_t fold_sum(std::uint64_t sum) {
-  sum = (sum & 0xffff'ffffU) + (sum >> 32);
-  sum = (sum & 0xffffU) + ((sum >> 16) & 0xffffU) + (sum >> 32);
-  return static_cast<std::uint16_t>((sum & 0xffffU) + (sum >> 16));
+  sum += std::rotl(sum, 32);
+  auto half = static_cast<std::uint32_t>(sum >> 32);
+  half += std::rotl(half, 16);
+  return static_cast<std::uint16_t>(half >> 16);
 }
 
 /// The sum of two parts, the second of which starts an even number of bytes after the first. RFC 1071 section 2 (A):
@@ -72,7 +73,9 @@ namespace sluice {
     for (; at + 8 <= header.size(); at += 8) {
       add(at);
     }
-    sum = (sum & 0xffff'ffffU) + (sum >> 32);
+  }
+  if (at < header.size()) {
+    sum = (sum & 0xffff'ffffU) + (sum >> 32);  // room for a few more bytes
   }
   for (; at < header.size(); ++at) {
     sum += static_cast<std::uint64_t>(header[at]) << ((at % 2 == 0) == little ? 0 : 8);

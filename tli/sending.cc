@@ -84,6 +84,20 @@ bool read_options(ConstBytes options, DataUnit& request) {
   return true;
 }
 
+/// The request of a data unit as bytes; none where its names are too long, or memory is short.
+[[gnu::noinline]] Message encoded_request(BufferPool& pool, const t_unitdata& unitdata) {
+  const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
+  return primitive.encoded_size() > primitive_bytes_max ? Message()
+                                                        : primitive_message(pool, primitive, MessageType::proto);
+}
+
+[[gnu::noinline]] Outcome<> why_no_request(const t_unitdata& unitdata) {
+  if (tpi::UnitdataReq{content(unitdata.addr), content(unitdata.opt)}.encoded_size() > primitive_bytes_max) {
+    return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
+  }
+  return failed(TSYSERR, ENOSR);
+}
+
 }  // namespace
 
 /// Reads where a data unit goes, and how, into request_; most go where the last one went. False when its address or
@@ -130,16 +144,10 @@ inline Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t s
     }
   }
   BufferPool& pool = stream_->set().pool();
-  const bool readable = read_names(unitdata);
-  const tpi::UnitdataReq primitive{content(unitdata.addr), content(unitdata.opt)};
-  if (!readable && primitive.encoded_size() > primitive_bytes_max) [[unlikely]] {
-    return failed(unitdata.addr.len > primitive_bytes_max / 2 ? TBADADDR : TBADOPT);
-  }
-  Message request =
-      readable ? Message::of_native(pool, request_) : primitive_message(pool, primitive, MessageType::proto);
+  Message request = read_names(unitdata) ? Message::of_native(pool, request_) : encoded_request(pool, unitdata);
   Message data = stream_->message_of(parts, loan);
   if (!request || !data) {
-    return failed(TSYSERR, ENOSR);
+    return why_no_request(unitdata);
   }
   request.link(std::move(data));
   batch.push(std::move(request));

@@ -159,13 +159,13 @@ void Queue::enqueue(Message message) {
   if (urgent) {
     message.set_band(0);
   }
-  Band& band = make_band(message.band());
+  const std::uint8_t number = message.band();
+  Band& band = make_band(number);
   const std::size_t size = message.size();
-  const bool schedules = urgent || (may_schedule_ && (wants_service_ || message.band() > 0));
   (urgent ? urgent_ : band.waiting).push(std::move(message));
   ++statistics_.enqueued;
   added(band, size);
-  if (schedules) {
+  if (urgent || (may_schedule_ && (wants_service_ || number > 0))) {
     enable();
   }
 }
