@@ -83,6 +83,32 @@ std::vector<Answering::Change> Answering::assign(std::span<LinkStream* const> st
   return changes;
 }
 
+std::optional<std::vector<wire::IpAddress>> Answering::hosts(std::span<LinkStream* const> streams) const {
+  std::vector<wire::IpAddress> all;
+  for (const LinkStream* stream : streams) {
+    const Subscription& wanted = stream->subscription();
+    if (!wanted.has_sap(wire::ethertype_ipv4) && !wanted.has_sap(wire::ethertype_ipv6)) {
+      continue;
+    }
+    std::size_t told = 0;
+    for (const Entry& entry : entries_) {
+      if (entry.stream == stream) {
+        ++told;
+        if (!entry.told.address.is_multicast()) {
+          all.push_back(entry.told.address);
+        }
+      }
+    }
+    if (told == 0 || told == addresses_max) {
+      return std::nullopt;
+    }
+  }
+  std::ranges::sort(all);
+  const auto repeated = std::ranges::unique(all);
+  all.erase(repeated.begin(), repeated.end());
+  return all;
+}
+
 void Answering::told(const Change& change) {
   for (Entry& entry : entries_) {
     if (entry.stream == change.stream && entry.told.address == change.told.address) {

@@ -61,6 +61,10 @@ Status Link::subscription_changed() {
   choose_reader();
   last_.clear();
   tell_answering();
+  return follow_interests();
+}
+
+Status Link::follow_interests() {
   Interests wanted = interests();
   if (wanted == interests_) {
     return {};
@@ -75,9 +79,12 @@ Status Link::subscription_changed() {
 void Link::note_address(LinkStream& stream, const wire::dlpi::AddressReq& request) {
   if (!answering_.set(stream, request)) {
     stream.count(LinkCounter::unexpected);
-    return;
+  } else {
+    tell_answering();
   }
-  tell_answering();
+  if (!follow_interests()) {
+    stream.count(LinkCounter::no_memory);  // tried again with the next change
+  }
 }
 
 void Link::tell_answering() {
@@ -100,6 +107,9 @@ Link::Interests Link::interests() const {
   }
   sort_and_unite(all.saps);
   sort_and_unite(all.groups);
+  if (!all.any_sap) {
+    all.hosts = answering_.hosts(streams_);
+  }
   return all;
 }
 

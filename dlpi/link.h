@@ -93,6 +93,8 @@ class Link {
   struct Interests {
     std::vector<std::uint16_t> saps;       // sorted, no duplicates
     std::vector<wire::MacAddress> groups;  // likewise
+    /// Whose IP packets to one host; sorted, no duplicates. Absent: everybody's.
+    std::optional<std::vector<wire::IpAddress>> hosts;
     bool any_sap = false;
     bool all_groups = false;
     bool promiscuous = false;
@@ -164,6 +166,8 @@ class Link {
 
   // For drivers.
 
+  /// What set_interests() took last.
+  [[nodiscard]] const Interests& interests_told() const { return interests_; }
   /// Delivers a burst. Frames above the MTU, too short or of a VLAN are dropped and counted.
   void receive(Batch frames);
   /// Adds a frame to `burst` that came with an offload header, one block or several: a partial checksum is completed,
@@ -171,8 +175,8 @@ class Link {
   void accept(Message frame, const OffloadHeader& offload, Batch& burst);
   /// A frame of `size` bytes came, and ends here.
   void refuse(LinkCounter why, std::size_t size);
-  /// A frame of `size` bytes came, of which the driver has the first, since no stream wants its type: counted under
-  /// what it is.
+  /// A frame of `size` bytes came, of which the driver has the first, since no stream wants it: counted under what it
+  /// is.
   void refuse_unwanted(ConstBytes head, std::size_t size);
   /// The driver has read, and the kernel may have dropped. While nothing is read and nothing comes, it is asked again.
   void drops_possible();
@@ -206,6 +210,7 @@ class Link {
   void count_unwanted(const FrameKey& key, Demultiplexer::Fate fate);
   void ask_drops();
   void tell_answering();
+  Status follow_interests();
   void choose_reader();
   void deliver_looped(Message message);
   void notify(std::uint32_t notification);

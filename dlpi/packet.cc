@@ -53,9 +53,9 @@ PacketLink::~PacketLink() { set().remove_source(*this); }
 void PacketLink::changed(const Interface& interface) {
   set_mtu(interface.mtu);
   interface_.address = interface.address;
-  if (!own_address_) {
-    change_address(interface.address);
-  }
+  const wire::MacAddress station = own_address_ ? address() : interface.address;
+  static_cast<void>(filter_for(interests_told(), station));
+  change_address(station);
   set_up(interface.up);
 }
 
@@ -63,9 +63,9 @@ Status PacketLink::set_address(const wire::MacAddress& wanted) {
   if (wanted == address()) {
     return {};
   }
-  if (Status replaced =
-          replace_station(ring_->descriptor(), interface_, address(), own_address_, wanted, [] { return Status(); });
-      !replaced) {
+  Status replaced = replace_station(ring_->descriptor(), interface_, address(), own_address_, wanted,
+                                    [&] { return filter_for(interests_told(), wanted); });
+  if (!replaced) {
     return replaced;
   }
   change_address(wanted);
@@ -91,13 +91,29 @@ void PacketLink::send(Batch& frames) {
 
 // ---- Up ----
 
+/// An interface's own stack takes what is to its station and to none of our hosts; where only we are the station, what
+/// is to none of them is ours to count.
+Status PacketLink::filter_for(const Interests& wanted, const wire::MacAddress& station) {
+  PacketFilterRules rules;
+  if (!wanted.promiscuous) {
+    rules.station = station;
+  }
+  if (!wanted.any_sap) {
+    rules.types = wanted.saps;
+  }
+  if (station == interface_.address) {
+    rules.hosts = wanted.hosts;
+  }
+  return ring_->accept_only(rules);
+}
+
 Status PacketLink::set_interests(const Interests& wanted, const Interests& before) {
-  if (Status told = ring_->accept_only(wanted.saps, wanted.any_sap); !told) {
+  if (Status told = filter_for(wanted, address()); !told) {
     return told;
   }
   Status told = change_memberships(ring_->descriptor(), interface_, before, wanted);
   if (!told) {
-    static_cast<void>(ring_->accept_only(before.saps, before.any_sap));
+    static_cast<void>(filter_for(before, address()));
   }
   return told;
 }
@@ -141,7 +157,7 @@ void PacketLink::accept(const PacketRing::Frame& frame, Batch& burst) {
   if (frame.tagged || (frame.tag_removed && has_tag(frame.bytes))) {
     refuse(LinkCounter::vlan_frame, frame.size);
   } else if (frame.unwanted()) {
-    refuse_unwanted(frame.bytes, frame.size);
+    refuse_unwanted(frame.bytes, frame.offload.is_super_frame() ? frame.bytes.size() : frame.size);
   } else if (frame.truncated()) {
     refuse(frame.offload.is_super_frame() ? LinkCounter::super_frame_dropped : LinkCounter::oversize_frame, frame.size);
   } else if (Message message = message_of(frame)) {

@@ -21,8 +21,10 @@
 //               receive, too, and answers: give the interface no IP address (ip addr flush dev DEVICE). With one of our
 //               own (`mac`, DL_SET_PHYS_ADDR_REQ) we are a station beside it, and it leaves our frames alone; not where
 //               the network allows one address a port (wireless, many virtual switches)
-//   receives    from a TPACKET_V3 or _V2 ring; all of the EtherTypes that are bound, and of others the Ethernet
-//               header, to be counted. A layered stream gets a copy. Where all streams on the device are fused, they
+//   receives    from a TPACKET_V3 or _V2 ring, what dlpi/packet_filter.h lets through: frames to our station and to
+//               groups, of the EtherTypes that are bound; where the station is the kernel's, too, and the streams are
+//               those of `ip`, packets to its addresses alone; and of other frames the Ethernet header, to be counted.
+//               A layered stream gets a copy. Where all streams on the device are fused, they
 //               are shown the frame where it lies in the ring, and its bytes are read and written once, on their way to
 //               the application. A small frame is copied all the same, and so is one that comes while
 //               PacketRing::loans_max are held, or that is still held when the ring wants its memory back: nothing
@@ -101,6 +103,7 @@ class PacketLink final : public Link, public EventSource {
   PacketLink(StreamSet& set, const Interface& interface, std::unique_ptr<PacketRing> ring);
 
   Status set_interests(const Interests& wanted, const Interests& before) override;
+  Status filter_for(const Interests& wanted, const wire::MacAddress& station);
   void accept(const PacketRing::Frame& frame, Batch& burst);
   [[nodiscard]] Message message_of(const PacketRing::Frame& frame);
   void changed(const Interface& interface);

@@ -2,7 +2,6 @@
 #include "dlpi/packet_ring.h"
 
 #include <arpa/inet.h>
-#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <sys/mman.h>
@@ -179,7 +178,8 @@ Result<std::unique_ptr<PacketRing>> PacketRing::open(const Interface& interface,
     ring = std::make_unique<SlotRing>(std::move(socket), interface, memory);
   }
   // No frame comes before the socket is bound, so none before the filter stands.
-  if (const Status filtered = ring->accept_only({}, false); !filtered) {
+  if (const Status filtered = ring->accept_only({.station = {}, .types = std::vector<std::uint16_t>(), .hosts = {}});
+      !filtered) {
     return std::unexpected(filtered.error());
   }
   if (!bind_to_receive(ring->socket_, interface.index)) {
@@ -288,20 +288,8 @@ std::uint64_t PacketRing::take_drops(bool always) {
   return got == 0 ? statistics.tp_drops : 0;
 }
 
-/// A BPF program: load the type field, compare with each, keep all of the frame or its header.
-Status PacketRing::accept_only(const std::vector<std::uint16_t>& types, bool all) {
-  constexpr std::uint32_t everything = 0x40000;
-  constexpr std::size_t types_max = 250;  // a jump reaches 255 instructions; with more types all frames come
-  std::vector<sock_filter> program;
-  if (!all && types.size() <= types_max) {
-    program.push_back(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12));
-    for (std::size_t at = 0; at < types.size(); ++at) {
-      const auto to_accept = static_cast<std::uint8_t>(types.size() - at);
-      program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, types[at], to_accept, 0));
-    }
-    program.push_back(BPF_STMT(BPF_RET | BPF_K, unwanted_bytes));
-  }
-  program.push_back(BPF_STMT(BPF_RET | BPF_K, everything));
+Status PacketRing::accept_only(const PacketFilterRules& rules) {
+  std::vector<sock_filter> program = packet_filter(rules);
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   if (::setsockopt(socket_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) {
     return device_failure(errno, "filtering what is received on", interface_.name);

@@ -45,8 +45,8 @@
 #include "base/result.h"
 #include "dlpi/interface.h"
 #include "dlpi/offload.h"
+#include "dlpi/packet_filter.h"
 #include "stack/core/message.h"
-#include "stack/wire/ethernet.h"
 
 namespace sluice::dlpi {
 
@@ -60,9 +60,6 @@ class PacketRing {
   /// Frames that may be lent at once. Those beyond are the caller's to copy.
   static constexpr std::size_t loans_max = 256;
 
-  /// What comes of a frame whose type no stream wants.
-  static constexpr std::size_t unwanted_bytes = wire::EthernetHeader::size;
-
   struct Frame {
     Bytes bytes;  // in the ring, ours to write; valid until next() or readable() is called
     OffloadHeader offload;
@@ -70,7 +67,7 @@ class PacketRing {
     bool tagged = false;       // the kernel took off a VLAN tag that is not a priority tag
     bool tag_removed = false;  // the kernel took off a tag
     [[nodiscard]] bool truncated() const { return bytes.size() < size; }
-    /// Only its first bytes came, since no stream wants its type.
+    /// Only its first bytes came, since no stream wants it.
     [[nodiscard]] bool unwanted() const { return truncated() && bytes.size() == unwanted_bytes; }
   };
 
@@ -99,10 +96,9 @@ class PacketRing {
   /// again.
   [[nodiscard]] int take_error();
 
-  /// From now on frames of these EtherTypes come, or all. Of others only the first bytes do (unwanted_bytes): enough to
-  /// count them under what they are. Threat: a flood of such frames takes room in the ring as any other does, but no
-  /// memory of the pool, and no stream's.
-  Status accept_only(const std::vector<std::uint16_t>& types, bool all);
+  /// What comes from now on. Threat: a flood of frames that only their headers come of takes room in the ring as any
+  /// other does, if less, but no memory of the pool, and no stream's.
+  Status accept_only(const PacketFilterRules& rules);
 
  protected:
   /// How the ring is divided, and where in a unit the word is through which it is handed over.

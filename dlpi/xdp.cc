@@ -146,7 +146,7 @@ void XdpLink::changed(const Interface& interface) {
   set_mtu(std::min(interface.mtu, mtu_max));
   interface_.address = interface.address;
   if (!own_address_ && interface.address != address()) {
-    static_cast<void>(filter_for(interests_, interface.address));
+    static_cast<void>(filter_for(interests_told(), interface.address));
     change_address(interface.address);
   }
   set_up(interface.up);
@@ -171,9 +171,7 @@ Status XdpLink::set_interests(const Interests& wanted, const Interests& before) 
     return told;
   }
   Status told = change_memberships(membership_.get(), interface_, before, wanted);
-  if (told) {
-    interests_ = wanted;
-  } else {
+  if (!told) {
     static_cast<void>(filter_for(before, address()));
   }
   return told;
@@ -184,7 +182,7 @@ Status XdpLink::set_address(const wire::MacAddress& wanted) {
     return {};
   }
   if (Status replaced = replace_station(membership_.get(), interface_, address(), own_address_, wanted,
-                                        [&] { return filter_for(interests_, wanted); });
+                                        [&] { return filter_for(interests_told(), wanted); });
       !replaced) {
     return replaced;
   }

@@ -135,7 +135,6 @@ class XdpLink final : public Link {
   Interface interface_;  // as it was opened
   std::size_t receive_slots_ = 0;
   bool own_address_ = false;  // not the interface's
-  Interests interests_;
   XdpFilter filter_;
   Descriptor membership_;  // a packet socket that receives nothing: XDP has no groups
   std::vector<std::unique_ptr<Source>> sources_;

@@ -432,6 +432,54 @@ TEST_P(Packet, WhatASmallSendBufferDoesNotTakeWaits) {
   EXPECT_EQ(near.counted("transmit_error") + near.counted("transmit_overrun"), 0U);
 }
 
+// Where the station is the kernel's, too, packets to one host of neither of our streams are the kernel's.
+TEST_P(Packet, WhatIsToOthersTakesNoRoomOfOurs) {
+  constexpr wire::Ipv4Address second_ip{{10, 77, 0, 7}};
+  constexpr wire::Ipv4Address others_ip{{10, 77, 0, 9}};
+  constexpr wire::MacAddress own_mac{{0x02, 0, 0, 0, 0, 7}};
+  Stream near(set_);
+  Stream second(set_);
+  Stream far(set_);
+  open(near, "near", wire::ethertype_ipv4);
+  open(far, "far", wire::ethertype_ipv4);
+  const auto says = [&](Stream& stream, const wire::IpAddress& address, bool ours) {
+    stream.put(primitive_message(set_.pool(), AddressReq{address, ours}, MessageType::ctl));
+  };
+  /// What near gets of a datagram to each, in this order.
+  const auto come = [&](const wire::MacAddress& station) {
+    for (const auto& [to, what] :
+         {std::pair(others_ip, "others "), std::pair(second_ip, "second "), std::pair(our_ip, "ours")}) {
+      far.send({station, wire::ethertype_ipv4}, datagram(kernel_ip, to, what));
+    }
+    std::string all;
+    EXPECT_TRUE(run_until(set_, [&] {
+      while (Message up = near.next()) {
+        all += up.type() == MessageType::proto ? verified_payload(up) : "";
+      }
+      return all.ends_with("ours");
+    })) << all;
+    return all;
+  };
+  EXPECT_EQ(come(near_mac), "others second ours") << "nobody has told an address";
+  says(near, our_ip, true);
+  EXPECT_EQ(come(near_mac), "ours");
+  open(second, "near", wire::ethertype_ipv4);
+  EXPECT_EQ(come(near_mac), "others second ours") << "the second has not";
+  says(second, second_ip, true);
+  EXPECT_EQ(come(near_mac), "second ours");
+  says(second, second_ip, false);
+  EXPECT_EQ(come(near_mac), "others second ours") << "it has no more";
+  second.request(UnbindReq{});
+  EXPECT_EQ(come(near_mac), "ours");
+  near.request(SetPhysAddrReq{own_mac});
+  EXPECT_EQ(near.acknowledged(), DL_SET_PHYS_ADDR_REQ);
+  EXPECT_EQ(come(own_mac), "others second ours") << "at a station of our own it is ours to count";
+  EXPECT_EQ(near.counted("not_ours"), 0U);
+  far.send({near_mac, wire::ethertype_ipv4}, datagram(kernel_ip, our_ip, "the kernel's"));
+  EXPECT_EQ(come(own_mac), "others second ours");
+  EXPECT_EQ(near.counted("not_ours"), 1U);
+}
+
 TEST_P(Packet, StyleTwoAttachesByInterfaceIndex) {
   Stream near(set_);
   ASSERT_TRUE(near.open(registry_, "packet", Parameters{}));

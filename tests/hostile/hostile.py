@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hostile.py host|offload_host|filtered_host|listener|server DEVICE NAMESPACE PROGRAM ARGUMENT...
+"""hostile.py host|offload_host|sharing_host|filtered_host|listener|server DEVICE NAMESPACE PROGRAM ARGUMENT...
 
 Starts the program in the namespace and throws all cases at it over the device, which is the peer's end of their link."""
 import sys
@@ -12,13 +12,14 @@ import cases_link_arp
 import cases_segments
 import trial
 
-TARGETS = {"host": trial.Host, "offload_host": trial.Host, "filtered_host": trial.FilteredHost, "listener": trial.Listener, "server": trial.Server}
+TARGETS = {"host": trial.Host, "offload_host": trial.Host, "sharing_host": trial.SharingHost,
+           "filtered_host": trial.FilteredHost, "listener": trial.Listener, "server": trial.Server}
 
 
 def main():
     what, device, namespace, *arguments = sys.argv[1:]
     cases = cases_link_arp.CASES + cases_ipv4.CASES + cases_ipv6.CASES
-    if what == "offload_host":
+    if what in ("offload_host", "sharing_host"):
         cases += cases_segments.CASES
     if what == "server":
         cases += cases_ftx.CASES
