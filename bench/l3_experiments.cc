@@ -53,8 +53,7 @@ struct Row {
 
 /// An end of a link of the lab whose ring has a place of the largest packet's size for every message of a window.
 std::string large_ring(const std::string& link, char end) {
-  std::string driver = veth_end(link, end);
-  return driver.replace(driver.rfind(" }"), 2, ", ring_bytes = 67108864 }");
+  return veth_end(link, end, "ring = 'frame', ring_bytes = 67108864");
 }
 
 /// An end of a link in memory that processes share.
