@@ -108,6 +108,15 @@ class StackTransfer : public Transfer {
     made->set_nonblocking(true);
     return made;
   }
+  /// By a datagram, which must arrive.
+  void find_neighbour() {
+    std::array<std::byte, smallest> byte{};
+    SLUICE_REQUIRE(send(byte) > 0);
+    for (int tries = 0; receive(byte) == 0; ++tries) {
+      SLUICE_REQUIRE(tries < 1000);
+      static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
+    }
+  }
   void run() override { set_.scheduler().poll(set_.now()); }
   [[nodiscard]] bool wait() override { return loop_->wait(loop_->now() + silence_max); }
 
@@ -188,12 +197,7 @@ class UdpTransfer final : public StackTransfer {
     const Protocol udp{.name = "udp", .transport = "udp"};
     far_ = bound(stream(udp.stack(host_on(drivers.far, 2))), {host_on("", 2).address, port});
     near_ = bound(stream(udp.stack(host_on(drivers.near, 1))), {host_on("", 1).address, port});
-    std::array<std::byte, smallest> byte{};
-    SLUICE_REQUIRE(send(byte) > 0);  // finds the neighbour
-    for (int tries = 0; receive(byte) == 0; ++tries) {
-      SLUICE_REQUIRE(tries < 1000);
-      static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
-    }
+    find_neighbour();
   }
   void set_mode(ProcessingMode mode) override {
     near_->stream().set_mode(mode);
@@ -225,12 +229,7 @@ class IpTransfer final : public StackTransfer {
  public:
   explicit IpTransfer(const Drivers& drivers)
       : far_(bound_to(drivers.far, 2)), near_(bound_to(drivers.near, 1)), request_bytes_(request(request_)) {
-    std::array<std::byte, smallest> byte{};
-    SLUICE_REQUIRE(send(byte) > 0);  // finds the neighbour
-    for (int tries = 0; receive(byte) == 0; ++tries) {
-      SLUICE_REQUIRE(tries < 1000);
-      static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
-    }
+    find_neighbour();
   }
   void set_mode(ProcessingMode mode) override {
     near_->set_mode(mode);

@@ -46,7 +46,7 @@ for stack in tcp xtp; do
   stop dumpcap
 done
 
-# One line a packet, as JSON: whatever fields of ours and of XTP it has, and what tshark finds wrong.
+# The packets of a file: the fields of ours and of XTP that tshark sees in each. It must find nothing wrong.
 cat > read.py <<'PYTHON'
 import json, os, subprocess, sys
 

@@ -110,6 +110,16 @@ MSG_CASES = [
 ]
 
 
+def damaged_xtp(data, no_check=False, wrong_checksum=0):
+    """The example with other data than its sum is of; with NOCHECK the sum is of its header."""
+    head = bytearray(example("xtp")[:32])
+    if no_check:
+        head[8] |= 0x40
+        head[16:18] = bytes(2)
+        head[16:18] = struct.pack(">H", checksum(bytes(head)) ^ wrong_checksum)
+    return bytes(head) + data
+
+
 def ip(protocol, payload):
     head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
     return head[:10] + struct.pack(">H", checksum(head)) + head[12:] + payload
@@ -172,10 +182,13 @@ class Wireshark(unittest.TestCase):
         self.assertEqual((line["xtp.key"], line["xtp.data"], line["xtp.checksum.status"]), ("0x8123456789abcdef", b"hello".hex(), "1"))
 
     def test_what_is_recognised_and_what_is_not(self):
-        others = [b"", b"\1" * 64, bytes(200), example("rmpp")[:63], example("xtp")[:31], example("xtp") + b"!", rmpp(wrong_copy=3)]
+        others = [b"", b"\1" * 64, bytes(200), example("rmpp")[:63], example("xtp")[:31], example("xtp") + b"!", rmpp(wrong_copy=3), rmpp(version=2),
+                  damaged_xtp(b"HELLO"), damaged_xtp(b"HELLO", no_check=True, wrong_checksum=1)]
         lines = self.dissect([udp(packet, PORT + at) for at, packet in enumerate(others)], ["sluice_rmpp.type", "xtp.key"])
         for line in lines:
             self.assertEqual((line["sluice_rmpp.type"], line["xtp.key"]), ("", ""))
+        line, = self.dissect([udp(damaged_xtp(b"HELLO", no_check=True))], ["xtp.data"])
+        self.assertEqual(line["xtp.data"], b"HELLO".hex())
         # What comes in a conversation that was recognised belongs to it.
         line = self.dissect([udp(rmpp()), udp(rmpp()[:40])], ["sluice_rmpp.short_header"])[1]
         self.assertTrue(line["sluice_rmpp.short_header"])

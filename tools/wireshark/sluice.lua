@@ -49,6 +49,17 @@ local function malformed_experts(proto, prefix, meanings)
   return experts
 end
 
+-- A packet for which `is_ours` holds is the protocol's, and so is its conversation; or a port, if Wireshark is told so.
+local function recognise(proto, layer, is_ours)
+  proto:register_heuristic(layer, function(tvb, pinfo, tree)
+    if not is_ours(tvb) then return false end
+    pinfo.conversation = proto
+    proto.dissector(tvb, pinfo, tree)
+    return true
+  end)
+  DissectorTable.get(layer .. ".port"):add_for_decode_as(proto)
+end
+
 ---- rmpp and utopia ----
 
 local rmpp = Proto("sluice_rmpp", "Reliable Message Passing Protocol of Sluice")
@@ -181,15 +192,9 @@ function rmpp.dissector(tvb, pinfo, tree)
 end
 
 -- Key fields that are there twice are hardly another protocol's.
-rmpp:register_heuristic("udp", function(tvb, pinfo, tree)
-  if tvb:captured_len() < rmpp_header_bytes then return false end
-  local range = tvb(0, rmpp_header_bytes)
-  if range(0, 1):uint() ~= 1 or not copies_hold(range) then return false end
-  pinfo.conversation = rmpp
-  rmpp.dissector(tvb, pinfo, tree)
-  return true
+recognise(rmpp, "udp", function(tvb)
+  return tvb:captured_len() >= rmpp_header_bytes and tvb(0, 1):uint() == 1 and copies_hold(tvb(0, rmpp_header_bytes))
 end)
-DissectorTable.get("udp.port"):add_for_decode_as(rmpp)
 
 ---- The message library's frames ----
 
@@ -288,13 +293,9 @@ function msg.dissector(tvb, pinfo, tree)
   return tvb:captured_len()
 end
 
-msg:register_heuristic("tcp", function(tvb, pinfo, tree)
-  if tvb:captured_len() < msg_header_bytes or msg_problem(tvb(0, msg_header_bytes)) then return false end
-  pinfo.conversation = msg
-  msg.dissector(tvb, pinfo, tree)
-  return true
+recognise(msg, "tcp", function(tvb)
+  return tvb:captured_len() >= msg_header_bytes and not msg_problem(tvb(0, msg_header_bytes))
 end)
-DissectorTable.get("tcp.port"):add_for_decode_as(msg)
 
 ---- XTP over UDP ----
 
@@ -310,15 +311,11 @@ function xtp.dissector(tvb, pinfo, tree)
 end
 
 -- Version, type, length and the checksum over what it covers.
-xtp:register_heuristic("udp", function(tvb, pinfo, tree)
+recognise(xtp, "udp", function(tvb)
   local bytes = tvb:captured_len()
   if bytes < xtp_header_bytes then return false end
   local kind = tvb(11, 1):uint()
   if math.floor(kind / 32) ~= 1 or not xtp_types[kind % 32] or tvb(12, 4):uint() ~= bytes - xtp_header_bytes then return false end
   local no_check = tvb(8, 1):bitfield(1) == 1
-  if not sum_holds(tvb(0, no_check and xtp_header_bytes or bytes)) then return false end
-  pinfo.conversation = xtp
-  xtp.dissector(tvb, pinfo, tree)
-  return true
+  return sum_holds(tvb(0, no_check and xtp_header_bytes or bytes))
 end)
-DissectorTable.get("udp.port"):add_for_decode_as(xtp)
