@@ -193,7 +193,7 @@ TEST(testbed, error_free) {
     std::vector<Arm> arms;
     for (const auto& [name, transfer] : transfers) {
       EXPECT_TRUE(transfer->is_faithful(size)) << name << ' ' << size;
-      arms.push_back(timed(name, [transfer = transfer, size] { transfer->move(size); }));
+      arms.push_back(timed(name, [one = transfer, size] { one->move(size); }));
     }
     const Rounds rounds(std::move(arms));
     for (const auto& [name, transfer] : transfers) {
