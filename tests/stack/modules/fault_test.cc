@@ -194,6 +194,21 @@ TEST(Fault, AnErrorDamagesAsManyMessagesInARowAsAskedFor) {
   }
 }
 
+TEST(Fault, AnErrorAmongDamagedMessagesDamagesAsManyAgain) {
+  Stack stack;
+  constexpr double bits = 1000;
+  constexpr double rate = 3e-4;
+  Fault& fault = stack.push<Fault>(only_down({.bit_errors = rate, .error_messages = 3}));
+  const int messages = 20'000;
+  for (int i = 0; i < messages; ++i) {
+    stack.down(data(stack, std::string(static_cast<std::size_t>(bits) / 8, '\0')));
+  }
+  take_texts(stack.driver());
+  // A message is whole when none of three has an error: itself and the two before.
+  const double damaged = 1 - std::pow(1 - rate, 3 * bits);
+  EXPECT_NEAR(static_cast<double>(down(fault, "corrupted")) / messages, damaged, 0.03) << "seed " << seed;
+}
+
 TEST(Fault, EveryBitIsFlippedAtRateOneAndPositionsAreInOrder) {
   Stack stack;
   stack.push<Fault>(only_down({.bit_errors = 1}));
