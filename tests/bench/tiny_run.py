@@ -79,10 +79,15 @@ class TinyRun(unittest.TestCase):
         missing = {name for name in claims.get(SUITE, {}) if any(name == test or name.startswith(f"{test}_") for test in skipped)}
         self.assertEqual({line["figure"] for line in self.lines} | missing, set(claims.get(SUITE, {})))
 
-    def test_report_has_a_plot_for_every_figure(self):
+    def test_report_has_a_plot_a_verdict_and_a_reason_for_every_figure(self):
         page = ElementTree.fromstring((self.out / "report.html").read_text(encoding="utf-8").partition("\n")[2])
         drawn = {section.get("id") for section in page.iter("section") if any(section.iter(SVG))}
         self.assertEqual(drawn, {f"{SUITE}.{line['figure']}" for line in self.lines})
+        for section in page.iter("section"):
+            if section.get("id") in drawn:
+                texts = ["".join(paragraph.itertext()) for paragraph in section.iter("p")]
+                self.assertTrue(any(text.startswith(("The claim ", "The limit ")) for text in texts), section.get("id"))
+                self.assertTrue(any(paragraph.get("class") == "why" for paragraph in section.iter("p")), section.get("id"))
 
     def test_program_refuses_what_it_cannot_use(self):
         program = PROGRAMS / f"{SUITE}_experiments"

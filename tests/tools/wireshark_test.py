@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tools/wireshark/sluice.lua on packets that are made here: the worked examples of docs/formats, and everything that is
-malformed, each under the counter's name that the module would drop it by. Whatever comes, no error in Lua."""
+malformed, each under the counter's name that the module would drop it by. Whatever comes, no error in Lua: hostile bytes are drawn from
+SLUICE_WIRESHARK_SEED, 1 if absent."""
 import os
 import pathlib
 import random
