@@ -11,7 +11,8 @@
 //   in this order:
 //     loss          it vanishes: independently of others, or in bursts (Gilbert's model of two states, good and bad)
 //     duplicate     a second copy follows it at once
-//     bit errors    bits of its data are flipped, each with the same small probability, and a bit of those that follow
+//     bit errors    bits of its data are flipped, each with the same small probability; after an error one bit of each
+//                   of the next error_messages - 1
 //     rate          it waits until the link has sent what came before, or is dropped when too much waits already
 //     delay         it travels
 //     reorder       it travels longer, so that later ones overtake it

@@ -4,6 +4,9 @@
 # module on either side, and over tcp and xtp, whose every connection is a stream of its own, recorded on the device. What is
 # malformed is in tests/tools/wireshark_test.py.
 source "$(dirname "$0")/common.sh"
+for program in dumpcap text2pcap; do
+  command -v $program >/dev/null || { echo "$program is missing; scripts/test installs it" >&2; exit 1; }
+done
 PING_PONG=$SLUICE_BIN/example_msg_ping_pong
 two_hosts
 
