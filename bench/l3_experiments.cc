@@ -7,8 +7,10 @@
 //   memory, memory_share, memory_ratio  packets of up to 2 MiB over a wire in memory, which have no IP: frames
 //   (libdlpi)
 //                                       on either path; tcp, in segments of up to 64 KiB. kernel_tcp is the kernel's
-//                                       over loopback, which is its medium in memory. `limit` is what moving the bytes
-//                                       in and out of the medium costs: two copies, through memory of a packet's size
+//                                       over loopback, which is its medium in memory; t_server is two programs' sockets
+//                                       of one `sluice serve` (bench/served.h), its tcp looping. `limit` is what moving
+//                                       the bytes in and out of the medium costs: two copies, through memory of a
+//                                       packet's size
 //   veth, veth_share, veth_ratio        the same over a veth pair with its largest MTU: packets of up to 64 KiB through
 //                                       `packet`; messages above that for the two TCPs alone. The limit is `frames`
 //                                       with the largest packet
@@ -27,6 +29,7 @@
 #include <vector>
 
 #include "bench/experiment.h"
+#include "bench/served.h"
 #include "bench/transfers.h"
 #include "bench/veth_lab.h"
 #include "bench/ways.h"
@@ -50,8 +53,7 @@ struct Row {
 
 /// An end of a link of the lab whose ring has a place of the largest packet's size for every message of a window.
 std::string large_ring(const std::string& link, char end) {
-  std::string driver = veth_end(link, end);
-  return driver.replace(driver.rfind(" }"), 2, ", ring_bytes = 67108864 }");
+  return veth_end(link, end, "ring = 'frame', ring_bytes = 67108864");
 }
 
 /// An end of a link in memory that processes share.
@@ -123,14 +125,13 @@ TEST(l3, memory) {
                        memory_window_bytes);
   const std::string path = testing::TempDir() + "l3_" + std::to_string(::getpid());
   FrameTransfer shared(shared_end(path, 'a'), shared_end(path, 'b'), memory_window_bytes);
-  TcpTransfer tcp({wire_end("tcp", 'a', 65'535), wire_end("tcp", 'b', 65'535)});
+  ConnectionTransfer tcp({wire_end("tcp", 'a', 65'535), wire_end("tcp", 'b', 65'535)});
+  ServedTransfer t_server(wire_end("server", 'a', 65'535), path + "_server");
   const KernelTransfer::Place here{.address = INADDR_LOOPBACK};
   KernelTransfer kernel_tcp(KernelTransfer::Kind::tcp, here, here);
-  const std::vector<Row> rows{{"frames_layered", &frames},
-                              {"frames_fused", &frames, ProcessingMode::fused},
-                              {"shared", &shared},
-                              {"tcp", &tcp},
-                              {"kernel_tcp", &kernel_tcp}};
+  const std::vector<Row> rows{{"frames_layered", &frames}, {"frames_fused", &frames, ProcessingMode::fused},
+                              {"shared", &shared},         {"tcp", &tcp},
+                              {"t_server", &t_server},     {"kernel_tcp", &kernel_tcp}};
   const Copies copies;
   sweep("memory", rows,
         full_or_tiny<std::size_t>({1 * KiB, 4 * KiB, 16 * KiB, 64 * KiB, 256 * KiB, 1024 * KiB, packet_bytes_max},
@@ -154,7 +155,7 @@ TEST(l3, veth) {
   veth_lab().enter_near();
   set_mtu("near");
   FrameTransfer frames(large_ring("l3f", '0'), large_ring("l3f", '1'), veth_window_bytes);
-  TcpTransfer tcp({large_ring("l3t", '0'), large_ring("l3t", '1')});
+  ConnectionTransfer tcp({large_ring("l3t", '0'), large_ring("l3t", '1')});
   KernelTransfer kernel_tcp(KernelTransfer::Kind::tcp,
                             {.address = 0x0a4d0001, .enter = [] { veth_lab().enter_near(); }},
                             {.address = 0x0a4d0002, .enter = [] { veth_lab().enter_far(); }});

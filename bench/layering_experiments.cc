@@ -4,11 +4,10 @@
 // what the layers above IP cost, and what in-order delivery does to an application.
 //
 //   throughput, throughput_ratio  the document's Figure 2: 4 MiB between two processes of one host, by the size of the
-//                                 messages; kernel_tcp, kernel_udp and raw_ip are sockets over loopback, udp_layered,
-//                                 udp_fused and tcp our stacks over a wire in memory. Both ends are in one thread and
-//                                 what counts is its CPU time: the rate of a processor that does both, as the
-//                                 document's did. Our own raw IP is not among them: nothing above `ip` but a transport
-//                                 speaks to it
+//                                 messages; kernel_tcp, kernel_udp and raw_ip are sockets over loopback, ip_*, udp_*
+//                                 and tcp_* our stacks over a wire in memory, layered and fused, ip by putmsg() and
+//                                 getmsg(). Both ends are in one thread and what counts is its CPU time: the rate of a
+//                                 processor that does both, as the document's did
 //   order_*                       the document's discussion, in simulated time: bench/layering_order.cc
 
 #include <gtest/gtest.h>
@@ -45,17 +44,23 @@ TEST(layering, throughput) {
   KernelTransfer kernel_tcp(KernelTransfer::Kind::tcp, here, here);
   KernelTransfer kernel_udp(KernelTransfer::Kind::udp, here, here);
   KernelTransfer raw_ip(KernelTransfer::Kind::raw, here, here);
+  IpTransfer ip({wire_end("ip", 'a', 65'535), wire_end("ip", 'b', 65'535)});
   UdpTransfer udp({wire_end("udp", 'a', 65'535), wire_end("udp", 'b', 65'535)});
-  TcpTransfer tcp({wire_end("tcp", 'a', 65'535), wire_end("tcp", 'b', 65'535)});
+  ConnectionTransfer tcp({wire_end("tcp", 'a', 65'535), wire_end("tcp", 'b', 65'535)});
   struct Row {
     const char* name;
     Transfer& transfer;
     ProcessingMode mode;
   };
-  const std::vector<Row> rows{
-      {"kernel_tcp", kernel_tcp, ProcessingMode::layered}, {"kernel_udp", kernel_udp, ProcessingMode::layered},
-      {"raw_ip", raw_ip, ProcessingMode::layered},         {"udp_layered", udp, ProcessingMode::layered},
-      {"udp_fused", udp, ProcessingMode::fused},           {"tcp", tcp, ProcessingMode::layered}};
+  const std::vector<Row> rows{{"kernel_tcp", kernel_tcp, ProcessingMode::layered},
+                              {"kernel_udp", kernel_udp, ProcessingMode::layered},
+                              {"raw_ip", raw_ip, ProcessingMode::layered},
+                              {"ip_layered", ip, ProcessingMode::layered},
+                              {"ip_fused", ip, ProcessingMode::fused},
+                              {"udp_layered", udp, ProcessingMode::layered},
+                              {"udp_fused", udp, ProcessingMode::fused},
+                              {"tcp_layered", tcp, ProcessingMode::layered},
+                              {"tcp_fused", tcp, ProcessingMode::fused}};
   const Figure speed("throughput", "Mbit/s");
   const Figure ratio("throughput_ratio", "ratio");
   for (const std::size_t size :
@@ -71,12 +76,16 @@ TEST(layering, throughput) {
       ASSERT_TRUE(row.transfer.whole()) << "messages were lost: " << row.name << ' ' << size;
       speed.add(row.name, size, rounds.megabits_per_second(row.name, file_bytes));
     }
-    for (const auto& [arm, reference] : std::vector<std::pair<std::string, std::string>>{{"kernel_udp", "kernel_tcp"},
-                                                                                         {"raw_ip", "kernel_udp"},
-                                                                                         {"raw_ip", "kernel_tcp"},
-                                                                                         {"udp_layered", "kernel_udp"},
-                                                                                         {"udp_fused", "udp_layered"},
-                                                                                         {"tcp", "kernel_tcp"}}) {
+    for (const auto& [arm, reference] :
+         std::vector<std::pair<std::string, std::string>>{{"kernel_udp", "kernel_tcp"},
+                                                          {"raw_ip", "kernel_udp"},
+                                                          {"raw_ip", "kernel_tcp"},
+                                                          {"ip_layered", "udp_layered"},
+                                                          {"ip_layered", "raw_ip"},
+                                                          {"udp_layered", "kernel_udp"},
+                                                          {"udp_fused", "udp_layered"},
+                                                          {"tcp_layered", "kernel_tcp"},
+                                                          {"tcp_fused", "tcp_layered"}}) {
       ratio.add(arm + "/" + reference, size, rounds.ratio(arm, reference));
     }
   }

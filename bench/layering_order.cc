@@ -218,7 +218,8 @@ Arrivals by_tcp(std::uint64_t seed, const std::string& loss) {
   const wire::TransportAddress address{hosts.far.address, order_port};
   const auto listener = bound(stream(hosts.far), address, 1);
   auto called = stream(hosts.far);
-  const Connected both = connected(stream(hosts.near), {hosts.near.address, 0}, *listener, address, std::move(called));
+  const Connected both =
+      connected_by_tcp(stream(hosts.near), {hosts.near.address, 0}, *listener, address, std::move(called));
   both.caller->stream().set_nonblocking(true);
   both.called->stream().set_nonblocking(true);
 

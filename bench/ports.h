@@ -178,25 +178,36 @@ class TcpPort final : public BytePort {
   bool failed_ = false;
 };
 
-/// Two endpoints that are connected: `caller` and whom it called. Small messages leave at once (T_TCP_NODELAY).
+/// Two endpoints that are connected: `caller` and whom it called.
 struct Connected {
   std::unique_ptr<tli::Endpoint> caller;
   std::unique_ptr<tli::Endpoint> called;
 };
 
-/// Connects an endpoint on `caller` with one on `called`, through `listener`, which is bound to `address`. REQUIRES:
-/// the streams have a waiter that lets both ends run.
+/// Connects an endpoint on `caller` with `called`, through `listener`, which is bound to `address`. REQUIRES: the
+/// streams have a waiter that lets both ends run.
 inline Connected connected(std::unique_ptr<Stream> caller, const wire::TransportAddress& from, tli::Endpoint& listener,
-                           const wire::TransportAddress& address, std::unique_ptr<Stream> called) {
-  Connected made{bound(std::move(caller), from), nullptr};
+                           const wire::TransportAddress& address, std::unique_ptr<tli::Endpoint> called) {
+  Connected made{bound(std::move(caller), from), std::move(called)};
   Name name(address);
+  made.caller->stream().set_nonblocking(true);  // some are confirmed when the called has accepted
   const auto asked = made.caller->t_connect({.addr = name.buffer(), .opt = {}, .udata = {}, .sequence = 0}, nullptr);
-  SLUICE_REQUIRE(asked.has_value());
+  SLUICE_REQUIRE(!asked && asked.error().t_errno == wire::tpi::TNODATA);
+  made.caller->stream().set_nonblocking(false);
   tli::t_call call;
   SLUICE_REQUIRE(listener.t_listen(call).has_value());
+  SLUICE_REQUIRE(listener.t_accept(*made.called, call).has_value());
+  SLUICE_REQUIRE(made.caller->t_rcvconnect(nullptr).has_value());
+  return made;
+}
+
+/// The same over `tcp`, with an endpoint on `called`; small messages leave at once (T_TCP_NODELAY).
+inline Connected connected_by_tcp(std::unique_ptr<Stream> caller, const wire::TransportAddress& from,
+                                  tli::Endpoint& listener, const wire::TransportAddress& address,
+                                  std::unique_ptr<Stream> called) {
   auto accepting = tli::Endpoint::t_open(std::move(called), nullptr);
-  SLUICE_REQUIRE(accepting.has_value() && listener.t_accept(**accepting, call).has_value());
-  made.called = std::move(*accepting);
+  SLUICE_REQUIRE(accepting.has_value());
+  Connected made = connected(std::move(caller), from, listener, address, std::move(*accepting));
   for (tli::Endpoint* const each : {made.caller.get(), made.called.get()}) {
     std::vector<std::byte> wanted;
     tli::put_option(wanted, wire::xti::T_INET_TCP, wire::xti::T_TCP_NODELAY, std::uint32_t{wire::xti::T_YES});
@@ -259,7 +270,8 @@ struct Pairing {
     if (protocol.is_tcp()) {
       listener = bound(stream(far_host), far_address, 1);
       auto called = stream(far_host);
-      Connected both = connected(stream(near_host), {near_host.address, 0}, *listener, far_address, std::move(called));
+      Connected both =
+          connected_by_tcp(stream(near_host), {near_host.address, 0}, *listener, far_address, std::move(called));
       near = std::make_unique<TcpPort>(std::move(both.caller));
       far = std::make_unique<TcpPort>(std::move(both.called));
     } else if (protocol.module.empty()) {

@@ -136,8 +136,8 @@ class Cluster {
         if (!protocol.is_tcp() && other != at) {
           ports_[at][other] = std::make_unique<MsgPort>(*endpoints_[at], address_of(made[other]));
         } else if (protocol.is_tcp() && other > at) {
-          Connected both =
-              connected(stream(at), {made[at].address, 0}, *listeners_[other], address_of(made[other]), stream(other));
+          Connected both = connected_by_tcp(stream(at), {made[at].address, 0}, *listeners_[other],
+                                            address_of(made[other]), stream(other));
           ports_[at][other] = std::make_unique<TcpPort>(std::move(both.caller));
           ports_[other][at] = std::make_unique<TcpPort>(std::move(both.called));
         }

@@ -10,13 +10,16 @@
 //   alignment                 a pass (`copy`, `sum_copy`) from and
 //                             to addresses that are `offset` bytes past a page: how much faster on a page
 //   buffer, buffer_ratio      the wire in messages of so many bytes: bytes a second, and as a multiple of the largest's
+//   error_free, ..._ratio     XTP against TCP where nothing is lost: 4 MiB from user memory to user memory, in packets
+//   of
+//                             64 KiB, by the CPU time of both ends; xtp and tcp are our own, over a wire in memory,
+//                             kernel_tcp is the kernel's over loopback
+//   bit_errors*               XTP against TCP over a link with bit errors: bench/testbed_bit_errors.cc
 //   xdr, cray                 conversion of an element a call, against the kernel: XDR of float; Cray floating point of
 //                             64 bits to IEEE of 32
 //   cipher                    what one pass gains over a pass each, for sum and byte order, and with ChaCha20 or
 //                             AES-128-CTR beside them; one pass is tile by tile, so that the cipher's bytes are in
 //                             cache
-//
-// XTP against TCP, which the document measures too, is not here.
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -31,6 +34,7 @@
 #include <vector>
 
 #include "bench/experiment.h"
+#include "bench/transfers.h"
 #include "bench/ways.h"
 #include "ilp/cray.h"
 #include "ilp/cray_scalar.h"
@@ -167,6 +171,37 @@ TEST(testbed, buffer) {
       const double share = static_cast<double>(size) / largest;
       ratio.add(path, size, rounds.ratio(key(path, size), key(path, largest)).times(share));
     }
+  }
+}
+
+// ---- Transports ----
+
+TEST(testbed, error_free) {
+  const Figure speed("error_free", "Mbit/s");
+  const Figure ratio("error_free_ratio", "ratio");
+  const auto wire = [](const std::string& name) {
+    return Drivers{wire_end(name, 'a', 65535), wire_end(name, 'b', 65535)};
+  };
+  const std::string settings = "packet_bytes = 65000, checksum = false";
+  ConnectionTransfer xtp(wire("xtp"), {.name = "xtp", .transport = "udp", .module = "xtp", .settings = settings});
+  ConnectionTransfer tcp(wire("tcp"));
+  const KernelTransfer::Place here{.address = INADDR_LOOPBACK};
+  KernelTransfer kernel_tcp(KernelTransfer::Kind::tcp, here, here);
+  const std::vector<std::pair<std::string, Transfer*>> transfers{
+      {"xtp", &xtp}, {"tcp", &tcp}, {"kernel_tcp", &kernel_tcp}};
+  for (const std::size_t size : full_or_tiny<std::size_t>({4 * KiB, 16 * KiB, 64 * KiB, 256 * KiB, MiB}, {64 * KiB})) {
+    std::vector<Arm> arms;
+    for (const auto& [name, transfer] : transfers) {
+      EXPECT_TRUE(transfer->is_faithful(size)) << name << ' ' << size;
+      arms.push_back(timed(name, [one = transfer, size] { one->move(size); }));
+    }
+    const Rounds rounds(std::move(arms));
+    for (const auto& [name, transfer] : transfers) {
+      ASSERT_TRUE(transfer->whole()) << name << ' ' << size;
+      speed.add(name, size, rounds.megabits_per_second(name, file_bytes));
+    }
+    ratio.add("xtp/tcp", size, rounds.ratio("xtp", "tcp"));
+    ratio.add("xtp/kernel_tcp", size, rounds.ratio("xtp", "kernel_tcp"));
   }
 }
 

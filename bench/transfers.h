@@ -23,6 +23,7 @@
 #include "bench/ports.h"
 #include "bench/stack_pair.h"
 #include "libdlpi/dlpi_handle.h"
+#include "stack/wire/tpi.h"
 
 namespace sluice::bench {
 
@@ -107,6 +108,15 @@ class StackTransfer : public Transfer {
     made->set_nonblocking(true);
     return made;
   }
+  /// By a datagram, which must arrive.
+  void find_neighbour() {
+    std::array<std::byte, smallest> byte{};
+    SLUICE_REQUIRE(send(byte) > 0);
+    for (int tries = 0; receive(byte) == 0; ++tries) {
+      SLUICE_REQUIRE(tries < 1000);
+      static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
+    }
+  }
   void run() override { set_.scheduler().poll(set_.now()); }
   [[nodiscard]] bool wait() override { return loop_->wait(loop_->now() + silence_max); }
 
@@ -187,12 +197,7 @@ class UdpTransfer final : public StackTransfer {
     const Protocol udp{.name = "udp", .transport = "udp"};
     far_ = bound(stream(udp.stack(host_on(drivers.far, 2))), {host_on("", 2).address, port});
     near_ = bound(stream(udp.stack(host_on(drivers.near, 1))), {host_on("", 1).address, port});
-    std::array<std::byte, smallest> byte{};
-    SLUICE_REQUIRE(send(byte) > 0);  // finds the neighbour
-    for (int tries = 0; receive(byte) == 0; ++tries) {
-      SLUICE_REQUIRE(tries < 1000);
-      static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
-    }
+    find_neighbour();
   }
   void set_mode(ProcessingMode mode) override {
     near_->stream().set_mode(mode);
@@ -219,20 +224,82 @@ class UdpTransfer final : public StackTransfer {
   std::unique_ptr<tli::Endpoint> far_;
 };
 
-/// Our own tcp over ip.
-class TcpTransfer final : public StackTransfer {
+/// ip alone, as its user has it: service primitives by putmsg() and getmsg(), for a protocol of ours.
+class IpTransfer final : public StackTransfer {
  public:
-  explicit TcpTransfer(const Drivers& drivers) {
-    const Protocol tcp{.name = "tcp", .transport = "tcp"};
+  explicit IpTransfer(const Drivers& drivers)
+      : far_(bound_to(drivers.far, 2)), near_(bound_to(drivers.near, 1)), request_bytes_(request(request_)) {
+    find_neighbour();
+  }
+  void set_mode(ProcessingMode mode) override {
+    near_->set_mode(mode);
+    far_->set_mode(mode);
+  }
+
+ private:
+  static constexpr std::uint8_t experimental_protocol = 253;  // RFC 3692
+  using Block = std::array<std::byte, 128>;
+
+  static std::size_t address(int number, Bytes out) {
+    return wire::NetworkAddress{host_on("", number).address, experimental_protocol}.encode(out);
+  }
+  static std::size_t request(Block& block) {
+    Block to;
+    return wire::tpi::UnitdataReq{Bytes(to).first(address(2, to)), {}}.encode(block);
+  }
+  std::unique_ptr<Stream> bound_to(const std::string& driver, int number) {
+    const Host host = host_on(driver, number);
+    auto one = stream("driver = " + driver + "\npush = [" + host.modules + "]\n" + host.settings);
+    Block own;
+    Block block;
+    const std::size_t size = wire::tpi::BindReq{Bytes(own).first(address(number, own)), 0}.encode(block);
+    SLUICE_REQUIRE(one->putmsg(Bytes(block).first(size), std::nullopt).has_value());
+    for (int tries = 0;; ++tries) {
+      const auto answer = one->getmsg(Bytes(block), std::nullopt);
+      if (answer) {
+        SLUICE_REQUIRE(wire::tpi::primitive_of(Bytes(block).first(answer->control.value_or(0))) ==
+                       wire::tpi::T_BIND_ACK);
+        return one;
+      }
+      SLUICE_REQUIRE(tries < 1000);
+      static_cast<void>(loop_->wait(loop_->now() + std::chrono::milliseconds(1)));
+    }
+  }
+  std::size_t send(Bytes message) override {
+    return near_->putmsg(Bytes(request_).first(request_bytes_), message) ? message.size() : 0;
+  }
+  std::size_t receive(Bytes place) override {
+    Block block;
+    const auto received = far_->getmsg(Bytes(block), place);
+    if (!received) {
+      return 0;
+    }
+    received->data == place.size() && !received->more_data ? void() : lose();
+    return place.size();
+  }
+
+  std::unique_ptr<Stream> far_;
+  std::unique_ptr<Stream> near_;
+  Block request_{};
+  std::size_t request_bytes_;
+};
+
+/// A connection of our own, by tcp if nothing else is said.
+class ConnectionTransfer final : public StackTransfer {
+ public:
+  explicit ConnectionTransfer(const Drivers& drivers, const Protocol& protocol = {.name = "tcp", .transport = "tcp"}) {
     const auto made = [&](const std::string& driver, int number) {
-      auto one = opened(set_, tcp.stack(host_on(driver, number)));
+      auto one = opened(set_, protocol.stack(host_on(driver, number)));
       one->set_waiter(loop_.get());
       return one;
     };
     const wire::TransportAddress address{host_on("", 2).address, 7000};
     listener_ = bound(made(drivers.far, 2), address, 1);
     auto called = made(drivers.far, 2);
-    both_ = connected(made(drivers.near, 1), {host_on("", 1).address, 0}, *listener_, address, std::move(called));
+    const wire::TransportAddress from{host_on("", 1).address, 0};
+    both_ = protocol.is_tcp() ? connected_by_tcp(made(drivers.near, 1), from, *listener_, address, std::move(called))
+                              : connected(made(drivers.near, 1), from, *listener_, address,
+                                          bound(std::move(called), {address.address, 0}));
     both_.caller->stream().set_nonblocking(true);
     both_.called->stream().set_nonblocking(true);
   }

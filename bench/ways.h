@@ -170,10 +170,9 @@ inline std::string wire_end(const std::string& name, char end, std::size_t mtu =
   return "{ kind = 'wire', name = '" + name + "', end = '" + end + "', mtu = " + std::to_string(mtu) + " }";
 }
 
-/// The end, "0" or "1", of a link of VethLab::add_link().
-inline std::string veth_end(const std::string& name, char end, const std::string& ring = "frame") {
-  return "{ kind = 'packet', device = '" + name + end + "', mac = '02:00:00:00:00:0" + end + "', ring = '" + ring +
-         "' }";
+/// The end, "0" or "1", of a link of VethLab::add_link(); `more` are the driver's parameters.
+inline std::string veth_end(const std::string& name, char end, const std::string& more = "ring = 'frame'") {
+  return "{ kind = 'packet', device = '" + name + end + "', mac = '02:00:00:00:00:0" + end + "', " + more + " }";
 }
 
 }  // namespace sluice::bench

@@ -56,6 +56,8 @@ foreach(program ftx sluice)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/sluice_msg.3
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT libsluice-msg-dev)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/wireshark/sluice.lua
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/wireshark COMPONENT sluice)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/stacks
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/sluice COMPONENT sluice)
 foreach(component ftx libftx libftx-dev sluice libsluice-dev libsluice-msg libsluice-msg-dev)

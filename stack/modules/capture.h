@@ -15,6 +15,9 @@
 //                        names no source; it is learnt from the DL_BIND_ACK or DL_PHYS_ADDR_ACK that passed
 //     everything else    LINKTYPE_USER0: the data alone
 //
+//   Wireshark reads what rmpp, utopia, xtp and the message library send with tools/wireshark/sluice.lua, installed in
+//   share/sluice/wireshark.
+//
 // Parameters
 //   file        path of the file, required. A file that is there is replaced; one that another capture writes to is
 //               an error. It belongs to one stream, and only its owner may read it

@@ -167,6 +167,11 @@ std::vector<ParameterSpec> parameter_specs() {
        .meaning = "Probability that a bit is flipped; 0 if absent.",
        .minimum = 0,
        .maximum = 1},
+      {.name = "error_messages",
+       .type = integer,
+       .meaning = "How many messages in a row a bit error damages; 1 if absent.",
+       .minimum = 1,
+       .maximum = 1'000'000},
       percent("reorder", "Percent of messages held back, so that later ones overtake them; 0 if absent."),
       milliseconds("reorder_ms", "How long those are held back, in ms; 1 if absent."),
       milliseconds("delay_ms", "How long a message travels, in ms; 0 if absent."),
@@ -201,6 +206,7 @@ FaultSettings settings_of(const Parameters& parameters) {
   }
   settings.duplicate = parameters.real("duplicate", 0) / 100;
   settings.bit_errors = parameters.real("bit_errors", 0);
+  settings.error_messages = static_cast<std::uint64_t>(parameters.integer("error_messages", 1));
   settings.reorder = parameters.real("reorder", 0) / 100;
   settings.reorder_delay = milliseconds_of(parameters, "reorder_ms", 1);
   settings.delay = milliseconds_of(parameters, "delay_ms", 0);

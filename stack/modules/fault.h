@@ -11,7 +11,8 @@
 //   in this order:
 //     loss          it vanishes: independently of others, or in bursts (Gilbert's model of two states, good and bad)
 //     duplicate     a second copy follows it at once
-//     bit errors    bits of its data are flipped, each with the same small probability
+//     bit errors    bits of its data are flipped, each with the same small probability; after an error one bit of each
+//                   of the next error_messages - 1
 //     rate          it waits until the link has sent what came before, or is dropped when too much waits already
 //     delay         it travels
 //     reorder       it travels longer, so that later ones overtake it
@@ -26,6 +27,7 @@
 //                   loss / (100 - loss) <= burst
 //   duplicate       percent of messages sent twice; 0 if absent
 //   bit_errors      probability that a bit is flipped, such as 1e-6; 0 if absent
+//   error_messages  how many messages in a row a bit error damages; 1 if absent
 //   reorder         percent of messages that are held back; 0 if absent
 //   reorder_ms      how much longer those travel, in ms; 1 if absent
 //   delay_ms        how long a message travels, in ms; 0 if absent

@@ -94,15 +94,25 @@ std::uint64_t FaultLane::bits_to_next_error() {
   return static_cast<std::uint64_t>(std::clamp(skipped, 0.0, skipped_max));
 }
 
-/// Flips the bits whose turn it is. False when the bytes could not be had for writing.
+/// Flips the bits whose turn it is, or one anywhere in a message behind an error. False when the bytes could not be had
+/// for writing.
 bool FaultLane::corrupt(Message& message) {
   const std::uint64_t bits = 8 * std::uint64_t{message.data_size()};
-  if (bits_until_error_ >= bits) {
+  const bool hit = bits_until_error_ < bits;
+  if (!hit) {
     bits_until_error_ -= bits_until_error_ == never_an_error ? 0 : bits;
+  }
+  if (!hit && (damaged_left_ == 0 || bits == 0)) {
     return true;
   }
+  damaged_left_ = (hit ? settings_.error_messages : damaged_left_) - 1;
   if (message.materialize() == TransformResult::failed || !message.make_writable()) {
     return false;
+  }
+  if (!hit) {
+    flip_bit(message, prng_.below(bits));
+    ++corrupted_;
+    return true;
   }
   std::uint64_t at = bits_until_error_;
   for (; at < bits; at += 1 + bits_to_next_error()) {

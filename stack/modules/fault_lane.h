@@ -31,6 +31,7 @@ struct FaultSettings {
   std::optional<double> burst_messages = {};
   double duplicate = 0;
   double bit_errors = 0;
+  std::uint64_t error_messages = 1;
   double reorder = 0;
   Duration reorder_delay = std::chrono::milliseconds(1);
   Duration delay{};
@@ -99,6 +100,7 @@ class FaultLane {
   Prng prng_;
   bool in_burst_ = false;
   std::uint64_t bits_until_error_ = 0;
+  std::uint64_t damaged_left_ = 0;  // messages that the last error damages, too
   TimePoint link_free_at_{};
   std::uint64_t link_remainder_ = 0;  // of link_free_at_, in 1/rate ns
   TimePoint last_on_time_{};

@@ -7,7 +7,8 @@
 // congestion control, for networks that lose next to nothing. A message begins with a request to send that carries its
 // first packet. One that fits ends there: message end from the receiver, discard state from the sender, three packets.
 // For a longer one the receiver grants up to 16 packets at a time (clear to send) until all has come. What follows a
-// gap is ignored; when nothing comes in time, the message begins again. docs/formats/rmpp.md has the packets.
+// gap is ignored; when nothing comes in time, the message begins again. docs/formats/rmpp.md has the packets, and
+// tools/wireshark/sluice.lua (installed in share/sluice/wireshark) shows them in Wireshark.
 //
 // Accepts and produces
 //   Down: a T_UNITDATA_REQ is a message for its address; its data is 16 bytes of matching bits and a handle

@@ -6,7 +6,8 @@
 // The unicast data path of XTP 4.0 as a connection-mode transport provider with orderly release and messages (TPI,
 // T_COTS_ORD), over any connectionless one: udp, kernel_udp. What is lost is sent again alone, as control packets list
 // it; the sender says when it wants to know; a rate and a burst are kept. docs/formats/xtp.md has the packets, and says
-// which rule is from where.
+// which rule is from where. Wireshark knows XTP in IP; tools/wireshark/sluice.lua (installed in share/sluice/wireshark)
+// shows it in UDP, too.
 //
 // Accepts and produces
 //   From above: TPI requests; addresses are those of the provider below. What each means, and its answers, are those of

@@ -31,8 +31,10 @@ ARMS = {("ilp", "throughput"): {"memcpy", "scalar", "layered", "blocked", "fused
         ("dlpi_tli", "wire_gain"): {"sender_layered", "sender_fused", "receiver_layered", "receiver_fused"},
         ("testbed", "checksum_gain"): {"layered", "fused"},
         ("testbed", "cipher_gain"): {"light", "aes_ctr", "chacha20"},
-        ("l3", "memory"): {"limit", "frames_layered", "frames_fused", "shared", "tcp", "kernel_tcp"},
-        ("l3", "memory_ratio"): {"frames_layered/kernel_tcp", "frames_fused/kernel_tcp", "shared/kernel_tcp", "tcp/kernel_tcp"},
+        ("testbed", "error_free"): {"xtp", "tcp", "kernel_tcp"},
+        ("l3", "memory"): {"limit", "frames_layered", "frames_fused", "shared", "tcp", "t_server", "kernel_tcp"},
+        ("l3", "memory_ratio"): {"frames_layered/kernel_tcp", "frames_fused/kernel_tcp", "shared/kernel_tcp", "tcp/kernel_tcp",
+                                 "t_server/kernel_tcp"},
         ("layering", "order_stall"): {f"{arm} loss={loss}" for arm in ("ftx", "ftx_cubic", "in_order", "tcp") for loss in (0, 1)},
         ("layering", "order_wait"): {"in_order loss=0", "in_order loss=1"},
         ("rmpp", "overlap"): {"rmpp_progress", "rmpp", "utopia_progress", "utopia", "tcp", "udp"},
@@ -77,10 +79,15 @@ class TinyRun(unittest.TestCase):
         missing = {name for name in claims.get(SUITE, {}) if any(name == test or name.startswith(f"{test}_") for test in skipped)}
         self.assertEqual({line["figure"] for line in self.lines} | missing, set(claims.get(SUITE, {})))
 
-    def test_report_has_a_plot_for_every_figure(self):
+    def test_report_has_a_plot_a_verdict_and_a_reason_for_every_figure(self):
         page = ElementTree.fromstring((self.out / "report.html").read_text(encoding="utf-8").partition("\n")[2])
         drawn = {section.get("id") for section in page.iter("section") if any(section.iter(SVG))}
         self.assertEqual(drawn, {f"{SUITE}.{line['figure']}" for line in self.lines})
+        for section in page.iter("section"):
+            if section.get("id") in drawn:
+                texts = ["".join(paragraph.itertext()) for paragraph in section.iter("p")]
+                self.assertTrue(any(text.startswith(("The claim ", "The limit ")) for text in texts), section.get("id"))
+                self.assertTrue(any(paragraph.get("class") == "why" for paragraph in section.iter("p")), section.get("id"))
 
     def test_program_refuses_what_it_cannot_use(self):
         program = PROGRAMS / f"{SUITE}_experiments"

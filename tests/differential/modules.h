@@ -428,6 +428,7 @@ struct Drawn {
   settings.loss = prng.chance(0.3) ? 0.2 : 0;
   settings.duplicate = prng.chance(0.3) ? 0.2 : 0;
   settings.bit_errors = prng.chance(0.5) ? 1e-4 : 0;
+  settings.error_messages = prng.chance(0.3) ? 3 : 1;
   settings.reorder = prng.chance(0.3) ? 0.3 : 0;
   settings.delay = prng.chance(0.5) ? Duration(std::chrono::milliseconds(2)) : Duration::zero();
   settings.jitter = prng.chance(0.3) ? Duration(std::chrono::milliseconds(3)) : Duration::zero();

@@ -22,7 +22,7 @@ must_be() {
 
 cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log" >&2; exit 1; }
 for file in bin/ftx bin/sluice include/sluice/stack/head/stream.h include/sluice/stack/core/message.h \
-            share/man/man1/ftx.1 share/man/man1/sluice.1 share/bash-completion/completions/ftx \
+            share/man/man1/ftx.1 share/man/man1/sluice.1 share/sluice/wireshark/sluice.lua share/bash-completion/completions/ftx \
             share/zsh/site-functions/_ftx share/fish/vendor_completions.d/ftx.fish; do
   [ -f "$prefix/$file" ] || { echo "install_test: $file is not installed" >&2; exit 1; }
 done

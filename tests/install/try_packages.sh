@@ -23,6 +23,7 @@ for completion in bash-completion/completions/ftx zsh/vendor-completions/_ftx fi
 done
 sluice explain /usr/share/doc/sluice/stacks/packet.toml >explained
 grep -q 'stack bulk' explained
+must_be "the script for Wireshark" 1 "$(grep -c '^local rmpp = Proto' /usr/share/sluice/wireshark/sluice.lua)"
 
 mkdir from to
 head -c 3000000 /dev/urandom >from/data

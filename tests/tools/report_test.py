@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import tomllib
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -284,6 +285,19 @@ class Report(unittest.TestCase):
         for said in ("{ arm = 'a' }", "{ arm = 'a', at = [[1]] }", "{ arm = 'a', at = [[1, -2]] }", "{ at = [[1, 2]] }",
                      "{ arm = 'a', band = [1, 2], at = [[1, 2]] }", "{ arm = 'a', band = [1, 2], form = 1 }", "1"):
             self.refused([line()], "what a document says", claims=f"[s.f]\ndocument = [{said}]\n")
+
+    def test_every_figure_of_the_suites_says_what_is_claimed_how_it_is_judged_and_why(self):
+        claims = tomllib.loads((ROOT / "tools/claims.toml").read_text())
+        suites = {path.name.removesuffix("_experiments.cc") for path in (ROOT / "bench").glob("*_experiments.cc")}
+        self.assertEqual(set(claims) - {"peers"}, suites)
+        for suite in suites:
+            for name, claim in claims[suite].items():
+                with self.subTest(figure=f"{suite}.{name}"):
+                    for key in ("title", "claim", "why"):
+                        self.assertTrue(claim.get(key, "").strip(), key)
+                    for key in ("claim", "why"):
+                        self.assertRegex(claim[key], r"[.)]$")
+                    self.assertTrue(claim.get("limits") or claim.get("expect"), "nothing that could hold or not")
 
     def test_own_claims_can_be_read(self):
         (self.folder / "in.jsonl").write_text(line() + "\n")

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "tests/stack/modules/harness.h"
@@ -158,6 +159,54 @@ TEST(Fault, BitsAreFlippedAtTheRateAskedFor) {
     const double corrupted = messages * (1 - std::pow(1 - rate, 1000));
     EXPECT_NEAR(static_cast<double>(down(fault, "corrupted")), corrupted, 4 * std::sqrt(corrupted) + 1);
   }
+}
+
+TEST(Fault, AnErrorDamagesAsManyMessagesInARowAsAskedFor) {
+  for (const std::int64_t in_a_row : {1, 3, 5}) {
+    Stack stack;
+    auto& fault = dynamic_cast<Fault&>(stack.push(
+        make(fault_entry(), stack, {{"direction", "down"}, {"bit_errors", 1e-6}, {"error_messages", in_a_row}})
+            .value()));
+    int run = 0;
+    std::map<int, int> runs;
+    const int messages = 20'000;
+    for (int i = 0; i < messages; ++i) {
+      stack.down(data(stack, std::string(125, '\0')));
+      stack.down(data(stack, ""));  // has no bit to flip, and does not count
+      const auto texts = take_texts(stack.driver());
+      ASSERT_EQ(texts.size(), 2U);
+      const bool damaged = texts[0] != std::string(125, '\0');
+      EXPECT_EQ(texts[1], "");
+      if (!damaged && run > 0) {
+        ++runs[run];
+      }
+      run = damaged ? run + 1 : 0;
+    }
+    EXPECT_GT(runs.size(), 0U);
+    int damaged = run;
+    for (const auto& [length, times] : runs) {
+      EXPECT_GE(length, in_a_row);
+      damaged += length * times;
+    }
+    EXPECT_EQ(down(fault, "corrupted"), static_cast<std::uint64_t>(damaged));
+    const double errors = messages * 1e-3;
+    EXPECT_NEAR(runs[static_cast<int>(in_a_row)], errors, 4 * std::sqrt(errors) + 1) << "in a row " << in_a_row;
+  }
+}
+
+TEST(Fault, AnErrorAmongDamagedMessagesDamagesAsManyAgain) {
+  Stack stack;
+  constexpr double bits = 1000;
+  constexpr double rate = 3e-4;
+  Fault& fault = stack.push<Fault>(only_down({.bit_errors = rate, .error_messages = 3}));
+  const int messages = 20'000;
+  for (int i = 0; i < messages; ++i) {
+    stack.down(data(stack, std::string(static_cast<std::size_t>(bits) / 8, '\0')));
+  }
+  take_texts(stack.driver());
+  // A message is whole when none of three has an error: itself and the two before.
+  const double damaged = 1 - std::pow(1 - rate, 3 * bits);
+  EXPECT_NEAR(static_cast<double>(down(fault, "corrupted")) / messages, damaged, 0.03) << "seed " << seed;
 }
 
 TEST(Fault, EveryBitIsFlippedAtRateOneAndPositionsAreInOrder) {
