@@ -37,6 +37,17 @@ std::optional<mode_t> mode_of(const std::string& text) {
   return whole ? std::optional(static_cast<mode_t>(mode)) : std::nullopt;
 }
 
+/// Programs ask and wait for the answer: a frame that waits for others of its block (dlpi/packet_ring.h) would make
+/// each of them wait for a millisecond. Unless the file says otherwise, frames are handed over at once.
+std::vector<StackDeclaration> with_frames_at_once(std::vector<StackDeclaration> stacks) {
+  for (StackDeclaration& stack : stacks) {
+    if (stack.driver.entry->name == "packet" && !stack.driver.parameters.has("ring")) {
+      stack.driver.parameters.set("ring", std::string("frame"));
+    }
+  }
+  return stacks;
+}
+
 /// The stacks that sockets of either kind come from.
 struct Stacks {
   const StackDeclaration* stream = nullptr;
@@ -124,13 +135,14 @@ std::string default_server_path() {
   return fmt::format("/tmp/sluice-{}.sock", ::getuid());
 }
 
-int run_server(const std::vector<StackDeclaration>& stacks, const ServeOptions& options) {
+int run_server(const std::vector<StackDeclaration>& declared, const ServeOptions& options) {
   const auto mode = mode_of(options.mode);
   if (!mode) {
     fmt::print(stderr, "sluice: serve: --mode {}: an octal number of up to three digits is expected, such as 0660\n",
                options.mode);
     return exit_usage;
   }
+  const std::vector<StackDeclaration> stacks = with_frames_at_once(declared);
   const std::unique_ptr<Program> program = Program::start();
   std::optional<Stacks> sorted = program == nullptr ? std::nullopt : sort(*program, stacks);
   if (!sorted) {

@@ -20,9 +20,9 @@ struct ServeOptions {
 /// $SLUICE_SOCKETS, else a path below $XDG_RUNTIME_DIR, else one below /tmp with the user's number in it.
 [[nodiscard]] std::string default_server_path();
 
-/// Serves sockets of the first of `stacks` that makes connections, and of the first that takes datagrams; answers an
-/// exit code.
-int run_server(const std::vector<StackDeclaration>& stacks, const ServeOptions& options);
+/// Serves sockets of the first of `declared` that makes connections, and of the first that takes datagrams; answers an
+/// exit code. Where a driver is `packet` and the file leaves its ring open, it has one by the frame.
+int run_server(const std::vector<StackDeclaration>& declared, const ServeOptions& options);
 
 /// Becomes `command` with its sockets on the server at `path` (empty: default_server_path()); answers an exit code
 /// where it cannot: 126 and 127 as the shell has them.

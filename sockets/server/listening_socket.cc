@@ -98,7 +98,7 @@ bool ListeningSocket::deliver() {
   while (waiting_ && writable_) {
     const int error = send_message(channel_.get(), std::as_bytes(std::span(&caller_, 1)), waiting_.get());
     if (error == EAGAIN) {
-      writable_ = false;
+      await_room();
     } else if (error != EINTR) {
       waiting_ = Descriptor();  // delivered, or the program has gone
     }

@@ -2,7 +2,6 @@
 #include "sockets/server/server.h"
 
 #include <fcntl.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -38,11 +37,7 @@ class Server::Client final : public Poller::Watched {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  void on_events(std::uint32_t events) override {
-    if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
-      server_.heard_.push_back(number_);
-    }
-  }
+  void on_events(std::uint32_t) override { server_.heard_.push_back(number_); }
   [[nodiscard]] int channel() const { return channel_.get(); }
   [[nodiscard]] Asker number() const { return number_; }
   /// False: it has gone, or will get none, and must not wait for it.

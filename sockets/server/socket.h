@@ -136,6 +136,8 @@ class Socket : public Poller::Watched {
   [[nodiscard]] bool excludes(const wire::TransportAddress& address) const;
   [[nodiscard]] bool v6() const { return identity_.family == AF_INET6; }
   void watch();
+  /// The pair takes no more: a turn is due when it does.
+  void await_room();
   /// Ends one direction, or both, of the pair, as shutdown(2) names them.
   void shut_down(int how);
 
@@ -149,8 +151,9 @@ class Socket : public Poller::Watched {
   std::uint64_t sent_ = 0;      // and to the stack
   int pending_error_ = 0;       // SO_ERROR
   bool readable_ = true;        // the channel, until it says EAGAIN
-  bool writable_ = true;
-  bool hung_up_ = false;  // the pair is shut both ways, as a rule since the program has closed its end
+  bool writable_ = true;        // likewise
+  bool closing_ = false;        // the program has shut its end, at least the way to us
+  bool hung_up_ = false;        // the pair is shut both ways, as a rule since the program has closed its end
 };
 
 }  // namespace sluice::sockets

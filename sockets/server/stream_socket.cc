@@ -414,7 +414,7 @@ std::size_t StreamSocket::send_up(ConstBytes bytes) {
       sent += static_cast<std::size_t>(taken);
       received_ += static_cast<std::size_t>(taken);
     } else if (errno == EAGAIN) {
-      writable_ = false;
+      await_room();
     } else if (errno != EINTR) {
       hung_up_ = true;  // the next turn sees to it
       abort(ECONNRESET);
@@ -473,10 +473,15 @@ bool StreamSocket::pass_down() {
 }
 
 /// 0: there is nothing now, or the program has ended, or gone.
+///
+/// epoll(7): "if you call read(2) by asking to read a certain amount of data and read(2) returns a lower number of
+/// bytes, you can be sure of having exhausted the read I/O space for the file descriptor." So what comes then is an
+/// event of its own, which saves a call for each answer of a program; but an end that is there already is none.
 std::size_t StreamSocket::read_pair(Bytes place) {
   while (readable_) {
     const ssize_t got = ::recv(channel_.get(), place.data(), place.size(), MSG_DONTWAIT);
     if (got > 0) {
+      readable_ = static_cast<std::size_t>(got) == place.size() || closing_;
       return static_cast<std::size_t>(got);
     }
     if (got == 0) {

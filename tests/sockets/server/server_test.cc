@@ -202,6 +202,16 @@ TEST_F(SocketServer, PassesBytesAndEndsEachWay) {
   EXPECT_EQ(pending_error(ours), 0);
 }
 
+/// The end of a program's bytes is no event of its own where it came with the last of them.
+TEST_F(SocketServer, AnEndThatCameWithTheLastBytesIsPassedOn) {
+  auto [ours, theirs] = connection();
+  ASSERT_TRUE(write_all(ours, "all of it"));
+  ASSERT_EQ(::shutdown(ours.get(), SHUT_WR), 0);
+  run_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(read_some(theirs), "all of it");
+  EXPECT_EQ(read_some(theirs), "");
+}
+
 TEST_F(SocketServer, TellsTheNamesOfAConnection) {
   auto [listener, at] = kernel_listener();
   const Descriptor ours = open(SocketKind::stream);
