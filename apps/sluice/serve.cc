@@ -143,7 +143,9 @@ int run_server(const std::vector<StackDeclaration>& declared, const ServeOptions
     return exit_usage;
   }
   const std::vector<StackDeclaration> stacks = with_frames_at_once(declared);
-  const std::unique_ptr<Program> program = Program::start();
+  // One user must not be able to take all: the pool has twice as much.
+  const std::size_t memory_bytes_max = options.memory_mib_max << 20;
+  const std::unique_ptr<Program> program = Program::start(2 * memory_bytes_max);
   std::optional<Stacks> sorted = program == nullptr ? std::nullopt : sort(*program, stacks);
   if (!sorted) {
     return exit_open;
@@ -163,7 +165,13 @@ int run_server(const std::vector<StackDeclaration>& declared, const ServeOptions
   }
   const std::string path = options.path.empty() ? default_server_path() : options.path;
   const auto server =
-      Server::open(program->set(), {.path = path, .mode = *mode, .sockets_per_user_max = options.sockets_per_user_max},
+      Server::open(program->set(),
+                   {.path = path,
+                    .mode = *mode,
+                    .per_user = {.sockets = options.sockets_max,
+                                 .listening = options.listening_max,
+                                 .connecting = options.connecting_max,
+                                 .memory = memory_bytes_max}},
                    opener(sorted->stream), opener(sorted->datagram));
   if (!server) {
     fmt::print(stderr, "sluice: serve: {}\n", server.error().text);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sockets/server/quotas.h"
 #include "stack/head/stack_file.h"
 
 namespace sluice {
@@ -13,7 +14,11 @@ namespace sluice {
 struct ServeOptions {
   std::string path;  // of the server's socket; empty: default_server_path()
   std::string mode = "0600";
-  std::size_t sockets_per_user_max = 4096;
+  // Of each user.
+  std::size_t sockets_max = sockets::Quotas::Limits{}.sockets;
+  std::size_t listening_max = sockets::Quotas::Limits{}.listening;
+  std::size_t connecting_max = sockets::Quotas::Limits{}.connecting;
+  std::size_t memory_mib_max = sockets::Quotas::Limits{}.memory >> 20;
   bool json = false;
 };
 

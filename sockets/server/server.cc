@@ -21,7 +21,6 @@
 namespace sluice::sockets {
 namespace {
 
-constexpr std::size_t scratch_bytes = std::size_t{256} * 1024;
 constexpr int callers_per_turn_max = 16;
 constexpr int answer_attempts_max = 16;
 static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Answer>);
@@ -94,7 +93,9 @@ Server::Server(StreamSet& set, const Options& options, OpenEndpoint open_stream,
       poller_(std::move(poller)),
       listening_(std::move(listening)),
       listener_(std::make_unique<Listener>(*this)),
-      scratch_(scratch_bytes) {
+      look_again_(set.scheduler(), [this] { callers_wait_ = true; }),
+      scratch_(Quotas::turn_piece_bytes_max),
+      quotas_(options.per_user) {
   struct stat file{};
   if (::stat(options_.path.c_str(), &file) == 0) {
     device_ = file.st_dev;
@@ -166,11 +167,10 @@ Result<std::unique_ptr<tli::Endpoint>> Server::open_endpoint(SocketKind kind) {
 }
 
 int Server::adopt(std::unique_ptr<Socket> socket) {
-  std::size_t& count = users_[socket->identity().user];
-  if (count >= options_.sockets_per_user_max) {
+  socket->counted = quotas_.take(socket->identity().user, Quotas::What::sockets, 1);
+  if (!socket->counted) {
     return EMFILE;
   }
-  ++count;
   Socket& adopted = *socket;
   std::erase_if(remembered_, [&](const Remembered& old) { return old.inode == adopted.identity().inode; });
   sockets_.insert_or_assign(adopted.identity().inode, std::move(socket));
@@ -188,9 +188,6 @@ void Server::erase(Socket& socket) {
   last.names = socket.names().answer;
   last.names.value = static_cast<std::int32_t>(SocketState::over);
   last.pending_error = socket.take_error().answer.value;
-  if (const auto user = users_.find(identity.user); user != users_.end() && --user->second == 0) {
-    users_.erase(user);
-  }
   sockets_.erase(identity.inode);
 }
 
@@ -221,8 +218,10 @@ void Server::take_clients() {
   for (int taken = 0; taken < callers_per_turn_max; ++taken) {
     Descriptor channel(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!channel) {
-      // Without a descriptor or memory to spare the caller waits, and is not told of again: another turn looks.
-      callers_wait_ = errno != EAGAIN;
+      callers_wait_ = errno == EINTR || errno == ECONNABORTED;
+      if (!callers_wait_ && errno != EAGAIN) {
+        look_again_.arm_after(callers_pause);  // no descriptor or memory to spare: who waits is not told of again
+      }
       return;
     }
     ucred credentials{};

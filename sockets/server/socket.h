@@ -29,6 +29,7 @@
 #include "sockets/server/datagram_port.h"
 #include "sockets/server/endpoint_options.h"
 #include "sockets/server/poller.h"
+#include "sockets/server/quotas.h"
 #include "stack/wire/address.h"
 #include "tli/endpoint.h"
 
@@ -79,6 +80,8 @@ class Host {
   /// The ports of UDP that sockets have.
   [[nodiscard]] virtual std::vector<std::weak_ptr<DatagramPort>>& datagram_ports() = 0;
   [[nodiscard]] virtual Poller& poller() = 0;
+  /// What users have, and may have.
+  [[nodiscard]] virtual Quotas& quotas() = 0;
   [[nodiscard]] virtual StreamSet& set() = 0;
   /// Memory for the bytes of one turn.
   [[nodiscard]] virtual Bytes scratch() = 0;
@@ -125,8 +128,9 @@ class Socket : public Poller::Watched {
 
   void on_events(std::uint32_t events) override;
 
-  // Of the server's list of those whose turn is due.
+  // The server's: whether it is in the list of those whose turn is due, and its place among the sockets of its user.
   bool due = false;
+  Quotas::Share counted;
 
  protected:
   /// To what there is of an endpoint now; options_ has changed.

@@ -23,9 +23,11 @@ StreamSocket::StreamSocket(Host& host, const Identity& identity, Descriptor chan
 }
 
 StreamSocket::StreamSocket(Host& host, const Identity& identity, Descriptor channel,
-                           std::unique_ptr<tli::Endpoint> endpoint, const EndpointOptions& options)
+                           std::unique_ptr<tli::Endpoint> endpoint, const EndpointOptions& options,
+                           Quotas::Connection granted)
     : StreamSocket(host, identity, std::move(channel)) {
   options_ = options;
+  granted_ = std::move(granted);
   endpoint_ = std::move(endpoint);
   wake_on_events(*endpoint_, [this] { host_.wake(*this); });
   begin_connection();
@@ -87,12 +89,33 @@ Reply StreamSocket::bind(const Address& address, bool) {
   return refusal(error);
 }
 
+/// What the program asks for is bounded without a word, as by net.core.rmem_max (socket(7)).
+bool StreamSocket::take_memory() {
+  const Buffers wanted = buffers_of(*endpoint_);
+  granted_.memory = {};
+  auto granted = host_.quotas().take_connection(identity_.user, wanted);
+  if (!granted) {
+    return false;
+  }
+  granted_ = std::move(*granted);
+  if (granted_.buffers != wanted) {
+    set_buffers(*endpoint_, granted_.buffers);
+  }
+  return true;
+}
+
+Bytes StreamSocket::piece_of(std::size_t buffer_bytes) {
+  const Bytes scratch = host_.scratch();
+  return scratch.first(std::clamp(buffer_bytes, Quotas::buffer_bytes_short, scratch.size()));
+}
+
 /// A qlen is asked for with the address, so the endpoint is bound once more, to the same one.
 Reply StreamSocket::listen(int backlog) {
   if (phase_ != Phase::fresh && phase_ != Phase::bound) {
     return refusal(EINVAL);
   }
-  int error = open_endpoint();
+  Quotas::Share share = host_.quotas().take(identity_.user, Quotas::What::listening, 1);
+  int error = share ? open_endpoint() : ENOBUFS;
   if (error == 0 && phase_ == Phase::bound) {
     const auto unbound = endpoint_->t_unbind();
     error = unbound ? 0 : errno_of(unbound.error());
@@ -111,7 +134,8 @@ Reply StreamSocket::listen(int backlog) {
       .inode = pair->inode, .user = identity_.user, .process = identity_.process, .family = identity_.family};
   phase_ = Phase::over;
   error = host_.adopt(std::make_unique<ListeningSocket>(host_, listening, std::move(pair->ours), std::move(endpoint_),
-                                                        local_.value_or(any_address(v6())), options_));
+                                                        local_.value_or(any_address(v6())), options_,
+                                                        std::move(share)));
   Reply reply = refusal(error);
   reply.passed = std::move(pair->program);
   return reply;
@@ -133,6 +157,8 @@ Reply StreamSocket::connect(const Request& request, Asker asker) {
     error = bind_to(any_address(to->address.is_v6()), 0);
     phase_ = error == 0 ? Phase::bound : phase_;
   }
+  Quotas::Share attempt = host_.quotas().take(identity_.user, Quotas::What::connecting, 1);
+  error = error == 0 && (!attempt || !take_memory()) ? ENOBUFS : error;
   if (error != 0) {
     return refusal(error);
   }
@@ -140,8 +166,10 @@ Reply StreamSocket::connect(const Request& request, Asker asker) {
   tli::t_call call;
   call.addr = {.maxlen = bytes.size(), .len = to->encode(bytes), .buf = bytes.data()};
   if (const auto asked = endpoint_->t_connect(call, nullptr); !asked && asked.error().t_errno != wire::tpi::TNODATA) {
+    granted_ = {};
     return refusal(errno_of(asked.error()));
   }
+  attempt_ = std::move(attempt);
   phase_ = Phase::connecting;
   peer_ = *to;
   background_ = request.background != 0;
@@ -235,6 +263,10 @@ SocketState StreamSocket::state() const {
 void StreamSocket::apply_options() {
   if (endpoint_ != nullptr && phase_ != Phase::connecting && phase_ != Phase::over) {
     options_.apply(*endpoint_);
+    if (phase_ == Phase::connected && buffers_of(*endpoint_) != granted_.buffers && !take_memory()) {
+      set_buffers(*endpoint_, granted_.buffers);  // what it has had fits again
+      static_cast<void>(take_memory());
+    }
   }
 }
 
@@ -281,6 +313,7 @@ void StreamSocket::await_connection() {
 
 void StreamSocket::begin_connection() {
   phase_ = Phase::connected;
+  attempt_ = {};
   learn_names();
   apply_options();
   answer_connect(0);
@@ -303,8 +336,10 @@ void StreamSocket::take_disconnection() {
 /// One that was asked for in the foreground can be asked for again; whoever waits for it in the background sees both
 /// ends of the pair shut, and asks for the error.
 void StreamSocket::connection_failed(int error) {
+  attempt_ = {};
   if (phase_ == Phase::connecting && !background_) {
     phase_ = Phase::bound;
+    granted_ = {};
     peer_.reset();
     return answer_connect(error);
   }
@@ -387,7 +422,7 @@ bool StreamSocket::pass_up() {
 
 std::size_t StreamSocket::receive() {
   int flags = 0;
-  const Bytes scratch = host_.scratch();
+  const Bytes scratch = piece_of(granted_.buffers.receive);
   const auto got = endpoint_->t_rcv(scratch, flags);
   if (!got) {
     if (got.error().t_errno != wire::tpi::TLOOK && got.error().t_errno != wire::tpi::TNODATA) {
@@ -430,7 +465,7 @@ bool StreamSocket::write_up() {
   if (up_sent_ < up_.size()) {
     return false;
   }
-  up_.clear();
+  up_ = {};
   up_sent_ = 0;
   return true;
 }
@@ -456,7 +491,7 @@ bool StreamSocket::pass_down() {
       }
       continue;
     }
-    const Bytes scratch = host_.scratch();
+    const Bytes scratch = piece_of(granted_.buffers.send);
     const std::size_t got = read_pair(scratch);
     if (got == 0 && !program_ended_) {
       return false;
@@ -528,7 +563,7 @@ bool StreamSocket::send_down() {
   if (down_sent_ < down_.size()) {
     return false;
   }
-  down_.clear();
+  down_ = {};
   down_sent_ = 0;
   return true;
 }
