@@ -164,15 +164,14 @@ int run_server(const std::vector<StackDeclaration>& declared, const ServeOptions
     return exit_open;
   }
   const std::string path = options.path.empty() ? default_server_path() : options.path;
-  const auto server =
-      Server::open(program->set(),
-                   {.path = path,
-                    .mode = *mode,
-                    .per_user = {.sockets = options.sockets_max,
-                                 .listening = options.listening_max,
-                                 .connecting = options.connecting_max,
-                                 .memory = memory_bytes_max}},
-                   opener(sorted->stream), opener(sorted->datagram));
+  const auto server = Server::open(program->set(),
+                                   {.path = path,
+                                    .mode = *mode,
+                                    .per_user = {.sockets = options.sockets_max,
+                                                 .listening = options.listening_max,
+                                                 .connecting = options.connecting_max,
+                                                 .memory = memory_bytes_max}},
+                                   opener(sorted->stream), opener(sorted->datagram));
   if (!server) {
     fmt::print(stderr, "sluice: serve: {}\n", server.error().text);
     return exit_open;

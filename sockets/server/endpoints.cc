@@ -108,9 +108,7 @@ Buffers negotiate_buffers(tli::Endpoint& endpoint, std::int32_t flags, const std
 
 }  // namespace
 
-Buffers buffers_of(tli::Endpoint& endpoint) {
-  return negotiate_buffers(endpoint, wire::tpi::T_CURRENT, std::nullopt);
-}
+Buffers buffers_of(tli::Endpoint& endpoint) { return negotiate_buffers(endpoint, wire::tpi::T_CURRENT, std::nullopt); }
 
 void set_buffers(tli::Endpoint& endpoint, const Buffers& buffers) {
   static_cast<void>(negotiate_buffers(endpoint, wire::tpi::T_NEGOTIATE, buffers));

@@ -18,8 +18,8 @@ using wire::TransportAddress;
 
 ListeningSocket::ListeningSocket(Host& host, const Identity& identity, Descriptor channel,
                                  std::unique_ptr<tli::Endpoint> endpoint, const TransportAddress& local,
-                                 const EndpointOptions& options, Quotas::Share share)
-    : Socket(host, identity, std::move(channel)), share_(std::move(share)) {
+                                 const EndpointOptions& options, Quotas::Share share, Quotas::Share memory)
+    : Socket(host, identity, std::move(channel)), share_(std::move(share)), memory_(std::move(memory)) {
   options_ = options;
   endpoint_ = std::move(endpoint);
   wake_on_events(*endpoint_, [this] { host_.wake(*this); });

@@ -10,10 +10,12 @@
 // buffers and what one turn may leave of each between pair and connection. While a user has promised himself less than
 // half of what he may have, a connection has the buffers that the stack or the program wants; from then on it has small
 // ones; and when nothing is left, there is no connection. So many idle connections fit, and none that is there can be
-// made to hold more than was promised, by its program or by its peer.
+// made to hold more than was promised, by its program or by its peer. Who listens takes memory for the callers of his
+// backlog, which is shorter where there is less.
 //
-// Threat: a program opens what it can and fills it, or has its peers fill it; without quotas it would take the pool from
-// all others. Users are who the kernel says that they are (SO_PEERCRED), so that a program gains nothing by fork(2).
+// Threat: a program opens what it can and fills it, or has its peers fill it; without quotas it would take the pool
+// from all others. Users are who the kernel says that they are (SO_PEERCRED), so that a program gains nothing by
+// fork(2).
 //
 // Ownership: shares refer to their quotas, which outlive them. Threads: the stream set's.
 
@@ -48,6 +50,8 @@ class Quotas {
   /// Of each direction of a connection, whatever a program asks for; and where memory is short.
   static constexpr std::size_t buffer_bytes_max = std::size_t{4} << 20;
   static constexpr std::size_t buffer_bytes_short = std::size_t{16} << 10;
+  /// Of a caller who waits to be accepted (Tcp::caller_receive_bytes_max).
+  static constexpr std::size_t caller_bytes = std::size_t{8} << 10;
   /// What a turn moves at most in one piece.
   static constexpr std::size_t turn_piece_bytes_max = std::size_t{256} << 10;
 
@@ -83,8 +87,7 @@ class Quotas {
     Share memory;
   };
 
-  explicit Quotas(const Limits& limits)
-      : limits_{limits.sockets, limits.listening, limits.connecting, limits.memory} {}
+  explicit Quotas(const Limits& limits) : limits_{limits.sockets, limits.listening, limits.connecting, limits.memory} {}
 
   /// Empty where the user would have more than he may.
   [[nodiscard]] Share take(uid_t user, What what, std::size_t amount);

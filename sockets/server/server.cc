@@ -166,6 +166,16 @@ Result<std::unique_ptr<tli::Endpoint>> Server::open_endpoint(SocketKind kind) {
   return open ? open() : fail(EPROTONOSUPPORT);
 }
 
+/// RFC 6056 section 3.3.5, Random-Increments Port Selection, from a random start: nobody guesses the next one at once,
+/// and none comes again before some thousand others have.
+std::uint16_t Server::next_port() {
+  constexpr unsigned count = 65536 - port_min;
+  Prng& random = set_.prng();
+  const unsigned last = port_ == 0 ? static_cast<unsigned>(random.below(count)) : port_ - port_min;
+  port_ = static_cast<std::uint16_t>(port_min + (last + 1 + random.below(port_step_max)) % count);
+  return port_;
+}
+
 int Server::adopt(std::unique_ptr<Socket> socket) {
   socket->counted = quotas_.take(socket->identity().user, Quotas::What::sockets, 1);
   if (!socket->counted) {

@@ -82,6 +82,7 @@ class Server final : private Host {
   std::vector<std::weak_ptr<DatagramPort>>& datagram_ports() override { return datagram_ports_; }
   Poller& poller() override { return *poller_; }
   Quotas& quotas() override { return quotas_; }
+  std::uint16_t next_port() override;
   StreamSet& set() override { return set_; }
   Bytes scratch() override { return scratch_; }
 
@@ -92,6 +93,8 @@ class Server final : private Host {
     int pending_error = 0;
   };
   static constexpr Duration snapshot_life = std::chrono::milliseconds(250);
+  static constexpr unsigned port_min = 49152;  // RFC 6335 section 6: the Dynamic Ports
+  static constexpr unsigned port_step_max = 32;
   static constexpr Duration callers_pause = std::chrono::milliseconds(100);
   static constexpr std::size_t remembered_max = 4096;  // the oldest is forgotten: its program is told of a reset
 
@@ -123,6 +126,7 @@ class Server final : private Host {
   std::vector<Asker> heard_;  // clients that have something to say, or are gone
   Asker next_asker_ = 1;
   std::uint64_t next_name_ = 1;
+  std::uint16_t port_ = 0;  // that the last connection got
   bool callers_wait_ = false;
   Statistics statistics_;
   Descriptor snapshot_;  // of statistics, and when it was made

@@ -80,6 +80,9 @@ class Host {
   /// The ports of UDP that sockets have.
   [[nodiscard]] virtual std::vector<std::weak_ptr<DatagramPort>>& datagram_ports() = 0;
   [[nodiscard]] virtual Poller& poller() = 0;
+  /// Where a connection begins whose program has named no port: not where one of the last hundreds has, since the peer
+  /// may still have that one's end.
+  [[nodiscard]] virtual std::uint16_t next_port() = 0;
   /// What users have, and may have.
   [[nodiscard]] virtual Quotas& quotas() = 0;
   [[nodiscard]] virtual StreamSet& set() = 0;

@@ -56,6 +56,16 @@ int StreamSocket::bind_to(const TransportAddress& address, std::uint32_t qlen) {
   return 0;
 }
 
+int StreamSocket::bind_to_any_port(bool v6) {
+  TransportAddress local = any_address(v6);
+  int error = EADDRINUSE;
+  for (int attempt = 0; attempt < port_attempts_max && error == EADDRINUSE; ++attempt) {
+    local.port = host_.next_port();
+    error = bind_to(local, 0);
+  }
+  return error;
+}
+
 void StreamSocket::learn_names() {
   std::array<std::byte, TransportAddress::encoded_size_max> near{};
   std::array<std::byte, TransportAddress::encoded_size_max> far{};
@@ -121,8 +131,14 @@ Reply StreamSocket::listen(int backlog) {
     error = unbound ? 0 : errno_of(unbound.error());
     phase_ = Phase::fresh;
   }
-  const auto qlen = static_cast<std::uint32_t>(std::clamp(backlog, 1, ListeningSocket::backlog_max));
-  error = error == 0 ? bind_to(local_.value_or(any_address(v6())), qlen) : error;
+  int qlen = std::clamp(backlog, 1, ListeningSocket::backlog_max);
+  Quotas::Share memory;
+  while (qlen > 0 && !(memory = host_.quotas().take(identity_.user, Quotas::What::memory,
+                                                    static_cast<std::size_t>(qlen) * Quotas::caller_bytes))) {
+    qlen /= 2;
+  }
+  error = error == 0 && !memory ? ENOBUFS : error;
+  error = error == 0 ? bind_to(local_.value_or(any_address(v6())), static_cast<std::uint32_t>(qlen)) : error;
   if (error != 0) {
     return refusal(error);
   }
@@ -134,8 +150,8 @@ Reply StreamSocket::listen(int backlog) {
       .inode = pair->inode, .user = identity_.user, .process = identity_.process, .family = identity_.family};
   phase_ = Phase::over;
   error = host_.adopt(std::make_unique<ListeningSocket>(host_, listening, std::move(pair->ours), std::move(endpoint_),
-                                                        local_.value_or(any_address(v6())), options_,
-                                                        std::move(share)));
+                                                        local_.value_or(any_address(v6())), options_, std::move(share),
+                                                        std::move(memory)));
   Reply reply = refusal(error);
   reply.passed = std::move(pair->program);
   return reply;
@@ -154,7 +170,7 @@ Reply StreamSocket::connect(const Request& request, Asker asker) {
   }
   int error = excludes(*to) ? ENETUNREACH : open_endpoint();
   if (error == 0 && phase_ == Phase::fresh) {
-    error = bind_to(any_address(to->address.is_v6()), 0);
+    error = bind_to_any_port(to->address.is_v6());
     phase_ = error == 0 ? Phase::bound : phase_;
   }
   Quotas::Share attempt = host_.quotas().take(identity_.user, Quotas::What::connecting, 1);

@@ -48,10 +48,12 @@ class StreamSocket final : public Socket {
   static constexpr Duration drain_interval = std::chrono::milliseconds(20);
   static constexpr std::size_t turn_bytes_max = Quotas::turn_piece_bytes_max;
   static constexpr int turn_events_max = 64;
+  static constexpr int port_attempts_max = 64;
 
   /// 0, or an errno.
   [[nodiscard]] int open_endpoint();
   [[nodiscard]] int bind_to(const wire::TransportAddress& address, std::uint32_t qlen);
+  [[nodiscard]] int bind_to_any_port(bool v6);
   /// Takes the addresses of the connection from the endpoint.
   void learn_names();
 

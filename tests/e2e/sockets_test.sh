@@ -187,6 +187,61 @@ print("mss", mss, "rtt", rtt, "us, window", window)
 PYTHON
 expect "options of a socket are its connection's, and TCP_INFO is true" on_a python3 options.py $OURS
 
+# The library's table of descriptors follows whoever closes many at once, and is not a child's that shares the memory.
+cat > descriptors.py <<'PYTHON'
+import ctypes, os, socket, subprocess, sys, tempfile
+c = ctypes.CDLL(None)
+
+def listener():
+    one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    one.bind((sys.argv[1], 0))
+    one.listen()
+    return one
+
+def is_taken(one):
+    other = socket.create_connection(one.getsockname(), 10)
+    taken, _ = one.accept()
+    other.sendall(b"through")
+    assert taken.recv(100) == b"through"
+
+# vfork(2): what the child closes, and copies to 0, is its own.
+one = listener()
+assert one.fileno() > 2 and subprocess._USE_VFORK
+peer = socket.create_connection(one.getsockname(), 10)
+assert subprocess.run(["cat"], stdin=open(sys.argv[0]), stdout=subprocess.PIPE, close_fds=True).stdout == open(sys.argv[0], "rb").read()
+taken, _ = one.accept()
+child = subprocess.Popen(["cat"], stdin=taken, stdout=subprocess.PIPE, close_fds=True)
+taken.close()
+peer.sendall(b"for the child")
+peer.close()
+assert child.communicate()[0] == b"for the child"
+assert os.read(0, 100) == b"", "0 is /dev/null here"
+is_taken(one)
+
+# A number that was a socket's is a file's, by either call; datagrams would have a header in front.
+def reused(close):
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)] + [listener()]
+    first, last = min(s.fileno() for s in sockets), max(s.fileno() for s in sockets)
+    for one_of in sockets:
+        one_of.detach()
+    close(first, last)
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    taken = [os.dup2(b.fileno(), number) for number in range(first, last + 1) if number not in (a.fileno(), b.fileno())]
+    for number in taken:
+        os.write(a.fileno(), b"x" * 100)
+        assert os.read(number, 1000) == b"x" * 100
+    for number in (*taken, a.detach(), b.detach()):
+        os.close(number)
+
+reused(lambda first, last: c.close_range(first, last, 0))
+reused(lambda first, last: c.closefrom(first))
+is_taken(one)
+assert c.close_range(one.fileno(), one.fileno(), 4) == 0, "CLOSE_RANGE_CLOEXEC closes nothing now"
+is_taken(one)
+print("right")
+PYTHON
+expect "descriptors that are closed in ranges, or by a child" [ "$(on_a python3 descriptors.py 10.77.0.11 < /dev/null)" = right ]
+
 (cd www && background_on b http python3 -m http.server 8000 --bind $OURS && echo "${PID[http]}" > ../http.pid)
 PID[http]=$(cat http.pid)
 answers $OURS 8000

@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -223,6 +224,22 @@ TEST_F(SocketServer, TellsTheNamesOfAConnection) {
   EXPECT_EQ(port_of(names.peer), port_of(at));
   EXPECT_NE(port_of(names.local), 0);
   EXPECT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), EISCONN);
+}
+
+/// A peer may still have the end of a connection that is over here: one from the same port would be refused.
+TEST_F(SocketServer, APortComesAgainOnlyAfterHundredsOfOthers) {
+  server.reset();
+  start({.path = path()});
+  auto [listener, at] = kernel_listener();
+  std::set<std::uint16_t> ports;
+  for (int count = 0; count < 300; ++count) {
+    const Descriptor ours = open(SocketKind::stream);
+    ASSERT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), 0);
+    const Descriptor theirs(::accept(listener.get(), nullptr, nullptr));
+    const std::uint16_t port = port_of(ask({.operation = Operation::names}, ours.get()).answer.local);
+    EXPECT_GE(port, 49152);
+    EXPECT_TRUE(ports.insert(port).second) << port << " after " << count;
+  }
 }
 
 TEST_F(SocketServer, ARefusedConnectionCanBeAskedForAgain) {
@@ -767,9 +784,8 @@ TEST_F(SocketServer, AUsersConnectionsHaveSoMuchMemoryAndNoMore) {
   auto& [ours, theirs] = connections.back();
   ASSERT_TRUE(write_all(ours, "still"));
   ASSERT_TRUE(write_all(theirs, "here"));
-  ASSERT_TRUE(run_until([&, &near = ours, &far = theirs] {
-    return (events_of(near) & POLLIN) != 0 && (events_of(far) & POLLIN) != 0;
-  }));
+  ASSERT_TRUE(run_until(
+      [&, &near = ours, &far = theirs] { return (events_of(near) & POLLIN) != 0 && (events_of(far) & POLLIN) != 0; }));
   EXPECT_EQ(read_some(ours), "here");
   EXPECT_EQ(read_some(theirs), "still");
   // Memory comes back with the end of a connection.
@@ -784,13 +800,13 @@ TEST_F(SocketServer, AUsersConnectionsHaveSoMuchMemoryAndNoMore) {
 /// The peer cannot make the server hold more either, and is turned away.
 TEST_F(SocketServer, ACallerWithoutMemoryIsTurnedAway) {
   server.reset();
-  start({.path = path(), .per_user = {.memory = 3 * 64 * 1024}});
+  start({.path = path(), .per_user = {.memory = 3 * 64 * 1024 + 4 * Quotas::caller_bytes}});
   const Descriptor ours = open(SocketKind::stream);
   for (const int name : {SO_RCVBUF, SO_SNDBUF}) {
     const Request large{.operation = Operation::set_option, .level = SOL_SOCKET, .name = name, .value = 1 << 20};
     EXPECT_EQ(ask_error(large, ours.get()), 0);
   }
-  const Answered listening = ask({.operation = Operation::listen, .value = 64}, ours.get());
+  const Answered listening = ask({.operation = Operation::listen, .value = 4}, ours.get());
   const Address at = ask({.operation = Operation::names}, listening.passed.get()).answer.local;
   std::vector<Descriptor> callers;
   for (int count = 0; count < 6; ++count) {
@@ -800,6 +816,26 @@ TEST_F(SocketServer, ACallerWithoutMemoryIsTurnedAway) {
   }
   run_for(std::chrono::milliseconds(50));
   EXPECT_EQ(std::ranges::count_if(callers, [](const auto& one) { return (events_of(one) & POLLRDHUP) != 0; }), 3);
+}
+
+/// Who has memory for fewer callers has a shorter backlog; without any he does not listen.
+TEST_F(SocketServer, CallersTakeMemoryBeforeTheyCome) {
+  server.reset();
+  start({.path = path(), .per_user = {.memory = 100 * Quotas::caller_bytes}});
+  std::vector<Descriptor> listeners;
+  const auto listens = [&] {
+    const Descriptor ours = open(SocketKind::stream);
+    Answered answered = ask({.operation = Operation::listen, .value = 1000}, ours.get());
+    listeners.push_back(std::move(answered.passed));
+    return answered.answer.error;
+  };
+  for (int count = 0; count < 3; ++count) {
+    EXPECT_EQ(listens(), 0) << "64 callers, then 32, then 4";
+  }
+  EXPECT_EQ(listens(), ENOBUFS);
+  listeners.clear();
+  ASSERT_TRUE(run_until([&] { return server->statistics().sockets == 0; }));
+  EXPECT_EQ(listens(), 0);
 }
 
 /// Threat: without a descriptor to spare the server would try to take the next client for ever.
