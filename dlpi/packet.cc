@@ -23,7 +23,6 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
   std::shared_ptr<PacketLink> link(new PacketLink(set, *interface, std::move(*ring)));
   link->lent_bytes_min_ = options.lent_bytes_min;
   link->offload_ = options.offload;
-  link->ring_bytes_ = options.ring_bytes;
   PacketLink* const self = link.get();
   auto sender = PacketSender::open(set, *interface, options.bypass_qdisc, [self] { self->transmit_ready(); });
   if (!sender) {

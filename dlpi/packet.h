@@ -88,8 +88,7 @@ class PacketLink final : public Link, public EventSource {
     return offload_ && sender_->takes_super_frames(protocol);
   }
   [[nodiscard]] bool reads_lent_memory() const override { return true; }
-  /// Half of the ring may be lent, and units are given back half full.
-  [[nodiscard]] std::size_t receive_room() const override { return ring_bytes_ / 4; }
+  [[nodiscard]] std::size_t receive_room() const override { return ring_->room(); }
   void on_room() override;
   Status set_address(const wire::MacAddress& address) override;
   [[nodiscard]] std::uint64_t take_drops(bool late) override { return ring_->take_drops(late); }
@@ -114,7 +113,6 @@ class PacketLink final : public Link, public EventSource {
   std::size_t lent_bytes_min_ = 0;
   bool lends_ = false;  // in this call of on_readable()
   std::unique_ptr<PacketRing> ring_;
-  std::size_t ring_bytes_ = 0;
   std::unique_ptr<PacketSender> sender_;
   std::unique_ptr<InterfaceMonitor> monitor_;
 };

@@ -13,8 +13,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <utility>
 
+#include "base/retried.h"
 #include "dlpi/vlan.h"
 
 namespace sluice::dlpi {
@@ -31,6 +33,14 @@ std::size_t slot_bytes(const Interface& interface) {
   return std::min(PacketRing::block_bytes, std::bit_ceil(interface.mtu + overhead));
 }
 
+/// For frames longer than a slot: as much as the privilege gives, else as the system's limit does.
+void make_room(const Descriptor& socket, std::size_t bytes) {
+  const auto wanted = static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max() / 2));
+  if (::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0) {
+    static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted));
+  }
+}
+
 /// Order matters: version and header format before the ring.
 bool configure(const Descriptor& socket, int version, std::size_t blocks, std::size_t frame_bytes) {
   tpacket_req3 ring{};
@@ -45,7 +55,8 @@ bool configure(const Descriptor& socket, int version, std::size_t blocks, std::s
     return prepared && set_option(socket, PACKET_RX_RING, ring);
   }
   const tpacket_req by_frame{ring.tp_block_size, ring.tp_block_nr, ring.tp_frame_size, ring.tp_frame_nr};
-  return prepared && set_option(socket, PACKET_RX_RING, by_frame);
+  make_room(socket, blocks * PacketRing::block_bytes);
+  return prepared && set_option(socket, PACKET_COPY_THRESH, 1) && set_option(socket, PACKET_RX_RING, by_frame);
 }
 
 std::uint16_t tag_type(const tpacket2_hdr& header) { return header.tp_vlan_tpid; }
@@ -114,10 +125,12 @@ std::optional<PacketRing::Frame> BlockRing::next() {
   return frame;
 }
 
+/// Frames longer than a slot wait whole in the socket's own queue, as many as its buffer holds.
 class SlotRing final : public PacketRing {
  public:
   SlotRing(Descriptor socket, const Interface& interface, Bytes memory)
-      : PacketRing(std::move(socket), interface, memory, {slot_bytes(interface), offsetof(tpacket2_hdr, tp_status)}) {}
+      : PacketRing(std::move(socket), interface, memory, {slot_bytes(interface), offsetof(tpacket2_hdr, tp_status)}),
+        whole_(sizeof(OffloadHeader) + long_frame_bytes_max) {}
 
   bool readable() override {
     finish_slot();
@@ -131,18 +144,43 @@ class SlotRing final : public PacketRing {
     begun_ = true;
     const auto& header = *reinterpret_cast<const tpacket2_hdr*>(unit());
     set_losing((header.tp_status & TP_STATUS_LOSING) != 0);
-    return frame_behind(unit(), header);
+    Frame frame = frame_behind(unit(), header);
+    if ((header.tp_status & TP_STATUS_COPY) != 0) {
+      take_whole(frame);
+    }
+    return frame;
+  }
+  /// The socket's buffer counts what the kernel needs for a frame, too.
+  [[nodiscard]] std::size_t room() const override {
+    int buffer = 0;
+    socklen_t size = sizeof buffer;
+    const bool told = ::getsockopt(descriptor(), SOL_SOCKET, SO_RCVBUF, &buffer, &size) == 0;
+    return std::min(PacketRing::room(), told ? static_cast<std::size_t>(buffer) / 4 : 0);
   }
 
  private:
+  static constexpr std::size_t long_frame_bytes_max = block_bytes;  // as what comes by the block
+
   void finish_slot() {
     if (std::exchange(begun_, false)) {
       finish_unit();
     }
   }
+  void take_whole(Frame& frame);
 
-  bool begun_ = false;  // next() has given the slot's frame
+  bool begun_ = false;            // next() has given the slot's frame
+  std::vector<std::byte> whole_;  // a long frame, behind its virtio header
 };
+
+/// The kernel has queued it before it handed over the slot, which has its beginning: so the first of the queue is this
+/// slot's. One that does not fit stays truncated.
+void SlotRing::take_whole(Frame& frame) {
+  const ssize_t got = retried([this] { return ::recv(descriptor(), whole_.data(), whole_.size(), MSG_DONTWAIT); });
+  if (got == static_cast<ssize_t>(sizeof frame.offload + frame.size)) {
+    std::memcpy(&frame.offload, whole_.data(), sizeof frame.offload);
+    frame.bytes = Bytes(whole_).subspan(sizeof frame.offload, frame.size);
+  }
+}
 
 bool bind_to_receive(const Descriptor& socket, int index) {
   sockaddr_ll address{};
@@ -236,8 +274,10 @@ void PacketRing::give_back() {
 // ---- Loans ----
 
 Message PacketRing::lend(BufferPool& pool, const Frame& frame) {
-  Block* const block =
-      free_loans_ == nullptr ? nullptr : pool.borrow(frame.bytes, /*read_only=*/false, loan_ended, free_loans_);
+  const bool lies_here = frame.bytes.data() >= memory_.data() && frame.bytes.data() < memory_.data() + memory_.size();
+  Block* const block = free_loans_ == nullptr || !lies_here
+                           ? nullptr
+                           : pool.borrow(frame.bytes, /*read_only=*/false, loan_ended, free_loans_);
   if (block != nullptr) {
     Loan& loan = *std::exchange(free_loans_, free_loans_->next_free);
     loan.block = block;

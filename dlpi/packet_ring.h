@@ -14,7 +14,9 @@
 //      read here ▲
 //
 // By the frame (TPACKET_V2): one slot a frame, handed over at once, 0.02 ms at the median by the same measure. A slot
-// holds one frame of the interface's MTU, so a super-frame comes truncated.
+// holds one frame of the interface's MTU. Of a super-frame it has the beginning, and the whole waits in the socket's
+// queue (PACKET_COPY_THRESH), from where next() copies it: that costs a system call and a copy each, and what the
+// socket's buffer has no room for comes truncated.
 //
 // A block, or a slot: a unit of the ring. Units are read in order and given back in order:
 //
@@ -81,8 +83,8 @@ class PacketRing {
   /// Whether the kernel has handed over more. The frame that next() gave ends here, unless it is lent.
   [[nodiscard]] virtual bool readable() = 0;
   [[nodiscard]] virtual std::optional<Frame> next() = 0;
-  /// A message that shows `frame` where it lies. Empty when as many are lent as may be, or the pool is exhausted.
-  /// REQUIRES: next() gave `frame` last.
+  /// A message that shows `frame` where it lies. Empty when that is not the ring, as many are lent as may be, or the
+  /// pool is exhausted. REQUIRES: next() gave `frame` last.
   [[nodiscard]] Message lend(BufferPool& pool, const Frame& frame);
   /// Ends all loans: the messages that are left have their bytes to themselves.
   void recall() { recall_before(reading_ + 1); }
@@ -91,6 +93,9 @@ class PacketRing {
   /// empty: it is asked where it says so (TP_STATUS_LOSING), and where the ring may have been full since it was empty;
   /// and in any case if `always`.
   [[nodiscard]] std::uint64_t take_drops(bool always);
+  /// Bytes of frames that wait here at least while nothing is read: half of the ring may be lent, and units are given
+  /// back half full.
+  [[nodiscard]] virtual std::size_t room() const { return memory_.size() / 4; }
   /// The error that the socket holds, or 0; the next call finds none. While it is there the socket counts as ready, to
   /// read and to write: "the interface went down" (ENETDOWN) stands until somebody has asked, and even when it is up
   /// again.

@@ -173,7 +173,11 @@ int main(int argc, char** argv) {
       ->required();
   serve_command->add_option("--socket", serve.path, "where programs find the server");
   serve_command->add_option("--mode", serve.mode, "of that file: who may have sockets; 0600 if absent");
-  serve_command->add_option("--sockets-max", serve.sockets_per_user_max, "of each user; 4096 if absent");
+  serve_command->add_option("--sockets-max", serve.sockets_max, "of each user; 4096 if absent");
+  serve_command->add_option("--listening-max", serve.listening_max, "of these, that listen; 256 if absent");
+  serve_command->add_option("--connecting-max", serve.connecting_max, "and that are connecting; 1024 if absent");
+  serve_command->add_option("--memory-max", serve.memory_mib_max, "of each user's sockets, in MiB; 128 if absent")
+      ->check(CLI::Range(1, 1 << 20));
   serve_command->add_flag("--json", serve.json, "print JSON");
   serve_command->callback([&] {
     const auto loaded = StackFile::load(file, registry);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -12,10 +13,12 @@
 
 namespace sluice {
 
-Program::Program() : set_(StreamSet::Options{.seed = entropy()}) {}
+Program::Program(std::size_t pool_bytes)
+    : set_(StreamSet::Options{.pool_bytes_max = std::max(pool_bytes, BufferPool::bytes_max_default),
+                              .seed = entropy()}) {}
 
-std::unique_ptr<Program> Program::start() {
-  std::unique_ptr<Program> program(new Program());
+std::unique_ptr<Program> Program::start(std::size_t pool_bytes) {
+  std::unique_ptr<Program> program(new Program(pool_bytes));
   auto loop = RunLoop::open(program->set_);
   if (!loop) {
     fmt::print(stderr, "sluice: {}\n", loop.error().text);

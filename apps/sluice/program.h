@@ -3,6 +3,7 @@
 
 // What the commands that open streams share: a stream set with a run loop, ended by SIGINT and SIGTERM.
 
+#include <cstddef>
 #include <memory>
 
 #include "edge/run_loop.h"
@@ -14,7 +15,8 @@ namespace sluice {
 class Program {
  public:
   /// Tells on standard error what went wrong, if it did; nullptr then.
-  [[nodiscard]] static std::unique_ptr<Program> start();
+  /// The set's pool has as much memory at least, and as it has by default.
+  [[nodiscard]] static std::unique_ptr<Program> start(std::size_t pool_bytes = 0);
 
   /// Opens a stream with this program's loop as its waiter; tells on standard error what went wrong; nullptr then.
   [[nodiscard]] std::unique_ptr<Stream> open(const StackDeclaration& stack);
@@ -24,7 +26,7 @@ class Program {
   [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
-  Program();
+  explicit Program(std::size_t pool_bytes);
 
   StreamSet set_;
   std::unique_ptr<RunLoop> loop_;

@@ -37,6 +37,17 @@ std::optional<mode_t> mode_of(const std::string& text) {
   return whole ? std::optional(static_cast<mode_t>(mode)) : std::nullopt;
 }
 
+/// Programs ask and wait for the answer: a frame that waits for others of its block (dlpi/packet_ring.h) would make
+/// each of them wait for a millisecond. Unless the file says otherwise, frames are handed over at once.
+std::vector<StackDeclaration> with_frames_at_once(std::vector<StackDeclaration> stacks) {
+  for (StackDeclaration& stack : stacks) {
+    if (stack.driver.entry->name == "packet" && !stack.driver.parameters.has("ring")) {
+      stack.driver.parameters.set("ring", std::string("frame"));
+    }
+  }
+  return stacks;
+}
+
 /// The stacks that sockets of either kind come from.
 struct Stacks {
   const StackDeclaration* stream = nullptr;
@@ -124,14 +135,17 @@ std::string default_server_path() {
   return fmt::format("/tmp/sluice-{}.sock", ::getuid());
 }
 
-int run_server(const std::vector<StackDeclaration>& stacks, const ServeOptions& options) {
+int run_server(const std::vector<StackDeclaration>& declared, const ServeOptions& options) {
   const auto mode = mode_of(options.mode);
   if (!mode) {
     fmt::print(stderr, "sluice: serve: --mode {}: an octal number of up to three digits is expected, such as 0660\n",
                options.mode);
     return exit_usage;
   }
-  const std::unique_ptr<Program> program = Program::start();
+  const std::vector<StackDeclaration> stacks = with_frames_at_once(declared);
+  // One user must not be able to take all: the pool has twice as much.
+  const std::size_t memory_bytes_max = options.memory_mib_max << 20;
+  const std::unique_ptr<Program> program = Program::start(2 * memory_bytes_max);
   std::optional<Stacks> sorted = program == nullptr ? std::nullopt : sort(*program, stacks);
   if (!sorted) {
     return exit_open;
@@ -150,9 +164,14 @@ int run_server(const std::vector<StackDeclaration>& stacks, const ServeOptions& 
     return exit_open;
   }
   const std::string path = options.path.empty() ? default_server_path() : options.path;
-  const auto server =
-      Server::open(program->set(), {.path = path, .mode = *mode, .sockets_per_user_max = options.sockets_per_user_max},
-                   opener(sorted->stream), opener(sorted->datagram));
+  const auto server = Server::open(program->set(),
+                                   {.path = path,
+                                    .mode = *mode,
+                                    .per_user = {.sockets = options.sockets_max,
+                                                 .listening = options.listening_max,
+                                                 .connecting = options.connecting_max,
+                                                 .memory = memory_bytes_max}},
+                                   opener(sorted->stream), opener(sorted->datagram));
   if (!server) {
     fmt::print(stderr, "sluice: serve: {}\n", server.error().text);
     return exit_open;

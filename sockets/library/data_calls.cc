@@ -62,9 +62,9 @@ ssize_t after_receive(int descriptor, ssize_t got, bool wanted) {
   return got;
 }
 
-/// Sends on a connection; as its own kind of socket would, it raises SIGPIPE only where there was no other reason.
-ssize_t send_stream(int descriptor, const msghdr& message, int flags) {
-  const ssize_t sent = system_calls().sendmsg(descriptor, &message, flags | MSG_NOSIGNAL);
+/// After a call that sent `sent` bytes on a connection, without a signal. As its own kind of socket would, SIGPIPE is
+/// raised only where there was no other reason.
+ssize_t after_send(int descriptor, ssize_t sent, int flags) {
   if (sent >= 0 || (errno != EPIPE && errno != ECONNRESET)) {
     return sent;
   }
@@ -207,11 +207,30 @@ ssize_t send(int descriptor, const msghdr& message, int flags) {
   msghdr unaddressed = message;
   unaddressed.msg_name = nullptr;
   unaddressed.msg_namelen = 0;
-  return send_stream(descriptor, unaddressed, flags);
+  // A Unix socket would pass descriptors on (SCM_RIGHTS), and cut what is read at each; TCP has nothing of the kind.
+  unaddressed.msg_control = nullptr;
+  unaddressed.msg_controllen = 0;
+  return after_send(descriptor, system_calls().sendmsg(descriptor, &unaddressed, flags | MSG_NOSIGNAL), flags);
+}
+
+/// One piece, as nearly all programs have it: without a header for the kernel to copy.
+ssize_t send_piece(int descriptor, const void* data, std::size_t size, int flags) {
+  if (is(descriptor, SocketKind::stream)) {
+    return after_send(descriptor, system_calls().send(descriptor, data, size, flags | MSG_NOSIGNAL), flags);
+  }
+  iovec part;
+  return send(descriptor, message_of(part, data, size), flags);
 }
 
 ssize_t receive_from(int descriptor, void* place, std::size_t size, int flags, sockaddr* address,
                      socklen_t* name_size) {
+  if (is(descriptor, SocketKind::stream)) {
+    const ssize_t got = system_calls().recv(descriptor, place, size, flags);
+    if (got >= 0 && address != nullptr && name_size != nullptr) {
+      *name_size = 0;
+    }
+    return after_receive(descriptor, got, size > 0);
+  }
   iovec part;
   msghdr message = message_of(part, place, size);
   message.msg_name = address;
@@ -280,8 +299,7 @@ SLUICE_EXPORTED ssize_t write(int descriptor, const void* data, std::size_t size
   if (!known_kind(descriptor) || (is_confined() && is(descriptor, SocketKind::stream))) {
     return system_calls().write(descriptor, data, size);
   }
-  iovec part;
-  const ssize_t sent = send(descriptor, message_of(part, data, size), 0);
+  const ssize_t sent = send_piece(descriptor, data, size, 0);
   return was_mistaken(descriptor, sent) ? system_calls().write(descriptor, data, size) : sent;
 }
 
@@ -306,7 +324,8 @@ SLUICE_EXPORTED ssize_t sendto(int descriptor, const void* data, std::size_t siz
 }
 
 SLUICE_EXPORTED ssize_t send(int descriptor, const void* data, std::size_t size, int flags) {
-  return sendto(descriptor, data, size, flags, nullptr, 0);
+  return known_kind(descriptor) ? send_piece(descriptor, data, size, flags)
+                                : system_calls().send(descriptor, data, size, flags);
 }
 
 SLUICE_EXPORTED ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {

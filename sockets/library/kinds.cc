@@ -14,6 +14,7 @@ namespace sluice::sockets {
 namespace {
 
 constexpr std::size_t descriptors_max = std::size_t{1} << 20;  // of a process, on most systems (fs.nr_open)
+constinit std::atomic<int> highest{-1};                        // that was ever one of ours
 constinit char kinds[descriptors_max]{};                       // 0: not ours; pages that nobody touches cost nothing
 
 bool in_table(int descriptor) { return descriptor >= 0 && static_cast<std::size_t>(descriptor) < descriptors_max; }
@@ -40,8 +41,20 @@ std::optional<SocketKind> kind_of(int descriptor) {
 }
 
 void note_kind(int descriptor, std::optional<SocketKind> kind) {
-  if (in_table(descriptor)) {
-    std::atomic_ref(kinds[descriptor]).store(kind ? static_cast<char>(*kind) : char{0}, std::memory_order_relaxed);
+  if (!in_table(descriptor)) {
+    return;
+  }
+  int before = highest.load(std::memory_order_relaxed);
+  while (kind && descriptor > before && !highest.compare_exchange_weak(before, descriptor)) {
+  }
+  std::atomic_ref(kinds[descriptor]).store(kind ? static_cast<char>(*kind) : char{0}, std::memory_order_relaxed);
+}
+
+void forget_kinds(unsigned first, unsigned last) {
+  const int end = highest.load(std::memory_order_relaxed);
+  for (unsigned descriptor = first; end >= 0 && descriptor <= last && descriptor <= static_cast<unsigned>(end);
+       ++descriptor) {
+    note_kind(static_cast<int>(descriptor), std::nullopt);
   }
 }
 

@@ -21,5 +21,7 @@ namespace sluice::sockets {
 /// Asks the kernel, and notes it.
 void learn_kind(int descriptor);
 void note_kind(int descriptor, std::optional<SocketKind> kind);
+/// Of all descriptors from `first` to `last`: they were closed.
+void forget_kinds(unsigned first, unsigned last);
 
 }  // namespace sluice::sockets

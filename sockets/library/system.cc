@@ -26,6 +26,8 @@ void find_all() {
   find(calls.getsockopt, "getsockopt");
   find(calls.setsockopt, "setsockopt");
   find(calls.close, "close");
+  find(calls.close_range, "close_range");
+  find(calls.closefrom, "closefrom");
   find(calls.dup, "dup");
   find(calls.dup2, "dup2");
   find(calls.dup3, "dup3");

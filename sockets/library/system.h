@@ -24,6 +24,8 @@ struct SystemCalls {
   int (*getsockopt)(int, int, int, void*, socklen_t*);
   int (*setsockopt)(int, int, int, const void*, socklen_t);
   int (*close)(int);
+  int (*close_range)(unsigned, unsigned, int);
+  void (*closefrom)(int);
   int (*dup)(int);
   int (*dup2)(int, int);
   int (*dup3)(int, int, int);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -36,9 +37,22 @@ Reply DatagramSocket::bind(const Address& address, bool shared) {
   return refusal(!wanted ? EAFNOSUPPORT : excludes(*wanted) ? EINVAL : bind_to(*wanted, shared));
 }
 
+/// What waits for the program is bounded by SO_RCVBUF, and one datagram of its own may wait for the stack.
+bool DatagramSocket::take_memory() {
+  memory_ = {};
+  const auto asked = static_cast<std::size_t>(options_.get(SOL_SOCKET, SO_RCVBUF).value_or(0));
+  const std::size_t bytes = std::max(asked, receive_bytes_default) + message_bytes_max;
+  memory_ = host_.quotas().take(identity_.user, Quotas::What::memory, bytes);
+  return static_cast<bool>(memory_);
+}
+
 int DatagramSocket::bind_to(const TransportAddress& address, bool shared) {
+  if (!take_memory()) {
+    return ENOBUFS;
+  }
   auto port = DatagramPort::bind(host_, address, shared, options_, host_.datagram_ports());
   if (!port) {
+    memory_ = {};
     return port.error();
   }
   port_ = std::move(*port);
@@ -71,8 +85,9 @@ Reply DatagramSocket::connect(const Request& request, Asker) {
   return refusal(error);
 }
 
+/// Without memory for more the buffer stays as it is, without a word.
 void DatagramSocket::apply_options() {
-  if (port_ != nullptr) {
+  if (port_ != nullptr && take_memory()) {
     port_->apply(options_);
   }
 }

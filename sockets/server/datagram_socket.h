@@ -26,6 +26,7 @@ class DatagramSocket final : public Socket, private DatagramTaker {
 
  private:
   static constexpr int turn_units_max = 64;
+  static constexpr std::size_t receive_bytes_default = std::size_t{64} * 1024;
   static constexpr std::size_t message_bytes_max = sizeof(DatagramHeader) + datagram_bytes_max;
 
   [[nodiscard]] const std::optional<wire::TransportAddress>& peer() const override { return peer_; }
@@ -42,6 +43,10 @@ class DatagramSocket final : public Socket, private DatagramTaker {
   /// False: there is no room now.
   bool send(ConstBytes message);
 
+  /// Memory for what waits either way, given back first; false: there is none.
+  bool take_memory();
+
+  Quotas::Share memory_;
   std::shared_ptr<DatagramPort> port_;  // empty: not bound
   std::vector<std::byte> waiting_;      // read from the pair, while the stream has no room
 };

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "sockets/server/quotas.h"
 #include "tli/options.h"
 
 namespace sluice::sockets {
@@ -29,6 +30,7 @@ struct Row {
 
 constexpr std::int32_t any = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t idle_seconds_initial = 7200;  // tcp(7)
+constexpr auto buffer_bytes_max = static_cast<std::int32_t>(Quotas::buffer_bytes_max);
 constexpr std::size_t keep_alive_row = 0;
 constexpr std::size_t idle_row = 1;
 
@@ -68,7 +70,8 @@ int EndpointOptions::set(std::int32_t level, std::int32_t name, std::int32_t val
   }
   // What is a switch is on for every number that is not zero (socket(7)).
   const bool is_switch = rows[row].least == 0;
-  const std::int32_t wanted = is_switch ? (value != 0 ? 1 : 0) : value;
+  const bool is_buffer = rows[row].option_level == XTI_GENERIC;
+  const std::int32_t wanted = is_switch ? (value != 0 ? 1 : 0) : is_buffer ? std::min(value, buffer_bytes_max) : value;
   if (wanted < rows[row].least || wanted > rows[row].most) {
     return EINVAL;
   }

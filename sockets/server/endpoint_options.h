@@ -7,7 +7,7 @@
 //     | setsockopt(2)                  | of the endpoint                 | value                        |
 //     |--------------------------------|---------------------------------|------------------------------|
 //     | SO_KEEPALIVE                   | T_TCP_KEEPALIVE                 | 0, 1                         |
-//     | SO_RCVBUF, SO_SNDBUF           | XTI_RCVBUF, XTI_SNDBUF          | bytes                        |
+//     | SO_RCVBUF, SO_SNDBUF           | XTI_RCVBUF, XTI_SNDBUF          | bytes, bounded by quotas.h   |
 //     | TCP_NODELAY                    | T_TCP_NODELAY                   | 0, 1                         |
 //     | TCP_MAXSEG                     | T_TCP_MAXSEG_LIMIT              | 88..32767 bytes              |
 //     | TCP_KEEPIDLE, TCP_KEEPINTVL    | T_TCP_KEEPIDLE, T_TCP_KEEPINTVL | 1..32767 seconds             |

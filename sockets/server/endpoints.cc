@@ -5,8 +5,11 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "stack/head/signal_events.h"
+#include "stack/wire/words.h"
+#include "tli/options.h"
 #include "tpi/socket_address.h"
 
 namespace sluice::sockets {
@@ -77,6 +80,38 @@ std::expected<wire::TransportAddress, int> bind_endpoint(tli::Endpoint& endpoint
     return std::unexpected(errno_of(done.error()));
   }
   return TransportAddress::decode(ConstBytes(answer).first(bound.addr.len)).value_or(address);
+}
+
+namespace {
+
+/// Asks for, or about, both buffers; what the provider has then.
+Buffers negotiate_buffers(tli::Endpoint& endpoint, std::int32_t flags, const std::optional<Buffers>& wanted) {
+  using namespace wire::xti;
+  Buffers told;
+  for (const auto& [name, place] : {std::pair{XTI_RCVBUF, &Buffers::receive}, {XTI_SNDBUF, &Buffers::send}}) {
+    std::vector<std::byte> asked;
+    if (wanted) {
+      tli::put_option(asked, XTI_GENERIC, name, static_cast<std::uint32_t>((*wanted).*place));
+    } else {
+      tli::put_option(asked, XTI_GENERIC, name);
+    }
+    std::vector<std::byte> room(Option::header_size + wire::word_size);
+    tli::t_optmgmt answer{.opt = tli::buffer_of(room)};
+    if (!endpoint.t_optmgmt({.opt = tli::buffer_of(asked), .flags = flags}, answer)) {
+      continue;
+    }
+    const auto option = tli::options_of(answer.opt).next();
+    told.*place = option && option->value.size() == wire::word_size ? wire::load_word(option->value.data()) : 0;
+  }
+  return told;
+}
+
+}  // namespace
+
+Buffers buffers_of(tli::Endpoint& endpoint) { return negotiate_buffers(endpoint, wire::tpi::T_CURRENT, std::nullopt); }
+
+void set_buffers(tli::Endpoint& endpoint, const Buffers& buffers) {
+  static_cast<void>(negotiate_buffers(endpoint, wire::tpi::T_NEGOTIATE, buffers));
 }
 
 void wake_on_events(tli::Endpoint& endpoint, std::function<void()> wake) {

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "sockets/protocol/protocol.h"
+#include "sockets/server/quotas.h"
 #include "stack/wire/address.h"
 #include "tli/endpoint.h"
 
@@ -34,6 +35,10 @@ namespace sluice::sockets {
 [[nodiscard]] std::expected<wire::TransportAddress, int> bind_endpoint(tli::Endpoint& endpoint,
                                                                        const wire::TransportAddress& address,
                                                                        std::uint32_t qlen);
+
+/// The buffers of a connection that the endpoint will make or accept, or has; zeros where the provider knows of none.
+[[nodiscard]] Buffers buffers_of(tli::Endpoint& endpoint);
+void set_buffers(tli::Endpoint& endpoint, const Buffers& buffers);
 
 /// Has `wake` called for all that happens at the endpoint, and when there is room again.
 void wake_on_events(tli::Endpoint& endpoint, std::function<void()> wake);

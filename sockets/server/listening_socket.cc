@@ -18,8 +18,8 @@ using wire::TransportAddress;
 
 ListeningSocket::ListeningSocket(Host& host, const Identity& identity, Descriptor channel,
                                  std::unique_ptr<tli::Endpoint> endpoint, const TransportAddress& local,
-                                 const EndpointOptions& options)
-    : Socket(host, identity, std::move(channel)) {
+                                 const EndpointOptions& options, Quotas::Share share, Quotas::Share memory)
+    : Socket(host, identity, std::move(channel)), share_(std::move(share)), memory_(std::move(memory)) {
   options_ = options;
   endpoint_ = std::move(endpoint);
   wake_on_events(*endpoint_, [this] { host_.wake(*this); });
@@ -71,19 +71,29 @@ bool ListeningSocket::take_caller() {
   return true;
 }
 
-/// A caller whom the system has no descriptor for, or the program may have no more of, is rejected.
+/// A caller whom the system has no descriptor for, or the program may have no more of or no memory for, is rejected.
 void ListeningSocket::accept(const tli::t_call& call) {
   auto endpoint = host_.open_endpoint(SocketKind::stream);
   auto pair = host_.make_pair(SocketKind::stream);
   if (!endpoint || !pair) {
     return reject(call);
   }
+  options_.apply(**endpoint);
+  const Buffers wanted = buffers_of(**endpoint);
+  auto granted = host_.quotas().take_connection(identity_.user, wanted);
+  if (!granted) {
+    return reject(call);
+  }
+  if (granted->buffers != wanted) {
+    set_buffers(**endpoint, granted->buffers);
+  }
   if (!endpoint_->t_accept(**endpoint, call)) {
     return;  // T_DISCONNECT waits: the caller has gone
   }
   const Identity identity{
       .inode = pair->inode, .user = identity_.user, .process = identity_.process, .family = identity_.family};
-  auto socket = std::make_unique<StreamSocket>(host_, identity, std::move(pair->ours), std::move(*endpoint), options_);
+  auto socket = std::make_unique<StreamSocket>(host_, identity, std::move(pair->ours), std::move(*endpoint), options_,
+                                               std::move(*granted));
   const Reply names = socket->names();
   if (host_.adopt(std::move(socket)) == 0) {
     caller_ = {.local = names.answer.local, .peer = names.answer.peer};
@@ -98,7 +108,7 @@ bool ListeningSocket::deliver() {
   while (waiting_ && writable_) {
     const int error = send_message(channel_.get(), std::as_bytes(std::span(&caller_, 1)), waiting_.get());
     if (error == EAGAIN) {
-      writable_ = false;
+      await_room();
     } else if (error != EINTR) {
       waiting_ = Descriptor();  // delivered, or the program has gone
     }

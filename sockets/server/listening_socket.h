@@ -17,9 +17,11 @@ class ListeningSocket final : public Socket {
   /// Indications that may be outstanding, whatever backlog is asked for.
   static constexpr int backlog_max = 128;
 
-  /// REQUIRES: `endpoint` is bound with a qlen.
+  /// `share`: its place among those of its user that listen; `memory`: for its callers. REQUIRES: `endpoint` is bound
+  /// with a qlen.
   ListeningSocket(Host& host, const Identity& identity, Descriptor channel, std::unique_ptr<tli::Endpoint> endpoint,
-                  const wire::TransportAddress& local, const EndpointOptions& options);
+                  const wire::TransportAddress& local, const EndpointOptions& options, Quotas::Share share,
+                  Quotas::Share memory);
 
   Reply bind(const Address& address, bool shared) override;
   /// As often as a program likes; the backlog stays.
@@ -40,6 +42,8 @@ class ListeningSocket final : public Socket {
   bool deliver();
 
   std::unique_ptr<tli::Endpoint> endpoint_;
+  Quotas::Share share_;
+  Quotas::Share memory_;
   Caller caller_;       // the one that the pair has no room for yet
   Descriptor waiting_;  // its descriptor
 };

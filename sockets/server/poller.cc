@@ -8,6 +8,16 @@
 #include <memory>
 
 namespace sluice::sockets {
+namespace {
+
+epoll_event wish(Poller::Watched& watched, bool room) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (room ? EPOLLOUT : 0U);
+  event.data.ptr = &watched;
+  return event;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Poller>> Poller::open(StreamSet& set) {
   Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
@@ -22,10 +32,13 @@ Poller::Poller(StreamSet& set, Descriptor epoll) : set_(set), epoll_(std::move(e
 Poller::~Poller() { set_.remove_source(*this); }
 
 int Poller::add(int descriptor, Watched& watched) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.ptr = &watched;
+  epoll_event event = wish(watched, false);
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0 ? 0 : errno;
+}
+
+void Poller::tell_of_room(int descriptor, Watched& watched, bool wanted) {
+  epoll_event event = wish(watched, wanted);
+  static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, descriptor, &event));
 }
 
 void Poller::remove(int descriptor) {

@@ -4,7 +4,8 @@
 // The server's ends of all sockets, as one event source of the stream set: an epoll instance, which is itself a
 // descriptor that the run loop waits on. So a socket that comes or goes costs one system call, however many there are.
 //
-// Edges: each end is told once that it has become readable or writable, and keeps that until a call says EAGAIN.
+// Edges: each end is told once that it has become readable, and keeps that until a call says EAGAIN, or took less than
+// it asked for. Of room to write it is told where it waits for that: else each read of a program would wake the server.
 //
 // Ownership: the set and those who are watched outlive it, or are removed first. Threads: the set's.
 
@@ -34,6 +35,9 @@ class Poller final : public EventSource {
   /// 0, or an errno.
   [[nodiscard]] int add(int descriptor, Watched& watched);
   void remove(int descriptor);
+  /// Whether room to write is told of, from now on; what there is already is told, too. REQUIRES: add(descriptor,
+  /// watched).
+  void tell_of_room(int descriptor, Watched& watched, bool wanted);
 
   [[nodiscard]] int descriptor() const override { return epoll_.get(); }
   bool on_readable() override;

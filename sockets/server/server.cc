@@ -2,7 +2,6 @@
 #include "sockets/server/server.h"
 
 #include <fcntl.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -22,7 +21,6 @@
 namespace sluice::sockets {
 namespace {
 
-constexpr std::size_t scratch_bytes = std::size_t{256} * 1024;
 constexpr int callers_per_turn_max = 16;
 constexpr int answer_attempts_max = 16;
 static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Answer>);
@@ -38,11 +36,7 @@ class Server::Client final : public Poller::Watched {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  void on_events(std::uint32_t events) override {
-    if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
-      server_.heard_.push_back(number_);
-    }
-  }
+  void on_events(std::uint32_t) override { server_.heard_.push_back(number_); }
   [[nodiscard]] int channel() const { return channel_.get(); }
   [[nodiscard]] Asker number() const { return number_; }
   /// False: it has gone, or will get none, and must not wait for it.
@@ -99,7 +93,9 @@ Server::Server(StreamSet& set, const Options& options, OpenEndpoint open_stream,
       poller_(std::move(poller)),
       listening_(std::move(listening)),
       listener_(std::make_unique<Listener>(*this)),
-      scratch_(scratch_bytes) {
+      look_again_(set.scheduler(), [this] { callers_wait_ = true; }),
+      scratch_(Quotas::turn_piece_bytes_max),
+      quotas_(options.per_user) {
   struct stat file{};
   if (::stat(options_.path.c_str(), &file) == 0) {
     device_ = file.st_dev;
@@ -170,12 +166,21 @@ Result<std::unique_ptr<tli::Endpoint>> Server::open_endpoint(SocketKind kind) {
   return open ? open() : fail(EPROTONOSUPPORT);
 }
 
+/// RFC 6056 section 3.3.5, Random-Increments Port Selection, from a random start: nobody guesses the next one at once,
+/// and none comes again before some thousand others have.
+std::uint16_t Server::next_port() {
+  constexpr unsigned count = 65536 - port_min;
+  Prng& random = set_.prng();
+  const unsigned last = port_ == 0 ? static_cast<unsigned>(random.below(count)) : port_ - port_min;
+  port_ = static_cast<std::uint16_t>(port_min + (last + 1 + random.below(port_step_max)) % count);
+  return port_;
+}
+
 int Server::adopt(std::unique_ptr<Socket> socket) {
-  std::size_t& count = users_[socket->identity().user];
-  if (count >= options_.sockets_per_user_max) {
+  socket->counted = quotas_.take(socket->identity().user, Quotas::What::sockets, 1);
+  if (!socket->counted) {
     return EMFILE;
   }
-  ++count;
   Socket& adopted = *socket;
   std::erase_if(remembered_, [&](const Remembered& old) { return old.inode == adopted.identity().inode; });
   sockets_.insert_or_assign(adopted.identity().inode, std::move(socket));
@@ -193,9 +198,6 @@ void Server::erase(Socket& socket) {
   last.names = socket.names().answer;
   last.names.value = static_cast<std::int32_t>(SocketState::over);
   last.pending_error = socket.take_error().answer.value;
-  if (const auto user = users_.find(identity.user); user != users_.end() && --user->second == 0) {
-    users_.erase(user);
-  }
   sockets_.erase(identity.inode);
 }
 
@@ -226,8 +228,10 @@ void Server::take_clients() {
   for (int taken = 0; taken < callers_per_turn_max; ++taken) {
     Descriptor channel(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!channel) {
-      // Without a descriptor or memory to spare the caller waits, and is not told of again: another turn looks.
-      callers_wait_ = errno != EAGAIN;
+      callers_wait_ = errno == EINTR || errno == ECONNABORTED;
+      if (!callers_wait_ && errno != EAGAIN) {
+        look_again_.arm_after(callers_pause);  // no descriptor or memory to spare: who waits is not told of again
+      }
       return;
     }
     ucred credentials{};

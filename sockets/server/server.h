@@ -12,7 +12,7 @@
 //     }
 //
 // Who may have sockets is who may write to the server's own socket: its file has `mode`. Each user may have
-// `sockets_per_user_max` sockets, and the server never has more than `clients_max` requests under way.
+// what quotas.h says, and the server never has more than `clients_max` requests under way.
 //
 // Threat: clients are not trusted. A request has one size and a version, and names its socket by showing its
 // descriptor: who has none can do nothing to it. A client that says nothing, or does not take its answer, keeps a
@@ -32,7 +32,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sockets/server/quotas.h"
 #include "sockets/server/socket.h"
+#include "stack/core/scheduler.h"
 
 namespace sluice::sockets {
 
@@ -41,7 +43,7 @@ class Server final : private Host {
   struct Options {
     std::string path;
     mode_t mode = S_IRUSR | S_IWUSR;
-    std::size_t sockets_per_user_max = 4096;
+    Quotas::Limits per_user{};
     std::size_t clients_max = 256;
   };
   struct Statistics {
@@ -79,6 +81,8 @@ class Server final : private Host {
   int adopt(std::unique_ptr<Socket> socket) override;
   std::vector<std::weak_ptr<DatagramPort>>& datagram_ports() override { return datagram_ports_; }
   Poller& poller() override { return *poller_; }
+  Quotas& quotas() override { return quotas_; }
+  std::uint16_t next_port() override;
   StreamSet& set() override { return set_; }
   Bytes scratch() override { return scratch_; }
 
@@ -89,6 +93,9 @@ class Server final : private Host {
     int pending_error = 0;
   };
   static constexpr Duration snapshot_life = std::chrono::milliseconds(250);
+  static constexpr unsigned port_min = 49152;  // RFC 6335 section 6: the Dynamic Ports
+  static constexpr unsigned port_step_max = 32;
+  static constexpr Duration callers_pause = std::chrono::milliseconds(100);
   static constexpr std::size_t remembered_max = 4096;  // the oldest is forgotten: its program is told of a reset
 
   void take_clients();
@@ -108,16 +115,18 @@ class Server final : private Host {
   dev_t device_ = 0;  // of the file that listening_ is bound to, and its inode: ours to remove
   ino_t inode_ = 0;
   std::unique_ptr<Listener> listener_;
+  Timer look_again_;  // for clients, when there was no descriptor for one
   std::vector<std::byte> scratch_;
+  Quotas quotas_;
   std::vector<std::weak_ptr<DatagramPort>> datagram_ports_;
   std::unordered_map<ino_t, std::unique_ptr<Socket>> sockets_;  // by the inode of the program's end
   std::deque<Remembered> remembered_;                           // oldest first
-  std::map<uid_t, std::size_t> users_;                          // how many sockets they have
   std::map<Asker, std::unique_ptr<Client>> clients_;            // oldest first
   std::vector<Socket*> due_;
   std::vector<Asker> heard_;  // clients that have something to say, or are gone
   Asker next_asker_ = 1;
   std::uint64_t next_name_ = 1;
+  std::uint16_t port_ = 0;  // that the last connection got
   bool callers_wait_ = false;
   Statistics statistics_;
   Descriptor snapshot_;  // of statistics, and when it was made

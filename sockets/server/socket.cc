@@ -30,9 +30,18 @@ void Socket::watch() {
   }
 }
 
+void Socket::await_room() {
+  writable_ = false;
+  host_.poller().tell_of_room(channel_.get(), *this, true);
+}
+
 void Socket::on_events(std::uint32_t events) {
   readable_ = readable_ || (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-  writable_ = writable_ || (events & EPOLLOUT) != 0;
+  if (!writable_ && (events & EPOLLOUT) != 0) {
+    writable_ = true;
+    host_.poller().tell_of_room(channel_.get(), *this, false);
+  }
+  closing_ = closing_ || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
   hung_up_ = hung_up_ || (events & (EPOLLHUP | EPOLLERR)) != 0;
   host_.wake(*this);
 }

@@ -29,6 +29,7 @@
 #include "sockets/server/datagram_port.h"
 #include "sockets/server/endpoint_options.h"
 #include "sockets/server/poller.h"
+#include "sockets/server/quotas.h"
 #include "stack/wire/address.h"
 #include "tli/endpoint.h"
 
@@ -79,6 +80,11 @@ class Host {
   /// The ports of UDP that sockets have.
   [[nodiscard]] virtual std::vector<std::weak_ptr<DatagramPort>>& datagram_ports() = 0;
   [[nodiscard]] virtual Poller& poller() = 0;
+  /// Where a connection begins whose program has named no port: not where one of the last hundreds has, since the peer
+  /// may still have that one's end.
+  [[nodiscard]] virtual std::uint16_t next_port() = 0;
+  /// What users have, and may have.
+  [[nodiscard]] virtual Quotas& quotas() = 0;
   [[nodiscard]] virtual StreamSet& set() = 0;
   /// Memory for the bytes of one turn.
   [[nodiscard]] virtual Bytes scratch() = 0;
@@ -125,8 +131,9 @@ class Socket : public Poller::Watched {
 
   void on_events(std::uint32_t events) override;
 
-  // Of the server's list of those whose turn is due.
+  // The server's: whether it is in the list of those whose turn is due, and its place among the sockets of its user.
   bool due = false;
+  Quotas::Share counted;
 
  protected:
   /// To what there is of an endpoint now; options_ has changed.
@@ -136,6 +143,8 @@ class Socket : public Poller::Watched {
   [[nodiscard]] bool excludes(const wire::TransportAddress& address) const;
   [[nodiscard]] bool v6() const { return identity_.family == AF_INET6; }
   void watch();
+  /// The pair takes no more: a turn is due when it does.
+  void await_room();
   /// Ends one direction, or both, of the pair, as shutdown(2) names them.
   void shut_down(int how);
 
@@ -149,8 +158,9 @@ class Socket : public Poller::Watched {
   std::uint64_t sent_ = 0;      // and to the stack
   int pending_error_ = 0;       // SO_ERROR
   bool readable_ = true;        // the channel, until it says EAGAIN
-  bool writable_ = true;
-  bool hung_up_ = false;  // the pair is shut both ways, as a rule since the program has closed its end
+  bool writable_ = true;        // likewise
+  bool closing_ = false;        // the program has shut its end, at least the way to us
+  bool hung_up_ = false;        // the pair is shut both ways, as a rule since the program has closed its end
 };
 
 }  // namespace sluice::sockets

@@ -23,9 +23,11 @@ StreamSocket::StreamSocket(Host& host, const Identity& identity, Descriptor chan
 }
 
 StreamSocket::StreamSocket(Host& host, const Identity& identity, Descriptor channel,
-                           std::unique_ptr<tli::Endpoint> endpoint, const EndpointOptions& options)
+                           std::unique_ptr<tli::Endpoint> endpoint, const EndpointOptions& options,
+                           Quotas::Connection granted)
     : StreamSocket(host, identity, std::move(channel)) {
   options_ = options;
+  granted_ = std::move(granted);
   endpoint_ = std::move(endpoint);
   wake_on_events(*endpoint_, [this] { host_.wake(*this); });
   begin_connection();
@@ -52,6 +54,16 @@ int StreamSocket::bind_to(const TransportAddress& address, std::uint32_t qlen) {
   }
   local_ = *bound;
   return 0;
+}
+
+int StreamSocket::bind_to_any_port(bool v6) {
+  TransportAddress local = any_address(v6);
+  int error = EADDRINUSE;
+  for (int attempt = 0; attempt < port_attempts_max && error == EADDRINUSE; ++attempt) {
+    local.port = host_.next_port();
+    error = bind_to(local, 0);
+  }
+  return error;
 }
 
 void StreamSocket::learn_names() {
@@ -87,19 +99,46 @@ Reply StreamSocket::bind(const Address& address, bool) {
   return refusal(error);
 }
 
+/// What the program asks for is bounded without a word, as by net.core.rmem_max (socket(7)).
+bool StreamSocket::take_memory() {
+  const Buffers wanted = buffers_of(*endpoint_);
+  granted_.memory = {};
+  auto granted = host_.quotas().take_connection(identity_.user, wanted);
+  if (!granted) {
+    return false;
+  }
+  granted_ = std::move(*granted);
+  if (granted_.buffers != wanted) {
+    set_buffers(*endpoint_, granted_.buffers);
+  }
+  return true;
+}
+
+Bytes StreamSocket::piece_of(std::size_t buffer_bytes) {
+  const Bytes scratch = host_.scratch();
+  return scratch.first(std::clamp(buffer_bytes, Quotas::buffer_bytes_short, scratch.size()));
+}
+
 /// A qlen is asked for with the address, so the endpoint is bound once more, to the same one.
 Reply StreamSocket::listen(int backlog) {
   if (phase_ != Phase::fresh && phase_ != Phase::bound) {
     return refusal(EINVAL);
   }
-  int error = open_endpoint();
+  Quotas::Share share = host_.quotas().take(identity_.user, Quotas::What::listening, 1);
+  int error = share ? open_endpoint() : ENOBUFS;
   if (error == 0 && phase_ == Phase::bound) {
     const auto unbound = endpoint_->t_unbind();
     error = unbound ? 0 : errno_of(unbound.error());
     phase_ = Phase::fresh;
   }
-  const auto qlen = static_cast<std::uint32_t>(std::clamp(backlog, 1, ListeningSocket::backlog_max));
-  error = error == 0 ? bind_to(local_.value_or(any_address(v6())), qlen) : error;
+  int qlen = std::clamp(backlog, 1, ListeningSocket::backlog_max);
+  Quotas::Share memory;
+  while (qlen > 0 && !(memory = host_.quotas().take(identity_.user, Quotas::What::memory,
+                                                    static_cast<std::size_t>(qlen) * Quotas::caller_bytes))) {
+    qlen /= 2;
+  }
+  error = error == 0 && !memory ? ENOBUFS : error;
+  error = error == 0 ? bind_to(local_.value_or(any_address(v6())), static_cast<std::uint32_t>(qlen)) : error;
   if (error != 0) {
     return refusal(error);
   }
@@ -111,7 +150,8 @@ Reply StreamSocket::listen(int backlog) {
       .inode = pair->inode, .user = identity_.user, .process = identity_.process, .family = identity_.family};
   phase_ = Phase::over;
   error = host_.adopt(std::make_unique<ListeningSocket>(host_, listening, std::move(pair->ours), std::move(endpoint_),
-                                                        local_.value_or(any_address(v6())), options_));
+                                                        local_.value_or(any_address(v6())), options_, std::move(share),
+                                                        std::move(memory)));
   Reply reply = refusal(error);
   reply.passed = std::move(pair->program);
   return reply;
@@ -130,9 +170,11 @@ Reply StreamSocket::connect(const Request& request, Asker asker) {
   }
   int error = excludes(*to) ? ENETUNREACH : open_endpoint();
   if (error == 0 && phase_ == Phase::fresh) {
-    error = bind_to(any_address(to->address.is_v6()), 0);
+    error = bind_to_any_port(to->address.is_v6());
     phase_ = error == 0 ? Phase::bound : phase_;
   }
+  Quotas::Share attempt = host_.quotas().take(identity_.user, Quotas::What::connecting, 1);
+  error = error == 0 && (!attempt || !take_memory()) ? ENOBUFS : error;
   if (error != 0) {
     return refusal(error);
   }
@@ -140,8 +182,10 @@ Reply StreamSocket::connect(const Request& request, Asker asker) {
   tli::t_call call;
   call.addr = {.maxlen = bytes.size(), .len = to->encode(bytes), .buf = bytes.data()};
   if (const auto asked = endpoint_->t_connect(call, nullptr); !asked && asked.error().t_errno != wire::tpi::TNODATA) {
+    granted_ = {};
     return refusal(errno_of(asked.error()));
   }
+  attempt_ = std::move(attempt);
   phase_ = Phase::connecting;
   peer_ = *to;
   background_ = request.background != 0;
@@ -235,6 +279,10 @@ SocketState StreamSocket::state() const {
 void StreamSocket::apply_options() {
   if (endpoint_ != nullptr && phase_ != Phase::connecting && phase_ != Phase::over) {
     options_.apply(*endpoint_);
+    if (phase_ == Phase::connected && buffers_of(*endpoint_) != granted_.buffers && !take_memory()) {
+      set_buffers(*endpoint_, granted_.buffers);  // what it has had fits again
+      static_cast<void>(take_memory());
+    }
   }
 }
 
@@ -281,6 +329,7 @@ void StreamSocket::await_connection() {
 
 void StreamSocket::begin_connection() {
   phase_ = Phase::connected;
+  attempt_ = {};
   learn_names();
   apply_options();
   answer_connect(0);
@@ -303,8 +352,10 @@ void StreamSocket::take_disconnection() {
 /// One that was asked for in the foreground can be asked for again; whoever waits for it in the background sees both
 /// ends of the pair shut, and asks for the error.
 void StreamSocket::connection_failed(int error) {
+  attempt_ = {};
   if (phase_ == Phase::connecting && !background_) {
     phase_ = Phase::bound;
+    granted_ = {};
     peer_.reset();
     return answer_connect(error);
   }
@@ -387,7 +438,7 @@ bool StreamSocket::pass_up() {
 
 std::size_t StreamSocket::receive() {
   int flags = 0;
-  const Bytes scratch = host_.scratch();
+  const Bytes scratch = piece_of(granted_.buffers.receive);
   const auto got = endpoint_->t_rcv(scratch, flags);
   if (!got) {
     if (got.error().t_errno != wire::tpi::TLOOK && got.error().t_errno != wire::tpi::TNODATA) {
@@ -414,7 +465,7 @@ std::size_t StreamSocket::send_up(ConstBytes bytes) {
       sent += static_cast<std::size_t>(taken);
       received_ += static_cast<std::size_t>(taken);
     } else if (errno == EAGAIN) {
-      writable_ = false;
+      await_room();
     } else if (errno != EINTR) {
       hung_up_ = true;  // the next turn sees to it
       abort(ECONNRESET);
@@ -430,7 +481,7 @@ bool StreamSocket::write_up() {
   if (up_sent_ < up_.size()) {
     return false;
   }
-  up_.clear();
+  up_ = {};
   up_sent_ = 0;
   return true;
 }
@@ -456,7 +507,7 @@ bool StreamSocket::pass_down() {
       }
       continue;
     }
-    const Bytes scratch = host_.scratch();
+    const Bytes scratch = piece_of(granted_.buffers.send);
     const std::size_t got = read_pair(scratch);
     if (got == 0 && !program_ended_) {
       return false;
@@ -473,10 +524,15 @@ bool StreamSocket::pass_down() {
 }
 
 /// 0: there is nothing now, or the program has ended, or gone.
+///
+/// epoll(7): "if you call read(2) by asking to read a certain amount of data and read(2) returns a lower number of
+/// bytes, you can be sure of having exhausted the read I/O space for the file descriptor." So what comes then is an
+/// event of its own, which saves a call for each answer of a program; but an end that is there already is none.
 std::size_t StreamSocket::read_pair(Bytes place) {
   while (readable_) {
     const ssize_t got = ::recv(channel_.get(), place.data(), place.size(), MSG_DONTWAIT);
     if (got > 0) {
+      readable_ = static_cast<std::size_t>(got) == place.size() || closing_;
       return static_cast<std::size_t>(got);
     }
     if (got == 0) {
@@ -523,7 +579,7 @@ bool StreamSocket::send_down() {
   if (down_sent_ < down_.size()) {
     return false;
   }
-  down_.clear();
+  down_ = {};
   down_sent_ = 0;
   return true;
 }

@@ -28,7 +28,7 @@ class StreamSocket final : public Socket {
   StreamSocket(Host& host, const Identity& identity, Descriptor channel);
   /// One that is connected, with the options of the socket that accepted it.
   StreamSocket(Host& host, const Identity& identity, Descriptor channel, std::unique_ptr<tli::Endpoint> endpoint,
-               const EndpointOptions& options);
+               const EndpointOptions& options, Quotas::Connection granted);
 
   Reply bind(const Address& address, bool shared) override;
   /// The endpoint moves to a socket of its own, which listens; this one is done.
@@ -46,14 +46,21 @@ class StreamSocket final : public Socket {
  private:
   enum class Phase : std::uint8_t { fresh, bound, connecting, connected, over };
   static constexpr Duration drain_interval = std::chrono::milliseconds(20);
-  static constexpr std::size_t turn_bytes_max = std::size_t{256} * 1024;
+  static constexpr std::size_t turn_bytes_max = Quotas::turn_piece_bytes_max;
   static constexpr int turn_events_max = 64;
+  static constexpr int port_attempts_max = 64;
 
   /// 0, or an errno.
   [[nodiscard]] int open_endpoint();
   [[nodiscard]] int bind_to(const wire::TransportAddress& address, std::uint32_t qlen);
+  [[nodiscard]] int bind_to_any_port(bool v6);
   /// Takes the addresses of the connection from the endpoint.
   void learn_names();
+
+  /// Memory for the connection, before there is one, or anew; and its buffers accordingly. False: there is none.
+  bool take_memory();
+  /// Where a piece of a turn is put that comes from either side: not more than was promised may be left of it.
+  [[nodiscard]] Bytes piece_of(std::size_t buffer_bytes);
 
   void apply_options() override;
   [[nodiscard]] bool is_bound() const override { return phase_ != Phase::fresh; }
@@ -83,6 +90,8 @@ class StreamSocket final : public Socket {
   void release();
 
   std::unique_ptr<tli::Endpoint> endpoint_;
+  Quotas::Connection granted_;
+  Quotas::Share attempt_;  // to connect, while it lasts
   Phase phase_ = Phase::fresh;
   Asker asker_ = 0;               // waits for the connection
   bool background_ = false;       // nobody waits for it

@@ -53,7 +53,8 @@
 //   The ioctl SLIOCCONNECTION (stack/wire/connection_info.h) tells what is known of the stream's connection.
 //
 // Parameters
-//   receive_buffer_bytes = 4096..1073741824    what may come and wait for the reader; 524288 if absent
+//   receive_buffer_bytes = 4096..1073741824    what may come and wait for the reader; 524288 if absent; of a caller who
+//                                              has not been accepted 8192 at most
 //   send_buffer_bytes    = 4096..1073741824    what may wait to be acknowledged; 524288 if absent
 //
 // Counters
@@ -105,6 +106,7 @@
 //
 // Ownership: owns its connections. Threads: as its stream set's.
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -127,6 +129,8 @@ class Tcp final : public Module, private provider::ConnectionMode {
  public:
   static constexpr WaterMarks write_marks{.high_bytes = 256 * 1024, .low_bytes = 64 * 1024};
   static constexpr std::size_t indication_bytes_max = 64 * 1024;
+  /// What may come of a caller before he is accepted.
+  static constexpr std::size_t caller_receive_bytes_max = 8 * 1024;
   static constexpr std::size_t half_open_min = 16;
   /// RFC 9293 section 3.8.4: "This interval MUST be configurable (MUST-27) and MUST default to no less than two hours
   /// (MUST-28)."
@@ -262,6 +266,10 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void receive(Message message);
   void arrived(const tcp::Ends& ends, tcp::Segment segment);
   void called(const tcp::Ends& ends, const tcp::Segment& syn);
+  void bound_caller(Held& held);
+  [[nodiscard]] std::size_t caller_buffer_bytes() const {
+    return std::min(buffers_.receive_buffer_bytes, caller_receive_bytes_max);
+  }
   void answer_with_cookie(const tcp::Ends& ends, const tcp::Segment& syn, std::uint16_t segment_bytes);
   [[nodiscard]] bool came_back(const tcp::Ends& ends, tcp::Segment& segment);
   [[nodiscard]] std::size_t callers_open() const;

@@ -52,6 +52,7 @@ void Tcp::set_connection(std::unique_ptr<Held> held) {
   mine_ = std::move(held);
   mine_->owner = this;
   end_came_ = mine_->ended;
+  mine_->connection.bound_receive_buffer(buffers_.receive_buffer_bytes);
   apply_options();
   local_size_ = mine_->connection.ends().local.encode(local_);
   remote_size_ = mine_->connection.ends().remote.encode(remote_);
@@ -65,7 +66,10 @@ void Tcp::apply_options() {
                              .pause = std::chrono::seconds(keep_interval_seconds_),
                              .probes_max = keep_count_},
                             set().now());
-  connection.set_buffers(buffers_.send_buffer_bytes, buffers_.receive_buffer_bytes, set().now());
+  if (connection.receive_buffer_bytes() != buffers_.receive_buffer_bytes ||
+      connection.send_buffer_bytes() != buffers_.send_buffer_bytes) {
+    connection.set_buffers(buffers_.send_buffer_bytes, buffers_.receive_buffer_bytes, set().now());
+  }
 }
 
 // ---- What comes of them ----

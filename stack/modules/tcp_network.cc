@@ -228,9 +228,14 @@ void Tcp::called(const tcp::Ends& ends, const tcp::Segment& syn) {
   }
   callers_.push_back({.held = make_connection(ends, *answered, secrets_of(ends)), .sequence = {}, .opened = false});
   Held& held = *callers_.back().held;
+  bound_caller(held);
   held.connection.answer(syn, set().now());
   attend(held);
 }
+
+/// Until he is accepted: what many callers send whom nobody accepts is to stay small. His window's scale is that of the
+/// buffer that he gets then (set_connection()).
+void Tcp::bound_caller(Held& held) { held.connection.bound_receive_buffer(caller_buffer_bytes()); }
 
 void Tcp::answer_with_cookie(const tcp::Ends& ends, const tcp::Segment& syn, std::uint16_t segment_bytes) {
   const unsigned own_scale = tcp::Connection::scale_for(buffers_.receive_buffer_bytes);
@@ -240,7 +245,7 @@ void Tcp::answer_with_cookie(const tcp::Ends& ends, const tcp::Segment& syn, std
   const TcpHeader header{.sequence = cookies_.sequence(ends, syn, own_scale, set().now()),
                          .acknowledgment = syn.header.sequence + 1,
                          .flags = wire::tcp_syn | wire::tcp_ack,
-                         .window = tcp::Connection::syn_window_of(buffers_.receive_buffer_bytes)};
+                         .window = tcp::Connection::syn_window_of(caller_buffer_bytes())};
   Message answer = tcp::make_segment(set().pool(), ends, header, options, {});
   Message request = answer ? request_of(ends, std::move(answer)) : Message();
   if (!request) {
@@ -278,6 +283,7 @@ bool Tcp::came_back(const tcp::Ends& ends, tcp::Segment& segment) {
                       .sequence = {},
                       .opened = false});
   Held& held = *callers_.back().held;
+  bound_caller(held);
   held.connection.answered(*syn, set().now());
   touch(held);
   held.connection.arrive(std::move(segment), set().now());

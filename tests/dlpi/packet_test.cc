@@ -9,9 +9,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <cctype>
 #include <string_view>
 #include <tuple>
 
+#include "base/descriptor.h"
 #include "dlpi/super_frame.h"
 #include "tests/dlpi/datagram.h"
 #include "tests/dlpi/namespace.h"
@@ -85,7 +87,7 @@ TEST_P(Packet, APartialChecksumIsCompleted) {
   ::close(socket);
 }
 
-TEST_P(Packet, AUdpSuperFrameIsSplitOrDropped) {
+TEST_P(Packet, AUdpSuperFrameIsSplit) {
   give_kernel_the_far_end();
   Stream near(set_);
   open(near, "near", wire::ethertype_ipv4);
@@ -97,12 +99,6 @@ TEST_P(Packet, AUdpSuperFrameIsSplitOrDropped) {
     data += static_cast<char>('a' + at % 23);
   }
   ASSERT_EQ(::send(socket, data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
-  if (ring() == std::string_view("frame")) {
-    EXPECT_TRUE(run_until(set_, [&] { return near.counted("super_frame_dropped") == 1; })) << near.counts();
-    EXPECT_EQ(near.waiting(), 0U);
-    ::close(socket);
-    return;
-  }
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 10; })) << near.waiting();
   std::string received;
   while (Message up = near.next()) {
@@ -111,6 +107,74 @@ TEST_P(Packet, AUdpSuperFrameIsSplitOrDropped) {
   EXPECT_EQ(received, data);
   EXPECT_EQ(near.counted("super_frame_split"), 1U);
   ::close(socket);
+}
+
+/// A ring by the frame has the beginning of a long frame in its slot, and the whole in the socket's queue: each comes
+/// with its own, and what the queue has no room for is dropped, and nothing else.
+TEST_P(Packet, LongFramesAndShortOnesKeepTheirOrder) {
+  give_kernel_the_far_end();
+  Stream near(set_);
+  const bool by_frame = ring() == std::string_view("frame");
+  open(near, "near", wire::ethertype_ipv4, by_frame ? 512 << 10 : 8 << 20);
+  const Descriptor owned(kernel_socket());
+  const int socket = owned.get();
+  const int segment = 1000;
+  const auto send_with = [&](int size, char letter) {
+    ASSERT_EQ(::setsockopt(socket, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof segment), 0);
+    const std::string data(static_cast<std::size_t>(size), letter);
+    ASSERT_EQ(::send(socket, data.data(), data.size(), 0), size);
+  };
+  constexpr int rounds = 26;
+  for (int round = 0; round < rounds; ++round) {
+    send_with(50'000, static_cast<char>('a' + round));
+    send_with(500, static_cast<char>('A' + round));
+  }
+  std::string runs;  // of equal data units: their letter, once
+  std::size_t units = 0;
+  const auto take = [&] {
+    while (Message up = near.next()) {
+      const std::string data = verified_payload(up);
+      ASSERT_FALSE(data.empty());
+      EXPECT_EQ(data, std::string(data.size(), data.front()));
+      EXPECT_EQ(data.size(), std::islower(data.front()) != 0 ? 1000U : 500U);
+      ++units;
+      if (runs.empty() || runs.back() != data.front()) {
+        runs += data.front();
+      }
+    }
+  };
+  ASSERT_TRUE(run_until(set_, [&] {
+    take();
+    return !runs.empty() && runs.back() == 'Z';
+  })) << runs;
+  const std::size_t dropped = near.counted("super_frame_dropped");
+  if (by_frame) {
+    EXPECT_GT(dropped, 0U) << "the queue has had room for all: it is to be filled";
+    EXPECT_LT(dropped, static_cast<std::size_t>(rounds)) << "and for none";
+  }
+  EXPECT_EQ(units, (rounds - dropped) * 50 + rounds) << near.counts();
+  std::string expected;
+  for (int round = 0; round < rounds; ++round) {
+    for (const char letter : {static_cast<char>('a' + round), static_cast<char>('A' + round)}) {
+      if (std::isupper(letter) != 0 || runs.find(letter) != std::string::npos) {
+        expected += letter;
+      }
+    }
+  }
+  EXPECT_EQ(runs, expected);
+}
+
+/// What a receiver may promise its peer (SLIOCRECEIVEROOM).
+TEST_F(VethTest, ARingHasRoomForAPartOfWhatItHolds) {
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  const auto by_block = PacketRing::open(*find_interface("near"), PacketRing::Kind::by_block, bytes);
+  const auto by_frame = PacketRing::open(*find_interface("near"), PacketRing::Kind::by_frame, bytes);
+  ASSERT_TRUE(by_block && by_frame);
+  EXPECT_EQ((*by_block)->room(), bytes / 4);
+  int buffer = 0;
+  socklen_t size = sizeof buffer;
+  ASSERT_EQ(::getsockopt((*by_frame)->descriptor(), SOL_SOCKET, SO_RCVBUF, &buffer, &size), 0);
+  EXPECT_EQ((*by_frame)->room(), std::min(bytes, static_cast<std::size_t>(buffer)) / 4);
 }
 
 /// Super-frames on their way out, and a kernel that refuses them.

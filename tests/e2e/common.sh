@@ -93,6 +93,7 @@ background() {
   esac
   # Before it starts: what one of the same name has said must not count for it.
   : > "$DIR/$name.out"
+  : > "$DIR/$name.err"
   "$@" < "${INPUT:-/dev/null}" > "$DIR/$name.out" 2> "$DIR/$name.err" &
   PID[$name]=$!
 }

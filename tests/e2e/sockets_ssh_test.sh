@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Debian's ssh and sshd, unmodified, each on a stack of ours (`sluice serve`, `sluice exec`), on a link between two
-# namespaces: a command, its exit code, 64 MiB each way, and a port that ssh forwards. Accounts, keys and configuration
+# namespaces: a command, its exit code, 64 MiB each way, and a port that ssh forwards; over a bad link, too. Accounts, keys and configuration
 # are the test's own.
 source "$(dirname "$0")/common.sh"
 for program in ssh ssh-keygen scp /usr/sbin/sshd; do
@@ -49,15 +49,17 @@ Host *
   LogLevel ERROR
 CONFIG
 
-serve_on() {  # a|b HOST-PART
-  local stack
+serve_on() {  # a|b HOST-PART [FAULTS]
+  local stack table="" push=""
+  [ -z "${3:-}" ] || push='"fault", ' table="fault  = { $3 }"
   : > "sockets-$1.toml"
   for stack in tcp udp; do
     cat >> "sockets-$1.toml" <<TOML
 [stack.$stack]
 driver = { kind = "packet", device = "veth0" }
-push   = ["ip", "$stack", "timod"]
+push   = [$push"ip", "$stack", "timod"]
 ip     = { address = ["10.77.0.$2/24", "fd00:77::$2/64"] }
+$table
 TOML
   done
   background "server-$1" "in_$1" "$SLUICE" serve "sockets-$1.toml" --socket "$DIR/sockets-$1"
@@ -98,5 +100,14 @@ forwarded() {
 expect "a forwarded port leads to sshd" [ "$(forwarded)" = SSH-2.0 ]
 end() { kill "${PID[$1]}"; finish "$1" 2> /dev/null || true; }
 end forward
+
+# 1 % is lost, 5 % come out of order.
+stop server-a
+serve_on a 11 'loss = 1, reorder = 5, reorder_ms = 2, seed = 7'
+expect_exit 7 "over a bad link: a command's exit code" over ssh -F ssh_config there 'exit 7' < /dev/null
+head -c 16M large > some
+digest=$(sha256sum < some)
+expect "16 MiB to a command" [ "$(over ssh -F ssh_config there sha256sum < some)" = "$digest" ]
+expect "16 MiB of one" [ "$(over ssh -F ssh_config there "head -c 16M $DIR/large" < /dev/null | sha256sum)" = "$digest" ]
 end sshd
 stop server-b

@@ -11,6 +11,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -19,6 +20,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,7 +62,7 @@ class SocketServer : public testing::Test {
   void SetUp() override {
     directory = std::filesystem::temp_directory_path() / ("sluice-sockets-" + std::to_string(::getpid()));
     std::filesystem::create_directories(directory);
-    start({.path = path(), .sockets_per_user_max = 8, .clients_max = 4});
+    start({.path = path(), .per_user = {.sockets = 8}, .clients_max = 4});
   }
   void TearDown() override {
     server.reset();
@@ -202,6 +204,16 @@ TEST_F(SocketServer, PassesBytesAndEndsEachWay) {
   EXPECT_EQ(pending_error(ours), 0);
 }
 
+/// The end of a program's bytes is no event of its own where it came with the last of them.
+TEST_F(SocketServer, AnEndThatCameWithTheLastBytesIsPassedOn) {
+  auto [ours, theirs] = connection();
+  ASSERT_TRUE(write_all(ours, "all of it"));
+  ASSERT_EQ(::shutdown(ours.get(), SHUT_WR), 0);
+  run_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(read_some(theirs), "all of it");
+  EXPECT_EQ(read_some(theirs), "");
+}
+
 TEST_F(SocketServer, TellsTheNamesOfAConnection) {
   auto [listener, at] = kernel_listener();
   const Descriptor ours = open(SocketKind::stream);
@@ -212,6 +224,22 @@ TEST_F(SocketServer, TellsTheNamesOfAConnection) {
   EXPECT_EQ(port_of(names.peer), port_of(at));
   EXPECT_NE(port_of(names.local), 0);
   EXPECT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), EISCONN);
+}
+
+/// A peer may still have the end of a connection that is over here: one from the same port would be refused.
+TEST_F(SocketServer, APortComesAgainOnlyAfterHundredsOfOthers) {
+  server.reset();
+  start({.path = path()});
+  auto [listener, at] = kernel_listener();
+  std::set<std::uint16_t> ports;
+  for (int count = 0; count < 300; ++count) {
+    const Descriptor ours = open(SocketKind::stream);
+    ASSERT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), 0);
+    const Descriptor theirs(::accept(listener.get(), nullptr, nullptr));
+    const std::uint16_t port = port_of(ask({.operation = Operation::names}, ours.get()).answer.local);
+    EXPECT_GE(port, 49152);
+    EXPECT_TRUE(ports.insert(port).second) << port << " after " << count;
+  }
 }
 
 TEST_F(SocketServer, ARefusedConnectionCanBeAskedForAgain) {
@@ -663,6 +691,175 @@ TEST_F(SocketServer, AUserHasSoManySocketsAndNoMore) {
   mine.pop_back();
   ASSERT_TRUE(run_until([&] { return server->statistics().sockets == 7; }));
   EXPECT_TRUE(open(SocketKind::stream));
+}
+
+/// listen(2) of POSIX: "[ENOBUFS] Insufficient resources are available in the system to complete the call."
+TEST_F(SocketServer, AUserListensWithSoManySocketsAndNoMore) {
+  server.reset();
+  start({.path = path(), .per_user = {.listening = 3}});
+  const auto listener = [this](int error) {
+    const Descriptor ours = open(SocketKind::stream);
+    Answered answered = ask({.operation = Operation::listen, .value = 5}, ours.get());
+    EXPECT_EQ(answered.answer.error, error);
+    return std::pair{std::move(answered.passed), ours.get()};
+  };
+  std::vector<Descriptor> listeners;
+  for (int at = 0; at < 3; ++at) {
+    listeners.push_back(listener(0).first);
+  }
+  // One that was refused is as it was before.
+  const Descriptor refused = open(SocketKind::stream);
+  ASSERT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, refused.get()), 0);
+  const Address at = ask({.operation = Operation::names}, refused.get()).answer.local;
+  EXPECT_EQ(ask_error({.operation = Operation::listen, .value = 5}, refused.get()), ENOBUFS);
+  EXPECT_EQ(port_of(ask({.operation = Operation::names}, refused.get()).answer.local), port_of(at));
+  listeners.pop_back();
+  ASSERT_TRUE(run_until([&] { return server->statistics().sockets == 3; }));
+  EXPECT_EQ(ask_error({.operation = Operation::listen, .value = 5}, refused.get()), 0);
+}
+
+/// connect(2) of POSIX: "[ENOBUFS] No buffer space is available."
+TEST_F(SocketServer, AUserHasSoManyConnectionsUnderWayAndNoMore) {
+  server.reset();
+  start({.path = path(), .per_user = {.connecting = 2}});
+  // One whose backlog is full answers no SYN.
+  const Descriptor deaf(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Address at = loopback(0);
+  ASSERT_EQ(::bind(deaf.get(), reinterpret_cast<const sockaddr*>(at.bytes), at.size), 0);
+  ASSERT_EQ(::listen(deaf.get(), 0), 0);
+  socklen_t size = sizeof at.bytes;
+  ASSERT_EQ(::getsockname(deaf.get(), reinterpret_cast<sockaddr*>(at.bytes), &size), 0);
+  std::vector<Descriptor> crowd;
+  for (int count = 0; count < 3; ++count) {
+    crowd.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(crowd.back().get(), reinterpret_cast<const sockaddr*>(at.bytes), at.size);
+  }
+  const Request call{.operation = Operation::connect, .background = 1, .address = at};
+  std::vector<Descriptor> waiting;
+  for (int count = 0; count < 2; ++count) {
+    waiting.push_back(open(SocketKind::stream));
+    EXPECT_EQ(ask_error(call, waiting.back().get()), EINPROGRESS);
+  }
+  auto [listener, there] = kernel_listener();
+  const Descriptor more = open(SocketKind::stream);
+  EXPECT_EQ(ask_error({.operation = Operation::connect, .address = there}, more.get()), ENOBUFS);
+  waiting.pop_back();
+  ASSERT_TRUE(run_until([&] { return server->statistics().sockets == 2; }));
+  EXPECT_EQ(ask_error({.operation = Operation::connect, .address = there}, more.get()), 0);
+  const Descriptor another = open(SocketKind::stream);
+  EXPECT_EQ(ask_error({.operation = Operation::connect, .address = there}, another.get()), 0)
+      << "one that is there is under way no more";
+  const Descriptor failing = open(SocketKind::stream);
+  for (int count = 0; count < 3; ++count) {
+    EXPECT_EQ(ask_error({.operation = Operation::connect, .address = loopback(1)}, failing.get()), ECONNREFUSED);
+  }
+}
+
+/// Threat: a program that fills all it can get, whatever it asks for, in sockets of every kind.
+TEST_F(SocketServer, AUsersConnectionsHaveSoMuchMemoryAndNoMore) {
+  server.reset();
+  constexpr std::size_t memory = std::size_t{2} << 20;
+  start({.path = path(), .per_user = {.memory = memory}});
+  auto [listener, at] = kernel_listener();
+  std::vector<std::pair<Descriptor, Descriptor>> connections;
+  int error = 0;
+  for (int count = 0; count < 200 && error == 0; ++count) {
+    Descriptor ours = open(SocketKind::stream);
+    for (const int name : {SO_RCVBUF, SO_SNDBUF}) {
+      EXPECT_EQ(ask_error({.operation = Operation::set_option, .level = SOL_SOCKET, .name = name, .value = 1 << 30},
+                          ours.get()),
+                0);
+    }
+    error = ask_error({.operation = Operation::connect, .address = at}, ours.get());
+    if (error == 0) {
+      connections.emplace_back(std::move(ours), Descriptor(::accept(listener.get(), nullptr, nullptr)));
+    }
+  }
+  EXPECT_EQ(error, ENOBUFS);
+  EXPECT_GE(connections.size(), memory / (64 * 1024)) << "small ones, of 64 KiB in all";
+  EXPECT_LE(connections.size(), memory / (64 * 1024));
+  const Descriptor datagrams = open(SocketKind::datagram);
+  EXPECT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, datagrams.get()), ENOBUFS);
+  // What is there goes on, in both directions.
+  auto& [ours, theirs] = connections.back();
+  ASSERT_TRUE(write_all(ours, "still"));
+  ASSERT_TRUE(write_all(theirs, "here"));
+  ASSERT_TRUE(run_until(
+      [&, &near = ours, &far = theirs] { return (events_of(near) & POLLIN) != 0 && (events_of(far) & POLLIN) != 0; }));
+  EXPECT_EQ(read_some(ours), "here");
+  EXPECT_EQ(read_some(theirs), "still");
+  // Memory comes back with the end of a connection.
+  const std::size_t before = server->statistics().sockets;
+  for (int count = 0; count < 3; ++count) {
+    connections.pop_back();
+  }
+  ASSERT_TRUE(run_until([&] { return server->statistics().sockets == before - 3; }));
+  EXPECT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, datagrams.get()), 0);
+}
+
+/// The peer cannot make the server hold more either, and is turned away.
+TEST_F(SocketServer, ACallerWithoutMemoryIsTurnedAway) {
+  server.reset();
+  start({.path = path(), .per_user = {.memory = 3 * 64 * 1024 + 4 * Quotas::caller_bytes}});
+  const Descriptor ours = open(SocketKind::stream);
+  for (const int name : {SO_RCVBUF, SO_SNDBUF}) {
+    const Request large{.operation = Operation::set_option, .level = SOL_SOCKET, .name = name, .value = 1 << 20};
+    EXPECT_EQ(ask_error(large, ours.get()), 0);
+  }
+  const Answered listening = ask({.operation = Operation::listen, .value = 4}, ours.get());
+  const Address at = ask({.operation = Operation::names}, listening.passed.get()).answer.local;
+  std::vector<Descriptor> callers;
+  for (int count = 0; count < 6; ++count) {
+    callers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(callers.back().get(), reinterpret_cast<const sockaddr*>(at.bytes), at.size);
+    run_for(std::chrono::milliseconds(2));
+  }
+  run_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(std::ranges::count_if(callers, [](const auto& one) { return (events_of(one) & POLLRDHUP) != 0; }), 3);
+}
+
+/// Who has memory for fewer callers has a shorter backlog; without any he does not listen.
+TEST_F(SocketServer, CallersTakeMemoryBeforeTheyCome) {
+  server.reset();
+  start({.path = path(), .per_user = {.memory = 100 * Quotas::caller_bytes}});
+  std::vector<Descriptor> listeners;
+  const auto listens = [&] {
+    const Descriptor ours = open(SocketKind::stream);
+    Answered answered = ask({.operation = Operation::listen, .value = 1000}, ours.get());
+    listeners.push_back(std::move(answered.passed));
+    return answered.answer.error;
+  };
+  for (int count = 0; count < 3; ++count) {
+    EXPECT_EQ(listens(), 0) << "64 callers, then 32, then 4";
+  }
+  EXPECT_EQ(listens(), ENOBUFS);
+  listeners.clear();
+  ASSERT_TRUE(run_until([&] { return server->statistics().sockets == 0; }));
+  EXPECT_EQ(listens(), 0);
+}
+
+/// Threat: without a descriptor to spare the server would try to take the next client for ever.
+TEST_F(SocketServer, WithoutADescriptorForAClientTheServerWaits) {
+  const Descriptor waiting = client();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Descriptor last(::dup(waiting.get()));
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(last.get()), .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  int turns = 0;
+  const TimePoint end = loop->now() + std::chrono::milliseconds(250);
+  while (loop->now() < end) {
+    static_cast<void>(loop->wait(server->busy() ? TimePoint::min() : end));
+    server->turn();
+    ++turns;
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(turns, 20);
+  const Request request{.operation = Operation::open, .family = AF_INET};
+  ASSERT_EQ(send_message(waiting.get(), std::as_bytes(std::span(&request, 1)), -1), 0);
+  Answered answered;
+  ASSERT_TRUE(hear(waiting, answered));
+  EXPECT_EQ(answered.answer.error, 0);
 }
 
 /// What does not fit is rejected, and the program's other sockets go on.

@@ -210,7 +210,7 @@ TEST_F(TcpFlood, WhoCallsSlowlyGetsThroughWithAllHisOptions) {
   const Sent answer = calls_slowly(caller);
   EXPECT_EQ(answer.segment.header.flags, tcp_syn | tcp_ack);
   EXPECT_EQ(answer.segment.header.acknowledgment, caller.next);
-  EXPECT_EQ(answer.segment.header.window, 65'535);
+  EXPECT_EQ(answer.segment.header.window, Tcp::caller_receive_bytes_max);
   EXPECT_EQ(answer.segment.options.segment_bytes_max, 1460);
   EXPECT_EQ(answer.segment.options.window_scale, 5);
   EXPECT_TRUE(answer.segment.options.sack_permitted);
@@ -233,7 +233,7 @@ TEST_F(TcpFlood, WhoCallsSlowlyGetsThroughWithAllHisOptions) {
     EXPECT_GE(
         static_cast<std::int32_t>(sent.segment.options.timestamps->value - answer.segment.options.timestamps->value),
         0);
-    EXPECT_EQ(sent.segment.header.window, (1 << 20) / 32 - 1) << "scaled, and his question waits";
+    EXPECT_EQ(sent.segment.header.window, (1 << 20) / 32) << "scaled, and his question has been taken";
   }
   EXPECT_EQ(sent_bytes, 2 * 1348U) << "what his window has room for, scaled";
   caller.forged(tcp_ack, 100, 0, "behind a gap");

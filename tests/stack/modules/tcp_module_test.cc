@@ -450,7 +450,35 @@ TEST_F(TcpModule, ACallerIsIndicatedWhenHeHasAnsweredAndAcceptedOnTheSameStream)
   stack->accept(1);
   EXPECT_EQ(stack->told(), "ok accept, data early");
   stack->send("answer");
-  EXPECT_EQ(peer->heard(), "ACK answer");
+  EXPECT_EQ(peer->heard(), "ACK, ACK answer") << "his window has opened first";
+}
+
+/// Threat: callers whom nobody accepts would fill a receive buffer each.
+TEST_F(TcpModule, ACallerMaySendLittleBeforeHeIsAccepted) {
+  constexpr std::size_t most = Tcp::caller_receive_bytes_max;
+  listen();
+  peer->options.window_scale = 0;
+  peer->says(tcp_syn);
+  const std::vector<Sent> answer = stack->take_sent();
+  ASSERT_EQ(answer.size(), 1U);
+  EXPECT_EQ(answer[0].segment.header.window, most);
+  const unsigned scale = answer[0].segment.options.window_scale.value_or(0);
+  EXPECT_EQ(scale, 4U) << "that of the whole buffer";
+  peer->expected = answer[0].segment.header.sequence + 1;
+  const std::uint32_t begin = peer->next;
+  for (std::size_t said = 0; said < 2 * most; said += 1024) {
+    peer->says(tcp_ack, std::string(1024, 'q'));
+  }
+  EXPECT_EQ(stack->told(), "called 1");
+  for (const Sent& sent : stack->take_sent()) {
+    EXPECT_LE(sent.segment.header.acknowledgment + (sent.segment.header.window << scale) - begin, most);
+  }
+  stack->accept(1);
+  EXPECT_EQ(stack->told(), "ok accept, data " + std::string(most, 'q'));
+  const std::vector<Sent> opened = stack->take_sent();
+  ASSERT_FALSE(opened.empty());
+  EXPECT_EQ(opened.back().segment.header.acknowledgment - begin, most);
+  EXPECT_EQ(opened.back().segment.header.window << scale, 512 * 1024);
 }
 
 TEST_F(TcpModule, ACallerIsAcceptedOnAnotherStreamOfTheSameSet) {
@@ -469,7 +497,7 @@ TEST_F(TcpModule, ACallerIsAcceptedOnAnotherStreamOfTheSameSet) {
   there.says(tcp_ack, "question");
   EXPECT_EQ(other.told(), "data question");
   other.send("answer");
-  EXPECT_EQ(there.heard(), "ACK answer");
+  EXPECT_EQ(there.heard(), "ACK, ACK answer") << "his window has opened first";
   call(*std::make_unique<Peer>(*stack, TransportAddress{there_v4, 10}));
   EXPECT_EQ(stack->told(), "called 2") << "who listens goes on";
 }

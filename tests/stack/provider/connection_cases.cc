@@ -285,6 +285,70 @@ const std::vector<Case>& connection_cases() {
          return provider.ask(managing(T_NEGOTIATE, scalar(T_INET_TCP, T_TCP_NODELAY, T_YES)));
        }),
        "T_OPTMGMT_ACK 20 32, 6/1 32 1 0 0 0", Mode::connections},
+      {"keep-alive: set, read, and back to the default", true,
+       [](Provider& provider) {
+         const Block both = option(T_INET_TCP, T_TCP_KEEPIDLE) + option(T_INET_TCP, T_TCP_KEEPINTVL) +
+                            option(T_INET_TCP, T_TCP_KEEPCNT);
+         return provider.ask_in_turn(
+             {managing(T_CURRENT, both),
+              managing(T_NEGOTIATE, scalar(T_INET_TCP, T_TCP_KEEPIDLE, 30) + scalar(T_INET_TCP, T_TCP_KEEPINTVL, 7) +
+                                        scalar(T_INET_TCP, T_TCP_KEEPCNT, 3)),
+              managing(T_CURRENT, both), managing(T_DEFAULT, both)});
+       },
+       "T_OPTMGMT_ACK 60 32, 6/65537 32 32 28 0 0, 6/65538 32 75 0 0 0, 6/65539 32 9 0 0 0; "
+       "T_OPTMGMT_ACK 60 32, 6/65537 32 30 0 0 0, 6/65538 32 7 0 0 0, 6/65539 32 3 0 0 0; "
+       "T_OPTMGMT_ACK 60 32, 6/65537 32 30 0 0 0, 6/65538 32 7 0 0 0, 6/65539 32 3 0 0 0; "
+       "T_OPTMGMT_ACK 60 32, 6/65537 32 32 28 0 0, 6/65538 32 75 0 0 0, 6/65539 32 9 0 0 0",
+       Mode::connections},
+      {"keep-alive while it is connected", true, connected([](Provider& provider, Peer&) {
+         return provider.ask_in_turn({managing(T_NEGOTIATE, scalar(T_INET_TCP, T_TCP_KEEPIDLE, 45)),
+                                      managing(T_CURRENT, option(T_INET_TCP, T_TCP_KEEPIDLE))});
+       }),
+       "T_OPTMGMT_ACK 20 32, 6/65537 32 45 0 0 0; "
+       "T_OPTMGMT_ACK 20 32, 6/65537 32 45 0 0 0",
+       Mode::connections},
+      {"keep-alive: what is out of range", true,
+       [](Provider& provider) {
+         std::string outcomes;
+         for (const auto& [name, value] : {std::pair{T_TCP_KEEPIDLE, 0U},
+                                           {T_TCP_KEEPIDLE, 32768U},
+                                           {T_TCP_KEEPINTVL, 0U},
+                                           {T_TCP_KEEPINTVL, 32768U},
+                                           {T_TCP_KEEPCNT, 0U},
+                                           {T_TCP_KEEPCNT, 128U}}) {
+           outcomes +=
+               (outcomes.empty() ? "" : "; ") + provider.ask(managing(T_NEGOTIATE, scalar(T_INET_TCP, name, value)));
+         }
+         return outcomes;
+       },
+       "T_OPTMGMT_ACK 20 64, 6/65537 64 0 0 0 0; "
+       "T_OPTMGMT_ACK 20 64, 6/65537 64 0 128 0 0; "
+       "T_OPTMGMT_ACK 20 64, 6/65538 64 0 0 0 0; "
+       "T_OPTMGMT_ACK 20 64, 6/65538 64 0 128 0 0; "
+       "T_OPTMGMT_ACK 20 64, 6/65539 64 0 0 0 0; "
+       "T_OPTMGMT_ACK 20 64, 6/65539 64 128 0 0 0",
+       Mode::connections},
+      {"keep-alive: the ends of the ranges", true,
+       [](Provider& provider) {
+         std::string outcomes;
+         for (const auto& [name, value] : {std::pair{T_TCP_KEEPIDLE, 1U},
+                                           {T_TCP_KEEPIDLE, 32767U},
+                                           {T_TCP_KEEPINTVL, 1U},
+                                           {T_TCP_KEEPINTVL, 32767U},
+                                           {T_TCP_KEEPCNT, 1U},
+                                           {T_TCP_KEEPCNT, 127U}}) {
+           outcomes +=
+               (outcomes.empty() ? "" : "; ") + provider.ask(managing(T_NEGOTIATE, scalar(T_INET_TCP, name, value)));
+         }
+         return outcomes;
+       },
+       "T_OPTMGMT_ACK 20 32, 6/65537 32 1 0 0 0; "
+       "T_OPTMGMT_ACK 20 32, 6/65537 32 255 127 0 0; "
+       "T_OPTMGMT_ACK 20 32, 6/65538 32 1 0 0 0; "
+       "T_OPTMGMT_ACK 20 32, 6/65538 32 255 127 0 0; "
+       "T_OPTMGMT_ACK 20 32, 6/65539 32 1 0 0 0; "
+       "T_OPTMGMT_ACK 20 32, 6/65539 32 127 0 0 0",
+       Mode::connections},
       {"addresses when connected", true,
        connected([](Provider& provider, Peer&) { return provider.ask(block(AddrReq{})); }),
        "T_ADDR_ACK local:port local:port", Mode::connections},
