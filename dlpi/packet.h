@@ -10,7 +10,7 @@
 //   parameters  device        interface; absent: style 2
 //               ring          "block" (absent) or "frame", the kind of receive ring, dlpi/packet_ring.h: "block" takes
 //                             least CPU time but adds up to about a millisecond to the delay of sparse frames, "frame"
-//                             adds none and drops super-frames
+//                             adds none and pays a system call and a copy for a super-frame
 //               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB
 //               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
 //               offload       boolean, absent true: datagrams, and segments of TCP, that are sent together go to the
@@ -24,18 +24,18 @@
 //   receives    from a TPACKET_V3 or _V2 ring, what dlpi/packet_filter.h lets through: frames to our station and to
 //               groups, of the EtherTypes that are bound; where the station is the kernel's, too, and the streams are
 //               those of `ip`, packets to its addresses alone; and of other frames the Ethernet header, to be counted.
-//               A layered stream gets a copy. Where all streams on the device are fused, they
-//               are shown the frame where it lies in the ring, and its bytes are read and written once, on their way to
-//               the application. A small frame is copied all the same, and so is one that comes while
-//               PacketRing::loans_max are held, or that is still held when the ring wants its memory back: nothing
-//               more has come, the stream is full, half of the ring has passed by, or the link ends
+//               A layered stream gets a copy. Where all streams on the device are fused, they are shown the frame where
+//               it lies in the ring, and its bytes are read and written once, on their way to the application. A small
+//               frame is copied all the same, and so is one that comes while PacketRing::loans_max are held, or that is
+//               still held when the ring wants its memory back: nothing more has come, the stream is full, half of the
+//               ring has passed by, or the link ends
 //   sends       sendmmsg (dlpi/packet_sender.h)
 //   offload     a sender on this host (veth, bridge) may leave checksums and segmentation to hardware that is not
 //               there. A partial checksum is completed, `checksum_completed`; super-frames of UDP and TCP go up whole
 //               to a stream that takes them, `super_frame_received`, and are split for others, `super_frame_split`;
-//               others are dropped, `super_frame_dropped` (ethtool -K DEVICE gso off, at the sender). With `ring =
-//               "frame"` all are, since they do not fit. Kernels before 6.2 drop UDP super-frames themselves,
-//               `kernel_dropped` (ethtool -K DEVICE tx-udp-segmentation off, there)
+//               others are dropped, `super_frame_dropped` (ethtool -K DEVICE gso off, at the sender), and so is what a
+//               ring by the frame has no room for beside its slots. Kernels before 6.2 drop UDP super-frames
+//               themselves, `kernel_dropped` (ethtool -K DEVICE tx-udp-segmentation off, there)
 //   tags        the kernel takes a VLAN tag off before we see the frame, and says which it was: a priority tag is
 //               ignored, others are `vlan_frame`
 //   link state  up while the interface is up and has a carrier; MTU as the interface's. Changes come by rtnetlink
