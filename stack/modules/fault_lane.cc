@@ -219,7 +219,7 @@ Message FaultLane::take_next() {
 
 Batch FaultLane::depart(TimePoint now, std::size_t count_max) {
   Batch out;
-  while (out.size() < count_max && next_departure() <= now) {
+  while (out.size() < count_max && !(on_time_.empty() && late_.empty()) && next_departure() <= now) {
     out.push(take_next());
   }
   return out;

@@ -58,6 +58,17 @@ TEST(Fault, WithoutParametersItPassesABatchWholeAndAtOnce) {
   EXPECT_EQ(take_texts(stack.driver()), (std::vector<std::string>{"a", "b"}));
 }
 
+// An empty line says that its next message departs never, and a simulation may run until then.
+TEST(Fault, AtTheEndOfTimeAnEmptyLineGivesNothing) {
+  Stack stack;
+  const Fault& fault = stack.push<Fault>(only_down({.delay = milliseconds(1)}));
+  EXPECT_EQ(send_numbered(stack, 1), std::vector<int>{0});
+  stack.set().scheduler().poll(never);
+  stack.down(flush(stack, flush_write));
+  EXPECT_EQ(stack.driver().take().type(), MessageType::flush);
+  expect_every_message_accounted_for(fault);
+}
+
 TEST(Fault, LossIsIndependentAndOfTheRateAskedFor) {
   Stack stack;
   Fault& fault = stack.push<Fault>(only_down({.loss = 0.05}));
