@@ -67,8 +67,9 @@ bool drought_case(const Arrangement& arrangement, std::size_t first, std::size_t
         const auto done = bed[from].test(*one.sends[which]);
         EXPECT_TRUE(done) << "a send does not end";
         sent = done && done->error == 0;
-        // Over connections: what the stream that should have called answered.
-        const bool refused = done && (done->error == ENOBUFS || (connects && done->error == ENOSR));
+        // A module has taken a message, or nothing of it. Connections try again; but one that was accepted on a stream
+        // whose `ip` still waits for memory to set its link up is reset by its host.
+        const bool refused = done && done->error == (connects ? ECONNRESET : ENOBUFS);
         EXPECT_TRUE(!reliable || sent || refused) << "error " << (done ? done->error : -1);
       }
       const auto done = bed[1 - from].test(*one.receives[which]);
@@ -77,7 +78,8 @@ bool drought_case(const Arrangement& arrangement, std::size_t first, std::size_t
         EXPECT_TRUE(std::equal(one.contents[which].begin(), one.contents[which].end(), one.buffers[which].begin()));
       }
       EXPECT_TRUE(!reliable || !sent || (done && done->error == 0)) << "said to have come";
-      EXPECT_TRUE(!reliable || sent || !done || done->error != 0) << "said not to have been taken, and it came";
+      EXPECT_TRUE(!reliable || connects || sent || !done || done->error != 0)
+          << "said not to have been taken, and it came";
       if (!done) {
         EXPECT_TRUE(bed[1 - from].cancel(*one.receives[which]));
       }

@@ -68,9 +68,7 @@ class XtpDroughts : public testing::TestWithParam<ProcessingMode> {
     }
     EXPECT_TRUE(bed[at].user().bound) << at;
   }
-  static bool is_done(XtpBed& bed, std::size_t at) {
-    return bed[at].user().released && bed[at].user().peer_released;
-  }
+  static bool is_done(XtpBed& bed, std::size_t at) { return bed[at].user().released && bed[at].user().peer_released; }
 };
 
 TEST_P(XtpDroughts, ThePoolMayFailInAnyPlace) {
