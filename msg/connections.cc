@@ -26,6 +26,16 @@ Result<std::unique_ptr<tli::Endpoint>> Endpoint::Connections::open_another() {
   return std::move(*opened);
 }
 
+/// Whether what failed is to be tried again: the provider is busy, an event comes first, or the pool is exhausted, for
+/// which no connection ends. "TSYSERR with ENOSR" leaves everything as it was.
+bool Endpoint::Connections::passes(const tli::Failure& failure) {
+  if (failure.t_errno == TSYSERR && failure.system_errno == ENOSR) {
+    memory_awaited_.arm_after(memory_retry);
+    return true;
+  }
+  return failure.t_errno == TFLOW || failure.t_errno == TLOOK || failure.t_errno == TNODATA;
+}
+
 /// At the endpoint's address, and any port.
 tli::Outcome<void> Endpoint::Connections::bind_any(tli::Endpoint& stream) {
   std::array<std::byte, Peer::encoded_size_max> here;
@@ -100,50 +110,77 @@ bool Endpoint::Connections::accept() {
   bool moved = false;
   for (std::uint32_t turn = 0; turn < calls_waiting_max; ++turn) {
     const auto event = endpoint_.tli_->t_look();
-    if (!event || *event == 0) {
-      endpoint_.broken_ = endpoint_.stream().write_refusal();
-      break;
-    }
-    if (*event != tli::T_LISTEN) {
-      static_cast<void>(endpoint_.tli_->t_rcvdis(nullptr));  // a caller that has gone again
+    if (event && *event != 0 && *event != tli::T_LISTEN) {  // a caller that has gone again
+      tli::t_discon why;
+      const bool told = endpoint_.tli_->t_rcvdis(&why).has_value();
+      if (told && call_ && call_->sequence == why.sequence) {
+        call_.reset();
+      }
       moved = true;
       continue;
     }
-    std::array<std::byte, Peer::encoded_size_max> address;
-    tli::t_call call{.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()}, .opt = {}, .udata = {}};
-    if (!endpoint_.tli_->t_listen(call)) {
+    if (!call_) {
+      if (!event || *event == 0) {
+        endpoint_.broken_ = endpoint_.stream().write_refusal();
+        break;
+      }
+      std::array<std::byte, Peer::encoded_size_max> address;
+      tli::t_call call{.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()}, .opt = {}, .udata = {}};
+      if (const auto listened = endpoint_.tli_->t_listen(call); !listened) {
+        static_cast<void>(passes(listened.error()));
+        break;
+      }
+      call_ = Call{.from = Peer::decode(ConstBytes(address).first(call.addr.len)).value_or(Peer{}),
+                   .sequence = call.sequence};
+    }
+    if (!answer_call()) {
       break;
     }
     moved = true;
-    const auto from = Peer::decode(ConstBytes(address).first(call.addr.len));
-    auto made = from && incoming_.size() < endpoint_.options_.connections_max ? open_another() : fail(ENOBUFS);
-    if (!made) {
-      ++endpoint_.statistics_.callers_refused;
-      static_cast<void>(endpoint_.tli_->t_snddis(&call));
-      continue;
-    }
-    if (!accept_on(**made, call)) {
-      ++endpoint_.statistics_.callers_refused;
-      static_cast<void>(endpoint_.tli_->t_snddis(&call));  // unless it has gone: the next event says so
-      continue;
-    }
-    Incoming& incoming = incoming_.emplace_back();
-    incoming.tli = std::move(*made);
-    incoming.from = {from->address, 0};
-    incoming.hello =
-        std::make_unique<Timer>(endpoint_.stream().set().scheduler(), [&incoming] { incoming.expired = true; });
-    incoming.hello->arm_after(hello_time);
   }
   return moved;
 }
 
-/// Some providers (`xtp`) accept only on a stream that has an address of its own; others have the listener's there.
-bool Endpoint::Connections::accept_on(tli::Endpoint& accepting, tli::t_call& call) {
-  const auto accepted = endpoint_.tli_->t_accept(accepting, call);
-  if (accepted || accepted.error().t_errno != TOUTSTATE || accepting.t_getstate() != tli::T_UNBND) {
-    return accepted.has_value();
+/// Accepts the call that is at hand, or refuses it. False: it waits for memory, since who called takes a refusal for
+/// the end.
+bool Endpoint::Connections::answer_call() {
+  tli::t_call call{.addr = {}, .opt = {}, .udata = {}, .sequence = call_->sequence};
+  const bool admits = call_->from.port != 0 && incoming_.size() < endpoint_.options_.connections_max;
+  auto made = admits ? open_another() : fail(ENOBUFS);
+  if (!made && made.error().code == ENOSR) {
+    memory_awaited_.arm_after(memory_retry);
+    return false;
   }
-  return bind_any(accepting) && endpoint_.tli_->t_accept(accepting, call);
+  if (made) {
+    const auto accepted = accept_on(**made, call);
+    if (!accepted && accepted.error().t_errno == TSYSERR && passes(accepted.error())) {
+      return false;
+    }
+    made = accepted ? std::move(made) : fail(ECONNABORTED);
+  }
+  const Peer from = std::exchange(call_, std::nullopt)->from;
+  if (!made) {
+    ++endpoint_.statistics_.callers_refused;
+    static_cast<void>(endpoint_.tli_->t_snddis(&call));  // unless it has gone: the next event says so
+    return true;
+  }
+  Incoming& incoming = incoming_.emplace_back();
+  incoming.tli = std::move(*made);
+  incoming.from = {from.address, 0};
+  incoming.hello =
+      std::make_unique<Timer>(endpoint_.stream().set().scheduler(), [&incoming] { incoming.expired = true; });
+  incoming.hello->arm_after(hello_time);
+  return true;
+}
+
+/// Some providers (`xtp`) accept only on a stream that has an address of its own; others have the listener's there.
+tli::Outcome<void> Endpoint::Connections::accept_on(tli::Endpoint& accepting, tli::t_call& call) {
+  auto accepted = endpoint_.tli_->t_accept(accepting, call);
+  if (accepted || accepted.error().t_errno != TOUTSTATE || accepting.t_getstate() != tli::T_UNBND) {
+    return accepted;
+  }
+  const auto bound = bind_any(accepting);
+  return bound ? endpoint_.tli_->t_accept(accepting, call) : bound;
 }
 
 /// Ends the connection: its peer does not speak as docs/formats/msg.md says.
@@ -185,7 +222,7 @@ std::optional<std::size_t> Endpoint::Connections::receive(Incoming& incoming, By
   if (got) {
     return *got;
   }
-  if (got.error().t_errno == TNODATA) {
+  if (got.error().t_errno != TLOOK && passes(got.error())) {
     return std::nullopt;
   }
   if (got.error().t_errno == TLOOK) {
@@ -281,7 +318,7 @@ bool Endpoint::Connections::write_answers(Incoming& incoming) {
   }
   const auto sent = incoming.tli->t_snd(incoming.answers, 0);
   if (!sent) {
-    if (sent.error().t_errno != TFLOW && sent.error().t_errno != TLOOK) {
+    if (!passes(sent.error())) {
       end(incoming);
     }
     return false;
@@ -341,10 +378,11 @@ void Endpoint::Connections::call(Outgoing& outgoing) {
   ++outgoing.calls;
   auto made = open_another();
   if (!made) {
-    return end(outgoing, made.error().code);
+    return made.error().code == ENOSR ? call_again(outgoing, ENOSR) : end(outgoing, made.error().code);
   }
   if (const auto bound = bind_any(**made); !bound) {
-    return end(outgoing, code_of(bound.error()));
+    const int error = code_of(bound.error());
+    return error == ENOSR ? call_again(outgoing, error) : end(outgoing, error);
   }
   std::array<std::byte, Peer::encoded_size_max> there;
   const tli::t_call request{
@@ -387,6 +425,9 @@ bool Endpoint::Connections::event(Outgoing& outgoing) {
   switch (*event) {
     case tli::T_CONNECT:
       if (const auto done = outgoing.tli->t_rcvconnect(nullptr); !done) {
+        if (passes(done.error())) {
+          return false;
+        }
         end(outgoing, code_of(done.error()));
         return false;
       }
@@ -498,7 +539,7 @@ bool Endpoint::Connections::write(Outgoing& outgoing) {
         tli::t_iovec{const_cast<std::byte*>(piece.data()), piece.size()}};
     const auto sent = outgoing.tli->t_sndv(std::span(parts).first(piece.empty() ? 1 : 2), 0);
     if (!sent) {
-      if (sent.error().t_errno != TFLOW && sent.error().t_errno != TLOOK) {
+      if (!passes(sent.error())) {
         end(outgoing, code_of(sent.error()));
       }
       break;

@@ -44,10 +44,12 @@ class Endpoint::Connections {
   static constexpr Duration hello_time = std::chrono::seconds(10);
   static constexpr Duration first_retry = std::chrono::milliseconds(20);
   static constexpr unsigned retry_doublings_max = 5;
+  static constexpr Duration memory_retry = std::chrono::milliseconds(1);
   /// How long an endpoint that closes waits for its peers to take what has been said to them.
   static constexpr Duration farewell_time = std::chrono::seconds(1);
 
-  explicit Connections(Endpoint& endpoint) : endpoint_(endpoint) {}
+  explicit Connections(Endpoint& endpoint)
+      : endpoint_(endpoint), memory_awaited_(endpoint.stream().set().scheduler(), [] {}) {}
   ~Connections();
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
@@ -97,10 +99,17 @@ class Endpoint::Connections {
     int ended = 0;
   };
 
+  /// Somebody calls, and is neither accepted nor refused yet.
+  struct Call {
+    Peer from;  // port 0: no address
+    int sequence = 0;
+  };
+
   [[nodiscard]] Result<std::unique_ptr<tli::Endpoint>> open_another();
   [[nodiscard]] tli::Outcome<void> bind_any(tli::Endpoint& stream);
   bool accept();
-  bool accept_on(tli::Endpoint& accepting, tli::t_call& call);
+  bool answer_call();
+  tli::Outcome<void> accept_on(tli::Endpoint& accepting, tli::t_call& call);
   bool read(Incoming& incoming);
   std::optional<std::size_t> receive(Incoming& incoming, Bytes place);
   bool read_header(Incoming& incoming);
@@ -122,9 +131,12 @@ class Endpoint::Connections {
   void has_left(Outgoing& outgoing);
   void end(Outgoing& outgoing, int error);
   bool make_room();
+  [[nodiscard]] bool passes(const tli::Failure& failure);
   void farewell();
 
   Endpoint& endpoint_;
+  Timer memory_awaited_;  // its end makes the run loop call progress()
+  std::optional<Call> call_;
   std::list<Incoming> incoming_;
   std::map<Peer, Outgoing> outgoing_;
   std::vector<std::byte> thrown_away_;

@@ -158,6 +158,28 @@ TEST(MsgConnections, AnAnswerThatIsNotDueEndsTheConnection) {
   }
 }
 
+// The called refuses what is still leaving, twice.
+TEST(MsgConnections, AMessageIsRefusedOnce) {
+  for (const bool twice : {false, true}) {
+    Bed bed(over_kernel_tcp(), 1);
+    const RawPeer listener;
+    const Peer peer{*wire::IpAddress::from_text("127.0.0.1"), listener.listen()};
+    const auto bytes = content(1, 40'000'000);  // more than fits between the two
+    const Handle sending = *bed[0].send(peer, 1, bytes);
+    bed.settle();
+    const RawPeer called(listener.accept());
+    called.send(frames({{.type = FrameKind::refused, .number = 1}}));
+    if (twice) {
+      called.send(frames({{.type = FrameKind::refused, .number = 1}}));
+    }
+    bed.settle();
+    EXPECT_EQ(bed[0].statistics().malformed, twice ? 1U : 0U);
+    const auto done = bed[0].test(sending);
+    ASSERT_EQ(done.has_value(), twice) << "the rest of it still leaves";
+    EXPECT_TRUE(!twice || done->error == EPROTO);
+  }
+}
+
 /// A caller at the other end of a bed's wire, in simulated time.
 class WireCaller {
  public:

@@ -26,6 +26,17 @@ using messages::Packet;
 using messages::Weather;
 using wire::TransportAddress;
 
+/// A primitive of the test's own: who makes it asks again while the pool refuses.
+template <class Primitive>
+Message insisted(BufferPool& pool, const Primitive& primitive, MessageType type) {
+  Message message;
+  for (int attempt = 0; !message && attempt < 1000; ++attempt) {
+    message = primitive_message(pool, primitive, type);
+  }
+  SLUICE_REQUIRE(message);
+  return message;
+}
+
 /// A connectionless provider that can be bound.
 class XtpProvider : public messages::Provider {
  public:
@@ -51,7 +62,7 @@ class XtpProvider : public messages::Provider {
  private:
   template <class Primitive>
   void answer(const Primitive& primitive) {
-    read_queue().put_next(primitive_message(set().pool(), primitive, MessageType::pcproto));
+    read_queue().put_next(insisted(set().pool(), primitive, MessageType::pcproto));
   }
   bool manage(const Message& message) {
     const std::int32_t primitive = tpi::primitive_of(message.bytes()).value_or(-1);
@@ -101,7 +112,7 @@ class XtpUser : public Module {
   void call(const TransportAddress& to) { down(tpi::ConnReq{Encoded(to).bytes(), {}}); }
   template <class Primitive>
   void down(const Primitive& primitive) {
-    write_queue().put_next(primitive_message(set().pool(), primitive, MessageType::proto));
+    write_queue().put_next(insisted(set().pool(), primitive, MessageType::proto));
   }
   void send(std::string_view text, bool more = false) {
     Message request = primitive_message(set().pool(), tpi::DataReq{.more = more ? 1 : 0}, MessageType::proto);
@@ -129,6 +140,7 @@ class XtpUser : public Module {
   bool releases = true;  // when all has been sent
 
   // What has happened.
+  bool bound = false;
   bool connected = false;
   int connections = 0;
   bool released = false;
@@ -189,6 +201,8 @@ class XtpUser : public Module {
     const ConstBytes bytes = std::as_const(message).bytes();
     if (const auto capability = tpi::CapabilityAck::decode(bytes)) {
       acceptor_id_ = capability->acceptor_id;
+    } else if (tpi::BindAck::decode(bytes)) {
+      bound = true;
     } else if (const auto call_came = tpi::ConnInd::decode(bytes)) {
       outstanding.push_back(call_came->sequence);
       if (accepts) {

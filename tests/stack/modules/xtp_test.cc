@@ -714,5 +714,32 @@ TEST_F(XtpTest, WithoutMemoryItTakesLonger) {
             0U);
 }
 
+/// Where nothing is lost. Of each count one load and one store are the bed's own: the user makes a block, and the
+/// provider a packet. Down, what waits to be acknowledged is the user's block, which packets show: its bytes are loaded
+/// once, for the sum. Up, a byte is loaded to be verified and moved to the reader's place later, since nothing is
+/// acknowledged that is not verified; a fused path verifies the provider's sum and this one's together.
+TEST_F(XtpTest, WhatIsKeptCostsNoCopy) {
+  constexpr std::uint64_t size = 1'000'000;
+  struct Row {
+    ProcessingMode mode;
+    std::size_t node;
+    double loads;
+    double stores;
+  };
+  for (const Row& row : {Row{ProcessingMode::layered, 1, 1, 0}, Row{ProcessingMode::layered, 0, 3, 1},
+                         Row{ProcessingMode::fused, 1, 1, 0}, Row{ProcessingMode::fused, 0, 2, 1}}) {
+    SCOPED_TRACE(std::string(name_of(row.mode)) + " node " + std::to_string(row.node));
+    const xtp::Options options{.packet_bytes = 1400};
+    XtpBed& bed = connected(options, options, row.mode);
+    Touches& touches = bed[row.node].set().pool().touches();
+    touches = {};
+    transfer(bed, size);
+    bed.run(10s);
+    ASSERT_EQ(bed[0].user().received, size);
+    EXPECT_NEAR(static_cast<double>(touches.loaded_bytes) / size, 1 + row.loads, 0.1);
+    EXPECT_NEAR(static_cast<double>(touches.stored_bytes) / size, 1 + row.stores, 0.1);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::test::associations
