@@ -63,8 +63,9 @@ class World {
 
   World() : path_(std::filesystem::temp_directory_path() / ("sluice-fuzz-" + std::to_string(::getpid()))) {
     const auto opener = [this](const char* transport) { return [this, transport] { return endpoint(transport); }; };
-    auto opened = Server::open(set_, {.path = path_, .sockets_per_user_max = sockets_max, .clients_max = 4},
-                               opener("tcp"), opener("udp"));
+    constexpr Quotas::Limits per_user{.sockets = sockets_max, .listening = 2, .connecting = 3, .memory = 256 << 10};
+    auto opened =
+        Server::open(set_, {.path = path_, .per_user = per_user, .clients_max = 4}, opener("tcp"), opener("udp"));
     SLUICE_REQUIRE(opened.has_value());
     server_ = std::move(*opened);
   }

@@ -471,7 +471,8 @@ TEST_F(TcpModule, ACallerMaySendLittleBeforeHeIsAccepted) {
   }
   EXPECT_EQ(stack->told(), "called 1");
   for (const Sent& sent : stack->take_sent()) {
-    EXPECT_LE(sent.segment.header.acknowledgment + (sent.segment.header.window << scale) - begin, most);
+    const std::uint32_t window = std::uint32_t{sent.segment.header.window} << scale;
+    EXPECT_LE(sent.segment.header.acknowledgment + window - begin, most);
   }
   stack->accept(1);
   EXPECT_EQ(stack->told(), "ok accept, data " + std::string(most, 'q'));
