@@ -21,15 +21,18 @@ INPUT=reply between stops we 4 12 receive=100000 pause=3 receive
 INPUT=reply between stops-little it 6 13 receive_buffer=4096 receive=1000 pause=2 receive
 between single-bytes it 4 14 single=little
 INPUT=reply between little-buffer we 6 15 receive_buffer=4096 receive
-# Ours does nothing at all for a while, and has little memory.
+# Ours does nothing at all for a while, and has little memory; its own input is open for so long, so that it is there.
 head -c 300000 question > some
-between slow it 4 20 send=some
+mkfifo held.in
+exec 9<> held.in
+INPUT=held.in between slow it 4 20 send=some 9>&-
 for i in 1 2 3; do
   kill -STOP "${PID[ours-slow]}"
   sleep 0.3
   kill -CONT "${PID[ours-slow]}"
   sleep 0.1
 done
+exec 9>&-
 for name in single-bytes slow little-buffer stops-little stops; do
   expect "$name: ours ends well" ends_well ours-$name
   expect "$name: so does the kernel's end" ends_well peer-$name
