@@ -840,6 +840,8 @@ TEST_F(SocketServer, CallersTakeMemoryBeforeTheyCome) {
 
 /// Threat: without a descriptor to spare the server would try to take the next client for ever.
 TEST_F(SocketServer, WithoutADescriptorForAClientTheServerWaits) {
+  const Descriptor first = client();
+  run_for(std::chrono::milliseconds(10));  // UBSan needs descriptors where it meets a type for the first time
   const Descriptor waiting = client();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
