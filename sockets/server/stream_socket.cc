@@ -197,9 +197,14 @@ Reply StreamSocket::connect(const Request& request, Asker asker) {
   return reply;
 }
 
-/// What a segment carries is told by the connection where there is one.
+/// What a segment carries, and what the buffers are, is told by the connection where there is one.
 Reply StreamSocket::get_option(const Request& request) {
   Reply reply = Socket::get_option(request);
+  const bool of_buffer = request.name == SO_RCVBUF || request.name == SO_SNDBUF;
+  if (request.level == SOL_SOCKET && of_buffer && endpoint_ != nullptr) {
+    const Buffers buffers = buffers_of(*endpoint_);
+    reply.answer.value = static_cast<std::int32_t>(request.name == SO_RCVBUF ? buffers.receive : buffers.send);
+  }
   if (request.level == IPPROTO_TCP && request.name == TCP_MAXSEG) {
     const auto info = connection_info();
     constexpr std::int32_t segment_bytes_default = 536;  // RFC 9293 section 3.7.1
@@ -383,7 +388,8 @@ bool StreamSocket::orphan() {
   if (orphaned_at_ == never) {
     orphaned_at_ = now;
   }
-  if (phase_ == Phase::connecting || (phase_ == Phase::connected && now >= orphaned_at_ + orphan_time_max)) {
+  const bool waits = now < orphaned_at_ + orphan_time_max && !resets_at_close_;
+  if (phase_ == Phase::connecting || (phase_ == Phase::connected && !waits)) {
     abort(ECONNABORTED);
   }
   if (phase_ == Phase::over && !drained_) {

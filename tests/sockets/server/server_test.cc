@@ -342,6 +342,71 @@ TEST_F(SocketServer, AProgramThatDoesNotReadHoldsThePeerBackAndNobodyElse) {
     return got >= sent;
   }));
   EXPECT_EQ(got, sent);
+  ASSERT_TRUE(write_all(slow, "and back"));
+  run_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(read_some(slow), "errno " + std::to_string(EAGAIN)) << "nothing comes twice";
+  EXPECT_EQ(read_some(flood), "and back");
+}
+
+/// Likewise the other way.
+TEST_F(SocketServer, APeerThatDoesNotReadHoldsTheProgramBackAndGetsEveryByteOnce) {
+  auto [flood, slow] = connection();
+  ASSERT_EQ(::fcntl(flood.get(), F_SETFL, O_NONBLOCK), 0);
+  const std::string much(65536, 'm');
+  std::size_t sent = 0;
+  for (int quiet = 0; quiet < 20; ++quiet) {
+    for (ssize_t taken = 1; taken > 0;) {
+      taken = ::send(flood.get(), much.data(), much.size(), MSG_NOSIGNAL);
+      sent += taken > 0 ? static_cast<std::size_t>(taken) : 0;
+      quiet = taken > 0 ? 0 : quiet;
+    }
+    run_for(std::chrono::milliseconds(2));
+  }
+  ASSERT_GT(sent, much.size());
+  std::size_t got = 0;
+  const auto take = [&, &end = slow] {
+    const std::string some = read_some(end);
+    got += some.starts_with("errno") ? 0 : some.size();
+  };
+  ASSERT_TRUE(run_until([&] {
+    take();
+    return got >= sent;
+  }));
+  ASSERT_TRUE(write_all(slow, "and back"));
+  run_for(std::chrono::milliseconds(20));
+  take();
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(read_some(flood), "and back");
+}
+
+/// "or if new data is received after CLOSE is called, its TCP SHOULD send a RST to show that data was lost" (RFC 1122
+/// section 4.2.2.13).
+TEST_F(SocketServer, WhatComesForAProgramThatHasClosedIsReset) {
+  auto [ours, theirs] = connection();
+  ours = Descriptor();
+  run_for(std::chrono::milliseconds(20));
+  ASSERT_EQ(read_some(theirs), "");
+  ASSERT_TRUE(write_all(theirs, "too late"));
+  ASSERT_TRUE(
+      run_until([&, &end = theirs] { return (events_of(end) & POLLERR) != 0 || (events_of(end) & POLLHUP) != 0; }));
+  EXPECT_TRUE(run_until([&] { return server->statistics().sockets == 0; }));
+}
+
+/// SO_LINGER is of close(2), not of shutdown(2).
+TEST_F(SocketServer, AnEndOfSendingIsNoResetWhateverLingers) {
+  auto [ours, theirs] = connection();
+  const Request linger_none{.operation = Operation::set_option, .level = SOL_SOCKET, .name = SO_LINGER, .value = 0};
+  ASSERT_EQ(ask_error(linger_none, ours.get()), 0);
+  ASSERT_TRUE(write_all(ours, "question"));
+  ASSERT_EQ(::shutdown(ours.get(), SHUT_WR), 0);
+  run_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(read_some(theirs), "question");
+  EXPECT_EQ(read_some(theirs), "");
+  ASSERT_TRUE(write_all(theirs, "reply"));
+  ASSERT_TRUE(run_until([&, &end = ours] { return (events_of(end) & POLLIN) != 0; }));
+  EXPECT_EQ(read_some(ours), "reply");
+  ours = Descriptor();
+  EXPECT_TRUE(run_until([&] { return server->statistics().sockets == 0; })) << "but its close is one";
 }
 
 // ---- Listening ----
@@ -433,6 +498,10 @@ TEST_F(SocketServer, SocketsThatShareAPortGetWhatTheirPeersSend) {
   ASSERT_TRUE(run_until([&] { return (events_of(first) & POLLIN) != 0; }));
   EXPECT_EQ(text_of(read_some(first)), "named");
   EXPECT_EQ(events_of(second) & POLLIN, 0);
+  const Descriptor stranger = open(SocketKind::datagram);
+  ASSERT_TRUE(write_all(stranger, datagram(at, "of another")));
+  ASSERT_TRUE(run_until([&] { return ((events_of(first) | events_of(second)) & POLLIN) != 0; }));
+  EXPECT_EQ(events_of(first) & POLLIN, 0) << "it has named its peer";
 }
 
 TEST_F(SocketServer, ANamedPeerThatIsNotThereIsTold) {
@@ -795,6 +864,52 @@ TEST_F(SocketServer, AUsersConnectionsHaveSoMuchMemoryAndNoMore) {
   }
   ASSERT_TRUE(run_until([&] { return server->statistics().sockets == before - 3; }));
   EXPECT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, datagrams.get()), 0);
+}
+
+/// Beyond half of the memory; and what is refused for another reason takes none.
+TEST_F(SocketServer, AConnectionThatIsShortOfMemoryHasSmallBuffersAndLosesNothing) {
+  server.reset();
+  start({.path = path(), .per_user = {.memory = 100 * 1024}});
+  auto [listener, at] = kernel_listener();
+  const Descriptor failing = open(SocketKind::stream);
+  const Descriptor ours = open(SocketKind::stream);
+  for (const Descriptor* const socket : {&failing, &ours}) {
+    for (const int name : {SO_RCVBUF, SO_SNDBUF}) {
+      const Request large{.operation = Operation::set_option, .level = SOL_SOCKET, .name = name, .value = 1 << 20};
+      EXPECT_EQ(ask_error(large, socket->get()), 0);
+    }
+  }
+  EXPECT_EQ(ask_error({.operation = Operation::connect, .address = loopback(1)}, failing.get()), ECONNREFUSED);
+  ASSERT_EQ(ask_error({.operation = Operation::connect, .address = at}, ours.get()), 0);
+  const Descriptor theirs(::accept(listener.get(), nullptr, nullptr));
+  for (const int name : {SO_RCVBUF, SO_SNDBUF}) {
+    const Request asked{.operation = Operation::get_option, .level = SOL_SOCKET, .name = name};
+    EXPECT_LE(ask(asked, ours.get()).answer.value, 32 * 1024);
+  }
+  // More than a turn takes, at once.
+  const std::string much(100'000, 'm');
+  ASSERT_TRUE(write_all(ours, much));
+  std::string got;
+  ASSERT_TRUE(run_until([&, &end = theirs] {
+    const std::string some = read_some(end);
+    got += some.starts_with("errno") ? "" : some;
+    return got.size() >= much.size();
+  }));
+  EXPECT_EQ(got, much);
+}
+
+TEST_F(SocketServer, ADatagramSocketThatCannotBeBoundTakesNoMemory) {
+  server.reset();
+  start({.path = path(), .per_user = {.memory = 150 * 1024}});
+  const Descriptor kernel(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  Address at = loopback(0);
+  ASSERT_EQ(::bind(kernel.get(), reinterpret_cast<const sockaddr*>(at.bytes), at.size), 0);
+  socklen_t size = sizeof at.bytes;
+  ASSERT_EQ(::getsockname(kernel.get(), reinterpret_cast<sockaddr*>(at.bytes), &size), 0);
+  const Descriptor refused = open(SocketKind::datagram);
+  EXPECT_EQ(ask_error({.operation = Operation::bind, .address = at}, refused.get()), EADDRINUSE);
+  const Descriptor other = open(SocketKind::datagram);
+  EXPECT_EQ(ask_error({.operation = Operation::bind, .address = loopback(0)}, other.get()), 0);
 }
 
 /// The peer cannot make the server hold more either, and is turned away.
