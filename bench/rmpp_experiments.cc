@@ -256,7 +256,7 @@ std::vector<Protocol> all_protocols() {
   return all;
 }
 
-/// A ring by frame has no place for the super-frames of tcp.
+/// What is short is not to wait for a block; and a ring by frame takes super-frames of tcp at a call and a copy each.
 constexpr const char* by_frame = "ring = 'frame', offload = false";
 
 /// The pairs of all protocols, each on a link of its own, with a set and a run loop of its own: the loop of one is not
