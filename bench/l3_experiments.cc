@@ -145,8 +145,7 @@ TEST(l3, veth) {
     GTEST_SKIP() << "this figure needs " << missing;
   }
   const auto set_mtu = [](const char* device) {
-    const std::string command = std::string("ip link set ") + device + " mtu " + std::to_string(veth_mtu_max);
-    must(std::system(command.c_str()) == 0, command.c_str());
+    VethLab::run(std::string("ip link set ") + device + " mtu " + std::to_string(veth_mtu_max));
   };
   veth_lab().add_link("l3f", veth_mtu_max);
   veth_lab().add_link("l3t", veth_mtu_max);

@@ -31,6 +31,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,7 @@
 #include "bench/experiment.h"
 #include "bench/ports.h"
 #include "bench/stack_pair.h"
+#include "edge/bridge.h"
 #include "libdlpi/dlpi_handle.h"
 
 namespace sluice::bench {
@@ -51,26 +53,17 @@ constexpr unsigned window_bytes = 524'288;
 constexpr std::size_t rate_mbit = 250;
 constexpr double rate_mbit_min = 0.1;  // of a piece of the time in which next to nothing has arrived
 
-void run(const std::string& command) { must(std::system(command.c_str()) == 0, command.c_str()); }
-
 /// A link between two TAP devices, "NUMBERn" in the near namespace and "NUMBERf" in the far one. What goes to the far
 /// one meets `fault`.
 class Link {
  public:
-  Link(StreamSet& set, RunLoop& loop, int number, const std::string& fault) : loop_(loop) {
+  Link(StreamSet& set, RunLoop& loop, int number, const std::string& fault) {
     veth_lab().enter_near();
     near_ = open(set, number, 'n', "push = ['fault']\nfault = { " + fault + " }\n");
     veth_lab().enter_far();
     far_ = open(set, number, 'f', "");
-    loop.attend(near_->stream(), [this] { return forward(near_->stream(), far_->stream()); });
-    loop.attend(far_->stream(), [this] { return forward(far_->stream(), near_->stream()); });
+    bridge_.emplace(loop, near_->stream(), far_->stream());
   }
-  ~Link() {
-    loop_.unattend(near_->stream());
-    loop_.unattend(far_->stream());
-  }
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
 
   static std::string device(int number, char end) { return std::to_string(number) + end; }
   static std::uint32_t address(int number, char end) {
@@ -94,29 +87,13 @@ class Link {
     for (const std::uint32_t level : {wire::dlpi::DL_PROMISC_PHYS, wire::dlpi::DL_PROMISC_SAP}) {
       SLUICE_REQUIRE((*handle)->dlpi_promiscon(level).has_value());
     }
-    run("ip link set " + name + " addrgenmode none up");
+    VethLab::run("ip link set " + name + " addrgenmode none up");
     return std::move(*handle);
   }
-  static bool forward(Stream& from, Stream& to) {
-    constexpr int turn_messages_max = 64;
-    Batch batch;
-    while (batch.size() < turn_messages_max && to.can_put()) {
-      Message message = from.receive();
-      if (!message) {
-        break;
-      }
-      if (message.type() == MessageType::data) {
-        batch.push(std::move(message));
-      }
-    }
-    const bool moved = !batch.empty();
-    [[maybe_unused]] const Status sent = to.send(std::move(batch));
-    return moved;
-  }
 
-  RunLoop& loop_;
   std::unique_ptr<dlpi::Handle> near_;
   std::unique_ptr<dlpi::Handle> far_;
+  std::optional<Bridge> bridge_;
 };
 
 /// Bytes without end, from one end of a link to the other.
@@ -124,15 +101,33 @@ class Flow {
  public:
   virtual ~Flow() = default;
   /// Sends and receives what can be; whether that was anything.
-  virtual bool turn() = 0;
+  bool turn() {
+    const std::size_t sent = as_long_as_it_goes([this] { return send(buffer()); });
+    const std::size_t got = as_long_as_it_goes([this] { return receive(buffer()); });
+    received_ += got;
+    return sent + got > 0;
+  }
   [[nodiscard]] std::uint64_t received() const { return received_; }
 
- protected:
+ private:
   static constexpr std::size_t turn_bytes_max = std::size_t{1} << 20;
+
+  /// How many bytes of `from` have gone, and how many have come in `to`; 0: none now.
+  virtual std::size_t send(ConstBytes from) = 0;
+  virtual std::size_t receive(Bytes to) = 0;
+  template <class Move>
+  static std::size_t as_long_as_it_goes(Move move) {
+    std::size_t done = 0;
+    for (std::size_t moved = 1; moved > 0 && done < turn_bytes_max; done += moved) {
+      moved = move();
+    }
+    return done;
+  }
   static Bytes buffer() {
     static std::vector<std::byte> one(256 * 1024);
     return one;
   }
+
   std::uint64_t received_ = 0;
 };
 
@@ -146,7 +141,7 @@ class KernelFlow final : public Flow {
       std::ifstream("/proc/sys/net/ipv4/tcp_sack") >> set;
       must(set == (sack ? 1 : 0), "net.ipv4.tcp_sack");
       const std::string address = "10.79." + std::to_string(number) + (end == 'n' ? ".1/24" : ".2/24");
-      run("ip address add " + address + " dev " + Link::device(number, end));
+      VethLab::run("ip address add " + address + " dev " + Link::device(number, end));
     }
     sockaddr_in at{
         .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(Link::address(number, 'f'))}, .sin_zero = {}};
@@ -172,29 +167,15 @@ class KernelFlow final : public Flow {
              ((info.tcpi_options & TCPI_OPT_SACK) != 0) == sack,
          "selective acknowledgements are as net.ipv4.tcp_sack says");
   }
-  bool turn() override {
-    bool moved = false;
-    for (std::size_t done = 0; done < turn_bytes_max;) {
-      const ssize_t taken = ::send(near_.get(), buffer().data(), buffer().size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (taken <= 0) {
-        break;
-      }
-      done += static_cast<std::size_t>(taken);
-      moved = true;
-    }
-    for (std::size_t done = 0; done < turn_bytes_max;) {
-      const ssize_t got = ::recv(far_.get(), buffer().data(), buffer().size(), MSG_DONTWAIT);
-      if (got <= 0) {
-        break;
-      }
-      done += static_cast<std::size_t>(got);
-      received_ += static_cast<std::uint64_t>(got);
-      moved = true;
-    }
-    return moved;
-  }
 
  private:
+  std::size_t send(ConstBytes from) override {
+    return static_cast<std::size_t>(
+        std::max<ssize_t>(0, ::send(near_.get(), from.data(), from.size(), MSG_DONTWAIT | MSG_NOSIGNAL)));
+  }
+  std::size_t receive(Bytes to) override {
+    return static_cast<std::size_t>(std::max<ssize_t>(0, ::recv(far_.get(), to.data(), to.size(), MSG_DONTWAIT)));
+  }
   static Descriptor made() {
     Descriptor one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     must(static_cast<bool>(one), "socket");
@@ -231,30 +212,14 @@ class StackFlow final : public Flow {
     both_.caller->stream().set_nonblocking(true);
     both_.called->stream().set_nonblocking(true);
   }
-  bool turn() override {
-    bool moved = false;
-    for (std::size_t done = 0; done < turn_bytes_max;) {
-      const std::size_t taken = both_.caller->t_snd(buffer(), 0).value_or(0);
-      if (taken == 0) {
-        break;
-      }
-      done += taken;
-      moved = true;
-    }
-    for (std::size_t done = 0; done < turn_bytes_max;) {
-      int flags = 0;
-      const std::size_t got = both_.called->t_rcv(buffer(), flags).value_or(0);
-      if (got == 0) {
-        break;
-      }
-      done += got;
-      received_ += got;
-      moved = true;
-    }
-    return moved;
-  }
 
  private:
+  std::size_t send(ConstBytes from) override { return both_.caller->t_snd(from, 0).value_or(0); }
+  std::size_t receive(Bytes to) override {
+    int flags = 0;
+    return both_.called->t_rcv(to, flags).value_or(0);
+  }
+
   std::unique_ptr<tli::Endpoint> listener_;
   Connected both_;
 };

@@ -108,6 +108,9 @@ class VethLab {
     }
   }
 
+  /// In the shell, in the namespace that was entered last; the program ends where it fails.
+  static void run(const std::string& command) { must(std::system(command.c_str()) == 0, command.c_str()); }
+
   void enter_near() const { must(::setns(near_.get(), CLONE_NEWNET) == 0, "setns"); }
   void enter_far() const { must(::setns(far_.get(), CLONE_NEWNET) == 0, "setns"); }
 
@@ -117,8 +120,6 @@ class VethLab {
     must(static_cast<bool>(own), "/proc/self/ns/net");
     return own;
   }
-
-  static void run(const std::string& command) { must(std::system(command.c_str()) == 0, command.c_str()); }
 
   static void wait_for(const char* device) {
     for (int tries = 0; tries < 500 && !dlpi::find_interface(device)->up; ++tries) {

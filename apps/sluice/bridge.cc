@@ -10,6 +10,7 @@
 
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/program.h"
+#include "edge/bridge.h"
 #include "stack/wire/dlpi.h"
 
 namespace sluice {
@@ -39,29 +40,6 @@ bool take_everything(Stream& stream) {
          stream.ioctl(dlpi::DLIOCRAW).has_value();
 }
 
-/// Moves what has come up `from` down `to`, as much as `to` accepts, up to a turn's worth; whether that was anything.
-bool forward(Stream& from, Stream& to) {
-  constexpr int turn_messages_max = 256;
-  Batch batch;
-  int moved = 0;
-  for (; moved < turn_messages_max && to.can_put(); ++moved) {
-    Message message = from.receive();
-    if (!message) {
-      break;
-    }
-    if (message.type() == MessageType::data) {
-      batch.push(std::move(message));
-    }
-    if (batch.size() == 32) {
-      [[maybe_unused]] const Status sent = to.send(std::exchange(batch, Batch()));
-    }
-  }
-  if (!batch.empty()) {
-    [[maybe_unused]] const Status sent = to.send(std::move(batch));
-  }
-  return moved > 0;
-}
-
 }  // namespace
 
 int run_bridge(const StackDeclaration& first, const StackDeclaration& second, const BridgeOptions& options) {
@@ -82,11 +60,10 @@ int run_bridge(const StackDeclaration& first, const StackDeclaration& second, co
   fmt::print("{}\n", options.json ? nlohmann::ordered_json{{"event", "running"}}.dump()
                                   : fmt::format("bridging {} and {}", first.name, second.name));
   std::fflush(stdout);
-  program->loop().attend(*a, [&] { return forward(*a, *b); });
-  program->loop().attend(*b, [&] { return forward(*b, *a); });
-  program->loop().run_until([&] { return program->stopped(); });
-  program->loop().unattend(*a);
-  program->loop().unattend(*b);
+  {
+    const Bridge bridge(program->loop(), *a, *b);
+    program->loop().run_until([&] { return program->stopped(); });
+  }
   print_statistics(first, *a, options.json);
   print_statistics(second, *b, options.json);
   return exit_ok;
