@@ -103,9 +103,6 @@ std::optional<std::vector<wire::IpAddress>> Answering::hosts(std::span<LinkStrea
       return std::nullopt;
     }
   }
-  std::ranges::sort(all);
-  const auto repeated = std::ranges::unique(all);
-  all.erase(repeated.begin(), repeated.end());
   return all;
 }
 

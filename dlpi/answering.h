@@ -34,8 +34,8 @@ class Answering {
   void forget(const LinkStream& stream);
   /// Assigns anew: what streams are to be told. `streams`: those of the link, in the order of attachment.
   [[nodiscard]] std::vector<Change> assign(std::span<LinkStream* const> streams) const;
-  /// The addresses of all streams that are bound to IP, groups aside, sorted and without duplicates; none where one of
-  /// them has told no address, or more than there is room for.
+  /// The addresses of all streams that are bound to IP, groups aside, in any order; none where one of them has told
+  /// no address, or more than there is room for.
   [[nodiscard]] std::optional<std::vector<wire::IpAddress>> hosts(std::span<LinkStream* const> streams) const;
   /// A stream has been told; one that was not, for want of memory, is told next time.
   void told(const Change& change);

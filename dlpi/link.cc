@@ -110,6 +110,9 @@ Link::Interests Link::interests() const {
   if (!all.any_sap) {
     all.hosts = answering_.hosts(streams_);
   }
+  if (all.hosts) {
+    sort_and_unite(*all.hosts);
+  }
   return all;
 }
 

@@ -51,10 +51,12 @@ PacketLink::~PacketLink() { set().remove_source(*this); }
 
 void PacketLink::changed(const Interface& interface) {
   set_mtu(interface.mtu);
-  interface_.address = interface.address;
-  const wire::MacAddress station = own_address_ ? address() : interface.address;
-  static_cast<void>(filter_for(interests_told(), station));
-  change_address(station);
+  if (interface.address != interface_.address) {
+    interface_.address = interface.address;
+    const wire::MacAddress station = own_address_ ? address() : interface.address;
+    static_cast<void>(filter_for(interests_told(), station));
+    change_address(station);
+  }
   set_up(interface.up);
 }
 
