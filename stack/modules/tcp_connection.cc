@@ -80,6 +80,9 @@ wire::ConnectionInfo Connection::info() const {
 }
 
 void Connection::set_buffers(std::size_t send_bytes, std::size_t receive_bytes, TimePoint now) {
+  if (settings_.send_buffer_bytes == send_bytes && settings_.receive_buffer_bytes == receive_bytes) {
+    return;
+  }
   settings_.send_buffer_bytes = send_bytes;
   settings_.receive_buffer_bytes = receive_bytes;
   open_window(now);

@@ -148,11 +148,9 @@ class Connection {
   void set_no_delay(bool no_delay) { settings_.no_delay = no_delay; }
   void set_keep_alive(const KeepAlive& wanted, TimePoint now);
   /// The window that was offered is not taken back, and its scale stays what the SYN has said.
+  void set_buffers(std::size_t send_bytes, std::size_t receive_bytes, TimePoint now);
   /// Likewise, but the peer is not told before the next segment that he gets.
   void bound_receive_buffer(std::size_t bytes) { settings_.receive_buffer_bytes = bytes; }
-  [[nodiscard]] std::size_t receive_buffer_bytes() const { return settings_.receive_buffer_bytes; }
-  [[nodiscard]] std::size_t send_buffer_bytes() const { return settings_.send_buffer_bytes; }
-  void set_buffers(std::size_t send_bytes, std::size_t receive_bytes, TimePoint now);
   /// RFC 9293 section 3.7.1: Eff.snd.MSS, what a segment carries at most.
   [[nodiscard]] std::uint64_t segment_data_max() const;
 

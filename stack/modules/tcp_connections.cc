@@ -66,10 +66,7 @@ void Tcp::apply_options() {
                              .pause = std::chrono::seconds(keep_interval_seconds_),
                              .probes_max = keep_count_},
                             set().now());
-  if (connection.receive_buffer_bytes() != buffers_.receive_buffer_bytes ||
-      connection.send_buffer_bytes() != buffers_.send_buffer_bytes) {
-    connection.set_buffers(buffers_.send_buffer_bytes, buffers_.receive_buffer_bytes, set().now());
-  }
+  connection.set_buffers(buffers_.send_buffer_bytes, buffers_.receive_buffer_bytes, set().now());
 }
 
 // ---- What comes of them ----
