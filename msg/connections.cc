@@ -156,7 +156,9 @@ bool Endpoint::Connections::answer_call() {
     if (!accepted && accepted.error().t_errno == TSYSERR && passes(accepted.error())) {
       return false;
     }
-    made = accepted ? std::move(made) : fail(ECONNABORTED);
+    if (!accepted) {
+      made = fail(ECONNABORTED);
+    }
   }
   const Peer from = std::exchange(call_, std::nullopt)->from;
   if (!made) {

@@ -101,9 +101,9 @@ bool FaultLane::corrupt(Message& message) {
   const bool hit = bits_until_error_ < bits;
   if (!hit) {
     bits_until_error_ -= bits_until_error_ == never_an_error ? 0 : bits;
-  }
-  if (!hit && (damaged_left_ == 0 || bits == 0)) {
-    return true;
+    if (damaged_left_ == 0 || bits == 0) {
+      return true;
+    }
   }
   damaged_left_ = (hit ? settings_.error_messages : damaged_left_) - 1;
   if (message.materialize() == TransformResult::failed || !message.make_writable()) {
