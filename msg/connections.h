@@ -107,6 +107,10 @@ class Endpoint::Connections {
 
   [[nodiscard]] Result<std::unique_ptr<tli::Endpoint>> open_another();
   [[nodiscard]] tli::Outcome<void> bind_any(tli::Endpoint& stream);
+  [[nodiscard]] bool passes(const tli::Failure& failure);
+  void farewell();
+
+  // connections_incoming.cc
   bool accept();
   bool answer_call();
   tli::Outcome<void> accept_on(tli::Endpoint& accepting, tli::t_call& call);
@@ -120,6 +124,7 @@ class Endpoint::Connections {
   void malformed(Incoming& incoming);
   void end(Incoming& incoming);
 
+  // connections_outgoing.cc
   void call(Outgoing& outgoing);
   void call_again(Outgoing& outgoing, int error);
   bool advance(Outgoing& outgoing);
@@ -131,8 +136,6 @@ class Endpoint::Connections {
   void has_left(Outgoing& outgoing);
   void end(Outgoing& outgoing, int error);
   bool make_room();
-  [[nodiscard]] bool passes(const tli::Failure& failure);
-  void farewell();
 
   Endpoint& endpoint_;
   Timer memory_awaited_;  // its end makes the run loop call progress()
