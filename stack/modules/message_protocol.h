@@ -158,7 +158,7 @@ class Protocol : public Module {
   [[nodiscard]] bool admit(Peer& peer, const Header& header);
   [[nodiscard]] bool request_received(Peer& peer, const Header& header);
   [[nodiscard]] static bool is_wanted(const ReceiveSide& side, const Header& header);
-  [[nodiscard]] static bool is_welcome(const Peer& peer, const Header& header);
+  [[nodiscard]] bool is_welcome(const Peer& peer, const Header& header);
   [[nodiscard]] static bool is_of_unacknowledged_end(const Peer& peer, const Header& header);
   [[nodiscard]] bool data_received(Peer& peer, const Header& header);
   void receive_event(Peer& peer, ReceiveEvent event, const Header* header = nullptr);

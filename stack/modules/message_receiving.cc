@@ -309,9 +309,13 @@ bool Protocol::is_wanted(const ReceiveSide& side, const Header& header) {
 
 /// Whether a packet that carries payload will go up, so that it need not be verified here.
 bool Protocol::is_welcome(const Peer& peer, const Header& header) {
+  if (header.destination_incarnation != 0 && header.destination_incarnation != incarnation_) {
+    return false;
+  }
   const ReceiveSide& side = peer.receive;
   if (header.type == Type::request) {
-    return !peer.has_number || after(header.number, side.header.number);
+    const bool is_new = !peer.has_number || after(header.number, side.header.number);
+    return is_new && header.total_bytes <= options_.message_bytes_max && read_queue().can_put_next();
   }
   return peer.has_number && header.number == side.header.number && header.attempt == side.header.attempt &&
          agree(header, side.header) && is_wanted(side, header);
