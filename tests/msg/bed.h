@@ -15,12 +15,14 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/common/registry.h"
 #include "edge/run_loop.h"
 #include "msg/endpoint.h"
 #include "stack/head/stack_file.h"
+#include "stack/modules/null.h"
 #include "tests/stack/head/simulated_waiter.h"
 
 namespace sluice::test::msgs {
@@ -40,11 +42,11 @@ inline std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-/// Runs `one_case` with each seed, until one fails, and names that. SLUICE_MSG_CASES: how many are tried (40);
-/// SLUICE_MSG_SEED: that one alone.
-inline void over_seeds(const std::function<void(std::uint64_t)>& one_case) {
+/// Runs `one_case` with each seed, until one fails, and names that. SLUICE_MSG_CASES: how many are tried instead of
+/// `cases`; SLUICE_MSG_SEED: that one alone.
+inline void over_seeds(const std::function<void(std::uint64_t)>& one_case, std::uint64_t cases = 40) {
   const std::uint64_t one = number_from("SLUICE_MSG_SEED", 0);
-  const std::uint64_t last = one == 0 ? number_from("SLUICE_MSG_CASES", 40) : one;
+  const std::uint64_t last = one == 0 ? number_from("SLUICE_MSG_CASES", cases) : one;
   for (std::uint64_t seed = one == 0 ? 1 : one; seed <= last && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("SLUICE_MSG_SEED=" + std::to_string(seed));
     one_case(seed);
@@ -61,6 +63,7 @@ struct Arrangement {
   std::string fault = {};     // settings of a fault module below it; empty: none
   std::uint64_t seed = 1;
   bool encode_primitives = false;
+  bool watched = false;  // Bed::connections() tells the streams of connections
 
   friend std::ostream& operator<<(std::ostream& out, const Arrangement& made) { return out << made.name; }
 };
@@ -79,12 +82,31 @@ class TurnsWaiter final : public SimulatedWaiter {
   std::vector<Endpoint*> endpoints;
 };
 
+/// In a stream, to tell how long that lives.
+class Watched final : public Null {
+ public:
+  explicit Watched(std::vector<Watched*>& all) : all_(all) { all_.push_back(this); }
+  ~Watched() override { std::erase(all_, this); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+  Stream* stream = nullptr;  // of a connection
+
+ private:
+  std::vector<Watched*>& all_;
+};
+
 class Bed {
  public:
   explicit Bed(const Arrangement& arrangement, std::size_t count, msg::Options options = {})
       : arrangement_(arrangement),
         set_({.defer_bytes_min = 0, .encode_primitives = arrangement.encode_primitives, .seed = arrangement.seed}),
         waiter_(set_) {
+    registry_.add({.name = "watched",
+                   .summary = "tells how long a stream lives",
+                   .transparent = true,
+                   .make = [this](StreamSet&, const Parameters&) -> Result<std::unique_ptr<Module>> {
+                     return std::make_unique<Watched>(watched_);
+                   }});
     if (arrangement_.kernel) {
       loop_ = std::move(*RunLoop::open(set_));
     }
@@ -117,7 +139,13 @@ class Bed {
     if (!stream) {
       return std::unexpected(stream.error());
     }
-    options.another_stream = [this, at] { return open_stream(at); };
+    options.another_stream = [this, at] {
+      auto another = open_stream(at);
+      if (another && arrangement_.watched) {
+        watched_.back()->stream = another->get();
+      }
+      return another;
+    };
     if (!options.local) {
       options.local = loop_ ? *Peer::from_text("127.0.0.1:0")
                             : Peer{*wire::IpAddress::from_text("10.80.0." + std::to_string(1 + at % 2)),
@@ -138,6 +166,21 @@ class Bed {
         close(at);
       }
     }
+  }
+
+  /// Over a wire: the endpoint has no turns any more, while its stream goes on; until resume().
+  void hold_back(std::size_t at) { std::erase(waiter_.endpoints, endpoints_[at].get()); }
+  void resume(std::size_t at) { waiter_.endpoints.push_back(endpoints_[at].get()); }
+
+  /// With Arrangement::watched: the streams of connections that endpoints have, in the order of their opening.
+  [[nodiscard]] std::vector<Stream*> connections() const {
+    std::vector<Stream*> open;
+    for (const Watched* const one : watched_) {
+      if (one->stream != nullptr) {
+        open.push_back(one->stream);
+      }
+    }
+    return open;
   }
 
   Endpoint& operator[](std::size_t at) { return *endpoints_[at]; }
@@ -187,7 +230,7 @@ class Bed {
     text += connects ? fault : "";
     text += arrangement_.kernel ? "" : connects ? R"("ip", "tcp", )" : R"("ip", "udp", )";
     text += connects ? "" : fault + "\"" + arrangement_.module + "\", ";
-    text += "\"timod\"]\n";
+    text += std::string(arrangement_.watched ? R"("watched", )" : "") + "\"timod\"]\n";
     text += arrangement_.kernel ? "" : "ip = { address = \"10.80.0." + std::to_string(1 + at % 2) + "/24\" }\n";
     text += arrangement_.fault.empty() ? "" : "fault = { " + arrangement_.fault + " }\n";
     return text + (connects ? "" : arrangement_.module + " = { " + arrangement_.settings + " }\n");
@@ -195,6 +238,7 @@ class Bed {
 
   Arrangement arrangement_;
   Registry registry_ = standard_registry();
+  std::vector<Watched*> watched_;
   StreamSet set_;
   TurnsWaiter waiter_;
   std::unique_ptr<RunLoop> loop_;

@@ -10,14 +10,10 @@
 #include <cerrno>
 #include <vector>
 
-#include "stack/wire/msg_frame.h"
-#include "tests/msg/bed.h"
+#include "tests/msg/callers.h"
 
 namespace sluice::test::msgs {
 namespace {
-
-using wire::MsgFrame;
-using FrameKind = MsgFrame::Type;
 
 /// A socket that connects to an endpoint, or that an endpoint connects to.
 class RawPeer {
@@ -61,18 +57,6 @@ class RawPeer {
   }
   int socket_;
 };
-
-std::vector<std::byte> frames(std::initializer_list<MsgFrame> list, std::size_t payload = 0) {
-  std::vector<std::byte> bytes;
-  for (const MsgFrame& frame : list) {
-    bytes.resize(bytes.size() + MsgFrame::size);
-    frame.emit(Bytes(bytes).last(MsgFrame::size));
-  }
-  bytes.resize(bytes.size() + payload);
-  return bytes;
-}
-
-constexpr MsgFrame hello{.type = FrameKind::hello, .port = 7};
 
 Arrangement over_kernel_tcp() { return {.name = "kernel_tcp", .kernel = true, .module = "tcp"}; }
 
@@ -179,29 +163,6 @@ TEST(MsgConnections, AMessageIsRefusedOnce) {
     EXPECT_TRUE(!twice || done->error == EPROTO);
   }
 }
-
-/// A caller at the other end of a bed's wire, in simulated time.
-class WireCaller {
- public:
-  explicit WireCaller(Bed& bed) {
-    tli_ = std::move(*tli::Endpoint::t_open(std::move(*bed.open_stream(1)), nullptr));
-    EXPECT_TRUE(tli_->t_bind(nullptr, nullptr));
-    std::array<std::byte, Peer::encoded_size_max> to;
-    const tli::t_call call{
-        .addr = {.maxlen = 0, .len = bed.peer(0).encode(to), .buf = to.data()}, .opt = {}, .udata = {}};
-    EXPECT_TRUE(tli_->t_connect(call, nullptr));
-    tli_->stream().set_nonblocking(true);
-  }
-  void say(ConstBytes bytes) const { EXPECT_EQ(tli_->t_snd(bytes, 0), bytes.size()); }
-  /// 0, or the errno with which the connection has ended.
-  [[nodiscard]] int ended() const {
-    tli::t_discon why{};
-    return tli_->t_look() == tli::T_DISCONNECT && tli_->t_rcvdis(&why) ? why.reason : 0;
-  }
-
- private:
-  std::unique_ptr<tli::Endpoint> tli_;
-};
 
 // docs/formats/msg.md: "So does a caller that says no `hello` within ten seconds."
 TEST(MsgConnections, ACallerThatSaysNoHelloInTimeIsCutOff) {
