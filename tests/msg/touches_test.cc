@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a byte of a message costs, by the touch counts of the pool: on its way from the sender's memory, where it stays
+// until its frame is summed, to the receiver's stream head; and from there to the posted buffer. The wire in memory
+// shows frames; a device that copies them adds a load and a store.
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/msg/bed.h"
+
+namespace sluice::test::msgs {
+namespace {
+
+/// Of a payload byte.
+struct ByteTouches {
+  double loads = 0;
+  double stores = 0;
+};
+
+struct TouchCase {
+  std::string module;
+  std::string mode;
+  std::size_t size;
+  ByteTouches carried;  // to the stream head
+  ByteTouches read;     // from there
+  friend std::ostream& operator<<(std::ostream& out, const TouchCase& one) {
+    return out << one.module << "_" << one.mode << "_" << one.size;
+  }
+};
+
+class MsgTouches : public testing::TestWithParam<TouchCase> {
+ protected:
+  void exchange(std::size_t size) {
+    const std::vector<std::byte> bytes = content(1, size);
+    std::vector<std::byte> buffer(size);
+    const Handle receive = *bed_[1].post(buffer, {.bits = 1});
+    carried_ = read_ = {};
+    bed_.set().pool().touches() = {};
+    const Handle sending = *bed_[0].send(bed_.peer(1), 1, bytes);
+    bool received = false;
+    // In turns: what can move without the receiving endpoint, and what that reads.
+    for (int round = 0; round < 10'000 && !received; ++round) {
+      for (int turn = 0; turn < 1000 && bed_.waiter().wait(bed_.waiter().now() + 10us); ++turn) {
+      }
+      add(carried_);
+      bed_[1].progress();
+      add(read_);
+      const auto done = bed_[1].test(receive);
+      received = done.has_value();
+      EXPECT_TRUE(!done || done->error == 0);
+    }
+    EXPECT_TRUE(received);
+    EXPECT_TRUE(buffer == bytes);
+    bed_.settle();
+    EXPECT_EQ(bed_[0].wait(sending, bed_.soon())->error, 0);
+  }
+  static void expect(const Touches& real, const ByteTouches& meant, std::size_t size, double headers) {
+    const auto bytes = static_cast<double>(size);
+    EXPECT_NEAR(static_cast<double>(real.loaded_bytes) / bytes, meant.loads, headers);
+    EXPECT_NEAR(static_cast<double>(real.stored_bytes) / bytes, meant.stores, headers);
+  }
+
+  Bed bed_{{.name = "touches", .module = GetParam().module, .mode = GetParam().mode}, 2};
+  Touches carried_;
+  Touches read_;
+
+ private:
+  void add(Touches& to) {
+    const Touches now = std::exchange(bed_.set().pool().touches(), Touches{});
+    to.loaded_bytes += now.loaded_bytes;
+    to.stored_bytes += now.stored_bytes;
+  }
+};
+
+TEST_P(MsgTouches, OfEachByteAreThese) {
+  bed_.hold_back(1);
+  exchange(1);  // who is new is believed only when all of his first packet has been verified
+  const TouchCase& meant = GetParam();
+  exchange(meant.size);
+  // Headers of 64 bytes and below are touched, too, once more for each answer.
+  const double headers = meant.size > 1400 ? 0.15 : 0.45;
+  {
+    SCOPED_TRACE("from the sender's memory to the stream head");
+    expect(carried_, meant.carried, meant.size, headers);
+  }
+  SCOPED_TRACE("from the stream head to the posted buffer");
+  expect(read_, meant.read, meant.size, headers);
+}
+
+// Fused: one load, for the sum, on the way down, and one load and one store, which check and copy, on the way up.
+// Layered, the check is a load more. utopia verifies the packets of a message's last grant before they go up
+// (stack/modules/utopia.h), on a fused path, too: that is all of a message of one packet.
+constexpr std::size_t long_size = 1 << 20;
+constexpr std::size_t packet_size = 1400;
+INSTANTIATE_TEST_SUITE_P(Of, MsgTouches,
+                         testing::Values(TouchCase{"rmpp", "fused", long_size, {1, 0}, {1, 1}},
+                                         TouchCase{"rmpp", "layered", long_size, {2, 0}, {1, 1}},
+                                         TouchCase{"utopia", "fused", long_size, {1, 0}, {1, 1}},
+                                         TouchCase{"utopia", "layered", long_size, {2, 0}, {1, 1}},
+                                         TouchCase{"rmpp", "fused", packet_size, {1, 0}, {1, 1}},
+                                         TouchCase{"rmpp", "layered", packet_size, {2, 0}, {1, 1}},
+                                         TouchCase{"utopia", "fused", packet_size, {2, 0}, {1, 1}},
+                                         TouchCase{"utopia", "layered", packet_size, {2, 0}, {1, 1}}),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace sluice::test::msgs
