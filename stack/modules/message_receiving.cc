@@ -103,7 +103,7 @@ bool Protocol::receive(Message& message) {
   Peer* peer = find(from);
   const bool carries = header.type == Type::request || header.type == Type::data;
   // Who is new, or has changed, is believed only when all of his packet has been verified; so is what carries nothing,
-  // and what will be dropped is counted only then.
+  // or begins a message before the last one is whole. What will be dropped is counted only then.
   if (!carries || peer == nullptr || header.source_incarnation != peer->incarnation || !is_welcome(*peer, header) ||
       is_of_unacknowledged_end(*peer, header)) {
     if (materialize(message, Side::read) == TransformResult::failed) {
@@ -307,15 +307,16 @@ bool Protocol::is_wanted(const ReceiveSide& side, const Header& header) {
   return (side.granted & bit) != 0 && (side.seen & bit) == 0 && in_turn;
 }
 
-/// Whether a packet that carries payload will go up, so that it need not be verified here.
+/// Whether a packet that carries payload will go up and ends nothing, so that it need not be verified here.
 bool Protocol::is_welcome(const Peer& peer, const Header& header) {
-  if (header.destination_incarnation != 0 && header.destination_incarnation != incarnation_) {
+  if (!owed_.empty() || (header.destination_incarnation != 0 && header.destination_incarnation != incarnation_)) {
     return false;
   }
   const ReceiveSide& side = peer.receive;
   if (header.type == Type::request) {
     const bool is_new = !peer.has_number || after(header.number, side.header.number);
-    return is_new && header.total_bytes <= options_.message_bytes_max && read_queue().can_put_next();
+    const bool replaces = side.state == ReceiveState::gathering || side.state == ReceiveState::withheld;
+    return is_new && !replaces && header.total_bytes <= options_.message_bytes_max && read_queue().can_put_next();
   }
   return peer.has_number && header.number == side.header.number && header.attempt == side.header.attempt &&
          agree(header, side.header) && is_wanted(side, header);

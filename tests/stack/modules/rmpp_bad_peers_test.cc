@@ -168,8 +168,7 @@ class BadPeerScene {
   }
   void deliver(const RmppHeader& header, std::size_t from = 1) { deliver(packet_of(header), from); }
   void deliver(const std::vector<std::byte>& bytes, std::size_t from = 1) {
-    const auto sum = static_cast<std::uint16_t>(header_sum(bytes) ^ (damages ? 1 : 0));
-    bed_[0].provider().deliver({.from = Bed::address(from), .to = Bed::address(0), .bytes = bytes, .sum = sum});
+    hand_over(bytes, from);
     bed_.network.flying.clear();  // what it sends is seen as it leaves
     bed_.step(false);
     bed_.network.flying.clear();
@@ -184,14 +183,26 @@ class BadPeerScene {
     answered_.clear();
     act();
     EXPECT_EQ(user_has(), user_before);
-    std::string told;
-    for (const auto& [name, value] : counters()) {
-      const std::uint64_t grown = value - before.at(name);
-      if (grown > 0 && name != "packets_out") {
-        told += (told.empty() ? "" : " ") + name + (grown == 1 ? "" : "*" + std::to_string(grown));
-      }
-    }
-    return told + (answered_.empty() ? "" : " -> " + answered_);
+    return grown_since(before) + (answered_.empty() ? "" : " -> " + answered_);
+  }
+  /// The counters that grow as the packet comes, before anybody has a turn.
+  std::string counted_of(const RmppHeader& header) {
+    const std::map<std::string, std::uint64_t> before = counters();
+    hand_over(packet_of(header));
+    return grown_since(before);
+  }
+  /// The user has more to read than it takes.
+  void fill_user() {
+    Queue& queue = bed_[0].user().read_queue();
+    queue.set_marks({.high_bytes = 1, .low_bytes = 1});
+    queue.enqueue(Message::copy_of(bed_[0].set().pool(), std::vector<std::byte>(1)));
+  }
+  /// The peer gives up the message at hand, and there is no memory to tell the user.
+  void lose_without_memory() {
+    bed_[0].set().pool().fail_when(
+        [this, before = counters().at("messages_lost")] { return counters().at("messages_lost") > before; });
+    hand_over(packet_of(answer_to(at_hand_, PacketType::discard)));
+    bed_[0].set().pool().fail_when(nullptr);
   }
   /// The peer goes on as it should: what was on its way in arrives, and of what was over the sender is told again.
   void go_on_from(ReceiveState state) {
@@ -249,9 +260,7 @@ class BadPeerScene {
   }
   /// What the user is told of a packet.
   std::vector<Indication> told_by(const RmppHeader& header) {
-    const std::vector<std::byte> bytes = packet_of(header);
-    bed_[0].provider().deliver(
-        {.from = Bed::address(1), .to = Bed::address(0), .bytes = bytes, .sum = header_sum(bytes)});
+    hand_over(packet_of(header));
     bed_[0].set().scheduler().poll(bed_.now());
     std::vector<Indication> told;
     while (const Message message = bed_[0].user().read_queue().dequeue()) {
@@ -275,6 +284,10 @@ class BadPeerScene {
   bool damages = false;  // payload, on its way
 
  private:
+  void hand_over(const std::vector<std::byte>& bytes, std::size_t from = 1) {
+    const auto sum = static_cast<std::uint16_t>(header_sum(bytes) ^ (damages ? 1 : 0));
+    bed_[0].provider().deliver({.from = Bed::address(from), .to = Bed::address(0), .bytes = bytes, .sum = sum});
+  }
   void deliver_data(std::uint32_t from) {
     for (std::uint32_t index = from; index < long_bytes / 100; ++index) {
       deliver(data(index));
@@ -306,6 +319,16 @@ class BadPeerScene {
       now[std::string(counter->name())] = counter->value();
     }
     return now;
+  }
+  std::string grown_since(const std::map<std::string, std::uint64_t>& before) {
+    std::string told;
+    for (const auto& [name, value] : counters()) {
+      const std::uint64_t grown = value - before.at(name);
+      if (grown > 0 && name != "packets_out") {
+        told += (told.empty() ? "" : " ") + name + (grown == 1 ? "" : "*" + std::to_string(grown));
+      }
+    }
+    return told;
   }
   /// What the user has been told, and what is kept.
   std::string user_has() {
@@ -545,19 +568,53 @@ TEST(RmppBadPeers, NoPacketOfAMessageThatDoesNotFitChangesAReceivingState) {
   try_all<ReceiveState>(receive_states, bad_packets_in, [](const BadPeerScene& scene) { return scene.data(2); });
 }
 
-// On a fused path the header may be good where the payload is not: nothing is counted or answered then.
-TEST(RmppBadPeers, WhatIsDroppedIsVerifiedBeforeItIsCounted) {
+// On a fused path the header may be good where the payload is not: nothing is counted or answered then, and no message
+// ends.
+TEST(RmppBadPeers, WhatIsDroppedOrEndsAMessageIsVerifiedFirst) {
   for (const Recovery recovery : {Recovery::message, Recovery::selective, Recovery::none}) {
-    for (const BadPacket& bad : bad_packets_in(recovery)) {
-      if (bad.name == "a request that is too long" || bad.name.ends_with("for another process")) {
-        SCOPED_TRACE(bad.name);
+    std::vector<BadPacket> all = bad_packets_in(recovery);
+    all.push_back({"a request of the next message",
+                   [](BadPeerScene& scene) { scene.deliver(scene.request(6, 50)); },
+                   {"", "ends the one before", "ends the one before", "", ""}});
+    const std::vector<ReceiveState> states = receive_states(recovery);
+    for (std::size_t at = 0; at < states.size(); ++at) {
+      for (const BadPacket& bad : all) {
+        if (bad.changes.size() > 1 && bad.changes.at(at).empty()) {
+          continue;  // it goes up
+        }
+        SCOPED_TRACE(bad.name + ", state " + std::to_string(at) + ", recovery " +
+                     std::to_string(static_cast<int>(recovery)));
         BadPeerScene scene(recovery, ProcessingMode::fused);
-        scene.bring_to(ReceiveState::gathering);
+        scene.bring_to(states[at]);
         scene.damages = true;
         EXPECT_EQ(scene.changed_by([&] { bad.say(scene); }), "");
         scene.damages = false;
-        scene.go_on_from(ReceiveState::gathering);
+        scene.go_on_from(states[at]);
         scene.expect_nothing_left();
+      }
+    }
+  }
+}
+
+// A new message finds no room above, or no memory for what must be said before it.
+TEST(RmppBadPeers, WhatFindsNoRoomIsVerifiedBeforeItIsCounted) {
+  for (const Recovery recovery : {Recovery::message, Recovery::selective, Recovery::none}) {
+    for (const ProcessingMode mode : {ProcessingMode::layered, ProcessingMode::fused}) {
+      for (const bool damages : {true, false}) {
+        SCOPED_TRACE("recovery " + std::to_string(static_cast<int>(recovery)) + ", mode " +
+                     std::to_string(static_cast<int>(mode)) + ", damages " + std::to_string(damages ? 1 : 0));
+        {
+          BadPeerScene scene(recovery, mode);
+          scene.bring_to(ReceiveState::ended);
+          scene.fill_user();
+          scene.damages = damages;
+          EXPECT_EQ(scene.counted_of(scene.request(6, 50)), damages ? "" : "head_full packets_in");
+        }
+        BadPeerScene scene(recovery, mode);
+        scene.bring_to(ReceiveState::gathering);
+        scene.lose_without_memory();
+        scene.damages = damages;
+        EXPECT_EQ(scene.counted_of(scene.request(6, 50)), damages ? "" : "no_memory packets_in");
       }
     }
   }
