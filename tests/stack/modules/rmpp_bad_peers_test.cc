@@ -672,6 +672,8 @@ std::vector<BadPacket> bad_answers(Recovery recovery) {
   // What is lost is granted again in the selective form.
   add("of what comes later", PacketType::clear, {stale, bad_grants, stray, selective ? "" : bad_grants},
       [](RmppHeader& bad) { bad.index = 20; });
+  add("of the packet behind the next", PacketType::clear, {stale, bad_grants, stray, selective ? "" : bad_grants},
+      [](RmppHeader& bad) { bad.index = 2; });
   add("of the first packet", PacketType::clear, {stale, bad_grants, stray, bad_grants},
       [](RmppHeader& bad) { bad.index = 0; });
   add("with a hole", PacketType::clear, {stale, selective ? "" : bad_grants, stray, selective ? "" : bad_grants},

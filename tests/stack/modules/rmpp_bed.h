@@ -5,6 +5,7 @@
 // damages packets as a seed says, in simulated time. What a node's user gets is checked as it comes: each byte, and
 // that no message comes twice or before an earlier one.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -404,5 +405,29 @@ class Bed {
   TimePoint now_{};
   std::vector<std::unique_ptr<Node>> nodes_;
 };
+
+// ---- A peer that is the test ----
+
+/// A packet that node 0 gets from node 1's address, or another's.
+inline void inject(Bed& bed, RmppHeader header, std::size_t from = 1) {
+  std::vector<std::byte> bytes(RmppHeader::size + header.length);
+  header.emit(bytes);
+  for (std::size_t at = 0; at < header.length; ++at) {
+    bytes[RmppHeader::size + at] = byte_of(header.tag, header.offset() + at);
+  }
+  const std::uint16_t sum = header_sum(bytes);
+  bed[0].provider().deliver({.from = Bed::address(from), .to = Bed::address(0), .bytes = bytes, .sum = sum});
+  bed.step(false);
+}
+
+inline RmppHeader request_of(std::uint32_t number, std::uint64_t total, std::uint32_t incarnation = 77) {
+  return {.type = RmppHeader::Type::request,
+          .source_incarnation = incarnation,
+          .number = number,
+          .packet_bytes = 100,
+          .length = static_cast<std::uint16_t>(std::min<std::uint64_t>(total, 100)),
+          .total_bytes = total,
+          .tag = number};
+}
 
 }  // namespace sluice::test::messages

@@ -116,28 +116,6 @@ TEST(Utopia, AShortMessageIsOnePacket) {
 
 std::uint64_t counted(Bed& bed, std::size_t node, std::string_view name) { return count(bed[node].module(), name); }
 
-/// A packet that node 0 gets from node 1's address, or another's.
-void inject(Bed& bed, RmppHeader header, std::size_t from = 1) {
-  std::vector<std::byte> bytes(RmppHeader::size + header.length);
-  header.emit(bytes);
-  for (std::size_t at = 0; at < header.length; ++at) {
-    bytes[RmppHeader::size + at] = byte_of(header.tag, header.offset() + at);
-  }
-  const std::uint16_t sum = header_sum(bytes);
-  bed[0].provider().deliver({.from = Bed::address(from), .to = Bed::address(0), .bytes = bytes, .sum = sum});
-  bed.step(false);
-}
-
-RmppHeader request_of(std::uint32_t number, std::uint64_t total, std::uint32_t incarnation = 77) {
-  return {.type = Type::request,
-          .source_incarnation = incarnation,
-          .number = number,
-          .packet_bytes = 100,
-          .length = static_cast<std::uint16_t>(std::min<std::uint64_t>(total, 100)),
-          .total_bytes = total,
-          .tag = number};
-}
-
 RmppHeader data_of(std::uint32_t number, std::uint64_t total, std::uint32_t index) {
   RmppHeader header = request_of(number, total);
   header.type = Type::data;

@@ -46,12 +46,12 @@ std::string words_of(Recorder& recorder) {
   return words;
 }
 
-const std::string failure = "M_ERROR " + std::to_string(EPROTO) + " of 1";
+const std::string protocol_error = "M_ERROR " + std::to_string(EPROTO) + " of 1";
 
 using Make = std::function<Message(Stack&)>;
 
 template <class Primitive>
-Make bare(const Primitive& primitive, MessageType type = MessageType::proto) {
+Make alone(const Primitive& primitive, MessageType type = MessageType::proto) {
   return [=](Stack& stack) { return proto(stack, primitive, type); };
 }
 template <class Primitive>
@@ -95,13 +95,13 @@ TEST(Tirdwr, Down) {
           {"data in blocks", [](Stack& stack) { return data_chain(stack, {"hel", "", "lo"}); }, "M_DATA hello", "", ""},
           {"no data", plain(""), "", "", ""},
           {"no data in blocks", [](Stack& stack) { return data_chain(stack, {"", ""}); }, "", "", ""},
-          {"T_DATA_REQ", with(DataReq{}, "hello"), "", failure, "refused"},
-          {"T_ORDREL_REQ", bare(OrdrelReq{}), "", failure, "refused"},
-          {"T_DISCON_REQ", bare(DisconReq{}), "", failure, "refused"},
-          {"T_INFO_REQ", bare(InfoReq{}, MessageType::pcproto), "", failure, "refused"},
+          {"T_DATA_REQ", with(DataReq{}, "hello"), "", protocol_error, "refused"},
+          {"T_ORDREL_REQ", alone(OrdrelReq{}), "", protocol_error, "refused"},
+          {"T_DISCON_REQ", alone(DisconReq{}), "", protocol_error, "refused"},
+          {"T_INFO_REQ", alone(InfoReq{}, MessageType::pcproto), "", protocol_error, "refused"},
           {"no primitive", [](Stack& stack) { return Message::allocate(stack.pool(), 1, 0, MessageType::proto); }, "",
-           failure, "refused"},
-          {"unknown", [](Stack& stack) { return raw_proto(stack, {4711}); }, "", failure, "refused"},
+           protocol_error, "refused"},
+          {"unknown", [](Stack& stack) { return raw_proto(stack, {4711}); }, "", protocol_error, "refused"},
           {"M_FLUSH", [](Stack& stack) { return flush(stack, flush_write); }, "M_FLUSH", "", ""},
           {"M_IOCTL", [](Stack& stack) { return ioctl(stack, 1, 7); }, "M_IOCTL", "", ""},
       },
@@ -121,19 +121,20 @@ TEST(Tirdwr, Up) {
           {"no data", plain(""), "", "", ""},
           {"T_DATA_IND", with(DataInd{}, "hello"), "M_DATA hello", "", ""},
           {"T_DATA_IND with more", with(DataInd{1}, "hello"), "M_DATA hello", "", ""},
-          {"T_DATA_IND alone", bare(DataInd{}), "", "", ""},
+          {"T_DATA_IND alone", alone(DataInd{}), "", "", ""},
           {"T_DATA_IND of nothing", with(DataInd{}, ""), "", "", ""},
-          {"T_ORDREL_IND", bare(OrdrelInd{}), "M_DATA ", "", "released"},
-          {"T_DISCON_IND", bare(DisconInd{.reason = ECONNRESET}), "M_HANGUP", "", "disconnected"},
+          {"T_ORDREL_IND", alone(OrdrelInd{}), "M_DATA ", "", "released"},
+          {"T_DISCON_IND", alone(DisconInd{.reason = ECONNRESET}), "M_HANGUP", "", "disconnected"},
           {"T_DISCON_IND with data", with(DisconInd{.reason = 0}, "bye"), "M_HANGUP", "", "disconnected"},
-          {"T_EXDATA_IND", with(ExdataInd{}, "now"), failure, "", "refused"},
-          {"T_UNITDATA_IND", with(UnitdataInd{.address = {}, .options = {}}, "a"), failure, "", "refused"},
-          {"T_CONN_IND", bare(ConnInd{.source = {}, .options = {}}), failure, "", "refused"},
-          {"T_CONN_CON", bare(ConnCon{.address = {}, .options = {}}), failure, "", "refused"},
-          {"T_OK_ACK", bare(OkAck{T_CONN_REQ}, MessageType::pcproto), failure, "", "refused"},
-          {"T_ERROR_ACK", bare(ErrorAck{T_CONN_REQ, TPROTO, 0}, MessageType::pcproto), failure, "", "refused"},
-          {"short T_DISCON_IND", [](Stack& stack) { return raw_proto(stack, {T_DISCON_IND}); }, failure, "", "refused"},
-          {"unknown", [](Stack& stack) { return raw_proto(stack, {4711}); }, failure, "", "refused"},
+          {"T_EXDATA_IND", with(ExdataInd{}, "now"), protocol_error, "", "refused"},
+          {"T_UNITDATA_IND", with(UnitdataInd{.address = {}, .options = {}}, "a"), protocol_error, "", "refused"},
+          {"T_CONN_IND", alone(ConnInd{.source = {}, .options = {}}), protocol_error, "", "refused"},
+          {"T_CONN_CON", alone(ConnCon{.address = {}, .options = {}}), protocol_error, "", "refused"},
+          {"T_OK_ACK", alone(OkAck{T_CONN_REQ}, MessageType::pcproto), protocol_error, "", "refused"},
+          {"T_ERROR_ACK", alone(ErrorAck{T_CONN_REQ, TPROTO, 0}, MessageType::pcproto), protocol_error, "", "refused"},
+          {"short T_DISCON_IND", [](Stack& stack) { return raw_proto(stack, {T_DISCON_IND}); }, protocol_error, "",
+           "refused"},
+          {"unknown", [](Stack& stack) { return raw_proto(stack, {4711}); }, protocol_error, "", "refused"},
           {"M_FLUSH", [](Stack& stack) { return flush(stack, flush_read); }, "M_FLUSH", "", ""},
           {"M_HANGUP", [](Stack& stack) { return test::bare(stack, MessageType::hangup); }, "M_HANGUP", "", ""},
           {"M_SETOPTS", [](Stack& stack) { return test::bare(stack, MessageType::setopts); }, "M_SETOPTS", "", ""},
@@ -145,8 +146,8 @@ TEST(Tirdwr, ABatchKeepsItsOrder) {
   Stack stack;
   stack.push<Tirdwr>();
   Batch batch;
-  for (const Make& make : {with(DataInd{}, "one"), plain("two"), bare(DataInd{}), with(DataInd{}, "three"),
-                           bare(OrdrelInd{}), bare(DisconInd{})}) {
+  for (const Make& make : {with(DataInd{}, "one"), plain("two"), alone(DataInd{}), with(DataInd{}, "three"),
+                           alone(OrdrelInd{}), alone(DisconInd{})}) {
     batch.push(make(stack));
   }
   stack.up(std::move(batch));
@@ -167,13 +168,13 @@ TEST(Tirdwr, AfterAFailureDataAndPrimitivesAreFreed) {
   Stack stack;
   Tirdwr& tirdwr = stack.push<Tirdwr>();
   stack.up(with(ExdataInd{}, "now")(stack));
-  EXPECT_EQ(words_of(stack.head()), failure);
+  EXPECT_EQ(words_of(stack.head()), protocol_error);
   stack.up(data(stack, "late"));
   stack.up(with(DataInd{}, "late")(stack));
-  stack.up(bare(OrdrelInd{})(stack));
+  stack.up(alone(OrdrelInd{})(stack));
   stack.up(with(ExdataInd{}, "again")(stack));
   stack.down(data(stack, "late"));
-  stack.down(bare(OrdrelReq{})(stack));
+  stack.down(alone(OrdrelReq{})(stack));
   EXPECT_EQ(words_of(stack.head()) + words_of(stack.driver()), "");
   EXPECT_EQ(count(tirdwr, "discarded"), 6U);
   EXPECT_EQ(count(tirdwr, "refused"), 1U);
@@ -194,11 +195,11 @@ TEST(Tirdwr, Pop) {
   for (const PopRow& row : {
            PopRow{"connected", {}, ""},
            PopRow{"data", {with(DataInd{}, "hello")}, ""},
-           PopRow{"released", {bare(OrdrelInd{})}, "T_ORDREL_REQ"},
-           PopRow{"aborted", {bare(DisconInd{})}, ""},
-           PopRow{"released, then aborted", {bare(OrdrelInd{}), bare(DisconInd{})}, ""},
-           PopRow{"aborted, then released", {bare(DisconInd{}), bare(OrdrelInd{})}, ""},
-           PopRow{"released, then failed", {bare(OrdrelInd{}), with(ExdataInd{}, "now")}, ""},
+           PopRow{"released", {alone(OrdrelInd{})}, "T_ORDREL_REQ"},
+           PopRow{"aborted", {alone(DisconInd{})}, ""},
+           PopRow{"released, then aborted", {alone(OrdrelInd{}), alone(DisconInd{})}, ""},
+           PopRow{"aborted, then released", {alone(DisconInd{}), alone(OrdrelInd{})}, ""},
+           PopRow{"released, then failed", {alone(OrdrelInd{}), with(ExdataInd{}, "now")}, ""},
        }) {
     SCOPED_TRACE(row.name);
     Stack stack;
@@ -216,13 +217,13 @@ TEST(Tirdwr, NeedsItsMemoryWhenItIsPushedOnly) {
   for (const bool releases : {false, true}) {
     Stack stack(1, std::size_t{1} << 20);
     Tirdwr& tirdwr = stack.push<Tirdwr>();
-    Message last = releases ? bare(OrdrelInd{})(stack) : with(ExdataInd{}, "now")(stack);
+    Message last = releases ? alone(OrdrelInd{})(stack) : with(ExdataInd{}, "now")(stack);
     std::vector<Message> all;
     while (Message taken = Message::allocate(stack.pool(), 1)) {
       all.push_back(std::move(taken));
     }
     stack.up(std::move(last));
-    EXPECT_EQ(words_of(stack.head()), releases ? "M_DATA " : failure);
+    EXPECT_EQ(words_of(stack.head()), releases ? "M_DATA " : protocol_error);
     EXPECT_EQ(count(tirdwr, "refused"), releases ? 0U : 1U);
     EXPECT_TRUE(stack.pop());
     EXPECT_EQ(words_of(stack.driver()), releases ? "T_ORDREL_REQ" : "");
