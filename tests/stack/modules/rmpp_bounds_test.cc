@@ -202,6 +202,19 @@ TEST_P(RmppBounds, ANodeForWhichAMessageWaitsIsNotForgotten) {
   EXPECT_EQ(bed[0].module().peers(), 0U);
 }
 
+TEST_P(RmppBounds, ANodeThatOnlyAnswersIsNotForgotten) {
+  Bed& bed = make({.dead_time = 1s});
+  for (std::uint64_t tag = 1; tag <= 10; ++tag) {
+    bed[0].send(Bed::address(1), tag, 50);
+    answer(PacketType::end);
+    bed.run(400ms);
+  }
+  EXPECT_EQ(bed.outcomes.sent.size(), 10U);
+  EXPECT_EQ(count(bed[0].module(), "collected"), 0U);
+  bed.run(2s);
+  EXPECT_EQ(count(bed[0].module(), "collected"), 1U);
+}
+
 // ---- Decisions ----
 
 TEST_P(RmppBounds, OnlyADecisionAboutTheMessageAtHandCountsAndEachMessageNeedsOne) {
@@ -230,6 +243,19 @@ TEST_P(RmppBounds, OnlyADecisionAboutTheMessageAtHandCountsAndEachMessageNeedsOn
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_EQ(seen[0].header.type, PacketType::end);
   EXPECT_EQ(bed.outcomes.received[6], 1);
+}
+
+// stack/modules/utopia.h: "nobody says that it came", so nobody decides that it may.
+TEST_P(RmppBounds, NobodyDecidesAboutTheEndOfAMessageOfUtopia) {
+  Bed& bed = make({.recovery = Recovery::none, .packet_bytes = 100});
+  decide({.kind = Decision::Kind::decides, .peer = {}, .incarnation = 0, .number = 0});
+  for (const std::uint64_t total : {50U, 150U}) {
+    RmppHeader request = request_of(static_cast<std::uint32_t>(total), total);
+    request.flags = RmppHeader::unacknowledged;
+    inject(bed, request);
+  }
+  EXPECT_EQ(bed.outcomes.order, std::vector<std::uint64_t>{50});
+  EXPECT_EQ(grants(), "") << "of a grant its user decides";
 }
 
 }  // namespace
