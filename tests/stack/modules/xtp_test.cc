@@ -378,6 +378,33 @@ TEST_F(XtpTest, CallersAreBounded) {
   EXPECT_EQ(counted(bed, 0, "callers_dropped"), 192U);
 }
 
+/// A FIRST that comes again after its answer; of so many answers, the last ones are remembered.
+TEST_F(XtpTest, ARejectedCallThatComesAgainIsRefusedAgainAndTheOldestAreForgotten) {
+  XtpBed& bed = make(small(), small());
+  bed.loses = [](const Packet&) { return true; };  // the peer is we
+  bed[0].user().accepts = false;
+  bed[0].user().bind(1);
+  const auto calls = [&bed](std::uint64_t key) {
+    bed.deliver(first_packet(key));
+    bed.step(false);
+  };
+  constexpr std::uint64_t all = Xtp::answered_calls_max + 1;
+  for (std::uint64_t key = 1; key <= all; ++key) {
+    calls(key);
+    ASSERT_EQ(bed[0].user().outstanding.size(), 1U);
+    bed[0].user().down(tpi::DisconReq{.sequence = std::exchange(bed[0].user().outstanding, {}).front()});
+    bed.step(false);
+  }
+  EXPECT_EQ(counted(bed, 0, "diagnoses_sent"), all);
+  for (std::uint64_t key = 2; key <= all; ++key) {
+    calls(key);
+  }
+  EXPECT_EQ(counted(bed, 0, "diagnoses_sent"), 2 * all - 1);
+  EXPECT_EQ(counted(bed, 0, "indicated"), all);
+  calls(1);
+  EXPECT_EQ(counted(bed, 0, "indicated"), all + 1);
+}
+
 TEST_F(XtpTest, WhatTheProviderBelowRefusesIsRefused) {
   XtpBed& bed = make(small(), small());
   bed[0].provider().refusal = tpi::TADDRBUSY;
