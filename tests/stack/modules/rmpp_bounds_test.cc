@@ -215,6 +215,44 @@ TEST_P(RmppBounds, ANodeThatOnlyAnswersIsNotForgotten) {
   EXPECT_EQ(count(bed[0].module(), "collected"), 1U);
 }
 
+// stack/modules/message_protocol.h: "When packets are asked for again, those of the round before no longer count, even
+// if they prove good: a later copy may land, damaged, where they lie."
+TEST(RmppRounds, WhatIsAskedForAgainCountsInItsLatestCopyAlone) {
+  Bed bed(1, {.recovery = Recovery::selective, .packet_bytes = 100}, ProcessingMode::fused, 1);
+  const auto comes = [&bed](std::uint32_t index, bool damaged) {
+    RmppHeader header = request_of(1, 300);
+    header.type = index == 0 ? PacketType::request : PacketType::data;
+    header.flags = RmppHeader::selective;
+    header.index = index;
+    std::vector<std::byte> bytes(RmppHeader::size + header.length);
+    header.emit(bytes);
+    for (std::size_t at = 0; at < header.length; ++at) {
+      bytes[RmppHeader::size + at] = byte_of(header.tag, header.offset() + at);
+    }
+    const std::uint16_t sum = header_sum(bytes);
+    bytes.back() ^= static_cast<std::byte>(damaged);
+    bed[0].provider().deliver({.from = Bed::address(1), .to = Bed::address(0), .bytes = bytes, .sum = sum});
+  };
+  comes(0, false);
+  bed.step(false);
+  comes(1, false);  // both wait for the reader
+  comes(2, false);
+  comes(0, false);  // and are granted again
+  comes(1, true);
+  bed.settle(bed[0]);
+  EXPECT_TRUE(bed.outcomes.order.empty());
+  comes(1, false);
+  comes(2, false);
+  bed.settle(bed[0]);
+  comes(0, false);
+  bed.settle(bed[0]);
+  comes(1, false);
+  comes(2, false);
+  bed.settle(bed[0]);
+  EXPECT_EQ(bed.outcomes.order, std::vector<std::uint64_t>{1});
+  EXPECT_EQ(bed.outcomes.wrong, "");
+}
+
 // ---- Decisions ----
 
 TEST_P(RmppBounds, OnlyADecisionAboutTheMessageAtHandCountsAndEachMessageNeedsOne) {

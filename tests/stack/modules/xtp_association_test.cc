@@ -163,6 +163,23 @@ TEST_F(XtpAssociation, WhateverIsHeardGivesAllAttemptsAgain) {
   EXPECT_EQ(one.state(), xtp::State::closed);
 }
 
+// stack/modules/xtp.h: with fast_nak "the peer says at once what lacks": once for each gap.
+TEST_F(XtpAssociation, GoingBackNAGapIsToldOnce) {
+  xtp::Options options;
+  options.selective = false;
+  Association& one = open(options);
+  for (const std::uint64_t next : {0U, 1U}) {
+    for (const std::uint64_t number : {10U, 11U, 12U}) {
+      hears_byte(number, XtpHeader::fast_nak);
+    }
+    EXPECT_EQ(sent().size(), 1U);
+    EXPECT_EQ(told.received, 500 + next);
+    hears_byte(next);
+    EXPECT_TRUE(sent().empty());
+  }
+  EXPECT_EQ(one.statistics().behind_gaps, 6U);
+}
+
 // stack/modules/xtp_inbox.h: "Pieces are bounded in number". What was allocated stays so.
 TEST_F(XtpAssociation, NoMorePiecesAreTakenThanThereIsRoomForAndTheAllocationStays) {
   Association& one = open();

@@ -465,6 +465,19 @@ TEST_F(XtpTest, ADisconnectionIsAReset) {
   EXPECT_EQ(counted(bed, 1, "aborted"), 1U);
 }
 
+TEST_F(XtpTest, WhatHasFoundNoRoomBeforeTheEndIsUnsent) {
+  xtp::Options options = small();
+  options.send_buffer_bytes = 4096;
+  XtpBed& bed = connected(small(), options);
+  bed.loses = [](const Packet&) { return true; };
+  transfer(bed, 30'000);
+  const std::size_t waiting = bed[1].module().write_queue().messages();
+  EXPECT_GT(waiting, 0U);
+  bed[1].user().down(tpi::DisconReq{});
+  EXPECT_EQ(counted(bed, 1, "unsent"), waiting);
+  EXPECT_EQ(bed[1].module().write_queue().messages(), 0U);
+}
+
 TEST_F(XtpTest, AStreamThatClosesTellsThePeer) {
   XtpBed& bed = connected(small(), small());
   bed[1].close();
