@@ -155,6 +155,10 @@ class Protocol : public Module {
   void control(Peer& peer, const Header& header);
   [[nodiscard]] bool answers(Peer& peer, const Header& header);
   void meet(Peer& peer, std::uint32_t incarnation);
+  /// Whether its sender means a process that was here before.
+  [[nodiscard]] bool is_for_another(const Header& header) const {
+    return header.destination_incarnation != 0 && header.destination_incarnation != incarnation_;
+  }
   [[nodiscard]] bool admit(Peer& peer, const Header& header);
   [[nodiscard]] bool request_received(Peer& peer, const Header& header);
   [[nodiscard]] static bool is_wanted(const ReceiveSide& side, const Header& header);

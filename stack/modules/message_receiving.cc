@@ -161,7 +161,7 @@ bool Protocol::receive(Message& message) {
 
 /// Whether a packet is from the process that is known, and for this one.
 bool Protocol::admit(Peer& peer, const Header& header) {
-  if (header.destination_incarnation != 0 && header.destination_incarnation != incarnation_) {
+  if (is_for_another(header)) {
     ++stale_;
     if (header.type == Type::request) {
       answer(peer, header, Type::refuse);
@@ -309,7 +309,7 @@ bool Protocol::is_wanted(const ReceiveSide& side, const Header& header) {
 
 /// Whether a packet that carries payload will go up and ends nothing, so that it need not be verified here.
 bool Protocol::is_welcome(const Peer& peer, const Header& header) {
-  if (!owed_.empty() || (header.destination_incarnation != 0 && header.destination_incarnation != incarnation_)) {
+  if (!owed_.empty() || is_for_another(header)) {
     return false;
   }
   const ReceiveSide& side = peer.receive;
