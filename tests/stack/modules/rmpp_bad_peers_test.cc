@@ -159,12 +159,7 @@ class BadPeerScene {
       header.length = static_cast<std::uint16_t>(
           std::min<std::uint64_t>(header.packet_bytes, header.total_bytes - header.offset()));
     }
-    std::vector<std::byte> bytes(RmppHeader::size + header.length);
-    header.emit(bytes);
-    for (std::size_t at = 0; at < header.length; ++at) {
-      bytes[RmppHeader::size + at] = byte_of(header.tag, header.offset() + at);
-    }
-    return bytes;
+    return messages::packet_of(header);
   }
   void deliver(const RmppHeader& header, std::size_t from = 1) { deliver(packet_of(header), from); }
   void deliver(const std::vector<std::byte>& bytes, std::size_t from = 1) {

@@ -408,13 +408,19 @@ class Bed {
 
 // ---- A peer that is the test ----
 
-/// A packet that node 0 gets from node 1's address, or another's.
-inline void inject(Bed& bed, RmppHeader header, std::size_t from = 1) {
+/// A packet with this header, and behind it so much of the message as it says.
+inline std::vector<std::byte> packet_of(const RmppHeader& header) {
   std::vector<std::byte> bytes(RmppHeader::size + header.length);
   header.emit(bytes);
   for (std::size_t at = 0; at < header.length; ++at) {
     bytes[RmppHeader::size + at] = byte_of(header.tag, header.offset() + at);
   }
+  return bytes;
+}
+
+/// A packet that node 0 gets from node 1's address, or another's.
+inline void inject(Bed& bed, const RmppHeader& header, std::size_t from = 1) {
+  const std::vector<std::byte> bytes = packet_of(header);
   const std::uint16_t sum = header_sum(bytes);
   bed[0].provider().deliver({.from = Bed::address(from), .to = Bed::address(0), .bytes = bytes, .sum = sum});
   bed.step(false);

@@ -224,11 +224,7 @@ TEST(RmppRounds, WhatIsAskedForAgainCountsInItsLatestCopyAlone) {
     header.type = index == 0 ? PacketType::request : PacketType::data;
     header.flags = RmppHeader::selective;
     header.index = index;
-    std::vector<std::byte> bytes(RmppHeader::size + header.length);
-    header.emit(bytes);
-    for (std::size_t at = 0; at < header.length; ++at) {
-      bytes[RmppHeader::size + at] = byte_of(header.tag, header.offset() + at);
-    }
+    std::vector<std::byte> bytes = packet_of(header);
     const std::uint16_t sum = header_sum(bytes);
     bytes.back() ^= static_cast<std::byte>(damaged);
     bed[0].provider().deliver({.from = Bed::address(1), .to = Bed::address(0), .bytes = bytes, .sum = sum});

@@ -20,13 +20,11 @@ namespace {
 using namespace std::chrono_literals;
 using wire::XtpControl;
 using wire::XtpDiagnosis;
-using wire::XtpFirst;
 using wire::XtpHeader;
 using XtpType = XtpHeader::Type;
 using xtp::State;
 
 constexpr std::uint64_t our_key = 7;
-constexpr std::uint64_t our_first = 1000;  // sequence number of what we send
 
 std::string_view name_of_type(XtpType type) {
   static const std::map<XtpType, std::string_view> names = {{XtpType::data, "data"},   {XtpType::cntl, "cntl"},
@@ -57,7 +55,7 @@ class XtpScene {
       user().call(XtpBed::address(1));
       return bed_.step(false);
     }
-    deliver(first());
+    deliver(first_of(our_key));
     if (state == State::accepting) {
       return;
     }
@@ -79,7 +77,7 @@ class XtpScene {
   /// The peer goes on as it should.
   void go_on() {
     if (user().connections == 0 && node_key_ == 0) {
-      deliver(first());
+      deliver(first_of(our_key));
     } else if (user().connections == 0) {
       XtpControl answer = control_now();
       answer.received = answer.allocated = sequence_of_node_;
@@ -88,7 +86,7 @@ class XtpScene {
     }
     EXPECT_EQ(user().connections, 1);
     std::vector<std::string> expected =
-        sequence_ == our_first ? std::vector<std::string>{} : std::vector{std::string("hello")};
+        sequence_ == first_sequence ? std::vector<std::string>{} : std::vector{std::string("hello")};
     if (!ended_) {
       deliver(control());
       deliver(data("more", XtpHeader::end_of_message));
@@ -138,29 +136,6 @@ class XtpScene {
   }
   [[nodiscard]] Bytes data(std::string_view text, std::uint32_t options = 0) const {
     return packet_of(header(XtpType::data, options), as_bytes(text));
-  }
-  [[nodiscard]] static Bytes first(std::uint64_t key = our_key) {
-    const XtpFirst said{.to = {}, .from = {}, .traffic = {}};
-    Bytes segment(said.encoded_size());
-    said.emit(segment);
-    return packet_of({.key = key, .type = XtpType::first, .sync = 1, .sequence = our_first}, segment);
-  }
-  [[nodiscard]] static Bytes packet_of(const XtpHeader& header, const XtpControl& said) {
-    Bytes segment(said.encoded_size(header.type));
-    said.emit(segment, header.type);
-    return packet_of(header, segment);
-  }
-  [[nodiscard]] static Bytes packet_of(XtpHeader header, ConstBytes segment) {
-    Bytes bytes(XtpHeader::size + segment.size());
-    header.length = static_cast<std::uint32_t>(segment.size());
-    header.emit(bytes);
-    std::copy(segment.begin(), segment.end(), bytes.begin() + XtpHeader::size);
-    return summed(std::move(bytes));
-  }
-  [[nodiscard]] static Bytes summed(Bytes bytes) {
-    store_checksum(bytes.data() + XtpHeader::checksum_offset, 0);
-    store_checksum(bytes.data() + XtpHeader::checksum_offset, checksum_of(header_sum(bytes)));
-    return bytes;
   }
   void deliver(const Bytes& bytes, std::size_t from = 1) {
     bed_.deliver({.from = XtpBed::address(from), .to = XtpBed::address(0), .bytes = bytes, .sum = 0});
@@ -239,8 +214,8 @@ class XtpScene {
   std::uint64_t node_key_ = 0;
   std::uint64_t sequence_of_node_ = 0;
   std::uint32_t sync_of_node_ = 0;
-  std::uint64_t sequence_ = our_first;  // of what we send next
-  bool ended_ = false;                  // we have
+  std::uint64_t sequence_ = first_sequence;  // of what we send next
+  bool ended_ = false;                       // we have
   std::string answered_;
   XtpBed bed_;  // which sends as it ends
 };
@@ -266,10 +241,10 @@ std::vector<BadXtpPacket> malformed_xtp_packets() {
   /// A byte of a good packet is another one.
   const auto set = [](XtpBytes bytes, std::size_t at, unsigned value) {
     bytes[at] = static_cast<std::byte>(value);
-    return XtpScene::summed(std::move(bytes));
+    return summed(std::move(bytes));
   };
   const auto segment = [](const XtpScene& scene, XtpType type, std::size_t size) {
-    return XtpScene::packet_of(scene.header(type), XtpBytes(size));
+    return packet_of(scene.header(type), XtpBytes(size));
   };
   add("short_header", [](const XtpScene& scene) {
     XtpBytes bytes = scene.control();
@@ -289,19 +264,19 @@ std::vector<BadXtpPacket> malformed_xtp_packets() {
   add("bad_key", [](const XtpScene& scene) {
     XtpHeader bad = scene.header(XtpType::cntl);
     bad.key = XtpHeader::return_key;
-    return XtpScene::packet_of(bad, scene.control_now());
+    return packet_of(bad, scene.control_now());
   });
   // What its segment says is looked at when it has been counted.
-  add("bad_key packets_in", [](const XtpScene&) { return XtpScene::first(our_key | XtpHeader::return_key); });
+  add("bad_key packets_in", [](const XtpScene&) { return first_of(our_key | XtpHeader::return_key); });
   add("bad_sequence", [](const XtpScene& scene) {
     XtpHeader bad = scene.header(XtpType::data);
     bad.sequence = XtpHeader::sequence_max;
-    return XtpScene::packet_of(bad, XtpBytes(5));
+    return packet_of(bad, XtpBytes(5));
   });
   add("bad_sequence packets_in", [](const XtpScene& scene) {
     XtpControl bad = scene.control_now();
     bad.allocated = bad.received - 1;
-    return XtpScene::packet_of(scene.header(XtpType::cntl), bad);
+    return packet_of(scene.header(XtpType::cntl), bad);
   });
   add("bad_segment packets_in", [segment](const XtpScene& scene) { return segment(scene, XtpType::cntl, 19); });
   add("bad_segment packets_in", [segment](const XtpScene& scene) { return segment(scene, XtpType::cntl, 5000); });
@@ -313,15 +288,15 @@ std::vector<BadXtpPacket> malformed_xtp_packets() {
     XtpControl one = scene.control_now();
     one.span_count = 1;
     one.spans[0] = {.left = one.received + 1, .right = one.received + 2};
-    return set(XtpScene::packet_of(scene.header(XtpType::ecntl), one), XtpHeader::size + XtpControl::size + 3, 2);
+    return set(packet_of(scene.header(XtpType::ecntl), one), XtpHeader::size + XtpControl::size + 3, 2);
   });
   add("bad_spans packets_in", [](const XtpScene& scene) {  // before what has come
     XtpControl bad = scene.control_now();
     bad.span_count = 1;
     bad.spans[0] = {.left = bad.received, .right = bad.received + 1};
-    return XtpScene::packet_of(scene.header(XtpType::ecntl), bad);
+    return packet_of(scene.header(XtpType::ecntl), bad);
   });
-  add("bad_address packets_in", [set](const XtpScene&) { return set(XtpScene::first(), 35, 9); });
+  add("bad_address packets_in", [set](const XtpScene&) { return set(first_of(our_key), 35, 9); });
   return all;
 }
 
@@ -336,7 +311,7 @@ std::vector<BadXtpPacket> bad_xtp_packets() {
       XtpHeader header = scene.header(type);
       XtpControl control = scene.control_now();
       change(header, control);
-      scene.deliver(XtpScene::packet_of(header, control), from);
+      scene.deliver(packet_of(header, control), from);
     });
   };
   const auto add_data = [&add](std::string name, std::vector<std::string_view> changes, std::uint64_t sequence,
@@ -344,7 +319,7 @@ std::vector<BadXtpPacket> bad_xtp_packets() {
     add(std::move(name), std::move(changes), [sequence, size, options](XtpScene& scene) {
       XtpHeader header = scene.header(XtpType::data, options);
       header.sequence = sequence;
-      scene.deliver(XtpScene::packet_of(header, XtpBytes(size)));
+      scene.deliver(packet_of(header, XtpBytes(size)));
     });
   };
   constexpr std::string_view unknown = "no_association packets_in";
@@ -376,11 +351,10 @@ std::vector<BadXtpPacket> bad_xtp_packets() {
   add("DIAG with a key that is not known", {unknown}, [](XtpScene& scene) {
     XtpHeader bad = scene.header(XtpType::diag);
     bad.key ^= 2;
-    scene.deliver(XtpScene::packet_of(bad, XtpBytes{{}, {}, {}, std::byte{1}, {}, {}, {}, {}}));
+    scene.deliver(packet_of(bad, XtpBytes{{}, {}, {}, std::byte{1}, {}, {}, {}, {}}));
   });
   add("DIAG from another address", {unknown}, [](XtpScene& scene) {
-    scene.deliver(XtpScene::packet_of(scene.header(XtpType::diag), XtpBytes{{}, {}, {}, std::byte{1}, {}, {}, {}, {}}),
-                  3);
+    scene.deliver(packet_of(scene.header(XtpType::diag), XtpBytes{{}, {}, {}, std::byte{1}, {}, {}, {}, {}}), 3);
   });
 
   // ---- What control packets say ----
@@ -429,24 +403,26 @@ std::vector<BadXtpPacket> bad_xtp_packets() {
                 bad.options |= XtpHeader::write_closed;
                 ++bad.sequence;
               });
-  add_data("data behind the end", {"", "", "", "", "", "", contradicts, contradicts, contradicts}, our_first + 5, 1);
+  add_data("data behind the end", {"", "", "", "", "", "", contradicts, contradicts, contradicts}, first_sequence + 5,
+           1);
 
   // ---- Data ----
-  add_data("data that has come", {told, nothing, "", again, again, again, again, again, again}, our_first, 5);
+  add_data("data that has come", {told, nothing, "", again, again, again, again, again, again}, first_sequence, 5);
   add_data("data before the first byte", {told, nothing, again, again, again, again, again, again, again},
-           our_first - 5, 5);
+           first_sequence - 5, 5);
   add_data("data of no bytes", {told, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing},
-           our_first, 0);
+           first_sequence, 0);
   add_data("data beyond the allocation",
-           {told, nothing, beyond, beyond, beyond, beyond, contradicts, contradicts, contradicts}, our_first + 5 + 4096,
-           1);
+           {told, nothing, beyond, beyond, beyond, beyond, contradicts, contradicts, contradicts},
+           first_sequence + 5 + 4096, 1);
   add_data("data that ends beyond the allocation",
-           {told, nothing, beyond, beyond, beyond, beyond, contradicts, contradicts, contradicts}, our_first, 4096 + 6);
+           {told, nothing, beyond, beyond, beyond, beyond, contradicts, contradicts, contradicts}, first_sequence,
+           4096 + 6);
 
   // ---- Calls ----
   add("the call again",
       {"", "diagnoses_sent packets_in -> diag", nothing, nothing, nothing, nothing, nothing, nothing, nothing},
-      [](XtpScene& scene) { scene.deliver(XtpScene::first()); });
+      [](XtpScene& scene) { scene.deliver(first_of(our_key)); });
   return all;
 }
 

@@ -5,6 +5,7 @@
 // One calls, the other accepts; both send messages and release. What a user gets is checked as it comes: each byte, and
 // where messages end.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -443,5 +444,39 @@ class XtpBed {
   TimePoint now_{};
   std::array<std::unique_ptr<XtpNode>, 2> nodes_;
 };
+
+// ---- A peer that is the test ----
+
+/// The same packet with a checksum that holds.
+inline std::vector<std::byte> summed(std::vector<std::byte> bytes) {
+  std::byte* const field = bytes.data() + wire::XtpHeader::checksum_offset;
+  store_checksum(field, 0);
+  store_checksum(field, checksum_of(header_sum(bytes)));
+  return bytes;
+}
+
+inline std::vector<std::byte> packet_of(wire::XtpHeader header, ConstBytes segment) {
+  std::vector<std::byte> bytes(wire::XtpHeader::size + segment.size());
+  header.length = static_cast<std::uint32_t>(segment.size());
+  header.emit(bytes);
+  std::copy(segment.begin(), segment.end(), bytes.begin() + wire::XtpHeader::size);
+  return summed(std::move(bytes));
+}
+
+inline std::vector<std::byte> packet_of(const wire::XtpHeader& header, const wire::XtpControl& control) {
+  std::vector<std::byte> segment(control.encoded_size(header.type));
+  control.emit(segment, header.type);
+  return packet_of(header, segment);
+}
+
+constexpr std::uint64_t first_sequence = 1000;
+
+/// A call with this key.
+inline std::vector<std::byte> first_of(std::uint64_t key) {
+  const wire::XtpFirst first{.to = {}, .from = {}, .traffic = {}};
+  std::vector<std::byte> segment(first.encoded_size());
+  first.emit(segment);
+  return packet_of({.key = key, .type = wire::XtpHeader::Type::first, .sync = 1, .sequence = first_sequence}, segment);
+}
 
 }  // namespace sluice::test::associations

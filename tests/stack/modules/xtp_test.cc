@@ -80,24 +80,15 @@ class XtpTest : public testing::Test {
     return count(bed[node].module(), name);
   }
   /// A packet of anybody's, with a checksum that holds.
-  static Packet packet(XtpHeader header, ConstBytes segment, std::size_t from = 1) {
-    std::vector<std::byte> bytes(XtpHeader::size + segment.size());
-    header.length = static_cast<std::uint32_t>(segment.size());
-    header.emit(bytes);
-    std::ranges::copy(segment, bytes.begin() + XtpHeader::size);
-    store_checksum(bytes.data() + XtpHeader::checksum_offset, checksum_of(header_sum(bytes)));
-    return {.from = XtpBed::address(from), .to = XtpBed::address(0), .bytes = bytes, .sum = 0};
+  static Packet packet(const XtpHeader& header, ConstBytes segment, std::size_t from = 1) {
+    return packet(packet_of(header, segment), from);
   }
-  static Packet first_packet(std::uint64_t key, std::size_t from = 1) {
-    const XtpFirst first{.to = {}, .from = {}, .traffic = {}};
-    std::vector<std::byte> segment(first.encoded_size());
-    first.emit(segment);
-    return packet({.key = key, .type = XtpHeader::Type::first, .sync = 1, .sequence = 1000}, segment, from);
+  static Packet packet(std::vector<std::byte> bytes, std::size_t from = 1) {
+    return {.from = XtpBed::address(from), .to = XtpBed::address(0), .bytes = std::move(bytes), .sum = 0};
   }
+  static Packet first_packet(std::uint64_t key, std::size_t from = 1) { return packet(first_of(key), from); }
   static Packet control_packet(const XtpHeader& header, const XtpControl& control, std::size_t from = 1) {
-    std::vector<std::byte> segment(control.encoded_size(header.type));
-    control.emit(segment, header.type);
-    return packet(header, segment, from);
+    return packet(packet_of(header, control), from);
   }
   /// The key by which node 0 is called, and the last sequence number and sync that it has sent.
   [[nodiscard]] SentPacket last_of(std::size_t node) const {
