@@ -60,6 +60,8 @@ class PacketLoan : public VethTest, public testing::WithParamInterface<const cha
     add_modules(registry_);
   }
 
+  [[nodiscard]] static bool by_block() { return GetParam() == std::string_view("block"); }
+
   Parameters parameters(const char* device, std::int64_t ring_bytes) {
     Parameters result;
     result.set("device", device);
@@ -281,7 +283,7 @@ TEST_P(PacketLoan, AReaderThatKeepsUpIsServedAtOnce) {
 TEST_P(PacketLoan, AFullStreamLeavesTheWholeRingToTheKernel) {
   Stream near(set_);
   // Slots of 2 KiB take a frame each, and so does a block, where its time is over before the next frame comes.
-  const bool by_frame = GetParam() == std::string_view("frame");
+  const bool by_frame = !by_block();
   constexpr std::uint32_t blocks = 8;
   open(near, "near", ProcessingMode::fused, by_frame ? ring_bytes_min : blocks * PacketRing::block_bytes);
   constexpr std::uint32_t to_head = 60;
@@ -317,9 +319,8 @@ TEST_P(PacketLoan, HeldFramesDoNotStallTheRing) {
   std::vector<Message> held;  // some of the first turns, others on the way
   // So many frames at once have room whatever the machine does meanwhile: at most half of the ring's units are held,
   // and each frame may take a unit of its own, since the kernel hands a block over after a millisecond.
-  const bool by_block = std::string_view(GetParam()) == "block";
-  const std::uint32_t burst = by_block ? 2 : 50;
-  const std::uint32_t count = by_block ? 800 : 4000;  // five rings full
+  const std::uint32_t burst = by_block() ? 2 : 50;
+  const std::uint32_t count = by_block() ? 800 : 4000;  // five rings full
   std::uint32_t got = 0;
   for (std::uint32_t sent = 0; sent < count;) {
     for (std::uint32_t at = 0; at < burst; ++at) {
@@ -512,9 +513,8 @@ TEST_P(PacketLoanStack, FragmentsWaitWhileOtherFramesPass) {
   send_fragment(2 * step);
   send_fragment(0);
   // As many at once as the ring has room for, each in a unit of its own.
-  const bool by_block = GetParam() == std::string_view("block");
-  const std::uint32_t count = by_block ? 500 : 5000;
-  const std::uint32_t at_once = by_block ? 2 : 20;
+  const std::uint32_t count = by_block() ? 500 : 5000;
+  const std::uint32_t at_once = by_block() ? 2 : 20;
   for (std::uint32_t at = 0; at < count; at += at_once) {
     for (std::uint32_t next = at; next < at + at_once; ++next) {
       send_datagram(text_of(next, 1000));

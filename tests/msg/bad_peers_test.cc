@@ -208,6 +208,17 @@ std::vector<BadFrame> bad_answers_in(CalledState state) {
   return all;
 }
 
+/// A message for which the endpoint makes a connection, and all that its peer should do.
+void is_sent_and_answered(Bed& bed, WireCalled& called, std::uint64_t bits) {
+  const auto bytes = content(1, 10);
+  const Handle sending = *bed[0].send(WireCalled::address(), bits, bytes);
+  called.accept();
+  bed.pass(100ms);
+  EXPECT_EQ(called.hear(), 2 * MsgFrame::size + bytes.size());
+  called.say(frames({{.type = FrameKind::done, .number = 1}}));
+  EXPECT_EQ(bed[0].wait(sending, bed.soon())->error, 0);
+}
+
 TEST_P(MsgBadPeers, AnAnswerThatDoesNotFitEndsTheConnectionAndTheNextMessageMakesAnother) {
   for (const CalledState state : {CalledState::idle, CalledState::leaving, CalledState::left}) {
     for (const BadFrame& bad : bad_answers_in(state)) {
@@ -216,12 +227,7 @@ TEST_P(MsgBadPeers, AnAnswerThatDoesNotFitEndsTheConnectionAndTheNextMessageMake
       Bed bed(arrangement(), 1);
       WireCalled called(bed);
       const auto small = content(1, 10);
-      const Handle first = *bed[0].send(WireCalled::address(), 1, small);
-      called.accept();
-      bed.pass(100ms);
-      EXPECT_EQ(called.hear(), 2 * MsgFrame::size + 10);
-      called.say(frames({{.type = FrameKind::done, .number = 1}}));
-      EXPECT_EQ(bed[0].wait(first, bed.soon())->error, 0);
+      is_sent_and_answered(bed, called, 1);
       std::vector<Handle> sendings;
       if (state != CalledState::idle) {
         sendings.push_back(*bed[0].send(WireCalled::address(), 2, bytes));
@@ -238,12 +244,7 @@ TEST_P(MsgBadPeers, AnAnswerThatDoesNotFitEndsTheConnectionAndTheNextMessageMake
       }
       static_cast<void>(called.hear());
       EXPECT_EQ(called.ended(), ECONNRESET);
-      const Handle next = *bed[0].send(WireCalled::address(), 4, small);
-      called.accept();
-      bed.pass(100ms);
-      EXPECT_EQ(called.hear(), 2 * MsgFrame::size + 10);
-      called.say(frames({{.type = FrameKind::done, .number = 1}}));
-      EXPECT_EQ(bed[0].wait(next, bed.soon())->error, 0);
+      is_sent_and_answered(bed, called, 4);
       bed.close_all();
     }
   }
