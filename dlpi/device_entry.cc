@@ -10,21 +10,7 @@
 namespace sluice::dlpi {
 namespace {
 
-Result<std::shared_ptr<Link>> open_link(const DeviceDriver& driver, StreamSet& set, const std::string& device,
-                                        const Parameters& parameters) {
-  // Two kinds of driver may be on one device.
-  const std::string key = std::string(driver.name) + ":" + device;
-  return driver.table->open(set, key, parameters, [&] { return driver.open(set, device, parameters); });
-}
-
-Result<std::shared_ptr<Link>> open_ppa(const DeviceDriver& driver, StreamSet& set, std::uint32_t ppa,
-                                       const Parameters& parameters) {
-  const Result<std::string> device = interface_name(ppa);
-  return device ? open_link(driver, set, *device, parameters) : std::unexpected(device.error());
-}
-
-}  // namespace
-
+/// The parameter `mac`: unspecified where it is absent, EINVAL where it is not the address of one station.
 Result<wire::MacAddress> station_address(const Parameters& parameters) {
   if (!parameters.has("mac")) {
     return wire::MacAddress{};
@@ -35,6 +21,24 @@ Result<wire::MacAddress> station_address(const Parameters& parameters) {
   }
   return address;
 }
+
+Result<std::shared_ptr<Link>> open_link(const DeviceDriver& driver, StreamSet& set, const std::string& device,
+                                        const Parameters& parameters) {
+  // Two kinds of driver may be on one device.
+  const std::string key = std::string(driver.name) + ":" + device;
+  return driver.table->open(set, key, parameters, [&]() -> Result<std::shared_ptr<Link>> {
+    const Result<wire::MacAddress> station = station_address(parameters);
+    return station ? driver.open(set, device, *station, parameters) : std::unexpected(station.error());
+  });
+}
+
+Result<std::shared_ptr<Link>> open_ppa(const DeviceDriver& driver, StreamSet& set, std::uint32_t ppa,
+                                       const Parameters& parameters) {
+  const Result<std::string> device = interface_name(ppa);
+  return device ? open_link(driver, set, *device, parameters) : std::unexpected(device.error());
+}
+
+}  // namespace
 
 Entry device_entry(DeviceDriver driver) {
   std::vector<ParameterSpec> parameters{

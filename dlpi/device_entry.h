@@ -29,14 +29,14 @@ struct DeviceDriver {
   LinkWork work = {.up = {{.kind = PayloadWork::Kind::copy, .where = "ring slot to message", .fused = false}},
                    .uncounted_down = "sendmmsg copies from the frame",
                    .uncounted_up = "the kernel copies into the ring"};
-  std::function<Result<std::shared_ptr<Link>>(StreamSet&, const std::string& device, const Parameters&)> open;
+  /// `station`: the parameter `mac`; unspecified where it is absent.
+  std::function<Result<std::shared_ptr<Link>>(StreamSet&, const std::string& device, const wire::MacAddress& station,
+                                              const Parameters&)>
+      open;
   /// Has a parameter `offload`, true where absent: the kernel takes super-frames.
   bool offloads = false;
 };
 
 [[nodiscard]] Entry device_entry(DeviceDriver driver);
-
-/// The parameter `mac`: unspecified where it is absent, EINVAL where it is not the address of one station.
-[[nodiscard]] Result<wire::MacAddress> station_address(const Parameters& parameters);
 
 }  // namespace sluice::dlpi

@@ -6,7 +6,6 @@
 
 #include "dlpi/device_entry.h"
 #include "dlpi/link_stream.h"
-#include "dlpi/packet_membership.h"
 #include "dlpi/vlan.h"
 
 namespace sluice::dlpi {
@@ -23,55 +22,24 @@ Result<std::shared_ptr<Link>> PacketLink::open(StreamSet& set, const std::string
   std::shared_ptr<PacketLink> link(new PacketLink(set, *interface, std::move(*ring)));
   link->lent_bytes_min_ = options.lent_bytes_min;
   link->offload_ = options.offload;
-  PacketLink* const self = link.get();
-  auto sender = PacketSender::open(set, *interface, options.bypass_qdisc, [self] { self->transmit_ready(); });
+  auto sender =
+      PacketSender::open(set, *interface, options.bypass_qdisc, [self = link.get()] { self->transmit_ready(); });
   if (!sender) {
     return std::unexpected(sender.error());
   }
   link->sender_ = std::move(*sender);
-  auto monitor = InterfaceMonitor::open(set, *interface, [self](const Interface& now) { self->changed(now); });
-  if (!monitor) {
-    return std::unexpected(monitor.error());
-  }
-  link->monitor_ = std::move(*monitor);
-  if (!options.address.is_unspecified()) {
-    if (const Status set_own = link->set_address(options.address); !set_own) {
-      return std::unexpected(set_own.error());
-    }
+  if (const Status started = link->start(options.address); !started) {
+    return std::unexpected(started.error());
   }
   return link;
 }
 
 PacketLink::PacketLink(StreamSet& set, const Interface& interface, std::unique_ptr<PacketRing> ring)
-    : Link(set, interface.name, interface.address, interface.mtu), interface_(interface), ring_(std::move(ring)) {
+    : InterfaceLink(set, interface), ring_(std::move(ring)) {
   set.add_source(*this);
 }
 
 PacketLink::~PacketLink() { set().remove_source(*this); }
-
-void PacketLink::changed(const Interface& interface) {
-  set_mtu(interface.mtu);
-  if (interface.address != interface_.address) {
-    interface_.address = interface.address;
-    const wire::MacAddress station = own_address_ ? address() : interface.address;
-    static_cast<void>(filter_for(interests_told(), station));
-    change_address(station);
-  }
-  set_up(interface.up);
-}
-
-Status PacketLink::set_address(const wire::MacAddress& wanted) {
-  if (wanted == address()) {
-    return {};
-  }
-  Status replaced = replace_station(ring_->descriptor(), interface_, address(), own_address_, wanted,
-                                    [&] { return filter_for(interests_told(), wanted); });
-  if (!replaced) {
-    return replaced;
-  }
-  change_address(wanted);
-  return {};
-}
 
 // ---- Down ----
 
@@ -102,21 +70,10 @@ Status PacketLink::filter_for(const Interests& wanted, const wire::MacAddress& s
   if (!wanted.any_sap) {
     rules.types = wanted.saps;
   }
-  if (station == interface_.address) {
+  if (station == interface().address) {
     rules.hosts = wanted.hosts;
   }
   return ring_->accept_only(rules);
-}
-
-Status PacketLink::set_interests(const Interests& wanted, const Interests& before) {
-  if (Status told = filter_for(wanted, address()); !told) {
-    return told;
-  }
-  Status told = change_memberships(ring_->descriptor(), interface_, before, wanted);
-  if (!told) {
-    static_cast<void>(filter_for(before, address()));
-  }
-  return told;
 }
 
 bool PacketLink::wants_readable() const { return may_receive(); }
@@ -130,7 +87,7 @@ bool PacketLink::on_readable() {
     ring_->recall();
     static_cast<void>(ring_->take_error());
   } else if (!up()) {
-    monitor_->look();
+    look_at_interface();
   }
   lends_ = fused();
   std::size_t bytes = 0;
@@ -179,18 +136,15 @@ Message PacketLink::message_of(const PacketRing::Frame& frame) {
 
 namespace {
 
-Result<std::shared_ptr<Link>> open_packet(StreamSet& set, const std::string& device, const Parameters& parameters) {
-  const Result<wire::MacAddress> address = station_address(parameters);
-  if (!address) {
-    return std::unexpected(address.error());
-  }
+Result<std::shared_ptr<Link>> open_packet(StreamSet& set, const std::string& device, const wire::MacAddress& station,
+                                          const Parameters& parameters) {
   PacketLink::Options options;
   const bool by_frame = parameters.text("ring", "block") == "frame";
   options.offload = parameters.boolean("offload", true);
   options.ring = by_frame ? PacketRing::Kind::by_frame : PacketRing::Kind::by_block;
   options.ring_bytes = static_cast<std::size_t>(parameters.integer("ring_bytes", PacketLink::ring_bytes_default));
   options.bypass_qdisc = parameters.boolean("qdisc_bypass", false);
-  options.address = *address;
+  options.address = station;
   return PacketLink::open(set, device, options);
 }
 

@@ -51,8 +51,7 @@
 #include <memory>
 #include <string>
 
-#include "dlpi/interface.h"
-#include "dlpi/link.h"
+#include "dlpi/interface_link.h"
 #include "dlpi/link_table.h"
 #include "dlpi/packet_ring.h"
 #include "dlpi/packet_sender.h"
@@ -60,7 +59,7 @@
 
 namespace sluice::dlpi {
 
-class PacketLink final : public Link, public EventSource {
+class PacketLink final : public InterfaceLink, public EventSource {
  public:
   static constexpr std::size_t ring_bytes_default = std::size_t{8} << 20;
   static constexpr std::size_t bursts_per_call_max = 4;
@@ -90,7 +89,6 @@ class PacketLink final : public Link, public EventSource {
   [[nodiscard]] bool reads_lent_memory() const override { return true; }
   [[nodiscard]] std::size_t receive_room() const override { return ring_->room(); }
   void on_room() override;
-  Status set_address(const wire::MacAddress& address) override;
   [[nodiscard]] std::uint64_t take_drops(bool late) override { return ring_->take_drops(late); }
 
   [[nodiscard]] int descriptor() const override { return ring_->descriptor(); }
@@ -101,20 +99,16 @@ class PacketLink final : public Link, public EventSource {
  private:
   PacketLink(StreamSet& set, const Interface& interface, std::unique_ptr<PacketRing> ring);
 
-  Status set_interests(const Interests& wanted, const Interests& before) override;
-  Status filter_for(const Interests& wanted, const wire::MacAddress& station);
+  [[nodiscard]] Status filter_for(const Interests& wanted, const wire::MacAddress& station) override;
+  [[nodiscard]] int membership_socket() const override { return ring_->descriptor(); }
   void accept(const PacketRing::Frame& frame, Batch& burst);
   [[nodiscard]] Message message_of(const PacketRing::Frame& frame);
-  void changed(const Interface& interface);
 
-  Interface interface_;       // as it was opened
-  bool own_address_ = false;  // not the interface's
   bool offload_ = true;
   std::size_t lent_bytes_min_ = 0;
   bool lends_ = false;  // in this call of on_readable()
   std::unique_ptr<PacketRing> ring_;
   std::unique_ptr<PacketSender> sender_;
-  std::unique_ptr<InterfaceMonitor> monitor_;
 };
 
 [[nodiscard]] Entry packet_entry(std::shared_ptr<LinkTable> table);

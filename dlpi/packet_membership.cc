@@ -31,14 +31,6 @@ Addresses only_in(const Addresses& these, const Addresses& those) {
   return result;
 }
 
-/// The interface lets frames to one more station through, or no longer.
-Status change_station(int socket, const Interface& interface, const wire::MacAddress& station, bool add) {
-  if (!change(socket, interface.index, add, PACKET_MR_UNICAST, station)) {
-    return device_failure(errno, "changing the address of", interface.name);
-  }
-  return {};
-}
-
 }  // namespace
 
 Status change_memberships(int socket, const Interface& interface, const Link::Interests& before,
@@ -62,24 +54,10 @@ Status change_memberships(int socket, const Interface& interface, const Link::In
   return {};
 }
 
-Status replace_station(int socket, const Interface& interface, const wire::MacAddress& current, bool& own,
-                       const wire::MacAddress& wanted, const std::function<Status()>& also) {
-  const bool will_be_own = wanted != interface.address;
-  if (will_be_own) {
-    if (Status added = change_station(socket, interface, wanted, true); !added) {
-      return added;
-    }
+Status change_station(int socket, const Interface& interface, const wire::MacAddress& station, bool add) {
+  if (!change(socket, interface.index, add, PACKET_MR_UNICAST, station)) {
+    return device_failure(errno, "changing the address of", interface.name);
   }
-  if (Status done = also(); !done) {
-    if (will_be_own) {
-      static_cast<void>(change_station(socket, interface, wanted, false));
-    }
-    return done;
-  }
-  if (own) {
-    static_cast<void>(change_station(socket, interface, current, false));
-  }
-  own = will_be_own;
   return {};
 }
 

@@ -227,7 +227,7 @@ Entry pcap_entry(std::shared_ptr<LinkTable> table) {
                .uncounted_down = "libnet's sendto copies from the frame",
                .uncounted_up = "the kernel copies into libpcap's ring"},
       .open =
-          [](StreamSet& set, const std::string& device, const Parameters& parameters) {
+          [](StreamSet& set, const std::string& device, const wire::MacAddress&, const Parameters& parameters) {
             const auto bytes = parameters.integer("buffer_bytes", PcapLink::buffer_bytes_default);
             return PcapLink::open(set, device, static_cast<std::size_t>(bytes));
           },

@@ -291,15 +291,12 @@ std::uint64_t TapLink::take_drops(bool late) {
 
 namespace {
 
-Result<std::shared_ptr<Link>> open_tap(StreamSet& set, const std::string& device, const Parameters& parameters) {
+Result<std::shared_ptr<Link>> open_tap(StreamSet& set, const std::string& device, const wire::MacAddress& station,
+                                       const Parameters& parameters) {
   TapLink::Options options;
   options.mtu = static_cast<std::size_t>(parameters.integer("mtu", 0));
   options.offload = parameters.boolean("offload", true);
-  const Result<wire::MacAddress> address = station_address(parameters);
-  if (!address) {
-    return std::unexpected(address.error());
-  }
-  options.address = *address;
+  options.address = station;
   return TapLink::open(set, device, options);
 }
 

@@ -15,7 +15,6 @@
 
 #include "dlpi/device_entry.h"
 #include "dlpi/link_stream.h"
-#include "dlpi/packet_membership.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -92,23 +91,14 @@ Result<std::shared_ptr<Link>> XdpLink::open(StreamSet& set, const std::string& d
   if (const Status opened = link->open_queues(options, queues->first, queues->second); !opened) {
     return std::unexpected(opened.error());
   }
-  auto monitor =
-      InterfaceMonitor::open(set, *interface, [self = link.get()](const Interface& now) { self->changed(now); });
-  if (!monitor) {
-    return std::unexpected(monitor.error());
-  }
-  link->monitor_ = std::move(*monitor);
-  if (!options.address.is_unspecified()) {
-    if (const Status set_own = link->set_address(options.address); !set_own) {
-      return std::unexpected(set_own.error());
-    }
+  if (const Status started = link->start(options.address); !started) {
+    return std::unexpected(started.error());
   }
   return link;
 }
 
 XdpLink::XdpLink(StreamSet& set, const Interface& interface, XdpFilter filter, Descriptor membership)
-    : Link(set, interface.name, interface.address, interface.mtu),
-      interface_(interface),
+    : InterfaceLink(set, interface),
       filter_(std::move(filter)),
       membership_(std::move(membership)),
       sending_timer_(set.scheduler(), [this] { go_on_sending(); }) {}
@@ -129,7 +119,7 @@ Status XdpLink::open_queues(const Options& options, unsigned first, unsigned end
                   : options.mode == Mode::zero_copy          ? XdpQueue::Copies::never
                                                              : XdpQueue::Copies::as_the_kernel_chooses;
   for (wanted.queue = first; wanted.queue < end; ++wanted.queue) {
-    Result<std::unique_ptr<XdpQueue>> queue = XdpQueue::open(interface_, wanted);
+    Result<std::unique_ptr<XdpQueue>> queue = XdpQueue::open(interface(), wanted);
     if (!queue) {
       return std::unexpected(queue.error());
     }
@@ -143,13 +133,9 @@ Status XdpLink::open_queues(const Options& options, unsigned first, unsigned end
 }
 
 void XdpLink::changed(const Interface& interface) {
-  set_mtu(std::min(interface.mtu, mtu_max));
-  interface_.address = interface.address;
-  if (!own_address_ && interface.address != address()) {
-    static_cast<void>(filter_for(interests_told(), interface.address));
-    change_address(interface.address);
-  }
-  set_up(interface.up);
+  Interface served = interface;
+  served.mtu = std::min(interface.mtu, mtu_max);
+  InterfaceLink::changed(served);
   if (interface.up) {
     go_on_sending();
   }
@@ -164,30 +150,6 @@ Status XdpLink::filter_for(const Interests& wanted, const wire::MacAddress& stat
                               .any_station = wanted.promiscuous,
                               .any_group = wanted.all_groups,
                               .any_type = wanted.any_sap});
-}
-
-Status XdpLink::set_interests(const Interests& wanted, const Interests& before) {
-  if (Status told = filter_for(wanted, address()); !told) {
-    return told;
-  }
-  Status told = change_memberships(membership_.get(), interface_, before, wanted);
-  if (!told) {
-    static_cast<void>(filter_for(before, address()));
-  }
-  return told;
-}
-
-Status XdpLink::set_address(const wire::MacAddress& wanted) {
-  if (wanted == address()) {
-    return {};
-  }
-  if (Status replaced = replace_station(membership_.get(), interface_, address(), own_address_, wanted,
-                                        [&] { return filter_for(interests_told(), wanted); });
-      !replaced) {
-    return replaced;
-  }
-  change_address(wanted);
-  return {};
 }
 
 // ---- Down ----
@@ -227,7 +189,7 @@ bool XdpLink::receive_from(XdpQueue& queue) {
   if (!queue.readable()) {
     static_cast<void>(queue.take_error());  // the monitor tells what it was about
   } else if (!up()) {
-    monitor_->look();
+    look_at_interface();
   }
   const bool lends = fused();
   for (std::size_t round = 0; round < bursts_per_call_max && queue.readable() && may_receive(); ++round) {
@@ -281,18 +243,15 @@ XdpLink::Mode mode_named(const std::string& name) {
                               : XdpLink::Mode::automatic;
 }
 
-Result<std::shared_ptr<Link>> open_xdp(StreamSet& set, const std::string& device, const Parameters& parameters) {
-  const Result<wire::MacAddress> address = station_address(parameters);
-  if (!address) {
-    return std::unexpected(address.error());
-  }
+Result<std::shared_ptr<Link>> open_xdp(StreamSet& set, const std::string& device, const wire::MacAddress& station,
+                                       const Parameters& parameters) {
   XdpLink::Options options;
   options.mode = mode_named(parameters.text("mode", "auto"));
   if (parameters.has("queue")) {
     options.queue = static_cast<unsigned>(parameters.integer("queue", 0));
   }
   options.frames = static_cast<std::size_t>(parameters.integer("frames", XdpLink::frames_default));
-  options.address = *address;
+  options.address = station;
   if (!std::has_single_bit(options.frames)) {
     return fail(EINVAL, fmt::format("frames is {}: the kernel's rings take a power of two, such as {}", options.frames,
                                     std::bit_ceil(options.frames)));

@@ -63,8 +63,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
-#include "dlpi/interface.h"
-#include "dlpi/link.h"
+#include "dlpi/interface_link.h"
 #include "dlpi/link_table.h"
 #include "dlpi/xdp_filter.h"
 #include "dlpi/xdp_queue.h"
@@ -73,7 +72,7 @@
 
 namespace sluice::dlpi {
 
-class XdpLink final : public Link {
+class XdpLink final : public InterfaceLink {
  public:
   static constexpr std::size_t bursts_per_call_max = 4;
   static constexpr unsigned queues_max = 16;
@@ -99,7 +98,6 @@ class XdpLink final : public Link {
 
   void send(Batch& frames) override;
   void on_room() override;
-  Status set_address(const wire::MacAddress& address) override;
   [[nodiscard]] std::uint64_t take_drops(bool late) override;
   /// A frame takes a slot of the queue that it arrives in. Not all are waiting: some are lent, some half full.
   [[nodiscard]] std::size_t receive_room() const override { return receive_slots_ / 4 * mtu(); }
@@ -124,21 +122,18 @@ class XdpLink final : public Link {
   XdpLink(StreamSet& set, const Interface& interface, XdpFilter filter, Descriptor membership);
   static Result<XdpFilter> attach(const Interface& interface, Mode mode, unsigned queues);
   Status open_queues(const Options& options, unsigned first, unsigned end);
-  Status set_interests(const Interests& wanted, const Interests& before) override;
-  [[nodiscard]] Status filter_for(const Interests& wanted, const wire::MacAddress& station);
-  void changed(const Interface& interface);
+  [[nodiscard]] Status filter_for(const Interests& wanted, const wire::MacAddress& station) override;
+  [[nodiscard]] int membership_socket() const override { return membership_.get(); }
+  void changed(const Interface& interface) override;
   bool receive_from(XdpQueue& queue);
   void accept(XdpQueue& queue, Bytes frame, bool lends, Batch& burst);
   void go_on_sending();
   [[nodiscard]] XdpQueue& sender() { return *sources_.front()->queue; }
 
-  Interface interface_;  // as it was opened
   std::size_t receive_slots_ = 0;
-  bool own_address_ = false;  // not the interface's
   XdpFilter filter_;
   Descriptor membership_;  // a packet socket that receives nothing: XDP has no groups
   std::vector<std::unique_ptr<Source>> sources_;
-  std::unique_ptr<InterfaceMonitor> monitor_;
   Timer sending_timer_;
 };
 
