@@ -18,9 +18,9 @@
 #include <string>
 #include <utility>
 
+#include "base/passing.h"
 #include "bench/transfers.h"
 #include "sockets/protocol/protocol.h"
-#include "sockets/server/passing.h"
 #include "sockets/server/server.h"
 
 namespace sluice::bench {
@@ -39,9 +39,9 @@ class ServedTransfer final : public StackTransfer {
     };
     server_ = needed(sockets::Server::open(set_, {.path = path}, endpoint, {}));
     using sockets::Operation;
-    const sockets::Passed socket = ask({.operation = Operation::open, .family = AF_INET}).passed;
+    const Passed socket = ask({.operation = Operation::open, .family = AF_INET}).passed;
     static_cast<void>(ask({.operation = Operation::bind, .address = address()}, socket.descriptor.get()));
-    const sockets::Passed listening = ask({.operation = Operation::listen, .value = 1}, socket.descriptor.get()).passed;
+    const Passed listening = ask({.operation = Operation::listen, .value = 1}, socket.descriptor.get()).passed;
     near_ = ask({.operation = Operation::open, .family = AF_INET}).passed.descriptor;
     static_cast<void>(ask({.operation = Operation::connect, .address = address()}, near_.get()));
     sockets::Caller caller;
@@ -67,7 +67,7 @@ class ServedTransfer final : public StackTransfer {
   }
   struct Answered {
     sockets::Answer answer;
-    sockets::Passed passed;
+    Passed passed;
   };
   /// Asks the server for what it cannot refuse, about the socket that `shown` is.
   Answered ask(const sockets::Request& request, int shown = -1) {
@@ -76,15 +76,15 @@ class ServedTransfer final : public StackTransfer {
     must(path_.size() < sizeof at.sun_path, "a path of the server's");
     std::memcpy(at.sun_path, path_.data(), path_.size());
     must(::connect(channel.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0, "connect");
-    must(sockets::send_message(channel.get(), std::as_bytes(std::span(&request, 1)), shown) == 0, "send_message");
+    must(send_message(channel.get(), std::as_bytes(std::span(&request, 1)), shown) == 0, "send_message");
     Answered answered;
     answered.passed = heard(channel.get(), std::as_writable_bytes(std::span(&answered.answer, 1)));
     SLUICE_REQUIRE(answered.answer.error == 0);
     return answered;
   }
-  sockets::Passed heard(int channel, Bytes place) {
+  Passed heard(int channel, Bytes place) {
     for (;;) {
-      sockets::Passed passed = sockets::receive_message(channel, place);
+      Passed passed = receive_message(channel, place);
       if (passed.error != EAGAIN) {
         SLUICE_REQUIRE(passed.size == place.size());
         return passed;

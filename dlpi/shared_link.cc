@@ -14,6 +14,7 @@
 
 #include "base/contract.h"
 #include "base/local_socket.h"
+#include "base/passing.h"
 #include "base/retried.h"
 #include "dlpi/link_stream.h"
 #include "dlpi/wire_address.h"
@@ -24,57 +25,6 @@ namespace {
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Error system_error(const std::string& what) { return {errno, what + ": " + std::strerror(errno)}; }
-
-/// The control part of a message with one descriptor.
-union Passing {
-  cmsghdr header;
-  std::array<std::byte, CMSG_SPACE(sizeof(int))> bytes;
-};
-
-bool send_hello(const Descriptor& connection, SharedHello hello, const Descriptor& memory) {
-  iovec part{&hello, sizeof hello};
-  Passing passing{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = passing.bytes.data();
-  message.msg_controllen = passing.bytes.size();
-  passing.header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-  const int number = memory.get();
-  std::memcpy(CMSG_DATA(&passing.header), &number, sizeof number);
-  return retried([&] { return ::sendmsg(connection.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); }) == sizeof hello;
-}
-
-struct Greeting {
-  SharedHello hello;
-  Descriptor memory;  // none where it was not passed
-};
-
-/// What has come first on a connection; nothing: not yet, as errno says (EAGAIN), or it is no greeting.
-std::optional<Greeting> receive_hello(const Descriptor& connection) {
-  Greeting greeting;
-  iovec part{&greeting.hello, sizeof greeting.hello};
-  Passing passing{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = passing.bytes.data();
-  message.msg_controllen = passing.bytes.size();
-  errno = 0;
-  const ssize_t got = retried([&] { return ::recvmsg(connection.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
-  const cmsghdr* const control = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
-      control->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int number = -1;
-    std::memcpy(&number, CMSG_DATA(control), sizeof number);
-    greeting.memory = Descriptor(number);
-  }
-  if (got != sizeof greeting.hello || (message.msg_flags & MSG_TRUNC) != 0) {
-    errno = got < 0 ? errno : got == 0 ? ECONNRESET : EPROTO;
-    return std::nullopt;
-  }
-  return greeting;
-}
 
 }  // namespace
 
@@ -125,45 +75,27 @@ SharedRing SharedMemory::ring(bool from_a) const {
 
 // ---- Meeting ----
 
-class SharedLink::Acceptor final : public EventSource {
+/// A socket, and what is called while it is readable, which may be the end of it.
+class SharedLink::Socket final : public EventSource {
  public:
-  Acceptor(SharedLink& link, Descriptor listening) : link_(link), listening_(std::move(listening)) {
+  Socket(SharedLink& link, Descriptor descriptor, void (SharedLink::*readable)())
+      : link_(link), descriptor_(std::move(descriptor)), readable_(readable) {
     link_.set().add_source(*this);
   }
-  ~Acceptor() override { link_.set().remove_source(*this); }
-  Acceptor(const Acceptor&) = delete;
-  Acceptor& operator=(const Acceptor&) = delete;
+  ~Socket() override { link_.set().remove_source(*this); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
 
-  [[nodiscard]] int descriptor() const override { return listening_.get(); }
+  [[nodiscard]] int descriptor() const override { return descriptor_.get(); }
   bool on_readable() override {
-    link_.accept();
+    (link_.*readable_)();
     return false;
   }
 
  private:
   SharedLink& link_;
-  Descriptor listening_;
-};
-
-class SharedLink::Peer final : public EventSource {
- public:
-  Peer(SharedLink& link, Descriptor connection) : link_(link), connection_(std::move(connection)) {
-    link_.set().add_source(*this);
-  }
-  ~Peer() override { link_.set().remove_source(*this); }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-
-  [[nodiscard]] const Descriptor& connection() const { return connection_; }
-  [[nodiscard]] int descriptor() const override { return connection_.get(); }
-  bool on_readable() override {
-    link_.readable();  // which may be the end of this
-    return false;
-  }
-
- private:
-  SharedLink& link_;
-  Descriptor connection_;
+  Descriptor descriptor_;
+  void (SharedLink::*readable_)();
 };
 
 SharedLink::SharedLink(StreamSet& set, const std::string& path, End end, std::size_t mtu)
@@ -197,7 +129,7 @@ Status SharedLink::listen() {
   if (!listening) {
     return std::unexpected(std::move(listening.error()));
   }
-  acceptor_ = std::make_unique<Acceptor>(*this, std::move(*listening));
+  listening_ = std::make_unique<Socket>(*this, std::move(*listening), &SharedLink::accept);
   return {};
 }
 
@@ -214,12 +146,13 @@ void SharedLink::turn() {
 /// One peer at a time: others are turned away, and may try again.
 void SharedLink::accept() {
   Descriptor connection(
-      retried([&] { return ::accept4(acceptor_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
+      retried([&] { return ::accept4(listening_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
   if (!connection || peer_ != nullptr) {
     return;
   }
   auto made = SharedMemory::make(ring_bytes(mtu()));
-  if (made && send_hello(connection, {.mtu = mtu()}, made->first)) {
+  const SharedHello hello{.mtu = mtu()};
+  if (made && send_message(connection.get(), std::as_bytes(std::span(&hello, 1)), made->first.get()) == 0) {
     begin(std::move(connection), std::move(made->second));
   }
 }
@@ -231,13 +164,13 @@ void SharedLink::connect() {
   if (connection &&
       ::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address->first), address->second) == 0) {
     again_.cancel();
-    peer_ = std::make_unique<Peer>(*this, std::move(connection));
+    peer_ = std::make_unique<Socket>(*this, std::move(connection), &SharedLink::readable);
   }
 }
 
 void SharedLink::begin(Descriptor connection, SharedMemory memory) {
   if (peer_ == nullptr) {
-    peer_ = std::make_unique<Peer>(*this, std::move(connection));
+    peer_ = std::make_unique<Socket>(*this, std::move(connection), &SharedLink::readable);
   }
   memory_ = std::move(memory);
   writer_.emplace(memory_.ring(end_ == End::a));
@@ -248,18 +181,19 @@ void SharedLink::begin(Descriptor connection, SharedMemory memory) {
 }
 
 void SharedLink::take_hello() {
-  std::optional<Greeting> greeting = receive_hello(peer_->connection());
-  if (!greeting && errno == EAGAIN) {
+  SharedHello hello;
+  const Passed passed = receive_message(peer_->descriptor(), std::as_writable_bytes(std::span(&hello, 1)));
+  if (passed.error == EAGAIN) {
     return;
   }
-  const bool ours = greeting && greeting->hello.magic == SharedHello::magic_value &&
-                    greeting->hello.version == SharedHello::version_value && greeting->hello.mtu == mtu();
+  const bool ours = passed.error == 0 && passed.size == sizeof hello && hello.magic == SharedHello::magic_value &&
+                    hello.version == SharedHello::version_value && hello.mtu == mtu();
   Result<SharedMemory> memory =
-      ours ? SharedMemory::map(greeting->memory, ring_bytes(mtu())) : Result<SharedMemory>(fail(EPROTO));
+      ours ? SharedMemory::map(passed.descriptor, ring_bytes(mtu())) : Result<SharedMemory>(fail(EPROTO));
   if (memory) {
     begin({}, std::move(*memory));
   } else {
-    leave(greeting || errno == EPROTO);
+    leave(passed.size > 0);
   }
 }
 

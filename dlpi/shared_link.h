@@ -111,8 +111,7 @@ class SharedLink final : public Link {
   }
 
  private:
-  class Acceptor;
-  class Peer;
+  class Socket;
 
   SharedLink(StreamSet& set, const std::string& path, End end, std::size_t mtu);
   Status listen();
@@ -129,8 +128,8 @@ class SharedLink final : public Link {
 
   const std::string path_;
   const End end_;
-  std::unique_ptr<Acceptor> acceptor_;
-  std::unique_ptr<Peer> peer_;  // a connection; with memory once it is there
+  std::unique_ptr<Socket> listening_;  // end a's
+  std::unique_ptr<Socket> peer_;       // a connection; with memory once it is there
   SharedMemory memory_;
   std::optional<SharedRingWriter> writer_;
   std::optional<SharedRingReader> reader_;

@@ -26,8 +26,8 @@
 
 #include "apps/common/registry.h"
 #include "base/contract.h"
+#include "base/passing.h"
 #include "edge/run_loop.h"
-#include "sockets/server/passing.h"
 #include "sockets/server/server.h"
 #include "stack/head/stream.h"
 #include "tli/endpoint.h"

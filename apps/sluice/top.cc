@@ -26,8 +26,8 @@
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/serve.h"
 #include "base/descriptor.h"
+#include "base/passing.h"
 #include "base/result.h"
-#include "sockets/server/passing.h"
 #include "sockets/server/snapshot.h"
 
 namespace sluice {
@@ -150,7 +150,7 @@ Result<TopView> ask(const std::string& path) {
   }
   sockets::Request request;
   request.operation = sockets::Operation::statistics;
-  if (const int error = sockets::send_message(channel.get(), std::as_bytes(std::span(&request, 1)), -1); error != 0) {
+  if (const int error = send_message(channel.get(), std::as_bytes(std::span(&request, 1)), -1); error != 0) {
     return fail(error, fmt::format("{}: {}", path, std::strerror(error)));
   }
   constexpr int answer_ms_max = 10'000;
@@ -160,9 +160,9 @@ Result<TopView> ask(const std::string& path) {
     ready = ::poll(&waiting, 1, answer_ms_max);
   }
   sockets::Answer answer;
-  sockets::Passed passed;
+  Passed passed;
   if (ready == 1) {
-    passed = sockets::receive_message(channel.get(), std::as_writable_bytes(std::span(&answer, 1)));
+    passed = receive_message(channel.get(), std::as_writable_bytes(std::span(&answer, 1)));
   }
   if (passed.size != sizeof answer || answer.version != sockets::protocol_version) {
     return fail(EPROTO, path + ": no answer of a server of this version");

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/passing.h"
 #include "sockets/server/endpoints.h"
-#include "sockets/server/passing.h"
 #include "sockets/server/stream_socket.h"
 
 namespace sluice::sockets {

@@ -13,8 +13,8 @@
 
 #include "base/contract.h"
 #include "base/local_socket.h"
+#include "base/passing.h"
 #include "sockets/server/datagram_socket.h"
-#include "sockets/server/passing.h"
 #include "sockets/server/snapshot.h"
 #include "sockets/server/stream_socket.h"
 

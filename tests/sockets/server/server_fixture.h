@@ -20,8 +20,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/passing.h"
 #include "edge/run_loop.h"
-#include "sockets/server/passing.h"
 #include "sockets/server/server.h"
 #include "stack/modules/timod.h"
 #include "tpi/kernel_tcp.h"

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sockets/server/passing.h"
+#pragma once
+
+// Messages between processes that bring a descriptor (SCM_RIGHTS, unix(7)).
+//
+// Plain functions; thread-safe.
 
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
-namespace sluice::sockets {
+#include "base/bytes.h"
+#include "base/descriptor.h"
+#include "base/retried.h"
 
-int send_message(int channel, ConstBytes message, int descriptor) {
+namespace sluice {
+
+/// Sends one message, with `descriptor` unless that is negative. 0, or an errno: EAGAIN where it would wait.
+[[nodiscard]] inline int send_message(int channel, ConstBytes message, int descriptor) {
   iovec part{.iov_base = const_cast<std::byte*>(message.data()), .iov_len = message.size()};
   alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof descriptor)] = {};
   msghdr header{};
@@ -23,12 +33,20 @@ int send_message(int channel, ConstBytes message, int descriptor) {
     rights->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
   }
-  return ::sendmsg(channel, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+  return retried([&] { return ::sendmsg(channel, &header, MSG_DONTWAIT | MSG_NOSIGNAL); }) < 0 ? errno : 0;
 }
 
-/// The room is for one descriptor: the kernel closes others itself (MSG_CTRUNC).
-Passed receive_message(int channel, Bytes place) {
+/// What came: its bytes, 0 at the end of the channel, and the descriptor, if it brought one. An errno where nothing
+/// did.
+struct Passed {
+  std::size_t size = 0;
+  Descriptor descriptor;
+  int error = 0;
+};
+/// Receives one message into `place`, which it must fit: EMSGSIZE.
+[[nodiscard]] inline Passed receive_message(int channel, Bytes place) {
   iovec part{.iov_base = place.data(), .iov_len = place.size()};
+  // Room for one descriptor: the kernel closes others itself (MSG_CTRUNC).
   alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header{};
   header.msg_iov = &part;
@@ -36,7 +54,7 @@ Passed receive_message(int channel, Bytes place) {
   header.msg_control = control;
   header.msg_controllen = sizeof control;
   Passed passed;
-  const ssize_t got = ::recvmsg(channel, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t got = retried([&] { return ::recvmsg(channel, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
   if (got < 0) {
     passed.error = errno;
     return passed;
@@ -53,4 +71,4 @@ Passed receive_message(int channel, Bytes place) {
   return passed;
 }
 
-}  // namespace sluice::sockets
+}  // namespace sluice
