@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/modules/udp_options.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "stack/core/primitive.h"
@@ -12,70 +13,35 @@ using provider::Membership;
 using provider::Setting;
 using wire::network::GroupReq;
 using wire::network::Settings;
+using wire::network::SettingsAck;
 using wire::network::SettingsReq;
 
-std::uint32_t value_of(const Settings& settings, Setting setting) {
+/// Calls `use` with the member of `settings` that `setting` is. False where ip has no such setting.
+template <class Of, class Use>
+bool with_member(Of& settings, Setting setting, const Use& use) {
   switch (setting) {
     case Setting::ttl:
-      return settings.ttl;
+      return use(settings.ttl), true;
     case Setting::type_of_service:
-      return settings.type_of_service;
+      return use(settings.type_of_service), true;
     case Setting::broadcast:
-      return settings.broadcast ? 1 : 0;
+      return use(settings.broadcast), true;
     case Setting::multicast_ttl:
-      return settings.multicast_ttl;
+      return use(settings.multicast_ttl), true;
     case Setting::multicast_loop:
-      return settings.multicast_loop ? 1 : 0;
+      return use(settings.multicast_loop), true;
     case Setting::hops:
-      return settings.hops;
+      return use(settings.hops), true;
     case Setting::multicast_hops:
-      return settings.multicast_hops;
+      return use(settings.multicast_hops), true;
     case Setting::multicast_loop_v6:
-      return settings.multicast_loop_v6 ? 1 : 0;
+      return use(settings.multicast_loop_v6), true;
     case Setting::dont_fragment:
-      return settings.dont_fragment ? 1 : 0;
+      return use(settings.dont_fragment), true;
     case Setting::dont_fragment_v6:
-      return settings.dont_fragment_v6 ? 1 : 0;
-    default:  // not ip's
-      return 0;
-  }
-}
-
-void change(Settings& settings, Setting setting, std::uint32_t value) {
-  const auto octet = static_cast<std::uint8_t>(value);
-  switch (setting) {
-    case Setting::ttl:
-      settings.ttl = octet;
-      return;
-    case Setting::type_of_service:
-      settings.type_of_service = octet;
-      return;
-    case Setting::broadcast:
-      settings.broadcast = value != 0;
-      return;
-    case Setting::multicast_ttl:
-      settings.multicast_ttl = octet;
-      return;
-    case Setting::multicast_loop:
-      settings.multicast_loop = value != 0;
-      return;
-    case Setting::hops:
-      settings.hops = octet;
-      return;
-    case Setting::multicast_hops:
-      settings.multicast_hops = octet;
-      return;
-    case Setting::multicast_loop_v6:
-      settings.multicast_loop_v6 = value != 0;
-      return;
-    case Setting::dont_fragment:
-      settings.dont_fragment = value != 0;
-      return;
-    case Setting::dont_fragment_v6:
-      settings.dont_fragment_v6 = value != 0;
-      return;
+      return use(settings.dont_fragment_v6), true;
     default:
-      return;
+      return false;
   }
 }
 
@@ -102,19 +68,8 @@ std::optional<std::uint32_t> Options::current(Setting setting) {
       return switches_.v6_only ? 1 : 0;
     case Setting::receive_buffer:
       return static_cast<std::uint32_t>(head().marks().high_bytes);
-    case Setting::send_buffer:
-    case Setting::no_delay:
-    case Setting::segment_bytes:
-    case Setting::keep_alive:
-    case Setting::keep_idle:
-    case Setting::keep_interval:
-    case Setting::keep_count:
-    case Setting::segment_limit:
-      return std::nullopt;
-    default: {
-      const auto settings = ask(SettingsReq{});
-      return settings ? std::optional(value_of(settings->current, setting)) : std::nullopt;
-    }
+    default:
+      return value_of_ip(setting, &SettingsAck::current);
   }
 }
 
@@ -128,19 +83,8 @@ std::optional<std::uint32_t> Options::initial(Setting setting) {
       return 0;
     case Setting::receive_buffer:
       return static_cast<std::uint32_t>(initial_marks_.value_or(head().marks()).high_bytes);
-    case Setting::send_buffer:
-    case Setting::no_delay:
-    case Setting::segment_bytes:
-    case Setting::keep_alive:
-    case Setting::keep_idle:
-    case Setting::keep_interval:
-    case Setting::keep_count:
-    case Setting::segment_limit:
-      return std::nullopt;
-    default: {
-      const auto settings = ask(SettingsReq{});
-      return settings ? std::optional(value_of(settings->initial, setting)) : std::nullopt;
-    }
+    default:
+      return value_of_ip(setting, &SettingsAck::initial);
   }
 }
 
@@ -159,27 +103,26 @@ bool Options::set(Setting setting, std::uint32_t value) {
       initial_marks_ = initial_marks_.value_or(head().marks());
       head().set_marks({.high_bytes = value, .low_bytes = value / 4});
       return true;
-    case Setting::send_buffer:
-    case Setting::no_delay:
-    case Setting::segment_bytes:
-    case Setting::keep_alive:
-    case Setting::keep_idle:
-    case Setting::keep_interval:
-    case Setting::keep_count:
-    case Setting::segment_limit:
-      return false;
     default:
       return set_of_ip(setting, value);
   }
 }
 
+std::optional<std::uint32_t> Options::value_of_ip(Setting setting, Settings SettingsAck::* which) {
+  std::optional<std::uint32_t> value;
+  if (const auto settings = ask(SettingsReq{})) {
+    with_member((*settings).*which, setting, [&value](auto member) { value = member; });
+  }
+  return value;
+}
+
 bool Options::set_of_ip(Setting setting, std::uint32_t value) {
   const auto settings = ask(SettingsReq{});
-  if (!settings) {
+  Settings wanted = settings ? settings->current : Settings{};
+  const auto change = [value](auto& member) { member = static_cast<std::decay_t<decltype(member)>>(value); };
+  if (!settings || !with_member(wanted, setting, change)) {
     return false;
   }
-  Settings wanted = settings->current;
-  change(wanted, setting, value);
   const auto changed = ask(SettingsReq{wanted});
   changed_();
   return changed && changed->current == wanted;

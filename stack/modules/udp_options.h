@@ -59,6 +59,8 @@ class Options final : public provider::OptionStore {
   [[nodiscard]] std::optional<wire::network::SettingsAck> ask(const wire::network::SettingsReq& request);
   [[nodiscard]] bool ask(const wire::network::GroupReq& request);
 
+  [[nodiscard]] std::optional<std::uint32_t> value_of_ip(provider::Setting setting,
+                                                         wire::network::Settings wire::network::SettingsAck::* which);
   [[nodiscard]] bool set_of_ip(provider::Setting setting, std::uint32_t value);
   /// The last queue upwards.
   [[nodiscard]] Queue& head() const;
