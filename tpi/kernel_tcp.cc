@@ -117,36 +117,28 @@ void KernelTcp::take(Message message) {
 }
 
 void KernelTcp::answer_ioctl(Message message) {
-  if (message.bytes().size() < sizeof(IoctlBlock)) {
-    ++dropped_;
-    return;
-  }
-  if (ioctl_block(message).command == wire::SLIOCCONNECTION) {
+  if (is_ioctl(message, wire::SLIOCCONNECTION)) {
     const int error = socket_options_.tell_connection(ioctl_argument(message));
     return read_queue().put_next(error == 0 ? ioctl_acknowledged(std::move(message))
                                             : ioctl_refused(std::move(message), error));
   }
-  ++unsupported_;
-  read_queue().put_next(ioctl_refused(std::move(message), EINVAL));
+  refuse_ioctl(std::move(message));
 }
 
 void KernelTcp::bind(ConstBytes address, std::uint32_t connect_indications) {
-  const bool any_address = address.empty();
-  const auto local =
-      any_address ? wire::TransportAddress{wire::Ipv6Address{}, 0} : wire::TransportAddress::decode(address);
-  if (!local) {
+  const auto wanted = BindRequest::of(address, replaces_busy());
+  if (!wanted) {
     return refused(TBADADDR);
   }
   const bool listens = connect_indications > 0;
-  Result<TcpSocket> opened = bind_socket(*local, any_address, replaces_busy(), [&](const wire::TransportAddress& to) {
-    return TcpSocket::bind(to, options_, listens);
-  });
+  Result<TcpSocket> opened =
+      bind_socket(*wanted, [&](const wire::TransportAddress& to) { return TcpSocket::bind(to, options_, listens); });
   int error = !opened ? opened.error().code : listens ? opened->listen(connect_indications) : 0;
   const auto at = error == 0 ? opened->local() : fail(error);
   error = at ? 0 : at.error().code;
   if (error != 0) {
-    const std::int32_t tli_error = bind_error(error, local->port == 0 || replaces_busy());
-    return refused(tli_error, tli_error == TSYSERR ? error : 0);
+    const auto [tli_error, unix_error] = bind_error(error, wanted->any_port());
+    return refused(tli_error, unix_error);
   }
   bound_ = *at;
   if (listens) {
@@ -224,8 +216,8 @@ void KernelTcp::connect(ConstBytes destination) {
 
 void KernelTcp::refuse_connect(int error) {
   ++connect_failures_;
-  const std::int32_t tli_error = bind_error(error, false);
-  refused(tli_error, tli_error == TSYSERR ? error : 0);
+  const auto [tli_error, unix_error] = bind_error(error, false);
+  refused(tli_error, unix_error);
 }
 
 /// The kernel says by writability that it knows.

@@ -136,33 +136,25 @@ void KernelUdp::take(Message message) {
 }
 
 void KernelUdp::answer_ioctl(Message message) {
-  if (message.bytes().size() < sizeof(IoctlBlock)) {
-    ++dropped_;
-    return;
-  }
-  if (ioctl_block(message).command == wire::SLIOCRECEIVEROOM && socket_) {
+  if (is_ioctl(message, wire::SLIOCRECEIVEROOM) && socket_) {
     read_queue().put_next(ioctl_acknowledged(std::move(message), wire::receive_room_value(socket_->receive_room())));
     return;
   }
-  ++unsupported_;
-  read_queue().put_next(ioctl_refused(std::move(message), EINVAL));
+  refuse_ioctl(std::move(message));
 }
 
 /// T_BIND_REQ: "request that the transport provider bind a protocol address to the stream [...] and activate the stream
 /// associated with the protocol address."
 void KernelUdp::bind(ConstBytes address) {
-  const bool any_address = address.empty();
-  const auto local =
-      any_address ? wire::TransportAddress{wire::Ipv6Address{}, 0} : wire::TransportAddress::decode(address);
-  if (!local) {
+  const auto wanted = BindRequest::of(address, replaces_busy());
+  if (!wanted) {
     return refused(TBADADDR);
   }
   Result<UdpSocket> opened =
-      bind_socket(*local, any_address, replaces_busy(),
-                  [this](const wire::TransportAddress& to) { return UdpSocket::bind(to, options_); });
+      bind_socket(*wanted, [this](const wire::TransportAddress& to) { return UdpSocket::bind(to, options_); });
   if (!opened) {
-    const std::int32_t error = bind_error(opened.error().code, local->port == 0 || replaces_busy());
-    return refused(error, error == TSYSERR ? opened.error().code : 0);
+    const auto [tli_error, unix_error] = bind_error(opened.error().code, wanted->any_port());
+    return refused(tli_error, unix_error);
   }
   socket_.emplace(std::move(*opened));
   socket_options_.attach(socket_->descriptor(), socket_->local().address.is_v6());

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+
+#include "stack/core/ioctl.h"
 
 namespace sluice::provider {
 
@@ -11,6 +14,19 @@ using namespace wire::tpi;  // the primitives and their numbers
 void Management::answer_error(Message& request, std::int32_t primitive, std::int32_t tli_error,
                               std::int32_t unix_error) {
   answer(request, ErrorAck{.error_primitive = primitive, .tli_error = tli_error, .unix_error = unix_error});
+}
+
+bool Management::is_ioctl(const Message& message, std::int32_t command) {
+  return message.bytes().size() >= sizeof(IoctlBlock) && ioctl_block(message).command == command;
+}
+
+void Management::refuse_ioctl(Message message) {
+  if (message.bytes().size() < sizeof(IoctlBlock)) {
+    ++dropped_;
+    return;
+  }
+  ++unsupported_;
+  up(ioctl_refused(std::move(message), EINVAL));
 }
 
 void Management::tell_flush() {

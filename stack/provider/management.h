@@ -54,6 +54,10 @@ class Management {
   void manage_options(std::int32_t primitive, Message& request);
   /// Nothing: no option is supported.
   [[nodiscard]] virtual OptionStore* options() { return nullptr; }
+  /// Whether `message` is an ioctl of that command.
+  [[nodiscard]] static bool is_ioctl(const Message& message, std::int32_t command);
+  /// An M_IOCTL whose command is none of this provider's: EINVAL. One too short to have a command is dropped.
+  void refuse_ioctl(Message message);
   /// M_FLUSH of both sides.
   void tell_flush();
   /// M_ERROR with EPROTO for both sides, in the place of `request`.
