@@ -81,6 +81,7 @@
 // only by drivers in memory (`wire`), so there the bytes must outlive the stream set. Threads: the stream set's.
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -134,6 +135,25 @@ struct Completion {
   std::uint64_t total_bytes = 0;
   friend bool operator==(const Completion&, const Completion&) = default;
 };
+
+/// How the first of `handles` ended that `owner.test()` tells the end of, and its place. EINVAL: none, or an unknown
+/// one; EAGAIN: all go on.
+template <class Owner>
+[[nodiscard]] Result<std::pair<std::size_t, Completion>> test_any(Owner& owner, std::span<const Handle> handles) {
+  if (handles.empty()) {
+    return fail(EINVAL, "nothing to wait for");
+  }
+  for (std::size_t at = 0; at < handles.size(); ++at) {
+    Result<Completion> done = owner.test(handles[at]);
+    if (done) {
+      return std::pair(at, *done);
+    }
+    if (done.error().code != EAGAIN) {
+      return std::unexpected(std::move(done.error()));
+    }
+  }
+  return fail(EAGAIN);
+}
 
 /// A message that no receive has accepted.
 struct Unexpected {

@@ -105,18 +105,10 @@ Result<Completion> Worker::test(Handle handle) {
 }
 
 Result<std::pair<std::size_t, Completion>> Worker::wait_any(std::span<const Handle> handles, TimePoint deadline) {
-  if (handles.empty()) {
-    return fail(EINVAL, "nothing to wait for");
-  }
   for (bool in_time = true;;) {
-    for (std::size_t at = 0; at < handles.size(); ++at) {
-      Result<Completion> done = test(handles[at]);
-      if (done) {
-        return std::pair(at, *done);
-      }
-      if (done.error().code != EAGAIN) {
-        return std::unexpected(std::move(done.error()));
-      }
+    auto done = test_any(*this, handles);
+    if (done || done.error().code != EAGAIN) {
+      return done;
     }
     if (!in_time) {
       return fail(ETIME);
