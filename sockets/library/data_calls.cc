@@ -95,9 +95,13 @@ class Parts {
       count_ = count + 1;
     }
   }
-  /// nullptr: no memory.
-  [[nodiscard]] iovec* data() const { return all_; }
-  [[nodiscard]] std::size_t size() const { return count_; }
+  /// Of them all; without parts where there is no memory.
+  [[nodiscard]] msghdr message() const {
+    msghdr whole{};
+    whole.msg_iov = all_;
+    whole.msg_iovlen = count_;
+    return whole;
+  }
 
  private:
   std::array<iovec, 17> own_{};
@@ -128,9 +132,7 @@ ssize_t send_datagram(int descriptor, const msghdr& message, int flags) {
     return failed(EMSGSIZE);
   }
   const Parts parts(header, message.msg_iov, message.msg_iovlen);
-  msghdr whole{};
-  whole.msg_iov = parts.data();
-  whole.msg_iovlen = parts.size();
+  msghdr whole = parts.message();
   if (whole.msg_iov == nullptr) {
     return failed(ENOMEM);
   }
@@ -144,9 +146,7 @@ ssize_t send_datagram(int descriptor, const msghdr& message, int flags) {
 ssize_t receive_datagram(int descriptor, msghdr& message, int flags) {
   DatagramHeader header;
   const Parts parts(header, message.msg_iov, message.msg_iovlen);
-  msghdr whole{};
-  whole.msg_iov = parts.data();
-  whole.msg_iovlen = parts.size();
+  msghdr whole = parts.message();
   if (whole.msg_iov == nullptr) {
     return failed(ENOMEM);
   }
