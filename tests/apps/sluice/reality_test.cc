@@ -18,14 +18,13 @@
 #include "base/contract.h"
 #include "stack/modules/capture.h"
 #include "stack/wire/address.h"
-#include "stack/wire/timod.h"
 #include "stack/wire/tpi.h"
+#include "tests/stack/head/timod_binding.h"
 
 namespace sluice::test {
 namespace {
 
 using wire::TransportAddress;
-using wire::tpi::BindReq;
 using wire::tpi::UnitdataReq;
 
 /// The largest multiple of 8 that UDP over IPv4 carries. (65535 - 20 - 8)
@@ -80,8 +79,8 @@ class Reality : public testing::Test {
     b_.reset();
     a_ = open(mode, push, 'a');
     b_ = open(mode, push, 'b');
-    bind(*a_, 5000);
-    bind(*b_, 6000);
+    EXPECT_EQ(bind_by_timod(*a_, {wire::Ipv6Address{}, 5000}), 0);
+    EXPECT_EQ(bind_by_timod(*b_, {wire::Ipv6Address{}, 6000}), 0);
     transfer();
   }
 
@@ -89,15 +88,6 @@ class Reality : public testing::Test {
     std::vector<std::byte> bytes(TransportAddress::encoded_size_max);
     bytes.resize(address.encode(bytes));
     return bytes;
-  }
-
-  void bind(Stream& stream, std::uint16_t port) {
-    const std::vector<std::byte> address = encoded(TransportAddress{wire::Ipv6Address{}, port});
-    std::vector<std::byte> block(64);
-    block.resize(BindReq{.address = address}.encode(block));
-    const auto answer = stream.ioctl(wire::timod::TI_BIND, block);
-    ASSERT_TRUE(answer.has_value()) << answer.error().text;
-    ASSERT_EQ(answer->return_value, 0);
   }
 
   /// One datagram from a to b: what each payload byte costs down, and up.

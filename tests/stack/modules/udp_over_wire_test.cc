@@ -10,7 +10,7 @@
 #include "dlpi/register.h"
 #include "stack/head/stream.h"
 #include "stack/modules/register.h"
-#include "stack/wire/timod.h"
+#include "tests/stack/head/timod_binding.h"
 #include "tests/stack/modules/harness.h"
 
 namespace sluice::test {
@@ -56,15 +56,6 @@ class TwoHosts : public testing::Test {
     return stream;
   }
 
-  void bind(Stream& stream, std::uint16_t port) {
-    const std::vector<std::byte> address = encoded(TransportAddress{wire::Ipv6Address{}, port});
-    std::vector<std::byte> block(64);
-    block.resize(BindReq{.address = address}.encode(block));
-    const auto answer = stream.ioctl(wire::timod::TI_BIND, block);
-    ASSERT_TRUE(answer.has_value()) << answer.error().text;
-    ASSERT_EQ(answer->return_value, 0);
-  }
-
   void send(Stream& stream, const TransportAddress& to, const std::string& text) {
     const std::vector<std::byte> address = encoded(to);
     std::vector<std::byte> block(64);
@@ -89,8 +80,8 @@ class TwoHosts : public testing::Test {
 TEST_F(TwoHosts, DatagramsOfEverySizeArriveWholeWithTheirSender) {
   const auto a = open('a');
   const auto b = open('b');
-  bind(*a, port_a);
-  bind(*b, port_b);
+  ASSERT_EQ(bind_by_timod(*a, {wire::Ipv6Address{}, port_a}), 0);
+  ASSERT_EQ(bind_by_timod(*b, {wire::Ipv6Address{}, port_b}), 0);
   for (const bool v6 : {false, true}) {
     for (const std::size_t size : {0U, 1U, 1000U, 1472U, 1473U, 9000U, 60000U, 65507U}) {
       std::string sent(size, '\0');
@@ -111,7 +102,7 @@ TEST_F(TwoHosts, DatagramsOfEverySizeArriveWholeWithTheirSender) {
 TEST_F(TwoHosts, APortThatNobodyHasIsReportedAsRefused) {
   const auto a = open('a');
   const auto b = open('b');
-  bind(*a, port_a);
+  ASSERT_EQ(bind_by_timod(*a, {wire::Ipv6Address{}, port_a}), 0);
   for (const bool v6 : {false, true}) {
     send(*a, address_of('b', v6, 7), "anybody?");
     const Message message = a->receive();
@@ -127,13 +118,8 @@ TEST_F(TwoHosts, TwoStreamsOfOneLinkCannotHaveOnePort) {
   const auto a = open('a');
   const auto b = open('b');
   const auto second = open('b');
-  bind(*b, port_b);
-  std::vector<std::byte> block(64);
-  const std::vector<std::byte> address = encoded(TransportAddress{wire::Ipv6Address{}, port_b});
-  block.resize(BindReq{.address = address}.encode(block));
-  const auto answer = second->ioctl(wire::timod::TI_BIND, block);
-  ASSERT_TRUE(answer.has_value()) << answer.error().text;
-  EXPECT_EQ(answer->return_value, TADDRBUSY);
+  ASSERT_EQ(bind_by_timod(*b, {wire::Ipv6Address{}, port_b}), 0);
+  EXPECT_EQ(bind_by_timod(*second, {wire::Ipv6Address{}, port_b}), TADDRBUSY);
 }
 
 }  // namespace
