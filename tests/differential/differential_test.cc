@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "base/sanitizers.h"
 #include "tests/differential/cases.h"
+#include "tests/seeds.h"
 
 namespace sluice::differential {
 namespace {
@@ -20,16 +20,11 @@ constexpr std::uint64_t cases_default = sanitized ? 2'000 : 10'000;
 constexpr std::uint64_t shards = 4;
 constexpr std::size_t operations_max = 40;
 
-std::uint64_t environment(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 class Differential : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(Differential, ALayeredAndAFusedStackAreTheSame) {
-  const std::uint64_t first = environment("SLUICE_DIFFERENTIAL_SEED", 1);
-  const std::uint64_t cases = environment("SLUICE_DIFFERENTIAL_CASES", cases_default);
+  const std::uint64_t first = number_from("SLUICE_DIFFERENTIAL_SEED", 1);
+  const std::uint64_t cases = number_from("SLUICE_DIFFERENTIAL_CASES", cases_default);
   for (std::uint64_t at = GetParam(); at < cases; at += shards) {
     Choices choices(first + at);
     const std::string differs = run_case(choices, operations_max);

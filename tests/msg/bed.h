@@ -9,7 +9,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -23,6 +22,7 @@
 #include "msg/endpoint.h"
 #include "stack/head/stack_file.h"
 #include "stack/modules/null.h"
+#include "tests/seeds.h"
 #include "tests/stack/head/simulated_waiter.h"
 
 namespace sluice::test::msgs {
@@ -37,20 +37,9 @@ using namespace std::chrono_literals;
 /// For Match::ignore: any message.
 inline constexpr std::uint64_t any_bits = ~std::uint64_t{0};
 
-inline std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
-/// Runs `one_case` with each seed, until one fails, and names that. SLUICE_MSG_CASES: how many are tried instead of
-/// `cases`; SLUICE_MSG_SEED: that one alone.
+/// SLUICE_MSG_CASES: how many are tried instead of `cases`; SLUICE_MSG_SEED: that one alone.
 inline void over_seeds(const std::function<void(std::uint64_t)>& one_case, std::uint64_t cases = 40) {
-  const std::uint64_t one = number_from("SLUICE_MSG_SEED", 0);
-  const std::uint64_t last = one == 0 ? number_from("SLUICE_MSG_CASES", cases) : one;
-  for (std::uint64_t seed = one == 0 ? 1 : one; seed <= last && !testing::Test::HasFailure(); ++seed) {
-    SCOPED_TRACE("SLUICE_MSG_SEED=" + std::to_string(seed));
-    one_case(seed);
-  }
+  sluice::over_seeds("SLUICE_MSG", cases, one_case);
 }
 
 /// What the endpoints of a bed stand on.

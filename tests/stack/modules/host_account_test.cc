@@ -4,7 +4,6 @@
 //
 //     SLUICE_FLOOD_FRAMES=1000000 SLUICE_FLOOD_SEED=7 stack_modules_test --gtest_filter='*HostAccount*'
 
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -17,7 +16,8 @@
 #include "stack/head/stream.h"
 #include "stack/modules/register.h"
 #include "stack/modules/udp.h"
-#include "stack/wire/timod.h"
+#include "tests/seeds.h"
+#include "tests/stack/head/timod_binding.h"
 #include "tests/stack/modules/frame_maker.h"
 #include "tests/stack/modules/ip_bed.h"
 
@@ -25,11 +25,6 @@ namespace sluice::ip_test {
 namespace {
 
 constexpr std::uint16_t other_sap = 0x88b5;  // one of those that Maker makes noise of
-
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 /// Who gets datagrams: a stream with a port, and so with a filter in the driver; or an unbound one, which is the host.
 struct Arrangement {
@@ -65,14 +60,7 @@ class Host {
     udp_ = push("udp", {});
     push("timod", {});
     if (arrangement.bound) {
-      Octets address(wire::TransportAddress::encoded_size_max);
-      const wire::TransportAddress local{{}, account_port};
-      local.encode(address);
-      address.resize(local.encoded_size());
-      Octets block(64);
-      block.resize(tpi::BindReq{.address = address}.encode(block));
-      const auto answer = stream_->ioctl(wire::timod::TI_BIND, block);
-      EXPECT_TRUE(answer && answer->return_value == 0);
+      EXPECT_EQ(bind_by_timod(*stream_, {{}, account_port}), 0);
     }
     other_ = open("a", other_driver_);
     Octets bind(dlpi::BindReq::encoded_size_max);

@@ -52,6 +52,19 @@ struct Weather {
   Duration jitter{};
 };
 
+/// Good in a fifth of the cases.
+inline Weather random_weather(Prng& prng) {
+  if (prng.below(5) == 0) {
+    return {};
+  }
+  const double badness = static_cast<double>(prng.below(100)) / 400;
+  return {.loss = (prng.below(2) == 0 ? 0 : badness),
+          .burst = static_cast<double>(1 + prng.below(4)),
+          .duplicate = (prng.below(2) == 0 ? 0 : badness),
+          .damage = (prng.below(2) == 0 ? 0 : badness),
+          .jitter = std::chrono::microseconds(prng.below(2) * prng.below(5000))};
+}
+
 class Network {
  public:
   Network(std::uint64_t seed, const Weather& first_weather) : weather(first_weather), prng_(seed) {}
@@ -190,7 +203,7 @@ class User : public Module {
     }
   }
   /// Reads at most `count` messages.
-  void read(std::size_t count) {
+  void run(std::size_t count) {
     for (; count > 0; --count) {
       Message message = read_queue().dequeue();
       if (!message) {
@@ -316,15 +329,15 @@ class Node {
   rmpp::Protocol* module_ = nullptr;
 };
 
-class Bed {
+/// Nodes on one network, and the time in which they live. A node has a stream set, and a user above its stream who
+/// reads at most so many messages when he is told to run().
+template <class Node>
+class Nodes {
  public:
-  Bed(std::size_t nodes, const rmpp::Options& options, ProcessingMode mode, std::uint64_t seed,
-      const Weather& weather = {}, std::size_t defer_bytes_min = 1)
-      : network(seed, weather), options_(options), mode_(mode), seed_(seed), defer_bytes_min_(defer_bytes_min) {
-    for (std::size_t at = 0; at < nodes; ++at) {
-      nodes_.push_back(made(at));
-    }
-  }
+  virtual ~Nodes() = default;
+  Nodes(const Nodes&) = delete;
+  Nodes& operator=(const Nodes&) = delete;
+
   [[nodiscard]] static TransportAddress address(std::size_t at) {
     return {wire::Ipv4Address{{10, 0, 0, static_cast<std::uint8_t>(at + 1)}}, 7000};
   }
@@ -332,9 +345,9 @@ class Bed {
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
   [[nodiscard]] TimePoint now() const { return now_; }
 
-  /// The process ends, and another takes its place.
+  /// The process ends without a word, and another takes its place.
   void restart(std::size_t at) {
-    nodes_[at] = made(at);
+    nodes_[at] = made(at, next_seed());
     nodes_[at]->set().scheduler().advance(now_);
   }
   /// Runs for so long, or until nothing will happen any more.
@@ -359,23 +372,14 @@ class Bed {
   }
   void step(bool lazy_readers) {
     while (!network.flying.empty() && network.flying.begin()->first <= now_) {
-      const Packet packet = std::move(network.flying.extract(network.flying.begin()).mapped());
-      for (std::size_t at = 0; at < size(); ++at) {
-        if (address(at) == packet.to) {
-          nodes_[at]->set().scheduler().advance(now_);
-          nodes_[at]->provider().deliver(packet);
-          if (!lazy_readers) {
-            settle(*nodes_[at]);
-          }
-        }
-      }
+      arrive(std::move(network.flying.extract(network.flying.begin()).mapped()), lazy_readers);
     }
     for (const auto& node : nodes_) {
       node->set().scheduler().poll(now_);
       if (!lazy_readers) {
         settle(*node);
       } else if (network.chance(0.3)) {
-        node->user().read(1 + network.below(8));
+        node->user().run(1 + network.below(8));
         node->set().scheduler().poll(now_);
       }
     }
@@ -383,27 +387,68 @@ class Bed {
   /// Reads until nothing comes any more: what is read verifies packets, and what follows from that comes up, too.
   void settle(Node& node) {
     do {
-      node.user().read(10'000);
+      node.user().run(10'000);
       node.set().scheduler().poll(now_);
     } while (!node.user().read_queue().empty());
   }
 
   Network network;
+
+ protected:
+  Nodes(std::uint64_t seed, const Weather& weather) : network(seed, weather), seed_(seed) {}
+
+  void make(std::size_t count) {
+    while (nodes_.size() < count) {
+      nodes_.push_back(made(nodes_.size(), next_seed()));
+    }
+  }
+  /// The node that `packet` is to has it; nothing: there is none.
+  Node* deliver(const Packet& packet) {
+    for (std::size_t at = 0; at < nodes_.size(); ++at) {
+      if (address(at) == packet.to) {
+        nodes_[at]->set().scheduler().advance(now_);
+        nodes_[at]->provider().deliver(packet);
+        return nodes_[at].get();
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  [[nodiscard]] virtual std::unique_ptr<Node> made(std::size_t at, std::uint64_t seed) = 0;
+  virtual void arrive(Packet packet, bool lazy_readers) = 0;
+  std::uint64_t next_seed() { return seed_ * 1000 + made_++; }
+
+  std::uint64_t seed_;
+  std::uint64_t made_ = 0;
+  TimePoint now_{};
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+class Bed : public Nodes<Node> {
+ public:
+  Bed(std::size_t nodes, const rmpp::Options& options, ProcessingMode mode, std::uint64_t seed,
+      const Weather& weather = {}, std::size_t defer_bytes_min = 1)
+      : Nodes(seed, weather), options_(options), mode_(mode), defer_bytes_min_(defer_bytes_min) {
+    make(nodes);
+  }
+
   Outcomes outcomes;
 
  private:
-  std::unique_ptr<Node> made(std::size_t at) {
-    return std::make_unique<Node>(network, outcomes, address(at), options_, mode_, seed_ * 1000 + made_++,
-                                  defer_bytes_min_);
+  std::unique_ptr<Node> made(std::size_t at, std::uint64_t seed) override {
+    return std::make_unique<Node>(network, outcomes, address(at), options_, mode_, seed, defer_bytes_min_);
+  }
+  void arrive(Packet packet, bool lazy_readers) override {
+    Node* const node = deliver(packet);
+    if (node != nullptr && !lazy_readers) {
+      settle(*node);
+    }
   }
 
   rmpp::Options options_;
   ProcessingMode mode_;
-  std::uint64_t seed_;
   std::size_t defer_bytes_min_;
-  std::uint64_t made_ = 0;
-  TimePoint now_{};
-  std::vector<std::unique_ptr<Node>> nodes_;
 };
 
 // ---- A peer that is the test ----

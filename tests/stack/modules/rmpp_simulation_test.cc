@@ -5,9 +5,9 @@
 // SLUICE_RMPP_CASES: how many are tried (2000); SLUICE_RMPP_SEED: that one alone.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
+#include "tests/seeds.h"
 #include "tests/stack/modules/rmpp_bed.h"
 
 namespace sluice::test::messages {
@@ -15,11 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using rmpp::Recovery;
-
-std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 struct SimulationCase {
   explicit SimulationCase(std::uint64_t seed) : prng(seed) {
@@ -30,14 +25,7 @@ struct SimulationCase {
     mode = prng.below(2) == 0 ? ProcessingMode::layered : ProcessingMode::fused;
     nodes = 2 + prng.below(3);
     restarts = prng.below(4) == 0;
-    if (prng.below(5) != 0) {
-      const double badness = static_cast<double>(prng.below(100)) / 400;
-      weather = {.loss = (prng.below(2) == 0 ? 0 : badness),
-                 .burst = static_cast<double>(1 + prng.below(4)),
-                 .duplicate = (prng.below(2) == 0 ? 0 : badness),
-                 .damage = (prng.below(2) == 0 ? 0 : badness),
-                 .jitter = std::chrono::microseconds(prng.below(2) * prng.below(5000))};
-    }
+    weather = random_weather(prng);
   }
   Prng prng;
   rmpp::Options options;
@@ -109,18 +97,7 @@ void run_case(std::uint64_t seed) {
   }
 }
 
-TEST(RmppSimulation, WhatComesIsRightOnceAndInOrderAndNothingIsLeft) {
-  if (const std::uint64_t one = number_from("SLUICE_RMPP_SEED", 0); one != 0) {
-    return run_case(one);
-  }
-  const std::uint64_t cases = number_from("SLUICE_RMPP_CASES", 2000);
-  for (std::uint64_t seed = 1; seed <= cases && !::testing::Test::HasFailure(); ++seed) {
-    run_case(seed);
-    if (::testing::Test::HasFailure()) {
-      std::printf("SLUICE_RMPP_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    }
-  }
-}
+TEST(RmppSimulation, WhatComesIsRightOnceAndInOrderAndNothingIsLeft) { over_seeds("SLUICE_RMPP", 2000, run_case); }
 
 }  // namespace
 }  // namespace sluice::test::messages

@@ -342,107 +342,48 @@ class XtpNode {
   Xtp* module_ = nullptr;
 };
 
-class XtpBed {
+class XtpBed : public messages::Nodes<XtpNode> {
  public:
   XtpBed(const std::array<xtp::Options, 2>& options, ProcessingMode mode, std::uint64_t seed,
          const Weather& weather = {}, bool checked_below = true,
          std::size_t pool_bytes_max = BufferPool::bytes_max_default)
-      : network(seed, weather),
+      : Nodes(seed, weather),
         options_(options),
         mode_(mode),
-        seed_(seed),
         checked_below_(checked_below),
         pool_bytes_max_(pool_bytes_max) {
-    for (std::size_t at = 0; at < nodes_.size(); ++at) {
-      nodes_[at] = made(at);
-    }
+    make(options_.size());
   }
-  [[nodiscard]] static TransportAddress address(std::size_t at) { return messages::Bed::address(at); }
-  XtpNode& operator[](std::size_t at) { return *nodes_[at]; }
-  [[nodiscard]] TimePoint now() const { return now_; }
 
   /// Node 0 listens, node 1 calls.
   void connect() {
-    nodes_[0]->user().bind(4);
-    nodes_[1]->user().bind(0);
-    nodes_[1]->user().call(address(0));
-  }
-  /// The process ends without a word, and another takes its place.
-  void restart(std::size_t at) {
-    nodes_[at] = made(at);
-    nodes_[at]->set().scheduler().advance(now_);
-  }
-  void run(Duration time, bool lazy_readers = false) {
-    const TimePoint end = now_ + time;
-    for (std::size_t steps = 0; steps < 400'000; ++steps) {
-      TimePoint next = network.flying.empty() ? never : network.flying.begin()->first;
-      for (const auto& node : nodes_) {
-        next = std::min(next, node->set().scheduler().next_deadline());
-        if (!node->user().read_queue().empty()) {
-          next = std::min(next, now_ + std::chrono::microseconds(50));
-        }
-      }
-      if (next > end) {
-        break;
-      }
-      now_ = std::max(now_, next);
-      step(lazy_readers);
-    }
-    now_ = end;
-    step(false);
-  }
-  void step(bool lazy_readers) {
-    while (!network.flying.empty() && network.flying.begin()->first <= now_) {
-      Packet packet = std::move(network.flying.extract(network.flying.begin()).mapped());
-      if (!loses || !loses(packet)) {
-        deliver(std::move(packet));
-      }
-    }
-    for (const auto& node : nodes_) {
-      node->set().scheduler().poll(now_);
-      if (!lazy_readers) {
-        settle(*node);
-      } else if (network.chance(0.3)) {
-        node->user().run(1 + network.below(8));
-        node->set().scheduler().poll(now_);
-      }
-    }
+    (*this)[0].user().bind(4);
+    (*this)[1].user().bind(0);
+    (*this)[1].user().call(address(0));
   }
   void deliver(Packet packet) {
     if (!checked_below_) {
       packet.sum = header_sum(packet.bytes);
     }
-    for (std::size_t at = 0; at < nodes_.size(); ++at) {
-      if (address(at) == packet.to) {
-        nodes_[at]->set().scheduler().advance(now_);
-        nodes_[at]->provider().deliver(packet);
-      }
-    }
-  }
-  void settle(XtpNode& node) {
-    do {
-      node.user().run(10'000);
-      node.set().scheduler().poll(now_);
-    } while (!node.user().read_queue().empty());
+    Nodes::deliver(packet);
   }
 
-  Network network;
   std::function<bool(const Packet&)> loses;  // on its way; asked in the order of arrival
 
  private:
-  std::unique_ptr<XtpNode> made(std::size_t at) {
-    return std::make_unique<XtpNode>(network, address(at), options_[at], mode_, seed_ * 1000 + made_++,
-                                     pool_bytes_max_);
+  std::unique_ptr<XtpNode> made(std::size_t at, std::uint64_t seed) override {
+    return std::make_unique<XtpNode>(network, address(at), options_[at], mode_, seed, pool_bytes_max_);
+  }
+  void arrive(Packet packet, bool /*lazy_readers*/) override {
+    if (!loses || !loses(packet)) {
+      deliver(std::move(packet));
+    }
   }
 
   std::array<xtp::Options, 2> options_;
   ProcessingMode mode_;
-  std::uint64_t seed_;
   bool checked_below_;
   std::size_t pool_bytes_max_;
-  std::uint64_t made_ = 0;
-  TimePoint now_{};
-  std::array<std::unique_ptr<XtpNode>, 2> nodes_;
 };
 
 // ---- A peer that is the test ----

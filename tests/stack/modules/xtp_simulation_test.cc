@@ -5,20 +5,15 @@
 // SLUICE_XTP_CASES: how many are tried (400); SLUICE_XTP_SEED: that one alone.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
+#include "tests/seeds.h"
 #include "tests/stack/modules/xtp_bed.h"
 
 namespace sluice::test::associations {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::uint64_t xtp_number_from(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 struct XtpCase {
   explicit XtpCase(std::uint64_t seed) : prng(seed) {
@@ -47,14 +42,7 @@ struct XtpCase {
     checked_below = !covered || prng.below(2) == 0;
     mode = prng.below(2) == 0 ? ProcessingMode::layered : ProcessingMode::fused;
     restarts = prng.below(5) == 0;
-    if (prng.below(5) != 0) {
-      const double badness = static_cast<double>(prng.below(100)) / 400;
-      weather = {.loss = (prng.below(2) == 0 ? 0 : badness),
-                 .burst = static_cast<double>(1 + prng.below(4)),
-                 .duplicate = (prng.below(2) == 0 ? 0 : badness),
-                 .damage = (prng.below(2) == 0 ? 0 : badness),
-                 .jitter = std::chrono::microseconds(prng.below(2) * prng.below(5000))};
-    }
+    weather = messages::random_weather(prng);
     for (std::size_t at = 0; at < plans.size(); ++at) {
       plans[at].pattern = seed * 2 + at;
       std::uint64_t end = 0;
@@ -161,7 +149,7 @@ void run_xtp_case(std::uint64_t seed) {
 
 /// What leaves is the same, bit for bit, whether manipulations are carried out together or one by one.
 TEST(XtpSimulation, FusedAndLayeredSendTheSamePackets) {
-  for (std::uint64_t seed = 1; seed <= xtp_number_from("SLUICE_DIFFERENTIAL_CASES", 60); ++seed) {
+  for (std::uint64_t seed = 1; seed <= number_from("SLUICE_DIFFERENTIAL_CASES", 60); ++seed) {
     std::array<std::vector<std::vector<std::byte>>, 2> sent;
     for (const ProcessingMode mode : {ProcessingMode::layered, ProcessingMode::fused}) {
       const XtpCase made(seed);
@@ -177,18 +165,7 @@ TEST(XtpSimulation, FusedAndLayeredSendTheSamePackets) {
   }
 }
 
-TEST(XtpSimulation, WhatComesIsRightOnceAndInOrderAndNothingIsLeft) {
-  if (const std::uint64_t one = xtp_number_from("SLUICE_XTP_SEED", 0); one != 0) {
-    return run_xtp_case(one);
-  }
-  const std::uint64_t cases = xtp_number_from("SLUICE_XTP_CASES", 400);
-  for (std::uint64_t seed = 1; seed <= cases && !::testing::Test::HasFailure(); ++seed) {
-    run_xtp_case(seed);
-    if (::testing::Test::HasFailure()) {
-      std::printf("SLUICE_XTP_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    }
-  }
-}
+TEST(XtpSimulation, WhatComesIsRightOnceAndInOrderAndNothingIsLeft) { over_seeds("SLUICE_XTP", 400, run_xtp_case); }
 
 }  // namespace
 }  // namespace sluice::test::associations

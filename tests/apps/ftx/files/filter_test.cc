@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "tests/apps/ftx/files/served_directory.h"
 #include "tests/apps/ftx/files/trees.h"
+#include "tests/seeds.h"
 
 namespace sluice::ftx {
 namespace {
@@ -288,12 +289,8 @@ class Oracle : public ServedDirectory {
 
 /// SLUICE_FILTER_CASES sets how many, SLUICE_FILTER_SEED the first; one alone: SLUICE_FILTER_CASES=1 and its seed.
 TEST_F(Oracle, RandomTreesAndRules) {
-  const auto number = [](const char* name, std::uint64_t otherwise) {
-    const char* text = std::getenv(name);
-    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-  };
-  const std::uint64_t first = number("SLUICE_FILTER_SEED", 1);
-  const std::uint64_t cases = number("SLUICE_FILTER_CASES", 60);
+  const std::uint64_t first = number_from("SLUICE_FILTER_SEED", 1);
+  const std::uint64_t cases = number_from("SLUICE_FILTER_CASES", 60);
   for (std::uint64_t seed = first; seed < first + cases && !HasFailure(); ++seed) {
     Prng prng(seed);
     fs::remove_all(root_);

@@ -76,11 +76,7 @@ TEST(Compressed, AnyLinkDeliversTheSameBytes) {
       options.sender.ip_header_bytes = 28;
     }
     for (LinkFaults* link : {&options.forward, &options.back}) {
-      link->loss = prng.unit() * 0.2;
-      link->burst = 1 + prng.unit() * 5;
-      link->reorder = prng.unit() * 0.5;
-      link->duplicate = prng.unit() * 0.1;
-      link->delay = Duration(static_cast<Duration::rep>(prng.below(100'000'000)));
+      draw_faults(*link, prng, 0.2);
       // Without a seal only a checksum notices what is damaged.
       link->corrupt = options.sealed ? prng.unit() * 0.1 : 0;
     }

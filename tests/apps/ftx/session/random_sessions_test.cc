@@ -227,8 +227,8 @@ void RandomSessions::run(const Trial& trial) {
 }
 
 TEST_P(RandomSessions, EndWithTheRightBytesInBoundedMemory) {
-  const std::uint64_t first = environment("SLUICE_SESSION_SEED", 1);
-  const std::uint64_t sessions = environment("SLUICE_SESSIONS", sessions_default);
+  const std::uint64_t first = number_from("SLUICE_SESSION_SEED", 1);
+  const std::uint64_t sessions = number_from("SLUICE_SESSIONS", sessions_default);
   for (std::uint64_t at = GetParam(); at < sessions; at += shards) {
     const Trial trial(first + at);
     ASSERT_NO_FATAL_FAILURE(run(trial)) << trial;

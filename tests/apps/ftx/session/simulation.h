@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -24,16 +23,11 @@
 #include "apps/ftx/session/server.h"
 #include "base/prng.h"
 #include "tests/apps/ftx/content.h"
+#include "tests/seeds.h"
 
 namespace sluice::ftx::test {
 
 using namespace std::chrono_literals;
-
-/// The number in the environment's variable `name`.
-inline std::uint64_t environment(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // --- Files in memory -----------------------------------------------------------------------------------------------
 
@@ -257,6 +251,15 @@ struct LinkFaults {
   std::uint64_t rate = 0;  // bytes a second, 0: without bound
   std::uint64_t queue_bytes = UINT64_MAX;
 };
+
+/// Makes `link` a bad one, drawn by `prng`: up to `loss_max` lost, half reordered, a tenth doubled, 100 ms of delay.
+inline void draw_faults(LinkFaults& link, Prng& prng, double loss_max) {
+  link.loss = prng.unit() * loss_max;
+  link.burst = 1 + prng.unit() * 5;
+  link.reorder = prng.unit() * 0.5;
+  link.duplicate = prng.unit() * 0.1;
+  link.delay = Duration(static_cast<Duration::rep>(prng.below(100'000'000)));
+}
 
 /// One direction. Keeps count of what it did.
 class Link {

@@ -157,11 +157,7 @@ TEST(Stream, AnyLinkDeliversTheSameBytes) {
       options.sender.clock = [now = TimePoint(1h)]() mutable { return now += 16us; };
     }
     for (LinkFaults* link : {&options.forward, &options.back}) {
-      link->loss = prng.unit() * 0.2;
-      link->burst = 1 + prng.unit() * 5;
-      link->reorder = prng.unit() * 0.5;
-      link->duplicate = prng.unit() * 0.1;
-      link->delay = Duration(static_cast<Duration::rep>(prng.below(100'000'000)));
+      draw_faults(*link, prng, 0.2);
       link->corrupt = options.sealed ? prng.unit() * 0.1 : 0;
     }
     options.forward.rate = prng.chance(0.5) ? 200'000 + prng.below(10'000'000) : 0;

@@ -51,11 +51,7 @@ TEST(Transfer, AnyLinkDeliversTheSameBytes) {
     WorldOptions options;
     options.seed = seed;
     for (LinkFaults* link : {&options.forward, &options.back}) {
-      link->loss = prng.unit() * 0.3;
-      link->burst = 1 + prng.unit() * 5;
-      link->reorder = prng.unit() * 0.5;
-      link->duplicate = prng.unit() * 0.1;
-      link->delay = Duration(static_cast<Duration::rep>(prng.below(100'000'000)));
+      draw_faults(*link, prng, 0.3);
       link->rate = prng.chance(0.5) ? 1'000'000 + prng.below(20'000'000) : 0;
       link->queue_bytes = 20'000 + prng.below(500'000);
     }

@@ -269,8 +269,8 @@ class Trees : public ServedDirectory {
 };
 
 TEST_F(Trees, ArriveAsTheyWereSent) {
-  const std::uint64_t first = environment("SLUICE_TREE_SEED", 1);
-  const std::uint64_t trees = environment("SLUICE_TREES", 100);
+  const std::uint64_t first = number_from("SLUICE_TREE_SEED", 1);
+  const std::uint64_t trees = number_from("SLUICE_TREES", 100);
   for (std::uint64_t seed = first; seed < first + trees; ++seed) {
     SCOPED_TRACE("SLUICE_TREES=1 SLUICE_TREE_SEED=" + std::to_string(seed));
     clear();

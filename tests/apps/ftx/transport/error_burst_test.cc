@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "dlpi/register.h"
 #include "stack/modules/register.h"
 #include "stack/wire/data_unit.h"
+#include "tests/seeds.h"
 #include "tests/stack/head/simulated_waiter.h"
 #include "tpi/register.h"
 
@@ -156,14 +156,9 @@ class ErrorBurst : public testing::TestWithParam<const char*> {
   Registry registry_;
 };
 
-std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 TEST_P(ErrorBurst, IsTakenWithNoFurtherEventWhileItSends) {
-  if (std::getenv("SLUICE_ERROR_BURST_SEED") != nullptr) {
-    return play(number_from("SLUICE_ERROR_BURST_SEED", 0));
+  if (const std::uint64_t one = number_from("SLUICE_ERROR_BURST_SEED", 0); one != 0) {
+    return play(one);
   }
   const std::uint64_t bursts = number_from("SLUICE_ERROR_BURSTS", 1000);
   for (std::uint64_t seed = 1; seed <= bursts && !HasFailure(); ++seed) {
