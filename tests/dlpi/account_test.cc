@@ -13,6 +13,7 @@
 
 #include "base/descriptor.h"
 #include "dlpi/memory_link.h"
+#include "tests/dlpi/frame_account.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
 
@@ -20,12 +21,6 @@ namespace sluice::dlpi::test {
 namespace {
 
 using Octets = std::vector<std::byte>;
-
-constexpr std::uint16_t unbound = 0x9001;
-constexpr std::size_t account_mtu = 1500;
-constexpr wire::MacAddress sender_mac{{0x02, 0, 0, 0, 0, 0x99}};
-constexpr wire::MacAddress joined_group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
-constexpr wire::MacAddress bridges_mac{{0x01, 0x80, 0xc2, 0, 0, 0}};
 
 struct Tag {
   std::uint16_t type;
@@ -92,9 +87,9 @@ const std::vector<Case> cases{
 };
 
 /// What a driver is tried on, and how frames get to it.
-class Account : public testing::Test, public testing::WithParamInterface<const char*> {
+class Account : public testing::Test, protected FrameAccount, public testing::WithParamInterface<const char*> {
  protected:
-  Account() : kind_(GetParam()) { add_drivers(registry_); }
+  Account() : kind_(GetParam()) {}
 
   void SetUp() override {
     if (kind_ == "wire") {
@@ -118,16 +113,13 @@ class Account : public testing::Test, public testing::WithParamInterface<const c
     } else if (kind_ == "pcap") {
       parameters.set("buffer_bytes", std::int64_t{256 << 10});
     }
-    const Status opened = stream_.open(registry_, kind_.substr(0, kind_.find('/')), parameters);
-    ASSERT_TRUE(opened) << opened.error().text;
+    ASSERT_NO_FATAL_FAILURE(open_stream(kind_.substr(0, kind_.find('/')), parameters));
     if (kind_ == "tap") {
       run_command("ip link set tap0 txqueuelen 100");
       bring_up("tap0");
     }
     ASSERT_TRUE(run_until(set_, [&] { return stream_.driver().link()->up(); }));
-    stream_.bind(test_sap);
-    stream_.request(EnabmultiReq{joined_group});
-    ASSERT_EQ(stream_.acknowledged(), DL_ENABMULTI_REQ);
+    bind_and_join();
   }
   void TearDown() override {
     if (kind_.starts_with("p")) {
@@ -187,22 +179,9 @@ class Account : public testing::Test, public testing::WithParamInterface<const c
     EXPECT_TRUE(sent == static_cast<ssize_t>(frame.size()) || errno == EMSGSIZE) << strerror(errno);
     return sent >= 0;
   }
-  [[nodiscard]] std::uint64_t came() { return stream_.driver().link()->statistics().frames_received; }
-  /// All counters of ends, by name; dlpi/link_counter.h.
-  std::map<std::string, std::uint64_t> ends() {
-    std::map<std::string, std::uint64_t> all;
-    for (const char* name : {"super_frame_dropped", "no_memory", "checksum_unknown", "short_frame", "vlan_frame",
-                             "oversize_frame", "llc_frame", "not_ours", "unclaimed", "flow_dropped"}) {
-      all[name] = stream_.counted(name);
-    }
-    return all;
-  }
 
   std::string kind_;
-  StreamSet set_;
-  Registry registry_;
   Stream far_{set_};
-  Stream stream_{set_};
   Descriptor socket_;  // one for all: the kernel is slow to close a packet socket
 };
 
@@ -226,13 +205,8 @@ TEST_P(Account, EveryFrameIsDeliveredOrEndsUnderOneCounter) {
     EXPECT_EQ(stream_.waiting(), wanted.counter == nullptr ? 1U : 0U) << stream_.counts();
     if (wanted.counter != nullptr) {
       ++expected[wanted.counter];
-    } else if (Message up = stream_.next()) {
-      up.encode();
-      const auto indication = UnitdataInd::decode(up.bytes());
-      ASSERT_TRUE(indication);
-      EXPECT_EQ(indication->source, (LinkAddress{sender_mac, test_sap})) << "without the tag";
-      const Message data = up.unlink();
-      EXPECT_EQ(data ? data.size() : 0, wanted.payload);
+    } else {
+      expect_delivered(wanted.payload);
     }
     EXPECT_EQ(ends(), expected);
     stream_.forget();
@@ -281,21 +255,11 @@ TEST_P(Account, WhatTheKernelDropsIsCountedWhileNothingIsRead) {
     ASSERT_TRUE(bring(frame));
   }
   EXPECT_TRUE(run_until(set_, [&] { return stream_.counted("kernel_dropped") >= before + more; })) << stream_.counts();
-  EXPECT_TRUE(run_until(set_,
-                        [&] {
-                          stream_.forget();
-                          return came() + stream_.counted("kernel_dropped") >= frames + more;
-                        }))
-      << came() << " came; " << stream_.counts();
-  EXPECT_EQ(came() + stream_.counted("kernel_dropped"), frames + more);
+  expect_received_or_dropped(frames + more);
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, Account, testing::Values("wire", "packet/block", "packet/frame", "pcap", "tap"),
-                         [](const auto& kind) {
-                           std::string name = kind.param;
-                           std::replace(name.begin(), name.end(), '/', '_');
-                           return name;
-                         });
+                         name_of_driver);
 
 }  // namespace
 }  // namespace sluice::dlpi::test

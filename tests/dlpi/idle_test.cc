@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "edge/run_loop.h"
+#include "tests/dlpi/idle_loop.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
 
@@ -18,11 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// In half a second a loop that spins turns some thousand times. The kernel tells of one event in a few messages, some
-/// of them a second later.
-constexpr std::size_t turns_when_idle_max = 60;
-
-class Idle : public VethTest, public testing::WithParamInterface<const char*> {
+class Idle : public VethTest, protected IdleLoop, public testing::WithParamInterface<const char*> {
  protected:
   Idle() { add_drivers(registry_); }
   void TearDown() override {
@@ -48,26 +44,7 @@ class Idle : public VethTest, public testing::WithParamInterface<const char*> {
   /// The interface in shell commands.
   static std::string device() { return std::string(GetParam()) == "tap" ? "tap7" : "near"; }
 
-  void run(Duration time) {
-    loop_->run_until([] { return false; }, loop_->now() + time);
-  }
-  std::size_t turns_in(Duration time) {
-    std::size_t turns = 0;
-    const TimePoint end = loop_->now() + time;
-    while (loop_->now() < end && loop_->wait(end)) {
-      ++turns;
-    }
-    return turns;
-  }
-  void expect_idle_after(const std::string& commands) {
-    run_command(commands);
-    run(200ms);
-    EXPECT_LT(turns_in(500ms), turns_when_idle_max) << commands;
-  }
-
-  StreamSet set_;
   Registry registry_;
-  std::unique_ptr<RunLoop> loop_ = std::move(RunLoop::open(set_)).value();
 };
 
 TEST_P(Idle, DownUpAndDownAgain) {
@@ -130,12 +107,7 @@ TEST_P(Idle, ReceivesAfterItWasDown) {
       << stream.counts() << far.counts();
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, Idle, testing::Values("packet/block", "packet/frame", "pcap", "tap"),
-                         [](const auto& kind) {
-                           std::string name = kind.param;
-                           std::replace(name.begin(), name.end(), '/', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Drivers, Idle, testing::Values("packet/block", "packet/frame", "pcap", "tap"), name_of_driver);
 
 }  // namespace
 }  // namespace sluice::dlpi::test

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -62,6 +63,13 @@ class VethTest : public testing::Test {
     run_command("ip neigh add 10.77.0.1 lladdr 02:00:00:00:00:01 dev far nud permanent");
   }
 };
+
+/// The name of a test of a driver and its kind, "packet/block".
+inline std::string name_of_driver(const testing::TestParamInfo<const char*>& driver) {
+  std::string name = driver.param;
+  std::ranges::replace(name, '/', '_');
+  return name;
+}
 
 /// Lets the set run on real time until `done`, for five seconds at most.
 inline bool run_until(StreamSet& set, const std::function<bool()>& done) {

@@ -11,18 +11,17 @@
 #include <thread>
 #include <vector>
 
-#include "base/prng.h"
 #include "dlpi/packet.h"
 #include "dlpi/packet_ring.h"
 #include "edge/run_loop.h"
 #include "stack/head/stream.h"
 #include "stack/modules/register.h"
 #include "stack/wire/address.h"
-#include "stack/wire/timod.h"
-#include "stack/wire/tpi.h"
 #include "tests/dlpi/datagram.h"
+#include "tests/dlpi/interface_loan.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
+#include "tests/stack/head/timod_binding.h"
 
 namespace sluice::dlpi::test {
 namespace {
@@ -31,64 +30,15 @@ constexpr std::int64_t ring_bytes_min = 256 << 10;
 /// Room for each frame that a test sends before it reads, though each takes a block of its own: where the machine is
 /// slow, the kernel hands a block over before the next frame comes.
 constexpr std::int64_t ring_bytes_ample = (2 * PacketRing::loans_max + 8) * PacketRing::block_bytes;
-constexpr std::uint64_t seed = 77;
 
-/// The bytes of frame number `at`.
-std::vector<std::byte> payload_of(std::uint32_t at, std::size_t size = 1400) {
-  std::vector<std::byte> bytes(size);
-  Prng prng(seed + at);
-  for (std::byte& byte : bytes) {
-    byte = static_cast<std::byte>(prng());
-  }
-  store_big_endian(bytes.data(), at);
-  return bytes;
-}
-
-/// The data of what came up, without the primitive.
-std::vector<std::byte> data_of(Message& indication) {
-  std::vector<std::byte> bytes(indication.data_size());
-  EXPECT_TRUE(indication.copy_data_to(0, bytes));
-  return bytes;
-}
-
-/// Sends at the far end, receives at the near one; each end has a set of its own, so that its pool's touches are its
-/// own.
-class PacketLoan : public VethTest, public testing::WithParamInterface<const char*> {
+class PacketLoan : public InterfaceLoan<VethTest> {
  protected:
-  PacketLoan() {
-    add_drivers(registry_);
+  PacketLoan() : InterfaceLoan({.driver = "packet", .kind = "ring", .room = "ring_bytes"}, ring_bytes_ample) {
     add_modules(registry_);
   }
 
   [[nodiscard]] static bool by_block() { return GetParam() == std::string_view("block"); }
 
-  Parameters parameters(const char* device, std::int64_t ring_bytes) {
-    Parameters result;
-    result.set("device", device);
-    result.set("ring", GetParam());
-    result.set("ring_bytes", ring_bytes);
-    return result;
-  }
-  void open(Stream& stream, const char* device, ProcessingMode mode, std::int64_t ring_bytes = ring_bytes_ample) {
-    stream.set_mode(mode);
-    const Status opened = stream.open(registry_, "packet", parameters(device, ring_bytes));
-    ASSERT_TRUE(opened) << opened.error().text;
-    stream.bind(test_sap);
-    run_timers();
-  }
-  /// A link that has just been attached to looks for frames unasked; in a test that would be a turn too many.
-  void run_timers() { set_.scheduler().poll(set_.now()); }
-  void open_far() { open(far_, "far", ProcessingMode::layered); }
-  void send(std::uint32_t at, std::size_t size = 1400) { send_to_near(test_sap, payload_of(at, size)); }
-  /// Until it has left: while the machine is slow to deliver frames, those before fill the socket's buffer, and what
-  /// does not fit waits for an event of the far end's set, which nobody else runs.
-  void send_to_near(std::uint16_t to, ConstBytes payload) {
-    far_.send({near_mac, to}, payload);
-    EXPECT_TRUE(run_until(far_set_, [&] { return far_.driver().write_queue().empty(); })) << far_.counts();
-  }
-  bool run_until_waiting(Stream& stream, std::size_t messages) {
-    return run_until(set_, [&] { return stream.waiting() == messages; });
-  }
   /// What the set's sources wait for.
   std::vector<pollfd> waits() {
     std::vector<pollfd> waits;
@@ -121,105 +71,26 @@ class PacketLoan : public VethTest, public testing::WithParamInterface<const cha
     }
     return turns;
   }
-  Touches& touches() { return set_.pool().touches(); }
-
-  StreamSet far_set_;
-  StreamSet set_{{.defer_bytes_min = 0}};
-  Registry registry_;
-  Stream far_{far_set_};
 };
 
-TEST_P(PacketLoan, BytesOfAllSizesComeAsTheyWereSent) {
-  Stream near(set_);
-  open(near, "near", ProcessingMode::fused);
-  open_far();
-  Prng prng(seed);
-  std::vector<Message> held;  // every seventh, for a while
-  std::uint32_t got = 0;
-  for (std::uint32_t sent = 0; sent < 3000;) {
-    std::vector<std::size_t> sizes;
-    for (int at = 0; at < 100; ++at) {
-      sizes.push_back(46 + prng.below(1455));
-      send(sent++, sizes.back());
-    }
-    std::size_t taken = 0;
-    const bool all = run_until(set_, [&] {
-      while (Message up = near.next()) {
-        EXPECT_EQ(data_of(up), payload_of(got, sizes[taken])) << "frame " << got << ", seed " << seed;
-        if (got++ % 7 == 0) {
-          held.push_back(std::move(up));
-        }
-        ++taken;
-      }
-      return taken == sizes.size();
-    });
-    ASSERT_TRUE(all) << taken << " " << near.counts();
-    for (Message& up : held) {
-      const auto at = load_big_endian<std::uint32_t>(data_of(up).data());
-      EXPECT_EQ(data_of(up), payload_of(at, up.data_size())) << "held; frame " << at << ", seed " << seed;
-    }
-    held.erase(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(held.size() / 2));
-  }
-}
+TEST_P(PacketLoan, BytesOfAllSizesComeAsTheyWereSent) { bytes_of_all_sizes_come_as_they_were_sent(); }
 
 TEST_P(PacketLoan, AFrameIsShownWhereItLies) {
   Stream near(set_);
-  open(near, "near", ProcessingMode::fused);
-  open_far();
-  send(1);
-  ASSERT_TRUE(run_until_waiting(near, 1));
-  Message up = near.next();
-  EXPECT_TRUE(up.data_block()->buffer->borrowed());
-  EXPECT_TRUE(up.fused());
-  EXPECT_EQ(touches().stored_bytes, 0U);
+  Message up = shown_frame(near);
+  ASSERT_TRUE(up);
   // Where the ring wants its memory back, the message keeps its bytes, and headers that were passed can be gone back
   // to.
   run_for(set_, std::chrono::milliseconds(10));
-  EXPECT_FALSE(up.data_block()->buffer->borrowed());
+  EXPECT_FALSE(is_lent(up));
   EXPECT_EQ(data_of(up), payload_of(1));
   EXPECT_EQ(touches().stored_bytes, wire::EthernetHeader::size + 1400);
-  up.pop_block();
-  const auto header = wire::EthernetHeader::parse(up.prepend(wire::EthernetHeader::size));
-  ASSERT_TRUE(header.has_value());
-  EXPECT_EQ(header->destination, near_mac);
+  expect_header_in_front(std::move(up));
 }
 
-TEST_P(PacketLoan, SmallFramesAreCopied) {
-  Stream near(set_);
-  open(near, "near", ProcessingMode::fused);
-  open_far();
-  const std::size_t smallest = PacketLink::lent_bytes_min_default - wire::EthernetHeader::size;
-  send(1, smallest - 1);
-  send(2, smallest);
-  ASSERT_TRUE(run_until_waiting(near, 2));
-  EXPECT_FALSE(near.next().data_block()->buffer->borrowed());
-  EXPECT_TRUE(near.next().data_block()->buffer->borrowed());
-}
+TEST_P(PacketLoan, SmallFramesAreCopied) { copies_frames_below(PacketLink::lent_bytes_min_default); }
 
-TEST_P(PacketLoan, WhereOneStreamIsLayeredFramesAreCopied) {
-  Stream fused(set_);
-  open(fused, "near", ProcessingMode::fused);
-  {
-    Stream layered(set_);
-    open(layered, "near", ProcessingMode::layered);
-    open_far();
-    send(1);
-    ASSERT_TRUE(run_until(set_, [&] { return fused.waiting() == 1 && layered.waiting() == 1; }));
-    for (Stream* stream : {&fused, &layered}) {
-      Message up = stream->next();
-      EXPECT_FALSE(up.data_block()->buffer->borrowed());
-      EXPECT_EQ(data_of(up), payload_of(1));
-    }
-  }
-  Stream other(set_);
-  open(other, "near", ProcessingMode::fused);
-  send(2);
-  ASSERT_TRUE(run_until(set_, [&] { return fused.waiting() == 1 && other.waiting() == 1; }));
-  for (Stream* stream : {&fused, &other}) {
-    Message up = stream->next();
-    EXPECT_EQ(data_of(up), payload_of(2));
-  }
-}
+TEST_P(PacketLoan, WhereOneStreamIsLayeredFramesAreCopied) { copies_frames_where_one_stream_is_layered(); }
 
 TEST_P(PacketLoan, AReaderThatNeverReadsDoesNotMakeTheLoopSpin) {
   Stream near(set_);
@@ -341,56 +212,19 @@ TEST_P(PacketLoan, HeldFramesDoNotStallTheRing) {
   }
   EXPECT_EQ(near.counted("kernel_dropped"), 0U);
   for (Message& up : held) {
-    EXPECT_EQ(data_of(up), payload_of(load_big_endian<std::uint32_t>(data_of(up).data())));
+    EXPECT_EQ(data_of(up), payload_of(number_of(up)));
   }
 }
 
-// More than may be lent, in one turn, and nothing read: the rest is copied, and all is there.
-TEST_P(PacketLoan, NoMoreIsLentThanMayBe) {
-  Stream near(set_);
-  open(near, "near", ProcessingMode::fused);
-  near.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
-  open_far();
-  constexpr std::uint32_t count = 2 * PacketRing::loans_max;
-  for (std::uint32_t at = 0; at < count; ++at) {
-    send(at);
-  }
-  ASSERT_TRUE(run_until_waiting(near, count)) << near.waiting();
-  std::size_t borrowed = 0;
-  for (std::uint32_t at = 0; Message up = near.next(); ++at) {
-    borrowed += up.data_block()->buffer->borrowed() ? 1 : 0;
-    EXPECT_EQ(data_of(up), payload_of(at));
-  }
-  EXPECT_LE(borrowed, PacketRing::loans_max);
-}
+TEST_P(PacketLoan, NoMoreIsLentThanMayBe) { lends_between(0, PacketRing::loans_max); }
 
-TEST_P(PacketLoan, HeldFramesOutliveTheLink) {
-  std::vector<Message> held;
-  {
-    Stream near(set_);
-    open(near, "near", ProcessingMode::fused);
-    open_far();
-    for (std::uint32_t at = 0; at < 40; ++at) {
-      send(at);
-    }
-    ASSERT_TRUE(run_until_waiting(near, 40));
-    for (std::uint32_t at = 0; at < 20; ++at) {
-      held.push_back(near.next());  // the others go with the head, after the link
-    }
-  }
-  for (std::uint32_t at = 0; at < held.size(); ++at) {
-    EXPECT_FALSE(held[at].data_block()->buffer->borrowed());
-    EXPECT_EQ(data_of(held[at]), payload_of(at));
-  }
-  held.clear();
-  EXPECT_EQ(set_.pool().statistics().buffers_in_use, 0U);
-}
+TEST_P(PacketLoan, HeldFramesOutliveTheLink) { held_frames_outlive_the_link(); }
 
 TEST_P(PacketLoan, APartialChecksumIsCompletedInTheRing) {
   give_kernel_the_far_end();
   Stream near(set_);
   near.set_mode(ProcessingMode::fused);
-  ASSERT_TRUE(near.open(registry_, "packet", parameters("near", ring_bytes_ample)));
+  ASSERT_TRUE(near.open(registry_, "packet", parameters("near")));
   near.bind(wire::ethertype_ipv4);
   run_timers();
   const int socket = kernel_socket();
@@ -398,7 +232,7 @@ TEST_P(PacketLoan, APartialChecksumIsCompletedInTheRing) {
   ASSERT_EQ(::send(socket, odd.data(), odd.size(), 0), static_cast<ssize_t>(odd.size()));
   ASSERT_TRUE(run_until_waiting(near, 1));
   Message up = near.next();
-  EXPECT_TRUE(up.data_block()->buffer->borrowed());
+  EXPECT_TRUE(is_lent(up));
   EXPECT_EQ(verified_payload(up), odd);
   EXPECT_EQ(near.counted("checksum_completed"), 1U);
   ::close(socket);
@@ -410,7 +244,7 @@ class PacketLoanStack : public PacketLoan {
   std::unique_ptr<Module> make(std::string_view name, const Parameters& parameters) {
     return registry_.find(name)->make(set_, parameters).value();
   }
-  void open_stack(ProcessingMode mode, std::int64_t ring_bytes = ring_bytes_ample) {
+  void open_stack(ProcessingMode mode, std::optional<std::int64_t> ring_bytes = {}) {
     stack_ = sluice::Stream::open(set_, make("packet", parameters("near", ring_bytes))).value();
     stack_->set_mode(mode);
     stack_->set_nonblocking(true);
@@ -419,14 +253,9 @@ class PacketLoanStack : public PacketLoan {
     ASSERT_TRUE(stack_->push(make("ip", ip)).has_value());
     ASSERT_TRUE(stack_->push(make("udp", {})).has_value());
     ASSERT_TRUE(stack_->push(make("timod", {})).has_value());
-    std::array<std::byte, wire::TransportAddress::encoded_size_max> address;
-    const std::size_t size = wire::TransportAddress{{}, test_port}.encode(address);
-    std::vector<std::byte> block(64);
-    block.resize(wire::tpi::BindReq{.address = ConstBytes(address).first(size)}.encode(block));
-    const auto bound = stack_->ioctl(wire::timod::TI_BIND, block);
-    ASSERT_TRUE(bound.has_value()) << bound.error().text;
+    ASSERT_EQ(bind_by_timod(*stack_, {{}, test_port}), 0);
     far_.set_mode(ProcessingMode::layered);
-    ASSERT_TRUE(far_.open(registry_, "packet", parameters("far", ring_bytes_ample)));
+    ASSERT_TRUE(far_.open(registry_, "packet", parameters("far")));
     far_.bind(wire::ethertype_ipv4);
     run_timers();
   }
@@ -527,10 +356,8 @@ TEST_P(PacketLoanStack, FragmentsWaitWhileOtherFramesPass) {
   EXPECT_EQ(received(), payload);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rings, PacketLoan, testing::Values("block", "frame"),
-                         [](const auto& parameter) { return std::string(parameter.param); });
-INSTANTIATE_TEST_SUITE_P(Rings, PacketLoanStack, testing::Values("block", "frame"),
-                         [](const auto& parameter) { return std::string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(Rings, PacketLoan, testing::Values("block", "frame"), name_of_driver);
+INSTANTIATE_TEST_SUITE_P(Rings, PacketLoanStack, testing::Values("block", "frame"), name_of_driver);
 
 }  // namespace
 }  // namespace sluice::dlpi::test

@@ -3,7 +3,6 @@
 #include "dlpi/packet.h"
 
 #include <linux/capability.h>
-#include <net/if.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -11,11 +10,11 @@
 
 #include <cctype>
 #include <string_view>
-#include <tuple>
 
 #include "base/descriptor.h"
 #include "dlpi/super_frame.h"
 #include "tests/dlpi/datagram.h"
+#include "tests/dlpi/interface_driver.h"
 #include "tests/dlpi/namespace.h"
 #include "tests/dlpi/test_stream.h"
 #include "tests/dlpi/traffic.h"
@@ -23,25 +22,10 @@
 namespace sluice::dlpi::test {
 namespace {
 
-/// With either kind of ring, on either path.
-class Packet : public VethTest, public testing::WithParamInterface<std::tuple<const char*, ProcessingMode>> {
+/// With either kind of ring.
+class Packet : public InterfaceDriver<VethTest> {
  protected:
-  Packet() { add_drivers(registry_); }
-
-  void open(Stream& stream, const char* device, std::uint16_t bound, std::int64_t ring_bytes = 8 << 20) {
-    Parameters parameters;
-    stream.set_mode(std::get<1>(GetParam()));
-    parameters.set("device", device);
-    parameters.set("ring", ring());
-    parameters.set("ring_bytes", ring_bytes);
-    const Status opened = stream.open(registry_, "packet", parameters);
-    ASSERT_TRUE(opened) << opened.error().text;
-    stream.bind(bound);
-  }
-  static const char* ring() { return std::get<0>(GetParam()); }
-
-  StreamSet set_;
-  Registry registry_;
+  Packet() : InterfaceDriver({.driver = "packet", .kind = "ring", .room = "ring_bytes"}) {}
 };
 
 TEST_P(Packet, CarriesFramesBothWays) {
@@ -53,22 +37,7 @@ TEST_P(Packet, CarriesFramesBothWays) {
   EXPECT_EQ(near.counted("unclaimed") + near.counted("transmit_error") + far.counted("kernel_dropped"), 0U);
 }
 
-TEST_P(Packet, FramesOfManyBlocks) {
-  Stream near(set_);
-  Stream far(set_);
-  open(near, "near", test_sap);
-  open(far, "far", test_sap);
-  Message request = near.encoded(UnitdataReq{{far_mac, test_sap}, {}});
-  std::string expected;
-  for (char letter = 'a'; letter <= 'z'; ++letter) {
-    expected += letter;
-    request.link(Message::copy_of(set_.pool(), bytes_of(std::string(1, letter)), 32));
-  }
-  near.put(std::move(request));
-  ASSERT_TRUE(run_until(set_, [&] { return far.waiting() == 1; }));
-  Message up = far.next();
-  EXPECT_EQ(as_text(up.unlink().bytes()), expected);
-}
+TEST_P(Packet, FramesOfManyBlocks) { carries_frames_of_many_blocks(); }
 
 TEST_P(Packet, APartialChecksumIsCompleted) {
   give_kernel_the_far_end();
@@ -114,7 +83,7 @@ TEST_P(Packet, AUdpSuperFrameIsSplit) {
 TEST_P(Packet, LongFramesAndShortOnesKeepTheirOrder) {
   give_kernel_the_far_end();
   Stream near(set_);
-  const bool by_frame = ring() == std::string_view("frame");
+  const bool by_frame = kind() == std::string_view("frame");
   open(near, "near", wire::ethertype_ipv4, by_frame ? 512 << 10 : 8 << 20);
   const Descriptor owned(kernel_socket());
   const int socket = owned.get();
@@ -274,81 +243,30 @@ TEST_F(SuperFramesOut, WaitWhereTheSocketIsFull) {
 TEST_P(Packet, LinkStateAndMtuAreNotified) {
   Stream near(set_);
   open(near, "near", test_sap);
-  near.request(NotifyReq{.notifications = DL_NOTE_LINK_UP | DL_NOTE_LINK_DOWN | DL_NOTE_SDU_SIZE});
-  near.expect<NotifyAck>();
-  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() >= 2; }));
-  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_UP);
-  EXPECT_EQ(near.expect<NotifyInd>().data, 1500U);
-  run_command("ip link set far down");
-  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
-  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_DOWN);
-  run_command("ip link set far up");
-  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
-  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_UP);
-  run_command("ip link set near mtu 1280");
-  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
-  EXPECT_EQ(near.expect<NotifyInd>().data, 1280U);
+  notifies_link_state_and_mtu(near);
 }
 
-// The kernel tells of a carrier in its own time. A frame tells of it at once: who hears can answer.
-TEST_P(Packet, AFrameShowsThatTheLinkIsUp) {
-  Stream near(set_);
-  open(near, "near", test_sap);
-  run_command("ip link set far down");
-  ASSERT_TRUE(run_until(set_, [&] { return !near.driver().link()->up(); }));
-  // From here on nobody listens to what the kernel tells.
-  std::vector<EventSource*> monitors;
-  for (EventSource* source : set_.sources()) {
-    if (dynamic_cast<InterfaceMonitor*>(source) != nullptr) {
-      monitors.push_back(source);
-    }
-  }
-  for (EventSource* monitor : monitors) {
-    set_.remove_source(*monitor);
-  }
-  run_command("ip link set far up");
-  StreamSet others;
-  Stream sender(others);
-  Parameters parameters;
-  parameters.set("device", "far");
-  ASSERT_TRUE(sender.open(registry_, "packet", parameters));
-  sender.bind(0x9002);
-  EXPECT_FALSE(near.driver().link()->up());
-  sender.send({near_mac, test_sap}, bytes_of("are you there?"));
-  EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
-  EXPECT_TRUE(near.driver().link()->up());
-  for (EventSource* monitor : monitors) {
-    set_.add_source(*monitor);
-  }
-}
+TEST_P(Packet, AFrameShowsThatTheLinkIsUp) { learns_of_the_link_from_a_frame(); }
 
 TEST_P(Packet, GroupsAreJoinedAtTheDevice) {
   Stream near(set_);
   open(near, "near", test_sap);
-  const auto listed = [] {
-    std::ifstream file("/proc/net/dev_mcast");
-    const std::string all{std::istreambuf_iterator<char>(file), {}};
-    return all.find("01005e0a0b0c") != std::string::npos;
-  };
-  const wire::MacAddress group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
-  near.request(EnabmultiReq{group});
+  near.request(EnabmultiReq{listed_group});
   EXPECT_EQ(near.acknowledged(), DL_ENABMULTI_REQ);
-  EXPECT_TRUE(listed());
-  near.request(DisabmultiReq{group});
+  EXPECT_TRUE(group_is_listed());
+  near.request(DisabmultiReq{listed_group});
   EXPECT_EQ(near.acknowledged(), DL_DISABMULTI_REQ);
-  EXPECT_FALSE(listed());
+  EXPECT_FALSE(group_is_listed());
 }
 
 // packet_mreq, PACKET_MR_UNICAST: what is sent to the station reaches us, and what is sent to the interface is the
 // kernel's.
 TEST_P(Packet, AnAddressOfOurOwnMakesAStationBesideTheKernel) {
   const wire::MacAddress own{{0x02, 0xaa, 0, 0, 0, 1}};
-  Parameters parameters;
-  parameters.set("device", "near");
-  parameters.set("ring", ring());
-  parameters.set("mac", own.to_text());
+  Parameters with_own = parameters("near");
+  with_own.set("mac", own.to_text());
   Stream near(set_);
-  ASSERT_TRUE(near.open(registry_, "packet", parameters));
+  ASSERT_TRUE(try_open(near, with_own));
   near.bind(test_sap);
   Stream far(set_);
   open(far, "far", test_sap);
@@ -372,12 +290,10 @@ TEST_P(Packet, AnAddressOfOurOwnMakesAStationBesideTheKernel) {
 }
 
 TEST_P(Packet, AGroupIsNoAddressForAStation) {
-  Parameters parameters;
-  parameters.set("device", "near");
-  parameters.set("ring", ring());
-  parameters.set("mac", "01:00:5e:00:00:01");
+  Parameters with_group = parameters("near");
+  with_group.set("mac", "01:00:5e:00:00:01");
   Stream near(set_);
-  const Status opened = near.open(registry_, "packet", parameters);
+  const Status opened = try_open(near, with_group);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, EINVAL);
 }
@@ -412,55 +328,9 @@ TEST_P(Packet, VlanTagsAreNotMistakenForUntaggedFrames) {
   EXPECT_EQ(near.waiting(), 0U);
 }
 
-TEST_P(Packet, AFullStreamLeavesFramesInTheRing) {
-  Stream near(set_);
-  Stream far(set_);
-  open(near, "near", test_sap);
-  open(far, "far", test_sap);
-  constexpr std::size_t count = 1000;
-  for (std::size_t at = 0; at < count; ++at) {
-    far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
-  }
-  run_for(set_, std::chrono::milliseconds(50));
-  EXPECT_LT(near.waiting(), 200U);
-  std::size_t got = 0;
-  EXPECT_TRUE(run_until(set_, [&] {
-    while (near.next()) {
-      ++got;
-    }
-    return got == count;
-  })) << got;
-}
+TEST_P(Packet, AFullStreamLeavesFramesInTheRing) { leaves_frames_with_the_kernel(200); }
 
-// And at once: no later frame has to come for it.
-TEST_P(Packet, WhatTheRingCannotHoldIsCounted) {
-  Stream near(set_);
-  open(near, "near", test_sap, 256 << 10);
-  near.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
-  StreamSet others;
-  Stream far(others);
-  Parameters parameters;
-  parameters.set("device", "far");
-  ASSERT_TRUE(far.open(registry_, "packet", parameters));
-  far.bind(test_sap);
-  constexpr std::size_t count = 1000;
-  std::size_t got = 0;
-  for (std::size_t burst = 1; burst <= 3; ++burst) {
-    for (std::size_t at = 0; at < count; ++at) {
-      far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
-    }
-    ASSERT_TRUE(run_until(others, [&] { return far.driver().write_queue().empty(); }));
-    EXPECT_TRUE(run_until(set_,
-                          [&] {
-                            while (near.next()) {
-                              ++got;
-                            }
-                            return got + near.counted("kernel_dropped") == burst * count;
-                          }))
-        << got << " " << near.counts();
-    EXPECT_LT(got, burst * count);
-  }
-}
+TEST_P(Packet, WhatTheRingCannotHoldIsCounted) { counts_what_it_has_no_room_for(256 << 10); }
 
 // EAGAIN: what the socket has no room for waits, and goes when there is room.
 TEST_P(Packet, WhatASmallSendBufferDoesNotTakeWaits) {
@@ -468,10 +338,7 @@ TEST_P(Packet, WhatASmallSendBufferDoesNotTakeWaits) {
   open(near, "near", test_sap);
   StreamSet others;
   Stream far(others);
-  Parameters parameters;
-  parameters.set("device", "far");
-  ASSERT_TRUE(far.open(registry_, "packet", parameters));
-  far.bind(test_sap);
+  open_layered(far, "far", test_sap);
   for (EventSource* source : set_.sources()) {
     if (dynamic_cast<PacketSender*>(source) != nullptr) {
       const int bytes = 8192;
@@ -544,31 +411,9 @@ TEST_P(Packet, WhatIsToOthersTakesNoRoomOfOurs) {
   EXPECT_EQ(near.counted("not_ours"), 1U);
 }
 
-TEST_P(Packet, StyleTwoAttachesByInterfaceIndex) {
-  Stream near(set_);
-  ASSERT_TRUE(near.open(registry_, "packet", Parameters{}));
-  EXPECT_EQ(near.driver().state(), DL_UNATTACHED);
-  near.request(AttachReq{if_nametoindex("near")});
-  EXPECT_EQ(near.acknowledged(), DL_ATTACH_REQ);
-  near.request(PhysAddrReq{DL_CURR_PHYS_ADDR});
-  EXPECT_EQ(near.expect<PhysAddrAck>().address, near_mac);
-  near.request(DetachReq{});
-  EXPECT_EQ(near.acknowledged(), DL_DETACH_REQ);
-  near.request(AttachReq{99999});
-  EXPECT_EQ(near.error(), DL_BADPPA);
-}
+TEST_P(Packet, StyleTwoAttachesByInterfaceIndex) { attaches_by_interface_index(); }
 
-TEST_P(Packet, AMissingDeviceIsNamedAndOthersAreListed) {
-  Stream stream(set_);
-  Parameters parameters;
-  parameters.set("device", "nowhere");
-  const Status refused = stream.open(registry_, "packet", parameters);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ENODEV);
-  for (const char* name : {"nowhere", "near", "far"}) {
-    EXPECT_NE(refused.error().text.find(name), std::string::npos) << refused.error().text;
-  }
-}
+TEST_P(Packet, AMissingDeviceIsNamedAndOthersAreListed) { names_a_missing_device_and_lists_others(); }
 
 TEST_P(Packet, AMissingPrivilegeSaysWhatToDo) {
   const pid_t child = fork();
@@ -587,13 +432,7 @@ TEST_P(Packet, AMissingPrivilegeSaysWhatToDo) {
   EXPECT_EQ(status, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rings, Packet,
-                         testing::Combine(testing::Values("block", "frame"),
-                                          testing::Values(ProcessingMode::layered, ProcessingMode::fused)),
-                         [](const auto& parameter) {
-                           return std::string(std::get<0>(parameter.param)) + "_" +
-                                  std::string(name_of(std::get<1>(parameter.param)));
-                         });
+INSTANTIATE_TEST_SUITE_P(Rings, Packet, kinds_and_paths("block", "frame"), kind_and_path);
 
 }  // namespace
 }  // namespace sluice::dlpi::test

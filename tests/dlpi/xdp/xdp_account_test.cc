@@ -15,6 +15,7 @@
 
 #include "base/descriptor.h"
 #include "dlpi/xdp.h"
+#include "tests/dlpi/frame_account.h"
 #include "tests/dlpi/test_stream.h"
 #include "tests/dlpi/xdp/xdp_namespace.h"
 
@@ -22,12 +23,6 @@ namespace sluice::dlpi::test {
 namespace {
 
 using Octets = std::vector<std::byte>;
-
-constexpr std::uint16_t unbound = 0x9001;
-constexpr std::size_t account_mtu = 1500;
-constexpr wire::MacAddress sender_mac{{0x02, 0, 0, 0, 0, 0x99}};
-constexpr wire::MacAddress joined_group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
-constexpr wire::MacAddress bridges_mac{{0x01, 0x80, 0xc2, 0, 0, 0}};
 
 constexpr const char* delivered = "delivered";
 constexpr const char* the_kernels = "the kernel's";
@@ -71,34 +66,26 @@ const std::vector<Case> cases{
     {"too large, unbound type", near_mac, {unbound}, account_mtu + 1, the_kernels},
 };
 
-class XdpAccount : public XdpVethTest, public testing::WithParamInterface<const char*> {
+class XdpAccount : public XdpVethTest, protected FrameAccount, public testing::WithParamInterface<const char*> {
  protected:
-  XdpAccount() { add_drivers(registry_); }
-
   void SetUp() override {
     XdpVethTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) {
       return;
     }
     run_command("ip link set far mtu 3000");
-    open_stream(64);
+    Parameters parameters;
+    parameters.set("device", "near");
+    parameters.set("mode", GetParam());
+    parameters.set("frames", std::int64_t{64});
+    ASSERT_NO_FATAL_FAILURE(open_stream("xdp", parameters));
+    bind_and_join();
     kernel_ = Descriptor(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL)));
     sockaddr_ll address = on("near");
     ASSERT_EQ(::bind(kernel_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     constexpr int ignore = 1;
     ASSERT_EQ(::setsockopt(kernel_.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &ignore, sizeof ignore), 0);
     far_ = Descriptor(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
-  }
-  void open_stream(std::int64_t frames) {
-    Parameters parameters;
-    parameters.set("device", "near");
-    parameters.set("mode", GetParam());
-    parameters.set("frames", frames);
-    const Status opened = stream_.open(registry_, "xdp", parameters);
-    ASSERT_TRUE(opened) << opened.error().text;
-    stream_.bind(test_sap);
-    stream_.request(EnabmultiReq{joined_group});
-    ASSERT_EQ(stream_.acknowledged(), DL_ENABMULTI_REQ);
   }
   static sockaddr_ll on(const char* device) {
     sockaddr_ll address{};
@@ -123,7 +110,6 @@ class XdpAccount : public XdpVethTest, public testing::WithParamInterface<const 
               static_cast<ssize_t>(frame.size()))
         << strerror(errno);
   }
-  [[nodiscard]] std::uint64_t came() { return stream_.driver().link()->statistics().frames_received; }
   std::uint64_t kernel_got() {
     std::array<std::byte, 4096> buffer;
     while (::recv(kernel_.get(), buffer.data(), buffer.size(), 0) >= 0) {
@@ -131,18 +117,7 @@ class XdpAccount : public XdpVethTest, public testing::WithParamInterface<const 
     }
     return kernel_got_;
   }
-  std::map<std::string, std::uint64_t> ends() {
-    std::map<std::string, std::uint64_t> all;
-    for (const char* name : {"super_frame_dropped", "no_memory", "checksum_unknown", "short_frame", "vlan_frame",
-                             "oversize_frame", "llc_frame", "not_ours", "unclaimed", "flow_dropped"}) {
-      all[name] = stream_.counted(name);
-    }
-    return all;
-  }
 
-  StreamSet set_;
-  Registry registry_;
-  Stream stream_{set_};
   Descriptor kernel_;
   Descriptor far_;
   std::uint64_t kernel_got_ = 0;
@@ -161,13 +136,7 @@ TEST_P(XdpAccount, EveryFrameIsOursOrTheKernels) {
     EXPECT_EQ(kernel_got(), kernels_before + (ours ? 0 : 1));
     EXPECT_EQ(stream_.waiting(), wanted.fate == delivered ? 1U : 0U) << stream_.counts();
     if (wanted.fate == delivered) {
-      Message up = stream_.next();
-      up.encode();
-      const auto indication = UnitdataInd::decode(up.bytes());
-      ASSERT_TRUE(indication);
-      EXPECT_EQ(indication->source, (LinkAddress{sender_mac, test_sap})) << "without the tag";
-      const Message data = up.unlink();
-      EXPECT_EQ(data ? data.size() : 0, wanted.payload);
+      expect_delivered(wanted.payload);
     } else if (ours) {
       ++expected[wanted.fate];
     }
@@ -203,13 +172,7 @@ TEST_P(XdpAccount, WhatTheKernelDropsIsCountedWhileNothingIsRead) {
   }
   EXPECT_TRUE(run_until(set_, [&] { return stream_.counted("kernel_dropped") > 0; }))
       << came() << " came, " << stream_.waiting() << " wait; " << stream_.counts();
-  EXPECT_TRUE(run_until(set_,
-                        [&] {
-                          stream_.forget();
-                          return came() + stream_.counted("kernel_dropped") >= frames;
-                        }))
-      << came() << " came; " << stream_.counts();
-  EXPECT_EQ(came() + stream_.counted("kernel_dropped"), frames);
+  expect_received_or_dropped(frames);
 }
 
 // The interface's MTU has grown beyond what a slot holds. Native mode does not let it.
@@ -229,8 +192,7 @@ TEST_P(XdpAccount, WhatNoSlotHoldsIsCounted) {
   EXPECT_EQ(came(), 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, XdpAccount, testing::Values("generic", "native"),
-                         [](const auto& parameter) { return std::string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(Modes, XdpAccount, testing::Values("generic", "native"), name_of_driver);
 
 }  // namespace
 }  // namespace sluice::dlpi::test

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dlpi/xdp.h"
-#include "edge/run_loop.h"
+#include "tests/dlpi/idle_loop.h"
 #include "tests/dlpi/test_stream.h"
 #include "tests/dlpi/xdp/xdp_namespace.h"
 
@@ -16,11 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// In half a second a loop that spins turns some thousand times. The kernel tells of one event in a few messages, some
-/// of them a second later.
-constexpr std::size_t turns_when_idle_max = 60;
-
-class XdpIdle : public XdpVethTest, public testing::WithParamInterface<const char*> {
+class XdpIdle : public XdpVethTest, protected IdleLoop, public testing::WithParamInterface<const char*> {
  protected:
   XdpIdle() { add_drivers(registry_); }
 
@@ -33,26 +29,8 @@ class XdpIdle : public XdpVethTest, public testing::WithParamInterface<const cha
     ASSERT_TRUE(opened) << opened.error().text;
     stream.bind(test_sap);
   }
-  void run(Duration time) {
-    loop_->run_until([] { return false; }, loop_->now() + time);
-  }
-  std::size_t turns_in(Duration time) {
-    std::size_t turns = 0;
-    const TimePoint end = loop_->now() + time;
-    while (loop_->now() < end && loop_->wait(end)) {
-      ++turns;
-    }
-    return turns;
-  }
-  void expect_idle_after(const std::string& commands) {
-    run_command(commands);
-    run(200ms);
-    EXPECT_LT(turns_in(500ms), turns_when_idle_max) << commands;
-  }
 
-  StreamSet set_;
   Registry registry_;
-  std::unique_ptr<RunLoop> loop_ = std::move(RunLoop::open(set_)).value();
 };
 
 TEST_P(XdpIdle, DownUpChangedAndRemoved) {
@@ -101,8 +79,7 @@ TEST_P(XdpIdle, AReaderThatNeverReads) {
   EXPECT_LT(near.waiting(), 1520U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, XdpIdle, testing::Values("generic", "native"),
-                         [](const auto& parameter) { return std::string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(Modes, XdpIdle, testing::Values("generic", "native"), name_of_driver);
 
 }  // namespace
 }  // namespace sluice::dlpi::test

@@ -3,20 +3,18 @@
 #include "dlpi/xdp.h"
 
 #include <linux/capability.h>
-#include <net/if.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <tuple>
 
 #include "tests/dlpi/datagram.h"
+#include "tests/dlpi/interface_driver.h"
 #include "tests/dlpi/test_stream.h"
 #include "tests/dlpi/traffic.h"
 #include "tests/dlpi/xdp/xdp_namespace.h"
@@ -36,28 +34,15 @@ XdpLink::Options in_mode(XdpLink::Mode mode) {
   return options;
 }
 
-/// In both modes that veth has, on either path.
-class Xdp : public XdpVethTest, public testing::WithParamInterface<std::tuple<const char*, ProcessingMode>> {
+/// In both modes that veth has.
+class Xdp : public InterfaceDriver<XdpVethTest> {
  protected:
-  Xdp() { add_drivers(registry_); }
+  Xdp() : InterfaceDriver({.driver = "xdp", .kind = "mode", .room = "frames"}) {}
 
-  static const char* mode() { return std::get<0>(GetParam()); }
-  static Parameters parameters(const char* device, std::int64_t frames = 2048) {
-    Parameters result;
-    result.set("device", device);
-    result.set("mode", mode());
-    result.set("frames", frames);
-    return result;
+  Status open_in(StreamSet& set, const Parameters& parameters) {
+    Stream stream(set);
+    return try_open(stream, parameters);
   }
-  void open(Stream& stream, const char* device, std::uint16_t bound, std::int64_t frames = 2048) {
-    stream.set_mode(std::get<1>(GetParam()));
-    const Status opened = stream.open(registry_, "xdp", parameters(device, frames));
-    ASSERT_TRUE(opened) << opened.error().text;
-    stream.bind(bound);
-  }
-
-  StreamSet set_;
-  Registry registry_;
 };
 
 TEST_P(Xdp, CarriesFramesBothWays) {
@@ -69,22 +54,7 @@ TEST_P(Xdp, CarriesFramesBothWays) {
   EXPECT_EQ(near.counted("transmit_error") + far.counted("kernel_dropped"), 0U);
 }
 
-TEST_P(Xdp, FramesOfManyBlocks) {
-  Stream near(set_);
-  Stream far(set_);
-  open(near, "near", test_sap);
-  open(far, "far", test_sap);
-  Message request = near.encoded(UnitdataReq{{far_mac, test_sap}, {}});
-  std::string expected;
-  for (char letter = 'a'; letter <= 'z'; ++letter) {
-    expected += letter;
-    request.link(Message::copy_of(set_.pool(), bytes_of(std::string(1, letter)), 32));
-  }
-  near.put(std::move(request));
-  ASSERT_TRUE(run_until(set_, [&] { return far.waiting() == 1; }));
-  Message up = far.next();
-  EXPECT_EQ(as_text(up.unlink().bytes()), expected);
-}
+TEST_P(Xdp, FramesOfManyBlocks) { carries_frames_of_many_blocks(); }
 
 // All of a burst waits in slots: nobody has read yet. More than one batch of the sender's slots, and more than the
 // kernel sends in a call.
@@ -93,8 +63,7 @@ TEST_P(Xdp, ABurstOfFiveThousandArrives) {
   open(near, "near", test_sap, 8192);
   StreamSet others;
   Stream far(others);
-  ASSERT_TRUE(far.open(registry_, "xdp", parameters("far")));
-  far.bind(test_sap);
+  open_layered(far, "far", test_sap);
   constexpr std::uint32_t count = 5000;
   std::vector<std::byte> data(600);
   for (std::uint32_t at = 0; at < count; ++at) {
@@ -198,29 +167,23 @@ TEST_P(Xdp, BroadcastsAndGroupsOfOursCome) {
   Stream far(set_);
   open(near, "near", test_sap);
   open(far, "far", test_sap);
-  const wire::MacAddress group{{0x01, 0, 0x5e, 0x0a, 0x0b, 0x0c}};
-  const auto listed = [] {
-    std::ifstream file("/proc/self/net/dev_mcast");
-    const std::string all{std::istreambuf_iterator<char>(file), {}};
-    return all.find("01005e0a0b0c") != std::string::npos;
-  };
   const auto expect_one = [&](std::string_view text) {
     ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; })) << text;
     Message up = near.next();
     EXPECT_EQ(as_text(up.unlink().bytes()), text);
   };
-  far.send({group, test_sap}, bytes_of("nobody's"));
+  far.send({listed_group, test_sap}, bytes_of("nobody's"));
   far.send({wire::mac_broadcast, test_sap}, bytes_of("to all"));
   expect_one("to all");
-  near.request(EnabmultiReq{group});
+  near.request(EnabmultiReq{listed_group});
   EXPECT_EQ(near.acknowledged(), DL_ENABMULTI_REQ);
-  EXPECT_TRUE(listed());
-  far.send({group, test_sap}, bytes_of("to the group"));
+  EXPECT_TRUE(group_is_listed());
+  far.send({listed_group, test_sap}, bytes_of("to the group"));
   expect_one("to the group");
-  near.request(DisabmultiReq{group});
+  near.request(DisabmultiReq{listed_group});
   EXPECT_EQ(near.acknowledged(), DL_DISABMULTI_REQ);
-  EXPECT_FALSE(listed());
-  far.send({group, test_sap}, bytes_of("nobody's again"));
+  EXPECT_FALSE(group_is_listed());
+  far.send({listed_group, test_sap}, bytes_of("nobody's again"));
   far.send({near_mac, test_sap}, bytes_of("to us"));
   expect_one("to us");
   EXPECT_EQ(near.counted("not_ours") + near.counted("unclaimed"), 0U) << "the program leaves them to the kernel";
@@ -257,20 +220,7 @@ TEST_P(Xdp, LinkStateAndMtuAreNotified) {
   Stream near(set_);
   open(near, "near", test_sap);
   Stream far(set_);
-  near.request(NotifyReq{.notifications = DL_NOTE_LINK_UP | DL_NOTE_LINK_DOWN | DL_NOTE_SDU_SIZE});
-  near.expect<NotifyAck>();
-  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() >= 2; }));
-  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_UP);
-  EXPECT_EQ(near.expect<NotifyInd>().data, 1500U);
-  run_command("ip link set far down");
-  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
-  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_DOWN);
-  run_command("ip link set far up");
-  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
-  EXPECT_EQ(near.expect<NotifyInd>().notification, DL_NOTE_LINK_UP);
-  run_command("ip link set near mtu 1280");
-  ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
-  EXPECT_EQ(near.expect<NotifyInd>().data, 1280U);
+  notifies_link_state_and_mtu(near);
   run_command("ip link set near mtu 2500 && ip link set far mtu 2500");
   ASSERT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
   EXPECT_EQ(near.expect<NotifyInd>().data, 2500U);
@@ -283,35 +233,7 @@ TEST_P(Xdp, LinkStateAndMtuAreNotified) {
   EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
 }
 
-// The kernel tells of a carrier in its own time. A frame tells of it at once: who hears can answer.
-TEST_P(Xdp, AFrameShowsThatTheLinkIsUp) {
-  Stream near(set_);
-  open(near, "near", test_sap);
-  run_command("ip link set far down");
-  ASSERT_TRUE(run_until(set_, [&] { return !near.driver().link()->up(); }));
-  // From here on nobody listens to what the kernel tells.
-  std::vector<EventSource*> monitors;
-  for (EventSource* source : set_.sources()) {
-    if (dynamic_cast<InterfaceMonitor*>(source) != nullptr) {
-      monitors.push_back(source);
-    }
-  }
-  for (EventSource* monitor : monitors) {
-    set_.remove_source(*monitor);
-  }
-  run_command("ip link set far up");
-  StreamSet others;
-  Stream sender(others);
-  ASSERT_TRUE(sender.open(registry_, "xdp", parameters("far")));
-  sender.bind(0x9002);
-  EXPECT_FALSE(near.driver().link()->up());
-  sender.send({near_mac, test_sap}, bytes_of("are you there?"));
-  EXPECT_TRUE(run_until(set_, [&] { return near.waiting() == 1; }));
-  EXPECT_TRUE(near.driver().link()->up());
-  for (EventSource* monitor : monitors) {
-    set_.add_source(*monitor);
-  }
-}
+TEST_P(Xdp, AFrameShowsThatTheLinkIsUp) { learns_of_the_link_from_a_frame(); }
 
 TEST_P(Xdp, FramesComeAndGoAgainAfterTheInterfaceWasDown) {
   Stream near(set_);
@@ -339,58 +261,15 @@ TEST_P(Xdp, ARemovedInterfaceIsDown) {
   near.send({far_mac, test_sap}, bytes_of("into the void"));
   run_for(set_, std::chrono::milliseconds(20));
   StreamSet others;
-  const Status again = Stream(others).open(registry_, "xdp", parameters("near"));
+  const Status again = open_in(others, parameters("near"));
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, ENODEV);
 }
 
-TEST_P(Xdp, AFullStreamLeavesFramesInTheSlots) {
-  Stream near(set_);
-  Stream far(set_);
-  open(near, "near", test_sap);
-  open(far, "far", test_sap);
-  constexpr std::size_t count = 1000;
-  for (std::size_t at = 0; at < count; ++at) {
-    far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
-  }
-  run_for(set_, std::chrono::milliseconds(50));
-  EXPECT_LT(near.waiting(), 400U);
-  std::size_t got = 0;
-  EXPECT_TRUE(run_until(set_, [&] {
-    while (near.next()) {
-      ++got;
-    }
-    return got == count;
-  })) << got;
-}
+TEST_P(Xdp, AFullStreamLeavesFramesInTheSlots) { leaves_frames_with_the_kernel(400); }
 
-// And at once: no later frame has to come for it. Frames that no slot holds are told of with the others.
-TEST_P(Xdp, WhatFindsNoSlotIsCounted) {
-  Stream near(set_);
-  open(near, "near", test_sap, 64);
-  near.head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
-  StreamSet others;
-  Stream far(others);
-  ASSERT_TRUE(far.open(registry_, "xdp", parameters("far")));
-  far.bind(test_sap);
-  constexpr std::size_t count = 1000;
-  std::size_t got = 0;
-  for (std::size_t burst = 1; burst <= 3; ++burst) {
-    for (std::size_t at = 0; at < count; ++at) {
-      far.send({near_mac, test_sap}, std::vector<std::byte>(1400));
-    }
-    ASSERT_TRUE(run_until(others, [&] { return far.driver().write_queue().empty(); }));
-    EXPECT_TRUE(run_until(set_,
-                          [&] {
-                            while (near.next()) {
-                              ++got;
-                            }
-                            return got + near.counted("kernel_dropped") == burst * count;
-                          }))
-        << got << " " << near.counts();
-    EXPECT_LT(got, burst * count);
-  }
-}
+// Frames that no slot holds are told of with the others.
+TEST_P(Xdp, WhatFindsNoSlotIsCounted) { counts_what_it_has_no_room_for(64); }
 
 // IEEE 802.1Q table 9-2, VID 0: "The null VLAN ID. Indicates that the tag header contains only priority information; no
 // VLAN identifier is present in the frame."
@@ -437,7 +316,7 @@ TEST_P(Xdp, AllQueuesAreServedOrOne) {
   expect_frames_both_ways(set_, {near, near_mac}, {far, far_mac}, test_sap, 200, 100);
   Parameters third = parameters("near");
   third.set("queue", std::int64_t{2});
-  const Status refused = Stream(set_).open(registry_, "xdp", third);
+  const Status refused = open_in(set_, third);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EINVAL);
 }
@@ -470,13 +349,13 @@ TEST_P(Xdp, FramesOfOtherQueuesAreTheKernels) {
     Stream one(own);
     Parameters of_queue = parameters("near");
     of_queue.set("queue", queue);
-    ASSERT_TRUE(one.open(registry_, "xdp", of_queue));
+    ASSERT_TRUE(try_open(one, of_queue));
     one.bind(wire::ethertype_ipv4);
     for (int times = 0; times < 4; ++times) {
       send_flows(flows);
     }
     run_for(own, std::chrono::milliseconds(50));
-    if (mode() == std::string_view("generic")) {
+    if (kind() == std::string_view("generic")) {
       EXPECT_EQ(one.waiting(), queue == 0 ? 4 * flows : 0);
     } else {
       EXPECT_LT(one.waiting(), 4 * flows);
@@ -499,41 +378,22 @@ TEST_P(Xdp, ASecondProgramOnTheInterfaceIsRefused) {
 
 TEST_P(Xdp, AnMtuThatNoSlotHoldsIsRefused) {
   run_command("ip link set near mtu 3823");
-  const Status refused = Stream(set_).open(registry_, "xdp", parameters("near"));
+  const Status refused = open_in(set_, parameters("near"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EMSGSIZE);
   EXPECT_NE(refused.error().text.find("mtu 3822"), std::string::npos) << refused.error().text;
 }
 
 TEST_P(Xdp, FramesMustBeAPowerOfTwo) {
-  const Status refused = Stream(set_).open(registry_, "xdp", parameters("near", 1000));
+  const Status refused = open_in(set_, parameters("near", 1000));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EINVAL);
   EXPECT_NE(refused.error().text.find("1024"), std::string::npos) << refused.error().text;
 }
 
-TEST_P(Xdp, AMissingDeviceIsNamedAndOthersAreListed) {
-  const Status refused = Stream(set_).open(registry_, "xdp", parameters("nowhere"));
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ENODEV);
-  for (const char* name : {"nowhere", "near", "far"}) {
-    EXPECT_NE(refused.error().text.find(name), std::string::npos) << refused.error().text;
-  }
-}
+TEST_P(Xdp, AMissingDeviceIsNamedAndOthersAreListed) { names_a_missing_device_and_lists_others(); }
 
-TEST_P(Xdp, StyleTwoAttachesByInterfaceIndex) {
-  Stream near(set_);
-  Parameters without_device;
-  without_device.set("mode", mode());
-  ASSERT_TRUE(near.open(registry_, "xdp", without_device));
-  EXPECT_EQ(near.driver().state(), DL_UNATTACHED);
-  near.request(AttachReq{if_nametoindex("near")});
-  EXPECT_EQ(near.acknowledged(), DL_ATTACH_REQ);
-  near.request(PhysAddrReq{DL_CURR_PHYS_ADDR});
-  EXPECT_EQ(near.expect<PhysAddrAck>().address, near_mac);
-  near.request(DetachReq{});
-  EXPECT_EQ(near.acknowledged(), DL_DETACH_REQ);
-}
+TEST_P(Xdp, StyleTwoAttachesByInterfaceIndex) { attaches_by_interface_index(); }
 
 class XdpModes : public XdpVethTest {
  protected:
@@ -620,13 +480,7 @@ TEST_F(XdpModes, AUserNamespaceIsNotEnough) {
   EXPECT_NE(text.find("user namespace of its own"), std::string::npos) << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, Xdp,
-                         testing::Combine(testing::Values("generic", "native"),
-                                          testing::Values(ProcessingMode::layered, ProcessingMode::fused)),
-                         [](const auto& parameter) {
-                           return std::string(std::get<0>(parameter.param)) + "_" +
-                                  std::string(name_of(std::get<1>(parameter.param)));
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, Xdp, kinds_and_paths("generic", "native"), kind_and_path);
 
 }  // namespace
 }  // namespace sluice::dlpi::test
