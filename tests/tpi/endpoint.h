@@ -64,15 +64,10 @@ struct Received {
   std::int32_t error = 0;
 };
 
-class Endpoint {
+/// A stream of a driver under a head that keeps what comes up.
+class DriverStream {
  public:
-  /// `segments`: several datagrams may come up as one message, native descriptors as they are.
-  explicit Endpoint(StreamSet& set, const UdpSocket::Options& options = {}, UdpSender::SendCall send_call = ::sendmmsg,
-                    bool segments = false)
-      : set_(set), chain_(set, head_) {
-    head_.segments = segments;
-    EXPECT_TRUE(chain_.open_driver(std::make_unique<KernelUdp>(set, options, send_call)));
-  }
+  explicit DriverStream(StreamSet& set) : set_(set), chain_(set, head_) {}
 
   [[nodiscard]] KeepingHead& head() { return head_; }
   [[nodiscard]] Module& driver() { return chain_.driver(); }
@@ -106,6 +101,33 @@ class Endpoint {
     const auto decoded = Primitive::decode(kept_.bytes());
     EXPECT_TRUE(decoded) << "another primitive came up: " << wire::tpi::primitive_of(kept_.bytes()).value_or(-1);
     return decoded.value_or(Primitive{});
+  }
+
+  [[nodiscard]] std::uint64_t counter(std::string_view name) {
+    for (const Counter* counter : driver().counters()) {
+      if (counter->name() == name) {
+        return counter->value();
+      }
+    }
+    ADD_FAILURE() << "no counter " << name;
+    return 0;
+  }
+
+ protected:
+  StreamSet& set_;
+  KeepingHead head_;
+  Chain chain_;
+  Message kept_;
+};
+
+class Endpoint : public DriverStream {
+ public:
+  /// `segments`: several datagrams may come up as one message, native descriptors as they are.
+  explicit Endpoint(StreamSet& set, const UdpSocket::Options& options = {}, UdpSender::SendCall send_call = ::sendmmsg,
+                    bool segments = false)
+      : DriverStream(set) {
+    head_.segments = segments;
+    EXPECT_TRUE(chain_.open_driver(std::make_unique<KernelUdp>(set, options, send_call)));
   }
 
   /// Binds and returns the address that it is bound to.
@@ -149,22 +171,6 @@ class Endpoint {
     EXPECT_TRUE(message.copy_data_to(0, std::as_writable_bytes(std::span(received.data))));
     return received;
   }
-
-  [[nodiscard]] std::uint64_t counter(std::string_view name) {
-    for (const Counter* counter : driver().counters()) {
-      if (counter->name() == name) {
-        return counter->value();
-      }
-    }
-    ADD_FAILURE() << "no counter " << name;
-    return 0;
-  }
-
- private:
-  StreamSet& set_;
-  KeepingHead head_;
-  Chain chain_;
-  Message kept_;
 };
 
 class KernelUdpTest : public testing::Test {

@@ -72,12 +72,7 @@ TEST_P(TirdwrOverTcp, AnAbortIsAHangup) {
   EXPECT_EQ(written.error().code, ENXIO);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, TirdwrOverTcp,
-                         testing::Values(TcpVariant{true, ProcessingMode::layered},
-                                         TcpVariant{true, ProcessingMode::fused},
-                                         TcpVariant{false, ProcessingMode::layered},
-                                         TcpVariant{false, ProcessingMode::fused}),
-                         name_of_variant);
+INSTANTIATE_TEST_SUITE_P(Variants, TirdwrOverTcp, testing::ValuesIn(all_variants), name_of_variant);
 
 }  // namespace
 }  // namespace sluice::tpi

@@ -121,8 +121,8 @@ TEST_P(TliExhaustion, EachAllocationFails) {
 }
 
 INSTANTIATE_TEST_SUITE_P(BothModes, TliExhaustion,
-                         testing::Values(TcpVariant{true, ProcessingMode::layered},
-                                         TcpVariant{true, ProcessingMode::fused}),
+                         testing::Values(ProviderVariant{true, ProcessingMode::layered},
+                                         ProviderVariant{true, ProcessingMode::fused}),
                          name_of_variant);
 
 }  // namespace

@@ -141,10 +141,7 @@ TEST_P(TliOverTcp, AcceptedOnTheSameEndpoint) {
   EXPECT_EQ(receive_all(*listener, 5), "hello");
   ASSERT_TRUE(listener->t_snddis(nullptr));
   EXPECT_EQ(listener->t_getstate(), T_IDLE);
-  ASSERT_TRUE(run_until_event(*caller, T_DISCONNECT));
-  t_discon discon;
-  ASSERT_TRUE(caller->t_rcvdis(&discon));
-  EXPECT_EQ(discon.reason, ECONNRESET);
+  EXPECT_EQ(disconnection_reason(*caller), ECONNRESET);
   // It listens again.
   ASSERT_TRUE(connect(*caller, at));
   ASSERT_TRUE(listener->t_listen(call));
@@ -153,13 +150,7 @@ TEST_P(TliOverTcp, AcceptedOnTheSameEndpoint) {
 /// Whoever accepts a caller that has ended already is told so, on the same endpoint or another.
 TEST_P(TliOverTcp, ACallerThatEndsBeforeItIsAccepted) {
   for (const bool elsewhere : {true, false}) {
-    const Made listener = make();
-    const wire::TransportAddress at = bind(*listener, 1);
-    const Made caller = make();
-    bind(*caller);
-    ASSERT_TRUE(connect(*caller, at));
-    t_call call;
-    ASSERT_TRUE(listener->t_listen(call));
+    const auto [listener, caller, call] = called_listener();
     ASSERT_TRUE(caller->t_sndrel());
     // Its end has come, and nobody has the connection yet.
     loop->run_until([] { return false; }, loop->now() + std::chrono::milliseconds(50));
@@ -364,10 +355,7 @@ TEST_P(TliOverKernelTcp, AResetWhileNobodyReads) {
     return stops() > 0;
   }));
   ASSERT_TRUE(caller->t_snddis(nullptr));
-  ASSERT_TRUE(run_until_event(*called, T_DISCONNECT));
-  t_discon discon;
-  ASSERT_TRUE(called->t_rcvdis(&discon));
-  EXPECT_EQ(discon.reason, ECONNRESET);
+  EXPECT_EQ(disconnection_reason(*called), ECONNRESET);
   EXPECT_EQ(called->t_getstate(), T_IDLE);
   EXPECT_EQ(receive(*called, 10), "error " + std::to_string(TOUTSTATE));
 }
@@ -413,15 +401,10 @@ TEST_P(TliOverTcp, RequestsThatTheProviderRefuses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(BothModes, TliOverKernelTcp,
-                         testing::Values(TcpVariant{true, ProcessingMode::layered},
-                                         TcpVariant{true, ProcessingMode::fused}),
+                         testing::Values(ProviderVariant{true, ProcessingMode::layered},
+                                         ProviderVariant{true, ProcessingMode::fused}),
                          name_of_variant);
-INSTANTIATE_TEST_SUITE_P(BothModes, TliOverTcp,
-                         testing::Values(TcpVariant{true, ProcessingMode::layered},
-                                         TcpVariant{true, ProcessingMode::fused},
-                                         TcpVariant{false, ProcessingMode::layered},
-                                         TcpVariant{false, ProcessingMode::fused}),
-                         name_of_variant);
+INSTANTIATE_TEST_SUITE_P(BothModes, TliOverTcp, testing::ValuesIn(all_variants), name_of_variant);
 
 }  // namespace
 }  // namespace sluice::tpi

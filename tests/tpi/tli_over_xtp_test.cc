@@ -6,16 +6,12 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
-#include "dlpi/register.h"
-#include "edge/run_loop.h"
-#include "stack/modules/ip.h"
-#include "stack/modules/timod.h"
 #include "stack/modules/udp.h"
 #include "stack/modules/xtp.h"
-#include "tests/tpi/tli_over_tcp.h"
-#include "tli/endpoint.h"
+#include "tests/tpi/tli_endpoints.h"
 #include "tpi/register.h"
 
 namespace sluice::tpi {
@@ -24,34 +20,14 @@ namespace {
 using namespace tli;
 using enum wire::tpi::TliError;
 
-struct XtpVariant {
-  bool kernel;
-  ProcessingMode mode;
-};
-
-class TliOverXtp : public testing::TestWithParam<XtpVariant> {
+class TliOverXtp : public TliEndpoints {
  protected:
-  using Made = std::unique_ptr<tli::Endpoint>;
+  TliOverXtp() { add_providers(registry_); }
 
   Made make(const xtp::Options& options = {}) {
     auto stream = provider_stream();
     EXPECT_TRUE(stream->push(std::make_unique<Xtp>(options)));
-    EXPECT_TRUE(stream->push(std::make_unique<Timod>()));
-    stream->set_mode(GetParam().mode);
-    stream->set_waiter(loop.get());
-    auto opened = tli::Endpoint::t_open(std::move(stream), &info);
-    EXPECT_TRUE(opened);
-    return std::move(*opened);
-  }
-  [[nodiscard]] static std::string host() { return GetParam().kernel ? "127.0.0.1" : "10.78.0.1"; }
-  wire::TransportAddress bind(tli::Endpoint& endpoint, std::uint32_t qlen = 0) const {
-    Name name(wire::TransportAddress::from_text(host() + ":0").value());
-    tli::t_bind request{name.given(), qlen};
-    Name answer;
-    tli::t_bind bound{answer.asked(), 0};
-    EXPECT_TRUE(endpoint.t_bind(&request, &bound));
-    EXPECT_EQ(bound.qlen, qlen);
-    return Name::in(bound.addr);
+    return endpoint_on(std::move(stream));
   }
   /// Calls without waiting: the called user has to accept first.
   void call(tli::Endpoint& endpoint, const wire::TransportAddress& to) const {
@@ -60,9 +36,9 @@ class TliOverXtp : public testing::TestWithParam<XtpVariant> {
     const auto called = endpoint.t_connect({.addr = name.given(), .opt = {}, .udata = {}, .sequence = 0}, nullptr);
     EXPECT_TRUE(!called && called.error().t_errno == TNODATA);
   }
-  /// The one that called, and the one that was called.
-  std::pair<Made, Made> pair(const xtp::Options& options = {}) {
-    const Made listener = make(options);
+  /// One that listens, one that calls it, and the call that the first has heard.
+  std::tuple<Made, Made, t_call> called_listener(const xtp::Options& options = {}) {
+    Made listener = make(options);
     const wire::TransportAddress at = bind(*listener, 1);
     Made caller = make(options);
     bind(*caller);
@@ -70,6 +46,11 @@ class TliOverXtp : public testing::TestWithParam<XtpVariant> {
     EXPECT_TRUE(run_until_event(*listener, T_LISTEN));
     t_call heard;
     EXPECT_TRUE(listener->t_listen(heard));
+    return {std::move(listener), std::move(caller), heard};
+  }
+  /// The one that called, and the one that was called.
+  std::pair<Made, Made> pair(const xtp::Options& options = {}) {
+    auto [listener, caller, heard] = called_listener(options);
     Made called = make(options);
     bind(*called);
     EXPECT_TRUE(listener->t_accept(*called, heard));
@@ -77,13 +58,6 @@ class TliOverXtp : public testing::TestWithParam<XtpVariant> {
     EXPECT_TRUE(caller->t_rcvconnect(nullptr));
     caller->stream().set_nonblocking(false);
     return {std::move(caller), std::move(called)};
-  }
-  template <class Predicate>
-  [[nodiscard]] bool run_until(Predicate predicate) const {
-    return loop->run_until(predicate, loop->now() + std::chrono::seconds(20));
-  }
-  [[nodiscard]] bool run_until_event(tli::Endpoint& endpoint, std::uint16_t event) const {
-    return run_until([&] { return endpoint.t_look() == event; });
   }
   /// A message of at most `size` bytes, whole.
   static std::string receive_message(tli::Endpoint& endpoint, std::size_t size) {
@@ -103,35 +77,12 @@ class TliOverXtp : public testing::TestWithParam<XtpVariant> {
 
   std::unique_ptr<Stream> provider_stream() {
     if (GetParam().kernel) {
-      auto driver = providers_.find("kernel_udp")->make(set, {});
-      return std::move(Stream::open(set, std::move(*driver))).value();
+      return std::move(Stream::open(set, registry_.find("kernel_udp")->make(set, {}).value())).value();
     }
-    Parameters link;
-    link.set("name", std::string("xtp_lab"));
-    link.set("end", std::string("a"));
-    auto stream = std::move(Stream::open(set, links_.find("wire")->make(set, link).value())).value();
-    Parameters host_parameters;
-    host_parameters.set("address", std::vector<std::string>{"10.78.0.1/24"});
-    EXPECT_TRUE(stream->push(ip_entry().make(set, host_parameters).value()));
+    auto stream = host_stream({"10.77.0.1/24"});
     EXPECT_TRUE(stream->push(udp_entry().make(set, {}).value()));
     return stream;
   }
-  static Registry links() {
-    Registry registry;
-    dlpi::add_drivers(registry);
-    return registry;
-  }
-  static Registry providers() {
-    Registry registry;
-    add_providers(registry);
-    return registry;
-  }
-
-  Registry links_ = links();
-  Registry providers_ = providers();
-  StreamSet set{{.defer_bytes_min = 0}};
-  std::unique_ptr<RunLoop> loop = std::move(RunLoop::open(set)).value();
-  tli::t_info info;
 };
 
 TEST_P(TliOverXtp, TheServiceIsTold) {
@@ -210,43 +161,21 @@ TEST_P(TliOverXtp, AcceptedOnTheSameEndpointAndDisconnected) {
     EXPECT_EQ(receive_message(*listener, 10), "hello");
     ASSERT_TRUE(listener->t_snddis(nullptr));
     EXPECT_EQ(listener->t_getstate(), T_IDLE);
-    ASSERT_TRUE(run_until_event(*caller, T_DISCONNECT));
-    t_discon discon;
-    ASSERT_TRUE(caller->t_rcvdis(&discon));
-    EXPECT_EQ(discon.reason, ECONNRESET);
+    EXPECT_EQ(disconnection_reason(*caller), ECONNRESET);
   }
 }
 
 TEST_P(TliOverXtp, RejectedAndNobodyThere) {
-  const Made listener = make();
-  const wire::TransportAddress at = bind(*listener, 1);
-  const Made caller = make();
-  bind(*caller);
-  call(*caller, at);
-  ASSERT_TRUE(run_until_event(*listener, T_LISTEN));
-  t_call heard;
-  ASSERT_TRUE(listener->t_listen(heard));
+  const auto [listener, caller, heard] = called_listener();
   ASSERT_TRUE(listener->t_snddis(&heard));
-  ASSERT_TRUE(run_until_event(*caller, T_DISCONNECT));
-  t_discon discon;
-  ASSERT_TRUE(caller->t_rcvdis(&discon));
-  EXPECT_EQ(discon.reason, ECONNREFUSED);
+  EXPECT_EQ(disconnection_reason(*caller), ECONNREFUSED);
   const Made deaf = make();
   call(*caller, bind(*deaf));
-  ASSERT_TRUE(run_until_event(*caller, T_DISCONNECT));
-  ASSERT_TRUE(caller->t_rcvdis(&discon));
-  EXPECT_EQ(discon.reason, ECONNREFUSED);
+  EXPECT_EQ(disconnection_reason(*caller), ECONNREFUSED);
 }
 
 TEST_P(TliOverXtp, AnAcceptorMustBeBoundAndIdle) {
-  const Made listener = make();
-  const wire::TransportAddress at = bind(*listener, 1);
-  const Made caller = make();
-  bind(*caller);
-  call(*caller, at);
-  ASSERT_TRUE(run_until_event(*listener, T_LISTEN));
-  t_call heard;
-  ASSERT_TRUE(listener->t_listen(heard));
+  const auto [listener, caller, heard] = called_listener();
   const Made unbound = make();
   const auto refused = listener->t_accept(*unbound, heard);
   EXPECT_FALSE(refused);
@@ -287,23 +216,14 @@ TEST_P(TliOverXtp, LargeMessagesArriveWholeBothWays) {
     }
     return arrived[0].size() == texts[0].size() && arrived[1].size() == texts[1].size();
   };
-  bool all = false;
-  for (const TimePoint end = loop->now() + std::chrono::seconds(20); !all && loop->now() < end;) {
-    all = loop->run_until(step, loop->now() + std::chrono::milliseconds(1));
-  }
-  ASSERT_TRUE(all);
+  ASSERT_TRUE(step_until(step));
   EXPECT_EQ(arrived[0], texts[0]);
   EXPECT_EQ(arrived[1], texts[1]);
   EXPECT_EQ(last_flags[0] & T_MORE, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Providers, TliOverXtp,
-    testing::Values(XtpVariant{true, ProcessingMode::layered}, XtpVariant{true, ProcessingMode::fused},
-                    XtpVariant{false, ProcessingMode::layered}, XtpVariant{false, ProcessingMode::fused}),
-    [](const auto& variant) {
-      return std::string(variant.param.kernel ? "kernel_udp_" : "udp_") + std::string(name_of(variant.param.mode));
-    });
+INSTANTIATE_TEST_SUITE_P(Providers, TliOverXtp, testing::ValuesIn(all_variants),
+                         [](const auto& variant) { return variant_name(variant.param, "udp"); });
 
 }  // namespace
 }  // namespace sluice::tpi

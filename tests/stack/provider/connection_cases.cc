@@ -1,66 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What connection-mode providers answer: rows of the table of TPI cases (provider_cases_test.cc). Each is bound, where
 // it is, to an address of its own without a queue; the peers are sockets of the kernel.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <utility>
 
+#include "tests/kernel_peer.h"
 #include "tests/stack/provider/spoken_provider.h"
 
 namespace sluice::test {
 namespace {
 
-/// A socket of the kernel on 127.0.0.1.
-class Peer {
- public:
-  Peer() : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
-  explicit Peer(int descriptor) : descriptor_(descriptor) {}
-  Peer(Peer&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Peer& operator=(Peer&&) = delete;
-  ~Peer() { close(); }
-
-  void close() {
-    if (descriptor_ >= 0) {
-      ::close(std::exchange(descriptor_, -1));
-    }
-  }
-  void reset() {
-    const linger at_once{.l_onoff = 1, .l_linger = 0};
-    ::setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    close();
-  }
-  /// Where it listens.
-  [[nodiscard]] TransportAddress listen() const {
-    sockaddr_in address = loopback(0);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(descriptor_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::listen(descriptor_, 8), 0);
-    EXPECT_EQ(::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    return {wire::Ipv4Address{{127, 0, 0, 1}}, ntohs(address.sin_port)};
-  }
-  [[nodiscard]] Peer accept() const { return Peer(::accept(descriptor_, nullptr, nullptr)); }
-  void connect(const TransportAddress& to) const {
-    const sockaddr_in address = loopback(to.port);
-    EXPECT_EQ(::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  }
-  void send(std::string_view text) const {
-    EXPECT_EQ(::send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
-  }
-  void end() const { EXPECT_EQ(::shutdown(descriptor_, SHUT_WR), 0); }
-
- private:
-  static sockaddr_in loopback(std::uint16_t port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port);
-    return address;
-  }
-
-  int descriptor_;
-};
+using Peer = KernelPeer;
 
 Block connecting(const TransportAddress& to) {
   const Block address = encoded(to);
