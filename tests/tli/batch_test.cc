@@ -429,23 +429,11 @@ TEST_F(ReceiveMany, OnlyWhereDataUnitsMayBeReceived) {
 /// Data units whose checks are still owed.
 class ReceiveManyUnverified : public ReceiveMany {
  protected:
-  struct Watcher : Module {
-    Watcher() : Module("watcher") {}
-    Counter refused{*this, "refused", "checks that did not hold"};
-  };
   void arrives(std::string_view from, std::string_view text, bool good) {
-    Message message = message_of(set.pool(), tpi::UnitdataInd{as_bytes(from), {}}, MessageType::proto);
-    Message data = Message::copy_of(set.pool(), as_bytes(text));
-    data.defer();
-    const auto holds = static_cast<std::uint16_t>(~data.data_sum());
-    ASSERT_EQ(data.transform(Check{good ? holds : static_cast<std::uint16_t>(holds + 1)}, owner, watcher.refused),
-              TransformResult::deferred);
-    message.link(std::move(data));
-    provider->up(std::move(message));
+    provider->up(watcher.data_unit(from, text, good));
   }
 
-  Watcher watcher;
-  ModuleHandle owner = set.module_handles().add();
+  CheckWatcher watcher{set};
 };
 
 TEST_F(ReceiveManyUnverified, BadOnesAreAsIfTheyHadNeverCome) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "stack/core/ioctl.h"
+#include "stack/core/module_handle.h"
 #include "stack/modules/timod.h"
 #include "stack/wire/tpi.h"
 #include "tests/stack/head/simulated_waiter.h"
@@ -165,6 +166,29 @@ class Provider : public Module {
     std::memcpy(message.bytes().data(), &indication, sizeof indication);
     up(std::move(message));
   }
+};
+
+/// Makes data units whose checks are still owed, and counts those that do not hold.
+class CheckWatcher : public Module {
+ public:
+  explicit CheckWatcher(StreamSet& set) : Module("watcher"), owner(set.module_handles().add()), pool_(set.pool()) {}
+
+  Message data_unit(std::string_view from, std::string_view text, bool good) {
+    Message message = message_of(pool_, tpi::UnitdataInd{as_bytes(from), {}}, MessageType::proto);
+    Message data = Message::copy_of(pool_, as_bytes(text));
+    data.defer();
+    const auto holds = static_cast<std::uint16_t>(~data.data_sum());
+    EXPECT_EQ(data.transform(Check{good ? holds : static_cast<std::uint16_t>(holds + 1)}, owner, refused),
+              TransformResult::deferred);
+    message.link(std::move(data));
+    return message;
+  }
+
+  Counter refused{*this, "refused", "checks that did not hold"};
+  ModuleHandle owner;
+
+ private:
+  BufferPool& pool_;
 };
 
 /// What a call reads from. It does not write to it.

@@ -13,30 +13,15 @@
 namespace sluice::test {
 namespace {
 
-struct UnverifiedWatcher : Module {
-  UnverifiedWatcher() : Module("watcher") {}
-  Counter refused{*this, "refused", "checks that did not hold"};
-};
-
 class Unverified : public EndpointTest {
  protected:
   void SetUp() override {
     open_bound();
     endpoint->stream().set_nonblocking(true);
   }
-  void arrives(std::string_view text, bool good) {
-    Message message = message_of(set.pool(), tpi::UnitdataInd{as_bytes("peer"), {}}, MessageType::proto);
-    Message data = Message::copy_of(set.pool(), as_bytes(text));
-    data.defer();
-    const auto holds = static_cast<std::uint16_t>(~data.data_sum());
-    ASSERT_EQ(data.transform(Check{good ? holds : static_cast<std::uint16_t>(holds + 1)}, owner, watcher.refused),
-              TransformResult::deferred);
-    message.link(std::move(data));
-    provider->up(std::move(message));
-  }
+  void arrives(std::string_view text, bool good) { provider->up(watcher.data_unit("peer", text, good)); }
 
-  UnverifiedWatcher watcher;
-  ModuleHandle owner = set.module_handles().add();
+  CheckWatcher watcher{set};
 };
 
 TEST_F(Unverified, TLookDoesNotTellOfABadUnit) {
