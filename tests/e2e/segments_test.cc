@@ -99,19 +99,33 @@ class Segments : public testing::TestWithParam<Arrangement> {
   /// All data units that are there, by t_rcvudata.
   Texts received() {
     Texts texts;
-    for (std::string buffer(65536, '\0');;) {
-      std::array<std::byte, 32> from{};
-      t_unitdata unit;
-      unit.addr = {.maxlen = from.size(), .len = 0, .buf = from.data()};
-      unit.udata = {.maxlen = buffer.size(), .len = 0, .buf = reinterpret_cast<std::byte*>(buffer.data())};
-      int flags = 0;
-      if (!b_->t_rcvudata(unit, flags)) {
-        return texts;
-      }
-      EXPECT_EQ(flags, 0);
-      EXPECT_EQ(wire::TransportAddress::decode(ConstBytes(from).first(unit.addr.len)), address(1));
-      texts.push_back(buffer.substr(0, unit.udata.len));
+    while (const auto part = receive(65536)) {
+      EXPECT_EQ(part->flags, 0);
+      EXPECT_EQ(part->from, address(1));
+      texts.push_back(part->text);
     }
+    return texts;
+  }
+  struct Part {
+    std::optional<wire::TransportAddress> from;  // of the beginning of a data unit
+    std::string text;
+    int flags = 0;
+  };
+  /// What t_rcvudata brings in a buffer of so many bytes; nothing: it fails.
+  std::optional<Part> receive(std::size_t size) {
+    std::array<std::byte, 32> from{};
+    Part part{.from = {}, .text = std::string(size, '\0')};
+    t_unitdata unit;
+    unit.addr = {.maxlen = from.size(), .len = 0, .buf = from.data()};
+    unit.udata = {.maxlen = size, .len = 0, .buf = reinterpret_cast<std::byte*>(part.text.data())};
+    if (!b_->t_rcvudata(unit, part.flags)) {
+      return std::nullopt;
+    }
+    if (unit.addr.len > 0) {
+      part.from = wire::TransportAddress::decode(ConstBytes(from).first(unit.addr.len)).value();
+    }
+    part.text.resize(unit.udata.len);
+    return part;
   }
 
   /// A counter of one of a stream's modules.
@@ -224,17 +238,8 @@ TEST_P(Segments, OneThatDoesNotFitComesInParts) {
   ASSERT_EQ(received().size(), 1U);
   ASSERT_TRUE(send(Texts{"abcdefgh", "ijkl", "mnop", "q"}, 6));
   Texts parts;
-  for (std::string buffer(4, '\0');;) {
-    std::array<std::byte, 32> from{};
-    t_unitdata unit;
-    unit.addr = {.maxlen = from.size(), .len = 0, .buf = from.data()};
-    unit.udata = {.maxlen = buffer.size(), .len = 0, .buf = reinterpret_cast<std::byte*>(buffer.data())};
-    int flags = 0;
-    if (!b_->t_rcvudata(unit, flags)) {
-      break;
-    }
-    parts.push_back((unit.addr.len > 0 ? "from: " : "rest: ") + buffer.substr(0, unit.udata.len) +
-                    (flags == T_MORE ? " more" : ""));
+  while (const auto part = receive(4)) {
+    parts.push_back((part->from ? "from: " : "rest: ") + part->text + (part->flags == T_MORE ? " more" : ""));
   }
   EXPECT_EQ(parts, (Texts{"from: abcd more", "rest: ef", "from: ghij more", "rest: kl", "from: mnop more", "rest: q"}));
 }

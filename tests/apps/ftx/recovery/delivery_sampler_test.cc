@@ -14,10 +14,12 @@ static_assert(sampled_datagram == 1000);
 
 /// Sends a datagram a millisecond; the round trip is 10 ms and the receiver reports at once.
 struct Link {
-  void send() {
-    sampler.on_sent(now, sent);
-    sent.on_sent({0, sampled_adu_bytes, 0}, now);
-    now += 1ms;
+  void send(int datagrams) {
+    for (; datagrams > 0; --datagrams) {
+      sampler.on_sent(now, sent);
+      sent.on_sent({0, sampled_adu_bytes, 0}, now);
+      now += 1ms;
+    }
   }
   /// The report that `highest` has arrived, `held` before it was made.
   Delivery report(std::uint64_t highest, std::uint64_t arrived, Duration held = 0ns, std::uint64_t to = 0,
@@ -41,17 +43,11 @@ struct Link {
 
 TEST(DeliverySampler, TheRateIsThatOfArrivalHoweverReportsAreSpaced) {
   Link link;
-  for (int i = 0; i < 10; ++i) {
-    link.send();
-  }
+  link.send(10);
   EXPECT_EQ(link.report(1, 1).rate, 100'000U);  // 1000 bytes in a round trip: all that was known then
-  for (int i = 0; i < 7; ++i) {
-    link.send();
-  }
+  link.send(7);
   (void)link.report(8, 8);
-  for (int i = 0; i < 13; ++i) {
-    link.send();
-  }
+  link.send(13);
   // 21 was sent after the report about 8 and arrives 13 ms after 8 did.
   const Delivery delivery = link.report(21, 21);
   EXPECT_EQ(delivery.rate, 1'000'000U);
@@ -62,25 +58,17 @@ TEST(DeliverySampler, TheRateIsThatOfArrivalHoweverReportsAreSpaced) {
 
 TEST(DeliverySampler, TheTimeThatTheReceiverHeldAReportDoesNotLowerTheRate) {
   Link link;
-  for (int i = 0; i < 10; ++i) {
-    link.send();
-  }
+  link.send(10);
   (void)link.report(1, 1);
-  for (int i = 0; i < 12; ++i) {
-    link.send();
-  }
+  link.send(12);
   (void)link.report(11, 11, 2ms);
-  for (int i = 0; i < 14; ++i) {
-    link.send();
-  }
+  link.send(14);
   EXPECT_EQ(link.report(24, 24, 3ms).rate, 1'000'000U);
 }
 
 TEST(DeliverySampler, LossIsThatOfWhatWasResolvedSinceTheDatagramWasSent) {
   Link link;
-  for (int i = 0; i < 20; ++i) {
-    link.send();
-  }
+  link.send(20);
   const Delivery delivery = link.report(10, 8, 0ns, 8, {{3, 2}});
   ASSERT_TRUE(delivery.newest_lost);
   EXPECT_EQ(delivery.newly_lost_bytes, 2 * sampled_datagram);
@@ -94,13 +82,9 @@ TEST(DeliverySampler, LossIsThatOfWhatWasResolvedSinceTheDatagramWasSent) {
 // A receiver that wants to be sent more: it claims more than was sent, and that its clock hardly moved.
 TEST(DeliverySampler, ALyingReceiverGetsNoHigherRateThanWasSent) {
   Link link;
-  for (int i = 0; i < 10; ++i) {
-    link.send();
-  }
+  link.send(10);
   (void)link.report(1, 1);
-  for (int i = 0; i < 13; ++i) {
-    link.send();
-  }
+  link.send(13);
   Report report;
   report.highest = 14;
   report.received_bytes = UINT64_MAX / 2;
@@ -114,36 +98,26 @@ TEST(DeliverySampler, ALyingReceiverGetsNoHigherRateThanWasSent) {
 // Section 4.1.2.2: the interval starts anew when nothing is in flight, on the receiver's clock, too.
 TEST(DeliverySampler, AnIdleTimeDoesNotLowerTheRate) {
   Link link;
-  for (int i = 0; i < 10; ++i) {
-    link.send();
-  }
+  link.send(10);
   (void)link.report(10, 10);
   link.now += 1s;
-  for (int i = 0; i < 14; ++i) {
-    link.send();
-  }
+  link.send(14);
   EXPECT_EQ(link.report(14, 14).rate, 4 * sampled_datagram * 1000 / 14) << "4 in the 14 ms since it began again";
 }
 
 // What was delivered since the report that is known has left the network.
 TEST(DeliverySampler, WhatIsInFlightIsNotAsOldAsTheReport) {
   Link link;
-  for (int i = 0; i < 10; ++i) {
-    link.send();
-  }
+  link.send(10);
   (void)link.report(1, 1);
-  for (int i = 0; i < 12; ++i) {
-    link.send();
-  }
+  link.send(12);
   // 16 was sent 6 ms after that report, and 15 after 1; its round trip is 6 ms.
   EXPECT_EQ(link.report(17, 17).newest->in_flight_bytes, 16 * sampled_datagram * 6 / 12);
 }
 
 TEST(DeliverySampler, WhatWasDeliveredNeverBecomesLess) {
   Link link;
-  for (int i = 0; i < 20; ++i) {
-    link.send();
-  }
+  link.send(20);
   EXPECT_EQ(link.report(8, 8).delivered_bytes, 8 * sampled_datagram);
   const Delivery delivery = link.report(10, 5);
   EXPECT_EQ(delivery.delivered_bytes, 8 * sampled_datagram);
@@ -152,8 +126,7 @@ TEST(DeliverySampler, WhatWasDeliveredNeverBecomesLess) {
 
 TEST(DeliverySampler, NothingNewIsNoSample) {
   Link link;
-  link.send();
-  link.send();
+  link.send(2);
   EXPECT_TRUE(link.report(1, 1).newest);
   const Delivery delivery = link.report(1, 1);
   EXPECT_FALSE(delivery.newest);
