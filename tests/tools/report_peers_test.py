@@ -3,13 +3,11 @@
 """tools/report on the lines of scripts/peers: tables have the medians, quartiles and ratios of the lines, machines stand side by
 side, targets follow the numbers, bad input is refused, and what a tool printed cannot become a part of the page."""
 import json
-import pathlib
-import subprocess
-import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from report_case import ROOT, ReportCase, run
+
 MIB = 1 << 20
 MACHINE = {"cpu": "a CPU", "kind": "some kind", "kernel": "6.1", "commit": "abc"}
 TRANSFER = {"suite": "lan", "link": "veth", "peer": "ftx", "run": 0, "seconds": 2.0, "data_seconds": 1.0, "cpu_seconds": 0.5,
@@ -47,20 +45,13 @@ def rounds(peer, *seconds, **changes):
     return [transfer(peer, run=run, seconds=each, data_seconds=each / 2, **changes) for run, each in enumerate(seconds)]
 
 
-class ReportPeers(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class ReportPeers(ReportCase):
     def report(self, *files, claims=CLAIMS, arguments=()):
         """Runs it on files of these lines: in0.jsonl, in1.jsonl, ..."""
         paths = [self.folder / f"in{number}.jsonl" for number in range(len(files))]
         for path, lines in zip(paths, files):
             path.write_text("".join(line + "\n" for line in lines))
-        (self.folder / "claims.toml").write_text(claims)
-        command = [ROOT / "tools/report", "--claims", self.folder / "claims.toml", "--out", self.folder / "r.html"]
-        return subprocess.run([*command, *arguments, *paths], capture_output=True, text=True, timeout=60)
+        return self.run_report(claims, *arguments, *paths)
 
     def sections(self, *files, **options):
         """{id: section element}: the page must be well-formed for that."""
@@ -75,14 +66,6 @@ class ReportPeers(unittest.TestCase):
 
     def texts(self, element):
         return "\n".join(element.itertext())
-
-    def refused(self, lines, *texts, **options):
-        result = self.report(lines, **options)
-        self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertNotIn("Traceback", result.stderr)
-        self.assertFalse((self.folder / "r.html").exists())
-        for text in texts:
-            self.assertIn(text, result.stderr)
 
     def test_a_table_has_medians_quartiles_and_ratios_within_rounds(self):
         lines = rounds("cp", 1, 2, 4) + rounds("ftx", 2, 2, 2) + rounds("scp", 3, 4, 10, cpu_seconds=1.5, resent=7)
@@ -237,8 +220,7 @@ class ReportPeers(unittest.TestCase):
 
     def test_own_targets_can_be_read(self):
         (self.folder / "in.jsonl").write_text(transfer() + "\n")
-        command = [ROOT / "tools/report", "--out", self.folder / "r.html", self.folder / "in.jsonl"]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        result = run(ROOT / "tools/report", "--out", self.folder / "r.html", self.folder / "in.jsonl")
         self.assertEqual(result.returncode, 0, result.stderr)
 
 

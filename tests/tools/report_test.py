@@ -3,14 +3,12 @@
 """tools/report: every figure is on the page, the page is well-formed and inert, verdicts follow the numbers, bad input
 is refused."""
 import json
-import pathlib
-import subprocess
-import tempfile
 import tomllib
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from report_case import ROOT, ReportCase, run
+
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = {"suite": "s", "figure": "f", "arm": "fused", "size_bytes": 64, "unit": "GB/s", "median": 2.0, "min": 1.0,
         "max": 3.0, "repetitions": 7, "machine": "a machine", "cpu": "a CPU", "commit": "abc"}
@@ -28,23 +26,12 @@ def line(**changes):
     return json.dumps(LINE | changes)
 
 
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
-class Report(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class Report(ReportCase):
     def report(self, lines, *arguments, claims=CLAIMS):
         """Runs it; `lines` are texts or, for one file as it is, bytes."""
         data = lines if isinstance(lines, bytes) else "".join(text + "\n" for text in lines).encode()
         (self.folder / "in.jsonl").write_bytes(data)
-        (self.folder / "claims.toml").write_text(claims)
-        command = [ROOT / "tools/report", "--claims", self.folder / "claims.toml", "--out", self.folder / "r.html"]
-        return run(*command, *arguments, self.folder / "in.jsonl")
+        return self.run_report(claims, *arguments, self.folder / "in.jsonl")
 
     def page(self, lines, **options):
         result = self.report(lines, **options)
@@ -55,14 +42,6 @@ class Report(unittest.TestCase):
         """{id: section element}: the page must be well-formed for that."""
         text = self.page(lines, **options).partition("\n")[2]
         return {each.get("id"): each for each in ElementTree.fromstring(text).iter("section")}
-
-    def refused(self, lines, *texts, **options):
-        result = self.report(lines, **options)
-        self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertNotIn("Traceback", result.stderr)
-        self.assertFalse((self.folder / "r.html").exists())
-        for text in texts:
-            self.assertIn(text, result.stderr)
 
     def test_every_figure_has_a_plot_with_its_points_and_a_table(self):
         lines = [line(), line(size_bytes=1448, median=2.5), line(arm="layered", median=1.5)]
