@@ -3,34 +3,12 @@
 # ftx started through a real ssh between two namespaces: one sshd in B, files both ways, and what is said when something
 # fails. Accounts, keys and configuration are the test's own; no agent is asked, and /etc stays as it is.
 source "$(dirname "$0")/common.sh"
-for program in ssh ssh-keygen /usr/sbin/sshd; do
-  command -v "$program" >/dev/null || { echo "$program is missing; scripts/test installs and builds what is needed" >&2; exit 1; }
-done
+source "$TOP/tests/e2e/ssh_hosts.sh"
 two_hosts
-unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
 
-# Who logs in: root here is `me` there, a user namespace of which sshd needs no privilege. ssh and sshd take home directories
-# from the user database, not from $HOME.
-mkdir -m 700 home-a home-b keys
 cp -r "$SLUICE_BIN/ftx" home-b/ftx-there
-printf 'root:x:0:0:root:%s:/bin/bash\nme:x:1000:1000:me:%s:/bin/sh\n' "$DIR/home-a" "$DIR/home-b" > passwd
-printf 'root:x:0:\nme:x:1000:\n' > group
-mount --bind passwd /etc/passwd
-mount --bind group /etc/group
-export HOME=$DIR/home-a
-for key in host other user; do ssh-keygen -q -t ed25519 -N "" -C "" -f keys/$key; done
-cp keys/user.pub keys/authorized
 port=2222
-cat > sshd_config <<CONFIG
-Port $port
-HostKey $DIR/keys/host
-AuthorizedKeysFile $DIR/keys/authorized
-PidFile $DIR/sshd.pid
-UsePAM no
-StrictModes no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-CONFIG
+sshd_settings $port > sshd_config
 # A link-local address of B, which A reaches in its zone.
 LINK_B=fe80::77:2
 in_b ip address add $LINK_B/64 dev veth0 nodad
@@ -41,21 +19,11 @@ known() {  # KEY
 }
 known host > known_hosts
 known other > known_wrong
-cat > ssh_config <<CONFIG
-Host there
-  HostName $ADDR_B
-Host *
-  User me
-  Port $port
-  IdentityFile $DIR/keys/user
-  IdentitiesOnly yes
-  BatchMode yes
-  StrictHostKeyChecking yes
-  UserKnownHostsFile $DIR/known_hosts
-  GlobalKnownHostsFile /dev/null
-  LogLevel ERROR
-CONFIG
-background sshd in_b unshare --user --map-user=1000 --map-group=1000 /usr/sbin/sshd -D -e -f "$DIR/sshd_config"
+{
+  printf 'Host there\n  HostName %s\n' $ADDR_B
+  ssh_settings $port
+} > ssh_config
+background sshd in_b "${SSHD[@]}" /usr/sbin/sshd -D -e -f "$DIR/sshd_config"
 for i in $(seq 200); do in_b ss -Hltn "sport = :$port" | grep -q . && break; sleep 0.05; done
 
 ssh_a="ssh -F $DIR/ssh_config"

@@ -6,23 +6,7 @@ source "$(dirname "$0")/common.sh"
 two_hosts
 
 size_mib=${FTX_TEST_MIB:-64}
-head -c "${size_mib}M" /dev/urandom > big.bin
-
-transfer() {  # NAME SENDER-OPTIONS RECEIVER-OPTIONS ADDRESS
-  local name=$1 sender=$2 receiver=$3 address=$4
-  mkdir "in-$name"
-  # shellcheck disable=SC2086
-  background "serve-$name" in_b "$FTX" serve "in-$name" $receiver --port 7070 --once --insecure --json
-  wait_for "serve-$name.out" listening
-  # shellcheck disable=SC2086
-  in_a "$FTX" big.bin "ftx://$address:7070/" $sender --insecure --json > "send-$name.out"
-  expect "$name: the server ends well" finish "serve-$name"
-  expect "$name: the files are equal" cmp big.bin "in-$name/big.bin"
-  rm "in-$name/big.bin"
-  echo "   sender:   $(tail -1 "send-$name.out")"
-  echo "   receiver: $(tail -1 "serve-$name.out")"
-  [ "$(json_field "serve-$name.out" done bytes)" = $((size_mib << 20)) ]
-}
+source "$TOP/tests/e2e/ftx_transfer.sh"
 
 for driver in packet pcap; do
   stack_file $driver-a.toml $driver 11

@@ -6,24 +6,9 @@
 source "$(dirname "$0")/common.sh"
 two_hosts
 
-# A host of ours, in namespace A or B: its server, and `on_a` and `on_b` for programs on it.
-serve_on() {  # a|b HOST-PART [FAULTS]
-  local table="" push=""
-  [ -z "${3:-}" ] || push='"fault", ' table="fault  = { $3 }"
-  local stack
-  : > "sockets-$1.toml"
-  for stack in tcp udp; do
-    cat >> "sockets-$1.toml" <<TOML
-[stack.$stack]
-driver = { kind = "packet", device = "veth0" }
-push   = [$push"ip", "$stack", "timod"]
-ip     = { address = ["10.77.0.$2/24", "fd00:77::$2/64"] }
-$table
-TOML
-  done
-  background "server-$1" "in_$1" "$SLUICE" serve "sockets-$1.toml" --socket "$DIR/sockets-$1"
-  wait_for "server-$1.out" 'serving sockets'
-}
+source "$TOP/tests/e2e/served_sockets.sh"
+
+# Programs on a host of ours.
 on_a() { ip netns exec $NS_A "$SLUICE" exec --socket "$DIR/sockets-a" "$@"; }
 on_b() { ip netns exec $NS_B "$SLUICE" exec --socket "$DIR/sockets-b" "$@"; }
 background_on() {  # a|b NAME COMMAND...
@@ -40,7 +25,6 @@ answers() {  # HOST PORT: somebody takes connections there
   echo "nobody answers at port $2 of $1" >&2
   return 1
 }
-end() { kill "${PID[$1]}"; finish "$1" 2> /dev/null || true; }
 
 OURS=10.77.0.12 OURS6=fd00:77::12
 serve_on b 12
