@@ -3,7 +3,7 @@
 
 // A link on one of the kernel's interfaces that chooses what it receives: by a filter of the driver's own, and by the
 // memberships of a packet socket (dlpi/packet_membership.h), which let groups and other stations through the device.
-// Its station is the interface's, and follows that, or one of its own beside it.
+// Its station address is the interface's, whose changes it follows, or one of its own.
 //
 // A driver derives from it, adds how it filters, and calls start() when it can.
 //
@@ -23,18 +23,18 @@ class InterfaceLink : public Link {
  protected:
   InterfaceLink(StreamSet& set, const Interface& interface);
 
-  /// Watches the interface, and takes `station` for the address; unspecified: the interface's.
+  /// Begins to watch the interface, then sets the address to `station`; unspecified: it stays the interface's.
   [[nodiscard]] Status start(const wire::MacAddress& station);
-  /// What is wanted passes the driver's filter at that address, and nothing else.
+  /// Makes the driver's filter accept what is wanted at that address, and nothing else.
   [[nodiscard]] virtual Status filter_for(const Interests& wanted, const wire::MacAddress& station) = 0;
   /// A packet socket on the interface.
   [[nodiscard]] virtual int membership_socket() const = 0;
-  /// The interface is like this now.
+  /// Called with the interface's state when that may have changed.
   virtual void changed(const Interface& interface);
 
   /// With the interface's address as it is now, and the rest as it was opened.
   [[nodiscard]] const Interface& interface() const { return interface_; }
-  /// For a driver that has reason to think that the interface has changed.
+  /// Looks now: for a driver that has reason to think that the interface has changed.
   void look_at_interface() { monitor_->look(); }
 
  private:

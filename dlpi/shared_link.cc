@@ -75,7 +75,7 @@ SharedRing SharedMemory::ring(bool from_a) const {
 
 // ---- Meeting ----
 
-/// A socket, and what is called while it is readable, which may be the end of it.
+/// A socket of the link, and what it calls while it is readable; that may destroy it.
 class SharedLink::Socket final : public EventSource {
  public:
   Socket(SharedLink& link, Descriptor descriptor, void (SharedLink::*readable)())

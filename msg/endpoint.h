@@ -136,8 +136,8 @@ struct Completion {
   friend bool operator==(const Completion&, const Completion&) = default;
 };
 
-/// How the first of `handles` ended that `owner.test()` tells the end of, and its place. EINVAL: none, or an unknown
-/// one; EAGAIN: all go on.
+/// Asks `owner.test()` about each of `handles`: the place and the completion of the first that has ended. EINVAL: no
+/// handles, or an unknown one; EAGAIN: none has ended.
 template <class Owner>
 [[nodiscard]] Result<std::pair<std::size_t, Completion>> test_any(Owner& owner, std::span<const Handle> handles) {
   if (handles.empty()) {

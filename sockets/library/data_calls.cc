@@ -95,7 +95,7 @@ class Parts {
       count_ = count + 1;
     }
   }
-  /// Of them all; without parts where there is no memory.
+  /// A header of all parts; its msg_iov is nullptr where there was no memory.
   [[nodiscard]] msghdr message() const {
     msghdr whole{};
     whole.msg_iov = all_;

@@ -24,7 +24,7 @@
 
 namespace sluice::dlpi::test {
 
-/// What a fixture's driver is called, its parameter that has kinds, and that which says what it has room for.
+/// A driver's name in the registry, its parameter that chooses a kind, and the one that sizes its receive memory.
 struct DriverNames {
   const char* driver;
   const char* kind;

@@ -329,8 +329,8 @@ class Node {
   rmpp::Protocol* module_ = nullptr;
 };
 
-/// Nodes on one network, and the time in which they live. A node has a stream set, and a user above its stream who
-/// reads at most so many messages when he is told to run().
+/// Nodes on one network, in simulated time. A node has a stream set, and a user above its stream whose run(count) reads
+/// at most `count` messages.
 template <class Node>
 class Nodes {
  public:
