@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `ftx -z` over a link of 20 Mbit/s: files that get smaller, files that do not, and a tree of both arrive as they are, sent
+# `ftx -z` over a link of 5 Mbit/s: files that get smaller, files that do not, and a tree of both arrive as they are, sent
 # and fetched, by UDP and in the pipe of ssh. What is asserted is counted: bytes on the link, and what ftx says of them.
 if [ "${1:-}" = --inside-lab ]; then
   set -euo pipefail
@@ -77,9 +77,9 @@ import os, random, sys
 chance = random.Random(1)
 words = [chance.randbytes(8).hex() for _ in range(500)]
 text = lambda count: " ".join(chance.choices(words, k=count)).encode()
-open(f"{sys.argv[1]}/text", "wb").write(text(300_000))
-open(f"{sys.argv[1]}/random", "wb").write(os.urandom(3_000_000))
+open(f"{sys.argv[1]}/text", "wb").write(text(200_000))
+open(f"{sys.argv[1]}/random", "wb").write(os.urandom(800_000))
 for i in range(200):
     open(f"{sys.argv[1]}/small/{i}", "wb").write(text(chance.randrange(400)))
 PYTHON
-"$top/scripts/lab" 'rate=20 rtt=10 queue=2000000' -- "$0" --inside-lab "$dir/sources"
+"$top/scripts/lab" 'rate=5 rtt=10 queue=500000' -- "$0" --inside-lab "$dir/sources"
