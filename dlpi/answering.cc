@@ -2,116 +2,159 @@
 #include "dlpi/answering.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <unordered_map>
 
-#include "dlpi/link_stream.h"
+#include "dlpi/demultiplexer.h"
 #include "stack/wire/protocol.h"
 
 namespace sluice::dlpi {
 
 using wire::dlpi::AnswerInd;
 
-namespace {
+void Answering::add(LinkStream& stream) { members_[&stream].serial = ++serial_; }
 
-template <class Entry>
-std::uint16_t sap_of(const Entry& entry) {
-  return entry.told.address.is_v4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
+void Answering::forget(LinkStream& stream) {
+  const auto at = members_.find(&stream);
+  if (at == members_.end()) {
+    return;
+  }
+  const Member member = std::move(at->second);
+  members_.erase(at);
+  open_ -= member.is_open() ? 1U : 0U;
+  for (const wire::IpAddress& address : member.addresses) {
+    change_claim(address, stream, member, member.binding, std::nullopt);
+  }
 }
 
-}  // namespace
+void Answering::renew(LinkStream& stream, const Subscription& wanted) {
+  const auto kind_of = [&wanted](std::uint16_t sap) {
+    const Kind bound = wanted.has_filter(sap) ? Kind::with_filter : Kind::without_filter;
+    return wanted.has_sap(sap) ? bound : Kind::unbound;
+  };
+  Member& member = members_.at(&stream);
+  const Binding before =
+      std::exchange(member.binding, {.v4 = kind_of(wire::ethertype_ipv4), .v6 = kind_of(wire::ethertype_ipv6)});
+  if (before == member.binding) {
+    return;
+  }
+  open_ -= Member{member.serial, before, member.addresses}.is_open() ? 1U : 0U;
+  open_ += member.is_open() ? 1U : 0U;
+  for (const wire::IpAddress& address : member.addresses) {
+    change_claim(address, stream, member, before, member.binding);
+  }
+}
 
 bool Answering::set(LinkStream& stream, const wire::dlpi::AddressReq& request) {
-  const auto same = [&](const Entry& entry) {
-    return entry.stream == &stream && entry.told.address == request.address;
-  };
-  if (!request.ours) {
-    std::erase_if(entries_, same);
+  Member& member = members_.at(&stream);
+  const auto at = std::ranges::find(member.addresses, request.address);
+  if (request.ours == (at != member.addresses.end())) {
     return true;
   }
-  if (std::ranges::any_of(entries_, same)) {
-    return true;
-  }
-  if (std::ranges::count(entries_, &stream, &Entry::stream) >= static_cast<std::ptrdiff_t>(addresses_max)) {
+  if (request.ours && member.addresses.size() == addresses_max) {
     return false;
   }
-  entries_.push_back({.stream = &stream, .told = {.address = request.address}});
+  open_ -= member.is_open() ? 1U : 0U;
+  if (request.ours) {
+    member.addresses.push_back(request.address);
+    change_claim(request.address, stream, member, std::nullopt, member.binding);
+  } else {
+    member.addresses.erase(at);
+    change_claim(request.address, stream, member, member.binding, std::nullopt);
+  }
+  open_ += member.is_open() ? 1U : 0U;
   return true;
 }
 
-void Answering::forget(const LinkStream& stream) {
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.stream == &stream; });
+void Answering::change_claim(const wire::IpAddress& address, LinkStream& stream, const Member& member,
+                             const std::optional<Binding>& from, const std::optional<Binding>& to) {
+  Host& host = hosts_[address];
+  const Decision before = decision_of(host);
+  Claim claim{.stream = &stream, .told = AnswerInd{.address = address}};
+  if (from) {
+    const auto at = host.claims.find(rank_at(address, *from, member.serial));
+    claim = at->second;
+    host.sharing -= shares(address, at->first) ? 1U : 0U;
+    host.bound -= from->is_bound() ? 1U : 0U;
+    host.claims.erase(at);
+  }
+  if (to) {
+    const Rank rank = rank_at(address, *to, member.serial);
+    host.claims.emplace(rank, claim);
+    host.sharing += shares(address, rank) ? 1U : 0U;
+    host.bound += to->is_bound() ? 1U : 0U;
+    due_.emplace_back(address, &stream);
+  }
+  compare(address, host, before);
+  if (host.claims.empty()) {
+    hosts_.erase(address);
+  }
 }
 
-std::vector<Answering::Change> Answering::assign(std::span<LinkStream* const> streams) const {
-  struct Choice {
-    std::size_t rank = 0;  // of the stream that answers: less is better
-    LinkStream* answers = nullptr;
-    std::size_t sharing = 0;
-  };
-  std::unordered_map<const LinkStream*, std::size_t> order;
-  for (std::size_t at = 0; at < streams.size(); ++at) {
-    order.emplace(streams[at], at);
+Answering::Decision Answering::decision_of(const Host& host) {
+  const bool questioned = !host.claims.empty() && host.claims.begin()->first.kind != Kind::unbound;
+  return {questioned ? host.claims.begin()->second.stream : nullptr, std::min<std::size_t>(host.sharing, 2)};
+}
+
+void Answering::compare(const wire::IpAddress& address, const Host& host, const Decision& before) {
+  const Decision now = decision_of(host);
+  if (now.sharing != before.sharing || (now.answers == nullptr) != (before.answers == nullptr)) {
+    for (const auto& [rank, claim] : host.claims) {
+      due_.emplace_back(address, claim.stream);
+    }
+  } else if (now.answers != before.answers) {
+    due_.emplace_back(address, before.answers);
+    due_.emplace_back(address, now.answers);
   }
-  const auto filters = [](const Entry& entry) { return entry.stream->subscription().has_filter(sap_of(entry)); };
-  // Who has a group is a member, with a filter or without.
-  const auto shares = [&](const Entry& entry) { return entry.told.address.is_multicast() || filters(entry); };
-  std::unordered_map<wire::IpAddress, Choice> choices;
-  for (const Entry& entry : entries_) {
-    const auto place = order.find(entry.stream);
-    if (place == order.end() || !entry.stream->subscription().has_sap(sap_of(entry))) {
+}
+
+Answering::Claim* Answering::find_claim(const wire::IpAddress& address, const LinkStream* stream) {
+  const auto member = members_.find(stream);
+  const auto host = hosts_.find(address);
+  if (member == members_.end() || host == hosts_.end()) {
+    return nullptr;
+  }
+  const auto claim = host->second.claims.find(rank_at(address, member->second.binding, member->second.serial));
+  return claim == host->second.claims.end() ? nullptr : &claim->second;
+}
+
+std::optional<Answering::Change> Answering::next() {
+  while (!due_.empty()) {
+    const auto [address, stream] = due_.front();
+    due_.pop_front();
+    Claim* const claim = find_claim(address, stream);
+    if (claim == nullptr) {
       continue;
     }
-    Choice& choice = choices[entry.told.address];
-    const std::size_t rank = place->second + (filters(entry) ? streams.size() : 0);
-    if (choice.answers == nullptr || rank < choice.rank) {
-      choice.answers = entry.stream;
-      choice.rank = rank;
-    }
-    choice.sharing += shares(entry) ? 1U : 0U;
-  }
-  std::vector<Change> changes;
-  for (const Entry& entry : entries_) {
-    const Choice& choice = choices[entry.told.address];
-    const AnswerInd told{.address = entry.told.address,
-                         .answers = choice.answers == nullptr || choice.answers == entry.stream,
-                         .shared = choice.sharing > (shares(entry) ? 1U : 0U)};
-    if (told != entry.told) {
-      changes.push_back({entry.stream, told});
+    const Decision decision = decision_of(hosts_.at(address));
+    const bool shares_it = shares(address, rank_at(address, members_.at(stream).binding, 0));
+    const AnswerInd told{.address = address,
+                         .answers = decision.answers == nullptr || decision.answers == stream,
+                         .shared = decision.sharing > (shares_it ? 1U : 0U)};
+    if (claim->told != told) {
+      claim->told = told;
+      return Change{claim->stream, told};
     }
   }
-  return changes;
+  return std::nullopt;
 }
 
-std::optional<std::vector<wire::IpAddress>> Answering::hosts(std::span<LinkStream* const> streams) const {
+void Answering::not_told(const Change& change) {
+  if (Claim* const claim = find_claim(change.told.address, change.stream)) {
+    claim->told.reset();
+    due_.emplace_back(change.told.address, change.stream);
+  }
+}
+
+std::optional<std::vector<wire::IpAddress>> Answering::hosts() const {
+  if (open_ > 0) {
+    return std::nullopt;
+  }
   std::vector<wire::IpAddress> all;
-  for (const LinkStream* stream : streams) {
-    const Subscription& wanted = stream->subscription();
-    if (!wanted.has_sap(wire::ethertype_ipv4) && !wanted.has_sap(wire::ethertype_ipv6)) {
-      continue;
-    }
-    std::size_t told = 0;
-    for (const Entry& entry : entries_) {
-      if (entry.stream == stream) {
-        ++told;
-        if (!entry.told.address.is_multicast()) {
-          all.push_back(entry.told.address);
-        }
-      }
-    }
-    if (told == 0 || told == addresses_max) {
-      return std::nullopt;
+  for (const auto& [address, host] : hosts_) {
+    if (host.bound > 0 && !address.is_multicast()) {
+      all.push_back(address);
     }
   }
   return all;
-}
-
-void Answering::told(const Change& change) {
-  for (Entry& entry : entries_) {
-    if (entry.stream == change.stream && entry.told.address == change.told.address) {
-      entry.told = change.told;
-    }
-  }
 }
 
 }  // namespace sluice::dlpi

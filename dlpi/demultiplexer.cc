@@ -2,8 +2,8 @@
 #include "dlpi/demultiplexer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/contract.h"
 #include "dlpi/link_stream.h"
@@ -72,8 +72,7 @@ bool Subscription::has_filter(std::uint16_t sap) const {
 }
 
 bool Subscription::is_beside(const Subscription& other) const {
-  return filters.empty() && !promiscuous_phys && !promiscuous_sap && !promiscuous_multi &&
-         std::ranges::all_of(saps, [&](std::uint16_t sap) { return other.has_sap(sap); });
+  return is_plain() && std::ranges::all_of(saps, [&](std::uint16_t sap) { return other.has_sap(sap); });
 }
 
 bool Subscription::accepts_group(const wire::MacAddress& group) const {
@@ -209,58 +208,103 @@ const Demultiplexer::SapGroup* Demultiplexer::find_group(std::uint16_t sap) cons
   return at == groups_.end() ? nullptr : &*at;
 }
 
-void Demultiplexer::rebuild(std::span<LinkStream* const> streams) {
-  groups_.clear();
-  watchers_.clear();
-  members_.clear();
-  shapes_used_ = 0;
-  std::size_t filters = 0;
-  for (const LinkStream* stream : streams) {
-    filters += stream->subscription().filters.size();
-  }
-  slots_.assign(filters == 0 ? 0 : std::bit_ceil(2 * filters), Slot{});
-  for (LinkStream* stream : streams) {
-    const Subscription& wanted = stream->subscription();
-    for (const std::uint16_t sap : wanted.saps) {
-      SapGroup& group = group_for(sap);
-      group.all.push_back(stream);
-      if (!wanted.has_filter(sap)) {
-        group.unfiltered.push_back(stream);
-      }
-    }
-    for (const auto& filter : wanted.filters) {
-      const FilterKey key = FilterKey::of(filter);
-      insert(key, stream);
-      if (!filter.remote) {
-        members_.push_back({key.reduced_to(key.shape() & without_address), stream});
-      }
-    }
-    if (wanted.promiscuous_phys || wanted.promiscuous_sap || wanted.promiscuous_multi) {
-      watchers_.push_back(stream);
+void Demultiplexer::add(LinkStream& stream, const Subscription& wanted) {
+  for (const std::uint16_t sap : wanted.saps) {
+    SapGroup& group = group_for(sap);
+    group.all.push_back(&stream);
+    if (!wanted.has_filter(sap)) {
+      group.unfiltered.push_back(&stream);
     }
   }
-  std::ranges::sort(members_, {}, rank_of);
+  for (const auto& filter : wanted.filters) {
+    const FilterKey key = FilterKey::of(filter);
+    insert({key, &stream});
+    if (const std::optional<Slot> member = member_of(filter, stream)) {
+      members_.insert(std::ranges::upper_bound(members_, rank_of(*member), {}, rank_of), *member);
+    }
+  }
+  if (wanted.watches()) {
+    watchers_.push_back(&stream);
+  }
 }
 
-void Demultiplexer::insert(const FilterKey& key, LinkStream* stream) {
+void Demultiplexer::remove(LinkStream& stream, const Subscription& wanted) {
+  for (const std::uint16_t sap : wanted.saps) {
+    SapGroup& group = group_for(sap);
+    std::erase(group.all, &stream);
+    std::erase(group.unfiltered, &stream);
+    if (group.all.empty()) {
+      std::erase_if(groups_, [sap](const SapGroup& one) { return one.sap == sap; });
+    }
+  }
+  for (const auto& filter : wanted.filters) {
+    erase(FilterKey::of(filter));
+    if (const std::optional<Slot> member = member_of(filter, stream)) {
+      const auto same = std::ranges::equal_range(members_, rank_of(*member), {}, rank_of);
+      members_.erase(std::ranges::find(same, *member));
+    }
+  }
+  if (wanted.watches()) {
+    std::erase(watchers_, &stream);
+  }
+}
+
+std::optional<Demultiplexer::Slot> Demultiplexer::member_of(const wire::dlpi::FilterReq& filter, LinkStream& stream) {
+  if (filter.remote) {
+    return std::nullopt;
+  }
+  const FilterKey key = FilterKey::of(filter);
+  return Slot{key.reduced_to(key.shape() & without_address), &stream};
+}
+
+void Demultiplexer::insert(const Slot& slot) {
+  if (2 * (filters_ + 1) > slots_.size()) {
+    const std::vector<Slot> before =
+        std::exchange(slots_, std::vector<Slot>(std::max<std::size_t>(2 * slots_.size(), 8)));
+    for (const Slot& one : before) {
+      if (one.stream != nullptr) {
+        slots_[place_of(one.key)] = one;
+      }
+    }
+  }
+  slots_[place_of(slot.key)] = slot;
+  ++filters_;
+  if (filters_of_shape_[slot.key.shape()]++ == 0) {
+    shapes_used_ |= 1U << slot.key.shape();
+  }
+}
+
+/// What stands behind it, up to the first free slot, moves forward where it would not be found any more: Knuth, The Art
+/// of Computer Programming 3, section 6.4, algorithm R.
+void Demultiplexer::erase(const FilterKey& key) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t free = place_of(key);
+  SLUICE_REQUIRE(slots_[free].stream != nullptr);
+  for (std::size_t at = (free + 1) & mask; slots_[at].stream != nullptr; at = (at + 1) & mask) {
+    const std::size_t home = slots_[at].key.hash() & mask;
+    if (((at - home) & mask) >= ((at - free) & mask)) {
+      slots_[free] = slots_[at];
+      free = at;
+    }
+  }
+  slots_[free] = {};
+  --filters_;
+  if (--filters_of_shape_[key.shape()] == 0) {
+    shapes_used_ &= ~(1U << key.shape());
+  }
+}
+
+/// Its slot, or the free one where it would be.
+std::size_t Demultiplexer::place_of(const FilterKey& key) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = key.hash() & mask;
-  while (slots_[at].stream != nullptr) {
+  while (slots_[at].stream != nullptr && slots_[at].key != key) {
     at = (at + 1) & mask;
   }
-  slots_[at] = {key, stream};
-  shapes_used_ |= 1U << key.shape();
+  return at;
 }
 
-LinkStream* Demultiplexer::find(const FilterKey& key) const {
-  const std::size_t mask = slots_.size() - 1;
-  for (std::size_t at = key.hash() & mask; slots_[at].stream != nullptr; at = (at + 1) & mask) {
-    if (slots_[at].key == key) {
-      return slots_[at].stream;
-    }
-  }
-  return nullptr;
-}
+LinkStream* Demultiplexer::find(const FilterKey& key) const { return slots_[place_of(key)].stream; }
 
 bool Demultiplexer::taken(const FilterKey& filter, const LinkStream* asker) const {
   const LinkStream* holder = slots_.empty() ? nullptr : find(filter);

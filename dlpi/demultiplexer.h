@@ -18,15 +18,15 @@
 // Headers are read as they came, unverified, and only to choose. A malformed one has no filter and goes where the
 // unclaimed go, so that one module counts it.
 //
-// Cost: one hash lookup in a flat table for each kind of filter in use (one, as a rule), no allocation. Tables are
-// built anew when a subscription changes. Ownership: streams are borrowed. Threads: one stream set, one thread.
+// Cost: one hash lookup in a flat table for each kind of filter in use (one, as a rule), no allocation. A change of one
+// stream's subscription costs what that stream wants, however many others there are, but for one look through the list
+// of those that are bound to its SAPs. Ownership: streams are borrowed. Threads: one stream set, one thread.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -53,6 +53,10 @@ struct Subscription {
 
   [[nodiscard]] bool has_sap(std::uint16_t sap) const;
   [[nodiscard]] bool has_filter(std::uint16_t sap) const;
+  /// Whether it is promiscuous in some way.
+  [[nodiscard]] bool watches() const { return promiscuous_phys || promiscuous_sap || promiscuous_multi; }
+  /// Whether it is bound to SAPs at most.
+  [[nodiscard]] bool is_plain() const { return filters.empty() && !watches(); }
   /// Whether it is bound to what `other` is, without a filter: such a stream is the host's beside a program's, and its
   /// user takes nothing.
   [[nodiscard]] bool is_beside(const Subscription& other) const;
@@ -134,8 +138,10 @@ class Demultiplexer {
   /// What the demultiplexer decided about a frame.
   enum class Fate : std::uint8_t { delivered, unclaimed, not_ours };
 
-  /// Takes the subscriptions of these streams.
-  void rebuild(std::span<LinkStream* const> streams);
+  /// A stream wants that from now on. REQUIRES: no other has one of its filters (taken()).
+  void add(LinkStream& stream, const Subscription& wanted);
+  /// It wants that no longer. REQUIRES: it was added.
+  void remove(LinkStream& stream, const Subscription& wanted);
   /// Whether another stream than `asker` has this very filter.
   [[nodiscard]] bool taken(const FilterKey& filter, const LinkStream* asker) const;
   /// Whether any filter names a remote end, so that who gets a datagram depends on where it comes from.
@@ -152,6 +158,8 @@ class Demultiplexer {
   struct Slot {
     FilterKey key;
     LinkStream* stream = nullptr;
+
+    friend bool operator==(const Slot&, const Slot&) = default;
   };
   static constexpr unsigned shape_of_connections = 15;
 
@@ -160,7 +168,11 @@ class Demultiplexer {
 
   SapGroup& group_for(std::uint16_t sap);
   [[nodiscard]] const SapGroup* find_group(std::uint16_t sap) const;
-  void insert(const FilterKey& key, LinkStream* stream);
+  /// What a filter counts as for datagrams to groups; one with a remote end does not.
+  [[nodiscard]] static std::optional<Slot> member_of(const wire::dlpi::FilterReq& filter, LinkStream& stream);
+  void insert(const Slot& slot);
+  void erase(const FilterKey& key);
+  [[nodiscard]] std::size_t place_of(const FilterKey& key) const;
   [[nodiscard]] LinkStream* find(const FilterKey& key) const;
   [[nodiscard]] LinkStream* most_specific(const FilterKey& flow) const;
   [[nodiscard]] bool choose_members(const FrameKey& key, std::vector<LinkStream*>& chosen) const;
@@ -170,8 +182,10 @@ class Demultiplexer {
   std::vector<SapGroup> groups_;
   std::vector<LinkStream*> watchers_;  // promiscuous in some way
   std::vector<Slot> slots_;            // open addressing, size a power of two, at most half full
-  unsigned shapes_used_ = 0;           // bit n: some filter has shape n
-  std::vector<Slot> members_;          // filters for groups: without their address, sorted by protocol and port
+  std::size_t filters_ = 0;            // slots in use
+  std::array<std::size_t, 16> filters_of_shape_{};
+  unsigned shapes_used_ = 0;   // bit n: some filter has shape n
+  std::vector<Slot> members_;  // filters for groups: without their address, sorted by protocol and port
 };
 
 }  // namespace sluice::dlpi

@@ -25,13 +25,6 @@ bool looped_group(const Message& message) {
   return wire::dlpi::Loopback::decode(message.bytes()).value_or(wire::dlpi::Loopback{}).group.is_multicast();
 }
 
-template <class Value>
-void sort_and_unite(std::vector<Value>& values) {
-  std::ranges::sort(values);
-  const auto repeated = std::ranges::unique(values);
-  values.erase(repeated.begin(), repeated.end());
-}
-
 }  // namespace
 
 Link::Link(StreamSet& set, std::string name, const wire::MacAddress& address, std::size_t mtu)
@@ -46,18 +39,35 @@ Link::~Link() = default;
 
 void Link::attach(LinkStream& stream) {
   streams_.push_back(&stream);
+  answering_.add(stream);
   stream.read_queue().enable();  // frames may have come while the link had no stream to take them
 }
 
 void Link::detach(LinkStream& stream) {
   std::erase(streams_, &stream);
+  if (receivers_ == &stream) {
+    receivers_ = stream.next_receiver();
+  }
+  for (LinkStream* one = receivers_; one != nullptr; one = one->next_receiver()) {
+    one->skip_receiver(stream);
+  }
+  demultiplexer_.remove(stream, stream.subscription());
+  wanted_.remove(stream.subscription());
   answering_.forget(stream);
   // The device may go on filtering for a stream that left: it then hands us frames that nobody claims.
-  static_cast<void>(subscription_changed());
+  static_cast<void>(follow());
 }
 
-Status Link::subscription_changed() {
-  demultiplexer_.rebuild(streams_);
+Status Link::subscription_changed(LinkStream& stream, const Subscription& before) {
+  demultiplexer_.remove(stream, before);
+  demultiplexer_.add(stream, stream.subscription());
+  wanted_.remove(before);
+  wanted_.add(stream.subscription());
+  answering_.renew(stream, stream.subscription());
+  return follow();
+}
+
+Status Link::follow() {
   choose_reader();
   last_.clear();
   tell_answering();
@@ -88,30 +98,24 @@ void Link::note_address(LinkStream& stream, const wire::dlpi::AddressReq& reques
 }
 
 void Link::tell_answering() {
-  for (const Answering::Change& change : answering_.assign(streams_)) {
-    if (change.stream->tell(change.told)) {
-      answering_.told(change);
+  std::vector<Answering::Change> untold;
+  while (const std::optional<Answering::Change> change = answering_.next()) {
+    if (!change->stream->tell(change->told)) {
+      untold.push_back(*change);
     }
+  }
+  for (const Answering::Change& change : untold) {
+    answering_.not_told(change);
   }
 }
 
 Link::Interests Link::interests() const {
-  Interests all;
-  for (const LinkStream* stream : streams_) {
-    const Subscription& wanted = stream->subscription();
-    all.saps.insert(all.saps.end(), wanted.saps.begin(), wanted.saps.end());
-    all.groups.insert(all.groups.end(), wanted.groups.begin(), wanted.groups.end());
-    all.any_sap = all.any_sap || wanted.promiscuous_phys || wanted.promiscuous_sap || wanted.promiscuous_multi;
-    all.all_groups = all.all_groups || wanted.promiscuous_multi;
-    all.promiscuous = all.promiscuous || wanted.promiscuous_phys;
-  }
-  sort_and_unite(all.saps);
-  sort_and_unite(all.groups);
+  Interests all = wanted_.together();
   if (!all.any_sap) {
-    all.hosts = answering_.hosts(streams_);
+    all.hosts = answering_.hosts();
   }
   if (all.hosts) {
-    sort_and_unite(*all.hosts);
+    std::ranges::sort(*all.hosts);
   }
   return all;
 }
@@ -120,14 +124,17 @@ Status Link::set_address(const wire::MacAddress&) {
   return fail(ENOTSUP, "the address of '" + name_ + "' cannot be changed from here");
 }
 
+/// Where two streams want more than to be bound, neither is beside the other.
 void Link::choose_reader() {
-  const auto found = std::ranges::find_if(streams_, [this](const LinkStream* reader) {
+  const auto is_reader = [this](const LinkStream* reader) {
     const Subscription& wanted = reader->subscription();
     return streams_.size() == 1 ||
            (!wanted.filters.empty() && std::ranges::all_of(streams_, [&](const LinkStream* one) {
              return one == reader || one->subscription().is_beside(wanted);
            }));
-  });
+  };
+  const bool possible = streams_.size() == 1 || wanted_.not_plain() == 1;
+  const auto found = possible ? std::ranges::find_if(streams_, is_reader) : streams_.end();
   const LinkStream* const before = std::exchange(reader_, found == streams_.end() ? nullptr : *found);
   if (reader_ != before && !streams_.empty()) {
     streams_.front()->read_queue().enable();  // frames may have waited for another
@@ -203,9 +210,15 @@ void Link::receive(Batch frames) {
   while (Message frame = frames.pop()) {
     receive_one(std::move(frame));
   }
-  // By index: what a stream does with its frames may attach or detach others.
-  for (std::size_t at = 0; at < streams_.size(); ++at) {
-    streams_[at]->deliver_pending();
+  deliver();
+}
+
+/// What a stream does with its frames may detach others, or have others deliver first.
+void Link::deliver() {
+  while (receivers_ != nullptr) {
+    LinkStream& stream = *receivers_;
+    receivers_ = stream.next_receiver();
+    stream.deliver_pending();
   }
 }
 
@@ -379,9 +392,7 @@ void Link::serve_loop() {
     looped_bytes_ -= message.data_size();
     deliver_looped(std::move(message));
   }
-  for (std::size_t at = 0; at < streams_.size(); ++at) {
-    streams_[at]->deliver_pending();
-  }
+  deliver();
   if (loop_refused_ && looped_.size() < loop_frames_max / 2 && looped_bytes_ < loop_bytes_max / 2) {
     loop_refused_ = false;
     transmit_ready();

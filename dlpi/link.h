@@ -59,6 +59,7 @@
 #include "base/result.h"
 #include "dlpi/answering.h"
 #include "dlpi/demultiplexer.h"
+#include "dlpi/interests.h"
 #include "dlpi/link_counter.h"
 #include "dlpi/offload.h"
 #include "stack/core/message.h"
@@ -89,18 +90,7 @@ class Link {
   static constexpr std::size_t loop_frames_max = 256;
   static constexpr std::size_t loop_bytes_max = 256 * 1024;
 
-  /// What the streams together want, for devices that filter.
-  struct Interests {
-    std::vector<std::uint16_t> saps;       // sorted, no duplicates
-    std::vector<wire::MacAddress> groups;  // likewise
-    /// Whose IP packets to one host; sorted, no duplicates. Absent: everybody's.
-    std::optional<std::vector<wire::IpAddress>> hosts;
-    bool any_sap = false;
-    bool all_groups = false;
-    bool promiscuous = false;
-
-    friend bool operator==(const Interests&, const Interests&) = default;
-  };
+  using Interests = dlpi::Interests;
 
   Link(StreamSet& set, std::string name, const wire::MacAddress& address, std::size_t mtu);
   virtual ~Link();
@@ -121,11 +111,14 @@ class Link {
   /// Puts a stream on the link or takes it off.
   void attach(LinkStream& stream);
   void detach(LinkStream& stream);
-  /// Must be called when a stream's subscription has changed.
-  Status subscription_changed();
+  /// Must be called when an attached stream's subscription was `before` and is another now.
+  Status subscription_changed(LinkStream& stream, const Subscription& before);
   [[nodiscard]] bool taken(const FilterKey& filter, const LinkStream* asker) const {
     return demultiplexer_.taken(filter, asker);
   }
+  /// A stream that has none has got frames, which receive() or serve_loop() will ask it to deliver.
+  /// Answers the one that got its first frame before.
+  [[nodiscard]] LinkStream* note_receiver(LinkStream& stream) { return std::exchange(receivers_, &stream); }
   /// A stream has an address, or has it no longer: who answers for it is decided anew, and told.
   void note_address(LinkStream& stream, const wire::dlpi::AddressReq& request);
   /// Sends frames from the front, as many as the device has room for; the rest stays in `frames`, and transmit_ready()
@@ -210,7 +203,10 @@ class Link {
   void count_unwanted(const FrameKey& key, Demultiplexer::Fate fate);
   void ask_drops();
   void tell_answering();
+  /// After the tables have changed.
+  Status follow();
   Status follow_interests();
+  void deliver();
   void choose_reader();
   void deliver_looped(Message message);
   void notify(std::uint32_t notification);
@@ -227,9 +223,12 @@ class Link {
   LinkStream* reader_ = nullptr;      // the device waits for it; none: for nobody
   Demultiplexer demultiplexer_;
   Answering answering_;
+  InterestCounts wanted_;
   std::vector<LinkStream*> chosen_;    // by the frame at hand; a member so that its memory stays
   FrameTemplate last_;                 // of the last frame that went to one stream,
   LinkStream* last_stream_ = nullptr;  // which this is
+  LinkStream* receivers_ =
+      nullptr;  // have frames to deliver: the one that got its first last, and on (next_receiver())
   Interests interests_;
   Timer drops_timer_;
   Batch looped_;

@@ -364,7 +364,7 @@ LinkStream::Answer LinkStream::on_filter(ConstBytes block) {
   if (link_->taken(key, this)) {
     return std::unexpected(Refusal{DL_BOUND});
   }
-  if (std::ranges::find(wanted.filters, *decoded) == wanted.filters.end()) {
+  if (std::ranges::find(wanted.filters, key, FilterKey::of) == wanted.filters.end()) {
     if (wanted.filters.size() == Subscription::filters_max) {
       return std::unexpected(Refusal{DL_TOOMANY});
     }
@@ -376,9 +376,9 @@ LinkStream::Answer LinkStream::on_filter(ConstBytes block) {
 /// Wants something else from now on; what was wanted before stays when the device refuses.
 LinkStream::Answer LinkStream::resubscribe(Subscription wanted, std::uint32_t acknowledged) {
   std::swap(subscription_, wanted);
-  if (const Status changed = link_->subscription_changed(); !changed) {
-    subscription_ = std::move(wanted);
-    static_cast<void>(link_->subscription_changed());
+  if (const Status changed = link_->subscription_changed(*this, wanted); !changed) {
+    std::swap(subscription_, wanted);
+    static_cast<void>(link_->subscription_changed(*this, wanted));
     return std::unexpected(Refusal{DL_SYSERR, static_cast<std::uint32_t>(changed.error().code)});
   }
   return ok(acknowledged);

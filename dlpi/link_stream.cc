@@ -82,7 +82,6 @@ Status LinkStream::attach(std::uint32_t ppa) {
 }
 
 void LinkStream::detach() {
-  subscription_ = {};
   raw_ = segments_wanted_ = false;
   notifications_ = 0;
   pending_.clear();
@@ -91,6 +90,7 @@ void LinkStream::detach() {
     link_->detach(*this);
     link_.reset();
   }
+  subscription_ = {};
   state_ = DL_UNATTACHED;
 }
 
@@ -358,7 +358,7 @@ DataUnit indication_of(const std::byte* header) {
 void LinkStream::take(Message frame) {
   defer_if_fused(frame);
   if (raw_) {
-    return pending_.push(std::move(frame));
+    return pend(std::move(frame));
   }
   std::array<std::byte, wire::EthernetHeader::size> scratch;
   const std::byte* const header = frame.front(scratch.size(), scratch.data());
@@ -372,7 +372,7 @@ void LinkStream::take(Message frame) {
   }
   frame.trim_data_front(wire::EthernetHeader::size);
   message.link(std::move(frame));
-  pending_.push(std::move(message));
+  pend(std::move(message));
 }
 
 /// The descriptor that says how it is divided becomes that of the indication.
@@ -386,7 +386,7 @@ void LinkStream::take_super_frame(Message frame) {
   unitdata.segment_size = sent.segment_size;
   unitdata.checksum_offloaded = sent.checksum_offloaded;
   frame.trim_data_front(wire::EthernetHeader::size);
-  pending_.push(std::move(frame));
+  pend(std::move(frame));
 }
 
 /// A stream that the link waits for never drops here: its frames wait in the device (Link::may_receive).

@@ -111,7 +111,13 @@ class LinkStream final : public Module {
   /// Whether a datagram of this host for itself can go to this stream.
   [[nodiscard]] bool takes_looped(std::uint16_t sap) const { return !raw_ && subscription_.has_sap(sap); }
   /// Adds one, with its DL_LOOPBACK in front, to the burst.
-  void take_looped(Message message) { pending_.push(std::move(message)); }
+  void take_looped(Message message) { pend(std::move(message)); }
+  /// Of the streams of the link that have a burst, the next.
+  [[nodiscard]] LinkStream* next_receiver() const { return next_receiver_; }
+  /// `stream` leaves the link; it may be the next one.
+  void skip_receiver(const LinkStream& stream) {
+    next_receiver_ = next_receiver_ == &stream ? stream.next_receiver_ : next_receiver_;
+  }
   /// Puts the burst up the stream.
   void deliver_pending();
   /// Sends DL_ANSWER_IND. False without memory.
@@ -171,6 +177,12 @@ class LinkStream final : public Module {
   void loop(Message message);
   void note_address(const Message& message);
   void hold(Batch frames);
+  void pend(Message message) {
+    if (pending_.empty()) {
+      next_receiver_ = link_->note_receiver(*this);
+    }
+    pending_.push(std::move(message));
+  }
 
   template <class Primitive>
   [[nodiscard]] static Answer make(const Primitive& primitive, MessageType type) {
@@ -196,6 +208,7 @@ class LinkStream final : public Module {
   bool splits_ = false;           // the frames that send() is about to get: some are not for the device as they are
   std::uint32_t notifications_ = 0;
   Batch pending_;  // received in this burst
+  LinkStream* next_receiver_ = nullptr;
   Owed owed_{*this, [this](Message message) { up(std::move(message)); }};
   // The header of the last frame, and what is said of a frame that has it: the next one's is the same as a rule.
   std::array<std::byte, wire::EthernetHeader::size> last_header_{};

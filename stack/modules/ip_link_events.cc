@@ -74,6 +74,12 @@ bool Ip::link_answered(ConstBytes primitive) {
     const std::array code{static_cast<std::byte>(link_.error())};
     tell(ConstBytes(code), MessageType::error);
   }
+  if (answer == Answer::accepted && dlpi::InfoAck::decode(primitive)) {
+    // Before ip binds, so that the driver's filter need not let everything pass meanwhile.
+    for (const wire::IpAddress& address : routes_.addresses()) {
+      tell_address(address, true);
+    }
+  }
   if (link_.ready() && !address_was_known) {
     address_known();
   }
@@ -97,7 +103,9 @@ void Ip::address_known() {
     }
   }
   for (const wire::IpAddress& address : routes_.addresses()) {
-    tell_address(address, true);
+    if (std::ranges::find(addresses_before, address) == addresses_before.end()) {
+      tell_address(address, true);
+    }
   }
   for (const wire::IpAddress& group : groups_before) {
     if (!routes_.is_member(group)) {

@@ -178,6 +178,10 @@ TEST_F(Demultiplexing, GroupsHaveManyMembers) {
   one->request(DisabmultiReq{group_mac});
   one->forget();
   EXPECT_EQ(bring_to(group_mac, {.destination = members, .port = 7000}), "011000");
+  wild->filter({wire::ethertype_ipv4, {}, {}, {}});
+  EXPECT_EQ(bring_to(group_mac, {.destination = members, .port = 7000}), "010000");
+  two->filter({wire::ethertype_ipv4, {}, {}, {}});
+  EXPECT_EQ(bring_to(group_mac, {.destination = members, .port = 7000}), "011001") << "nobody claims it";
 }
 
 TEST_F(Demultiplexing, PromiscuousStreams) {
@@ -284,6 +288,33 @@ TEST_F(Demultiplexing, FilterErrors) {
   }
   one->request(FilterReq{wire::ethertype_ipv4, {}, {}, 9999}, MessageType::ctl);
   EXPECT_EQ(one->error(), DL_TOOMANY);
+}
+
+/// An address of the other version, of which the table sees the same bytes, is no second filter.
+TEST_F(Demultiplexing, AFilterThatIsThereIsNotAddedAgain) {
+  const auto one = stream({wire::ethertype_ipv4});
+  const wire::Ipv6Address same_bytes{{10, 0, 0, 1}};
+  one->filter({wire::ethertype_ipv4, here_ip, {}, 7000});
+  one->filter({wire::ethertype_ipv4, same_bytes, {}, 7000});
+  EXPECT_EQ(one->driver().subscription().filters.size(), 1U);
+  one->filter({wire::ethertype_ipv4, {}, {}, {}});
+  bring({.port = 7000});
+  bring({.port = 7001});
+  EXPECT_EQ(got({one.get()}), "2");
+}
+
+/// A stream that leaves while another gets its frames of the same burst.
+TEST_F(Demultiplexing, AStreamLeavesBeforeItHasItsFrames) {
+  auto second = filtered(here_ip, wire::protocol_udp, 7001);
+  auto third = filtered(here_ip, wire::protocol_udp, 7002);
+  const auto first = filtered(here_ip, wire::protocol_udp, 7000);
+  first->head().on_burst = [&second] { second.reset(); };
+  Batch burst;
+  for (const std::uint16_t port : std::initializer_list<std::uint16_t>{7000, 7001, 7002, 7000}) {
+    burst.push(Message::copy_of(set_.pool(), frame(TestLink::mac, wire::ethertype_ipv4, ipv4_packet({.port = port}))));
+  }
+  link_->bring(std::move(burst));
+  EXPECT_EQ(got({first.get(), third.get()}), "21");
 }
 
 TEST_F(Demultiplexing, ManyFiltersEachFindTheirStream) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -41,6 +42,9 @@ class Head final : public Module {
     while (Message message = batch.pop()) {
       read_queue().enqueue(std::move(message));
     }
+    if (on_burst) {
+      on_burst();
+    }
   }
   void wsrv() override { ++write_services; }
   [[nodiscard]] bool handles_segments() const override { return segments; }
@@ -48,6 +52,7 @@ class Head final : public Module {
 
   bool segments = false;
   int bursts = 0;
+  std::function<void()> on_burst;
   int write_services = 0;
 };
 
