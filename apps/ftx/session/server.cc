@@ -352,8 +352,7 @@ bool Server::make_room(TimePoint now, const Peer& host) {
   const auto greediest = std::ranges::max_element(
       hosts_, {}, [](const std::pair<const Peer, Host>& entry) { return entry.second.sessions; });
   if (!session->second.receiver->dispensable() && greediest->second.sessions > sessions_of(host) + 1) {
-    const Peer greedy = greediest->first;
-    displace(now, stalest(&greedy));
+    displace(now, stalest(&greediest->first));
     return true;
   }
   if (!yields(*session->second.receiver)) {
