@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""crowd.py PORT SECONDS: nine hostile clients of an ftx server on 127.0.0.1, from 127.0.0.2 to 127.0.0.10.
+"""crowd.py PORT SECONDS TURNS: nine hostile clients of an ftx server on 127.0.0.1, from 127.0.0.2 to 127.0.0.10.
 
-Three hold sessions with PROBEs, two announce huge lists, two make a thousand connections each, two send garbage. Prints
+Each has so many turns a second, 38 datagrams in all nine together. Three hold sessions with PROBEs, two announce huge lists, two make a thousand connections each, two send garbage. Prints
 "ready" when the server has opened sessions for them, and at the end what was sent."""
 import random
 import select
@@ -30,6 +30,9 @@ class Client:
             self.sent += 1
         except OSError:
             pass
+
+    def fileno(self):
+        return self.socket.fileno()
 
     def receive(self):
         while True:
@@ -64,12 +67,15 @@ class Client:
 
 
 clients = [Client(number, ("127.0.0.1", int(sys.argv[1]))) for number in range(9)]
+turn = 1 / float(sys.argv[3])
 end = time.monotonic() + float(sys.argv[2])
 ready = False
-while time.monotonic() < end:
+while (began := time.monotonic()) < end:
     for client in clients:
         client.act()
-    select.select([client.socket for client in clients], [], [], 0.001)
+    while (left := began + turn - time.monotonic()) > 0:
+        for client in select.select(clients, [], [], left)[0]:
+            client.receive()
     if not ready and sum(client.reports for client in clients) > 300:
         ready = True
         print("ready", flush=True)

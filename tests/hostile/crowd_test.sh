@@ -7,7 +7,7 @@ head -c 3M /dev/urandom > big.bin
 mkdir incoming
 background serve "$FTX" serve incoming --insecure --json --listen 127.0.0.1
 wait_for serve.out listening
-background crowd python3 "$TOP/tests/hostile/crowd.py" 7070 20
+background crowd python3 "$TOP/tests/hostile/crowd.py" 7070 20 "${SLUICE_CROWD_TURNS:-1000}"
 wait_for crowd.out ready
 sleep 3  # until they all hold what they may
 took=${EPOCHREALTIME/./}
