@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/contract.h"
 
@@ -16,26 +17,22 @@ std::uint64_t OpenedPull::bytes() const {
 }
 
 bool Pulls::make_room(TimePoint now, const Peer& host) {
-  const auto of_host = [&](const Entry& entry) { return !entry.leaving && entry.host == host; };
-  const bool host_is_full = static_cast<std::size_t>(std::ranges::count_if(pulls_, of_host)) >= limits_.per_host_max;
-  const auto staying = std::ranges::count(pulls_, false, &Entry::leaving);
-  if (!host_is_full && static_cast<std::size_t>(staying) < limits_.pulls_max) {
-    return true;
-  }
-  Entry* stalest = nullptr;
+  std::vector<Entry*> staying;
+  std::vector<Holder> holders;
   for (Entry& entry : pulls_) {
-    const bool eligible = !entry.leaving && (!host_is_full || of_host(entry));
-    if (eligible && (stalest == nullptr || entry.sender->last_progress_at() < stalest->sender->last_progress_at())) {
-      stalest = &entry;
+    if (!entry.leaving) {
+      staying.push_back(&entry);
+      holders.push_back({.host = &entry.host, .last_progress_at = entry.sender->last_progress_at()});
     }
   }
-  if (now - stalest->sender->last_progress_at() < limits_.stalled_after) {
-    return false;
+  const Admission verdict = admission(now, host, holders, limits_);
+  if (verdict.gives_way) {
+    // It stays to tell its client, for as long as a few ERRORs take.
+    Entry& entry = *staying[*verdict.gives_way];
+    entry.leaving = true;
+    entry.sender->stop(now, {ExitCode::refused, std::string(busy_text)});
   }
-  // It stays to tell its client, for as long as a few ERRORs take.
-  stalest->leaving = true;
-  stalest->sender->stop(now, {ExitCode::refused, std::string(busy_text)});
-  return true;
+  return verdict.granted;
 }
 
 void Pulls::begin(TimePoint now, OpenedPull pull, const Peer& host, Handshakes::Taken taken) {

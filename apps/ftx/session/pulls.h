@@ -4,10 +4,10 @@
 // Pulls: the sessions of a standing server in which it sends: each begins with what a client asked for behind its
 // handshake (apps/ftx/protocol/request.h). Sans-I/O; a Server drives them.
 //
-// Threat: clients that ask for much and take nothing. There are pulls_max at most, per_host_max of one host; where
-// there is no more room, the one without progress for the longest time gives way, if that is stalled_after or more.
-// Each Sender ends by its own timers. Nothing is sent to an address that has not proved that it receives: the cookie
-// and the handshake came from there, and a changed address is validated first (path_validation.h).
+// Threat: clients that ask for much and take nothing. There are so many at most, and of one host; where there is no
+// more room, apps/ftx/session/admission.h says who gives way. Each Sender ends by its own timers. Nothing is sent to an
+// address that has not proved that it receives: the cookie and the handshake came from there, and a changed address is
+// validated first (path_validation.h).
 //
 // Borrows the Provider. Not thread-safe. Every call is linear in the pulls.
 
@@ -18,18 +18,13 @@
 #include <utility>
 
 #include "apps/ftx/recovery/congestion.h"
+#include "apps/ftx/session/admission.h"
 #include "apps/ftx/session/endpoint.h"
 #include "apps/ftx/session/event.h"
 #include "apps/ftx/session/handshakes.h"
 #include "apps/ftx/session/sender.h"
 
 namespace sluice::ftx {
-
-struct PullLimits {
-  std::size_t pulls_max = 16;
-  std::size_t per_host_max = 8;
-  Duration stalled_after = std::chrono::seconds(3);
-};
 
 /// What sends the files of one request.
 struct OpenedPull {
@@ -55,7 +50,7 @@ class Pulls {
   static constexpr std::string_view busy_text = "the server is busy: it has as many transfers as it may";
 
   /// REQUIRES: the limits are more than 0.
-  Pulls(PullLimits limits, EventQueue& events) : limits_(limits), events_(events) {}
+  Pulls(const AdmissionLimits& limits, EventQueue& events) : limits_(limits), events_(events) {}
 
   /// Makes room for one of `host`. False: there is none.
   [[nodiscard]] bool make_room(TimePoint now, const Peer& host);
@@ -96,7 +91,7 @@ class Pulls {
 
   void take_events(Entry& entry);
 
-  PullLimits limits_;
+  AdmissionLimits limits_;
   EventQueue& events_;
   Entries pulls_;
   std::uint64_t unsent_bytes_ = 0;

@@ -311,55 +311,24 @@ void Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, 
   sessions_.emplace(key, Session{std::move(receiver), from, host, std::move(protection), std::move(client), {}, {}});
 }
 
-std::size_t Server::sessions_of(const Peer& host) const {
-  const auto found = hosts_.find(host);
-  return found == hosts_.end() ? 0 : found->second.sessions;
-}
-
-/// A session that its peer can do without, else the one whose last progress is longest ago; of `host` only, unless
-/// null.
-Server::Sessions::iterator Server::stalest(const Peer* host) {
-  auto stalest = sessions_.end();
-  for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
-    if (host != nullptr && at->second.host != *host) {
-      continue;
-    }
-    const auto rank = [](const Receiver& session) {
-      return session.dispensable() ? TimePoint::min() : session.last_progress_at();
-    };
-    if (stalest == sessions_.end() || rank(*at->second.receiver) < rank(*stalest->second.receiver)) {
-      stalest = at;
-    }
-  }
-  return stalest;
-}
-
 bool Server::make_room(TimePoint now, const Peer& host) {
-  const auto yields = [&](const Receiver& session) {
-    return session.dispensable() || now - session.last_progress_at() >= options_.stalled_after;
-  };
-  if (sessions_of(host) >= options_.sessions_per_host_max) {
-    const auto session = stalest(&host);
-    if (!yields(*session->second.receiver)) {
-      return false;
-    }
-    displace(now, session);
+  std::vector<Sessions::iterator> sessions;
+  std::vector<Holder> holders;
+  for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
+    const Session& session = at->second;
+    sessions.push_back(at);
+    holders.push_back({.host = &session.host,
+                       .last_progress_at = session.receiver->last_progress_at(),
+                       .dispensable = session.receiver->dispensable()});
   }
-  if (sessions_.size() < options_.sessions_max) {
-    return true;
+  const Admission verdict = admission(now, host, holders,
+                                      {.sessions_max = options_.sessions_max,
+                                       .per_host_max = options_.sessions_per_host_max,
+                                       .stalled_after = options_.stalled_after});
+  if (verdict.gives_way) {
+    displace(now, sessions[*verdict.gives_way]);
   }
-  const auto session = stalest(nullptr);
-  const auto greediest = std::ranges::max_element(
-      hosts_, {}, [](const std::pair<const Peer, Host>& entry) { return entry.second.sessions; });
-  if (!session->second.receiver->dispensable() && greediest->second.sessions > sessions_of(host) + 1) {
-    displace(now, stalest(&greediest->first));
-    return true;
-  }
-  if (!yields(*session->second.receiver)) {
-    return false;
-  }
-  displace(now, session);
-  return true;
+  return verdict.granted;
 }
 
 void Server::displace(TimePoint now, Sessions::iterator session) {

@@ -6,10 +6,8 @@
 // memory that peers can make it use. Sans-I/O (apps/ftx/session/endpoint.h says how to drive it).
 //
 // Threat: a host that takes what there is, so that nobody else is served. A host may have a part of the sessions, of
-// the memory and of the open files. When the server is full, a newcomer gets the room of a session that is over (and,
-// where all arrived, closed by its sender), else of the stalest of the host that has the most sessions, if that is more
-// than the newcomer's host then has, else of the one whose last progress is longest ago (stalled_after at least). Not
-// the other way round: a flood stalls the one session of an honest host, and its own are always new.
+// the memory and of the open files; who gives way when the server is full, apps/ftx/session/admission.h says.
+// Dispensable is a session that is over and, where all arrived, closed by its sender.
 //
 // A standing server (options.handshake) takes sealed sessions only, after a TLS handshake of which it keeps nothing
 // before the client's cookie was good (apps/ftx/session/handshakes.h). What clients ask for it sends
@@ -27,6 +25,7 @@
 #include <vector>
 
 #include "apps/ftx/recovery/ring.h"
+#include "apps/ftx/session/admission.h"
 #include "apps/ftx/session/cookie.h"
 #include "apps/ftx/session/endpoint.h"
 #include "apps/ftx/session/handshakes.h"
@@ -48,7 +47,7 @@ struct ServerOptions {
   HandshakeLimits handshake_limits{};
   /// What clients of `handshake` may fetch; null: nothing. It outlives the server.
   Provider* provider = nullptr;
-  PullLimits pull_limits{};
+  AdmissionLimits pull_limits{.sessions_max = 16, .per_host_max = 8, .stalled_after = std::chrono::seconds(3)};
   /// What a client of `handshake` may do. Asked when it wants to, so that who is taken off a list no longer may.
   std::function<Access(const Client&)> access = [](const Client&) { return Access::both; };
   /// How many bytes of files peers may move, all sessions together and one of them. What was written or sent counts,
@@ -215,8 +214,6 @@ class Server {
   void admit(TimePoint now, const Envelope& envelope, const Offer& offer, const Peer& from,
              std::optional<Protection> protection, Client client, bool may_read);
   [[nodiscard]] bool make_room(TimePoint now, const Peer& host);
-  [[nodiscard]] Sessions::iterator stalest(const Peer* host);
-  [[nodiscard]] std::size_t sessions_of(const Peer& host) const;
   [[nodiscard]] std::uint64_t credit_bytes() const;
   [[nodiscard]] Peer host_of(const Peer& peer) const { return Peer(options_.host_of(peer.address())); }
   void displace(TimePoint now, Sessions::iterator session);
