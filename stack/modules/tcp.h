@@ -27,7 +27,9 @@
 //   (TOUTSTATE), that does not listen (TRESQLEN). TBADF: no stream has that number; TPROVMISMATCH: another provider
 //   has. T_DISCON_REQ rejects it, with a reset. One whose caller has gone is taken back with T_DISCON_IND.
 //
-//   T_DATA_REQ, or M_DATA alone, is bytes of the stream; MORE_flag means nothing. T_DATA_IND brings what came.
+//   T_DATA_REQ, or M_DATA alone, is bytes of the stream; MORE_flag means nothing. T_DATA_IND brings what came. On a
+//   fused path the pass that copies a user's data sums it, too, and data for a reader who waits is verified in the pass
+//   that puts it into his memory (stack/core/reader_place.h).
 //   T_ORDREL_REQ ends sending behind all that was put before (FIN); T_ORDREL_IND is the peer's end. T_DISCON_REQ ends
 //   both at once with a reset, and what waits is lost. DISCON_reason is an errno: ECONNRESET, ECONNREFUSED, ETIMEDOUT,
 //   ... T_EXDATA_REQ is fatal. RFC 6093 tells new applications to do without urgent data; what a peer sends as such
@@ -224,7 +226,8 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void start_connecting();
   void refuse_connect(std::int32_t tli_error, std::int32_t unix_error);
   void unbind_when_done();
-  void send(Message message);
+  void send_or_wait(Message message);
+  void send(Message data);
   void send_waiting();
   void start_release();
   void deliver();
@@ -264,6 +267,8 @@ class Tcp final : public Module, private provider::ConnectionMode {
   // The network (tcp_network.cc)
   [[nodiscard]] bool from_network(Message& message);
   void receive(Message message);
+  [[nodiscard]] std::optional<tcp::Segment> verified(Message message, const wire::DataUnit& unitdata, Message place);
+  [[nodiscard]] Message place_for(const Message& message, const wire::DataUnit& unitdata) const;
   void arrived(const tcp::Ends& ends, tcp::Segment segment);
   void called(const tcp::Ends& ends, const tcp::Segment& syn);
   void bound_caller(Held& held);

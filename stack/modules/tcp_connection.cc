@@ -119,6 +119,12 @@ std::size_t Connection::send_room() const {
   return settings_.send_buffer_bytes - std::min(settings_.send_buffer_bytes, sent_.size());
 }
 
+std::optional<std::size_t> Connection::waiting_before(std::uint32_t sequence) const {
+  const bool comes_next =
+      received_ && !received_->has_gap() && position_near(received_->next(), sequence) == received_->next();
+  return comes_next ? std::optional(received_->ready_bytes()) : std::nullopt;
+}
+
 void Connection::send(Message data, TimePoint now) {
   SLUICE_REQUIRE(may_send());
   sent_.append(std::move(data));

@@ -183,9 +183,17 @@ class Connection {
     return acknowledged_ <= at && at < next_;
   }
 
+  /// How many bytes in order wait to be taken before those of a segment with this sequence number. Nothing where its
+  /// data would not come next.
+  [[nodiscard]] std::optional<std::size_t> waiting_before(std::uint32_t sequence) const;
+
   // What its user does.
 
   [[nodiscard]] std::size_t send_room() const;
+  /// The stretches in which data sent behind `waiting` bytes more is expected to leave.
+  [[nodiscard]] Stretches stretches(std::size_t waiting) const {
+    return sent_.stretches(std::min(next_, sent_.end()), waiting, static_cast<std::size_t>(segment_data_max()));
+  }
   /// Data to be sent, of any size: send_room() is advice. REQUIRES: M_DATA of the pool's memory, nothing is owed to it;
   /// may_send().
   void send(Message data, TimePoint now);
