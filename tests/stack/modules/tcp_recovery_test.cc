@@ -145,7 +145,7 @@ constexpr tcp_script::Case timeout_cases[] = {
        +600ms > ACK 101:201
        state established
      )"},
-    {"IsOver", "RFC 7661: behind a timeout, too, a window that is not used does not grow",
+    {"IsOver", "RFC 7661 4.3: behind a timeout, too, a window that is not used does not grow",
      R"(
        open mss 1000
        send 1000
@@ -158,7 +158,9 @@ constexpr tcp_script::Case timeout_cases[] = {
        send 9000
        > 2 segments
      )"},
-    {"TailLoss", "RFC 6298: what is lost at the end is found by time",
+    {"TailLoss",
+     "RFC 6298 5.4: \"Retransmit the earliest segment that has not been acknowledged\": what is lost at the end is "
+     "found so",
      R"(
        open mss 1000 sackok
        send 3000
@@ -373,7 +375,9 @@ constexpr tcp_script::Case fast_cases[] = {
        > ACK 14001:15001
        count timeouts 0
      )"},
-    {"SackOfNothing", "what was never sent, or does not lie behind the acknowledgment, was not selected",
+    {"SackOfNothing",
+     "RFC 2018 3: a block is of data that was received and lies behind the acknowledgment; of other data it tells "
+     "nothing",
      R"(
        open mss 1000 sackok
        send 4000
@@ -412,7 +416,9 @@ constexpr tcp_script::Case fast_cases[] = {
        < ACK 1 ack 2001
        > ACK 2001:2501
      )"},
-    {"PathGrows", "what the path takes is never more than what was asked for",
+    {"PathGrows",
+     "RFC 9293 3.7.1: Eff.snd.MSS is \"min(SendMSS+20, MMS_S) - TCPhdrsize - IPoptionsize\", and a path takes nothing "
+     "above it",
      R"(
        open mss 2000
        path 9000
@@ -421,7 +427,8 @@ constexpr tcp_script::Case fast_cases[] = {
        < ACK 1 ack 1461
        > ACK 1461:2001
      )"},
-    {"PathOfNothing", "a path that takes next to nothing is not believed",
+    {"PathOfNothing",
+     "RFC 9293 3.7.2: segments follow the path's MTU; one that takes next to nothing is not believed (RFC 5927 7)",
      R"(
        open mss 1000
        path 1
@@ -429,7 +436,7 @@ constexpr tcp_script::Case fast_cases[] = {
        > ACK 1:65
        > ACK 65:129
      )"},
-    {"PathBeforeOpen", "a path is asked for by its network before the connection is open, too",
+    {"PathBeforeOpen", "RFC 9293 3.7.2: segments follow the path's MTU, told before the connection is open, too",
      R"(
        connect
        > SYN 0
@@ -482,7 +489,7 @@ constexpr tcp_script::Case congestion_cases[] = {
        < ACK 1 ack 6001
        > 12 segments
      )"},
-    {"NotUsedNotGrown", "RFC 7661: a window that is not used does not grow",
+    {"NotUsedNotGrown", "RFC 7661 4.3: a window that is not used does not grow",
      R"(
        open mss 1000
        send 3000
@@ -558,7 +565,8 @@ TCP_SCRIPTS(TcpCongestion, congestion_cases);
 
 // Nothing is lost for want of memory but time.
 constexpr tcp_script::Case memory_cases[] = {
-    {"Syn", "a SYN for which there is no memory is sent when the next one is due",
+    {"Syn",
+     "RFC 9293 3.8.3: \"SYN retransmissions MUST be handled in the general way\": one without memory is as one lost",
      R"(
        memory off
        connect
@@ -566,7 +574,8 @@ constexpr tcp_script::Case memory_cases[] = {
        count no_memory 1
        +1s > SYN 0
      )"},
-    {"Data", "data for which there is no memory is sent when a probe would be",
+    {"Data",
+     "RFC 9293 3.8.6.2.1: \"(4) or if the override timeout occurs\": data for which there was no memory is sent then",
      R"(
        open mss 1000
        memory off
@@ -577,7 +586,9 @@ constexpr tcp_script::Case memory_cases[] = {
        < ACK 1 ack 2001
        done yes
      )"},
-    {"Acknowledgment", "an acknowledgment is sent when there is memory",
+    {"Acknowledgment",
+     "RFC 9293 3.8.6.3: an acknowledgment \"MUST be less than 0.5 seconds\" late; one without memory is tried again "
+     "soon",
      R"(
        open
        < ACK 1:101
@@ -587,7 +598,8 @@ constexpr tcp_script::Case memory_cases[] = {
        +40ms > ACK 1 ack 101
        take 100
      )"},
-    {"Retransmission", "a retransmission waits for the next timeout",
+    {"Retransmission",
+     "RFC 6298 5.5: \"The host MUST set RTO <- RTO * 2\": a retransmission without memory waits for the next timeout",
      R"(
        open mss 1000
        send 1000
@@ -599,7 +611,7 @@ constexpr tcp_script::Case memory_cases[] = {
        < ACK 1 ack 1001
        done yes
      )"},
-    {"Reset", "a reset for which there is no memory is never sent",
+    {"Reset", "RFC 9293 3.10.5: \"delete the TCB\" does not wait for the reset, which without memory is never sent",
      R"(
        open
        memory off
@@ -607,7 +619,8 @@ constexpr tcp_script::Case memory_cases[] = {
        memory on
        state closed
      )"},
-    {"DataBehindAGap", "what cannot be kept is as if it had not come",
+    {"DataBehindAGap",
+     "RFC 2018 8: \"The data receiver is permitted to discard data in its queue\": what cannot be kept has not come",
      R"(
        open sackok
        < ACK 151:161
