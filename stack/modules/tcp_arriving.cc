@@ -269,6 +269,7 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
     sent_.release_to(std::min(acknowledged, sent_.end()));
     news_.acknowledged = true;
     waiting_since_ = never;
+    timeouts_in_a_row_ = 0;
     retransmit_at_ = never;  // RFC 6298 (5.3): it begins anew
   } else if (peer_window_ == 0) {
     waiting_since_ = now;  // a peer that answers is waited for without end

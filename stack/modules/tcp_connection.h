@@ -119,6 +119,17 @@ class Connection {
   /// present global default is five minutes."
   static constexpr Duration opening_time_max = std::chrono::minutes(3);
   static constexpr Duration silence_max = std::chrono::minutes(5);
+  /// A path may drop what is too large and say nothing (a black hole). RFC 4821 section 7.7: "a full-stop timeout (also
+  /// known as a 'persistent timeout' in other documents) SHOULD be taken as an indication of some significantly
+  /// disruptive event in the network": so many timeouts in a row, which is R1 of RFC 9293 section 3.8.3, "at least 3
+  /// retransmissions".
+  static constexpr unsigned black_hole_timeouts = 3;
+  /// Section 7.7 again: "set eff_pmtu to search_low", here packets of 1024 bytes (IPv4) or 1280, less the headers;
+  /// "Upon additional successive timeouts, search_low and eff_pmtu SHOULD be halved", but not below what every host
+  /// takes (segment_bytes_default_v4): a peer that does not answer at all is not to get tiny segments when he does.
+  static constexpr std::uint16_t black_hole_segment_bytes = 1024 - 40;
+  /// RFC 8899 section 5.1.1, PMTU_RAISE_TIMER: after so long larger segments are tried again.
+  static constexpr Duration black_hole_life = std::chrono::minutes(10);
   /// RFC 5961 section 7: so many in a second, so that they cost no more than that.
   static constexpr unsigned challenges_max = 10;
   /// RFC 7323 section 5.5: a connection may be idle for longer than the peer's timestamps take to go half around, which
@@ -268,6 +279,9 @@ class Connection {
   // Timers and the end (tcp_connection.cc)
   [[nodiscard]] bool has_waited_too_long(TimePoint now) const;
   void retransmission_due(TimePoint now);
+  void avoid_black_hole(TimePoint now);
+  void leave_black_hole(TimePoint now);
+  void set_segment_bytes(std::uint16_t segment_bytes);
   void probe_due(TimePoint now);
   void keep_alive_due(TimePoint now);
   void open_window(TimePoint now);
@@ -305,7 +319,10 @@ class Connection {
   TimePoint last_sent_{};
   TimePoint waiting_since_ = never;  // for an acknowledgement of anything
   bool timed_out_ = false;           // and it began with a timeout
-  bool finishing_ = false;           // the user has ended
+  unsigned timeouts_in_a_row_ = 0;
+  TimePoint black_hole_until_ = never;    // while segments are smaller than the path is said to take,
+  std::uint16_t path_segment_bytes_ = 0;  // which is this
+  bool finishing_ = false;                // the user has ended
   bool fin_sent_ = false;
 
   // Receiving.

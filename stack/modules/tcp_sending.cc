@@ -18,6 +18,7 @@ using namespace wire;  // tcp_syn and the other flags
 void Connection::output(TimePoint now) {
   const bool synchronized = is_synchronized();
   if (synchronized) {
+    leave_black_hole(now);
     if (board_.empty() && now - last_sent_ > round_trip_.timeout()) {
       congestion_.restarted();
     }

@@ -12,13 +12,13 @@ namespace {
 constexpr tcp_script::Case timeout_cases[] = {
     {"Doubles", "RFC 6298 5.5: \"The host MUST set RTO <- RTO * 2\"",
      R"(
-       open mss 1000
-       send 1000
-       > ACK 1:1001
-       +300ms > ACK 1:1001
-       +600ms > ACK 1:1001
-       +1200ms > ACK 1:1001
-       < ACK 1 ack 1001
+       open mss 500
+       send 500
+       > ACK 1:501
+       +300ms > ACK 1:501
+       +600ms > ACK 1:501
+       +1200ms > ACK 1:501
+       < ACK 1 ack 501
        done yes
        deadline none
        count timeouts 3
@@ -114,21 +114,21 @@ constexpr tcp_script::Case timeout_cases[] = {
     {"ProgressIsNoSilence",
      "RFC 9293 3.8.3: R2 measures \"the amount of retransmission that has occurred for the same segment\"",
      R"(
-       open win 1000 mss 1000
-       send 3000
-       > ACK 1:1001
-       +300ms > ACK 1:1001
-       +600ms > ACK 1:1001
-       +1200ms > ACK 1:1001
-       +2400ms > ACK 1:1001
-       +4800ms > ACK 1:1001
-       +9600ms > ACK 1:1001
-       +19200ms > ACK 1:1001
-       +38400ms > ACK 1:1001
-       x3 +60s > ACK 1:1001
-       < ACK 1 ack 1001
-       > ACK 1001:2001
-       x4 +60s > ACK 1001:2001
+       open win 500 mss 500
+       send 1500
+       > ACK 1:501
+       +300ms > ACK 1:501
+       +600ms > ACK 1:501
+       +1200ms > ACK 1:501
+       +2400ms > ACK 1:501
+       +4800ms > ACK 1:501
+       +9600ms > ACK 1:501
+       +19200ms > ACK 1:501
+       +38400ms > ACK 1:501
+       x3 +60s > ACK 1:501
+       < ACK 1 ack 501
+       > ACK 501:1001
+       x4 +60s > ACK 501:1001
        state established
      )"},
     {"IdleIsNoSilence", "RFC 9293 3.8.3: where nothing was sent nothing is waited for",
@@ -204,6 +204,112 @@ constexpr tcp_script::Case timeout_cases[] = {
 };
 
 TCP_SCRIPTS(TcpTimeout, timeout_cases);
+
+constexpr tcp_script::Case black_hole_cases[] = {
+    {"Shrinks",
+     "RFC 4821 7.7: \"a full-stop timeout\": \"set eff_pmtu to search_low\", and upon further ones they \"SHOULD be "
+     "halved\"",
+     R"(
+       open mss 1460
+       send 2920
+       > ACK 1:1461
+       > ACK 1461:2921
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:985
+       +2400ms > ACK 1:537
+       +4800ms > ACK 1:537
+       < ACK 1 ack 537
+       > ACK 537:985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       > ACK 1461:1997
+       > ACK 1997:2533
+       > ACK 2533:2921
+       < ACK 1 ack 2921
+       send 1000
+       > ACK 2921:3457
+     )"},
+    {"ShrinksToWhatEveryHostOfIpv6Takes",
+     "RFC 4821 7.7: \"with a lower bound of 68 bytes for IPv4 and 1280 bytes for IPv6\", packets with their headers",
+     R"(
+       set v6
+       open mss 1440
+       send 1440
+       > ACK 1:1441
+       +300ms > ACK 1:1441
+       +600ms > ACK 1:1441
+       +1200ms > ACK 1:1221
+       +2400ms > ACK 1:1221
+       < ACK 1 ack 1221
+       > ACK 1221:1441
+     )"},
+    {"AnAnswerBeginsAnew", "RFC 9293 3.8.3: R1 counts retransmissions \"of the same segment\"",
+     R"(
+       open mss 1460
+       send 2920
+       > ACK 1:1461
+       > ACK 1461:2921
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       < ACK 1 ack 1461
+       > ACK 1461:2921
+       +1200ms > ACK 1461:2921
+       +2400ms > ACK 1461:2921
+       < ACK 1 ack 2921
+     )"},
+    {"SmallIsNotTooLarge",
+     "RFC 4821 7.7: a full-stop timeout of what a smaller packet carries whole tells nothing of the MTU",
+     R"(
+       open mss 1460
+       send 984
+       > ACK 1:985
+       +300ms > ACK 1:985
+       +600ms > ACK 1:985
+       +1200ms > ACK 1:985
+       < ACK 1 ack 985
+       send 1460
+       > ACK 985:2445
+     )"},
+    {"LargerAfterTenMinutes", "RFC 8899 5.1.1: PMTU_RAISE_TIMER, after which what is larger is tried again",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:985
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       +599s
+       send 984
+       > ACK 1461:2445
+       < ACK 1 ack 2445
+       +1s
+       send 1460
+       > ACK 2445:3905
+     )"},
+    {"WhatThePathIsSaidToTakeStays",
+     "RFC 9293 3.7.2: segments follow the path's MTU, told of while they are smaller, too",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:985
+       path 1200
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       +10min
+       send 1200
+       > ACK 1461:2661
+     )"},
+};
+
+TCP_SCRIPTS(TcpBlackHole, black_hole_cases);
 
 constexpr tcp_script::Case fast_cases[] = {
     {"ThreeDuplicates",
