@@ -258,6 +258,9 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   if (const auto round_trip = progress.round_trip ? progress.round_trip : echo) {
     round_trip_.measured(*round_trip);
   }
+  if (acknowledged > acknowledged_ || progress.bytes > 0 || duplicate) {
+    timeouts_in_a_row_ = 0;  // the path carries what is sent
+  }
   const bool was_shut = peer_window_ == 0;
   update_window(segment, at, acknowledged);
   if (was_shut && peer_window_ > 0 && probes_ > 0 && !board_.empty()) {
@@ -269,7 +272,6 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
     sent_.release_to(std::min(acknowledged, sent_.end()));
     news_.acknowledged = true;
     waiting_since_ = never;
-    timeouts_in_a_row_ = 0;
     retransmit_at_ = never;  // RFC 6298 (5.3): it begins anew
   } else if (peer_window_ == 0) {
     waiting_since_ = now;  // a peer that answers is waited for without end

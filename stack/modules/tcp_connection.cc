@@ -181,6 +181,8 @@ void Connection::network_failed(int error) {
   if (state_ == State::syn_sent) {
     close(error);
   }
+  // RFC 4821 section 7.7 asks of a black hole that "there was not an ICMP message indicating a reason".
+  timeouts_in_a_row_ = 0;
 }
 
 void Connection::set_path(std::uint16_t segment_bytes, TimePoint now) {
@@ -274,7 +276,8 @@ void Connection::retransmission_due(TimePoint now) {
   if (!is_synchronized()) {
     return send_syn(now);
   }
-  if (++timeouts_in_a_row_ >= black_hole_timeouts) {
+  // What did not leave for want of memory, or is known to have arrived, tells nothing of the path.
+  if (board_.front().state == Scoreboard::Sent::State::under_way && ++timeouts_in_a_row_ > black_hole_retransmissions) {
     avoid_black_hole(now);
   }
   congestion_.timed_out(board_.flight_bytes(), board_.front().again);

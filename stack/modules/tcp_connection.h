@@ -121,9 +121,9 @@ class Connection {
   static constexpr Duration silence_max = std::chrono::minutes(5);
   /// A path may drop what is too large and say nothing (a black hole). RFC 4821 section 7.7: "a full-stop timeout (also
   /// known as a 'persistent timeout' in other documents) SHOULD be taken as an indication of some significantly
-  /// disruptive event in the network": so many timeouts in a row, which is R1 of RFC 9293 section 3.8.3, "at least 3
-  /// retransmissions".
-  static constexpr unsigned black_hole_timeouts = 3;
+  /// disruptive event in the network": when so many retransmissions of the same segment have timed out, which is R1 of
+  /// RFC 9293 section 3.8.3, "at least 3 retransmissions", and nothing that was sent meanwhile has arrived.
+  static constexpr unsigned black_hole_retransmissions = 3;
   /// Section 7.7 again: "set eff_pmtu to search_low", here packets of 1024 bytes (IPv4) or 1280, less the headers;
   /// "Upon additional successive timeouts, search_low and eff_pmtu SHOULD be halved", but not below what every host
   /// takes (segment_bytes_default_v4): a peer that does not answer at all is not to get tiny segments when he does.
@@ -317,9 +317,9 @@ class Connection {
   bool repair_now_ = false;                   // the first that is lost waits for no window
   bool window_limited_ = false;               // the congestion window was what kept more from leaving
   TimePoint last_sent_{};
-  TimePoint waiting_since_ = never;  // for an acknowledgement of anything
-  bool timed_out_ = false;           // and it began with a timeout
-  unsigned timeouts_in_a_row_ = 0;
+  TimePoint waiting_since_ = never;       // for an acknowledgement of anything
+  bool timed_out_ = false;                // and it began with a timeout
+  unsigned timeouts_in_a_row_ = 0;        // of a segment that had left, with nothing heard of any other
   TimePoint black_hole_until_ = never;    // while segments are smaller than the path is said to take,
   std::uint16_t path_segment_bytes_ = 0;  // which is this
   bool finishing_ = false;                // the user has ended

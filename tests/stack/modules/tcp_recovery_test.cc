@@ -216,9 +216,10 @@ constexpr tcp_script::Case black_hole_cases[] = {
        > ACK 1461:2921
        +300ms > ACK 1:1461
        +600ms > ACK 1:1461
-       +1200ms > ACK 1:985
-       +2400ms > ACK 1:537
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
        +4800ms > ACK 1:537
+       +9600ms > ACK 1:537
        < ACK 1 ack 537
        > ACK 537:985
        > ACK 985:1461
@@ -239,8 +240,9 @@ constexpr tcp_script::Case black_hole_cases[] = {
        > ACK 1:1441
        +300ms > ACK 1:1441
        +600ms > ACK 1:1441
-       +1200ms > ACK 1:1221
+       +1200ms > ACK 1:1441
        +2400ms > ACK 1:1221
+       +4800ms > ACK 1:1221
        < ACK 1 ack 1221
        > ACK 1221:1441
      )"},
@@ -252,11 +254,76 @@ constexpr tcp_script::Case black_hole_cases[] = {
        > ACK 1461:2921
        +300ms > ACK 1:1461
        +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
        < ACK 1 ack 1461
        > ACK 1461:2921
-       +1200ms > ACK 1461:2921
        +2400ms > ACK 1461:2921
+       +4800ms > ACK 1461:2921
+       +9600ms > ACK 1461:2921
        < ACK 1 ack 2921
+     )"},
+    {"ADuplicateAcknowledgementTellsOfAnArrival",
+     "RFC 5681 3.2: a duplicate acknowledgment tells \"that a segment was received out-of-order\": it was received",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       < ACK 1 ack 1
+       +2400ms > ACK 1:1461
+       +4800ms > ACK 1:1461
+       +9600ms > ACK 1:1461
+       +19200ms > ACK 1:985
+     )"},
+    {"ASelectiveOneDoesToo",
+     "RFC 2018 3: it informs of \"non-contiguous blocks of data that have been received\": a path that loses much is "
+     "none "
+     "that takes less",
+     R"(
+       open mss 1460 sackok
+       send 2920
+       > ACK 1:1461
+       > ACK 1461:2921
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       < ACK 1 ack 1 sack 1461-2921
+       +2400ms > ACK 1:1461
+       +5s > ACK 1:1461
+       +10s > ACK 1:1461
+       +20s > ACK 1:985
+     )"},
+    {"AReasonIsNoSilence", "RFC 4821 7.7: \"and there was not an ICMP message indicating a reason\"", R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       error 113
+       +2400ms > ACK 1:1461
+       +4800ms > ACK 1:1461
+       +9600ms > ACK 1:1461
+       +19200ms > ACK 1:985
+     )"},
+    {"WhatDidNotLeaveIsNotTooLarge",
+     "RFC 9293 3.8.3: R1 counts retransmissions, which there are none of without memory",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       memory off
+       +300ms
+       +600ms
+       +1200ms
+       +2400ms
+       memory on
+       +4800ms > ACK 1:1461
+       +9600ms > ACK 1:1461
+       +19200ms > ACK 1:1461
+       +38400ms > ACK 1:985
      )"},
     {"SmallIsNotTooLarge",
      "RFC 4821 7.7: a full-stop timeout of what a smaller packet carries whole tells nothing of the MTU",
@@ -267,6 +334,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
        +300ms > ACK 1:985
        +600ms > ACK 1:985
        +1200ms > ACK 1:985
+       +2400ms > ACK 1:985
        < ACK 1 ack 985
        send 1460
        > ACK 985:2445
@@ -278,7 +346,8 @@ constexpr tcp_script::Case black_hole_cases[] = {
        > ACK 1:1461
        +300ms > ACK 1:1461
        +600ms > ACK 1:1461
-       +1200ms > ACK 1:985
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
        < ACK 1 ack 985
        > ACK 985:1461
        < ACK 1 ack 1461
@@ -298,7 +367,8 @@ constexpr tcp_script::Case black_hole_cases[] = {
        > ACK 1:1461
        +300ms > ACK 1:1461
        +600ms > ACK 1:1461
-       +1200ms > ACK 1:985
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
        path 1200
        < ACK 1 ack 985
        > ACK 985:1461
