@@ -185,48 +185,6 @@ void Connection::network_failed(int error) {
   timeouts_in_a_row_ = 0;
 }
 
-void Connection::set_path(std::uint16_t segment_bytes, TimePoint now) {
-  const std::uint16_t wanted = std::max(segment_bytes, segment_bytes_min);
-  path_segment_bytes_ = std::min(path_segment_bytes_, wanted);
-  if (wanted >= settings_.segment_bytes) {
-    return;
-  }
-  set_segment_bytes(wanted);
-  board_.lost_above(segment_data_max());
-  output(now);
-}
-
-void Connection::set_segment_bytes(std::uint16_t segment_bytes) {
-  settings_.segment_bytes = segment_bytes;
-  congestion_.set_segment_bytes(segment_data_max());
-}
-
-/// What has timed out again and again may be too large for the path, though nobody has said so. So it is not for what a
-/// smaller segment carries whole.
-void Connection::avoid_black_hole(TimePoint now) {
-  const bool v4 = ends_.remote.address.is_v4();
-  const std::uint16_t least = v4 ? segment_bytes_default_v4 : segment_bytes_default_v6;
-  const std::uint16_t now_bytes = std::min(settings_.segment_bytes, peer_segment_bytes_);
-  const std::uint16_t first = v4 ? black_hole_segment_bytes : segment_bytes_default_v6;
-  const std::uint16_t wanted = now_bytes > first ? first : std::max<std::uint16_t>(now_bytes / 2, least);
-  if (wanted >= now_bytes || board_.front().range.size() + (now_bytes - segment_data_max()) <= wanted) {
-    return;
-  }
-  if (black_hole_until_ == never) {
-    path_segment_bytes_ = settings_.segment_bytes;
-  }
-  black_hole_until_ = now + black_hole_life;
-  set_segment_bytes(wanted);
-}
-
-/// Tries what the path is said to take.
-void Connection::leave_black_hole(TimePoint now) {
-  if (black_hole_until_ <= now) {
-    black_hole_until_ = never;
-    set_segment_bytes(path_segment_bytes_);
-  }
-}
-
 // ---- Timers ----
 
 TimePoint Connection::next_deadline() const {

@@ -279,8 +279,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
      )"},
     {"ASelectiveOneDoesToo",
      "RFC 2018 3: it informs of \"non-contiguous blocks of data that have been received\": a path that loses much is "
-     "none "
-     "that takes less",
+     "none that takes less",
      R"(
        open mss 1460 sackok
        send 2920
@@ -339,7 +338,10 @@ constexpr tcp_script::Case black_hole_cases[] = {
        send 1460
        > ACK 985:2445
      )"},
-    {"LargerAfterTenMinutes", "RFC 8899 5.1.1: PMTU_RAISE_TIMER, after which what is larger is tried again",
+    {"ALargerOneIsTriedAtOnce",
+     "RFC 4821 7.6.1: \"If the probe size is larger than the eff_pmtu, raise eff_pmtu to the probe size\": the path "
+     "was "
+     "away altogether",
      R"(
        open mss 1460
        send 1460
@@ -351,13 +353,161 @@ constexpr tcp_script::Case black_hole_cases[] = {
        < ACK 1 ack 985
        > ACK 985:1461
        < ACK 1 ack 1461
-       +599s
-       send 984
+       send 30000
        > ACK 1461:2445
-       < ACK 1 ack 2445
-       +1s
+       > ACK 2445:3429
+       < ACK 1 ack 3429
+       > 4 segments
+       < ACK 1 ack 7365
+       > ACK 7365:8825
+       > ACK 8825:9809
+       > ACK 9809:10793
+       > ACK 10793:11777
+       < ACK 1 ack 8825
+       > ACK 11777:13237
+     )"},
+    {"OneThatIsLostIsNoCongestion",
+     "RFC 4821 7.6.2: \"In this case alone, the loss SHOULD NOT be interpreted as congestion signal\"",
+     R"(
+       open mss 1460 sackok
        send 1460
-       > ACK 2445:3905
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       send 30000
+       > ACK 1461:2445
+       > ACK 2445:3429
+       +10ms
+       < ACK 1 ack 3429
+       > 4 segments
+       +10ms
+       < ACK 1 ack 7365
+       > ACK 7365:8825
+       > ACK 8825:9809
+       > ACK 9809:10793
+       > ACK 10793:11777
+       +10ms
+       < ACK 1 ack 7365 sack 8825-9809
+       > ACK 11777:12761
+       < ACK 1 ack 7365 sack 8825-10793
+       > ACK 12761:13745
+       < ACK 1 ack 7365 sack 8825-11777
+       > ACK 7365:8349
+       > ACK 8349:8825
+       > ACK 13745:14729
+     )"},
+    {"ThreeThatAreLostAreEnough",
+     "RFC 8899 5.1.1: PROBE_TIMER \"SHOULD be larger than 15 seconds\", PMTU_RAISE_TIMER is \"600 seconds\"; 5.1.2: "
+     "\"The default value of MAX_PROBES is 3\"",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       send 9840
+       > 2 segments
+       < ACK 1 ack snd
+       > 4 segments
+       < ACK 1 ack snd
+       > 4 segments
+       < ACK 1 ack snd
+       send 4412
+       > ACK 11301:12761
+       > 3 segments
+       x3 < ACK 1 ack una
+       > ACK 11301:12285
+       > ACK 12285:12761
+       < ACK 1 ack snd
+       +15s
+       send 3936
+       > ACK 15713:16697
+       > 3 segments
+       < ACK 1 ack snd
+       +1s
+       send 4412
+       > ACK 19649:21109
+       > 3 segments
+       x3 < ACK 1 ack una
+       > 2 segments
+       < ACK 1 ack snd
+       +16s
+       send 4412
+       > ACK 24061:25521
+       > 3 segments
+       x3 < ACK 1 ack una
+       > 2 segments
+       < ACK 1 ack snd
+       +599s
+       send 4920
+       > ACK 28473:29457
+       > 4 segments
+       < ACK 1 ack snd
+       +1s
+       send 4412
+       > ACK 33393:34853
+       > 3 segments
+       < ACK 1 ack snd
+     )"},
+    {"AnotherSizeIsTried",
+     "RFC 8899 5.3.1: \"a new probe of the same size or any other size (determined by the search algorithm) can be "
+     "sent\": that of Ethernet",
+     R"(
+       set mss 8960
+       open mss 8960 win 65535
+       send 8960
+       > ACK 1:8961
+       +300ms > ACK 1:8961
+       +600ms > ACK 1:8961
+       +1200ms > ACK 1:8961
+       +2400ms > ACK 1:985
+       < ACK 1 ack 985
+       > ACK 985:1969
+       < ACK 1 ack 8961
+       send 40000
+       > 2 segments
+       < ACK 1 ack snd
+       > 4 segments
+       < ACK 1 ack snd
+       > 8 segments
+       < ACK 1 ack snd
+       > ACK 22737:31697
+       > 6 segments
+       x3 < ACK 1 ack 22737
+       > 10 segments
+       < ACK 1 ack snd
+       > 11 segments
+       < ACK 1 ack snd
+       > ACK 48425:48961
+       < ACK 1 ack snd
+       +16s
+       send 30000
+       > ACK 48961:50421
+       > 8 segments
+       < ACK 1 ack snd
+       > ACK 58293:59753
+       > 12 segments
+       < ACK 1 ack snd
+       > 1 segments
+       < ACK 1 ack snd
+       > ACK 78733:78961
+       < ACK 1 ack snd
+       +600s
+       send 30000
+       > ACK 78961:87921
+       > 3 segments
+       < ACK 1 ack snd
+       > ACK 92301:101261
      )"},
     {"WhatThePathIsSaidToTakeStays",
      "RFC 9293 3.7.2: segments follow the path's MTU, told of while they are smaller, too",
@@ -373,9 +523,18 @@ constexpr tcp_script::Case black_hole_cases[] = {
        < ACK 1 ack 985
        > ACK 985:1461
        < ACK 1 ack 1461
-       +10min
-       send 1200
-       > ACK 1461:2661
+       send 30000
+       > 2 segments
+       < ACK 1 ack snd
+       > 4 segments
+       < ACK 1 ack snd
+       > ACK 7365:8565
+       > 3 segments
+       < ACK 1 ack 8565
+       > ACK 11517:12717
+       < ACK 1 ack snd
+       > ACK 12717:13917
+       > 4 segments
      )"},
 };
 
