@@ -36,11 +36,13 @@
 //   stays in the stream, where it was sent.
 //
 //   Below: ip, as stack/wire/network.h says. A segment is a T_UNITDATA_REQ of protocol 6 that is not to be fragmented;
-//   when the path's MTU shrinks, so do the segments. Where ip says that its link takes segments together, and nobody
-//   between is in the way (`sluice explain`), full ones go down as one message, up to 64 KiB, which the device splits
-//   or the driver before it (dlpi/super_frame.h); what the device has put together comes up as one. What is sent again
-//   goes one by one. Counters count segments. A T_UDERROR_IND ends a connection that this end is opening,
-//   and no other (RFC 5461); ENOBUFS ends none.
+//   when the path's MTU shrinks, so do the segments. A path may also drop what is too large and say nothing: when a
+//   full segment was sent again three times in vain, segments are smaller (RFC 4821 section 7.7), until a larger one,
+//   which is tried a few times and then every ten minutes, has arrived. Where ip says that its link takes segments
+//   together, and nobody between is in the way (`sluice explain`), full ones go down as one message, up to 64 KiB,
+//   which the device splits or the driver before it (dlpi/super_frame.h); what the device has put together comes up as
+//   one. What is sent again goes one by one. Counters count segments. A T_UDERROR_IND ends a connection that this end
+//   is opening, and no other (RFC 5461); ENOBUFS ends none.
 //
 //   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
 //   by one that is unbound, which sees what no other stream of the link claims.
