@@ -50,7 +50,6 @@ PayloadWork Tcp::payload_work(Side side) const {
 bool Tcp::holds_data() const { return (mine_ && !mine_->connection.all_acknowledged()) || some_linger(); }
 
 Status Tcp::open() {
-  secret_ = {set().prng()(), set().prng()()};
   cookies_ = tcp::Cookies({set().prng()(), set().prng()()});
   memory_ = std::make_unique<BufferCall>(set().scheduler(), set().pool(), [this] {
     const Entered entered(*this, Entered::By::call);

@@ -305,7 +305,6 @@ class Tcp final : public Module, private provider::ConnectionMode {
   Purpose purpose_ = Purpose::none;
   std::uint32_t wanted_indications_ = 0;          // of the bind in hand
   std::optional<wire::TransportAddress> callee_;  // of the connect in hand
-  std::array<std::uint64_t, 2> secret_{};
   std::unique_ptr<Held> mine_;
   std::vector<Caller> callers_;
   tcp::Cookies cookies_;

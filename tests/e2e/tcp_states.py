@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state diagram of TCP between the kernel's and ours: a reset in every state of either that the other really sends; both
-that open, and both that close at once; and an end that has forgotten the connection. FAMILY is 4 or 6."""
+that open, and both that close at once; an end that has forgotten the connection, and one that calls again at once. FAMILY is 4
+or 6."""
 import sys
 
 import tcp_between
@@ -256,12 +257,42 @@ def one_has_forgotten(one):
     link.exchanges(f"{what}, and makes another", 100_000, 100_000)
 
 
+def calls_again(caller):
+    """From the same port, when who was called has ended first. The kernel's end is in TIME-WAIT then. RFC 6191 section 2: where
+    "the timestamp contained in the incoming SYN segment is greater than the last timestamp seen on the previous incarnation of
+    the connection [...], honor the connection request"; so ours must go on where the last connection's were, and its first
+    sequence number, too. Ours has no TIME-WAIT any more: see a_reset_in_time_wait()."""
+    called = OTHER[caller]
+    what = f"{caller} calls {called} again from the same port"
+    link.begin()
+    port, local_port = link.connect(caller)
+    for _ in range(3):
+        link.exchanges(what, 10_000, 10_000)
+        link.ends[called].does("shut")
+        link.reaches(caller, CLOSE_WAIT)
+        since = len(link.seen)
+        link.ends[caller].does("close")
+        link.until(f"{what}: the FIN", lambda: link.find(caller, FIN, since=since))
+        is_acknowledged(caller, FIN)
+        link.ends[called].does("close")
+        if called == "kernel":
+            link.expect(f"{what}: which is in TIME-WAIT", link.sockets_of_kernel("time-wait", port))
+        link.passes(0.1)  # what a program closes, its stack hears of a little later
+        since = len(link.seen)
+        link.ends[caller].does("connect", link.address[called], port, local_port)
+        link.ends[caller].does("connected")
+        answers = link.find(called, since=since)
+        link.expect(f"{what}: and is answered at once", answers[0].has(SYN, ACK) and not answers[0].has(RST))
+        link.expect(f"{what}: and accepted", link.ends[called].does("accept") == local_port)
+
+
 for side in ("ours", "kernel"):
     a_refusal(side)
     a_caller_who_has_gone(side)
     for row in RESETS:
         a_reset_in(side, *row)
     one_has_forgotten(side)
+    calls_again(side)
 a_reset_in_time_wait()
 both_at_once()
 link.end_all()
