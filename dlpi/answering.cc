@@ -31,12 +31,12 @@ void Answering::renew(LinkStream& stream, const Subscription& wanted) {
     return wanted.has_sap(sap) ? bound : Kind::unbound;
   };
   Member& member = members_.at(&stream);
-  const Binding before =
-      std::exchange(member.binding, {.v4 = kind_of(wire::ethertype_ipv4), .v6 = kind_of(wire::ethertype_ipv6)});
-  if (before == member.binding) {
+  const Binding now{.v4 = kind_of(wire::ethertype_ipv4), .v6 = kind_of(wire::ethertype_ipv6)};
+  if (now == member.binding) {
     return;
   }
-  open_ -= Member{member.serial, before, member.addresses}.is_open() ? 1U : 0U;
+  open_ -= member.is_open() ? 1U : 0U;
+  const Binding before = std::exchange(member.binding, now);
   open_ += member.is_open() ? 1U : 0U;
   for (const wire::IpAddress& address : member.addresses) {
     change_claim(address, stream, member, before, member.binding);

@@ -3,7 +3,7 @@
 # Ten clients of one server, nine of them hostile (tests/hostile/crowd.py): the tenth is served, and its file is whole. How
 # long it took beside them and alone is told.
 source "$(dirname "$0")/../e2e/common.sh"
-head -c 8M /dev/urandom > big.bin
+head -c 3M /dev/urandom > big.bin
 mkdir incoming
 background serve "$FTX" serve incoming --insecure --json --listen 127.0.0.1
 wait_for serve.out listening

@@ -348,17 +348,17 @@ bool Server::make_room(TimePoint now, const Peer& host) {
   if (sessions_.size() < options_.sessions_max) {
     return true;
   }
-  if (const auto session = stalest(nullptr); yields(*session->second.receiver)) {
-    displace(now, session);
-    return true;
-  }
+  const auto session = stalest(nullptr);
   const auto greediest = std::ranges::max_element(
       hosts_, {}, [](const std::pair<const Peer, Host>& entry) { return entry.second.sessions; });
-  if (greediest->second.sessions <= sessions_of(host) + 1) {
+  if (!session->second.receiver->dispensable() && greediest->second.sessions > sessions_of(host) + 1) {
+    displace(now, stalest(&greediest->first));
+    return true;
+  }
+  if (!yields(*session->second.receiver)) {
     return false;
   }
-  const Peer greedy = greediest->first;
-  displace(now, stalest(&greedy));
+  displace(now, session);
   return true;
 }
 

@@ -7,8 +7,9 @@
 //
 // Threat: a host that takes what there is, so that nobody else is served. A host may have a part of the sessions, of
 // the memory and of the open files. When the server is full, a newcomer gets the room of a session that is over (and,
-// where all arrived, closed by its sender), else of the one whose last progress is longest ago (stalled_after at
-// least), else of one of the host that has the most sessions, if that is more than the newcomer's host then has.
+// where all arrived, closed by its sender), else of the stalest of the host that has the most sessions, if that is more
+// than the newcomer's host then has, else of the one whose last progress is longest ago (stalled_after at least). Not
+// the other way round: a flood stalls the one session of an honest host, and its own are always new.
 //
 // A standing server (options.handshake) takes sealed sessions only, after a TLS handshake of which it keeps nothing
 // before the client's cookie was good (apps/ftx/session/handshakes.h). What clients ask for it sends

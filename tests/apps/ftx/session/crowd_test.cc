@@ -93,6 +93,24 @@ TEST(Crowd, AFullServerOfHostsThatGoOnTakesRoomFromTheGreediest) {
   EXPECT_EQ(bench.server.drops().displaced, 2U);
 }
 
+/// What a flood has stalled does not make room for the flood.
+TEST(Crowd, AHostWithManySessionsYieldsBeforeOneThatHasStalled) {
+  ServerOptions options = small_server();
+  options.sessions_max = 5;
+  Bench bench(options);
+  EXPECT_TRUE(open_from(bench, 1, 0));
+  bench.now += options.stalled_after;
+  for (int port = 0; port < 4; ++port) {
+    EXPECT_TRUE(open_from(bench, 2, port));
+  }
+  EXPECT_TRUE(open_from(bench, 3, 0));
+  EXPECT_TRUE(open_from(bench, 4, 0));
+  EXPECT_EQ(bench.server.drops().displaced, 2U);
+  bench.peer = address(1, 0);
+  bench.probe();
+  EXPECT_FALSE(bench.drain(Kind::error)) << "it is still there";
+}
+
 TEST(Crowd, WhatIsOverMakesRoomFirst) {
   Bench bench(small_server());
   for (int i = 0; i < 8; ++i) {
