@@ -153,7 +153,7 @@ struct Split {
   }
 };
 
-/// The frames show their parts of the data; each sum is a pass of its own.
+/// The frames show their parts of the data; each sum that is not known is a pass of its own.
 bool split_in_place(Split& split, Batch& out) {
   BufferPool& pool = split.frame.pool();
   Message rest = std::move(split.frame);
@@ -170,7 +170,6 @@ bool split_in_place(Split& split, Batch& out) {
     }
     std::ranges::copy(split.header(), frame.bytes().begin());
     finish_headers(frame.bytes(), split.headers, part, data.data_sum());
-    pool.touches().add(part.size, 0);
     frame.link(std::move(data));
     out.push(std::move(frame));
   }

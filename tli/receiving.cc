@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "stack/wire/data_unit.h"
@@ -484,37 +485,130 @@ bool more_of(ConstBytes block) {
 
 }  // namespace
 
-/// "If nbytes is greater than zero on the call to t_rcv(), t_rcv() will return 0 only if the end of a TSDU is being
-/// returned to the user." (t_rcv(3NSL))
+void Endpoint::open_reader_place(Bytes place) {
+  if (!next_ && stream_->head().read_queue().empty()) {
+    stream_->reader_place().open(place);
+  }
+}
+
+void Endpoint::t_rcvplace(Bytes place) {
+  stream_->reader_place().close();
+  open_reader_place(place);
+}
+
+/// What flags tell of the indication at hand.
+void Endpoint::note_flags(bool expedited) {
+  const bool units = expedited ? info_.etsdu != 0 : info_.tsdu != 0;
+  const bool goes_on = is_protocol(next_.type()) && more_of(next_.bytes());
+  rest_flags_ = (expedited ? T_EXPEDITED : 0) | (units && goes_on ? T_MORE : 0);
+}
+
+/// Whether the bytes of a stream that has no data units go on in the indication that the head has next.
+bool Endpoint::bytes_follow() const {
+  const Block* const next = info_.tsdu == 0 && !next_ ? stream_->head().read_queue().peek() : nullptr;
+  return next != nullptr &&
+         (next->type == MessageType::data || (next->type == MessageType::proto && next->codec == nullptr &&
+                                              tpi::primitive_of(next->bytes()) == tpi::T_DATA_IND));
+}
+
+/// Delivers what lies at `place` already of the data at hand, because a reader waited there for it.
+std::size_t Endpoint::deliver_landed(Bytes place) {
+  std::size_t done = 0;
+  while (next_ && next_.materialized()) {
+    const Block* const block = next_.data_block();
+    const std::size_t size = block == nullptr ? 0 : block->size();
+    if (size == 0 || size > place.size() - done || block->rptr != place.data() + done) {
+      break;
+    }
+    done += size;
+    if (size < next_.data_size()) {
+      next_.trim_data_front(size);
+    } else {
+      next_.reset();
+    }
+  }
+  return done;
+}
+
+namespace {
+
+/// Takes `size` bytes off the front of `parts`.
+void drop_front(std::span<t_iovec>& parts, std::size_t size) {
+  while (!parts.empty() && size >= parts.front().iov_len) {
+    size -= parts.front().iov_len;
+    parts = parts.subspan(1);
+  }
+  if (size > 0) {
+    parts.front().iov_base += size;
+    parts.front().iov_len -= size;
+  }
+}
+
+}  // namespace
+
+/// Delivers the data at hand to `parts`, which it shortens, as much as there is room for; the rest stays. Nothing: a
+/// check does not hold, and the data is gone.
+std::optional<std::size_t> Endpoint::deliver_stream(std::span<t_iovec>& parts) {
+  std::size_t size = 0;
+  if (!parts.empty()) {
+    size = deliver_landed({parts.front().iov_base, parts.front().iov_len});
+    drop_front(parts, size);
+  }
+  if (size > 0 && !next_) {
+    return size;
+  }
+  stream_->reader_place().close();  // nothing else lies there, now that other bytes are copied
+  const bool landed = next_.fused() && land(parts);
+  if (!next_) {
+    return std::nullopt;
+  }
+  const std::size_t copied = deliver(parts, landed);
+  drop_front(parts, copied);
+  return size + copied;
+}
+
+/// Where the caller may have to wait, his first buffer is known below meanwhile (ReaderPlace).
 Outcome<std::size_t> Endpoint::receive_stream(std::span<const t_iovec> parts, int& flags) {
   flags = 0;
   Outcome<> ready = require_connections(Call::rcv);
   ready = ready && parts.size() > T_IOV_MAX ? failed(TBADDATA) : ready;
-  bool landed = false;
-  while (ready) {
-    const auto event = next_event(stream_->may_block());
-    if (!event) {
-      return std::unexpected(event.error());
-    }
-    const bool expedited = *event == tpi::T_EXDATA_IND;
-    if (*event != tpi::T_DATA_IND && !expedited) {
-      return failed(TLOOK);
-    }
-    if (!names_told_) {
-      const bool units = expedited ? info_.etsdu != 0 : info_.tsdu != 0;
-      const bool goes_on = is_protocol(next_.type()) && more_of(next_.bytes());
-      rest_flags_ = (expedited ? T_EXPEDITED : 0) | (units && goes_on ? T_MORE : 0);
-    }
-    landed = next_.fused() && land(parts);
-    if (next_) {
-      break;
-    }
-  }
   if (!ready) {
     return std::unexpected(ready.error());
   }
-  const std::size_t size = deliver(parts, landed);
-  flags = rest_flags_ | (next_ ? T_MORE : 0);
+  if (stream_->may_block() && !parts.empty()) {
+    open_reader_place({parts.front().iov_base, parts.front().iov_len});
+  }
+  std::array<t_iovec, T_IOV_MAX> room;
+  std::ranges::copy(parts, room.begin());
+  const auto received = receive_stream_in(std::span(room).first(parts.size()), flags);
+  stream_->reader_place().close();
+  return received;
+}
+
+/// One indication of a data unit; of a stream without units as many as have come. "If nbytes is greater than zero on
+/// the call to t_rcv(), t_rcv() will return 0 only if the end of a TSDU is being returned to the user." (t_rcv(3NSL))
+Outcome<std::size_t> Endpoint::receive_stream_in(std::span<t_iovec> room, int& flags) {
+  std::size_t size = 0;
+  for (bool more = true; more;) {
+    const auto event = next_event(size == 0 && stream_->may_block());
+    const bool expedited = event && *event == tpi::T_EXDATA_IND;
+    const bool is_data = event && (*event == tpi::T_DATA_IND || (expedited && size == 0));
+    if (!is_data && size > 0) {
+      break;  // the next call tells of it
+    }
+    if (!is_data) {
+      return event ? failed(TLOOK) : std::unexpected(event.error());
+    }
+    if (!names_told_) {
+      note_flags(expedited);
+    }
+    const auto delivered = deliver_stream(room);
+    if (delivered) {
+      size += *delivered;
+      flags = rest_flags_ | (next_ ? T_MORE : 0);
+    }
+    more = (!delivered && size == 0) || (!expedited && !room.empty() && bytes_follow());
+  }
   return size;
 }
 

@@ -211,12 +211,12 @@ Json side_json(const ExplainedSide& side, bool live) {
   Json blocked = cost_json(side.layered);
   blocked["memory_loads"] = side.cache_blocked_memory().loads;
   blocked["memory_stores"] = side.cache_blocked_memory().stores;
-  return {{"modules", std::move(modules)},
-          {"passes", side.passes()},
-          {"cost",
-           {{"layered", cost_json(side.layered)},
-            {"cache_blocked", std::move(blocked)},
-            {"fused", cost_json(side.fused)}}}};
+  Json cost{
+      {"layered", cost_json(side.layered)}, {"cache_blocked", std::move(blocked)}, {"fused", cost_json(side.fused)}};
+  if (side.awaited != side.fused) {
+    cost["fused_reader_waits"] = cost_json(side.awaited);
+  }
+  return {{"modules", std::move(modules)}, {"passes", side.passes()}, {"cost", std::move(cost)}};
 }
 
 /// Only its nature is asked for.
@@ -263,6 +263,9 @@ std::string payload_text(const Explanation& explanation) {
   row("cache-blocked: the same passes, tile by tile", down.layered, up.layered);
   row("  of which reach memory", down.cache_blocked_memory(), up.cache_blocked_memory());
   row("fused: together, when the bytes must move anyway", down.fused, up.fused);
+  if (up.awaited != up.fused) {
+    row("  while the reader waits for them", down.fused, up.awaited);
+  }
   if (explanation.measured) {
     text += fmt::format("  {:<52}{:>18}\n", "measured, both ways together",
                         fmt::format("{:.2f} + {:.2f}", explanation.measured->loads, explanation.measured->stores));

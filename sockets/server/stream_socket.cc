@@ -434,10 +434,17 @@ bool StreamSocket::pass_up() {
         return false;
     }
   }
-  if (phase_ == Phase::connected && write_up() && !end_told_) {
+  if (phase_ != Phase::connected || !write_up()) {
+    return false;
+  }
+  if (!end_told_) {
     end_told_ = true;
     shut_down(SHUT_WR);
     end_if_released();
+  }
+  // Behind the peer's end a reset may still come.
+  if (phase_ == Phase::connected && endpoint_->t_look().value_or(0) == tli::T_DISCONNECT) {
+    take_disconnection();
   }
   return false;
 }

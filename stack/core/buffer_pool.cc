@@ -163,6 +163,14 @@ void BufferPool::complete(DeferredCopy& copy) {
   ++reclaimed_;
 }
 
+void BufferPool::remember(const Block& block, std::unique_ptr<const KnownSums> sums) {
+  Buffer& buffer = *block.buffer;
+  SLUICE_REQUIRE(buffer.pooled() && buffer.references_ == 1 && sums != nullptr);
+  buffer.known_sums_ = sums.release();
+  buffer.has_known_sums_ = true;
+  ++buffer.references_;  // so that it is not writable, and is not put away without it
+}
+
 Block* BufferPool::duplicate(const Block& block) {
   SLUICE_REQUIRE(!block.buffer->borrowed_);
   if (!may_allocate(0)) [[unlikely]] {
@@ -193,8 +201,11 @@ void BufferPool::release_slowly(Block* block) {
     block->next = free_blocks_;
     free_blocks_ = block;
   }
-  if (--buffer.references_ > 0) {
+  if (--buffer.references_ > (buffer.has_known_sums_ ? 1U : 0U)) {
     return;
+  }
+  if (std::exchange(buffer.has_known_sums_, false)) {
+    delete buffer.known_sums_;
   }
   if (buffer.release_ != nullptr) {
     buffer.release_(buffer.release_argument_, {buffer.base_, buffer.capacity()});

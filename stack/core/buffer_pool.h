@@ -38,6 +38,7 @@
 
 #include "base/bytes.h"
 #include "base/codec.h"
+#include "stack/core/known_sums.h"
 #include "stack/core/plan.h"
 
 namespace sluice {
@@ -118,19 +119,26 @@ class Buffer {
   /// Whether the bytes are the pool's own, and so start on a cache line.
   [[nodiscard]] bool pooled() const { return size_class_ != 0; }
   [[nodiscard]] BufferPool& pool() const { return *pool_; }
+  /// Known sums of its bytes, or nullptr.
+  [[nodiscard]] const KnownSums* known_sums() const { return has_known_sums_ ? known_sums_ : nullptr; }
 
  private:
   friend class BufferPool;
+
   std::byte* base_ = nullptr;
   std::byte* limit_ = nullptr;
-  std::uint32_t references_ = 0;
+  std::uint32_t references_ = 0;  // blocks that show it, and what is known of its sums
   std::uint8_t size_class_ = 0;
   bool read_only_ = false;
   bool borrowed_ = false;
+  bool has_known_sums_ = false;
   BufferPool* pool_ = nullptr;
   ReleaseCallback release_ = nullptr;
   void* release_argument_ = nullptr;
-  Buffer* next_free_ = nullptr;
+  union {
+    Buffer* next_free_ = nullptr;  // in a free list
+    const KnownSums* known_sums_;  // has_known_sums_; owned
+  };
   Block first_block_;
 };
 
@@ -174,6 +182,10 @@ class BufferPool {
   /// Copies what `block` shows to other memory, which it shows from then on, and gives the borrowed memory back.
   /// REQUIRES: it comes from borrow(), and is in use.
   void reclaim(Block& block);
+
+  /// Has the block's buffer keep `sums` of its bytes; from now on nobody may write to them. REQUIRES: the buffer is the
+  /// pool's own memory, only this block shows it, and it has no known sums yet.
+  static void remember(const Block& block, std::unique_ptr<const KnownSums> sums);
 
   /// Makes a deferred copy, and nothing else that is owed.
   void complete(DeferredCopy& copy);

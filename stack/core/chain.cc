@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-Chain::Chain(StreamSet& set, Module& head) : set_(set), head_(head) { attach(head_); }
+Chain::Chain(StreamSet& set, Module& head) : set_(set), head_(head), reader_place_(set.pool()) { attach(head_); }
 
 Chain::~Chain() {
   while (!modules_.empty()) {
@@ -131,6 +131,11 @@ void Chain::wire() {
   };
   wire_side(Side::write, order.begin(), order.end());
   wire_side(Side::read, order.rbegin(), order.rend());
+  bool leaves = true;
+  for (const auto& module : modules_) {
+    module->reader_place_ = leaves ? &reader_place_ : nullptr;
+    leaves = leaves && module->leaves_data();
+  }
   update_segments();
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "stack/core/module.h"
+#include "stack/core/reader_place.h"
 #include "stack/core/stream_set.h"
 
 namespace sluice {
@@ -40,6 +41,8 @@ class Chain {
   [[nodiscard]] Module& head() const { return head_; }
   [[nodiscard]] Module& driver() const { return *modules_.back(); }
   [[nodiscard]] StreamSet& set() const { return set_; }
+  /// The place where the stream's reader waits.
+  [[nodiscard]] ReaderPlace& reader_place() { return reader_place_; }
 
  private:
   Status insert_at_top(std::unique_ptr<Module> module);
@@ -50,6 +53,7 @@ class Chain {
 
   StreamSet& set_;
   Module& head_;
+  ReaderPlace reader_place_;
   std::vector<std::unique_ptr<Module>> modules_;
 };
 

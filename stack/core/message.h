@@ -375,6 +375,9 @@ class Message {
   /// As materialize(), and whatever was borrowed is memory of our own then: for who keeps a message beyond the call it
   /// came in.
   TransformResult keep() { return carry_out(true); }
+  /// As that; and where all of the data is still to be copied from the user's memory, the same pass sums the stretches,
+  /// and the buffer remembers these sums (KnownSums). REQUIRES: 0 < first <= each.
+  TransformResult keep(const Stretches& stretches);
   /// Makes a frame of the data: carries out what is owed and, where memory is borrowed or read-only bytes must be
   /// converted, puts everything into one new block in that same pass. A frame owes nothing any more: it is on the
   /// layered path. `failed`: a check, or no memory.
@@ -403,7 +406,8 @@ class Message {
     }
   }
 
-  /// The internet checksum's partial sum over the data (ilp::sum across blocks).
+  /// The internet checksum's partial sum over the data (ilp::sum across blocks). Loads the data where its sum is not
+  /// known (KnownSums).
   [[nodiscard]] std::uint16_t data_sum() const;
 
  private:
@@ -442,6 +446,7 @@ class Message {
     return block == nullptr ? nullptr : std::exchange(block->plan, nullptr);
   }
   TransformResult end_plan();
+  [[nodiscard]] bool is_all_lent() const;
   bool pass_to(Plan* plan, std::span<const Bytes> places);
   [[nodiscard]] bool lies_in_one_writable_block() const;
   /// Where a new step goes; nullptr when it is to be carried out now.

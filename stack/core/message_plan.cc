@@ -9,10 +9,12 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/contract.h"
 #include "base/internet_checksum.h"
 #include "ilp/kernels.h"
+#include "stack/core/known_sums.h"
 #include "stack/core/message.h"
 #include "stack/core/pass.h"
 
@@ -99,6 +101,33 @@ inline std::uint16_t sum_to_end(const Block* block, std::size_t from, std::size_
     return sum_of(block->bytes().subspan(from));
   }
   return block == nullptr ? std::uint16_t{0} : sum_of(block, from, size);
+}
+
+/// The same, where it loads next to nothing, and counted: of each block it is known (KnownSums), or the block is as
+/// short as a header.
+std::optional<std::uint16_t> known_sum(const Block* block, std::size_t from, Touches& touches) {
+  std::uint16_t total = 0;
+  std::size_t summed = 0;
+  std::size_t loaded = 0;
+  bool known_at_all = false;
+  for (; block != nullptr; block = block->cont) {
+    const ConstBytes bytes = block->bytes().subspan(std::min(from, block->size()));
+    from -= block->size() - bytes.size();
+    const KnownSums* const sums = block->buffer->known_sums();
+    std::optional<std::uint16_t> sum = sums == nullptr ? std::nullopt : sums->of(bytes);
+    known_at_all = known_at_all || sum;
+    if (!sum) {
+      if (bytes.size() > short_bytes_max) {
+        return std::nullopt;
+      }
+      sum = header_sum(bytes);
+      loaded += bytes.size();
+    }
+    total = add_sums(total, *sum, summed);
+    summed += bytes.size();
+  }
+  touches.add(known_at_all ? loaded : 0, 0);
+  return known_at_all ? std::optional(total) : std::nullopt;
 }
 
 /// Has the conversion of `size` bytes join `plan`. REQUIRES: plan.takes_swap(unit).
@@ -434,6 +463,35 @@ TransformResult Message::land_summed(std::span<const Bytes> places, std::span<st
                                                                                       : TransformResult::failed;
 }
 
+/// Whether the data is one block of our own whose bytes are all still in the user's memory.
+bool Message::is_all_lent() const {
+  const Plan* const planned = owing();
+  const Block* const block = data_block();
+  return planned != nullptr && !planned->failed && block->cont == nullptr && block->buffer->writable() &&
+         block->buffer->pooled() && planned->copy.source != nullptr && planned->copy.place == block->rptr &&
+         planned->copy.size == block->size();
+}
+
+TransformResult Message::keep(const Stretches& stretches) {
+  SLUICE_REQUIRE(0 < stretches.first && stretches.first <= stretches.each);
+  if (!is_all_lent()) {
+    return keep();
+  }
+  const Block& block = *data_block();
+  std::vector<Bytes> places;
+  Bytes rest = block.bytes();
+  for (std::size_t size = stretches.first; !rest.empty(); size = stretches.each) {
+    places.push_back(rest.first(std::min(size, rest.size())));
+    rest = rest.subspan(places.back().size());
+  }
+  std::vector<std::uint16_t> sums(places.size());
+  const TransformResult result = land_summed(places, sums);
+  if (result != TransformResult::failed) {
+    BufferPool::remember(block, std::make_unique<const KnownSums>(block.bytes(), stretches, std::move(sums)));
+  }
+  return result;
+}
+
 std::optional<std::size_t> Message::runs(std::span<ConstBytes> out) const {
   const Plan* const planned = owing();
   if (planned != nullptr && (planned->failed || planned->step_count > 0)) {
@@ -501,11 +559,24 @@ TransformResult Message::swap_any(const Swap& swap) {
   return TransformResult::done;
 }
 
-std::uint16_t Message::data_sum() const { return sum_to_end(data_block(), 0, data_size()); }
+std::uint16_t Message::data_sum() const {
+  if (const auto known = known_sum(data_block(), 0, pool().touches())) {
+    return *known;
+  }
+  const std::size_t size = data_size();
+  pool().touches().add(size, 0);
+  return sum_to_end(data_block(), 0, size);
+}
 
+/// A sum that is known need not wait for a pass.
 TransformResult Message::transform(const Sum& sum) {
   const std::size_t covers = data_size() - sum.from;
-  if (PlannedStep* const step = !fused() ? nullptr : plan_step(PlannedStep::Kind::sum)) {
+  const Block* const block = data_block();
+  std::optional<std::uint16_t> covered;
+  if (block != nullptr && block->cont != nullptr && materialized()) [[unlikely]] {  // a header in front of what is kept
+    covered = known_sum(block, sum.from, pool().touches());
+  }
+  if (PlannedStep* const step = covered || !fused() ? nullptr : plan_step(PlannedStep::Kind::sum)) {
     step->covers = static_cast<std::uint32_t>(covers);
     step->initial = sum.initial;
     step->zero_is_sent_as_ones = sum.zero_is_sent_as_ones;
@@ -516,10 +587,11 @@ TransformResult Message::transform(const Sum& sum) {
   if (!materialized()) {
     return TransformResult::failed;
   }
-  const std::uint16_t covered = sum_to_end(data_block(), sum.from, covers);
-  const std::uint16_t checksum = checksum_of(add_sums(sum.initial, covered), sum.zero_is_sent_as_ones);
-  store_checksum(sum.field, checksum);
-  pool().touches().add(covers, 0);
+  if (!covered) {
+    covered = sum_to_end(block, sum.from, covers);
+    pool().touches().add(covers, 0);
+  }
+  store_checksum(sum.field, checksum_of(add_sums(sum.initial, *covered), sum.zero_is_sent_as_ones));
   return TransformResult::done;
 }
 
@@ -535,6 +607,7 @@ TransformResult Message::transform(const Check& check, const ModuleHandle& owner
   if (!materialized()) {
     return TransformResult::failed;
   }
+  // What is known of a sum (KnownSums) is the sender's knowledge, who may be the one who is to be checked.
   pool().touches().add(data_size(), 0);
   return sum_holds(add_sums(check.initial, sum_to_end(data_block(), 0, data_size()))) ? TransformResult::done
                                                                                       : TransformResult::failed;

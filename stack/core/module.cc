@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "stack/core/reader_place.h"
 #include "stack/core/stream_set.h"
 
 namespace sluice {
@@ -25,9 +26,33 @@ void Module::defer_if_fused(Message& message) const {
   }
 }
 
+ReaderPlace* Module::waiting_reader() const {
+  if (mode_ == ProcessingMode::layered || reader_place_ == nullptr || reader_place_->room().empty()) {
+    return nullptr;
+  }
+  if (reader_place_->filled() > 0) {
+    return reader_place_;  // which says what has been passed up
+  }
+  const Queue* ahead = read_.next();
+  while (ahead != nullptr && ahead->empty()) {
+    ahead = ahead->next();
+  }
+  return ahead == nullptr ? reader_place_ : nullptr;
+}
+
+void Module::defer_unless_landed(Message& message) const {
+  if (reader_place_ == nullptr || !reader_place_->pass(message)) {
+    defer_if_fused(message);
+  }
+}
+
 TransformResult Module::materialize(Message& message, Side side) { return queue(side).materialize(message); }
 
 TransformResult Module::keep(Message& message, Side side) { return queue(side).keep(message); }
+
+TransformResult Module::keep(Message& message, Side side, const Stretches& stretches) {
+  return queue(side).keep(message, stretches);
+}
 
 void Module::flush_queues(const Message& message) {
   const ConstBytes bytes = message.bytes();

@@ -32,6 +32,7 @@
 
 namespace sluice {
 
+class ReaderPlace;
 class StreamSet;
 
 /// When manipulations are carried out: at once, one pass a call, or together, when the bytes must move anyway.
@@ -71,7 +72,8 @@ struct PayloadWork {
   std::vector<Item> items;             // in order
   std::string_view materializes = {};  // why this module makes the bytes real before anything else; empty: it does not
   bool keeps = false;                  // as it materializes, it copies borrowed bytes, too: keep()
-  bool verifies_first = false;         // it materializes behind its items, which it thereby carries out
+  bool materializes_last = false;      // behind its items, which it thereby carries out
+  bool lands = false;                  // up, as it materializes: to the place where the reader waits, if he does
   std::string_view uncounted = {};     // what else reads or writes them here: the operating system, a file's buffer
   std::string_view segments = {};      // of a driver, down: who splits and sums several datagrams in one message
 };
@@ -107,6 +109,9 @@ class Module {
   [[nodiscard]] virtual bool handles_segments() const { return false; }
   /// Whether they begin and end with it: those above it have streams of bytes, and need not be written for them.
   [[nodiscard]] virtual bool ends_segments() const { return false; }
+  /// Whether the module passes all data up, in order and unchanged: then a module below it may put data into the
+  /// reader's memory (waiting_reader()).
+  [[nodiscard]] virtual bool leaves_data() const { return false; }
   /// Whether it keeps data that has not left, or has not arrived, yet, other than on its write queue: a stream that
   /// closes waits for that, too.
   [[nodiscard]] virtual bool holds_data() const { return false; }
@@ -140,10 +145,17 @@ class Module {
   [[nodiscard]] const ModuleHandle& handle() const { return handle_; }
   /// What a driver does with each message on its way up: on a fused path it is deferred, if it is large enough.
   void defer_if_fused(Message& message) const;
+  /// The place where the stream's reader waits for the next data that this module passes up. nullptr: nobody waits,
+  /// other data is on its way to him, or the path is layered.
+  [[nodiscard]] ReaderPlace* waiting_reader() const;
+  /// As defer_if_fused(), for a message that goes up; but data that lies at waiting_reader() already owes no pass. Of a
+  /// module that uses waiting_reader() each message with data goes through here.
+  void defer_unless_landed(Message& message) const;
   /// message.materialize() and message.keep(), counted as this module's doing on `side`; so is a message lost because
   /// the pool was exhausted.
   TransformResult materialize(Message& message, Side side);
   TransformResult keep(Message& message, Side side);
+  TransformResult keep(Message& message, Side side, const Stretches& stretches);
   /// What every module does with M_FLUSH on the way down (`side` write) or up: flush the queues it names, here.
   void flush_queues(const Message& message);
   /// What every driver does with M_FLUSH: flushes its queues and, where the read side is named, sends the message up
@@ -160,6 +172,7 @@ class Module {
   StreamSet* set_ = nullptr;
   ProcessingMode mode_ = ProcessingMode::layered;
   bool segments_ = false;
+  ReaderPlace* reader_place_ = nullptr;
   ModuleHandle handle_;
   std::vector<Counter*> counters_;
   Queue read_{*this, Side::read};

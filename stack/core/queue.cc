@@ -47,6 +47,11 @@ TransformResult Queue::keep(Message& message) {
   return outcome(message, message.keep());
 }
 
+TransformResult Queue::keep(Message& message, const Stretches& stretches) {
+  statistics_.materialized += message.materialized() ? 0U : 1U;
+  return outcome(message, message.keep(stretches));
+}
+
 inline TransformResult Queue::outcome(const Message& message, TransformResult result) {
   statistics_.no_memory += result == TransformResult::failed && !message.failed() ? 1U : 0U;
   return result;

@@ -196,6 +196,7 @@ class Queue {
   /// Counted, where something was owed; and where the pool was exhausted.
   TransformResult materialize(Message& message);
   TransformResult keep(Message& message);
+  TransformResult keep(Message& message, const Stretches& stretches);
   TransformResult outcome(const Message& message, TransformResult result);
   void added(Band& band, std::size_t size);
   void removed(Band& band, std::size_t size);

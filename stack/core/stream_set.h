@@ -4,7 +4,9 @@
 // A stream set: streams that share one run loop, one buffer pool and one thread, and the sources of outside events that
 // feed them. Threads have a set each and share nothing.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/prng.h"
@@ -62,6 +64,14 @@ class StreamSet {
   [[nodiscard]] BufferPool& pool() { return pool_; }
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] Prng& prng() { return prng_; }
+  /// Not to be guessed by others, and the same for all streams of the set, so that what they derive from it agrees (the
+  /// "secretkey" of RFC 6528 section 3). Drawn when it is first asked for.
+  [[nodiscard]] const std::array<std::uint64_t, 2>& secret() {
+    if (!secret_) {
+      secret_ = {prng_(), prng_()};
+    }
+    return *secret_;
+  }
   [[nodiscard]] std::size_t defer_bytes_min() const { return defer_bytes_min_; }
   [[nodiscard]] bool encodes_primitives() const { return encodes_primitives_; }
   [[nodiscard]] ModuleHandleTable& module_handles() { return owners_; }
@@ -78,6 +88,7 @@ class StreamSet {
   BufferPool pool_;
   Scheduler scheduler_;
   Prng prng_;
+  std::optional<std::array<std::uint64_t, 2>> secret_;
   std::size_t defer_bytes_min_;
   bool encodes_primitives_;
   std::vector<EventSource*> sources_;

@@ -41,13 +41,14 @@ class Journey {
  public:
   Journey(ProcessingMode mode, Side side) : mode_(mode), side_(side) {}
 
-  ExplainedModule through(const std::string& name, const Module& module, Side side) {
+  /// `reader_waits`: for what this module passes up.
+  ExplainedModule through(const std::string& name, const Module& module, Side side, bool reader_waits) {
     const PayloadWork work = module.payload_work(side);
     ExplainedModule explained{.name = name, .items = {}, .uncounted = work.uncounted};
     items_ = &explained.items;
     const bool was_lent = lent_;
     const bool materializes = !work.materializes.empty();
-    if (materializes && !work.verifies_first) {
+    if (materializes && !work.materializes_last) {
       materialize(work.materializes, work.keeps);
     } else if (!module.handles_deferred()) {
       materialize("does not know plans", false);
@@ -59,7 +60,10 @@ class Journey {
         lent_ = true;
       }
     }
-    if (materializes && work.verifies_first) {
+    if (materializes && work.materializes_last && work.lands && reader_waits && mode_ == ProcessingMode::fused) {
+      add({.kind = Kind::land, .where = "to where the reader waits"}, pass_to_elsewhere());
+      landed_ = true;
+    } else if (materializes && work.materializes_last) {
       materialize(work.materializes, work.keeps);
     }
     explained.lent_here = lent_ && !was_lent;
@@ -82,7 +86,7 @@ class Journey {
       case Kind::gather:
         return add(item, carry_out(/*keeps=*/true));
       case Kind::land:
-        return add(item, pass_to_elsewhere());
+        return add(item, landed_ ? std::nullopt : pass_to_elsewhere());
     }
   }
 
@@ -159,6 +163,7 @@ class Journey {
   ProcessingMode mode_;
   Side side_;
   bool lent_ = false;
+  bool landed_ = false;
   std::vector<Item> owed_;  // manipulations
   ByteCost cost_;
   std::vector<ExplainedItem>* items_ = nullptr;
@@ -174,18 +179,26 @@ ExplainedSide explain_side(std::span<const NamedModule> modules, ProcessingMode 
   if (program != nullptr) {
     order.insert(side == Side::read ? order.end() - 1 : order.begin(), {std::string(program->name()), program});
   }
-  ExplainedSide explained;
-  for (const ProcessingMode arm : {ProcessingMode::layered, ProcessingMode::fused}) {
+  // Whether all of what a module passes up reaches the reader as it is.
+  const auto reaches_reader = [&](std::vector<NamedModule>::const_iterator from) {
+    return side == Side::read && program == nullptr &&
+           std::all_of(std::next(from), order.cend() - 1,
+                       [](const NamedModule& at) { return at.module->leaves_data(); });
+  };
+  const auto travel = [&](ProcessingMode arm, bool awaited, ByteCost& cost) {
     Journey journey(arm, side);
     std::vector<ExplainedModule> stations;
-    for (const NamedModule& at : order) {
-      stations.push_back(journey.through(at.name, *at.module, side));
+    for (auto at = order.cbegin(); at != order.cend(); ++at) {
+      stations.push_back(journey.through(at->name, *at->module, side, awaited && reaches_reader(at)));
     }
-    (arm == ProcessingMode::fused ? explained.fused : explained.layered) = journey.cost();
-    if (arm == mode) {
-      explained.modules = std::move(stations);
-    }
-  }
+    cost = journey.cost();
+    return stations;
+  };
+  ExplainedSide explained;
+  std::vector<ExplainedModule> layered = travel(ProcessingMode::layered, false, explained.layered);
+  std::vector<ExplainedModule> fused = travel(ProcessingMode::fused, false, explained.fused);
+  static_cast<void>(travel(ProcessingMode::fused, true, explained.awaited));
+  explained.modules = std::move(mode == ProcessingMode::fused ? fused : layered);
   return explained;
 }
 

@@ -77,6 +77,7 @@ struct ExplainedSide {
   std::vector<ExplainedModule> modules;  // in the direction of flow
   ByteCost layered;
   ByteCost fused;
+  ByteCost awaited;  // of the fused path, up, while the reader waits for the bytes (stack/core/reader_place.h)
 
   /// The layered path's passes made tile by tile, as a cache-blocked stack would: as many loads and stores, of which so
   /// many reach memory.

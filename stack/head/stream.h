@@ -200,6 +200,8 @@ class Stream {
   [[nodiscard]] Message receive_native() { return head_.read_queue().empty() ? Message() : head_.take_native(); }
 
   [[nodiscard]] const Chain& chain() const { return chain_; }
+  /// The place where the caller waits for bytes of a stream: for libraries, which open and close it.
+  [[nodiscard]] ReaderPlace& reader_place() { return chain_.reader_place(); }
   [[nodiscard]] StreamHead& head() { return head_; }
   [[nodiscard]] StreamSet& set() const { return chain_.set(); }
 

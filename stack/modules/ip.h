@@ -130,7 +130,7 @@
 //
 // Flow control
 //   No queues and no service procedures: can_put_next() looks through it at the driver. What waits for a neighbour to
-//   answer is bounded (ip_neighbours.h), the oldest goes first.
+//   answer is bounded (ip_neighbours.h), the oldest goes first; a stream that drains before it closes waits for it.
 //
 // Example
 //   driver = { kind = "tap", device = "tap0" }
@@ -184,6 +184,7 @@ class Ip final : public Module,
   Ip(StreamSet& set, ip::Config config);
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
+  [[nodiscard]] bool holds_data() const override { return neighbours_.waiting() > 0; }
   [[nodiscard]] bool handles_segments() const override { return true; }
   [[nodiscard]] std::size_t headroom() const override { return wire::Ipv6Header::size; }
   /// ENXIO or the driver's errno when the driver refuses at once; later refusals become M_ERROR.

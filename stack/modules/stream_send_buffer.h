@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <deque>
 
+#include "stack/core/known_sums.h"
 #include "stack/core/message.h"
 #include "stack/modules/stream_position.h"
 
@@ -22,6 +23,11 @@ class SendBuffer {
   [[nodiscard]] Position end() const { return end_; }
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
 
+  /// The stretches of data that is added behind `waiting` bytes more, if the next piece to leave begins at `next` and
+  /// pieces have `each` bytes. REQUIRES: next <= end(), each > 0.
+  [[nodiscard]] Stretches stretches(Position next, std::size_t waiting, std::size_t each) const {
+    return {.first = each - (static_cast<std::size_t>(end_ - next) + waiting) % each, .each = each};
+  }
   /// Adds data at the end. REQUIRES: M_DATA to which nothing is owed, of the pool's memory.
   void append(Message data);
   /// Forgets what lies before `position`. REQUIRES: begin() <= position <= end().

@@ -35,19 +35,21 @@ Tcp::Tcp(const Options& options)
 
 PayloadWork Tcp::payload_work(Side side) const {
   if (side == Side::write) {
-    return {
-        .items = {{.kind = PayloadWork::Kind::sum}}, .materializes = "holds data until the peer has it", .keeps = true};
+    return {.items = {{.kind = PayloadWork::Kind::sum}},
+            .materializes = "holds data until the peer has it",
+            .keeps = true,
+            .materializes_last = true};
   }
   return {.items = {{.kind = PayloadWork::Kind::check}},
           .materializes = "acknowledges what it has verified",
-          .verifies_first = true};
+          .materializes_last = true,
+          .lands = true};
 }
 
 /// What the peer has not acknowledged; of a connection that both ends have released, the release included.
 bool Tcp::holds_data() const { return (mine_ && !mine_->connection.all_acknowledged()) || some_linger(); }
 
 Status Tcp::open() {
-  secret_ = {set().prng()(), set().prng()()};
   cookies_ = tcp::Cookies({set().prng()(), set().prng()()});
   memory_ = std::make_unique<BufferCall>(set().scheduler(), set().pool(), [this] {
     const Entered entered(*this, Entered::By::call);
@@ -118,11 +120,8 @@ void Tcp::take(Message message) {
     return;  // no byte, and TCP has nothing that could say so
   } else if (!mine_) {
     ++unsent_;
-  } else if (write_queue().empty() && mine_->connection.send_room() > 0) {
-    send(std::move(accepted));
   } else {
-    accepted.first().type = accepted.type() == MessageType::data ? MessageType::data : MessageType::proto;
-    write_queue().enqueue(std::move(accepted));
+    send_or_wait(std::move(accepted));
   }
 }
 
@@ -422,16 +421,23 @@ void Tcp::disconnect() {
 
 // ---- Sending ----
 
-/// Data behind its primitive, or alone. What is lent is copied now.
-void Tcp::send(Message message) {
-  if (keep(message, Side::write) == TransformResult::failed) {
-    ++unsent_;
-    return lose_connection(ENOBUFS);
-  }
+/// Data behind its primitive, or alone. What is lent is copied now, and in that pass summed as segments will need it.
+void Tcp::send_or_wait(Message message) {
   if (message.type() != MessageType::data) {
     message.pop_block();
   }
-  mine_->connection.send(std::move(message), set().now());
+  if (keep(message, Side::write, mine_->connection.stretches(write_queue().bytes())) == TransformResult::failed) {
+    ++unsent_;
+    lose_connection(ENOBUFS);
+  } else if (write_queue().empty() && mine_->connection.send_room() > 0) {
+    send(std::move(message));
+  } else {
+    write_queue().enqueue(std::move(message));
+  }
+}
+
+void Tcp::send(Message data) {
+  mine_->connection.send(std::move(data), set().now());
   flush(*mine_);
 }
 
@@ -488,7 +494,7 @@ void Tcp::deliver() {
       return;
     }
     indication.link(mine_->connection.take(set().now(), indication_bytes_max));
-    defer_if_fused(indication);
+    defer_unless_landed(indication);
     read_queue().put_next(std::move(indication));
     if (mine_) {
       flush(*mine_);  // the window that opens: what answers it comes behind this

@@ -27,18 +27,22 @@
 //   (TOUTSTATE), that does not listen (TRESQLEN). TBADF: no stream has that number; TPROVMISMATCH: another provider
 //   has. T_DISCON_REQ rejects it, with a reset. One whose caller has gone is taken back with T_DISCON_IND.
 //
-//   T_DATA_REQ, or M_DATA alone, is bytes of the stream; MORE_flag means nothing. T_DATA_IND brings what came.
+//   T_DATA_REQ, or M_DATA alone, is bytes of the stream; MORE_flag means nothing. T_DATA_IND brings what came. On a
+//   fused path the pass that copies a user's data sums it, too, and data for a reader who waits is verified in the pass
+//   that puts it into his memory (stack/core/reader_place.h).
 //   T_ORDREL_REQ ends sending behind all that was put before (FIN); T_ORDREL_IND is the peer's end. T_DISCON_REQ ends
 //   both at once with a reset, and what waits is lost. DISCON_reason is an errno: ECONNRESET, ECONNREFUSED, ETIMEDOUT,
 //   ... T_EXDATA_REQ is fatal. RFC 6093 tells new applications to do without urgent data; what a peer sends as such
 //   stays in the stream, where it was sent.
 //
 //   Below: ip, as stack/wire/network.h says. A segment is a T_UNITDATA_REQ of protocol 6 that is not to be fragmented;
-//   when the path's MTU shrinks, so do the segments. Where ip says that its link takes segments together, and nobody
-//   between is in the way (`sluice explain`), full ones go down as one message, up to 64 KiB, which the device splits
-//   or the driver before it (dlpi/super_frame.h); what the device has put together comes up as one. What is sent again
-//   goes one by one. Counters count segments. A T_UDERROR_IND ends a connection that this end is opening,
-//   and no other (RFC 5461); ENOBUFS ends none.
+//   when the path's MTU shrinks, so do the segments. A path may also drop what is too large and say nothing: when a
+//   full segment was sent again three times in vain, segments are smaller (RFC 4821 section 7.7), until a larger one,
+//   which is tried a few times and then every ten minutes, has arrived. Where ip says that its link takes segments
+//   together, and nobody between is in the way (`sluice explain`), full ones go down as one message, up to 64 KiB,
+//   which the device splits or the driver before it (dlpi/super_frame.h); what the device has put together comes up as
+//   one. What is sent again goes one by one. Counters count segments. A T_UDERROR_IND ends a connection that this end
+//   is opening, and no other (RFC 5461); ENOBUFS ends none.
 //
 //   Segments of no connection are answered with a reset (RFC 9293 section 3.5.2) by the stream that has their port, and
 //   by one that is unbound, which sees what no other stream of the link claims.
@@ -224,7 +228,8 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void start_connecting();
   void refuse_connect(std::int32_t tli_error, std::int32_t unix_error);
   void unbind_when_done();
-  void send(Message message);
+  void send_or_wait(Message message);
+  void send(Message data);
   void send_waiting();
   void start_release();
   void deliver();
@@ -264,6 +269,8 @@ class Tcp final : public Module, private provider::ConnectionMode {
   // The network (tcp_network.cc)
   [[nodiscard]] bool from_network(Message& message);
   void receive(Message message);
+  [[nodiscard]] std::optional<tcp::Segment> verified(Message message, const wire::DataUnit& unitdata, Message place);
+  [[nodiscard]] Message place_for(const Message& message, const wire::DataUnit& unitdata) const;
   void arrived(const tcp::Ends& ends, tcp::Segment segment);
   void called(const tcp::Ends& ends, const tcp::Segment& syn);
   void bound_caller(Held& held);
@@ -298,7 +305,6 @@ class Tcp final : public Module, private provider::ConnectionMode {
   Purpose purpose_ = Purpose::none;
   std::uint32_t wanted_indications_ = 0;          // of the bind in hand
   std::optional<wire::TransportAddress> callee_;  // of the connect in hand
-  std::array<std::uint64_t, 2> secret_{};
   std::unique_ptr<Held> mine_;
   std::vector<Caller> callers_;
   tcp::Cookies cookies_;

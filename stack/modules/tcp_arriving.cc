@@ -258,6 +258,9 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
   if (const auto round_trip = progress.round_trip ? progress.round_trip : echo) {
     round_trip_.measured(*round_trip);
   }
+  if (acknowledged > acknowledged_ || progress.bytes > 0 || duplicate) {
+    timeouts_in_a_row_ = 0;  // the path carries what is sent
+  }
   const bool was_shut = peer_window_ == 0;
   update_window(segment, at, acknowledged);
   if (was_shut && peer_window_ > 0 && probes_ > 0 && !board_.empty()) {
@@ -270,6 +273,9 @@ void Connection::advance(const Segment& segment, Position at, Position acknowled
     news_.acknowledged = true;
     waiting_since_ = never;
     retransmit_at_ = never;  // RFC 6298 (5.3): it begins anew
+    if (black_hole_ && black_hole_->probe_end != 0 && acknowledged_ >= black_hole_->probe_end) {
+      path_probe_arrived(now);
+    }
   } else if (peer_window_ == 0) {
     waiting_since_ = now;  // a peer that answers is waited for without end
   }
@@ -317,9 +323,11 @@ void Connection::repair(bool duplicate, TimePoint now) {
     lost = board_.duplicate();
   }
   if (lost && !recovering_until_) {
-    congestion_.lost(board_.flight_bytes());
-    recovering_until_ = next_;
     repair_now_ = true;
+    if (!is_path_probe_lost_alone()) {
+      congestion_.lost(board_.flight_bytes());
+      recovering_until_ = next_;
+    }
   }
 }
 

@@ -119,6 +119,12 @@ std::size_t Connection::send_room() const {
   return settings_.send_buffer_bytes - std::min(settings_.send_buffer_bytes, sent_.size());
 }
 
+std::optional<std::size_t> Connection::waiting_before(std::uint32_t sequence) const {
+  const bool comes_next =
+      received_ && !received_->has_gap() && position_near(received_->next(), sequence) == received_->next();
+  return comes_next ? std::optional(received_->ready_bytes()) : std::nullopt;
+}
+
 void Connection::send(Message data, TimePoint now) {
   SLUICE_REQUIRE(may_send());
   sent_.append(std::move(data));
@@ -181,17 +187,8 @@ void Connection::network_failed(int error) {
   if (state_ == State::syn_sent) {
     close(error);
   }
-}
-
-void Connection::set_path(std::uint16_t segment_bytes, TimePoint now) {
-  const std::uint16_t wanted = std::max(segment_bytes, segment_bytes_min);
-  if (wanted >= settings_.segment_bytes) {
-    return;
-  }
-  settings_.segment_bytes = wanted;
-  congestion_.set_segment_bytes(segment_data_max());
-  board_.lost_above(segment_data_max());
-  output(now);
+  // RFC 4821 section 7.7 asks of a black hole that "there was not an ICMP message indicating a reason".
+  timeouts_in_a_row_ = 0;
 }
 
 // ---- Timers ----
@@ -242,6 +239,10 @@ void Connection::retransmission_due(TimePoint now) {
   round_trip_.timed_out();
   if (!is_synchronized()) {
     return send_syn(now);
+  }
+  // What did not leave for want of memory, or is known to have arrived, tells nothing of the path.
+  if (board_.front().state == Scoreboard::Sent::State::under_way && ++timeouts_in_a_row_ > black_hole_retransmissions) {
+    avoid_black_hole(now);
   }
   congestion_.timed_out(board_.flight_bytes(), board_.front().again);
   board_.all_lost();

@@ -119,6 +119,25 @@ class Connection {
   /// present global default is five minutes."
   static constexpr Duration opening_time_max = std::chrono::minutes(3);
   static constexpr Duration silence_max = std::chrono::minutes(5);
+  /// A path may drop what is too large and say nothing (a black hole). RFC 4821 section 7.7: "a full-stop timeout (also
+  /// known as a 'persistent timeout' in other documents) SHOULD be taken as an indication of some significantly
+  /// disruptive event in the network": when so many retransmissions of the same segment have timed out, which is R1 of
+  /// RFC 9293 section 3.8.3, "at least 3 retransmissions", and nothing that was sent meanwhile has arrived.
+  static constexpr unsigned black_hole_retransmissions = 3;
+  /// Section 7.7 again: "set eff_pmtu to search_low", here packets of 1024 bytes (IPv4) or 1280, less the headers;
+  /// "Upon additional successive timeouts, search_low and eff_pmtu SHOULD be halved", but not below what every host
+  /// takes (segment_bytes_default_v4): a peer that does not answer at all is not to get tiny segments when he does.
+  static constexpr std::uint16_t black_hole_segment_bytes = 1024 - 40;
+  /// Then a larger segment is tried, one at a time (RFC 4821 section 7.5), and when it arrives all are as large. RFC
+  /// 8899 section 5.1.1: PROBE_TIMER "MUST NOT be smaller than 1 second and SHOULD be larger than 15 seconds"; section
+  /// 5.1.2: after MAX_PROBES that were lost, "The default value of MAX_PROBES is 3", there is rest until
+  /// PMTU_RAISE_TIMER, "a period of 600 seconds".
+  static constexpr Duration path_probe_pause = std::chrono::seconds(16);
+  static constexpr unsigned path_probes_max = 3;
+  static constexpr Duration path_raise_pause = std::chrono::seconds(600);
+  /// What is tried alternately with what the path is said to take: packets of Ethernet's 1500 bytes, less the headers.
+  static constexpr std::uint16_t path_probe_bytes_v4 = 1500 - 40;
+  static constexpr std::uint16_t path_probe_bytes_v6 = 1500 - 60;
   /// RFC 5961 section 7: so many in a second, so that they cost no more than that.
   static constexpr unsigned challenges_max = 10;
   /// RFC 7323 section 5.5: a connection may be idle for longer than the peer's timestamps take to go half around, which
@@ -173,7 +192,7 @@ class Connection {
   /// an error ends a connection that this end is opening, and no other.
   void network_failed(int error);
   /// The path takes segments up to this size, without options.
-  void set_path(std::uint16_t segment_bytes, TimePoint now);
+  void set_path(std::uint16_t bytes, TimePoint now);
   /// From now on so many bytes go down together (Settings::together_bytes).
   void set_together(std::size_t bytes) { settings_.together_bytes = bytes; }
 
@@ -183,9 +202,17 @@ class Connection {
     return acknowledged_ <= at && at < next_;
   }
 
+  /// How many bytes in order wait to be taken before those of a segment with this sequence number. Nothing where its
+  /// data would not come next.
+  [[nodiscard]] std::optional<std::size_t> waiting_before(std::uint32_t sequence) const;
+
   // What its user does.
 
   [[nodiscard]] std::size_t send_room() const;
+  /// The stretches in which data sent behind `waiting` bytes more is expected to leave.
+  [[nodiscard]] Stretches stretches(std::size_t waiting) const {
+    return sent_.stretches(std::min(next_, sent_.end()), waiting, static_cast<std::size_t>(segment_data_max()));
+  }
   /// Data to be sent, of any size: send_room() is advice. REQUIRES: M_DATA of the pool's memory, nothing is owed to it;
   /// may_send().
   void send(Message data, TimePoint now);
@@ -244,6 +271,7 @@ class Connection {
   // Sending (tcp_sending.cc)
   void output(TimePoint now);
   [[nodiscard]] bool send_lost(TimePoint now);
+  [[nodiscard]] bool send_next(TimePoint now);
   [[nodiscard]] bool send_new(std::uint64_t window, bool overdue, TimePoint now);
   [[nodiscard]] std::uint64_t size_together(std::uint64_t available, std::uint64_t room, bool fin_fits) const;
   void note_sent(Range range, TimePoint now);
@@ -264,6 +292,16 @@ class Connection {
   [[nodiscard]] std::uint16_t window_field(bool of_syn);
   [[nodiscard]] bool emit(std::uint32_t sequence, std::uint8_t flags, const wire::TcpOptions& options, Message data);
   [[nodiscard]] Position fin_position() const { return sent_.end(); }
+
+  // How large segments are (tcp_path.cc)
+  void set_segment_bytes(std::uint16_t bytes);
+  void avoid_black_hole(TimePoint now);
+  [[nodiscard]] std::uint16_t path_probe_bytes() const;
+  [[nodiscard]] bool wants_path_probe(TimePoint now) const;
+  [[nodiscard]] bool probe_path(TimePoint now);
+  void path_probe_arrived(TimePoint now);
+  void path_probe_lost(TimePoint now);
+  [[nodiscard]] bool is_path_probe_lost_alone() const;
 
   // Timers and the end (tcp_connection.cc)
   [[nodiscard]] bool has_waited_too_long(TimePoint now) const;
@@ -305,7 +343,17 @@ class Connection {
   TimePoint last_sent_{};
   TimePoint waiting_since_ = never;  // for an acknowledgement of anything
   bool timed_out_ = false;           // and it began with a timeout
-  bool finishing_ = false;           // the user has ended
+  unsigned timeouts_in_a_row_ = 0;   // of a segment that had left, with nothing heard of any other
+  /// Segments are smaller than the path is said to take.
+  struct BlackHole {
+    std::uint16_t path_segment_bytes = 0;  // which is this
+    TimePoint probe_at{};                  // when a larger one is tried next
+    unsigned probes_lost = 0;              // since one arrived
+    Position probe_end = 0;                // where that ends which is under way; 0: none is
+    std::uint16_t probe_bytes = 0;         // and how large all are if it arrives
+  };
+  std::optional<BlackHole> black_hole_;
+  bool finishing_ = false;  // the user has ended
   bool fin_sent_ = false;
 
   // Receiving.

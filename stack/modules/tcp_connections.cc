@@ -25,12 +25,14 @@ Tcp::Held::Held(Tcp& first_owner, const tcp::Ends& ends, const tcp::Connection::
       timer(first_owner.set().scheduler(), [this] { owner->on_timer(*this); }) {}
 
 /// RFC 6528 section 3: "ISN = M + F(localip, localport, remoteip, remoteport, secretkey)", where M "is the 4
-/// microsecond timer"; so RFC 7323 section 5.4 would have timestamps begin.
+/// microsecond timer"; so RFC 7323 section 5.4 would have timestamps begin. The key is the set's: the same ends may be
+/// another stream's the next time, and a peer in TIME-WAIT compares its numbers with the last ones (RFC 6191).
 tcp::Connection::Secrets Tcp::secrets_of(const tcp::Ends& ends) const {
   std::array<std::byte, 2 * wire::TransportAddress::encoded_size_max> bytes{};
   const std::size_t local_size = ends.local.encode(bytes);
   const std::size_t remote_size = ends.remote.encode(Bytes(bytes).subspan(local_size));
-  const std::uint64_t hash = siphash(secret_[0], secret_[1], ConstBytes(bytes).first(local_size + remote_size));
+  const auto& [key0, key1] = set().secret();
+  const std::uint64_t hash = siphash(key0, key1, ConstBytes(bytes).first(local_size + remote_size));
   const auto ticks = std::chrono::duration_cast<std::chrono::microseconds>(set().now().time_since_epoch()).count() / 4;
   return {.first_sequence_number = static_cast<std::uint32_t>(hash) + static_cast<std::uint32_t>(ticks),
           .timestamp_offset = static_cast<std::uint32_t>(hash >> 32)};

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "stack/core/primitive.h"
+#include "stack/core/reader_place.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/data_unit_primitive.h"
+#include "stack/modules/stream_gathering.h"
 #include "stack/modules/tcp.h"
 #include "stack/modules/tcp_entered.h"
 #include "stack/wire/checksum.h"
@@ -137,6 +139,7 @@ void Tcp::receive(Message message) {
     return;
   }
   const std::size_t size = message.data_size();
+  Message place;
   if (!unitdata.checksum_offloaded) {
     const std::uint16_t pseudo_header =
         wire::pseudo_header_sum(unitdata.peer, unitdata.local, wire::protocol_tcp, static_cast<std::uint32_t>(size));
@@ -144,37 +147,80 @@ void Tcp::receive(Message message) {
       ++short_header_;
       return;
     }
+    place = place_for(message, unitdata);
+    if (place && !message.fused()) {
+      message.defer();  // short as it is: it is to be moved
+    }
     if (message.transform(Check{.initial = pseudo_header}, handle(), bad_checksum_) == TransformResult::failed) {
       bad_checksum_ += message.failed() ? 0U : 1U;
       return;
     }
   }
-  // Nothing is acknowledged that is not verified. Where its owner wants the memory back, he moves what lies in it
-  // (BufferPool::reclaim), so that data may stay there until the user takes it.
-  if (materialize(message, Side::read) == TransformResult::failed) {
-    return;
+  if (auto segment = verified(std::move(message), unitdata, std::move(place))) {
+    segments_received_ += segment->count;
+    const TcpHeader& header = segment->header;
+    arrived({.local = {unitdata.local, header.destination_port}, .remote = {unitdata.peer, header.source_port}},
+            std::move(*segment));
   }
+}
+
+/// Nothing is acknowledged that is not verified: what comes is loaded here, and where its reader waits for it, the pass
+/// ends at his `place`. Else it may stay where it is until he takes it: an owner who wants the memory back moves what
+/// lies there (BufferPool::reclaim).
+std::optional<tcp::Segment> Tcp::verified(Message message, const DataUnit& unitdata, Message place) {
+  const std::size_t size = message.data_size();
   std::array<std::byte, TcpHeader::size_max> scratch;
-  const std::size_t front_size = std::min(size, scratch.size());
-  const std::byte* const front = message.front(front_size, scratch.data());
+  const bool lands = static_cast<bool>(place);
+  if (lands) {
+    const std::array places{Bytes(scratch).first(size - place.size()), place.bytes()};
+    if (message.land(places) == TransformResult::failed) {
+      return std::nullopt;
+    }
+  } else if (materialize(message, Side::read) == TransformResult::failed) {
+    return std::nullopt;
+  }
+  // Read where it has been verified, though place_for() has looked at it before.
+  const std::size_t front_size = lands ? size - place.size() : std::min(size, scratch.size());
+  const std::byte* const front = lands ? scratch.data() : message.front(front_size, scratch.data());
   const auto header = front == nullptr ? std::unexpected(wire::TcpMalformed::short_header)
                                        : TcpHeader::parse({front, front_size}, size);
   if (!header) {
     ++short_header_;
-    return;
+    return std::nullopt;
   }
-  tcp::Segment segment{
+  Message data = std::move(place);
+  if (!lands && size > header->header_size) {
+    data = message.unlink();
+    data.trim_front(header->header_size);
+  }
+  return tcp::Segment{
       .header = *header,
       .options = wire::TcpOptions::parse({front + TcpHeader::size_min, header->header_size - TcpHeader::size_min}),
-      .data = {},
+      .data = std::move(data),
       .count = unitdata.segments_in(size - header->header_size)};
-  segments_received_ += segment.count;
-  if (size > header->header_size) {
-    segment.data = message.unlink();
-    segment.data.trim_front(header->header_size);
+}
+
+/// What shows the place where the reader waits for the data of just this segment, if it is what its header says, which
+/// is not verified yet; else empty. Small ones are gathered instead.
+Message Tcp::place_for(const Message& message, const DataUnit& unitdata) const {
+  ReaderPlace* const place = waiting_reader();
+  if (place == nullptr || !mine_) {
+    return {};
   }
-  arrived({.local = {unitdata.local, header->destination_port}, .remote = {unitdata.peer, header->source_port}},
-          std::move(segment));
+  const std::size_t size = message.data_size();
+  std::array<std::byte, TcpHeader::size_max> scratch;
+  const std::size_t front_size = std::min(size, scratch.size());
+  const std::byte* const front = message.front(front_size, scratch.data());
+  const auto header = TcpHeader::parse({front, front_size}, size);
+  if (!header || header->has(wire::tcp_syn | wire::tcp_rst) ||
+      mine_->connection.ends() != tcp::Ends{.local = {unitdata.local, header->destination_port},
+                                            .remote = {unitdata.peer, header->source_port}} ||
+      mine_->connection.waiting_before(header->sequence) != place->waiting()) {
+    return {};
+  }
+  const std::size_t data_size = size - header->header_size;
+  const bool fits = byte_stream::gathered_bytes_max < data_size && data_size <= place->room().size();
+  return fits ? place->take_room(data_size) : Message();
 }
 
 void Tcp::arrived(const tcp::Ends& ends, tcp::Segment segment) {

@@ -46,6 +46,8 @@ class Scoreboard {
     return sent_.empty() ? 0 : sent_.back().range.end - sent_.front().range.begin;
   }
   [[nodiscard]] const Sent& front() const { return sent_.front(); }
+  /// Segments that are lost and have not left again.
+  [[nodiscard]] std::size_t lost_count() const { return lost_count_; }
 
   /// New bytes left. REQUIRES: they follow what was sent last.
   void sent(Range range, TimePoint now);

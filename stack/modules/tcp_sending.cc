@@ -21,7 +21,7 @@ void Connection::output(TimePoint now) {
     if (board_.empty() && now - last_sent_ > round_trip_.timeout()) {
       congestion_.restarted();
     }
-    while (send_lost(now) || send_new(peer_window_, false, now)) {
+    while (send_lost(now) || send_next(now)) {
     }
     window_limited_ = board_.bytes_under_way() + segment_data_max() > congestion_.window();
   }
@@ -49,6 +49,11 @@ bool Connection::send_lost(TimePoint now) {
   repair_now_ = false;
   ++statistics_.segments_again;
   return true;
+}
+
+/// What is new; where a larger segment is to be tried, that waits until it has room.
+bool Connection::send_next(TimePoint now) {
+  return wants_path_probe(now) ? probe_path(now) : send_new(peer_window_, false, now);
 }
 
 /// RFC 5681 section 2: "a TCP MUST NOT send data with a sequence number higher than the sum of the highest acknowledged
@@ -145,6 +150,9 @@ bool Connection::transmit(Range range, TimePoint now) {
   }
   fin_sent_ = fin_sent_ || fin;
   last_sent_ = now;
+  if (black_hole_ && range.begin < black_hole_->probe_end) {
+    path_probe_lost(now);
+  }
   if (!received_->has_gap()) {  // else an acknowledgement says what there is behind it
     acknowledged_all();
   }

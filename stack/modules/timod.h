@@ -57,6 +57,7 @@ class Timod : public Module {
 
   [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] bool handles_segments() const override { return true; }
+  [[nodiscard]] bool leaves_data() const override { return true; }
   void wput(Batch&& batch) override;
   void rput(Batch&& batch) override;
   void close() override { waiting_.reset(); }

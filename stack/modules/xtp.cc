@@ -52,7 +52,7 @@ PayloadWork Xtp::payload_work(Side side) const {
     work.items.push_back({.kind = side == Side::write ? PayloadWork::Kind::sum : PayloadWork::Kind::check});
   }
   work.materializes = side == Side::write ? "holds data until the peer has it" : "acknowledges what it has verified";
-  work.verifies_first = side == Side::read;
+  work.materializes_last = true;
   return work;
 }
 
@@ -117,11 +117,8 @@ void Xtp::take(Message message) {
     return;  // no byte, and no packet that could say so
   } else if (!mine_ || !mine_->association.may_send()) {
     ++unsent_;
-  } else if (write_queue().empty() && mine_->association.send_room() > 0) {
-    send(std::move(accepted));
   } else {
-    accepted.first().type = accepted.type() == MessageType::data ? MessageType::data : MessageType::proto;
-    write_queue().enqueue(std::move(accepted));
+    send_or_wait(std::move(accepted));
   }
 }
 
@@ -286,19 +283,43 @@ void Xtp::drop_callers() {
 
 // ---- Sending ----
 
-/// Data behind its primitive, or alone. What is lent is copied now.
-void Xtp::send(Message message) {
-  if (keep(message, Side::write) == TransformResult::failed) {
+namespace {
+
+bool ends_message(const Message& message) {
+  if (message.type() == MessageType::data) {
+    return true;
+  }
+  const auto request = DataReq::decode(message.bytes());
+  return !request || request->more == 0;
+}
+
+}  // namespace
+
+/// Data behind its primitive, or alone. What is lent is copied now, and in that pass summed as packets will need it.
+void Xtp::send_or_wait(Message message) {
+  if (write_queue().empty()) {
+    waiting_ = {};
+  }
+  const Stretches stretches = mine_->association.stretches(waiting_);
+  if (keep(message, Side::write, stretches) == TransformResult::failed) {
     ++unsent_;
     return lose_association(ENOBUFS);
   }
-  bool more = false;
+  if (write_queue().empty() && mine_->association.send_room() > 0) {
+    return send(std::move(message));
+  }
+  message.first().type = message.type() == MessageType::data ? MessageType::data : MessageType::proto;
+  const bool ends = ends_message(message);
+  waiting_ = {.bytes = ends ? 0 : waiting_.bytes + message.data_size(), .ends_message = waiting_.ends_message || ends};
+  write_queue().enqueue(std::move(message));
+}
+
+void Xtp::send(Message message) {
+  const bool ends = ends_message(message);
   if (message.type() != MessageType::data) {
-    const auto request = DataReq::decode(std::as_const(message).bytes());
-    more = request && request->more != 0;
     message.pop_block();
   }
-  mine_->association.send(std::move(message), !more, set().now());
+  mine_->association.send(std::move(message), ends, set().now());
   attend(*mine_);
 }
 

@@ -180,6 +180,7 @@ class Xtp final : public Module, private provider::ConnectionMode {
 
   // The user (xtp.cc)
   void take(Message message);
+  void send_or_wait(Message message);
   void send(Message message);
   void send_waiting();
   void start_release();
@@ -238,6 +239,7 @@ class Xtp final : public Module, private provider::ConnectionMode {
   std::vector<Caller> callers_;
   std::deque<Answered> answered_;
   std::vector<std::unique_ptr<Held>> dropped_;
+  xtp::Waiting waiting_;  // on the write queue, while that is not empty
   Batch packets_;
   unsigned entered_ = 0;
   std::int32_t next_sequence_ = 1;

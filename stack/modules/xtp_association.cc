@@ -93,6 +93,12 @@ void Association::accept(const Call& call, TimePoint now) {
   watch(now);
 }
 
+/// A message begins a packet.
+Stretches Association::stretches(const Waiting& waiting) const {
+  const Position sent = std::max(next_, messages_.empty() ? Position{0} : messages_.back());
+  return sent_.stretches(waiting.ends_message ? sent_.end() : sent, waiting.bytes, data_bytes_max_);
+}
+
 void Association::send(Message data, bool ends_message, TimePoint now) {
   SLUICE_REQUIRE(may_send());
   sent_.append(std::move(data));

@@ -75,6 +75,12 @@ struct Call {
   wire::XtpTraffic traffic;
 };
 
+/// What waits to be sent first: bytes of its last message, and whether a message ends before these.
+struct Waiting {
+  std::size_t bytes = 0;
+  bool ends_message = false;
+};
+
 class Association {
  public:
   /// Not to be guessed by others.
@@ -134,6 +140,8 @@ class Association {
   [[nodiscard]] std::size_t send_room() const {
     return sent_.size() < options_.send_buffer_bytes ? options_.send_buffer_bytes - sent_.size() : 0;
   }
+  /// The stretches in which data sent behind `waiting` is expected to leave.
+  [[nodiscard]] Stretches stretches(const Waiting& waiting) const;
   /// Data to be sent, of any size: send_room() is advice. REQUIRES: M_DATA of the pool's memory, not empty, nothing is
   /// owed to it; may_send().
   void send(Message data, bool ends_message, TimePoint now);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Our own TCP and the kernel's through a router whose far link carries less than the hosts' own, over IPv4 and IPv6:
 # what either sends comes whole, nothing is fragmented, and segments are as large as the path carries, also when it
-# shrinks in the middle.
+# shrinks in the middle. Where nobody says so, they get smaller when they time out.
 source "$(dirname "$0")/common.sh"
 source "$TOP/tests/e2e/routed.sh"
 # What the kernel's end offers (MSS) does not follow its link, so that it is the router who has to say what passes.
@@ -68,4 +68,17 @@ for address in 10.77.2.1 fd00:772::1; do
   expect "$name: nothing is fragmented" no_fragments "$name"
   expect "$name: first in jumbo frames" [ "$(largest_before "$name")" -gt 0 ]
   expect "$name: then in packets that fit" [ "$(largest_after "$name")" -gt 100 ]
+done
+
+# The path drops what is too large and says nothing (RFC 4821 section 7.7): packets of 1024 bytes, or what every host of
+# IPv6 takes.
+packets_of() { awk -v want=$(($2 + 14)) '$1 == want' "$1.packets" | wc -l; }
+for where in "10.77.2.1 1024" "fd00:772::1 1280"; do
+  read -r address bytes <<< "$where"
+  name=silent-$address
+  far_mtu 9000
+  through "$name" "$address" far_mtu 1300 9000
+  expect "$name: nothing is fragmented" no_fragments "$name"
+  expect "$name: first in jumbo frames" [ "$(largest_before "$name")" -gt 0 ]
+  expect "$name: then in packets of $bytes bytes ($(packets_of "$name" "$bytes"))" [ "$(packets_of "$name" "$bytes")" -gt 1000 ]
 done

@@ -4,6 +4,7 @@
 // An endpoint of connection mode to test with: a provider that the test commands, timod over it, and time that only
 // passes when asked. Addresses and options are words.
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "stack/core/reader_place.h"
 #include "stack/wire/tpi_connection.h"
 #include "tests/tli/harness.h"
 
@@ -71,6 +73,23 @@ class ConnectionProvider : public Module {
   }
   void withdraws(std::int32_t sequence) { up(tpi::DisconInd{.reason = ECONNRESET, .sequence = sequence}, {}); }
   void sends(std::string_view data, std::int32_t more = 0) { up(tpi::DataInd{more}, data); }
+  /// As sends() on a fused path, but puts the data where the reader waits, if he does; whether it did.
+  bool lands(std::string_view data, std::int32_t more = 0) {
+    Message message = message_of(set().pool(), tpi::DataInd{more}, MessageType::proto);
+    ReaderPlace* const reader = waiting_reader();
+    Message shown =
+        reader != nullptr && data.size() <= reader->room().size() ? reader->take_room(data.size()) : Message();
+    const bool landed = static_cast<bool>(shown);
+    if (landed) {
+      std::ranges::copy(as_bytes(data), shown.bytes().begin());
+    } else {
+      shown = Message::copy_of(set().pool(), as_bytes(data));
+    }
+    message.link(std::move(shown));
+    defer_unless_landed(message);
+    read_queue().put_next(std::move(message));
+    return landed;
+  }
   void sends_bare(std::string_view data) { read_queue().put_next(Message::copy_of(set().pool(), as_bytes(data))); }
   void expedites(std::string_view data, std::int32_t more = 0) { up(tpi::ExdataInd{more}, data, 1); }
   void releases() { up(tpi::OrdrelInd{}, {}); }

@@ -40,7 +40,7 @@ struct Conduct {
   std::string_view materializes = {};
   bool keeps = false;
   bool knows_plans = true;
-  bool verifies_first = false;
+  bool materializes_last = false;
 };
 
 /// Does what it says. Payload is zeros, so that every 16-bit word is 0 or all ones, sums included, and checks hold.
@@ -56,7 +56,7 @@ class Worker : public Module {
     return {.items = conduct_.items,
             .materializes = conduct_.materializes,
             .keeps = conduct_.keeps,
-            .verifies_first = conduct_.verifies_first};
+            .materializes_last = conduct_.materializes_last};
   }
   void wput(Batch&& batch) override { work(std::move(batch), Side::write); }
   void rput(Batch&& batch) override { work(std::move(batch), Side::read); }
@@ -64,13 +64,13 @@ class Worker : public Module {
  private:
   void work(Batch batch, Side side) {
     while (Message message = batch.pop()) {
-      if (!conduct_.verifies_first) {
+      if (!conduct_.materializes_last) {
         make_real(message, side);
       }
       for (const Item& item : conduct_.items) {
         EXPECT_NE(manipulate(message, item), TransformResult::failed);
       }
-      if (conduct_.verifies_first) {
+      if (conduct_.materializes_last) {
         make_real(message, side);
       }
       queue(side).put_next(std::move(message));
@@ -250,15 +250,16 @@ TEST_F(ExplanationTest, ASumInLentMemoryIsMadeInPlaceUnlessItIsKept) {
 }
 
 TEST_F(ExplanationTest, WhoVerifiesFirstCarriesOutHisOwnCheck) {
-  EXPECT_EQ(passes_up(ProcessingMode::fused, {{.items = {check}, .materializes = "it tells", .verifies_first = true}},
-                      /*lends=*/true),
-            (Passes{"1: sum in place", "2: copy"}));
+  EXPECT_EQ(
+      passes_up(ProcessingMode::fused, {{.items = {check}, .materializes = "it tells", .materializes_last = true}},
+                /*lends=*/true),
+      (Passes{"1: sum in place", "2: copy"}));
   EXPECT_EQ(passes_up(ProcessingMode::fused,
-                      {{.items = {check}, .materializes = "it keeps", .keeps = true, .verifies_first = true}},
+                      {{.items = {check}, .materializes = "it keeps", .keeps = true, .materializes_last = true}},
                       /*lends=*/true),
             (Passes{"1: sum_copy", "2: copy"}));
   EXPECT_EQ(
-      passes_up(ProcessingMode::layered, {{.items = {check}, .materializes = "it tells", .verifies_first = true}}),
+      passes_up(ProcessingMode::layered, {{.items = {check}, .materializes = "it tells", .materializes_last = true}}),
       (Passes{"1: sum in place", "2: copy"}));
 }
 

@@ -361,7 +361,9 @@ TEST(IpArp, ResolvesThenSendsWhatWaited) {
   EXPECT_EQ(wire::ArpPacket::parse(question.octets),
             (wire::ArpPacket{wire::ArpOperation::request, our_mac, v4("10.77.0.1"), {}, v4("10.77.0.2")}));
   EXPECT_TRUE(bed.link.sent.empty());
+  EXPECT_TRUE(bed.ip->holds_data()) << "a stream that closes waits for it";
   bed.arp(wire::ArpOperation::reply, "10.77.0.2", "10.77.0.1");
+  EXPECT_FALSE(bed.ip->holds_data());
   EXPECT_EQ(part(bed.next_frame().octets, 20), pattern(10));
   const Frame second = bed.next_frame();
   EXPECT_EQ(second.to, peer_mac);
@@ -385,6 +387,7 @@ TEST(IpArp, ReportsANeighbourThatDoesNotAnswer) {
     EXPECT_EQ(error.destination, (wire::NetworkAddress{address(host), udp}));
     EXPECT_EQ(error.data, pattern(10)) << "the datagram, without our header";
     EXPECT_EQ(bed.count("neighbour_failed"), 1);
+    EXPECT_FALSE(bed.ip->holds_data());
   }
 }
 

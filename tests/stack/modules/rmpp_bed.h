@@ -171,7 +171,7 @@ class Provider : public Module {
     Packet packet{.from = address_, .to = {(*unitdata)->peer, (*unitdata)->peer_port}, .bytes = {}};
     packet.bytes.resize(message.data_size());
     SLUICE_REQUIRE(message.copy_data_to(0, packet.bytes));
-    packet.sum = message.data_sum();
+    packet.sum = header_sum(packet.bytes);
     network_.send(std::move(packet), set().now());
   }
 

@@ -377,7 +377,8 @@ constexpr tcp_script::Case closing_cases[] = {
        take 0
        deadline none
      )"},
-    {"AbortWithFinUnsent", "a peer that was not told everything is told that there is no more",
+    {"AbortWithFinUnsent",
+     "RFC 9293 3.10.5: \"<SEQ=SND.NXT><CTL=RST>\", also in LAST-ACK, where the peer has not been told everything",
      R"(
        open mss 1000 win 1000
        < FIN,ACK 1
@@ -401,7 +402,8 @@ constexpr tcp_script::Case closing_cases[] = {
        take 0
        deadline none
      )"},
-    {"EndTakesNothingBack", "what came in order before an orderly end can still be taken after it",
+    {"EndTakesNothingBack",
+     "RFC 9293 3.6: \"A TCP implementation will reliably deliver all buffers SENT before the connection was CLOSED\"",
      R"(
        open
        < FIN,ACK 1:11
@@ -414,7 +416,7 @@ constexpr tcp_script::Case closing_cases[] = {
        take 10
        news ended
      )"},
-    {"NoWindowBehindFin", "nobody waits for room behind a FIN: reading says nothing more",
+    {"NoWindowBehindFin", "RFC 9293 3.8.6.2.2: room is offered to who sends, and behind a FIN nobody does",
      R"(
        set recvbuf 2000
        open
@@ -422,7 +424,8 @@ constexpr tcp_script::Case closing_cases[] = {
        > ACK 1 ack 2001 win 0
        take 1999
      )"},
-    {"ClosedIsSilent", "a connection that is over answers nothing: that is its module's business",
+    {"ClosedIsSilent",
+     "RFC 9293 3.10.7.1: what comes to CLOSED is answered by who has the port, and not by the connection that was",
      R"(
        open
        < RST 1

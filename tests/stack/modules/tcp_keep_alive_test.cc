@@ -52,7 +52,7 @@ constexpr tcp_script::Case keep_alive_cases[] = {
        news timed-out
        deadline none
      )"},
-    {"AsksAsOftenAsTheUserSays", "as above, and \"This interval MUST be configurable (MUST-27)\"",
+    {"AsksAsOftenAsTheUserSays", "RFC 9293 3.8.4: \"This interval MUST be configurable (MUST-27)\"",
      R"(
        open
        news none
@@ -64,7 +64,8 @@ constexpr tcp_script::Case keep_alive_cases[] = {
        state closed
        news timed-out
      )"},
-    {"AnyAnswerBeginsAnew", "as above: of each that is not answered the next is a new one",
+    {"AnyAnswerBeginsAnew",
+     "RFC 9293 3.8.4: no \"failure to respond to any specific probe\" ends it (MUST-29); an answer begins anew",
      R"(
        open
        keepalive 2min
@@ -102,7 +103,8 @@ constexpr tcp_script::Case keep_alive_cases[] = {
        < ACK 1 ack 101
        +1min > ACK 100 ack 1
      )"},
-    {"OutOfItsPlaceIsNotHeard", "RFC 5961: what is out of its place changes nothing",
+    {"OutOfItsPlaceIsNotHeard",
+     "RFC 5961 5.2: what is out of its place \"MUST be discarded\", and so is no sign of life",
      R"(
        open
        keepalive 1min
@@ -121,7 +123,7 @@ constexpr tcp_script::Case keep_alive_cases[] = {
        keepalive 0s
        deadline none
      )"},
-    {"HalfClosed", "a peer that has nothing to be acknowledged may have gone, too",
+    {"HalfClosed", "RFC 9293 3.8.4: \"To confirm that an idle connection is still active\", half closed or not",
      R"(
        open
        keepalive 1min
@@ -160,7 +162,8 @@ constexpr tcp_script::Case keep_alive_cases[] = {
 TCP_SCRIPTS(TcpKeepAlive, keep_alive_cases);
 
 constexpr tcp_script::Case buffer_cases[] = {
-    {"LargerTakesMore", "what may wait to be acknowledged follows the user",
+    {"LargerTakesMore",
+     "RFC 9293 3.10.2: \"If there is insufficient space to remember this buffer\": how much there is, the user sets",
      R"(
        set sendbuf 5000
        open

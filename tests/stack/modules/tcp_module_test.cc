@@ -81,6 +81,27 @@ TEST_F(TcpModule, ASegmentIsARequestOfIpThatIsNotToBeFragmented) {
   }
 }
 
+/// RFC 6191 section 2: a peer in TIME-WAIT honors a SYN whose timestamp "is greater than the last timestamp seen on the
+/// previous incarnation of the connection", or whose sequence number is.
+TEST(TcpNumbers, GoOnWhenTheSameEndsAreAnotherStreams) {
+  StreamSet set;
+  TcpStack first(set);
+  TcpStack second(set);
+  const auto called = [](TcpStack& stack, std::uint16_t port) {
+    stack.bind(0, {Ipv6Address{}, here_port});
+    stack.connect({there_v4, port});
+    const tcp::Segment syn = std::move(stack.take_sent().at(0).segment);
+    return std::pair(syn.header.sequence, syn.options.timestamps.value().value);
+  };
+  const auto [sequence, stamp] = called(first, there_port);
+  first.advance(100ms);
+  const auto [next_sequence, next_stamp] = called(second, there_port);
+  EXPECT_EQ(next_sequence - sequence, 25'000U) << "a number for each 4 us";
+  EXPECT_EQ(next_stamp - stamp, 100U) << "one for each millisecond";
+  TcpStack third(set);
+  EXPECT_NE(called(third, there_port + 1).first - next_sequence, 0U) << "those of other ends have nothing to do with them";
+}
+
 TEST_F(TcpModule, AConversation) {
   open();
   stack->send("question");

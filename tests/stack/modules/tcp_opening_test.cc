@@ -469,7 +469,7 @@ constexpr tcp_script::Case opening_cases[] = {
        > ACK 1:501
        > ACK 501:1001
      )"},
-    {"TinySegment", "a peer that asks for segments of a byte gets some that are not all header",
+    {"TinySegment", "RFC 9293 3.7.1: the MSS bounds a segment; one of a byte would be all header, and is not believed",
      R"(
        open mss 1
        send 100

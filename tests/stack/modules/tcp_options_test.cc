@@ -144,7 +144,7 @@ constexpr tcp_script::Case timestamp_cases[] = {
        state closed
        news reset
      )"},
-    {"OurReset", "a reset of ours needs none",
+    {"OurReset", "RFC 7323 3.2: a <RST> is good without a timestamp, so that ours has none",
      R"(
        open ts 10
        abort

@@ -12,13 +12,13 @@ namespace {
 constexpr tcp_script::Case timeout_cases[] = {
     {"Doubles", "RFC 6298 5.5: \"The host MUST set RTO <- RTO * 2\"",
      R"(
-       open mss 1000
-       send 1000
-       > ACK 1:1001
-       +300ms > ACK 1:1001
-       +600ms > ACK 1:1001
-       +1200ms > ACK 1:1001
-       < ACK 1 ack 1001
+       open mss 500
+       send 500
+       > ACK 1:501
+       +300ms > ACK 1:501
+       +600ms > ACK 1:501
+       +1200ms > ACK 1:501
+       < ACK 1 ack 501
        done yes
        deadline none
        count timeouts 3
@@ -114,21 +114,21 @@ constexpr tcp_script::Case timeout_cases[] = {
     {"ProgressIsNoSilence",
      "RFC 9293 3.8.3: R2 measures \"the amount of retransmission that has occurred for the same segment\"",
      R"(
-       open win 1000 mss 1000
-       send 3000
-       > ACK 1:1001
-       +300ms > ACK 1:1001
-       +600ms > ACK 1:1001
-       +1200ms > ACK 1:1001
-       +2400ms > ACK 1:1001
-       +4800ms > ACK 1:1001
-       +9600ms > ACK 1:1001
-       +19200ms > ACK 1:1001
-       +38400ms > ACK 1:1001
-       x3 +60s > ACK 1:1001
-       < ACK 1 ack 1001
-       > ACK 1001:2001
-       x4 +60s > ACK 1001:2001
+       open win 500 mss 500
+       send 1500
+       > ACK 1:501
+       +300ms > ACK 1:501
+       +600ms > ACK 1:501
+       +1200ms > ACK 1:501
+       +2400ms > ACK 1:501
+       +4800ms > ACK 1:501
+       +9600ms > ACK 1:501
+       +19200ms > ACK 1:501
+       +38400ms > ACK 1:501
+       x3 +60s > ACK 1:501
+       < ACK 1 ack 501
+       > ACK 501:1001
+       x4 +60s > ACK 501:1001
        state established
      )"},
     {"IdleIsNoSilence", "RFC 9293 3.8.3: where nothing was sent nothing is waited for",
@@ -145,7 +145,7 @@ constexpr tcp_script::Case timeout_cases[] = {
        +600ms > ACK 101:201
        state established
      )"},
-    {"IsOver", "RFC 7661: behind a timeout, too, a window that is not used does not grow",
+    {"IsOver", "RFC 7661 4.3: behind a timeout, too, a window that is not used does not grow",
      R"(
        open mss 1000
        send 1000
@@ -158,7 +158,9 @@ constexpr tcp_script::Case timeout_cases[] = {
        send 9000
        > 2 segments
      )"},
-    {"TailLoss", "RFC 6298: what is lost at the end is found by time",
+    {"TailLoss",
+     "RFC 6298 5.4: \"Retransmit the earliest segment that has not been acknowledged\": what is lost at the end is "
+     "found so",
      R"(
        open mss 1000 sackok
        send 3000
@@ -202,6 +204,341 @@ constexpr tcp_script::Case timeout_cases[] = {
 };
 
 TCP_SCRIPTS(TcpTimeout, timeout_cases);
+
+constexpr tcp_script::Case black_hole_cases[] = {
+    {"Shrinks",
+     "RFC 4821 7.7: \"a full-stop timeout\": \"set eff_pmtu to search_low\", and upon further ones they \"SHOULD be "
+     "halved\"",
+     R"(
+       open mss 1460
+       send 2920
+       > ACK 1:1461
+       > ACK 1461:2921
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
+       +4800ms > ACK 1:537
+       +9600ms > ACK 1:537
+       < ACK 1 ack 537
+       > ACK 537:985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       > ACK 1461:1997
+       > ACK 1997:2533
+       > ACK 2533:2921
+       < ACK 1 ack 2921
+       send 1000
+       > ACK 2921:3457
+     )"},
+    {"ShrinksToWhatEveryHostOfIpv6Takes",
+     "RFC 4821 7.7: \"with a lower bound of 68 bytes for IPv4 and 1280 bytes for IPv6\", packets with their headers",
+     R"(
+       set v6
+       open mss 1440
+       send 1440
+       > ACK 1:1441
+       +300ms > ACK 1:1441
+       +600ms > ACK 1:1441
+       +1200ms > ACK 1:1441
+       +2400ms > ACK 1:1221
+       +4800ms > ACK 1:1221
+       < ACK 1 ack 1221
+       > ACK 1221:1441
+     )"},
+    {"AnAnswerBeginsAnew", "RFC 9293 3.8.3: R1 counts retransmissions \"of the same segment\"",
+     R"(
+       open mss 1460
+       send 2920
+       > ACK 1:1461
+       > ACK 1461:2921
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       < ACK 1 ack 1461
+       > ACK 1461:2921
+       +2400ms > ACK 1461:2921
+       +4800ms > ACK 1461:2921
+       +9600ms > ACK 1461:2921
+       < ACK 1 ack 2921
+     )"},
+    {"ADuplicateAcknowledgementTellsOfAnArrival",
+     "RFC 5681 3.2: a duplicate acknowledgment tells \"that a segment was received out-of-order\": it was received",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       < ACK 1 ack 1
+       +2400ms > ACK 1:1461
+       +4800ms > ACK 1:1461
+       +9600ms > ACK 1:1461
+       +19200ms > ACK 1:985
+     )"},
+    {"ASelectiveOneDoesToo",
+     "RFC 2018 3: it informs of \"non-contiguous blocks of data that have been received\": a path that loses much is "
+     "none that takes less",
+     R"(
+       open mss 1460 sackok
+       send 2920
+       > ACK 1:1461
+       > ACK 1461:2921
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       < ACK 1 ack 1 sack 1461-2921
+       +2400ms > ACK 1:1461
+       +5s > ACK 1:1461
+       +10s > ACK 1:1461
+       +20s > ACK 1:985
+     )"},
+    {"AReasonIsNoSilence", "RFC 4821 7.7: \"and there was not an ICMP message indicating a reason\"", R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       error 113
+       +2400ms > ACK 1:1461
+       +4800ms > ACK 1:1461
+       +9600ms > ACK 1:1461
+       +19200ms > ACK 1:985
+     )"},
+    {"WhatDidNotLeaveIsNotTooLarge",
+     "RFC 9293 3.8.3: R1 counts retransmissions, which there are none of without memory",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       memory off
+       +300ms
+       +600ms
+       +1200ms
+       +2400ms
+       memory on
+       +4800ms > ACK 1:1461
+       +9600ms > ACK 1:1461
+       +19200ms > ACK 1:1461
+       +38400ms > ACK 1:985
+     )"},
+    {"SmallIsNotTooLarge",
+     "RFC 4821 7.7: a full-stop timeout of what a smaller packet carries whole tells nothing of the MTU",
+     R"(
+       open mss 1460
+       send 984
+       > ACK 1:985
+       +300ms > ACK 1:985
+       +600ms > ACK 1:985
+       +1200ms > ACK 1:985
+       +2400ms > ACK 1:985
+       < ACK 1 ack 985
+       send 1460
+       > ACK 985:2445
+     )"},
+    {"ALargerOneIsTriedAtOnce",
+     "RFC 4821 7.6.1: \"If the probe size is larger than the eff_pmtu, raise eff_pmtu to the probe size\": the path "
+     "was "
+     "away altogether",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       send 30000
+       > ACK 1461:2445
+       > ACK 2445:3429
+       < ACK 1 ack 3429
+       > 4 segments
+       < ACK 1 ack 7365
+       > ACK 7365:8825
+       > ACK 8825:9809
+       > ACK 9809:10793
+       > ACK 10793:11777
+       < ACK 1 ack 8825
+       > ACK 11777:13237
+     )"},
+    {"OneThatIsLostIsNoCongestion",
+     "RFC 4821 7.6.2: \"In this case alone, the loss SHOULD NOT be interpreted as congestion signal\"",
+     R"(
+       open mss 1460 sackok
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       send 30000
+       > ACK 1461:2445
+       > ACK 2445:3429
+       +10ms
+       < ACK 1 ack 3429
+       > 4 segments
+       +10ms
+       < ACK 1 ack 7365
+       > ACK 7365:8825
+       > ACK 8825:9809
+       > ACK 9809:10793
+       > ACK 10793:11777
+       +10ms
+       < ACK 1 ack 7365 sack 8825-9809
+       > ACK 11777:12761
+       < ACK 1 ack 7365 sack 8825-10793
+       > ACK 12761:13745
+       < ACK 1 ack 7365 sack 8825-11777
+       > ACK 7365:8349
+       > ACK 8349:8825
+       > ACK 13745:14729
+     )"},
+    {"ThreeThatAreLostAreEnough",
+     "RFC 8899 5.1.1: PROBE_TIMER \"SHOULD be larger than 15 seconds\", PMTU_RAISE_TIMER is \"600 seconds\"; 5.1.2: "
+     "\"The default value of MAX_PROBES is 3\"",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       send 9840
+       > 2 segments
+       < ACK 1 ack snd
+       > 4 segments
+       < ACK 1 ack snd
+       > 4 segments
+       < ACK 1 ack snd
+       send 4412
+       > ACK 11301:12761
+       > 3 segments
+       x3 < ACK 1 ack una
+       > ACK 11301:12285
+       > ACK 12285:12761
+       < ACK 1 ack snd
+       +15s
+       send 3936
+       > ACK 15713:16697
+       > 3 segments
+       < ACK 1 ack snd
+       +1s
+       send 4412
+       > ACK 19649:21109
+       > 3 segments
+       x3 < ACK 1 ack una
+       > 2 segments
+       < ACK 1 ack snd
+       +16s
+       send 4412
+       > ACK 24061:25521
+       > 3 segments
+       x3 < ACK 1 ack una
+       > 2 segments
+       < ACK 1 ack snd
+       +599s
+       send 4920
+       > ACK 28473:29457
+       > 4 segments
+       < ACK 1 ack snd
+       +1s
+       send 4412
+       > ACK 33393:34853
+       > 3 segments
+       < ACK 1 ack snd
+     )"},
+    {"AnotherSizeIsTried",
+     "RFC 8899 5.3.1: \"a new probe of the same size or any other size (determined by the search algorithm) can be "
+     "sent\": that of Ethernet",
+     R"(
+       set mss 8960
+       open mss 8960 win 65535
+       send 8960
+       > ACK 1:8961
+       +300ms > ACK 1:8961
+       +600ms > ACK 1:8961
+       +1200ms > ACK 1:8961
+       +2400ms > ACK 1:985
+       < ACK 1 ack 985
+       > ACK 985:1969
+       < ACK 1 ack 8961
+       send 40000
+       > 2 segments
+       < ACK 1 ack snd
+       > 4 segments
+       < ACK 1 ack snd
+       > 8 segments
+       < ACK 1 ack snd
+       > ACK 22737:31697
+       > 6 segments
+       x3 < ACK 1 ack 22737
+       > 10 segments
+       < ACK 1 ack snd
+       > 11 segments
+       < ACK 1 ack snd
+       > ACK 48425:48961
+       < ACK 1 ack snd
+       +16s
+       send 30000
+       > ACK 48961:50421
+       > 8 segments
+       < ACK 1 ack snd
+       > ACK 58293:59753
+       > 12 segments
+       < ACK 1 ack snd
+       > 1 segments
+       < ACK 1 ack snd
+       > ACK 78733:78961
+       < ACK 1 ack snd
+       +600s
+       send 30000
+       > ACK 78961:87921
+       > 3 segments
+       < ACK 1 ack snd
+       > ACK 92301:101261
+     )"},
+    {"WhatThePathIsSaidToTakeStays",
+     "RFC 9293 3.7.2: segments follow the path's MTU, told of while they are smaller, too",
+     R"(
+       open mss 1460
+       send 1460
+       > ACK 1:1461
+       +300ms > ACK 1:1461
+       +600ms > ACK 1:1461
+       +1200ms > ACK 1:1461
+       +2400ms > ACK 1:985
+       path 1200
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+       send 30000
+       > 2 segments
+       < ACK 1 ack snd
+       > 4 segments
+       < ACK 1 ack snd
+       > ACK 7365:8565
+       > 3 segments
+       < ACK 1 ack 8565
+       > ACK 11517:12717
+       < ACK 1 ack snd
+       > ACK 12717:13917
+       > 4 segments
+     )"},
+};
+
+TCP_SCRIPTS(TcpBlackHole, black_hole_cases);
 
 constexpr tcp_script::Case fast_cases[] = {
     {"ThreeDuplicates",
@@ -373,7 +710,9 @@ constexpr tcp_script::Case fast_cases[] = {
        > ACK 14001:15001
        count timeouts 0
      )"},
-    {"SackOfNothing", "what was never sent, or does not lie behind the acknowledgment, was not selected",
+    {"SackOfNothing",
+     "RFC 2018 3: a block is of data that was received and lies behind the acknowledgment; of other data it tells "
+     "nothing",
      R"(
        open mss 1000 sackok
        send 4000
@@ -412,7 +751,9 @@ constexpr tcp_script::Case fast_cases[] = {
        < ACK 1 ack 2001
        > ACK 2001:2501
      )"},
-    {"PathGrows", "what the path takes is never more than what was asked for",
+    {"PathGrows",
+     "RFC 9293 3.7.1: Eff.snd.MSS is \"min(SendMSS+20, MMS_S) - TCPhdrsize - IPoptionsize\", and a path takes nothing "
+     "above it",
      R"(
        open mss 2000
        path 9000
@@ -421,7 +762,8 @@ constexpr tcp_script::Case fast_cases[] = {
        < ACK 1 ack 1461
        > ACK 1461:2001
      )"},
-    {"PathOfNothing", "a path that takes next to nothing is not believed",
+    {"PathOfNothing",
+     "RFC 9293 3.7.2: segments follow the path's MTU; one that takes next to nothing is not believed (RFC 5927 7)",
      R"(
        open mss 1000
        path 1
@@ -429,7 +771,7 @@ constexpr tcp_script::Case fast_cases[] = {
        > ACK 1:65
        > ACK 65:129
      )"},
-    {"PathBeforeOpen", "a path is asked for by its network before the connection is open, too",
+    {"PathBeforeOpen", "RFC 9293 3.7.2: segments follow the path's MTU, told before the connection is open, too",
      R"(
        connect
        > SYN 0
@@ -482,7 +824,7 @@ constexpr tcp_script::Case congestion_cases[] = {
        < ACK 1 ack 6001
        > 12 segments
      )"},
-    {"NotUsedNotGrown", "RFC 7661: a window that is not used does not grow",
+    {"NotUsedNotGrown", "RFC 7661 4.3: a window that is not used does not grow",
      R"(
        open mss 1000
        send 3000
@@ -558,7 +900,8 @@ TCP_SCRIPTS(TcpCongestion, congestion_cases);
 
 // Nothing is lost for want of memory but time.
 constexpr tcp_script::Case memory_cases[] = {
-    {"Syn", "a SYN for which there is no memory is sent when the next one is due",
+    {"Syn",
+     "RFC 9293 3.8.3: \"SYN retransmissions MUST be handled in the general way\": one without memory is as one lost",
      R"(
        memory off
        connect
@@ -566,7 +909,8 @@ constexpr tcp_script::Case memory_cases[] = {
        count no_memory 1
        +1s > SYN 0
      )"},
-    {"Data", "data for which there is no memory is sent when a probe would be",
+    {"Data",
+     "RFC 9293 3.8.6.2.1: \"(4) or if the override timeout occurs\": data for which there was no memory is sent then",
      R"(
        open mss 1000
        memory off
@@ -577,7 +921,9 @@ constexpr tcp_script::Case memory_cases[] = {
        < ACK 1 ack 2001
        done yes
      )"},
-    {"Acknowledgment", "an acknowledgment is sent when there is memory",
+    {"Acknowledgment",
+     "RFC 9293 3.8.6.3: an acknowledgment \"MUST be less than 0.5 seconds\" late; one without memory is tried again "
+     "soon",
      R"(
        open
        < ACK 1:101
@@ -587,7 +933,8 @@ constexpr tcp_script::Case memory_cases[] = {
        +40ms > ACK 1 ack 101
        take 100
      )"},
-    {"Retransmission", "a retransmission waits for the next timeout",
+    {"Retransmission",
+     "RFC 6298 5.5: \"The host MUST set RTO <- RTO * 2\": a retransmission without memory waits for the next timeout",
      R"(
        open mss 1000
        send 1000
@@ -599,7 +946,7 @@ constexpr tcp_script::Case memory_cases[] = {
        < ACK 1 ack 1001
        done yes
      )"},
-    {"Reset", "a reset for which there is no memory is never sent",
+    {"Reset", "RFC 9293 3.10.5: \"delete the TCB\" does not wait for the reset, which without memory is never sent",
      R"(
        open
        memory off
@@ -607,7 +954,8 @@ constexpr tcp_script::Case memory_cases[] = {
        memory on
        state closed
      )"},
-    {"DataBehindAGap", "what cannot be kept is as if it had not come",
+    {"DataBehindAGap",
+     "RFC 2018 8: \"The data receiver is permitted to discard data in its queue\": what cannot be kept has not come",
      R"(
        open sackok
        < ACK 151:161

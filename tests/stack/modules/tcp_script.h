@@ -32,6 +32,7 @@
 //     network    path N, error N, memory off|on
 //     expected   state NAME, news WORDS, room N, done yes|no, deadline none, count NAME N
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -655,10 +656,18 @@ inline void run(std::string_view script) {
 
 inline std::string name_of_case(const testing::TestParamInfo<Case>& info) { return info.param.name; }
 
+/// Each case names the sentence that it shows: an RFC, and its section.
+inline void expect_sentence(const std::string& shows) {
+  EXPECT_THAT(shows, testing::ContainsRegex("RFC [0-9]+ [0-9]"));
+}
+
 /// A table of cases makes one test each: TCP_SCRIPTS(TcpOpening, opening_cases).
 #define TCP_SCRIPTS(suite, cases)                                   \
   class suite : public testing::TestWithParam<tcp_script::Case> {}; \
-  TEST_P(suite, Script) { tcp_script::run(GetParam().script); }     \
+  TEST_P(suite, Script) {                                           \
+    tcp_script::expect_sentence(GetParam().shows);                  \
+    tcp_script::run(GetParam().script);                             \
+  }                                                                 \
   INSTANTIATE_TEST_SUITE_P(Cases, suite, testing::ValuesIn(cases), tcp_script::name_of_case)
 
 }  // namespace sluice::test::tcp_script

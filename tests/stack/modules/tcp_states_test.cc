@@ -103,7 +103,10 @@ std::vector<OwnedCase> state_cases() {
 }
 
 class TcpStates : public testing::TestWithParam<OwnedCase> {};
-TEST_P(TcpStates, Script) { tcp_script::run(GetParam().script); }
+TEST_P(TcpStates, Script) {
+  tcp_script::expect_sentence(GetParam().shows);
+  tcp_script::run(GetParam().script);
+}
 INSTANTIATE_TEST_SUITE_P(Cases, TcpStates, testing::ValuesIn(state_cases()),
                          [](const auto& one) { return one.param.name; });
 

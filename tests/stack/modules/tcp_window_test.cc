@@ -213,7 +213,9 @@ constexpr tcp_script::Case sending_cases[] = {
        state closed
        news acknowledged timed-out
      )"},
-    {"NothingToSendNothingToProbe", "a zero window is nobody's concern while there is nothing to send",
+    {"NothingToSendNothingToProbe",
+     "RFC 9293 3.8.6.1: \"at least one octet of new data (if available)\": with nothing to send a zero window is not "
+     "probed",
      R"(
        open win 0 mss 1000
        deadline none
@@ -337,7 +339,8 @@ constexpr tcp_script::Case sending_cases[] = {
        < ACK 1 ack 26001
        > 16 segments
      )"},
-    {"SendRoom", "what is acknowledged makes room for its user",
+    {"SendRoom",
+     "RFC 9293 3.10.7.4: \"segments on the retransmission queue that are thereby entirely acknowledged are removed\"",
      R"(
        set sendbuf 5000
        open mss 1000 win 2000
