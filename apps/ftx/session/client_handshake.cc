@@ -18,8 +18,6 @@ constexpr Duration segment_repeat_max = ControlStream::interval_max;
 
 constexpr std::string_view label = "EXPERIMENTAL ftx2 session";
 
-std::uint64_t nanoseconds(TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); }
-
 }  // namespace
 
 Result<Protection> protection_of(const Handshake& handshake, Cipher cipher, Side side) {

@@ -10,8 +10,6 @@
 namespace sluice::ftx {
 namespace {
 
-std::uint64_t nanoseconds(TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); }
-
 /// Where the secret begins; HMAC-SHA256 gains nothing by more.
 constexpr std::size_t key_bytes = 32;
 

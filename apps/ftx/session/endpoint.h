@@ -20,8 +20,14 @@
 #include "apps/ftx/protocol/message.h"
 #include "base/bytes.h"
 #include "base/contract.h"
+#include "base/time.h"
 
 namespace sluice::ftx {
+
+/// A time as packets carry it, to whoever made it: nanoseconds of his own clock.
+[[nodiscard]] inline std::uint64_t nanoseconds(TimePoint time) {
+  return static_cast<std::uint64_t>(time.time_since_epoch().count());
+}
 
 /// A transport address in the transport's own encoding; sessions only compare and hash it.
 class Peer {

@@ -35,8 +35,6 @@ constexpr std::uint32_t window_adus_max = 1U << 17;
 // Before a receiver has announced any: what ReceiveCredit::initial_bytes lets go in datagrams of PathMtu::base_bytes.
 constexpr std::uint32_t window_adus_first = 128;
 
-std::uint64_t nanoseconds(TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); }
-
 }  // namespace
 
 Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionControl& congestion,

@@ -99,7 +99,8 @@ TEST(TcpNumbers, GoOnWhenTheSameEndsAreAnotherStreams) {
   EXPECT_EQ(next_sequence - sequence, 25'000U) << "a number for each 4 us";
   EXPECT_EQ(next_stamp - stamp, 100U) << "one for each millisecond";
   TcpStack third(set);
-  EXPECT_NE(called(third, there_port + 1).first - next_sequence, 0U) << "those of other ends have nothing to do with them";
+  EXPECT_NE(called(third, there_port + 1).first - next_sequence, 0U)
+      << "those of other ends have nothing to do with them";
 }
 
 TEST_F(TcpModule, AConversation) {

@@ -15,27 +15,28 @@
 namespace sluice::ftx::test {
 namespace {
 
-constexpr AdmissionLimits limits{.sessions_max = 6, .per_host_max = 4, .stalled_after = std::chrono::seconds(3)};
-constexpr TimePoint the_end{std::chrono::hours(1)};
+constexpr AdmissionLimits admission_limits{
+    .sessions_max = 6, .per_host_max = 4, .stalled_after = std::chrono::seconds(3)};
+constexpr TimePoint asked_at{std::chrono::hours(1)};
 
 /// Hosts have letters for names.
-class Crowd {
+class HolderList {
  public:
   /// One letter a holder; the first has made progress the longest ago, `age` each before the next.
-  Crowd(std::string_view hosts, Duration age) {
+  HolderList(std::string_view hosts, Duration age) {
     for (std::size_t at = 0; at < hosts.size(); ++at) {
       add(hosts[at], age * static_cast<int>(hosts.size() - at));
     }
   }
   void add(char host, Duration age, bool dispensable = false) {
-    holders.push_back({.host = &peer(host), .last_progress_at = the_end - age, .dispensable = dispensable});
+    holders.push_back({.host = &peer(host), .last_progress_at = asked_at - age, .dispensable = dispensable});
   }
   static const Peer& peer(char host) {
     static std::map<char, Peer> peers;
     const auto letter = static_cast<std::byte>(host);
     return peers.try_emplace(host, ConstBytes(&letter, 1)).first->second;
   }
-  Admission ask(char host) const { return admission(the_end, peer(host), holders, limits); }
+  Admission ask(char host) const { return admission(asked_at, peer(host), holders, admission_limits); }
   std::size_t of(char host) const {
     return static_cast<std::size_t>(std::ranges::count(holders, &peer(host), &Holder::host));
   }
@@ -52,48 +53,48 @@ void expect_refused(const Admission& admission) {
   EXPECT_FALSE(admission.gives_way);
 }
 
-constexpr Duration fresh = std::chrono::milliseconds(1);
-constexpr Duration stalled = limits.stalled_after;
+constexpr Duration fresh_age = std::chrono::milliseconds(1);
+constexpr Duration stalled_age = admission_limits.stalled_after;
 
 TEST(Admission, WhoFindsRoomDrivesOutNobody) {
-  expect_granted(Crowd("", stalled).ask('a'));
-  expect_granted(Crowd("aaabb", stalled).ask('a'));
+  expect_granted(HolderList("", stalled_age).ask('a'));
+  expect_granted(HolderList("aaabb", stalled_age).ask('a'));
 }
 
 TEST(Admission, AtItsBoundAHostGetsTheRoomOfItsOwn) {
-  expect_refused(Crowd("aaaa", fresh).ask('a'));
-  expect_granted(Crowd("baaaa", stalled).ask('a'), 1);
-  Crowd beside_spare("aaaab", fresh);
+  expect_refused(HolderList("aaaa", fresh_age).ask('a'));
+  expect_granted(HolderList("baaaa", stalled_age).ask('a'), 1);
+  HolderList beside_spare("aaaab", fresh_age);
   beside_spare.holders[4].dispensable = true;
   expect_refused(beside_spare.ask('a'));
-  Crowd with_spare("aaaa", fresh);
+  HolderList with_spare("aaaa", fresh_age);
   with_spare.holders[2].dispensable = true;
   expect_granted(with_spare.ask('a'), 2);
 }
 
 TEST(Admission, WhoCanBeDoneWithoutGoesFirstOfAll) {
-  Crowd crowd("aaaabb", fresh);
+  HolderList crowd("aaaabb", fresh_age);
   crowd.holders[5].dispensable = true;
   expect_granted(crowd.ask('c'), 5);
 }
 
 TEST(Admission, TheGreediestGivesWayThoughAnotherHasStalled) {
-  Crowd crowd("", fresh);
-  crowd.add('a', stalled * 2);
+  HolderList crowd("", fresh_age);
+  crowd.add('a', stalled_age * 2);
   for (const int age : {4, 2, 3}) {
-    crowd.add('b', fresh * age);
+    crowd.add('b', fresh_age * age);
   }
-  crowd.add('c', fresh);
-  crowd.add('d', fresh);
+  crowd.add('c', fresh_age);
+  crowd.add('d', fresh_age);
   expect_granted(crowd.ask('e'), 1);
 }
 
 TEST(Admission, WhoWouldBeAsGreedyGetsOnlyWhatHasStalled) {
-  expect_refused(Crowd("aabbcc", fresh).ask('a'));
-  expect_granted(Crowd("aabbcc", stalled).ask('a'), 0);
-  expect_refused(Crowd("abcdef", fresh).ask('g'));
-  Crowd just_short("abcdef", fresh);
-  just_short.holders[3].last_progress_at = the_end - stalled + Duration(1);
+  expect_refused(HolderList("aabbcc", fresh_age).ask('a'));
+  expect_granted(HolderList("aabbcc", stalled_age).ask('a'), 0);
+  expect_refused(HolderList("abcdef", fresh_age).ask('g'));
+  HolderList just_short("abcdef", fresh_age);
+  just_short.holders[3].last_progress_at = asked_at - stalled_age + Duration(1);
   expect_refused(just_short.ask('g'));
   just_short.holders[3].last_progress_at -= Duration(1);
   expect_granted(just_short.ask('g'), 3);
@@ -104,24 +105,25 @@ TEST(Admission, WhoWouldBeAsGreedyGetsOnlyWhatHasStalled) {
 TEST(Admission, FloodsLeaveWhoHasOneSession) {
   over_seeds("ADMISSION", 200, [](std::uint64_t seed) {
     Prng prng(seed);
-    Crowd crowd("", fresh);
+    HolderList crowd("", fresh_age);
     const auto ask = [&](char host) {
       const Admission verdict = crowd.ask(host);
       if (verdict.gives_way) {
         crowd.holders.erase(crowd.holders.begin() + static_cast<std::ptrdiff_t>(*verdict.gives_way));
       }
       if (verdict.granted) {
-        crowd.add(host, fresh * static_cast<int>(prng() % 10));
+        crowd.add(host, fresh_age * static_cast<int>(prng() % 10));
       }
-      EXPECT_LE(crowd.holders.size(), limits.sessions_max);
-      EXPECT_LE(crowd.of(host), limits.per_host_max);
+      EXPECT_LE(crowd.holders.size(), admission_limits.sessions_max);
+      EXPECT_LE(crowd.of(host), admission_limits.per_host_max);
       return verdict.granted;
     };
     for (int i = 0; i < 30; ++i) {
       ask(static_cast<char>('a' + prng() % 3));
     }
     ASSERT_TRUE(ask('z'));
-    std::ranges::find(crowd.holders, &Crowd::peer('z'), &Holder::host)->last_progress_at = the_end - stalled * 2;
+    std::ranges::find(crowd.holders, &HolderList::peer('z'), &Holder::host)->last_progress_at =
+        asked_at - stalled_age * 2;
     for (int i = 0; i < 30; ++i) {
       ask(static_cast<char>('a' + prng() % 3));
       ASSERT_EQ(crowd.of('z'), 1U);
