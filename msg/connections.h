@@ -8,7 +8,8 @@
 //     Outgoing   waiting ──► connecting ──► open ──► (ended)      a call that is refused is made again after a while
 //     Incoming   greeting ──► open ──► (ended)
 //
-// Payload is read where it belongs, at most `turn_bytes_max` a connection and turn, and written from the program's
+// Payload is read where it belongs, at most `turn_bytes_max` a connection and turn; on a fused path, what comes between
+// two turns is put there by the provider (tli::Endpoint::t_rcvplace()). It is written from the program's
 // bytes (the stack copies what the provider does not take at once). A turn looks at every connection.
 //
 // Threats: callers are strangers. Each may make the endpoint keep 32 bytes, 64 KiB of answers that it does not read,
@@ -118,6 +119,7 @@ class Endpoint::Connections {
   std::optional<std::size_t> receive(Incoming& incoming, Bytes place);
   bool read_header(Incoming& incoming);
   bool read_payload(Incoming& incoming);
+  [[nodiscard]] Bytes place_of_next(const Incoming& incoming) const;
   void act(Incoming& incoming, const Frame& frame);
   void answer(Incoming& incoming, Frame::Type type);
   bool write_answers(Incoming& incoming);

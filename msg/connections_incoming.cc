@@ -98,6 +98,7 @@ void Endpoint::Connections::malformed(Incoming& incoming) {
 
 void Endpoint::Connections::end(Incoming& incoming) {
   incoming.ended = true;
+  incoming.tli->t_rcvplace({});
   if (const auto now = std::exchange(incoming.now, std::nullopt)) {
     endpoint_.lose(*now);
   }
@@ -118,7 +119,18 @@ bool Endpoint::Connections::read(Incoming& incoming) {
     bytes += incoming.offset > before ? incoming.offset - before : 0;
     moved = true;
   }
+  if (incoming.now) {
+    incoming.tli->t_rcvplace(place_of_next(incoming));
+  }
   return moved;
+}
+
+/// Where the rest of the message goes; empty when it is thrown away.
+Bytes Endpoint::Connections::place_of_next(const Incoming& incoming) const {
+  Inbound& inbound = **incoming.now;
+  const Bytes whole = Endpoint::place_of(inbound);
+  const Bytes rest = whole.subspan(std::min<std::uint64_t>(incoming.offset, whole.size()));
+  return rest.first(std::min<std::uint64_t>(rest.size(), inbound.total_bytes - incoming.offset));
 }
 
 /// How many bytes came; nothing when none did, and the connection may be at its end.
@@ -183,13 +195,12 @@ bool Endpoint::Connections::read_payload(Incoming& incoming) {
   Inbound& inbound = **incoming.now;
   const std::uint64_t lacking = inbound.total_bytes - incoming.offset;
   if (lacking > 0) {
-    const Bytes whole = Endpoint::place_of(inbound);
-    Bytes place = whole.subspan(std::min<std::uint64_t>(incoming.offset, whole.size()));
+    Bytes place = place_of_next(incoming);
     if (place.empty()) {
       thrown_away_.resize(64 * 1024);
-      place = thrown_away_;
+      place = Bytes(thrown_away_).first(std::min<std::uint64_t>(lacking, thrown_away_.size()));
     }
-    const auto got = receive(incoming, place.first(std::min<std::uint64_t>(place.size(), lacking)));
+    const auto got = receive(incoming, place);
     if (!got) {
       return false;
     }
@@ -207,6 +218,7 @@ bool Endpoint::Connections::read_payload(Incoming& incoming) {
 void Endpoint::Connections::refuse(const Inbound& inbound) {
   for (Incoming& incoming : incoming_) {
     if (incoming.now && &**incoming.now == &inbound) {
+      incoming.tli->t_rcvplace({});
       answer(incoming, Frame::Type::refused);
     }
   }

@@ -219,7 +219,9 @@ bool Endpoint::Connections::write(Outgoing& outgoing) {
     const std::array<tli::t_iovec, 2> parts = {
         tli::t_iovec{header.data() + Frame::size - outgoing.header_left, outgoing.header_left},
         tli::t_iovec{const_cast<std::byte*>(piece.data()), piece.size()}};
-    const auto sent = outgoing.tli->t_sndv(std::span(parts).first(piece.empty() ? 1 : 2), 0);
+    // A message is one data unit where the provider has such.
+    const int flags = piece.size() < data.size() ? tli::T_MORE : 0;
+    const auto sent = outgoing.tli->t_sndv(std::span(parts).first(piece.empty() ? 1 : 2), flags);
     if (!sent) {
       if (!passes(sent.error())) {
         end(outgoing, code_of(sent.error()));

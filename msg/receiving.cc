@@ -173,10 +173,11 @@ Endpoint::InboundList::iterator Endpoint::begin_message(const Indication& said, 
 void Endpoint::refuse(Inbound& inbound) {
   inbound.refused = true;
   inbound.receive = nullptr;
-  release_held(inbound);
   if (connections_) {
-    return connections_->refuse(inbound);
+    connections_->refuse(inbound);  // what the stream shows of the held memory moves away first
+    return release_held(inbound);
   }
+  release_held(inbound);
   tell({.kind = Decision::Kind::refuses,
         .peer = inbound.peer,
         .incarnation = inbound.incarnation,

@@ -192,9 +192,8 @@ class Endpoint {
   Outcome<std::size_t> t_snd(ConstBytes data, int flags);
   /// As t_snd(), the data gathered from `parts`. TBADDATA: more than T_IOV_MAX.
   Outcome<std::size_t> t_sndv(std::span<const t_iovec> parts, int flags);
-  /// Receives what waits, as much as there is room for and at most one data unit's indication; of a provider without
-  /// data units as many indications as have room. Answers how many bytes. `flags`: T_EXPEDITED, T_MORE (the data unit
-  /// goes on; of a provider that knows none: a rest is still there). TNODATA.
+  /// Receives what waits, as much as there is room for and at most one data unit's. Answers how many bytes. `flags`:
+  /// T_EXPEDITED, T_MORE (the data unit goes on; of a provider that knows none: a rest is still there). TNODATA.
   Outcome<std::size_t> t_rcv(Bytes place, int& flags);
   /// An extension: announces the (first) buffer of the next t_rcv() or t_rcvv(). On a fused path the provider may put
   /// data there before that call, which then copies nothing: so a reader that waits for events, and not in t_rcv(),
@@ -305,7 +304,7 @@ class Endpoint {
   Outcome<std::int32_t> next_event(bool may_wait);
   Outcome<std::size_t> receive_stream(std::span<const t_iovec> parts, int& flags);
   Outcome<std::size_t> receive_stream_in(std::span<t_iovec> room, int& flags);
-  [[nodiscard]] bool bytes_follow() const;
+  [[nodiscard]] bool data_follows() const;
   void note_flags(bool expedited);
   void open_reader_place(Bytes place);
   std::optional<std::size_t> deliver_stream(std::span<t_iovec>& parts);

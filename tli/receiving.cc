@@ -503,9 +503,10 @@ void Endpoint::note_flags(bool expedited) {
   rest_flags_ = (expedited ? T_EXPEDITED : 0) | (units && goes_on ? T_MORE : 0);
 }
 
-/// Whether the bytes of a stream that has no data units go on in the indication that the head has next.
-bool Endpoint::bytes_follow() const {
-  const Block* const next = info_.tsdu == 0 && !next_ ? stream_->head().read_queue().peek() : nullptr;
+/// Whether the data unit, or the stream that has none, goes on in the indication that the head has next.
+bool Endpoint::data_follows() const {
+  const bool goes_on = !next_ && (info_.tsdu == 0 || (rest_flags_ & T_MORE) != 0);
+  const Block* const next = goes_on ? stream_->head().read_queue().peek() : nullptr;
   return next != nullptr &&
          (next->type == MessageType::data || (next->type == MessageType::proto && next->codec == nullptr &&
                                               tpi::primitive_of(next->bytes()) == tpi::T_DATA_IND));
@@ -585,7 +586,7 @@ Outcome<std::size_t> Endpoint::receive_stream(std::span<const t_iovec> parts, in
   return received;
 }
 
-/// One indication of a data unit; of a stream without units as many as have come. "If nbytes is greater than zero on
+/// Of one data unit, or of a stream without units, as many indications as have come. "If nbytes is greater than zero on
 /// the call to t_rcv(), t_rcv() will return 0 only if the end of a TSDU is being returned to the user." (t_rcv(3NSL))
 Outcome<std::size_t> Endpoint::receive_stream_in(std::span<t_iovec> room, int& flags) {
   std::size_t size = 0;
@@ -607,7 +608,7 @@ Outcome<std::size_t> Endpoint::receive_stream_in(std::span<t_iovec> room, int& f
       size += *delivered;
       flags = rest_flags_ | (next_ ? T_MORE : 0);
     }
-    more = (!delivered && size == 0) || (!expedited && !room.empty() && bytes_follow());
+    more = (!delivered && size == 0) || (!expedited && !room.empty() && data_follows());
   }
   return size;
 }

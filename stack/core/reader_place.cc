@@ -30,11 +30,17 @@ Message ReaderPlace::take_room(std::size_t size) {
   return Message(block);
 }
 
+Message ReaderPlace::take_room_for(std::size_t size) {
+  const bool may_be_small = filled_ > 0 && shown_.size() < small_shown_max;
+  const bool worth_it = size > (may_be_small ? 0 : small_bytes_max) && size <= room().size();
+  return worth_it ? take_room(size) : Message();
+}
+
 bool ReaderPlace::pass(const Message& message) {
   const std::byte* const begin = place_.data() + passed_;
   for (const Block* block = message.data_block(); block != nullptr; block = block->cont) {
     if (block->rptr != place_.data() + passed_ || block->size() > waiting()) {
-      place_ = place_.first(filled_);
+      end_room();
       break;
     }
     passed_ += block->size();

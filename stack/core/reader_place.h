@@ -23,6 +23,9 @@ namespace sluice {
 
 class ReaderPlace {
  public:
+  static constexpr std::size_t small_bytes_max = 512;
+  static constexpr std::size_t small_shown_max = 64;
+
   explicit ReaderPlace(BufferPool& pool) : pool_(pool) {}
   ~ReaderPlace() { close(); }
   ReaderPlace(const ReaderPlace&) = delete;
@@ -39,9 +42,14 @@ class ReaderPlace {
   /// Takes the first `size` bytes of the room, as a message that shows them, for the caller to fill. Empty when the
   /// pool is exhausted. REQUIRES: size <= room().size().
   [[nodiscard]] Message take_room(std::size_t size);
+  /// As take_room(), if that is worth it: empty where there is less room, and for small data, which is cheaper to copy,
+  /// unless it comes behind other data here, whose room it would end, and few such messages are shown.
+  [[nodiscard]] Message take_room_for(std::size_t size);
   /// Tells the place that `message` goes up; answers whether its data begins with the bytes that wait here first. Data
   /// that lies elsewhere ends the room: whatever follows it belongs behind it, and not here.
   bool pass(const Message& message);
+  /// What follows belongs elsewhere, though there may be room: a data unit has ended.
+  void end_room() { place_ = place_.first(filled_); }
   /// How many bytes of the place have been taken.
   [[nodiscard]] std::size_t filled() const { return filled_; }
   /// How many of them have not been passed up.

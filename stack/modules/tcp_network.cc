@@ -11,7 +11,6 @@
 #include "stack/core/reader_place.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/data_unit_primitive.h"
-#include "stack/modules/stream_gathering.h"
 #include "stack/modules/tcp.h"
 #include "stack/modules/tcp_entered.h"
 #include "stack/wire/checksum.h"
@@ -201,7 +200,7 @@ std::optional<tcp::Segment> Tcp::verified(Message message, const DataUnit& unitd
 }
 
 /// What shows the place where the reader waits for the data of just this segment, if it is what its header says, which
-/// is not verified yet; else empty. Small ones are gathered instead.
+/// is not verified yet; else empty.
 Message Tcp::place_for(const Message& message, const DataUnit& unitdata) const {
   ReaderPlace* const place = waiting_reader();
   if (place == nullptr || !mine_) {
@@ -218,9 +217,7 @@ Message Tcp::place_for(const Message& message, const DataUnit& unitdata) const {
       mine_->connection.waiting_before(header->sequence) != place->waiting()) {
     return {};
   }
-  const std::size_t data_size = size - header->header_size;
-  const bool fits = byte_stream::gathered_bytes_max < data_size && data_size <= place->room().size();
-  return fits ? place->take_room(data_size) : Message();
+  return place->take_room_for(size - header->header_size);
 }
 
 void Tcp::arrived(const tcp::Ends& ends, tcp::Segment segment) {

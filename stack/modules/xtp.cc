@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stack/core/primitive.h"
+#include "stack/core/reader_place.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/xtp_entered.h"
 
@@ -47,7 +48,7 @@ Xtp::Xtp(const xtp::Options& options)
 }
 
 PayloadWork Xtp::payload_work(Side side) const {
-  PayloadWork work{.items = {}, .keeps = true};
+  PayloadWork work{.items = {}, .keeps = side == Side::write, .lands = side == Side::read};
   if (options_.checksum) {
     work.items.push_back({.kind = side == Side::write ? PayloadWork::Kind::sum : PayloadWork::Kind::check});
   }
@@ -312,6 +313,7 @@ void Xtp::send_or_wait(Message message) {
   const bool ends = ends_message(message);
   waiting_ = {.bytes = ends ? 0 : waiting_.bytes + message.data_size(), .ends_message = waiting_.ends_message || ends};
   write_queue().enqueue(std::move(message));
+  mine_->association.expect_more(true);
 }
 
 void Xtp::send(Message message) {
@@ -319,6 +321,7 @@ void Xtp::send(Message message) {
   if (message.type() != MessageType::data) {
     message.pop_block();
   }
+  mine_->association.expect_more(!write_queue().empty());
   mine_->association.send(std::move(message), ends, set().now());
   attend(*mine_);
 }
@@ -378,7 +381,10 @@ void Xtp::deliver() {
     DataInd{.more = piece.ends_message ? 0 : 1}.encode(indication.bytes());
     indication.link(std::move(piece.data));
     count(*mine_);
-    defer_if_fused(indication);
+    defer_unless_landed(indication);
+    if (ReaderPlace* const place = piece.ends_message ? waiting_reader() : nullptr) {
+      place->end_room();
+    }
     read_queue().put_next(std::move(indication));
   }
   if (mine_ && mine_->association.has_ended() && !peer_ended_ && may(ConnectionEvent::ordrel_ind)) {

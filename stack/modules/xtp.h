@@ -21,10 +21,13 @@
 //   with T_CONN_CON. T_DISCON_REQ rejects (DIAG). A call that its caller has given up is taken back with T_DISCON_IND.
 //
 //   T_DATA_REQ, or M_DATA alone, is part of a message, its last where MORE_flag is 0 (EOM); TSDU_size is T_INFINITE.
-//   T_DATA_IND brings what came, message by message. Data of no bytes is nothing. T_ORDREL_REQ ends sending behind all
-//   that was put before (WCLOSE); T_ORDREL_IND is the peer's end. T_DISCON_REQ ends both at once (END), and what waits
-//   is lost. DISCON_reason is an errno: ECONNRESET, ECONNREFUSED, ETIMEDOUT, EMSGSIZE (packets larger than the provider
-//   below takes). T_EXDATA_REQ is fatal.
+//   While the user has more to send than there is room for, what does not fill a packet, and ends no message, waits for
+//   it. T_DATA_IND brings what came, message by message. Data of no bytes is nothing. On a fused path the pass that
+//   copies a user's data sums it, too, and data for a reader who waits is verified in the pass that puts it into his
+//   memory (stack/core/reader_place.h). T_ORDREL_REQ ends sending behind all that was put before (WCLOSE); T_ORDREL_IND
+//   is the peer's end. T_DISCON_REQ ends both at once (END), and what waits is lost. DISCON_reason is an errno:
+//   ECONNRESET, ECONNREFUSED, ETIMEDOUT, EMSGSIZE (packets larger than the provider below takes). T_EXDATA_REQ is
+//   fatal.
 //
 //   Below: a T_UNITDATA_REQ a packet. T_UDERROR_IND ends a call that this end makes, and no association, EMSGSIZE
 //   excepted.
@@ -209,7 +212,8 @@ class Xtp final : public Module, private provider::ConnectionMode {
   [[nodiscard]] bool from_provider(Message& message);
   [[nodiscard]] bool acknowledged_below(const Message& message);
   void receive(Message message);
-  [[nodiscard]] bool is_whole(Message& message);
+  [[nodiscard]] const std::byte* verified(Message& message, Message& place, Bytes scratch);
+  [[nodiscard]] Message place_for(const wire::TransportAddress& from, const Message& message);
   void dispatch(const wire::TransportAddress& from, const wire::XtpHeader& header, Message data);
   void called(const wire::TransportAddress& from, const wire::XtpHeader& header, ConstBytes segment);
   void diagnosed(const wire::TransportAddress& from, const wire::XtpHeader& header, ConstBytes segment);
@@ -225,6 +229,7 @@ class Xtp final : public Module, private provider::ConnectionMode {
   void flush_packets();
   void down(Message message);
   [[nodiscard]] Held* find(std::uint64_t key);
+  [[nodiscard]] Held* addressee(const wire::TransportAddress& from, const wire::XtpHeader& header);
   [[nodiscard]] Held* find_by_peer(const wire::TransportAddress& from, std::uint64_t peer_key);
   void refuse_malformed(wire::XtpMalformed malformed);
 

@@ -145,6 +145,9 @@ class Association {
   /// Data to be sent, of any size: send_room() is advice. REQUIRES: M_DATA of the pool's memory, not empty, nothing is
   /// owed to it; may_send().
   void send(Message data, bool ends_message, TimePoint now);
+  /// Whether the user has more to send as soon as there is room: then what does not fill a packet, and ends no message,
+  /// waits for it while there is something under way.
+  void expect_more(bool more) { more_follows_ = more; }
   /// The user sends no more.
   void finish(TimePoint now);
   /// Ends it, and tells the peer.
@@ -152,6 +155,12 @@ class Association {
   [[nodiscard]] bool has_ready() const { return inbox_ && inbox_->has_ready(); }
   /// REQUIRES: has_ready().
   [[nodiscard]] Inbox::Piece take(TimePoint now);
+  /// Whether data that begins there is the next of the message that the user is reading; how many bytes, of those that
+  /// are ready, come before it.
+  [[nodiscard]] std::optional<std::size_t> waiting_before(Position begin) const {
+    const bool comes_next = inbox_ && !inbox_->has_gap() && begin == inbox_->next() && !inbox_->ends_message();
+    return comes_next ? std::optional(inbox_->ready_bytes()) : std::nullopt;
+  }
   /// The peer has ended, and everything has been taken.
   [[nodiscard]] bool has_ended() const { return peer_finished_ && !has_ready(); }
 
@@ -201,6 +210,7 @@ class Association {
   void output(TimePoint now);
   [[nodiscard]] std::optional<Choice> choose() const;
   [[nodiscard]] std::optional<Choice> choose_new() const;
+  [[nodiscard]] bool is_held_back(const Choice& choice) const;
   void choose_done(const Choice& choice);
   [[nodiscard]] bool affords(std::uint64_t bytes, TimePoint now) const;
   void spend(std::uint64_t bytes, TimePoint now);
@@ -243,6 +253,7 @@ class Association {
   std::uint32_t sync_ = 0;
   std::uint32_t data_bytes_max_;
   std::uint32_t since_status_ = 0;  // packets
+  bool more_follows_ = false;       // and waits for room
   bool finishing_ = false;          // the user has ended
   std::uint64_t credit_ = 0;        // of this burst
   TimePoint refill_at_{};

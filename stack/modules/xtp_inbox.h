@@ -50,6 +50,8 @@ class Inbox {
   }
   [[nodiscard]] bool has_gap() const { return !held_.empty(); }
   [[nodiscard]] bool has_ready() const { return !ready_.empty(); }
+  /// A message ends with what is in order.
+  [[nodiscard]] bool ends_message() const { return !ready_.empty() && ready_.back().ends_message; }
   /// No further piece is taken.
   [[nodiscard]] bool is_full() const { return ready_.size() >= ready_pieces_max; }
 

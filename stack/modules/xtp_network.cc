@@ -9,6 +9,7 @@
 
 #include "base/internet_checksum.h"
 #include "stack/core/primitive.h"
+#include "stack/core/reader_place.h"
 #include "stack/core/stream_set.h"
 #include "stack/modules/data_unit_primitive.h"
 #include "stack/modules/xtp.h"
@@ -186,31 +187,58 @@ void Xtp::report(Message& message) {
 
 void Xtp::refuse_malformed(XtpMalformed malformed) { ++*malformed_packets_[static_cast<std::size_t>(malformed)]; }
 
-/// Whether the checksum holds, and the bytes are here: what is held until the user takes it is memory of our own, and
-/// nothing is acknowledged that is not verified. One that does not is counted.
-bool Xtp::is_whole(Message& message) {
-  std::array<std::byte, XtpHeader::size> scratch;
+/// Nothing is acknowledged that is not verified: the bytes are loaded here, and where their reader waits, the pass ends
+/// at his `place`; else they stay where they are until he takes them, or an owner who wants the memory back moves them
+/// (BufferPool::reclaim). The header, which may lie in `scratch`; nullptr: the checksum does not hold, which is
+/// counted, or there is no memory.
+const std::byte* Xtp::verified(Message& message, Message& place, Bytes scratch) {
   const std::byte* front = message.front(XtpHeader::size, scratch.data());
   if (front == nullptr) {
     refuse_malformed(XtpMalformed::short_header);
-    return false;
+    return nullptr;
   }
   // Should this bit be damaged, neither sum holds.
   const bool no_check = (front[8] & std::byte{XtpHeader::no_check >> 16}) != std::byte{0};
   Counter& bad_checksum = *malformed_packets_[static_cast<std::size_t>(XtpMalformed::bad_checksum)];
+  if (place && !message.fused()) {
+    message.defer();  // short as it is: it is to be moved
+  }
   if (!no_check && message.transform(Check{.initial = 0}, handle(), bad_checksum) == TransformResult::failed) {
     bad_checksum += message.failed() ? 0U : 1U;
-    return false;
+    return nullptr;
   }
-  if (keep(message, Side::read) == TransformResult::failed) {
-    return false;
+  if (place) {
+    front = message.land(std::array{scratch, place.bytes()}) == TransformResult::failed ? nullptr : scratch.data();
+  } else {
+    front = materialize(message, Side::read) == TransformResult::failed
+                ? nullptr
+                : message.front(XtpHeader::size, scratch.data());
   }
-  front = message.front(XtpHeader::size, scratch.data());
-  if (no_check && !sum_holds(header_sum({front, XtpHeader::size}))) {
+  if (front != nullptr && no_check && !sum_holds(header_sum({front, XtpHeader::size}))) {
     ++bad_checksum;
-    return false;
+    return nullptr;
   }
-  return true;
+  return front;
+}
+
+/// What shows the place where the reader waits for the data of just this packet, if it is what its header says, which
+/// is not verified yet; else empty.
+Message Xtp::place_for(const TransportAddress& from, const Message& message) {
+  ReaderPlace* const place = waiting_reader();
+  if (place == nullptr || !mine_) {
+    return {};
+  }
+  std::array<std::byte, XtpHeader::size> scratch;
+  const std::byte* const front = message.front(XtpHeader::size, scratch.data());
+  if (front == nullptr) {
+    return {};
+  }
+  const auto header = XtpHeader::parse({front, XtpHeader::size}, message.data_size());
+  if (!header || header->type != XtpHeader::Type::data || addressee(from, *header) != mine_.get() ||
+      mine_->association.waiting_before(header->sequence) != place->waiting()) {
+    return {};
+  }
+  return place->take_room_for(header->length);
 }
 
 void Xtp::receive(Message message) {
@@ -224,18 +252,23 @@ void Xtp::receive(Message message) {
     ++malformed_;
     return;
   }
-  if (!is_whole(message)) {
+  Message place = place_for(from, message);
+  std::array<std::byte, XtpHeader::size> scratch;
+  const std::byte* const front = verified(message, place, scratch);
+  if (front == nullptr) {
     return;
   }
-  std::array<std::byte, XtpHeader::size> scratch;
-  const std::byte* const front = message.front(XtpHeader::size, scratch.data());
+  // Read where it has been verified, though place_for() has looked at it before.
   const auto header = XtpHeader::parse({front, XtpHeader::size}, message.data_size());
   if (!header) {
     return refuse_malformed(header.error());
   }
   ++packets_in_;
-  Message data = message.unlink();
-  data.trim_front(XtpHeader::size);
+  Message data = std::move(place);
+  if (!data) {
+    data = message.unlink();
+    data.trim_front(XtpHeader::size);
+  }
   dispatch(from, *header, std::move(data));
 }
 
@@ -282,6 +315,12 @@ Xtp::Held* Xtp::find_by_peer(const TransportAddress& from, std::uint64_t peer_ke
   return found == lingering_.end() ? nullptr : found->get();
 }
 
+/// Whose packet it is. It bears its sender's key, or ours as it comes back.
+Xtp::Held* Xtp::addressee(const TransportAddress& from, const XtpHeader& header) {
+  const bool returned = (header.key & XtpHeader::return_key) != 0;
+  return returned ? find(header.key & ~XtpHeader::return_key) : find_by_peer(from, header.key);
+}
+
 /// FIRST. One that comes again is answered as before; one of an association here is answered by its timer.
 void Xtp::called(const TransportAddress& from, const XtpHeader& header, ConstBytes segment) {
   const auto first = XtpFirst::parse(segment);
@@ -320,8 +359,7 @@ void Xtp::diagnosed(const TransportAddress& from, const XtpHeader& header, Const
   if (!diagnosis) {
     return refuse_malformed(diagnosis.error());
   }
-  const bool returned = (header.key & XtpHeader::return_key) != 0;
-  Held* const held = returned ? find(header.key & ~XtpHeader::return_key) : find_by_peer(from, header.key);
+  Held* const held = addressee(from, header);
   if (held == nullptr || held->association.remote() != from) {
     ++no_association_;
     return;
@@ -341,8 +379,7 @@ void Xtp::arrived(const TransportAddress& from, const XtpHeader& header, ConstBy
   } else if (header.length == 0) {
     packet.data.reset();
   }
-  const bool returned = (header.key & XtpHeader::return_key) != 0;
-  Held* const held = returned ? find(header.key & ~XtpHeader::return_key) : find_by_peer(from, header.key);
+  Held* const held = addressee(from, header);
   if (held != nullptr) {
     held->association.arrive(std::move(packet), set().now());
     return attend(*held);

@@ -54,7 +54,8 @@ std::optional<Association::Choice> Association::choose() const {
                   .again = static_cast<std::size_t>(first - under_way_.begin()),
                   .ends_message = first->ends_message};
   }
-  return choose_new();
+  auto next = choose_new();
+  return next && is_held_back(*next) ? std::nullopt : next;
 }
 
 /// The next packet of new data. Where the peer's allocation ends within it, it is cut only if nothing else is under
@@ -72,6 +73,11 @@ std::optional<Association::Choice> Association::choose_new() const {
     end = peer_allocation_;
   }
   return Choice{.range = {next_, end}, .again = {}, .ends_message = !messages_.empty() && end == message_end};
+}
+
+bool Association::is_held_back(const Choice& choice) const {
+  return more_follows_ && !under_way_.empty() && !choice.ends_message && choice.range.end == sent_.end() &&
+         choice.range.size() < data_bytes_max_;
 }
 
 /// There is data, and the peer's allocation does not admit it.

@@ -53,6 +53,7 @@ struct Arrangement {
   std::uint64_t seed = 1;
   bool encode_primitives = false;
   bool watched = false;  // Bed::connections() tells the streams of connections
+  bool offload = true;   // the wire makes sums needless where it can
 
   friend std::ostream& operator<<(std::ostream& out, const Arrangement& made) { return out << made.name; }
 };
@@ -212,7 +213,8 @@ class Bed {
     std::string text = "[stack.one]\nmode = \"" + arrangement_.mode + "\"\n";
     text += arrangement_.kernel
                 ? std::string("driver = { kind = \"") + (connects ? "kernel_tcp" : "kernel_udp") + "\" }"
-                : R"(driver = { kind = "wire", name = "msg", end = ")" + end + "\" }";
+                : R"(driver = { kind = "wire", name = "msg", end = ")" + end +
+                      (arrangement_.offload ? "\" }" : "\", offload = false }");
     text += "\npush = [";
     // What a link loses tcp repairs: so its fault stands below ip.
     const std::string fault = arrangement_.fault.empty() ? "" : R"("fault", )";
@@ -222,7 +224,8 @@ class Bed {
     text += std::string(arrangement_.watched ? R"("watched", )" : "") + "\"timod\"]\n";
     text += arrangement_.kernel ? "" : "ip = { address = \"10.80.0." + std::to_string(1 + at % 2) + "/24\" }\n";
     text += arrangement_.fault.empty() ? "" : "fault = { " + arrangement_.fault + " }\n";
-    return text + (connects ? "" : arrangement_.module + " = { " + arrangement_.settings + " }\n");
+    const bool settles = !connects || !arrangement_.settings.empty();
+    return text + (settles ? arrangement_.module + " = { " + arrangement_.settings + " }\n" : "");
   }
 
   Arrangement arrangement_;

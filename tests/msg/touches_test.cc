@@ -106,5 +106,47 @@ INSTANTIATE_TEST_SUITE_P(Of, MsgTouches,
                                          TouchCase{"utopia", "layered", packet_size, {2, 0}, {1, 1}}),
                          testing::PrintToStringParamName());
 
+/// Over connections, whose sender keeps what is not acknowledged: his bytes are copied once. What comes before the
+/// first turn of the reader, who does not know of the message yet, is copied once more.
+class ConnectionTouches : public testing::TestWithParam<TouchCase> {};
+
+TEST_P(ConnectionTouches, OfEachByteAreThese) {
+  const TouchCase& meant = GetParam();
+  Bed bed({.name = "touches",
+           .module = meant.module,
+           .mode = meant.mode,
+           .settings = "send_buffer_bytes = 65536, receive_buffer_bytes = 65536",
+           .offload = false},
+          2);
+  const std::vector<std::byte> bytes = content(1, meant.size);
+  std::vector<std::byte> buffer(meant.size);
+  const auto exchange = [&](std::size_t size) {
+    const Handle receive = *bed[1].post(Bytes(buffer).first(size), {.bits = 1});
+    const Handle sending = *bed[0].send(bed.peer(1), 1, ConstBytes(bytes).first(size));
+    const auto done = bed[1].wait(receive, bed.soon());
+    EXPECT_TRUE(done && done->error == 0 && done->bytes == size);
+    EXPECT_EQ(bed[0].wait(sending, bed.soon())->error, 0);
+  };
+  exchange(1);  // they know each other then
+  bed.settle();
+  bed.set().pool().touches() = {};
+  exchange(meant.size);
+  EXPECT_TRUE(buffer == bytes);
+  const Touches real = bed.set().pool().touches();
+  const auto size = static_cast<double>(meant.size);
+  const double more = 0.25;
+  EXPECT_NEAR(static_cast<double>(real.loaded_bytes) / size, meant.carried.loads + meant.read.loads, more);
+  EXPECT_NEAR(static_cast<double>(real.stored_bytes) / size, meant.carried.stores + meant.read.stores, more);
+}
+
+// Fused: a load and a store from the sender's memory to what is kept, and one of each from the frame to the posted
+// buffer. Of xtp, udp below it sums each packet again. Layered, each sum and each check is a load more.
+INSTANTIATE_TEST_SUITE_P(Of, ConnectionTouches,
+                         testing::Values(TouchCase{"tcp", "fused", long_size, {1, 1}, {1, 1}},
+                                         TouchCase{"tcp", "layered", long_size, {2, 1}, {2, 1}},
+                                         TouchCase{"xtp", "fused", long_size, {1, 1}, {1, 1}},
+                                         TouchCase{"xtp", "layered", long_size, {3, 1}, {3, 1}}),
+                         testing::PrintToStringParamName());
+
 }  // namespace
 }  // namespace sluice::test::msgs

@@ -196,9 +196,13 @@ TEST_F(ConnectionData, DataUnitsKeepTheirBounds) {
   EXPECT_EQ(look(), T_DATA);
   EXPECT_EQ(receive(4), "0123 T_MORE");
   EXPECT_EQ(look(), T_DATA);
-  EXPECT_EQ(receive(100), "456789 T_MORE");
-  EXPECT_EQ(receive(4), "rest");
+  EXPECT_EQ(receive(6), "456789 T_MORE");
+  provider->sends("next but one", 1);
+  EXPECT_EQ(receive(100), "rest");
   EXPECT_EQ(receive(100), "next");
+  provider->sends(", of two", 0);
+  EXPECT_EQ(receive(15), "next but one, o T_MORE") << "of as many indications as there is room for";
+  EXPECT_EQ(receive(100), "f two");
   EXPECT_EQ(receive(100), error(TNODATA));
   EXPECT_EQ(set.pool().statistics().buffers_in_use, 0U);
 }
@@ -208,8 +212,8 @@ TEST_F(ConnectionData, DataUnitsKeepTheirBounds) {
 TEST_F(ConnectionData, AnEmptyEnd) {
   bring_to(T_DATAXFER);
   provider->sends("data", 1);
-  provider->sends("");
   EXPECT_EQ(receive(10), "data T_MORE");
+  provider->sends("");
   EXPECT_EQ(receive(10), "");
   connect_stream();
   provider->sends("");

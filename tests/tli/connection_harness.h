@@ -87,6 +87,9 @@ class ConnectionProvider : public Module {
     }
     message.link(std::move(shown));
     defer_unless_landed(message);
+    if (reader != nullptr && info.tsdu_size != 0 && more == 0) {
+      reader->end_room();
+    }
     read_queue().put_next(std::move(message));
     return landed;
   }

@@ -156,13 +156,20 @@ TEST_F(WaitingReader, MayScatter) {
   EXPECT_EQ(as_text(ConstBytes(place).subspan(5, 6)), "456789");
 }
 
-TEST_F(WaitingReader, TakesOneIndicationOfAUnit) {
+TEST_F(WaitingReader, TakesWhatHasComeOfOneUnit) {
   connect(Of::units);
   announce();
-  EXPECT_TRUE(provider->lands("0123", 1));
-  EXPECT_TRUE(provider->lands("rest"));
-  EXPECT_EQ(receive_here(), "0123 T_MORE");
-  EXPECT_EQ(receive_here(), "rest");
+  EXPECT_TRUE(provider->lands("one, ", 1));
+  EXPECT_TRUE(provider->lands("two, ", 1));
+  EXPECT_EQ(receive_here(), "one, two,  T_MORE");
+  EXPECT_EQ(copied, 0U);
+  announce();
+  EXPECT_TRUE(provider->lands("three, ", 1));
+  EXPECT_TRUE(provider->lands("four"));
+  EXPECT_FALSE(provider->lands("the next")) << "the unit has ended";
+  EXPECT_EQ(receive_here(), "three, four");
+  EXPECT_EQ(copied, 0U);
+  EXPECT_EQ(receive_here(), "the next");
 }
 
 TEST_F(WaitingReader, TakesExpeditedDataFirst) {

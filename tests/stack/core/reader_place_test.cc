@@ -41,6 +41,43 @@ TEST(ReaderPlace, IsFilledFromTheFront) {
   EXPECT_EQ(place.room().size(), 50U);
 }
 
+/// Small data is not worth a message of its own, but a few times behind other data.
+TEST(ReaderPlace, TakesWhatIsWorthIt) {
+  BufferPool pool;
+  ReaderPlace place(pool);
+  std::vector<std::byte> memory(10'000);
+  EXPECT_FALSE(place.take_room_for(600)) << "nobody waits";
+  place.open(memory);
+  EXPECT_FALSE(place.take_room_for(0));
+  EXPECT_FALSE(place.take_room_for(ReaderPlace::small_bytes_max));
+  EXPECT_FALSE(place.take_room_for(memory.size() + 1));
+  EXPECT_EQ(place.filled(), 0U);
+  std::vector<Message> shown;
+  shown.push_back(place.take_room_for(ReaderPlace::small_bytes_max + 1));
+  EXPECT_EQ(shown.back().size(), ReaderPlace::small_bytes_max + 1);
+  EXPECT_FALSE(place.take_room_for(0));
+  while (Message one = place.take_room_for(1)) {
+    shown.push_back(std::move(one));
+  }
+  EXPECT_EQ(shown.size(), ReaderPlace::small_shown_max);
+  EXPECT_FALSE(place.take_room_for(ReaderPlace::small_bytes_max));
+  EXPECT_TRUE(place.take_room_for(ReaderPlace::small_bytes_max + 1));
+}
+
+TEST(ReaderPlace, ItsRoomMayEndBeforeIt) {
+  BufferPool pool;
+  ReaderPlace place(pool);
+  std::array<std::byte, 100> memory{};
+  place.open(memory);
+  Message landed = text_message(pool, "a primitive", MessageType::proto);
+  landed.link(place.take_room(30));
+  const Message late = place.take_room(20);
+  place.end_room();
+  EXPECT_TRUE(place.room().empty());
+  EXPECT_TRUE(place.pass(landed)) << "what was there goes up";
+  EXPECT_EQ(place.waiting(), 20U);
+}
+
 TEST(ReaderPlace, WhatGoesUpInItsOrderIsFollowedByMore) {
   BufferPool pool;
   ReaderPlace place(pool);

@@ -105,6 +105,32 @@ class XtpTest : public testing::Test {
   std::unique_ptr<XtpBed> bed_;
 };
 
+// ---- Packets ----
+
+/// While the user has more to send than there is room for, no packet but the last of a message is short; when he has
+/// not, nothing waits.
+TEST_F(XtpTest, WhatDoesNotFillAPacketWaitsForMoreThatIsToCome) {
+  xtp::Options options = small();
+  options.send_buffer_bytes = 4096;
+  XtpBed& bed = connected(options, options);
+  for (int piece = 0; piece < 20; ++piece) {
+    bed[1].user().send(std::string(1030, 'a'), piece + 1 < 20);
+  }
+  bed.run(1s);
+  ASSERT_EQ(bed[0].user().got.size(), 1U);
+  EXPECT_EQ(bed[0].user().got[0], std::string(20'600, 'a'));
+  EXPECT_FALSE(bed[1].module().holds_data());
+  const auto is_short = [](const SentPacket& one) {
+    return one.node == 1 && one.header.type == XtpHeader::Type::data && one.header.length < 100;
+  };
+  // Of the first four, nothing waited behind; what is left of all is a whole number of packets, or its end.
+  EXPECT_LE(std::ranges::count_if(packets, is_short), 5);
+  packets.clear();
+  bed[1].user().send(std::string(130, 'b'), true);
+  bed.run(10ms);
+  EXPECT_EQ(std::ranges::count_if(packets, is_short), 1) << "nobody knows when more will come";
+}
+
 // ---- Status and recovery ----
 
 TEST_F(XtpTest, OneMessageIsOnePacketAndOneStatus) {
