@@ -313,7 +313,6 @@ void Xtp::send_or_wait(Message message) {
   const bool ends = ends_message(message);
   waiting_ = {.bytes = ends ? 0 : waiting_.bytes + message.data_size(), .ends_message = waiting_.ends_message || ends};
   write_queue().enqueue(std::move(message));
-  mine_->association.expect_more(true);
 }
 
 void Xtp::send(Message message) {
@@ -321,7 +320,6 @@ void Xtp::send(Message message) {
   if (message.type() != MessageType::data) {
     message.pop_block();
   }
-  mine_->association.expect_more(!write_queue().empty());
   mine_->association.send(std::move(message), ends, set().now());
   attend(*mine_);
 }

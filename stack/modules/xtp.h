@@ -21,13 +21,12 @@
 //   with T_CONN_CON. T_DISCON_REQ rejects (DIAG). A call that its caller has given up is taken back with T_DISCON_IND.
 //
 //   T_DATA_REQ, or M_DATA alone, is part of a message, its last where MORE_flag is 0 (EOM); TSDU_size is T_INFINITE.
-//   While the user has more to send than there is room for, what does not fill a packet, and ends no message, waits for
-//   it. T_DATA_IND brings what came, message by message. Data of no bytes is nothing. On a fused path the pass that
-//   copies a user's data sums it, too, and data for a reader who waits is verified in the pass that puts it into his
-//   memory (stack/core/reader_place.h). T_ORDREL_REQ ends sending behind all that was put before (WCLOSE); T_ORDREL_IND
-//   is the peer's end. T_DISCON_REQ ends both at once (END), and what waits is lost. DISCON_reason is an errno:
-//   ECONNRESET, ECONNREFUSED, ETIMEDOUT, EMSGSIZE (packets larger than the provider below takes). T_EXDATA_REQ is
-//   fatal.
+//   Packets of a message end where whole ones would, also behind one that was cut short. T_DATA_IND brings what came,
+//   message by message. Data of no bytes is nothing. On a fused path the pass that copies a user's data sums it, too,
+//   and data for a reader who waits is verified in the pass that puts it into his memory (stack/core/reader_place.h).
+//   T_ORDREL_REQ ends sending behind all that was put before (WCLOSE); T_ORDREL_IND is the peer's end. T_DISCON_REQ
+//   ends both at once (END), and what waits is lost. DISCON_reason is an errno: ECONNRESET, ECONNREFUSED, ETIMEDOUT,
+//   EMSGSIZE (packets larger than the provider below takes). T_EXDATA_REQ is fatal.
 //
 //   Below: a T_UNITDATA_REQ a packet. T_UDERROR_IND ends a call that this end makes, and no association, EMSGSIZE
 //   excepted.

@@ -22,6 +22,8 @@ Association::Association(BufferPool& pool, const wire::TransportAddress& local, 
       secrets_(secrets),
       sent_(secrets.first),
       next_(secrets.first),
+      message_begin_(secrets.first),
+      last_message_begin_(secrets.first),
       data_bytes_max_(options.packet_bytes) {}
 
 // ---- States ----
@@ -95,8 +97,8 @@ void Association::accept(const Call& call, TimePoint now) {
 
 /// A message begins a packet.
 Stretches Association::stretches(const Waiting& waiting) const {
-  const Position sent = std::max(next_, messages_.empty() ? Position{0} : messages_.back());
-  return sent_.stretches(waiting.ends_message ? sent_.end() : sent, waiting.bytes, data_bytes_max_);
+  const Position given = waiting.ends_message ? 0 : sent_.end() - last_message_begin_;
+  return {.first = data_bytes_max_ - (given + waiting.bytes) % data_bytes_max_, .each = data_bytes_max_};
 }
 
 void Association::send(Message data, bool ends_message, TimePoint now) {
@@ -104,6 +106,7 @@ void Association::send(Message data, bool ends_message, TimePoint now) {
   sent_.append(std::move(data));
   if (ends_message) {
     messages_.push_back(sent_.end());
+    last_message_begin_ = sent_.end();
   }
   output(now);
 }

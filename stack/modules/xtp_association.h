@@ -140,14 +140,12 @@ class Association {
   [[nodiscard]] std::size_t send_room() const {
     return sent_.size() < options_.send_buffer_bytes ? options_.send_buffer_bytes - sent_.size() : 0;
   }
-  /// The stretches in which data sent behind `waiting` is expected to leave.
+  /// The stretches in which data sent behind `waiting` leaves: packets end where the whole ones of their message would
+  /// end, also where some are cut.
   [[nodiscard]] Stretches stretches(const Waiting& waiting) const;
   /// Data to be sent, of any size: send_room() is advice. REQUIRES: M_DATA of the pool's memory, not empty, nothing is
   /// owed to it; may_send().
   void send(Message data, bool ends_message, TimePoint now);
-  /// Whether the user has more to send as soon as there is room: then what does not fill a packet, and ends no message,
-  /// waits for it while there is something under way.
-  void expect_more(bool more) { more_follows_ = more; }
   /// The user sends no more.
   void finish(TimePoint now);
   /// Ends it, and tells the peer.
@@ -210,7 +208,6 @@ class Association {
   void output(TimePoint now);
   [[nodiscard]] std::optional<Choice> choose() const;
   [[nodiscard]] std::optional<Choice> choose_new() const;
-  [[nodiscard]] bool is_held_back(const Choice& choice) const;
   void choose_done(const Choice& choice);
   [[nodiscard]] bool affords(std::uint64_t bytes, TimePoint now) const;
   void spend(std::uint64_t bytes, TimePoint now);
@@ -246,6 +243,8 @@ class Association {
   // Sending.
   byte_stream::SendBuffer sent_;
   Position next_;                  // the first that has never been sent
+  Position message_begin_;         // of the message that this is part of
+  Position last_message_begin_;    // of the one that is part of what is sent last
   std::deque<Position> messages_;  // ends of those that have not left
   std::deque<UnderWay> under_way_;
   std::size_t lost_ = 0;          // of them
@@ -253,7 +252,6 @@ class Association {
   std::uint32_t sync_ = 0;
   std::uint32_t data_bytes_max_;
   std::uint32_t since_status_ = 0;  // packets
-  bool more_follows_ = false;       // and waits for room
   bool finishing_ = false;          // the user has ended
   std::uint64_t credit_ = 0;        // of this burst
   TimePoint refill_at_{};

@@ -54,18 +54,18 @@ std::optional<Association::Choice> Association::choose() const {
                   .again = static_cast<std::size_t>(first - under_way_.begin()),
                   .ends_message = first->ends_message};
   }
-  auto next = choose_new();
-  return next && is_held_back(*next) ? std::nullopt : next;
+  return choose_new();
 }
 
 /// The next packet of new data. Where the peer's allocation ends within it, it is cut only if nothing else is under
-/// way.
+/// way; the one behind a cut is the rest of it.
 std::optional<Association::Choice> Association::choose_new() const {
   if (next_ == sent_.end() || under_way_.size() >= packets_under_way_max) {
     return std::nullopt;
   }
   const Position message_end = messages_.empty() ? sent_.end() : messages_.front();
-  Position end = std::min({next_ + data_bytes_max_, sent_.end(), message_end});
+  const Position whole_end = next_ + data_bytes_max_ - (next_ - message_begin_) % data_bytes_max_;
+  Position end = std::min({whole_end, sent_.end(), message_end});
   if (options_.flow_control && end > peer_allocation_) {
     if (peer_allocation_ <= next_ || !under_way_.empty()) {
       return std::nullopt;
@@ -73,11 +73,6 @@ std::optional<Association::Choice> Association::choose_new() const {
     end = peer_allocation_;
   }
   return Choice{.range = {next_, end}, .again = {}, .ends_message = !messages_.empty() && end == message_end};
-}
-
-bool Association::is_held_back(const Choice& choice) const {
-  return more_follows_ && !under_way_.empty() && !choice.ends_message && choice.range.end == sent_.end() &&
-         choice.range.size() < data_bytes_max_;
 }
 
 /// There is data, and the peer's allocation does not admit it.
@@ -149,6 +144,7 @@ void Association::choose_done(const Choice& choice) {
   next_ = choice.range.end;
   if (choice.ends_message) {
     messages_.pop_front();
+    message_begin_ = next_;
   }
   if (options_.error_control) {
     under_way_.push_back({.range = choice.range, .sync = sync_, .ends_message = choice.ends_message});

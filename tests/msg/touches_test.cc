@@ -116,6 +116,7 @@ TEST_P(ConnectionTouches, OfEachByteAreThese) {
            .module = meant.module,
            .mode = meant.mode,
            .settings = "send_buffer_bytes = 65536, receive_buffer_bytes = 65536",
+           .fault = "delay_ms = 0.1",  // what comes does not come while the reader reads
            .offload = false},
           2);
   const std::vector<std::byte> bytes = content(1, meant.size);

@@ -107,28 +107,40 @@ class XtpTest : public testing::Test {
 
 // ---- Packets ----
 
-/// While the user has more to send than there is room for, no packet but the last of a message is short; when he has
-/// not, nothing waits.
-TEST_F(XtpTest, WhatDoesNotFillAPacketWaitsForMoreThatIsToCome) {
-  xtp::Options options = small();
-  options.send_buffer_bytes = 4096;
-  XtpBed& bed = connected(options, options);
-  for (int piece = 0; piece < 20; ++piece) {
-    bed[1].user().send(std::string(1030, 'a'), piece + 1 < 20);
-  }
-  bed.run(1s);
-  ASSERT_EQ(bed[0].user().got.size(), 1U);
-  EXPECT_EQ(bed[0].user().got[0], std::string(20'600, 'a'));
-  EXPECT_FALSE(bed[1].module().holds_data());
-  const auto is_short = [](const SentPacket& one) {
-    return one.node == 1 && one.header.type == XtpHeader::Type::data && one.header.length < 100;
+/// Wherever the user's pieces or the peer's allocation end: so the sums that were made of whole packets hold.
+TEST_F(XtpTest, PacketsOfAMessageEndWhereWholeOnesWould) {
+  xtp::Options receiving = small();
+  receiving.receive_buffer_bytes = 4250;
+  XtpBed& bed = connected(receiving, small());
+  bed[0].user().read_queue().set_marks({.high_bytes = 1000, .low_bytes = 1});
+  std::string sent;
+  const auto send = [&](std::size_t size, bool more) {
+    bed[1].user().send(std::string(size, static_cast<char>('a' + sent.size() % 26)), more);
+    sent += std::string(size, static_cast<char>('a' + sent.size() % 26));
   };
-  // Of the first four, nothing waited behind; what is left of all is a whole number of packets, or its end.
-  EXPECT_LE(std::ranges::count_if(packets, is_short), 5);
-  packets.clear();
-  bed[1].user().send(std::string(130, 'b'), true);
-  bed.run(10ms);
-  EXPECT_EQ(std::ranges::count_if(packets, is_short), 1) << "nobody knows when more will come";
+  for (const std::size_t message_size : {12'345, 7, 200, 20'600}) {
+    packets.clear();
+    sent.clear();
+    for (std::size_t left = message_size; left > 0;) {
+      const std::size_t size = std::min<std::size_t>(left, 1030);
+      left -= size;
+      send(size, left > 0);
+    }
+    bed.run(1s);
+    ASSERT_FALSE(bed[0].user().got.empty());
+    EXPECT_EQ(bed[0].user().got.back(), sent);
+    std::optional<std::uint64_t> begin;
+    std::size_t cut = 0;
+    for (const SentPacket& one : packets) {
+      if (one.node == 1 && one.header.type == XtpHeader::Type::data) {
+        begin = begin.value_or(one.header.sequence);
+        const std::uint64_t from = one.header.sequence - *begin;
+        EXPECT_EQ(from / 100, (from + one.header.length - 1) / 100) << "at " << from;
+        cut += one.header.length < 100 ? 1 : 0;
+      }
+    }
+    EXPECT_TRUE(message_size < 1030 || cut > 1) << "no piece ended within a packet";
+  }
 }
 
 // ---- Status and recovery ----
