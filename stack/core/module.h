@@ -73,6 +73,7 @@ struct PayloadWork {
   std::string_view materializes = {};  // why this module makes the bytes real before anything else; empty: it does not
   bool keeps = false;                  // as it materializes, it copies borrowed bytes, too: keep()
   bool materializes_last = false;      // behind its items, which it thereby carries out
+  bool makes_sums_known = false;       // down, as it keeps a copy: of what it sends (stack/core/known_sums.h)
   bool lands = false;                  // up, as it materializes: to the place where the reader waits, if he does
   std::string_view uncounted = {};     // what else reads or writes them here: the operating system, a file's buffer
   std::string_view segments = {};      // of a driver, down: who splits and sums several datagrams in one message

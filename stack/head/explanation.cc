@@ -64,7 +64,9 @@ class Journey {
       add({.kind = Kind::land, .where = "to where the reader waits"}, pass_to_elsewhere());
       landed_ = true;
     } else if (materializes && work.materializes_last) {
+      const bool copies = lent_;
       materialize(work.materializes, work.keeps);
+      sums_known_ = copies && work.makes_sums_known;
     }
     explained.lent_here = lent_ && !was_lent;
     return explained;
@@ -93,6 +95,10 @@ class Journey {
   /// Message::transform: a field that a sum or a stage has to fill is not converted or read before, a stage works on
   /// one message at a time, and a plan holds so many steps.
   void manipulate(const Item& item) {
+    if (sums_known_ && item.kind == Kind::sum) {
+      return items_->push_back({.asks = asked_by(item), .why = "known since the bytes were copied", .pass = {}});
+    }
+    sums_known_ = false;
     if ((item.kind == Kind::swap || item.kind == Kind::own) && owes_field()) {
       materialize("a field is filled before it is converted or read", false, /*only_if_owed=*/true);
     } else if (item.kind == Kind::own && std::ranges::find(owed_, item.stage, &Item::stage) != owed_.end()) {
@@ -164,7 +170,8 @@ class Journey {
   Side side_;
   bool lent_ = false;
   bool landed_ = false;
-  std::vector<Item> owed_;  // manipulations
+  bool sums_known_ = false;  // of the bytes as they are
+  std::vector<Item> owed_;   // manipulations
   ByteCost cost_;
   std::vector<ExplainedItem>* items_ = nullptr;
 };

@@ -38,7 +38,8 @@ PayloadWork Tcp::payload_work(Side side) const {
     return {.items = {{.kind = PayloadWork::Kind::sum}},
             .materializes = "holds data until the peer has it",
             .keeps = true,
-            .materializes_last = true};
+            .materializes_last = true,
+            .makes_sums_known = true};
   }
   return {.items = {{.kind = PayloadWork::Kind::check}},
           .materializes = "acknowledges what it has verified",

@@ -54,6 +54,7 @@ PayloadWork Xtp::payload_work(Side side) const {
   }
   work.materializes = side == Side::write ? "holds data until the peer has it" : "acknowledges what it has verified";
   work.materializes_last = true;
+  work.makes_sums_known = side == Side::write;
   return work;
 }
 
