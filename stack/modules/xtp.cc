@@ -299,10 +299,8 @@ bool ends_message(const Message& message) {
 
 /// Data behind its primitive, or alone. What is lent is copied now, and in that pass summed as packets will need it.
 void Xtp::send_or_wait(Message message) {
-  if (write_queue().empty()) {
-    waiting_ = {};
-  }
-  const Stretches stretches = mine_->association.stretches(waiting_);
+  const Stretches stretches = mine_->association.stretches(message_bytes_);
+  message_bytes_ = ends_message(message) ? 0 : message_bytes_ + message.data_size();
   if (keep(message, Side::write, stretches) == TransformResult::failed) {
     ++unsent_;
     return lose_association(ENOBUFS);
@@ -311,8 +309,6 @@ void Xtp::send_or_wait(Message message) {
     return send(std::move(message));
   }
   message.first().type = message.type() == MessageType::data ? MessageType::data : MessageType::proto;
-  const bool ends = ends_message(message);
-  waiting_ = {.bytes = ends ? 0 : waiting_.bytes + message.data_size(), .ends_message = waiting_.ends_message || ends};
   write_queue().enqueue(std::move(message));
 }
 
@@ -496,6 +492,7 @@ void Xtp::end_association(bool tell) {
 
 void Xtp::forget_association() {
   remote_size_ = 0;
+  message_bytes_ = 0;
   released_ = peer_ended_ = false;
 }
 

@@ -243,7 +243,7 @@ class Xtp final : public Module, private provider::ConnectionMode {
   std::vector<Caller> callers_;
   std::deque<Answered> answered_;
   std::vector<std::unique_ptr<Held>> dropped_;
-  xtp::Waiting waiting_;  // on the write queue, while that is not empty
+  std::uint64_t message_bytes_ = 0;  // of the message that the user is giving, so far
   Batch packets_;
   unsigned entered_ = 0;
   std::int32_t next_sequence_ = 1;

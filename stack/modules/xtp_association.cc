@@ -23,7 +23,6 @@ Association::Association(BufferPool& pool, const wire::TransportAddress& local, 
       sent_(secrets.first),
       next_(secrets.first),
       message_begin_(secrets.first),
-      last_message_begin_(secrets.first),
       data_bytes_max_(options.packet_bytes) {}
 
 // ---- States ----
@@ -95,18 +94,11 @@ void Association::accept(const Call& call, TimePoint now) {
   watch(now);
 }
 
-/// A message begins a packet.
-Stretches Association::stretches(const Waiting& waiting) const {
-  const Position given = waiting.ends_message ? 0 : sent_.end() - last_message_begin_;
-  return {.first = data_bytes_max_ - (given + waiting.bytes) % data_bytes_max_, .each = data_bytes_max_};
-}
-
 void Association::send(Message data, bool ends_message, TimePoint now) {
   SLUICE_REQUIRE(may_send());
   sent_.append(std::move(data));
   if (ends_message) {
     messages_.push_back(sent_.end());
-    last_message_begin_ = sent_.end();
   }
   output(now);
 }

@@ -75,12 +75,6 @@ struct Call {
   wire::XtpTraffic traffic;
 };
 
-/// What waits to be sent first: bytes of its last message, and whether a message ends before these.
-struct Waiting {
-  std::size_t bytes = 0;
-  bool ends_message = false;
-};
-
 class Association {
  public:
   /// Not to be guessed by others.
@@ -140,9 +134,11 @@ class Association {
   [[nodiscard]] std::size_t send_room() const {
     return sent_.size() < options_.send_buffer_bytes ? options_.send_buffer_bytes - sent_.size() : 0;
   }
-  /// The stretches in which data sent behind `waiting` leaves: packets end where the whole ones of their message would
-  /// end, also where some are cut.
-  [[nodiscard]] Stretches stretches(const Waiting& waiting) const;
+  /// The stretches in which data leaves that comes behind so many bytes of its message: packets end where the whole
+  /// ones of their message would end, also where some are cut.
+  [[nodiscard]] Stretches stretches(std::uint64_t before) const {
+    return {.first = data_bytes_max_ - before % data_bytes_max_, .each = data_bytes_max_};
+  }
   /// Data to be sent, of any size: send_room() is advice. REQUIRES: M_DATA of the pool's memory, not empty, nothing is
   /// owed to it; may_send().
   void send(Message data, bool ends_message, TimePoint now);
@@ -244,7 +240,6 @@ class Association {
   byte_stream::SendBuffer sent_;
   Position next_;                  // the first that has never been sent
   Position message_begin_;         // of the message that this is part of
-  Position last_message_begin_;    // of the one that is part of what is sent last
   std::deque<Position> messages_;  // ends of those that have not left
   std::deque<UnderWay> under_way_;
   std::size_t lost_ = 0;          // of them

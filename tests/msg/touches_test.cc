@@ -135,19 +135,19 @@ TEST_P(ConnectionTouches, OfEachByteAreThese) {
   EXPECT_TRUE(buffer == bytes);
   const Touches real = bed.set().pool().touches();
   const auto size = static_cast<double>(meant.size);
-  const double more = 0.25;
+  const double more = 0.5;  // headers, and what comes first
   EXPECT_NEAR(static_cast<double>(real.loaded_bytes) / size, meant.carried.loads + meant.read.loads, more);
   EXPECT_NEAR(static_cast<double>(real.stored_bytes) / size, meant.carried.stores + meant.read.stores, more);
 }
 
 // Fused: a load and a store from the sender's memory to what is kept, and one of each from the frame to the posted
-// buffer; udp below xtp sums each packet, too, but from what the copy has made known. Layered, each sum and each check
-// is a load more; and what xtp keeps for the reader is copied, since on this wire it lies in the sender's large
-// buffers.
+// buffer; udp below xtp sums each packet, too, but from what the copy has made known, and the fault, which holds
+// packets between them on the way up, has udp's check made by itself. Layered, each sum and each check is a load more;
+// and what xtp keeps for the reader is copied, since on this wire it lies in the sender's large buffers.
 INSTANTIATE_TEST_SUITE_P(Of, ConnectionTouches,
                          testing::Values(TouchCase{"tcp", "fused", long_size, {1, 1}, {1, 1}},
                                          TouchCase{"tcp", "layered", long_size, {2, 1}, {2, 1}},
-                                         TouchCase{"xtp", "fused", long_size, {1, 1}, {1, 1}},
+                                         TouchCase{"xtp", "fused", long_size, {1, 1}, {2, 1}},
                                          TouchCase{"xtp", "layered", long_size, {3, 1}, {4, 2}}),
                          testing::PrintToStringParamName());
 
