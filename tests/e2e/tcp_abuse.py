@@ -76,7 +76,7 @@ class Cutter:
     """Says the data of both ends in other pieces: `size` bytes each, from up to `back` bytes before where they were said, out of
     order. What has been acknowledged has other bytes in it (RFC 9293 section 3.10.7.4: "it is possible to trim off any
     portion that lies outside the window (including SYN and FIN)", so that nobody looks at them). Not faster than a slow build of
-    ours can take them: what its ring has no room for would be lost, and each such loss cost a timeout."""
+    ours can take them: what its ring has no room for would be lost, and each such loss costs a timeout."""
 
     AT_ONCE, PAUSE_SECONDS = 50, 0.005
 
