@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """crowd.py PORT SECONDS TURNS: nine hostile clients of an ftx server on 127.0.0.1, from 127.0.0.2 to 127.0.0.10.
 
-Each has so many turns a second, 38 datagrams in all nine together. Three hold sessions with PROBEs, two announce huge lists, two make a thousand connections each, two send garbage. Prints
-"ready" when the server has opened sessions for them, and at the end what was sent."""
+Each has so many turns a second; a turn of all nine is 38 datagrams. Three hold sessions with PROBEs, two announce huge
+lists, two make a thousand connections each, two send garbage. Prints "ready" when the server has opened sessions for
+them, and at the end what was sent."""
 import random
 import select
 import socket

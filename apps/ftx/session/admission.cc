@@ -2,66 +2,43 @@
 #include "apps/ftx/session/admission.h"
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
 namespace sluice::ftx {
-namespace {
 
-/// The holders, and how many sessions the host of each has.
-class Holders {
- public:
-  explicit Holders(std::span<const Holder> holders) : holders_(holders) {
-    for (const Holder& holder : holders) {
-      sessions_.push_back(sessions_of(*holder.host));
-    }
-  }
-
-  [[nodiscard]] std::size_t sessions_of(const Peer& host) const {
+Admission admission(TimePoint now, const Peer& host, std::span<const Holder> holders, const AdmissionLimits& limits) {
+  const auto sessions_of = [holders](const Peer& one) {
     return static_cast<std::size_t>(
-        std::ranges::count_if(holders_, [&](const Holder& holder) { return *holder.host == host; }));
+        std::ranges::count_if(holders, [&one](const Holder& holder) { return *holder.host == one; }));
+  };
+  const std::size_t sessions = sessions_of(host);
+  const bool host_is_full = sessions >= limits.per_host_max;
+  if (!host_is_full && holders.size() < limits.sessions_max) {
+    return {.granted = true};
   }
-  [[nodiscard]] std::size_t sessions_beside(std::size_t at) const { return sessions_[at]; }
-  /// Of the greediest host. REQUIRES: there is a holder.
-  [[nodiscard]] std::size_t most_sessions() const { return std::ranges::max(sessions_); }
-
-  /// The one without progress for the longest time, of those that are `eligible`.
-  [[nodiscard]] std::optional<std::size_t> stalest(const std::function<bool(std::size_t)>& eligible) const {
+  // Without progress for the longest time, of those that are eligible.
+  const auto stalest = [holders](const auto& eligible) {
     std::optional<std::size_t> result;
-    for (std::size_t at = 0; at < holders_.size(); ++at) {
-      if (eligible(at) && (!result || holders_[at].last_progress_at < holders_[*result].last_progress_at)) {
+    for (std::size_t at = 0; at < holders.size(); ++at) {
+      if (eligible(at) && (!result || holders[at].last_progress_at < holders[*result].last_progress_at)) {
         result = at;
       }
     }
     return result;
+  };
+  const auto own = [&](std::size_t at) { return *holders[at].host == host; };
+  const auto spare = stalest([&](std::size_t at) { return holders[at].dispensable && (!host_is_full || own(at)); });
+  if (spare) {
+    return {.granted = true, .gives_way = spare};
   }
-
- private:
-  std::span<const Holder> holders_;
-  std::vector<std::size_t> sessions_;
-};
-
-}  // namespace
-
-Admission admission(TimePoint now, const Peer& host, std::span<const Holder> all, const AdmissionLimits& limits) {
-  const Holders holders(all);
-  const std::size_t sessions = holders.sessions_of(host);
-  const auto own = [&](std::size_t at) { return *all[at].host == host; };
-  const bool host_is_full = sessions >= limits.per_host_max;
-  if (!host_is_full && all.size() < limits.sessions_max) {
-    return {.granted = true};
+  std::vector<std::size_t> sessions_beside(holders.size());  // of the host of each
+  std::ranges::transform(holders, sessions_beside.begin(),
+                         [&](const Holder& holder) { return sessions_of(*holder.host); });
+  if (const std::size_t most = std::ranges::max(sessions_beside); most > sessions + 1) {
+    return {.granted = true, .gives_way = stalest([&](std::size_t at) { return sessions_beside[at] == most; })};
   }
-  const auto spare = [&](std::size_t at) { return all[at].dispensable && (!host_is_full || own(at)); };
-  if (const auto found = holders.stalest(spare)) {
-    return {.granted = true, .gives_way = found};
-  }
-  if (const std::size_t most = holders.most_sessions(); most > sessions + 1) {
-    return {.granted = true,
-            .gives_way = holders.stalest([&](std::size_t at) { return holders.sessions_beside(at) == most; })};
-  }
-  const auto stalled = holders.stalest([&](std::size_t at) {
-    return now - all[at].last_progress_at >= limits.stalled_after &&
-           (own(at) || holders.sessions_beside(at) > sessions);
+  const auto stalled = stalest([&](std::size_t at) {
+    return now - holders[at].last_progress_at >= limits.stalled_after && (own(at) || sessions_beside[at] > sessions);
   });
   return {.granted = stalled.has_value(), .gives_way = stalled};
 }

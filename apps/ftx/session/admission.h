@@ -38,7 +38,8 @@ struct Admission {
 };
 
 /// What becomes of one more session of `host`. Of one that is too many the answer may be to replace one, so that at
-/// most limits.sessions_max and limits.per_host_max stay. Quadratic in the holders.
+/// most limits.sessions_max and limits.per_host_max stay. Linear in the holders where there is room,
+/// else quadratic.
 [[nodiscard]] Admission admission(TimePoint now, const Peer& host, std::span<const Holder> holders,
                                   const AdmissionLimits& limits);
 

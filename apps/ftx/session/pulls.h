@@ -9,7 +9,7 @@
 // address that has not proved that it receives: the cookie and the handshake came from there, and a changed address is
 // validated first (path_validation.h).
 //
-// Borrows the Provider. Not thread-safe. Every call is linear in the pulls.
+// Borrows the Provider. Not thread-safe. Every call is linear in the pulls, but make_room() where there is none.
 
 #include <list>
 #include <memory>

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/prng.h"
@@ -28,9 +29,7 @@ class HolderList {
       add(hosts[at], age * static_cast<int>(hosts.size() - at));
     }
   }
-  void add(char host, Duration age, bool dispensable = false) {
-    holders.push_back({.host = &peer(host), .last_progress_at = asked_at - age, .dispensable = dispensable});
-  }
+  void add(char host, Duration age) { holders.push_back({.host = &peer(host), .last_progress_at = asked_at - age}); }
   static const Peer& peer(char host) {
     static std::map<char, Peer> peers;
     const auto letter = static_cast<std::byte>(host);

@@ -145,9 +145,7 @@ struct AfterHellos {
     client.receive(now, ConstBytes(out).first(emit_cookie(answer, {nonce, adu_bytes, {}}, out)), peer_named("one"));
     return client.state();
   }
-  [[nodiscard]] std::uint64_t time(Duration after_start) const {
-    return static_cast<std::uint64_t>((start + after_start).time_since_epoch().count());
-  }
+  [[nodiscard]] std::uint64_t time(Duration after_start) const { return nanoseconds(start + after_start); }
   TimePoint start{1h};
   Envelope envelope;
   ClientHandshake client;

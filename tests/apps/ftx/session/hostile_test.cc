@@ -366,7 +366,7 @@ struct Client {
   }
   void give(std::size_t size) { sender->receive(now, ConstBytes(buffer).first(size)); }
   void cookie(std::uint64_t nonce) { give(emit_cookie(envelope, {nonce, 1408, {}}, buffer)); }
-  void cookie() { cookie(static_cast<std::uint64_t>(now.time_since_epoch().count())); }
+  void cookie() { cookie(nanoseconds(now)); }
   void report(const Report& report) { give(emit_report(envelope, report, buffer)); }
   void have(const Have& have) { give(emit_have(envelope, have, buffer)); }
   /// Everything so far arrived.
@@ -658,7 +658,7 @@ TEST(Hostile, ReportsThatBringNothingDoNotKeepASender) {
 TEST(Hostile, ACookieAnswersOneOfOurHellos) {
   Client client(100'000);
   client.take();
-  const auto asked = static_cast<std::uint64_t>(client.now.time_since_epoch().count());
+  const auto asked = nanoseconds(client.now);
   client.now += 10ms;
   client.cookie(asked + 1);  // of the future: the round trip would be negative
   client.cookie(asked - 1);  // of somebody else's HELLO, before ours
@@ -729,11 +729,10 @@ TEST(Hostile, ImpossibleTimesMeasureNoRoundTrip) {
     client.report(report);
     return control.deliveries.back().round_trip;
   };
-  const auto ns = [&](TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); };
-  EXPECT_EQ(measured(ns(client.now + 10ms), 4'000'000), 6ms);
-  EXPECT_EQ(measured(ns(client.now + 1h), 0), 0ms) << "of the future";
+  EXPECT_EQ(measured(nanoseconds(client.now + 10ms), 4'000'000), 6ms);
+  EXPECT_EQ(measured(nanoseconds(client.now + 1h), 0), 0ms) << "of the future";
   EXPECT_EQ(measured(0, 0), 0ms) << "an hour ago";
-  EXPECT_EQ(measured(ns(client.now + 10ms), 20'000'000), 0ms) << "held for longer than it took";
+  EXPECT_EQ(measured(nanoseconds(client.now + 10ms), 20'000'000), 0ms) << "held for longer than it took";
 }
 
 /// Probes that go unanswered come ever later, and as early as the first again when something has arrived.
@@ -776,7 +775,7 @@ TEST(Hostile, WhatFitsNoDatagramAnyMoreHasNoCopy) {
     options.ip_header_bytes = 28;
     Client client(5 * 1408, nullptr, nullptr, options);
     client.take();
-    const auto asked = static_cast<std::uint64_t>(client.now.time_since_epoch().count());
+    const auto asked = nanoseconds(client.now);
     client.now += 320ms;
     client.cookie(asked);
     client.take();
