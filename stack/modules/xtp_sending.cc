@@ -183,8 +183,10 @@ void Association::send_control(Header::Type type, std::uint32_t options, TimePoi
     control.exchanged_key = secrets_.key;
     control.traffic = traffic();
   }
+  // In memory for the longest one: so there is some for the next, whatever it says, when data has taken all the rest.
   const std::size_t segment_size = control.encoded_size(type);
-  Message packet = Message::of_size(pool_, Header::size + segment_size, headroom_below, 0);
+  Message packet =
+      Message::of_size(pool_, Header::size + segment_size, headroom_below, Control::size_max - segment_size);
   if (!packet) {
     ++statistics_.no_memory;
     starved_ = true;
