@@ -48,7 +48,7 @@ struct Arrangement {
   bool kernel = false;          // kernel_udp; else ip and udp on a wire
   std::string module = "rmpp";  // or connections, without a module of messages: "tcp", "xtp"
   std::string mode = "layered";
-  std::string settings = {};  // of the module
+  std::string settings = {};  // of the module; of kernel_tcp there are none
   std::string fault = {};     // settings of a fault module below it; empty: none
   std::uint64_t seed = 1;
   bool encode_primitives = false;
@@ -224,7 +224,7 @@ class Bed {
     text += std::string(arrangement_.watched ? R"("watched", )" : "") + "\"timod\"]\n";
     text += arrangement_.kernel ? "" : "ip = { address = \"10.80.0." + std::to_string(1 + at % 2) + "/24\" }\n";
     text += arrangement_.fault.empty() ? "" : "fault = { " + arrangement_.fault + " }\n";
-    const bool settles = !connects || !arrangement_.settings.empty();
+    const bool settles = !connects || (!arrangement_.kernel && !arrangement_.settings.empty());
     return text + (settles ? arrangement_.module + " = { " + arrangement_.settings + " }\n" : "");
   }
 
