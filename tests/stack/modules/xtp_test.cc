@@ -118,7 +118,7 @@ TEST_F(XtpTest, PacketsOfAMessageEndWhereWholeOnesWould) {
     bed[1].user().send(std::string(size, static_cast<char>('a' + sent.size() % 26)), more);
     sent += std::string(size, static_cast<char>('a' + sent.size() % 26));
   };
-  for (const std::size_t message_size : {12'345, 7, 200, 20'600}) {
+  for (const std::size_t message_size : {12'345U, 7U, 200U, 20'600U}) {
     packets.clear();
     sent.clear();
     for (std::size_t left = message_size; left > 0;) {
