@@ -33,6 +33,7 @@ static_assert(std::atomic<std::uintptr_t>::is_always_lock_free && std::atomic<in
               std::atomic<bool>::is_always_lock_free);
 
 std::array<Entry, MappedWindow::windows_max> mapped_entries;
+std::atomic<bool> some_failed{false};  // since the process began
 // Written once, before the handler is installed.
 struct sigaction previous{};
 std::uintptr_t page_mask = 0;
@@ -80,6 +81,7 @@ void on_sigbus(int signal, siginfo_t* info, void* context) {
   Entry* const entry = access ? window_of(address) : nullptr;
   if (entry != nullptr && stand_in(*entry, address)) {
     entry->failed.store(true, std::memory_order_release);
+    some_failed.store(true, std::memory_order_release);
   } else {
     pass_on(signal, info, context);
   }
@@ -159,6 +161,8 @@ MappedWindow& MappedWindow::operator=(MappedWindow&& other) noexcept {
   std::swap(entry_, moved.entry_);
   return *this;
 }
+
+bool MappedWindow::any_failed() { return some_failed.load(std::memory_order_acquire); }
 
 bool MappedWindow::failed() const {
   return !bytes_.empty() && mapped_entries[entry_].failed.load(std::memory_order_acquire);

@@ -50,6 +50,8 @@ class MappedWindow {
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   /// True when a page was unavailable since the window was mapped and zeros have replaced it.
   [[nodiscard]] bool failed() const;
+  /// True when that has happened to any window of this process: to ask this first costs next to nothing.
+  [[nodiscard]] static bool any_failed();
 
  private:
   MappedWindow(Bytes bytes, std::size_t entry) : bytes_(bytes), entry_(entry) {}

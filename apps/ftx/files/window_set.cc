@@ -102,6 +102,9 @@ void WindowSet::release() {
 }
 
 std::optional<std::uint32_t> WindowSet::failed() const {
+  if (!MappedWindow::any_failed()) {
+    return std::nullopt;
+  }
   for (const std::vector<Kept>* const windows : {&kept_, &retired_}) {
     const auto found = std::ranges::find_if(*windows, [](const Kept& kept) { return kept.window.failed(); });
     if (found != windows->end()) {

@@ -6,6 +6,7 @@
 
 #include "apps/ftx/files/block_signature.h"
 #include "apps/ftx/protocol/stream_end.h"
+#include "apps/ftx/session/endpoint.h"
 #include "base/contract.h"
 
 namespace sluice::ftx {
@@ -52,6 +53,7 @@ void AduScheduler::set_adu_bytes(std::uint32_t adu_bytes) {
 
 void AduScheduler::release() {
   source_.release();
+  viewed_ = {};
   if (compressor_ != nullptr) {
     compressor_->release();
   }
@@ -268,6 +270,9 @@ void AduScheduler::skip_digests() {
 
 /// Up to where what is being read is there, from offset_ on, in whole slots.
 std::uint64_t AduScheduler::present_to() const {
+  if (!present_.any()) {
+    return offset_;
+  }
   const std::uint64_t to = present_.end_at(place()) - base();
   const std::uint64_t size = size_of(file_);
   return to >= size ? size : std::max(offset_, to / slot_bytes_ * slot_bytes_);
@@ -276,6 +281,9 @@ std::uint64_t AduScheduler::present_to() const {
 /// Up to where it is not there, in whole slots.
 std::uint64_t AduScheduler::absent_to() const {
   const std::uint64_t size = size_of(file_);
+  if (!present_.any()) {
+    return size;
+  }
   const std::uint64_t present = present_.next_behind(place());
   if (present >= base() + size) {
     return size;
@@ -313,9 +321,8 @@ bool AduScheduler::present(const AduName& name) const {
 
 /// Reads what is not sent, for the digest that the receiver lacks: so much at a time as one ADU might cost.
 std::expected<void, Failure> AduScheduler::digest_present(std::uint64_t to) {
-  const std::uint64_t read_to = ahead_from_ + ahead_size_;
-  if (offset_ < read_to) {
-    offset_ = std::min(to, read_to);
+  if (offset_ < digested_to_) {
+    offset_ = std::min(to, digested_to_);
     return {};
   }
   if (ahead_used_) {
@@ -327,7 +334,7 @@ std::expected<void, Failure> AduScheduler::digest_present(std::uint64_t to) {
   if (auto status = source_.read(numbered_[file_], offset_, part); !status) {
     return std::unexpected(failure(numbered_[file_], status.error()));
   }
-  digester_.update(part);
+  digest(offset_, part);
   offset_ += ahead_size_;
   return {};
 }
@@ -369,12 +376,20 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
 /// What one ADU holds of the `bytes_max` at offset_, digested. Less where a read ends.
 std::expected<AduCompressor::Fitted, Failure> AduScheduler::next_payload(std::uint64_t bytes_max) {
   const std::size_t wanted = std::min<std::uint64_t>(content_bytes_max(), bytes_max);
+  if (!viewed_.empty() && viewed_from_ == offset_) {
+    return next_viewed(wanted);
+  }
   if (offset_ >= ahead_from_ + ahead_size_) {
-    const auto view = file_ == pack_file ? fail(ENOTSUP) : source_.view(numbered_[file_], offset_, wanted);
+    const std::size_t at_once = compressor_ != nullptr ? wanted : std::min(burst_bytes(), bytes_max);
+    const auto view = file_ == pack_file ? fail(ENOTSUP) : source_.view(numbered_[file_], offset_, at_once);
     if (view) {
-      const AduCompressor::Fitted fitted = fit(*view);
+      viewed_ = *view;
+      const AduCompressor::Fitted fitted = next_viewed(wanted);
+      if (compressor_ != nullptr) {
+        viewed_ = {};
+      }
       // The digest brings the bytes into the cache for the pass that follows, and accesses every page.
-      digester_.update(view->first(fitted.content_bytes));
+      digest(offset_, view->first(fitted.content_bytes + viewed_.size()));
       if (auto good = intact(); !good) {
         return std::unexpected(good.error());
       }
@@ -390,6 +405,28 @@ std::expected<AduCompressor::Fitted, Failure> AduScheduler::next_payload(std::ui
   ahead_used_ = true;
   const std::size_t at = offset_ - ahead_from_;
   return fit(ConstBytes(ahead_).subspan(at, std::min<std::size_t>(wanted, ahead_size_ - at)));
+}
+
+/// The front of what is viewed and has not been returned.
+AduCompressor::Fitted AduScheduler::next_viewed(std::size_t bytes_max) {
+  const AduCompressor::Fitted fitted = fit(viewed_.first(std::min(bytes_max, viewed_.size())));
+  viewed_ = viewed_.subspan(fitted.content_bytes);
+  viewed_from_ = offset_ + fitted.content_bytes;
+  return fitted;
+}
+
+/// Of the file that is being read, each byte once. REQUIRES: everything before `from` is digested.
+void AduScheduler::digest(std::uint64_t from, ConstBytes bytes) {
+  SLUICE_REQUIRE(from <= digested_to_);
+  if (from + bytes.size() > digested_to_) {
+    digester_.update(bytes.subspan(static_cast<std::size_t>(digested_to_ - from)));
+    digested_to_ = from + bytes.size();
+  }
+}
+
+/// What one burst holds of a file.
+std::uint64_t AduScheduler::burst_bytes() const {
+  return adu_bytes_ * std::clamp<std::uint64_t>(Burst::payload_bytes_max / adu_bytes_, 1, Burst::datagrams_max);
 }
 
 /// How many bytes of a file fit() is to choose from.
@@ -422,7 +459,7 @@ std::expected<void, Failure> AduScheduler::read_ahead() {
   if (auto status = source_.read(numbered_[file_], offset_, part); !status) {
     return std::unexpected(failure(numbered_[file_], status.error()));
   }
-  digester_.update(part);
+  digest(offset_, part);
   return {};
 }
 
@@ -485,8 +522,9 @@ void AduScheduler::go_to(std::uint32_t file) {
   if (compressor_ != nullptr) {
     compressor_->policy().on_new_file();
   }
-  offset_ = ahead_from_ = 0;
+  offset_ = ahead_from_ = digested_to_ = 0;
   ahead_size_ = 0;
+  viewed_ = {};
   digester_.reset();
 }
 

@@ -3,9 +3,10 @@
 
 // AduScheduler: the order in which a sender sends ADUs. First the manifest, even where the receiver has accepted it
 // before; once it has, the pack, then the files with numbers of their own in order, and between them the digests of
-// those that have been read to their end. The manifest is encoded while it is sent. It digests each payload just before
-// it returns it (the pack holds its own digests), and it returns single ADUs again for retransmission. A payload is in
-// the source's memory where the source can be mapped, else in the scheduler's read-ahead buffer.
+// those that have been read to their end. The manifest is encoded while it is sent. It digests the payloads of a burst
+// just before it returns the first of them (the pack holds its own digests), and it returns single ADUs again for
+// retransmission. A payload is in the source's memory where the source can be mapped, else in the scheduler's
+// read-ahead buffer.
 //
 // Payloads stay valid together, as a burst, until release(); a burst ends where full() says so.
 //
@@ -131,6 +132,9 @@ class AduScheduler {
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next_of_signatures();
   [[nodiscard]] std::expected<void, Failure> sign_some(std::uint64_t end);
   [[nodiscard]] std::expected<AduCompressor::Fitted, Failure> next_payload(std::uint64_t bytes_max);
+  [[nodiscard]] AduCompressor::Fitted next_viewed(std::size_t bytes_max);
+  void digest(std::uint64_t from, ConstBytes bytes);
+  [[nodiscard]] std::uint64_t burst_bytes() const;
   [[nodiscard]] std::size_t content_bytes_max();
   [[nodiscard]] AduCompressor::Fitted fit(ConstBytes content);
   [[nodiscard]] std::expected<ConstBytes, Failure> read_again(const AduName& name);
@@ -170,14 +174,18 @@ class AduScheduler {
   std::uint64_t manifest_ahead_from_ = 0;
   bool manifest_used_ = false;  // since release()
 
-  // The number of the file that is being read, how much of it next() has returned, and the part of it in memory.
+  // The number of the file that is being read, how much of it next() has returned, and the part of it in memory: viewed
+  // for this burst, or read ahead.
   std::uint32_t file_ = 0;
   std::uint64_t offset_ = 0;
+  ConstBytes viewed_;
+  std::uint64_t viewed_from_ = 0;
   std::vector<std::byte> ahead_;
   std::uint64_t ahead_from_ = 0;
   std::size_t ahead_size_ = 0;
   bool ahead_used_ = false;  // since release()
   FileDigester digester_;
+  std::uint64_t digested_to_ = 0;
 
   // Of a stream: up to where next() may go, whether that is its end, and what the receiver has of it.
   std::uint64_t stream_to_ = 0;

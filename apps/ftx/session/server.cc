@@ -76,10 +76,14 @@ void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
 }
 
 void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const Peer& from) {
+  auto session = sessions_.end();
   for (Bytes datagram : datagrams) {
     const auto envelope = parse_envelope(datagram);
-    const bool data = envelope && envelope->kind == Kind::data;
-    const auto session = data ? sessions_.find(key_of(*envelope, from)) : sessions_.end();
+    if (!envelope || envelope->kind != Kind::data) {
+      session = sessions_.end();
+    } else if (const Key key = key_of(*envelope, from); session == sessions_.end() || session->first != key) {
+      session = sessions_.find(key);
+    }
     if (session == sessions_.end()) {
       begin_run(now, nullptr);  // it may end the session whose run this is
       receive(now, datagram, from);

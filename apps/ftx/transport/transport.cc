@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/transport/transport.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -184,6 +186,7 @@ int Transport::take_run(DatagramHandler& handler) {
   run_.clear();
   for (Bytes left = *shown; !left.empty(); left = left.subspan(run_.back().size())) {
     run_.push_back(left.first(std::min(segment, left.size())));
+    hwy::Prefetch(left.data());  // the header: the kernel has just written it, perhaps on another processor
   }
   handler.on_run(run_, Peer(ConstBytes(unit.addr.buf, unit.addr.len)));
   endpoint_->t_endsudata();

@@ -130,6 +130,42 @@ TEST_F(Mapped, ASupplyGivesPayloadsWhereTheyLie) {
   EXPECT_EQ((*adu)->payload[100], other);
 }
 
+TEST_F(Mapped, EveryByteIsDigestedOnceWhereverBurstsEnd) {
+  Content content;
+  const fs::path path = file("f", FileSource::map_file_bytes_min + 777, &content);
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    SCOPED_TRACE(seed);
+    Prng prng(seed);
+    const auto source = source_of(path);
+    AduScheduler scheduler(*source, 1440);
+    (void)scheduler.next();
+    scheduler.accept();
+    std::uint64_t sent = 0;
+    bool digested = false;
+    for (bool more = true; more;) {
+      scheduler.release();
+      std::vector<AduScheduler::Adu> burst;
+      for (std::uint64_t left = 1 + prng.below(100); more && left > 0 && !scheduler.full(); --left) {
+        const auto adu = scheduler.next();
+        ASSERT_TRUE(adu);
+        more = adu->has_value();
+        burst.insert(burst.end(), more ? 1 : 0, adu->value_or(AduScheduler::Adu{}));
+      }
+      for (const AduScheduler::Adu& adu : burst) {  // payloads are valid together
+        if (adu.name.file == digest_file) {
+          digested = equal(adu.payload, file_digest_of(content));
+          continue;
+        }
+        ASSERT_EQ(adu.name.offset, sent);
+        ASSERT_TRUE(equal(adu.payload, ConstBytes(content).subspan(sent, adu.name.length)));
+        sent += adu.name.length;
+      }
+    }
+    EXPECT_EQ(sent, content.size());
+    EXPECT_TRUE(digested);
+  }
+}
+
 TEST_F(Mapped, APayloadThatIsCutAfterItWasGivenFailsTheNextCall) {
   const fs::path path = file("f", FileSource::map_file_bytes_min);
   const auto source = source_of(path);
