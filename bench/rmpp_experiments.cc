@@ -33,6 +33,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/prng.h"
 #include "bench/experiment.h"
 #include "bench/simulation.h"
 #include "bench/ways.h"
@@ -171,19 +172,25 @@ TEST(rmpp, packets) {
   }
 }
 
-/// Seconds that a client waits for its answer, at most wait_max; a mean of some requests.
 constexpr double wait_max = 20;
 
-double client_wait(std::uint64_t seed, const Protocol& protocol, const std::string& bit_errors) {
+/// Means of some requests.
+struct Waited {
+  double seconds = 0;  // for an answer, at most wait_max
+  double wrong = 0;    // the share of answers in which damage has passed the checksum
+};
+
+Waited client_wait(std::uint64_t seed, const Protocol& protocol, const std::string& bit_errors) {
   const std::string fault = fast_link + ", bit_errors = " + bit_errors;
   TwoHosts hosts(seed, fault, fault);
   const Pairing pair(hosts.set, hosts.clock, protocol, hosts.near, hosts.far);
   std::vector<std::byte> request(64, std::byte{1});
   std::vector<std::byte> asked(request.size());
-  std::vector<std::byte> answer(60'000, std::byte{2});
+  std::vector<std::byte> answer(60'000);
+  Prng(seed).fill(answer);
   std::vector<std::byte> got(answer.size());
   constexpr int requests = 20;
-  double waited = 0;
+  Waited waited;
   for (int done = 0; done < requests; ++done) {
     const TimePoint start = hosts.clock.now();
     pair.far->expect(asked);
@@ -200,21 +207,22 @@ double client_wait(std::uint64_t seed, const Protocol& protocol, const std::stri
     const bool came = run_ports(hosts.clock, pair.ports(), received,
                                 start + std::chrono::milliseconds(static_cast<int>(wait_max * 1000)));
     if (!came || pair.near->failed() || pair.far->failed()) {
-      return wait_max;  // nobody waits longer
+      return {.seconds = wait_max, .wrong = waited.wrong};  // nobody waits longer
     }
-    EXPECT_EQ(got, answer);
-    waited += seconds_of(hosts.clock.now() - start);
+    waited.wrong += got == answer ? 0 : 1.0 / requests;
+    waited.seconds += seconds_of(hosts.clock.now() - start) / requests;
     const auto quiet = [&] { return pair.far->sent() && pair.near->sent(); };
     if (!run_ports(hosts.clock, pair.ports(), quiet, hosts.clock.now() + 20s) || pair.far->failed()) {
-      return wait_max;
+      return {.seconds = wait_max, .wrong = waited.wrong};
     }
   }
-  return waited / requests;
+  return waited;
 }
 
 TEST(rmpp, wait) {
   const Figure wait("wait_bit_errors", "ms");
   const Figure ratio("wait_bit_errors_ratio", "ratio");
+  const Figure wrong("wait_wrong_answers", "%");
   std::vector<Protocol> protocols;
   for (Protocol protocol : own_protocols()) {
     if (protocol.name == "rmpp" || protocol.name == "selective") {
@@ -231,11 +239,17 @@ TEST(rmpp, wait) {
     std::map<std::string, std::vector<double>> waits;
     for (const Protocol& protocol : protocols) {
       Samples samples;
+      double wrong_sum = 0;
       for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
-        waits[protocol.name].push_back(client_wait(seed, protocol, bit_errors));
-        samples.add(waits[protocol.name].back() * 1e3);
+        const Waited waited = client_wait(seed, protocol, bit_errors);
+        waits[protocol.name].push_back(waited.seconds);
+        samples.add(waited.seconds * 1e3);
+        wrong_sum += waited.wrong;
       }
       wait.add(protocol.name + at, 60'000, samples);
+      Samples wrong_of_all;
+      wrong_of_all.add(wrong_sum / static_cast<double>(seeds()) * 100);
+      wrong.add(protocol.name + at, 60'000, wrong_of_all);
     }
     for (const char* const name : {"rmpp", "selective"}) {
       Samples ratios;
