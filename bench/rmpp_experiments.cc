@@ -247,6 +247,9 @@ TEST(rmpp, wait) {
         wrong_sum += waited.wrong;
       }
       wait.add(protocol.name + at, 60'000, samples);
+      if (std::stod(bit_errors) <= 1e-6) {
+        EXPECT_EQ(wrong_sum, 0) << protocol.name << at << ": two errors in a packet are too rare here";
+      }
       Samples wrong_of_all;
       wrong_of_all.add(wrong_sum / static_cast<double>(seeds()) * 100);
       wrong.add(protocol.name + at, 60'000, wrong_of_all);
