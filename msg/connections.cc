@@ -50,8 +50,7 @@ Endpoint::Connections::~Connections() {
   farewell();
   for (Incoming& incoming : incoming_) {
     if (incoming.now) {
-      incoming.tli->t_rcvplace({});
-      endpoint_.lose(*incoming.now);
+      end(incoming);
     }
   }
 }

@@ -321,6 +321,7 @@ bool AduScheduler::present(const AduName& name) const {
 
 /// Reads what is not sent, for the digest that the receiver lacks: so much at a time as one ADU might cost.
 std::expected<void, Failure> AduScheduler::digest_present(std::uint64_t to) {
+  viewed_ = {};
   if (offset_ < digested_to_) {
     offset_ = std::min(to, digested_to_);
     return {};
@@ -376,7 +377,7 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
 /// What one ADU holds of the `bytes_max` at offset_, digested. Less where a read ends.
 std::expected<AduCompressor::Fitted, Failure> AduScheduler::next_payload(std::uint64_t bytes_max) {
   const std::size_t wanted = std::min<std::uint64_t>(content_bytes_max(), bytes_max);
-  if (!viewed_.empty() && viewed_from_ == offset_) {
+  if (!viewed_.empty()) {
     return next_viewed(wanted);
   }
   if (offset_ >= ahead_from_ + ahead_size_) {
@@ -411,7 +412,6 @@ std::expected<AduCompressor::Fitted, Failure> AduScheduler::next_payload(std::ui
 AduCompressor::Fitted AduScheduler::next_viewed(std::size_t bytes_max) {
   const AduCompressor::Fitted fitted = fit(viewed_.first(std::min(bytes_max, viewed_.size())));
   viewed_ = viewed_.subspan(fitted.content_bytes);
-  viewed_from_ = offset_ + fitted.content_bytes;
   return fitted;
 }
 

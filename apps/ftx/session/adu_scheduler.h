@@ -178,8 +178,7 @@ class AduScheduler {
   // for this burst, or read ahead.
   std::uint32_t file_ = 0;
   std::uint64_t offset_ = 0;
-  ConstBytes viewed_;
-  std::uint64_t viewed_from_ = 0;
+  ConstBytes viewed_;  // from offset_ on
   std::vector<std::byte> ahead_;
   std::uint64_t ahead_from_ = 0;
   std::size_t ahead_size_ = 0;
