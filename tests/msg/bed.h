@@ -54,6 +54,7 @@ struct Arrangement {
   bool encode_primitives = false;
   bool watched = false;  // Bed::connections() tells the streams of connections
   bool offload = true;   // the wire makes sums needless where it can
+  bool fault_below_ip = false;
 
   friend std::ostream& operator<<(std::ostream& out, const Arrangement& made) { return out << made.name; }
 };
@@ -218,9 +219,10 @@ class Bed {
     text += "\npush = [";
     // What a link loses tcp repairs: so its fault stands below ip.
     const std::string fault = arrangement_.fault.empty() ? "" : R"("fault", )";
-    text += connects ? fault : "";
+    const bool below_ip = connects || arrangement_.fault_below_ip;
+    text += below_ip ? fault : "";
     text += arrangement_.kernel ? "" : connects ? R"("ip", "tcp", )" : R"("ip", "udp", )";
-    text += connects ? "" : fault + "\"" + arrangement_.module + "\", ";
+    text += connects ? "" : (below_ip ? "" : fault) + "\"" + arrangement_.module + "\", ";
     text += std::string(arrangement_.watched ? R"("watched", )" : "") + "\"timod\"]\n";
     text += arrangement_.kernel ? "" : "ip = { address = \"10.80.0." + std::to_string(1 + at % 2) + "/24\" }\n";
     text += arrangement_.fault.empty() ? "" : "fault = { " + arrangement_.fault + " }\n";
