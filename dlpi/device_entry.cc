@@ -6,6 +6,7 @@
 
 #include "dlpi/interface.h"
 #include "dlpi/link_stream.h"
+#include "dlpi/open_links.h"
 
 namespace sluice::dlpi {
 namespace {
@@ -22,11 +23,11 @@ Result<wire::MacAddress> station_address(const Parameters& parameters) {
   return address;
 }
 
-Result<std::shared_ptr<Link>> open_link(const DeviceDriver& driver, StreamSet& set, const std::string& device,
-                                        const Parameters& parameters) {
+Result<std::shared_ptr<Link>> open_device(const DeviceDriver& driver, StreamSet& set, const std::string& device,
+                                          const Parameters& parameters) {
   // Two kinds of driver may be on one device.
   const std::string key = std::string(driver.name) + ":" + device;
-  return driver.table->open(set, key, parameters, [&]() -> Result<std::shared_ptr<Link>> {
+  return open_link(set, key, parameters, [&]() -> Result<std::shared_ptr<Link>> {
     const Result<wire::MacAddress> station = station_address(parameters);
     return station ? driver.open(set, device, *station, parameters) : std::unexpected(station.error());
   });
@@ -35,7 +36,7 @@ Result<std::shared_ptr<Link>> open_link(const DeviceDriver& driver, StreamSet& s
 Result<std::shared_ptr<Link>> open_ppa(const DeviceDriver& driver, StreamSet& set, std::uint32_t ppa,
                                        const Parameters& parameters) {
   const Result<std::string> device = interface_name(ppa);
-  return device ? open_link(driver, set, *device, parameters) : std::unexpected(device.error());
+  return device ? open_device(driver, set, *device, parameters) : std::unexpected(device.error());
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ Entry device_entry(DeviceDriver driver) {
   entry.make = [driver = std::move(driver)](StreamSet&, const Parameters& given) -> Result<std::unique_ptr<Module>> {
     const bool named = given.has("device");
     const LinkOpener opener = [driver, given, named](StreamSet& set, std::uint32_t ppa) {
-      return named ? open_link(driver, set, given.text("device", ""), given) : open_ppa(driver, set, ppa, given);
+      return named ? open_device(driver, set, given.text("device", ""), given) : open_ppa(driver, set, ppa, given);
     };
     LinkWork work = driver.work;
     if (driver.offloads && given.boolean("offload", true)) {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "dlpi/link_stream.h"
-#include "dlpi/link_table.h"
 #include "stack/core/registry.h"
 #include "stack/wire/address.h"
 
@@ -24,7 +23,6 @@ struct DeviceDriver {
   std::string_view effect;
   /// Besides `device`.
   std::vector<ParameterSpec> parameters;
-  std::shared_ptr<LinkTable> table;
   /// Absent: frames come in a ring that the kernel shares with us, where a fused path shows them.
   LinkWork work = {.up = {{.kind = PayloadWork::Kind::copy, .where = "ring slot to message", .fused = false}},
                    .uncounted_down = "sendmmsg copies from the frame",

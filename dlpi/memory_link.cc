@@ -7,6 +7,7 @@
 
 #include "base/contract.h"
 #include "dlpi/link_stream.h"
+#include "dlpi/open_links.h"
 #include "dlpi/wire_address.h"
 
 namespace sluice::dlpi {
@@ -99,11 +100,11 @@ Status MemoryLink::set_address(const wire::MacAddress& address) {
 
 namespace {
 
-Result<std::shared_ptr<Link>> make_end(LinkTable& table, StreamSet& set, const Parameters& parameters) {
+Result<std::shared_ptr<Link>> make_end(StreamSet& set, const Parameters& parameters) {
   const std::string wire = parameters.text("name", "");
   const bool is_a = parameters.text("end", "a") == "a";
   const auto mtu = static_cast<std::size_t>(parameters.integer("mtu", MemoryLink::mtu_default));
-  const auto other = std::static_pointer_cast<MemoryLink>(table.find(set, end_name(wire, is_a ? "b" : "a")));
+  const auto other = std::static_pointer_cast<MemoryLink>(find_link(set, end_name(wire, is_a ? "b" : "a")));
   if (other != nullptr && other->mtu() != mtu) {
     return fail(EINVAL, "wire '" + wire + "' has an MTU of " + std::to_string(other->mtu()) + " at its other end and " +
                             std::to_string(mtu) + " here; both must be the same");
@@ -118,7 +119,7 @@ Result<std::shared_ptr<Link>> make_end(LinkTable& table, StreamSet& set, const P
 
 }  // namespace
 
-Entry memory_link_entry(std::shared_ptr<LinkTable> table) {
+Entry memory_link_entry() {
   return Entry{
       .name = "wire",
       .summary = "a link in memory between two ends in one program",
@@ -138,10 +139,10 @@ Entry memory_link_entry(std::shared_ptr<LinkTable> table) {
                .type = ParameterSpec::Type::boolean,
                .meaning = "pass datagrams that are sent together as one, unsummed; absent: true"},
           },
-      .make = [table](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
-        const LinkOpener opener = [table, parameters](StreamSet& set, std::uint32_t) {
+      .make = [](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
+        const LinkOpener opener = [parameters](StreamSet& set, std::uint32_t) {
           const std::string name = end_name(parameters.text("name", ""), parameters.text("end", "a"));
-          return table->open(set, name, parameters, [&] { return make_end(*table, set, parameters); });
+          return open_link(set, name, parameters, [&] { return make_end(set, parameters); });
         };
         const bool whole = parameters.boolean("offload", true);
         return std::make_unique<LinkStream>(

@@ -26,7 +26,6 @@
 #include <string>
 
 #include "dlpi/link.h"
-#include "dlpi/link_table.h"
 #include "stack/core/registry.h"
 
 namespace sluice::dlpi {
@@ -66,6 +65,6 @@ class MemoryLink final : public Link {
   bool peer_waits_ = false;  // was refused room here
 };
 
-[[nodiscard]] Entry memory_link_entry(std::shared_ptr<LinkTable> table);
+[[nodiscard]] Entry memory_link_entry();
 
 }  // namespace sluice::dlpi

@@ -150,7 +150,7 @@ Result<std::shared_ptr<Link>> open_packet(StreamSet& set, const std::string& dev
 
 }  // namespace
 
-Entry packet_entry(std::shared_ptr<LinkTable> table) {
+Entry packet_entry() {
   return device_entry({
       .name = "packet",
       .summary = "a network interface through Linux packet sockets",
@@ -173,7 +173,6 @@ Entry packet_entry(std::shared_ptr<LinkTable> table) {
                .meaning = "let device or receiver split and sum datagrams that are sent together; absent: true"},
               {.name = "mac", .meaning = "our Ethernet address; absent: the interface's"},
           },
-      .table = std::move(table),
       .open = open_packet,
       .offloads = true,
   });

@@ -52,7 +52,6 @@
 #include <string>
 
 #include "dlpi/interface_link.h"
-#include "dlpi/link_table.h"
 #include "dlpi/packet_ring.h"
 #include "dlpi/packet_sender.h"
 #include "stack/core/registry.h"
@@ -111,6 +110,6 @@ class PacketLink final : public InterfaceLink, public EventSource {
   std::unique_ptr<PacketSender> sender_;
 };
 
-[[nodiscard]] Entry packet_entry(std::shared_ptr<LinkTable> table);
+[[nodiscard]] Entry packet_entry();
 
 }  // namespace sluice::dlpi

@@ -209,7 +209,7 @@ std::uint64_t PcapLink::take_drops(bool) {
   return since;
 }
 
-Entry pcap_entry(std::shared_ptr<LinkTable> table) {
+Entry pcap_entry() {
   return device_entry({
       .name = "pcap",
       .summary = "a network interface through libpcap and libnet",
@@ -222,7 +222,6 @@ Entry pcap_entry(std::shared_ptr<LinkTable> table) {
                .minimum = 65536,
                .maximum = 1 << 30},
           },
-      .table = std::move(table),
       .work = {.up = {{.kind = PayloadWork::Kind::copy, .where = "libpcap's buffer to message"}},
                .uncounted_down = "libnet's sendto copies from the frame",
                .uncounted_up = "the kernel copies into libpcap's ring"},

@@ -32,7 +32,6 @@
 #include "base/descriptor.h"
 #include "dlpi/interface.h"
 #include "dlpi/link.h"
-#include "dlpi/link_table.h"
 #include "stack/core/registry.h"
 
 struct pcap;
@@ -104,6 +103,6 @@ class PcapLink final : public Link, public EventSource {
   std::uint64_t drops_ = 0;            // that libpcap has told of
 };
 
-[[nodiscard]] Entry pcap_entry(std::shared_ptr<LinkTable> table);
+[[nodiscard]] Entry pcap_entry();
 
 }  // namespace sluice::dlpi

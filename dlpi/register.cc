@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlpi/register.h"
 
-#include <memory>
-
-#include "dlpi/link_table.h"
 #include "dlpi/memory_link.h"
 #include "dlpi/packet.h"
 #include "dlpi/pcap.h"
@@ -14,13 +11,12 @@
 namespace sluice::dlpi {
 
 void add_drivers(Registry& registry) {
-  const auto table = std::make_shared<LinkTable>();
-  registry.add(memory_link_entry(table));
-  registry.add(shared_link_entry(table));
-  registry.add(packet_entry(table));
-  registry.add(tap_entry(table));
-  registry.add(pcap_entry(table));
-  registry.add(xdp_entry(table));
+  registry.add(memory_link_entry());
+  registry.add(shared_link_entry());
+  registry.add(packet_entry());
+  registry.add(tap_entry());
+  registry.add(pcap_entry());
+  registry.add(xdp_entry());
 }
 
 }  // namespace sluice::dlpi

@@ -17,6 +17,7 @@
 #include "base/passing.h"
 #include "base/retried.h"
 #include "dlpi/link_stream.h"
+#include "dlpi/open_links.h"
 #include "dlpi/wire_address.h"
 
 namespace sluice::dlpi {
@@ -343,7 +344,7 @@ Status SharedLink::set_address(const wire::MacAddress& address) {
   return {};
 }
 
-Entry shared_link_entry(std::shared_ptr<LinkTable> table) {
+Entry shared_link_entry() {
   return Entry{
       .name = "shm",
       .summary = "a link in memory that two processes share",
@@ -362,13 +363,13 @@ Entry shared_link_entry(std::shared_ptr<LinkTable> table) {
                .minimum = SharedLink::mtu_min,
                .maximum = Link::mtu_max},
           },
-      .make = [table](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
-        const LinkOpener opener = [table, parameters](StreamSet& set, std::uint32_t) {
+      .make = [](StreamSet&, const Parameters& parameters) -> Result<std::unique_ptr<Module>> {
+        const LinkOpener opener = [parameters](StreamSet& set, std::uint32_t) {
           const std::string path = parameters.text("path", "");
           const auto end = parameters.text("end", "a") == "a" ? SharedLink::End::a : SharedLink::End::b;
           const auto mtu = static_cast<std::size_t>(parameters.integer("mtu", 1500));
-          return table->open(set, "shm:" + path + (end == SharedLink::End::a ? ":a" : ":b"), parameters,
-                             [&] { return SharedLink::open(set, path, end, mtu); });
+          return open_link(set, "shm:" + path + (end == SharedLink::End::a ? ":a" : ":b"), parameters,
+                           [&] { return SharedLink::open(set, path, end, mtu); });
         };
         return std::make_unique<LinkStream>(
             "shm", LinkStream::Style::one, opener,

@@ -41,7 +41,6 @@
 
 #include "base/descriptor.h"
 #include "dlpi/link.h"
-#include "dlpi/link_table.h"
 #include "dlpi/shared_ring.h"
 #include "stack/core/registry.h"
 #include "stack/wire/ethernet.h"
@@ -138,6 +137,6 @@ class SharedLink final : public Link {
   Timer again_;           // the next turn: to connect, to go on taking, to let the peer go
 };
 
-[[nodiscard]] Entry shared_link_entry(std::shared_ptr<LinkTable> table);
+[[nodiscard]] Entry shared_link_entry();
 
 }  // namespace sluice::dlpi

@@ -302,7 +302,7 @@ Result<std::shared_ptr<Link>> open_tap(StreamSet& set, const std::string& device
 
 }  // namespace
 
-Entry tap_entry(std::shared_ptr<LinkTable> table) {
+Entry tap_entry() {
   return device_entry({
       .name = "tap",
       .summary = "a host at the far end of a TAP interface",
@@ -319,7 +319,6 @@ Entry tap_entry(std::shared_ptr<LinkTable> table) {
                .type = ParameterSpec::Type::boolean,
                .meaning = "pass datagrams that are sent together to the kernel and back as one; absent: true"},
           },
-      .table = std::move(table),
       .work = {.up = {},
                .uncounted_down = "writev copies from the frame",
                .uncounted_up = "read copies into the message"},

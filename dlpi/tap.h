@@ -48,7 +48,6 @@
 #include "base/descriptor.h"
 #include "dlpi/interface.h"
 #include "dlpi/link.h"
-#include "dlpi/link_table.h"
 #include "dlpi/offload.h"
 #include "dlpi/super_frame_pieces.h"
 #include "stack/core/registry.h"
@@ -113,6 +112,6 @@ class TapLink final : public Link, public EventSource {
   bool gone_ = false;  // the interface was removed: the descriptor stays in error for good
 };
 
-[[nodiscard]] Entry tap_entry(std::shared_ptr<LinkTable> table);
+[[nodiscard]] Entry tap_entry();
 
 }  // namespace sluice::dlpi

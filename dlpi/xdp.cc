@@ -261,7 +261,7 @@ Result<std::shared_ptr<Link>> open_xdp(StreamSet& set, const std::string& device
 
 }  // namespace
 
-Entry xdp_entry(std::shared_ptr<LinkTable> table) {
+Entry xdp_entry() {
   return device_entry({
       .name = "xdp",
       .summary = "a network interface through Linux AF_XDP sockets",
@@ -283,7 +283,6 @@ Entry xdp_entry(std::shared_ptr<LinkTable> table) {
                .maximum = 65536},
               {.name = "mac", .meaning = "our Ethernet address; absent: the interface's"},
           },
-      .table = std::move(table),
       .work = {.up = {{.kind = PayloadWork::Kind::copy, .where = "umem slot to message", .fused = false}},
                .uncounted_down = "frames are copied into umem slots",
                .uncounted_up = "the device, or the kernel, writes into the umem"},

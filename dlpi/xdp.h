@@ -64,7 +64,6 @@
 
 #include "base/descriptor.h"
 #include "dlpi/interface_link.h"
-#include "dlpi/link_table.h"
 #include "dlpi/xdp_filter.h"
 #include "dlpi/xdp_queue.h"
 #include "stack/core/registry.h"
@@ -137,6 +136,6 @@ class XdpLink final : public InterfaceLink {
   Timer sending_timer_;
 };
 
-[[nodiscard]] Entry xdp_entry(std::shared_ptr<LinkTable> table);
+[[nodiscard]] Entry xdp_entry();
 
 }  // namespace sluice::dlpi

@@ -6,7 +6,12 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -77,6 +82,17 @@ class StreamSet {
   [[nodiscard]] ModuleHandleTable& module_handles() { return owners_; }
   [[nodiscard]] TimePoint now() const { return scheduler_.now(); }
 
+  /// What streams of the set share under a name, such as a link or a file, and what stays known of it as long as the
+  /// set lives. Made when it is first asked for; each T has names of its own.
+  template <typename T>
+  [[nodiscard]] T& shared(const std::string& name) {
+    std::shared_ptr<void>& place = shared_[{typeid(T), name}];
+    if (place == nullptr) {
+      place = std::make_shared<T>();
+    }
+    return *static_cast<T*>(place.get());
+  }
+
   /// Sources are watched from add to remove. `version` grows with each change, so the edge need not compare lists.
   void add_source(EventSource& source);
   void remove_source(EventSource& source);
@@ -93,6 +109,7 @@ class StreamSet {
   bool encodes_primitives_;
   std::vector<EventSource*> sources_;
   std::uint64_t sources_version_ = 0;
+  std::map<std::pair<std::type_index, std::string>, std::shared_ptr<void>> shared_;
 };
 
 /// How a blocking call waits: the edge sleeps on descriptors, a simulation advances its clock.
