@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/modules/capture.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <string>
 #include <utility>
 
 #include "base/contract.h"
 #include "stack/core/stream_set.h"
-#include "stack/modules/capture_file.h"
 #include "stack/wire/dlpi.h"
 #include "stack/wire/protocol.h"
 
@@ -19,41 +15,24 @@ namespace {
 using pcapng::Direction;
 using pcapng::LinkType;
 
-constexpr std::string_view interface_name(LinkType link) {
-  switch (link) {
-    case LinkType::ethernet:
-      return "dlpi";
-    case LinkType::raw_ip:
-      return "ip";
-    case LinkType::user0:
-      return "data";
-  }
-  return "";
-}
-
 }  // namespace
 
-Capture::Capture(Options options) : Module("capture"), options_(std::move(options)) {
-  SLUICE_REQUIRE(options_.sink || options_.open_sink);
-}
+Capture::Capture(Options options) : Module("capture"), options_(std::move(options)) { SLUICE_REQUIRE(options_.open); }
 
 Status Capture::open() {
-  if (!options_.sink) {
-    Result<CaptureSink> opened = options_.open_sink();
-    if (!opened) {
-      return std::unexpected(std::move(opened.error()));
-    }
-    options_.sink = std::move(*opened);
+  Result<std::shared_ptr<CaptureRecording>> opened = options_.open(set());
+  if (!opened) {
+    return std::unexpected(std::move(opened.error()));
   }
-  timer_ = std::make_unique<Timer>(set().scheduler(), [this] { flush(); });
-  buffer_.reserve(2 * buffer_bytes_max);
-  interfaces_.reserve(link_types_max);
-  pcapng::append_section_header(buffer_, "sluice");
-  flush();
+  recording_ = std::move(*opened);
   return {};
 }
 
-void Capture::close() { flush(); }
+/// Others may go on writing: what this one has written is in the file now.
+void Capture::close() {
+  recording_->flush();
+  recording_ = nullptr;
+}
 
 void Capture::wput(Batch&& batch) {
   look_at(batch, Direction::outbound);
@@ -96,24 +75,12 @@ void Capture::write(Message& message, Direction direction) {
   if (!shape) {
     return;
   }
-  if (failed_) {
-    ++not_written_;
-    return;
-  }
-  const std::uint32_t interface = interface_for(shape->link);
-  pcapng::append_packet(buffer_, {.interface_id = interface,
-                                  .time_ns = time_ns(),
-                                  .direction = direction,
-                                  .header = ConstBytes(shape->header).first(shape->header_size),
-                                  .message = &message,
-                                  .data_size = message.data_size(),
-                                  .snap_bytes = options_.snap_bytes});
-  ++captured_;
-  if (buffer_.size() >= buffer_bytes_max) {
-    flush();
-  } else if (!timer_->armed()) {
-    timer_->arm_after(write_delay_max);
-  }
+  const bool written = recording_->write(shape->link, {.direction = direction,
+                                                       .header = ConstBytes(shape->header).first(shape->header_size),
+                                                       .message = &message,
+                                                       .data_size = message.data_size(),
+                                                       .snap_bytes = options_.snap_bytes});
+  ++(written ? captured_ : not_written_);
 }
 
 /// A primitive with data is DLPI's or TPI's by its number and direction: 7 goes down as DL_UNITDATA_REQ only
@@ -158,33 +125,6 @@ Capture::Shape Capture::plain_shape() const {
   }
 }
 
-/// The number of the interface of this kind; described in the file when it is first needed.
-std::uint32_t Capture::interface_for(LinkType link) {
-  const auto known = std::ranges::find(interfaces_, link);
-  const auto number = static_cast<std::uint32_t>(known - interfaces_.begin());
-  if (known == interfaces_.end()) {
-    interfaces_.push_back(link);
-    pcapng::append_interface(buffer_, link, interface_name(link), options_.snap_bytes);
-  }
-  return number;
-}
-
-std::uint64_t Capture::time_ns() {
-  const Duration now = set().now().time_since_epoch();
-  if (!epoch_) {
-    epoch_ = options_.wall_clock() - now;
-  }
-  return static_cast<std::uint64_t>((*epoch_ + now).count());
-}
-
-void Capture::flush() {
-  timer_->cancel();
-  if (!buffer_.empty() && !failed_) {
-    failed_ = !options_.sink(buffer_);
-  }
-  buffer_.clear();
-}
-
 namespace {
 
 Capture::Link link_of(const std::string& text) {
@@ -198,9 +138,8 @@ Capture::Link link_of(const std::string& text) {
 }
 
 Result<std::unique_ptr<Module>> make_capture(StreamSet&, const Parameters& parameters) {
-  Capture::Options options{.sink = {},
-                           .open_sink = [file = parameters.text("file", "")] { return open_capture_file(file); },
-                           .wall_clock = [] { return Duration(std::chrono::system_clock::now().time_since_epoch()); }};
+  Capture::Options options{
+      .open = [file = parameters.text("file", "")](StreamSet& set) { return open_recording(set, file); }};
   options.snap_bytes = static_cast<std::uint32_t>(parameters.integer("snap_bytes", options.snap_bytes));
   options.link = link_of(parameters.text("link", ""));
   return std::make_unique<Capture>(std::move(options));

@@ -19,8 +19,10 @@
 //   share/sluice/wireshark.
 //
 // Parameters
-//   file        path of the file, required. A file that is there is replaced; one that another capture writes to is
-//               an error. It belongs to one stream, and only its owner may read it
+//   file        path of the file, required. A file that is there is replaced. Captures of one stream set that name the
+//               same file share it: those of several streams, such as the connections of a server, or of several
+//               places of one stream; once all have gone, one that comes adds to it. A file that somebody else's
+//               capture writes to is an error. Only its owner may read it
 //   snap_bytes  the most written of each message; 262144 if absent
 //   link        as said above if absent. "ethernet": M_DATA is whole Ethernet frames. "ip": data is IP packets; what
 //               DLPI says of the link is left out, and so are SAPs that are not IP's. "user": the data alone, always
@@ -32,44 +34,34 @@
 //
 // Flow control
 //   No queues and no service procedures: can_put_next() looks through it. Bytes are gathered and written
-//   64 KiB at a time, at the latest a second after they came, and when the stream closes.
+//   64 KiB at a time, at the latest a second after they came, and when a stream that writes to the file closes.
 //
 // Example
 //   push    = ["capture", "ip", "udp", "timod"]
 //   capture = { file = "trace.pcapng" }
 //
-// This is the one module with a file. It does not write it itself: its registry entry gives it what opens the file when
-// the module gets its place in a stream, not before, and answers a sink. It injects the wall clock as well, which is
-// read once, since a stream set's time is monotonic only. Threads: as its stream set's.
+// This is the one module with a file. It does not write it itself: its registry entry gives it what opens the recording
+// (capture_recording.h) when the module gets its place in a stream, not before. Threads: as its stream set's.
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "stack/core/registry.h"
-#include "stack/modules/capture_pcapng.h"
+#include "stack/modules/capture_recording.h"
 #include "stack/wire/address.h"
 
 namespace sluice {
 
-/// Takes bytes for the end of the file; false when they could not be written.
-using CaptureSink = std::function<bool(ConstBytes)>;
-using CaptureOpener = std::function<Result<CaptureSink>()>;
-
 class Capture : public Module {
  public:
-  static constexpr std::size_t buffer_bytes_max = 64 * 1024;
-  static constexpr Duration write_delay_max = std::chrono::seconds(1);
-
   enum class Link : std::uint8_t { automatic, ethernet, ip, user };
 
   struct Options {
-    CaptureSink sink;
-    CaptureOpener open_sink = {};          ///< asked for the sink when the module opens, where there is none
-    std::function<Duration()> wall_clock;  ///< since 1970-01-01 00:00 UTC
+    /// Asked when the module opens.
+    std::function<Result<std::shared_ptr<CaptureRecording>>(StreamSet&)> open;
     std::uint32_t snap_bytes = 262144;
     Link link = Link::automatic;
   };
@@ -87,7 +79,6 @@ class Capture : public Module {
 
  private:
   static constexpr std::size_t ethernet_header_size = 14;
-  static constexpr std::size_t link_types_max = 3;
 
   /// How a message is to look in the file.
   struct Shape {
@@ -103,17 +94,10 @@ class Capture : public Module {
   [[nodiscard]] std::optional<Shape> link_shape(const wire::MacAddress& to, const wire::MacAddress& from,
                                                 std::uint16_t sap);
   [[nodiscard]] Shape plain_shape() const;
-  [[nodiscard]] std::uint32_t interface_for(pcapng::LinkType link);
-  [[nodiscard]] std::uint64_t time_ns();
-  void flush();
 
   Options options_;
-  std::unique_ptr<Timer> timer_;
-  std::vector<std::byte> buffer_;
-  std::vector<pcapng::LinkType> interfaces_;
-  std::optional<Duration> epoch_;  // wall clock minus the stream set's time
+  std::shared_ptr<CaptureRecording> recording_;
   wire::MacAddress own_address_;
-  bool failed_ = false;
 
   Counter captured_{*this, "captured", "messages written"};
   Counter not_ip_{*this, "not_ip", "messages left out, since their SAP is not IP's"};

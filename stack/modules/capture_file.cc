@@ -23,9 +23,12 @@ class File {
   File& operator=(const File&) = delete;
 
   /// Two captures that wrote to one file would leave it unreadable: the second is refused before it truncates.
-  [[nodiscard]] int take_over() const {
+  [[nodiscard]] int take_over(CaptureFileStart start) const {
     if (retried([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) != 0) {
       return errno == EWOULDBLOCK ? EBUSY : errno;
+    }
+    if (start == CaptureFileStart::after_what_is_there) {
+      return 0;
     }
     return retried([&] { return ::ftruncate(descriptor_, 0); }) == 0 || errno == EINVAL ? 0 : errno;  // EINVAL: a pipe
   }
@@ -52,14 +55,15 @@ std::unexpected<Error> refused(const std::string& path, int error) {
 
 }  // namespace
 
-Result<CaptureSink> open_capture_file(const std::string& path) {
+Result<CaptureSink> open_capture_file(const std::string& path, CaptureFileStart start) {
   constexpr mode_t owner_only = 0600;
-  const int descriptor = retried([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, owner_only); });
+  const int descriptor =
+      retried([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, owner_only); });
   if (descriptor < 0) {
     return refused(path, errno);
   }
   auto file = std::make_shared<File>(descriptor);
-  if (const int error = file->take_over(); error != 0) {
+  if (const int error = file->take_over(start); error != 0) {
     return refused(path, error);
   }
   return [file](ConstBytes bytes) { return file->write(bytes); };

@@ -17,6 +17,7 @@
 #include "stack/modules/fault.h"
 #include "stack/modules/null.h"
 #include "stack/modules/xdr.h"
+#include "tests/capture_into.h"
 #include "tests/own_stages.h"
 
 namespace sluice::differential {
@@ -458,13 +459,10 @@ struct Drawn {
     case Kind::fault:
       return make_fault(drawn.seed);
     case Kind::capture:
-      return std::make_unique<Capture>(Capture::Options{.sink =
-                                                            [&captured](ConstBytes bytes) {
-                                                              captured.insert(captured.end(), bytes.begin(),
-                                                                              bytes.end());
-                                                              return true;
-                                                            },
-                                                        .wall_clock = [] { return Duration::zero(); }});
+      return std::make_unique<Capture>(test::capture_into([&captured](ConstBytes bytes) {
+        captured.insert(captured.end(), bytes.begin(), bytes.end());
+        return true;
+      }));
     case Kind::xdr:
       return std::make_unique<Xdr>(std::size_t{2} << drawn.seed % 3);
     case Kind::ciphered:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the tests of programs on stacks of ours, after common.sh and two_hosts.
 #
-#   serve_on a|b HOST-PART [FAULTS]   a host of ours, in namespace A or B: its server, `server-a` or `server-b`, whose
-#                        socket is $DIR/sockets-a or -b
+#   serve_on a|b HOST-PART [FAULTS [CAPTURE]]   a host of ours, in namespace A or B: its server, `server-a` or
+#                        `server-b`, whose socket is $DIR/sockets-a or -b; what its link carries goes to the file CAPTURE
 #   end NAME             ends a program in the background, however that ends
 
 serve_on() {
   local stack table="" push=""
-  [ -z "${3:-}" ] || push='"fault", ' table="fault  = { $3 }"
+  [ -z "${3:-}" ] || push='"fault", ' table="fault  = { $3 }"$'\n'
+  [ -z "${4:-}" ] || push+='"capture", ' table+="capture = { file = \"$4\" }"
   : > "sockets-$1.toml"
   for stack in tcp udp; do
     cat >> "sockets-$1.toml" <<TOML

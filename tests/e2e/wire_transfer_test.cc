@@ -2,6 +2,7 @@
 // Files through two whole stacks in simulated time: over IPv4 and IPv6, over a bad link, and while
 // modules come and go.
 #include "tests/e2e/wire_transfer.h"
+#include "tests/capture_into.h"
 
 #include "stack/modules/capture.h"
 #include "tests/file_text.h"
@@ -61,14 +62,10 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
   std::uint64_t materialized = 0;
   std::uint64_t written_bytes = 0;
   const auto capture = [&] {
-    return std::make_unique<Capture>(Capture::Options{.sink = {},
-                                                      .open_sink = [&]() -> Result<CaptureSink> {
-                                                        return CaptureSink([&](ConstBytes bytes) {
-                                                          written_bytes += bytes.size();
-                                                          return true;
-                                                        });
-                                                      },
-                                                      .wall_clock = [] { return Duration(); }});
+    return std::make_unique<Capture>(sluice::test::capture_into([&](ConstBytes bytes) {
+      written_bytes += bytes.size();
+      return true;
+    }));
   };
   const Event done = transfer(two_hosts(1500, "", "", "fused"), *wire::IpAddress::from_text("10.79.0.2"), 1472,
                               [&](Stream& sender, Stream& receiver) {

@@ -19,6 +19,7 @@
 #include "stack/modules/capture.h"
 #include "stack/wire/address.h"
 #include "stack/wire/tpi.h"
+#include "tests/capture_into.h"
 #include "tests/stack/head/timod_binding.h"
 
 namespace sluice::test {
@@ -48,8 +49,7 @@ Entry opaque_entry() {
 }
 
 std::unique_ptr<Module> capture_to_nowhere() {
-  return std::make_unique<Capture>(
-      Capture::Options{.sink = [](ConstBytes) { return true; }, .wall_clock = [] { return Duration(0); }});
+  return std::make_unique<Capture>(capture_into([](ConstBytes) { return true; }));
 }
 
 class Reality : public testing::Test {

@@ -15,6 +15,7 @@
 #include "stack/modules/capture_file.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/udp.h"
+#include "tests/capture_into.h"
 #include "tests/file_text.h"
 #include "tests/stack/modules/harness.h"
 
@@ -61,15 +62,15 @@ struct Recording {
   bool writable = true;
 
   Capture::Options options(Capture::Link link = Capture::Link::automatic, std::uint32_t snap_bytes = 262144) {
-    return {.sink =
-                [this](ConstBytes more) {
-                  writes.push_back(more.size());
-                  bytes += as_text(more);
-                  return writable;
-                },
-            .wall_clock = [] { return wall_clock_start; },
-            .snap_bytes = snap_bytes,
-            .link = link};
+    const CaptureSink sink = [this](ConstBytes more) {
+      writes.push_back(more.size());
+      bytes += as_text(more);
+      return writable;
+    };
+    Capture::Options options = capture_into(sink, wall_clock_start);
+    options.snap_bytes = snap_bytes;
+    options.link = link;
+    return options;
   }
 };
 
@@ -232,7 +233,7 @@ TEST(Capture, BytesAreGatheredAndWrittenAfterASecondAtTheLatest) {
     stack.down(data(stack, large));
   }
   EXPECT_EQ(recording.writes.size(), 4U);
-  EXPECT_LE(recording.writes.back(), Capture::buffer_bytes_max + 10'100);
+  EXPECT_LE(recording.writes.back(), CaptureRecording::buffer_bytes_max + 10'100);
 }
 
 TEST(Capture, WhenTheDiskIsFullNothingMoreIsWrittenAndEverythingPasses) {
@@ -289,16 +290,74 @@ TEST(CaptureFile, AFileThatIsThereIsReplaced) {
 
 TEST(CaptureFile, AFileInUseOrOutOfReachIsRefused) {
   const std::filesystem::path path = temporary_file("busy.pcapng");
-  const auto first = open_capture_file(path.string());
+  const auto first = open_capture_file(path.string(), CaptureFileStart::empty);
   ASSERT_TRUE(first.has_value());
-  const auto second = open_capture_file(path.string());
+  const auto second = open_capture_file(path.string(), CaptureFileStart::empty);
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, EBUSY);
   std::filesystem::remove(path);
-  const auto nowhere = open_capture_file("/nonexistent/directory/file");
+  const auto nowhere = open_capture_file("/nonexistent/directory/file", CaptureFileStart::empty);
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_EQ(nowhere.error().code, ENOENT);
   EXPECT_NE(nowhere.error().text.find("/nonexistent/directory/file"), std::string::npos);
+}
+
+/// Streams of one set whose captures name one file: such as the connections of a server, which are made of one
+/// declaration, and come and go.
+struct SharedFile {
+  ~SharedFile() { std::filesystem::remove(path); }
+
+  std::unique_ptr<Stack> stream(std::int64_t snap_bytes = 262144) {
+    auto stack = std::make_unique<Stack>(set);
+    stack->push(make(capture_entry(), *stack, {{"file", path.string()}, {"snap_bytes", snap_bytes}}).value());
+    return stack;
+  }
+  /// Number, size and interface of each packet.
+  [[nodiscard]] std::string packets() const {
+    return output_of("tshark -r " + path.string() +
+                     " -T fields -E separator=/s -e frame.number -e frame.len -e frame.cap_len -e frame.interface_id");
+  }
+
+  std::filesystem::path path = temporary_file("shared.pcapng");
+  StreamSet set;
+};
+
+TEST(CaptureFile, StreamsOfASetShareIt) {
+  SharedFile file;
+  const auto first = file.stream();
+  auto second = file.stream(64);
+  auto third = file.stream();
+  first->down(data(*first, "1"));
+  second->down(data(*second, std::string(100, '2')));
+  third->up(data(*third, "333"));
+  second.reset();
+  const std::string until_now = "1 1 1 0\n2 100 64 1\n3 3 3 0\n";
+  EXPECT_EQ(file.packets(), until_now + "exit 0\n") << "written when a stream closes";
+  first->down(data(*first, "4444"));
+  third.reset();
+  EXPECT_EQ(file.packets(), until_now + "4 4 4 0\nexit 0\n");
+}
+
+TEST(CaptureFile, OneThatComesWhenAllHaveGoneAddsToIt) {
+  SharedFile file;
+  for (const std::string_view text : {"1", "22", "333"}) {
+    const auto stack = file.stream();
+    stack->down(data(*stack, text));
+  }
+  EXPECT_EQ(output_of("tshark -r " + file.path.string() + " -T fields -e frame.len"), "1\n2\n3\nexit 0\n");
+}
+
+TEST(CaptureFile, AnotherSetIsRefusedWhileItIsWrittenTo) {
+  SharedFile file;
+  const auto here = file.stream();
+  Stack there;
+  Recorder head("head", Side::read);
+  StreamSet other;
+  Chain chain(other, head);
+  ASSERT_TRUE(chain.open_driver(std::make_unique<Recorder>("driver", Side::write)).has_value());
+  const Status pushed = chain.push(make(capture_entry(), there, {{"file", file.path.string()}}).value());
+  ASSERT_FALSE(pushed.has_value());
+  EXPECT_EQ(pushed.error().code, EBUSY);
 }
 
 // Whoever makes a module to ask it something, as `sluice explain` does, writes nothing.
@@ -325,7 +384,7 @@ TEST(CaptureFile, AFileOutOfReachRefusesThePush) {
 }
 
 TEST(CaptureFile, AFullDiskIsToldToTheWriter) {
-  const auto sink = open_capture_file("/dev/full");
+  const auto sink = open_capture_file("/dev/full", CaptureFileStart::empty);
   ASSERT_TRUE(sink.has_value());
   EXPECT_FALSE((*sink)(as_bytes("x")));
 }
