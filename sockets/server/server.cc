@@ -182,23 +182,18 @@ int Server::adopt(std::unique_ptr<Socket> socket) {
     return EMFILE;
   }
   Socket& adopted = *socket;
-  std::erase_if(remembered_, [&](const Remembered& old) { return old.inode == adopted.identity().inode; });
+  ended_.forget(adopted.identity().inode);
   sockets_.insert_or_assign(adopted.identity().inode, std::move(socket));
   wake(adopted);
   return 0;
 }
 
 void Server::erase(Socket& socket) {
-  const Socket::Identity identity = socket.identity();
-  if (remembered_.size() >= remembered_max) {
-    remembered_.pop_front();
-  }
-  Remembered& last = remembered_.emplace_back();
-  last.inode = identity.inode;
-  last.names = socket.names().answer;
-  last.names.value = static_cast<std::int32_t>(SocketState::over);
-  last.pending_error = socket.take_error().answer.value;
-  sockets_.erase(identity.inode);
+  const ino_t inode = socket.identity().inode;
+  EndedSockets::Ended ended{.names = socket.names().answer, .pending_error = socket.take_error().answer.value};
+  ended.names.value = static_cast<std::int32_t>(SocketState::over);
+  ended_.add(inode, ended);
+  sockets_.erase(inode);
 }
 
 // ---- Turns ----
@@ -291,7 +286,7 @@ Reply Server::execute(const Request& request, int shown, const ucred& client, As
   }
   const auto found = sockets_.find(file.st_ino);
   if (found == sockets_.end()) {
-    return remember(request, file.st_ino);
+    return answer_for_ended(request, file.st_ino);
   }
   Socket& socket = *found->second;
   switch (request.operation) {
@@ -316,18 +311,18 @@ Reply Server::execute(const Request& request, int shown, const ucred& client, As
   }
 }
 
-Reply Server::remember(const Request& request, ino_t inode) {
-  const auto found = std::ranges::find(remembered_, inode, &Remembered::inode);
-  Reply reply = refusal(found == remembered_.end() ? ENOTSOCK : 0);
-  if (found == remembered_.end()) {
-    return reply;
+Reply Server::answer_for_ended(const Request& request, ino_t inode) {
+  EndedSockets::Ended* const ended = ended_.find(inode);
+  if (ended == nullptr) {
+    return refusal(ENOTSOCK);
   }
+  Reply reply = refusal(0);
   switch (request.operation) {
     case Operation::names:
-      reply.answer = found->names;
+      reply.answer = ended->names;
       break;
     case Operation::take_error:
-      reply.answer.value = std::exchange(found->pending_error, 0);
+      reply.answer.value = std::exchange(ended->pending_error, 0);
       break;
     case Operation::set_option:
     case Operation::get_option:

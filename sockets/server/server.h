@@ -25,13 +25,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "sockets/server/ended_sockets.h"
 #include "sockets/server/quotas.h"
 #include "sockets/server/socket.h"
 #include "stack/core/scheduler.h"
@@ -86,17 +86,11 @@ class Server final : private Host {
   StreamSet& set() override { return set_; }
   Bytes scratch() override { return scratch_; }
 
-  /// What a program may still ask of a socket whose pair is shut.
-  struct Remembered {
-    ino_t inode = 0;
-    Answer names;
-    int pending_error = 0;
-  };
   static constexpr Duration snapshot_life = std::chrono::milliseconds(250);
   static constexpr unsigned port_min = 49152;  // RFC 6335 section 6: the Dynamic Ports
   static constexpr unsigned port_step_max = 32;
   static constexpr Duration callers_pause = std::chrono::milliseconds(100);
-  static constexpr std::size_t remembered_max = 4096;  // the oldest is forgotten: its program is told of a reset
+  static constexpr std::size_t ended_max = 4096;
 
   void take_clients();
   void hear(Client& client);
@@ -104,7 +98,7 @@ class Server final : private Host {
   Reply execute(const Request& request, int shown, const ucred& client, Asker asker);
   Reply tell_statistics();
   void erase(Socket& socket);
-  Reply remember(const Request& request, ino_t inode);
+  Reply answer_for_ended(const Request& request, ino_t inode);
 
   StreamSet& set_;
   const Options options_;
@@ -120,8 +114,8 @@ class Server final : private Host {
   Quotas quotas_;
   std::vector<std::weak_ptr<DatagramPort>> datagram_ports_;
   std::unordered_map<ino_t, std::unique_ptr<Socket>> sockets_;  // by the inode of the program's end
-  std::deque<Remembered> remembered_;                           // oldest first
-  std::map<Asker, std::unique_ptr<Client>> clients_;            // oldest first
+  EndedSockets ended_{ended_max};
+  std::map<Asker, std::unique_ptr<Client>> clients_;  // oldest first
   std::vector<Socket*> due_;
   std::vector<Asker> heard_;  // clients that have something to say, or are gone
   Asker next_asker_ = 1;

@@ -126,7 +126,7 @@ class Socket : public Poller::Watched {
   /// Does what is due, a bounded amount of it; whether more is.
   virtual bool turn() = 0;
   /// The pair is shut both ways, and nothing is left to do. Whether the program has closed its end cannot be told then,
-  /// so the server keeps what it may still ask for (Server::Remembered).
+  /// so the server keeps what it may still ask for (sockets/server/ended_sockets.h).
   [[nodiscard]] virtual bool finished() const = 0;
 
   void on_events(std::uint32_t events) override;
