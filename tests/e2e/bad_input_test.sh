@@ -58,6 +58,13 @@ fails 3 "no TOML" 'cut-off.toml:1: syntax' "$SLUICE" check cut-off.toml
 fails 3 "no such stack file" 'No such file' "$SLUICE" check nothing.toml
 fails 2 "no such module" 'did you mean "capture"' "$SLUICE" modules captur
 
+# ---- flags ----
+for flag in --rate --idle-timeout --connect-timeout; do
+  for number in 940M -3 0 inf nan; do
+    fails 2 "$flag $number" "^ftx: $flag: expected a number above 0, found '$number'; see ftx --help" "$FTX" small.txt nowhere: $flag $number
+  done
+done
+
 # ---- devices, privileges, ports ----
 for driver in packet pcap; do
   fails 4 "sluice: missing device" "no network interface 'device9' here; there are: lo, veth0" in_b "$SLUICE" run no-device-$driver.toml

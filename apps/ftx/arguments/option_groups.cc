@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/ftx/arguments/option_groups.h"
 
+#include <cmath>
+
 #include "apps/ftx/jobs/url.h"
 
 namespace sluice::ftx {
+
+CLI::Validator positive_number() {
+  return {[](const std::string& text) {
+            double number = 0;
+            const bool positive = CLI::detail::lexical_cast(text, number) && number > 0 && std::isfinite(number);
+            return positive ? "" : "expected a number above 0, found '" + text + "'";
+          },
+          "POSITIVE"};
+}
 
 void add_common_options(CLI::App& app, CommonOptions& options) {
   app.add_option("--stack", options.stack_file, "stack file; without it: kernel UDP, which needs no privileges");
@@ -13,7 +24,7 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
          "layered: every module makes its own pass; fused: one pass; default: as the stack file says, else fused")
       ->check(CLI::IsMember({"layered", "fused"}));
   app.add_option("--idle-timeout", options.idle_timeout_s, "give up after so many seconds without progress")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
 }
 
@@ -58,7 +69,7 @@ void add_ssh_options(CLI::App& app, SshOptions& options) {
       });
   app.add_option("--connect-timeout", options.connect_timeout_s,
                  "give up when ssh has not got through after so many seconds")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
 }
 

@@ -11,6 +11,9 @@
 
 namespace sluice::ftx {
 
+/// As CLI::PositiveNumber, which takes "nan", and prints all digits of the largest number when it refuses one.
+[[nodiscard]] CLI::Validator positive_number();
+
 /// Of every job: the stack, and how long to wait for a peer.
 void add_common_options(CLI::App& app, CommonOptions& options);
 /// Of jobs that move files.

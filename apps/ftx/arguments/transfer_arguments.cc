@@ -70,7 +70,7 @@ TransferArguments::TransferArguments(CLI::App& app) {
   selection_.add_to(app);
   auto* rate = app.add_option("--rate", options_.rate_mbit,
                               "send at so many Mbit/s, whatever the network does; ends when a third is lost for 10 s")
-                   ->check(CLI::PositiveNumber);
+                   ->check(positive_number());
   auto* congestion = app.add_option_function<std::string>(
                             "--congestion", [this](const std::string& name) { options_.cubic = name == "cubic"; },
                             "congestion control: bbr (the default) or cubic")
