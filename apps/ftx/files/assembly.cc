@@ -288,6 +288,17 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
   return place;
 }
 
+/// Only what lands in a file that has been opened for an ADU before it, and where nothing is. A stream's bytes are
+/// taken from the budget one ADU at a time.
+bool Assembly::takes_run(const AduName& run, std::uint32_t adu_bytes) {
+  if (phase_ != Phase::data || run.file >= files_.size() || is_stream() || adu_bytes % head_.adu_bytes != 0) {
+    return false;
+  }
+  const File& file = files_[run.file];
+  return file.arriving && well_placed(file, run) && prepare(*file.arriving, run) &&
+         marked(file.arriving->slots, run) == 0 && file.sink->takes(run.offset, run.length);
+}
+
 std::expected<void, Failure> Assembly::open_file(File& file) {
   auto created = sink_->create(entry_of(file));
   if (!created) {

@@ -9,7 +9,8 @@
 //   landed(adu)     it is there now
 //
 // Payloads that came together and belong together are written together: gather() instead of writing, landed(), and
-// write_gathered() before the memory that they lie in is used again.
+// write_gathered() before the memory that they lie in is used again. ADUs of one file that follow each other may be
+// named as one: takes_run() instead of place(), gather() of each payload, and landed() of all.
 //
 // Small files travel together in the pack (apps/ftx/protocol/pack.h; assembly_pack.cc): an ADU of it holds many of
 // them. Those that it holds as a whole are digested, written and named at once; the parts of the others are collected.
@@ -114,12 +115,16 @@ class Assembly {
   /// The placement for the memory that memory_for(adu) named. REQUIRES: no other call in between.
   [[nodiscard]] Placement placement_in(const AduName& adu, Bytes memory) const;
   /// REQUIRES: place(adu) named memory or a file, and the payload is there; for a file's memory SinkFile::placed()
-  /// succeeded.
+  /// succeeded. Or takes_run(adu) was true, and the payloads are gathered.
   [[nodiscard]] std::expected<void, Failure> landed(const AduName& adu);
   /// Counts as the write of a payload to the file that place(adu) named. REQUIRES: `payload` stays valid until
   /// write_gathered().
   [[nodiscard]] std::expected<void, Failure> gather(const AduName& adu, ConstBytes payload);
   [[nodiscard]] std::expected<void, Failure> write_gathered();
+  /// True when place() would name the file, with room, of each of the ADUs of `adu_bytes` that make up `run`, as if
+  /// each landed before the next. It may allocate what landed(run) needs. False says nothing about the single ADUs.
+  /// REQUIRES: run.length is a multiple of adu_bytes.
+  [[nodiscard]] bool takes_run(const AduName& run, std::uint32_t adu_bytes);
   /// The failure that a failed write of `adu` causes. Keeps the partial file when the destination is full.
   [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
 

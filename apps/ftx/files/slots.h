@@ -73,6 +73,9 @@ class Slots {
   [[nodiscard]] std::uint64_t marked(std::uint64_t first, std::uint64_t last) const {
     SLUICE_REQUIRE(first <= last && last < count_);
     std::uint64_t marked = first < prefix_ ? std::min(prefix_, last + 1) - first : 0;
+    if (count_ > 64 && pages_.empty()) {
+      return marked;  // all that has landed is the prefix
+    }
     for (std::uint64_t at = first + marked; at <= last; at = (at / 64 + 1) * 64) {
       marked += static_cast<std::uint64_t>(std::popcount(word(at / 64) & mask(at, last)));
     }

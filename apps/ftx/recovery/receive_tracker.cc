@@ -33,36 +33,41 @@ ReceiveTracker::Arrival ReceiveTracker::classify(std::uint64_t sequence) const {
   return arrived(sequence) ? Arrival::duplicate : Arrival::fresh;
 }
 
-void ReceiveTracker::mark(std::uint64_t sequence) {
-  bits_[(sequence / 64) & word_mask] |= std::uint64_t{1} << (sequence % 64);
+void ReceiveTracker::mark(std::uint64_t first, std::uint64_t last) {
+  for (std::uint64_t at = first; at <= last; at = (at / 64 + 1) * 64) {
+    const std::uint64_t behind = last / 64 > at / 64 ? 0 : 63 - last % 64;
+    bits_[(at / 64) & word_mask] |= ~std::uint64_t{0} << (at % 64) & ~std::uint64_t{0} >> behind;
+  }
 }
 
 void ReceiveTracker::note_too_old(TimePoint now, std::uint64_t sequence) {
   if (sequence < oldest_remembered() || sequence >= floor_ || sequence > highest_ || arrived(sequence)) {
     return;
   }
-  mark(sequence);
+  mark(sequence, sequence);
   ++out_of_order_;
   loss_detector_.on_reordered(now, sequence);
 }
 
-void ReceiveTracker::record(TimePoint now, const Stamp& stamp) {
-  SLUICE_REQUIRE(classify(stamp.sequence) == Arrival::fresh);
+void ReceiveTracker::record(TimePoint now, const Stamp& stamp, std::uint64_t count) {
+  SLUICE_REQUIRE(classify(stamp.sequence) == Arrival::fresh && count > 0 && (count == 1 || stamp.sequence > highest_));
+  const std::uint64_t last = stamp.sequence + count - 1;
   if (stamp.round_trip_us != 0) {
     loss_detector_.set_round_trip(std::chrono::microseconds(stamp.round_trip_us));
   }
   if (stamp.sequence > highest_) {
-    advance_to(now, stamp);
+    advance(now, stamp, last);
   } else {
     ++out_of_order_;
     loss_detector_.on_reordered(now, stamp.sequence);
   }
-  mark(stamp.sequence);
+  mark(stamp.sequence, last);
   floor_ = std::max(floor_, stamp.sequence - stamp.behind);
 }
 
-void ReceiveTracker::advance_to(TimePoint now, const Stamp& stamp) {
-  const std::uint64_t last_word = stamp.sequence / 64;
+/// From `stamp.sequence` to `last` at once. Of those the first decides whether the LossDetector remembers this moment.
+void ReceiveTracker::advance(TimePoint now, const Stamp& stamp, std::uint64_t last) {
+  const std::uint64_t last_word = last / 64;
   std::uint64_t word = highest_ / 64 + 1;
   // A jump past the whole window clears each word once; that bounds this loop.
   if (last_word > word + word_mask) {
@@ -71,9 +76,10 @@ void ReceiveTracker::advance_to(TimePoint now, const Stamp& stamp) {
   for (; word <= last_word; ++word) {
     bits_[word & word_mask] = 0;
   }
-  highest_ = stamp.sequence;
+  highest_ = last;
   highest_sent_at_ns_ = stamp.sent_at_ns;
   loss_detector_.on_highest(now, stamp.sequence);
+  loss_detector_.on_highest(now, last);
 }
 
 bool ReceiveTracker::fill_missing(std::uint64_t from, std::uint64_t horizon, Report& report) const {

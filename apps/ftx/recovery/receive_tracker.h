@@ -5,8 +5,8 @@
 // LossDetector decides from when on a missing sequence counts as lost.
 //
 // Invariants: loss_horizon() <= highest(); bits exist for (highest - window_sequences, highest].
-// Every call is O(1), except fill_missing(), which is linear in the sequences it covers / 64 plus the gaps it names.
-// Not thread-safe.
+// Every call is O(1), except fill_missing(), which is linear in the sequences it covers / 64 plus the gaps it names,
+// and record(), which is linear in the sequences that it records / 64. Not thread-safe.
 
 #include <algorithm>
 #include <cstdint>
@@ -27,8 +27,9 @@ class ReceiveTracker {
   enum class Arrival { fresh, duplicate, too_old };
   [[nodiscard]] Arrival classify(std::uint64_t sequence) const;
 
-  /// Records that `stamp.sequence` arrived. REQUIRES: classify() answers fresh.
-  void record(TimePoint now, const Stamp& stamp);
+  /// Records that `count` datagrams arrived: that of `stamp`, and those behind it that carry the sequences behind its
+  /// and are otherwise stamped alike. REQUIRES: classify() answers fresh; of several the first is above highest().
+  void record(TimePoint now, const Stamp& stamp, std::uint64_t count = 1);
   /// A datagram came that classify() calls too old. If it has not been here before, it was declared lost too early: the
   /// reorder threshold learns from it. Otherwise a path whose reordering is longer than the threshold would have
   /// everything late sent again for ever, since the sender moves the floor past what a report declared lost.
@@ -60,8 +61,8 @@ class ReceiveTracker {
   [[nodiscard]] bool arrived(std::uint64_t sequence) const {
     return (arrived_word(sequence) >> (sequence % 64) & 1) != 0;
   }
-  void mark(std::uint64_t sequence);
-  void advance_to(TimePoint now, const Stamp& stamp);
+  void mark(std::uint64_t first, std::uint64_t last);
+  void advance(TimePoint now, const Stamp& stamp, std::uint64_t last);
 
   std::vector<std::uint64_t> bits_;
   std::uint64_t highest_ = 0;

@@ -374,6 +374,30 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next_of_f
   return adu;
 }
 
+/// Only of a whole file that is sent as it is: there neither a list comes in between, nor what the receiver has.
+AduScheduler::Run AduScheduler::run(std::uint64_t count_max) {
+  const std::uint64_t digests_ready = digests_.size() / adu_bytes_ * adu_bytes_;
+  const bool list_waits = manifest_sent_ < manifest_.size_bytes() || digests_sent_ < digests_ready;
+  if (!accepted_ || list_waits || file_ >= numbered_.size() || streams() || present_.any() || compressor_ != nullptr ||
+      source_.damaged()) {
+    return {};
+  }
+  ConstBytes memory = viewed_;
+  if (const std::uint64_t end = ahead_from_ + ahead_size_; memory.empty() && offset_ < end) {
+    memory = ConstBytes(ahead_).first(ahead_size_).last(end - offset_);
+  }
+  const std::uint64_t count = std::min<std::uint64_t>(count_max, memory.size() / adu_bytes_);
+  return {{file_, adu_bytes_, offset_}, memory.first(count * adu_bytes_)};
+}
+
+void AduScheduler::sent_of_run(std::uint64_t count) {
+  const std::uint64_t bytes = count * adu_bytes_;
+  viewed_ = viewed_.empty() ? viewed_ : viewed_.subspan(bytes);
+  offset_ += bytes;
+  sent_bytes_ += bytes;
+  sent_adu_count_ += count;
+}
+
 /// What one ADU holds of the `bytes_max` at offset_, digested. Less where a read ends.
 std::expected<AduCompressor::Fitted, Failure> AduScheduler::next_payload(std::uint64_t bytes_max) {
   const std::size_t wanted = std::min<std::uint64_t>(content_bytes_max(), bytes_max);

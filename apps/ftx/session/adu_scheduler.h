@@ -74,6 +74,15 @@ class AduScheduler {
 
   /// The next ADU that was never sent. Null: none now (see drained()). REQUIRES of both: a burst begins, or !full().
   [[nodiscard]] std::expected<std::optional<Adu>, Failure> next();
+  /// Full ADUs of one file, one behind the other.
+  struct Run {
+    AduName first;
+    ConstBytes payloads;  // valid until release()
+  };
+  /// What next() would return from now on and is in memory already, `count_max` ADUs at most. Perhaps none even so.
+  [[nodiscard]] Run run(std::uint64_t count_max);
+  /// As if next() had returned the first `count` of them. REQUIRES: no call since run() answered so many.
+  void sent_of_run(std::uint64_t count);
   /// An ADU that was sent before, for retransmission, or as much of its front as fits one datagram.
   [[nodiscard]] std::expected<Adu, Failure> retransmit(const AduName& name);
 

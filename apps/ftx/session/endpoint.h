@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -42,7 +43,10 @@ class Peer {
   }
 
   [[nodiscard]] ConstBytes address() const { return ConstBytes(bytes_).first(size_); }
-  bool operator==(const Peer&) const = default;
+  // std::byte has the library compare one byte after the other; what address() does not show is zero.
+  bool operator==(const Peer& other) const {
+    return size_ == other.size_ && std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0;
+  }
 
  private:
   std::array<std::byte, address_bytes_max> bytes_{};

@@ -160,6 +160,39 @@ void Receiver::on_data(TimePoint now, const Envelope& envelope, ConstBytes datag
   landed(now, *landing);
 }
 
+void Receiver::receive_run(TimePoint now, const Envelope& envelope, std::span<const Bytes> datagrams) {
+  const bool may_land = datagrams.size() > 1 && state_ == State::open && envelope.transfer == envelope_.transfer;
+  if (may_land && land_run(now, datagrams)) {
+    return;
+  }
+  for (const Bytes datagram : datagrams) {
+    receive(now, envelope, datagram);
+  }
+}
+
+/// True: they have landed, or the session has failed. False: something about them is not as usual, and nothing has
+/// happened.
+bool Receiver::land_run(TimePoint now, std::span<const Bytes> datagrams) {
+  const auto first = parse_data(datagrams.front(), datagrams.front().size());
+  if (!first || first->stamp.sequence <= tracker_.highest()) {
+    return false;
+  }
+  const auto count = static_cast<std::uint32_t>(datagrams.size());
+  AduName adu = first->adu;
+  if (!assembly_->takes_run({adu.file, count * adu.length, adu.offset}, adu.length)) {
+    return false;
+  }
+  for (const Bytes datagram : datagrams) {
+    if (auto gathered = assembly_->gather(adu, datagram.subspan(data_header_bytes)); !gathered) {
+      fail(now, gathered.error(), true);
+      return true;
+    }
+    adu.offset += adu.length;
+  }
+  note_landed(now, *first, count);
+  return true;
+}
+
 void Receiver::end_run(TimePoint now) {
   in_run_ = false;
   if (state_ != State::open) {
@@ -237,7 +270,6 @@ std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope
 }
 
 void Receiver::landed(TimePoint now, const Landing& landing) {
-  const Data& data = landing.data;
   const Placement& place = landing.place;
   const bool mapped = place.kind == Placement::Kind::memory && place.file != nullptr;
   if (mapped) {
@@ -245,25 +277,29 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
       return landing_failed(now, landing, status.error());
     }
   }
-  if (data.stamp.round_trip_us != 0) {
-    round_trip_ = microseconds(data.stamp.round_trip_us);
+  note_landed(now, landing.data, 1);
+}
+
+/// `count` ADUs are in their places: `first`, and of a run those behind it.
+void Receiver::note_landed(TimePoint now, const Data& first, std::uint32_t count) {
+  const AduName all{first.adu.file, count * first.adu.length, first.adu.offset};
+  if (first.stamp.round_trip_us != 0) {
+    round_trip_ = microseconds(first.stamp.round_trip_us);
   }
   last_progress_at_ = now;
-  tracker_.record(now, data.stamp);
-  received_bytes_ += data.payload_bytes;
-  compressed_bytes_ += data.compressed ? data.adu.length : 0;
-  if (!is_list(data.adu.file)) {
-    ++adus_;
-    largest_payload_bytes_ = std::max(largest_payload_bytes_, data.payload_bytes);
+  tracker_.record(now, first.stamp, count);
+  received_bytes_ += std::uint64_t{count} * first.payload_bytes;
+  compressed_bytes_ += first.compressed ? all.length : 0;
+  if (!is_list(all.file)) {
+    adus_ += count;
+    largest_payload_bytes_ = std::max(largest_payload_bytes_, first.payload_bytes);
   }
-  if (data.repair) {
-    ++repaired_;
-  }
-  if (assembly_->ends_data(data.adu)) {
+  repaired_ += first.repair ? count : 0;
+  if (assembly_->ends_data(all)) {
     note_end_of_data();
   }
   schedule_report(now);
-  if (auto status = assembly_->landed(data.adu); !status) {
+  if (auto status = assembly_->landed(all); !status) {
     return fail(now, status.error(), true);
   }
   note_phase(now);

@@ -42,6 +42,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "apps/ftx/files/assembly.h"
 #include "apps/ftx/protocol/message.h"
@@ -118,6 +119,9 @@ class Receiver {
 
   /// What receive() gets from now on stays valid until end_run().
   void begin_run() { in_run_ = true; }
+  /// As receive(), of each. Several are one piece of work where they continue what has arrived. REQUIRES: data_run()
+  /// answers that they are a run, begin_run() was called.
+  void receive_run(TimePoint now, const Envelope& envelope, std::span<const Bytes> datagrams);
   void end_run(TimePoint now);
 
   /// The server stops: the session fails and tells the peer.
@@ -159,6 +163,8 @@ class Receiver {
   enum class State { open, lingering, closing, closed };
 
   void on_data(TimePoint now, const Envelope& envelope, ConstBytes datagram);
+  [[nodiscard]] bool land_run(TimePoint now, std::span<const Bytes> datagrams);
+  void note_landed(TimePoint now, const Data& first, std::uint32_t count);
   void on_probe(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);
   void close(TimePoint now);

@@ -625,11 +625,15 @@ void Sender::transmit(TimePoint now, Burst& burst) {
     scheduler_->release();
   }
   while (!burst.full()) {
+    const std::uint64_t before = scheduler_ ? scheduler_->sent_adu_count() : 0;
     const auto datagram = next(now, burst.header_room());
     if (!datagram) {
       return;
     }
     burst.add(*datagram);
+    if (scheduler_ && scheduler_->sent_adu_count() > before) {
+      add_run(now, burst);
+    }
     if (scheduler_ && scheduler_->full()) {
       return;
     }

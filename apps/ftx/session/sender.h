@@ -22,6 +22,8 @@
 // Path MTU (sender_path_mtu.cc): ADUs begin with what PathMtu::base_bytes carries, and grow and shrink with what probes
 // find. A lost ADU that has become too large is sent again in parts.
 //
+// Runs (sender_run.cc): ADUs that follow each other in a file leave as one piece of work.
+//
 // Timers: it repeats HELLO and OFFER with doubling intervals. The probe timer sends a PROBE when a report is overdue,
 // so neither a lost last ADU nor a lost report stalls the transfer. After `idle_timeout` without progress, that is
 // without a report that more payload arrived, the transfer fails.
@@ -188,6 +190,10 @@ class Sender {
   [[nodiscard]] Stamp stamp(TimePoint now) const;
   /// What a DATA has beside its payload.
   [[nodiscard]] std::size_t framing_bytes() const { return data_header_bytes + (protection_ ? tag_bytes : 0); }
+
+  // sender_run.cc
+  [[nodiscard]] std::uint64_t window_room(std::uint64_t payload_bytes) const;
+  void add_run(TimePoint now, Burst& burst);
 
   // sender_path_mtu.cc
   void begin_path_mtu(TimePoint now);

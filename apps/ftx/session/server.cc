@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/ftx/protocol/data_run.h"
 #include "base/contract.h"
 
 namespace sluice::ftx {
@@ -76,29 +77,24 @@ void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
 }
 
 void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const Peer& from) {
-  auto session = sessions_.end();
-  for (Bytes datagram : datagrams) {
-    const auto envelope = parse_envelope(datagram);
-    if (!envelope || envelope->kind != Kind::data) {
-      session = sessions_.end();
-    } else if (const Key key = key_of(*envelope, from); session == sessions_.end() || session->first != key) {
-      session = sessions_.find(key);
-    }
+  while (!datagrams.empty()) {
+    const auto envelope = parse_envelope(datagrams.front());
+    const bool is_data = envelope && envelope->kind == Kind::data;
+    const auto session = is_data ? sessions_.find(key_of(*envelope, from)) : sessions_.end();
     if (session == sessions_.end()) {
       begin_run(now, nullptr);  // it may end the session whose run this is
-      receive(now, datagram, from);
+      receive(now, datagrams.front(), from);
+      datagrams = datagrams.subspan(1);
       continue;
     }
-    if (envelope->sealed()) {
-      if (!open_in_place(session->second, *envelope, datagram)) {
-        continue;
-      }
-      follow_path(now, session->second, *envelope, {}, from);
-    }
+    const std::span<const Bytes> run = datagrams.first(data_run(datagrams));
+    datagrams = datagrams.subspan(run.size());
     begin_run(now, session->second.receiver.get());
-    Envelope plain = *envelope;
-    plain.flags = 0;
-    in_run_->receive(now, plain, datagram);
+    if (envelope->sealed()) {
+      receive_sealed_run(now, session->second, *envelope, run, from);
+    } else {
+      in_run_->receive_run(now, plain_of(*envelope), run);
+    }
   }
   begin_run(now, nullptr);
 }
@@ -305,12 +301,10 @@ void Server::admit(TimePoint now, const Envelope& envelope, const Offer& offer, 
   const Peer host = host_of(from);
   Host& holder = hosts_.try_emplace(host, options_, budget_).first->second;
   ++holder.sessions;
-  Envelope plain = envelope;
-  plain.flags = 0;
   ReceiverOptions options = options_.receiver;
   options.tells_equal = may_read;
-  auto receiver = std::make_unique<Receiver>(now, plain, offer, options, destination_, holder.budget, decompressor_,
-                                             events_, drops_);
+  auto receiver = std::make_unique<Receiver>(now, plain_of(envelope), offer, options, destination_, holder.budget,
+                                             decompressor_, events_, drops_);
   const Key key{protection ? Peer() : from, envelope.connection};
   sessions_.emplace(key, Session{std::move(receiver), from, host, std::move(protection), std::move(client), {}, {}});
 }

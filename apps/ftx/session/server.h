@@ -89,8 +89,9 @@ class Server {
   void invite(TimePoint now, Protection protection, std::vector<Peer> at, Duration timeout);
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
-  /// As receive(), of datagrams that came together. Opens what is sealed where it lies, and writes payloads that follow
-  /// each other in a file from there with one call.
+  /// As receive(), of datagrams that came together. Opens what is sealed where it lies, writes payloads that follow
+  /// each other in a file from there with one call, and treats datagrams that continue what has arrived (data_run()) as
+  /// one.
   void receive_run(TimePoint now, std::span<const Bytes> datagrams, const Peer& from);
 
   /// receive() in three steps, for callers that land payloads themselves: call inspect(); if it answers `land`, put the
@@ -198,6 +199,12 @@ class Server {
   void begin_run(TimePoint now, Receiver* receiver);
   void receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   [[nodiscard]] bool open_in_place(Session& session, const Envelope& envelope, Bytes& datagram);
+  void receive_sealed_run(TimePoint now, Session& session, const Envelope& envelope, std::span<const Bytes> datagrams,
+                          const Peer& from);
+  /// Of a datagram that is not sealed, or not any more.
+  [[nodiscard]] static Envelope plain_of(const Envelope& envelope) {
+    return {envelope.kind, 0, envelope.transfer, envelope.connection};
+  }
   [[nodiscard]] bool receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope,
                                          ConstBytes datagram);
   void follow_path(TimePoint now, Session& session, const Envelope& envelope, ConstBytes opened, const Peer& from);
@@ -241,7 +248,8 @@ class Server {
   Pulls pulls_;
   std::vector<std::byte> opened_;  // a DATA datagram without its seal
   AduDecompressor decompressor_;
-  Receiver* in_run_ = nullptr;  // of the run that is being received, if any
+  std::vector<Bytes> opened_run_;  // datagrams without their seals, and not received yet
+  Receiver* in_run_ = nullptr;     // of the run that is being received, if any
   Ring<Answer> answers_;
   /// Exists while it has sessions.
   struct Host {

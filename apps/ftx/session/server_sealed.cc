@@ -236,8 +236,7 @@ bool Server::receive_sealed_data(TimePoint now, Session& session, const Envelope
     ++drops_.forged;
     return false;
   }
-  Envelope plain = envelope;
-  plain.flags = 0;
+  const Envelope plain = plain_of(envelope);
   emit_data_header(plain, *data, opened_);
   session.receiver->receive(now, plain, opened_);
   return true;
@@ -258,10 +257,28 @@ bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& da
     return false;
   }
   datagram = datagram.first(data_header_bytes + payload.size());
-  Envelope plain = envelope;
-  plain.flags = 0;
-  emit_data_header(plain, *data, datagram);
+  emit_data_header(plain_of(envelope), *data, datagram);
   return true;
+}
+
+/// Of a run (data_run()) what lies between datagrams that do not open is a run, too.
+void Server::receive_sealed_run(TimePoint now, Session& session, const Envelope& envelope,
+                                std::span<const Bytes> datagrams, const Peer& from) {
+  const auto receive_opened = [&] {
+    if (!opened_run_.empty()) {
+      session.receiver->receive_run(now, plain_of(envelope), opened_run_);
+      opened_run_.clear();
+    }
+  };
+  for (Bytes datagram : datagrams) {
+    if (open_in_place(session, envelope, datagram)) {
+      follow_path(now, session, envelope, {}, from);
+      opened_run_.push_back(datagram);
+    } else {
+      receive_opened();
+    }
+  }
+  receive_opened();
 }
 
 /// Something that opened came from `from`. `opened`: unless it is DATA.

@@ -186,7 +186,9 @@ int Transport::take_run(DatagramHandler& handler) {
   run_.clear();
   for (Bytes left = *shown; !left.empty(); left = left.subspan(run_.back().size())) {
     run_.push_back(left.first(std::min(segment, left.size())));
-    hwy::Prefetch(left.data());  // the header: the kernel has just written it, perhaps on another processor
+    // The header, which may lie in two lines: the kernel has just written it, perhaps on another processor.
+    hwy::Prefetch(left.data());
+    hwy::Prefetch(left.data() + std::min(run_.back().size(), data_header_bytes) - 1);
   }
   handler.on_run(run_, Peer(ConstBytes(unit.addr.buf, unit.addr.len)));
   endpoint_->t_endsudata();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 #include "base/prng.h"
 
@@ -62,6 +63,61 @@ TEST(ReceiveTracker, MissingAgreesWithASetAcrossTheWindow) {
       from = report.to + 1;
     }
     EXPECT_EQ(told, expected);
+  }
+}
+
+/// All that can be asked of two trackers.
+void expect_alike(const ReceiveTracker& one, const ReceiveTracker& other, TimePoint now) {
+  ASSERT_EQ(one.highest(), other.highest());
+  ASSERT_EQ(one.highest_at(), other.highest_at());
+  ASSERT_EQ(one.highest_sent_at_ns(), other.highest_sent_at_ns());
+  ASSERT_EQ(one.out_of_order(), other.out_of_order());
+  ASSERT_EQ(one.floor(), other.floor());
+  ASSERT_EQ(one.first_known(), other.first_known());
+  for (const Duration later : {0us, 500us, 3000us, 2'000'000us}) {
+    const std::uint64_t horizon = one.loss_horizon(now + later);
+    ASSERT_EQ(horizon, other.loss_horizon(now + later));
+    Report a;
+    Report b;
+    ASSERT_EQ(one.fill_missing(one.first_known(), horizon, a), other.fill_missing(one.first_known(), horizon, b));
+    ASSERT_EQ(a.to, b.to);
+    ASSERT_EQ(missing_set(a), missing_set(b));
+  }
+}
+
+TEST(ReceiveTracker, ARunRecordedAtOnceIsItsSequencesOneByOne) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Prng prng(seed);
+    ReceiveTracker single;
+    ReceiveTracker run;
+    TimePoint now{1h};
+    std::uint64_t next = 1 + (seed % 2) * (ReceiveTracker::window_sequences - 300);
+    std::vector<std::uint64_t> gaps;
+    for (int i = 0; i < 200; ++i, now += Duration(prng.below(400'000))) {
+      const std::uint64_t count = 1 + prng.below(150);
+      const auto behind = static_cast<std::uint32_t>(std::min<std::uint64_t>(next - 1, prng.below(2000)));
+      const auto round_trip = static_cast<std::uint32_t>(prng.below(20'000));
+      for (std::uint32_t k = 0; k < count; ++k) {
+        single.record(now, {next + k, static_cast<std::uint64_t>(i), round_trip, behind + k});
+      }
+      run.record(now, {next, static_cast<std::uint64_t>(i), round_trip, behind}, count);
+      next += count;
+      if (prng.below(4) == 0) {
+        gaps.push_back(next);
+        next += 1 + prng.below(prng.below(20) == 0 ? 2 * ReceiveTracker::window_sequences : 100);
+      }
+      if (!gaps.empty() && prng.below(8) == 0 && run.classify(gaps.back()) == ReceiveTracker::Arrival::fresh) {
+        single.record(now, {gaps.back(), 0, round_trip, 0});
+        run.record(now, {gaps.back(), 0, round_trip, 0});
+        gaps.pop_back();
+      }
+      expect_alike(single, run, now);
+      for (int ask = 0; ask < 20; ++ask) {
+        const std::uint64_t sequence = 1 + prng.below(next + 100);
+        ASSERT_EQ(single.classify(sequence), run.classify(sequence));
+      }
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 // Datagrams that came together (Server::receive_run) do what they do one by one (receive), whatever is among them.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/apps/ftx/session/bench.h"
 #include "tests/apps/ftx/session/simulation.h"
 
@@ -45,7 +47,8 @@ struct Replay {
       answers.emplace_back(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(size));
     }
     while (auto event = server.next_event()) {
-      events.push_back(event->kind);
+      events.emplace_back(event->kind, event->adus, event->repaired, event->out_of_order, event->payload_bytes,
+                          event->bytes);
     }
     now += 1ms;
   }
@@ -69,7 +72,9 @@ struct Replay {
   Server server;
   TimePoint now = begin;
   std::vector<Content> answers;
-  std::vector<Event::Kind> events;
+  // Kind, ADUs, repaired, out of order, payload and file bytes.
+  using Told = std::tuple<Event::Kind, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+  std::vector<Told> events;
 };
 
 void expect_same(Replay& one, Replay& run) {
@@ -82,6 +87,8 @@ void expect_same(Replay& one, Replay& run) {
   EXPECT_EQ(a.unknown_connection, b.unknown_connection);
   EXPECT_EQ(a.forged, b.forged);
   EXPECT_EQ(a.duplicate, b.duplicate);
+  EXPECT_EQ(a.too_old, b.too_old);
+  EXPECT_EQ(a.no_room, b.no_room);
   EXPECT_EQ(a.misplaced, b.misplaced);
   EXPECT_EQ(a.unexpected, b.unexpected);
   EXPECT_EQ(one.server.memory_left(), run.server.memory_left());

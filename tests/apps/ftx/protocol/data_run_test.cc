@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// data_run() against what parsing each datagram says.
+#include "apps/ftx/protocol/data_run.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "apps/ftx/protocol/message.h"
+#include "base/prng.h"
+
+namespace sluice::ftx {
+namespace {
+
+using RunDatagram = std::vector<std::byte>;
+
+constexpr std::uint32_t run_adu_bytes = 320;
+
+/// A run of `count` that begins with `stamp` at `offset`.
+std::vector<RunDatagram> run_of(std::size_t count, Stamp stamp, std::uint64_t offset, std::uint16_t flags = 0) {
+  std::vector<RunDatagram> run;
+  for (std::size_t i = 0; i < count; ++i) {
+    RunDatagram& datagram = run.emplace_back(data_header_bytes + run_adu_bytes + (flags != 0 ? tag_bytes : 0));
+    const AduName adu{7, run_adu_bytes, offset + i * run_adu_bytes};
+    emit_data_header({Kind::data, flags, 1, 42}, {.stamp = stamp, .adu = adu}, datagram);
+    ++stamp.sequence;
+    ++stamp.behind;
+  }
+  return run;
+}
+
+std::size_t run_in(std::vector<RunDatagram>& datagrams) {
+  const std::vector<Bytes> spans(datagrams.begin(), datagrams.end());
+  return data_run(spans);
+}
+
+/// By the definition, one datagram after the other.
+std::size_t run_by_parsing(const std::vector<RunDatagram>& datagrams) {
+  std::size_t count = 0;
+  std::optional<Data> first;
+  for (; count < datagrams.size(); ++count) {
+    const RunDatagram& datagram = datagrams[count];
+    const auto envelope = parse_envelope(datagram);
+    const auto data = envelope && envelope->kind == Kind::data ? parse_data(datagram, datagram.size()) : std::nullopt;
+    if (!data || data->compressed || datagram.size() != datagrams[0].size()) {
+      break;
+    }
+    first = count == 0 ? data : first;
+    const bool envelopes = std::equal(datagram.begin(), datagram.begin() + envelope_bytes, datagrams[0].begin());
+    if (!envelopes || data->stamp.sequence != first->stamp.sequence + count ||
+        data->stamp.sent_at_ns != first->stamp.sent_at_ns || data->stamp.round_trip_us != first->stamp.round_trip_us ||
+        data->stamp.behind != std::uint64_t{first->stamp.behind} + count || data->adu.file != first->adu.file ||
+        data->adu.length != first->adu.length || data->adu.offset != first->adu.offset + count * first->adu.length) {
+      break;
+    }
+  }
+  return std::max<std::size_t>(count, 1);
+}
+
+TEST(DataRun, IsWhatParsingEachDatagramSays) {
+  Prng prng(1);
+  std::size_t longer = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const Stamp stamp{100 + prng.below(1000), prng(), static_cast<std::uint32_t>(prng()),
+                      static_cast<std::uint32_t>(prng.below(90))};
+    std::vector<RunDatagram> datagrams =
+        run_of(1 + prng.below(12), stamp, prng.below(100) * run_adu_bytes, prng.below(2) == 0 ? flag_sealed : 0);
+    RunDatagram& changed = datagrams[prng.below(datagrams.size())];
+    switch (prng.below(5)) {
+      case 0:
+        break;
+      case 1:  // any bit of a header
+        changed[prng.below(data_header_bytes)] ^= std::byte{1} << prng.below(8);
+        break;
+      case 2:
+        changed.resize(prng.below(changed.size()));
+        break;
+      case 3:
+        changed.push_back({});
+        break;
+      default:
+        std::swap(changed, datagrams[prng.below(datagrams.size())]);
+    }
+    const std::size_t count = run_in(datagrams);
+    ASSERT_EQ(count, run_by_parsing(datagrams)) << round;
+    longer += count > 1 ? 1 : 0;
+  }
+  EXPECT_GT(longer, 5000U);
+}
+
+TEST(DataRun, HasALongestOne) {
+  std::vector<RunDatagram> datagrams = run_of(data_run_max + 1, {9, 1, 1, 0}, 0);
+  EXPECT_EQ(run_in(datagrams), data_run_max);
+}
+
+// Numbers that no datagram may have end no run late: the whole of it takes the way of single datagrams.
+TEST(DataRun, EndsBeforeNumbersThatParsingRefuses) {
+  constexpr std::uint64_t end = std::uint64_t{1} << 62;
+  std::vector<RunDatagram> sequences = run_of(4, {end - 2, 1, 1, 0}, 0);
+  EXPECT_EQ(run_in(sequences), 1U);
+  sequences.resize(2);
+  EXPECT_EQ(run_in(sequences), 2U);
+  std::vector<RunDatagram> offsets = run_of(4, {9, 1, 1, 0}, end - 2 * run_adu_bytes);
+  EXPECT_EQ(run_in(offsets), 1U);
+  offsets.resize(2);
+  EXPECT_EQ(run_in(offsets), 2U);
+  std::vector<RunDatagram> behind = run_of(4, {end / 2, 1, 1, UINT32_MAX - 1}, 0);  // wraps around in the third
+  EXPECT_EQ(run_in(behind), 2U);
+}
+
+}  // namespace
+}  // namespace sluice::ftx
